@@ -1,0 +1,2 @@
+//! The cofferdam binary.
+fn main() {}

@@ -1,0 +1,101 @@
+//! What a container is to Cofferdam: a cgroup, its network namespace and its interfaces.
+
+use crate::{CgroupId, IfIndex, NetnsId};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The runtime that made a container, told by the form of its cgroup path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Runtime {
+    /// podman or another libpod user (`libpod-<id>`).
+    Podman,
+    /// dockerd (`docker-<id>.scope`, `/docker/<id>`).
+    Docker,
+    /// containerd, also under Kubernetes (`cri-containerd-<id>`).
+    Containerd,
+    /// CRI-O (`crio-<id>`).
+    Crio,
+    /// systemd-nspawn (`machine.slice/…`).
+    Nspawn,
+    /// No known runtime: a cgroup whose processes have a network namespace of their own.
+    Plain,
+}
+
+impl fmt::Display for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Runtime::Podman => "podman",
+            Runtime::Docker => "docker",
+            Runtime::Containerd => "containerd",
+            Runtime::Crio => "crio",
+            Runtime::Nspawn => "nspawn",
+            Runtime::Plain => "plain",
+        })
+    }
+}
+
+/// One network device of a container and, where there is one, its end on the host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterfacePair {
+    /// Name on the host side, such as `veth3f2a`; `None` when the container's device has no
+    /// partner on the host (macvlan, a moved physical device).
+    pub host_name: Option<String>,
+    /// Index on the host side, in the namespace `host_netns`.
+    pub host_ifindex: Option<IfIndex>,
+    /// The namespace that holds the host side.
+    pub host_netns: Option<NetnsId>,
+    /// Index inside the container's namespace.
+    pub container_ifindex: IfIndex,
+    /// Name inside the container, where it could be read.
+    pub container_name: Option<String>,
+}
+
+/// A container: a cgroup that a runtime made for it (or that has a network namespace of its
+/// own), with that namespace and its interfaces.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Container {
+    /// The v2 cgroup id; the container's identity for as long as it lives.
+    pub cgroup: CgroupId,
+    /// Path below the v2 mount, beginning with `/`.
+    pub cgroup_path: PathBuf,
+    /// v2 ids of all cgroups below `cgroup` (not `cgroup` itself).
+    pub descendants: Vec<CgroupId>,
+    /// What people call it: the runtime's name where readable, else the last path component.
+    pub name: String,
+    /// Full id given by the runtime, lower-case hexadecimal; `None` for plain cgroups.
+    pub id: Option<String>,
+    /// Who made it.
+    pub runtime: Runtime,
+    /// Kubernetes pod as `namespace/name` where readable, else its UID.
+    pub pod: Option<String>,
+    /// The network namespace of its processes; `None` while it has no process.
+    pub netns: Option<NetnsId>,
+    /// True when it shares the host's network namespace: only the socket's cgroup tells its
+    /// packets from the host's.
+    pub host_network: bool,
+    /// One process in it, for `/proc/PID/…`; `None` while it has none.
+    pub pid: Option<u32>,
+    /// Its network devices, loopback left out. Containers of one pod share them.
+    pub interfaces: Vec<InterfacePair>,
+}
+
+impl Container {
+    /// The first 12 characters of the runtime's id, as `docker ps` shows it.
+    pub fn short_id(&self) -> Option<&str> {
+        self.id.as_deref().map(|id| id.get(..12).unwrap_or(id))
+    }
+}
+
+/// A change in the set of containers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ContainerChange {
+    /// Seen for the first time.
+    Added(Arc<Container>),
+    /// Same cgroup; name, namespace, interfaces or descendants differ.
+    Changed(Arc<Container>),
+    /// Its cgroup is gone, or it has stopped being a container.
+    Removed(Arc<Container>),
+}

@@ -1,0 +1,41 @@
+//! What the kernel tells about containers that come and go.
+
+use crate::{CgroupId, NetnsId};
+use std::path::PathBuf;
+
+/// One event from the BPF ring buffer, in the kernel's order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KernelEvent {
+    /// A v2 cgroup was made at `path` (below the v2 mount, beginning with `/`).
+    CgroupCreated {
+        /// Its id.
+        cgroup: CgroupId,
+        /// Its path.
+        path: PathBuf,
+    },
+    /// A v2 cgroup was removed.
+    CgroupRemoved {
+        /// Its id.
+        cgroup: CgroupId,
+    },
+    /// A process entered a cgroup, or executed a program in it: the moment its network
+    /// namespace can be told.
+    ProcessSeen {
+        /// The cgroup the process is in.
+        cgroup: CgroupId,
+        /// Its network namespace at that moment.
+        netns: NetnsId,
+        /// Its process id in the host's PID namespace.
+        pid: u32,
+    },
+    /// Packets arrived in a network namespace that no container was known for.
+    UnknownNetns {
+        /// The namespace.
+        netns: NetnsId,
+    },
+    /// `count` events were lost because the ring was full: scan everything again.
+    Lost {
+        /// How many.
+        count: u64,
+    },
+}

@@ -1,0 +1,19 @@
+//! Units, ids and snapshots that every room of Cofferdam shares. No I/O.
+//!
+//! The vocabulary is that of ARCHITECTURE.md: a *container* is a cgroup with its network
+//! namespace; *caused*, *charged* and *owed* are the three columns of its ledger.
+#![forbid(unsafe_code)]
+
+mod container;
+mod event;
+mod ids;
+mod ledger;
+mod selector;
+mod snapshot;
+
+pub use container::{Container, ContainerChange, InterfacePair, Runtime};
+pub use event::KernelEvent;
+pub use ids::{CgroupId, CpuId, IfIndex, NetnsId};
+pub use ledger::{CpuTime, Ledger, Reason};
+pub use selector::{Selector, SelectorError};
+pub use snapshot::{Conservation, ContainerLedger, Health, Interval, Snapshot};
