@@ -6,7 +6,7 @@ use std::mem::size_of_val;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Runs and time of one program since it was loaded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ProgramCost {
     /// The marker it is attached to.
     pub name: String,
