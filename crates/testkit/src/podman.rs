@@ -1,11 +1,13 @@
 //! Real containers, by podman and runc.
 
 use crate::names::unique;
+use crate::net::Net;
 use crate::place::{Place, Spot};
 use crate::undo::Undo;
 use crate::{run, try_run};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -14,7 +16,9 @@ use std::process::{Command, Stdio};
 pub enum Network {
     /// A namespace with loopback only.
     None,
-    /// podman's bridge; podman sets up forwarding and its firewall rules on the host for it.
+    /// podman's own bridge on the host. The firewall chains that podman leaves behind are
+    /// removed, unless they were there before. Send no traffic through it: prefer `None` and
+    /// a [`crate::Router`].
     Bridge,
     /// The host's.
     Host,
@@ -25,9 +29,12 @@ pub struct PodmanContainer {
     name: String,
     id: String,
     pid: u32,
+    netns: Option<String>,
     // Dropped in this order.
+    _netns: Option<Undo>,
     _container: Undo,
     _image: Undo,
+    _firewall: Option<Undo>,
 }
 
 impl PodmanContainer {
@@ -35,6 +42,8 @@ impl PodmanContainer {
     #[track_caller]
     pub fn new(label: &str, network: Network) -> PodmanContainer {
         let (name, image) = (unique(label), unique("image"));
+        let firewall = (network == Network::Bridge).then(forget_firewall).flatten();
+        let shared = network == Network::Host;
         let network = match network {
             Network::None => "none",
             Network::Bridge => "bridge",
@@ -76,13 +85,26 @@ impl PodmanContainer {
             .trim()
             .split_once(' ')
             .expect("podman shows id and pid");
-        let pid = pid.parse().expect("podman shows a process id");
+        let pid: u32 = pid.parse().expect("podman shows a process id");
+        // A name for the namespace that podman made, so that devices can be moved into it.
+        let netns = (!shared).then(|| {
+            run(&["ip", "netns", "attach", &name, &pid.to_string()]);
+            name.clone()
+        });
+        let netns_undo = netns.clone().map(|gone| {
+            Undo::new(move || {
+                let _ = try_run(&["ip", "netns", "delete", &gone]);
+            })
+        });
         PodmanContainer {
             name,
             id: id.to_owned(),
             pid,
+            netns,
+            _netns: netns_undo,
             _container: undo,
             _image: image_undo,
+            _firewall: firewall,
         }
     }
 
@@ -99,6 +121,15 @@ impl PodmanContainer {
     /// Its first process.
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// Inode number of its network namespace.
+    #[track_caller]
+    pub fn netns_inode(&self) -> u64 {
+        let path = format!("/proc/{}/ns/net", self.pid);
+        fs::metadata(path)
+            .expect("the container's first process lives")
+            .ino()
     }
 
     /// Its cgroup below the v2 mount.
@@ -123,6 +154,13 @@ impl PodmanContainer {
         ];
         argv.extend(line.split_whitespace());
         run(&argv)
+    }
+}
+
+/// With [`Network::Host`] this is the host's namespace.
+impl Net for PodmanContainer {
+    fn netns(&self) -> Option<&str> {
+        self.netns.as_deref()
     }
 }
 
@@ -158,6 +196,29 @@ impl Place for PodmanContainer {
             cgroups,
         }
     }
+}
+
+/// Removes podman's firewall chains later, if there are none now: it leaves them, empty, when
+/// its last container goes.
+fn forget_firewall() -> Option<Undo> {
+    let rules = |table| try_run(&["iptables", "-t", table, "-S"]).unwrap_or_default();
+    if rules("filter").contains("NETAVARK") || rules("nat").contains("NETAVARK") {
+        return None;
+    }
+    Some(Undo::new(move || {
+        for table in ["filter", "nat"] {
+            let listed = rules(table);
+            let ours = listed.lines().filter(|l| l.contains("NETAVARK"));
+            let (chains, jumps): (Vec<&str>, Vec<&str>) = ours.partition(|l| l.starts_with("-N "));
+            // Rules first, then the chains that they jump to. The words of a comment are in
+            // quotes, so a shell splits them.
+            let delete = jumps.iter().map(|l| l.replacen("-A ", "-D ", 1));
+            let remove = chains.iter().map(|l| l.replacen("-N ", "-X ", 1));
+            for line in delete.chain(remove) {
+                let _ = try_run(&["sh", "-c", &format!("iptables -t {table} {line}")]);
+            }
+        }
+    }))
 }
 
 /// Imports a root file system with nothing but busybox. One image a container, so that each

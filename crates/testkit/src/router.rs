@@ -54,7 +54,7 @@ impl Router {
         }
     }
 
-    /// Joins `net` by `eth0`, with addresses `10.88.N.2/24` and `fd88:N::2/64` and default
+    /// Joins `net` by `eth0`, with addresses `10.98.N.2/24` and `fd98:N::2/64` and default
     /// routes through the router at `.1`.
     #[track_caller]
     pub fn attach(&self, net: &dyn Net) -> Port {
@@ -62,19 +62,19 @@ impl Router {
         let device = format!("c{n}");
         let pair = VethPair::new((net, "eth0"), (&self.netns, &device));
         self.pairs.borrow_mut().push(pair);
-        self.netns.address(&device, &format!("10.88.{n}.1/24"));
-        self.netns.address(&device, &format!("fd88:{n:x}::1/64"));
-        net.address("eth0", &format!("10.88.{n}.2/24"));
-        net.address("eth0", &format!("fd88:{n:x}::2/64"));
-        net.route(&format!("default via 10.88.{n}.1"));
-        net.route(&format!("default via fd88:{n:x}::1"));
+        self.netns.address(&device, &format!("10.98.{n}.1/24"));
+        self.netns.address(&device, &format!("fd98:{n:x}::1/64"));
+        net.address("eth0", &format!("10.98.{n}.2/24"));
+        net.address("eth0", &format!("fd98:{n:x}::2/64"));
+        net.route(&format!("default via 10.98.{n}.1"));
+        net.route(&format!("default via fd98:{n:x}::1"));
         // Until both sides know each other's Ethernet address the kernel drops all but the
         // first packets.
-        net.ping(&format!("10.88.{n}.1"));
-        net.ping(&format!("fd88:{n:x}::1"));
+        net.ping(&format!("10.98.{n}.1"));
+        net.ping(&format!("fd98:{n:x}::1"));
         Port {
-            ipv4: Ipv4Addr::new(10, 88, n, 2),
-            ipv6: Ipv6Addr::new(0xfd88, n.into(), 0, 0, 0, 0, 0, 2),
+            ipv4: Ipv4Addr::new(10, 98, n, 2),
+            ipv6: Ipv6Addr::new(0xfd98, n.into(), 0, 0, 0, 0, 0, 2),
             device,
         }
     }
@@ -86,8 +86,8 @@ impl Lan {
     pub fn new(label: &str) -> Lan {
         let netns = Namespace::new(label);
         let bridge = Bridge::new(&netns, "br0");
-        netns.address("br0", "10.89.0.1/24");
-        netns.address("br0", "fd89::1/64");
+        netns.address("br0", "10.99.0.1/24");
+        netns.address("br0", "fd99::1/64");
         Lan {
             pairs: RefCell::default(),
             bridge,
@@ -95,7 +95,7 @@ impl Lan {
         }
     }
 
-    /// Joins `net` by `eth0`, with addresses `10.89.0.N/24` and `fd89::N/64` (N from 2).
+    /// Joins `net` by `eth0`, with addresses `10.99.0.N/24` and `fd99::N/64` (N from 2).
     #[track_caller]
     pub fn attach(&self, net: &dyn Net) -> Port {
         let n = u8::try_from(self.pairs.borrow().len() + 2).expect("at most 253 containers");
@@ -103,13 +103,13 @@ impl Lan {
         let pair = VethPair::new((net, "eth0"), (&self.netns, &device));
         self.pairs.borrow_mut().push(pair);
         self.bridge.add(&self.netns, &device);
-        net.address("eth0", &format!("10.89.0.{n}/24"));
-        net.address("eth0", &format!("fd89::{n:x}/64"));
-        net.ping("10.89.0.1");
-        net.ping("fd89::1");
+        net.address("eth0", &format!("10.99.0.{n}/24"));
+        net.address("eth0", &format!("fd99::{n:x}/64"));
+        net.ping("10.99.0.1");
+        net.ping("fd99::1");
         Port {
-            ipv4: Ipv4Addr::new(10, 89, 0, n),
-            ipv6: Ipv6Addr::new(0xfd89, 0, 0, 0, 0, 0, 0, n.into()),
+            ipv4: Ipv4Addr::new(10, 99, 0, n),
+            ipv6: Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, n.into()),
             device,
         }
     }

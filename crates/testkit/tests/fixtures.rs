@@ -37,7 +37,7 @@ fn fixtures_are_undone_in_reverse_order_when_a_test_panics() {
             let a = FakeContainer::new("a");
             let router = Router::new("r");
             router.attach(&a);
-            let _sink = udp_sink(&a, None, "10.88.1.2:9".parse().unwrap(), 1);
+            let _sink = udp_sink(&a, None, "10.98.1.2:9".parse().unwrap(), 1);
             assert!(leftovers::list().iter().any(|l| l.contains(a.name())));
             panic!("on purpose");
         }));
@@ -169,8 +169,8 @@ fn htb_vxlan_and_macvlan_carry_traffic() {
 
         let c = FakeContainer::new("c");
         macvlan(&a, "eth0", &c, "mv0");
-        c.address("mv0", "10.89.0.99/24");
-        c.ping("10.89.0.3");
+        c.address("mv0", "10.99.0.99/24");
+        c.ping("10.99.0.3");
         assert!(c.ifindex("mv0") > 1);
     });
 }
@@ -193,9 +193,41 @@ fn podman_container_is_where_it_says() {
             inside.finish()[0],
             c.cgroup_path().as_os_str().len() as u64 + 3
         );
+        assert_eq!(
+            c.run("readlink /proc/self/ns/net").trim(),
+            format!("net:[{}]", c.netns_inode())
+        );
         let host = PodmanContainer::new("host", Network::Host);
         let own = std::fs::read_link("/proc/self/ns/net").unwrap();
         let theirs = std::fs::read_link(format!("/proc/{}/ns/net", host.pid())).unwrap();
         assert_eq!(own, theirs);
     });
+}
+
+#[test]
+fn podman_containers_exchange_packets_through_a_router() {
+    scene(|| {
+        let router = Router::new("net");
+        let a = PodmanContainer::new("a", Network::None);
+        let b = PodmanContainer::new("b", Network::None);
+        router.attach(&a);
+        let to = router.attach(&b);
+        let sink = udp_sink(&b, None, to.v4(9000), 500);
+        assert_eq!(
+            udp_send(&a, None, Udp::to(to.v4(9000)).packets(500)).finish(),
+            [500]
+        );
+        assert_eq!(sink.finish()[0], 500);
+    });
+}
+
+#[test]
+fn podman_bridge_leaves_no_firewall_rules_that_were_not_there() {
+    let rules = || run(&["iptables", "-S"]) + &run(&["iptables", "-t", "nat", "-S"]);
+    let before = rules();
+    scene(|| {
+        let c = PodmanContainer::new("br", Network::Bridge);
+        assert!(c.exec("ip -o address show eth0").contains("inet "));
+    });
+    assert_eq!(rules(), before);
 }
