@@ -1,1 +1,4 @@
-//! cofferdam-bench
+//! Experiments, load generators, statistics and reports.
+
+pub mod data;
+pub mod report;
