@@ -25,11 +25,6 @@ impl Signals {
     pub fn caught(&self) -> bool {
         self.flag.load(Ordering::Relaxed)
     }
-
-    /// The flag itself.
-    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
-        self.flag.clone()
-    }
 }
 
 impl Drop for Signals {

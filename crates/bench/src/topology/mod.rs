@@ -69,6 +69,7 @@ struct Member {
 /// A built network.
 pub struct Topology {
     spec: Spec,
+    tag: String,
     peer: String,
     root_cgroups: Vec<PathBuf>,
     members: Vec<Member>,
@@ -129,6 +130,7 @@ impl Topology {
         }
         Ok(Topology {
             spec: spec.clone(),
+            tag,
             peer: peer.name,
             root_cgroups: layout.roots(),
             members,
@@ -155,9 +157,14 @@ impl Topology {
         }
     }
 
-    /// Name of container number `i`: the last part of its cgroup's path.
-    pub fn container_name(&self, i: usize) -> &'static str {
-        self.members[i].name
+    /// Path of container number `i`'s cgroup below the v2 mount.
+    pub fn cgroup_path(&self, i: usize) -> String {
+        format!(
+            "/{}{}/{}",
+            sweep::CGROUP_PREFIX,
+            self.tag,
+            self.members[i].name
+        )
     }
 
     /// Where the peer sends to reach container number `i`, and the first of its 1,000 ports.
