@@ -17,7 +17,10 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { slots: 2048, measure_programs: false }
+        Options {
+            slots: 2048,
+            measure_programs: false,
+        }
     }
 }
 
