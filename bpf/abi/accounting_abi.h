@@ -111,6 +111,12 @@ struct cf_cpu {
 	__u32 hardirq_network;
 	__u64 hardirq_pending_ns; /* network hardirq time that waits for its packets */
 
+	__u64 queued_dev;	 /* device of the last packet queued in process context … */
+	__u32 queued_generation; /* … the identity generation it was looked up in … */
+	__u32 queued_row;	 /* … and its owner */
+	__u32 queued_direction;
+	__u32 queued; /* one was queued since the last receive softirq */
+
 	__u64 charge_cgroup; /* cache: the last charged cgroup … */
 	__u32 charge_row;    /* … its row … */
 	__u32 charge_generation; /* … and the identity generation it holds for */

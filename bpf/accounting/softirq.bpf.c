@@ -96,6 +96,8 @@ int BPF_PROG(softirq_exit, unsigned int vector)
 		cf_charge(s, s->run_network_ns, ns - s->run_network_ns);
 	else
 		cf_charge(s, ns, 0);
+	if (s->mode == CF_RECEIVE)
+		s->queued = 0;
 	s->watch = 0;
 	s->mode = CF_IDLE;
 	if (s->napi_thread) {

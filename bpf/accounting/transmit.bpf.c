@@ -10,14 +10,35 @@
  */
 #include "../include/segment.h"
 
+/* In process context the packet is its sender's; only who it was is kept, for a receive
+ * softirq that it may raise. */
+static __always_inline void cf_note_queued(struct cf_cpu *s, struct net_device *dev)
+{
+	struct cf_identity *e;
+
+	s->queued = 1;
+	if (s->queued_dev == (__u64)dev && s->queued_generation == identity_generation)
+		return;
+	e = cf_device_identity(s, dev);
+	s->queued_dev = (__u64)dev;
+	s->queued_generation = identity_generation;
+	s->queued_row = e->row;
+	s->queued_direction = e->kind == CF_HOST_SIDE ? CF_RX : CF_TX;
+}
+
 SEC("tp_btf/net_dev_queue")
 int BPF_PROG(net_dev_queue, struct sk_buff *skb)
 {
 	struct cf_cpu *s = cf_this_cpu();
 	struct cf_identity *e;
 
-	if (!s || !(s->watch & CF_WATCH_QUEUE))
+	if (!s)
 		return 0;
+	if (!(s->watch & CF_WATCH_QUEUE)) {
+		if (s->mode == CF_IDLE)
+			cf_note_queued(s, skb->dev);
+		return 0;
+	}
 	if (s->mode == CF_OTHER) {
 		cf_segment_switch(s, cf_transmit_row(s, skb), CF_TX);
 		return 0;

@@ -29,6 +29,17 @@ static __always_inline void cf_give(__u32 index, __u32 direction, __u64 ns, __u6
 	row->hardirq_ns += hardirq_ns;
 }
 
+/* A batch without packets. On the CPU of a sender whose packets are processed elsewhere (RPS)
+ * the receive softirq does nothing but wake that other CPU: part of the transmit that raised
+ * it. Otherwise nobody is known to have caused it. */
+static __always_inline void cf_batch_orphan(struct cf_cpu *s, __u64 ns, __u64 hardirq_ns)
+{
+	if (s->queued && s->mode == CF_RECEIVE)
+		cf_give(s->queued_row, s->queued_direction, ns, hardirq_ns);
+	else
+		cf_give(CF_ROW_NO_PACKET, CF_RX, ns, hardirq_ns);
+}
+
 /* Shares the batch out over its packets. The last owner gets the rounding, so that nothing
  * is lost. The owners are kept: a tail may follow. A global function, so that the verifier
  * walks the loop once and not at every call. */
@@ -48,7 +59,7 @@ __weak __noinline int cf_batch_share(struct cf_cpu *s)
 	if (!ns && !hardirq_ns)
 		return 0;
 	if (!used || !packets) {
-		cf_give(CF_ROW_NO_PACKET, CF_RX, ns, hardirq_ns);
+		cf_batch_orphan(s, ns, hardirq_ns);
 		return 0;
 	}
 	for (__u32 i = 0; i < CF_BATCH_MAX; i++) {
@@ -199,7 +210,7 @@ static __always_inline void cf_poll_close(struct cf_cpu *s, __u64 now)
 {
 	cf_segment_close(s, now);
 	if (s->batch_closed) { /* this poll added nobody */
-		cf_give(CF_ROW_NO_PACKET, CF_RX, s->batch_ns, s->batch_hardirq_ns);
+		cf_batch_orphan(s, s->batch_ns, s->batch_hardirq_ns);
 		s->batch_ns = 0;
 		s->batch_hardirq_ns = 0;
 	} else {

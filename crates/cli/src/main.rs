@@ -1,2 +1,8 @@
-//! The cofferdam binary.
-fn main() {}
+//! The `cofferdam` binary: everything is in the library beside it.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cofferdam::run(std::env::args_os())
+}

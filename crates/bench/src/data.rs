@@ -1,0 +1,327 @@
+//! The data of a run: all that `cofferdam report` needs to render it again.
+//!
+//! A run directory holds `manifest.json` ([`Manifest`]), `samples.jsonl` (one [`Sample`] a
+//! line), `ledger.jsonl` (one [`LedgerRecord`] a line) and `result.json` ([`RunResult`]).
+//! Every document and every line carries `schema`; a reader refuses a newer one by name.
+//! Field names carry their units. An absent field means "not measured", never zero.
+
+mod accounting;
+mod cell;
+mod load;
+
+pub use accounting::{
+    AccountingResult, AccuracyRow, ConservationRow, LoadShape, OverheadRow, PeriodSample,
+    ProgramRow,
+};
+pub use cell::{Cell, Direction, Interferer, Path, Protocol, VictimKind};
+pub use load::{DataError, RunData};
+
+use cofferdam_types::{CpuTime, Ledger, Reason};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The schema that this build writes, and the newest that it reads.
+pub const SCHEMA: u32 = 1;
+
+/// What was run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// `cofferdam bench penalty`.
+    Penalty,
+    /// `cofferdam bench accounting`.
+    Accounting,
+    /// `cofferdam demo`.
+    Demo,
+}
+
+impl Kind {
+    /// The word used in directory names.
+    pub fn label(self) -> &'static str {
+        match self {
+            Kind::Penalty => "penalty",
+            Kind::Accounting => "accounting",
+            Kind::Demo => "demo",
+        }
+    }
+}
+
+/// Where, when and how a run was made: `manifest.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Schema of the whole directory.
+    pub schema: u32,
+    /// What was run.
+    pub kind: Kind,
+    /// Version of Cofferdam.
+    pub version: String,
+    /// Git commit of the tree the run was started in, `-dirty` appended when it had changes;
+    /// `None` outside a git tree.
+    pub commit: Option<String>,
+    /// The command line, program first.
+    pub command: Vec<String>,
+    /// Whether the short grid was taken.
+    pub quick: bool,
+    /// Start, RFC 3339 in UTC.
+    pub started: String,
+    /// End; `None` while running or when it was killed.
+    pub finished: Option<String>,
+    /// True when a signal ended it early: the samples so far are whole.
+    pub interrupted: bool,
+    /// `uname -r` and `-v`.
+    pub kernel: String,
+    /// CPU model name.
+    pub cpu_model: String,
+    /// Online CPUs.
+    pub cpus: u32,
+    /// Vulnerability → mitigation, as the kernel words it.
+    pub mitigations: BTreeMap<String, String>,
+    /// `hybrid`, `v2` or `v1`.
+    pub cgroup_layout: String,
+    /// CPU that victim, competitor and softirq share.
+    pub victim_cpu: u32,
+    /// CPU that the peer's load generator ran on.
+    pub peer_cpu: u32,
+    /// Seed of the order of runs, the corpora and the bootstrap.
+    pub seed: u64,
+    /// Noise seen before the start, and what to do about it.
+    pub warnings: Vec<String>,
+}
+
+/// What ran beside the victim in one sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Nothing.
+    Alone,
+    /// The equally entitled competitor computes: the baseline.
+    Compute,
+    /// The equally entitled competitor receives or sends traffic: the test.
+    Traffic,
+}
+
+/// Packets and bytes a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rate {
+    /// Datagrams a second (UDP), or write/read calls a second (TCP).
+    pub packets_per_s: f64,
+    /// Payload bytes a second.
+    pub bytes_per_s: f64,
+}
+
+/// Round-trip times of the `rpc` victim, microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Answered requests.
+    pub requests: u64,
+    /// Requests without an answer within a second.
+    pub lost: u64,
+    /// Median.
+    pub p50_us: f64,
+    /// 90th percentile.
+    pub p90_us: f64,
+    /// 99th percentile.
+    pub p99_us: f64,
+    /// 99.9th percentile.
+    pub p999_us: f64,
+    /// Slowest.
+    pub max_us: f64,
+}
+
+/// Where a softirq fraction was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SoftirqSource {
+    /// The accounting's per-CPU clock: exact.
+    Ledger,
+    /// `/proc/stat`: sampled at the timer tick, so rough.
+    ProcStat,
+}
+
+/// One run of a victim: a line of `samples.jsonl` in penalty and demo runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Schema of this line.
+    pub schema: u32,
+    /// End of the sample, RFC 3339 in UTC.
+    pub time: String,
+    /// [`Cell::id`] of its cell.
+    pub cell: String,
+    /// Number of the pair within the cell, from 0.
+    pub pair: u32,
+    /// Place within the pair, from 0: shows the order that was drawn.
+    pub position: u32,
+    /// What ran beside the victim.
+    pub role: Role,
+    /// Wall-clock time the victim took for its fixed work, seconds.
+    pub elapsed_s: f64,
+    /// CPU time the scheduler billed the victim for it, seconds.
+    pub victim_cpu_s: f64,
+    /// Checksum of the victim's answer: equal in all samples of a cell.
+    pub checksum: String,
+    /// Round-trip times; only for the `rpc` victim.
+    pub latency: Option<Latency>,
+    /// Share of the victim's CPU spent in softirq, 0 to 1.
+    pub softirq_fraction: Option<f64>,
+    /// Where `softirq_fraction` comes from.
+    pub softirq_source: Option<SoftirqSource>,
+    /// Share of the victim's CPU that the hypervisor took, 0 to 1.
+    pub steal_fraction: Option<f64>,
+    /// What the generator sent; `None` without traffic.
+    pub offered: Option<Rate>,
+    /// What arrived; `None` without traffic.
+    pub received: Option<Rate>,
+}
+
+/// One container's part of a [`LedgerRecord`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LedgerContainer {
+    /// Name of the container.
+    pub name: String,
+    /// Path of its cgroup.
+    pub cgroup_path: String,
+    /// Its counts within the sample.
+    pub ledger: Ledger,
+    /// caused − charged, nanoseconds.
+    pub owed_ns: i64,
+    /// CPU use + owed, nanoseconds.
+    pub corrected_cpu_ns: i64,
+    /// Network CPU it caused on each CPU, nanoseconds, in the order of `cpus`.
+    pub caused_by_cpu_ns: Vec<u64>,
+    /// Network CPU charged to it on each CPU, nanoseconds.
+    pub charged_by_cpu_ns: Vec<u64>,
+}
+
+/// One CPU's part of a [`LedgerRecord`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LedgerCpu {
+    /// Number of the CPU.
+    pub cpu: u32,
+    /// Its measured time within the sample.
+    pub time: CpuTime,
+}
+
+/// The ledger over one sample: a line of `ledger.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LedgerRecord {
+    /// Schema of this line.
+    pub schema: u32,
+    /// End of the interval, RFC 3339 in UTC.
+    pub time: String,
+    /// Its length, seconds.
+    pub interval_s: f64,
+    /// [`Cell::id`] (penalty, demo) or the load's name (accounting).
+    pub cell: String,
+    /// Number of the pair (penalty, demo) or period (accounting).
+    pub pair: u32,
+    /// What ran beside the victim; `None` in accounting runs.
+    pub role: Option<Role>,
+    /// Per-CPU measured time.
+    pub cpus: Vec<LedgerCpu>,
+    /// Every container that caused, was charged or used CPU.
+    pub containers: Vec<LedgerContainer>,
+    /// Time that belongs to no container, by reason, nanoseconds.
+    pub unattributed_ns: BTreeMap<Reason, u64>,
+    /// |attributed − measured| ÷ measured since the accounting started, worst CPU, percent.
+    pub conservation_error_pct: f64,
+}
+
+/// A median with its bootstrap interval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Median of `values`.
+    pub median: f64,
+    /// Lower end of the 95% percentile-bootstrap interval of the median.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// The values, in the order they were measured.
+    pub values: Vec<f64>,
+}
+
+/// What is compared between test and baseline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Completion time of fixed work, seconds.
+    ElapsedS,
+    /// 99th percentile of round-trip time, microseconds.
+    P99Us,
+}
+
+/// The outcome of one cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CellResult {
+    /// What was measured.
+    pub cell: Cell,
+    /// What is compared.
+    pub metric: Metric,
+    /// The victim alone; only where it was measured (demo).
+    pub alone: Option<Estimate>,
+    /// Beside the compute competitor.
+    pub baseline: Estimate,
+    /// Beside the traffic.
+    pub test: Estimate,
+    /// Test ÷ baseline, pair by pair: the penalty factor.
+    pub penalty: Estimate,
+    /// Median share of the victim's CPU in softirq during the test, 0 to 1.
+    pub softirq_fraction: Option<f64>,
+    /// Where it was read.
+    pub softirq_source: Option<SoftirqSource>,
+    /// 1/(1 − softirq fraction): the penalty that equal shares alone would explain.
+    pub predicted: Option<f64>,
+    /// Median offered rate during the test.
+    pub offered: Option<Rate>,
+    /// Median received rate during the test.
+    pub received: Option<Rate>,
+    /// Median share of one CPU that the competitor caused in network work during the test.
+    pub offender_caused_fraction: Option<f64>,
+    /// Median share of one CPU in network work charged to the victim during the test.
+    pub victim_charged_fraction: Option<f64>,
+}
+
+/// The outcome of a penalty run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PenaltyResult {
+    /// Every cell with at least one whole pair, in the order measured.
+    pub cells: Vec<CellResult>,
+    /// Cells that could not be measured, with the reason.
+    pub failed: BTreeMap<String, String>,
+}
+
+/// The outcome of the demo.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DemoResult {
+    /// The one cell, with `alone` filled in.
+    pub cell: CellResult,
+    /// Name of the container that caused the most network CPU.
+    pub offender: Option<String>,
+    /// Name of the victim's container.
+    pub victim: String,
+    /// The last flood sample's ledger.
+    pub ledger: Option<LedgerRecord>,
+    /// Who harmed whom, in words.
+    pub sentence: String,
+}
+
+/// `result.json`: medians and intervals.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResultFile {
+    /// Schema of this document.
+    pub schema: u32,
+    /// The outcome.
+    #[serde(flatten)]
+    pub result: RunResult,
+}
+
+/// The outcome by kind of run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum RunResult {
+    /// Of `bench penalty`.
+    Penalty(PenaltyResult),
+    /// Of `bench accounting`.
+    Accounting(AccountingResult),
+    /// Of `demo`.
+    Demo(Box<DemoResult>),
+}

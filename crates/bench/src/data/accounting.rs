@@ -1,0 +1,134 @@
+//! What `bench accounting` measured: the accounting's own cost and its accuracy.
+
+use super::{Estimate, Rate};
+use serde::{Deserialize, Serialize};
+
+/// The load under which the cost was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LoadShape {
+    /// One UDP flood of 64-byte datagrams; goodput in packets/s.
+    Flood64,
+    /// One TCP stream; goodput in bytes/s.
+    TcpStream,
+}
+
+impl LoadShape {
+    /// Words for tables.
+    pub fn label(self) -> &'static str {
+        match self {
+            LoadShape::Flood64 => "UDP flood, 64 bytes",
+            LoadShape::TcpStream => "one TCP stream",
+        }
+    }
+
+    /// Name in the data.
+    pub fn id(self) -> &'static str {
+        match self {
+            LoadShape::Flood64 => "flood64",
+            LoadShape::TcpStream => "tcp-stream",
+        }
+    }
+}
+
+/// One period with the accounting on or off: a line of `samples.jsonl` in accounting runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PeriodSample {
+    /// Schema of this line.
+    pub schema: u32,
+    /// End of the period, RFC 3339 in UTC.
+    pub time: String,
+    /// The load.
+    pub load: LoadShape,
+    /// Number of the off/on pair, from 0.
+    pub pair: u32,
+    /// Place within the pair, from 0.
+    pub position: u32,
+    /// Whether the accounting ran.
+    pub accounting: bool,
+    /// Whether the kernel measured the programs (a period outside the comparison).
+    pub measured_programs: bool,
+    /// Length, seconds.
+    pub seconds: f64,
+    /// What the generator sent.
+    pub offered: Rate,
+    /// What the sink received.
+    pub received: Rate,
+}
+
+/// Cost of the accounting under one load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OverheadRow {
+    /// The load.
+    pub load: LoadShape,
+    /// Unit of `off` and `on`: `packets/s` or `bytes/s`.
+    pub unit: String,
+    /// Goodput without the accounting.
+    pub off: Estimate,
+    /// Goodput with it.
+    pub on: Estimate,
+    /// on ÷ off, pair by pair.
+    pub ratio: Estimate,
+    /// Smallest median ratio that is good enough.
+    pub goal: f64,
+    /// BPF run time ÷ received packets, nanoseconds; `None` where the kernel did not tell.
+    pub bpf_ns_per_packet: Option<f64>,
+}
+
+/// Cost of one BPF program under one load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProgramRow {
+    /// The load.
+    pub load: LoadShape,
+    /// Program name.
+    pub name: String,
+    /// Runs within the measured period.
+    pub runs: u64,
+    /// Mean run time, nanoseconds; about 25 of them are the measurement itself.
+    pub ns_per_run: f64,
+    /// Runs for each received packet.
+    pub runs_per_packet: f64,
+}
+
+/// How well the ledger added up under one load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConservationRow {
+    /// Name of the load.
+    pub load: String,
+    /// softirq + hardirq + NAPI-thread + drain time, nanoseconds.
+    pub measured_ns: u64,
+    /// Σ caused + Σ unattributed, nanoseconds.
+    pub attributed_ns: u64,
+    /// |attributed − measured| ÷ measured of the worst CPU, percent.
+    pub worst_cpu_error_pct: f64,
+}
+
+/// One case of the accuracy table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AccuracyRow {
+    /// The case, in words.
+    pub case: String,
+    /// What is compared, in words (`caused b ÷ caused a`, `ns per packet`).
+    pub quantity: String,
+    /// What it should be.
+    pub expected: f64,
+    /// What the ledger said.
+    pub measured: f64,
+    /// (measured − expected) ÷ expected, percent.
+    pub error_pct: f64,
+}
+
+/// The outcome of an accounting run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AccountingResult {
+    /// Goodput with and without the accounting.
+    pub overhead: Vec<OverheadRow>,
+    /// Cost of each program.
+    pub programs: Vec<ProgramRow>,
+    /// How well the ledger added up.
+    pub conservation: Vec<ConservationRow>,
+    /// Memory of the BPF maps, bytes.
+    pub memory_bytes: Option<u64>,
+    /// Accuracy of attribution.
+    pub accuracy: Vec<AccuracyRow>,
+}

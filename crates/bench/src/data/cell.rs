@@ -1,0 +1,157 @@
+//! One cell of the grid: a victim, what runs beside it, and the path between.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+macro_rules! labels {
+    ($name:ident { $($variant:ident => $label:literal),* $(,)? }) => {
+        impl $name {
+            /// Every value, in the order of declaration.
+            pub const ALL: &'static [$name] = &[$($name::$variant),*];
+
+            /// Short name, as in the data and on the command line.
+            pub fn label(self) -> &'static str {
+                match self { $($name::$variant => $label),* }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.label())
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                $name::ALL.iter().copied().find(|v| v.label() == text).ok_or_else(|| {
+                    let known: Vec<_> = $name::ALL.iter().map(|v| v.label()).collect();
+                    format!("'{text}' is not one of {}", known.join(", "))
+                })
+            }
+        }
+    };
+}
+
+/// The job whose completion time (or p99) is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VictimKind {
+    /// Integer work in registers.
+    Cpu,
+    /// Counts the words of a generated corpus: map, then reduce.
+    Wordcount,
+    /// Searches a generated corpus for a word: map, then reduce.
+    Grep,
+    /// Estimates pi by quasi-random points: map, then reduce.
+    Pi,
+    /// Answers a low-rate client; judged by the p99 round trip.
+    Rpc,
+}
+labels!(VictimKind { Cpu => "cpu", Wordcount => "wordcount", Grep => "grep", Pi => "pi", Rpc => "rpc" });
+
+/// The kind of traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Interferer {
+    /// UDP datagrams as fast as the sender can.
+    Flood,
+    /// Bulk TCP streams.
+    Stream,
+    /// Many concurrent bursty TCP flows, from a trace.
+    Shuffle,
+}
+labels!(Interferer { Flood => "flood", Stream => "stream", Shuffle => "shuffle" });
+
+impl Interferer {
+    /// What carries it.
+    pub fn protocol(self) -> Protocol {
+        match self {
+            Interferer::Flood => Protocol::Udp,
+            Interferer::Stream | Interferer::Shuffle => Protocol::Tcp,
+        }
+    }
+}
+
+/// Transport protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// TCP, congestion control cubic.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+labels!(Protocol { Tcp => "tcp", Udp => "udp" });
+
+/// What the competitor does with the traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// It receives; softirq is steered to the victim's CPU.
+    Receiver,
+    /// It sends, behind HTB.
+    Sender,
+}
+labels!(Direction { Receiver => "receiver", Sender => "sender" });
+
+/// How packets travel between peer and container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Path {
+    /// One veth pair.
+    Veth,
+    /// Through a router (a namespace that forwards), two veth pairs.
+    Routed,
+    /// Through a router with port forwarding, masquerade, connection tracking and a bridge,
+    /// as container runtimes set it up.
+    BridgeNat,
+}
+labels!(Path { Veth => "veth", Routed => "routed", BridgeNat => "bridge-nat" });
+
+/// One cell of the grid.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Unique within a run; built by [`Cell::new_id`].
+    pub id: String,
+    /// Whose time is judged.
+    pub victim: VictimKind,
+    /// What the traffic is.
+    pub interferer: Interferer,
+    /// What carries it.
+    pub protocol: Protocol,
+    /// Whether the competitor receives or sends.
+    pub direction: Direction,
+    /// How packets travel.
+    pub path: Path,
+    /// Concurrent flows.
+    pub flows: u32,
+    /// Datagram payload (UDP) or write size (TCP), bytes; `None` for a shuffle.
+    pub payload_bytes: Option<u32>,
+    /// HTB rate on the sender's interface, Gbit/s; `None` without HTB.
+    pub htb_gbit_per_s: Option<f64>,
+}
+
+impl Cell {
+    /// The id that belongs to the other fields, such as `cpu/flood/receiver/veth/3x200B`.
+    pub fn new_id(&self) -> String {
+        let mut id = format!(
+            "{}/{}/{}/{}/{}",
+            self.victim, self.interferer, self.direction, self.path, self.flows
+        );
+        if let Some(bytes) = self.payload_bytes {
+            id += &format!("x{bytes}B");
+        }
+        if let Some(rate) = self.htb_gbit_per_s {
+            id += &format!("/htb{rate}G");
+        }
+        id
+    }
+
+    /// The cell with `id` filled in.
+    pub fn named(mut self) -> Cell {
+        self.id = self.new_id();
+        self
+    }
+}

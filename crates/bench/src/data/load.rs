@@ -1,0 +1,134 @@
+//! Reading a run directory back.
+
+use super::{Kind, LedgerRecord, Manifest, PeriodSample, ResultFile, RunResult, SCHEMA, Sample};
+use serde::de::DeserializeOwned;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A run directory could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    /// A file is missing or unreadable.
+    #[error(
+        "cannot read {path}: {source}: give a directory that 'cofferdam bench' or 'cofferdam demo' wrote"
+    )]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A document does not have the form it should.
+    #[error("{path}, line {line}: {reason}: the file is damaged; render another run")]
+    Malformed {
+        /// Which file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// The parser's words.
+        reason: String,
+    },
+    /// Written by a newer Cofferdam.
+    #[error("{path} has schema {found}, this build reads up to {SCHEMA}: use a newer cofferdam")]
+    NewerSchema {
+        /// Which file.
+        path: PathBuf,
+        /// Its schema.
+        found: u32,
+    },
+}
+
+/// A whole run, read from its directory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunData {
+    /// The directory.
+    pub dir: PathBuf,
+    /// Where, when and how.
+    pub manifest: Manifest,
+    /// Samples of a penalty or demo run; empty otherwise.
+    pub samples: Vec<Sample>,
+    /// Periods of an accounting run; empty otherwise.
+    pub periods: Vec<PeriodSample>,
+    /// Ledgers; empty where the accounting could not run.
+    pub ledgers: Vec<LedgerRecord>,
+    /// Medians and intervals; `None` when the run did not get that far.
+    pub result: Option<RunResult>,
+}
+
+#[derive(serde::Deserialize)]
+struct Versioned {
+    schema: u32,
+}
+
+impl RunData {
+    /// Reads the directory `dir`. `samples.jsonl`, `ledger.jsonl` and `result.json` may be
+    /// missing: a run that was interrupted has what it had measured until then. A last line
+    /// without a newline is one that was being written, and is left out.
+    pub fn load(dir: &Path) -> Result<RunData, DataError> {
+        let manifest_path = dir.join("manifest.json");
+        let text = fs::read_to_string(&manifest_path).map_err(|source| DataError::Read {
+            path: manifest_path.clone(),
+            source,
+        })?;
+        let manifest: Manifest = parse(&manifest_path, 1, &text)?;
+        let samples_path = dir.join("samples.jsonl");
+        let (samples, periods) = match manifest.kind {
+            Kind::Accounting => (Vec::new(), lines(&samples_path)?),
+            Kind::Penalty | Kind::Demo => (lines(&samples_path)?, Vec::new()),
+        };
+        let result_path = dir.join("result.json");
+        let result = match optional(&result_path)? {
+            None => None,
+            Some(text) => Some(parse::<ResultFile>(&result_path, 1, &text)?.result),
+        };
+        Ok(RunData {
+            dir: dir.to_owned(),
+            manifest,
+            samples,
+            periods,
+            ledgers: lines(&dir.join("ledger.jsonl"))?,
+            result,
+        })
+    }
+}
+
+fn optional(path: &Path) -> Result<Option<String>, DataError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(DataError::Read {
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}
+
+fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, DataError> {
+    let text = optional(path)?.unwrap_or_default();
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    whole
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(i, line)| parse(path, i + 1, line))
+        .collect()
+}
+
+/// The schema is looked at first: a newer document is refused by name, not as damage.
+fn parse<T: DeserializeOwned>(path: &Path, line: usize, text: &str) -> Result<T, DataError> {
+    let malformed = |e: serde_json::Error| DataError::Malformed {
+        path: path.to_owned(),
+        line: if e.line() > 1 { e.line() } else { line },
+        reason: e.to_string(),
+    };
+    let version: Versioned = serde_json::from_str(text).map_err(malformed)?;
+    if version.schema > SCHEMA {
+        return Err(DataError::NewerSchema {
+            path: path.to_owned(),
+            found: version.schema,
+        });
+    }
+    serde_json::from_str(text).map_err(malformed)
+}

@@ -1,0 +1,1 @@
+//! Renders a run from its data alone.

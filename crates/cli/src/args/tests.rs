@@ -1,0 +1,73 @@
+use super::*;
+use clap::CommandFactory;
+
+fn parse(line: &str) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(line.split_whitespace())
+}
+
+#[test]
+fn the_definition_is_sound() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn every_documented_command_parses() {
+    for line in [
+        "cofferdam doctor",
+        "cofferdam doctor --json",
+        "cofferdam top",
+        "cofferdam top --once --json --interval 250ms",
+        "cofferdam top --container web --container id:3f2a --container cgroup:/a/*",
+        "cofferdam top --container netns:blue --container pid:42",
+        "cofferdam accounting record",
+        "cofferdam accounting record --duration 10s --interval 1s --format jsonl --output x",
+        "cofferdam bench penalty",
+        "cofferdam bench penalty --quick --output dir --pairs 7",
+        "cofferdam bench accounting --quick --output dir",
+        "cofferdam report dir",
+        "cofferdam demo",
+        "cofferdam bench-worker --anything goes -x",
+        "cofferdam generate man dir",
+        "cofferdam generate completions dir",
+        "cofferdam generate schemas dir",
+    ] {
+        if let Err(error) = parse(line) {
+            panic!("{line}: {error}");
+        }
+    }
+}
+
+#[test]
+fn defaults_are_the_documented_ones() {
+    let Ok(Cli {
+        command: Command::Accounting(AccountingCommand::Record(args)),
+    }) = parse("cofferdam accounting record")
+    else {
+        panic!("does not parse");
+    };
+    assert_eq!(args.duration, Duration::from_secs(10));
+    assert_eq!(args.interval, Duration::from_secs(1));
+    assert_eq!(args.format, RecordFormat::Table);
+    assert_eq!(args.output, None);
+}
+
+#[test]
+fn nonsense_is_refused() {
+    for line in [
+        "cofferdam",
+        "cofferdam nonsense",
+        "cofferdam top --interval 0s",
+        "cofferdam top --interval 5",
+        "cofferdam top --interval 1ms",
+        "cofferdam top --container id:xyz",
+        "cofferdam top --container cgroup:relative",
+        "cofferdam top --container pid:0",
+        "cofferdam top extra",
+        "cofferdam accounting record --duration 0s",
+        "cofferdam accounting record --format xml",
+        "cofferdam bench penalty --pairs 0",
+        "cofferdam report",
+    ] {
+        assert!(parse(line).is_err(), "{line}");
+    }
+}

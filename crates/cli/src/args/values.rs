@@ -1,0 +1,78 @@
+//! Quantities on the command line: each carries its unit, and nonsense is told apart.
+
+use std::time::Duration;
+
+/// Shortest interval between two readings. Below it the readings themselves would be the load.
+pub const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Longest duration that is taken: ten years, so that sums of times cannot overflow.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+/// A duration with its unit, such as `5s`, `250ms` or `1m 30s`; more than zero.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    if text.trim().parse::<f64>().is_ok() {
+        return Err("it has no unit: write 5s, 250ms or 1m".to_owned());
+    }
+    match humantime::parse_duration(text) {
+        Ok(value) if value.is_zero() => Err("it must be more than 0".to_owned()),
+        Ok(value) if value > LONGEST => Err("it is longer than ten years".to_owned()),
+        Ok(value) => Ok(value),
+        Err(_) => Err("not a duration: write 5s, 250ms or 1m".to_owned()),
+    }
+}
+
+/// A duration between readings: at least [`SHORTEST_INTERVAL`].
+pub fn interval(text: &str) -> Result<Duration, String> {
+    let value = duration(text)?;
+    if value < SHORTEST_INTERVAL {
+        return Err("the shortest interval is 10ms".to_owned());
+    }
+    Ok(value)
+}
+
+/// A whole number of at least one.
+pub fn positive(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(0) => Err("it must be at least 1".to_owned()),
+        Ok(value) => Ok(value),
+        Err(_) => Err("not a whole number".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_carry_units() {
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("1m 30s"), Ok(Duration::from_secs(90)));
+        for text in ["5", "0", "-1", "1.5"] {
+            assert!(
+                duration(text).is_err_and(|e| e.contains("no unit")),
+                "{text}"
+            );
+        }
+        for text in ["0s", "0ms"] {
+            assert!(duration(text).is_err_and(|e| e.contains("more than 0")));
+        }
+        for text in ["", "s", "soon", "5 parsecs", "-1s", "99999999999999999999s"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+        assert!(duration("11years").is_err_and(|e| e.contains("ten years")));
+    }
+
+    #[test]
+    fn intervals_have_a_floor() {
+        assert!(interval("9ms").is_err_and(|e| e.contains("10ms")));
+        assert_eq!(interval("10ms"), Ok(SHORTEST_INTERVAL));
+    }
+
+    #[test]
+    fn counts_are_whole_and_positive() {
+        assert_eq!(positive("7"), Ok(7));
+        for text in ["0", "-1", "1.5", "many"] {
+            assert!(positive(text).is_err(), "{text}");
+        }
+    }
+}

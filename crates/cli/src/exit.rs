@@ -1,0 +1,125 @@
+//! How a command ends: the documented exit codes, and one line on stderr.
+
+use cofferdam_accounting::{ReadError, StartError};
+use std::io;
+use std::process::ExitCode;
+
+/// Why a command did not finish. Each kind has its exit code.
+#[derive(Debug)]
+pub enum Failure {
+    /// It was tried and did not work: 1.
+    Failed(anyhow::Error),
+    /// The command line asks for something that makes no sense: 2.
+    Usage(String),
+    /// This host lacks something: 3. The text names it and the remedy.
+    Unsupported(String),
+    /// A signal ended it, and everything is cleaned up: 130.
+    Interrupted,
+    /// The reader of standard output has gone: 0, in silence. Whoever closes a pipe early
+    /// (`| head`) has what they wanted; an error there would only break `set -o pipefail`.
+    ReaderGone,
+    /// Not a failure of the command but its answer, already printed: this exit code.
+    Answer(u8),
+}
+
+/// What commands return.
+pub type Outcome = Result<(), Failure>;
+
+impl Failure {
+    /// A failure from a text alone.
+    pub fn failed(text: impl Into<String>) -> Failure {
+        Failure::Failed(anyhow::Error::msg(text.into()))
+    }
+
+    /// The documented exit code.
+    pub fn code(&self) -> u8 {
+        match self {
+            Failure::Failed(_) => 1,
+            Failure::Usage(_) => 2,
+            Failure::Unsupported(_) => 3,
+            Failure::Interrupted => 130,
+            Failure::ReaderGone => 0,
+            Failure::Answer(code) => *code,
+        }
+    }
+
+    /// The line for stderr; `None` where silence is right.
+    pub fn line(&self) -> Option<String> {
+        let text = match self {
+            Failure::Failed(error) => format!("{error:#}"),
+            Failure::Usage(text) | Failure::Unsupported(text) => text.clone(),
+            Failure::Interrupted | Failure::ReaderGone | Failure::Answer(_) => return None,
+        };
+        Some(one_line(&text))
+    }
+
+    /// Prints the line and gives the code to the process. Errors on stderr are ignored: there
+    /// is nowhere left to report them.
+    pub fn report(&self) -> ExitCode {
+        if let Some(line) = self.line() {
+            use std::io::Write;
+            let _ = writeln!(io::stderr(), "cofferdam: {line}");
+        }
+        ExitCode::from(self.code())
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Failure {
+        Failure::Failed(error)
+    }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Failure {
+        match error {
+            StartError::Unsupported(text) => Failure::Unsupported(text),
+            other => Failure::Failed(other.into()),
+        }
+    }
+}
+
+impl From<ReadError> for Failure {
+    fn from(error: ReadError) -> Failure {
+        Failure::Failed(error.into())
+    }
+}
+
+/// Joins the lines of `text` with single spaces, and shows control characters as `?`: the
+/// text may hold names that a container chose.
+pub fn one_line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words
+        .join(" ")
+        .chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_the_documented_ones() {
+        assert_eq!(Failure::failed("x").code(), 1);
+        assert_eq!(Failure::Usage("x".into()).code(), 2);
+        assert_eq!(
+            Failure::from(StartError::Unsupported("no BTF".into())).code(),
+            3
+        );
+        assert_eq!(Failure::from(StartError::Failed("x".into())).code(), 1);
+        assert_eq!(Failure::Interrupted.code(), 130);
+        assert_eq!(Failure::ReaderGone.code(), 0);
+    }
+
+    #[test]
+    fn messages_are_one_line_with_the_whole_chain() {
+        let error = anyhow::anyhow!("disk\nfull\u{1b}[2J").context("cannot write to /x");
+        assert_eq!(
+            Failure::Failed(error).line().as_deref(),
+            Some("cannot write to /x: disk full?[2J")
+        );
+        assert_eq!(Failure::ReaderGone.line(), None);
+    }
+}

@@ -1,0 +1,53 @@
+//! Files made from the definition of the command line and of the schemas.
+
+use crate::args::{Cli, GenerateArgs, Generated};
+use crate::exit::Outcome;
+use crate::schema;
+use anyhow::Context;
+use clap::CommandFactory;
+use clap_complete::Shell;
+use std::fs;
+use std::path::Path;
+
+/// Writes what is asked for.
+pub fn run(args: &GenerateArgs) -> Outcome {
+    let dir = &args.dir;
+    fs::create_dir_all(dir).with_context(|| format!("cannot make directory {}", dir.display()))?;
+    match args.what {
+        Generated::Man => man(dir)?,
+        Generated::Completions => completions(dir)?,
+        Generated::Schemas => schemas(dir)?,
+    }
+    Ok(())
+}
+
+/// One manual page a command: `cofferdam.1`, `cofferdam-top.1`, …; hidden commands have none.
+pub fn man(dir: &Path) -> anyhow::Result<()> {
+    clap_mangen::generate_to(Cli::command(), dir)
+        .with_context(|| format!("cannot write manual pages to {}", dir.display()))
+}
+
+/// Completions for bash, zsh and fish.
+pub fn completions(dir: &Path) -> anyhow::Result<()> {
+    let mut command = Cli::command();
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        clap_complete::generate_to(shell, &mut command, "cofferdam", dir)
+            .with_context(|| format!("cannot write completions to {}", dir.display()))?;
+    }
+    Ok(())
+}
+
+/// JSON Schemas of all that is printed as JSON.
+pub fn schemas(dir: &Path) -> anyhow::Result<()> {
+    for (name, schema) in schema::all() {
+        let path = dir.join(name);
+        fs::write(&path, schema_text(&schema)?)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// A schema as it is kept in `docs/src/reference`.
+pub fn schema_text(schema: &schemars::Schema) -> anyhow::Result<String> {
+    Ok(serde_json::to_string_pretty(schema)? + "\n")
+}

@@ -1,0 +1,92 @@
+//! The `cofferdam` command: reads the command line, calls the crates that do the work, and
+//! shows what they found.
+#![forbid(unsafe_code)]
+
+mod args;
+mod bench;
+mod doctor;
+mod exit;
+#[cfg(test)]
+mod fixture;
+mod generate;
+mod interrupt;
+mod output;
+mod progress;
+mod record;
+pub mod schema;
+mod selection;
+mod source;
+mod table;
+mod top;
+mod units;
+mod view;
+mod words;
+
+use args::{AccountingCommand, Cli, Command};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
+use exit::{Failure, Outcome, one_line};
+use interrupt::Interrupt;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// The definition of the command line, for manual pages, completions and checks of the
+/// documentation.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Runs the command line `words` (program name first) to its end.
+pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(words) {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    match dispatch(cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn dispatch(command: Command) -> Outcome {
+    // A worker has its own signals and its own end: its parent stops it.
+    let command = match command {
+        Command::BenchWorker(args) => return bench::worker(args.words),
+        Command::Generate(args) => return generate::run(&args),
+        other => other,
+    };
+    let interrupt = Interrupt::install()
+        .map_err(|e| Failure::failed(format!("cannot watch for signals: {e}")))?;
+    match command {
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Top(args) => top::run(&args, &interrupt),
+        Command::Accounting(AccountingCommand::Record(args)) => record::run(&args, &interrupt),
+        Command::Bench(command) => bench::run(command, &interrupt),
+        Command::Report(args) => bench::report(&args.dir),
+        Command::Demo(args) => bench::demo(&args, &interrupt),
+        Command::BenchWorker(_) | Command::Generate(_) => Ok(()),
+    }
+}
+
+/// Help and version go to standard output; errors become one line.
+fn usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        // A closed pipe is no error here either.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    if error.kind() == ErrorKind::MissingSubcommand {
+        // clap would list the hidden commands too.
+        let text = "no command was given: begin with 'cofferdam doctor', 'cofferdam top' or \
+                    'cofferdam demo'; 'cofferdam --help' lists all";
+        return Failure::Usage(text.to_owned()).report();
+    }
+    let text = error.render().to_string();
+    let told = text.split("\nUsage:").next().unwrap_or(&text);
+    let told = told.split("\nFor more information").next().unwrap_or(told);
+    let told = told
+        .trim()
+        .trim_start_matches("error:")
+        .replace("\n\n  tip:", "; tip:");
+    Failure::Usage(format!("{} (see 'cofferdam --help')", one_line(&told))).report()
+}

@@ -1,0 +1,155 @@
+//! Results on standard output or in a file, with errors that say where and why.
+
+use crate::exit::Failure;
+use anyhow::Context;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// Where results go.
+#[derive(Debug)]
+pub struct Output {
+    sink: Sink,
+}
+
+#[derive(Debug)]
+enum Sink {
+    Stdout,
+    File {
+        path: PathBuf,
+        file: File,
+        /// Made by us and still empty: removed again when nothing comes to be written.
+        fresh: bool,
+        /// Nothing was written yet: what the file held before is still in it.
+        untouched: bool,
+    },
+}
+
+impl Output {
+    /// Standard output.
+    pub fn stdout() -> Output {
+        Output { sink: Sink::Stdout }
+    }
+
+    /// The file `path`, or standard output without one. An existing file is emptied only when
+    /// the first result is written: a command that cannot start destroys nothing.
+    pub fn open(path: Option<&Path>) -> Result<Output, Failure> {
+        let Some(path) = path else {
+            return Ok(Output::stdout());
+        };
+        let created = OpenOptions::new().write(true).create_new(true).open(path);
+        let (file, fresh) = match created {
+            Ok(file) => (Ok(file), true),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+                (OpenOptions::new().write(true).open(path), false)
+            }
+            Err(e) => (Err(e), false),
+        };
+        let file = file.with_context(|| {
+            format!("cannot write to {}: give another --output", path.display())
+        })?;
+        let path = path.to_owned();
+        let sink = Sink::File {
+            path,
+            file,
+            fresh,
+            untouched: true,
+        };
+        Ok(Output { sink })
+    }
+
+    /// Writes all of `text` at once and flushes it.
+    pub fn write(&mut self, text: &str) -> Result<(), Failure> {
+        match &mut self.sink {
+            Sink::Stdout => {
+                let mut out = io::stdout().lock();
+                out.write_all(text.as_bytes())
+                    .and_then(|()| out.flush())
+                    .map_err(|e| failed(e, "standard output"))
+            }
+            Sink::File {
+                path,
+                file,
+                fresh,
+                untouched,
+            } => {
+                if *untouched && !*fresh && file.metadata().is_ok_and(|m| m.is_file()) {
+                    file.set_len(0)
+                        .map_err(|e| failed(e, &path.display().to_string()))?;
+                }
+                *untouched = false;
+                file.write_all(text.as_bytes())
+                    .map_err(|e| failed(e, &path.display().to_string()))?;
+                *fresh = false;
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if let Sink::File {
+            path, fresh: true, ..
+        } = &self.sink
+        {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn failed(error: io::Error, place: &str) -> Failure {
+    let remedy = match error.kind() {
+        ErrorKind::BrokenPipe => return Failure::ReaderGone,
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => ": free some space",
+        _ => "",
+    };
+    Failure::failed(format!("cannot write to {place}: {error}{remedy}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_made_for_nothing_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        drop(Output::open(Some(&path)).unwrap());
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn an_existing_file_is_kept_until_the_first_write() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        fs::write(&path, "precious").unwrap();
+        let mut output = Output::open(Some(&path)).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+        output.write("new").unwrap();
+        drop(output);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+    }
+
+    #[test]
+    fn a_full_disk_is_one_line() {
+        let mut output = Output::open(Some(Path::new("/dev/full"))).unwrap();
+        let failure = output.write("x").unwrap_err();
+        assert_eq!(failure.code(), 1);
+        let line = failure.line().unwrap();
+        assert!(
+            line.contains("/dev/full") && line.contains("No space left"),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn an_unwritable_place_is_one_line() {
+        let failure = Output::open(Some(Path::new("/nowhere/at/all"))).unwrap_err();
+        let line = failure.line().unwrap();
+        assert!(
+            line.contains("/nowhere/at/all") && line.contains("--output"),
+            "{line}"
+        );
+    }
+}

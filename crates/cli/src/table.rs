@@ -1,0 +1,170 @@
+//! Tables on standard output.
+
+use crate::units::pct;
+use crate::view::{Column, HostView, Row, rows, sort};
+use crate::words::who_harms_whom;
+use cofferdam_types::Interval;
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use std::io::{IsTerminal, stdout};
+
+/// Columns of the terminal behind standard output; `None` when it is a file or a pipe, where
+/// nothing may be wrapped: lines are for `grep`.
+pub fn terminal_width() -> Option<u16> {
+    if !stdout().is_terminal() {
+        return None;
+    }
+    crossterm::terminal::size()
+        .ok()
+        .map(|(columns, _)| columns)
+        .filter(|c| *c > 0)
+}
+
+/// An empty table in the house style, wrapped to `width`.
+pub fn plain(width: Option<u16>) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    match width {
+        Some(width) => {
+            table
+                .set_content_arrangement(ContentArrangement::Dynamic)
+                .set_width(width);
+        }
+        None => {
+            table.set_content_arrangement(ContentArrangement::Disabled);
+        }
+    }
+    table
+}
+
+/// Aligns every column but the first to the right, and puts two spaces between columns.
+pub fn numbers_right(table: &mut Table) {
+    for (i, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if i > 0 {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+}
+
+/// The ledger of one interval: who harms whom in words, the containers, the host. `shown` is
+/// `all` without what `--container` leaves out; the sentence weighs all.
+pub fn ledger(all: &Interval, shown: &Interval, width: Option<u16>) -> String {
+    let mut text = format!("{}\n\n", who_harms_whom(all));
+    let mut rows = rows(shown);
+    sort(&mut rows, Column::Owed, false);
+    if rows.is_empty() {
+        text += "No container to show: start one, or any process in a cgroup and network \
+                 namespace of its own.\n";
+    } else {
+        text += &containers(&rows, width);
+    }
+    let host = HostView::new(all);
+    text += &format!("\n{}\n{}\n", host.cpu_line(usize::MAX), host.health_line());
+    text += &unattributed(all);
+    text
+}
+
+/// The table of containers. Shares are percent of one CPU.
+pub fn containers(rows: &[Row], width: Option<u16>) -> String {
+    let (columns, long) = match width {
+        None => (Column::ALL.to_vec(), true),
+        Some(w) if w >= 120 => (Column::ALL.to_vec(), true),
+        // Two spaces between columns where the screen table has its gap inside.
+        Some(w) => (Column::fitting(w.saturating_sub(10), 14), false),
+    };
+    let mut table = plain(width);
+    table.set_header(
+        columns
+            .iter()
+            .map(|c| if long { c.long_title() } else { c.title() }),
+    );
+    for row in rows {
+        table.add_row(columns.iter().map(|c| c.text(row)));
+    }
+    numbers_right(&mut table);
+    finish(&table)
+}
+
+/// Time that belongs to no container, largest first; empty when there is none.
+fn unattributed(interval: &Interval) -> String {
+    let share = |ns: u64| crate::units::percent_of(ns as f64, interval.length);
+    let mut parts: Vec<_> = interval
+        .unattributed_ns
+        .iter()
+        .filter(|(_, ns)| share(**ns) >= 0.05)
+        .collect();
+    parts.sort_by_key(|(reason, ns)| (std::cmp::Reverse(**ns), **reason));
+    if parts.is_empty() {
+        return String::new();
+    }
+    let parts: Vec<_> = parts
+        .iter()
+        .map(|(reason, ns)| format!("{} {}%", reason.label(), pct(share(**ns))))
+        .collect();
+    format!("no container's: {} (of one CPU)\n", parts.join(" · "))
+}
+
+/// The table as text, without blanks at the ends of lines.
+pub fn finish(table: &Table) -> String {
+    let mut text = String::new();
+    for line in table.lines() {
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::interval;
+
+    #[test]
+    fn a_ledger_reads_from_the_sentence_down() {
+        let text = ledger(&interval(), &interval(), None);
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(
+            lines[0],
+            "`web-3` caused 43% of CPU 0 in network work; `db-1` paid 31%"
+        );
+        assert!(
+            lines[2].starts_with("container  CPU %  caused RX %"),
+            "{text}"
+        );
+        assert!(
+            lines[3].starts_with("web-3") && lines[3].contains("+33.0"),
+            "{text}"
+        );
+        assert!(
+            lines[5].starts_with("db-1") && lines[5].contains("-31.0"),
+            "{text}"
+        );
+        assert!(text.contains("\nnetwork work: CPU 0 44.0%"), "{text}");
+        assert!(
+            text.contains("no container's: softirq timer 3.6% · host traffic 0.5%"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal() {
+        for width in [60_u16, 80, 100, 120, 200] {
+            let text = containers(&rows(&interval()), Some(width));
+            for line in text.lines() {
+                assert!(
+                    line.chars().count() <= usize::from(width),
+                    "{width}: {line}"
+                );
+            }
+            assert!(text.lines().count() == 4, "{width}: nothing wraps:\n{text}");
+        }
+    }
+
+    #[test]
+    fn no_container_is_said() {
+        let mut empty = interval();
+        empty.containers.clear();
+        let text = ledger(&empty, &empty, None);
+        assert!(text.contains("No container to show: start one"), "{text}");
+    }
+}

@@ -1,0 +1,276 @@
+//! Draws the state. Pure: the same state and size give the same cells.
+
+use super::help;
+use super::history::bar;
+use super::state::{Mode, State};
+use crate::schema;
+use crate::units;
+use crate::view::{Column, Row as View};
+use ratatui::Frame;
+use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style, Stylize};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table, TableState, Wrap};
+
+/// A terminal below this shows only a request for a larger one.
+const SMALLEST: (u16, u16) = (40, 10);
+/// Narrowest useful name column.
+const NAME_WIDTH: u16 = 14;
+/// Widest name column: longer names are cut.
+const NAME_LIMIT: u16 = 36;
+/// Narrowest and widest history.
+const HISTORY_WIDTH: (u16, u16) = (8, 60);
+
+/// Others paid for this container.
+const OWES: Color = Color::Red;
+/// This container paid for others.
+const PAID: Color = Color::Cyan;
+
+/// Draws everything.
+pub fn all(frame: &mut Frame<'_>, state: &State) {
+    let area = frame.area();
+    if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
+        let text = format!(
+            "Make this terminal at least {} × {}.",
+            SMALLEST.0, SMALLEST.1
+        );
+        frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), area);
+        return;
+    }
+    let sentence = state.reading.as_ref().map_or("", |r| r.sentence.as_str());
+    let sentence_rows = sentence
+        .chars()
+        .count()
+        .div_ceil(usize::from(area.width))
+        .clamp(1, 3);
+    let [title, words, cpus, health, _, body, keys] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(sentence_rows as u16),
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Min(1),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    frame.render_widget(title_line(state, title.width), title);
+    if let Some(reading) = &state.reading {
+        frame.render_widget(
+            Paragraph::new(sentence).bold().wrap(Wrap { trim: true }),
+            words,
+        );
+        let width = usize::from(area.width);
+        frame.render_widget(Line::from(reading.host.cpu_line(width)), cpus);
+        let line = Line::from(reading.host.health_line());
+        let well = reading.host.warnings.is_empty();
+        frame.render_widget(if well { line.dim() } else { line.yellow() }, health);
+    }
+    match explain_emptiness(state) {
+        Some(text) => frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), body),
+        None => table(frame, state, body),
+    }
+    frame.render_widget(key_line(state), keys);
+    if state.mode == Mode::Help {
+        help_window(frame, area);
+    }
+}
+
+fn title_line(state: &State, width: u16) -> Line<'static> {
+    let mut left = "cofferdam top".to_owned();
+    if let Some(reading) = &state.reading {
+        // The time of day; the date is of no use on a live screen.
+        let time = schema::time(reading.time);
+        left += &format!(" · {} UTC", time.get(11..19).unwrap_or(&time));
+    }
+    left += &format!(" · every {}", units::duration(state.interval));
+    if let Some(reading) = &state.reading {
+        let shown = state.visible().len();
+        let all = reading.rows.len();
+        left += &match shown == all {
+            true => format!(" · {all} container{}", if all == 1 { "" } else { "s" }),
+            false => format!(" · {shown} of {all} containers"),
+        };
+    }
+    if state.paused {
+        left += " · PAUSED";
+    }
+    let cut: String = left.chars().take(usize::from(width)).collect();
+    Line::from(format!("{cut:<width$}", width = usize::from(width)))
+        .style(Style::new().add_modifier(Modifier::REVERSED))
+}
+
+fn key_line(state: &State) -> Line<'static> {
+    match state.mode {
+        Mode::Filter => Line::from(format!(
+            "filter: {}▏ (Enter keeps, Esc clears)",
+            state.filter
+        )),
+        _ if !state.filter.is_empty() => {
+            Line::from(format!("filter: {} (/ changes, Esc clears)", state.filter))
+        }
+        _ => Line::from("q quit  ? help  s sort  r reverse  / filter  p pause  +/- interval").dim(),
+    }
+}
+
+/// Why there is no row, and what to do; `None` when there are rows.
+fn explain_emptiness(state: &State) -> Option<String> {
+    let Some(reading) = &state.reading else {
+        return Some(format!(
+            "Measuring: first figures in {}.",
+            units::duration(state.interval)
+        ));
+    };
+    if reading.rows.is_empty() {
+        return Some(match state.is_selective() {
+            true => "The selected containers are gone: their cgroups were removed. They come \
+                     back here when they are started again under the same name. q quits."
+                .to_owned(),
+            false => "No container runs on this host. Start one with podman, docker or \
+                      containerd, or put a process into a cgroup and a network namespace of its \
+                      own: it appears here at once."
+                .to_owned(),
+        });
+    }
+    state.visible().is_empty().then(|| {
+        format!(
+            "No container's name has '{}' in it. Esc clears the filter.",
+            state.filter
+        )
+    })
+}
+
+fn table(frame: &mut Frame<'_>, state: &State, area: Rect) {
+    let rows = state.visible();
+    let columns = Column::fitting(area.width.saturating_sub(HISTORY_WIDTH.0 + 1), NAME_WIDTH);
+    let numbers: u16 = columns.iter().map(|c| c.width()).sum();
+    let longest = rows
+        .iter()
+        .map(|r| r.name.chars().count())
+        .max()
+        .unwrap_or(0) as u16;
+    let left = area.width.saturating_sub(numbers + HISTORY_WIDTH.0 + 1);
+    let name = longest
+        .clamp(NAME_WIDTH, NAME_LIMIT)
+        .min(left.max(NAME_WIDTH));
+    let history = area
+        .width
+        .saturating_sub(numbers + name + 1)
+        .min(HISTORY_WIDTH.1);
+
+    let mut widths: Vec<_> = columns
+        .iter()
+        .map(|c| Constraint::Length(if *c == Column::Name { name } else { c.width() }))
+        .collect();
+    widths.push(Constraint::Length(1));
+    widths.push(Constraint::Length(history));
+
+    let pasts: Vec<Vec<f64>> = rows
+        .iter()
+        .map(|r| {
+            state
+                .histories
+                .last(r.cgroup, state.quantity, usize::from(history))
+        })
+        .collect();
+    // One scale for all, so that bars compare; at least 1% of a CPU, so that noise is small.
+    let full = pasts
+        .iter()
+        .flatten()
+        .fold(1.0_f64, |max, v| max.max(v.abs()));
+
+    let mut header: Vec<_> = columns.iter().map(|c| heading(state, *c)).collect();
+    header.push(Cell::from(""));
+    header.push(Cell::from(state.quantity.title()));
+    let body = rows.iter().zip(&pasts).map(|(row, past)| {
+        let mut cells: Vec<_> = columns.iter().map(|c| cell(*c, row, name)).collect();
+        cells.push(Cell::from(""));
+        cells.push(Cell::from(bars(past, full, usize::from(history))));
+        Row::new(cells)
+    });
+    let table = Table::new(body, widths)
+        .column_spacing(0)
+        .header(Row::new(header).style(Style::new().add_modifier(Modifier::BOLD)))
+        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+    let mut cursor = TableState::new();
+    // No cursor while everything fits: a highlighted first row would look like an alarm.
+    if state.cursor > 0 || rows.len() > usize::from(area.height.saturating_sub(1)) {
+        cursor.select(Some(state.cursor));
+    }
+    frame.render_stateful_widget(table, area, &mut cursor);
+}
+
+fn heading(state: &State, column: Column) -> Cell<'static> {
+    let sorted = state.sort == column;
+    let arrow = match (sorted, state.reverse != (column == Column::Name)) {
+        (false, _) => "",
+        (true, false) => "▼",
+        (true, true) => "▲",
+    };
+    let text = Line::from(format!("{}{arrow}", column.title()));
+    let text = if sorted { text.underlined() } else { text };
+    Cell::from(match column {
+        Column::Name => text,
+        _ => text.alignment(Alignment::Right),
+    })
+}
+
+fn cell(column: Column, row: &View, name: u16) -> Cell<'static> {
+    let text = column.text(row);
+    match column {
+        Column::Name => Cell::from(cut(&text, usize::from(name))),
+        _ => {
+            let line = Line::from(text).alignment(Alignment::Right);
+            Cell::from(match column {
+                Column::Owed if row.owed_pct >= 0.05 => line.style(Style::new().fg(OWES)),
+                Column::Owed if row.owed_pct <= -0.05 => line.style(Style::new().fg(PAID)),
+                _ => line,
+            })
+        }
+    }
+}
+
+/// The name in `width` cells, the middle left out: ends tell containers of one pod apart.
+fn cut(name: &str, width: usize) -> String {
+    let letters: Vec<char> = name.chars().collect();
+    if letters.len() <= width || width < 5 {
+        return name.to_owned();
+    }
+    let tail = width / 2;
+    let head: String = letters[..width - tail - 1].iter().collect();
+    let end: String = letters[letters.len() - tail..].iter().collect();
+    format!("{head}…{end}")
+}
+
+/// Bars, the newest at the right.
+fn bars(past: &[f64], full: f64, width: usize) -> Line<'static> {
+    let mut spans = vec![Span::from(" ".repeat(width.saturating_sub(past.len())))];
+    for value in past {
+        let color = if *value < 0.0 { PAID } else { OWES };
+        spans.push(Span::styled(
+            bar(*value, full).to_string(),
+            Style::new().fg(color),
+        ));
+    }
+    Line::from(spans)
+}
+
+fn help_window(frame: &mut Frame<'_>, area: Rect) {
+    let lines = help::lines();
+    let width = lines.iter().map(Line::width).max().unwrap_or(0) as u16 + 4;
+    let height = lines.len() as u16 + 2;
+    let window = area.centered(
+        Constraint::Length(width.min(area.width)),
+        Constraint::Length(height.min(area.height)),
+    );
+    frame.render_widget(Clear, window);
+    let block = Block::bordered().title(" help: any key closes ");
+    frame.render_widget(
+        Paragraph::new(lines)
+            .block(block)
+            .wrap(Wrap { trim: false }),
+        window,
+    );
+}
+
+#[cfg(test)]
+mod tests;

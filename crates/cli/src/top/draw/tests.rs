@@ -1,0 +1,186 @@
+use super::*;
+use crate::fixture::{entry, interval};
+use crate::selection::Selection;
+use cofferdam_types::Interval;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use std::time::Duration;
+
+fn state(intervals: &[Interval]) -> State {
+    let mut state = State::new(Duration::from_secs(1), Selection::default());
+    for interval in intervals {
+        state.take(interval);
+    }
+    state
+}
+
+fn press(state: &mut State, keys: &str) {
+    for c in keys.chars() {
+        state.key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE));
+    }
+}
+
+fn screen(state: &State, width: u16, height: u16) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| all(frame, state)).unwrap();
+    let buffer = terminal.backend().buffer();
+    (0..height)
+        .map(|y| {
+            (0..width)
+                .map(|x| buffer[(x, y)].symbol())
+                .collect::<String>()
+        })
+        .map(|line| line.trim_end().to_owned())
+        .collect()
+}
+
+#[test]
+fn a_wide_screen_has_every_column() {
+    let lines = screen(&state(&[interval(), interval()]), 140, 12);
+    assert_eq!(
+        lines[0],
+        "cofferdam top · 08:00:01 UTC · every 1s · 3 containers"
+    );
+    assert_eq!(
+        lines[1],
+        "`web-3` caused 43% of CPU 0 in network work; `db-1` paid 31%"
+    );
+    assert_eq!(lines[2], "network work: CPU 0 44.0% · CPU 1 0.5%");
+    assert_eq!(lines[3], "conservation error 0.00% · nothing lost");
+    for column in Column::ALL {
+        assert!(lines[5].contains(column.title()), "{}", lines[5]);
+    }
+    assert!(lines[5].contains("OWED%▼"), "{}", lines[5]);
+    assert!(
+        lines[6].starts_with("web-3") && lines[6].ends_with("██"),
+        "{}",
+        lines[6]
+    );
+    assert!(
+        lines[6].contains("+33.0") && lines[6].contains("700k"),
+        "{}",
+        lines[6]
+    );
+    assert!(
+        lines[8].starts_with("db-1") && lines[8].contains("-31.0"),
+        "{}",
+        lines[8]
+    );
+    assert!(lines[11].starts_with("q quit"), "{}", lines[11]);
+}
+
+#[test]
+fn narrow_screens_keep_name_cpu_rx_and_owed() {
+    for width in [60, 80] {
+        let lines = screen(&state(&[interval()]), width, 14);
+        let header = lines.iter().find(|l| l.starts_with("CONTAINER")).unwrap();
+        for word in ["CPU%", "RX%", "OWED%▼", "OWED HI"] {
+            assert!(header.contains(word), "{width}: {header}");
+        }
+        assert!(
+            lines
+                .iter()
+                .any(|l| l.starts_with("web-3") && l.contains("+33.0")),
+            "{lines:#?}"
+        );
+    }
+    let lines = screen(&state(&[interval()]), 80, 14);
+    assert!(
+        lines
+            .iter()
+            .any(|l| l.contains("CHARGED%") && l.contains("CORRECT%")),
+        "{lines:#?}"
+    );
+}
+
+#[test]
+fn a_long_sentence_wraps_and_pushes_nothing_off() {
+    let mut long = interval();
+    long.containers = vec![
+        entry(1, "a-container-with-a-rather-long-name-0001", 10, 430, 0, 0),
+        entry(2, "another-container-with-a-long-name-0002", 0, 0, 310, 600),
+    ];
+    let lines = screen(&state(&[long]), 60, 14);
+    assert!(lines[1].starts_with("`a-container"), "{lines:#?}");
+    assert!(lines[1..4].join(" ").contains("paid 31%"), "{lines:#?}");
+    assert!(
+        lines.iter().any(|l| l.contains("…")),
+        "names are cut: {lines:#?}"
+    );
+}
+
+#[test]
+fn emptiness_is_explained() {
+    let text = |s: &State| screen(s, 80, 12).join(" ");
+    assert!(text(&state(&[])).contains("Measuring: first figures in 1s."));
+    let mut empty = interval();
+    empty.containers.clear();
+    assert!(text(&state(&[empty])).contains("No container runs on this host. Start one"));
+    let mut filtered = state(&[interval()]);
+    press(&mut filtered, "/zzz");
+    let shown = text(&filtered);
+    assert!(
+        shown.contains("No container's name has 'zzz' in it"),
+        "{shown}"
+    );
+    assert!(shown.contains("filter: zzz▏"), "{shown}");
+    assert!(shown.contains("0 of 3 containers"), "{shown}");
+}
+
+#[test]
+fn warnings_are_shown() {
+    let mut bad = interval();
+    bad.health.events_lost = 7;
+    let lines = screen(&state(&[bad]), 100, 12);
+    assert!(lines[3].contains("7 kernel events lost"), "{}", lines[3]);
+}
+
+#[test]
+fn help_names_every_key_and_column() {
+    let mut state = state(&[interval()]);
+    press(&mut state, "?");
+    let text = screen(&state, 100, 30).join("\n");
+    for word in [
+        "help: any key closes",
+        "pause",
+        "halve",
+        "CORRECT%",
+        "caused − charged",
+    ] {
+        assert!(text.contains(word), "{word}:\n{text}");
+    }
+}
+
+#[test]
+fn pause_is_said() {
+    let mut state = state(&[interval()]);
+    press(&mut state, "p");
+    assert!(screen(&state, 100, 12)[0].ends_with("PAUSED"));
+}
+
+#[test]
+fn no_size_panics() {
+    let mut state = state(&[interval()]);
+    for mode in ["", "?"] {
+        press(&mut state, mode);
+        for width in [1, 5, 39, 40, 41, 60, 200] {
+            for height in [1, 5, 9, 10, 11, 50] {
+                screen(&state, width, height);
+            }
+        }
+    }
+    assert!(screen(&state, 39, 10)[0].starts_with("Make this terminal"));
+}
+
+#[test]
+fn the_cursor_reaches_rows_below_the_screen() {
+    let mut many = interval();
+    many.containers = (0..100)
+        .map(|i| entry(i, &format!("c{i:02}"), 0, 0, 0, 0))
+        .collect();
+    let mut state = state(&[many]);
+    press(&mut state, &"j".repeat(99));
+    let lines = screen(&state, 80, 14);
+    assert!(lines.iter().any(|l| l.starts_with("c99")), "{lines:#?}");
+}

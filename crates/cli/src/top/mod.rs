@@ -1,0 +1,166 @@
+//! `cofferdam top`.
+
+mod draw;
+mod help;
+mod history;
+mod screen;
+mod state;
+
+use crate::args::TopArgs;
+use crate::exit::{Failure, Outcome};
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::selection::Selection;
+use crate::source::{self, Meter, Source};
+use crate::{record, table, units};
+use cofferdam_types::Container;
+use screen::Screen;
+use state::{Effect, State};
+use std::io::{IsTerminal, stdout};
+use std::time::Instant;
+
+/// Shows the ledger: live, or once.
+pub fn run(args: &TopArgs, interrupt: &Interrupt) -> Outcome {
+    let once = args.once || args.json;
+    if !once && !stdout().is_terminal() {
+        return Err(Failure::Usage(
+            "top needs a terminal on standard output: use 'top --once' or 'top --json' here, or \
+             'accounting record' for more than one interval"
+                .to_owned(),
+        ));
+    }
+    let source = source::start()?;
+    if once {
+        print_once(args, source, &mut Output::stdout(), interrupt)
+    } else {
+        live(args, source, interrupt)
+    }
+}
+
+fn begin<S: Source>(args: &TopArgs, source: S) -> Result<(Meter<S>, Selection), Failure> {
+    let meter = Meter::new(source)?;
+    let containers = meter
+        .last()
+        .containers
+        .iter()
+        .map(|c| -> &Container { &c.container });
+    let selection = Selection::new(&args.containers.containers, containers)?;
+    Ok((meter, selection))
+}
+
+fn print_once(
+    args: &TopArgs,
+    source: impl Source,
+    output: &mut Output,
+    interrupt: &Interrupt,
+) -> Outcome {
+    let (mut meter, selection) = begin(args, source)?;
+    let mut progress = Progress::new(true);
+    progress.show(&format!("measuring for {}", units::duration(args.interval)));
+    let Some(interval) = meter.next(args.interval, interrupt)? else {
+        return Err(Failure::Interrupted);
+    };
+    selection.check_alive(&interval)?;
+    progress.clear();
+    let shown = selection.filter(&interval);
+    if args.json {
+        output.write(&record::json_line(&shown)?)
+    } else {
+        output.write(&table::ledger(&interval, &shown, table::terminal_width()))
+    }
+}
+
+fn live(args: &TopArgs, source: impl Source, interrupt: &Interrupt) -> Outcome {
+    let (mut meter, selection) = begin(args, source)?;
+    let mut state = State::new(args.interval, selection);
+    let mut screen = Screen::open(interrupt)?;
+    let mut last = Instant::now();
+    loop {
+        screen.draw(|frame| draw::all(frame, &state))?;
+        meter.follow(last + state.interval, screen.wake())?;
+        if interrupt.raised() {
+            return Err(Failure::Interrupted);
+        }
+        for key in screen.keys()? {
+            match state.key(key) {
+                Effect::Quit => return Ok(()),
+                Effect::Interrupt => return Err(Failure::Interrupted),
+                Effect::Redraw | Effect::IntervalChanged => {}
+            }
+        }
+        if last.elapsed() >= state.interval {
+            last = Instant::now();
+            state.take(&meter.cut()?);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{Fake, quiet};
+    use crate::schema::AccountingRecord;
+    use clap::Parser;
+
+    fn printed(words: &str, fake: Fake) -> (Outcome, String) {
+        let line = format!("cofferdam top --interval 1s {words}");
+        let cli = crate::args::Cli::try_parse_from(line.split_whitespace()).unwrap();
+        let crate::args::Command::Top(args) = cli.command else {
+            panic!("not top");
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        let outcome = {
+            let mut output = Output::open(Some(&path)).unwrap();
+            print_once(&args, fake, &mut output, &quiet())
+        };
+        (outcome, std::fs::read_to_string(path).unwrap_or_default())
+    }
+
+    #[test]
+    fn once_is_a_table() {
+        let (outcome, text) = printed("--once", Fake::seconds(1));
+        assert!(outcome.is_ok(), "{outcome:?}");
+        assert!(text.starts_with("`web-3` caused 43% of CPU 0"), "{text}");
+        assert!(text.contains("\nweb-3 "), "{text}");
+    }
+
+    #[test]
+    fn json_is_one_document() {
+        let (outcome, text) = printed("--json", Fake::seconds(1));
+        assert!(outcome.is_ok(), "{outcome:?}");
+        let record: AccountingRecord = serde_json::from_str(&text).unwrap();
+        assert_eq!(record.containers.len(), 3);
+    }
+
+    #[test]
+    fn a_filter_does_not_change_the_sentence() {
+        let (outcome, text) = printed("--once --container cache", Fake::seconds(1));
+        assert!(outcome.is_ok(), "{outcome:?}");
+        assert!(text.starts_with("`web-3` caused 43%"), "{text}");
+        assert!(
+            !text.contains("\nweb-3 ") && text.contains("\ncache "),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_signal_prints_nothing() {
+        let mut fake = Fake::seconds(1);
+        fake.waits = 0;
+        let (outcome, text) = printed("--once", fake);
+        assert_eq!(outcome.unwrap_err().code(), 130);
+        assert_eq!(text, "");
+    }
+
+    #[test]
+    fn an_unknown_container_is_named() {
+        let (outcome, _) = printed("--once --container wbe-3", Fake::seconds(1));
+        let line = outcome.unwrap_err().line().unwrap();
+        assert!(
+            line.starts_with("no container matches 'wbe-3': there is web-3"),
+            "{line}"
+        );
+    }
+}

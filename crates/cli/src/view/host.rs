@@ -1,0 +1,171 @@
+//! What holds for the host as a whole: its CPUs, whether the books balance, what was lost.
+
+use crate::units::{count, pct, percent_of};
+use cofferdam_types::{CpuId, Health, Interval};
+
+/// The error of conservation that is still in order, percent.
+pub const CONSERVATION_GOAL_PCT: f64 = 1.0;
+
+/// The host in one interval.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostView {
+    /// Network share of each CPU.
+    pub cpus: Vec<CpuLoad>,
+    /// Difference between ledgers and measured time on the worst CPU, percent.
+    pub conservation_error_pct: f64,
+    /// What went wrong, a phrase each; empty when all is well.
+    pub warnings: Vec<String>,
+}
+
+/// Kernel work on one CPU, percent of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CpuLoad {
+    /// Which.
+    pub cpu: CpuId,
+    /// Network softirq, NAPI threads and drains.
+    pub network_pct: f64,
+    /// Everything measured: other softirqs and hardirqs too.
+    pub measured_pct: f64,
+}
+
+impl HostView {
+    /// The host part of `interval`.
+    pub fn new(interval: &Interval) -> HostView {
+        let pct = |ns: u64| percent_of(ns as f64, interval.length);
+        let cpus = interval
+            .cpus
+            .iter()
+            .map(|(cpu, time)| CpuLoad {
+                cpu: *cpu,
+                network_pct: pct(time.network_softirq_ns + time.napi_thread_ns + time.drain_ns),
+                measured_pct: pct(time.measured_ns()),
+            })
+            .collect();
+        let error = interval.conservation.worst_cpu_error_pct;
+        let mut warnings = Vec::new();
+        if error > CONSERVATION_GOAL_PCT {
+            warnings.push(format!("the ledgers miss {error:.1}% of the measured time"));
+        }
+        warnings.extend(complaints(&interval.health));
+        HostView {
+            cpus,
+            conservation_error_pct: error,
+            warnings,
+        }
+    }
+
+    /// The CPUs in words, the busiest first where not all fit into `width` characters.
+    pub fn cpu_line(&self, width: usize) -> String {
+        let line = |cpus: &[CpuLoad]| {
+            let parts: Vec<String> = cpus
+                .iter()
+                .map(|c| format!("CPU {} {}%", c.cpu, pct(c.network_pct)))
+                .collect();
+            format!("network work: {}", parts.join(" · "))
+        };
+        let all = line(&self.cpus);
+        if all.chars().count() <= width {
+            return all;
+        }
+        let mut busiest = self.cpus.clone();
+        busiest.sort_by(|a, b| {
+            b.network_pct
+                .total_cmp(&a.network_pct)
+                .then(a.cpu.cmp(&b.cpu))
+        });
+        let mut text = String::new();
+        for shown in 1..=busiest.len() {
+            let rest = busiest.len() - shown;
+            let longer = format!("{} · {rest} more", line(&busiest[..shown]));
+            if shown > 1 && longer.chars().count() > width {
+                break;
+            }
+            text = longer;
+        }
+        text
+    }
+
+    /// The books and the warnings in words.
+    pub fn health_line(&self) -> String {
+        let books = format!("conservation error {:.2}%", self.conservation_error_pct);
+        if self.warnings.is_empty() {
+            format!("{books} · nothing lost")
+        } else {
+            format!("{books} · {}", self.warnings.join(" · "))
+        }
+    }
+}
+
+/// What the accounting could not do, a phrase each. Containers that went away and CPUs that
+/// came are events, not faults: their counts were kept.
+fn complaints(health: &Health) -> Vec<String> {
+    let Health {
+        containers_without_slot,
+        events_lost,
+        containers_gone: _,
+        cpu_hotplugs: _,
+        segments_rejected,
+        cpu_usage_unreadable,
+    } = *health;
+    [
+        (containers_without_slot, "containers without a slot"),
+        (events_lost, "kernel events lost (scanned again)"),
+        (segments_rejected, "stretches of time rejected"),
+        (cpu_usage_unreadable, "CPU readings failed"),
+    ]
+    .into_iter()
+    .filter(|(n, _)| *n > 0)
+    .map(|(n, what)| format!("{} {what}", count(n as f64)))
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::interval;
+
+    #[test]
+    fn network_share_of_each_cpu() {
+        let host = HostView::new(&interval());
+        assert_eq!(host.cpu_line(80), "network work: CPU 0 44.0% · CPU 1 0.5%");
+        assert_eq!(
+            host.health_line(),
+            "conservation error 0.00% · nothing lost"
+        );
+    }
+
+    #[test]
+    fn many_cpus_are_cut_to_the_busiest() {
+        let mut host = HostView::new(&interval());
+        host.cpus = (0..64)
+            .map(|i| CpuLoad {
+                cpu: CpuId(i),
+                network_pct: f64::from(i),
+                measured_pct: 0.0,
+            })
+            .collect();
+        let line = host.cpu_line(60);
+        assert!(
+            line.starts_with("network work: CPU 63 63.0% · CPU 62 62.0%"),
+            "{line}"
+        );
+        assert!(
+            line.ends_with(" more") && line.chars().count() <= 60,
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn faults_are_said_and_events_are_not() {
+        let mut bad = interval();
+        bad.conservation.worst_cpu_error_pct = 3.21;
+        bad.health.events_lost = 12;
+        bad.health.containers_without_slot = 1;
+        bad.health.containers_gone = 5;
+        assert_eq!(
+            HostView::new(&bad).health_line(),
+            "conservation error 3.21% · the ledgers miss 3.2% of the measured time · \
+             1 containers without a slot · 12 kernel events lost (scanned again)"
+        );
+    }
+}

@@ -1,0 +1,140 @@
+//! From an interval to what people read: pure functions, used by `top`, `top --once` and
+//! `accounting record`.
+
+mod column;
+mod host;
+
+pub use column::Column;
+pub use host::HostView;
+
+use crate::exit::one_line;
+use crate::units::percent_of;
+use cofferdam_types::{CgroupId, ContainerLedger, Interval};
+use std::cmp::Ordering;
+use std::time::Duration;
+
+/// One container, ready to be shown. Shares are percent of one CPU.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Its identity, for histories and the cursor.
+    pub cgroup: CgroupId,
+    /// Its name, safe for a terminal; `pod:name` under Kubernetes.
+    pub name: String,
+    /// CPU use that the scheduler billed.
+    pub cpu_pct: f64,
+    /// Network CPU caused by receiving.
+    pub caused_rx_pct: f64,
+    /// Network CPU caused by sending.
+    pub caused_tx_pct: f64,
+    /// Hardirq time caused.
+    pub caused_irq_pct: f64,
+    /// All that was caused.
+    pub caused_pct: f64,
+    /// Network CPU charged.
+    pub charged_pct: f64,
+    /// caused − charged.
+    pub owed_pct: f64,
+    /// CPU use + owed.
+    pub corrected_pct: f64,
+    /// Packets per second, both directions.
+    pub packets_per_s: f64,
+    /// Mean cost of a packet, nanoseconds.
+    pub ns_per_packet: Option<f64>,
+}
+
+impl Row {
+    /// The row of `entry` over `length`.
+    pub fn new(entry: &ContainerLedger, length: Duration) -> Row {
+        let (container, ledger) = (&entry.container, &entry.ledger);
+        let pct = |ns: u64| percent_of(ns as f64, length);
+        let signed = |ns: i64| percent_of(ns as f64, length);
+        let seconds = length.as_secs_f64();
+        let name = match &container.pod {
+            Some(pod) => format!("{pod}:{}", container.name),
+            None => container.name.clone(),
+        };
+        Row {
+            cgroup: container.cgroup,
+            name: one_line(&name),
+            cpu_pct: pct(ledger.cpu_usage_ns),
+            caused_rx_pct: pct(ledger.caused_rx_ns),
+            caused_tx_pct: pct(ledger.caused_tx_ns),
+            caused_irq_pct: pct(ledger.caused_hardirq_ns),
+            caused_pct: pct(ledger.caused_ns()),
+            charged_pct: pct(ledger.charged_network_ns),
+            owed_pct: signed(ledger.owed_ns()),
+            corrected_pct: signed(ledger.corrected_cpu_ns()),
+            packets_per_s: if seconds > 0.0 {
+                ledger.packets() as f64 / seconds
+            } else {
+                0.0
+            },
+            ns_per_packet: ledger.ns_per_packet(),
+        }
+    }
+}
+
+/// The rows of `interval`, unsorted.
+pub fn rows(interval: &Interval) -> Vec<Row> {
+    interval
+        .containers
+        .iter()
+        .map(|entry| Row::new(entry, interval.length))
+        .collect()
+}
+
+/// Sorts by `column`: numbers fall, names rise; `reverse` turns that round. Equals stay in
+/// the order of their names, so that rows do not jump.
+pub fn sort(rows: &mut [Row], column: Column, reverse: bool) {
+    rows.sort_by(|a, b| {
+        let first = match column.value(a).zip(column.value(b)) {
+            Some((x, y)) => y.partial_cmp(&x).unwrap_or(Ordering::Equal),
+            None => Ordering::Equal,
+        };
+        let first = if column == Column::Name {
+            a.name.cmp(&b.name)
+        } else {
+            first
+        };
+        let first = if reverse { first.reverse() } else { first };
+        first
+            .then_with(|| a.name.cmp(&b.name))
+            .then_with(|| a.cgroup.cmp(&b.cgroup))
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::interval;
+
+    #[test]
+    fn shares_are_of_one_cpu() {
+        let rows = rows(&interval());
+        let web = rows.iter().find(|r| r.name == "web-3").unwrap();
+        let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        assert!(close(web.cpu_pct, 38.0));
+        assert!(close(web.caused_rx_pct, 43.0));
+        assert!(close(web.caused_pct, 43.0));
+        assert!(close(web.charged_pct, 10.0));
+        assert!(close(web.owed_pct, 33.0));
+        assert!(close(web.corrected_pct, 71.0));
+        assert!(close(web.packets_per_s, 700_000.0));
+        assert!(web.ns_per_packet.is_some_and(|ns| close(ns, 430e6 / 700e3)));
+    }
+
+    #[test]
+    fn largest_debt_first_and_names_break_ties() {
+        let mut all = rows(&interval());
+        sort(&mut all, Column::Owed, false);
+        let names: Vec<_> = all.iter().map(|r| r.name.as_str()).collect();
+        assert_eq!(names, ["web-3", "cache", "db-1"]);
+        sort(&mut all, Column::Owed, true);
+        assert_eq!(all[0].name, "db-1");
+        sort(&mut all, Column::Name, false);
+        assert_eq!(all[0].name, "cache");
+        sort(&mut all, Column::PacketsPerS, false);
+        let names: Vec<_> = all.iter().map(|r| r.name.as_str()).collect();
+        assert_eq!(names, ["web-3", "cache", "db-1"]);
+    }
+}

@@ -1,0 +1,190 @@
+//! Who harms whom, in words.
+
+use crate::exit::one_line;
+use crate::units::{percent_of, spoken_pct};
+use cofferdam_types::{ContainerLedger, Interval, Reason};
+
+/// Below this share of one CPU nobody is said to harm anybody, percent.
+const WORTH_SAYING_PCT: f64 = 0.5;
+
+/// One sentence about the CPU on which the most network work was paid for by others. It
+/// weighs all containers, also those that a filter hides.
+pub fn who_harms_whom(interval: &Interval) -> String {
+    if interval.containers.is_empty() {
+        return "No container on this host yet.".to_owned();
+    }
+    let share = |ns: i64| percent_of(ns as f64, interval.length);
+    let Some((cpu, harm)) = (0..interval.cpus.len())
+        .map(|cpu| {
+            (
+                cpu,
+                interval
+                    .containers
+                    .iter()
+                    .map(|c| owed(c, cpu).max(0))
+                    .sum::<i64>(),
+            )
+        })
+        .max_by_key(|(cpu, harm)| (*harm, std::cmp::Reverse(*cpu)))
+    else {
+        return "No CPU was measured.".to_owned();
+    };
+    if share(harm) < WORTH_SAYING_PCT {
+        return host_or_peace(interval);
+    }
+    let cpu_name = interval.cpus[cpu].0;
+    let offender = extreme(interval, |c| owed(c, cpu));
+    let payer = extreme(interval, |c| -owed(c, cpu));
+    let (Some(offender), Some(payer)) = (offender, payer) else {
+        return host_or_peace(interval);
+    };
+    let mut text = format!(
+        "`{}` caused {} of CPU {cpu_name} in network work; ",
+        name(offender),
+        spoken_pct(share(at(&offender.caused_by_cpu_ns, cpu)))
+    );
+    if share(-owed(payer, cpu)) >= WORTH_SAYING_PCT {
+        text += &format!(
+            "`{}` paid {}",
+            name(payer),
+            spoken_pct(share(at(&payer.charged_by_cpu_ns, cpu)))
+        );
+    } else {
+        text += "no other container paid: the CPU was idle or ran host processes";
+    }
+    text
+}
+
+/// Nobody owes: either the host's own packets take from containers, or all is well.
+fn host_or_peace(interval: &Interval) -> String {
+    let share = |ns: i64| percent_of(ns as f64, interval.length);
+    let payer = extreme(interval, |c| -c.ledger.owed_ns());
+    let reason = interval
+        .unattributed_ns
+        .iter()
+        .filter(|(reason, _)| reason.is_network())
+        .max_by_key(|(_, ns)| **ns);
+    if let (Some(payer), Some((reason, ns))) = (payer, reason)
+        && share(-payer.ledger.owed_ns()) >= WORTH_SAYING_PCT
+        && percent_of(*ns as f64, interval.length) >= WORTH_SAYING_PCT
+    {
+        return format!(
+            "`{}` paid {} of a CPU for packets that belong to no container ({})",
+            name(payer),
+            spoken_pct(share(-payer.ledger.owed_ns())),
+            cause(*reason),
+        );
+    }
+    let busiest = extreme(interval, |c| c.ledger.caused_ns() as i64);
+    match busiest.map(|c| (c, share(c.ledger.caused_ns() as i64))) {
+        Some((c, caused)) if caused >= WORTH_SAYING_PCT => format!(
+            "No container pays for another: `{}` caused the most network work, {} of a CPU",
+            name(c),
+            spoken_pct(caused)
+        ),
+        _ => "No container pays for another: there is next to no network work".to_owned(),
+    }
+}
+
+fn cause(reason: Reason) -> &'static str {
+    match reason {
+        Reason::HostTraffic => "the host's own traffic",
+        Reason::Forwarding => "forwarded by the host",
+        Reason::UnknownNamespace => "of a network namespace without a known container",
+        Reason::NoSlot => "of containers beyond the table's size",
+        _ => reason.label(),
+    }
+}
+
+fn owed(entry: &ContainerLedger, cpu: usize) -> i64 {
+    at(&entry.caused_by_cpu_ns, cpu) - at(&entry.charged_by_cpu_ns, cpu)
+}
+
+fn at(by_cpu: &[u64], cpu: usize) -> i64 {
+    by_cpu
+        .get(cpu)
+        .map_or(0, |ns| i64::try_from(*ns).unwrap_or(i64::MAX))
+}
+
+/// The container with the largest `key`; of equals the one with the smallest cgroup id, so
+/// that the sentence does not flicker.
+fn extreme(interval: &Interval, key: impl Fn(&ContainerLedger) -> i64) -> Option<&ContainerLedger> {
+    interval
+        .containers
+        .iter()
+        .max_by_key(|c| (key(c), std::cmp::Reverse(c.container.cgroup)))
+}
+
+fn name(entry: &ContainerLedger) -> String {
+    one_line(&entry.container.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{entry, interval};
+
+    #[test]
+    fn names_the_offender_and_the_payer() {
+        assert_eq!(
+            who_harms_whom(&interval()),
+            "`web-3` caused 43% of CPU 0 in network work; `db-1` paid 31%"
+        );
+    }
+
+    #[test]
+    fn an_offender_on_an_idle_cpu_harms_nobody() {
+        let mut quiet = interval();
+        quiet.containers = vec![entry(1, "web", 1000, 200, 0, 5), entry(2, "db", 0, 0, 0, 0)];
+        assert_eq!(
+            who_harms_whom(&quiet),
+            "`web` caused 20% of CPU 0 in network work; no other container paid: the CPU was \
+             idle or ran host processes"
+        );
+    }
+
+    #[test]
+    fn who_pays_for_itself_harms_nobody() {
+        let mut fair = interval();
+        fair.containers = vec![entry(1, "web", 1000, 200, 200, 300)];
+        assert_eq!(
+            who_harms_whom(&fair),
+            "No container pays for another: `web` caused the most network work, 20% of a CPU"
+        );
+    }
+
+    #[test]
+    fn the_host_can_be_the_offender() {
+        let mut host = interval();
+        host.containers = vec![entry(1, "db", 0, 0, 180, 900)];
+        host.unattributed_ns
+            .insert(Reason::HostTraffic, 180_000_000);
+        assert_eq!(
+            who_harms_whom(&host),
+            "`db` paid 18% of a CPU for packets that belong to no container (the host's own \
+             traffic)"
+        );
+    }
+
+    #[test]
+    fn an_empty_host_and_an_empty_interval_have_words_too() {
+        let mut empty = interval();
+        empty.containers.clear();
+        assert_eq!(who_harms_whom(&empty), "No container on this host yet.");
+        let mut zero = interval();
+        zero.length = std::time::Duration::ZERO;
+        assert!(who_harms_whom(&zero).starts_with("No container pays for another"));
+        zero.containers = vec![entry(1, "x", 0, 0, 0, 0)];
+        assert!(who_harms_whom(&zero).contains("next to no network work"));
+        zero.cpus.clear();
+        assert_eq!(who_harms_whom(&zero), "No CPU was measured.");
+    }
+
+    #[test]
+    fn names_cannot_control_the_terminal() {
+        let mut evil = interval();
+        evil.containers = vec![entry(1, "a\u{1b}[2J\nb", 1, 300, 0, 0)];
+        let text = who_harms_whom(&evil);
+        assert!(!text.contains('\u{1b}') && !text.contains('\n'), "{text}");
+    }
+}
