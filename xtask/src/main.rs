@@ -1,2 +1,49 @@
-//! Developer tasks.
-fn main() {}
+//! Developer tasks. `make` calls these; `scripts/setup` has made sure of the packages.
+//!
+//! Exit codes are those of cofferdam: 0 done, 1 failed, 2 usage.
+#![forbid(unsafe_code)]
+
+mod documents;
+mod lint;
+mod run;
+mod tree;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask TASK
+
+  demo         build, then run `cofferdam demo` as root
+  test [ARGS]  build and run every test as root, one at a time; ARGS go to cargo test
+  lint         formatting, clippy, documentation, the checks below
+  fmt          format Rust and BPF C
+  loc          no tracked source file is longer than 800 lines
+  links        every file that a document points to exists
+  spec         every test that SPECIFICATION.md names exists
+  leftovers    list what Cofferdam or its tests left on this host; 1 if there is anything";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let task = arguments.next().unwrap_or_default();
+    let rest: Vec<String> = arguments.collect();
+    let done = match task.as_str() {
+        "demo" => run::demo(&rest),
+        "test" => run::test(&rest),
+        "lint" => lint::lint(),
+        "fmt" => lint::format(),
+        "loc" => tree::lengths(),
+        "links" => documents::links(),
+        "spec" => documents::specification(),
+        "leftovers" => run::leftovers(),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("xtask {task}: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

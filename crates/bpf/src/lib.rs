@@ -1,1 +1,20 @@
-//! cofferdam-bpf
+//! The BPF programs behind safe doors: load, identities in, counts and events out. Nothing
+//! else in the workspace sees a skeleton.
+
+mod accounting;
+mod cost;
+mod events;
+mod ledger;
+mod reference;
+mod skeleton;
+mod support;
+
+pub use accounting::{AccountingPrograms, LoadError, Sizes};
+pub use cost::{ProgramCost, RuntimeStatistics};
+pub use events::decode_event;
+pub use ledger::{LedgerReader, RowReading};
+pub use reference::{ReferenceClock, ReferenceTime};
+pub use support::{kernel_has_tracepoint, possible_cpus};
+
+/// Row of the first container in the ledger; smaller rows are reasons.
+pub const FIRST_CONTAINER_ROW: u32 = skeleton::types::cf_row_index::CF_FIRST_CONTAINER_ROW.0;

@@ -1,0 +1,26 @@
+# Two commands: `make demo` and `make test`. Both install what is missing, say what, and build
+# as you; only what needs root runs as root. Everything else is in xtask/.
+
+.PHONY: demo test lint leftovers help
+
+help:
+	@echo 'make demo       see who causes and who pays for network CPU, on this machine (a minute)'
+	@echo 'make test       build and run every test'
+	@echo 'make lint       formatting, clippy, documents'
+	@echo 'make leftovers  list what Cofferdam or its tests left on this host'
+
+demo:
+	@scripts/setup demo
+	@cargo xtask demo
+
+test:
+	@scripts/setup test
+	@cargo xtask test
+
+lint:
+	@scripts/setup lint
+	@cargo xtask lint
+
+leftovers:
+	@scripts/setup demo
+	@cargo xtask leftovers

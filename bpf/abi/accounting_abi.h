@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * What the accounting programs and their reader share: plain integers, explicit padding.
+ * Rust gets these types from the object's BTF; nothing mirrors them by hand.
+ */
+#ifndef COFFERDAM_ACCOUNTING_ABI_H
+#define COFFERDAM_ACCOUNTING_ABI_H
+
+/* Rows of the ledger. The first ones are reasons for time that belongs to no container, in
+ * the order of cofferdam_types::Reason; containers begin at CF_FIRST_CONTAINER_ROW. */
+enum cf_row_index {
+	CF_ROW_HOST_TRAFFIC = 0,
+	CF_ROW_FORWARDING,
+	CF_ROW_UNKNOWN_NAMESPACE,
+	CF_ROW_NO_SLOT,
+	CF_ROW_NO_PACKET,
+	CF_ROW_OTHER_HARDIRQ,
+	CF_ROW_SOFTIRQ_HI,
+	CF_ROW_SOFTIRQ_TIMER,
+	CF_ROW_SOFTIRQ_BLOCK,
+	CF_ROW_SOFTIRQ_IRQ_POLL,
+	CF_ROW_SOFTIRQ_TASKLET,
+	CF_ROW_SOFTIRQ_SCHED,
+	CF_ROW_SOFTIRQ_HRTIMER,
+	CF_ROW_SOFTIRQ_RCU,
+	CF_FIRST_CONTAINER_ROW = 16,
+};
+
+/* One row of the ledger on one CPU. Index in the map: cpu * rows_per_cpu + row. */
+struct cf_row {
+	__u64 rx_ns;		  /* network CPU caused by received packets, ns */
+	__u64 tx_ns;		  /* network CPU caused by transmitted packets, ns; reasons use rx_ns */
+	__u64 hardirq_ns;	  /* share of network hardirqs, ns */
+	__u64 rx_packets;	  /* packets, GRO segments counted */
+	__u64 rx_bytes;		  /* bytes, link-layer header left out */
+	__u64 tx_packets;	  /* packets handled by softirq on the way out */
+	__u64 tx_bytes;		  /* bytes of those */
+	__u64 charged_network_ns; /* network CPU inside the container's time slices, ns */
+	__u64 charged_other_ns;	  /* other interrupt time inside its time slices, ns */
+	__u64 reserved;
+};
+_Static_assert(sizeof(struct cf_row) == 80, "cf_row is part of the ABI");
+
+enum cf_limits {
+	CF_SOFTIRQS = 10,   /* vectors of enum { HI_SOFTIRQ … RCU_SOFTIRQ } */
+	CF_BATCH_MAX = 64,  /* owners kept apart in one batch before it is shared out */
+	CF_IDENTITIES = 256, /* direct-mapped identity cache of a CPU; a power of two */
+	CF_PATH_MAX = 512,  /* bytes of a cgroup path in an event, NUL included */
+};
+
+/* Time measured on one CPU, whoever it is given to. */
+struct cf_totals {
+	__u64 softirq_ns[CF_SOFTIRQS]; /* by vector, nested hardirqs left out, ns */
+	__u64 hardirq_network_ns;      /* device hardirqs that raised NET_RX or NET_TX, ns */
+	__u64 hardirq_other_ns;	       /* other device hardirqs, ns */
+	__u64 napi_thread_ns;	       /* NAPI threads, nested interrupts left out, ns */
+	__u64 drain_ns;		       /* draining another container's packets in a system call, ns */
+	__u64 charged_nobody_ns;       /* ran in no container's time slices, ns */
+	__u64 segments_rejected;       /* segments with an impossible length */
+};
+_Static_assert(sizeof(struct cf_totals) == 128, "cf_totals is part of the ABI");
+
+/* An owner in the open batch and its weight in packets. */
+struct cf_share {
+	__u32 row;
+	__u16 direction; /* CF_RX or CF_TX */
+	__u16 pad;
+	__u64 packets;
+};
+_Static_assert(sizeof(struct cf_share) == 16, "cf_share is part of the ABI");
+
+/* What a kernel object (device, network namespace, cgroup) means to the ledger. */
+struct cf_identity {
+	__u64 object;	  /* kernel address; 0 = empty */
+	__u32 generation; /* of the identity maps when this was looked up */
+	__u32 check;	  /* ifindex, namespace inode or low cgroup id: guards against reuse */
+	__u32 row;
+	__u32 kind; /* enum cf_kind */
+};
+_Static_assert(sizeof(struct cf_identity) == 24, "cf_identity is part of the ABI");
+
+/* The state of one CPU. Written by programs that run on that CPU only. */
+struct cf_cpu {
+	/* hot: one cache line decides the common case */
+	__u32 watch;	    /* CF_WATCH_*: which markers matter now */
+	__u32 generation;   /* of the identity that owner_dev stands for */
+	__u64 owner_dev;    /* device whose packets the open segment belongs to, or 0 */
+	__u64 packets;	    /* counted in the open segment */
+	__u64 bytes;	    /* counted in the open segment */
+	__u64 weight;	    /* packets that take part in the batch share */
+	__u64 start_ns;	    /* the open segment began, ktime */
+	__u64 interrupt_ns; /* hardirq time on this CPU so far, ns */
+	__u64 interrupt_mark_ns; /* interrupt_ns when the open segment began */
+
+	__u32 mode;	     /* enum cf_mode */
+	__u32 vector;	     /* softirq vector that runs */
+	__u32 owner;	     /* row of the open segment, or CF_OWNER_BATCH */
+	__u32 direction;     /* CF_RX or CF_TX */
+	__u32 outer_owner;   /* owner to go back to after a drain */
+	__u32 outer_direction;
+	__u64 outer_dev;
+	__u32 draining;	     /* packets of another owner are being dequeued */
+	__u32 napi_thread;   /* a NAPI thread is on this CPU */
+
+	__u64 run_start_ns;	  /* softirq entry, or the NAPI thread's last count */
+	__u64 run_interrupt_mark_ns;
+	__u64 run_network_ns;	  /* network time inside a softirq that is not NET_* */
+
+	__u64 hardirq_start_ns;
+	__u32 in_hardirq;
+	__u32 hardirq_network;
+	__u64 hardirq_pending_ns; /* network hardirq time that waits for its packets */
+
+	__u64 queued_dev;	 /* device of the last packet queued in process context … */
+	__u32 queued_generation; /* … the identity generation it was looked up in … */
+	__u32 queued_row;	 /* … and its owner */
+	__u32 queued_direction;
+	__u32 queued; /* one was queued since the last receive softirq */
+
+	__u64 charge_cgroup; /* cache: the last charged cgroup … */
+	__u32 charge_row;    /* … its row … */
+	__u32 charge_generation; /* … and the identity generation it holds for */
+
+	__u64 batch_ns;		/* common to the packets of this batch */
+	__u64 batch_hardirq_ns; /* the hardirq part, shared out apart */
+	__u64 batch_packets;	/* sum of shares[].packets */
+	__u32 shares_used;
+	__u32 batch_closed; /* shares[] was shared out; kept for what still follows */
+	struct cf_share shares[CF_BATCH_MAX];
+
+	struct cf_totals totals;
+	struct cf_identity identities[CF_IDENTITIES];
+};
+_Static_assert(sizeof(struct cf_cpu) % 8 == 0, "cf_cpu is part of the ABI");
+
+/* Identity maps, written by the agent. */
+struct cf_netns_value {
+	__u32 row;
+	__u32 shared; /* several containers live in it: the socket's cgroup decides */
+};
+struct cf_link_key {
+	__u32 netns; /* inode of the namespace that holds the device */
+	__u32 ifindex;
+};
+
+enum cf_event_kind {
+	CF_EVENT_CGROUP_CREATED = 1,
+	CF_EVENT_CGROUP_REMOVED = 2,
+	CF_EVENT_PROCESS_SEEN = 3,
+	CF_EVENT_UNKNOWN_NETNS = 4,
+};
+
+/* Every event begins so; CF_EVENT_CGROUP_CREATED is followed by the path. */
+struct cf_event {
+	__u32 kind;
+	__u32 pid;
+	__u64 cgroup;
+	__u32 netns;
+	__u32 path_bytes; /* NUL included; CF_PATH_MAX means cut off */
+};
+_Static_assert(sizeof(struct cf_event) == 24, "cf_event is part of the ABI");
+
+struct cf_path_event {
+	struct cf_event event;
+	char path[CF_PATH_MAX];
+};
+
+struct cf_layout {
+	enum cf_row_index row;
+	enum cf_event_kind event;
+	enum cf_limits limit;
+	struct cf_path_event path_event;
+};
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Containers that come and go. Cgroups are made and removed, processes enter them and execute
+ * programs: all in process context, all rare. Only the unified hierarchy counts (its
+ * hierarchy_id is 0). The reader turns these events into identities.
+ */
+#include "../include/state.h"
+
+static __always_inline bool cf_is_unified(struct cgroup *cgroup)
+{
+	return cgroup->root->hierarchy_id == 0;
+}
+
+static __always_inline void cf_send(__u32 kind, __u64 cgroup, __u32 netns, __u32 pid)
+{
+	struct cf_event *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+
+	if (!e) {
+		__sync_fetch_and_add(&events_lost, 1);
+		return;
+	}
+	e->kind = kind;
+	e->pid = pid;
+	e->cgroup = cgroup;
+	e->netns = netns;
+	e->path_bytes = 0;
+	bpf_ringbuf_submit(e, 0);
+}
+
+SEC("tp_btf/cgroup_mkdir")
+int BPF_PROG(cgroup_mkdir, struct cgroup *cgroup, const char *path)
+{
+	struct cf_path_event *e;
+	long bytes;
+
+	if (!cf_is_unified(cgroup))
+		return 0;
+	e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+	if (!e) {
+		__sync_fetch_and_add(&events_lost, 1);
+		return 0;
+	}
+	bytes = bpf_probe_read_kernel_str(e->path, sizeof(e->path), path);
+	e->event.kind = CF_EVENT_CGROUP_CREATED;
+	e->event.pid = 0;
+	e->event.cgroup = cgroup->kn->id;
+	e->event.netns = 0;
+	e->event.path_bytes = bytes > 0 ? (__u32)bytes : 0;
+	bpf_ringbuf_submit(e, 0);
+	return 0;
+}
+
+SEC("tp_btf/cgroup_rmdir")
+int BPF_PROG(cgroup_rmdir, struct cgroup *cgroup)
+{
+	if (cf_is_unified(cgroup))
+		cf_send(CF_EVENT_CGROUP_REMOVED, cgroup->kn->id, 0, 0);
+	return 0;
+}
+
+static __always_inline __u32 cf_netns_of(struct task_struct *task)
+{
+	struct nsproxy *proxy = task->nsproxy;
+
+	return proxy ? proxy->net_ns->ns.inum : 0;
+}
+
+SEC("tp_btf/cgroup_attach_task")
+int BPF_PROG(cgroup_attach_task, struct cgroup *cgroup, const char *path,
+	     struct task_struct *task)
+{
+	if (cf_is_unified(cgroup))
+		cf_send(CF_EVENT_PROCESS_SEEN, cgroup->kn->id, cf_netns_of(task), task->tgid);
+	return 0;
+}
+
+/* A program starts: by now its namespaces are made. Known cgroups in known namespaces, and
+ * everything in the host's namespace, tell nothing new. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(sched_process_exec, struct task_struct *task)
+{
+	__u32 netns = cf_netns_of(task);
+	__u64 cgroup;
+
+	if (!netns || netns == host_netns)
+		return 0;
+	cgroup = task->cgroups->dfl_cgrp->kn->id;
+	if (bpf_map_lookup_elem(&cgroup_rows, &cgroup) && bpf_map_lookup_elem(&netns_rows, &netns))
+		return 0;
+	cf_send(CF_EVENT_PROCESS_SEEN, cgroup, netns, task->tgid);
+	return 0;
+}
+
+char LICENSE[] __weak SEC("license") = "GPL";

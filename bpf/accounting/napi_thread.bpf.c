@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Threaded NAPI is not bracketed by softirq markers: the thread's time on the CPU is network
+ * CPU. `sched_switch` runs with interrupts off, with `prev` still current. For every other
+ * task it costs one test of the flags.
+ */
+#include "../include/segment.h"
+
+static __always_inline bool cf_is_napi_thread(struct task_struct *task)
+{
+	return (task->flags & PF_KTHREAD) && task->comm[0] == 'n' && task->comm[1] == 'a' &&
+	       task->comm[2] == 'p' && task->comm[3] == 'i' && task->comm[4] == '/';
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	struct cf_cpu *s = cf_this_cpu();
+	__u64 now;
+
+	if (!s)
+		return 0;
+	if (s->napi_thread) {
+		s->napi_thread = 0;
+		if (s->mode == CF_NAPI_THREAD) {
+			now = bpf_ktime_get_ns();
+			cf_segment_close(s, now);
+			cf_batch_share(s);
+			cf_napi_thread_count(s, now);
+			s->mode = CF_IDLE;
+			s->watch = 0;
+		}
+	}
+	if (!cf_is_napi_thread(next))
+		return 0;
+	now = bpf_ktime_get_ns();
+	s->napi_thread = 1;
+	cf_batch_reset(s);
+	cf_run_begin(s, now);
+	cf_segment_open(s, now, CF_OWNER_BATCH);
+	s->mode = CF_NAPI_THREAD;
+	s->watch = CF_WATCH_RECEIVE;
+	return 0;
+}
+
+char LICENSE[] __weak SEC("license") = "GPL";

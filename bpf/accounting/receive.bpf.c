@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Receive. `netif_receive_skb` fires once for each packet in the core, on the backlog, after
+ * GRO and for each packet of a list. In the common case (the same device as the packet
+ * before) it adds two counters and returns.
+ *
+ * On a device in a container's namespace the owner is known at once; on the host's end of a
+ * veth too (the container is sending). On a host device it is not: the packet is *pending*,
+ * in a segment of its own, until it is queued to a container's veth or taken by a socket; the
+ * whole segment then goes to that owner, the host stage included.
+ */
+#include "../include/segment.h"
+
+/* Packets that a GRO super-packet stands for. Small packets are linear: no look needed. */
+static __always_inline __u64 cf_packets_in(struct sk_buff *skb)
+{
+	struct skb_shared_info *info;
+	__u16 segments = 0;
+
+	if (!skb->data_len)
+		return 1;
+	info = (struct skb_shared_info *)(skb->head + skb->end);
+	bpf_core_read(&segments, sizeof(segments), &info->gso_segs);
+	return segments ? segments : 1;
+}
+
+static __always_inline void cf_count(struct cf_cpu *s, struct sk_buff *skb)
+{
+	__u64 packets = cf_packets_in(skb);
+
+	s->packets += packets;
+	s->weight += packets;
+	s->bytes += skb->len;
+}
+
+/* Opens a segment for one packet whose owner is told later; `row` has it until then. */
+static __always_inline void cf_pend(struct cf_cpu *s, struct sk_buff *skb, __u32 row)
+{
+	cf_segment_close(s, bpf_ktime_get_ns());
+	s->owner = row;
+	s->direction = CF_RX;
+	s->owner_dev = 0;
+	s->watch = CF_WATCH_RECEIVE | CF_WATCH_QUEUE | CF_WATCH_SOCKET;
+	cf_count(s, skb);
+}
+
+static __always_inline void cf_own(struct cf_cpu *s, struct net_device *dev, __u32 row,
+				   __u32 direction)
+{
+	cf_segment_switch(s, row, direction);
+	s->watch = CF_WATCH_RECEIVE;
+	s->owner_dev = (__u64)dev;
+	s->generation = identity_generation;
+}
+
+static __always_inline void cf_receive(struct cf_cpu *s, struct sk_buff *skb)
+{
+	struct net_device *dev = skb->dev;
+	struct cf_identity *e = cf_device_identity(s, dev);
+	__u32 row = e->row, iif;
+
+	s->draining = 0;
+	switch (e->kind) {
+	case CF_INSIDE:
+		cf_own(s, dev, row, CF_RX);
+		cf_count(s, skb);
+		return;
+	case CF_HOST_SIDE:
+		cf_own(s, dev, row, CF_TX);
+		cf_count(s, skb);
+		return;
+	case CF_OUTSIDE:
+		/* A container's packet that passes another host device (a bridge, a tunnel). */
+		iif = skb->skb_iif;
+		if (iif) {
+			__u32 sender = cf_link_row(dev, iif);
+
+			if (sender != CF_NO_ROW) {
+				cf_segment_switch(s, sender, CF_TX);
+				s->watch = CF_WATCH_RECEIVE;
+				return;
+			}
+		}
+	}
+	cf_pend(s, skb, row);
+}
+
+SEC("tp_btf/netif_receive_skb")
+int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
+{
+	struct cf_cpu *s = cf_this_cpu();
+
+	if (!s || !(s->watch & CF_WATCH_RECEIVE))
+		return 0;
+	if ((__u64)skb->dev == s->owner_dev && s->generation == identity_generation)
+		cf_count(s, skb);
+	else
+		cf_receive(s, skb);
+	return 0;
+}
+
+/* A driver hands a packet to GRO: the stack's work for the packets before is over. On a host
+ * device what follows is the driver's, common to the batch. */
+SEC("tp_btf/napi_gro_receive_entry")
+int BPF_PROG(napi_gro_receive_entry, struct sk_buff *skb)
+{
+	struct cf_cpu *s = cf_this_cpu();
+	struct net_device *dev;
+	struct cf_identity *e;
+
+	if (!s || !(s->watch & CF_WATCH_RECEIVE))
+		return 0;
+	dev = skb->dev;
+	if ((__u64)dev == s->owner_dev && s->generation == identity_generation)
+		return 0;
+	e = cf_device_identity(s, dev);
+	if (e->kind == CF_INSIDE) {
+		cf_own(s, dev, e->row, CF_RX);
+	} else if (e->kind == CF_HOST_SIDE) {
+		cf_own(s, dev, e->row, CF_TX);
+	} else {
+		cf_segment_switch(s, CF_OWNER_BATCH, CF_RX);
+		s->watch = CF_WATCH_RECEIVE;
+	}
+	return 0;
+}
+
+SEC("tp_btf/napi_poll")
+int BPF_PROG(napi_poll)
+{
+	struct cf_cpu *s = cf_this_cpu();
+	__u64 now;
+
+	if (!s || !(s->watch & CF_WATCH_RECEIVE))
+		return 0;
+	now = bpf_ktime_get_ns();
+	cf_poll_close(s, now);
+	s->watch = CF_WATCH_RECEIVE;
+	if (s->mode == CF_NAPI_THREAD)
+		cf_napi_thread_count(s, now);
+	return 0;
+}
+
+/* The pending packet reached a socket: its container owns the segment. */
+static __always_inline void cf_settle(struct sock *sk)
+{
+	struct cf_cpu *s = cf_this_cpu();
+
+	if (!s || !(s->watch & CF_WATCH_SOCKET) || !sk)
+		return;
+	s->owner = cf_socket_row(s, sk);
+	s->watch = CF_WATCH_RECEIVE;
+}
+
+SEC("tp_btf/sk_data_ready")
+int BPF_PROG(sk_data_ready, struct sock *sk)
+{
+	cf_settle(sk);
+	return 0;
+}
+
+SEC("tp_btf/tcp_probe")
+int BPF_PROG(tcp_probe, struct sock *sk)
+{
+	cf_settle(sk);
+	return 0;
+}
+
+SEC("tp_btf/udp_fail_queue_rcv_skb")
+int BPF_PROG(udp_fail_queue_rcv_skb, int rc, struct sock *sk)
+{
+	cf_settle(sk);
+	return 0;
+}
+
+char LICENSE[] __weak SEC("license") = "GPL";

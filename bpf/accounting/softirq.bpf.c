@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Softirqs bracket network work. `softirq_entry` and `softirq_exit` run with the softirq, in
+ * the time slice of whoever was interrupted, or in ksoftirqd; softirqs do not nest. The only
+ * markers, with the hardirq ones, that always read the clock: once a softirq, not a packet.
+ *
+ * No tracepoint brackets do_softirq itself, so Iron's do_softirq term is the sum of the
+ * vectors here; the loop between two vectors is a few instructions.
+ */
+#include "../include/segment.h"
+
+static __always_inline __u32 cf_reason_of_vector(__u32 vector)
+{
+	switch (vector) {
+	case CF_HI_SOFTIRQ:
+		return CF_ROW_SOFTIRQ_HI;
+	case CF_TIMER_SOFTIRQ:
+		return CF_ROW_SOFTIRQ_TIMER;
+	case CF_BLOCK_SOFTIRQ:
+		return CF_ROW_SOFTIRQ_BLOCK;
+	case CF_IRQ_POLL_SOFTIRQ:
+		return CF_ROW_SOFTIRQ_IRQ_POLL;
+	case CF_TASKLET_SOFTIRQ:
+		return CF_ROW_SOFTIRQ_TASKLET;
+	case CF_SCHED_SOFTIRQ:
+		return CF_ROW_SOFTIRQ_SCHED;
+	case CF_HRTIMER_SOFTIRQ:
+		return CF_ROW_SOFTIRQ_HRTIMER;
+	default:
+		return CF_ROW_SOFTIRQ_RCU;
+	}
+}
+
+/* Leaves what a softirq interrupts: a NAPI thread between polls, or a drain that gave up. */
+static __always_inline void cf_leave_outer(struct cf_cpu *s, __u64 now)
+{
+	if (s->mode == CF_NAPI_THREAD) {
+		cf_poll_close(s, now);
+		cf_napi_thread_count(s, now);
+	} else if (s->mode == CF_DRAIN) {
+		cf_segment_close(s, now);
+		cf_batch_reset(s);
+	}
+}
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(softirq_entry, unsigned int vector)
+{
+	struct cf_cpu *s = cf_this_cpu();
+	__u64 now;
+
+	if (!s)
+		return 0;
+	now = bpf_ktime_get_ns();
+	cf_leave_outer(s, now);
+	cf_run_begin(s, now);
+	cf_batch_reset(s);
+	s->vector = vector;
+	switch (vector) {
+	case CF_NET_RX_SOFTIRQ:
+		cf_segment_open(s, now, CF_OWNER_BATCH);
+		s->batch_hardirq_ns = s->hardirq_pending_ns;
+		s->hardirq_pending_ns = 0;
+		s->mode = CF_RECEIVE;
+		s->watch = CF_WATCH_RECEIVE;
+		break;
+	case CF_NET_TX_SOFTIRQ:
+		cf_segment_open(s, now, CF_OWNER_BATCH);
+		s->mode = CF_TRANSMIT;
+		s->watch = 0;
+		break;
+	default:
+		cf_segment_open(s, now, cf_reason_of_vector(vector));
+		s->mode = CF_OTHER;
+		s->watch = CF_WATCH_QUEUE;
+	}
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(softirq_exit, unsigned int vector)
+{
+	struct cf_cpu *s = cf_this_cpu();
+	__u64 now, ns;
+
+	/* The exit of a softirq that had begun before we were attached. */
+	if (!s || s->vector != vector || (s->mode != CF_RECEIVE && s->mode != CF_TRANSMIT && s->mode != CF_OTHER))
+		return 0;
+	now = bpf_ktime_get_ns();
+	cf_segment_close(s, now);
+	cf_batch_share(s);
+	ns = cf_run_ns(s, now);
+	if (vector < CF_SOFTIRQS)
+		s->totals.softirq_ns[vector] += ns;
+	if (s->mode == CF_OTHER)
+		cf_charge(s, s->run_network_ns, ns - s->run_network_ns);
+	else
+		cf_charge(s, ns, 0);
+	if (s->mode == CF_RECEIVE)
+		s->queued = 0;
+	s->watch = 0;
+	s->mode = CF_IDLE;
+	if (s->napi_thread) {
+		cf_batch_reset(s);
+		cf_run_begin(s, now);
+		cf_segment_open(s, now, CF_OWNER_BATCH);
+		s->mode = CF_NAPI_THREAD;
+		s->watch = CF_WATCH_RECEIVE;
+	}
+	return 0;
+}
+
+char LICENSE[] __weak SEC("license") = "GPL";

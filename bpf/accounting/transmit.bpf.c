@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Transmit. In process context a transmit is the sender's own and already on its bill: the
+ * markers test one word and return. In softirq the owner of each packet pays.
+ *
+ * `net_dev_queue` names the container a pending packet is bound for, and the owner of what
+ * TSQ and TCP timers send. `qdisc_dequeue` (not fired for veth's noqueue) names the owner of
+ * each packet that a qdisc lets go, whoever drains it: NET_TX after HTB's watchdog, a receive
+ * softirq, or another container's system call.
+ */
+#include "../include/segment.h"
+
+/* In process context the packet is its sender's; only who it was is kept, for a receive
+ * softirq that it may raise. */
+static __always_inline void cf_note_queued(struct cf_cpu *s, struct net_device *dev)
+{
+	struct cf_identity *e;
+
+	s->queued = 1;
+	if (s->queued_dev == (__u64)dev && s->queued_generation == identity_generation)
+		return;
+	e = cf_device_identity(s, dev);
+	s->queued_dev = (__u64)dev;
+	s->queued_generation = identity_generation;
+	s->queued_row = e->row;
+	s->queued_direction = e->kind == CF_HOST_SIDE ? CF_RX : CF_TX;
+}
+
+SEC("tp_btf/net_dev_queue")
+int BPF_PROG(net_dev_queue, struct sk_buff *skb)
+{
+	struct cf_cpu *s = cf_this_cpu();
+	struct cf_identity *e;
+
+	if (!s)
+		return 0;
+	if (!(s->watch & CF_WATCH_QUEUE)) {
+		if (s->mode == CF_IDLE)
+			cf_note_queued(s, skb->dev);
+		return 0;
+	}
+	if (s->mode == CF_OTHER) {
+		cf_segment_switch(s, cf_transmit_row(s, skb), CF_TX);
+		return 0;
+	}
+	e = cf_device_identity(s, skb->dev);
+	if (e->kind == CF_OUTSIDE) {
+		/* A bridge or tunnel may come before the container's veth: still pending. */
+		s->owner = CF_ROW_FORWARDING;
+		return 0;
+	}
+	s->owner = e->row;
+	s->watch = CF_WATCH_RECEIVE;
+	s->packets = 0; /* counted when the container receives them; the weight stays */
+	s->bytes = 0;
+	return 0;
+}
+
+/* NET_TX: the run is one batch; each packet weighs the same. */
+static __always_inline void cf_transmit_batch(struct cf_cpu *s, struct sk_buff *skb)
+{
+	for (int i = 0; i < CF_BATCH_MAX && skb; i++) {
+		__u32 index = cf_transmit_row(s, skb);
+		struct cf_row *row;
+
+		cf_batch_add(s, index, CF_TX, 1);
+		row = cf_ledger_row(index);
+		if (row) {
+			row->tx_packets++;
+			row->tx_bytes += skb->len;
+		}
+		skb = skb->next;
+	}
+}
+
+/* Inside another softirq or a NAPI thread: a detour, after which the owner is as before. */
+static __always_inline void cf_detour(struct cf_cpu *s, struct sk_buff *skb)
+{
+	__u32 row, watch = s->watch;
+
+	if (!skb) {
+		if (s->draining) {
+			__u64 dev = s->outer_dev;
+
+			cf_segment_switch(s, s->outer_owner, s->outer_direction);
+			s->owner_dev = dev;
+			s->draining = 0;
+		}
+		return;
+	}
+	/* A pending packet's own owner is told by net_dev_queue. */
+	if (watch & CF_WATCH_SOCKET)
+		return;
+	row = cf_transmit_row(s, skb);
+	if (row == s->owner)
+		return;
+	if (!s->draining) {
+		s->outer_owner = s->owner;
+		s->outer_direction = s->direction;
+		s->outer_dev = s->owner_dev;
+		s->draining = 1;
+	}
+	cf_segment_switch(s, row, CF_TX);
+}
+
+/* In a system call: only another container's packets are a matter for the ledger. */
+static __always_inline void cf_drain(struct cf_cpu *s, struct sk_buff *skb)
+{
+	__u32 row = CF_NO_ROW;
+	__u64 now, ns;
+
+	if (skb) {
+		row = cf_transmit_row(s, skb);
+		if (row < CF_FIRST_CONTAINER_ROW || row == cf_charged_row(s))
+			row = CF_NO_ROW;
+	}
+	if (s->mode != CF_DRAIN) {
+		if (row == CF_NO_ROW)
+			return;
+		now = bpf_ktime_get_ns();
+		cf_batch_reset(s);
+		cf_run_begin(s, now);
+		cf_segment_open(s, now, row);
+		s->direction = CF_TX;
+		s->mode = CF_DRAIN;
+	} else if (row != s->owner) {
+		now = bpf_ktime_get_ns();
+		cf_segment_close(s, now);
+		ns = cf_run_ns(s, now);
+		s->totals.drain_ns += ns;
+		cf_charge(s, ns, 0);
+		cf_run_begin(s, now);
+		s->owner = row;
+		if (row == CF_NO_ROW) {
+			s->mode = CF_IDLE;
+			return;
+		}
+	}
+	s->packets++;
+	s->bytes += skb ? skb->len : 0;
+}
+
+SEC("tp_btf/qdisc_dequeue")
+int BPF_PROG(qdisc_dequeue, struct Qdisc *qdisc, struct netdev_queue *queue, int packets,
+	     struct sk_buff *skb)
+{
+	struct cf_cpu *s = cf_this_cpu();
+
+	if (!s)
+		return 0;
+	switch (s->mode) {
+	case CF_TRANSMIT:
+		cf_transmit_batch(s, skb);
+		break;
+	case CF_RECEIVE:
+	case CF_OTHER:
+	case CF_NAPI_THREAD:
+		cf_detour(s, skb);
+		break;
+	default:
+		cf_drain(s, skb);
+	}
+	return 0;
+}
+
+char LICENSE[] __weak SEC("license") = "GPL";

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Whose is it? Kernel objects (device, network namespace, cgroup) to rows of the ledger.
+ *
+ * An ifindex is unique only within its namespace, so the key is the object's address in a
+ * small direct-mapped cache of the CPU. An entry holds only for the generation of the
+ * identity maps it was made in, and only while a second field of the object still agrees, so
+ * that a freed and reused address is not mistaken. Hash look-ups happen on a miss alone.
+ */
+#ifndef COFFERDAM_IDENTITY_H
+#define COFFERDAM_IDENTITY_H
+
+#include "state.h"
+
+static __always_inline struct cf_identity *cf_identity_slot(struct cf_cpu *s, __u64 object)
+{
+	__u32 hash = (__u32)(object >> 6) ^ (__u32)(object >> 14);
+
+	return &s->identities[hash & (CF_IDENTITIES - 1)];
+}
+
+static __always_inline bool cf_identity_holds(const struct cf_identity *e, __u64 object,
+					      __u32 check)
+{
+	return e->object == object && e->generation == identity_generation && e->check == check;
+}
+
+static __always_inline void cf_identity_set(struct cf_identity *e, __u64 object, __u32 check,
+					    __u32 row, __u32 kind)
+{
+	e->object = object;
+	e->generation = identity_generation;
+	e->check = check;
+	e->row = row;
+	e->kind = kind;
+}
+
+/* Tells the agent of a namespace that carries packets and that nobody has named yet. */
+static __always_inline void cf_report_unknown_netns(__u32 inum)
+{
+	struct cf_event *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+
+	if (!e) {
+		__sync_fetch_and_add(&events_lost, 1);
+		return;
+	}
+	e->kind = CF_EVENT_UNKNOWN_NETNS;
+	e->pid = 0;
+	e->cgroup = 0;
+	e->netns = inum;
+	e->path_bytes = 0;
+	bpf_ringbuf_submit(e, 0);
+}
+
+static __always_inline struct cf_identity *cf_netns_identity(struct cf_cpu *s, struct net *net)
+{
+	struct cf_identity *e = cf_identity_slot(s, (__u64)net);
+	struct cf_netns_value *value;
+	__u32 inum = net->ns.inum;
+
+	if (cf_identity_holds(e, (__u64)net, inum))
+		return e;
+	value = bpf_map_lookup_elem(&netns_rows, &inum);
+	if (value) {
+		cf_identity_set(e, (__u64)net, inum, value->row,
+				value->shared ? CF_SHARED : CF_INSIDE);
+	} else if (inum == host_netns) {
+		cf_identity_set(e, (__u64)net, inum, CF_ROW_HOST_TRAFFIC, CF_OUTSIDE);
+	} else {
+		cf_identity_set(e, (__u64)net, inum, CF_ROW_UNKNOWN_NAMESPACE, CF_OUTSIDE);
+		cf_report_unknown_netns(inum);
+	}
+	return e;
+}
+
+static __always_inline __u32 cf_link_row(struct net_device *dev, __u32 ifindex)
+{
+	struct cf_link_key key = { .netns = dev->nd_net.net->ns.inum, .ifindex = ifindex };
+	__u32 *row = bpf_map_lookup_elem(&link_rows, &key);
+
+	return row ? *row : CF_NO_ROW;
+}
+
+static __noinline void cf_device_learn(struct cf_cpu *s, struct cf_identity *e,
+				       struct net_device *dev, __u32 ifindex)
+{
+	struct cf_identity *net = cf_netns_identity(s, dev->nd_net.net);
+	__u32 row = net->row, kind = net->kind;
+
+	if (kind == CF_OUTSIDE) {
+		__u32 link = cf_link_row(dev, ifindex);
+
+		if (link != CF_NO_ROW) {
+			row = link;
+			kind = CF_HOST_SIDE;
+		}
+	}
+	cf_identity_set(e, (__u64)dev, ifindex, row, kind);
+}
+
+static __always_inline struct cf_identity *cf_device_identity(struct cf_cpu *s,
+							      struct net_device *dev)
+{
+	struct cf_identity *e = cf_identity_slot(s, (__u64)dev);
+	__u32 ifindex = dev->ifindex;
+
+	if (!cf_identity_holds(e, (__u64)dev, ifindex))
+		cf_device_learn(s, e, dev, ifindex);
+	return e;
+}
+
+/* Row of a v2 cgroup, CF_NO_ROW when it is no container's. */
+static __always_inline __u32 cf_cgroup_row(struct cf_cpu *s, struct cgroup *cgroup)
+{
+	struct cf_identity *e;
+	__u64 id;
+
+	if (!cgroup)
+		return CF_NO_ROW;
+	id = cgroup->kn->id;
+	e = cf_identity_slot(s, (__u64)cgroup);
+	if (!cf_identity_holds(e, (__u64)cgroup, (__u32)id)) {
+		__u32 *row = bpf_map_lookup_elem(&cgroup_rows, &id);
+
+		cf_identity_set(e, (__u64)cgroup, (__u32)id, row ? *row : CF_NO_ROW, CF_INSIDE);
+	}
+	return e->row;
+}
+
+/* Row of a socket: its namespace where a container has that for itself, else its cgroup. */
+static __always_inline __u32 cf_socket_row(struct cf_cpu *s, struct sock *sk)
+{
+	struct cf_identity *net = cf_netns_identity(s, sk->__sk_common.skc_net.net);
+	__u32 row = CF_NO_ROW, fallback = net->row, kind = net->kind;
+	unsigned char state;
+
+	if (kind == CF_INSIDE)
+		return fallback;
+	state = sk->__sk_common.skc_state;
+	if (state != CF_TCP_TIME_WAIT && state != CF_TCP_NEW_SYN_RECV)
+		row = cf_cgroup_row(s, sk->sk_cgrp_data.cgroup);
+	return row != CF_NO_ROW ? row : fallback;
+}
+
+/* Owner of a packet on its way out: the device's namespace, the socket, the interface it came
+ * in by, and last the container it is bound for. */
+static __always_inline __u32 cf_transmit_row(struct cf_cpu *s, struct sk_buff *skb)
+{
+	struct net_device *dev = skb->dev;
+	struct cf_identity *e = cf_device_identity(s, dev);
+	__u32 row = e->row, kind = e->kind, iif;
+	struct sock *sk;
+
+	if (kind == CF_INSIDE)
+		return row;
+	sk = skb->sk;
+	if (sk) {
+		__u32 owner = cf_socket_row(s, sk);
+
+		if (owner >= CF_FIRST_CONTAINER_ROW)
+			return owner;
+	}
+	iif = skb->skb_iif;
+	if (iif && kind != CF_SHARED) {
+		__u32 owner = cf_link_row(dev, iif);
+
+		if (owner != CF_NO_ROW)
+			return owner;
+	}
+	if (kind == CF_OUTSIDE && !sk && iif)
+		return CF_ROW_FORWARDING;
+	return row;
+}
+
+/* Row that pays for what runs now; CF_NO_ROW for idle, kernel threads and host processes. */
+static __always_inline __u32 cf_charged_row(struct cf_cpu *s)
+{
+	__u64 id = bpf_get_current_cgroup_id();
+
+	if (s->charge_cgroup != id || s->charge_generation != identity_generation) {
+		__u32 *row = bpf_map_lookup_elem(&cgroup_rows, &id);
+
+		s->charge_cgroup = id;
+		s->charge_generation = identity_generation;
+		s->charge_row = row ? *row : CF_NO_ROW;
+	}
+	return s->charge_row;
+}
+
+static __always_inline void cf_charge(struct cf_cpu *s, __u64 network_ns, __u64 other_ns)
+{
+	__u32 index = cf_charged_row(s);
+	struct cf_row *row;
+
+	if (index == CF_NO_ROW) {
+		s->totals.charged_nobody_ns += network_ns + other_ns;
+		return;
+	}
+	row = cf_ledger_row(index);
+	if (!row)
+		return;
+	row->charged_network_ns += network_ns;
+	row->charged_other_ns += other_ns;
+}
+
+#endif

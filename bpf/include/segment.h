@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * The segment clock. Time on a CPU is cut where the owner changes, and only there is the
+ * clock read: a thousand packets of one container in a row make one segment. That is exact
+ * (segments are contiguous and each has one owner) and is what keeps a marker cheap; a clock
+ * reading a packet was tried first and cost 20 ns each.
+ *
+ * What no packet owns (the poll's head before its first packet, its tail after the last, the
+ * hardirq that started it, a whole transmit run) is the batch. It is shared out over the
+ * packets of the batch by count, as Iron does: batch / |P| each.
+ */
+#ifndef COFFERDAM_SEGMENT_H
+#define COFFERDAM_SEGMENT_H
+
+#include "identity.h"
+
+#define CF_SEGMENT_MAX_NS 10000000000ULL
+
+static __always_inline void cf_give(__u32 index, __u32 direction, __u64 ns, __u64 hardirq_ns)
+{
+	struct cf_row *row = cf_ledger_row(index);
+
+	if (!row)
+		return;
+	if (direction == CF_TX && index >= CF_FIRST_CONTAINER_ROW)
+		row->tx_ns += ns;
+	else
+		row->rx_ns += ns;
+	row->hardirq_ns += hardirq_ns;
+}
+
+/* A batch without packets. On the CPU of a sender whose packets are processed elsewhere (RPS)
+ * the receive softirq does nothing but wake that other CPU: part of the transmit that raised
+ * it. Otherwise nobody is known to have caused it. */
+static __always_inline void cf_batch_orphan(struct cf_cpu *s, __u64 ns, __u64 hardirq_ns)
+{
+	if (s->queued && s->mode == CF_RECEIVE)
+		cf_give(s->queued_row, s->queued_direction, ns, hardirq_ns);
+	else
+		cf_give(CF_ROW_NO_PACKET, CF_RX, ns, hardirq_ns);
+}
+
+/* Shares the batch out over its packets. The last owner gets the rounding, so that nothing
+ * is lost. The owners are kept: a tail may follow. A global function, so that the verifier
+ * walks the loop once and not at every call. */
+__weak __noinline int cf_batch_share(struct cf_cpu *s)
+{
+	__u64 ns, hardirq_ns, rest_ns, rest_hardirq_ns, packets;
+	__u32 used;
+
+	if (!s) /* never; a global function must ask */
+		return 0;
+	rest_ns = ns = s->batch_ns;
+	rest_hardirq_ns = hardirq_ns = s->batch_hardirq_ns;
+	packets = s->batch_packets;
+	used = s->shares_used;
+	s->batch_ns = 0;
+	s->batch_hardirq_ns = 0;
+	if (!ns && !hardirq_ns)
+		return 0;
+	if (!used || !packets) {
+		cf_batch_orphan(s, ns, hardirq_ns);
+		return 0;
+	}
+	for (__u32 i = 0; i < CF_BATCH_MAX; i++) {
+		struct cf_share *share = &s->shares[i];
+		__u64 part_ns = rest_ns, part_hardirq_ns = rest_hardirq_ns;
+
+		if (i >= used)
+			break;
+		if (i + 1 < used) {
+			part_ns = ns * share->packets / packets;
+			part_hardirq_ns = hardirq_ns * share->packets / packets;
+		}
+		rest_ns -= part_ns;
+		rest_hardirq_ns -= part_hardirq_ns;
+		cf_give(share->row, share->direction, part_ns, part_hardirq_ns);
+	}
+	return 0;
+}
+
+static __always_inline void cf_batch_reset(struct cf_cpu *s)
+{
+	s->shares_used = 0;
+	s->batch_packets = 0;
+	s->batch_closed = 0;
+}
+
+static __always_inline void cf_batch_add(struct cf_cpu *s, __u32 row, __u32 direction,
+					 __u64 packets)
+{
+	struct cf_share *share;
+	__u32 used;
+
+	if (s->batch_closed)
+		cf_batch_reset(s);
+	used = s->shares_used;
+	if (used && used <= CF_BATCH_MAX) {
+		share = &s->shares[(used - 1) & (CF_BATCH_MAX - 1)];
+		if (share->row == row && share->direction == direction) {
+			share->packets += packets;
+			s->batch_packets += packets;
+			return;
+		}
+	}
+	if (used >= CF_BATCH_MAX) { /* full: what is common so far is shared out now */
+		cf_batch_share(s);
+		cf_batch_reset(s);
+		used = 0;
+	}
+	share = &s->shares[used & (CF_BATCH_MAX - 1)];
+	share->row = row;
+	share->direction = direction;
+	share->packets = packets;
+	s->shares_used = used + 1;
+	s->batch_packets += packets;
+}
+
+/* Ends the open segment at `now` and gives it to its owner; the next one begins at once with
+ * the same owner. Reading interrupt_ns before the caller's clock would cut an interrupt that
+ * falls between out of both segments; read after, it moves at most one interrupt's length
+ * from one segment to the next and the sum stays right. */
+__weak __noinline int cf_segment_close(struct cf_cpu *s, __u64 now)
+{
+	__u64 interrupt_ns, ns;
+	__u32 owner;
+
+	if (!s)
+		return 0;
+	interrupt_ns = s->interrupt_ns;
+	ns = now - s->start_ns - (interrupt_ns - s->interrupt_mark_ns);
+	owner = s->owner;
+	s->start_ns = now;
+	s->interrupt_mark_ns = interrupt_ns;
+	if (ns > CF_SEGMENT_MAX_NS) {
+		s->totals.segments_rejected++;
+		ns = 0;
+	}
+	if (s->mode == CF_OTHER && s->owner >= CF_FIRST_CONTAINER_ROW)
+		s->run_network_ns += ns;
+	if (owner == CF_OWNER_BATCH) {
+		s->batch_ns += ns;
+	} else {
+		struct cf_row *row = cf_ledger_row(owner);
+
+		if (!row)
+			return 0;
+		if (s->direction == CF_TX) {
+			if (owner >= CF_FIRST_CONTAINER_ROW)
+				row->tx_ns += ns;
+			else
+				row->rx_ns += ns;
+			row->tx_packets += s->packets;
+			row->tx_bytes += s->bytes;
+		} else {
+			row->rx_ns += ns;
+			row->rx_packets += s->packets;
+			row->rx_bytes += s->bytes;
+		}
+		if (s->weight)
+			cf_batch_add(s, owner, s->direction, s->weight);
+	}
+	s->packets = 0;
+	s->bytes = 0;
+	s->weight = 0;
+	return 0;
+}
+
+/* Makes `owner` the owner of what follows. Does nothing when it is already. */
+static __always_inline void cf_segment_switch(struct cf_cpu *s, __u32 owner, __u32 direction)
+{
+	if (s->owner == owner && s->direction == direction)
+		return;
+	cf_segment_close(s, bpf_ktime_get_ns());
+	s->owner = owner;
+	s->direction = direction;
+	s->owner_dev = 0;
+}
+
+static __always_inline void cf_segment_open(struct cf_cpu *s, __u64 now, __u32 owner)
+{
+	s->start_ns = now;
+	s->interrupt_mark_ns = s->interrupt_ns;
+	s->owner = owner;
+	s->direction = CF_RX;
+	s->owner_dev = 0;
+	s->draining = 0;
+	s->packets = 0;
+	s->bytes = 0;
+	s->weight = 0;
+}
+
+static __always_inline void cf_run_begin(struct cf_cpu *s, __u64 now)
+{
+	s->run_start_ns = now;
+	s->run_interrupt_mark_ns = s->interrupt_ns;
+	s->run_network_ns = 0;
+}
+
+/* Length of the run so far, hardirqs left out, ns. */
+static __always_inline __u64 cf_run_ns(struct cf_cpu *s, __u64 now)
+{
+	__u64 ns = now - s->run_start_ns - (s->interrupt_ns - s->run_interrupt_mark_ns);
+
+	return ns > CF_SEGMENT_MAX_NS ? 0 : ns;
+}
+
+/* Ends a NAPI poll: what is common is shared, and what follows waits for its first packet. */
+static __always_inline void cf_poll_close(struct cf_cpu *s, __u64 now)
+{
+	cf_segment_close(s, now);
+	if (s->batch_closed) { /* this poll added nobody */
+		cf_batch_orphan(s, s->batch_ns, s->batch_hardirq_ns);
+		s->batch_ns = 0;
+		s->batch_hardirq_ns = 0;
+	} else {
+		cf_batch_share(s);
+	}
+	s->batch_closed = 1;
+	s->owner = CF_OWNER_BATCH;
+	s->direction = CF_RX;
+	s->owner_dev = 0;
+	s->draining = 0;
+}
+
+static __always_inline void cf_napi_thread_count(struct cf_cpu *s, __u64 now)
+{
+	__u64 ns = cf_run_ns(s, now);
+
+	s->totals.napi_thread_ns += ns;
+	cf_charge(s, ns, 0);
+	cf_run_begin(s, now);
+}
+
+#endif

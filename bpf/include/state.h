@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * The maps that all accounting programs share, and the words for the state of a CPU. Each
+ * object file defines them weakly; the linker makes one of each.
+ */
+#ifndef COFFERDAM_STATE_H
+#define COFFERDAM_STATE_H
+
+#include "kernel.h"
+#include "../abi/accounting_abi.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+/* Which markers have something to do. Each marker tests one bit first: outside network work
+ * it costs a look-up in an array and a test. */
+#define CF_WATCH_RECEIVE 1 /* packets may be received: NET_RX softirq or NAPI thread */
+#define CF_WATCH_QUEUE 2   /* the next transmit tells an owner */
+#define CF_WATCH_SOCKET 4  /* the socket that takes the packet tells its owner */
+
+enum cf_mode {
+	CF_IDLE = 0,   /* ordinary process context or idle */
+	CF_RECEIVE,    /* NET_RX softirq */
+	CF_TRANSMIT,   /* NET_TX softirq */
+	CF_OTHER,      /* another softirq, in which TSQ or a TCP timer may transmit */
+	CF_NAPI_THREAD, /* a NAPI kernel thread */
+	CF_DRAIN,      /* a system call that dequeues another container's packets */
+};
+
+#define CF_RX 0
+#define CF_TX 1
+#define CF_OWNER_BATCH 0xffffffffU /* nobody yet: to be shared by the packets of the batch */
+
+enum cf_kind {
+	CF_INSIDE = 1, /* in a container's namespace, which it has for itself */
+	CF_SHARED,     /* in a namespace that several containers share */
+	CF_HOST_SIDE,  /* the host's end of a container's veth */
+	CF_OUTSIDE,    /* in no container's namespace */
+};
+
+/* An identity that was never resolved has this row. */
+#define CF_NO_ROW 0xffffffffU
+
+/* Set before load. */
+const volatile __u32 rows_per_cpu __weak = CF_FIRST_CONTAINER_ROW + 1;
+const volatile __u32 host_netns __weak = 0;
+
+/* Raised by the agent after each change of the identity maps. */
+__u32 identity_generation __weak = 1;
+/* Events that found the ring full. */
+__u64 events_lost __weak = 0;
+/* Never written: puts the types that no map names into the object's BTF, for the reader. */
+struct cf_layout layout __weak = {};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* possible CPUs, set before load */
+	__type(key, __u32);
+	__type(value, struct cf_cpu);
+} cpus __weak SEC(".maps");
+
+/* mmapped by the reader: reading 1,000 containers costs no system call. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, CF_FIRST_CONTAINER_ROW + 1); /* CPUs × rows_per_cpu */
+	__type(key, __u32);
+	__type(value, struct cf_row);
+} ledger __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32); /* inode of a network namespace */
+	__type(value, struct cf_netns_value);
+} netns_rows __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u64); /* v2 cgroup id */
+	__type(value, __u32); /* row */
+} cgroup_rows __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct cf_link_key);
+	__type(value, __u32); /* row */
+} link_rows __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} events __weak SEC(".maps");
+
+static __always_inline struct cf_cpu *cf_this_cpu(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&cpus, &cpu);
+}
+
+static __always_inline struct cf_row *cf_ledger_row(__u32 row)
+{
+	__u32 key;
+
+	if (row >= rows_per_cpu)
+		row = CF_ROW_NO_SLOT;
+	key = bpf_get_smp_processor_id() * rows_per_cpu + row;
+	return bpf_map_lookup_elem(&ledger, &key);
+}
+
+#endif

@@ -1,0 +1,263 @@
+//! The running accounting: programs, containers, and the readings that join them.
+
+use crate::identities::Identities;
+use crate::instance::Instance;
+use crate::reading::{add_ledger_sums, read_reasons, read_slot};
+use crate::{ReadError, StartError};
+use cofferdam_bpf::{
+    AccountingPrograms, FIRST_CONTAINER_ROW, ProgramCost, RuntimeStatistics, Sizes,
+};
+use cofferdam_host::Inventory;
+use cofferdam_types::{
+    CgroupId, Container, ContainerChange, ContainerLedger, CpuId, Health, KernelEvent, NetnsId,
+    Snapshot,
+};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+use std::{fs, mem};
+
+/// How to load the accounting. All memory is taken at the start.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Containers that can be told apart at the same time; default 2048.
+    pub slots: u32,
+    /// Have the kernel measure its own cost per BPF program run (adds about 25 ns a run).
+    pub measure_programs: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            slots: 2048,
+            measure_programs: false,
+        }
+    }
+}
+
+/// The running accounting. Dropping it detaches every program and leaves nothing behind.
+pub struct Accountant {
+    programs: AccountingPrograms,
+    inventory: Inventory,
+    identities: Identities,
+    /// Containers that went away since the last snapshot, with their last counts.
+    gone: Vec<ContainerLedger>,
+    started: Instant,
+    rows: u32,
+    health: Health,
+    online_cpus: String,
+    _statistics: Option<RuntimeStatistics>,
+    _instance: Instance,
+}
+
+const RUN_FOLDER: &str = "/run/cofferdam";
+const ONLINE_CPUS: &str = "/sys/devices/system/cpu/online";
+
+impl Accountant {
+    /// Loads and attaches the programs and finds the containers that exist.
+    ///
+    /// # Errors
+    /// [`StartError::Unsupported`] when this host lacks something (said by name, with the
+    /// remedy); [`StartError::AlreadyRunning`] when another instance is at work.
+    pub fn start(options: Options) -> Result<Accountant, StartError> {
+        let instance = Instance::take(Path::new(RUN_FOLDER))?;
+        let failed = |e: &dyn std::fmt::Display| StartError::Failed(e.to_string());
+        let statistics = options
+            .measure_programs
+            .then(RuntimeStatistics::enable)
+            .transpose()
+            .map_err(|e| failed(&e))?;
+        // Programs first: whatever appears while the host is scanned is then an event.
+        let sizes = Sizes::for_containers(options.slots);
+        let programs = AccountingPrograms::load(sizes, host_netns().map_err(|e| failed(&e))?)?;
+        let inventory = Inventory::scan().map_err(|e| failed(&e))?;
+        let mut accountant = Accountant {
+            programs,
+            inventory,
+            identities: Identities::new(options.slots),
+            gone: Vec::new(),
+            started: Instant::now(),
+            rows: FIRST_CONTAINER_ROW + options.slots,
+            health: Health::default(),
+            online_cpus: fs::read_to_string(ONLINE_CPUS).unwrap_or_default(),
+            _statistics: statistics,
+            _instance: instance,
+        };
+        let found: Vec<_> = accountant
+            .inventory
+            .containers()
+            .cloned()
+            .map(ContainerChange::Added)
+            .collect();
+        accountant.apply(found);
+        accountant.programs.publish_identities();
+        accountant.take_events().map_err(|e| failed(&e))?;
+        Ok(accountant)
+    }
+
+    /// Follows containers that come and go until `until`, or until `wake` is readable.
+    /// Returns true when `wake` ended it.
+    pub fn follow(
+        &mut self,
+        until: Instant,
+        wake: Option<BorrowedFd<'_>>,
+    ) -> Result<bool, ReadError> {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            // Rounded up, so that the last millisecond is slept and not spun.
+            let milliseconds = i32::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
+            let timeout = PollTimeout::try_from(milliseconds).unwrap_or(PollTimeout::MAX);
+            let (events, links, woken) = {
+                let mut fds = vec![
+                    PollFd::new(self.programs.event_fd(), PollFlags::POLLIN),
+                    PollFd::new(self.inventory.link_fd(), PollFlags::POLLIN),
+                ];
+                fds.extend(wake.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+                match poll(&mut fds, timeout) {
+                    Ok(_) | Err(Errno::EINTR) => {}
+                    Err(errno) => {
+                        return Err(ReadError(format!("cannot wait for events: {errno}")));
+                    }
+                }
+                let ready = |i: usize| fds.get(i).and_then(|fd| fd.any()).unwrap_or(false);
+                (ready(0), ready(1), ready(2))
+            };
+            if events {
+                self.take_events()?;
+            }
+            if links {
+                let changes = self.inventory.handle_links();
+                self.take_changes(changes);
+            }
+            if woken {
+                return Ok(true);
+            }
+            if Instant::now() >= until {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Reads everything: cumulative counts since the start.
+    pub fn snapshot(&mut self) -> Result<Snapshot, ReadError> {
+        self.take_events()?;
+        let changes = self.inventory.handle_links();
+        self.take_changes(changes);
+        self.notice_hotplug();
+        let mut cpus = Vec::new();
+        let mut rejected = 0;
+        for cpu in 0..self.programs.cpus() {
+            let (mut time, cpu_rejected) = self
+                .programs
+                .cpu_time(cpu)
+                .map_err(|e| ReadError(e.to_string()))?;
+            add_ledger_sums(&self.programs, cpu, self.rows, &mut time);
+            rejected += cpu_rejected;
+            cpus.push((CpuId(cpu), time));
+        }
+        let mut containers = mem::take(&mut self.gone);
+        for slot in self.identities.slots_mut() {
+            match self.inventory.cpu_usage_ns(&slot.container) {
+                Ok(ns) => slot.cpu_usage_last_ns = ns,
+                Err(_) => self.health.cpu_usage_unreadable += 1,
+            }
+            containers.push(read_slot(&self.programs, slot));
+        }
+        self.health.segments_rejected = rejected;
+        self.health.containers_without_slot = self.identities.without_slot();
+        self.health.events_lost = self.programs.events_lost();
+        Ok(Snapshot {
+            time: SystemTime::now(),
+            uptime: self.started.elapsed(),
+            cpus,
+            containers,
+            unattributed_ns: read_reasons(&self.programs),
+            health: self.health,
+        })
+    }
+
+    /// The containers known now.
+    pub fn containers(&self) -> Vec<Arc<Container>> {
+        self.inventory.containers().cloned().collect()
+    }
+
+    /// Cost of each program since the start.
+    pub fn program_costs(&self) -> Result<Vec<ProgramCost>, ReadError> {
+        self.programs
+            .program_costs()
+            .map_err(|e| ReadError(e.to_string()))
+    }
+
+    /// Memory taken by the BPF maps, bytes; fixed from the start.
+    pub fn memory_bytes(&self) -> u64 {
+        self.programs.memory_bytes()
+    }
+
+    fn take_events(&mut self) -> Result<(), ReadError> {
+        let events = self
+            .programs
+            .take_events()
+            .map_err(|e| ReadError(e.to_string()))?;
+        let mut changes = Vec::new();
+        for event in &events {
+            if let KernelEvent::CgroupRemoved { cgroup } = event {
+                self.note_last_usage(*cgroup);
+            }
+            changes.extend(self.inventory.handle(event));
+        }
+        self.take_changes(changes);
+        Ok(())
+    }
+
+    /// The last reading before a cgroup's files are gone, where they still are there.
+    fn note_last_usage(&mut self, cgroup: CgroupId) {
+        if let Some(slot) = self.identities.slot_mut(cgroup)
+            && let Ok(ns) = self.inventory.cpu_usage_ns(&slot.container)
+        {
+            slot.cpu_usage_last_ns = ns;
+        }
+    }
+
+    fn take_changes(&mut self, changes: Vec<ContainerChange>) {
+        if !changes.is_empty() {
+            self.apply(changes);
+            self.programs.publish_identities();
+        }
+    }
+
+    fn apply(&mut self, changes: Vec<ContainerChange>) {
+        for change in changes {
+            match change {
+                ContainerChange::Added(c) | ContainerChange::Changed(c) => {
+                    let usage = self.inventory.cpu_usage_ns(&c).unwrap_or(0);
+                    self.identities.upsert(&self.programs, &c, usage);
+                }
+                ContainerChange::Removed(c) => {
+                    if let Some(slot) = self.identities.remove(&self.programs, c.cgroup) {
+                        self.health.containers_gone += 1;
+                        self.gone.push(read_slot(&self.programs, &slot));
+                    }
+                }
+            }
+        }
+    }
+
+    fn notice_hotplug(&mut self) {
+        let online = fs::read_to_string(ONLINE_CPUS).unwrap_or_default();
+        if online != self.online_cpus {
+            self.online_cpus = online;
+            self.health.cpu_hotplugs += 1;
+        }
+    }
+}
+
+/// The namespace of the host's first process; our own where that cannot be read (then we are
+/// in a container with its own process tree, and our namespace is the host's to us).
+fn host_netns() -> std::io::Result<NetnsId> {
+    let inode = fs::metadata("/proc/1/ns/net").or_else(|_| fs::metadata("/proc/self/ns/net"))?;
+    Ok(NetnsId(u32::try_from(inode.ino()).unwrap_or(0)))
+}

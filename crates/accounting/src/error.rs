@@ -1,0 +1,38 @@
+//! What can go wrong.
+
+use cofferdam_bpf::LoadError;
+
+/// The accounting could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// This host lacks something: what, why and the remedy, in one line. Exit code 3.
+    #[error("{0}")]
+    Unsupported(String),
+    /// Another instance is at work.
+    #[error(
+        "another cofferdam (pid {pid}) is accounting on this host: stop it first; two would cost twice the overhead"
+    )]
+    AlreadyRunning {
+        /// Its process id; 0 when unknown.
+        pid: u32,
+    },
+    /// Anything else.
+    #[error("the accounting could not start: {0}")]
+    Failed(String),
+}
+
+impl From<LoadError> for StartError {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::Permission | LoadError::NoBtf | LoadError::NoTracepoint(_) => {
+                StartError::Unsupported(error.to_string())
+            }
+            _ => StartError::Failed(error.to_string()),
+        }
+    }
+}
+
+/// A reading failed.
+#[derive(Debug, thiserror::Error)]
+#[error("the accounting could not be read: {0}")]
+pub struct ReadError(pub String);

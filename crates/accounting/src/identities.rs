@@ -1,0 +1,195 @@
+//! Which row of the ledger is whose: gives containers rows and tells the BPF programs about
+//! their cgroups, namespaces and interfaces.
+
+use cofferdam_bpf::{AccountingPrograms, FIRST_CONTAINER_ROW, RowReading};
+use cofferdam_types::{CgroupId, Container, IfIndex, NetnsId};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+/// A container with its row.
+pub(crate) struct Slot {
+    pub(crate) row: u32,
+    pub(crate) container: Arc<Container>,
+    /// What each CPU's row read when this container got it: rows are used again.
+    pub(crate) base: Vec<RowReading>,
+    /// CPU use when first seen, and at the last reading, nanoseconds.
+    pub(crate) cpu_usage_base_ns: u64,
+    pub(crate) cpu_usage_last_ns: u64,
+    told: Told,
+}
+
+/// What the BPF programs know of a container.
+#[derive(Default)]
+struct Told {
+    cgroups: HashSet<CgroupId>,
+    links: HashSet<(NetnsId, IfIndex)>,
+    netns: Option<NetnsId>,
+}
+
+/// All rows and their owners.
+pub(crate) struct Identities {
+    slots: BTreeMap<CgroupId, Slot>,
+    /// Free rows, the one free longest first: a segment of its last owner may still be open.
+    free: VecDeque<u32>,
+    /// Containers of each namespace, in the order they came.
+    netns: HashMap<NetnsId, Vec<CgroupId>>,
+    /// Containers that found no free row.
+    waiting: HashMap<CgroupId, Arc<Container>>,
+    without_slot: u64,
+}
+
+impl Identities {
+    pub(crate) fn new(containers: u32) -> Identities {
+        Identities {
+            slots: BTreeMap::new(),
+            free: (FIRST_CONTAINER_ROW..FIRST_CONTAINER_ROW + containers).collect(),
+            netns: HashMap::new(),
+            waiting: HashMap::new(),
+            without_slot: 0,
+        }
+    }
+
+    pub(crate) fn slots_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
+        self.slots.values_mut()
+    }
+
+    pub(crate) fn slot_mut(&mut self, id: CgroupId) -> Option<&mut Slot> {
+        self.slots.get_mut(&id)
+    }
+
+    /// Containers that ever had to go without a row.
+    pub(crate) fn without_slot(&self) -> u64 {
+        self.without_slot
+    }
+
+    /// Takes in a container that is new or has changed. `cpu_usage_ns` counts for new ones.
+    pub(crate) fn upsert(
+        &mut self,
+        programs: &AccountingPrograms,
+        container: &Arc<Container>,
+        cpu_usage_ns: u64,
+    ) {
+        let id = container.cgroup;
+        if !self.slots.contains_key(&id) {
+            let Some(row) = self.free.pop_front() else {
+                if self.waiting.insert(id, Arc::clone(container)).is_none() {
+                    self.without_slot += 1;
+                }
+                return;
+            };
+            let base = (0..programs.cpus())
+                .map(|cpu| programs.ledger().read(cpu, row))
+                .collect();
+            let slot = Slot {
+                row,
+                container: Arc::clone(container),
+                base,
+                cpu_usage_base_ns: cpu_usage_ns,
+                cpu_usage_last_ns: cpu_usage_ns,
+                told: Told::default(),
+            };
+            self.slots.insert(id, slot);
+        }
+        if let Some(slot) = self.slots.get_mut(&id) {
+            slot.container = Arc::clone(container);
+        }
+        self.tell(programs, id);
+    }
+
+    /// Takes a container away; returns its slot for the last reading.
+    pub(crate) fn remove(&mut self, programs: &AccountingPrograms, id: CgroupId) -> Option<Slot> {
+        self.waiting.remove(&id);
+        let slot = self.slots.remove(&id)?;
+        for cgroup in &slot.told.cgroups {
+            programs.remove_cgroup(*cgroup);
+        }
+        for (netns, ifindex) in &slot.told.links {
+            programs.remove_link(*netns, *ifindex);
+        }
+        if let Some(netns) = slot.told.netns {
+            self.leave_netns(programs, netns, id);
+        }
+        self.free.push_back(slot.row);
+        if let Some(next) = self.waiting.keys().next().copied()
+            && let Some(container) = self.waiting.remove(&next)
+        {
+            self.upsert(programs, &container, 0);
+        }
+        Some(slot)
+    }
+
+    /// Brings the BPF maps in line with the container as it is now. Full maps are met by
+    /// going without: the packets then count as unattributed, by reason.
+    fn tell(&mut self, programs: &AccountingPrograms, id: CgroupId) {
+        let Some(slot) = self.slots.get_mut(&id) else {
+            return;
+        };
+        let container = Arc::clone(&slot.container);
+        let row = slot.row;
+        let cgroups: HashSet<CgroupId> = container
+            .descendants
+            .iter()
+            .copied()
+            .chain([container.cgroup])
+            .collect();
+        for gone in slot.told.cgroups.difference(&cgroups) {
+            programs.remove_cgroup(*gone);
+        }
+        for new in cgroups.difference(&slot.told.cgroups) {
+            if programs.set_cgroup(*new, row).is_err() {
+                self.without_slot += 1;
+            }
+        }
+        slot.told.cgroups = cgroups;
+        let netns = container.netns.filter(|_| !container.host_network);
+        let links: HashSet<(NetnsId, IfIndex)> = container
+            .interfaces
+            .iter()
+            .filter(|_| !container.host_network)
+            .filter_map(|i| Some((i.host_netns?, i.host_ifindex?)))
+            .collect();
+        for (netns, ifindex) in slot.told.links.difference(&links) {
+            programs.remove_link(*netns, *ifindex);
+        }
+        for (netns, ifindex) in links.difference(&slot.told.links) {
+            if programs.set_link(*netns, *ifindex, row).is_err() {
+                self.without_slot += 1;
+            }
+        }
+        slot.told.links = links;
+        let before = std::mem::replace(&mut slot.told.netns, netns);
+        if before != netns {
+            if let Some(before) = before {
+                self.leave_netns(programs, before, id);
+            }
+            if let Some(netns) = netns {
+                self.netns.entry(netns).or_default().push(id);
+                self.tell_netns(programs, netns);
+            }
+        }
+    }
+
+    fn leave_netns(&mut self, programs: &AccountingPrograms, netns: NetnsId, id: CgroupId) {
+        if let Some(users) = self.netns.get_mut(&netns) {
+            users.retain(|user| *user != id);
+        }
+        self.tell_netns(programs, netns);
+    }
+
+    /// The first container of a namespace stands for it; with more than one, the socket's
+    /// cgroup decides packet by packet.
+    fn tell_netns(&mut self, programs: &AccountingPrograms, netns: NetnsId) {
+        let users = self.netns.get(&netns).map_or(&[][..], Vec::as_slice);
+        let Some(slot) = users.first().and_then(|id| self.slots.get(id)) else {
+            programs.remove_netns(netns);
+            self.netns.remove(&netns);
+            return;
+        };
+        if programs
+            .set_netns(netns, slot.row, users.len() > 1)
+            .is_err()
+        {
+            self.without_slot += 1;
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! From rows of counters to ledgers.
+
+use crate::identities::Slot;
+use cofferdam_bpf::{AccountingPrograms, FIRST_CONTAINER_ROW, RowReading};
+use cofferdam_types::{ContainerLedger, CpuTime, Ledger, Reason};
+use std::collections::BTreeMap;
+
+/// A container's counts since it got its row.
+pub(crate) fn read_slot(programs: &AccountingPrograms, slot: &Slot) -> ContainerLedger {
+    let mut ledger = Ledger::default();
+    let mut caused_by_cpu_ns = Vec::new();
+    let mut charged_by_cpu_ns = Vec::new();
+    for (cpu, base) in slot.base.iter().enumerate() {
+        let on_cpu = ledger_of(&programs.ledger().read(cpu as u32, slot.row)) - ledger_of(base);
+        caused_by_cpu_ns.push(on_cpu.caused_ns());
+        charged_by_cpu_ns.push(on_cpu.charged_network_ns);
+        ledger += on_cpu;
+    }
+    ledger.cpu_usage_ns = slot
+        .cpu_usage_last_ns
+        .saturating_sub(slot.cpu_usage_base_ns);
+    let container = slot.container.clone();
+    ContainerLedger {
+        container,
+        ledger,
+        caused_by_cpu_ns,
+        charged_by_cpu_ns,
+    }
+}
+
+fn ledger_of(row: &RowReading) -> Ledger {
+    Ledger {
+        caused_rx_ns: row.rx_ns,
+        caused_tx_ns: row.tx_ns,
+        caused_hardirq_ns: row.hardirq_ns,
+        rx_packets: row.rx_packets,
+        rx_bytes: row.rx_bytes,
+        tx_packets: row.tx_packets,
+        tx_bytes: row.tx_bytes,
+        charged_network_ns: row.charged_network_ns,
+        charged_other_ns: row.charged_other_ns,
+        cpu_usage_ns: 0,
+    }
+}
+
+/// Time that belongs to no container, by reason, all CPUs.
+pub(crate) fn read_reasons(programs: &AccountingPrograms) -> BTreeMap<Reason, u64> {
+    let mut reasons = BTreeMap::new();
+    for (row, reason) in Reason::ALL.into_iter().enumerate() {
+        let ns = (0..programs.cpus())
+            .map(|cpu| ledger_of(&programs.ledger().read(cpu, row as u32)).caused_ns())
+            .sum();
+        reasons.insert(reason, ns);
+    }
+    reasons
+}
+
+/// Adds to a CPU's measured time what the ledgers say of it: all rows up to `rows`, those
+/// without an owner by now included.
+pub(crate) fn add_ledger_sums(
+    programs: &AccountingPrograms,
+    cpu: u32,
+    rows: u32,
+    time: &mut CpuTime,
+) {
+    for row in 0..rows {
+        let ledger = ledger_of(&programs.ledger().read(cpu, row));
+        time.attributed_ns += ledger.caused_ns();
+        if row >= FIRST_CONTAINER_ROW {
+            time.charged_ns += ledger.charged_network_ns + ledger.charged_other_ns;
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Compiles each BPF object, links them into one a skeleton, and generates the skeletons.
+
+use libbpf_cargo::SkeletonBuilder;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    let bpf = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?)
+        .join("../../bpf")
+        .canonicalize()?;
+    println!("cargo:rerun-if-changed={}", bpf.display());
+    for skeleton in ["accounting", "reference"] {
+        let object = link(
+            &compile(&bpf.join(skeleton), &out)?,
+            &out.join(format!("{skeleton}.o")),
+        )?;
+        SkeletonBuilder::new()
+            .obj(object)
+            .generate(out.join(format!("{skeleton}.skel.rs")))?;
+    }
+    Ok(())
+}
+
+fn compile(folder: &Path, out: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+    let mut objects = Vec::new();
+    let mut sources: Vec<PathBuf> = fs::read_dir(folder)?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<std::io::Result<_>>()?;
+    sources.sort();
+    for source in sources {
+        let Some(name) = source.file_name().and_then(|n| n.to_str()) else {
+            continue;
+        };
+        let Some(stem) = name.strip_suffix(".bpf.c") else {
+            continue;
+        };
+        let object = out.join(format!("{stem}.bpf.o"));
+        SkeletonBuilder::new()
+            .source(&source)
+            .obj(&object)
+            .clang_args([
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                "-Wno-unused-parameter",
+                "-mcpu=v3",
+            ])
+            .build()?;
+        objects.push(object);
+    }
+    Ok(objects)
+}
+
+fn link(objects: &[PathBuf], output: &Path) -> Result<PathBuf, Box<dyn Error>> {
+    let mut linker = libbpf_rs::Linker::new(output)?;
+    for object in objects {
+        linker.add_file(object)?;
+    }
+    linker.link()?;
+    Ok(output.to_owned())
+}

@@ -1,0 +1,376 @@
+//! The accounting programs: sizes, load, attach; identities in; counts and events out.
+
+use crate::cost::{ProgramCost, read_cost};
+use crate::events::decode_event;
+use crate::ledger::LedgerReader;
+use crate::skeleton::types::{cf_cpu, cf_link_key, cf_netns_value, cf_totals};
+use crate::skeleton::{AccountingSkel, AccountingSkelBuilder};
+use crate::support::{kernel_has_tracepoint, possible_cpus};
+use cofferdam_types::{CgroupId, CpuTime, IfIndex, KernelEvent, NetnsId};
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
+use std::cell::RefCell;
+use std::mem::{MaybeUninit, offset_of, size_of};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
+
+/// How much can be told apart at the same time. Fixed at load.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// Containers.
+    pub containers: u32,
+    /// Cgroups of containers, sub-cgroups included.
+    pub cgroups: u32,
+    /// Host ends of containers' interfaces.
+    pub links: u32,
+}
+
+impl Sizes {
+    /// Room for `containers` containers with eight cgroups and four interfaces each.
+    pub fn for_containers(containers: u32) -> Sizes {
+        Sizes {
+            containers,
+            cgroups: containers * 8,
+            links: containers * 4,
+        }
+    }
+}
+
+/// The programs could not be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// No permission to load BPF.
+    #[error("loading BPF programs needs root (CAP_BPF and CAP_PERFMON): run it with sudo")]
+    Permission,
+    /// No BTF of the running kernel.
+    #[error(
+        "this kernel has no type information (/sys/kernel/btf/vmlinux): boot one built with CONFIG_DEBUG_INFO_BTF=y"
+    )]
+    NoBtf,
+    /// A tracepoint that nothing can stand in for.
+    #[error(
+        "this kernel lacks the tracepoint {0}, which the accounting cannot do without: boot Linux 5.15 or later"
+    )]
+    NoTracepoint(&'static str),
+    /// libbpf said no.
+    #[error("cannot {what}: {source}")]
+    Libbpf {
+        /// At which step.
+        what: String,
+        /// Why.
+        source: libbpf_rs::Error,
+    },
+    /// The ledger could not be mapped.
+    #[error("cannot map the ledger's memory: {0}")]
+    Map(std::io::Error),
+}
+
+fn failed(what: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> LoadError {
+    let what = what.into();
+    |source| LoadError::Libbpf { what, source }
+}
+
+/// Tracepoints without which there is no accounting.
+const REQUIRED: [&str; 15] = [
+    "softirq_entry",
+    "softirq_exit",
+    "softirq_raise",
+    "irq_handler_entry",
+    "irq_handler_exit",
+    "napi_poll",
+    "netif_receive_skb",
+    "napi_gro_receive_entry",
+    "net_dev_queue",
+    "qdisc_dequeue",
+    "sched_switch",
+    "cgroup_mkdir",
+    "cgroup_rmdir",
+    "cgroup_attach_task",
+    "sched_process_exec",
+];
+
+/// Loaded and attached. Dropping it detaches all programs and frees all maps.
+pub struct AccountingPrograms {
+    // Links go first, then the ring and the mapping, the object last.
+    links: Vec<Link>,
+    ring: RingBuffer<'static>,
+    received: Rc<RefCell<Vec<KernelEvent>>>,
+    ledger: LedgerReader,
+    skeleton: AccountingSkel<'static>,
+    cpus: u32,
+    events_lost_seen: u64,
+}
+
+impl AccountingPrograms {
+    /// Loads and attaches everything. `host_netns` is the namespace whose packets are the
+    /// host's own.
+    pub fn load(sizes: Sizes, host_netns: NetnsId) -> Result<AccountingPrograms, LoadError> {
+        libbpf_rs::set_print(None);
+        check_kernel()?;
+        // The skeleton borrows this small block for its life; it is leaked once a load.
+        let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
+        let mut open = AccountingSkelBuilder::default()
+            .open(storage)
+            .map_err(failed("open the accounting programs"))?;
+        let cpus = possible_cpus();
+        let rows_per_cpu = crate::FIRST_CONTAINER_ROW + sizes.containers;
+        if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+            rodata.rows_per_cpu = rows_per_cpu;
+            rodata.host_netns = host_netns.0;
+        }
+        let set = |map: &mut libbpf_rs::OpenMapMut<'_>, entries: u32| {
+            map.set_max_entries(entries).map_err(failed("size a map"))
+        };
+        set(&mut open.maps.cpus, cpus)?;
+        set(&mut open.maps.ledger, cpus * rows_per_cpu)?;
+        set(&mut open.maps.netns_rows, sizes.containers)?;
+        set(&mut open.maps.cgroup_rows, sizes.cgroups)?;
+        set(&mut open.maps.link_rows, sizes.links)?;
+        for program in open.open_object_mut().progs_mut() {
+            let mut program = program;
+            let name = program.name().to_string_lossy().into_owned();
+            if kernel_has_tracepoint(&name) == Some(false) {
+                program.set_autoload(false);
+            }
+        }
+        let skeleton = open.load().map_err(|source| match source.kind() {
+            libbpf_rs::ErrorKind::PermissionDenied => LoadError::Permission,
+            _ => LoadError::Libbpf {
+                what: "load the accounting programs".to_owned(),
+                source,
+            },
+        })?;
+        let ledger = LedgerReader::map(skeleton.maps.ledger.as_fd(), rows_per_cpu, cpus)
+            .map_err(LoadError::Map)?;
+        let received = Rc::new(RefCell::new(Vec::new()));
+        let sink = Rc::clone(&received);
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(&skeleton.maps.events, move |record| {
+                sink.borrow_mut().extend(decode_event(record));
+                0
+            })
+            .map_err(failed("open the ring of events"))?;
+        let ring = builder.build().map_err(failed("open the ring of events"))?;
+        let mut programs = AccountingPrograms {
+            links: Vec::new(),
+            ring,
+            received,
+            ledger,
+            skeleton,
+            cpus,
+            events_lost_seen: 0,
+        };
+        programs.attach()?;
+        Ok(programs)
+    }
+
+    fn attach(&mut self) -> Result<(), LoadError> {
+        let mut links = Vec::new();
+        for program in self.skeleton.object_mut().progs_mut() {
+            if !program.autoload() {
+                continue; // the kernel has no such tracepoint
+            }
+            let name = program.name().to_string_lossy().into_owned();
+            links.push(
+                program
+                    .attach()
+                    .map_err(failed(format!("attach to {name}")))?,
+            );
+        }
+        self.links = links;
+        Ok(())
+    }
+
+    /// Markers that this kernel lacks and that the accounting does without.
+    pub fn missing_markers() -> Vec<&'static str> {
+        ["sk_data_ready", "tcp_probe", "udp_fail_queue_rcv_skb"]
+            .into_iter()
+            .filter(|name| kernel_has_tracepoint(name) == Some(false))
+            .collect()
+    }
+
+    /// CPUs that memory was taken for.
+    pub fn cpus(&self) -> u32 {
+        self.cpus
+    }
+
+    /// The ledger.
+    pub fn ledger(&self) -> &LedgerReader {
+        &self.ledger
+    }
+
+    /// Readable when events wait.
+    pub fn event_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the ring owns this epoll descriptor for as long as it lives, which is as
+        // long as the borrow.
+        unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) }
+    }
+
+    /// Takes the waiting events, in order; ends with `Lost` when some found the ring full.
+    pub fn take_events(&mut self) -> Result<Vec<KernelEvent>, libbpf_rs::Error> {
+        self.ring.consume()?;
+        let mut events = std::mem::take(&mut *self.received.borrow_mut());
+        let lost = self.events_lost();
+        if lost > self.events_lost_seen {
+            events.push(KernelEvent::Lost {
+                count: lost - self.events_lost_seen,
+            });
+            self.events_lost_seen = lost;
+        }
+        Ok(events)
+    }
+
+    /// Events that found the ring full, since load.
+    pub fn events_lost(&self) -> u64 {
+        self.skeleton
+            .maps
+            .bss_data
+            .as_deref()
+            .map_or(0, |bss| bss.events_lost)
+    }
+
+    /// Packets in `netns` are `row`'s; `shared` when several containers live in it.
+    pub fn set_netns(&self, netns: NetnsId, row: u32, shared: bool) -> libbpf_rs::Result<()> {
+        let value = cf_netns_value {
+            row,
+            shared: shared.into(),
+        };
+        let mut bytes = [0; size_of::<cf_netns_value>()];
+        put(&mut bytes, offset_of!(cf_netns_value, row), value.row);
+        put(&mut bytes, offset_of!(cf_netns_value, shared), value.shared);
+        self.skeleton
+            .maps
+            .netns_rows
+            .update(&netns.0.to_ne_bytes(), &bytes, MapFlags::ANY)
+    }
+
+    /// Forgets `netns`; unknown is fine.
+    pub fn remove_netns(&self, netns: NetnsId) {
+        let _ = self.skeleton.maps.netns_rows.delete(&netns.0.to_ne_bytes());
+    }
+
+    /// Sockets and tasks of `cgroup` are `row`'s.
+    pub fn set_cgroup(&self, cgroup: CgroupId, row: u32) -> libbpf_rs::Result<()> {
+        let key = cgroup.0.to_ne_bytes();
+        self.skeleton
+            .maps
+            .cgroup_rows
+            .update(&key, &row.to_ne_bytes(), MapFlags::ANY)
+    }
+
+    /// Forgets `cgroup`; unknown is fine.
+    pub fn remove_cgroup(&self, cgroup: CgroupId) {
+        let _ = self
+            .skeleton
+            .maps
+            .cgroup_rows
+            .delete(&cgroup.0.to_ne_bytes());
+    }
+
+    /// The device `ifindex` of `netns` is the host's end of one of `row`'s interfaces.
+    pub fn set_link(&self, netns: NetnsId, ifindex: IfIndex, row: u32) -> libbpf_rs::Result<()> {
+        let key = link_key(netns, ifindex);
+        self.skeleton
+            .maps
+            .link_rows
+            .update(&key, &row.to_ne_bytes(), MapFlags::ANY)
+    }
+
+    /// Forgets a device; unknown is fine.
+    pub fn remove_link(&self, netns: NetnsId, ifindex: IfIndex) {
+        let _ = self
+            .skeleton
+            .maps
+            .link_rows
+            .delete(&link_key(netns, ifindex));
+    }
+
+    /// Makes the programs look all identities up again. Call once after a set of changes.
+    pub fn publish_identities(&mut self) {
+        if let Some(data) = self.skeleton.maps.data_data.as_deref_mut() {
+            data.identity_generation = data.identity_generation.wrapping_add(1);
+        }
+    }
+
+    /// What CPU `cpu` measured, and its rejected segments. The `attributed_ns` and
+    /// `charged_ns` fields are left for the ledger's reader.
+    pub fn cpu_time(&self, cpu: u32) -> libbpf_rs::Result<(CpuTime, u64)> {
+        let value = self
+            .skeleton
+            .maps
+            .cpus
+            .lookup(&cpu.to_ne_bytes(), MapFlags::ANY)?;
+        let value = value.unwrap_or_default();
+        let base = offset_of!(cf_cpu, totals);
+        let field = |offset: usize| {
+            value
+                .get(base + offset..base + offset + 8)
+                .and_then(|b| b.try_into().ok())
+                .map_or(0, u64::from_ne_bytes)
+        };
+        let vector = |v: usize| field(offset_of!(cf_totals, softirq_ns) + 8 * v);
+        let time = CpuTime {
+            softirq_ns: (0..10).map(vector).sum(),
+            network_softirq_ns: vector(2) + vector(3),
+            hardirq_ns: field(offset_of!(cf_totals, hardirq_network_ns))
+                + field(offset_of!(cf_totals, hardirq_other_ns)),
+            napi_thread_ns: field(offset_of!(cf_totals, napi_thread_ns)),
+            drain_ns: field(offset_of!(cf_totals, drain_ns)),
+            charged_nobody_ns: field(offset_of!(cf_totals, charged_nobody_ns)),
+            ..CpuTime::default()
+        };
+        Ok((time, field(offset_of!(cf_totals, segments_rejected))))
+    }
+
+    /// Cost of every loaded program.
+    pub fn program_costs(&self) -> std::io::Result<Vec<ProgramCost>> {
+        self.skeleton
+            .object()
+            .progs()
+            .filter(|program| program.autoload())
+            .map(|program| read_cost(&program.name().to_string_lossy(), program.as_fd()))
+            .collect()
+    }
+
+    /// Memory of all maps, bytes: taken at load, never more.
+    pub fn memory_bytes(&self) -> u64 {
+        let maps = self.skeleton.object().maps();
+        maps.map(|map| {
+            let entry = u64::from(map.key_size()) + u64::from(map.value_size());
+            // A preallocated hash element has a header of 48 bytes and a bucket of 16.
+            let overhead = if map.map_type() == libbpf_rs::MapType::Hash {
+                64
+            } else {
+                0
+            };
+            match map.map_type() {
+                libbpf_rs::MapType::RingBuf => u64::from(map.max_entries()),
+                _ => u64::from(map.max_entries()) * (entry + overhead),
+            }
+        })
+        .sum()
+    }
+}
+
+fn put(bytes: &mut [u8], offset: usize, value: u32) {
+    bytes[offset..offset + 4].copy_from_slice(&value.to_ne_bytes());
+}
+
+fn link_key(netns: NetnsId, ifindex: IfIndex) -> [u8; size_of::<cf_link_key>()] {
+    let mut key = [0; size_of::<cf_link_key>()];
+    put(&mut key, offset_of!(cf_link_key, netns), netns.0);
+    put(&mut key, offset_of!(cf_link_key, ifindex), ifindex.0);
+    key
+}
+
+fn check_kernel() -> Result<(), LoadError> {
+    for name in REQUIRED {
+        match kernel_has_tracepoint(name) {
+            None => return Err(LoadError::NoBtf),
+            Some(false) => return Err(LoadError::NoTracepoint(name)),
+            Some(true) => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! An independent clock of softirq and hardirq time, to check the ledger against.
+
+use crate::skeleton::{ReferenceSkel, ReferenceSkelBuilder, reference_types::cf_reference};
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags, OpenObject};
+use std::mem::{MaybeUninit, offset_of};
+
+/// Time on one CPU since the clock started, nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReferenceTime {
+    /// In softirqs of all vectors, hardirqs left out.
+    pub softirq_ns: u64,
+    /// In device hardirqs.
+    pub hardirq_ns: u64,
+    /// Softirqs that ended.
+    pub softirqs: u64,
+}
+
+/// The running clock; dropping it detaches its programs.
+pub struct ReferenceClock {
+    skeleton: ReferenceSkel<'static>,
+}
+
+impl ReferenceClock {
+    /// Loads and attaches the clock's four programs.
+    pub fn start() -> Result<ReferenceClock, libbpf_rs::Error> {
+        // The skeleton borrows this small block for its life; it is leaked once a start.
+        let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
+        let mut open = ReferenceSkelBuilder::default().open(storage)?;
+        open.maps
+            .reference_cpus
+            .set_max_entries(crate::possible_cpus())?;
+        let mut skeleton = open.load()?;
+        skeleton.attach()?;
+        Ok(ReferenceClock { skeleton })
+    }
+
+    /// Time on CPU `cpu` so far.
+    pub fn read(&self, cpu: u32) -> Result<ReferenceTime, libbpf_rs::Error> {
+        let value = self
+            .skeleton
+            .maps
+            .reference_cpus
+            .lookup(&cpu.to_ne_bytes(), MapFlags::ANY)?;
+        let value = value.unwrap_or_default();
+        let field = |offset: usize| {
+            value
+                .get(offset..offset + 8)
+                .and_then(|b| b.try_into().ok())
+                .map_or(0, u64::from_ne_bytes)
+        };
+        Ok(ReferenceTime {
+            softirq_ns: field(offset_of!(cf_reference, softirq_ns)),
+            hardirq_ns: field(offset_of!(cf_reference, hardirq_ns)),
+            softirqs: field(offset_of!(cf_reference, softirqs)),
+        })
+    }
+}

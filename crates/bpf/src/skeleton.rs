@@ -1,0 +1,17 @@
+//! The generated skeletons.
+#![allow(
+    missing_docs,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used
+)]
+
+mod accounting {
+    include!(concat!(env!("OUT_DIR"), "/accounting.skel.rs"));
+}
+mod reference {
+    include!(concat!(env!("OUT_DIR"), "/reference.skel.rs"));
+}
+
+pub use accounting::*;
+pub use reference::{ReferenceSkel, ReferenceSkelBuilder, types as reference_types};

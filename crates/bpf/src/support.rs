@@ -1,0 +1,38 @@
+//! What the running kernel offers.
+
+use libbpf_rs::btf::types::Typedef;
+use libbpf_rs::btf::{Btf, TypeId};
+use std::sync::OnceLock;
+
+/// Whether the kernel has the tracepoint `name`, told by its BTF (not by its version).
+/// `None` when the kernel has no BTF that we may read.
+pub fn kernel_has_tracepoint(name: &str) -> Option<bool> {
+    static BTF: OnceLock<Option<Names>> = OnceLock::new();
+    BTF.get_or_init(Names::read)
+        .as_ref()
+        .map(|names| names.has(&format!("btf_trace_{name}")))
+}
+
+/// Names of the tracepoint typedefs; the BTF itself is not kept (it is megabytes).
+struct Names(std::collections::BTreeSet<String>);
+
+impl Names {
+    fn read() -> Option<Names> {
+        let btf = Btf::from_vmlinux().ok()?;
+        let names = (1..btf.len() as u32)
+            .filter_map(|id| btf.type_by_id::<Typedef<'_>>(TypeId::from(id)))
+            .filter_map(|t| t.name().map(|n| n.to_string_lossy().into_owned()))
+            .filter(|name| name.starts_with("btf_trace_"))
+            .collect();
+        Some(Names(names))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.contains(name)
+    }
+}
+
+/// CPUs that can ever be online; per-CPU memory is taken for all of them.
+pub fn possible_cpus() -> u32 {
+    libbpf_rs::num_possible_cpus().map_or(1, |n| n as u32)
+}

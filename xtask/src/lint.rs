@@ -1,0 +1,56 @@
+//! Formatting and warnings.
+
+use crate::run::{cargo, check};
+use crate::{documents, tree};
+use anyhow::Result;
+use std::process::Command;
+
+/// The one version that formats our C: others make something else of the same settings.
+const CLANG_FORMAT: &str = "clang-format-14";
+
+/// Everything that can be checked without running the product. Cheapest first.
+pub fn lint() -> Result<()> {
+    check(cargo(&["fmt", "--all", "--check"]))?;
+    clang_format(&["--dry-run", "--Werror"])?;
+    tree::lengths()?;
+    documents::links()?;
+    documents::specification()?;
+    check(cargo(&[
+        "clippy",
+        "--locked",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ]))?;
+    let mut doc = cargo(&[
+        "doc",
+        "--locked",
+        "--workspace",
+        "--no-deps",
+        "--document-private-items",
+    ]);
+    doc.env("RUSTDOCFLAGS", "-D warnings");
+    check(doc)
+}
+
+/// Formats everything.
+pub fn format() -> Result<()> {
+    check(cargo(&["fmt", "--all"]))?;
+    clang_format(&["-i"])
+}
+
+fn clang_format(arguments: &[&str]) -> Result<()> {
+    let files = tree::files(&[".bpf.c", ".h"])?;
+    if files.is_empty() {
+        return Ok(());
+    }
+    let mut command = Command::new(CLANG_FORMAT);
+    command
+        .arg("--style=file")
+        .args(arguments)
+        .args(files)
+        .current_dir(tree::root());
+    check(command)
+}

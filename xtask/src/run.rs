@@ -1,0 +1,122 @@
+//! Building as the user, running as root.
+
+use crate::tree;
+use anyhow::{Context, Result, bail};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Runs as root what follows it: nothing when we are root already. `-E` keeps the environment
+/// (TERM, CARGO_*), `-H` keeps root's programs out of the user's home.
+fn as_root() -> &'static [&'static str] {
+    if nix::unistd::geteuid().is_root() {
+        &[]
+    } else {
+        &["sudo", "-EH"]
+    }
+}
+
+/// Cargo, in the repository.
+pub fn cargo(arguments: &[&str]) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(arguments).current_dir(tree::root());
+    // `su` gives root a PATH without the folders where ip, tc and nft are.
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{path}:/usr/local/sbin:/usr/sbin:/sbin"));
+    command
+}
+
+/// Runs a command, shown first, and fails when it fails.
+pub fn check(mut command: Command) -> Result<()> {
+    let line = show(&command);
+    eprintln!("+ {line}");
+    let status = command
+        .status()
+        .with_context(|| format!("cannot run `{line}`; is it installed?"))?;
+    if !status.success() {
+        bail!("`{line}` failed: {status}");
+    }
+    Ok(())
+}
+
+fn show(command: &Command) -> String {
+    let program = std::path::Path::new(command.get_program())
+        .file_name()
+        .unwrap_or_default();
+    let words = std::iter::once(program).chain(command.get_args());
+    let line: Vec<_> = words.map(|w| w.to_string_lossy()).collect();
+    if line.len() > 12 {
+        format!("{} …", line[..12].join(" "))
+    } else {
+        line.join(" ")
+    }
+}
+
+/// `cofferdam demo` from the test profile: one build for both commands. A release build was
+/// rejected: it takes as long again, and the load generators spend their time in the kernel.
+pub fn demo(arguments: &[String]) -> Result<()> {
+    check(cargo(&["build", "--locked", "--package", "cofferdam"]))?;
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or(tree::root().join("target"), Into::into);
+    let binary = target
+        .canonicalize()
+        .context("cargo made no target folder")?
+        .join("debug/cofferdam");
+    let (program, before) = match as_root() {
+        [] => (binary.clone().into_os_string(), None),
+        [sudo, rest @ ..] => (sudo.into(), Some(rest)),
+    };
+    let mut command = Command::new(program);
+    if let Some(options) = before {
+        command.args(options).arg(&binary);
+    }
+    command.arg("demo").args(arguments);
+    // Replaces this process, so that Ctrl-C reaches only one that cleans up.
+    Err(command.exec()).with_context(|| format!("cannot run {}", binary.display()))
+}
+
+/// All tests, one at a time: those that need root measure CPUs that all share.
+pub fn test(arguments: &[String]) -> Result<()> {
+    let mut command = cargo(&["test", "--locked", "--workspace"]);
+    command.args(arguments).env("RUST_TEST_THREADS", "1");
+    if let [_, ..] = as_root() {
+        // Cargo puts the runner before each test program; building stays the user's.
+        command.env(runner_variable()?, as_root().join(" "));
+    }
+    check(command)
+}
+
+/// `CARGO_TARGET_<TRIPLE>_RUNNER` for this machine.
+fn runner_variable() -> Result<String> {
+    let out = Command::new("rustc")
+        .arg("-vV")
+        .output()
+        .context("cannot run rustc")?;
+    let text = String::from_utf8_lossy(&out.stdout);
+    let host = text.lines().find_map(|l| l.strip_prefix("host: "));
+    let host = host.context("rustc -vV names no host")?;
+    Ok(format!(
+        "CARGO_TARGET_{}_RUNNER",
+        host.to_uppercase().replace('-', "_")
+    ))
+}
+
+/// Lists what is left on the host.
+pub fn leftovers() -> Result<()> {
+    if let [_, ..] = as_root() {
+        let own = std::env::current_exe().context("cannot find this program")?;
+        let mut command = Command::new(as_root()[0]);
+        command.args(&as_root()[1..]).arg(own).arg("leftovers");
+        return Err(command.exec()).context("cannot run sudo");
+    }
+    let found = cofferdam_testkit::leftovers::list();
+    found.iter().for_each(|line| println!("{line}"));
+    if !found.is_empty() {
+        bail!(
+            "{} things are left on this host (a running test or cofferdam has some, too)",
+            found.len()
+        );
+    }
+    eprintln!("nothing is left on this host");
+    Ok(())
+}
