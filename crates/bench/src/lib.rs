@@ -1,4 +1,24 @@
 //! Experiments, load generators, statistics and reports.
 
+mod command;
+mod cpustat;
 pub mod data;
+mod error;
+mod experiment;
+mod host_facts;
+pub mod ledger;
+mod noise;
+pub mod penalty;
+pub mod progress;
 pub mod report;
+pub mod rundir;
+pub mod signals;
+pub mod spawn;
+pub mod stats;
+pub mod topology;
+mod undo;
+pub mod worker;
+
+pub use error::BenchError;
+pub use progress::{Progress, Silent};
+pub use rundir::RunDir;

@@ -1,0 +1,104 @@
+//! `/proc/stat` of one CPU, in clock ticks. Sampled by the kernel at the tick unless it has
+//! IRQ_TIME_ACCOUNTING: rough, but always there.
+
+use std::fs;
+use std::ops::Sub;
+
+/// Time of one CPU by use; the unit cancels out in every use of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct CpuStat {
+    /// Idle and iowait.
+    pub idle: f64,
+    /// User, nice, system, hardirq.
+    pub busy: f64,
+    /// Softirq.
+    pub softirq: f64,
+    /// Taken by the hypervisor.
+    pub steal: f64,
+}
+
+impl CpuStat {
+    pub fn total(&self) -> f64 {
+        self.idle + self.busy + self.softirq + self.steal
+    }
+
+    pub fn since(&self, earlier: &CpuStat) -> CpuStat {
+        let minus = |now: f64, old: f64| f64::max(now.sub(old), 0.0);
+        CpuStat {
+            idle: minus(self.idle, earlier.idle),
+            busy: minus(self.busy, earlier.busy),
+            softirq: minus(self.softirq, earlier.softirq),
+            steal: minus(self.steal, earlier.steal),
+        }
+    }
+
+    /// Share of softirq and of steal; `None` when no tick has passed.
+    pub fn fractions(&self) -> Option<(f64, f64)> {
+        let total = self.total();
+        (total > 0.0).then(|| (self.softirq / total, self.steal / total))
+    }
+}
+
+/// Reads one CPU's line.
+pub(crate) fn read(cpu: u32) -> Option<CpuStat> {
+    parse(&fs::read_to_string("/proc/stat").ok()?, cpu)
+}
+
+fn parse(text: &str, cpu: u32) -> Option<CpuStat> {
+    let name = format!("cpu{cpu}");
+    let line = text
+        .lines()
+        .find(|l| l.split(' ').next() == Some(name.as_str()))?;
+    let ticks: Vec<f64> = line
+        .split_whitespace()
+        .skip(1)
+        .filter_map(|t| t.parse().ok())
+        .collect();
+    let [user, nice, system, idle, iowait, irq, softirq, steal, ..] = ticks[..] else {
+        return None;
+    };
+    Some(CpuStat {
+        idle: idle + iowait,
+        busy: user + nice + system + irq,
+        softirq,
+        steal,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_right_cpu() {
+        let text =
+            "cpu  9 9 9 9 9 9 9 9 0 0\ncpu1 1 2 3 4 5 6 7 8 0 0\ncpu10 0 0 0 0 0 0 0 0 0 0\n";
+        let expected = CpuStat {
+            idle: 9.0,
+            busy: 12.0,
+            softirq: 7.0,
+            steal: 8.0,
+        };
+        assert_eq!(parse(text, 1), Some(expected));
+        assert_eq!(parse(text, 2), None);
+        assert!(read(0).is_some());
+    }
+
+    #[test]
+    fn fractions_of_a_difference() {
+        let early = CpuStat {
+            idle: 10.0,
+            busy: 10.0,
+            softirq: 0.0,
+            steal: 0.0,
+        };
+        let late = CpuStat {
+            idle: 10.0,
+            busy: 70.0,
+            softirq: 30.0,
+            steal: 10.0,
+        };
+        assert_eq!(late.since(&early).fractions(), Some((0.3, 0.1)));
+        assert_eq!(early.since(&early).fractions(), None);
+    }
+}

@@ -1,0 +1,84 @@
+//! Why an experiment ended early.
+
+use std::io;
+use std::path::PathBuf;
+
+/// An experiment could not be made or finished. Everything it changed is undone all the same.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// The host lacks something; the message names the remedy. Exit code 3.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The options contradict each other or the host. Exit code 2.
+    #[error("{0}")]
+    Usage(String),
+    /// SIGINT or SIGTERM; the samples so far are in `dir`. Exit code 130.
+    #[error("interrupted: everything is undone; the samples so far are in {dir}")]
+    Interrupted {
+        /// The run directory.
+        dir: PathBuf,
+    },
+    /// The run directory could not be written.
+    #[error("cannot write {path}: {source}: {}", remedy(source))]
+    Output {
+        /// Which file or directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A file of the host could not be read or written.
+    #[error("cannot {action} {path}: {source}")]
+    Host {
+        /// `read`, `write`, `make`.
+        action: &'static str,
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// `ip`, `tc`, `nft`, … refused.
+    #[error("'{command}' failed: {reason}")]
+    Command {
+        /// As a shell would have it.
+        command: String,
+        /// Its own words.
+        reason: String,
+    },
+    /// A worker process failed.
+    #[error("the worker '{worker}' failed: {reason}")]
+    Worker {
+        /// What it was to do.
+        worker: String,
+        /// Its own words.
+        reason: String,
+    },
+    /// The accounting could not be read.
+    #[error("{0}")]
+    Ledger(String),
+}
+
+fn remedy(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "free some space, or give another directory with --output"
+        }
+        io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty => {
+            "give a directory that is new or empty with --output"
+        }
+        _ => "give a directory that you may write to with --output",
+    }
+}
+
+impl BenchError {
+    /// The documented exit code.
+    pub fn exit_code(&self) -> i32 {
+        match self {
+            BenchError::Unsupported(_) => 3,
+            BenchError::Usage(_) => 2,
+            BenchError::Interrupted { .. } => 130,
+            _ => 1,
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! The rig: which CPUs, the signals, the ledger, the run directory.
+
+use crate::data::{Kind, VictimKind};
+use crate::error::BenchError;
+use crate::host_facts;
+use crate::ledger::{self, LedgerSource};
+use crate::noise;
+use crate::progress::Progress;
+use crate::rundir::{About, RunDir};
+use crate::signals::Signals;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// What a rig is told.
+pub(crate) struct RigOptions {
+    pub kind: Kind,
+    pub quick: bool,
+    pub output: Option<PathBuf>,
+    pub victim_cpu: Option<u32>,
+    pub peer_cpu: Option<u32>,
+    pub seed: u64,
+    pub ledger: bool,
+}
+
+/// Lives for one run.
+pub(crate) struct Rig<'a> {
+    pub victim_cpu: u32,
+    pub peer_cpu: u32,
+    pub seed: u64,
+    pub random: fastrand::Rng,
+    pub dir: RunDir,
+    pub progress: &'a mut dyn Progress,
+    pub ledger: Option<Box<dyn LedgerSource>>,
+    /// Units of work by victim, found once a run.
+    pub calibrated: HashMap<VictimKind, u64>,
+    signals: Signals,
+    _affinity: Affinity,
+}
+
+impl<'a> Rig<'a> {
+    /// Checks the host, looks for noise, makes the run directory, starts the ledger.
+    pub fn new(options: RigOptions, progress: &'a mut dyn Progress) -> Result<Self, BenchError> {
+        if !nix::unistd::geteuid().is_root() {
+            return Err(BenchError::Unsupported(
+                "the experiments make network namespaces and cgroups: run as root (sudo)"
+                    .to_owned(),
+            ));
+        }
+        let (victim_cpu, peer_cpu) = choose_cpus(options.victim_cpu, options.peer_cpu)?;
+        let signals = Signals::catch().map_err(|source| BenchError::Host {
+            action: "handle signals of",
+            path: PathBuf::from("/proc/self"),
+            source,
+        })?;
+        progress.step(0, 0, "looking for noise");
+        let warnings = noise::check([victim_cpu, peer_cpu], Duration::from_millis(500));
+        for warning in &warnings {
+            progress.warn(warning);
+        }
+        let about = About {
+            kind: options.kind,
+            quick: options.quick,
+            victim_cpu,
+            peer_cpu,
+            seed: options.seed,
+            warnings,
+        };
+        let dir = RunDir::create(options.output.as_deref(), &about)?;
+        let ledger = ledger::start(options.ledger)?;
+        Ok(Rig {
+            victim_cpu,
+            peer_cpu,
+            seed: options.seed,
+            random: fastrand::Rng::with_seed(options.seed),
+            dir,
+            progress,
+            ledger,
+            calibrated: HashMap::new(),
+            signals,
+            _affinity: Affinity::leave(victim_cpu),
+        })
+    }
+
+    /// Fails once a signal has come.
+    pub fn check(&self) -> Result<(), BenchError> {
+        if self.signals.caught() {
+            return Err(BenchError::Interrupted {
+                dir: self.dir.path().to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Lets `time` pass, with the ledger awake and signals seen.
+    pub fn pass(&mut self, time: Duration) -> Result<(), BenchError> {
+        let deadline = Instant::now() + time;
+        loop {
+            self.check()?;
+            let now = Instant::now();
+            if now >= deadline {
+                return Ok(());
+            }
+            let until = deadline.min(now + Duration::from_millis(20));
+            match &mut self.ledger {
+                Some(ledger) => ledger.follow(until)?,
+                None => std::thread::sleep(until - now),
+            }
+        }
+    }
+
+    /// Warns the user and notes it in the manifest.
+    pub fn warn(&mut self, text: &str) -> Result<(), BenchError> {
+        self.progress.warn(text);
+        self.dir.warn(text)
+    }
+}
+
+/// Two online CPUs on different cores, the lowest ones unless told otherwise.
+fn choose_cpus(victim: Option<u32>, peer: Option<u32>) -> Result<(u32, u32), BenchError> {
+    let online = host_facts::online_cpus();
+    for cpu in [victim, peer].into_iter().flatten() {
+        if !online.contains(&cpu) {
+            return Err(BenchError::Usage(format!(
+                "CPU {cpu} is not online on this host"
+            )));
+        }
+    }
+    if victim.is_some() && victim == peer {
+        return Err(BenchError::Usage(
+            "victim and peer need different CPUs: the peer's work must not weigh on the victim"
+                .to_owned(),
+        ));
+    }
+    let free = |taken: Option<u32>| {
+        let avoided = taken.map(host_facts::siblings).unwrap_or_default();
+        let others = || online.iter().copied().filter(|cpu| Some(*cpu) != taken);
+        // A core of its own where there is one; a hyper-thread is better than nothing.
+        others()
+            .find(|cpu| !avoided.contains(cpu))
+            .or_else(|| others().next())
+    };
+    let none = || {
+        BenchError::Unsupported(
+            "the experiments need two CPUs, this host has one: use a larger machine".to_owned(),
+        )
+    };
+    let victim = match victim {
+        Some(cpu) => cpu,
+        None => free(peer).ok_or_else(none)?,
+    };
+    let peer = match peer {
+        Some(cpu) => cpu,
+        None => free(Some(victim)).ok_or_else(none)?,
+    };
+    Ok((victim, peer))
+}
+
+/// Keeps the driver off the victim's CPU; undone when dropped.
+struct Affinity {
+    before: Option<CpuSet>,
+}
+
+impl Affinity {
+    /// Best effort: a driver that stays costs the victim next to nothing.
+    fn leave(cpu: u32) -> Affinity {
+        let this = Pid::from_raw(0);
+        let Ok(before) = sched_getaffinity(this) else {
+            return Affinity { before: None };
+        };
+        let mut rest = before;
+        let moved = rest
+            .unset(cpu as usize)
+            .and_then(|()| sched_setaffinity(this, &rest));
+        Affinity {
+            before: moved.is_ok().then_some(before),
+        }
+    }
+}
+
+impl Drop for Affinity {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            // Fails only when those CPUs have gone offline meanwhile.
+            let _gone = sched_setaffinity(Pid::from_raw(0), before);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chooses_different_cpus() {
+        let (victim, peer) = choose_cpus(None, None).unwrap();
+        assert_ne!(victim, peer);
+        let (victim, peer) = choose_cpus(None, Some(0)).unwrap();
+        assert_eq!(peer, 0);
+        assert_ne!(victim, 0);
+        assert_eq!(choose_cpus(Some(0), Some(0)).unwrap_err().exit_code(), 2);
+        assert_eq!(choose_cpus(Some(99_999), None).unwrap_err().exit_code(), 2);
+    }
+}

@@ -1,0 +1,299 @@
+//! One sample: the victim does its work once, beside nothing, compute or traffic.
+
+use super::rig::Rig;
+use super::traffic::Traffic;
+use crate::cpustat;
+use crate::data::{Cell, LedgerRecord, Role, SCHEMA, Sample, SoftirqSource, VictimKind};
+use crate::error::BenchError;
+use crate::ledger::{Label, record};
+use crate::rundir::now;
+use crate::spawn::{Place, Worker};
+use crate::topology::{Spec, Topology};
+use crate::worker::{RpcReport, VictimReport};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The competitor is container 0, so that HTB shapes it; the victim is container 1.
+const COMPETITOR: usize = 0;
+const VICTIM: usize = 1;
+/// Between the start of the competitor and that of the victim's work.
+const SETTLE: Duration = Duration::from_millis(300);
+/// Longest life of a worker within a sample.
+const LIMIT_S: u64 = 180;
+/// Requests a second to the `rpc` victim, and rounds of work on each (about 20 µs): 2% load.
+const RPC_RATE: u32 = 1_000;
+const RPC_ROUNDS: u32 = 10_000;
+/// Requests that a p99 needs at least.
+const RPC_REQUESTS: u64 = 2_000;
+
+/// A sample with its ledger.
+pub(crate) struct Measured {
+    pub sample: Sample,
+    pub ledger: Option<LedgerRecord>,
+}
+
+/// The bench of one cell: its network, the containers kept alive.
+pub(crate) struct Bench {
+    cell: Cell,
+    work: u64,
+    trace: Option<PathBuf>,
+    competitor_path: String,
+    victim_path: String,
+    // Dropped in this order: processes first, then their places.
+    _holders: Vec<Worker>,
+    topology: Topology,
+}
+
+/// The victim, prepared and waiting.
+enum Victim {
+    Batch(Worker),
+    Rpc { client: Worker, _server: Worker },
+}
+
+impl Bench {
+    /// Builds the cell's network and finds the amount of work that takes `seconds` alone.
+    pub fn new(
+        rig: &mut Rig<'_>,
+        cell: &Cell,
+        seconds: f64,
+        segmentation_offload: bool,
+        trace: Option<&Path>,
+    ) -> Result<Bench, BenchError> {
+        let topology = Topology::build(&Spec {
+            path: cell.path,
+            containers: vec!["competitor", "victim"],
+            victim_cpu: rig.victim_cpu,
+            peer_cpu: rig.peer_cpu,
+            segmentation_offload,
+            htb_gbit_per_s: cell.htb_gbit_per_s,
+        })?;
+        let mut holders = Vec::new();
+        for i in [COMPETITOR, VICTIM] {
+            let mut holder = Worker::start(&topology.container(i), "hold --limit 86400")?;
+            holder.go()?;
+            holders.push(holder);
+        }
+        let work = match rig.calibrated.get(&cell.victim) {
+            Some(work) => *work,
+            None => {
+                let work = calibrate(rig, &topology, cell.victim, seconds)?;
+                rig.calibrated.insert(cell.victim, work);
+                work
+            }
+        };
+        Ok(Bench {
+            cell: cell.clone(),
+            work,
+            trace: trace.map(Path::to_owned),
+            competitor_path: topology.cgroup_path(COMPETITOR),
+            victim_path: topology.cgroup_path(VICTIM),
+            _holders: holders,
+            topology,
+        })
+    }
+
+    /// Runs the victim once and writes the sample down.
+    pub fn sample(
+        &self,
+        rig: &mut Rig<'_>,
+        role: Role,
+        pair: u32,
+        position: u32,
+    ) -> Result<Measured, BenchError> {
+        let mut victim = self.prepare(rig)?;
+        let mut burners = Vec::new();
+        let mut traffic = None;
+        let burn = format!("burn --limit {LIMIT_S}");
+        let mut burn_at = |place: Place| -> Result<(), BenchError> {
+            let mut burner = Worker::start(&place, &burn)?;
+            burner.go()?;
+            burners.push(burner);
+            Ok(())
+        };
+        match role {
+            Role::Alone => {}
+            Role::Compute => {
+                burn_at(self.topology.container(COMPETITOR))?;
+                // The generator keeps the peer's CPU busy in the test, where the client of rpc
+                // runs: so does a burner in the baseline.
+                if self.cell.victim == VictimKind::Rpc {
+                    burn_at(self.topology.peer())?;
+                }
+            }
+            Role::Traffic => {
+                let trace = self.trace.as_deref();
+                let started =
+                    Traffic::start(&self.topology, COMPETITOR, &self.cell, trace, LIMIT_S)?;
+                traffic = Some(started);
+            }
+        }
+        rig.pass(SETTLE)?;
+        let counters = traffic.as_mut().map(Traffic::read).transpose()?;
+        let stat = cpustat::read(rig.victim_cpu);
+        let snapshot = rig.ledger.as_mut().map(|l| l.snapshot()).transpose()?;
+        victim.go()?;
+        victim.wait(rig)?;
+        // First what changes fastest; the workers answer late on a flooded CPU.
+        let later = rig.ledger.as_mut().map(|l| l.snapshot()).transpose()?;
+        let stat_later = cpustat::read(rig.victim_cpu);
+        let rates = match (&mut traffic, &counters) {
+            (Some(traffic), Some(earlier)) => Some(traffic.read()?.since(earlier)),
+            _ => None,
+        };
+        drop(burners);
+        if let Some(traffic) = traffic {
+            traffic.end()?;
+        }
+        let (report, latency) = victim.report()?;
+        let label = Label {
+            cell: &self.cell.id,
+            pair,
+            role: Some(role),
+        };
+        let ledger = match (&snapshot, &later) {
+            (Some(earlier), Some(later)) => Some(record(&later.since(earlier), &label)),
+            _ => None,
+        };
+        let ticks = match (stat, stat_later) {
+            (Some(earlier), Some(later)) => later.since(&earlier).fractions(),
+            _ => None,
+        };
+        let exact = ledger
+            .as_ref()
+            .and_then(|l| l.softirq_fraction(rig.victim_cpu));
+        let softirq_source = match (exact, ticks) {
+            (Some(_), _) => Some(SoftirqSource::Ledger),
+            (None, Some(_)) => Some(SoftirqSource::ProcStat),
+            (None, None) => None,
+        };
+        let sample = Sample {
+            schema: SCHEMA,
+            time: now(),
+            cell: self.cell.id.clone(),
+            pair,
+            position,
+            role,
+            elapsed_s: report.elapsed_s,
+            victim_cpu_s: report.cpu_s,
+            checksum: report.checksum,
+            latency,
+            softirq_fraction: exact.or(ticks.map(|(softirq, _)| softirq)),
+            softirq_source,
+            steal_fraction: ticks.map(|(_, steal)| steal),
+            offered: rates.map(|(offered, _)| offered),
+            received: rates.map(|(_, received)| received),
+        };
+        rig.dir.sample(&sample)?;
+        if let Some(ledger) = &ledger {
+            rig.dir.ledger(ledger)?;
+        }
+        Ok(Measured { sample, ledger })
+    }
+
+    /// Path of the competitor's cgroup below the v2 mount.
+    pub fn competitor_path(&self) -> &str {
+        &self.competitor_path
+    }
+
+    /// Path of the victim's cgroup below the v2 mount.
+    pub fn victim_path(&self) -> &str {
+        &self.victim_path
+    }
+
+    fn prepare(&self, rig: &Rig<'_>) -> Result<Victim, BenchError> {
+        let place = self.topology.container(VICTIM);
+        if self.cell.victim != VictimKind::Rpc {
+            let (kind, seed, work) = (self.cell.victim, rig.seed, self.work);
+            let args =
+                format!("victim --victim {kind} --seed {seed} --work {work} --limit {LIMIT_S}");
+            return Ok(Victim::Batch(Worker::start(&place, &args)?));
+        }
+        let (to, port) = self.topology.target(VICTIM);
+        let serve = format!("rpc-server --port {port} --work {RPC_ROUNDS} --limit {LIMIT_S}");
+        let mut server = Worker::start(&place, &serve)?;
+        server.go()?;
+        let ask = format!(
+            "rpc-client --to {to} --port {port} --rate {RPC_RATE} --requests {} --realtime 1 --limit {LIMIT_S}",
+            self.work
+        );
+        let client = Worker::start(&self.topology.peer(), &ask)?;
+        Ok(Victim::Rpc {
+            client,
+            _server: server,
+        })
+    }
+}
+
+impl Victim {
+    fn worker(&mut self) -> &mut Worker {
+        match self {
+            Victim::Batch(worker) => worker,
+            Victim::Rpc { client, .. } => client,
+        }
+    }
+
+    fn go(&mut self) -> Result<(), BenchError> {
+        self.worker().go()
+    }
+
+    /// Until its work is done.
+    fn wait(&mut self, rig: &mut Rig<'_>) -> Result<(), BenchError> {
+        let deadline = Instant::now() + Duration::from_secs(LIMIT_S);
+        let nap = Duration::from_millis(10);
+        while Instant::now() < deadline {
+            let patience = if rig.ledger.is_some() {
+                Duration::ZERO
+            } else {
+                nap
+            };
+            if self.worker().has_line(patience)? {
+                return Ok(());
+            }
+            rig.pass(if rig.ledger.is_some() {
+                nap
+            } else {
+                Duration::ZERO
+            })?;
+        }
+        Err(BenchError::Worker {
+            worker: "victim".to_owned(),
+            reason: format!("its work was not done after {LIMIT_S} s"),
+        })
+    }
+
+    fn report(mut self) -> Result<(VictimReport, Option<crate::data::Latency>), BenchError> {
+        match &mut self {
+            Victim::Batch(worker) => Ok((worker.answer()?, None)),
+            Victim::Rpc { client, .. } => {
+                let report: RpcReport = client.answer()?;
+                let batch = VictimReport {
+                    elapsed_s: report.elapsed_s,
+                    cpu_s: 0.0,
+                    units: report.latency.requests,
+                    checksum: report.checksum,
+                };
+                Ok((batch, Some(report.latency)))
+            }
+        }
+    }
+}
+
+/// Units that take `seconds` on the victim's CPU.
+fn calibrate(
+    rig: &mut Rig<'_>,
+    topology: &Topology,
+    victim: VictimKind,
+    seconds: f64,
+) -> Result<u64, BenchError> {
+    if victim == VictimKind::Rpc {
+        return Ok(RPC_REQUESTS.max((seconds * f64::from(RPC_RATE)) as u64));
+    }
+    let args = format!(
+        "victim --victim {victim} --seed {} --calibrate {seconds} --limit {LIMIT_S}",
+        rig.seed
+    );
+    let mut job = Victim::Batch(Worker::start(&topology.container(VICTIM), &args)?);
+    job.go()?;
+    job.wait(rig)?;
+    Ok(job.report()?.0.units)
+}

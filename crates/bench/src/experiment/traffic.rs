@@ -1,0 +1,97 @@
+//! The traffic of a cell: a generator and a sink, one in the competitor, one at the peer.
+
+use crate::data::{Cell, Direction, Interferer, Protocol, Rate};
+use crate::error::BenchError;
+use crate::spawn::Worker;
+use crate::topology::Topology;
+use crate::worker::Reading;
+use std::path::Path;
+
+/// The peer's port for what the competitor sends.
+const PEER_PORT: u16 = 40_000;
+/// Write size of TCP flows where the cell names none, bytes.
+const WRITE_BYTES: u32 = 65_536;
+
+/// Running traffic.
+pub(crate) struct Traffic {
+    generator: Worker,
+    sink: Worker,
+}
+
+/// Both ends' counters at one moment.
+pub(crate) struct Counters {
+    offered: Reading,
+    received: Reading,
+}
+
+impl Traffic {
+    /// Starts sink, then generator. `competitor` is the container's number.
+    pub fn start(
+        topology: &Topology,
+        competitor: usize,
+        cell: &Cell,
+        trace: Option<&Path>,
+        limit_s: u64,
+    ) -> Result<Traffic, BenchError> {
+        let (container, peer) = (topology.container(competitor), topology.peer());
+        let (sink_place, generator_place, (to, port), listen) = match cell.direction {
+            Direction::Receiver => {
+                let (_, own_port) = topology.target(competitor);
+                (&container, &peer, topology.target(competitor), own_port)
+            }
+            Direction::Sender => {
+                let to = (topology.peer_address(competitor), PEER_PORT);
+                (&peer, &container, to, PEER_PORT)
+            }
+        };
+        let flows = cell.flows;
+        let sink = match cell.protocol {
+            Protocol::Udp => format!("udp-sink --port {listen} --flows {flows}"),
+            Protocol::Tcp => format!("tcp-sink --port {listen}"),
+        };
+        let bytes = cell.payload_bytes.unwrap_or(WRITE_BYTES);
+        let generator = match cell.interferer {
+            Interferer::Flood => {
+                format!("udp-flood --to {to} --port {port} --flows {flows} --size {bytes}")
+            }
+            Interferer::Stream => {
+                format!("tcp-stream --to {to} --port {port} --flows {flows} --size {bytes}")
+            }
+            Interferer::Shuffle => {
+                let trace = trace.map_or(String::new(), |t| format!(" --trace {}", t.display()));
+                format!("shuffle --to {to} --port {port}{trace}")
+            }
+        };
+        let mut sink = Worker::start(sink_place, &format!("{sink} --limit {limit_s}"))?;
+        sink.go()?;
+        let mut generator =
+            Worker::start(generator_place, &format!("{generator} --limit {limit_s}"))?;
+        generator.go()?;
+        Ok(Traffic { generator, sink })
+    }
+
+    /// Reads both ends.
+    pub fn read(&mut self) -> Result<Counters, BenchError> {
+        Ok(Counters {
+            offered: self.generator.read()?,
+            received: self.sink.read()?,
+        })
+    }
+
+    /// Ends both in order; a generator that failed on the way says so here.
+    pub fn end(self) -> Result<(), BenchError> {
+        self.generator.end()?;
+        self.sink.end()?;
+        Ok(())
+    }
+}
+
+impl Counters {
+    /// (offered, received) rates since `earlier`.
+    pub fn since(&self, earlier: &Counters) -> (Rate, Rate) {
+        (
+            self.offered.since(&earlier.offered),
+            self.received.since(&earlier.received),
+        )
+    }
+}

@@ -1,0 +1,105 @@
+//! Facts about this host for the manifest. What cannot be read is left out or says "unknown":
+//! no experiment fails for it.
+
+use crate::topology::Layout;
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+
+/// `uname -r` and `-v`.
+pub(crate) fn kernel() -> String {
+    let read = |name: &str| {
+        fs::read_to_string(format!("/proc/sys/kernel/{name}"))
+            .unwrap_or_default()
+            .trim()
+            .to_owned()
+    };
+    format!("{} {}", read("osrelease"), read("version"))
+}
+
+/// `model name` of the first CPU.
+pub(crate) fn cpu_model() -> String {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    info.lines()
+        .find(|l| l.starts_with("model name"))
+        .and_then(|l| l.split_once(':'))
+        .map_or("unknown".to_owned(), |(_, model)| model.trim().to_owned())
+}
+
+/// Vulnerability → mitigation.
+pub(crate) fn mitigations() -> BTreeMap<String, String> {
+    let dir = fs::read_dir("/sys/devices/system/cpu/vulnerabilities");
+    dir.into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            Some((
+                name,
+                fs::read_to_string(entry.path()).ok()?.trim().to_owned(),
+            ))
+        })
+        .collect()
+}
+
+/// `hybrid` or `v2`.
+pub(crate) fn cgroup_layout() -> String {
+    Layout::detect().map_or("none", |l| l.label()).to_owned()
+}
+
+/// Commit of the tree that holds the working directory, `-dirty` appended when it has changes.
+pub(crate) fn commit() -> Option<String> {
+    let output = Command::new("git")
+        .args([
+            "describe",
+            "--always",
+            "--dirty",
+            "--abbrev=12",
+            "--exclude=*",
+        ])
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    (output.status.success() && !text.is_empty()).then_some(text)
+}
+
+/// Numbers of the online CPUs.
+pub(crate) fn online_cpus() -> Vec<u32> {
+    parse_list(&fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default())
+}
+
+/// The kernel's list format: `0-3,8`.
+fn parse_list(text: &str) -> Vec<u32> {
+    text.trim()
+        .split(',')
+        .filter_map(|part| match part.split_once('-') {
+            Some((first, last)) => Some(first.parse().ok()?..=last.parse().ok()?),
+            None => part.parse().ok().map(|one| one..=one),
+        })
+        .flatten()
+        .collect()
+}
+
+/// Hyper-threads on the core of `cpu`, itself included.
+pub(crate) fn siblings(cpu: u32) -> Vec<u32> {
+    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+    parse_list(&fs::read_to_string(path).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_cpu_lists() {
+        assert_eq!(parse_list("0-2,5\n"), [0, 1, 2, 5]);
+        assert_eq!(parse_list("\n"), [] as [u32; 0]);
+    }
+
+    #[test]
+    fn this_host_has_facts() {
+        assert!(!online_cpus().is_empty());
+        assert!(kernel().contains('.'));
+        assert!(!cpu_model().is_empty());
+    }
+}

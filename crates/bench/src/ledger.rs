@@ -1,0 +1,89 @@
+//! The ledger beside an experiment: read before and after each sample.
+
+use crate::data::{LedgerContainer, LedgerCpu, LedgerRecord, Role, SCHEMA};
+use crate::error::BenchError;
+use cofferdam_types::{Interval, Snapshot};
+use std::time::Instant;
+
+/// Where ledgers come from. The accounting, or nothing at all: an experiment measures its
+/// penalty on a host that cannot run the accounting, too.
+pub trait LedgerSource {
+    /// Cumulative counts now.
+    fn snapshot(&mut self) -> Result<Snapshot, BenchError>;
+    /// Follows containers that come and go until `until`.
+    fn follow(&mut self, until: Instant) -> Result<(), BenchError>;
+}
+
+/// What a record belongs to.
+#[derive(Clone, Debug)]
+pub(crate) struct Label<'a> {
+    pub cell: &'a str,
+    pub pair: u32,
+    pub role: Option<Role>,
+}
+
+/// An interval as a line of `ledger.jsonl`.
+pub(crate) fn record(interval: &Interval, label: &Label<'_>) -> LedgerRecord {
+    LedgerRecord {
+        schema: SCHEMA,
+        time: humantime::format_rfc3339_seconds(interval.time).to_string(),
+        interval_s: interval.length.as_secs_f64(),
+        cell: label.cell.to_owned(),
+        pair: label.pair,
+        role: label.role,
+        cpus: interval
+            .cpus
+            .iter()
+            .map(|(cpu, time)| LedgerCpu {
+                cpu: cpu.0,
+                time: *time,
+            })
+            .collect(),
+        containers: interval
+            .containers
+            .iter()
+            .filter(|c| !c.ledger.is_idle() || c.ledger.cpu_usage_ns > 0)
+            .map(|c| LedgerContainer {
+                name: c.container.name.clone(),
+                cgroup_path: c.container.cgroup_path.display().to_string(),
+                ledger: c.ledger,
+                owed_ns: c.ledger.owed_ns(),
+                corrected_cpu_ns: c.ledger.corrected_cpu_ns(),
+                caused_by_cpu_ns: c.caused_by_cpu_ns.clone(),
+                charged_by_cpu_ns: c.charged_by_cpu_ns.clone(),
+            })
+            .collect(),
+        unattributed_ns: interval
+            .unattributed_ns
+            .iter()
+            .filter(|(_, ns)| **ns > 0)
+            .map(|(reason, ns)| (*reason, *ns))
+            .collect(),
+        conservation_error_pct: interval.conservation.worst_cpu_error_pct,
+    }
+}
+
+impl LedgerRecord {
+    /// The container whose cgroup is at `path` below the v2 mount.
+    pub fn container(&self, path: &str) -> Option<&LedgerContainer> {
+        self.containers.iter().find(|c| c.cgroup_path == path)
+    }
+
+    /// Share of `cpu` spent in network softirq, 0 to 1.
+    pub fn softirq_fraction(&self, cpu: u32) -> Option<f64> {
+        let time = self.cpus.iter().find(|c| c.cpu == cpu)?.time;
+        (self.interval_s > 0.0).then(|| time.softirq_ns as f64 / 1e9 / self.interval_s)
+    }
+
+    /// Share of `cpu` that `per_cpu_ns`, a vector in the order of `cpus`, makes.
+    pub fn share_of(&self, cpu: u32, per_cpu_ns: &[u64]) -> Option<f64> {
+        let position = self.cpus.iter().position(|c| c.cpu == cpu)?;
+        let ns = *per_cpu_ns.get(position)?;
+        (self.interval_s > 0.0).then(|| ns as f64 / 1e9 / self.interval_s)
+    }
+}
+
+/// Starts the accounting where it can run.
+pub(crate) fn start(_wanted: bool) -> Result<Option<Box<dyn LedgerSource>>, BenchError> {
+    Ok(None)
+}

@@ -1,0 +1,224 @@
+//! The cells of the grid.
+
+use super::options::{Filter, Options};
+use crate::data::{Cell, Direction, Interferer, Path, VictimKind};
+use crate::error::BenchError;
+use crate::worker::trace::Trace;
+
+const FLOWS: [u32; 4] = [1, 3, 10, 100];
+const UDP_PAYLOADS_BYTES: [u32; 3] = [64, 200, 1_400];
+const TCP_WRITE_BYTES: u32 = 65_536;
+const HTB_GBIT_PER_S: [f64; 3] = [1.0, 5.0, 10.0];
+/// The paper's worst case, and ours.
+const WORST: (u32, u32) = (3, 200);
+
+/// The cells that `options` select, in the order they are measured. Fails when there are none.
+pub fn cells(options: &Options) -> Result<Vec<Cell>, BenchError> {
+    if options.pairs == 0 {
+        return Err(BenchError::Usage(
+            "--pairs 0 measures nothing: give at least 1".to_owned(),
+        ));
+    }
+    if options
+        .victim_seconds
+        .is_some_and(|s| !(0.01..=60.0).contains(&s))
+    {
+        return Err(BenchError::Usage(
+            "the victim's time alone must be between 10ms and 60s".to_owned(),
+        ));
+    }
+    let trace_flows = match &options.trace {
+        None => Trace::terasort().flows(),
+        Some(path) => {
+            let text = std::fs::read_to_string(path).map_err(|e| {
+                BenchError::Usage(format!("cannot read the trace {}: {e}", path.display()))
+            })?;
+            let trace = Trace::parse(&text)
+                .map_err(|e| BenchError::Usage(format!("{}, {e}", path.display())))?;
+            trace.flows()
+        }
+    };
+    let all = if options.quick {
+        quick(trace_flows)
+    } else {
+        full(trace_flows)
+    };
+    let kept: Vec<Cell> = all
+        .into_iter()
+        .filter(|c| options.filter.keeps(c))
+        .collect();
+    if kept.is_empty() {
+        return Err(BenchError::Usage(
+            "no cell of the grid matches: leave out a filter, or --quick".to_owned(),
+        ));
+    }
+    Ok(kept)
+}
+
+impl Filter {
+    fn keeps(&self, cell: &Cell) -> bool {
+        fn has<T: PartialEq>(list: &[T], value: &T) -> bool {
+            list.is_empty() || list.contains(value)
+        }
+        has(&self.ids, &cell.id)
+            && has(&self.victims, &cell.victim)
+            && has(&self.interferers, &cell.interferer)
+            && has(&self.directions, &cell.direction)
+            && has(&self.paths, &cell.path)
+            && has(&self.flows, &cell.flows)
+            && (self.payloads_bytes.is_empty()
+                || cell
+                    .payload_bytes
+                    .is_some_and(|b| self.payloads_bytes.contains(&b)))
+            && (self.htb_gbit_per_s.is_empty()
+                || cell
+                    .htb_gbit_per_s
+                    .is_some_and(|r| self.htb_gbit_per_s.contains(&r)))
+    }
+}
+
+fn cell(victim: VictimKind, interferer: Interferer, path: Path, flows: u32) -> Cell {
+    Cell {
+        id: String::new(),
+        victim,
+        interferer,
+        protocol: interferer.protocol(),
+        direction: Direction::Receiver,
+        path,
+        flows,
+        payload_bytes: (interferer == Interferer::Stream).then_some(TCP_WRITE_BYTES),
+        htb_gbit_per_s: None,
+    }
+}
+
+fn flood(victim: VictimKind, path: Path, flows: u32, payload_bytes: u32) -> Cell {
+    let payload_bytes = Some(payload_bytes);
+    Cell {
+        payload_bytes,
+        ..cell(victim, Interferer::Flood, path, flows)
+    }
+    .named()
+}
+
+fn sender(interferer: Interferer, flows: u32, payload_bytes: u32, gbit_per_s: f64) -> Cell {
+    Cell {
+        direction: Direction::Sender,
+        payload_bytes: Some(payload_bytes),
+        htb_gbit_per_s: Some(gbit_per_s),
+        ..cell(VictimKind::Cpu, interferer, Path::Veth, flows)
+    }
+    .named()
+}
+
+fn quick(trace_flows: u32) -> Vec<Cell> {
+    use Interferer::{Flood, Shuffle, Stream};
+    let (flows, bytes) = WORST;
+    let mut cells: Vec<Cell> = Path::ALL
+        .iter()
+        .map(|path| flood(VictimKind::Cpu, *path, flows, bytes))
+        .collect();
+    cells.extend([
+        flood(VictimKind::Cpu, Path::Veth, 1, 64),
+        cell(VictimKind::Cpu, Stream, Path::Veth, 3).named(),
+        cell(VictimKind::Cpu, Shuffle, Path::Veth, trace_flows).named(),
+        sender(Flood, 3, 200, 1.0),
+        sender(Stream, 10, TCP_WRITE_BYTES, 5.0),
+        cell(VictimKind::Wordcount, Shuffle, Path::Veth, trace_flows).named(),
+        flood(VictimKind::Grep, Path::Veth, flows, bytes),
+        flood(VictimKind::Pi, Path::Veth, flows, bytes),
+        flood(VictimKind::Rpc, Path::Veth, flows, bytes),
+    ]);
+    cells
+}
+
+fn full(trace_flows: u32) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for &path in Path::ALL {
+        for flows in FLOWS {
+            for bytes in UDP_PAYLOADS_BYTES {
+                cells.push(flood(VictimKind::Cpu, path, flows, bytes));
+            }
+            cells.push(cell(VictimKind::Cpu, Interferer::Stream, path, flows).named());
+        }
+        cells.push(cell(VictimKind::Cpu, Interferer::Shuffle, path, trace_flows).named());
+    }
+    for flows in FLOWS {
+        for rate in HTB_GBIT_PER_S {
+            for bytes in UDP_PAYLOADS_BYTES {
+                cells.push(sender(Interferer::Flood, flows, bytes, rate));
+            }
+            cells.push(sender(Interferer::Stream, flows, TCP_WRITE_BYTES, rate));
+        }
+    }
+    let (flows, bytes) = WORST;
+    for &victim in VictimKind::ALL.iter().filter(|v| **v != VictimKind::Cpu) {
+        cells.push(flood(victim, Path::Veth, flows, bytes));
+        cells.push(cell(victim, Interferer::Stream, Path::Veth, flows).named());
+        cells.push(cell(victim, Interferer::Shuffle, Path::Veth, trace_flows).named());
+    }
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn with(filter: Filter, quick: bool) -> Result<Vec<Cell>, BenchError> {
+        cells(&Options {
+            quick,
+            filter,
+            ..Options::default()
+        })
+    }
+
+    #[test]
+    fn ids_are_unique_and_every_victim_meets_every_interferer() {
+        let all = with(Filter::default(), false).unwrap();
+        let ids: BTreeSet<_> = all.iter().map(|c| &c.id).collect();
+        assert_eq!(ids.len(), all.len());
+        let met: BTreeSet<_> = all
+            .iter()
+            .map(|c| (c.victim.label(), c.interferer.label()))
+            .collect();
+        assert_eq!(met.len(), VictimKind::ALL.len() * Interferer::ALL.len());
+    }
+
+    #[test]
+    fn the_worst_case_is_in_the_quick_grid_on_every_path() {
+        for &path in Path::ALL {
+            let id = format!("cpu/flood/receiver/{path}/3x200B");
+            assert!(
+                with(Filter::default(), true)
+                    .unwrap()
+                    .iter()
+                    .any(|c| c.id == id),
+                "{id}"
+            );
+        }
+    }
+
+    #[test]
+    fn filters_narrow_and_an_empty_grid_is_refused() {
+        let filter = Filter {
+            htb_gbit_per_s: vec![5.0],
+            flows: vec![10],
+            ..Filter::default()
+        };
+        let kept = with(filter, false).unwrap();
+        assert!(
+            kept.iter()
+                .all(|c| c.htb_gbit_per_s == Some(5.0) && c.flows == 10)
+        );
+        let none = Filter {
+            flows: vec![7],
+            ..Filter::default()
+        };
+        assert_eq!(with(none, false).unwrap_err().exit_code(), 2);
+        let no_pairs = Options {
+            pairs: 0,
+            ..Options::default()
+        };
+        assert_eq!(cells(&no_pairs).unwrap_err().exit_code(), 2);
+    }
+}

@@ -1,0 +1,101 @@
+//! The penalty experiment: how much longer a victim takes beside traffic than beside an equally
+//! entitled compute job (Iron, NSDI'18, section 2).
+//!
+//! Victim and competitor share one CPU with equal weights. Baseline: the competitor computes.
+//! Test: it receives, with softirq steered to that CPU, or sends; the other end runs on another
+//! CPU. Baseline and test alternate within each pair, in an order drawn at random, so that
+//! drift of the host hits both alike.
+
+mod grid;
+mod options;
+
+pub use grid::cells;
+pub use options::{Filter, Options};
+
+use crate::data::{Cell, CellResult, Kind, PenaltyResult, Role, RunResult};
+use crate::error::BenchError;
+use crate::experiment::{Bench, Context, Rig, RigOptions, cell_result, same_answers};
+use crate::progress::Progress;
+use crate::rundir::RunDir;
+
+/// Runs the grid. Returns the written directory; when interrupted or failed, what was measured
+/// until then stays in it.
+pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, BenchError> {
+    let cells = cells(options)?;
+    let rig_options = RigOptions {
+        kind: Kind::Penalty,
+        quick: options.quick,
+        output: options.output.clone(),
+        victim_cpu: options.victim_cpu,
+        peer_cpu: options.peer_cpu,
+        seed: options.seed,
+        ledger: options.ledger,
+    };
+    let mut rig = Rig::new(rig_options, progress)?;
+    let mut result = PenaltyResult::default();
+    let mut failure = None;
+    for (i, cell) in cells.iter().enumerate() {
+        rig.progress.step(i, cells.len(), &cell.id);
+        match measure(&mut rig, cell, options) {
+            Ok(Some(outcome)) => result.cells.push(outcome),
+            Ok(None) => {}
+            Err(
+                e @ (BenchError::Worker { .. }
+                | BenchError::Command { .. }
+                | BenchError::Host { .. }),
+            ) => {
+                rig.warn(&format!("{}: {e}", cell.id))?;
+                result.failed.insert(cell.id.clone(), e.to_string());
+                failure.get_or_insert(e);
+            }
+            Err(e) => {
+                rig.dir.result(&RunResult::Penalty(result))?;
+                rig.dir.finish(true)?;
+                return Err(e);
+            }
+        }
+        rig.dir.result(&RunResult::Penalty(result.clone()))?;
+    }
+    rig.progress.step(cells.len(), cells.len(), "done");
+    rig.dir.finish(false)?;
+    match failure {
+        Some(e) if result.cells.is_empty() => Err(e),
+        _ => Ok(rig.dir),
+    }
+}
+
+fn measure(
+    rig: &mut Rig<'_>,
+    cell: &Cell,
+    options: &Options,
+) -> Result<Option<CellResult>, BenchError> {
+    let bench = Bench::new(
+        rig,
+        cell,
+        options.victim_seconds(),
+        options.segmentation_offload,
+        options.trace.as_deref(),
+    )?;
+    let mut measured = Vec::new();
+    for pair in 0..options.pairs {
+        let mut roles = [Role::Compute, Role::Traffic];
+        rig.random.shuffle(&mut roles);
+        for (position, role) in (0..).zip(roles) {
+            measured.push(bench.sample(rig, role, pair, position)?);
+        }
+    }
+    if !same_answers(&measured) {
+        rig.warn(&format!(
+            "{}: the victim's answer differed between samples: do not trust its times",
+            cell.id
+        ))?;
+    }
+    let context = Context {
+        cell,
+        victim_cpu: rig.victim_cpu,
+        competitor_path: bench.competitor_path(),
+        victim_path: bench.victim_path(),
+        seed: rig.seed,
+    };
+    Ok(cell_result(&context, &measured))
+}

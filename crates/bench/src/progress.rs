@@ -1,0 +1,18 @@
+//! What an experiment tells while it runs.
+
+/// Receives progress; the CLI draws it, tests ignore it.
+pub trait Progress {
+    /// `done` of `total` steps are finished; `what` begins now.
+    fn step(&mut self, done: usize, total: usize, what: &str);
+    /// Something the user should know: noise, a cell that could not be measured.
+    fn warn(&mut self, text: &str);
+}
+
+/// Tells nobody.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Progress for Silent {
+    fn step(&mut self, _done: usize, _total: usize, _what: &str) {}
+    fn warn(&mut self, _text: &str) {}
+}

@@ -1,0 +1,202 @@
+//! A run directory while it is written.
+//!
+//! Documents are written beside their name and renamed; lines are appended and flushed one by
+//! one, so that an interrupted run keeps every finished sample.
+
+use crate::data::{
+    Kind, LedgerRecord, Manifest, PeriodSample, ResultFile, RunResult, SCHEMA, Sample,
+};
+use crate::error::BenchError;
+use crate::host_facts;
+use serde::Serialize;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// A run directory. Its data is read back with [`crate::data::RunData::load`].
+#[derive(Debug)]
+pub struct RunDir {
+    path: PathBuf,
+    manifest: Manifest,
+    samples: File,
+    ledgers: File,
+}
+
+/// What the manifest needs beside the host's facts.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// What is run.
+    pub kind: Kind,
+    /// Whether the short grid is taken.
+    pub quick: bool,
+    /// CPU of victim, competitor and softirq.
+    pub victim_cpu: u32,
+    /// CPU of the peer.
+    pub peer_cpu: u32,
+    /// Seed of orders, corpora and bootstrap.
+    pub seed: u64,
+    /// Noise seen.
+    pub warnings: Vec<String>,
+}
+
+impl RunDir {
+    /// Makes `output`, or `runs/<UTC time>-<kind>` below the working directory, and writes the
+    /// manifest. Refuses a directory that has anything in it.
+    pub fn create(output: Option<&Path>, about: &About) -> Result<RunDir, BenchError> {
+        let started = now();
+        let path = match output {
+            Some(path) => path.to_owned(),
+            None => {
+                let stamp = started
+                    .replace([':', '-'], "")
+                    .replace('T', "-")
+                    .replace('Z', "");
+                PathBuf::from("runs").join(format!("{stamp}-{}", about.kind.label()))
+            }
+        };
+        let output_error = |source| BenchError::Output {
+            path: path.clone(),
+            source,
+        };
+        fs::create_dir_all(&path).map_err(output_error)?;
+        if fs::read_dir(&path).map_err(output_error)?.next().is_some() {
+            return Err(output_error(io::Error::new(
+                io::ErrorKind::DirectoryNotEmpty,
+                "the directory is not empty",
+            )));
+        }
+        let manifest = Manifest {
+            schema: SCHEMA,
+            kind: about.kind,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: host_facts::commit(),
+            command: std::env::args().collect(),
+            quick: about.quick,
+            started,
+            finished: None,
+            interrupted: false,
+            kernel: host_facts::kernel(),
+            cpu_model: host_facts::cpu_model(),
+            cpus: host_facts::online_cpus().len() as u32,
+            mitigations: host_facts::mitigations(),
+            cgroup_layout: host_facts::cgroup_layout(),
+            victim_cpu: about.victim_cpu,
+            peer_cpu: about.peer_cpu,
+            seed: about.seed,
+            warnings: about.warnings.clone(),
+        };
+        let dir = RunDir {
+            samples: append(&path.join("samples.jsonl"))?,
+            ledgers: append(&path.join("ledger.jsonl"))?,
+            path,
+            manifest,
+        };
+        dir.document("manifest.json", &dir.manifest)?;
+        Ok(dir)
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The manifest as written.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Appends a sample of a penalty or demo run.
+    pub fn sample(&mut self, sample: &Sample) -> Result<(), BenchError> {
+        let path = self.path.join("samples.jsonl");
+        line(&mut self.samples, &path, sample)
+    }
+
+    /// Appends a period of an accounting run.
+    pub fn period(&mut self, period: &PeriodSample) -> Result<(), BenchError> {
+        let path = self.path.join("samples.jsonl");
+        line(&mut self.samples, &path, period)
+    }
+
+    /// Appends a ledger.
+    pub fn ledger(&mut self, record: &LedgerRecord) -> Result<(), BenchError> {
+        let path = self.path.join("ledger.jsonl");
+        line(&mut self.ledgers, &path, record)
+    }
+
+    /// Writes the result so far.
+    pub fn result(&self, result: &RunResult) -> Result<(), BenchError> {
+        let file = ResultFile {
+            schema: SCHEMA,
+            result: result.clone(),
+        };
+        self.document("result.json", &file)
+    }
+
+    /// Adds a warning to the manifest.
+    pub fn warn(&mut self, text: &str) -> Result<(), BenchError> {
+        self.manifest.warnings.push(text.to_owned());
+        self.document("manifest.json", &self.manifest)
+    }
+
+    /// Notes the end in the manifest.
+    pub fn finish(&mut self, interrupted: bool) -> Result<(), BenchError> {
+        self.manifest.finished = Some(now());
+        self.manifest.interrupted = interrupted;
+        self.document("manifest.json", &self.manifest)
+    }
+
+    fn document<T: Serialize>(&self, name: &str, value: &T) -> Result<(), BenchError> {
+        let path = self.path.join(name);
+        write_document(&path, value).map_err(|source| BenchError::Output { path, source })
+    }
+}
+
+/// The time now, RFC 3339 in UTC, whole seconds.
+pub(crate) fn now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+fn append(path: &Path) -> Result<File, BenchError> {
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .map_err(|source| BenchError::Output {
+            path: path.to_owned(),
+            source,
+        })
+}
+
+/// One write for the whole line: a line is there or it is not, but for a full disk, whose torn
+/// last line has no newline and is left out by the reader.
+fn line<T: Serialize>(file: &mut File, path: &Path, value: &T) -> Result<(), BenchError> {
+    let written = serde_json::to_vec(value)
+        .map_err(io::Error::from)
+        .and_then(|mut bytes| {
+            bytes.push(b'\n');
+            file.write_all(&bytes)?;
+            file.flush()
+        });
+    written.map_err(|source| BenchError::Output {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn write_document<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
+    let temporary = path.with_extension("json.tmp");
+    let mut bytes = serde_json::to_vec_pretty(value)?;
+    bytes.push(b'\n');
+    let written = File::create(&temporary)
+        .and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        // Nothing half-written stays; when even that fails, the first error is the one to tell.
+        let _kept = fs::remove_file(&temporary);
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests;

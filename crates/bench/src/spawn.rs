@@ -1,0 +1,208 @@
+//! The driver's side of a worker: start it in its place, talk to it in lines, end it.
+//!
+//! The executable is this program itself with the hidden subcommand `bench-worker`, or the one
+//! that the environment variable `COFFERDAM_WORKER` names.
+
+use crate::error::BenchError;
+use crate::worker::Reading;
+use serde::de::DeserializeOwned;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// Environment variable that names another worker executable.
+pub const WORKER_VARIABLE: &str = "COFFERDAM_WORKER";
+
+/// How long a worker may take to prepare, to answer or to end. Long, because its CPU may be
+/// flooded and shared.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Where a worker runs.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// Name of its network namespace; `None`: the caller's.
+    pub netns: Option<String>,
+    /// Cgroup directories to join.
+    pub cgroups: Vec<PathBuf>,
+    /// Its CPU; `None`: any.
+    pub cpu: Option<u32>,
+}
+
+/// A running worker. Dropping it kills it and waits for its end.
+pub struct Worker {
+    name: String,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+    pending: Option<String>,
+}
+
+impl Worker {
+    /// Starts `args` (kind first) in `place` and waits until it is ready. It waits for
+    /// [`Worker::go`].
+    pub fn start(place: &Place, args: &str) -> Result<Worker, BenchError> {
+        let mut command = match std::env::var_os(WORKER_VARIABLE) {
+            Some(path) => Command::new(path),
+            None => {
+                let path = std::env::current_exe().map_err(|source| BenchError::Host {
+                    action: "read",
+                    path: PathBuf::from("/proc/self/exe"),
+                    source,
+                })?;
+                let mut command = Command::new(path);
+                command.arg("bench-worker");
+                command
+            }
+        };
+        let failed = |reason: String| BenchError::Worker {
+            worker: args.to_owned(),
+            reason,
+        };
+        command.args(args.split_whitespace());
+        command.args(["--parent", &std::process::id().to_string()]);
+        for dir in &place.cgroups {
+            command.arg("--join").arg(dir);
+        }
+        if let Some(netns) = &place.netns {
+            command.args(["--netns", netns]);
+        }
+        if let Some(cpu) = place.cpu {
+            command.args(["--cpu", &cpu.to_string()]);
+        }
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|e| failed(e.to_string()))?;
+        let stdout = child.stdout.take();
+        let stdin = child.stdin.take();
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            let Some(stdout) = stdout else { return };
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut worker = Worker {
+            name: args.to_owned(),
+            child,
+            stdin,
+            lines,
+            pending: None,
+        };
+        match worker.line(PATIENCE)?.as_str() {
+            "ready" => Ok(worker),
+            other => Err(failed(format!("expected 'ready', got '{other}'"))),
+        }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Lets it work.
+    pub fn go(&mut self) -> Result<(), BenchError> {
+        self.say("go")
+    }
+
+    /// Its counters now.
+    pub fn read(&mut self) -> Result<Reading, BenchError> {
+        self.say("read")?;
+        self.answer()
+    }
+
+    /// Whether it has printed a line that was not yet taken, waiting at most `patience`.
+    /// Fails when it has ended without one.
+    pub fn has_line(&mut self, patience: Duration) -> Result<bool, BenchError> {
+        if self.pending.is_none() {
+            match self.lines.recv_timeout(patience) {
+                Ok(line) => self.pending = Some(line),
+                Err(RecvTimeoutError::Timeout) => return Ok(false),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.post_mortem()),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Its next line as a JSON object.
+    pub fn answer<T: DeserializeOwned>(&mut self) -> Result<T, BenchError> {
+        let line = self.line(PATIENCE)?;
+        serde_json::from_str(&line)
+            .map_err(|e| self.failure(format!("it answered '{line}', which is not it: {e}")))
+    }
+
+    /// Ends it in order and returns its last counters.
+    pub fn end(mut self) -> Result<Reading, BenchError> {
+        self.say("end")?;
+        let reading = self.answer()?;
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            match self.child.try_wait() {
+                Ok(None) => std::thread::sleep(Duration::from_millis(2)),
+                Ok(Some(status)) if status.success() => return Ok(reading),
+                Ok(Some(_)) => return Err(self.post_mortem()),
+                Err(e) => return Err(self.failure(e.to_string())),
+            }
+        }
+        Err(self.failure("it did not end when told to".to_owned()))
+    }
+
+    fn say(&mut self, word: &str) -> Result<(), BenchError> {
+        let written = match &mut self.stdin {
+            Some(stdin) => writeln!(stdin, "{word}").and_then(|()| stdin.flush()),
+            None => return Err(self.failure("it has no input".to_owned())),
+        };
+        written.map_err(|_| self.post_mortem())
+    }
+
+    fn line(&mut self, patience: Duration) -> Result<String, BenchError> {
+        if !self.has_line(patience)? {
+            return Err(self.failure(format!("it did not answer for {} s", patience.as_secs())));
+        }
+        self.pending
+            .take()
+            .ok_or_else(|| self.failure("no line".to_owned()))
+    }
+
+    fn failure(&self, reason: String) -> BenchError {
+        BenchError::Worker {
+            worker: self.name.clone(),
+            reason,
+        }
+    }
+
+    /// Why a worker that closed its output did so: its own words.
+    fn post_mortem(&mut self) -> BenchError {
+        self.kill();
+        let mut stderr = String::new();
+        if let Some(mut pipe) = self.child.stderr.take() {
+            // Its output is already closed; when its words cannot be read the status must do.
+            let _unreadable = pipe.read_to_string(&mut stderr);
+        }
+        let words = stderr.trim().lines().last().unwrap_or_default();
+        let reason = match (words, self.child.try_wait()) {
+            ("", Ok(Some(status))) => format!("it ended early ({status})"),
+            ("", _) => "it ended early".to_owned(),
+            (words, _) => words.to_owned(),
+        };
+        self.failure(reason)
+    }
+
+    fn kill(&mut self) {
+        // Both fail only when it is gone already.
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

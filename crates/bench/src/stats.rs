@@ -1,0 +1,87 @@
+//! Medians and bootstrap intervals.
+
+use crate::data::Estimate;
+
+/// Resamples for an interval: its ends move by less than a percent of its width from one seed
+/// to the next.
+const RESAMPLES: usize = 10_000;
+
+/// The median; the mean of the middle two for an even count. `None` when empty.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(sorted[middle]),
+        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
+    }
+}
+
+/// The quantile `q` (0 to 1) of sorted values, nearest rank.
+fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let rank = (q * (sorted.len() - 1) as f64).round() as usize;
+    sorted[rank]
+}
+
+/// Median with its 95% percentile-bootstrap interval. The same values and seed give the same
+/// interval. With five values it is about their range: more pairs make it narrower. `None`
+/// when empty.
+pub fn estimate(values: &[f64], seed: u64) -> Option<Estimate> {
+    let median_of_all = median(values)?;
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut resample = vec![0.0; values.len()];
+    let mut medians: Vec<f64> = (0..RESAMPLES)
+        .filter_map(|_| {
+            resample.fill_with(|| values[random.usize(..values.len())]);
+            median(&resample)
+        })
+        .collect();
+    medians.sort_by(f64::total_cmp);
+    Some(Estimate {
+        median: median_of_all,
+        low: quantile(&medians, 0.025),
+        high: quantile(&medians, 0.975),
+        values: values.to_vec(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0]), Some(3.0));
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
+
+    #[test]
+    fn interval_holds_the_median_and_stays_within_the_values() {
+        let values = [1.0, 1.2, 0.9, 1.1, 5.0];
+        let e = estimate(&values, 7).unwrap();
+        assert_eq!(e.median, 1.1);
+        assert!(e.low <= e.median && e.median <= e.high);
+        assert!(e.low >= 0.9 && e.high <= 5.0);
+        assert_eq!(estimate(&values, 7), Some(e));
+    }
+
+    #[test]
+    fn equal_values_have_no_width() {
+        let e = estimate(&[2.0; 6], 1).unwrap();
+        assert_eq!((e.low, e.median, e.high), (2.0, 2.0, 2.0));
+    }
+
+    #[test]
+    fn more_values_make_it_narrower() {
+        let mut random = fastrand::Rng::with_seed(3);
+        let values: Vec<f64> = (0..200).map(|_| random.f64()).collect();
+        let width = |n| {
+            let e = estimate(&values[..n], 1).unwrap();
+            e.high - e.low
+        };
+        assert!(width(200) < width(8));
+    }
+}

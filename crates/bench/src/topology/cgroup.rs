@@ -1,0 +1,205 @@
+//! Cgroups of our own with equal CPU shares, on pure v2 and on hybrid hosts.
+
+use crate::error::BenchError;
+use crate::undo::UndoStack;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Where this host has its cgroup hierarchies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// The unified hierarchy.
+    pub v2: Option<PathBuf>,
+    /// The v1 `cpu` controller, where v1 has it.
+    pub v1_cpu: Option<PathBuf>,
+    /// The v1 `cpuacct` controller, where v1 has it and it is not the same mount.
+    pub v1_cpuacct: Option<PathBuf>,
+}
+
+impl Layout {
+    /// Reads `/proc/self/mounts`.
+    pub fn detect() -> Result<Layout, BenchError> {
+        let path = PathBuf::from("/proc/self/mounts");
+        let mounts = fs::read_to_string(&path).map_err(|source| BenchError::Host {
+            action: "read",
+            path,
+            source,
+        })?;
+        let layout = Layout::parse(&mounts);
+        if layout.v2.is_none() {
+            return Err(BenchError::Unsupported(
+                "this host has no cgroup v2 hierarchy: mount one with 'mkdir -p /sys/fs/cgroup/unified; mount -t cgroup2 none /sys/fs/cgroup/unified'".to_owned(),
+            ));
+        }
+        Ok(layout)
+    }
+
+    fn parse(mounts: &str) -> Layout {
+        let mut layout = Layout::default();
+        for line in mounts.lines() {
+            let mut fields = line.split(' ');
+            let (Some(_), Some(at), Some(kind), Some(options)) =
+                (fields.next(), fields.next(), fields.next(), fields.next())
+            else {
+                continue;
+            };
+            let controls = |name| kind == "cgroup" && options.split(',').any(|o| o == name);
+            // The first mount of each kind: later ones are somebody's bind mounts.
+            if kind == "cgroup2" {
+                layout.v2.get_or_insert_with(|| at.into());
+            } else if controls("cpu") {
+                layout.v1_cpu.get_or_insert_with(|| at.into());
+            } else if controls("cpuacct") {
+                layout.v1_cpuacct.get_or_insert_with(|| at.into());
+            }
+        }
+        layout
+    }
+
+    /// `v2` or `hybrid`.
+    pub fn label(&self) -> &'static str {
+        if self.v1_cpu.is_some() {
+            "hybrid"
+        } else {
+            "v2"
+        }
+    }
+
+    /// The mounts that matter, v2 first.
+    pub fn roots(&self) -> Vec<PathBuf> {
+        [&self.v2, &self.v1_cpu, &self.v1_cpuacct]
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect()
+    }
+}
+
+/// A parent cgroup of our own in every hierarchy.
+pub(crate) struct Groups {
+    parents: Vec<PathBuf>,
+}
+
+impl Groups {
+    /// Makes the parents, named by `tag`.
+    pub fn make(layout: &Layout, tag: &str, undo: &mut UndoStack) -> Result<Groups, BenchError> {
+        let mut parents = Vec::new();
+        for root in layout.roots() {
+            let v2_cpu = layout.v1_cpu.is_none() && Some(&root) == layout.v2.as_ref();
+            if v2_cpu {
+                enable_cpu(&root, Some(undo))?;
+            }
+            let parent = root.join(format!("{}{tag}", super::sweep::CGROUP_PREFIX));
+            make(&parent, undo)?;
+            if v2_cpu {
+                enable_cpu(&parent, None)?;
+            }
+            parents.push(parent);
+        }
+        Ok(Groups { parents })
+    }
+
+    /// A container's cgroup in every hierarchy, all with the same share of the CPU.
+    pub fn container(&self, name: &str, undo: &mut UndoStack) -> Result<Vec<PathBuf>, BenchError> {
+        let mut dirs = Vec::new();
+        for parent in &self.parents {
+            let dir = parent.join(name);
+            make(&dir, undo)?;
+            for (file, share) in [("cpu.shares", "1024"), ("cpu.weight", "100")] {
+                let path = dir.join(file);
+                if path.exists() {
+                    write(&path, share)?;
+                }
+            }
+            dirs.push(dir);
+        }
+        Ok(dirs)
+    }
+}
+
+/// Lets children of `dir` have the CPU controller; restored through `undo` where it was off.
+fn enable_cpu(dir: &Path, undo: Option<&mut UndoStack>) -> Result<(), BenchError> {
+    let path = dir.join("cgroup.subtree_control");
+    let enabled = fs::read_to_string(&path).map_err(|source| BenchError::Host {
+        action: "read",
+        path: path.clone(),
+        source,
+    })?;
+    if enabled.split_whitespace().any(|c| c == "cpu") {
+        return Ok(());
+    }
+    write(&path, "+cpu")?;
+    if let Some(undo) = undo {
+        undo.push(format!("cpu controller in {}", path.display()), move || {
+            fs::write(&path, "-cpu").map_err(|e| e.to_string())
+        });
+    }
+    Ok(())
+}
+
+fn write(path: &Path, value: &str) -> Result<(), BenchError> {
+    fs::write(path, value).map_err(|source| BenchError::Host {
+        action: "write",
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn make(dir: &Path, undo: &mut UndoStack) -> Result<(), BenchError> {
+    fs::create_dir(dir).map_err(|source| match source.kind() {
+        io::ErrorKind::PermissionDenied => BenchError::Unsupported(format!(
+            "may not make the cgroup {}: run as root (sudo)",
+            dir.display()
+        )),
+        _ => BenchError::Host {
+            action: "make",
+            path: dir.to_owned(),
+            source,
+        },
+    })?;
+    let owned = dir.to_owned();
+    undo.push(format!("cgroup {}", dir.display()), move || {
+        remove(&owned).map_err(|e| e.to_string())
+    });
+    Ok(())
+}
+
+/// Removes a cgroup. A process that has just ended stays in it for a moment.
+pub(crate) fn remove(dir: &Path) -> io::Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(3);
+    loop {
+        match fs::remove_dir(dir) {
+            Err(e) if e.kind() == io::ErrorKind::ResourceBusy && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            other => return other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_hybrid_and_pure_v2() {
+        let hybrid = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\n\
+            cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,relatime,cpu,cpuacct 0 0\n\
+            cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\n\
+            cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        let layout = Layout::parse(hybrid);
+        assert_eq!(layout.label(), "hybrid");
+        assert_eq!(layout.v1_cpu, Some("/sys/fs/cgroup/cpu,cpuacct".into()));
+        assert_eq!(layout.v1_cpuacct, None);
+        assert_eq!(layout.roots().len(), 2);
+
+        let v2 = Layout::parse("cgroup2 /sys/fs/cgroup cgroup2 rw,nsdelegate 0 0\n");
+        assert_eq!(
+            (v2.label(), v2.roots()),
+            ("v2", vec![PathBuf::from("/sys/fs/cgroup")])
+        );
+    }
+}

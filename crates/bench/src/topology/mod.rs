@@ -1,0 +1,277 @@
+//! The network of an experiment: a peer, containers, and the path between; made fresh for each
+//! run and undone in reverse order when dropped.
+//!
+//! Everything lives in network namespaces of our own, also the "host stage" (a namespace
+//! `router` that forwards): the real host's devices, routes and firewall stay as they are.
+//!
+//! ```text
+//! veth         peer p<i> ────────────────────────────────── eth0 container i
+//! routed       peer p0 ── up0 router d<i> ───────────────── eth0 container i
+//! bridge-nat   peer p0 ── up0 router (DNAT, conntrack) br0 ─ eth0 container i
+//! ```
+//!
+//! A plain veth hop does its receive work on the sender's CPU. Where a real NIC would interrupt
+//! the victim's CPU, `rps_cpus` of the receiving device steers the work there; what leaves
+//! towards the peer is steered to the peer's CPU.
+
+mod cgroup;
+mod firewall;
+mod netns;
+mod sweep;
+
+pub use cgroup::Layout;
+
+use crate::data::Path;
+use crate::error::BenchError;
+use crate::spawn::Place;
+use crate::undo::UndoStack;
+use cgroup::Groups;
+use netns::{Netns, link};
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The router's address on the peer's link; the target of port forwarding.
+const UPLINK: Ipv4Addr = Ipv4Addr::new(10, 78, 1, 2);
+/// The peer's address on that link.
+const UPLINK_PEER: Ipv4Addr = Ipv4Addr::new(10, 78, 1, 1);
+
+/// What to build.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// How packets travel.
+    pub path: Path,
+    /// Names of the containers.
+    pub containers: Vec<&'static str>,
+    /// CPU of the containers and of their receive softirq.
+    pub victim_cpu: u32,
+    /// CPU of the peer.
+    pub peer_cpu: u32,
+    /// Let the peer hand over TCP segments larger than a packet. Off: one packet an MTU, as
+    /// they come off a wire.
+    pub segmentation_offload: bool,
+    /// HTB rate on the first container's interface, Gbit/s.
+    pub htb_gbit_per_s: Option<f64>,
+}
+
+/// One container of a topology.
+#[derive(Clone, Debug)]
+struct Member {
+    name: &'static str,
+    netns: String,
+    cgroups: Vec<PathBuf>,
+    address: Ipv4Addr,
+    gateway: Ipv4Addr,
+    /// Port range that the router forwards to it, from here on.
+    port: u16,
+}
+
+/// A built network.
+pub struct Topology {
+    spec: Spec,
+    tag: String,
+    peer: String,
+    root_cgroups: Vec<PathBuf>,
+    members: Vec<Member>,
+    // Last: fields are dropped in order, and this undoes everything.
+    _undo: UndoStack,
+}
+
+impl Topology {
+    /// Builds it; on failure, what was built so far is undone.
+    pub fn build(spec: &Spec) -> Result<Topology, BenchError> {
+        // Several may live in one process (tests), so the pid alone does not name them.
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        sweep::leftovers();
+        let mut undo = UndoStack::default();
+        let tag = format!(
+            "{}-{}",
+            std::process::id(),
+            SERIAL.fetch_add(1, Ordering::Relaxed)
+        );
+        let layout = Layout::detect()?;
+        let groups = Groups::make(&layout, &tag, &mut undo)?;
+        let netns = |name: &str, undo: &mut UndoStack| {
+            Netns::make(&format!("{}{tag}-{name}", sweep::NETNS_PREFIX), undo)
+        };
+        let peer = netns("peer", &mut undo)?;
+        let router = match spec.path {
+            Path::Veth => None,
+            Path::Routed | Path::BridgeNat => {
+                Some(Router::make(netns("router", &mut undo)?, &peer, spec)?)
+            }
+        };
+        let mut members = Vec::new();
+        for (i, &name) in (0_u8..).zip(&spec.containers) {
+            let space = netns(name, &mut undo)?;
+            let cgroups = groups.container(name, &mut undo)?;
+            let (address, gateway) = match &router {
+                Some(router) => router.attach(i, &space)?,
+                None => attach_to_peer(i, &peer, &space, spec)?,
+            };
+            space.ip(&format!("route add default via {gateway}"))?;
+            space.steer("eth0", spec.victim_cpu)?;
+            let port = 20_000 + 10_000 * u16::from(i);
+            members.push(Member {
+                name,
+                netns: space.name,
+                cgroups,
+                address,
+                gateway,
+                port,
+            });
+        }
+        if let (Some(router), Path::BridgeNat) = (&router, spec.path) {
+            let forwards: Vec<_> = members.iter().map(|m| (m.port, m.address)).collect();
+            firewall::port_forwarding(&router.netns, "up0", &forwards)?;
+        }
+        if let (Some(rate), Some(first)) = (spec.htb_gbit_per_s, members.first()) {
+            shape(&first.netns, rate)?;
+        }
+        Ok(Topology {
+            spec: spec.clone(),
+            tag,
+            peer: peer.name,
+            root_cgroups: layout.roots(),
+            members,
+            _undo: undo,
+        })
+    }
+
+    /// The traffic's other end: not a container.
+    pub fn peer(&self) -> Place {
+        Place {
+            netns: Some(self.peer.clone()),
+            cgroups: self.root_cgroups.clone(),
+            cpu: Some(self.spec.peer_cpu),
+        }
+    }
+
+    /// Inside container number `i`, on the containers' CPU.
+    pub fn container(&self, i: usize) -> Place {
+        let member = &self.members[i];
+        Place {
+            netns: Some(member.netns.clone()),
+            cgroups: member.cgroups.clone(),
+            cpu: Some(self.spec.victim_cpu),
+        }
+    }
+
+    /// Path of container number `i`'s cgroup below the v2 mount.
+    pub fn cgroup_path(&self, i: usize) -> String {
+        format!(
+            "/{}{}/{}",
+            sweep::CGROUP_PREFIX,
+            self.tag,
+            self.members[i].name
+        )
+    }
+
+    /// Where the peer sends to reach container number `i`, and the first of its 1,000 ports.
+    pub fn target(&self, i: usize) -> (Ipv4Addr, u16) {
+        let member = &self.members[i];
+        match self.spec.path {
+            Path::BridgeNat => (UPLINK, member.port),
+            Path::Veth | Path::Routed => (member.address, member.port),
+        }
+    }
+
+    /// The peer's address as container number `i` sees it.
+    pub fn peer_address(&self, i: usize) -> Ipv4Addr {
+        match self.spec.path {
+            Path::Veth => self.members[i].gateway,
+            Path::Routed | Path::BridgeNat => UPLINK_PEER,
+        }
+    }
+
+    /// Network namespaces and cgroup directories, for tests.
+    pub fn parts(&self) -> (Vec<String>, Vec<PathBuf>) {
+        let spaces = self.members.iter().map(|m| m.netns.clone());
+        let groups = self.members.iter().flat_map(|m| m.cgroups.clone());
+        (
+            spaces.chain([self.peer.clone()]).collect(),
+            groups.collect(),
+        )
+    }
+}
+
+fn attach_to_peer(
+    i: u8,
+    peer: &Netns,
+    container: &Netns,
+    spec: &Spec,
+) -> Result<(Ipv4Addr, Ipv4Addr), BenchError> {
+    let (gateway, address) = (
+        Ipv4Addr::new(10, 78, 10 + i, 1),
+        Ipv4Addr::new(10, 78, 10 + i, 2),
+    );
+    let device = format!("p{i}");
+    link(peer, &device, container, "eth0")?;
+    peer.address(&device, gateway)?;
+    container.address("eth0", address)?;
+    finish_peer_device(peer, &device, spec)?;
+    Ok((address, gateway))
+}
+
+fn finish_peer_device(peer: &Netns, device: &str, spec: &Spec) -> Result<(), BenchError> {
+    peer.steer(device, spec.peer_cpu)?;
+    if !spec.segmentation_offload {
+        peer.exec(&format!("ethtool -K {device} tso off gso off"))?;
+    }
+    Ok(())
+}
+
+/// The host stage.
+struct Router {
+    netns: Netns,
+    bridge: bool,
+}
+
+impl Router {
+    fn make(netns: Netns, peer: &Netns, spec: &Spec) -> Result<Router, BenchError> {
+        link(peer, "p0", &netns, "up0")?;
+        peer.address("p0", UPLINK_PEER)?;
+        netns.address("up0", UPLINK)?;
+        finish_peer_device(peer, "p0", spec)?;
+        peer.ip(&format!("route add default via {UPLINK}"))?;
+        netns.write("/proc/sys/net/ipv4/ip_forward", "1")?;
+        netns.steer("up0", spec.victim_cpu)?;
+        let bridge = spec.path == Path::BridgeNat;
+        if bridge {
+            netns.ip("link add br0 type bridge")?;
+            netns.address("br0", Ipv4Addr::new(10, 78, 100, 1))?;
+        }
+        Ok(Router { netns, bridge })
+    }
+
+    fn attach(&self, i: u8, container: &Netns) -> Result<(Ipv4Addr, Ipv4Addr), BenchError> {
+        let device = format!("d{i}");
+        link(&self.netns, &device, container, "eth0")?;
+        let (address, gateway) = if self.bridge {
+            self.netns.ip(&format!("link set {device} up master br0"))?;
+            (
+                Ipv4Addr::new(10, 78, 100, 10 + i),
+                Ipv4Addr::new(10, 78, 100, 1),
+            )
+        } else {
+            let gateway = Ipv4Addr::new(10, 78, 10 + i, 1);
+            self.netns.address(&device, gateway)?;
+            (Ipv4Addr::new(10, 78, 10 + i, 2), gateway)
+        };
+        container.address("eth0", address)?;
+        Ok((address, gateway))
+    }
+}
+
+/// One HTB class for everything that leaves the container.
+fn shape(netns: &str, gbit_per_s: f64) -> Result<(), BenchError> {
+    let mbit = (gbit_per_s * 1e3).round().max(1.0);
+    let tc = format!("tc -n {netns}");
+    crate::command::run(&format!(
+        "{tc} qdisc add dev eth0 root handle 1: htb default 1"
+    ))?;
+    crate::command::run(&format!(
+        "{tc} class add dev eth0 parent 1: classid 1:1 htb rate {mbit}mbit ceil {mbit}mbit quantum 60000"
+    ))?;
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! Network namespaces and veth pairs, by iproute2.
+
+use crate::command::{run, run_with_input};
+use crate::error::BenchError;
+use crate::undo::UndoStack;
+use std::net::Ipv4Addr;
+
+/// A named network namespace of our own.
+pub(crate) struct Netns {
+    pub name: String,
+}
+
+impl Netns {
+    /// Makes it, without IPv6: router solicitations and duplicate address detection would be
+    /// packets that no experiment sent.
+    pub fn make(name: &str, undo: &mut UndoStack) -> Result<Netns, BenchError> {
+        run(&format!("ip netns add {name}"))?;
+        let owned = name.to_owned();
+        undo.push(format!("network namespace {name}"), move || {
+            run(&format!("ip netns delete {owned}"))
+                .map(drop)
+                .map_err(|e| e.to_string())
+        });
+        let netns = Netns {
+            name: name.to_owned(),
+        };
+        netns.ip("link set lo up")?;
+        // A kernel without IPv6 has no such file, and nothing to switch off.
+        netns
+            .script("f=/proc/sys/net/ipv6/conf/default/disable_ipv6; [ ! -e $f ] || echo 1 > $f")?;
+        Ok(netns)
+    }
+
+    /// `ip ARGS` inside.
+    pub fn ip(&self, args: &str) -> Result<String, BenchError> {
+        run(&format!("ip -n {} {args}", self.name))
+    }
+
+    /// Runs a command inside, with this namespace's `/sys`.
+    pub fn exec(&self, command: &str) -> Result<String, BenchError> {
+        run(&format!("ip netns exec {} {command}", self.name))
+    }
+
+    /// Runs a shell script inside.
+    pub fn script(&self, text: &str) -> Result<String, BenchError> {
+        run_with_input(&format!("ip netns exec {} sh -e", self.name), text)
+    }
+
+    /// Writes a file of `/proc/sys/net` or `/sys/class/net` as this namespace has it.
+    pub fn write(&self, path: &str, value: &str) -> Result<(), BenchError> {
+        self.script(&format!("echo {value} > {path}\n")).map(drop)
+    }
+
+    /// Gives a device its /24 address and sets it up.
+    pub fn address(&self, device: &str, address: Ipv4Addr) -> Result<(), BenchError> {
+        self.ip(&format!("address add {address}/24 dev {device}"))?;
+        self.ip(&format!("link set {device} up")).map(drop)
+    }
+
+    /// Steers a device's receive work to one CPU.
+    pub fn steer(&self, device: &str, cpu: u32) -> Result<(), BenchError> {
+        self.write(
+            &format!("/sys/class/net/{device}/queues/rx-0/rps_cpus"),
+            &mask(cpu),
+        )
+    }
+}
+
+/// A veth pair with one queue each between two namespaces. One queue: `rps_cpus` of rx-0 is
+/// then all there is.
+pub(crate) fn link(a: &Netns, a_device: &str, b: &Netns, b_device: &str) -> Result<(), BenchError> {
+    let queues = "numrxqueues 1 numtxqueues 1";
+    run(&format!(
+        "ip link add {a_device} netns {} {queues} type veth peer name {b_device} netns {} {queues}",
+        a.name, b.name
+    ))
+    .map(drop)
+}
+
+/// The kernel's CPU mask with one CPU: groups of 32 bits in hexadecimal, highest first.
+fn mask(cpu: u32) -> String {
+    let highest = format!("{:x}", 1_u32 << (cpu % 32));
+    (0..cpu / 32).fold(highest, |mask, _| mask + ",00000000")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn masks() {
+        assert_eq!(super::mask(0), "1");
+        assert_eq!(super::mask(31), "80000000");
+        assert_eq!(super::mask(33), "2,00000000");
+        assert_eq!(super::mask(64), "1,00000000,00000000");
+    }
+}

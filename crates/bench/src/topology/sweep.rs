@@ -1,0 +1,69 @@
+//! Removes what drivers that were killed outright left behind. All names carry the driver's
+//! pid, so what belongs to a dead one can be told.
+
+use super::cgroup::{Layout, remove};
+use crate::command::run;
+use std::fs;
+use std::path::Path;
+
+/// Network namespaces are named `cfbench-PID-SERIAL-ROLE`.
+pub(crate) const NETNS_PREFIX: &str = "cfbench-";
+/// Cgroups are named `cofferdam-bench-PID-SERIAL`.
+pub(crate) const CGROUP_PREFIX: &str = "cofferdam-bench-";
+
+/// Best effort: what cannot be removed does not hinder a new run, whose names differ.
+pub(crate) fn leftovers() {
+    for name in orphans(Path::new("/run/netns"), NETNS_PREFIX) {
+        let _kept = run(&format!("ip netns delete {name}"));
+    }
+    let roots = Layout::detect().map(|l| l.roots()).unwrap_or_default();
+    for root in roots {
+        for name in orphans(&root, CGROUP_PREFIX) {
+            let parent = root.join(name);
+            let children = fs::read_dir(&parent).into_iter().flatten().flatten();
+            for child in children.filter(|c| c.path().is_dir()) {
+                let _kept = remove(&child.path());
+            }
+            let _kept = remove(&parent);
+        }
+    }
+}
+
+/// Entries of `dir` named `PREFIX` + pid of a dead process + `-…`.
+fn orphans(dir: &Path, prefix: &str) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| pid_of(name, prefix).is_some_and(|pid| !alive(pid)))
+        .collect()
+}
+
+fn pid_of(name: &str, prefix: &str) -> Option<u32> {
+    name.strip_prefix(prefix)?.split('-').next()?.parse().ok()
+}
+
+fn alive(pid: u32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_dead_drivers_are_orphans() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = format!("{NETNS_PREFIX}{}-0-peer", std::process::id());
+        let dead = format!("{NETNS_PREFIX}4194305-0-peer");
+        for name in [
+            own.as_str(),
+            dead.as_str(),
+            "web",
+            "cfbench-x-1",
+            "cf-4194305-1",
+        ] {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        assert_eq!(orphans(dir.path(), NETNS_PREFIX), [dead]);
+    }
+}

@@ -1,0 +1,92 @@
+//! The worker process: one load generator, sink or victim, in one namespace, in one container,
+//! on one CPU.
+//!
+//! The driver starts `cofferdam bench-worker KIND --key value …` and talks to it in lines. The
+//! worker enters its place (cgroups first, so that its sockets belong to them), prepares, says
+//! `ready`, waits for `go`, and works. `read` makes it print its counters so far as one JSON
+//! object; SIGTERM, its duration or `end` makes it print the last object and exit. It dies with
+//! its parent and has a time limit of its own, so no driver failure leaves a flood running.
+
+mod args;
+mod control;
+mod flood;
+mod mmsg;
+mod place;
+mod rpc;
+mod shuffle;
+mod sink;
+mod stream;
+mod tcp;
+pub mod trace;
+pub(crate) mod victim;
+
+pub use control::Reading;
+pub use rpc::RpcReport;
+pub use victim::VictimReport;
+
+use args::Args;
+use control::Control;
+use std::time::{Duration, Instant};
+
+/// Why a worker gave up: one line for the driver.
+pub(crate) type Failure = String;
+
+/// Entry point of `cofferdam bench-worker ARGS`; returns the exit code.
+pub fn main(args: &[String]) -> i32 {
+    match run(args) {
+        Ok(()) => 0,
+        Err(reason) => {
+            eprintln!(
+                "bench-worker {}: {reason}",
+                args.first().map_or("", String::as_str)
+            );
+            1
+        }
+    }
+}
+
+fn run(args: &[String]) -> Result<(), Failure> {
+    let mut args = Args::parse(args)?;
+    let kind = args.kind.clone();
+    let mut control = Control::new(&mut args)?;
+    place::enter(&mut args)?;
+    match kind.as_str() {
+        "hold" => hold(args, &mut control),
+        "burn" => burn(args, &mut control),
+        "udp-flood" => flood::run(args, &mut control),
+        "udp-sink" => sink::udp(args, &mut control),
+        "tcp-stream" => stream::run(args, &mut control),
+        "tcp-sink" => sink::tcp(args, &mut control),
+        "shuffle" => shuffle::run(args, &mut control),
+        "rpc-server" => rpc::serve(args, &mut control),
+        "rpc-client" => rpc::ask(args, &mut control),
+        "victim" => victim::run(args, &mut control),
+        other => Err(format!("unknown kind '{other}'")),
+    }
+}
+
+/// Keeps a container alive between samples: a cgroup without a process is no container.
+fn hold(args: Args, control: &mut Control) -> Result<(), Failure> {
+    args.finish()?;
+    control.start()?;
+    while !control.done() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    control.report()
+}
+
+/// The compute competitor: burns CPU until told to stop.
+fn burn(args: Args, control: &mut Control) -> Result<(), Failure> {
+    args.finish()?;
+    control.start()?;
+    let mut state = 1;
+    while !control.done() {
+        let slice = Instant::now();
+        while slice.elapsed() < Duration::from_millis(1) {
+            state = victim::cpu::mix(state, 1_000);
+        }
+        control.count(1, 0);
+    }
+    std::hint::black_box(state);
+    control.report()
+}

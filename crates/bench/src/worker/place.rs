@@ -1,0 +1,55 @@
+//! Puts the worker where the driver wants it: cgroups, then namespace, then CPU.
+
+use super::{Args, Failure};
+use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns};
+use nix::unistd::Pid;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+
+/// Takes `--join CGROUP_DIR` (repeatable), `--netns NAME`, `--cpu N` and `--realtime 1`.
+pub(crate) fn enter(args: &mut Args) -> Result<(), Failure> {
+    for dir in args.all("join") {
+        let procs = format!("{dir}/cgroup.procs");
+        OpenOptions::new()
+            .write(true)
+            .open(&procs)
+            // "0" means the writer itself, on v1 and v2 alike.
+            .and_then(|mut f| f.write_all(b"0"))
+            .map_err(|e| format!("cannot join {procs}: {e}"))?;
+    }
+    if let Some(name) = args.take::<String>("netns")? {
+        let path = format!("/run/netns/{name}");
+        let file = File::open(&path).map_err(|e| format!("cannot open {path}: {e}"))?;
+        setns(file, CloneFlags::CLONE_NEWNET).map_err(|e| format!("cannot enter {path}: {e}"))?;
+    }
+    if let Some(cpu) = args.take::<usize>("cpu")? {
+        pin(cpu)?;
+    }
+    if args.take::<u32>("realtime")? == Some(1) {
+        realtime()?;
+    }
+    Ok(())
+}
+
+/// Binds the calling thread, and what it starts, to one CPU.
+pub(crate) fn pin(cpu: usize) -> Result<(), Failure> {
+    let mut set = CpuSet::new();
+    set.set(cpu)
+        .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set))
+        .map_err(|e| format!("cannot run on CPU {cpu}: {e}"))
+}
+
+/// The lowest real-time priority: a client that measures must not wait for the generator that
+/// shares its CPU.
+fn realtime() -> Result<(), Failure> {
+    let param = libc::sched_param { sched_priority: 1 };
+    // SAFETY: `param` outlives the call, which only reads it; pid 0 is the calling thread.
+    let rc = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &param) };
+    if rc == 0 {
+        return Ok(());
+    }
+    Err(format!(
+        "cannot take a real-time priority: {}",
+        std::io::Error::last_os_error()
+    ))
+}

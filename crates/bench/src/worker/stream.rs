@@ -1,0 +1,43 @@
+//! Bulk TCP: N flows, each written as fast as the peer takes it.
+
+use super::sink::{epoll, wait};
+use super::{Args, Control, Failure, tcp};
+use nix::sys::epoll::{EpollEvent, EpollFlags};
+use std::io::{ErrorKind, Write};
+use std::net::Ipv4Addr;
+
+/// `--to IP --port P --flows N --size BYTES` (a write call's size). Counts write calls as
+/// packets.
+pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> {
+    let to: Ipv4Addr = args.need("to")?;
+    let port: u16 = args.need("port")?;
+    let count: usize = args.need("flows")?;
+    let size: usize = args.need("size")?;
+    args.finish()?;
+    let epoll = epoll()?;
+    let mut flows = Vec::with_capacity(count);
+    for i in 0..count {
+        let flow = tcp::connect(to, port)?;
+        flow.set_nonblocking(true)
+            .map_err(|e| format!("cannot set up a flow: {e}"))?;
+        epoll
+            .add(&flow, EpollEvent::new(EpollFlags::EPOLLOUT, i as u64))
+            .map_err(|e| format!("cannot watch a flow: {e}"))?;
+        flows.push(flow);
+    }
+    let buffer = vec![0x5a_u8; size];
+    let mut events = vec![EpollEvent::empty(); count.max(1)];
+    control.start()?;
+    while !control.done() {
+        let ready = wait(&epoll, &mut events)?;
+        for event in &events[..ready] {
+            let flow = &mut flows[event.data() as usize];
+            match flow.write(&buffer) {
+                Ok(bytes) => control.count(1, bytes as u64),
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(e) => return Err(format!("cannot send to {to}: {e}")),
+            }
+        }
+    }
+    control.report()
+}
