@@ -1,0 +1,148 @@
+//! What a cgroup is, by the form of its path.
+
+use cofferdam_types::Runtime;
+use std::path::{Component, Path};
+
+/// What the path of a cgroup says about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// A runtime made this very cgroup for one container.
+    Container(Named),
+    /// A runtime's own helper (a monitor): never a container, whatever its namespaces.
+    Helper,
+    /// Nothing known: its processes decide.
+    Other,
+}
+
+/// A container as its path names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Who made it.
+    pub runtime: Runtime,
+    /// The runtime's id, lower-case hexadecimal.
+    pub id: Option<String>,
+    /// A name that the path itself holds.
+    pub name: Option<String>,
+    /// UID of the Kubernetes pod around it.
+    pub pod_uid: Option<String>,
+}
+
+/// Classifies the cgroup at `path` (below the v2 mount), by its last component and those above.
+/// Sub-cgroups of a container are [`Class::Other`]: whoever walks up finds the container.
+pub fn classify(path: &Path) -> Class {
+    let components: Vec<&str> = path
+        .components()
+        .filter_map(|c| match c {
+            Component::Normal(name) => Some(name.to_str().unwrap_or("")),
+            _ => None,
+        })
+        .collect();
+    let Some((&last, above)) = components.split_last() else {
+        return Class::Other;
+    };
+    let parent = above.last().copied().unwrap_or("");
+    if is_helper(last) {
+        return Class::Helper;
+    }
+    let named = |runtime, id: &str| {
+        Class::Container(Named {
+            runtime,
+            id: Some(id.to_owned()),
+            name: None,
+            pod_uid: above.iter().rev().find_map(|c| pod_uid(c)),
+        })
+    };
+    let stem = last.strip_suffix(".scope").unwrap_or(last);
+    for (prefix, runtime) in [
+        ("libpod-payload-", Runtime::Podman),
+        ("libpod-", Runtime::Podman),
+        ("docker-", Runtime::Docker),
+        ("cri-containerd-", Runtime::Containerd),
+        ("nerdctl-", Runtime::Containerd),
+        ("crio-", Runtime::Crio),
+    ] {
+        if let Some(id) = stem.strip_prefix(prefix).filter(|id| is_id(id)) {
+            return named(runtime, id);
+        }
+    }
+    // containerd told to use the cgroupfs driver under a systemd kubelet.
+    if let Some((_, id)) = last
+        .rsplit_once(":cri-containerd:")
+        .filter(|(_, id)| is_id(id))
+    {
+        return named(Runtime::Containerd, id);
+    }
+    if is_id(last) && last.len() == 64 {
+        if parent == "docker" {
+            return named(Runtime::Docker, last);
+        }
+        if pod_uid(parent).is_some() {
+            return named(Runtime::Containerd, last);
+        }
+    }
+    match outside_runtime(last, parent) {
+        Some((runtime, name)) => Class::Container(Named {
+            runtime,
+            id: None,
+            name: Some(name),
+            pod_uid: None,
+        }),
+        None => Class::Other,
+    }
+}
+
+/// Monitors that runtimes put beside their containers.
+fn is_helper(name: &str) -> bool {
+    ["libpod-conmon-", "crio-conmon-", "lxc.monitor", "lxc.pivot"]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
+}
+
+/// systemd-nspawn, LXC and Garden: named, not numbered.
+fn outside_runtime(last: &str, parent: &str) -> Option<(Runtime, String)> {
+    if parent == "machine.slice" {
+        let unit = last
+            .strip_suffix(".service")
+            .map(|unit| unit.strip_prefix("systemd-nspawn@").unwrap_or(unit))
+            .or_else(|| {
+                last.strip_suffix(".scope")
+                    .and_then(|unit| unit.strip_prefix("machine-"))
+            });
+        // Virtual machines are registered there as well; they have no network namespace.
+        let name = unit.filter(|unit| !unit.starts_with("qemu"))?;
+        return Some((Runtime::Nspawn, crate::names::nspawn::unescape(name)));
+    }
+    let lxc = last
+        .strip_prefix("lxc.payload.")
+        .or_else(|| matches!(parent, "lxc" | "lxc.payload").then_some(last))
+        .or_else(|| (parent == "garden").then_some(last))
+        .filter(|name| !name.is_empty())?;
+    Some((Runtime::Plain, lxc.to_owned()))
+}
+
+/// Runtimes number containers with 64 hexadecimal digits; 12 is the short form.
+fn is_id(text: &str) -> bool {
+    (12..=64).contains(&text.len())
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
+/// UID in `pod<uid>` (cgroupfs driver) or `kubepods[-burstable]-pod<uid>.slice` (systemd driver,
+/// which writes `_` for `-`).
+fn pod_uid(component: &str) -> Option<String> {
+    let text = component.strip_suffix(".slice").unwrap_or(component);
+    let uid = match text.strip_prefix("pod") {
+        Some(uid) => uid,
+        None if text.contains("kubepods") => text.rsplit_once("-pod")?.1,
+        None => return None,
+    };
+    let shaped = uid.len() >= 32
+        && uid
+            .bytes()
+            .all(|b| b.is_ascii_hexdigit() || b"-_".contains(&b));
+    shaped.then(|| uid.replace('_', "-"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,23 @@
+//! Which CPUs there are.
+
+use crate::fs::HostFs;
+use crate::{HostError, parse};
+use cofferdam_types::CpuId;
+
+/// CPUs that run now.
+pub fn online_cpus(fs: &HostFs) -> Result<Vec<CpuId>, HostError> {
+    list(fs, "/sys/devices/system/cpu/online")
+}
+
+/// CPUs that may ever run, hot-plugged ones included: per-CPU maps have one value for each.
+pub fn possible_cpus(fs: &HostFs) -> Result<Vec<CpuId>, HostError> {
+    list(fs, "/sys/devices/system/cpu/possible")
+}
+
+fn list(fs: &HostFs, path: &str) -> Result<Vec<CpuId>, HostError> {
+    let text = fs.read_text(path).map_err(HostError::reading(path))?;
+    parse::cpu_list(&text).ok_or_else(|| HostError::Content {
+        path: path.into(),
+        text: text.trim().chars().take(80).collect(),
+    })
+}

@@ -1,0 +1,345 @@
+//! The containers of this host, followed by events.
+//!
+//! A cgroup is a container when its path has the form of a known runtime, or when its processes
+//! have a network namespace other than the host's. The first is known when the cgroup is made;
+//! the second when a process in it is seen. See `claims` for the rules and `namespaces` for
+//! the interfaces.
+
+mod claims;
+mod namespaces;
+mod sweep;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use crate::HostError;
+use crate::classify::Class;
+use crate::fs::HostFs;
+use crate::layout::CgroupLayout;
+use crate::links::{Network, SystemNetwork};
+use crate::names::{Names, fallback};
+use crate::parse;
+use crate::usage::Usage;
+use claims::Claims;
+use cofferdam_types::{CgroupId, Container, ContainerChange, KernelEvent, NetnsId, Runtime};
+use namespaces::Namespaces;
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::sync::Arc;
+use tree::Tree;
+
+/// The containers of this host, kept up to date by events.
+pub struct Inventory {
+    fs: HostFs,
+    layout: CgroupLayout,
+    host_netns: NetnsId,
+    network: Box<dyn Network>,
+    names: Names,
+    usage: Usage,
+    tree: Tree,
+    claims: Claims,
+    namespaces: Namespaces,
+    containers: BTreeMap<CgroupId, Arc<Container>>,
+    /// Containers as they were before the event at hand; `None`: was not there.
+    before: BTreeMap<CgroupId, Option<Arc<Container>>>,
+}
+
+impl Inventory {
+    /// Finds every container there is. Cost: one walk over the v2 tree, one look at each
+    /// process in it, one visit to each network namespace.
+    ///
+    /// Errors when no cgroup2 is mounted or netlink cannot be used. What may not be read for
+    /// lack of privileges is left out.
+    pub fn scan() -> Result<Inventory, HostError> {
+        let fs = HostFs::host();
+        let layout = CgroupLayout::read(&fs)?;
+        // The host's namespace is that of its init; for a caller who may not look at init it
+        // is the caller's own.
+        let own = "/proc/self/ns/net";
+        let init = "/proc/1/ns/net";
+        let path = if fs.netns_link(init).is_some() {
+            init
+        } else {
+            own
+        };
+        let missing = || HostError::reading(path)(std::io::ErrorKind::NotFound.into());
+        let host_netns = fs.netns_link(path).ok_or_else(missing)?;
+        let file = std::fs::File::open(path).map_err(HostError::reading(path))?;
+        let network = SystemNetwork::open(file, fs.netns_link(own) == Some(host_netns))?;
+        Inventory::new(fs, layout, host_netns, Box::new(network))
+    }
+
+    pub(crate) fn new(
+        fs: HostFs,
+        layout: CgroupLayout,
+        host_netns: NetnsId,
+        network: Box<dyn Network>,
+    ) -> Result<Inventory, HostError> {
+        let mut inventory = Inventory {
+            fs,
+            layout,
+            host_netns,
+            network,
+            names: Names::default(),
+            usage: Usage::new(),
+            tree: Tree::default(),
+            claims: Claims::default(),
+            namespaces: Namespaces::default(),
+            containers: BTreeMap::new(),
+            before: BTreeMap::new(),
+        };
+        inventory
+            .namespaces
+            .replace_host_links(inventory.network.host_links()?);
+        inventory.sweep()?;
+        inventory.finish();
+        Ok(inventory)
+    }
+
+    /// Takes in one kernel event; returns what changed. Never fails: what is gone by the time
+    /// it is looked at is as good as never seen. Cost: O(depth of the cgroup), except for
+    /// `Lost`, which scans everything.
+    pub fn handle(&mut self, event: &KernelEvent) -> Vec<ContainerChange> {
+        match event {
+            KernelEvent::CgroupCreated { cgroup, path } => {
+                self.add_cgroup(*cgroup, path);
+            }
+            KernelEvent::CgroupRemoved { cgroup } => self.remove_cgroup(*cgroup),
+            KernelEvent::ProcessSeen { cgroup, netns, pid } => {
+                if self.know(*cgroup, *pid) {
+                    self.observe(*cgroup, *netns, *pid);
+                }
+            }
+            KernelEvent::UnknownNetns { netns } => self.search(*netns),
+            KernelEvent::Lost { .. } => {
+                if let Ok(links) = self.network.host_links() {
+                    self.namespaces.replace_host_links(links);
+                }
+                // The root directory can only be missing when the mount is; what is known
+                // stays the best answer then.
+                let _ = self.sweep();
+            }
+        }
+        self.finish()
+    }
+
+    /// Readable when a network device changed: call [`Inventory::handle_links`].
+    pub fn link_fd(&self) -> BorrowedFd<'_> {
+        self.network.fd()
+    }
+
+    /// Takes in pending netlink messages; returns what changed.
+    pub fn handle_links(&mut self) -> Vec<ContainerChange> {
+        self.take_link_events();
+        self.finish()
+    }
+
+    /// The containers known now, in the order of their cgroup ids.
+    pub fn containers(&self) -> impl Iterator<Item = &Arc<Container>> {
+        self.containers.values()
+    }
+
+    /// The container that a cgroup is, or belongs to.
+    pub fn container_of(&self, cgroup: CgroupId) -> Option<&Arc<Container>> {
+        self.containers.get(&self.owner(cgroup)?)
+    }
+
+    /// The host's own network namespace.
+    pub fn host_netns(&self) -> NetnsId {
+        self.host_netns
+    }
+
+    /// Where this host's cgroup hierarchies are.
+    pub fn layout(&self) -> &CgroupLayout {
+        &self.layout
+    }
+
+    /// CPU time the scheduler billed to the container's cgroup, nanoseconds. Keeps the file
+    /// open: a second reading costs one system call.
+    pub fn cpu_usage_ns(&mut self, container: &Container) -> Result<u64, HostError> {
+        self.usage.read_ns(&self.fs, &self.layout, container)
+    }
+
+    /// Makes sure that `cgroup` is in the tree; false when it cannot be found any more.
+    fn know(&mut self, cgroup: CgroupId, pid: u32) -> bool {
+        if self.tree.get(cgroup).is_some() {
+            return true;
+        }
+        // Made before the events began, or its event was lost: its process tells the path.
+        let text = self
+            .fs
+            .read_text(format!("/proc/{pid}/cgroup"))
+            .unwrap_or_default();
+        let Some(path) = parse::proc_cgroup_v2(&text) else {
+            return false;
+        };
+        let inode = self.fs.inode(self.layout.v2_directory(&path));
+        inode.is_ok_and(|inode| inode == cgroup.0) && self.add_cgroup(cgroup, &path)
+    }
+
+    /// Adds the cgroup at `path`, and those above it that are not known. False when one of
+    /// them is gone.
+    fn add_cgroup(&mut self, id: CgroupId, path: &Path) -> bool {
+        match self.tree.id_of(path) {
+            Some(known) if known == id => return true,
+            // The path was used before, and the event that it went away was lost.
+            Some(stale) => self.remove_cgroup(stale),
+            None => {}
+        }
+        let parent = match path.parent() {
+            None => None,
+            Some(above) => match self.tree.id_of(above) {
+                Some(parent) => Some(parent),
+                None => {
+                    let inode = self.fs.inode(self.layout.v2_directory(above));
+                    let Ok(parent) = inode.map(CgroupId) else {
+                        return false;
+                    };
+                    if !self.add_cgroup(parent, above) {
+                        return false;
+                    }
+                    Some(parent)
+                }
+            },
+        };
+        self.tree.insert(id, path, parent);
+        match self.tree.get(id).map(|n| n.class.clone()) {
+            Some(Class::Container(named)) => {
+                let identity = self.names.look_up(&self.fs, &named, path);
+                let name = identity.name.or(named.name);
+                let name =
+                    name.unwrap_or_else(|| fallback(named.runtime, named.id.as_deref(), path));
+                self.start(Container {
+                    name,
+                    id: named.id,
+                    runtime: named.runtime,
+                    pod: identity.pod.or(named.pod_uid),
+                    ..unnamed(id, path)
+                });
+            }
+            _ => self.refresh_descendants(parent),
+        }
+        true
+    }
+
+    fn remove_cgroup(&mut self, id: CgroupId) {
+        let parent = self.tree.get(id).and_then(|n| n.parent);
+        for gone in self.tree.subtree(id, |_| true).into_iter().rev() {
+            self.stop(gone);
+            self.claims.forget(gone);
+            self.tree.remove(gone);
+        }
+        self.refresh_descendants(parent);
+    }
+
+    /// The cgroup of the container that `cgroup` is, or belongs to.
+    fn owner(&self, cgroup: CgroupId) -> Option<CgroupId> {
+        self.tree
+            .upwards(cgroup)
+            .find(|id| self.containers.contains_key(id))
+    }
+
+    /// A new container.
+    fn start(&mut self, container: Container) {
+        let id = container.cgroup;
+        self.put(container);
+        let above = self.tree.get(id).and_then(|n| n.parent);
+        self.refresh_descendants(Some(id));
+        self.refresh_descendants(above);
+    }
+
+    /// A container no more.
+    fn stop(&mut self, id: CgroupId) {
+        let Some(container) = self.containers.get(&id).cloned() else {
+            return;
+        };
+        self.remember(id);
+        self.containers.remove(&id);
+        self.usage.forget(id);
+        if let Some(netns) = container.netns {
+            self.namespaces.release(netns, id);
+        }
+    }
+
+    /// Lists anew the cgroups below the container that `cgroup` belongs to.
+    fn refresh_descendants(&mut self, cgroup: Option<CgroupId>) {
+        let Some(owner) = cgroup.and_then(|id| self.owner(id)) else {
+            return;
+        };
+        let mut below = self
+            .tree
+            .subtree(owner, |child| !self.containers.contains_key(&child));
+        below.remove(0);
+        below.sort_unstable();
+        self.change(owner, |container| container.descendants = below);
+    }
+
+    /// Changes a container in place.
+    fn change(&mut self, id: CgroupId, edit: impl FnOnce(&mut Container)) {
+        if let Some(old) = self.containers.get(&id) {
+            let mut new = Container::clone(old);
+            edit(&mut new);
+            if new != **old {
+                self.put(new);
+            }
+        }
+    }
+
+    fn put(&mut self, container: Container) {
+        self.remember(container.cgroup);
+        self.containers
+            .insert(container.cgroup, Arc::new(container));
+    }
+
+    fn remember(&mut self, id: CgroupId) {
+        self.before
+            .entry(id)
+            .or_insert_with(|| self.containers.get(&id).cloned());
+    }
+
+    /// Looks into namespaces that are new or changed, and says what the event came to:
+    /// removals first, so that whoever has few places has them free.
+    fn finish(&mut self) -> Vec<ContainerChange> {
+        self.visit_namespaces();
+        let mut removed = Vec::new();
+        let mut rest = Vec::new();
+        for (id, before) in std::mem::take(&mut self.before) {
+            match (before, self.containers.get(&id)) {
+                (Some(old), None) => removed.push(ContainerChange::Removed(old)),
+                (None, Some(new)) => rest.push(ContainerChange::Added(new.clone())),
+                (Some(old), Some(new)) if !same(&old, new) => {
+                    rest.push(ContainerChange::Changed(new.clone()));
+                }
+                _ => {}
+            }
+        }
+        removed.append(&mut rest);
+        removed
+    }
+}
+
+/// Another process of the same container is no change that anyone must hear of.
+fn same(old: &Container, new: &Container) -> bool {
+    old == &Container {
+        pid: old.pid,
+        ..new.clone()
+    }
+}
+
+/// A plain container before anything else is known.
+fn unnamed(cgroup: CgroupId, path: &Path) -> Container {
+    Container {
+        cgroup,
+        cgroup_path: path.to_owned(),
+        descendants: Vec::new(),
+        name: fallback(Runtime::Plain, None, path),
+        id: None,
+        runtime: Runtime::Plain,
+        pod: None,
+        netns: None,
+        host_network: false,
+        pid: None,
+        interfaces: Vec::new(),
+    }
+}

@@ -1,0 +1,266 @@
+//! Network namespaces that containers hold, and the devices in them.
+
+use super::Inventory;
+use crate::fs::HostFs;
+use crate::links::{Door, Inside, LinkEvent, LinkMessage, PeerSpace};
+use crate::netns;
+use cofferdam_types::{CgroupId, Container, IfIndex, InterfacePair, NetnsId};
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+#[derive(Default)]
+struct Namespace {
+    /// More than one for the containers of a pod.
+    holders: BTreeSet<CgroupId>,
+    /// `None` until it could be looked into.
+    inside: Option<Inside>,
+}
+
+/// The namespaces by number, and the host's devices.
+#[derive(Default)]
+pub(super) struct Namespaces {
+    known: HashMap<NetnsId, Namespace>,
+    by_nsid: HashMap<i32, NetnsId>,
+    host_links: HashMap<u32, LinkMessage>,
+    /// To be looked into before the event at hand is answered.
+    to_visit: BTreeSet<NetnsId>,
+}
+
+impl Namespaces {
+    pub fn holders(&self, netns: NetnsId) -> Vec<CgroupId> {
+        self.known
+            .get(&netns)
+            .map(|n| n.holders.iter().copied().collect())
+            .unwrap_or_default()
+    }
+
+    pub fn hold(&mut self, netns: NetnsId, cgroup: CgroupId) {
+        self.known.entry(netns).or_default().holders.insert(cgroup);
+        self.to_visit.insert(netns);
+    }
+
+    pub fn release(&mut self, netns: NetnsId, cgroup: CgroupId) {
+        let Some(namespace) = self.known.get_mut(&netns) else {
+            return;
+        };
+        namespace.holders.remove(&cgroup);
+        if namespace.holders.is_empty() {
+            self.known.remove(&netns);
+            self.by_nsid.retain(|_, n| *n != netns);
+            self.to_visit.remove(&netns);
+        }
+    }
+
+    pub fn visit_if_unseen(&mut self, netns: NetnsId) {
+        if self.known.get(&netns).is_some_and(|n| n.inside.is_none()) {
+            self.to_visit.insert(netns);
+        }
+    }
+
+    /// Takes a full list of the host's devices; everything must be looked at again.
+    pub fn replace_host_links(&mut self, links: Vec<LinkMessage>) {
+        self.host_links = links.into_iter().map(|link| (link.index, link)).collect();
+        self.to_visit.extend(self.known.keys());
+    }
+
+    fn visit_nsid(&mut self, nsid: i32) {
+        match self.by_nsid.get(&nsid) {
+            Some(netns) => {
+                self.to_visit.insert(*netns);
+            }
+            // A number given since the last visit: it belongs to one that had none.
+            None => {
+                let unnumbered = |n: &Namespace| n.inside.as_ref().is_none_or(|i| i.nsid.is_none());
+                let open = self.known.iter().filter(|(_, n)| unnumbered(n));
+                self.to_visit.extend(open.map(|(netns, _)| *netns));
+            }
+        }
+    }
+
+    /// A device of the host's namespace was made, changed or removed.
+    fn host_link(&mut self, link: LinkMessage) {
+        let old = self.host_links.get(&link.index);
+        let same = old.is_some_and(|old| {
+            *old == LinkMessage {
+                up: old.up,
+                removed: false,
+                ..link.clone()
+            }
+        });
+        if same && !link.removed {
+            return;
+        }
+        let ends = [old, Some(&link)].into_iter().flatten();
+        let nsids: BTreeSet<i32> = ends
+            .filter(|l| l.is_pair())
+            .filter_map(|l| l.peer_nsid)
+            .collect();
+        for nsid in nsids {
+            self.visit_nsid(nsid);
+        }
+        if link.removed {
+            self.host_links.remove(&link.index);
+        } else {
+            self.host_links.insert(link.index, link);
+        }
+    }
+
+    /// A device was made, changed or removed in the namespace that the host knows by `nsid`.
+    fn inner_link(&mut self, nsid: i32, link: &LinkMessage) {
+        let known = self
+            .by_nsid
+            .get(&nsid)
+            .and_then(|netns| self.known.get(netns)?.inside.as_ref())
+            .and_then(|inside| inside.links.iter().find(|l| l.link.index == link.index));
+        let news = match known {
+            // Most messages repeat what is known: carrier, queue state, statistics.
+            Some(old) => {
+                link.removed
+                    || !link.is_in_use()
+                    || old.link
+                        != LinkMessage {
+                            up: old.link.up,
+                            ..link.clone()
+                        }
+            }
+            None => link.is_in_use() && !link.removed,
+        };
+        if news {
+            self.visit_nsid(nsid);
+        }
+    }
+
+    fn pairs(&self, netns: NetnsId, host_netns: NetnsId) -> Vec<InterfacePair> {
+        let inside = self.known.get(&netns).and_then(|n| n.inside.as_ref());
+        let links = inside.map(|i| i.links.as_slice()).unwrap_or_default();
+        let mut pairs: Vec<InterfacePair> = links
+            .iter()
+            .map(|inner| {
+                let peer = inner.link.peer.filter(|_| inner.link.is_pair());
+                let space = if peer.is_some() {
+                    inner.peer_space
+                } else {
+                    PeerSpace::Same
+                };
+                let (host_ifindex, host_netns) = match space {
+                    PeerSpace::Same => (None, None),
+                    PeerSpace::Host => (peer, Some(host_netns)),
+                    PeerSpace::Other(which) => (peer, which),
+                };
+                let on_host = host_ifindex.filter(|_| space == PeerSpace::Host);
+                let host_link = on_host.and_then(|index| self.host_links.get(&index));
+                InterfacePair {
+                    host_name: host_link.map(|l| l.name.clone()),
+                    host_ifindex: host_ifindex.map(IfIndex),
+                    host_netns,
+                    container_ifindex: IfIndex(inner.link.index),
+                    container_name: Some(inner.link.name.clone()),
+                }
+            })
+            .collect();
+        pairs.sort_by_key(|pair| pair.container_ifindex);
+        pairs
+    }
+}
+
+impl Inventory {
+    /// Takes in what netlink has to say; notes which namespaces must be looked into.
+    pub(super) fn take_link_events(&mut self) {
+        for event in self.network.drain() {
+            match event {
+                LinkEvent::Link { nsid: None, link } => self.namespaces.host_link(link),
+                LinkEvent::Link {
+                    nsid: Some(nsid),
+                    link,
+                } => {
+                    self.namespaces.inner_link(nsid, &link);
+                }
+                // The number may belong to another namespace by now: ask again.
+                LinkEvent::NsidGone(nsid) => {
+                    if let Some(netns) = self.namespaces.by_nsid.remove(&nsid) {
+                        self.namespaces.to_visit.insert(netns);
+                    }
+                }
+                LinkEvent::Lost => {
+                    if let Ok(links) = self.network.host_links() {
+                        self.namespaces.replace_host_links(links);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Looks into the namespaces that are new or changed, and writes down what their
+    /// containers have.
+    pub(super) fn visit_namespaces(&mut self) {
+        if self.namespaces.to_visit.is_empty() {
+            return;
+        }
+        // The host's side first: its news may still be in the socket.
+        self.take_link_events();
+        let wanted = std::mem::take(&mut self.namespaces.to_visit);
+        let doors: Vec<Door> = wanted
+            .iter()
+            .filter_map(|netns| self.door(*netns))
+            .collect();
+        let (fs, containers) = (&self.fs, &self.containers);
+        let others = || other_doors(fs, containers.values());
+        let found = self.network.look_inside(&doors, &others);
+        for (netns, inside) in found {
+            if let Some(nsid) = inside.nsid {
+                self.namespaces.by_nsid.insert(nsid, netns);
+            }
+            if let Some(namespace) = self.namespaces.known.get_mut(&netns) {
+                namespace.inside = Some(inside);
+            }
+        }
+        for netns in wanted {
+            let pairs = self.namespaces.pairs(netns, self.host_netns);
+            for holder in self.namespaces.holders(netns) {
+                self.change(holder, |container| container.interfaces.clone_from(&pairs));
+            }
+        }
+    }
+
+    /// A way into a namespace through one of its processes.
+    fn door(&self, netns: NetnsId) -> Option<Door> {
+        let pid = self
+            .namespaces
+            .holders(netns)
+            .into_iter()
+            .find_map(|holder| {
+                let known = self.containers.get(&holder)?.pid;
+                known
+                    .filter(|pid| self.fs.netns_of(*pid) == Some(netns))
+                    .or_else(|| {
+                        let below = self.tree.subtree(holder, |_| true);
+                        below
+                            .into_iter()
+                            .find_map(|cgroup| self.process_in(cgroup, netns))
+                    })
+            })?;
+        Some(Door {
+            netns,
+            file: process_door(pid),
+        })
+    }
+}
+
+/// Namespaces in which the host side of a device may lie: other containers', and those that
+/// have a name.
+fn other_doors<'a>(fs: &HostFs, all: impl Iterator<Item = &'a Arc<Container>>) -> Vec<Door> {
+    let holders = all.filter_map(|c| Some((c.netns?, c.pid?)));
+    let containers = holders.map(|(netns, pid)| Door {
+        netns,
+        file: process_door(pid),
+    });
+    let named = netns::named(fs).into_iter();
+    containers
+        .chain(named.map(|(file, netns)| Door { netns, file }))
+        .collect()
+}
+
+fn process_door(pid: u32) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}/ns/net"))
+}

@@ -1,0 +1,103 @@
+//! The v2 cgroup tree as it was last seen.
+
+use crate::classify::{Class, classify};
+use cofferdam_types::{CgroupId, NetnsId};
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+/// One cgroup.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub path: PathBuf,
+    pub parent: Option<CgroupId>,
+    pub children: BTreeSet<CgroupId>,
+    pub class: Class,
+    /// Network namespace of the process seen last in it.
+    pub netns: Option<NetnsId>,
+}
+
+/// All cgroups, by id and by path.
+#[derive(Debug, Default)]
+pub(crate) struct Tree {
+    nodes: HashMap<CgroupId, Node>,
+    by_path: HashMap<PathBuf, CgroupId>,
+}
+
+impl Tree {
+    pub fn get(&self, id: CgroupId) -> Option<&Node> {
+        self.nodes.get(&id)
+    }
+
+    pub fn id_of(&self, path: &Path) -> Option<CgroupId> {
+        self.by_path.get(path).copied()
+    }
+
+    /// Ids of all cgroups, parents before their children.
+    pub fn top_down(&self) -> Vec<CgroupId> {
+        let root = self.id_of(Path::new("/"));
+        root.map(|root| self.subtree(root, |_| true))
+            .unwrap_or_default()
+    }
+
+    /// `root` and what is below it, parents first; a child for which `enter` is false is left
+    /// out with all that it holds.
+    pub fn subtree(&self, root: CgroupId, enter: impl Fn(CgroupId) -> bool) -> Vec<CgroupId> {
+        let mut found = vec![root];
+        let mut next = 0;
+        while let Some(id) = found.get(next) {
+            let children = self.nodes.get(id).map(|n| n.children.iter().copied());
+            let children: Vec<_> = children
+                .into_iter()
+                .flatten()
+                .filter(|c| enter(*c))
+                .collect();
+            found.extend(children);
+            next += 1;
+        }
+        found
+    }
+
+    /// `id` and the cgroups above it, the root last.
+    pub fn upwards(&self, id: CgroupId) -> impl Iterator<Item = CgroupId> {
+        std::iter::successors(Some(id), |id| self.nodes.get(id)?.parent)
+    }
+
+    /// Adds a cgroup; its parent must be there already, unless it is the root.
+    pub fn insert(&mut self, id: CgroupId, path: &Path, parent: Option<CgroupId>) {
+        if let Some(parent) = parent.and_then(|p| self.nodes.get_mut(&p)) {
+            parent.children.insert(id);
+        }
+        let class = classify(path);
+        let children = BTreeSet::new();
+        self.nodes.insert(
+            id,
+            Node {
+                path: path.to_owned(),
+                parent,
+                children,
+                class,
+                netns: None,
+            },
+        );
+        self.by_path.insert(path.to_owned(), id);
+    }
+
+    /// Removes one cgroup that has no children any more.
+    pub fn remove(&mut self, id: CgroupId) {
+        let Some(node) = self.nodes.remove(&id) else {
+            return;
+        };
+        if self.by_path.get(&node.path) == Some(&id) {
+            self.by_path.remove(&node.path);
+        }
+        if let Some(parent) = node.parent.and_then(|p| self.nodes.get_mut(&p)) {
+            parent.children.remove(&id);
+        }
+    }
+
+    pub fn note_netns(&mut self, id: CgroupId, netns: NetnsId) {
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.netns = Some(netns);
+        }
+    }
+}

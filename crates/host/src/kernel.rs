@@ -1,0 +1,65 @@
+//! The kernel's version, and what it does against CPU faults.
+
+use crate::HostError;
+use crate::fs::HostFs;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The kernel release, such as `6.18.44-amd64`.
+pub fn kernel_release(fs: &HostFs) -> Result<String, HostError> {
+    let path = "/proc/sys/kernel/osrelease";
+    let text = fs.read_text(path).map_err(HostError::reading(path))?;
+    Ok(text.trim().to_owned())
+}
+
+/// What the kernel says about each CPU fault. They change the price of system calls and
+/// context switches, so measurements name them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Mitigations {
+    /// Fault → the kernel's words, such as `spectre_v2` → `Mitigation: Retpolines; …`.
+    pub faults: BTreeMap<String, String>,
+}
+
+impl Mitigations {
+    /// One line: which are mitigated and which are not; unaffected ones are left out.
+    pub fn summary(&self) -> String {
+        let having = |prefix: &str| {
+            let names = self
+                .faults
+                .iter()
+                .filter(|(_, text)| text.starts_with(prefix));
+            names
+                .map(|(name, _)| name.as_str())
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        let parts = [
+            ("mitigated", having("Mitigation")),
+            ("vulnerable", having("Vulnerable")),
+        ];
+        let parts = parts.iter().filter(|(_, names)| !names.is_empty());
+        let text: Vec<String> = parts
+            .map(|(kind, names)| format!("{kind}: {names}"))
+            .collect();
+        if text.is_empty() {
+            "not affected".to_owned()
+        } else {
+            text.join("; ")
+        }
+    }
+}
+
+/// Reads `/sys/devices/system/cpu/vulnerabilities`; empty where the kernel does not have it.
+pub fn mitigations(fs: &HostFs) -> Mitigations {
+    let directory = "/sys/devices/system/cpu/vulnerabilities";
+    let names = fs.names(directory).unwrap_or_default();
+    let read = |name: std::path::PathBuf| {
+        let text = fs
+            .read_text(std::path::Path::new(directory).join(&name))
+            .ok()?;
+        Some((name.to_str()?.to_owned(), text.trim().to_owned()))
+    };
+    Mitigations {
+        faults: names.into_iter().filter_map(read).collect(),
+    }
+}

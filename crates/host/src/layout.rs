@@ -1,0 +1,117 @@
+//! Where the cgroup hierarchies are: pure v2, or v1 controllers with v2 beside them.
+
+use crate::fs::HostFs;
+use crate::{HostError, parse};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// The cgroup hierarchies of a host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CgroupLayout {
+    /// Mount point of the unified hierarchy: `/sys/fs/cgroup`, or `/sys/fs/cgroup/unified`
+    /// on a hybrid host.
+    pub v2_mount: PathBuf,
+    /// Controllers of the unified hierarchy (`cgroup.controllers` of its root).
+    pub v2_controllers: Vec<String>,
+    /// v1 controllers and where each is mounted; empty on a pure v2 host.
+    pub v1_mounts: BTreeMap<String, PathBuf>,
+}
+
+/// Which hierarchy a controller works in, and where that is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Controller<'a> {
+    /// In the unified hierarchy.
+    V2(&'a Path),
+    /// In a v1 hierarchy of its own or of a few controllers.
+    V1(&'a Path),
+}
+
+impl CgroupLayout {
+    /// Reads `/proc/self/mountinfo`.
+    ///
+    /// Errors when it cannot be read, or when no cgroup2 file system is mounted.
+    pub fn read(fs: &HostFs) -> Result<CgroupLayout, HostError> {
+        let path = "/proc/self/mountinfo";
+        let text = fs.read_text(path).map_err(HostError::reading(path))?;
+        let mounts = parse::mountinfo(&text);
+        // A container runtime may show further cgroup2 mounts of sub-trees; the first one that
+        // shows the hierarchy's root is the host's own.
+        let v2 = mounts
+            .iter()
+            .filter(|m| m.fs_type == "cgroup2")
+            .min_by_key(|m| m.root != Path::new("/"))
+            .ok_or(HostError::NoCgroup2)?;
+        let controllers = fs
+            .read_text(v2.point.join("cgroup.controllers"))
+            .unwrap_or_default();
+        let mut v1_mounts = BTreeMap::new();
+        for mount in mounts.iter().filter(|m| m.fs_type == "cgroup") {
+            let options = mount.super_options.split(',');
+            for name in options.filter(|o| !matches!(*o, "rw" | "ro") && !o.contains('=')) {
+                v1_mounts
+                    .entry(name.to_owned())
+                    .or_insert_with(|| mount.point.clone());
+            }
+        }
+        Ok(CgroupLayout {
+            v2_mount: v2.point.clone(),
+            v2_controllers: controllers.split_whitespace().map(str::to_owned).collect(),
+            v1_mounts,
+        })
+    }
+
+    /// Whether controllers are still in v1 hierarchies.
+    pub fn is_hybrid(&self) -> bool {
+        !self.v1_mounts.is_empty()
+    }
+
+    /// Where `name` (`cpu`, `cpuset`, `memory`, …) works; `None` when this host has it nowhere.
+    pub fn controller(&self, name: &str) -> Option<Controller<'_>> {
+        if self.v2_controllers.iter().any(|c| c == name) {
+            return Some(Controller::V2(&self.v2_mount));
+        }
+        self.v1_mounts.get(name).map(|mount| Controller::V1(mount))
+    }
+
+    /// Directory of the v2 cgroup at `path` (which begins with `/`).
+    pub fn v2_directory(&self, path: &Path) -> PathBuf {
+        below(&self.v2_mount, path)
+    }
+
+    /// Directory of the cgroup at `path` in the v1 hierarchy of `controller`.
+    pub fn v1_directory(&self, controller: &str, path: &Path) -> Option<PathBuf> {
+        self.v1_mounts
+            .get(controller)
+            .map(|mount| below(mount, path))
+    }
+}
+
+fn below(mount: &Path, path: &Path) -> PathBuf {
+    // Joining an empty path would add a slash, which `by path` comparisons then see.
+    match path.strip_prefix("/").unwrap_or(path) {
+        rest if rest.as_os_str().is_empty() => mount.to_owned(),
+        rest => mount.join(rest),
+    }
+}
+
+impl fmt::Display for CgroupLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.is_hybrid() {
+            return write!(
+                f,
+                "v2 at {} ({})",
+                self.v2_mount.display(),
+                self.v2_controllers.join(" ")
+            );
+        }
+        let v1: Vec<&str> = self.v1_mounts.keys().map(String::as_str).collect();
+        write!(
+            f,
+            "hybrid: v2 at {}, v1 for {}",
+            self.v2_mount.display(),
+            v1.join(" ")
+        )
+    }
+}

@@ -1,0 +1,99 @@
+//! A blocking rtnetlink socket: one request, its answers.
+
+use super::message::{self, LinkMessage, NETNSA_FD, attribute, link_message, netlink_messages};
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// How often a dump that the kernel marks as inconsistent is made again.
+const DUMP_ATTEMPTS: u32 = 8;
+/// Leave statistics out: they are most of a link message.
+const RTEXT_FILTER_SKIP_STATS: u32 = 1 << 3;
+const IFLA_EXT_MASK: u16 = 29;
+
+/// A socket in the network namespace of the thread that opened it; it stays there.
+pub(crate) struct Rtnetlink {
+    socket: Socket,
+    sequence: u32,
+}
+
+impl Rtnetlink {
+    pub fn open() -> io::Result<Rtnetlink> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        Ok(Rtnetlink {
+            socket,
+            sequence: 0,
+        })
+    }
+
+    /// All devices of the socket's namespace.
+    pub fn links(&mut self) -> io::Result<Vec<LinkMessage>> {
+        let mut payload = vec![0; 16];
+        payload.extend(attribute(
+            IFLA_EXT_MASK,
+            &RTEXT_FILTER_SKIP_STATS.to_ne_bytes(),
+        ));
+        let mut links = Vec::new();
+        for _ in 0..DUMP_ATTEMPTS {
+            links.clear();
+            let consistent = self.ask(libc::RTM_GETLINK, libc::NLM_F_DUMP, &payload, |m| {
+                links.extend(link_message(m));
+            })?;
+            if consistent {
+                break;
+            }
+        }
+        // The last try is returned even when devices came and went all the while: each such
+        // change is also an event, which will be heard.
+        Ok(links)
+    }
+
+    /// The number by which the socket's namespace knows the one that `file` stands for.
+    pub fn nsid(&mut self, file: &File) -> io::Result<Option<i32>> {
+        let mut payload = vec![0; 4];
+        payload.extend(attribute(NETNSA_FD, &file.as_raw_fd().to_ne_bytes()));
+        let mut nsid = None;
+        self.ask(libc::RTM_GETNSID, 0, &payload, |m| {
+            nsid = message::nsid_message(m)
+                .map(|(_, nsid)| nsid)
+                .filter(|nsid| *nsid >= 0);
+        })?;
+        Ok(nsid)
+    }
+
+    /// Sends a request and hands every answer to `take`. False: the dump was inconsistent.
+    fn ask(
+        &mut self,
+        kind: u16,
+        flags: libc::c_int,
+        payload: &[u8],
+        mut take: impl FnMut(&message::Message<'_>),
+    ) -> io::Result<bool> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | flags;
+        self.socket
+            .send(&message::request(kind, flags, self.sequence, payload), 0)?;
+        let mut consistent = true;
+        loop {
+            let (datagram, _) = self.socket.recv_from_full()?;
+            for m in netlink_messages(&datagram).filter(|m| m.sequence == self.sequence) {
+                consistent &= i32::from(m.flags) & libc::NLM_F_DUMP_INTR == 0;
+                match i32::from(m.kind) {
+                    libc::NLMSG_DONE => return Ok(consistent),
+                    // An acknowledgement is an error message with code 0.
+                    libc::NLMSG_ERROR => {
+                        let code = message::u32_at(m.payload, 0).map_or(0, u32::cast_signed);
+                        return match code {
+                            0 => Ok(consistent),
+                            _ => Err(io::Error::from_raw_os_error(code.saturating_neg())),
+                        };
+                    }
+                    _ => take(&m),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! containerd and CRI-O: annotations in the OCI `config.json` of each container's bundle.
+
+use super::{Identity, plausible};
+use crate::fs::{HostFs, SMALL_BYTES};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::path::{Path, PathBuf};
+
+/// State directories of containerd and of the distributions that bring their own.
+const CONTAINERD: [&str; 4] = [
+    "/run/containerd",
+    "/run/k3s/containerd",
+    "/run/k0s/containerd",
+    "/var/snap/microk8s/common/run/containerd",
+];
+
+/// What the annotations of an OCI configuration say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OciNames {
+    /// The container's name.
+    pub name: Option<String>,
+    /// The pod as `namespace/name`.
+    pub pod: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Spec {
+    #[serde(default)]
+    annotations: Map<String, Value>,
+}
+
+/// Names from the bytes of an OCI `config.json`; empty when it does not parse.
+pub fn annotations(bytes: &[u8]) -> OciNames {
+    let Ok(spec) = serde_json::from_slice::<Spec>(bytes) else {
+        return OciNames::default();
+    };
+    let get = |keys: &[&str]| {
+        keys.iter()
+            .find_map(|key| plausible(spec.annotations.get(*key)?.as_str()?))
+    };
+    let pod_name = get(&["io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name"]);
+    let namespace = get(&[
+        "io.kubernetes.cri.sandbox-namespace",
+        "io.kubernetes.pod.namespace",
+    ]);
+    let kind = get(&[
+        "io.kubernetes.cri.container-type",
+        "io.kubernetes.cri-o.ContainerType",
+    ]);
+    let name = match kind.as_deref() {
+        // The container that only holds the pod's namespaces has no name of its own.
+        Some("sandbox") => Some("pause".to_owned()),
+        _ => get(&[
+            "io.kubernetes.cri.container-name",
+            "io.kubernetes.container.name",
+            "nerdctl/name",
+        ]),
+    };
+    let pod = pod_name.map(|pod| match namespace {
+        Some(namespace) => format!("{namespace}/{pod}"),
+        None => pod,
+    });
+    OciNames { name, pod }
+}
+
+pub(crate) fn containerd(fs: &HostFs, id: &str) -> Identity {
+    for state in CONTAINERD {
+        let tasks = Path::new(state).join("io.containerd.runtime.v2.task");
+        // One directory for each containerd namespace: k8s.io, default, moby.
+        for namespace in fs.directories(&tasks).unwrap_or_default() {
+            let bundle = tasks.join(namespace).join(id);
+            if let Some(identity) = bundle_names(fs, bundle) {
+                return identity;
+            }
+        }
+    }
+    Identity::default()
+}
+
+pub(crate) fn crio(fs: &HostFs, id: &str) -> Identity {
+    ["overlay", "vfs", "btrfs"]
+        .iter()
+        .find_map(|driver| {
+            let containers = format!("/run/containers/storage/{driver}-containers");
+            bundle_names(fs, Path::new(&containers).join(id).join("userdata"))
+        })
+        .unwrap_or_default()
+}
+
+fn bundle_names(fs: &HostFs, bundle: PathBuf) -> Option<Identity> {
+    let bytes = fs.read(bundle.join("config.json"), SMALL_BYTES).ok()?;
+    let OciNames { name, pod } = annotations(&bytes);
+    Some(Identity { name, pod })
+}

@@ -1,0 +1,98 @@
+//! What people call a container: read from the state that its runtime keeps on disk.
+
+pub(crate) mod cri;
+pub(crate) mod docker;
+pub(crate) mod nspawn;
+pub(crate) mod podman;
+
+use crate::classify::Named;
+use crate::fs::HostFs;
+use crate::parse;
+use cofferdam_types::Runtime;
+use std::path::{Path, PathBuf};
+
+/// What a runtime's state says about one container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub name: Option<String>,
+    /// `namespace/name`.
+    pub pod: Option<String>,
+}
+
+/// Looks names up; keeps what was read of files that list many containers.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    podman: podman::Cache,
+}
+
+impl Names {
+    pub fn look_up(&mut self, fs: &HostFs, named: &Named, cgroup_path: &Path) -> Identity {
+        let Some(id) = named.id.as_deref() else {
+            let registered = match named.runtime {
+                Runtime::Nspawn => nspawn::name(fs, cgroup_path),
+                _ => None,
+            };
+            let name = registered.or_else(|| named.name.as_deref().and_then(plausible));
+            return Identity { name, pod: None };
+        };
+        let home = owner_home(fs, cgroup_path);
+        match named.runtime {
+            Runtime::Podman => Identity {
+                name: self.podman.name(fs, id, home.as_deref()),
+                pod: None,
+            },
+            Runtime::Docker => Identity {
+                name: docker::name(fs, id, home.as_deref()),
+                pod: None,
+            },
+            Runtime::Containerd => {
+                let identity = cri::containerd(fs, id);
+                // A kubelet of old drove docker through the same cgroup paths.
+                let name = identity.name.or_else(|| docker::name(fs, id, None));
+                Identity {
+                    name,
+                    pod: identity.pod,
+                }
+            }
+            Runtime::Crio => cri::crio(fs, id),
+            Runtime::Nspawn | Runtime::Plain => Identity::default(),
+        }
+    }
+}
+
+/// Home of the user whose systemd slice a rootless container's cgroup lies in.
+fn owner_home(fs: &HostFs, cgroup_path: &Path) -> Option<PathBuf> {
+    let uid = cgroup_path.iter().find_map(|c| {
+        c.to_str()?
+            .strip_prefix("user-")?
+            .strip_suffix(".slice")?
+            .parse::<u32>()
+            .ok()
+    })?;
+    parse::passwd_home(&fs.read_text("/etc/passwd").ok()?, uid)
+}
+
+/// `text` when it can stand in a table: not empty, not long, nothing that steers a terminal.
+/// The state of a rootless runtime belongs to its user, who may have written anything there.
+pub(crate) fn plausible(text: &str) -> Option<String> {
+    let text = text.strip_prefix('/').unwrap_or(text);
+    let sound = !text.is_empty() && text.len() <= 255 && !text.chars().any(char::is_control);
+    sound.then(|| text.to_owned())
+}
+
+/// A name for a container whose runtime's state could not be read.
+pub(crate) fn fallback(runtime: Runtime, id: Option<&str>, path: &Path) -> String {
+    if let Some(id) = id {
+        return format!("{runtime}-{}", id.get(..12).unwrap_or(id));
+    }
+    let last = path
+        .file_name()
+        .unwrap_or(path.as_os_str())
+        .to_string_lossy();
+    last.chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

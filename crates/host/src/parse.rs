@@ -1,0 +1,155 @@
+//! Parsers of kernel and runtime files. Every one takes whatever it is given, however hostile
+//! or truncated: it returns what it understood and never panics.
+
+pub use crate::classify::classify;
+pub use crate::links::message::{link_message, netlink_messages, nsid_message};
+pub use crate::names::cri::{OciNames, annotations};
+pub use crate::names::docker::{config as docker_config, data_root as docker_data_root};
+pub use crate::names::nspawn::{machine as nspawn_machine, unescape as systemd_unescape};
+pub use crate::names::podman::{containers as podman_containers, graph_root as podman_graph_root};
+
+use cofferdam_types::{CpuId, NetnsId};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+/// One line of `/proc/PID/mountinfo`, the fields that matter here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// Directory of the file system that is mounted, as the reader's namespace shows it.
+    pub root: PathBuf,
+    /// Where.
+    pub point: PathBuf,
+    /// Type, such as `cgroup2`.
+    pub fs_type: String,
+    /// Options of the superblock, such as `rw,cpu,cpuacct`.
+    pub super_options: String,
+}
+
+/// The mounts in the text of `/proc/PID/mountinfo`; lines that make no sense are left out.
+/// Source: proc_pid_mountinfo(5).
+pub fn mountinfo(text: &str) -> Vec<Mount> {
+    text.lines().filter_map(mount).collect()
+}
+
+fn mount(line: &str) -> Option<Mount> {
+    // The number of optional fields varies; a lone "-" ends them.
+    let (left, right) = line.split_once(" - ")?;
+    let mut left = left.split(' ').skip(3);
+    let mut right = right.split(' ');
+    Some(Mount {
+        root: unescape_octal(left.next()?),
+        point: unescape_octal(left.next()?),
+        fs_type: right.next()?.to_owned(),
+        super_options: right.nth(1)?.to_owned(),
+    })
+}
+
+/// The kernel writes space, tab, newline and backslash as `\ooo`.
+fn unescape_octal(text: &str) -> PathBuf {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut i = 0;
+    while let Some(&byte) = bytes.get(i) {
+        let code = bytes
+            .get(i + 1..i + 4)
+            .filter(|_| byte == b'\\')
+            .and_then(|digits| {
+                digits.iter().try_fold(0u32, |n, d| {
+                    (b'0'..=b'7')
+                        .contains(d)
+                        .then(|| n * 8 + u32::from(d - b'0'))
+                })
+            });
+        match code.and_then(|n| u8::try_from(n).ok()) {
+            Some(decoded) => {
+                out.push(decoded);
+                i += 4;
+            }
+            None => {
+                out.push(byte);
+                i += 1;
+            }
+        }
+    }
+    PathBuf::from(OsStr::from_bytes(&out))
+}
+
+/// Path in the unified hierarchy from the text of `/proc/PID/cgroup` (its `0::` line).
+pub fn proc_cgroup_v2(text: &str) -> Option<PathBuf> {
+    let path = text.lines().find_map(|l| l.strip_prefix("0::"))?;
+    // A removed cgroup is shown with this suffix.
+    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+    path.starts_with('/').then(|| PathBuf::from(path))
+}
+
+/// Path in the v1 hierarchy that has `controller`, from the text of `/proc/PID/cgroup`.
+pub fn proc_cgroup_v1(text: &str, controller: &str) -> Option<PathBuf> {
+    text.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let names = fields.next()?;
+        let path = fields.next()?;
+        names
+            .split(',')
+            .any(|n| n == controller)
+            .then(|| PathBuf::from(path))
+    })
+}
+
+/// Namespace in the target of a `/proc/PID/ns/net` link: `net:[4026531840]`.
+pub fn netns_link(target: &str) -> Option<NetnsId> {
+    target
+        .strip_prefix("net:[")?
+        .strip_suffix(']')?
+        .parse()
+        .ok()
+        .map(NetnsId)
+}
+
+/// Process ids in the text of `cgroup.procs`; 0 (a process outside the reader's PID namespace)
+/// is left out.
+pub fn procs(text: &str) -> impl Iterator<Item = u32> {
+    text.lines()
+        .filter_map(|l| l.trim().parse().ok())
+        .filter(|pid| *pid != 0)
+}
+
+/// CPUs of a kernel list such as `0-3,8`. `None` when it is malformed or has a number above
+/// 65535 (the kernel's own limit is 8192).
+pub fn cpu_list(text: &str) -> Option<Vec<CpuId>> {
+    let text = text.trim();
+    let mut cpus = BTreeSet::new();
+    if text.is_empty() {
+        return Some(Vec::new());
+    }
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u16, u16) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        if first > last {
+            return None;
+        }
+        cpus.extend(first..=last);
+    }
+    Some(cpus.into_iter().map(|n| CpuId(n.into())).collect())
+}
+
+/// `usage_usec` of a v2 `cpu.stat`, microseconds.
+pub fn cpu_stat_usage_us(text: &str) -> Option<u64> {
+    text.lines()
+        .find_map(|l| l.strip_prefix("usage_usec "))
+        .and_then(|n| n.trim().parse().ok())
+}
+
+/// Home directory of a user id, from the text of `/etc/passwd`.
+pub fn passwd_home(text: &str, uid: u32) -> Option<PathBuf> {
+    text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let id: u32 = fields.nth(2)?.parse().ok()?;
+        let home = fields.nth(2)?;
+        (id == uid && home.starts_with('/')).then(|| PathBuf::from(home))
+    })
+}
+
+#[cfg(test)]
+mod tests;
