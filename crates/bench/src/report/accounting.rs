@@ -174,7 +174,7 @@ fn accuracy(result: &AccountingResult) -> Markup {
         "Accuracy",
         "What the ledger says against what is known by construction.",
         html! { div.scroll { table {
-            thead { tr { th { "case" } th { "quantity" } th { "expected" } th { "measured" } th { "error" } } }
+            thead { tr { th { "case" } th.words { "quantity" } th { "expected" } th { "measured" } th { "error" } } }
             tbody { @for row in &result.accuracy { tr {
                 th { (row.case) }
                 td.words { (row.quantity) }

@@ -1,7 +1,7 @@
 //! One kind of chart for everything: rows on a common horizontal axis.
 //!
 //! Each row has its label above its lanes, not beside them, so that the chart is readable on
-//! a phone; it is drawn 400 units wide and scaled by the page. Colours are written as plain
+//! a phone; it is drawn 420 units wide and scaled by the page. Colours are written as plain
 //! attributes and replaced by the page's style sheet in dark mode.
 
 use super::ReportError;
@@ -10,7 +10,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::fmt::Write as _;
 
-const WIDTH: u32 = 400;
+const WIDTH: u32 = 420;
 const MARGIN: u32 = 14;
 const AXIS_HEIGHT: u32 = 36;
 const HEAD_HEIGHT: u32 = 18;
@@ -172,9 +172,9 @@ impl Chart {
             plane,
             &label,
             (self.from, middle),
-            style(12.0, INK, HPos::Left),
+            style(11.5, INK, HPos::Left),
         )?;
-        write(plane, &note, (to, middle), style(12.0, INK, HPos::Right))?;
+        write(plane, &note, (to, middle), style(11.5, INK, HPos::Right))?;
         for (i, lane) in (0_u32..).zip(&row.lanes) {
             let y = top + f64::from(LABEL_HEIGHT + i * LANE_HEIGHT) + f64::from(LANE_HEIGHT) / 2.0;
             for mark in lane {

@@ -1,6 +1,6 @@
 //! Numbers and cells as people read them.
 
-use crate::data::{Cell, Direction, Estimate, Interferer, Path, Rate, Role};
+use crate::data::{Cell, Direction, Estimate, Interferer, Path, Protocol, Rate, Role};
 
 /// Three significant digits, without an exponent where a person would not use one.
 pub fn number(value: f64) -> String {
@@ -52,13 +52,12 @@ pub fn scaled(value: f64) -> String {
     }
 }
 
-/// A rate in bits and packets: `1.14 Gbit/s, 712 k packets/s`.
-pub fn rate(rate: &Rate) -> String {
-    format!(
-        "{}bit/s, {}/s",
-        scaled(rate.bytes_per_s * 8.0).trim_end(),
-        scaled(rate.packets_per_s)
-    )
+/// A rate as it is judged: packets for UDP, bits for TCP, whose packets nobody counts.
+pub fn rate(protocol: Protocol, rate: &Rate) -> String {
+    match protocol {
+        Protocol::Udp => format!("{}/s", scaled(rate.packets_per_s)),
+        Protocol::Tcp => format!("{}bit/s", scaled(rate.bytes_per_s * 8.0)),
+    }
 }
 
 /// Binary size: `12.5 MiB`.
@@ -100,28 +99,42 @@ pub fn path(path: Path) -> &'static str {
     }
 }
 
-/// The cell on one line of a chart or table.
+/// The cell on one line of a chart or table: `cpu · 3 × 200 B UDP in · veth`.
 pub fn cell(cell: &Cell) -> String {
+    let direction = match cell.direction {
+        Direction::Receiver => " in",
+        Direction::Sender => " out",
+    };
+    cell_named(cell, direction)
+}
+
+/// The same where the direction is said elsewhere.
+pub fn cell_without_direction(cell: &Cell) -> String {
+    cell_named(cell, "")
+}
+
+fn cell_named(cell: &Cell, direction: &str) -> String {
     let what = match (cell.interferer, cell.payload_bytes) {
         (Interferer::Shuffle, _) => format!("shuffle of {}", cell.flows),
-        (_, Some(bytes)) => format!("{} × {bytes} B {}", cell.flows, protocol(cell)),
+        (_, Some(size)) => format!("{} × {} {}", cell.flows, payload(size), protocol(cell)),
         (_, None) => format!("{} × {}", cell.flows, protocol(cell)),
     };
-    let direction = match cell.direction {
-        Direction::Receiver => "in",
-        Direction::Sender => "out",
-    };
-    let htb = cell
-        .htb_gbit_per_s
-        .map(|r| format!(" · HTB {r} G"))
-        .unwrap_or_default();
-    format!("{} · {what} {direction} · {}{htb}", cell.victim, cell.path)
+    let htb = cell.htb_gbit_per_s.map(|r| format!(" · HTB {r} G")).unwrap_or_default();
+    format!("{} · {what}{direction} · {}{htb}", cell.victim, cell.path)
+}
+
+fn payload(bytes: u32) -> String {
+    if bytes >= 1024 && bytes % 1024 == 0 {
+        format!("{} KiB", bytes / 1024)
+    } else {
+        format!("{bytes} B")
+    }
 }
 
 fn protocol(cell: &Cell) -> &'static str {
     match cell.protocol {
-        crate::data::Protocol::Tcp => "TCP",
-        crate::data::Protocol::Udp => "UDP",
+        Protocol::Tcp => "TCP",
+        Protocol::Udp => "UDP",
     }
 }
 

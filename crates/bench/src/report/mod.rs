@@ -7,8 +7,8 @@
 mod accounting;
 mod chart;
 mod environment;
-mod finding;
-mod format;
+pub mod finding;
+pub mod format;
 mod ledger;
 mod page;
 mod penalty;

@@ -2,11 +2,11 @@
 
 use super::ReportError;
 use super::chart::{Chart, Mark, Row, Tone};
-use super::format::{cell as cell_name, estimate, factor, number, rate, role, share};
+use super::format::{cell as cell_name, cell_without_direction, estimate, factor, number, rate, role, share};
 use super::ledger::{self, WORTH_SHOWING};
 use super::page::{figure, section};
 use crate::data::{
-    CellResult, Direction, Estimate, Metric, Protocol, Role, RunData, Sample, SoftirqSource,
+    Cell, CellResult, Direction, Estimate, Metric, Protocol, Rate, Role, RunData, Sample, SoftirqSource,
 };
 use maud::{Markup, html};
 use std::collections::BTreeMap;
@@ -55,7 +55,8 @@ pub fn sections(
 /// The penalty factor of every cell, a chart for each protocol and direction.
 fn factors(cells: &[CellResult]) -> Result<Markup, ReportError> {
     let mut charts = Vec::new();
-    for protocol in Protocol::ALL {
+    // The floods first: that is where the harm is.
+    for protocol in Protocol::ALL.iter().rev() {
         for direction in Direction::ALL {
             let group: Vec<&CellResult> = cells
                 .iter()
@@ -95,7 +96,7 @@ fn factor_row(result: &CellResult) -> Row {
     }
     marks.push(interval(&result.penalty, Tone::Caused));
     Row {
-        label: cell_name(&result.cell),
+        label: cell_without_direction(&result.cell),
         note: estimate(&result.penalty),
         lanes: vec![marks],
     }
@@ -142,8 +143,8 @@ fn table(cells: &[CellResult]) -> Markup {
                         td { (number(c.baseline.median)) " " (unit(c.metric)) }
                         td { (number(c.test.median)) " " (unit(c.metric)) }
                         td { (c.penalty.values.len()) }
-                        td { (c.offered.as_ref().map_or("–".to_owned(), rate)) }
-                        td { (c.received.as_ref().map_or("–".to_owned(), rate)) }
+                        td { (rates(c.offered.as_ref(), &c.cell)) }
+                        td { (rates(c.received.as_ref(), &c.cell)) }
                         td { (optional(c.offender_caused_fraction, share)) }
                         td { (optional(c.victim_charged_fraction, share)) }
                     } } }
@@ -151,6 +152,10 @@ fn table(cells: &[CellResult]) -> Markup {
             }
         },
     )
+}
+
+fn rates(value: Option<&Rate>, cell: &Cell) -> String {
+    value.map_or("–".to_owned(), |r| rate(cell.protocol, r))
 }
 
 fn unit(metric: Metric) -> &'static str {
