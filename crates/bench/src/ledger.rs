@@ -2,6 +2,7 @@
 
 use crate::data::{LedgerContainer, LedgerCpu, LedgerRecord, Role, SCHEMA};
 use crate::error::BenchError;
+use cofferdam_accounting::{Accountant, Options, StartError};
 use cofferdam_types::{Interval, Snapshot};
 use std::time::Instant;
 
@@ -83,7 +84,28 @@ impl LedgerRecord {
     }
 }
 
-/// Starts the accounting where it can run.
-pub(crate) fn start(_wanted: bool) -> Result<Option<Box<dyn LedgerSource>>, BenchError> {
-    Ok(None)
+impl LedgerSource for Accountant {
+    fn snapshot(&mut self) -> Result<Snapshot, BenchError> {
+        Accountant::snapshot(self).map_err(|e| BenchError::Ledger(e.to_string()))
+    }
+
+    fn follow(&mut self, until: Instant) -> Result<(), BenchError> {
+        Accountant::follow(self, until, None)
+            .map(|_woken| ())
+            .map_err(|e| BenchError::Ledger(e.to_string()))
+    }
+}
+
+/// Starts the accounting; `Unsupported` where this host cannot run it.
+pub(crate) fn start() -> Result<Box<dyn LedgerSource>, BenchError> {
+    let accountant = Accountant::start(Options::default()).map_err(from_start)?;
+    Ok(Box::new(accountant))
+}
+
+/// The accounting's own words; only `Unsupported` has another exit code.
+pub(crate) fn from_start(error: StartError) -> BenchError {
+    match error {
+        StartError::Unsupported(reason) => BenchError::Unsupported(reason),
+        other => BenchError::Ledger(other.to_string()),
+    }
 }

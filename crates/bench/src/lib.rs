@@ -1,8 +1,10 @@
 //! Experiments, load generators, statistics and reports.
 
+pub mod accounting;
 mod command;
 mod cpustat;
 pub mod data;
+pub mod demo;
 mod error;
 mod experiment;
 mod host_facts;

@@ -1,19 +1,28 @@
 //! The driver's side of a worker: start it in its place, talk to it in lines, end it.
 //!
 //! The executable is this program itself with the hidden subcommand `bench-worker`, or the one
-//! that the environment variable `COFFERDAM_WORKER` names.
+//! that the environment variable `COFFERDAM_WORKER` or [`use_worker`] names.
 
 use crate::error::BenchError;
 use crate::worker::Reading;
 use serde::de::DeserializeOwned;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// Environment variable that names another worker executable.
 pub const WORKER_VARIABLE: &str = "COFFERDAM_WORKER";
+
+static EXECUTABLE: OnceLock<PathBuf> = OnceLock::new();
+
+/// Takes `path` as the worker executable from now on, in this process; the first call counts.
+/// For programs that are not `cofferdam` and cannot set their environment: tests.
+pub fn use_worker(path: &Path) {
+    EXECUTABLE.get_or_init(|| path.to_owned());
+}
 
 /// How long a worker may take to prepare, to answer or to end. Long, because its CPU may be
 /// flooded and shared.
@@ -43,19 +52,7 @@ impl Worker {
     /// Starts `args` (kind first) in `place` and waits until it is ready. It waits for
     /// [`Worker::go`].
     pub fn start(place: &Place, args: &str) -> Result<Worker, BenchError> {
-        let mut command = match std::env::var_os(WORKER_VARIABLE) {
-            Some(path) => Command::new(path),
-            None => {
-                let path = std::env::current_exe().map_err(|source| BenchError::Host {
-                    action: "read",
-                    path: PathBuf::from("/proc/self/exe"),
-                    source,
-                })?;
-                let mut command = Command::new(path);
-                command.arg("bench-worker");
-                command
-            }
-        };
+        let mut command = executable();
         let failed = |reason: String| BenchError::Worker {
             worker: args.to_owned(),
             reason,
@@ -199,6 +196,18 @@ impl Worker {
         let _gone = self.child.kill();
         let _reaped = self.child.wait();
     }
+}
+
+/// The command that a worker's arguments are added to.
+fn executable() -> Command {
+    let named = EXECUTABLE.get().cloned();
+    if let Some(path) = named.or_else(|| std::env::var_os(WORKER_VARIABLE).map(PathBuf::from)) {
+        return Command::new(path);
+    }
+    // The link, not its target: it still works when the file was replaced by a new build.
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("bench-worker");
+    command
 }
 
 impl Drop for Worker {

@@ -1,5 +1,5 @@
 //! A bare driver for this crate's tests and for work on it: runs the cells whose ids are given
-//! and prints a line for each. People use `cofferdam bench penalty`.
+//! and prints a line for each. It is its own worker. People use `cofferdam bench penalty`.
 #![forbid(unsafe_code)]
 
 use cofferdam_bench::data::{RunData, RunResult};
@@ -20,6 +20,9 @@ impl Progress for Plain {
 /// `DIR PAIRS SECONDS CELL_ID…`
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    if args.first().is_some_and(|first| first == "bench-worker") {
+        std::process::exit(cofferdam_bench::worker::main(&args[1..]));
+    }
     let [dir, pairs, seconds, cells @ ..] = &args[..] else {
         eprintln!("usage: cofferdam-bench-driver DIR PAIRS SECONDS CELL_ID…");
         std::process::exit(2);

@@ -1,7 +1,5 @@
-//! The bench worker on its own, for this crate's tests and for the [`COFFERDAM_WORKER`]
-//! variable. The `cofferdam` binary carries the same worker as a hidden subcommand.
-//!
-//! [`COFFERDAM_WORKER`]: cofferdam_bench::spawn
+//! The bench worker on its own: see `cofferdam_bench::spawn`. The `cofferdam` binary carries the
+//! same worker as a hidden subcommand.
 #![forbid(unsafe_code)]
 
 fn main() {

@@ -68,8 +68,20 @@ impl<'a> Rig<'a> {
             seed: options.seed,
             warnings,
         };
-        let dir = RunDir::create(options.output.as_deref(), &about)?;
-        let ledger = ledger::start(options.ledger)?;
+        let mut dir = RunDir::create(options.output.as_deref(), &about)?;
+        let mut ledger = None;
+        if options.ledger {
+            match ledger::start() {
+                Ok(started) => ledger = Some(started),
+                // A penalty can be measured without it.
+                Err(BenchError::Unsupported(reason)) => {
+                    let warning = format!("no ledger in this run: {reason}");
+                    progress.warn(&warning);
+                    dir.warn(&warning)?;
+                }
+                Err(other) => return Err(other),
+            }
+        }
         Ok(Rig {
             victim_cpu,
             peer_cpu,

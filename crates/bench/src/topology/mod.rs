@@ -184,6 +184,11 @@ impl Topology {
         }
     }
 
+    /// The cgroup mounts that topologies are built in.
+    pub fn roots() -> Result<Vec<PathBuf>, BenchError> {
+        Ok(Layout::detect()?.roots())
+    }
+
     /// Network namespaces and cgroup directories, for tests.
     pub fn parts(&self) -> (Vec<String>, Vec<PathBuf>) {
         let spaces = self.members.iter().map(|m| m.netns.clone());

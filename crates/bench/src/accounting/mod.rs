@@ -1,0 +1,54 @@
+//! What the accounting costs, and how well its ledgers fit.
+//!
+//! Cost: under a 64-byte UDP flood and under one TCP stream on a plain veth pair, periods with
+//! the accounting off and on alternate, each pair in an order drawn at random; goodput on ÷ off.
+//! The kernel's own run-time statistics, which cost about 25 ns a run, are on only in a period
+//! of their own. Accuracy: see [`accuracy`].
+
+mod accuracy;
+mod options;
+mod overhead;
+mod scene;
+
+pub use options::Options;
+
+use crate::data::{AccountingResult, Kind, LoadShape, RunResult};
+use crate::error::BenchError;
+use crate::experiment::{Rig, RigOptions};
+use crate::progress::Progress;
+use crate::rundir::RunDir;
+
+/// Runs the experiment. Exit code 3 when this host cannot run the accounting at all.
+pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, BenchError> {
+    options.check()?;
+    let rig_options = RigOptions {
+        kind: Kind::Accounting,
+        quick: options.quick,
+        output: options.output.clone(),
+        victim_cpu: options.victim_cpu,
+        peer_cpu: options.peer_cpu,
+        seed: options.seed,
+        // Switched on and off period by period instead.
+        ledger: false,
+    };
+    // Before anything is written: a host that cannot account has no figures to give.
+    drop(overhead::start(false)?);
+    let mut rig = Rig::new(rig_options, progress)?;
+    let mut result = AccountingResult::default();
+    let outcome = measure(&mut rig, options, &mut result);
+    rig.dir.result(&RunResult::Accounting(result))?;
+    rig.dir.finish(outcome.is_err())?;
+    outcome.map(|()| rig.dir)
+}
+
+fn measure(
+    rig: &mut Rig<'_>,
+    options: &Options,
+    result: &mut AccountingResult,
+) -> Result<(), BenchError> {
+    for load in [LoadShape::Flood64, LoadShape::TcpStream] {
+        overhead::measure(rig, options, load, result)?;
+        rig.dir.result(&RunResult::Accounting(result.clone()))?;
+    }
+    accuracy::measure(rig, options, result)
+}

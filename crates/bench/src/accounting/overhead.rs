@@ -1,0 +1,296 @@
+//! Goodput with and without the accounting, and what each of its programs costs.
+
+use super::options::Options;
+use super::scene::{Counters, Flow, Scene};
+use crate::data::{
+    AccountingResult, ConservationRow, LoadShape, OverheadRow, PeriodSample, ProgramRow, Rate,
+    SCHEMA,
+};
+use crate::error::BenchError;
+use crate::experiment::Rig;
+use crate::ledger::{Label, from_start, record};
+use crate::rundir::now;
+use crate::stats::estimate;
+use cofferdam_accounting::{Accountant, Options as AccountantOptions, ProgramCost, ReadError};
+use cofferdam_types::{Interval, Snapshot};
+use std::time::{Duration, Instant};
+
+/// After switching, before the period begins: loading programs disturbs for a moment.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// One period's outcome.
+struct Period {
+    received: Rate,
+    interval: Option<Interval>,
+    costs: Option<Vec<ProgramCost>>,
+    memory_bytes: Option<u64>,
+}
+
+/// Starts the accounting.
+pub(super) fn start(measure_programs: bool) -> Result<Accountant, BenchError> {
+    Accountant::start(AccountantOptions {
+        measure_programs,
+        ..AccountantOptions::default()
+    })
+    .map_err(from_start)
+}
+
+pub(super) fn unreadable(error: ReadError) -> BenchError {
+    BenchError::Ledger(error.to_string())
+}
+
+/// Measures one load and adds its rows.
+pub(super) fn measure(
+    rig: &mut Rig<'_>,
+    options: &Options,
+    load: LoadShape,
+    result: &mut AccountingResult,
+) -> Result<(), BenchError> {
+    let pairs = options.pairs as usize;
+    let steps = pairs * 2 + 1;
+    let mut scene = Scene::start(rig, &[Flow::of(load)])?;
+    let (mut off, mut on, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for pair in 0..options.pairs {
+        let mut order = [false, true];
+        rig.random.shuffle(&mut order);
+        let mut goodputs = [0.0; 2];
+        for (position, accounting) in (0..).zip(order) {
+            let words = if accounting {
+                "accounting on"
+            } else {
+                "accounting off"
+            };
+            let step = pair as usize * 2 + position as usize;
+            rig.progress
+                .step(step, steps, &format!("{}: {words}", load.label()));
+            let plan = Plan {
+                load,
+                pair,
+                position,
+                accounting,
+                measured_programs: false,
+            };
+            let period = plan.run(rig, options, &mut scene)?;
+            goodputs[usize::from(accounting)] = goodput(load, period.received);
+            result.memory_bytes = result.memory_bytes.or(period.memory_bytes);
+        }
+        off.push(goodputs[0]);
+        on.push(goodputs[1]);
+        ratios.push(goodputs[1] / goodputs[0]);
+    }
+    rig.progress.step(
+        steps - 1,
+        steps,
+        &format!("{}: cost of each program", load.label()),
+    );
+    let plan = Plan {
+        load,
+        pair: options.pairs,
+        position: 0,
+        accounting: true,
+        measured_programs: true,
+    };
+    let measured = plan.run(rig, options, &mut scene)?;
+    let packets = received_packets(&measured, &scene.path(0));
+    let costs = measured.costs.unwrap_or_default();
+    let bpf_ns: u64 = costs.iter().map(|c| c.run_time_ns).sum();
+    for cost in costs.iter().filter(|c| c.runs > 0) {
+        result.programs.push(ProgramRow {
+            load,
+            name: cost.name.clone(),
+            runs: cost.runs,
+            ns_per_run: cost.run_time_ns as f64 / cost.runs as f64,
+            runs_per_packet: cost.runs as f64 / packets.max(1) as f64,
+        });
+    }
+    if let Some(interval) = &measured.interval {
+        result
+            .conservation
+            .push(conservation(load.label(), interval));
+    }
+    let (Some(off), Some(on), Some(ratio)) = (
+        estimate(&off, rig.seed),
+        estimate(&on, rig.seed),
+        estimate(&ratios, rig.seed),
+    ) else {
+        return Ok(());
+    };
+    let (unit, goal) = match load {
+        LoadShape::Flood64 => ("packets/s", 0.96),
+        LoadShape::TcpStream => ("bytes/s", 0.99),
+    };
+    result.overhead.push(OverheadRow {
+        load,
+        unit: unit.to_owned(),
+        off,
+        on,
+        ratio,
+        goal,
+        bpf_ns_per_packet: (packets > 0 && bpf_ns > 0).then(|| bpf_ns as f64 / packets as f64),
+    });
+    Ok(())
+}
+
+/// The invariant as a row.
+pub(super) fn conservation(load: &str, interval: &Interval) -> ConservationRow {
+    ConservationRow {
+        load: load.to_owned(),
+        measured_ns: interval.conservation.measured_ns,
+        attributed_ns: interval.conservation.attributed_ns,
+        worst_cpu_error_pct: interval.conservation.worst_cpu_error_pct,
+    }
+}
+
+fn goodput(load: LoadShape, rate: Rate) -> f64 {
+    match load {
+        LoadShape::Flood64 => rate.packets_per_s,
+        LoadShape::TcpStream => rate.bytes_per_s,
+    }
+}
+
+/// Packets that the ledger counted for the container: those the kernel handled, dropped at the
+/// socket or not, and segments where TCP has merged them.
+fn received_packets(period: &Period, path: &str) -> u64 {
+    let Some(interval) = &period.interval else {
+        return 0;
+    };
+    interval
+        .containers
+        .iter()
+        .filter(|c| c.container.cgroup_path.to_string_lossy() == path)
+        .map(|c| c.ledger.rx_packets)
+        .sum()
+}
+
+/// One period to measure.
+struct Plan {
+    load: LoadShape,
+    pair: u32,
+    position: u32,
+    accounting: bool,
+    measured_programs: bool,
+}
+
+impl Plan {
+    fn run(
+        &self,
+        rig: &mut Rig<'_>,
+        options: &Options,
+        scene: &mut Scene,
+    ) -> Result<Period, BenchError> {
+        let mut accountant = match self.accounting {
+            true => Some(start(self.measured_programs)?),
+            false => None,
+        };
+        pass(rig, accountant.as_mut(), SETTLE)?;
+        let counters = scene.read()?;
+        let earlier = Reading::take(accountant.as_mut())?;
+        pass(
+            rig,
+            accountant.as_mut(),
+            Duration::from_secs_f64(options.period_s()),
+        )?;
+        let later = Reading::take(accountant.as_mut())?;
+        let counters_later = scene.read()?;
+        let memory_bytes = accountant.as_ref().map(Accountant::memory_bytes);
+        drop(accountant);
+        let (offered, received) = rates(&counters, &counters_later);
+        let interval = match (&earlier.snapshot, &later.snapshot) {
+            (Some(earlier), Some(later)) => Some(later.since(earlier)),
+            _ => None,
+        };
+        rig.dir.period(&PeriodSample {
+            schema: SCHEMA,
+            time: now(),
+            load: self.load,
+            pair: self.pair,
+            position: self.position,
+            accounting: self.accounting,
+            measured_programs: self.measured_programs,
+            seconds: options.period_s(),
+            offered,
+            received,
+        })?;
+        if let Some(interval) = &interval {
+            let label = Label {
+                cell: self.load.id(),
+                pair: self.pair,
+                role: None,
+            };
+            rig.dir.ledger(&record(interval, &label))?;
+        }
+        let costs = match (earlier.costs, later.costs) {
+            (Some(earlier), Some(later)) => Some(minus(&later, &earlier)),
+            _ => None,
+        };
+        Ok(Period {
+            received,
+            interval,
+            costs,
+            memory_bytes,
+        })
+    }
+}
+
+/// Ledger and program costs at one moment.
+#[derive(Default)]
+struct Reading {
+    snapshot: Option<Snapshot>,
+    costs: Option<Vec<ProgramCost>>,
+}
+
+impl Reading {
+    fn take(accountant: Option<&mut Accountant>) -> Result<Reading, BenchError> {
+        let Some(accountant) = accountant else {
+            return Ok(Reading::default());
+        };
+        Ok(Reading {
+            snapshot: Some(accountant.snapshot().map_err(unreadable)?),
+            costs: Some(accountant.program_costs().map_err(unreadable)?),
+        })
+    }
+}
+
+/// Lets time pass with the accounting awake and signals seen.
+pub(super) fn pass(
+    rig: &mut Rig<'_>,
+    mut accountant: Option<&mut Accountant>,
+    time: Duration,
+) -> Result<(), BenchError> {
+    let deadline = Instant::now() + time;
+    while Instant::now() < deadline {
+        rig.check()?;
+        let until = deadline.min(Instant::now() + Duration::from_millis(50));
+        match accountant.as_deref_mut() {
+            Some(accountant) => {
+                accountant.follow(until, None).map_err(unreadable)?;
+            }
+            None => std::thread::sleep(until.saturating_duration_since(Instant::now())),
+        }
+    }
+    Ok(())
+}
+
+/// Of the only flow.
+fn rates(earlier: &[Counters], later: &[Counters]) -> (Rate, Rate) {
+    match (earlier.first(), later.first()) {
+        (Some(earlier), Some(later)) => later.since(earlier),
+        _ => Default::default(),
+    }
+}
+
+/// Later − earlier, program by program.
+fn minus(later: &[ProgramCost], earlier: &[ProgramCost]) -> Vec<ProgramCost> {
+    later
+        .iter()
+        .map(|now| {
+            let old = earlier.iter().find(|c| c.name == now.name);
+            let (runs, ns) = old.map_or((0, 0), |o| (o.runs, o.run_time_ns));
+            ProgramCost {
+                runs: now.runs.saturating_sub(runs),
+                run_time_ns: now.run_time_ns.saturating_sub(ns),
+                ..now.clone()
+            }
+        })
+        .collect()
+}

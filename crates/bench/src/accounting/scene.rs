@@ -1,0 +1,136 @@
+//! Loads on fresh networks: generators at the peer, a sink in each container.
+
+use crate::data::{LoadShape, Path, Rate};
+use crate::error::BenchError;
+use crate::experiment::Rig;
+use crate::spawn::Worker;
+use crate::topology::{Spec, Topology};
+use crate::worker::Reading;
+use std::time::Duration;
+
+/// Longest life of a load.
+const LIMIT_S: u32 = 3_600;
+/// Between the start of a load and the first reading.
+const SETTLE: Duration = Duration::from_millis(300);
+
+/// One generator.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Flow {
+    /// Datagrams of a size; at a rate, or as fast as it goes.
+    Udp {
+        bytes: u32,
+        packets_per_s: Option<f64>,
+    },
+    /// One stream.
+    Tcp,
+}
+
+impl Flow {
+    pub fn of(load: LoadShape) -> Flow {
+        match load {
+            LoadShape::Flood64 => Flow::Udp {
+                bytes: 64,
+                packets_per_s: None,
+            },
+            LoadShape::TcpStream => Flow::Tcp,
+        }
+    }
+}
+
+/// A running load. Processes are dropped before their places.
+pub(crate) struct Scene {
+    flows: Vec<(Worker, Worker)>,
+    _holders: Vec<Worker>,
+    topology: Topology,
+}
+
+/// Counters of one flow.
+#[derive(Clone, Copy)]
+pub(crate) struct Counters {
+    pub offered: Reading,
+    pub received: Reading,
+}
+
+impl Counters {
+    /// (offered, received) since `earlier`.
+    pub fn since(&self, earlier: &Counters) -> (Rate, Rate) {
+        (
+            self.offered.since(&earlier.offered),
+            self.received.since(&earlier.received),
+        )
+    }
+}
+
+impl Scene {
+    /// Containers named `a`, `b`, … on plain veth pairs, one flow into each, running.
+    pub fn start(rig: &mut Rig<'_>, flows: &[Flow]) -> Result<Scene, BenchError> {
+        let names = ["a", "b", "c", "d"];
+        let topology = Topology::build(&Spec {
+            path: Path::Veth,
+            containers: names[..flows.len()].to_vec(),
+            victim_cpu: rig.victim_cpu,
+            peer_cpu: rig.peer_cpu,
+            // As the host would have it: the cost is measured on its ordinary path.
+            segmentation_offload: true,
+            htb_gbit_per_s: None,
+        })?;
+        let mut scene = Scene {
+            flows: Vec::new(),
+            _holders: Vec::new(),
+            topology,
+        };
+        for (i, flow) in flows.iter().enumerate() {
+            let mut holder = Worker::start(
+                &scene.topology.container(i),
+                &format!("hold --limit {LIMIT_S}"),
+            )?;
+            holder.go()?;
+            scene._holders.push(holder);
+            let (to, port) = scene.topology.target(i);
+            let (sink, generator) = match flow {
+                Flow::Udp {
+                    bytes,
+                    packets_per_s,
+                } => {
+                    let rate = packets_per_s.map_or(String::new(), |r| format!(" --rate {r}"));
+                    (
+                        format!("udp-sink --port {port} --flows 1"),
+                        format!("udp-flood --to {to} --port {port} --flows 1 --size {bytes}{rate}"),
+                    )
+                }
+                Flow::Tcp => (
+                    format!("tcp-sink --port {port}"),
+                    format!("tcp-stream --to {to} --port {port} --flows 1 --size 65536"),
+                ),
+            };
+            let limit = format!(" --limit {LIMIT_S}");
+            let mut sink = Worker::start(&scene.topology.container(i), &(sink + &limit))?;
+            sink.go()?;
+            let generator = Worker::start(&scene.topology.peer(), &(generator + &limit))?;
+            scene.flows.push((generator, sink));
+        }
+        for (generator, _) in &mut scene.flows {
+            generator.go()?;
+        }
+        rig.pass(SETTLE)?;
+        Ok(scene)
+    }
+
+    /// Counters of every flow now.
+    pub fn read(&mut self) -> Result<Vec<Counters>, BenchError> {
+        self.flows
+            .iter_mut()
+            .map(|(generator, sink)| {
+                Ok(Counters {
+                    offered: generator.read()?,
+                    received: sink.read()?,
+                })
+            })
+            .collect()
+    }
+
+    /// Path of container `i`'s cgroup below the v2 mount.
+    pub fn path(&self, i: usize) -> String {
+        self.topology.cgroup_path(i)
+    }
+}

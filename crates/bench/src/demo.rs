@@ -1,0 +1,160 @@
+//! The demo: about a minute that shows the harm and names the offender.
+//!
+//! A job alone; beside a job that computes; beside a container that is flooded with three flows
+//! of 200-byte datagrams and does little but throw them away.
+
+use crate::data::{
+    Cell, CellResult, DemoResult, Direction, Interferer, Kind, LedgerRecord, Path, Protocol, Role,
+    RunResult, VictimKind,
+};
+use crate::error::BenchError;
+use crate::experiment::{Bench, Context, Rig, RigOptions, cell_result};
+use crate::progress::Progress;
+use crate::rundir::RunDir;
+use std::path::PathBuf;
+
+/// Options with their defaults.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// The run directory; default `runs/<UTC time>-demo`.
+    pub output: Option<PathBuf>,
+    /// Rounds of alone, compute, flood; default 5.
+    pub rounds: u32,
+    /// Time the victim's work takes alone, seconds; default 0.5.
+    pub victim_seconds: f64,
+    /// CPU of victim, competitor and softirq; default the lowest online one.
+    pub victim_cpu: Option<u32>,
+    /// CPU of the peer; default the next one on another core.
+    pub peer_cpu: Option<u32>,
+    /// Seed of corpora and bootstrap; default 1.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            output: None,
+            rounds: 5,
+            victim_seconds: 0.5,
+            victim_cpu: None,
+            peer_cpu: None,
+            seed: 1,
+        }
+    }
+}
+
+/// Runs the demo. The run directory holds a [`DemoResult`].
+pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, BenchError> {
+    if options.rounds == 0 {
+        return Err(BenchError::Usage(
+            "no rounds measure nothing: give at least 1".to_owned(),
+        ));
+    }
+    let rig_options = RigOptions {
+        kind: Kind::Demo,
+        quick: true,
+        output: options.output.clone(),
+        victim_cpu: options.victim_cpu,
+        peer_cpu: options.peer_cpu,
+        seed: options.seed,
+        ledger: true,
+    };
+    let mut rig = Rig::new(rig_options, progress)?;
+    match measure(&mut rig, options) {
+        Ok(result) => {
+            rig.dir.result(&RunResult::Demo(Box::new(result)))?;
+            rig.dir.finish(false)?;
+            Ok(rig.dir)
+        }
+        Err(e) => {
+            rig.dir.finish(true)?;
+            Err(e)
+        }
+    }
+}
+
+fn measure(rig: &mut Rig<'_>, options: &Options) -> Result<DemoResult, BenchError> {
+    let cell = Cell {
+        id: String::new(),
+        victim: VictimKind::Cpu,
+        interferer: Interferer::Flood,
+        protocol: Protocol::Udp,
+        direction: Direction::Receiver,
+        path: Path::Veth,
+        flows: 3,
+        payload_bytes: Some(200),
+        htb_gbit_per_s: None,
+    }
+    .named();
+    let steps = options.rounds as usize * 3;
+    rig.progress
+        .step(0, steps, "making two containers that share a CPU");
+    let bench = Bench::new(rig, &cell, options.victim_seconds, false, None)?;
+    let mut measured = Vec::new();
+    for round in 0..options.rounds {
+        // A fixed order, unlike the benchmark's: it is told as a story.
+        let roles = [
+            (Role::Alone, "the job alone"),
+            (Role::Compute, "the job beside a job that computes"),
+            (Role::Traffic, "the job beside a container that is flooded"),
+        ];
+        for (position, (role, words)) in (0..).zip(roles) {
+            rig.progress.step(measured.len(), steps, words);
+            measured.push(bench.sample(rig, role, round, position)?);
+        }
+    }
+    rig.progress.step(steps, steps, "done");
+    let context = Context {
+        cell: &cell,
+        victim_cpu: rig.victim_cpu,
+        competitor_path: bench.competitor_path(),
+        victim_path: bench.victim_path(),
+        seed: rig.seed,
+    };
+    let outcome = cell_result(&context, &measured).ok_or_else(|| BenchError::Worker {
+        worker: "demo".to_owned(),
+        reason: "no whole round was measured".to_owned(),
+    })?;
+    let last = measured
+        .into_iter()
+        .rev()
+        .find(|m| m.sample.role == Role::Traffic);
+    let ledger = last.and_then(|m| m.ledger);
+    let offender = ledger.as_ref().and_then(offender);
+    let sentence = sentence(&outcome, offender.as_deref(), rig.victim_cpu);
+    Ok(DemoResult {
+        cell: outcome,
+        offender,
+        victim: "victim".to_owned(),
+        ledger,
+        sentence,
+    })
+}
+
+/// The container that caused the most network CPU.
+fn offender(ledger: &LedgerRecord) -> Option<String> {
+    let most = ledger
+        .containers
+        .iter()
+        .max_by_key(|c| c.ledger.caused_ns())?;
+    (most.ledger.caused_ns() > 0).then(|| most.name.clone())
+}
+
+fn sentence(outcome: &CellResult, offender: Option<&str>, cpu: u32) -> String {
+    let factor = outcome.penalty.median;
+    let harm = format!(
+        "Beside the flooded container the victim took {factor:.1} times as long as beside an equally entitled compute job."
+    );
+    match (
+        offender,
+        outcome.offender_caused_fraction,
+        outcome.victim_charged_fraction,
+    ) {
+        (Some(name), Some(caused), Some(paid)) => format!(
+            "{harm} '{name}' caused {:.0}% of CPU {cpu} in network work; 'victim' paid {:.0}% of that CPU for it.",
+            caused * 100.0,
+            paid * 100.0
+        ),
+        _ => harm,
+    }
+}

@@ -1,0 +1,154 @@
+//! Each generator moves real packets over each path, and both ends agree on what they moved.
+
+// Clippy's exception for tests does not reach their helpers.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use cofferdam_bench::data::Path;
+use cofferdam_bench::spawn::Worker;
+use cofferdam_bench::topology::{Spec, Topology};
+use cofferdam_bench::worker::RpcReport;
+use cofferdam_testkit::{exclusive, time_limit};
+use common::{LIMIT, going, read_until, spec, worker_executable};
+
+/// Runs `body` on a fresh network, alone on the machine, within the limit.
+fn on(spec: Spec, body: impl FnOnce(&Topology) + Send + 'static) {
+    worker_executable();
+    let _alone = exclusive();
+    time_limit(LIMIT, move || body(&Topology::build(&spec).unwrap()));
+}
+
+fn udp_flood_arrives(path: Path) {
+    on(spec(path), |net| {
+        let (to, port) = net.target(0);
+        let mut sink = going(
+            &net.container(0),
+            &format!("udp-sink --port {port} --flows 3"),
+        );
+        let mut flood = going(
+            &net.peer(),
+            &format!("udp-flood --to {to} --port {port} --flows 3 --size 200"),
+        );
+        let received = read_until(&mut sink, |r| r.packets > 1_000);
+        assert_eq!(received.bytes, received.packets * 200);
+        let offered = flood.read().unwrap();
+        assert_eq!(offered.bytes, offered.packets * 200);
+        let offered = flood.end().unwrap();
+        assert!(offered.packets >= sink.end().unwrap().packets);
+    });
+}
+
+#[test]
+fn udp_flood_over_a_veth_pair() {
+    udp_flood_arrives(Path::Veth);
+}
+
+#[test]
+fn udp_flood_through_a_router() {
+    udp_flood_arrives(Path::Routed);
+}
+
+#[test]
+fn udp_flood_through_port_forwarding() {
+    udp_flood_arrives(Path::BridgeNat);
+}
+
+#[test]
+fn a_rate_is_kept() {
+    on(spec(Path::Veth), |net| {
+        let (to, port) = net.target(0);
+        let args = format!("udp-flood --to {to} --port {port} --flows 1 --size 64 --rate 1000");
+        let mut flood = going(&net.peer(), &args);
+        let sent = read_until(&mut flood, |r| r.packets >= 300);
+        // Never ahead of the pace; how far behind depends on the machine.
+        assert!(
+            sent.packets as f64 <= sent.t_ns as f64 / 1e9 * 1_000.0 + 64.0,
+            "{sent:?}"
+        );
+    });
+}
+
+#[test]
+fn tcp_stream_through_port_forwarding() {
+    on(spec(Path::BridgeNat), |net| {
+        let (to, port) = net.target(0);
+        let mut sink = going(&net.container(0), &format!("tcp-sink --port {port}"));
+        let stream = going(
+            &net.peer(),
+            &format!("tcp-stream --to {to} --port {port} --flows 10 --size 65536"),
+        );
+        read_until(&mut sink, |r| r.bytes > 1 << 20);
+        let offered = stream.end().unwrap();
+        let received = sink.end().unwrap();
+        assert!(received.bytes <= offered.bytes);
+    });
+}
+
+#[test]
+fn a_sender_behind_htb_reaches_the_peer() {
+    on(
+        Spec {
+            htb_gbit_per_s: Some(1.0),
+            ..spec(Path::Veth)
+        },
+        |net| {
+            let to = net.peer_address(0);
+            let mut sink = going(&net.peer(), "udp-sink --port 40000 --flows 3");
+            let _flood = going(
+                &net.container(0),
+                &format!("udp-flood --to {to} --port 40000 --flows 3 --size 1400"),
+            );
+            let early = read_until(&mut sink, |r| r.packets > 1_000);
+            let late = read_until(&mut sink, |r| r.packets > early.packets + 10_000);
+            // Payload alone stays below the shaped rate of frames, with a burst's allowance.
+            let bits = (late.bytes - early.bytes) as f64 * 8.0;
+            let allowed = 1e9 * (late.t_ns - early.t_ns) as f64 / 1e9 + 8e6;
+            assert!(bits <= allowed, "{bits} > {allowed}");
+        },
+    );
+}
+
+#[test]
+fn a_shuffle_plays_its_trace_to_the_byte() {
+    on(spec(Path::Veth), |net| {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let trace = "# length_ms=600000\nstart_ms,flow,bytes\n0,0,100000\n5,1,200000\n9,0,50000\n";
+        std::fs::write(file.path(), trace).unwrap();
+        let (to, port) = net.target(0);
+        let mut sink = going(&net.container(0), &format!("tcp-sink --port {port}"));
+        let shuffle = going(
+            &net.peer(),
+            &format!(
+                "shuffle --to {to} --port {port} --trace {}",
+                file.path().display()
+            ),
+        );
+        let received = read_until(&mut sink, |r| r.bytes >= 350_000);
+        assert_eq!(received.bytes, 350_000);
+        assert_eq!(shuffle.end().unwrap().bytes, 350_000);
+    });
+}
+
+#[test]
+fn the_client_gets_an_answer_to_every_request() {
+    on(spec(Path::Routed), |net| {
+        let (to, port) = net.target(1);
+        let _server = going(
+            &net.container(1),
+            &format!("rpc-server --port {port} --work 100"),
+        );
+        let ask = |net: &Topology| -> RpcReport {
+            let args = format!(
+                "rpc-client --to {to} --port {port} --rate 2000 --requests 400 --realtime 1"
+            );
+            let mut client = Worker::start(&net.peer(), &args).unwrap();
+            client.go().unwrap();
+            client.answer().unwrap()
+        };
+        let (first, second) = (ask(net), ask(net));
+        assert_eq!((first.latency.requests, first.latency.lost), (400, 0));
+        assert!(first.latency.p50_us <= first.latency.p99_us);
+        assert_eq!(first.checksum, second.checksum);
+    });
+}

@@ -1,0 +1,167 @@
+//! Whole experiments, as short as they go: the run directory tells all that was measured.
+
+// Clippy's exception for tests does not reach their helpers.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use cofferdam_bench::data::{Role, RunData, RunResult, SoftirqSource, VictimKind};
+use cofferdam_bench::{Silent, accounting, demo, penalty};
+use cofferdam_testkit::{exclusive, time_limit};
+use common::{LIMIT, worker_executable};
+
+fn penalty_of(ids: &[&str], pairs: u32) -> (RunData, tempfile::TempDir) {
+    worker_executable();
+    let _alone = exclusive();
+    let dir = tempfile::tempdir().unwrap();
+    let options = penalty::Options {
+        output: Some(dir.path().join("run")),
+        pairs,
+        victim_seconds: Some(0.05),
+        filter: penalty::Filter {
+            ids: ids.iter().map(|i| (*i).to_owned()).collect(),
+            ..Default::default()
+        },
+        ..Default::default()
+    };
+    let data = time_limit(LIMIT, move || {
+        let dir = penalty::run(&options, &mut Silent).unwrap();
+        RunData::load(dir.path()).unwrap()
+    });
+    (data, dir)
+}
+
+#[test]
+fn a_penalty_run_is_whole() {
+    let ids = [
+        "cpu/flood/receiver/veth/3x200B",
+        "wordcount/shuffle/receiver/veth/24",
+    ];
+    let (data, _dir) = penalty_of(&ids, 2);
+    let Some(RunResult::Penalty(result)) = &data.result else {
+        panic!("{:?}", data.result)
+    };
+    assert_eq!(result.failed, Default::default());
+    assert_eq!(result.cells.len(), ids.len());
+    assert!(data.manifest.finished.is_some() && !data.manifest.interrupted);
+    for cell in &result.cells {
+        let samples: Vec<_> = data
+            .samples
+            .iter()
+            .filter(|s| s.cell == cell.cell.id)
+            .collect();
+        assert_eq!(samples.len(), 4);
+        assert!(samples.iter().all(|s| s.checksum == samples[0].checksum));
+        assert!(
+            samples
+                .iter()
+                .all(|s| s.elapsed_s > 0.0 && s.victim_cpu_s > 0.0)
+        );
+        assert_eq!(cell.penalty.values.len(), 2);
+        assert!(cell.received.is_some_and(|r| r.packets_per_s > 0.0));
+        let ledgers = data.ledgers.iter().filter(|l| l.cell == cell.cell.id);
+        assert_eq!(ledgers.count(), 4);
+        assert_eq!(cell.softirq_source, Some(SoftirqSource::Ledger));
+    }
+}
+
+#[test]
+fn the_ledger_names_the_receiver_and_the_victim_pays() {
+    let (data, _dir) = penalty_of(&["cpu/flood/receiver/veth/3x200B"], 1);
+    let flooded = data
+        .ledgers
+        .iter()
+        .find(|l| l.role == Some(Role::Traffic))
+        .unwrap();
+    let named = |name: &str| flooded.containers.iter().find(|c| c.name == name).unwrap();
+    assert!(named("competitor").ledger.caused_rx_ns > 0);
+    assert_eq!(named("victim").ledger.caused_ns(), 0);
+    assert!(named("victim").ledger.charged_network_ns > 0);
+}
+
+#[test]
+fn the_request_response_victim_is_judged_by_its_p99() {
+    let (data, _dir) = penalty_of(&["rpc/flood/receiver/veth/3x200B"], 1);
+    for sample in &data.samples {
+        let latency = sample.latency.unwrap();
+        assert_eq!(latency.lost, 0);
+        assert!(latency.p50_us <= latency.p99_us && latency.p99_us <= latency.max_us);
+    }
+    let Some(RunResult::Penalty(result)) = &data.result else {
+        panic!("{:?}", data.result)
+    };
+    assert_eq!(result.cells[0].cell.victim, VictimKind::Rpc);
+    assert_eq!(result.cells[0].metric, cofferdam_bench::data::Metric::P99Us);
+}
+
+#[test]
+fn the_demo_names_the_offender() {
+    worker_executable();
+    let _alone = exclusive();
+    let dir = tempfile::tempdir().unwrap();
+    let output = Some(dir.path().to_owned());
+    let data = time_limit(LIMIT, move || {
+        let options = demo::Options {
+            output,
+            rounds: 1,
+            victim_seconds: 0.05,
+            ..Default::default()
+        };
+        let dir = demo::run(&options, &mut Silent).unwrap();
+        RunData::load(dir.path()).unwrap()
+    });
+    let Some(RunResult::Demo(result)) = &data.result else {
+        panic!("{:?}", data.result)
+    };
+    assert_eq!(result.offender.as_deref(), Some("competitor"));
+    assert!(
+        result.sentence.contains("'competitor' caused"),
+        "{}",
+        result.sentence
+    );
+    assert!(result.cell.alone.is_some() && result.ledger.is_some());
+}
+
+#[test]
+fn an_accounting_run_is_whole() {
+    worker_executable();
+    let _alone = exclusive();
+    let dir = tempfile::tempdir().unwrap();
+    let output = Some(dir.path().to_owned());
+    let data = time_limit(LIMIT, move || {
+        let options = accounting::Options {
+            output,
+            pairs: 2,
+            period_seconds: Some(0.2),
+            ..Default::default()
+        };
+        let dir = accounting::run(&options, &mut Silent).unwrap();
+        RunData::load(dir.path()).unwrap()
+    });
+    let Some(RunResult::Accounting(result)) = &data.result else {
+        panic!("{:?}", data.result)
+    };
+    assert_eq!(result.overhead.len(), 2);
+    // Two loads, two pairs of off and on, and the period with program statistics.
+    assert_eq!(data.periods.len(), 10);
+    assert!(
+        result
+            .overhead
+            .iter()
+            .all(|row| row.bpf_ns_per_packet.is_some())
+    );
+    assert!(
+        result
+            .programs
+            .iter()
+            .all(|row| row.runs > 0 && row.ns_per_run > 0.0)
+    );
+    assert!(result.memory_bytes.is_some_and(|bytes| bytes > 0));
+    assert!(
+        result
+            .conservation
+            .iter()
+            .all(|row| row.worst_cpu_error_pct < 1.0)
+    );
+    assert_eq!(result.accuracy.len(), 6);
+}
