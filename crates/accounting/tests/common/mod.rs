@@ -1,7 +1,7 @@
 //! What the tests of the accounting share.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-use cofferdam_accounting::{Accountant, Options};
+use cofferdam_accounting::{Accountant, Options, StartError};
 use cofferdam_testkit::{Exclusive, Namespace, Net, VethPair, exclusive, time_limit};
 use cofferdam_types::{CgroupId, ContainerLedger, Interval, Ledger, Reason, Snapshot};
 use std::net::SocketAddr;
@@ -18,14 +18,21 @@ pub fn alone(seconds: u64, body: impl FnOnce() + Send + 'static) {
     cofferdam_testkit::assert_nothing_left();
 }
 
-/// Starts the accounting with room for a few containers.
+/// Starts the accounting with room for a few containers; waits for another one to end.
 pub fn accountant() -> Accountant {
-    match Accountant::start(Options {
+    let options = Options {
         slots: 64,
         measure_programs: false,
-    }) {
-        Ok(accountant) => accountant,
-        Err(e) => panic!("{e}"),
+    };
+    let until = Instant::now() + Duration::from_secs(40);
+    loop {
+        match Accountant::start(options) {
+            Ok(accountant) => return accountant,
+            Err(StartError::AlreadyRunning { .. }) if Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            Err(e) => panic!("{e}"),
+        }
     }
 }
 
