@@ -129,9 +129,11 @@ impl Inventory {
         self.network.fd()
     }
 
-    /// Takes in pending netlink messages; returns what changed.
+    /// Takes in pending netlink messages; returns what changed. Worth a call before each
+    /// reading as well: it also looks again for namespaces that have packets and no container.
     pub fn handle_links(&mut self) -> Vec<ContainerChange> {
         self.take_link_events();
+        self.search_again();
         self.finish()
     }
 
