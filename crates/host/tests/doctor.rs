@@ -4,10 +4,8 @@
     reason = "a fixture that cannot be made is a failed test"
 )]
 
-mod common;
-
 use cofferdam_host::doctor::{self, Status};
-use common::within;
+use cofferdam_testkit::time_limit;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -32,7 +30,7 @@ fn bpf_descriptors() -> usize {
 
 #[test]
 fn the_accounting_can_run_here_and_nothing_stays() {
-    within(LIMIT, || {
+    time_limit(LIMIT, || {
         let mounts = || std::fs::read_to_string("/proc/self/mountinfo").unwrap();
         let before = (devices(), bpf_descriptors(), mounts().lines().count());
         let report = doctor::examine();
@@ -61,7 +59,7 @@ fn the_accounting_can_run_here_and_nothing_stays() {
 /// What is said as JSON and by the table comes from the same values.
 #[test]
 fn the_report_is_one_json_document() {
-    within(LIMIT, || {
+    time_limit(LIMIT, || {
         let report = doctor::examine();
         let value: serde_json::Value =
             serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();
@@ -79,7 +77,7 @@ fn the_report_is_one_json_document() {
 /// Without root the report still comes, names what is missing, and blocks with a remedy.
 #[test]
 fn without_root_the_report_says_so() {
-    within(LIMIT, || {
+    time_limit(LIMIT, || {
         let report = std::thread::spawn(|| {
             become_nobody();
             doctor::examine()
