@@ -1,6 +1,139 @@
 //! `cofferdam doctor`.
+
 use crate::args::DoctorArgs;
 use crate::exit::{Failure, Outcome};
-pub fn run(_args: &DoctorArgs) -> Outcome {
-    Err(Failure::failed("todo"))
+use crate::output::Output;
+use crate::schema::{self, DoctorCheck, DoctorReport};
+use crate::table;
+use cofferdam_host::doctor::{Check, Report, examine};
+use std::time::SystemTime;
+
+/// Examines the host; fails with exit code 3 when the accounting cannot run on it.
+pub fn run(args: &DoctorArgs) -> Outcome {
+    let report = examine();
+    let text = if args.json {
+        json(&document(&report, SystemTime::now()))?
+    } else {
+        text(&report, table::terminal_width())
+    };
+    Output::stdout().write(&text)?;
+    match report.accounting_blocker() {
+        Some(check) => Err(Failure::Unsupported(blocker_line(check))),
+        None => Ok(()),
+    }
+}
+
+/// Why the accounting cannot run: the line that the doctor and every other command print.
+pub fn blocker_line(check: &Check) -> String {
+    let remedy = check.remedy.as_deref().unwrap_or("no remedy is known");
+    format!(
+        "the accounting cannot run on this host: {}: {}; {remedy}",
+        check.capability, check.detail
+    )
+}
+
+fn document(report: &Report, now: SystemTime) -> DoctorReport {
+    let blocker = report.accounting_blocker();
+    DoctorReport {
+        schema: schema::DOCTOR.to_owned(),
+        time: schema::time(now),
+        accounting: blocker.is_none(),
+        accounting_blocker: blocker.map(blocker_line),
+        checks: report
+            .checks
+            .iter()
+            .map(|check| DoctorCheck {
+                id: check.id.to_string(),
+                capability: check.capability.clone(),
+                status: check.status.to_string(),
+                detail: check.detail.clone(),
+                enables: check.enables.clone(),
+                remedy: check.remedy.clone(),
+                required_for_accounting: check.required_for_accounting,
+            })
+            .collect(),
+    }
+}
+
+fn json(document: &DoctorReport) -> Result<String, Failure> {
+    let text = serde_json::to_string_pretty(document)
+        .map_err(|e| Failure::failed(format!("cannot write JSON: {e}")))?;
+    Ok(text + "\n")
+}
+
+/// One table, and the answer that matters below it.
+fn text(report: &Report, width: Option<u16>) -> String {
+    let mut table = table::plain(width);
+    table.set_header(["capability", "", "enables", "found, and what to do"]);
+    for check in &report.checks {
+        let found = match &check.remedy {
+            Some(remedy) => format!("{} → {remedy}", check.detail),
+            None => check.detail.clone(),
+        };
+        table.add_row([
+            check.capability.clone(),
+            check.status.to_string(),
+            check.enables.clone(),
+            found,
+        ]);
+    }
+    table::gaps(&mut table);
+    let verdict = match report.accounting_blocker() {
+        None => "The accounting can run on this host.",
+        Some(_) => "The accounting cannot run on this host.",
+    };
+    format!("{}\n{verdict}\n", table::finish(&table))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cofferdam_host::doctor::Status;
+
+    fn check(status: Status, required: bool) -> Check {
+        Check {
+            id: "btf",
+            capability: "kernel type information (BTF)".to_owned(),
+            status,
+            detail: "/sys/kernel/btf/vmlinux is not there".to_owned(),
+            enables: "every BPF program".to_owned(),
+            remedy: Some("boot a kernel with CONFIG_DEBUG_INFO_BTF=y".to_owned()),
+            required_for_accounting: required,
+        }
+    }
+
+    #[test]
+    fn what_blocks_the_accounting_is_said_with_its_remedy() {
+        let report = Report { checks: vec![check(Status::No, true)] };
+        let document = document(&report, SystemTime::UNIX_EPOCH);
+        assert!(!document.accounting);
+        assert_eq!(
+            document.accounting_blocker.as_deref(),
+            Some(
+                "the accounting cannot run on this host: kernel type information (BTF): \
+                 /sys/kernel/btf/vmlinux is not there; boot a kernel with \
+                 CONFIG_DEBUG_INFO_BTF=y"
+            )
+        );
+        assert!(text(&report, None).ends_with("The accounting cannot run on this host.\n"));
+    }
+
+    #[test]
+    fn what_the_accounting_does_not_need_blocks_nothing() {
+        let report = Report { checks: vec![check(Status::No, false), check(Status::Yes, true)] };
+        let document = document(&report, SystemTime::UNIX_EPOCH);
+        assert!(document.accounting && document.accounting_blocker.is_none());
+        assert_eq!(document.checks[0].status, "no");
+        let back: DoctorReport = serde_json::from_str(&json(&document).unwrap()).unwrap();
+        assert_eq!(back, document);
+    }
+
+    #[test]
+    fn the_table_wraps_to_a_terminal_and_not_in_a_pipe() {
+        let report = Report { checks: vec![check(Status::Partly, false)] };
+        for line in text(&report, Some(70)).lines() {
+            assert!(line.chars().count() <= 70, "{line}");
+        }
+        assert_eq!(text(&report, None).lines().count(), 4);
+    }
 }

@@ -13,8 +13,8 @@ pub enum Failure {
     Usage(String),
     /// This host lacks something: 3. The text names it and the remedy.
     Unsupported(String),
-    /// A signal ended it, and everything is cleaned up: 130.
-    Interrupted,
+    /// A signal ended it, and everything is cleaned up: 130. Says what is left, if anything.
+    Interrupted(Option<String>),
     /// The reader of standard output has gone: 0, in silence. Whoever closes a pipe early
     /// (`| head`) has what they wanted; an error there would only break `set -o pipefail`.
     ReaderGone,
@@ -37,7 +37,7 @@ impl Failure {
             Failure::Failed(_) => 1,
             Failure::Usage(_) => 2,
             Failure::Unsupported(_) => 3,
-            Failure::Interrupted => 130,
+            Failure::Interrupted(_) => 130,
             Failure::ReaderGone => 0,
             Failure::Answer(code) => *code,
         }
@@ -48,7 +48,8 @@ impl Failure {
         let text = match self {
             Failure::Failed(error) => format!("{error:#}"),
             Failure::Usage(text) | Failure::Unsupported(text) => text.clone(),
-            Failure::Interrupted | Failure::ReaderGone | Failure::Answer(_) => return None,
+            Failure::Interrupted(left) => left.clone()?,
+            Failure::ReaderGone | Failure::Answer(_) => return None,
         };
         Some(one_line(&text))
     }
@@ -109,7 +110,7 @@ mod tests {
             3
         );
         assert_eq!(Failure::from(StartError::Failed("x".into())).code(), 1);
-        assert_eq!(Failure::Interrupted.code(), 130);
+        assert_eq!(Failure::Interrupted(None).code(), 130);
         assert_eq!(Failure::ReaderGone.code(), 0);
     }
 

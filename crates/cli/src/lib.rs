@@ -51,7 +51,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
 fn dispatch(command: Command) -> Outcome {
     // A worker has its own signals and its own end: its parent stops it.
     let command = match command {
-        Command::BenchWorker(args) => return bench::worker(args.words),
+        Command::BenchWorker(args) => return bench::worker(args),
         Command::Generate(args) => return generate::run(&args),
         other => other,
     };
@@ -63,7 +63,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Accounting(AccountingCommand::Record(args)) => record::run(&args, &interrupt),
         Command::Bench(command) => bench::run(command, &interrupt),
         Command::Report(args) => bench::report(&args.dir),
-        Command::Demo(args) => bench::demo(&args, &interrupt),
+        Command::Demo(args) => bench::demo(args, &interrupt),
         Command::BenchWorker(_) | Command::Generate(_) => Ok(()),
     }
 }

@@ -28,6 +28,12 @@ impl Progress {
         }
     }
 
+    /// Writes a line that stays, whether or not progress is shown.
+    pub fn note(&mut self, text: &str) {
+        self.clear();
+        let _ = writeln!(stderr(), "{text}");
+    }
+
     /// Takes the line away.
     pub fn clear(&mut self) {
         if self.shown {

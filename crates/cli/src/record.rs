@@ -9,7 +9,7 @@ use crate::schema::{self, AccountingRecord};
 use crate::selection::Selection;
 use crate::source::{self, Meter, Source};
 use crate::{table, units};
-use cofferdam_types::{Container, Interval};
+use cofferdam_types::Interval;
 use std::io::{IsTerminal, stdout};
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ fn record(
             .iter()
             .map(|c| -> &Container { &c.container })
     };
-    let selection = Selection::new(&args.containers.containers, containers())?;
+    let selection = Selection::new(&args.containers.containers, &meter.containers())?;
     let writer = Writer {
         selection,
         format: args.format,
@@ -54,7 +54,7 @@ fn record(
         let Some(interval) = meter.next(length, interrupt)? else {
             // What was measured since the last line is data too.
             writer.interval(&meter.cut()?, output)?;
-            return Err(Failure::Interrupted);
+            return Err(Failure::Interrupted(None));
         };
         writer.selection.check_alive(&interval)?;
         progress.clear();

@@ -1,37 +1,36 @@
 //! `--container`: which containers a command shows.
 
-use crate::exit::{Failure, one_line};
-use cofferdam_types::{Container, ContainerLedger, Interval, Selector};
-use std::fmt::Write;
-
-/// How many names a message lists.
-const NAMES_SHOWN: usize = 5;
+use crate::exit::Failure;
+use cofferdam_host::resolve;
+use cofferdam_types::{CgroupId, Container, ContainerLedger, Interval, Selector};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// The containers that are meant; every one when no selector was given.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     selectors: Vec<Selector>,
+    /// What the selectors meant at the start. `pid:` and `netns:NAME` can only be asked then:
+    /// later the process may be gone, the container not.
+    found: BTreeSet<CgroupId>,
 }
 
 impl Selection {
     /// Checks that each of `selectors` means at least one of `containers`.
-    pub fn new<'a>(
-        selectors: &[Selector],
-        containers: impl Iterator<Item = &'a Container> + Clone,
-    ) -> Result<Selection, Failure> {
+    pub fn new(selectors: &[Selector], containers: &[Arc<Container>]) -> Result<Self, Failure> {
+        let mut found = BTreeSet::new();
         for selector in selectors {
-            if !containers.clone().any(|c| selector.matches(c)) {
-                return Err(unknown(selector, containers));
-            }
+            let meant = resolve(selector, containers).map_err(|e| Failure::failed(e.to_string()))?;
+            found.extend(meant.iter().map(|c| c.cgroup));
         }
-        Ok(Selection {
-            selectors: selectors.to_vec(),
-        })
+        Ok(Selection { selectors: selectors.to_vec(), found })
     }
 
     /// Whether `container` is meant.
     pub fn matches(&self, container: &Container) -> bool {
-        self.selectors.is_empty() || self.selectors.iter().any(|s| s.matches(container))
+        self.selectors.is_empty()
+            || self.found.contains(&container.cgroup)
+            || self.selectors.iter().any(|s| s.matches(container))
     }
 
     /// True when every container is meant.
@@ -67,26 +66,6 @@ impl Selection {
     }
 }
 
-fn unknown<'a>(selector: &Selector, containers: impl Iterator<Item = &'a Container>) -> Failure {
-    let wanted = selector.to_string();
-    let mut names: Vec<String> = containers.map(|c| one_line(&c.name)).collect();
-    names.sort_by_cached_key(|name| (strsim::osa_distance(&wanted, name), name.clone()));
-    names.dedup();
-    let mut text = format!("no container matches '{wanted}'");
-    if names.is_empty() {
-        text += ": this host has no container now; start one, or any process in a cgroup and \
-                 network namespace of its own";
-    } else {
-        let rest = names.len().saturating_sub(NAMES_SHOWN);
-        names.truncate(NAMES_SHOWN);
-        let _ = write!(text, ": there is {}", names.join(", "));
-        if rest > 0 {
-            let _ = write!(text, " and {rest} more; 'cofferdam top --once' lists all");
-        }
-    }
-    Failure::failed(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,34 +75,17 @@ mod tests {
         let all: Vec<_> = names
             .iter()
             .enumerate()
-            .map(|(i, n)| container(i as u64, n))
+            .map(|(i, n)| Arc::new(container(i as u64, n)))
             .collect();
-        Selection::new(&[text.parse().unwrap()], all.iter())
+        Selection::new(&[text.parse().unwrap()], &all)
     }
 
     #[test]
-    fn an_unknown_name_lists_the_nearest_first() {
-        let failure = select("wbe-1", &["db-1", "web-2", "web-1", "cache"]).unwrap_err();
+    fn an_unknown_name_is_one_line_with_the_near_ones() {
+        let failure = select("wbe-1", &["db-1", "web-1", "cache"]).unwrap_err();
         assert_eq!(failure.code(), 1);
         let line = failure.line().unwrap();
-        assert!(
-            line.starts_with("no container matches 'wbe-1': there is web-1, "),
-            "{line}"
-        );
-    }
-
-    #[test]
-    fn a_host_without_containers_says_so() {
-        let line = select("web", &[]).unwrap_err().line().unwrap();
-        assert!(line.contains("no container now"), "{line}");
-    }
-
-    #[test]
-    fn long_lists_are_cut_short() {
-        let names: Vec<String> = (0..50).map(|i| format!("c{i}")).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let line = select("zzz", &names).unwrap_err().line().unwrap();
-        assert!(line.contains("and 45 more"), "{line}");
+        assert!(line.contains("no container 'wbe-1'") && line.contains("web-1"), "{line}");
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! Where intervals come from. Commands see this trait, so that tests need no kernel.
 
+use crate::doctor;
 use crate::exit::Failure;
 use crate::interrupt::Interrupt;
 use cofferdam_accounting::{Accountant, Options, ReadError};
-use cofferdam_types::{Interval, Snapshot};
+use cofferdam_accounting::StartError;
+use cofferdam_types::{Container, Interval, Snapshot};
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Something that keeps a ledger.
@@ -28,7 +31,14 @@ impl Source for Accountant {
 
 /// Starts the accounting of this host, or says in one line why it cannot run.
 pub fn start() -> Result<Accountant, Failure> {
-    Ok(Accountant::start(Options::default())?)
+    Accountant::start(Options::default()).map_err(|error| match error {
+        // The doctor's words, where it sees the cause: one host, one answer.
+        StartError::Unsupported(text) => match cofferdam_host::doctor::accounting_blocker() {
+            Some(check) => Failure::Unsupported(doctor::blocker_line(&check)),
+            None => Failure::Unsupported(text),
+        },
+        other => other.into(),
+    })
 }
 
 /// Turns readings into intervals.
@@ -53,6 +63,11 @@ impl<S: Source> Meter<S> {
     /// The reading that the next interval begins with.
     pub fn last(&self) -> &Snapshot {
         &self.last
+    }
+
+    /// The containers of that reading.
+    pub fn containers(&self) -> Vec<Arc<Container>> {
+        self.last.containers.iter().map(|c| c.container.clone()).collect()
     }
 
     /// Waits for the end of an interval that is `length` long, and reads it. Ends are kept at

@@ -36,6 +36,13 @@ pub fn plain(width: Option<u16>) -> Table {
     table
 }
 
+/// Two spaces between columns.
+pub fn gaps(table: &mut Table) {
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+}
+
 /// Aligns every column but the first to the right, and puts two spaces between columns.
 pub fn numbers_right(table: &mut Table) {
     for (i, column) in table.column_iter_mut().enumerate() {

@@ -19,6 +19,17 @@ pub struct CgroupLayout {
     pub v1_mounts: BTreeMap<String, PathBuf>,
 }
 
+/// Superblock options of a v1 mount that are not controllers.
+const OPTIONS: [&str; 7] = [
+    "rw",
+    "ro",
+    "xattr",
+    "noprefix",
+    "clone_children",
+    "cpuset_v2_mode",
+    "favordynmods",
+];
+
 /// Which hierarchy a controller works in, and where that is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Controller<'a> {
@@ -49,7 +60,7 @@ impl CgroupLayout {
         let mut v1_mounts = BTreeMap::new();
         for mount in mounts.iter().filter(|m| m.fs_type == "cgroup") {
             let options = mount.super_options.split(',');
-            for name in options.filter(|o| !matches!(*o, "rw" | "ro") && !o.contains('=')) {
+            for name in options.filter(|o| !OPTIONS.contains(o) && !o.contains('=')) {
                 v1_mounts
                     .entry(name.to_owned())
                     .or_insert_with(|| mount.point.clone());
@@ -115,3 +126,6 @@ impl fmt::Display for CgroupLayout {
         )
     }
 }
+
+#[cfg(test)]
+mod tests;

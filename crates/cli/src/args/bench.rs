@@ -28,6 +28,23 @@ pub struct RunArgs {
     /// Measured pairs in each cell; at least 5 for an interval worth the name
     #[arg(long, value_name = "N", value_parser = values::positive)]
     pub pairs: Option<u32>,
+    /// Where it runs.
+    #[command(flatten)]
+    pub host: HostArgs,
+}
+
+/// CPUs and chance.
+#[derive(Clone, Debug, Args)]
+pub struct HostArgs {
+    /// CPU that victim, competitor and softirq share [default: the first one]
+    #[arg(long, value_name = "CPU")]
+    pub victim_cpu: Option<u32>,
+    /// CPU of the other end [default: the next one on another core]
+    #[arg(long, value_name = "CPU")]
+    pub peer_cpu: Option<u32>,
+    /// Seed of the order of runs, of the corpora and of the bootstrap
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
 }
 
 /// `cofferdam bench penalty`
@@ -51,6 +68,24 @@ pub struct PenaltyArgs {
     /// Only these paths between peer and container; may be repeated or separated by commas
     #[arg(long, value_name = "PATH", value_delimiter = ',', value_parser = one_of(Path::ALL, Path::label))]
     pub path: Vec<Path>,
+    /// Only these datagram payloads (UDP) or write sizes (TCP), such as 200B or 16KiB
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = values::bytes)]
+    pub payload: Vec<u32>,
+    /// Only these HTB rates on the sender's interface, such as 5Gbit
+    #[arg(long, value_name = "RATE", value_delimiter = ',', value_parser = values::gbit)]
+    pub htb: Vec<f64>,
+    /// Only the cell with this id, such as cpu/flood/receiver/veth/3x200B; may be repeated
+    #[arg(long, value_name = "ID")]
+    pub cell: Vec<String>,
+    /// Trace of the shuffle, as CSV start_ms,flow,bytes [default: the built-in one]
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Measure without the accounting beside it
+    #[arg(long)]
+    pub no_ledger: bool,
+    /// Let TCP senders hand over segments larger than a packet: hides most of their cost
+    #[arg(long)]
+    pub segmentation_offload: bool,
 }
 
 /// `cofferdam bench accounting`

@@ -3,7 +3,7 @@
 mod bench;
 pub mod values;
 
-pub use bench::BenchCommand;
+pub use bench::{BenchAccountingArgs, BenchCommand, HostArgs, PenaltyArgs, RunArgs};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use cofferdam_types::Selector;
@@ -135,6 +135,9 @@ pub struct DemoArgs {
     /// Directory for the run's data and report; it must not exist, or be empty
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
+    /// Where it runs.
+    #[command(flatten)]
+    pub host: HostArgs,
 }
 
 /// `cofferdam bench-worker`

@@ -39,6 +39,40 @@ pub fn positive(text: &str) -> Result<u32, String> {
     }
 }
 
+/// A size with its unit, in bytes: `200B`, `16KiB`, `1MiB`.
+pub fn bytes(text: &str) -> Result<u32, String> {
+    const WRONG: &str = "not a size: write 200B, 16KiB or 1MiB";
+    let (number, unit) = split(text);
+    let scale: u32 = match unit {
+        "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "" => return Err("it has no unit: write 200B, 16KiB or 1MiB".to_owned()),
+        _ => return Err(WRONG.to_owned()),
+    };
+    let number: u32 = number.parse().map_err(|_| WRONG.to_owned())?;
+    match number.checked_mul(scale) {
+        Some(0) => Err("it must be more than 0".to_owned()),
+        Some(bytes) => Ok(bytes),
+        None => Err("it is larger than 4GiB".to_owned()),
+    }
+}
+
+/// A rate with its unit, in Gbit/s: `5Gbit`, `2.5Gbit`.
+pub fn gbit(text: &str) -> Result<f64, String> {
+    let (number, unit) = split(text);
+    match (number.parse::<f64>(), unit) {
+        (Ok(rate), "Gbit" | "Gbit/s") if rate > 0.0 => Ok(rate),
+        (Ok(_), "") => Err("it has no unit: write 5Gbit".to_owned()),
+        _ => Err("not a rate: write 5Gbit".to_owned()),
+    }
+}
+
+fn split(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    text.split_at(end)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +107,20 @@ mod tests {
         assert_eq!(positive("7"), Ok(7));
         for text in ["0", "-1", "1.5", "many"] {
             assert!(positive(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_and_rates_carry_units() {
+        assert_eq!(bytes("200B"), Ok(200));
+        assert_eq!(bytes("16KiB"), Ok(16_384));
+        for text in ["200", "0B", "-1B", "1.5KiB", "9999999MiB", "KiB", "1kB", ""] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+        assert_eq!(gbit("2.5Gbit"), Ok(2.5));
+        assert_eq!(gbit("10Gbit/s"), Ok(10.0));
+        for text in ["5", "0Gbit", "Gbit", "5Mbit", "-5Gbit", "1.2.3Gbit"] {
+            assert!(gbit(text).is_err(), "{text}");
         }
     }
 }

@@ -14,7 +14,6 @@ use crate::progress::Progress;
 use crate::selection::Selection;
 use crate::source::{self, Meter, Source};
 use crate::{record, table, units};
-use cofferdam_types::Container;
 use screen::Screen;
 use state::{Effect, State};
 use std::io::{IsTerminal, stdout};
@@ -40,12 +39,7 @@ pub fn run(args: &TopArgs, interrupt: &Interrupt) -> Outcome {
 
 fn begin<S: Source>(args: &TopArgs, source: S) -> Result<(Meter<S>, Selection), Failure> {
     let meter = Meter::new(source)?;
-    let containers = meter
-        .last()
-        .containers
-        .iter()
-        .map(|c| -> &Container { &c.container });
-    let selection = Selection::new(&args.containers.containers, containers)?;
+    let selection = Selection::new(&args.containers.containers, &meter.containers())?;
     Ok((meter, selection))
 }
 
@@ -59,7 +53,7 @@ fn print_once(
     let mut progress = Progress::new(true);
     progress.show(&format!("measuring for {}", units::duration(args.interval)));
     let Some(interval) = meter.next(args.interval, interrupt)? else {
-        return Err(Failure::Interrupted);
+        return Err(Failure::Interrupted(None));
     };
     selection.check_alive(&interval)?;
     progress.clear();
@@ -80,12 +74,12 @@ fn live(args: &TopArgs, source: impl Source, interrupt: &Interrupt) -> Outcome {
         screen.draw(|frame| draw::all(frame, &state))?;
         meter.follow(last + state.interval, screen.wake())?;
         if interrupt.raised() {
-            return Err(Failure::Interrupted);
+            return Err(Failure::Interrupted(None));
         }
         for key in screen.keys()? {
             match state.key(key) {
                 Effect::Quit => return Ok(()),
-                Effect::Interrupt => return Err(Failure::Interrupted),
+                Effect::Interrupt => return Err(Failure::Interrupted(None)),
                 Effect::Redraw | Effect::IntervalChanged => {}
             }
         }
@@ -159,7 +153,7 @@ mod tests {
         let (outcome, _) = printed("--once --container wbe-3", Fake::seconds(1));
         let line = outcome.unwrap_err().line().unwrap();
         assert!(
-            line.starts_with("no container matches 'wbe-3': there is web-3"),
+            line.starts_with("no container 'wbe-3'"),
             "{line}"
         );
     }

@@ -187,6 +187,10 @@ impl Inventory {
             Some(stale) => self.remove_cgroup(stale),
             None => {}
         }
+        // The same for the id, which kernels before 5.5 gave out again.
+        if self.tree.get(id).is_some() {
+            self.remove_cgroup(id);
+        }
         let parent = match path.parent() {
             None => None,
             Some(above) => match self.tree.id_of(above) {
@@ -308,6 +312,10 @@ impl Inventory {
             match (before, self.containers.get(&id)) {
                 (Some(old), None) => removed.push(ContainerChange::Removed(old)),
                 (None, Some(new)) => rest.push(ContainerChange::Added(new.clone())),
+                (Some(old), Some(new)) if old.cgroup_path != new.cgroup_path => {
+                    removed.push(ContainerChange::Removed(old));
+                    rest.push(ContainerChange::Added(new.clone()));
+                }
                 (Some(old), Some(new)) if !same(&old, new) => {
                     rest.push(ContainerChange::Changed(new.clone()));
                 }

@@ -5,7 +5,7 @@ use crate::fs::HostFs;
 use crate::links::{Door, Inside, LinkEvent, LinkMessage, PeerSpace};
 use crate::netns;
 use cofferdam_types::{CgroupId, Container, IfIndex, InterfacePair, NetnsId};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -22,6 +22,8 @@ struct Namespace {
 pub(super) struct Namespaces {
     known: HashMap<NetnsId, Namespace>,
     by_nsid: HashMap<i32, NetnsId>,
+    /// Numbers that belong to no container.
+    foreign: HashSet<i32>,
     host_links: HashMap<u32, LinkMessage>,
     /// To be looked into before the event at hand is answered.
     to_visit: BTreeSet<NetnsId>,
@@ -46,8 +48,10 @@ impl Namespaces {
         };
         namespace.holders.remove(&cgroup);
         if namespace.holders.is_empty() {
-            self.known.remove(&netns);
-            self.by_nsid.retain(|_, n| *n != netns);
+            let nsid = self.known.remove(&netns).and_then(|n| n.inside?.nsid);
+            if let Some(nsid) = nsid.filter(|nsid| self.by_nsid.get(nsid) == Some(&netns)) {
+                self.by_nsid.remove(&nsid);
+            }
             self.to_visit.remove(&netns);
         }
     }
@@ -69,8 +73,12 @@ impl Namespaces {
             Some(netns) => {
                 self.to_visit.insert(*netns);
             }
-            // A number given since the last visit: it belongs to one that had none.
+            // A number given since the last visit: it may belong to one that had none. Each is
+            // looked for once; a container that starts later asks for its own.
             None => {
+                if !self.foreign.insert(nsid) {
+                    return;
+                }
                 let unnumbered = |n: &Namespace| n.inside.as_ref().is_none_or(|i| i.nsid.is_none());
                 let open = self.known.iter().filter(|(_, n)| unnumbered(n));
                 self.to_visit.extend(open.map(|(netns, _)| *netns));
@@ -178,6 +186,7 @@ impl Inventory {
                 }
                 // The number may belong to another namespace by now: ask again.
                 LinkEvent::NsidGone(nsid) => {
+                    self.namespaces.foreign.remove(&nsid);
                     if let Some(netns) = self.namespaces.by_nsid.remove(&nsid) {
                         self.namespaces.to_visit.insert(netns);
                     }
@@ -209,6 +218,7 @@ impl Inventory {
         let found = self.network.look_inside(&doors, &others);
         for (netns, inside) in found {
             if let Some(nsid) = inside.nsid {
+                self.namespaces.foreign.remove(&nsid);
                 self.namespaces.by_nsid.insert(nsid, netns);
             }
             if let Some(namespace) = self.namespaces.known.get_mut(&netns) {

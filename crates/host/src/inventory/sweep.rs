@@ -3,16 +3,17 @@
 use super::Inventory;
 use crate::HostError;
 use cofferdam_types::{CgroupId, NetnsId};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 impl Inventory {
     /// Brings the tree, the containers and their namespaces in line with the host.
     pub(super) fn sweep(&mut self) -> Result<(), HostError> {
         let found = self.walk()?;
-        let alive: HashSet<CgroupId> = found.iter().map(|(id, _)| *id).collect();
+        let alive: HashMap<CgroupId, &PathBuf> = found.iter().map(|(id, p)| (*id, p)).collect();
         for id in self.tree.top_down() {
-            if !alive.contains(&id) {
+            let known = self.tree.get(id).map(|node| &node.path);
+            if known.is_some() && known != alive.get(&id).copied() {
                 self.remove_cgroup(id);
             }
         }

@@ -20,7 +20,12 @@ pub(crate) struct Rtnetlink {
 
 impl Rtnetlink {
     pub fn open() -> io::Result<Rtnetlink> {
-        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        Rtnetlink::open_protocol(NETLINK_ROUTE)
+    }
+
+    /// A socket of another netlink family; the framing is the same.
+    pub fn open_protocol(protocol: isize) -> io::Result<Rtnetlink> {
+        let mut socket = Socket::new(protocol)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
         Ok(Rtnetlink {
@@ -64,8 +69,13 @@ impl Rtnetlink {
         Ok(nsid)
     }
 
+    /// Sends a request that is answered by an acknowledgement only.
+    pub fn request(&mut self, kind: u16, flags: libc::c_int, payload: &[u8]) -> io::Result<()> {
+        self.ask(kind, flags, payload, |_| {}).map(drop)
+    }
+
     /// Sends a request and hands every answer to `take`. False: the dump was inconsistent.
-    fn ask(
+    pub fn ask(
         &mut self,
         kind: u16,
         flags: libc::c_int,

@@ -1,0 +1,198 @@
+//! Sections of accounting runs.
+
+use super::ReportError;
+use super::chart::{Chart, Mark, Row, Tone};
+use super::format::{bytes, estimate, number, scaled};
+use super::page::{figure, section};
+use crate::data::{AccountingResult, LoadShape, OverheadRow};
+use maud::{Markup, html};
+
+/// Most that the programs may take of a received packet, nanoseconds.
+const GOAL_NS_PER_PACKET: f64 = 100.0;
+/// Most that the ledgers may miss, percent.
+const GOAL_CONSERVATION_PCT: f64 = 1.0;
+/// Most that attribution may be wrong, percent.
+const GOAL_ACCURACY_PCT: f64 = 5.0;
+
+/// All sections.
+pub fn sections(result: &AccountingResult) -> Result<Vec<Markup>, ReportError> {
+    let mut sections = Vec::new();
+    if !result.overhead.is_empty() {
+        sections.push(overhead(&result.overhead)?);
+    }
+    if !result.programs.is_empty() {
+        sections.push(programs(result)?);
+    }
+    if !result.conservation.is_empty() {
+        sections.push(conservation(result));
+    }
+    if !result.accuracy.is_empty() {
+        sections.push(accuracy(result));
+    }
+    if let Some(memory) = result.memory_bytes {
+        let text = format!(
+            "All maps together take {}, from the start and for good.",
+            bytes(memory)
+        );
+        sections.push(section("Memory", &text, html! {}));
+    }
+    Ok(sections)
+}
+
+fn overhead(rows: &[OverheadRow]) -> Result<Markup, ReportError> {
+    let lowest = rows
+        .iter()
+        .flat_map(|r| r.ratio.values.iter().copied().chain([r.ratio.low, r.goal]))
+        .filter(|v| v.is_finite())
+        .fold(0.95, f64::min);
+    // Ratios stand close together near 1: the axis begins where they do, and says so.
+    let from = (lowest * 50.0 - 0.5).floor() / 50.0;
+    let mut charts = Vec::new();
+    for row in rows {
+        let chart = Chart {
+            alt: format!(
+                "{}: goodput with accounting over goodput without",
+                row.load.label()
+            ),
+            axis: format!("goodput on ÷ off (axis begins at {})", number(from)),
+            from,
+            references: vec![(row.goal, "goal"), (1.0, "free")],
+            rows: vec![Row {
+                label: "every pair, median, interval".to_owned(),
+                note: estimate(&row.ratio),
+                lanes: vec![
+                    vec![Mark::Dots {
+                        values: row.ratio.values.clone(),
+                        tone: Tone::Paid,
+                    }],
+                    vec![Mark::Interval {
+                        low: row.ratio.low,
+                        mid: row.ratio.median,
+                        high: row.ratio.high,
+                        tone: Tone::Caused,
+                    }],
+                ],
+            }],
+        };
+        charts.push(figure(row.load.label(), &chart.svg()?));
+    }
+    Ok(section(
+        "Goodput with the accounting on",
+        "Off and on alternate within each pair. A point right of the goal is good enough.",
+        html! {
+            div.charts { @for chart in &charts { (chart) } }
+            div.scroll { table {
+                thead { tr {
+                    th { "load" } th { "off" } th { "on" } th { "on ÷ off" } th { "pairs" }
+                    th { "goal" } th { "BPF ns a packet (goal ≤ " (number(GOAL_NS_PER_PACKET)) ")" }
+                } }
+                tbody { @for row in rows { tr {
+                    th { (row.load.label()) }
+                    td { (scaled(row.off.median)) " " (row.unit) }
+                    td { (scaled(row.on.median)) " " (row.unit) }
+                    td { (estimate(&row.ratio)) }
+                    td { (row.ratio.values.len()) }
+                    td { "≥ " (number(row.goal)) " " (verdict(row.ratio.median >= row.goal)) }
+                    td {
+                        @match row.bpf_ns_per_packet {
+                            Some(ns) => { (number(ns)) " " (verdict(ns <= GOAL_NS_PER_PACKET)) }
+                            None => "–",
+                        }
+                    }
+                } } }
+            } }
+        },
+    ))
+}
+
+fn programs(result: &AccountingResult) -> Result<Markup, ReportError> {
+    let mut charts = Vec::new();
+    for load in [LoadShape::Flood64, LoadShape::TcpStream] {
+        let mut programs: Vec<_> = result.programs.iter().filter(|p| p.load == load).collect();
+        if programs.is_empty() {
+            continue;
+        }
+        let cost = |p: &&crate::data::ProgramRow| p.ns_per_run * p.runs_per_packet;
+        programs.sort_by(|a, b| {
+            cost(b)
+                .total_cmp(&cost(a))
+                .then_with(|| a.name.cmp(&b.name))
+        });
+        let chart = Chart {
+            alt: format!("{}: nanoseconds of each program run", load.label()),
+            axis: "nanoseconds a run".to_owned(),
+            from: 0.0,
+            references: Vec::new(),
+            rows: programs
+                .iter()
+                .map(|p| Row {
+                    label: p.name.clone(),
+                    note: format!(
+                        "{} ns × {} a packet",
+                        number(p.ns_per_run),
+                        number(p.runs_per_packet)
+                    ),
+                    lanes: vec![vec![Mark::Bar {
+                        value: p.ns_per_run,
+                        tone: Tone::Paid,
+                    }]],
+                })
+                .collect(),
+        };
+        charts.push(figure(load.label(), &chart.svg()?));
+    }
+    Ok(section(
+        "Cost of each program",
+        "As the kernel measured it. About 25 ns of each run are the measurement itself. The \
+         program that costs a packet most comes first.",
+        html! { div.charts { @for chart in &charts { (chart) } } },
+    ))
+}
+
+fn conservation(result: &AccountingResult) -> Markup {
+    section(
+        "Conservation",
+        "All time is kept: Σ caused + Σ unattributed must equal the measured softirq, hardirq \
+         and NAPI-thread time.",
+        html! { div.scroll { table {
+            thead { tr { th { "load" } th { "measured" } th { "in the ledgers" } th { "worst CPU" } } }
+            tbody { @for row in &result.conservation { tr {
+                th { (row.load) }
+                td { (number(row.measured_ns as f64 / 1e9)) " s" }
+                td { (number(row.attributed_ns as f64 / 1e9)) " s" }
+                td {
+                    (number(row.worst_cpu_error_pct)) "% "
+                    (verdict(row.worst_cpu_error_pct <= GOAL_CONSERVATION_PCT))
+                }
+            } } }
+        } } },
+    )
+}
+
+fn accuracy(result: &AccountingResult) -> Markup {
+    section(
+        "Accuracy",
+        "What the ledger says against what is known by construction.",
+        html! { div.scroll { table {
+            thead { tr { th { "case" } th.words { "quantity" } th { "expected" } th { "measured" } th { "error" } } }
+            tbody { @for row in &result.accuracy { tr {
+                th { (row.case) }
+                td.words { (row.quantity) }
+                td { (number(row.expected)) }
+                td { (number(row.measured)) }
+                td {
+                    (format!("{:+.1}% ", row.error_pct))
+                    (verdict(row.error_pct.abs() <= GOAL_ACCURACY_PCT))
+                }
+            } } }
+        } } },
+    )
+}
+
+/// In words and a sign, not by colour alone.
+fn verdict(good: bool) -> Markup {
+    html! {
+        @if good { span.good title="the goal is reached" { "✓" } }
+        @else { span.bad title="the goal is missed" { "✗ missed" } }
+    }
+}

@@ -1,0 +1,167 @@
+//! The main finding, in words.
+
+use super::format::{cell as cell_name, estimate, factor, number, path, share, traffic};
+use super::ledger::{self, Share};
+use crate::data::{AccountingResult, CellResult, Direction, Metric, Role, RunData, RunResult};
+
+/// The penalty that is still fair, as the goal of Iron has it.
+pub const FAIR: f64 = 1.05;
+
+/// One to four sentences; never empty.
+pub fn of(run: &RunData) -> Vec<String> {
+    let mut text = match &run.result {
+        None => vec![
+            "The run ended before anything could be compared. What was measured is below."
+                .to_owned(),
+        ],
+        Some(RunResult::Penalty(result)) => penalty(run, &result.cells),
+        Some(RunResult::Demo(result)) => penalty(run, std::slice::from_ref(&result.cell)),
+        Some(RunResult::Accounting(result)) => accounting(result),
+    };
+    if run.manifest.interrupted {
+        text.push("The run was interrupted: it is not complete.".to_owned());
+    }
+    text
+}
+
+fn penalty(run: &RunData, cells: &[CellResult]) -> Vec<String> {
+    let Some(worst) = cells
+        .iter()
+        .max_by(|a, b| a.penalty.median.total_cmp(&b.penalty.median))
+    else {
+        return vec!["No cell was measured to its end.".to_owned()];
+    };
+    let mut text = vec![headline(worst)];
+    text.extend(blame(run, worst));
+    if let (Some(fraction), Some(predicted)) = (worst.softirq_fraction, worst.predicted) {
+        text.push(format!(
+            "{} of CPU {} went to softirq. With equal shares that alone makes {}.",
+            share(fraction),
+            run.manifest.victim_cpu,
+            factor(predicted)
+        ));
+    }
+    if cells.len() > 1 {
+        let fair = cells.iter().filter(|c| c.penalty.median <= FAIR).count();
+        text.push(format!(
+            "This is the worst of {} cells; {fair} of them are at {} or below.",
+            cells.len(),
+            factor(FAIR)
+        ));
+    }
+    text
+}
+
+fn headline(result: &CellResult) -> String {
+    let (cell, penalty) = (&result.cell, &result.penalty);
+    let verb = match cell.direction {
+        Direction::Receiver => "receives",
+        Direction::Sender => "sends",
+    };
+    let took = match result.metric {
+        Metric::ElapsedS => "takes",
+        Metric::P99Us => "has a 99th percentile of",
+    };
+    let as_long = match result.metric {
+        Metric::ElapsedS => "as long",
+        Metric::P99Us => "the time",
+    };
+    let doubt = if penalty.low <= 1.0 && penalty.high >= 1.0 {
+        ": no difference can be told"
+    } else {
+        ""
+    };
+    format!(
+        "{} beside a container that {verb} {} {} {took} {} {as_long} as beside one that computes \
+         (95% interval {} to {}){doubt}.",
+        cell.victim,
+        traffic(cell),
+        path(cell.path),
+        factor(penalty.median),
+        number(penalty.low),
+        number(penalty.high)
+    )
+}
+
+/// Who caused and who paid, from the ledgers of the samples beside traffic.
+fn blame(run: &RunData, result: &CellResult) -> Option<String> {
+    let cpu = run.manifest.victim_cpu;
+    let shares = ledger::shares(run, &result.cell.id, Role::Traffic);
+    let largest = |key: fn(&Share) -> f64| shares.iter().max_by(|a, b| key(a).total_cmp(&key(b)));
+    let offender = largest(|s| s.caused - s.charged)?;
+    let payer = largest(|s| s.charged - s.caused)?;
+    if offender.caused - offender.charged < 0.005 {
+        return Some(format!(
+            "On CPU {cpu} everybody paid for their own packets."
+        ));
+    }
+    let paid = if payer.charged - payer.caused < 0.005 {
+        "no other container paid".to_owned()
+    } else {
+        format!("{} paid {}", payer.name, share(payer.charged))
+    };
+    Some(format!(
+        "{} caused {} of CPU {cpu} in network work; {paid}.",
+        offender.name,
+        share(offender.caused)
+    ))
+}
+
+fn accounting(result: &AccountingResult) -> Vec<String> {
+    let mut text: Vec<String> = result
+        .overhead
+        .iter()
+        .map(|row| {
+            let verdict = if row.ratio.median >= row.goal {
+                "reached"
+            } else {
+                "missed"
+            };
+            format!(
+                "With the accounting on, {} keeps {} of its goodput; the goal of {} is {verdict}.",
+                row.load.label(),
+                estimate(&row.ratio),
+                number(row.goal)
+            )
+        })
+        .collect();
+    let worst = result
+        .conservation
+        .iter()
+        .map(|c| c.worst_cpu_error_pct)
+        .reduce(f64::max);
+    if let Some(worst) = worst {
+        text.push(format!(
+            "The ledgers miss at most {}% of the measured time on any CPU.",
+            number(worst)
+        ));
+    }
+    let worst = result
+        .accuracy
+        .iter()
+        .max_by(|a, b| a.error_pct.abs().total_cmp(&b.error_pct.abs()));
+    if let Some(row) = worst {
+        text.push(format!(
+            "The largest error of attribution is {}% ({}).",
+            number(row.error_pct.abs()),
+            row.case
+        ));
+    }
+    if text.is_empty() {
+        text.push("Nothing was measured to its end.".to_owned());
+    }
+    text
+}
+
+/// Title of the page.
+pub fn title(run: &RunData) -> String {
+    let what = match &run.result {
+        Some(RunResult::Demo(result)) => format!("Demo: {}", cell_name(&result.cell.cell)),
+        _ => match run.manifest.kind {
+            crate::data::Kind::Penalty => "Penalty of network work".to_owned(),
+            crate::data::Kind::Accounting => "Cost and accuracy of the accounting".to_owned(),
+            crate::data::Kind::Demo => "Demo".to_owned(),
+        },
+    };
+    format!("Cofferdam · {what}")
+}

@@ -1,0 +1,162 @@
+//! Numbers and cells as people read them.
+
+use crate::data::{Cell, Direction, Estimate, Interferer, Path, Protocol, Rate, Role};
+
+/// Three significant digits, without an exponent where a person would not use one.
+pub fn number(value: f64) -> String {
+    let size = value.abs();
+    match size {
+        s if !s.is_finite() => "–".to_owned(),
+        s if s == 0.0 => "0".to_owned(),
+        s if s >= 1e6 => format!("{value:.2e}"),
+        s if s >= 99.95 => format!("{value:.0}"),
+        s if s >= 9.995 => format!("{value:.1}"),
+        s if s >= 0.9995 => format!("{value:.2}"),
+        s if s >= 0.001 => format!("{value:.3}"),
+        _ => format!("{value:.1e}"),
+    }
+}
+
+/// A factor: `5.61×`.
+pub fn factor(value: f64) -> String {
+    format!("{}×", number(value))
+}
+
+/// Median and interval: `5.61 [5.10, 6.20]`.
+pub fn estimate(e: &Estimate) -> String {
+    format!(
+        "{} [{}, {}]",
+        number(e.median),
+        number(e.low),
+        number(e.high)
+    )
+}
+
+/// A share of one as a percentage: `81%`, `0.4%`.
+pub fn share(value: f64) -> String {
+    let pct = value * 100.0;
+    if pct.abs() < 9.95 {
+        format!("{pct:.1}%")
+    } else {
+        format!("{pct:.0}%")
+    }
+}
+
+/// A count or rate: `712 k`, `1.25 M`.
+pub fn scaled(value: f64) -> String {
+    match value.abs() {
+        s if s >= 999.5e6 => format!("{:.2} G", value / 1e9),
+        s if s >= 999.5e3 => format!("{:.2} M", value / 1e6),
+        s if s >= 999.5 => format!("{:.0} k", value / 1e3),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// A rate as it is judged: packets for UDP, bits for TCP, whose packets nobody counts.
+pub fn rate(protocol: Protocol, rate: &Rate) -> String {
+    match protocol {
+        Protocol::Udp => format!("{}/s", scaled(rate.packets_per_s)),
+        Protocol::Tcp => format!("{}bit/s", scaled(rate.bytes_per_s * 8.0)),
+    }
+}
+
+/// Binary size: `12.5 MiB`.
+pub fn bytes(value: u64) -> String {
+    let mib = value as f64 / f64::from(1 << 20);
+    if mib >= 0.1 {
+        format!("{mib:.1} MiB")
+    } else {
+        format!("{:.1} KiB", value as f64 / 1024.0)
+    }
+}
+
+/// The cell's traffic in a sentence: `3 flows of 200-byte UDP`.
+pub fn traffic(cell: &Cell) -> String {
+    let flows = cell.flows;
+    let many = if flows == 1 { "" } else { "s" };
+    let size = cell
+        .payload_bytes
+        .map(|b| format!("{b}-byte "))
+        .unwrap_or_default();
+    let what = match cell.interferer {
+        Interferer::Flood => format!("{flows} flow{many} of {size}UDP"),
+        Interferer::Stream => format!("{flows} TCP stream{many} of {size}writes"),
+        Interferer::Shuffle => format!("a shuffle of {flows} TCP flow{many}"),
+    };
+    let htb = cell
+        .htb_gbit_per_s
+        .map(|r| format!(" behind HTB at {r} Gbit/s"))
+        .unwrap_or_default();
+    what + &htb
+}
+
+/// The cell's path in a sentence.
+pub fn path(path: Path) -> &'static str {
+    match path {
+        Path::Veth => "over one veth pair",
+        Path::Routed => "over a router",
+        Path::BridgeNat => "over a bridge with NAT and connection tracking",
+    }
+}
+
+/// The cell on one line of a chart or table: `cpu · 3 × 200 B UDP in · veth`.
+pub fn cell(cell: &Cell) -> String {
+    let direction = match cell.direction {
+        Direction::Receiver => " in",
+        Direction::Sender => " out",
+    };
+    cell_named(cell, direction)
+}
+
+/// The same where the direction is said elsewhere.
+pub fn cell_without_direction(cell: &Cell) -> String {
+    cell_named(cell, "")
+}
+
+fn cell_named(cell: &Cell, direction: &str) -> String {
+    let what = match (cell.interferer, cell.payload_bytes) {
+        (Interferer::Shuffle, _) => format!("shuffle of {}", cell.flows),
+        (_, Some(size)) => format!("{} × {} {}", cell.flows, payload(size), protocol(cell)),
+        (_, None) => format!("{} × {}", cell.flows, protocol(cell)),
+    };
+    let htb = cell.htb_gbit_per_s.map(|r| format!(" · HTB {r} G")).unwrap_or_default();
+    format!("{} · {what}{direction} · {}{htb}", cell.victim, cell.path)
+}
+
+fn payload(bytes: u32) -> String {
+    if bytes >= 1024 && bytes % 1024 == 0 {
+        format!("{} KiB", bytes / 1024)
+    } else {
+        format!("{bytes} B")
+    }
+}
+
+fn protocol(cell: &Cell) -> &'static str {
+    match cell.protocol {
+        Protocol::Tcp => "TCP",
+        Protocol::Udp => "UDP",
+    }
+}
+
+/// What ran beside the victim.
+pub fn role(role: Role) -> &'static str {
+    match role {
+        Role::Alone => "alone",
+        Role::Compute => "beside compute",
+        Role::Traffic => "beside traffic",
+    }
+}
+
+/// `text` in at most `limit` characters, and without control characters.
+pub fn short(text: &str, limit: usize) -> String {
+    let clean: Vec<char> = text
+        .chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect();
+    if clean.len() <= limit {
+        return clean.into_iter().collect();
+    }
+    let mut cut: String = clean[..limit.saturating_sub(1)].iter().collect();
+    cut.push('…');
+    cut
+}

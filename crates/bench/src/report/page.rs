@@ -1,0 +1,101 @@
+//! The page around the sections.
+
+use super::{environment, finding};
+use crate::data::RunData;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+const STYLE: &str = include_str!("style.css");
+
+/// The whole document.
+pub fn document(run: &RunData, finding: &[String], sections: &[Markup]) -> String {
+    let manifest = &run.manifest;
+    let title = finding::title(run);
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                // A report opened from anywhere must not load or run anything.
+                meta http-equiv="Content-Security-Policy"
+                    content="default-src 'none'; style-src 'unsafe-inline'";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                header {
+                    p.eyebrow { (title) }
+                    @for (i, sentence) in finding.iter().enumerate() {
+                        @if i == 0 { h1 { (sentence) } } @else { p.finding { (sentence) } }
+                    }
+                    p.meta {
+                        (manifest.cpu_model) ", " (manifest.cpus) " CPUs · Linux "
+                        (manifest.kernel.split_whitespace().next().unwrap_or("")) " · "
+                        (manifest.started)
+                    }
+                }
+                main {
+                    @if !manifest.warnings.is_empty() {
+                        section.warnings {
+                            h2 { "Take care" }
+                            ul { @for warning in &manifest.warnings { li { (warning) } } }
+                        }
+                    }
+                    @for section in sections { (section) }
+                    (environment::of(manifest))
+                    (vocabulary())
+                }
+            }
+        }
+    };
+    markup.into_string()
+}
+
+/// A section with a heading and, where there is one, a line that says how to read it.
+pub fn section(title: &str, lead: &str, inside: Markup) -> Markup {
+    html! {
+        section {
+            h2 { (title) }
+            @if !lead.is_empty() { p.lead { (lead) } }
+            (inside)
+        }
+    }
+}
+
+/// A chart with its title. `svg` comes from [`super::chart::Chart::svg`], which escapes.
+pub fn figure(title: &str, svg: &str) -> Markup {
+    html! { figure { figcaption { (title) } (PreEscaped(svg)) } }
+}
+
+fn vocabulary() -> Markup {
+    let words = [
+        (
+            "network work",
+            "time the kernel spends on packets outside the task that wanted them: \
+          hardirq and softirq of network devices, NAPI threads",
+        ),
+        (
+            "caused",
+            "network work that a container's packets made necessary",
+        ),
+        (
+            "paid, charged",
+            "network work that ran inside a container's time slices, whoever caused it",
+        ),
+        (
+            "owed",
+            "caused − charged: above 0 others paid, below 0 it paid for others",
+        ),
+        (
+            "penalty factor",
+            "time a victim takes beside traffic ÷ time it takes beside an equally \
+          entitled compute job",
+        ),
+    ];
+    section(
+        "Words",
+        "",
+        html! { dl { @for (word, meaning) in words { div { dt { (word) } dd { (meaning) } } } } },
+    )
+}

@@ -1,0 +1,297 @@
+//! Sections of penalty and demo runs.
+
+use super::ReportError;
+use super::chart::{Chart, Mark, Row, Tone};
+use super::format::{cell as cell_name, cell_without_direction, estimate, factor, number, rate, role, share};
+use super::ledger::{self, WORTH_SHOWING};
+use super::page::{figure, section};
+use crate::data::{
+    Cell, CellResult, Direction, Estimate, Metric, Protocol, Rate, Role, RunData, Sample, SoftirqSource,
+};
+use maud::{Markup, html};
+use std::collections::BTreeMap;
+
+/// Cells whose detail is open; the rest folds, so that a page stays readable.
+const OPEN_CELLS: usize = 4;
+
+/// All sections, the summary first.
+pub fn sections(
+    run: &RunData,
+    cells: &[CellResult],
+    failed: &BTreeMap<String, String>,
+) -> Result<Vec<Markup>, ReportError> {
+    let mut sections = vec![factors(cells)?, table(cells)];
+    let mut worst_first: Vec<&CellResult> = cells.iter().collect();
+    worst_first.sort_by(|a, b| {
+        b.penalty
+            .median
+            .total_cmp(&a.penalty.median)
+            .then_with(|| a.cell.id.cmp(&b.cell.id))
+    });
+    let mut details = Vec::new();
+    for (i, cell) in worst_first.iter().enumerate() {
+        let inside = detail(run, cell)?;
+        let heading = format!("{}: {}", cell_name(&cell.cell), factor(cell.penalty.median));
+        details.push(html! {
+            details open[i < OPEN_CELLS] { summary { (heading) } div.charts { (inside) } }
+        });
+    }
+    sections.push(section(
+        "Cell by cell",
+        "Each dot is one measured sample; the stroke is the median. The ledger shows who caused \
+         network work on the shared CPU and whose time slices it took.",
+        html! { @for detail in &details { (detail) } },
+    ));
+    if !failed.is_empty() {
+        sections.push(section(
+            "Not measured",
+            "",
+            html! { ul { @for (cell, reason) in failed { li { code { (cell) } ": " (reason) } } } },
+        ));
+    }
+    Ok(sections)
+}
+
+/// The penalty factor of every cell, a chart for each protocol and direction.
+fn factors(cells: &[CellResult]) -> Result<Markup, ReportError> {
+    let mut charts = Vec::new();
+    // The floods first: that is where the harm is.
+    for protocol in Protocol::ALL.iter().rev() {
+        for direction in Direction::ALL {
+            let group: Vec<&CellResult> = cells
+                .iter()
+                .filter(|c| c.cell.protocol == *protocol && c.cell.direction == *direction)
+                .collect();
+            if group.is_empty() {
+                continue;
+            }
+            let word = match direction {
+                Direction::Receiver => "receives",
+                Direction::Sender => "sends",
+            };
+            let title = format!("The competitor {word} {}", protocol.label().to_uppercase());
+            let chart = Chart {
+                alt: format!("{title}: penalty factor of each cell with its interval"),
+                axis: "penalty factor: time beside traffic ÷ time beside compute".to_owned(),
+                from: 0.0,
+                references: vec![(1.0, "fair")],
+                rows: group.iter().map(|c| factor_row(c)).collect(),
+            };
+            charts.push(figure(&title, &chart.svg()?));
+        }
+    }
+    Ok(section(
+        "Penalty factors",
+        "Point and whisker: median and 95% bootstrap interval over the pairs. Upright stroke: \
+         1/(1 − softirq fraction), what equal shares alone would explain. At 1 the victim is \
+         treated as fairly beside traffic as beside compute.",
+        html! { div.charts { @for chart in &charts { (chart) } } },
+    ))
+}
+
+fn factor_row(result: &CellResult) -> Row {
+    let mut marks = Vec::new();
+    if let Some(at) = result.predicted {
+        marks.push(Mark::Stroke { at });
+    }
+    marks.push(interval(&result.penalty, Tone::Caused));
+    Row {
+        label: cell_without_direction(&result.cell),
+        note: estimate(&result.penalty),
+        lanes: vec![marks],
+    }
+}
+
+fn interval(e: &Estimate, tone: Tone) -> Mark {
+    Mark::Interval {
+        low: e.low,
+        mid: e.median,
+        high: e.high,
+        tone,
+    }
+}
+
+fn table(cells: &[CellResult]) -> Markup {
+    let optional = |value: Option<f64>, show: fn(f64) -> String| value.map_or("–".to_owned(), show);
+    let rough = cells
+        .iter()
+        .any(|c| c.softirq_source == Some(SoftirqSource::ProcStat));
+    section(
+        "Figures",
+        if rough {
+            "* read from /proc/stat, which samples at the timer tick: rough."
+        } else {
+            ""
+        },
+        html! {
+            div.scroll {
+                table {
+                    thead { tr {
+                        th { "cell" } th { "penalty" } th { "1/(1−s)" } th { "softirq s" }
+                        th { "beside compute" } th { "beside traffic" } th { "pairs" }
+                        th { "offered" } th { "received" }
+                        th { "competitor caused" } th { "victim paid" }
+                    } }
+                    tbody { @for c in cells { tr {
+                        th { (cell_name(&c.cell)) }
+                        td { (estimate(&c.penalty)) }
+                        td { (optional(c.predicted, number)) }
+                        td {
+                            (optional(c.softirq_fraction, share))
+                            @if c.softirq_source == Some(SoftirqSource::ProcStat) { "*" }
+                        }
+                        td { (number(c.baseline.median)) " " (unit(c.metric)) }
+                        td { (number(c.test.median)) " " (unit(c.metric)) }
+                        td { (c.penalty.values.len()) }
+                        td { (rates(c.offered.as_ref(), &c.cell)) }
+                        td { (rates(c.received.as_ref(), &c.cell)) }
+                        td { (optional(c.offender_caused_fraction, share)) }
+                        td { (optional(c.victim_charged_fraction, share)) }
+                    } } }
+                }
+            }
+        },
+    )
+}
+
+fn rates(value: Option<&Rate>, cell: &Cell) -> String {
+    value.map_or("–".to_owned(), |r| rate(cell.protocol, r))
+}
+
+fn unit(metric: Metric) -> &'static str {
+    match metric {
+        Metric::ElapsedS => "s",
+        Metric::P99Us => "µs",
+    }
+}
+
+/// Times and ledger of one cell.
+fn detail(run: &RunData, result: &CellResult) -> Result<Markup, ReportError> {
+    let samples: Vec<&Sample> = run
+        .samples
+        .iter()
+        .filter(|s| s.cell == result.cell.id)
+        .collect();
+    let times = times(&samples, result.metric)?;
+    let ledger = ledger_chart(run, &result.cell.id)?;
+    let error = ledger::conservation_error_pct(run, &result.cell.id);
+    Ok(html! {
+        (times)
+        (ledger)
+        @if let Some(error) = error {
+            p.note { "Ledgers against measured time: off by at most " (number(error)) "% on any CPU." }
+        } @else {
+            p.note { "No ledger: the accounting did not run beside this cell." }
+        }
+    })
+}
+
+/// Raw samples by what ran beside the victim.
+fn times(samples: &[&Sample], metric: Metric) -> Result<Markup, ReportError> {
+    let value = |s: &Sample| match metric {
+        Metric::ElapsedS => Some(s.elapsed_s),
+        Metric::P99Us => s.latency.map(|l| l.p99_us),
+    };
+    let mut rows = Vec::new();
+    for (kind, tone) in [
+        (Role::Alone, Tone::Neutral),
+        (Role::Compute, Tone::Paid),
+        (Role::Traffic, Tone::Caused),
+    ] {
+        let values: Vec<f64> = samples
+            .iter()
+            .filter(|s| s.role == kind)
+            .filter_map(|s| value(s))
+            .collect();
+        let Some(median) = crate::stats::median(&values) else {
+            continue;
+        };
+        rows.push(Row {
+            label: role(kind).to_owned(),
+            note: format!("{} {}", number(median), unit(metric)),
+            lanes: vec![vec![
+                Mark::Dots { values, tone },
+                Mark::Stroke { at: median },
+            ]],
+        });
+    }
+    if rows.is_empty() {
+        return Ok(html! {});
+    }
+    let (title, axis) = match metric {
+        Metric::ElapsedS => ("Time the victim took", "seconds for the same work"),
+        Metric::P99Us => ("Round trips of the victim", "99th percentile, microseconds"),
+    };
+    let chart = Chart {
+        alt: format!("{title}: every sample"),
+        axis: axis.to_owned(),
+        from: 0.0,
+        references: Vec::new(),
+        rows,
+    };
+    Ok(figure(title, &chart.svg()?))
+}
+
+/// Who caused and who paid beside traffic.
+fn ledger_chart(run: &RunData, cell: &str) -> Result<Markup, ReportError> {
+    let cpu = run.manifest.victim_cpu;
+    let rows: Vec<Row> = ledger::shares(run, cell, Role::Traffic)
+        .into_iter()
+        .filter(|s| s.caused >= WORTH_SHOWING || s.charged >= WORTH_SHOWING)
+        .map(|s| Row {
+            label: s.name,
+            note: format!("caused {} · paid {}", share(s.caused), share(s.charged)),
+            lanes: vec![
+                vec![Mark::Bar {
+                    value: s.caused * 100.0,
+                    tone: Tone::Caused,
+                }],
+                vec![Mark::Bar {
+                    value: s.charged * 100.0,
+                    tone: Tone::Paid,
+                }],
+            ],
+        })
+        .collect();
+    if rows.is_empty() {
+        return Ok(html! {});
+    }
+    let title = format!("Ledger of CPU {cpu} beside traffic");
+    let chart = Chart {
+        alt: format!("{title}: network work caused and paid by each container"),
+        axis: format!("network work, percent of CPU {cpu}"),
+        from: 0.0,
+        references: Vec::new(),
+        rows,
+    };
+    Ok(html! {
+        (figure(&title, &chart.svg()?))
+        p.note { span.key.caused {} " caused " span.key.paid {} " paid (ran in its time slices)" }
+    })
+}
+
+/// For a run without a result: the raw times of each cell, as far as they got.
+pub fn raw_times(run: &RunData) -> Result<Markup, ReportError> {
+    let mut by_cell: BTreeMap<&str, Vec<&Sample>> = BTreeMap::new();
+    for sample in &run.samples {
+        by_cell.entry(&sample.cell).or_default().push(sample);
+    }
+    let mut parts = Vec::new();
+    for (cell, samples) in &by_cell {
+        let chart = times(samples, Metric::ElapsedS)?;
+        parts.push(html! { details open { summary { (cell) } div.charts { (chart) } } });
+    }
+    let nothing = run.samples.is_empty() && run.periods.is_empty();
+    Ok(section(
+        "What was measured",
+        if nothing {
+            "Not one sample was finished."
+        } else {
+            ""
+        },
+        html! {
+            @for part in &parts { (part) }
+            @if !run.periods.is_empty() { p { (run.periods.len()) " periods are in samples.jsonl." } }
+        },
+    ))
+}

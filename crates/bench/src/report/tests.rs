@@ -1,0 +1,191 @@
+use super::*;
+use crate::data::{Estimate, RunData};
+
+mod sample;
+
+fn directory(run: &RunData) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    sample::write(run, dir.path());
+    dir
+}
+
+/// To look at the pages: `COFFERDAM_REPORT_SAMPLES=/tmp/x cargo test -p cofferdam-bench report`.
+#[test]
+fn every_kind_of_run_renders_and_the_same_data_gives_the_same_bytes() {
+    for run in [sample::penalty(), sample::demo(), sample::accounting()] {
+        let dir = directory(&run);
+        let path = render(dir.path()).unwrap();
+        let first = fs::read_to_string(&path).unwrap();
+        render(dir.path()).unwrap();
+        assert_eq!(first, fs::read_to_string(&path).unwrap());
+        assert!(!dir.path().join("report.html.tmp").exists());
+        if let Some(keep) = std::env::var_os("COFFERDAM_REPORT_SAMPLES") {
+            let name = format!("{}.html", run.manifest.kind.label());
+            fs::write(Path::new(&keep).join(name), &first).unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_page_needs_nothing_but_itself() {
+    for run in [sample::penalty(), sample::demo(), sample::accounting()] {
+        let page = html(&run).unwrap();
+        assert!(page.starts_with("<!DOCTYPE html>"));
+        for word in ["<script", "src=", "<link", "@import", "url(", "href="] {
+            assert!(!page.contains(word), "{word}");
+        }
+        // The only address is the name space of SVG, which nobody fetches.
+        let rest = page.replace("http://www.w3.org/2000/svg", "");
+        assert!(!rest.contains("http://") && !rest.contains("https://"));
+    }
+}
+
+#[test]
+fn the_finding_comes_first_and_in_words() {
+    let text = finding::of(&sample::penalty());
+    assert!(
+        text[0].starts_with(
+            "cpu beside a container that receives 3 flows of 200-byte UDP over one veth pair \
+             takes 5.6"
+        ),
+        "{text:#?}"
+    );
+    assert_eq!(
+        text[1],
+        "flood caused 82% of CPU 0 in network work; victim paid 57%."
+    );
+    assert!(
+        text[2].contains("82% of CPU 0 went to softirq"),
+        "{text:#?}"
+    );
+    assert_eq!(
+        text[3],
+        "This is the worst of 7 cells; 2 of them are at 1.05× or below."
+    );
+    let text = finding::of(&sample::accounting());
+    assert!(
+        text[0].contains("keeps 0.969 [") && text[0].contains("is reached"),
+        "{text:#?}"
+    );
+    assert!(text[2].contains("at most 0.018%"), "{text:#?}");
+}
+
+#[test]
+fn no_difference_is_said_as_such() {
+    let mut run = sample::demo();
+    if let Some(RunResult::Demo(result)) = &mut run.result {
+        result.cell.penalty = sample::estimate(&[0.97, 1.02, 1.0, 0.99, 1.03]);
+    }
+    assert!(finding::of(&run)[0].contains("no difference can be told"));
+}
+
+#[test]
+fn foreign_text_stays_text() {
+    const EVIL: &str = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>&";
+    let mut run = sample::penalty();
+    run.manifest.cpu_model = EVIL.to_owned();
+    run.manifest.kernel = EVIL.to_owned();
+    run.manifest.command = vec![EVIL.to_owned()];
+    run.manifest.warnings = vec![EVIL.to_owned()];
+    run.manifest
+        .mitigations
+        .insert(EVIL.to_owned(), EVIL.to_owned());
+    for ledger in &mut run.ledgers {
+        for container in &mut ledger.containers {
+            container.name = EVIL.to_owned();
+        }
+    }
+    if let Some(RunResult::Penalty(result)) = &mut run.result {
+        result.failed.insert(EVIL.to_owned(), EVIL.to_owned());
+    }
+    let page = html(&run).unwrap();
+    assert!(page.contains("&lt;script&gt;"));
+    assert!(!page.contains("<script") && !page.contains("<img"));
+}
+
+#[test]
+fn a_run_without_a_result_shows_what_there_is() {
+    let mut run = sample::penalty();
+    run.result = None;
+    run.manifest.interrupted = true;
+    run.manifest.finished = None;
+    let page = html(&run).unwrap();
+    assert!(page.contains("The run was interrupted") && page.contains("<svg"));
+    run.samples.clear();
+    assert!(html(&run).unwrap().contains("Not one sample was finished."));
+}
+
+#[test]
+fn no_number_breaks_a_chart() {
+    for value in [0.0, -1.0, 1e-300, 1e300, f64::INFINITY, f64::NAN] {
+        let mut run = sample::penalty();
+        if let Some(RunResult::Penalty(result)) = &mut run.result {
+            for cell in &mut result.cells {
+                cell.penalty = Estimate {
+                    median: value,
+                    low: value,
+                    high: value,
+                    values: vec![value],
+                };
+                cell.predicted = Some(value);
+            }
+        }
+        for sample in &mut run.samples {
+            sample.elapsed_s = value;
+        }
+        assert!(html(&run).is_ok(), "{value}");
+        let mut run = sample::accounting();
+        if let Some(RunResult::Accounting(result)) = &mut run.result {
+            result.overhead[0].ratio = Estimate {
+                median: value,
+                low: value,
+                high: value,
+                values: vec![value],
+            };
+            result.programs[0].ns_per_run = value;
+        }
+        assert!(html(&run).is_ok(), "{value}");
+    }
+}
+
+#[test]
+fn bad_directories_are_one_clear_line() {
+    let told = |dir: &Path| {
+        let text = render(dir).unwrap_err().to_string();
+        assert!(!text.contains('\n'), "{text}");
+        text
+    };
+    let empty = tempfile::tempdir().unwrap();
+    assert!(told(empty.path()).contains("manifest.json"));
+    assert!(told(Path::new("/nowhere")).contains("/nowhere/manifest.json"));
+
+    let dir = directory(&sample::penalty());
+    let manifest = dir.path().join("manifest.json");
+    let whole = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, &whole[..whole.len() / 2]).unwrap();
+    assert!(told(dir.path()).contains("damaged"));
+    fs::write(
+        &manifest,
+        whole.replacen("\"schema\":1", "\"schema\":99", 1),
+    )
+    .unwrap();
+    assert!(told(dir.path()).contains("newer"));
+    fs::write(&manifest, b"\xff\xfe").unwrap();
+    told(dir.path());
+
+    let dir = directory(&sample::penalty());
+    fs::write(dir.path().join("samples.jsonl"), "{\"schema\":1}\n").unwrap();
+    assert!(told(dir.path()).contains("samples.jsonl, line 1"));
+    assert!(!dir.path().join(FILE_NAME).exists());
+}
+
+#[test]
+fn mixed_documents_are_refused() {
+    let mut run = sample::penalty();
+    run.result = sample::accounting().result;
+    let text = html(&run).unwrap_err().to_string();
+    assert!(
+        text.contains("of a penalty run") && text.contains("of a accounting run"),
+        "{text}"
+    );
+}

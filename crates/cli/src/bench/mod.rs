@@ -1,0 +1,165 @@
+//! `cofferdam bench`, `cofferdam report`, `cofferdam demo`: thin over `cofferdam_bench`.
+
+mod results;
+
+use crate::args::{
+    BenchAccountingArgs, BenchCommand, DemoArgs, HostArgs, PenaltyArgs, RunArgs, WorkerArgs,
+};
+use crate::exit::{Failure, Outcome, one_line};
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+use crate::progress::Progress;
+use cofferdam_bench::data::RunData;
+use cofferdam_bench::report::ReportError;
+use cofferdam_bench::{BenchError, RunDir, accounting, demo, penalty, report};
+use std::path::Path;
+
+/// Runs a benchmark, prints its results and renders its report.
+pub fn run(command: BenchCommand, interrupt: &Interrupt) -> Outcome {
+    let mut progress = Shown::new();
+    let dir = match command {
+        BenchCommand::Penalty(args) => penalty::run(&penalty_options(args), &mut progress),
+        BenchCommand::Accounting(args) => {
+            accounting::run(&accounting_options(args), &mut progress)
+        }
+    };
+    finish(dir, progress, interrupt)
+}
+
+/// Runs the demo.
+pub fn demo(args: DemoArgs, interrupt: &Interrupt) -> Outcome {
+    let mut progress = Shown::new();
+    let options = demo::Options {
+        output: args.output,
+        victim_cpu: args.host.victim_cpu,
+        peer_cpu: args.host.peer_cpu,
+        seed: args.host.seed,
+        ..demo::Options::default()
+    };
+    let dir = demo::run(&options, &mut progress);
+    finish(dir, progress, interrupt)
+}
+
+/// Renders the report of `dir` again.
+pub fn report(dir: &Path) -> Outcome {
+    let path = report::render(dir).map_err(failed_report)?;
+    Output::stdout().write(&format!("{}\n", path.display()))
+}
+
+/// One part of a benchmark, in a process of its own.
+pub fn worker(args: WorkerArgs) -> Outcome {
+    let words: Option<Vec<String>> =
+        args.words.into_iter().map(|word| word.into_string().ok()).collect();
+    let words = words.ok_or_else(|| Failure::Usage("a worker's words are UTF-8".to_owned()))?;
+    match cofferdam_bench::worker::main(&words) {
+        0 => Ok(()),
+        code => Err(Failure::Answer(u8::try_from(code).unwrap_or(1))),
+    }
+}
+
+fn finish(
+    outcome: Result<RunDir, BenchError>,
+    mut progress: Shown,
+    interrupt: &Interrupt,
+) -> Outcome {
+    progress.line.clear();
+    let dir = match outcome {
+        Ok(dir) => dir.path().to_owned(),
+        Err(error) => {
+            // What was measured until then is worth a report too; the error stays the answer.
+            if let BenchError::Interrupted { dir } = &error {
+                let _incomplete = report::render(dir);
+            }
+            return Err(failed_run(error));
+        }
+    };
+    let path = report::render(&dir).map_err(failed_report)?;
+    let run = RunData::load(&dir).map_err(|e| failed_report(e.into()))?;
+    let mut output = Output::stdout();
+    output.write(&results::text(&run, crate::table::terminal_width()))?;
+    output.write(&format!("\nreport: {}\n", path.display()))?;
+    if interrupt.raised() {
+        return Err(Failure::Interrupted(None));
+    }
+    Ok(())
+}
+
+fn failed_run(error: BenchError) -> Failure {
+    match error {
+        BenchError::Unsupported(text) => Failure::Unsupported(text),
+        BenchError::Usage(text) => Failure::Usage(text),
+        BenchError::Interrupted { .. } => Failure::Interrupted(Some(error.to_string())),
+        // The text has its cause in it: a chain would say it twice.
+        other => Failure::failed(other.to_string()),
+    }
+}
+
+fn failed_report(error: ReportError) -> Failure {
+    Failure::failed(error.to_string())
+}
+
+/// Progress of a run on standard error.
+struct Shown {
+    line: Progress,
+}
+
+impl Shown {
+    fn new() -> Shown {
+        Shown { line: Progress::new(true) }
+    }
+}
+
+impl cofferdam_bench::Progress for Shown {
+    fn step(&mut self, done: usize, total: usize, what: &str) {
+        self.line.show(&format!("[{done}/{total}] {what}"));
+    }
+
+    fn warn(&mut self, text: &str) {
+        // Also where there is no terminal: noise makes figures worthless, and says so.
+        self.line.note(&format!("cofferdam: {}", one_line(text)));
+    }
+}
+
+fn penalty_options(args: PenaltyArgs) -> penalty::Options {
+    let PenaltyArgs { run, cell, victim, interferer, direction, flows, path, payload, htb, trace, no_ledger, segmentation_offload } =
+        args;
+    let RunArgs { quick, output, pairs, host } = run;
+    let defaults = penalty::Options::default();
+    penalty::Options {
+        quick,
+        output,
+        pairs: pairs.unwrap_or(defaults.pairs),
+        victim_seconds: None,
+        victim_cpu: host.victim_cpu,
+        peer_cpu: host.peer_cpu,
+        seed: host.seed,
+        ledger: !no_ledger,
+        segmentation_offload,
+        trace,
+        filter: penalty::Filter {
+            ids: cell,
+            victims: victim,
+            interferers: interferer,
+            directions: direction,
+            paths: path,
+            flows,
+            payloads_bytes: payload,
+            htb_gbit_per_s: htb,
+        },
+    }
+}
+
+fn accounting_options(args: BenchAccountingArgs) -> accounting::Options {
+    let RunArgs { quick, output, pairs, host } = args.run;
+    let HostArgs { victim_cpu, peer_cpu, seed } = host;
+    let defaults = accounting::Options::default();
+    accounting::Options {
+        quick,
+        output,
+        pairs: pairs.unwrap_or(defaults.pairs),
+        period_seconds: None,
+        victim_cpu,
+        peer_cpu,
+        seed,
+    }
+}

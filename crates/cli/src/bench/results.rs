@@ -1,0 +1,139 @@
+//! The results of a run as tables on standard output. The report has the same in full.
+
+use crate::table;
+use cofferdam_bench::data::{AccountingResult, CellResult, Metric, RunData, RunResult};
+use cofferdam_bench::report::{finding, format};
+
+/// The finding in words, then the figures.
+pub fn text(run: &RunData, width: Option<u16>) -> String {
+    let mut text = String::new();
+    for sentence in finding::of(run) {
+        text += &sentence;
+        text.push('\n');
+    }
+    let tables = match &run.result {
+        None => String::new(),
+        Some(RunResult::Penalty(result)) => cells(&result.cells, width),
+        Some(RunResult::Demo(result)) => story(&result.cell, width),
+        Some(RunResult::Accounting(result)) => accounting(result, width),
+    };
+    if !tables.is_empty() {
+        text.push('\n');
+        text += &tables;
+    }
+    text
+}
+
+fn optional(value: Option<f64>, show: fn(f64) -> String) -> String {
+    value.map_or("–".to_owned(), show)
+}
+
+fn cells(cells: &[CellResult], width: Option<u16>) -> String {
+    let mut table = table::plain(width);
+    table.set_header([
+        "cell", "penalty", "1/(1−s)", "compute", "traffic", "caused", "victim paid", "received",
+    ]);
+    for c in cells {
+        table.add_row([
+            format::cell(&c.cell),
+            format::estimate(&c.penalty),
+            optional(c.predicted, format::number),
+            time(c.metric, c.baseline.median),
+            time(c.metric, c.test.median),
+            optional(c.offender_caused_fraction, format::share),
+            optional(c.victim_charged_fraction, format::share),
+            c.received.as_ref().map_or("–".to_owned(), |r| format::rate(c.cell.protocol, r)),
+        ]);
+    }
+    table::numbers_right(&mut table);
+    table::finish(&table)
+}
+
+/// The demo: the same job three times.
+fn story(c: &CellResult, width: Option<u16>) -> String {
+    let mut table = table::plain(width);
+    table.set_header(["the same job", "takes", "× beside compute"]);
+    let fair = c.baseline.median;
+    let rows = [
+        ("alone", c.alone.as_ref()),
+        ("beside compute", Some(&c.baseline)),
+        ("beside a flood", Some(&c.test)),
+    ];
+    for (name, estimate) in rows {
+        if let Some(e) = estimate {
+            let ratio = if fair > 0.0 { format::factor(e.median / fair) } else { "–".to_owned() };
+            table.add_row([name.to_owned(), time(c.metric, e.median), ratio]);
+        }
+    }
+    table::numbers_right(&mut table);
+    table::finish(&table)
+}
+
+fn accounting(result: &AccountingResult, width: Option<u16>) -> String {
+    let mut parts = Vec::new();
+    if !result.overhead.is_empty() {
+        let mut table = table::plain(width);
+        table.set_header(["load", "off", "on", "on ÷ off", "goal", "BPF ns/packet"]);
+        for row in &result.overhead {
+            table.add_row([
+                row.load.label().to_owned(),
+                format!("{} {}", format::scaled(row.off.median), row.unit),
+                format!("{} {}", format::scaled(row.on.median), row.unit),
+                format::estimate(&row.ratio),
+                format!("≥ {}", format::number(row.goal)),
+                optional(row.bpf_ns_per_packet, format::number),
+            ]);
+        }
+        table::numbers_right(&mut table);
+        parts.push(table::finish(&table));
+    }
+    if !result.programs.is_empty() {
+        let mut table = table::plain(width);
+        table.set_header(["program", "load", "ns/run", "runs/packet"]);
+        for row in &result.programs {
+            table.add_row([
+                row.name.clone(),
+                row.load.id().to_owned(),
+                format::number(row.ns_per_run),
+                format::number(row.runs_per_packet),
+            ]);
+        }
+        table::numbers_right(&mut table);
+        parts.push(table::finish(&table));
+    }
+    if !result.conservation.is_empty() {
+        let mut table = table::plain(width);
+        table.set_header(["conservation", "measured", "worst CPU"]);
+        for row in &result.conservation {
+            table.add_row([
+                row.load.clone(),
+                format!("{} s", format::number(row.measured_ns as f64 / 1e9)),
+                format!("{}%", format::number(row.worst_cpu_error_pct)),
+            ]);
+        }
+        table::numbers_right(&mut table);
+        parts.push(table::finish(&table));
+    }
+    if !result.accuracy.is_empty() {
+        let mut table = table::plain(width);
+        table.set_header(["accuracy", "expected", "measured", "error"]);
+        for row in &result.accuracy {
+            table.add_row([
+                format!("{}: {}", row.case, row.quantity),
+                format::number(row.expected),
+                format::number(row.measured),
+                format!("{:+.1}%", row.error_pct),
+            ]);
+        }
+        table::numbers_right(&mut table);
+        parts.push(table::finish(&table));
+    }
+    parts.join("\n")
+}
+
+fn time(metric: Metric, value: f64) -> String {
+    match metric {
+        Metric::ElapsedS => format!("{} s", format::number(value)),
+        Metric::P99Us => format!("{} µs", format::number(value)),
+    }
+}

@@ -1,0 +1,170 @@
+//! A host made of files in a temporary directory, and a network made of two tables.
+
+use crate::HostError;
+use crate::fs::HostFs;
+use crate::inventory::Inventory;
+use crate::layout::CgroupLayout;
+use crate::links::{Door, Inside, LinkEvent, LinkMessage, Network, Others};
+use cofferdam_types::{CgroupId, NetnsId};
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+use tempfile::TempDir;
+
+/// The host's network namespace.
+pub const HOST: u32 = 1;
+
+/// A runtime's id for container number `n`.
+pub fn hex_id(n: u64) -> String {
+    format!("{n:016x}{:048x}", 0xabc)
+}
+
+#[derive(Default)]
+pub struct Tables {
+    pub host: Vec<LinkMessage>,
+    pub inside: HashMap<NetnsId, Inside>,
+    pub events: Vec<LinkEvent>,
+    /// Namespaces looked into so far.
+    pub visits: usize,
+}
+
+pub struct FakeHost {
+    root: TempDir,
+    mount: &'static str,
+    tables: Arc<Mutex<Tables>>,
+}
+
+impl FakeHost {
+    pub fn new(hybrid: bool) -> FakeHost {
+        // In memory: thousands of tiny files would wait for a disk.
+        let root = tempfile::tempdir_in("/dev/shm").unwrap();
+        let mount = if hybrid {
+            "/sys/fs/cgroup/unified"
+        } else {
+            "/sys/fs/cgroup"
+        };
+        let host = FakeHost {
+            root,
+            mount,
+            tables: Arc::default(),
+        };
+        let v2 = format!("38 31 0:31 / {mount} rw,relatime shared:9 - cgroup2 cgroup2 rw\n");
+        let v1 = "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n";
+        host.write(
+            "/proc/self/mountinfo",
+            &if hybrid { v1.to_owned() + &v2 } else { v2 },
+        );
+        let controllers = if hybrid {
+            ""
+        } else {
+            "cpuset cpu io memory pids\n"
+        };
+        host.write(&format!("{mount}/cgroup.controllers"), controllers);
+        host
+    }
+
+    pub fn inventory(&self) -> Inventory {
+        let fs = HostFs::below(self.root.path());
+        let layout = CgroupLayout::read(&fs).unwrap();
+        let network = FakeNetwork {
+            tables: self.tables.clone(),
+            never: File::open("/dev/null").unwrap(),
+        };
+        Inventory::new(fs, layout, NetnsId(HOST), Box::new(network)).unwrap()
+    }
+
+    pub fn network(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap()
+    }
+
+    fn path(&self, absolute: &str) -> PathBuf {
+        self.root.path().join(absolute.strip_prefix('/').unwrap())
+    }
+
+    fn directory(&self, cgroup: &str) -> PathBuf {
+        self.path(&format!("{}{cgroup}", self.mount))
+    }
+
+    pub fn write(&self, absolute: &str, text: &str) {
+        let path = self.path(absolute);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    pub fn cgroup(&self, cgroup: &str) {
+        std::fs::create_dir_all(self.directory(cgroup)).unwrap();
+    }
+
+    pub fn id(&self, cgroup: &str) -> CgroupId {
+        CgroupId(std::fs::metadata(self.directory(cgroup)).unwrap().ino())
+    }
+
+    /// A process in a cgroup, which is made when it is not there.
+    pub fn process(&self, cgroup: &str, pid: u32, netns: u32) {
+        self.cgroup(cgroup);
+        let procs = self.directory(cgroup).join("cgroup.procs");
+        let text = std::fs::read_to_string(&procs).unwrap_or_default();
+        std::fs::write(procs, format!("{text}{pid}\n")).unwrap();
+        self.write(&format!("/proc/{pid}/cgroup"), &format!("0::{cgroup}\n"));
+        std::fs::create_dir_all(self.path(&format!("/proc/{pid}/ns"))).unwrap();
+        symlink(
+            format!("net:[{netns}]"),
+            self.path(&format!("/proc/{pid}/ns/net")),
+        )
+        .unwrap();
+    }
+
+    pub fn end_process(&self, pid: u32) {
+        let proc = format!("/proc/{pid}");
+        let text = std::fs::read_to_string(self.path(&format!("{proc}/cgroup"))).unwrap();
+        let cgroup = text.trim().strip_prefix("0::").unwrap();
+        let procs = self.directory(cgroup).join("cgroup.procs");
+        let left = std::fs::read_to_string(&procs).unwrap();
+        let left: String = left
+            .lines()
+            .filter(|l| *l != pid.to_string())
+            .map(|l| format!("{l}\n"))
+            .collect();
+        std::fs::write(procs, left).unwrap();
+        std::fs::remove_dir_all(self.path(&proc)).unwrap();
+    }
+
+    pub fn remove_cgroup(&self, cgroup: &str) {
+        std::fs::remove_dir_all(self.directory(cgroup)).unwrap();
+    }
+}
+
+struct FakeNetwork {
+    tables: Arc<Mutex<Tables>>,
+    never: File,
+}
+
+impl Network for FakeNetwork {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.never.as_fd()
+    }
+
+    fn drain(&mut self) -> Vec<LinkEvent> {
+        std::mem::take(&mut self.tables.lock().unwrap().events)
+    }
+
+    fn host_links(&mut self) -> Result<Vec<LinkMessage>, HostError> {
+        Ok(self.tables.lock().unwrap().host.clone())
+    }
+
+    fn look_inside(&mut self, doors: &[Door], _others: Others<'_>) -> HashMap<NetnsId, Inside> {
+        let mut tables = self.tables.lock().unwrap();
+        tables.visits += doors.len();
+        let look = |door: &Door| {
+            assert!(door.file.starts_with(Path::new("/proc")));
+            (
+                door.netns,
+                tables.inside.get(&door.netns).cloned().unwrap_or_default(),
+            )
+        };
+        doors.iter().map(look).collect()
+    }
+}
