@@ -38,7 +38,7 @@ fn judge(cpu: u32, used: CpuStat) -> Vec<String> {
     let busy_pct = (total - used.idle - used.steal) / total * 100.0;
     if busy_pct > 10.0 {
         warnings.push(format!(
-            "CPU {cpu} is {busy_pct:.0}% busy before the start: stop other work, or do not trust small differences"
+            "CPU {cpu} is {busy_pct:.0}% busy before the start: stop other work, or choose other CPUs with --victim-cpu and --peer-cpu"
         ));
     }
     warnings

@@ -46,6 +46,7 @@ fn measure_all(
 ) -> Result<(), BenchError> {
     let mut failure = None;
     for (i, cell) in cells.iter().enumerate() {
+        rig.check()?;
         rig.progress.step(i, cells.len(), &cell.id);
         match measure(rig, cell, options) {
             Ok(outcome) => result.cells.extend(outcome),
