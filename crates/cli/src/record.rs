@@ -28,12 +28,6 @@ fn record(
 ) -> Outcome {
     let mut meter = Meter::new(source)?;
     let first = meter.last().clone();
-    let containers = || {
-        first
-            .containers
-            .iter()
-            .map(|c| -> &Container { &c.container })
-    };
     let selection = Selection::new(&args.containers.containers, &meter.containers())?;
     let writer = Writer {
         selection,
