@@ -1,6 +1,11 @@
 # Two commands: `make demo` and `make test`. Both install what is missing, say what, and build
 # as you; only what needs root runs as root. Everything else is in xtask/.
 
+toolchain := $(shell scripts/toolchain)
+ifneq ($(toolchain),)
+export RUSTUP_TOOLCHAIN := $(toolchain)
+endif
+
 .PHONY: demo test lint leftovers help
 
 help:

@@ -19,6 +19,9 @@ const USAGE: &str = "usage: cargo xtask TASK
   loc          no tracked source file is longer than 800 lines
   links        every file that a document points to exists
   spec         every test that SPECIFICATION.md names exists
+  man [DIR]    write manual pages; DIR is target/man by default
+  completions [DIR]
+               write completions for bash, zsh and fish; target/completions
   leftovers    list what Cofferdam or its tests left on this host; 1 if there is anything";
 
 fn main() -> ExitCode {
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
         "loc" => tree::lengths(),
         "links" => documents::links(),
         "spec" => documents::specification(),
+        "man" | "completions" => run::generate(&task, &rest),
         "leftovers" => run::leftovers(),
         _ => {
             eprintln!("{USAGE}");

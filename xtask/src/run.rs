@@ -75,6 +75,25 @@ pub fn demo(arguments: &[String]) -> Result<()> {
     Err(command.exec()).with_context(|| format!("cannot run {}", binary.display()))
 }
 
+/// Manual pages or completions, made from the definition of the command line.
+pub fn generate(what: &str, arguments: &[String]) -> Result<()> {
+    let folder = arguments
+        .first()
+        .cloned()
+        .unwrap_or_else(|| format!("target/{what}"));
+    check(cargo(&[
+        "run",
+        "--locked",
+        "--quiet",
+        "--package",
+        "cofferdam",
+        "--",
+        "generate",
+        what,
+        &folder,
+    ]))
+}
+
 /// All tests, one at a time: those that need root measure CPUs that all share.
 pub fn test(arguments: &[String]) -> Result<()> {
     let mut command = cargo(&["test", "--locked", "--workspace"]);

@@ -300,7 +300,7 @@ fn cpu_use_is_read_and_selectors_resolve() {
         ] {
             let selector: Selector = text.parse().unwrap();
             let found = resolve(&selector, &all).unwrap_or_else(|e| panic!("{text}: {e}"));
-            assert_eq!(found, [container.clone()], "{text}");
+            assert_eq!(found, std::slice::from_ref(&container), "{text}");
         }
         drop(sleeper);
         drop(cgroup);

@@ -7,28 +7,39 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+/// How names of the fixtures and of the benchmarks begin.
+const OUR_PREFIXES: [&str; 3] = ["cf-", "cfbench-", "cofferdam-bench-"];
+
+/// Maps that only the accounting has (`bpf/include/state.h`).
+const OUR_MAPS: [&str; 3] = ["netns_rows", "cgroup_rows", "link_rows"];
+
 /// Everything on this host whose name says that it is ours, one line each: `kind name`.
 /// Namespaces, links, cgroups, BPF programs, NAPI threads of our links, podman containers.
 pub fn list() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
+    let mut add = |kind: &str, names: Vec<String>, is_ours: fn(&str) -> bool| {
+        found.extend(
+            names
+                .iter()
+                .filter(|n| is_ours(n))
+                .map(|n| format!("{kind} {n}")),
+        );
+    };
     add(
-        &mut found,
         "namespace",
         dir_names(Path::new("/run/netns")),
-        "cf-",
+        has_our_prefix,
     );
-    let links = dir_names(Path::new("/sys/class/net"));
-    add(
-        &mut found,
-        "link",
-        links.into_iter().filter(|n| is_our_link(n)).collect(),
-        "cf",
-    );
+    add("link", dir_names(Path::new("/sys/class/net")), is_our_link);
+    let containers = try_run(&["podman", "ps", "-a", "--format", "{{.Names}}"]);
+    let containers = containers
+        .unwrap_or_default()
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    add("podman container", containers, has_our_prefix);
     for mount in cgroup::mounts() {
-        for name in dir_names(&mount)
-            .into_iter()
-            .filter(|n| n.starts_with("cf-"))
-        {
+        for name in dir_names(&mount).into_iter().filter(|n| has_our_prefix(n)) {
             found.insert(format!("cgroup {}", mount.join(name).display()));
         }
     }
@@ -40,13 +51,6 @@ pub fn list() -> BTreeSet<String> {
     for program in bpf_programs() {
         found.insert(format!("BPF program {program}"));
     }
-    let containers = try_run(&["podman", "ps", "-a", "--format", "{{.Names}}"]);
-    let names = containers
-        .unwrap_or_default()
-        .lines()
-        .map(str::to_owned)
-        .collect();
-    add(&mut found, "podman container", names, "cf-");
     found
 }
 
@@ -80,25 +84,41 @@ pub fn assert_nothing_left() {
     }
 }
 
-/// Names of the BPF programs that are loaded and whose name begins with `cf_` (ours). Empty
-/// without bpftool.
+/// The BPF programs of the accounting that are loaded, as `NAME ID`, with who holds them where
+/// bpftool can tell. They are known by their maps: program names such as `softirq_entry` are
+/// anybody's. Empty without bpftool.
 pub fn bpf_programs() -> Vec<String> {
-    let Ok(out) = try_run(&["bpftool", "--json", "prog", "list"]) else {
-        return Vec::new();
+    let ask = |what| {
+        let out = try_run(&["bpftool", "--json", what, "list"]).unwrap_or_default();
+        serde_json::from_str::<Vec<serde_json::Value>>(&out).unwrap_or_default()
     };
-    let programs: Vec<serde_json::Value> = serde_json::from_str(&out).unwrap_or_default();
-    let names = programs
+    let maps: BTreeSet<u64> = ask("map")
         .iter()
-        .filter_map(|p| Some((p["id"].as_u64()?, p["name"].as_str()?)));
-    names
-        .filter(|(_, n)| n.starts_with("cf_"))
-        .map(|(id, n)| format!("{n} ({id})"))
-        .collect()
+        .filter(|m| m["name"].as_str().is_some_and(|n| OUR_MAPS.contains(&n)))
+        .filter_map(|m| m["id"].as_u64())
+        .collect();
+    let uses_ours = |p: &&serde_json::Value| {
+        let ids = p["map_ids"].as_array().into_iter().flatten();
+        ids.filter_map(|id| id.as_u64())
+            .any(|id| maps.contains(&id))
+    };
+    let describe = |p: &serde_json::Value| {
+        let holders = p["pids"].as_array().into_iter().flatten();
+        let holders: Vec<String> = holders
+            .filter_map(|h| Some(format!("{} {}", h["comm"].as_str()?, h["pid"])))
+            .collect();
+        let held = if holders.is_empty() {
+            String::new()
+        } else {
+            format!(" of {}", holders.join(", "))
+        };
+        format!("{} {}{held}", p["name"].as_str().unwrap_or("?"), p["id"])
+    };
+    ask("prog").iter().filter(uses_ours).map(describe).collect()
 }
 
-fn add(found: &mut BTreeSet<String>, kind: &str, names: Vec<String>, prefix: &str) {
-    let ours = names.into_iter().filter(|n| n.starts_with(prefix));
-    found.extend(ours.map(|n| format!("{kind} {n}")));
+fn has_our_prefix(name: &str) -> bool {
+    OUR_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// `cf`, a process id in base 36, `x`, a number.

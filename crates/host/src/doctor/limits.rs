@@ -24,9 +24,10 @@ pub(super) fn capabilities(fs: &HostFs) -> Check {
         "loading programs, and looking into containers' namespaces",
     )
     .required();
-    let text = fs.read_text("/proc/self/status").unwrap_or_default();
+    // Of this thread: that is who the kernel asks.
+    let text = fs.read_text("/proc/thread-self/status").unwrap_or_default();
     let Some(held) = effective(&text) else {
-        return check.is(Status::Partly, "/proc/self/status does not tell");
+        return check.is(Status::Partly, "/proc/thread-self/status does not tell");
     };
     let has = |bit: u32| held >> bit & 1 == 1;
     let names = |wanted: &dyn Fn(u32, bool) -> bool| {

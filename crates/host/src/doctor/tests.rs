@@ -21,3 +21,53 @@ fn report_is_complete_and_sound() {
             .contains("\"required_for_accounting\":true")
     );
 }
+
+#[test]
+fn small_parsers() {
+    assert_eq!(
+        limits::chosen("none [integrity] confidentiality\n"),
+        Some("integrity")
+    );
+    assert_eq!(limits::chosen("none"), None);
+    assert_eq!(
+        limits::effective("Name:\tx\nCapEff:\t000001ffffffffff\n"),
+        Some(0x1ff_ffff_ffff)
+    );
+    assert_eq!(limits::effective("CapEff:\tzz\n"), None);
+}
+
+/// A pure v2 host whose root hands down cpu, but not cpuset.
+#[test]
+fn controllers_of_a_pure_v2_host() {
+    let root = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = root.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write(
+        "proc/self/mountinfo",
+        "1 2 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+    );
+    write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu\n");
+    write("sys/fs/cgroup/cgroup.subtree_control", "cpu\n");
+    write("sys/fs/cgroup/system.slice/cpu.max", "max 100000\n");
+    let fs = HostFs::below(root.path());
+    assert_eq!(cgroup::layout(&fs).status, Status::Yes);
+    let checks = cgroup::controllers(&fs);
+    let found: Vec<_> = checks.iter().map(|c| (c.id, c.status)).collect();
+    let expected = [
+        ("cfs-quota", Status::Yes),
+        ("cpuset", Status::Partly),
+        ("psi", Status::No),
+    ];
+    assert_eq!(found, expected);
+    assert!(
+        checks[1]
+            .remedy
+            .as_ref()
+            .unwrap()
+            .starts_with("echo +cpuset")
+    );
+    assert!(cgroup::layout(&HostFs::below("/nonexistent")).blocks_accounting());
+}

@@ -1,0 +1,126 @@
+//! The probes on this host. Needs root.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a fixture that cannot be made is a failed test"
+)]
+
+mod common;
+
+use cofferdam_host::doctor::{self, Status};
+use common::within;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn devices() -> BTreeSet<String> {
+    std::fs::read_dir("/sys/class/net")
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .filter(|name| name.starts_with("cfprobe"))
+        .collect()
+}
+
+/// Descriptors of this process that BPF made.
+fn bpf_descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok())
+        .filter(|target| target.to_string_lossy().contains("bpf"))
+        .count()
+}
+
+#[test]
+fn the_accounting_can_run_here_and_nothing_stays() {
+    within(LIMIT, || {
+        let mounts = || std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let before = (devices(), bpf_descriptors(), mounts().lines().count());
+        let report = doctor::examine();
+        assert!(
+            report.accounting_blocker().is_none(),
+            "{:?}",
+            report.accounting_blocker()
+        );
+        assert!(doctor::accounting_blocker().is_none());
+        for id in [
+            "btf",
+            "tp-btf",
+            "tracepoints",
+            "ringbuf",
+            "cgroup-layout",
+            "raw-tp",
+        ] {
+            assert_eq!(report.check(id).unwrap().status, Status::Yes, "{id}");
+        }
+        let after = (devices(), bpf_descriptors(), mounts().lines().count());
+        assert_eq!(before, after);
+        assert_eq!(before.1, 0);
+    });
+}
+
+/// What is said as JSON and by the table comes from the same values.
+#[test]
+fn the_report_is_one_json_document() {
+    within(LIMIT, || {
+        let report = doctor::examine();
+        let value: serde_json::Value =
+            serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();
+        let checks = value["checks"].as_array().unwrap();
+        assert_eq!(checks.len(), report.checks.len());
+        let words = ["yes", "partly", "no"];
+        assert!(
+            checks
+                .iter()
+                .all(|c| words.contains(&c["status"].as_str().unwrap()))
+        );
+    });
+}
+
+/// Without root the report still comes, names what is missing, and blocks with a remedy.
+#[test]
+fn without_root_the_report_says_so() {
+    within(LIMIT, || {
+        let report = std::thread::spawn(|| {
+            become_nobody();
+            doctor::examine()
+        })
+        .join()
+        .unwrap();
+        let blocker = report
+            .accounting_blocker()
+            .expect("the accounting cannot run");
+        assert_eq!(blocker.id, "capabilities");
+        assert!(blocker.detail.contains("CAP_BPF"), "{}", blocker.detail);
+        assert!(blocker.remedy.as_ref().unwrap().contains("root"));
+        for id in [
+            "tp-btf",
+            "ringbuf",
+            "raw-tp",
+            "xdp-native",
+            "tcx",
+            "veth-napi",
+        ] {
+            let check = report.check(id).unwrap();
+            assert_eq!(check.status, Status::No, "{id}");
+            assert!(
+                check.detail.contains("needs root"),
+                "{id}: {}",
+                check.detail
+            );
+        }
+        for id in ["btf", "tracepoints", "cgroup-layout", "psi"] {
+            assert_eq!(report.check(id).unwrap().status, Status::Yes, "{id}");
+        }
+    });
+}
+
+/// Gives up all privileges of the calling thread alone: the system calls, unlike the library's
+/// functions of the same name, do not concern the process.
+fn become_nobody() {
+    const NOBODY: libc::c_long = 65534;
+    for call in [libc::SYS_setresgid, libc::SYS_setresuid] {
+        // SAFETY: plain integers; the thread only reads files and makes system calls after it.
+        let result = unsafe { libc::syscall(call, NOBODY, NOBODY, NOBODY) };
+        assert_eq!(result, 0);
+    }
+}
