@@ -2,12 +2,10 @@
 
 use crate::identities::Identities;
 use crate::instance::Instance;
-use crate::reading::{add_ledger_sums, read_reasons, read_slot};
+use crate::reading::{read_cpu, read_reasons, read_slot};
 use crate::unseen::Unseen;
 use crate::{ReadError, StartError};
-use cofferdam_bpf::{
-    AccountingPrograms, FIRST_CONTAINER_ROW, ProgramCost, RuntimeStatistics, Sizes,
-};
+use cofferdam_bpf::{AccountingPrograms, ProgramCost, RuntimeStatistics, Sizes};
 use cofferdam_host::Inventory;
 use cofferdam_types::{
     CgroupId, Container, ContainerChange, ContainerLedger, CpuId, Health, KernelEvent, NetnsId,
@@ -48,7 +46,6 @@ pub struct Accountant {
     /// Containers that went away since the last snapshot, with their last counts.
     gone: Vec<ContainerLedger>,
     started: Instant,
-    rows: u32,
     unseen: Unseen,
     health: Health,
     online_cpus: String,
@@ -83,7 +80,6 @@ impl Accountant {
             identities: Identities::new(options.slots),
             gone: Vec::new(),
             started: Instant::now(),
-            rows: FIRST_CONTAINER_ROW + options.slots,
             unseen: Unseen::new(0),
             health: Health::default(),
             online_cpus: fs::read_to_string(ONLINE_CPUS).unwrap_or_default(),
@@ -156,15 +152,10 @@ impl Accountant {
         let mut cpus = Vec::new();
         let (mut rejected, mut softirqs) = (0, 0);
         for cpu in 0..self.programs.cpus() {
-            let reading = self
-                .programs
-                .cpu_reading(cpu)
-                .map_err(|e| ReadError(e.to_string()))?;
-            let mut time = reading.time;
-            add_ledger_sums(&self.programs, cpu, self.rows, &mut time);
+            let reading = read_cpu(&self.programs, cpu, self.identities.rows_used())?;
             rejected += reading.segments_rejected;
             softirqs += reading.softirqs;
-            cpus.push((CpuId(cpu), time));
+            cpus.push((CpuId(cpu), reading.time));
         }
         let mut containers = mem::take(&mut self.gone);
         for slot in self.identities.slots_mut() {
