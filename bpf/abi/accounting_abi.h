@@ -57,8 +57,9 @@ struct cf_totals {
 	__u64 drain_ns;		       /* draining another container's packets in a system call, ns */
 	__u64 charged_nobody_ns;       /* ran in no container's time slices, ns */
 	__u64 segments_rejected;       /* segments with an impossible length */
+	__u64 softirqs;		       /* softirqs that began, to compare with /proc/softirqs */
 };
-_Static_assert(sizeof(struct cf_totals) == 128, "cf_totals is part of the ABI");
+_Static_assert(sizeof(struct cf_totals) == 136, "cf_totals is part of the ABI");
 
 /* An owner in the open batch and its weight in packets. */
 struct cf_share {

@@ -56,6 +56,7 @@ int BPF_PROG(softirq_entry, unsigned int vector)
 	cf_run_begin(s, now);
 	cf_batch_reset(s);
 	s->vector = vector;
+	s->totals.softirqs++;
 	switch (vector) {
 	case CF_NET_RX_SOFTIRQ:
 		cf_segment_open(s, now, CF_OWNER_BATCH);

@@ -3,6 +3,7 @@
 use crate::identities::Identities;
 use crate::instance::Instance;
 use crate::reading::{add_ledger_sums, read_reasons, read_slot};
+use crate::unseen::Unseen;
 use crate::{ReadError, StartError};
 use cofferdam_bpf::{
     AccountingPrograms, FIRST_CONTAINER_ROW, ProgramCost, RuntimeStatistics, Sizes,
@@ -48,6 +49,7 @@ pub struct Accountant {
     gone: Vec<ContainerLedger>,
     started: Instant,
     rows: u32,
+    unseen: Unseen,
     health: Health,
     online_cpus: String,
     _statistics: Option<RuntimeStatistics>,
@@ -82,6 +84,7 @@ impl Accountant {
             gone: Vec::new(),
             started: Instant::now(),
             rows: FIRST_CONTAINER_ROW + options.slots,
+            unseen: Unseen::new(0),
             health: Health::default(),
             online_cpus: fs::read_to_string(ONLINE_CPUS).unwrap_or_default(),
             _statistics: statistics,
@@ -96,6 +99,8 @@ impl Accountant {
         accountant.apply(found);
         accountant.programs.publish_identities();
         accountant.take_events().map_err(|e| failed(&e))?;
+        let softirqs = accountant.softirqs().map_err(|e| failed(&e))?;
+        accountant.unseen = Unseen::new(softirqs);
         Ok(accountant)
     }
 
@@ -149,14 +154,16 @@ impl Accountant {
         self.take_changes(changes);
         self.notice_hotplug();
         let mut cpus = Vec::new();
-        let mut rejected = 0;
+        let (mut rejected, mut softirqs) = (0, 0);
         for cpu in 0..self.programs.cpus() {
-            let (mut time, cpu_rejected) = self
+            let reading = self
                 .programs
-                .cpu_time(cpu)
+                .cpu_reading(cpu)
                 .map_err(|e| ReadError(e.to_string()))?;
+            let mut time = reading.time;
             add_ledger_sums(&self.programs, cpu, self.rows, &mut time);
-            rejected += cpu_rejected;
+            rejected += reading.segments_rejected;
+            softirqs += reading.softirqs;
             cpus.push((CpuId(cpu), time));
         }
         let mut containers = mem::take(&mut self.gone);
@@ -168,6 +175,8 @@ impl Accountant {
             containers.push(read_slot(&self.programs, slot));
         }
         self.health.segments_rejected = rejected;
+        self.health.softirqs_unseen = self.unseen.count(softirqs);
+        self.health.markers_missed = self.program_costs()?.iter().map(|c| c.misses).sum();
         self.health.containers_without_slot = self.identities.without_slot();
         self.health.events_lost = self.programs.events_lost();
         Ok(Snapshot {
@@ -195,6 +204,13 @@ impl Accountant {
     /// Memory taken by the BPF maps, bytes; fixed from the start.
     pub fn memory_bytes(&self) -> u64 {
         self.programs.memory_bytes()
+    }
+
+    /// Softirqs that the programs have seen, all CPUs.
+    fn softirqs(&self) -> Result<u64, ReadError> {
+        let readings = (0..self.programs.cpus()).map(|cpu| self.programs.cpu_reading(cpu));
+        let counts = readings.map(|r| r.map(|r| r.softirqs).map_err(|e| ReadError(e.to_string())));
+        counts.sum()
     }
 
     fn take_events(&mut self) -> Result<(), ReadError> {

@@ -7,6 +7,7 @@ mod error;
 mod identities;
 mod instance;
 mod reading;
+mod unseen;
 
 pub use accountant::{Accountant, Options};
 pub use cofferdam_bpf::ProgramCost;

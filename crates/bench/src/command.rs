@@ -2,6 +2,7 @@
 
 use crate::error::BenchError;
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 /// Runs `line`, split at spaces, and waits for it; returns its standard output.
@@ -21,6 +22,8 @@ pub(crate) fn run_with_input(line: &str, input: &str) -> Result<String, BenchErr
         .args(words)
         // In root's sudo path these may be missing, and the tools live there.
         .env("PATH", search_path())
+        // A terminal's Ctrl-C goes to the whole group: it must not hit a tool that undoes.
+        .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

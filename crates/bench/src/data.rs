@@ -64,7 +64,7 @@ pub struct Manifest {
     pub quick: bool,
     /// Start, RFC 3339 in UTC.
     pub started: String,
-    /// End; `None` while running or when it was killed.
+    /// End; `None` while running, and for ever when it failed or was killed.
     pub finished: Option<String>,
     /// True when a signal ended it early: the samples so far are whole.
     pub interrupted: bool,

@@ -61,15 +61,8 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
     };
     let mut rig = Rig::new(rig_options, progress)?;
     match measure(&mut rig, options) {
-        Ok(result) => {
-            rig.dir.result(&RunResult::Demo(Box::new(result)))?;
-            rig.dir.finish(false)?;
-            Ok(rig.dir)
-        }
-        Err(e) => {
-            rig.dir.finish(true)?;
-            Err(e)
-        }
+        Ok(result) => rig.close(Some(RunResult::Demo(Box::new(result))), Ok(())),
+        Err(e) => rig.close(None, Err(e)),
     }
 }
 

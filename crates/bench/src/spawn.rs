@@ -6,7 +6,9 @@
 use crate::error::BenchError;
 use crate::worker::Reading;
 use serde::de::DeserializeOwned;
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
@@ -52,12 +54,17 @@ impl Worker {
     /// Starts `args` (kind first) in `place` and waits until it is ready. It waits for
     /// [`Worker::go`].
     pub fn start(place: &Place, args: &str) -> Result<Worker, BenchError> {
+        Worker::start_with(place, args, &[])
+    }
+
+    /// As [`Worker::start`], with `extra` arguments that may have spaces in them.
+    pub fn start_with(place: &Place, args: &str, extra: &[&OsStr]) -> Result<Worker, BenchError> {
         let mut command = executable();
         let failed = |reason: String| BenchError::Worker {
             worker: args.to_owned(),
             reason,
         };
-        command.args(args.split_whitespace());
+        command.args(args.split_whitespace()).args(extra);
         command.args(["--parent", &std::process::id().to_string()]);
         for dir in &place.cgroups {
             command.arg("--join").arg(dir);
@@ -72,6 +79,8 @@ impl Worker {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
+            // A terminal's Ctrl-C goes to the whole group; the driver ends its workers itself.
+            .process_group(0)
             .spawn()
             .map_err(|e| failed(e.to_string()))?;
         let stdout = child.stdout.take();

@@ -89,6 +89,17 @@ const REQUIRED: [&str; 15] = [
     "sched_process_exec",
 ];
 
+/// What one CPU measured since load.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuReading {
+    /// Time by kind.
+    pub time: CpuTime,
+    /// Segments with an impossible length, thrown away.
+    pub segments_rejected: u64,
+    /// Softirqs that began, of all vectors.
+    pub softirqs: u64,
+}
+
 /// Loaded and attached. Dropping it detaches all programs and frees all maps.
 pub struct AccountingPrograms {
     // Links go first, then the ring and the mapping, the object last.
@@ -293,9 +304,9 @@ impl AccountingPrograms {
         }
     }
 
-    /// What CPU `cpu` measured, and its rejected segments. The `attributed_ns` and
-    /// `charged_ns` fields are left for the ledger's reader.
-    pub fn cpu_time(&self, cpu: u32) -> libbpf_rs::Result<(CpuTime, u64)> {
+    /// What CPU `cpu` measured. The `attributed_ns` and `charged_ns` fields are left for the
+    /// ledger's reader.
+    pub fn cpu_reading(&self, cpu: u32) -> libbpf_rs::Result<CpuReading> {
         let value = self
             .skeleton
             .maps
@@ -320,7 +331,11 @@ impl AccountingPrograms {
             charged_nobody_ns: field(offset_of!(cf_totals, charged_nobody_ns)),
             ..CpuTime::default()
         };
-        Ok((time, field(offset_of!(cf_totals, segments_rejected))))
+        Ok(CpuReading {
+            time,
+            segments_rejected: field(offset_of!(cf_totals, segments_rejected)),
+            softirqs: field(offset_of!(cf_totals, softirqs)),
+        })
     }
 
     /// Cost of every loaded program.

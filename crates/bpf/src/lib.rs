@@ -9,7 +9,7 @@ mod reference;
 mod skeleton;
 mod support;
 
-pub use accounting::{AccountingPrograms, LoadError, Sizes};
+pub use accounting::{AccountingPrograms, CpuReading, LoadError, Sizes};
 pub use cost::{ProgramCost, RuntimeStatistics};
 pub use events::decode_event;
 pub use ledger::{LedgerReader, RowReading};

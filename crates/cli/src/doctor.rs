@@ -104,7 +104,9 @@ mod tests {
 
     #[test]
     fn what_blocks_the_accounting_is_said_with_its_remedy() {
-        let report = Report { checks: vec![check(Status::No, true)] };
+        let report = Report {
+            checks: vec![check(Status::No, true)],
+        };
         let document = document(&report, SystemTime::UNIX_EPOCH);
         assert!(!document.accounting);
         assert_eq!(
@@ -120,7 +122,9 @@ mod tests {
 
     #[test]
     fn what_the_accounting_does_not_need_blocks_nothing() {
-        let report = Report { checks: vec![check(Status::No, false), check(Status::Yes, true)] };
+        let report = Report {
+            checks: vec![check(Status::No, false), check(Status::Yes, true)],
+        };
         let document = document(&report, SystemTime::UNIX_EPOCH);
         assert!(document.accounting && document.accounting_blocker.is_none());
         assert_eq!(document.checks[0].status, "no");
@@ -130,7 +134,9 @@ mod tests {
 
     #[test]
     fn the_table_wraps_to_a_terminal_and_not_in_a_pipe() {
-        let report = Report { checks: vec![check(Status::Partly, false)] };
+        let report = Report {
+            checks: vec![check(Status::Partly, false)],
+        };
         for line in text(&report, Some(70)).lines() {
             assert!(line.chars().count() <= 70, "{line}");
         }

@@ -75,7 +75,11 @@ fn usage(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
-    if error.kind() == ErrorKind::MissingSubcommand {
+    let missing = [
+        ErrorKind::MissingSubcommand,
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand,
+    ];
+    if missing.contains(&error.kind()) {
         // clap would list the hidden commands too.
         let text = "no command was given: begin with 'cofferdam doctor', 'cofferdam top' or \
                     'cofferdam demo'; 'cofferdam --help' lists all";

@@ -9,7 +9,7 @@ use crate::schema::{self, AccountingRecord};
 use crate::selection::Selection;
 use crate::source::{self, Meter, Source};
 use crate::{table, units};
-use cofferdam_types::Interval;
+use cofferdam_types::{Container, Interval};
 use std::io::{IsTerminal, stdout};
 use std::time::{Duration, Instant};
 
@@ -28,12 +28,6 @@ fn record(
 ) -> Outcome {
     let mut meter = Meter::new(source)?;
     let first = meter.last().clone();
-    let containers = || {
-        first
-            .containers
-            .iter()
-            .map(|c| -> &Container { &c.container })
-    };
     let selection = Selection::new(&args.containers.containers, &meter.containers())?;
     let writer = Writer {
         selection,
@@ -96,11 +90,10 @@ impl Writer {
     }
 
     fn block(&self, word: &str, all: &Interval, shown: &Interval, output: &mut Output) -> Outcome {
-        let length = Duration::from_millis(all.length.as_millis() as u64);
         let heading = format!(
-            "{}  {word} {}",
+            "{}  {word} {:.2} s",
             schema::time(all.time),
-            units::duration(length)
+            all.length.as_secs_f64()
         );
         let text = table::ledger(all, shown, self.width);
         output.write(&format!("{heading}\n{text}\n"))
@@ -168,8 +161,8 @@ mod tests {
     fn a_table_ends_with_the_total() {
         let (outcome, text) = recorded("--duration 2s", Fake::seconds(2));
         assert!(outcome.is_ok(), "{outcome:?}");
-        assert_eq!(text.matches("  interval 1s\n").count(), 2, "{text}");
-        assert_eq!(text.matches("  total 2s\n").count(), 1, "{text}");
+        assert_eq!(text.matches("  interval 1.00 s\n").count(), 2, "{text}");
+        assert_eq!(text.matches("  total 2.00 s\n").count(), 1, "{text}");
     }
 
     #[test]

@@ -20,10 +20,14 @@ impl Selection {
     pub fn new(selectors: &[Selector], containers: &[Arc<Container>]) -> Result<Self, Failure> {
         let mut found = BTreeSet::new();
         for selector in selectors {
-            let meant = resolve(selector, containers).map_err(|e| Failure::failed(e.to_string()))?;
+            let meant =
+                resolve(selector, containers).map_err(|e| Failure::failed(e.to_string()))?;
             found.extend(meant.iter().map(|c| c.cgroup));
         }
-        Ok(Selection { selectors: selectors.to_vec(), found })
+        Ok(Selection {
+            selectors: selectors.to_vec(),
+            found,
+        })
     }
 
     /// Whether `container` is meant.
@@ -85,7 +89,10 @@ mod tests {
         let failure = select("wbe-1", &["db-1", "web-1", "cache"]).unwrap_err();
         assert_eq!(failure.code(), 1);
         let line = failure.line().unwrap();
-        assert!(line.contains("no container 'wbe-1'") && line.contains("web-1"), "{line}");
+        assert!(
+            line.contains("no container 'wbe-1'") && line.contains("web-1"),
+            "{line}"
+        );
     }
 
     #[test]

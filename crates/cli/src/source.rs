@@ -3,8 +3,8 @@
 use crate::doctor;
 use crate::exit::Failure;
 use crate::interrupt::Interrupt;
-use cofferdam_accounting::{Accountant, Options, ReadError};
 use cofferdam_accounting::StartError;
+use cofferdam_accounting::{Accountant, Options, ReadError};
 use cofferdam_types::{Container, Interval, Snapshot};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -67,7 +67,11 @@ impl<S: Source> Meter<S> {
 
     /// The containers of that reading.
     pub fn containers(&self) -> Vec<Arc<Container>> {
-        self.last.containers.iter().map(|c| c.container.clone()).collect()
+        self.last
+            .containers
+            .iter()
+            .map(|c| c.container.clone())
+            .collect()
     }
 
     /// Waits for the end of an interval that is `length` long, and reads it. Ends are kept at

@@ -27,5 +27,5 @@ pub use inventory::Inventory;
 pub use kernel::{Mitigations, kernel_release, mitigations};
 pub use layout::{CgroupLayout, Controller};
 pub use links::message::{LinkMessage, Message};
-pub use netns::in_namespace;
+pub use netns::{host_netns, in_namespace};
 pub use resolve::{ResolveError, resolve, resolve_in};

@@ -1,5 +1,6 @@
 //! Work inside another network namespace, on a thread that exists only for that.
 
+use crate::HostError;
 use crate::fs::HostFs;
 use cofferdam_types::NetnsId;
 use nix::sched::{CloneFlags, setns};
@@ -10,6 +11,27 @@ use std::path::{Path, PathBuf};
 
 /// Directory in which `ip netns add` keeps names.
 pub(crate) const NAMED: &str = "/run/netns";
+
+/// The caller's own namespace.
+pub(crate) const OWN: &str = "/proc/self/ns/net";
+
+/// The host's network namespace: that of its init or, for a caller who may not look at init,
+/// the caller's own.
+pub fn host_netns(fs: &HostFs) -> Result<NetnsId, HostError> {
+    host(fs).map(|(_, netns)| netns)
+}
+
+/// The host's namespace, and the file that stands for it.
+pub(crate) fn host(fs: &HostFs) -> Result<(&'static str, NetnsId), HostError> {
+    let init = "/proc/1/ns/net";
+    if let Some(netns) = fs.netns_link(init) {
+        return Ok((init, netns));
+    }
+    let missing = || HostError::reading(OWN)(io::ErrorKind::NotFound.into());
+    fs.netns_link(OWN)
+        .map(|netns| (OWN, netns))
+        .ok_or_else(missing)
+}
 
 /// Runs `work` in the namespace that `file` stands for. The calling thread stays where it is:
 /// a thread that failed to come back would poison whatever runs on it next.

@@ -4,14 +4,20 @@
     reason = "a fixture that cannot be made is a failed test"
 )]
 
-mod common;
-
 use cofferdam_host::doctor::{self, Status};
-use common::within;
+use cofferdam_testkit::time_limit;
 use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// Held by one test at a time: the first counts descriptors that the others would open.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn devices() -> BTreeSet<String> {
     std::fs::read_dir("/sys/class/net")
@@ -32,7 +38,8 @@ fn bpf_descriptors() -> usize {
 
 #[test]
 fn the_accounting_can_run_here_and_nothing_stays() {
-    within(LIMIT, || {
+    time_limit(LIMIT, || {
+        let _alone = alone();
         let mounts = || std::fs::read_to_string("/proc/self/mountinfo").unwrap();
         let before = (devices(), bpf_descriptors(), mounts().lines().count());
         let report = doctor::examine();
@@ -61,7 +68,8 @@ fn the_accounting_can_run_here_and_nothing_stays() {
 /// What is said as JSON and by the table comes from the same values.
 #[test]
 fn the_report_is_one_json_document() {
-    within(LIMIT, || {
+    time_limit(LIMIT, || {
+        let _alone = alone();
         let report = doctor::examine();
         let value: serde_json::Value =
             serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();
@@ -79,7 +87,8 @@ fn the_report_is_one_json_document() {
 /// Without root the report still comes, names what is missing, and blocks with a remedy.
 #[test]
 fn without_root_the_report_says_so() {
-    within(LIMIT, || {
+    time_limit(LIMIT, || {
+        let _alone = alone();
         let report = std::thread::spawn(|| {
             become_nobody();
             doctor::examine()

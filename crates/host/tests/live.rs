@@ -1,10 +1,16 @@
 //! Real cgroups, network namespaces and devices of this host. Needs root.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a fixture that cannot be made is a failed test"
+)]
 
-mod common;
-
-use cofferdam_host::{Inventory, resolve};
-use cofferdam_types::{Container, ContainerChange, InterfacePair, KernelEvent, Runtime, Selector};
-use common::{Cgroup, Netns, Sleeper, ifindex, run, unique, wait_for, within};
+use cofferdam_host::{HostFs, Inventory, resolve};
+use cofferdam_testkit::{Cgroup, FakeContainer, Host, Namespace, Net, VethPair};
+use cofferdam_testkit::{macvlan, run, time_limit, unique_link, wait_until};
+use cofferdam_types::{
+    CgroupId, Container, ContainerChange, IfIndex, InterfacePair, KernelEvent, NetnsId, Runtime,
+    Selector,
+};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::path::Path;
 use std::sync::Arc;
@@ -15,8 +21,32 @@ const LIMIT: Duration = Duration::from_secs(60);
 fn find(inventory: &Inventory, cgroup: &Cgroup) -> Option<Arc<Container>> {
     inventory
         .containers()
-        .find(|c| c.cgroup == cgroup.id())
+        .find(|c| c.cgroup.0 == cgroup.id())
         .cloned()
+}
+
+fn created(cgroup: &Cgroup) -> KernelEvent {
+    KernelEvent::CgroupCreated {
+        cgroup: CgroupId(cgroup.id()),
+        path: cgroup.path().to_owned(),
+    }
+}
+
+fn seen(cgroup: &Cgroup, netns: NetnsId, pid: u32) -> KernelEvent {
+    KernelEvent::ProcessSeen {
+        cgroup: CgroupId(cgroup.id()),
+        netns,
+        pid,
+    }
+}
+
+fn netns(of: &Namespace) -> NetnsId {
+    NetnsId(of.inode().try_into().unwrap())
+}
+
+fn index(net: &dyn Net, device: &str) -> IfIndex {
+    let text = net.sh(&format!("cat /sys/class/net/{device}/ifindex"));
+    IfIndex(text.trim().parse().unwrap())
 }
 
 /// The changes to one cgroup and those below it; other tests change other ones all the while.
@@ -37,274 +67,257 @@ fn one(changes: Vec<ContainerChange>, path: &Path) -> ContainerChange {
 
 #[test]
 fn scan_finds_a_plain_container_with_its_pair() {
-    within(LIMIT, || {
-        let cgroup = Cgroup::new(format!("/{}", unique("plain")));
-        let netns = Netns::new("n");
-        let host_name = netns.veth("eth0");
-        let sleeper = Sleeper::start(&cgroup, Some(&netns));
-        let inner = netns.ip(&["-o", "link", "show", "eth0"]);
-        let inner_index: u32 = inner.split(':').next().unwrap().parse().unwrap();
-
+    time_limit(LIMIT, || {
+        let fake = FakeContainer::new("plain");
+        let outer = unique_link();
+        let _pair = VethPair::new((&Host, &outer), (&fake, "eth0"));
         let inventory = Inventory::scan().unwrap();
-        let container = find(&inventory, &cgroup).expect("found by its namespace");
+        let container = find(&inventory, fake.cgroup()).expect("found by its namespace");
+        assert_eq!(container.name, fake.name());
         assert_eq!(container.runtime, Runtime::Plain);
-        assert_eq!(container.netns, Some(netns.id()));
-        assert_eq!(container.pid, Some(sleeper.pid()));
+        assert_eq!(container.netns, Some(netns(fake.namespace())));
+        assert_eq!(container.pid, Some(fake.pid()));
         assert!(!container.host_network);
-        assert_eq!(
-            container.interfaces,
-            [InterfacePair {
-                host_ifindex: Some(cofferdam_types::IfIndex(ifindex(&host_name))),
-                host_name: Some(host_name),
-                host_netns: Some(inventory.host_netns()),
-                container_ifindex: cofferdam_types::IfIndex(inner_index),
-                container_name: Some("eth0".into()),
-            }]
-        );
+        let pair = InterfacePair {
+            host_ifindex: Some(index(&Host, &outer)),
+            host_name: Some(outer),
+            host_netns: Some(inventory.host_netns()),
+            container_ifindex: index(&fake, "eth0"),
+            container_name: Some("eth0".into()),
+        };
+        assert_eq!(container.interfaces, [pair]);
     });
 }
 
 #[test]
 fn events_tell_of_a_plain_container_from_birth_to_death() {
-    within(LIMIT, || {
+    time_limit(LIMIT, || {
         let mut inventory = Inventory::scan().unwrap();
-        let netns = Netns::new("n");
-        let host_name = netns.veth("eth0");
-        let cgroup = Cgroup::new(format!("/{}", unique("life")));
-        let id = cgroup.id();
-        let whole = cgroup.path.clone();
-        assert_eq!(ours(inventory.handle(&cgroup.created()), &whole), []);
-
-        // Like `sh -c 'echo $$ > cgroup.procs; exec ip netns exec …'`: first in the host's.
-        let sleeper = Sleeper::start(&cgroup, Some(&netns));
-        let early = KernelEvent::ProcessSeen {
-            cgroup: id,
-            netns: inventory.host_netns(),
-            pid: sleeper.pid(),
-        };
-        assert_eq!(ours(inventory.handle(&early), &whole), []);
-        let changes = inventory.handle(&cgroup.seen(sleeper.pid()));
-        let ContainerChange::Added(container) = one(changes, &whole) else {
-            panic!("not the change expected")
+        let fake = FakeContainer::new("life");
+        let outer = unique_link();
+        let _pair = VethPair::new((&Host, &outer), (&fake, "eth0"));
+        let (cgroup, path) = (CgroupId(fake.id()), fake.cgroup_path().to_owned());
+        assert_eq!(ours(inventory.handle(&created(fake.cgroup())), &path), []);
+        // It entered its cgroup before it entered its namespace.
+        let early = seen(fake.cgroup(), inventory.host_netns(), fake.pid());
+        assert_eq!(ours(inventory.handle(&early), &path), []);
+        let event = seen(fake.cgroup(), netns(fake.namespace()), fake.pid());
+        let ContainerChange::Added(container) = one(inventory.handle(&event), &path) else {
+            panic!("not added")
         };
         assert_eq!(container.interfaces.len(), 1);
-        assert_eq!(container.interfaces[0].host_name, Some(host_name));
+        assert_eq!(container.interfaces[0].host_name, Some(outer));
 
-        let below = Cgroup::new(cgroup.path.join("inner"));
-        let below_id = below.id();
-        let changes = inventory.handle(&below.created());
-        let ContainerChange::Changed(container) = one(changes, &whole) else {
-            panic!("not the change expected")
-        };
-        assert_eq!(container.descendants, [below_id]);
+        let below = fake.cgroup().child("inner");
+        let below_id = CgroupId(below.id());
+        let change = one(inventory.handle(&created(&below)), &path);
+        assert!(matches!(change, ContainerChange::Changed(c) if c.descendants == [below_id]));
         drop(below);
-        let changes = inventory.handle(&KernelEvent::CgroupRemoved { cgroup: below_id });
-        assert!(
-            matches!(one(changes, &whole), ContainerChange::Changed(c) if c.descendants.is_empty())
-        );
+        let event = KernelEvent::CgroupRemoved { cgroup: below_id };
+        let change = one(inventory.handle(&event), &path);
+        assert!(matches!(change, ContainerChange::Changed(c) if c.descendants.is_empty()));
 
-        drop(sleeper);
-        drop(cgroup);
-        let changes = inventory.handle(&KernelEvent::CgroupRemoved { cgroup: id });
-        assert!(matches!(one(changes, &whole), ContainerChange::Removed(c) if c.cgroup == id));
+        drop(fake);
+        let change = one(
+            inventory.handle(&KernelEvent::CgroupRemoved { cgroup }),
+            &path,
+        );
+        assert!(matches!(change, ContainerChange::Removed(c) if c.cgroup == cgroup));
     });
 }
 
 #[test]
 fn a_cgroup_unknown_so_far_is_found_through_its_process() {
-    within(LIMIT, || {
+    time_limit(LIMIT, || {
         let mut inventory = Inventory::scan().unwrap();
-        let outer = Cgroup::new(format!("/{}", unique("outer")));
-        let inner = Cgroup::new(outer.path.join("inner"));
-        let netns = Netns::new("n");
-        let sleeper = Sleeper::start(&inner, Some(&netns));
-        let changes = inventory.handle(&inner.seen(sleeper.pid()));
-        let ContainerChange::Added(container) = one(changes, &outer.path) else {
-            panic!("not the change expected")
-        };
-        assert_eq!(container.cgroup_path, inner.path);
-        // Its parent is no container, and lost events change nothing.
-        assert!(find(&inventory, &outer).is_none());
-        let again: Vec<_> = inventory
-            .handle(&KernelEvent::Lost { count: 1 })
-            .into_iter()
-            .filter(|c| {
-                matches!(c, ContainerChange::Changed(c) | ContainerChange::Removed(c)
-                if c.cgroup == inner.id())
-            })
-            .collect();
-        assert_eq!(again, []);
+        let fake = FakeContainer::new("late");
+        let path = fake.cgroup_path();
+        let event = seen(fake.cgroup(), netns(fake.namespace()), fake.pid());
+        let change = one(inventory.handle(&event), path);
+        assert!(matches!(change, ContainerChange::Added(c) if c.cgroup_path == path));
+        // A full scan after lost events finds nothing else.
+        assert_eq!(
+            ours(inventory.handle(&KernelEvent::Lost { count: 1 }), path),
+            []
+        );
     });
 }
 
 #[test]
 fn packets_in_an_unknown_namespace_lead_to_its_cgroup() {
-    within(LIMIT, || {
+    time_limit(LIMIT, || {
         let mut inventory = Inventory::scan().unwrap();
-        let cgroup = Cgroup::new(format!("/{}", unique("quiet")));
-        inventory.handle(&cgroup.created());
-        let netns = Netns::new("n");
-        let _sleeper = Sleeper::start(&cgroup, Some(&netns));
-        let changes = inventory.handle(&KernelEvent::UnknownNetns { netns: netns.id() });
-        assert!(
-            matches!(one(changes, &cgroup.path), ContainerChange::Added(c) if c.cgroup == cgroup.id())
-        );
+        let fake = FakeContainer::new("quiet");
+        inventory.handle(&created(fake.cgroup()));
+        let event = KernelEvent::UnknownNetns {
+            netns: netns(fake.namespace()),
+        };
+        let change = one(inventory.handle(&event), fake.cgroup_path());
+        assert!(matches!(change, ContainerChange::Added(c) if c.cgroup.0 == fake.id()));
+    });
+}
+
+/// Waits, as an agent does, until netlink has told what makes `holds` true.
+fn follow(
+    inventory: &mut Inventory,
+    cgroup: &Cgroup,
+    what: &str,
+    holds: impl Fn(&[InterfacePair]) -> bool,
+) {
+    wait_until(what, Duration::from_secs(20), || {
+        let mut readable = [PollFd::new(inventory.link_fd(), PollFlags::POLLIN)];
+        poll(&mut readable, PollTimeout::from(1000u16)).unwrap();
+        ours(inventory.handle_links(), cgroup.path())
+            .iter()
+            .any(|change| matches!(change, ContainerChange::Changed(c) if holds(&c.interfaces)))
     });
 }
 
 /// Devices that come, are renamed and go while the container runs.
 #[test]
 fn netlink_tells_of_devices() {
-    within(LIMIT, || {
-        let cgroup = Cgroup::new(format!("/{}", unique("dev")));
-        let netns = Netns::new("n");
-        let _sleeper = Sleeper::start(&cgroup, Some(&netns));
+    time_limit(LIMIT, || {
+        let fake = FakeContainer::new("dev");
+        let cgroup = fake.cgroup();
         let mut inventory = Inventory::scan().unwrap();
-        assert_eq!(find(&inventory, &cgroup).unwrap().interfaces, []);
+        assert_eq!(find(&inventory, cgroup).unwrap().interfaces, []);
 
-        let until = |inventory: &mut Inventory, what: &str, holds: &dyn Fn(&Container) -> bool| {
-            wait_for(what, || {
-                let mut readable = [PollFd::new(inventory.link_fd(), PollFlags::POLLIN)];
-                poll(&mut readable, PollTimeout::from(20_000u16)).unwrap();
-                let changes = inventory.handle_links();
-                changes.into_iter().find_map(|change| match change {
-                    ContainerChange::Changed(c) if c.cgroup == cgroup.id() && holds(&c) => Some(c),
-                    _ => None,
-                })
-            })
-        };
         // The first device also gives the namespace the number by which it is heard of.
-        let host_name = netns.veth("eth0");
-        let c = until(&mut inventory, "a new pair", &|c| c.interfaces.len() == 1);
-        assert_eq!(
-            c.interfaces[0].host_name.as_deref(),
-            Some(host_name.as_str())
+        let (outer, renamed) = (unique_link(), unique_link());
+        let _pair = VethPair::new((&Host, &outer), (&fake, "eth0"));
+        let named = |name: &str| {
+            let name = name.to_owned();
+            move |all: &[InterfacePair]| {
+                all.len() == 1
+                    && all[0].host_name.as_ref() == Some(&name)
+                    && all[0].container_name.as_deref() == Some("eth0")
+            }
+        };
+        follow(&mut inventory, cgroup, "a new pair", named(&outer));
+        run(&["ip", "link", "set", &outer, "name", &renamed]);
+        follow(
+            &mut inventory,
+            cgroup,
+            "the name on the host",
+            named(&renamed),
         );
-
-        let renamed = unique("r");
-        run("ip", &["link", "set", &host_name, "name", &renamed]);
-        until(&mut inventory, "the host's name", &|c| {
-            c.interfaces
-                .first()
-                .is_some_and(|i| i.host_name.as_ref() == Some(&renamed))
+        fake.run("ip link set eth0 name lan0");
+        follow(&mut inventory, cgroup, "the name inside", |all| {
+            all.len() == 1 && all[0].container_name.as_deref() == Some("lan0")
         });
-        netns.ip(&["link", "set", "eth0", "name", "lan0"]);
-        until(&mut inventory, "the inner name", &|c| {
-            c.interfaces
-                .first()
-                .is_some_and(|i| i.container_name.as_deref() == Some("lan0"))
+        fake.run("ip link add mv0 link lan0 type macvlan");
+        follow(&mut inventory, cgroup, "a macvlan", |all| {
+            all.len() == 2
+                && all
+                    .iter()
+                    .filter(|pair| pair.host_ifindex.is_none())
+                    .count()
+                    == 1
         });
-        netns.ip(&["link", "add", "mv0", "link", "lan0", "type", "macvlan"]);
-        let c = until(&mut inventory, "a macvlan", &|c| c.interfaces.len() == 2);
-        assert_eq!(
-            (&c.interfaces[1].host_name, c.interfaces[1].host_ifindex),
-            (&None, None)
-        );
-        run("ip", &["link", "del", &renamed]);
-        until(&mut inventory, "the pair to go", &|c| {
-            c.interfaces.is_empty()
-        });
+        run(&["ip", "link", "del", &renamed]);
+        follow(&mut inventory, cgroup, "the pair to go", <[_]>::is_empty);
     });
 }
 
 /// A pair whose other end is in a third namespace, such as a router's.
 #[test]
 fn the_host_side_may_be_in_a_third_namespace() {
-    within(LIMIT, || {
-        let cgroup = Cgroup::new(format!("/{}", unique("third")));
-        let (netns, router) = (Netns::new("n"), Netns::new("r"));
-        router.ip(&[
-            "link",
-            "add",
-            "down0",
-            "type",
-            "veth",
-            "peer",
-            "name",
-            "eth0",
-            "netns",
-            &netns.name,
-        ]);
-        let _sleeper = Sleeper::start(&cgroup, Some(&netns));
+    time_limit(LIMIT, || {
+        let router = Namespace::new("router");
+        let fake = FakeContainer::new("third");
+        let _pair = VethPair::new((&router, "down0"), (&fake, "eth0"));
         let inventory = Inventory::scan().unwrap();
-        let container = find(&inventory, &cgroup).unwrap();
-        assert_eq!(container.interfaces.len(), 1);
-        let pair = &container.interfaces[0];
-        assert_eq!(pair.host_netns, Some(router.id()));
-        assert!(pair.host_ifindex.is_some());
-        assert_eq!(pair.host_name, None);
+        let pair = InterfacePair {
+            host_name: None,
+            host_ifindex: Some(index(&router, "down0")),
+            host_netns: Some(netns(&router)),
+            container_ifindex: index(&fake, "eth0"),
+            container_name: Some("eth0".into()),
+        };
+        assert_eq!(find(&inventory, fake.cgroup()).unwrap().interfaces, [pair]);
     });
 }
 
 #[test]
 fn a_macvlan_has_no_host_side() {
-    within(LIMIT, || {
-        let cgroup = Cgroup::new(format!("/{}", unique("mv")));
-        let (netns, lower) = (Netns::new("n"), Netns::new("l"));
-        let base = lower.veth("base0");
-        run(
-            "ip",
-            &[
-                "link",
-                "add",
-                "link",
-                &base,
-                "name",
-                &unique("m"),
-                "netns",
-                &netns.name,
-                "type",
-                "macvlan",
-            ],
-        );
-        let _sleeper = Sleeper::start(&cgroup, Some(&netns));
+    time_limit(LIMIT, || {
+        let lower = Namespace::new("lower");
+        let fake = FakeContainer::new("macvlan");
+        let base = unique_link();
+        let _pair = VethPair::new((&Host, &base), (&lower, "eth0"));
+        macvlan(&Host, &base, &fake, "mv0");
         let inventory = Inventory::scan().unwrap();
-        let container = find(&inventory, &cgroup).unwrap();
+        let container = find(&inventory, fake.cgroup()).unwrap();
         assert_eq!(container.interfaces.len(), 1);
+        assert_eq!(
+            container.interfaces[0].container_name.as_deref(),
+            Some("mv0")
+        );
         assert_eq!(container.interfaces[0].host_ifindex, None);
     });
 }
 
 #[test]
 fn a_process_of_the_host_makes_no_container() {
-    within(LIMIT, || {
-        let cgroup = Cgroup::new(format!("/{}", unique("svc")));
-        let _sleeper = Sleeper::start(&cgroup, None);
+    time_limit(LIMIT, || {
+        let cgroup = Cgroup::new("service");
+        let process = Host.spawn("sleep 1000");
+        cgroup.add(process.pid());
         let mut inventory = Inventory::scan().unwrap();
         assert!(find(&inventory, &cgroup).is_none());
-        assert_eq!(ours(inventory.handle(&cgroup.created()), &cgroup.path), []);
+        let event = seen(&cgroup, inventory.host_netns(), process.pid());
+        assert_eq!(ours(inventory.handle(&event), cgroup.path()), []);
+        drop(process);
     });
 }
 
 #[test]
 fn cpu_use_is_read_and_selectors_resolve() {
-    within(LIMIT, || {
-        let name = unique("use");
-        let cgroup = Cgroup::new(format!("/{name}"));
-        let netns = Netns::new("n");
-        let sleeper = Sleeper::start(&cgroup, Some(&netns));
+    time_limit(LIMIT, || {
+        let fake = FakeContainer::new("use");
         let mut inventory = Inventory::scan().unwrap();
-        let container = find(&inventory, &cgroup).unwrap();
-        // A shell and two programs were started in it.
+        let container = find(&inventory, fake.cgroup()).unwrap();
+        // Something was started in it.
         let first = inventory.cpu_usage_ns(&container).unwrap();
         assert!(first > 0);
         assert!(inventory.cpu_usage_ns(&container).unwrap() >= first);
 
         let all: Vec<_> = inventory.containers().cloned().collect();
         for text in [
-            name.clone(),
-            format!("cgroup:/{name}"),
-            format!("netns:{}", netns.name),
-            format!("netns:{}", netns.id()),
-            format!("pid:{}", sleeper.pid()),
+            fake.name().to_owned(),
+            format!("cgroup:{}", fake.cgroup_path().display()),
+            format!("netns:{}", fake.namespace().name()),
+            format!("netns:{}", fake.namespace().inode()),
+            format!("pid:{}", fake.pid()),
         ] {
             let selector: Selector = text.parse().unwrap();
             let found = resolve(&selector, &all).unwrap_or_else(|e| panic!("{text}: {e}"));
             assert_eq!(found, std::slice::from_ref(&container), "{text}");
         }
-        drop(sleeper);
-        drop(cgroup);
+        drop(fake);
         let error = inventory.cpu_usage_ns(&container).unwrap_err();
         assert!(error.to_string().contains("cpu.stat"), "{error}");
+    });
+}
+
+/// Who may not look into other namespaces still gets an inventory.
+#[test]
+fn without_root_a_scan_still_answers() {
+    time_limit(LIMIT, || {
+        let fake = FakeContainer::new("foreign");
+        let id = fake.id();
+        let found = std::thread::spawn(move || {
+            for call in [libc::SYS_setresgid, libc::SYS_setresuid] {
+                // SAFETY: plain integers; the system call concerns this thread alone.
+                assert_eq!(unsafe { libc::syscall(call, 65534, 65534, 65534) }, 0);
+            }
+            let inventory = Inventory::scan().unwrap();
+            inventory.containers().any(|c| c.cgroup.0 == id)
+        });
+        assert!(!found.join().unwrap(), "its namespace may not be looked at");
+        assert_eq!(
+            HostFs::host().netns_of(fake.pid()),
+            Some(netns(fake.namespace()))
+        );
     });
 }

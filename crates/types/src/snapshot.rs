@@ -31,6 +31,11 @@ pub struct Health {
     pub cpu_hotplugs: u64,
     /// Segments longer than 10 s, thrown away as clock or nesting errors.
     pub segments_rejected: u64,
+    /// Runs of markers that the kernel skipped.
+    pub markers_missed: u64,
+    /// Softirqs that the kernel counted and no tracepoint told of. Their time is in nobody's
+    /// ledger and in no total.
+    pub softirqs_unseen: u64,
     /// Cgroup CPU use that could not be read.
     pub cpu_usage_unreadable: u64,
 }

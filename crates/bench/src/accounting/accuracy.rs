@@ -26,6 +26,9 @@ const LARGE: Flow = Flow::Udp {
     bytes: 1_400,
     packets_per_s: Some(RATE),
 };
+const STREAM: Flow = Flow::Tcp {
+    paced: Some((1_400, RATE)),
+};
 const TRIPLE: Flow = Flow::Udp {
     bytes: 64,
     packets_per_s: Some(RATE * 3.0),
@@ -59,13 +62,8 @@ pub(super) fn measure(
         "UDP 64 and 1400 bytes, equal rates",
         &[SMALL, LARGE],
     )?;
-    let stream = take(rig, 4, "one TCP stream alone", &[Flow::Tcp])?;
-    let protocols = take(
-        rig,
-        5,
-        "UDP 64 bytes beside a TCP stream",
-        &[SMALL, Flow::Tcp],
-    )?;
+    let stream = take(rig, 4, "a TCP stream of 1400-byte writes alone", &[STREAM])?;
+    let protocols = take(rig, 5, "UDP 64 bytes beside a TCP stream", &[SMALL, STREAM])?;
 
     let rows = &mut result.accuracy;
     let packets = ratio(thirds[1].rx_packets as f64, thirds[0].rx_packets as f64);
@@ -85,7 +83,7 @@ pub(super) fn measure(
         caused,
     );
     let both = "UDP 64 and 1400 bytes, equal rates";
-    let (per_packet, per_byte) = (ns_per_packet, ns_per_byte);
+    let per_packet = ns_per_packet;
     let (small_alone, large_alone) = (per_packet(&small[0]), per_packet(&large[0]));
     push(
         rows,
@@ -101,7 +99,7 @@ pub(super) fn measure(
         large_alone,
         per_packet(&sizes[1]),
     );
-    let mixed = "UDP 64 bytes beside a TCP stream";
+    let mixed = "UDP 64 bytes beside a TCP stream, equal rates";
     push(
         rows,
         mixed,
@@ -109,13 +107,13 @@ pub(super) fn measure(
         small_alone,
         per_packet(&protocols[0]),
     );
-    let stream_alone = per_byte(&stream[0]);
+    let stream_alone = per_packet(&stream[0]);
     push(
         rows,
         mixed,
-        "TCP: ns a byte, against alone",
+        "TCP: ns a packet, against alone",
         stream_alone,
-        per_byte(&protocols[1]),
+        per_packet(&protocols[1]),
     );
     rig.progress.step(steps, steps, "done");
     Ok(())
@@ -167,10 +165,6 @@ fn ratio(above: f64, below: f64) -> Option<f64> {
 
 fn ns_per_packet(ledger: &Ledger) -> Option<f64> {
     ratio(ledger.caused_rx_ns as f64, ledger.rx_packets as f64)
-}
-
-fn ns_per_byte(ledger: &Ledger) -> Option<f64> {
-    ratio(ledger.caused_rx_ns as f64, ledger.rx_bytes as f64)
 }
 
 /// A case without packets has no row: its absence is seen in the ledger file.

@@ -36,9 +36,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
     let mut rig = Rig::new(rig_options, progress)?;
     let mut result = AccountingResult::default();
     let outcome = measure(&mut rig, options, &mut result);
-    rig.dir.result(&RunResult::Accounting(result))?;
-    rig.dir.finish(outcome.is_err())?;
-    outcome.map(|()| rig.dir)
+    rig.close(Some(RunResult::Accounting(result)), outcome)
 }
 
 fn measure(

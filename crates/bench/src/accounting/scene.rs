@@ -21,8 +21,8 @@ pub(crate) enum Flow {
         bytes: u32,
         packets_per_s: Option<f64>,
     },
-    /// One stream.
-    Tcp,
+    /// One stream; writes of a size at a rate, or of 64 KiB as fast as it goes.
+    Tcp { paced: Option<(u32, f64)> },
 }
 
 impl Flow {
@@ -32,7 +32,7 @@ impl Flow {
                 bytes: 64,
                 packets_per_s: None,
             },
-            LoadShape::TcpStream => Flow::Tcp,
+            LoadShape::TcpStream => Flow::Tcp { paced: None },
         }
     }
 }
@@ -98,10 +98,16 @@ impl Scene {
                         format!("udp-flood --to {to} --port {port} --flows 1 --size {bytes}{rate}"),
                     )
                 }
-                Flow::Tcp => (
-                    format!("tcp-sink --port {port}"),
-                    format!("tcp-stream --to {to} --port {port} --flows 1 --size 65536"),
-                ),
+                Flow::Tcp { paced } => {
+                    let pace = match paced {
+                        Some((bytes, rate)) => format!("--size {bytes} --rate {rate}"),
+                        None => "--size 65536".to_owned(),
+                    };
+                    (
+                        format!("tcp-sink --port {port}"),
+                        format!("tcp-stream --to {to} --port {port} --flows 1 {pace}"),
+                    )
+                }
             };
             let limit = format!(" --limit {LIMIT_S}");
             let mut sink = Worker::start(&scene.topology.container(i), &(sink + &limit))?;

@@ -17,7 +17,7 @@ impl Progress for Plain {
     }
 }
 
-/// `DIR PAIRS SECONDS CELL_ID…`
+/// `DIR PAIRS SECONDS CELL_ID…`; without ids the quick grid.
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args.first().is_some_and(|first| first == "bench-worker") {
@@ -28,6 +28,7 @@ fn main() {
         std::process::exit(2);
     };
     let options = penalty::Options {
+        quick: cells.is_empty(),
         output: Some(dir.into()),
         pairs: pairs.parse().unwrap_or(0),
         victim_seconds: seconds.parse().ok(),

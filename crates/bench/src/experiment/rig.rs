@@ -1,6 +1,6 @@
 //! The rig: which CPUs, the signals, the ledger, the run directory.
 
-use crate::data::{Kind, VictimKind};
+use crate::data::{Kind, RunResult, VictimKind};
 use crate::error::BenchError;
 use crate::host_facts;
 use crate::ledger::{self, LedgerSource};
@@ -121,6 +121,22 @@ impl<'a> Rig<'a> {
                 None => std::thread::sleep(until - now),
             }
         }
+    }
+
+    /// Ends the run: the outcome so far and how it ended go into the directory. The first
+    /// error wins: a full disk that ended the run must not be told as a failed last write.
+    pub fn close(
+        mut self,
+        result: Option<RunResult>,
+        outcome: Result<(), BenchError>,
+    ) -> Result<RunDir, BenchError> {
+        let interrupted = matches!(outcome, Err(BenchError::Interrupted { .. }));
+        let mut written = result.map_or(Ok(()), |result| self.dir.result(&result));
+        if written.is_ok() && (outcome.is_ok() || interrupted) {
+            written = self.dir.finish(interrupted);
+        }
+        outcome.and(written)?;
+        Ok(self.dir)
     }
 
     /// Warns the user and notes it in the manifest.

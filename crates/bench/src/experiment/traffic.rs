@@ -5,6 +5,7 @@ use crate::error::BenchError;
 use crate::spawn::Worker;
 use crate::topology::Topology;
 use crate::worker::Reading;
+use std::ffi::OsStr;
 use std::path::Path;
 
 /// The peer's port for what the competitor sends.
@@ -57,15 +58,16 @@ impl Traffic {
             Interferer::Stream => {
                 format!("tcp-stream --to {to} --port {port} --flows {flows} --size {bytes}")
             }
-            Interferer::Shuffle => {
-                let trace = trace.map_or(String::new(), |t| format!(" --trace {}", t.display()));
-                format!("shuffle --to {to} --port {port}{trace}")
-            }
+            Interferer::Shuffle => format!("shuffle --to {to} --port {port}"),
+        };
+        let trace = match (cell.interferer, trace) {
+            (Interferer::Shuffle, Some(path)) => vec![OsStr::new("--trace"), path.as_os_str()],
+            _ => Vec::new(),
         };
         let mut sink = Worker::start(sink_place, &format!("{sink} --limit {limit_s}"))?;
         sink.go()?;
-        let mut generator =
-            Worker::start(generator_place, &format!("{generator} --limit {limit_s}"))?;
+        let generator = format!("{generator} --limit {limit_s}");
+        let mut generator = Worker::start_with(generator_place, &generator, &trace)?;
         generator.go()?;
         Ok(Traffic { generator, sink })
     }

@@ -33,35 +33,42 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
     };
     let mut rig = Rig::new(rig_options, progress)?;
     let mut result = PenaltyResult::default();
+    let outcome = measure_all(&mut rig, &cells, options, &mut result);
+    rig.close(Some(RunResult::Penalty(result)), outcome)
+}
+
+/// A cell that fails for its own reasons does not end the run, unless all do.
+fn measure_all(
+    rig: &mut Rig<'_>,
+    cells: &[Cell],
+    options: &Options,
+    result: &mut PenaltyResult,
+) -> Result<(), BenchError> {
     let mut failure = None;
     for (i, cell) in cells.iter().enumerate() {
+        rig.check()?;
         rig.progress.step(i, cells.len(), &cell.id);
-        match measure(&mut rig, cell, options) {
-            Ok(Some(outcome)) => result.cells.push(outcome),
-            Ok(None) => {}
-            Err(
-                e @ (BenchError::Worker { .. }
-                | BenchError::Command { .. }
-                | BenchError::Host { .. }),
-            ) => {
+        match measure(rig, cell, options) {
+            Ok(outcome) => result.cells.extend(outcome),
+            Err(e) if concerns_one_cell(&e) => {
                 rig.warn(&format!("{}: {e}", cell.id))?;
                 result.failed.insert(cell.id.clone(), e.to_string());
                 failure.get_or_insert(e);
             }
-            Err(e) => {
-                rig.dir.result(&RunResult::Penalty(result))?;
-                rig.dir.finish(true)?;
-                return Err(e);
-            }
+            Err(e) => return Err(e),
         }
         rig.dir.result(&RunResult::Penalty(result.clone()))?;
     }
     rig.progress.step(cells.len(), cells.len(), "done");
-    rig.dir.finish(false)?;
     match failure {
         Some(e) if result.cells.is_empty() => Err(e),
-        _ => Ok(rig.dir),
+        _ => Ok(()),
     }
+}
+
+fn concerns_one_cell(error: &BenchError) -> bool {
+    use BenchError::{Command, Host, Worker};
+    matches!(error, Worker { .. } | Command { .. } | Host { .. })
 }
 
 fn measure(

@@ -58,13 +58,9 @@ fn headline(result: &CellResult) -> String {
         Direction::Receiver => "receives",
         Direction::Sender => "sends",
     };
-    let took = match result.metric {
-        Metric::ElapsedS => "takes",
-        Metric::P99Us => "has a 99th percentile of",
-    };
-    let as_long = match result.metric {
-        Metric::ElapsedS => "as long",
-        Metric::P99Us => "the time",
+    let subject = match result.metric {
+        Metric::ElapsedS => format!("The {} job takes", cell.victim),
+        Metric::P99Us => format!("The 99th percentile of the {} server is", cell.victim),
     };
     let doubt = if penalty.low <= 1.0 && penalty.high >= 1.0 {
         ": no difference can be told"
@@ -72,12 +68,11 @@ fn headline(result: &CellResult) -> String {
         ""
     };
     format!(
-        "{} beside a container that {verb} {} {} {took} {} {as_long} as beside one that computes \
+        "{subject} {} as long beside a container that {verb} {} {} as beside one that computes \
          (95% interval {} to {}){doubt}.",
-        cell.victim,
+        factor(penalty.median),
         traffic(cell),
         path(cell.path),
-        factor(penalty.median),
         number(penalty.low),
         number(penalty.high)
     )

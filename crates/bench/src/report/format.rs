@@ -119,7 +119,10 @@ fn cell_named(cell: &Cell, direction: &str) -> String {
         (_, Some(size)) => format!("{} × {} {}", cell.flows, payload(size), protocol(cell)),
         (_, None) => format!("{} × {}", cell.flows, protocol(cell)),
     };
-    let htb = cell.htb_gbit_per_s.map(|r| format!(" · HTB {r} G")).unwrap_or_default();
+    let htb = cell
+        .htb_gbit_per_s
+        .map(|r| format!(" · HTB {r} G"))
+        .unwrap_or_default();
     format!("{} · {what}{direction} · {}{htb}", cell.victim, cell.path)
 }
 

@@ -2,11 +2,14 @@
 
 use super::ReportError;
 use super::chart::{Chart, Mark, Row, Tone};
-use super::format::{cell as cell_name, cell_without_direction, estimate, factor, number, rate, role, share};
+use super::format::{
+    cell as cell_name, cell_without_direction, estimate, factor, number, rate, role, share,
+};
 use super::ledger::{self, WORTH_SHOWING};
 use super::page::{figure, section};
 use crate::data::{
-    Cell, CellResult, Direction, Estimate, Metric, Protocol, Rate, Role, RunData, Sample, SoftirqSource,
+    Cell, CellResult, Direction, Estimate, Metric, Protocol, Rate, Role, RunData, Sample,
+    SoftirqSource,
 };
 use maud::{Markup, html};
 use std::collections::BTreeMap;

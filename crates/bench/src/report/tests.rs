@@ -43,12 +43,10 @@ fn the_page_needs_nothing_but_itself() {
 #[test]
 fn the_finding_comes_first_and_in_words() {
     let text = finding::of(&sample::penalty());
-    assert!(
-        text[0].starts_with(
-            "cpu beside a container that receives 3 flows of 200-byte UDP over one veth pair \
-             takes 5.6"
-        ),
-        "{text:#?}"
+    assert_eq!(
+        text[0],
+        "The cpu job takes 5.60× as long beside a container that receives 3 flows of 200-byte \
+         UDP over one veth pair as beside one that computes (95% interval 5.45 to 5.89)."
     );
     assert_eq!(
         text[1],
@@ -188,4 +186,46 @@ fn mixed_documents_are_refused() {
         text.contains("of a penalty run") && text.contains("of a accounting run"),
         "{text}"
     );
+}
+
+/// Names of all fields in `value`, but not the keys of maps whose keys are data.
+fn fields(value: &serde_json::Value, found: &mut std::collections::BTreeSet<String>) {
+    const MAPS: [&str; 3] = ["mitigations", "unattributed_ns", "failed"];
+    match value {
+        serde_json::Value::Object(map) => {
+            for (name, inside) in map {
+                found.insert(name.clone());
+                if !MAPS.contains(&name.as_str()) {
+                    fields(inside, found);
+                }
+            }
+        }
+        serde_json::Value::Array(items) => items.iter().for_each(|v| fields(v, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_field_of_a_run_directory_is_documented() {
+    let page =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/reference/run-directory.md");
+    let page = fs::read_to_string(page).unwrap();
+    let mut found = std::collections::BTreeSet::new();
+    for run in [sample::penalty(), sample::demo(), sample::accounting()] {
+        let dir = directory(&run);
+        for name in [
+            "manifest.json",
+            "result.json",
+            "samples.jsonl",
+            "ledger.jsonl",
+        ] {
+            let text = fs::read_to_string(dir.path().join(name)).unwrap();
+            for line in text.lines() {
+                fields(&serde_json::from_str(line).unwrap(), &mut found);
+            }
+        }
+    }
+    for field in found {
+        assert!(page.contains(&format!("`{field}`")), "no `{field}`");
+    }
 }

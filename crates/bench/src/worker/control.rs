@@ -59,7 +59,7 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Sets the ends of this process: parent's death, SIGTERM, SIGINT and the time limit.
+    /// Sets the ends of this process: parent's death, SIGTERM and the time limit.
     pub fn new(args: &mut Args) -> Result<Control, Failure> {
         nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)
             .map_err(|e| format!("cannot ask to die with the parent: {e}"))?;
@@ -76,16 +76,8 @@ impl Control {
         let hard_limit_s = u32::try_from(limit.as_secs()).unwrap_or(u32::MAX - 5) + 5;
         nix::unistd::alarm::set(hard_limit_s);
         let shared = Arc::new(Shared::default());
-        // A terminal's Ctrl-C reaches the whole process group; the driver then ends its workers
-        // in order, so they leave SIGINT to it.
-        let ignored = Arc::new(AtomicBool::new(false));
-        for (signal, flag) in [
-            (signal_hook::consts::SIGTERM, shared.stop.clone()),
-            (signal_hook::consts::SIGINT, ignored),
-        ] {
-            signal_hook::flag::register(signal, flag)
-                .map_err(|e| format!("cannot handle signal {signal}: {e}"))?;
-        }
+        signal_hook::flag::register(signal_hook::consts::SIGTERM, shared.stop.clone())
+            .map_err(|e| format!("cannot handle SIGTERM: {e}"))?;
         Ok(Control {
             shared,
             started: Instant::now(),

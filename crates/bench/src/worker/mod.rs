@@ -2,7 +2,7 @@
 //! on one CPU.
 //!
 //! The driver starts `cofferdam bench-worker KIND --key value …` and talks to it in lines. The
-//! worker enters its place (cgroups first, so that its sockets belong to them), prepares, says
+//! worker enters its place (before it opens a socket, so that those belong to it), prepares, says
 //! `ready`, waits for `go`, and works. `read` makes it print its counters so far as one JSON
 //! object; SIGTERM, its duration or `end` makes it print the last object and exit. It dies with
 //! its parent and has a time limit of its own, so no driver failure leaves a flood running.

@@ -1,4 +1,5 @@
-//! Puts the worker where the driver wants it: cgroups, then namespace, then CPU.
+//! Puts the worker where the driver wants it: namespace, then cgroups, then CPU. In this order
+//! whoever watches processes enter cgroups sees at once that this one is a container.
 
 use super::{Args, Failure};
 use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns};
@@ -8,6 +9,11 @@ use std::io::Write;
 
 /// Takes `--join CGROUP_DIR` (repeatable), `--netns NAME`, `--cpu N` and `--realtime 1`.
 pub(crate) fn enter(args: &mut Args) -> Result<(), Failure> {
+    if let Some(name) = args.take::<String>("netns")? {
+        let path = format!("/run/netns/{name}");
+        let file = File::open(&path).map_err(|e| format!("cannot open {path}: {e}"))?;
+        setns(file, CloneFlags::CLONE_NEWNET).map_err(|e| format!("cannot enter {path}: {e}"))?;
+    }
     for dir in args.all("join") {
         let procs = format!("{dir}/cgroup.procs");
         OpenOptions::new()
@@ -16,11 +22,6 @@ pub(crate) fn enter(args: &mut Args) -> Result<(), Failure> {
             // "0" means the writer itself, on v1 and v2 alike.
             .and_then(|mut f| f.write_all(b"0"))
             .map_err(|e| format!("cannot join {procs}: {e}"))?;
-    }
-    if let Some(name) = args.take::<String>("netns")? {
-        let path = format!("/run/netns/{name}");
-        let file = File::open(&path).map_err(|e| format!("cannot open {path}: {e}"))?;
-        setns(file, CloneFlags::CLONE_NEWNET).map_err(|e| format!("cannot enter {path}: {e}"))?;
     }
     if let Some(cpu) = args.take::<usize>("cpu")? {
         pin(cpu)?;

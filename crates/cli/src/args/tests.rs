@@ -71,3 +71,37 @@ fn nonsense_is_refused() {
         assert!(parse(line).is_err(), "{line}");
     }
 }
+
+/// Long names of all flags of `command` and below, without those that clap adds.
+fn flags(command: &clap::Command, found: &mut Vec<String>) {
+    if command.is_hide_set() {
+        return;
+    }
+    for argument in command.get_arguments() {
+        match argument.get_long() {
+            Some("help" | "version") | None => {}
+            Some(long) => found.push(format!("--{long}")),
+        }
+    }
+    command
+        .get_subcommands()
+        .for_each(|below| flags(below, found));
+}
+
+#[test]
+fn every_flag_is_documented() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/src/reference/commands.md"
+    );
+    let page = std::fs::read_to_string(path).unwrap();
+    let mut found = Vec::new();
+    flags(&Cli::command(), &mut found);
+    assert!(found.len() > 20);
+    for flag in found {
+        assert!(
+            page.contains(&format!("`{flag}`")) || page.contains(&format!("`{flag} ")),
+            "no {flag}"
+        );
+    }
+}

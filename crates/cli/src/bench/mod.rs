@@ -19,9 +19,7 @@ pub fn run(command: BenchCommand, interrupt: &Interrupt) -> Outcome {
     let mut progress = Shown::new();
     let dir = match command {
         BenchCommand::Penalty(args) => penalty::run(&penalty_options(args), &mut progress),
-        BenchCommand::Accounting(args) => {
-            accounting::run(&accounting_options(args), &mut progress)
-        }
+        BenchCommand::Accounting(args) => accounting::run(&accounting_options(args), &mut progress),
     };
     finish(dir, progress, interrupt)
 }
@@ -48,8 +46,11 @@ pub fn report(dir: &Path) -> Outcome {
 
 /// One part of a benchmark, in a process of its own.
 pub fn worker(args: WorkerArgs) -> Outcome {
-    let words: Option<Vec<String>> =
-        args.words.into_iter().map(|word| word.into_string().ok()).collect();
+    let words: Option<Vec<String>> = args
+        .words
+        .into_iter()
+        .map(|word| word.into_string().ok())
+        .collect();
     let words = words.ok_or_else(|| Failure::Usage("a worker's words are UTF-8".to_owned()))?;
     match cofferdam_bench::worker::main(&words) {
         0 => Ok(()),
@@ -105,7 +106,9 @@ struct Shown {
 
 impl Shown {
     fn new() -> Shown {
-        Shown { line: Progress::new(true) }
+        Shown {
+            line: Progress::new(true),
+        }
     }
 }
 
@@ -121,9 +124,26 @@ impl cofferdam_bench::Progress for Shown {
 }
 
 fn penalty_options(args: PenaltyArgs) -> penalty::Options {
-    let PenaltyArgs { run, cell, victim, interferer, direction, flows, path, payload, htb, trace, no_ledger, segmentation_offload } =
-        args;
-    let RunArgs { quick, output, pairs, host } = run;
+    let PenaltyArgs {
+        run,
+        cell,
+        victim,
+        interferer,
+        direction,
+        flows,
+        path,
+        payload,
+        htb,
+        trace,
+        no_ledger,
+        segmentation_offload,
+    } = args;
+    let RunArgs {
+        quick,
+        output,
+        pairs,
+        host,
+    } = run;
     let defaults = penalty::Options::default();
     penalty::Options {
         quick,
@@ -150,8 +170,17 @@ fn penalty_options(args: PenaltyArgs) -> penalty::Options {
 }
 
 fn accounting_options(args: BenchAccountingArgs) -> accounting::Options {
-    let RunArgs { quick, output, pairs, host } = args.run;
-    let HostArgs { victim_cpu, peer_cpu, seed } = host;
+    let RunArgs {
+        quick,
+        output,
+        pairs,
+        host,
+    } = args.run;
+    let HostArgs {
+        victim_cpu,
+        peer_cpu,
+        seed,
+    } = host;
     let defaults = accounting::Options::default();
     accounting::Options {
         quick,

@@ -31,7 +31,14 @@ fn optional(value: Option<f64>, show: fn(f64) -> String) -> String {
 fn cells(cells: &[CellResult], width: Option<u16>) -> String {
     let mut table = table::plain(width);
     table.set_header([
-        "cell", "penalty", "1/(1−s)", "compute", "traffic", "caused", "victim paid", "received",
+        "cell",
+        "penalty",
+        "1/(1−s)",
+        "compute",
+        "traffic",
+        "caused",
+        "victim paid",
+        "received",
     ]);
     for c in cells {
         table.add_row([
@@ -42,7 +49,9 @@ fn cells(cells: &[CellResult], width: Option<u16>) -> String {
             time(c.metric, c.test.median),
             optional(c.offender_caused_fraction, format::share),
             optional(c.victim_charged_fraction, format::share),
-            c.received.as_ref().map_or("–".to_owned(), |r| format::rate(c.cell.protocol, r)),
+            c.received
+                .as_ref()
+                .map_or("–".to_owned(), |r| format::rate(c.cell.protocol, r)),
         ]);
     }
     table::numbers_right(&mut table);
@@ -61,7 +70,11 @@ fn story(c: &CellResult, width: Option<u16>) -> String {
     ];
     for (name, estimate) in rows {
         if let Some(e) = estimate {
-            let ratio = if fair > 0.0 { format::factor(e.median / fair) } else { "–".to_owned() };
+            let ratio = if fair > 0.0 {
+                format::factor(e.median / fair)
+            } else {
+                "–".to_owned()
+            };
             table.add_row([name.to_owned(), time(c.metric, e.median), ratio]);
         }
     }

@@ -69,7 +69,7 @@ pub fn all(frame: &mut Frame<'_>, state: &State) {
         Some(text) => frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), body),
         None => table(frame, state, body),
     }
-    frame.render_widget(key_line(state), keys);
+    frame.render_widget(key_line(state, keys.width), keys);
     if state.mode == Mode::Help {
         help_window(frame, area);
     }
@@ -99,7 +99,7 @@ fn title_line(state: &State, width: u16) -> Line<'static> {
         .style(Style::new().add_modifier(Modifier::REVERSED))
 }
 
-fn key_line(state: &State) -> Line<'static> {
+fn key_line(state: &State, width: u16) -> Line<'static> {
     match state.mode {
         Mode::Filter => Line::from(format!(
             "filter: {}▏ (Enter keeps, Esc clears)",
@@ -108,6 +108,7 @@ fn key_line(state: &State) -> Line<'static> {
         _ if !state.filter.is_empty() => {
             Line::from(format!("filter: {} (/ changes, Esc clears)", state.filter))
         }
+        _ if width < 66 => Line::from("q quit  ? help  s sort  / filter  p pause").dim(),
         _ => Line::from("q quit  ? help  s sort  r reverse  / filter  p pause  +/- interval").dim(),
     }
 }

@@ -152,9 +152,6 @@ mod tests {
     fn an_unknown_container_is_named() {
         let (outcome, _) = printed("--once --container wbe-3", Fake::seconds(1));
         let line = outcome.unwrap_err().line().unwrap();
-        assert!(
-            line.starts_with("no container 'wbe-3'"),
-            "{line}"
-        );
+        assert!(line.starts_with("no container 'wbe-3'"), "{line}");
     }
 }

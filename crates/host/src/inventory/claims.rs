@@ -20,8 +20,10 @@ use std::time::{Duration, Instant};
 
 /// Processes of one cgroup that are looked at, at most.
 const MAX_PROCESSES: usize = 1024;
-/// A namespace that nobody was found for is looked for again after this time.
+/// Namespaces that nobody was found for are looked for again after this time, all in one pass,
 const SEARCH_AGAIN: Duration = Duration::from_secs(1);
+/// and given up after so many passes, until packets are reported again.
+const MAX_SEARCHES: u32 = 10;
 /// Namespaces remembered as not found, at most.
 const MAX_MISSED: usize = 4096;
 
@@ -32,8 +34,11 @@ pub(super) struct Claims {
     weak: HashMap<NetnsId, CgroupId>,
     /// Containers by a weak claim only.
     weak_holders: HashSet<CgroupId>,
-    /// Namespaces with packets that no cgroup was found for, and when.
-    missed: HashMap<NetnsId, Instant>,
+    /// Namespaces with packets that no cgroup was found for, and how often they were looked
+    /// for. A device sends its first packets before the process that it is for has come.
+    missed: HashMap<NetnsId, u32>,
+    /// When to look again.
+    pub next_search: Option<Instant>,
 }
 
 impl Claims {
@@ -189,19 +194,71 @@ impl Inventory {
             }
             self.claims.weak.remove(&netns);
         }
-        let now = Instant::now();
-        let last = self.claims.missed.get(&netns);
-        if last.is_some_and(|last| now.duration_since(*last) < SEARCH_AGAIN) {
-            return;
-        }
         if self.claims.missed.len() >= MAX_MISSED {
             self.claims.missed.clear();
         }
-        self.claims.missed.insert(netns, now);
+        let known = self.claims.missed.insert(netns, 0).is_some();
+        if known
+            && self
+                .claims
+                .next_search
+                .is_some_and(|next| Instant::now() < next)
+        {
+            return;
+        }
+        // First where no process has been seen at all, which is a handful of cgroups.
         for cgroup in self.without_netns() {
             if let Some(pid) = self.process_in(cgroup, netns) {
                 return self.observe(cgroup, netns, pid);
             }
+        }
+        self.search_outside();
+    }
+
+    /// Looks again for namespaces with packets that nobody was found for. Rare, and bounded: at
+    /// most once a second, over the cgroups outside containers, and only while there are any.
+    pub(super) fn search_again(&mut self) {
+        let due = self
+            .claims
+            .next_search
+            .is_some_and(|next| Instant::now() >= next);
+        if due {
+            self.search_outside();
+        }
+    }
+
+    /// One pass over all cgroups outside containers, for all namespaces that are missed. A
+    /// process that enters a namespace without executing a program causes no event.
+    fn search_outside(&mut self) {
+        self.claims.next_search = None;
+        for cgroup in self.tree.top_down() {
+            if self.tree.get(cgroup).is_none_or(|n| n.parent.is_none()) {
+                continue;
+            }
+            if self.owner(cgroup).is_some() {
+                continue;
+            }
+            let missed = self.processes(cgroup).into_iter().find_map(|pid| {
+                let netns = self.fs.netns_of(pid)?;
+                self.claims
+                    .missed
+                    .contains_key(&netns)
+                    .then_some((netns, pid))
+            });
+            if let Some((netns, pid)) = missed {
+                self.observe(cgroup, netns, pid);
+            }
+        }
+        for searches in self.claims.missed.values_mut() {
+            *searches += 1;
+        }
+        if self
+            .claims
+            .missed
+            .values()
+            .any(|searches| *searches < MAX_SEARCHES)
+        {
+            self.claims.next_search = Some(Instant::now() + SEARCH_AGAIN);
         }
     }
 

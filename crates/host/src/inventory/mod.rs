@@ -54,19 +54,10 @@ impl Inventory {
     pub fn scan() -> Result<Inventory, HostError> {
         let fs = HostFs::host();
         let layout = CgroupLayout::read(&fs)?;
-        // The host's namespace is that of its init; for a caller who may not look at init it
-        // is the caller's own.
-        let own = "/proc/self/ns/net";
-        let init = "/proc/1/ns/net";
-        let path = if fs.netns_link(init).is_some() {
-            init
-        } else {
-            own
-        };
-        let missing = || HostError::reading(path)(std::io::ErrorKind::NotFound.into());
-        let host_netns = fs.netns_link(path).ok_or_else(missing)?;
+        let (path, host_netns) = crate::netns::host(&fs)?;
         let file = std::fs::File::open(path).map_err(HostError::reading(path))?;
-        let network = SystemNetwork::open(file, fs.netns_link(own) == Some(host_netns))?;
+        let own = fs.netns_link(crate::netns::OWN);
+        let network = SystemNetwork::open(file, own == Some(host_netns))?;
         Inventory::new(fs, layout, host_netns, Box::new(network))
     }
 
@@ -129,9 +120,11 @@ impl Inventory {
         self.network.fd()
     }
 
-    /// Takes in pending netlink messages; returns what changed.
+    /// Takes in pending netlink messages; returns what changed. Worth a call before each
+    /// reading as well: it also looks again for namespaces that have packets and no container.
     pub fn handle_links(&mut self) -> Vec<ContainerChange> {
         self.take_link_events();
+        self.search_again();
         self.finish()
     }
 

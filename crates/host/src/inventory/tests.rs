@@ -242,6 +242,45 @@ fn a_session_with_processes_on_the_host_waits_for_packets() {
     );
 }
 
+/// A worker that is moved into its cgroup, then enters a namespace without executing anything,
+/// after the namespace's devices have sent their first packets.
+#[test]
+fn a_namespace_without_a_process_is_looked_for_again() {
+    let host = FakeHost::new(false);
+    let mut inventory = host.inventory();
+    let unknown = KernelEvent::UnknownNetns { netns: NetnsId(7) };
+    assert_eq!(inventory.handle(&unknown), []);
+    host.process("/worker", 100, HOST);
+    assert_eq!(inventory.handle(&seen(&host, "/worker", HOST, 100)), []);
+    host.move_process(100, 7);
+    let before = inventory.fs.operations();
+    assert_eq!(inventory.handle_links(), []);
+    assert_eq!(inventory.handle(&unknown), []);
+    assert_eq!(inventory.fs.operations(), before, "not before its time");
+    inventory.claims.next_search = Some(std::time::Instant::now());
+    let change = only(inventory.handle_links());
+    assert!(matches!(change, ContainerChange::Added(c) if c.name == "worker"));
+    // Found: nothing is looked for any more.
+    assert_eq!(inventory.handle(&unknown), []);
+    inventory.claims.next_search = Some(std::time::Instant::now());
+    inventory.handle_links();
+    assert_eq!(inventory.claims.next_search, None);
+}
+
+#[test]
+fn a_search_is_given_up() {
+    let host = FakeHost::new(false);
+    let mut inventory = host.inventory();
+    inventory.handle(&KernelEvent::UnknownNetns { netns: NetnsId(7) });
+    let mut passes = 1;
+    while inventory.claims.next_search.is_some() {
+        inventory.claims.next_search = Some(std::time::Instant::now());
+        inventory.handle_links();
+        passes += 1;
+    }
+    assert_eq!(passes, 10);
+}
+
 #[test]
 fn entering_a_containers_namespace_makes_no_container() {
     let host = FakeHost::new(false);

@@ -117,6 +117,13 @@ impl FakeHost {
         .unwrap();
     }
 
+    /// A process enters another namespace.
+    pub fn move_process(&self, pid: u32, netns: u32) {
+        let link = self.path(&format!("/proc/{pid}/ns/net"));
+        std::fs::remove_file(&link).unwrap();
+        symlink(format!("net:[{netns}]"), link).unwrap();
+    }
+
     pub fn end_process(&self, pid: u32) {
         let proc = format!("/proc/{pid}");
         let text = std::fs::read_to_string(self.path(&format!("{proc}/cgroup"))).unwrap();

@@ -1,0 +1,62 @@
+//! Does the kernel tell of every softirq? It counts them itself in `/proc/softirqs`; what it
+//! counted and our markers did not see is time that no ledger has.
+
+use std::fs;
+
+const SOFTIRQS: &str = "/proc/softirqs";
+
+/// The difference of the two counts, from the moment the programs were attached.
+pub(crate) struct Unseen {
+    kernel_base: u64,
+    ours_base: u64,
+}
+
+impl Unseen {
+    /// `ours`: softirqs that the programs have seen so far.
+    pub(crate) fn new(ours: u64) -> Unseen {
+        Unseen {
+            kernel_base: kernel_count(),
+            ours_base: ours,
+        }
+    }
+
+    /// Softirqs since the start that were not seen. The two counts are not read at the same
+    /// instant, so that up to one softirq a CPU is in flight between them.
+    pub(crate) fn count(&self, ours: u64) -> u64 {
+        let kernel = kernel_count().saturating_sub(self.kernel_base);
+        kernel.saturating_sub(ours.saturating_sub(self.ours_base))
+    }
+}
+
+fn kernel_count() -> u64 {
+    fs::read_to_string(SOFTIRQS).map_or(0, |text| sum(&text))
+}
+
+/// All vectors of all CPUs. The counts are 32 bits wide in the kernel and printed so.
+fn sum(text: &str) -> u64 {
+    let rows = text.lines().skip(1);
+    rows.flat_map(|row| row.split_whitespace().skip(1))
+        .filter_map(|n| n.parse::<u64>().ok())
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_every_vector_of_every_cpu() {
+        let text = "                    CPU0       CPU1       \n          HI:          1          2\n       TIMER:     4         8\n";
+        assert_eq!(sum(text), 15);
+        assert_eq!(sum(""), 0);
+    }
+
+    #[test]
+    fn counts_from_its_start() {
+        let unseen = Unseen {
+            kernel_base: kernel_count() + 1_000_000_000,
+            ours_base: 10,
+        };
+        assert_eq!(unseen.count(5), 0, "never negative");
+    }
+}

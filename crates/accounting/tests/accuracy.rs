@@ -1,0 +1,113 @@
+//! The ledger's figures against what is known: rates at a ratio, and costs measured alone.
+
+mod common;
+
+use cofferdam_testkit::traffic::{self, Udp};
+use cofferdam_testkit::{FakeContainer, Forked};
+use common::*;
+use std::net::SocketAddr;
+
+/// Rounds whose median is judged: the machine is shared, single rounds are not.
+const ROUNDS: usize = 7;
+
+/// A bound socket that nobody reads: every packet costs the same, no task is woken.
+fn deaf(place: &FakeContainer, at: SocketAddr) -> Forked {
+    use cofferdam_testkit::Place;
+    let mut socket = place.spot().fork(Some(SENDER_CPU), move |child| {
+        let _socket = std::net::UdpSocket::bind(("0.0.0.0", at.port()))?;
+        child.ready(0)?;
+        loop {
+            std::thread::park();
+        }
+    });
+    socket.wait_ready();
+    socket
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Sends from the source to each address at its own rate at the same time, for about half a
+/// second.
+fn send(source: &Source, flows: &[(SocketAddr, usize, u64)]) {
+    let senders: Vec<_> = flows
+        .iter()
+        .map(|(to, bytes, rate)| {
+            let udp = Udp::to(*to).bytes(*bytes).rate(*rate).packets(rate / 2);
+            traffic::udp_send(&source.namespace, Some(SENDER_CPU), udp)
+        })
+        .collect();
+    for sender in senders {
+        sender.finish();
+    }
+}
+
+#[test]
+fn packet_rates_at_one_to_three_cost_one_to_three() {
+    alone(180, || {
+        let (one, three) = (FakeContainer::new("one"), FakeContainer::new("three"));
+        let mut source = Source::new();
+        let (a, b) = (
+            source.join(one.namespace(), 9000),
+            source.join(three.namespace(), 9000),
+        );
+        let _sockets = (deaf(&one, a), deaf(&three, b));
+        let mut accountant = accountant();
+        let ratios = (0..ROUNDS).map(|_| {
+            let ((), interval) = during(&mut accountant, || {
+                send(&source, &[(a, 200, 20_000), (b, 200, 60_000)]);
+            });
+            assert_conserved(&interval);
+            let (one, three) = (ledger(&interval, one.id()), ledger(&interval, three.id()));
+            let packets = three.rx_packets as f64 / one.rx_packets as f64;
+            assert!(
+                (2.9..3.1).contains(&packets),
+                "the traffic is not what was asked: {packets}"
+            );
+            (three.caused_rx_ns as f64 / one.caused_rx_ns as f64) / packets
+        });
+        let ratio = median(ratios.collect());
+        assert!(
+            (0.95..=1.05).contains(&ratio),
+            "cost ratio ÷ packet ratio = {ratio:.3}"
+        );
+    });
+}
+
+#[test]
+fn mixed_traffic_costs_each_what_it_costs_alone() {
+    alone(300, || {
+        let (small, large) = (FakeContainer::new("small"), FakeContainer::new("large"));
+        let mut source = Source::new();
+        let a = source.join(small.namespace(), 9000);
+        let b = source.join(large.namespace(), 9000);
+        let _sockets = (deaf(&small, a), deaf(&large, b));
+        let mut accountant = accountant();
+        let mut cost = |flows: &[(SocketAddr, usize, u64)], who: u64| {
+            let ((), interval) = during(&mut accountant, || send(&source, flows));
+            ledger(&interval, who)
+                .ns_per_packet()
+                .expect("packets arrived")
+        };
+        // Alone and together by turns, in one run: a drift of the machine hits both alike.
+        let (s, l) = ((a, 16, 30_000), (b, 1400, 30_000));
+        let mut ratios = [Vec::new(), Vec::new()];
+        for _ in 0..ROUNDS {
+            for (i, (flow, who)) in [(s, small.id()), (l, large.id())].into_iter().enumerate() {
+                // The same number of packets a second in both cases, so that batches are alike.
+                let alone = cost(&[flow, flow], who);
+                let mixed = cost(&[s, l], who);
+                ratios[i].push(mixed / alone);
+            }
+        }
+        for (name, ratios) in ["16 bytes", "1400 bytes"].into_iter().zip(ratios) {
+            let ratio = median(ratios.clone());
+            assert!(
+                (0.95..=1.05).contains(&ratio),
+                "{name}: mixed ÷ alone = {ratio:.3}, rounds {ratios:.3?}"
+            );
+        }
+    });
+}

@@ -1,0 +1,221 @@
+//! The paths a packet can take to a container: the host stage is the receiver's too.
+
+mod common;
+
+use cofferdam_testkit::traffic::{self, Udp};
+use cofferdam_testkit::{
+    FakeContainer, Host, Lan, Namespace, Net, Network, PodmanContainer, Router, macvlan,
+    masquerade, port_forward, vxlan,
+};
+use cofferdam_types::{Interval, Reason};
+use common::*;
+use std::net::SocketAddr;
+
+const PACKETS: u64 = 2000;
+
+/// Sends [`PACKETS`] from a plain namespace to `at` inside the container's namespace.
+fn deliver(
+    accountant: &mut cofferdam_accounting::Accountant,
+    from: &Namespace,
+    to: &FakeContainer,
+    address: SocketAddr,
+    at: SocketAddr,
+) -> Interval {
+    let ((), interval) = exactly(accountant, || {
+        let sink = traffic::udp_sink(to, Some(RECEIVER_CPU), at, PACKETS);
+        traffic::udp_send(from, Some(SENDER_CPU), Udp::to(address).packets(PACKETS)).finish();
+        assert_eq!(sink.finish()[0], PACKETS);
+    });
+    assert_conserved(&interval);
+    interval
+}
+
+#[track_caller]
+fn assert_received(interval: &Interval, id: u64) {
+    let counts = ledger(interval, id);
+    assert!(
+        (PACKETS..PACKETS + 20).contains(&counts.rx_packets),
+        "{counts:?}"
+    );
+    assert!(counts.caused_rx_ns > 0, "{counts:?}");
+}
+
+/// Network time that nobody owns.
+fn nobody(interval: &Interval) -> u64 {
+    [
+        Reason::HostTraffic,
+        Reason::Forwarding,
+        Reason::UnknownNamespace,
+    ]
+    .into_iter()
+    .map(|reason| unattributed(interval, reason))
+    .sum()
+}
+
+#[test]
+fn bridged_packets_cost_their_receiver_the_bridge_too() {
+    alone(90, || {
+        let (web, source) = (FakeContainer::new("web"), Namespace::new("source"));
+        let lan = Lan::new("lan");
+        let to = lan.attach(web.namespace()).v4(9000);
+        lan.attach(&source);
+        let mut accountant = accountant();
+        let interval = deliver(&mut accountant, &source, &web, to, to);
+        assert_received(&interval, web.id());
+        assert!(
+            nobody(&interval) * 4 < ledger(&interval, web.id()).caused_rx_ns,
+            "the bridge's work has an owner: {:?}",
+            interval.unattributed_ns
+        );
+    });
+}
+
+#[test]
+fn forwarded_and_translated_packets_cost_their_receiver() {
+    alone(90, || {
+        let (web, source) = (FakeContainer::new("web"), Namespace::new("source"));
+        let router = Router::new("router");
+        let at = router.attach(web.namespace()).v4(9000);
+        router.attach(&source);
+        port_forward(&*router, "udp", 8000, &at.to_string());
+        masquerade(&*router, "c1");
+        let mut accountant = accountant();
+        let outside = "10.98.2.1:8000".parse().expect("an address");
+        let interval = deliver(&mut accountant, &source, &web, outside, at);
+        assert_received(&interval, web.id());
+        assert!(
+            nobody(&interval) * 4 < ledger(&interval, web.id()).caused_rx_ns,
+            "routing, NAT and conntrack have an owner: {:?}",
+            interval.unattributed_ns
+        );
+    });
+}
+
+#[test]
+fn vxlan_inside_a_container_is_that_containers() {
+    alone(90, || {
+        let (web, far) = (FakeContainer::new("web"), Namespace::new("far"));
+        let router = Router::new("router");
+        let (a, b) = (router.attach(web.namespace()), router.attach(&far));
+        let (here, there) = (a.ipv4.to_string(), b.ipv4.to_string());
+        vxlan(web.namespace(), "vx0", 7, "eth0", &here, &there);
+        vxlan(&far, "vx0", 7, "eth0", &there, &here);
+        web.namespace().address("vx0", "10.96.0.1/24");
+        far.address("vx0", "10.96.0.2/24");
+        far.ping("10.96.0.1");
+        let mut accountant = accountant();
+        let to: SocketAddr = "10.96.0.1:9000".parse().expect("an address");
+        let interval = deliver(&mut accountant, &far, &web, to, to);
+        let counts = ledger(&interval, web.id());
+        // Outer and inner packet both pass its stack.
+        assert!(counts.rx_packets >= 2 * PACKETS, "{counts:?}");
+    });
+}
+
+#[test]
+fn a_macvlan_container_is_told_by_its_sockets() {
+    alone(90, || {
+        let web = FakeContainer::new("web");
+        let (host, source) = (Namespace::new("host"), Namespace::new("source"));
+        let _pair = cofferdam_testkit::VethPair::new((&source, "eth0"), (&host, "up0"));
+        macvlan(&host, "up0", web.namespace(), "eth0");
+        source.address("eth0", "10.95.0.1/24");
+        web.namespace().address("eth0", "10.95.0.2/24");
+        source.ping("10.95.0.2");
+        let mut accountant = accountant();
+        let to: SocketAddr = "10.95.0.2:9000".parse().expect("an address");
+        let interval = deliver(&mut accountant, &source, &web, to, to);
+        assert_received(&interval, web.id());
+    });
+}
+
+#[test]
+fn threaded_napi_is_measured_and_given_to_its_container() {
+    alone(90, || {
+        let web = FakeContainer::new("web");
+        let mut source = Source::new();
+        let to = source.join(web.namespace(), 9000);
+        web.namespace().offload("eth0", "gro", true);
+        web.namespace().threaded("eth0", true);
+        web.namespace().steer("eth0", 0);
+        // A peer that offers segmentation bypasses veth's NAPI.
+        source.namespace.offload("s1", "tso", false);
+        let mut accountant = accountant();
+        let interval = deliver(&mut accountant, &source.namespace, &web, to, to);
+        assert_received(&interval, web.id());
+        let threads: u64 = interval.cpus.iter().map(|(_, t)| t.napi_thread_ns).sum();
+        let caused = ledger(&interval, web.id()).caused_rx_ns;
+        assert!(threads > 0, "{:?}", interval.cpus);
+        assert!(
+            caused * 10 > threads * 9,
+            "caused {caused} ns of {threads} ns in NAPI threads"
+        );
+    });
+}
+
+#[test]
+fn a_host_network_container_is_told_from_the_host_by_its_sockets_cgroup() {
+    alone(120, || {
+        let container = PodmanContainer::new("hostnet", Network::Host);
+        let mut accountant = accountant();
+        let id = cgroup_id(&container);
+        let to: SocketAddr = "127.0.0.1:39471".parse().expect("an address");
+        let ((), interval) = exactly(&mut accountant, || {
+            let sink = traffic::udp_sink(&container, Some(RECEIVER_CPU), to, PACKETS);
+            traffic::udp_send(&Host, Some(SENDER_CPU), Udp::to(to).packets(PACKETS)).finish();
+            assert_eq!(sink.finish()[0], PACKETS);
+        });
+        let theirs = ledger(&interval, id);
+        assert!(
+            (PACKETS..PACKETS + 20).contains(&theirs.rx_packets),
+            "{theirs:?}"
+        );
+        assert!(row(&interval, id).container.host_network);
+        let ((), interval) = exactly(&mut accountant, || {
+            let sink = traffic::udp_sink(&Host, Some(RECEIVER_CPU), to, PACKETS);
+            traffic::udp_send(&Host, Some(SENDER_CPU), Udp::to(to).packets(PACKETS)).finish();
+            assert_eq!(sink.finish()[0], PACKETS);
+        });
+        assert_eq!(
+            ledger(&interval, id).rx_packets,
+            0,
+            "the host's own packets"
+        );
+        assert!(unattributed(&interval, Reason::HostTraffic) > 0);
+    });
+}
+
+#[test]
+fn a_podman_container_is_known_by_name_and_pays() {
+    alone(120, || {
+        let mut accountant = accountant();
+        let (web, source) = (
+            PodmanContainer::new("web", Network::None),
+            Namespace::new("source"),
+        );
+        let router = Router::new("router");
+        let to = router.attach(&web).v4(9000);
+        router.attach(&source);
+        settle(&mut accountant, 500);
+        let id = cgroup_id(&web);
+        let ((), interval) = exactly(&mut accountant, || {
+            let sink = traffic::udp_sink(&web, Some(RECEIVER_CPU), to, PACKETS);
+            traffic::udp_send(&source, Some(SENDER_CPU), Udp::to(to).packets(PACKETS)).finish();
+            assert_eq!(sink.finish()[0], PACKETS);
+        });
+        assert_received(&interval, id);
+        let container = &row(&interval, id).container;
+        assert_eq!(container.name, web.name());
+        assert_eq!(container.id.as_deref(), Some(web.id()));
+    });
+}
+
+fn cgroup_id(container: &PodmanContainer) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let mount =
+        cofferdam_host::CgroupLayout::read(&cofferdam_host::HostFs::host()).expect("a v2 mount");
+    let directory = mount.v2_directory(&container.cgroup_path());
+    std::fs::metadata(directory)
+        .expect("the container's cgroup")
+        .ino()
+}

@@ -1,0 +1,77 @@
+//! Transmit: what softirq sends, and what another task's system call drains, is the sender's.
+
+mod common;
+
+use cofferdam_testkit::traffic::{self, Udp};
+use cofferdam_testkit::{FakeContainer, Router, htb};
+use cofferdam_types::Interval;
+use common::*;
+
+#[test]
+fn a_sender_behind_htb_pays_for_its_softirq_transmits() {
+    alone(90, || {
+        let (sender, idle) = (FakeContainer::new("sender"), FakeContainer::new("idle"));
+        let router = Router::new("router");
+        router.attach(&sender);
+        router.attach(&idle);
+        htb(sender.namespace(), "eth0", "20mbit");
+        let mut accountant = accountant();
+        let ((), interval) = during(&mut accountant, || {
+            let to = "10.98.1.1:9000".parse().expect("an address");
+            let udp = Udp::to(to).bytes(1000).packets(2500).rate(20_000);
+            traffic::udp_send(&sender, Some(SENDER_CPU), udp).finish();
+            settle_outside(600);
+        });
+        let (sender, idle) = (ledger(&interval, sender.id()), ledger(&interval, idle.id()));
+        assert!(
+            sender.caused_tx_ns > 0,
+            "HTB's watchdog sends in softirq: {sender:?}"
+        );
+        assert!(sender.tx_packets > 1000, "{sender:?}");
+        assert_eq!(idle.caused_tx_ns, 0, "{idle:?}");
+        assert_conserved(&interval);
+    });
+}
+
+/// Waits without following the accounting.
+fn settle_outside(milliseconds: u64) {
+    std::thread::sleep(std::time::Duration::from_millis(milliseconds));
+}
+
+#[test]
+fn two_senders_of_one_shaped_uplink_each_pay_for_their_own() {
+    alone(120, || {
+        // Both containers' packets pass the router's uplink, which shapes them together: each
+        // is mostly dequeued by whoever comes by.
+        let (little, much) = (FakeContainer::new("little"), FakeContainer::new("much"));
+        let sink = cofferdam_testkit::Namespace::new("sink");
+        let router = Router::new("router");
+        router.attach(&little);
+        router.attach(&much);
+        let to = router.attach(&sink).v4(9000);
+        htb(&*router, "c3", "100mbit");
+        let mut accountant = accountant();
+        let ((), interval) = during(&mut accountant, || {
+            let udp = Udp::to(to).bytes(500).rate(4_000);
+            let a = traffic::udp_send(&little, Some(SENDER_CPU), udp.packets(2_000));
+            let b = traffic::udp_send(&much, Some(SENDER_CPU), udp.rate(16_000).packets(8_000));
+            a.finish();
+            b.finish();
+            settle_outside(400);
+        });
+        let (few, many) = (tx(&interval, little.id()), tx(&interval, much.id()));
+        assert!(few.0 > 1_000 && many.0 > 4_000, "{few:?} {many:?}");
+        let (packets, cost) = (many.0 as f64 / few.0 as f64, many.1 as f64 / few.1 as f64);
+        // One transmits more, and pays about as much more: never the other's bill.
+        assert!(
+            cost > packets * 0.6 && cost < packets * 1.6,
+            "packets ×{packets:.2}, cost ×{cost:.2}"
+        );
+        assert_conserved(&interval);
+    });
+}
+
+fn tx(interval: &Interval, id: u64) -> (u64, u64) {
+    let ledger = ledger(interval, id);
+    (ledger.tx_packets, ledger.caused_tx_ns)
+}

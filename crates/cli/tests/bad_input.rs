@@ -1,0 +1,256 @@
+//! What the binary says and returns when it is used wrongly, or when the host says no. None of
+//! these needs a network namespace or a running accounting.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// Longest that any of these commands may take, so that one that hangs fails its test.
+const LIMIT: &str = "60";
+
+fn cofferdam(args: &[&str]) -> Output {
+    Command::new("timeout")
+        .args(["--kill-after=5", LIMIT, env!("CARGO_BIN_EXE_cofferdam")])
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// Exit code and the one line on standard error; nothing may be on standard output.
+fn refused(args: &[&str]) -> (i32, String) {
+    let output = cofferdam(args);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        output.stdout.is_empty(),
+        "{args:?} prints on standard output"
+    );
+    assert_eq!(stderr.lines().count(), 1, "{args:?}: {stderr}");
+    assert!(stderr.starts_with("cofferdam: "), "{args:?}: {stderr}");
+    (output.status.code().unwrap(), stderr)
+}
+
+fn contains(args: &[&str], code: i32, words: &[&str]) {
+    let (told, line) = refused(args);
+    assert_eq!(told, code, "{args:?}: {line}");
+    for word in words {
+        assert!(line.contains(word), "{args:?}: no '{word}' in: {line}");
+    }
+}
+
+#[test]
+fn usage_errors_are_one_line_and_code_2() {
+    contains(&[], 2, &["no command", "cofferdam doctor"]);
+    contains(&["nonsense"], 2, &["nonsense"]);
+    contains(&["doctr"], 2, &["doctr", "doctor"]);
+    contains(&["top", "--onc"], 2, &["--onc", "tip", "--once"]);
+    contains(
+        &["top", "--interval", "0s"],
+        2,
+        &["--interval", "more than 0"],
+    );
+    contains(&["top", "--interval", "5"], 2, &["no unit"]);
+    contains(&["top", "--interval", "1ms"], 2, &["10ms"]);
+    contains(&["top", "--interval", "soon"], 2, &["not a duration"]);
+    contains(&["accounting"], 2, &["no command"]);
+    contains(
+        &["accounting", "record", "--format", "xml"],
+        2,
+        &["xml", "jsonl"],
+    );
+    contains(
+        &["accounting", "record", "--duration", "0s"],
+        2,
+        &["more than 0"],
+    );
+    contains(&["report"], 2, &["<DIR>"]);
+    contains(&["bench", "penalty", "--pairs", "0"], 2, &["at least 1"]);
+    contains(
+        &["bench", "penalty", "--victim", "none"],
+        2,
+        &["none", "wordcount"],
+    );
+    contains(&["bench", "penalty", "--flows", "0"], 2, &["at least 1"]);
+    contains(&["bench", "penalty", "--payload", "200"], 2, &["no unit"]);
+}
+
+#[test]
+fn selectors_are_checked_before_anything_starts() {
+    contains(
+        &["top", "--once", "--container", "id:xyz"],
+        2,
+        &["id:xyz", "0-9"],
+    );
+    contains(
+        &["top", "--once", "--container", "cgroup:web"],
+        2,
+        &["cgroup:/"],
+    );
+    contains(&["top", "--once", "--container", "pid:0"], 2, &["pid:0"]);
+    contains(&["top", "--once", "--container", ""], 2, &["empty"]);
+}
+
+#[test]
+fn top_wants_a_terminal_and_names_the_other_way() {
+    contains(&["top"], 2, &["terminal", "--once", "--json"]);
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_named_at_once() {
+    for path in ["/no/such/directory/file", "/"] {
+        let args = ["accounting", "record", "--duration", "1h", "--output", path];
+        contains(&args, 1, &[path, "--output"]);
+    }
+}
+
+#[test]
+fn reports_of_bad_directories_are_refused_and_leave_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    contains(
+        &["report", "/no/such/run"],
+        1,
+        &["/no/such/run", "cofferdam bench"],
+    );
+    contains(&["report", path], 1, &["manifest.json"]);
+    fs::write(dir.path().join("manifest.json"), "{\"schema\": 99}").unwrap();
+    contains(&["report", path], 1, &["schema 99", "newer"]);
+    fs::write(dir.path().join("manifest.json"), "{\"schema\": 1, \"ki").unwrap();
+    contains(&["report", path], 1, &["manifest.json", "damaged"]);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    for args in [vec!["--help"], vec!["top", "--help"], vec!["--version"]] {
+        let mut child = Command::new("timeout")
+            .args(["--kill-after=5", LIMIT, env!("CARGO_BIN_EXE_cofferdam")])
+            .args(&args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Gone before the first byte.
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {stderr}");
+        assert_eq!(stderr, "", "{args:?}");
+    }
+}
+
+#[test]
+fn help_and_version_go_to_standard_output() {
+    for args in [
+        vec!["--help"],
+        vec!["--version"],
+        vec!["bench", "penalty", "--help"],
+    ] {
+        let output = cofferdam(&args);
+        assert_eq!(output.status.code(), Some(0), "{args:?}");
+        assert!(
+            output.stderr.is_empty() && !output.stdout.is_empty(),
+            "{args:?}"
+        );
+    }
+    let text = String::from_utf8(cofferdam(&["--help"]).stdout).unwrap();
+    assert!(
+        !text.contains("bench-worker") && !text.contains("generate"),
+        "{text}"
+    );
+    assert!(text.contains("Exit codes"), "{text}");
+}
+
+#[test]
+fn manual_pages_and_completions_are_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    for what in ["man", "completions"] {
+        assert_eq!(
+            cofferdam(&["generate", what, path]).status.code(),
+            Some(0),
+            "{what}"
+        );
+    }
+    let holds = |name: &str, word: &str| {
+        let text = fs::read_to_string(dir.path().join(name)).unwrap_or_default();
+        assert!(text.contains(word), "{name}: no {word}");
+    };
+    holds("cofferdam.1", "accounting");
+    holds("cofferdam-top.1", "interval");
+    holds("cofferdam-accounting-record.1", "jsonl");
+    holds("cofferdam.bash", "--interval");
+    holds("_cofferdam", "--interval");
+    holds("cofferdam.fish", "interval");
+    assert!(!dir.path().join("cofferdam-bench-worker.1").exists());
+    contains(&["generate", "man", "/proc/no"], 1, &["/proc/no"]);
+}
+
+#[test]
+fn the_doctor_answers_in_json_with_the_code_that_belongs_to_it() {
+    let output = cofferdam(&["doctor", "--json"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let report: cofferdam::schema::DoctorReport = serde_json::from_str(&text).unwrap();
+    assert_eq!(report.schema, cofferdam::schema::DOCTOR);
+    assert!(report.checks.iter().any(|c| c.required_for_accounting));
+    for check in &report.checks {
+        assert!(
+            ["yes", "partly", "no"].contains(&check.status.as_str()),
+            "{}",
+            check.id
+        );
+    }
+    match report.accounting_blocker {
+        None => assert_eq!(output.status.code(), Some(0)),
+        Some(line) => {
+            assert_eq!(output.status.code(), Some(3));
+            let stderr = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(stderr.trim_end(), format!("cofferdam: {line}"));
+        }
+    }
+}
+
+#[test]
+fn a_user_without_rights_is_told_so_by_every_command_alike() {
+    // As nobody, whoever runs the tests: the binary goes where nobody may execute it.
+    let dir = tempfile::tempdir().unwrap();
+    let binary = dir.path().join("cofferdam");
+    fs::copy(env!("CARGO_BIN_EXE_cofferdam"), &binary).unwrap();
+    for path in [dir.path(), &binary] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let (code, line) = unprivileged(&binary, &["doctor"]);
+    assert_eq!(code, 3, "{line}");
+    assert!(line.contains("sudo"), "{line}");
+    for args in [
+        &["top", "--once"][..],
+        &["top", "--json"],
+        &["accounting", "record"],
+    ] {
+        assert_eq!(unprivileged(&binary, args), (3, line.clone()), "{args:?}");
+    }
+}
+
+/// Runs `binary` without any capability: as root through `setpriv`, else as it is.
+fn unprivileged(binary: &Path, args: &[&str]) -> (i32, String) {
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=5", LIMIT]);
+    if fs::metadata("/proc/self").unwrap().uid() == 0 {
+        command.args([
+            "setpriv",
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+        ]);
+    }
+    let output = command
+        .arg(binary)
+        .args(args)
+        .current_dir("/")
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(stderr.lines().count(), 1, "{args:?}: {stderr}");
+    (output.status.code().unwrap(), stderr)
+}
