@@ -105,12 +105,16 @@ fn complaints(health: &Health) -> Vec<String> {
         containers_gone: _,
         cpu_hotplugs: _,
         segments_rejected,
+        markers_missed,
+        softirqs_unseen,
         cpu_usage_unreadable,
     } = *health;
     [
         (containers_without_slot, "containers without a slot"),
         (events_lost, "kernel events lost (scanned again)"),
         (segments_rejected, "stretches of time rejected"),
+        (markers_missed, "runs of markers skipped by the kernel"),
+        (softirqs_unseen, "softirqs unseen"),
         (cpu_usage_unreadable, "CPU readings failed"),
     ]
     .into_iter()
