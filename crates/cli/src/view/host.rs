@@ -111,7 +111,7 @@ fn complaints(health: &Health) -> Vec<String> {
     } = *health;
     [
         (containers_without_slot, "containers without a slot"),
-        (events_lost, "kernel events lost (scanned again)"),
+        (events_lost, "kernel events lost, then scanned again"),
         (segments_rejected, "stretches of time rejected"),
         (markers_missed, "runs of markers skipped by the kernel"),
         (softirqs_unseen, "softirqs unseen"),
@@ -119,7 +119,7 @@ fn complaints(health: &Health) -> Vec<String> {
     ]
     .into_iter()
     .filter(|(n, _)| *n > 0)
-    .map(|(n, what)| format!("{} {what}", count(n as f64)))
+    .map(|(n, what)| format!("{what}: {}", count(n as f64)))
     .collect()
 }
 
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(
             HostView::new(&bad).health_line(),
             "conservation error 3.21% · the ledgers miss 3.2% of the measured time · \
-             1 containers without a slot · 12 kernel events lost (scanned again)"
+             containers without a slot: 1 · kernel events lost, then scanned again: 12"
         );
     }
 }
