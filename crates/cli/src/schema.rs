@@ -123,8 +123,8 @@ pub struct HealthRecord {
     pub segments_rejected: u64,
     /// Runs of markers that the kernel skipped.
     pub markers_missed: u64,
-    /// Softirqs that the kernel counted in /proc/softirqs and no tracepoint told of. A few are
-    /// only the time between the two readings.
+    /// Softirqs that the kernel counted and no tracepoint told of: their time is in no ledger
+    /// and in no total.
     pub softirqs_unseen: u64,
     /// Times a cgroup's CPU use could not be read.
     pub cpu_usage_unreadable: u64,

@@ -1,5 +1,6 @@
 //! What the binary says and returns when it is used wrongly, or when the host says no. None of
 //! these needs a network namespace or a running accounting.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -216,7 +217,14 @@ fn a_user_without_rights_is_told_so_by_every_command_alike() {
     // As nobody, whoever runs the tests: the binary goes where nobody may execute it.
     let dir = tempfile::tempdir().unwrap();
     let binary = dir.path().join("cofferdam");
-    fs::copy(env!("CARGO_BIN_EXE_cofferdam"), &binary).unwrap();
+    // By a process of its own: a copy made here could still be open for writing in a child
+    // that another test is just starting, and then it cannot be executed.
+    let copied = Command::new("cp")
+        .arg(env!("CARGO_BIN_EXE_cofferdam"))
+        .arg(&binary)
+        .status()
+        .unwrap();
+    assert!(copied.success());
     for path in [dir.path(), &binary] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }

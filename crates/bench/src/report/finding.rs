@@ -82,7 +82,16 @@ fn headline(result: &CellResult) -> String {
 fn blame(run: &RunData, result: &CellResult) -> Option<String> {
     let cpu = run.manifest.victim_cpu;
     let shares = ledger::shares(run, &result.cell.id, Role::Traffic);
+    // Without any record there is nothing to say; with records and no container, there is.
+    run.ledgers.iter().find(|r| r.cell == result.cell.id)?;
     let largest = |key: fn(&Share) -> f64| shares.iter().max_by(|a, b| key(a).total_cmp(&key(b)));
+    let caused: f64 = shares.iter().map(|s| s.caused).sum();
+    if caused < result.softirq_fraction.unwrap_or(0.0) / 10.0 {
+        return Some(format!(
+            "The ledgers name no offender: the network work on CPU {cpu} belongs to no container \
+             that the accounting knew."
+        ));
+    }
     let offender = largest(|s| s.caused - s.charged)?;
     let payer = largest(|s| s.charged - s.caused)?;
     if offender.caused - offender.charged < 0.005 {

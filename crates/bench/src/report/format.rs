@@ -7,7 +7,7 @@ pub fn number(value: f64) -> String {
     let size = value.abs();
     match size {
         s if !s.is_finite() => "–".to_owned(),
-        s if s == 0.0 => "0".to_owned(),
+        0.0 => "0".to_owned(),
         s if s >= 1e6 => format!("{value:.2e}"),
         s if s >= 99.95 => format!("{value:.0}"),
         s if s >= 9.995 => format!("{value:.1}"),
@@ -127,7 +127,7 @@ fn cell_named(cell: &Cell, direction: &str) -> String {
 }
 
 fn payload(bytes: u32) -> String {
-    if bytes >= 1024 && bytes % 1024 == 0 {
+    if bytes >= 1024 && bytes.is_multiple_of(1024) {
         format!("{} KiB", bytes / 1024)
     } else {
         format!("{bytes} B")

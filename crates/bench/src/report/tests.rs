@@ -78,6 +78,18 @@ fn no_difference_is_said_as_such() {
 }
 
 #[test]
+fn ledgers_that_know_nobody_blame_nobody() {
+    let mut run = sample::demo();
+    assert!(finding::of(&run)[1].starts_with("flood caused 81%"));
+    for ledger in &mut run.ledgers {
+        ledger.containers.clear();
+    }
+    assert!(finding::of(&run)[1].starts_with("The ledgers name no offender"));
+    run.ledgers.clear();
+    assert!(!finding::of(&run).join(" ").contains("ledger"));
+}
+
+#[test]
 fn foreign_text_stays_text() {
     const EVIL: &str = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>&";
     let mut run = sample::penalty();

@@ -11,7 +11,7 @@ use std::str::FromStr;
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
     /// How much longer a job takes beside traffic than beside an equally entitled compute job
-    Penalty(PenaltyArgs),
+    Penalty(Box<PenaltyArgs>),
     /// What the accounting costs, and how exact it is
     Accounting(BenchAccountingArgs),
 }

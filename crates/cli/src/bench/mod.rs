@@ -18,7 +18,7 @@ use std::path::Path;
 pub fn run(command: BenchCommand, interrupt: &Interrupt) -> Outcome {
     let mut progress = Shown::new();
     let dir = match command {
-        BenchCommand::Penalty(args) => penalty::run(&penalty_options(args), &mut progress),
+        BenchCommand::Penalty(args) => penalty::run(&penalty_options(*args), &mut progress),
         BenchCommand::Accounting(args) => accounting::run(&accounting_options(args), &mut progress),
     };
     finish(dir, progress, interrupt)

@@ -1,7 +1,7 @@
 //! The results of a run as tables on standard output. The report has the same in full.
 
 use crate::table;
-use cofferdam_bench::data::{AccountingResult, CellResult, Metric, RunData, RunResult};
+use cofferdam_bench::data::{AccountingResult, CellResult, Estimate, Metric, RunData, RunResult};
 use cofferdam_bench::report::{finding, format};
 
 /// The finding in words, then the figures.
@@ -63,19 +63,17 @@ fn story(c: &CellResult, width: Option<u16>) -> String {
     let mut table = table::plain(width);
     table.set_header(["the same job", "takes", "× beside compute"]);
     let fair = c.baseline.median;
+    // Beside the flood it is the penalty factor: the median over pairs, not of medians.
+    let alone = |e: &Estimate| (fair > 0.0).then(|| e.median / fair);
     let rows = [
-        ("alone", c.alone.as_ref()),
-        ("beside compute", Some(&c.baseline)),
-        ("beside a flood", Some(&c.test)),
+        ("alone", c.alone.as_ref(), c.alone.as_ref().and_then(alone)),
+        ("beside compute", Some(&c.baseline), Some(1.0)),
+        ("beside a flood", Some(&c.test), Some(c.penalty.median)),
     ];
-    for (name, estimate) in rows {
+    for (name, estimate, ratio) in rows {
         if let Some(e) = estimate {
-            let ratio = if fair > 0.0 {
-                format::factor(e.median / fair)
-            } else {
-                "–".to_owned()
-            };
-            table.add_row([name.to_owned(), time(c.metric, e.median), ratio]);
+            let took = time(c.metric, e.median);
+            table.add_row([name.to_owned(), took, optional(ratio, format::factor)]);
         }
     }
     table::numbers_right(&mut table);

@@ -109,19 +109,17 @@ fn complaints(health: &Health) -> Vec<String> {
         softirqs_unseen,
         cpu_usage_unreadable,
     } = *health;
-    // Two counts that are read one after the other always differ a little.
-    let softirqs_unseen = if softirqs_unseen < 50 { 0 } else { softirqs_unseen };
     [
         (containers_without_slot, "containers without a slot"),
-        (events_lost, "kernel events lost (scanned again)"),
+        (events_lost, "kernel events lost, then scanned again"),
         (segments_rejected, "stretches of time rejected"),
-        (markers_missed, "marker runs skipped by the kernel"),
-        (softirqs_unseen, "softirqs hidden from tracepoints"),
+        (markers_missed, "runs of markers skipped by the kernel"),
+        (softirqs_unseen, "softirqs unseen"),
         (cpu_usage_unreadable, "CPU readings failed"),
     ]
     .into_iter()
     .filter(|(n, _)| *n > 0)
-    .map(|(n, what)| format!("{} {what}", count(n as f64)))
+    .map(|(n, what)| format!("{what}: {}", count(n as f64)))
     .collect()
 }
 
@@ -171,7 +169,7 @@ mod tests {
         assert_eq!(
             HostView::new(&bad).health_line(),
             "conservation error 3.21% · the ledgers miss 3.2% of the measured time · \
-             1 containers without a slot · 12 kernel events lost (scanned again)"
+             containers without a slot: 1 · kernel events lost, then scanned again: 12"
         );
     }
 }

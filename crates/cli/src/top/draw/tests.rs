@@ -133,7 +133,11 @@ fn warnings_are_shown() {
     let mut bad = interval();
     bad.health.events_lost = 7;
     let lines = screen(&state(&[bad]), 100, 12);
-    assert!(lines[3].contains("7 kernel events lost"), "{}", lines[3]);
+    assert!(
+        lines[3].contains("kernel events lost, then scanned again: 7"),
+        "{}",
+        lines[3]
+    );
 }
 
 #[test]
