@@ -9,7 +9,7 @@ use crate::schema::{self, AccountingRecord};
 use crate::selection::Selection;
 use crate::source::{self, Meter, Source};
 use crate::{table, units};
-use cofferdam_types::{Container, Interval};
+use cofferdam_types::Interval;
 use std::io::{IsTerminal, stdout};
 use std::time::{Duration, Instant};
 

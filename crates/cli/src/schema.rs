@@ -121,6 +121,11 @@ pub struct HealthRecord {
     pub cpu_hotplugs: u64,
     /// Stretches of time longer than 10 s, thrown away as clock or nesting errors.
     pub segments_rejected: u64,
+    /// Runs of markers that the kernel skipped.
+    pub markers_missed: u64,
+    /// Softirqs that the kernel counted in /proc/softirqs and no tracepoint told of. A few are
+    /// only the time between the two readings.
+    pub softirqs_unseen: u64,
     /// Times a cgroup's CPU use could not be read.
     pub cpu_usage_unreadable: u64,
 }
@@ -213,6 +218,8 @@ impl AccountingRecord {
                 containers_gone: health.containers_gone,
                 cpu_hotplugs: health.cpu_hotplugs,
                 segments_rejected: health.segments_rejected,
+                markers_missed: health.markers_missed,
+                softirqs_unseen: health.softirqs_unseen,
                 cpu_usage_unreadable: health.cpu_usage_unreadable,
             },
             cpus: interval

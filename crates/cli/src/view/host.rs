@@ -105,12 +105,18 @@ fn complaints(health: &Health) -> Vec<String> {
         containers_gone: _,
         cpu_hotplugs: _,
         segments_rejected,
+        markers_missed,
+        softirqs_unseen,
         cpu_usage_unreadable,
     } = *health;
+    // Two counts that are read one after the other always differ a little.
+    let softirqs_unseen = if softirqs_unseen < 50 { 0 } else { softirqs_unseen };
     [
         (containers_without_slot, "containers without a slot"),
         (events_lost, "kernel events lost (scanned again)"),
         (segments_rejected, "stretches of time rejected"),
+        (markers_missed, "marker runs skipped by the kernel"),
+        (softirqs_unseen, "softirqs hidden from tracepoints"),
         (cpu_usage_unreadable, "CPU readings failed"),
     ]
     .into_iter()
