@@ -6,13 +6,22 @@ use cofferdam_bpf::{AccountingPrograms, CpuReading, FIRST_CONTAINER_ROW, RowRead
 use cofferdam_types::{ContainerLedger, Ledger, Reason};
 use std::collections::BTreeMap;
 
-/// A container's counts since it got its row.
-pub(crate) fn read_slot(programs: &AccountingPrograms, slot: &Slot) -> ContainerLedger {
+/// A container's counts since it got its row. With `returned` the scheduler itself takes
+/// interrupt time off whom it interrupts (IRQ_TIME_ACCOUNTING): nobody is charged then, and
+/// what ran in a container's slices is not in its CPU use.
+pub(crate) fn read_slot(
+    programs: &AccountingPrograms,
+    slot: &Slot,
+    returned: bool,
+) -> ContainerLedger {
     let mut ledger = Ledger::default();
     let mut caused_by_cpu_ns = Vec::new();
     let mut charged_by_cpu_ns = Vec::new();
     for (cpu, base) in slot.base.iter().enumerate() {
-        let on_cpu = ledger_of(&programs.ledger().read(cpu as u32, slot.row)) - ledger_of(base);
+        let mut on_cpu = ledger_of(&programs.ledger().read(cpu as u32, slot.row)) - ledger_of(base);
+        if returned {
+            (on_cpu.charged_network_ns, on_cpu.charged_other_ns) = (0, 0);
+        }
         caused_by_cpu_ns.push(on_cpu.caused_ns());
         charged_by_cpu_ns.push(on_cpu.charged_network_ns);
         ledger += on_cpu;
