@@ -163,5 +163,5 @@ fn an_accounting_run_is_whole() {
             .iter()
             .all(|row| row.worst_cpu_error_pct < 1.0)
     );
-    assert_eq!(result.accuracy.len(), 6);
+    assert_eq!(result.accuracy.len(), 5);
 }
