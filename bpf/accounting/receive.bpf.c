@@ -136,8 +136,7 @@ int BPF_PROG(napi_poll)
 	now = bpf_ktime_get_ns();
 	cf_poll_close(s, now);
 	s->watch = CF_WATCH_RECEIVE;
-	if (s->mode == CF_NAPI_THREAD)
-		cf_napi_thread_count(s, now);
+	cf_run_count(s, now);
 	return 0;
 }
 

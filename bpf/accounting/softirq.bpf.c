@@ -36,7 +36,7 @@ static __always_inline void cf_leave_outer(struct cf_cpu *s, __u64 now)
 {
 	if (s->mode == CF_NAPI_THREAD) {
 		cf_poll_close(s, now);
-		cf_napi_thread_count(s, now);
+		cf_run_count(s, now);
 	} else if (s->mode == CF_DRAIN) {
 		cf_segment_close(s, now);
 		cf_batch_reset(s);
@@ -82,7 +82,7 @@ SEC("tp_btf/softirq_exit")
 int BPF_PROG(softirq_exit, unsigned int vector)
 {
 	struct cf_cpu *s = cf_this_cpu();
-	__u64 now, ns;
+	__u64 now;
 
 	/* The exit of a softirq that had begun before we were attached. */
 	if (!s || s->vector != vector || (s->mode != CF_RECEIVE && s->mode != CF_TRANSMIT && s->mode != CF_OTHER))
@@ -90,13 +90,7 @@ int BPF_PROG(softirq_exit, unsigned int vector)
 	now = bpf_ktime_get_ns();
 	cf_segment_close(s, now);
 	cf_batch_share(s);
-	ns = cf_run_ns(s, now);
-	if (vector < CF_SOFTIRQS)
-		s->totals.softirq_ns[vector] += ns;
-	if (s->mode == CF_OTHER)
-		cf_charge(s, s->run_network_ns, ns - s->run_network_ns);
-	else
-		cf_charge(s, ns, 0);
+	cf_run_count(s, now);
 	if (s->mode == CF_RECEIVE)
 		s->queued = 0;
 	s->watch = 0;

@@ -223,12 +223,21 @@ static __always_inline void cf_poll_close(struct cf_cpu *s, __u64 now)
 	s->draining = 0;
 }
 
-static __always_inline void cf_napi_thread_count(struct cf_cpu *s, __u64 now)
+/* Counts the run so far, and who is charged for it. Called at each poll and not only at the
+ * end of a softirq or a NAPI thread's slice, so that a reading in between adds up. */
+static __always_inline void cf_run_count(struct cf_cpu *s, __u64 now)
 {
 	__u64 ns = cf_run_ns(s, now);
+	__u32 vector = s->vector;
 
-	s->totals.napi_thread_ns += ns;
-	cf_charge(s, ns, 0);
+	if (s->mode == CF_NAPI_THREAD)
+		s->totals.napi_thread_ns += ns;
+	else if (vector < CF_SOFTIRQS)
+		s->totals.softirq_ns[vector] += ns;
+	if (s->mode == CF_OTHER)
+		cf_charge(s, s->run_network_ns, ns - s->run_network_ns);
+	else
+		cf_charge(s, ns, 0);
 	cf_run_begin(s, now);
 }
 

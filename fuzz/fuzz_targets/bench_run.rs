@@ -1,9 +1,11 @@
-//! A run directory from somewhere else: it is loaded or refused, never a panic.
+//! A run directory from somewhere else: it is loaded and rendered, or refused;
+//! never a panic.
 //!
 //! The input is the four files, each ended by a NUL byte.
 #![no_main]
 
 use cofferdam_bench::data::RunData;
+use cofferdam_bench::report;
 use libfuzzer_sys::fuzz_target;
 use std::fs;
 use std::path::PathBuf;
@@ -32,5 +34,7 @@ fuzz_target!(|bytes: &[u8]| {
             None => drop(fs::remove_file(path)),
         }
     }
-    let _ = RunData::load(&FOLDER);
+    if let Ok(run) = RunData::load(&FOLDER) {
+        let _ = report::html(&run);
+    }
 });

@@ -2,21 +2,18 @@
 
 use crate::identities::Identities;
 use crate::instance::Instance;
-use crate::reading::{add_ledger_sums, read_reasons, read_slot};
+use crate::reading::{read_cpu, read_reasons, read_slot};
 use crate::unseen::Unseen;
 use crate::{ReadError, StartError};
-use cofferdam_bpf::{
-    AccountingPrograms, FIRST_CONTAINER_ROW, ProgramCost, RuntimeStatistics, Sizes,
-};
-use cofferdam_host::Inventory;
+use cofferdam_bpf::{AccountingPrograms, ProgramCost, RuntimeStatistics, Sizes};
+use cofferdam_host::doctor::irq_time_accounting;
+use cofferdam_host::{HostFs, Inventory};
 use cofferdam_types::{
-    CgroupId, Container, ContainerChange, ContainerLedger, CpuId, Health, KernelEvent, NetnsId,
-    Snapshot,
+    CgroupId, Container, ContainerChange, ContainerLedger, CpuId, Health, KernelEvent, Snapshot,
 };
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -48,7 +45,8 @@ pub struct Accountant {
     /// Containers that went away since the last snapshot, with their last counts.
     gone: Vec<ContainerLedger>,
     started: Instant,
-    rows: u32,
+    /// The scheduler returns interrupt time itself.
+    returned: bool,
     unseen: Unseen,
     health: Health,
     online_cpus: String,
@@ -75,7 +73,10 @@ impl Accountant {
             .map_err(|e| failed(&e))?;
         // Programs first: whatever appears while the host is scanned is then an event.
         let sizes = Sizes::for_containers(options.slots);
-        let programs = AccountingPrograms::load(sizes, host_netns().map_err(|e| failed(&e))?)?;
+        let programs = AccountingPrograms::load(
+            sizes,
+            cofferdam_host::host_netns(&HostFs::host()).map_err(|e| failed(&e))?,
+        )?;
         let inventory = Inventory::scan().map_err(|e| failed(&e))?;
         let mut accountant = Accountant {
             programs,
@@ -83,7 +84,7 @@ impl Accountant {
             identities: Identities::new(options.slots),
             gone: Vec::new(),
             started: Instant::now(),
-            rows: FIRST_CONTAINER_ROW + options.slots,
+            returned: irq_time_accounting(&HostFs::host()) == Some(true),
             unseen: Unseen::new(0),
             health: Health::default(),
             online_cpus: fs::read_to_string(ONLINE_CPUS).unwrap_or_default(),
@@ -156,15 +157,10 @@ impl Accountant {
         let mut cpus = Vec::new();
         let (mut rejected, mut softirqs) = (0, 0);
         for cpu in 0..self.programs.cpus() {
-            let reading = self
-                .programs
-                .cpu_reading(cpu)
-                .map_err(|e| ReadError(e.to_string()))?;
-            let mut time = reading.time;
-            add_ledger_sums(&self.programs, cpu, self.rows, &mut time);
+            let reading = read_cpu(&self.programs, cpu, self.identities.rows_used())?;
             rejected += reading.segments_rejected;
             softirqs += reading.softirqs;
-            cpus.push((CpuId(cpu), time));
+            cpus.push((CpuId(cpu), reading.time));
         }
         let mut containers = mem::take(&mut self.gone);
         for slot in self.identities.slots_mut() {
@@ -172,7 +168,7 @@ impl Accountant {
                 Ok(ns) => slot.cpu_usage_last_ns = ns,
                 Err(_) => self.health.cpu_usage_unreadable += 1,
             }
-            containers.push(read_slot(&self.programs, slot));
+            containers.push(read_slot(&self.programs, slot, self.returned));
         }
         self.health.segments_rejected = rejected;
         self.health.softirqs_unseen = self.unseen.count(softirqs);
@@ -255,7 +251,8 @@ impl Accountant {
                 ContainerChange::Removed(c) => {
                     if let Some(slot) = self.identities.remove(&self.programs, c.cgroup) {
                         self.health.containers_gone += 1;
-                        self.gone.push(read_slot(&self.programs, &slot));
+                        self.gone
+                            .push(read_slot(&self.programs, &slot, self.returned));
                     }
                 }
             }
@@ -269,11 +266,4 @@ impl Accountant {
             self.health.cpu_hotplugs += 1;
         }
     }
-}
-
-/// The namespace of the host's first process; our own where that cannot be read (then we are
-/// in a container with its own process tree, and our namespace is the host's to us).
-fn host_netns() -> std::io::Result<NetnsId> {
-    let inode = fs::metadata("/proc/1/ns/net").or_else(|_| fs::metadata("/proc/self/ns/net"))?;
-    Ok(NetnsId(u32::try_from(inode.ino()).unwrap_or(0)))
 }

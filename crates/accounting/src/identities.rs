@@ -36,6 +36,8 @@ pub(crate) struct Identities {
     /// Containers that found no free row.
     waiting: HashMap<CgroupId, Arc<Container>>,
     without_slot: u64,
+    /// One more than the highest row that was ever anyone's.
+    rows_used: u32,
 }
 
 impl Identities {
@@ -46,6 +48,7 @@ impl Identities {
             netns: HashMap::new(),
             waiting: HashMap::new(),
             without_slot: 0,
+            rows_used: FIRST_CONTAINER_ROW,
         }
     }
 
@@ -60,6 +63,11 @@ impl Identities {
     /// Containers that ever had to go without a row.
     pub(crate) fn without_slot(&self) -> u64 {
         self.without_slot
+    }
+
+    /// Rows that may hold something: all below this one.
+    pub(crate) fn rows_used(&self) -> u32 {
+        self.rows_used
     }
 
     /// Takes in a container that is new or has changed. `cpu_usage_ns` counts for new ones.
@@ -77,6 +85,7 @@ impl Identities {
                 }
                 return;
             };
+            self.rows_used = self.rows_used.max(row + 1);
             let base = (0..programs.cpus())
                 .map(|cpu| programs.ledger().read(cpu, row))
                 .collect();

@@ -28,7 +28,11 @@ fn a_sender_behind_htb_pays_for_its_softirq_transmits() {
             "HTB's watchdog sends in softirq: {sender:?}"
         );
         assert!(sender.tx_packets > 1000, "{sender:?}");
-        assert_eq!(idle.caused_tx_ns, 0, "{idle:?}");
+        // Neighbour discovery at most.
+        assert!(
+            idle.caused_tx_ns * 50 < sender.caused_tx_ns,
+            "{idle:?} {sender:?}"
+        );
         assert_conserved(&interval);
     });
 }

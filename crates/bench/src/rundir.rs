@@ -21,6 +21,8 @@ pub struct RunDir {
     manifest: Manifest,
     samples: File,
     ledgers: File,
+    made: bool,
+    has_samples: bool,
 }
 
 /// What the manifest needs beside the host's facts.
@@ -59,6 +61,7 @@ impl RunDir {
             path: path.clone(),
             source,
         };
+        let made = !path.exists();
         fs::create_dir_all(&path).map_err(output_error)?;
         if fs::read_dir(&path).map_err(output_error)?.next().is_some() {
             return Err(output_error(io::Error::new(
@@ -87,6 +90,8 @@ impl RunDir {
             warnings: about.warnings.clone(),
         };
         let dir = RunDir {
+            made,
+            has_samples: false,
             samples: append(&path.join("samples.jsonl"))?,
             ledgers: append(&path.join("ledger.jsonl"))?,
             path,
@@ -109,12 +114,14 @@ impl RunDir {
     /// Appends a sample of a penalty or demo run.
     pub fn sample(&mut self, sample: &Sample) -> Result<(), BenchError> {
         let path = self.path.join("samples.jsonl");
+        self.has_samples = true;
         line(&mut self.samples, &path, sample)
     }
 
     /// Appends a period of an accounting run.
     pub fn period(&mut self, period: &PeriodSample) -> Result<(), BenchError> {
         let path = self.path.join("samples.jsonl");
+        self.has_samples = true;
         line(&mut self.samples, &path, period)
     }
 
@@ -137,6 +144,30 @@ impl RunDir {
     pub fn warn(&mut self, text: &str) -> Result<(), BenchError> {
         self.manifest.warnings.push(text.to_owned());
         self.document("manifest.json", &self.manifest)
+    }
+
+    /// Whether a sample or period was written.
+    pub(crate) fn has_samples(&self) -> bool {
+        self.has_samples
+    }
+
+    /// Removes what was written when no sample was: a run that failed at its start leaves
+    /// nothing behind. What cannot be removed does no harm.
+    pub(crate) fn discard_if_empty(&self) {
+        if self.has_samples {
+            return;
+        }
+        for name in [
+            "manifest.json",
+            "samples.jsonl",
+            "ledger.jsonl",
+            "result.json",
+        ] {
+            let _kept = fs::remove_file(self.path.join(name));
+        }
+        if self.made {
+            let _kept = fs::remove_dir(&self.path);
+        }
     }
 
     /// Notes the end in the manifest.

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use cofferdam_bench::data::{RunData, RunResult};
-use cofferdam_bench::{Progress, penalty};
+use cofferdam_bench::{BenchError, Progress, RunDir, accounting, penalty};
 
 struct Plain;
 
@@ -17,7 +17,8 @@ impl Progress for Plain {
     }
 }
 
-/// `DIR PAIRS SECONDS CELL_ID…`; without ids the quick grid.
+/// `DIR PAIRS SECONDS CELL_ID…`: penalty; without ids the quick grid. `DIR PAIRS SECONDS
+/// accounting`: the cost and accuracy of the accounting, as it is in `result.json`.
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args.first().is_some_and(|first| first == "bench-worker") {
@@ -27,18 +28,36 @@ fn main() {
         eprintln!("usage: cofferdam-bench-driver DIR PAIRS SECONDS CELL_ID…");
         std::process::exit(2);
     };
+    let (output, pairs, seconds) = (
+        Some(dir.into()),
+        pairs.parse().unwrap_or(0),
+        seconds.parse(),
+    );
+    if cells.first().is_some_and(|first| first == "accounting") {
+        let options = accounting::Options {
+            output,
+            pairs,
+            period_seconds: seconds.ok(),
+            ..accounting::Options::default()
+        };
+        return end(accounting::run(&options, &mut Plain));
+    }
     let options = penalty::Options {
         quick: cells.is_empty(),
-        output: Some(dir.into()),
-        pairs: pairs.parse().unwrap_or(0),
-        victim_seconds: seconds.parse().ok(),
+        output,
+        pairs,
+        victim_seconds: seconds.ok(),
         filter: penalty::Filter {
             ids: cells.to_vec(),
             ..penalty::Filter::default()
         },
         ..penalty::Options::default()
     };
-    match penalty::run(&options, &mut Plain) {
+    end(penalty::run(&options, &mut Plain));
+}
+
+fn end(outcome: Result<RunDir, BenchError>) {
+    match outcome {
         Ok(dir) => print(dir.path()),
         Err(e) => {
             eprintln!("{e}");
@@ -48,8 +67,10 @@ fn main() {
 }
 
 fn print(dir: &std::path::Path) {
-    let Ok(Some(RunResult::Penalty(result))) = RunData::load(dir).map(|d| d.result) else {
-        return;
+    let result = match RunData::load(dir).map(|data| data.result) {
+        Ok(Some(RunResult::Penalty(result))) => result,
+        Ok(Some(other)) => return println!("{other:#?}"),
+        _ => return,
     };
     for c in result.cells {
         println!(

@@ -55,8 +55,18 @@ impl<'a> Rig<'a> {
             path: PathBuf::from("/proc/self"),
             source,
         })?;
+        // Before anything is written: a second instance leaves no directory behind.
+        let (ledger, lacking) = match options.ledger.then(ledger::start).transpose() {
+            Ok(ledger) => (ledger, None),
+            // A penalty can be measured without it.
+            Err(BenchError::Unsupported(reason)) => {
+                (None, Some(format!("no ledger in this run: {reason}")))
+            }
+            Err(other) => return Err(other),
+        };
         progress.step(0, 0, "looking for noise");
-        let warnings = noise::check([victim_cpu, peer_cpu], Duration::from_millis(500));
+        let mut warnings = noise::check([victim_cpu, peer_cpu], Duration::from_millis(500));
+        warnings.extend(lacking);
         for warning in &warnings {
             progress.warn(warning);
         }
@@ -68,20 +78,7 @@ impl<'a> Rig<'a> {
             seed: options.seed,
             warnings,
         };
-        let mut dir = RunDir::create(options.output.as_deref(), &about)?;
-        let mut ledger = None;
-        if options.ledger {
-            match ledger::start() {
-                Ok(started) => ledger = Some(started),
-                // A penalty can be measured without it.
-                Err(BenchError::Unsupported(reason)) => {
-                    let warning = format!("no ledger in this run: {reason}");
-                    progress.warn(&warning);
-                    dir.warn(&warning)?;
-                }
-                Err(other) => return Err(other),
-            }
-        }
+        let dir = RunDir::create(options.output.as_deref(), &about)?;
         Ok(Rig {
             victim_cpu,
             peer_cpu,
@@ -131,12 +128,21 @@ impl<'a> Rig<'a> {
         outcome: Result<(), BenchError>,
     ) -> Result<RunDir, BenchError> {
         let interrupted = matches!(outcome, Err(BenchError::Interrupted { .. }));
+        // An outcome without a sample is not worth a file.
+        let result = result.filter(|_| self.dir.has_samples() || outcome.is_ok());
         let mut written = result.map_or(Ok(()), |result| self.dir.result(&result));
         if written.is_ok() && (outcome.is_ok() || interrupted) {
             written = self.dir.finish(interrupted);
         }
-        outcome.and(written)?;
-        Ok(self.dir)
+        match outcome.and(written) {
+            Ok(()) => Ok(self.dir),
+            Err(e) => {
+                if !interrupted {
+                    self.dir.discard_if_empty();
+                }
+                Err(e)
+            }
+        }
     }
 
     /// Warns the user and notes it in the manifest.

@@ -125,3 +125,23 @@ fn says_where_a_file_is_damaged() {
     let e = RunData::load(temp.path()).unwrap_err().to_string();
     assert!(e.contains("samples.jsonl, line 2"), "{e}");
 }
+
+#[test]
+fn a_run_without_samples_can_be_discarded() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("run");
+    RunDir::create(Some(&path), &about())
+        .unwrap()
+        .discard_if_empty();
+    assert!(!path.exists());
+    let mut dir = RunDir::create(Some(&path), &about()).unwrap();
+    dir.sample(&sample()).unwrap();
+    dir.discard_if_empty();
+    assert_eq!(RunData::load(&path).unwrap().samples.len(), 1);
+    // A directory that was there before stays, empty as it was.
+    let given = tempfile::tempdir().unwrap();
+    RunDir::create(Some(given.path()), &about())
+        .unwrap()
+        .discard_if_empty();
+    assert_eq!(fs::read_dir(given.path()).unwrap().count(), 0);
+}

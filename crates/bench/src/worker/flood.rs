@@ -10,6 +10,8 @@ use std::time::Duration;
 /// Messages a system call. 64 keeps the call overhead below a few percent of a flood's cost
 /// and one turn over the flows short.
 const BATCH: usize = 64;
+/// Messages a burst when a rate is given.
+const PACED_BATCH: usize = 8;
 
 /// `--to IP --port P --flows N --size BYTES [--rate DATAGRAMS_PER_S]`: flow i goes to port
 /// P + i. Without a rate: as fast as the CPU allows.
@@ -28,8 +30,9 @@ pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
         })
         .collect::<std::io::Result<Vec<_>>>()
         .map_err(|e| format!("cannot open {flows} sockets to {to}: {e}"))?;
-    // A paced flood sends small batches, or the pace would come in bursts.
-    let batch_len = rate.map_or(BATCH, |r| ((r / 2_000.0) as usize).clamp(1, BATCH));
+    // A paced flood sends the same short bursts at every rate: how many packets a softirq finds
+    // at once decides what each costs, and must not change with the rate.
+    let batch_len = if rate.is_some() { PACED_BATCH } else { BATCH };
     let mut batch = Batch::new(BATCH, size);
     let mut sent_total = 0_u64;
     control.start()?;

@@ -109,6 +109,12 @@ fn complaints(health: &Health) -> Vec<String> {
         softirqs_unseen,
         cpu_usage_unreadable,
     } = *health;
+    // Two counts that are read one after the other always differ a little.
+    let softirqs_unseen = if softirqs_unseen < 50 {
+        0
+    } else {
+        softirqs_unseen
+    };
     [
         (containers_without_slot, "containers without a slot"),
         (events_lost, "kernel events lost, then scanned again"),

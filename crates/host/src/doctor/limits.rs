@@ -105,22 +105,31 @@ fn irq_time(fs: &HostFs) -> Check {
         "IRQ_TIME_ACCOUNTING",
         "the scheduler itself takes interrupt time off the victim (but charges nobody)",
     );
+    match irq_time_accounting(fs) {
+        Some(true) => check.is(Status::Yes, "built into this kernel"),
+        Some(false) => check.is(
+            Status::No,
+            "not built into this kernel: who is interrupted pays",
+        ),
+        None => check.is(Status::Partly, "cannot be told: no PSI and no /boot/config"),
+    }
+}
+
+/// Whether the scheduler takes interrupt time off the task it interrupted. `None` when this
+/// kernel does not tell.
+pub fn irq_time_accounting(fs: &HostFs) -> Option<bool> {
     // The kernel makes this file exactly when it was built with the option (6.1 on).
     if fs.exists("/proc/pressure/irq") {
-        return check.is(Status::Yes, "/proc/pressure/irq is there");
+        return Some(true);
     }
     let release = kernel_release(fs).unwrap_or_default();
     let config = fs
         .read_text(format!("/boot/config-{release}"))
         .unwrap_or_default();
-    match config.lines().any(|l| l == "CONFIG_IRQ_TIME_ACCOUNTING=y") {
-        true => check.is(Status::Yes, "in the kernel's configuration"),
-        false if fs.exists("/proc/pressure/cpu") || !config.is_empty() => check.is(
-            Status::No,
-            "not built into this kernel: who is interrupted pays",
-        ),
-        false => check.is(Status::Partly, "cannot be told: no PSI and no /boot/config"),
+    if config.lines().any(|l| l == "CONFIG_IRQ_TIME_ACCOUNTING=y") {
+        return Some(true);
     }
+    (fs.exists("/proc/pressure/cpu") || !config.is_empty()).then_some(false)
 }
 
 fn sched_ext(fs: &HostFs) -> Check {
