@@ -1,0 +1,282 @@
+//! The binary with the accounting running. Needs root.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use cofferdam::schema::{ACCOUNTING, AccountingRecord};
+use cofferdam_testkit::traffic::{Udp, udp_send, udp_sink};
+use cofferdam_testkit::{FakeContainer, Forked, Namespace, Net, VethPair, exclusive, time_limit};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const TO: &str = "10.99.0.2:9000";
+
+/// One root test at a time, with a limit. Asserts that nothing stays behind.
+fn alone(body: impl FnOnce() + Send + 'static) {
+    let _alone = exclusive();
+    time_limit(Duration::from_secs(120), body);
+    cofferdam_testkit::assert_nothing_left();
+}
+
+/// A container that receives datagrams for as long as this lives.
+struct Flooded {
+    _traffic: [Forked; 2],
+    _link: VethPair,
+    container: FakeContainer,
+    _source: Namespace,
+}
+
+fn flooded(label: &str) -> Flooded {
+    let container = FakeContainer::new(label);
+    let source = Namespace::new("source");
+    let link = VethPair::new((&source, "veth0"), (container.namespace(), "eth0"));
+    source.address("veth0", "10.99.0.1/24");
+    container.namespace().address("eth0", "10.99.0.2/24");
+    let to: SocketAddr = TO.parse().unwrap();
+    let sink = udp_sink(&container, None, to, u64::MAX);
+    let sender = udp_send(&source, None, Udp::to(to).packets(10_000_000).rate(5_000));
+    Flooded {
+        _traffic: [sender, sink],
+        _link: link,
+        container,
+        _source: source,
+    }
+}
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cofferdam"));
+    command
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Runs the binary to its end; waits while somebody else's accounting is at work.
+fn cofferdam(args: &[&str]) -> Output {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let output = command(args).output().unwrap();
+        let busy = String::from_utf8_lossy(&output.stderr).contains("another cofferdam");
+        if !busy || Instant::now() > until {
+            return output;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Starts an endless recording to `path` and waits for its first line.
+fn recording(path: &Path, more: &[&str]) -> Running {
+    let until = Instant::now() + Duration::from_secs(60);
+    let path = path.to_str().unwrap();
+    let mut args = vec![
+        "accounting",
+        "record",
+        "--duration",
+        "1h",
+        "--interval",
+        "100ms",
+    ];
+    args.extend(["--format", "jsonl", "--output", path]);
+    args.extend(more);
+    loop {
+        let mut child = Running::start(&args);
+        while child.0.try_wait().unwrap().is_none() && lines(path) == 0 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        if lines(path) > 0 || Instant::now() > until {
+            return child;
+        }
+        // Ended without a line: somebody else's accounting is at work.
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn lines(path: &str) -> usize {
+    std::fs::read_to_string(path).map_or(0, |text| text.lines().count())
+}
+
+/// A running command; killed when a test ends without its end.
+struct Running(Child);
+
+impl Running {
+    fn start(args: &[&str]) -> Running {
+        Running(command(args).spawn().unwrap())
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.0.id().cast_signed()), signal).unwrap();
+    }
+
+    /// Waits for its end; exit code and standard error.
+    fn ended(mut self) -> (Option<i32>, String) {
+        let mut line = String::new();
+        let stderr = self.0.stderr.take();
+        stderr.unwrap().read_to_string(&mut line).unwrap();
+        (self.0.wait().unwrap().code(), line)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both are errors when it has ended already, as it should have.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn top_shows_who_receives() {
+    alone(|| {
+        let flooded = flooded("web");
+        let name = flooded.container.name();
+        let output = cofferdam(&["top", "--json", "--container", name]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let record: AccountingRecord = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(record.schema, ACCOUNTING);
+        let [web] = &record.containers[..] else {
+            panic!("one container was asked for: {:?}", record.containers);
+        };
+        assert_eq!(
+            (web.name.as_str(), web.cgroup_id),
+            (name, flooded.container.id())
+        );
+        assert!(web.rx_packets > 0 && web.caused_rx_ns > 0, "{web:?}");
+        assert_eq!(web.caused_by_cpu_ns.len(), record.cpus.len());
+        assert!(
+            record.conservation.worst_cpu_error_pct <= 1.0,
+            "{:?}",
+            record.conservation
+        );
+
+        let output = cofferdam(&["top", "--once", "--interval", "500ms"]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        assert!(text.lines().any(|line| line.starts_with(name)), "{text}");
+        assert!(text.contains("conservation error"), "{text}");
+    });
+}
+
+#[test]
+fn an_unknown_container_is_told_with_the_near_one() {
+    alone(|| {
+        let container = FakeContainer::new("web");
+        let wrong = format!("{}x", container.name());
+        let output = cofferdam(&["top", "--once", "--container", &wrong]);
+        let line = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{line}");
+        assert_eq!(line.lines().count(), 1, "{line}");
+        assert!(
+            line.contains(&wrong) && line.contains(container.name()),
+            "{line}"
+        );
+    });
+}
+
+#[test]
+fn signals_end_a_recording_and_keep_it() {
+    alone(|| {
+        let dir = tempfile::tempdir().unwrap();
+        for (i, which) in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]
+            .into_iter()
+            .enumerate()
+        {
+            let path = dir.path().join(format!("{i}.jsonl"));
+            let child = recording(&path, &[]);
+            child.signal(which);
+            assert_eq!(child.ended(), (Some(130), String::new()), "{which}");
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert!(text.ends_with('\n'));
+            for line in text.lines() {
+                let record: AccountingRecord = serde_json::from_str(line).unwrap();
+                assert_eq!(record.schema, ACCOUNTING);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_second_instance_is_refused_by_name_of_the_first() {
+    alone(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let child = recording(&dir.path().join("first"), &[]);
+        let second = command(&["top", "--once"]).output().unwrap();
+        let line = String::from_utf8(second.stderr).unwrap();
+        assert_eq!(second.status.code(), Some(1), "{line}");
+        assert!(
+            line.contains(&format!("another cofferdam (pid {})", child.0.id())),
+            "{line}"
+        );
+        child.signal(Signal::SIGINT);
+        assert_eq!(child.ended().0, Some(130));
+    });
+}
+
+#[test]
+fn a_container_that_vanishes_ends_its_recording() {
+    alone(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.jsonl");
+        let container = FakeContainer::new("short");
+        let name = container.name().to_owned();
+        let child = recording(&path, &["--container", &name]);
+        drop(container);
+        let (code, line) = child.ended();
+        assert_eq!(code, Some(1), "{line}");
+        assert!(line.contains(&name) && line.contains("is gone"), "{line}");
+        assert_eq!(line.lines().count(), 1, "{line}");
+        assert!(lines(path.to_str().unwrap()) > 0);
+    });
+}
+
+#[test]
+fn a_full_disk_and_a_closed_pipe_end_a_recording() {
+    alone(|| {
+        let full = [
+            "accounting",
+            "record",
+            "--duration",
+            "1s",
+            "--output",
+            "/dev/full",
+        ];
+        let output = cofferdam(&full);
+        let line = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{line}");
+        assert!(
+            line.contains("/dev/full") && line.contains("No space left"),
+            "{line}"
+        );
+        assert_eq!(line.lines().count(), 1, "{line}");
+
+        let args = [
+            "accounting",
+            "record",
+            "--duration",
+            "1h",
+            "--interval",
+            "100ms",
+        ];
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let mut child = Running::start(&args);
+            let mut first = String::new();
+            let mut stdout = BufReader::new(child.0.stdout.take().unwrap());
+            stdout.read_line(&mut first).unwrap();
+            drop(stdout);
+            let (code, line) = child.ended();
+            if line.contains("another cofferdam") && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(100));
+                continue;
+            }
+            assert!(!first.is_empty());
+            assert_eq!((code, line.as_str()), (Some(0), ""));
+            break;
+        }
+    });
+}
