@@ -28,13 +28,13 @@ enum cf_row_index {
 
 /* One row of the ledger on one CPU. Index in the map: cpu * rows_per_cpu + row. */
 struct cf_row {
-	__u64 rx_ns;		  /* network CPU caused by received packets, ns */
-	__u64 tx_ns;		  /* network CPU caused by transmitted packets, ns; reasons use rx_ns */
-	__u64 hardirq_ns;	  /* share of network hardirqs, ns */
-	__u64 rx_packets;	  /* packets, GRO segments counted */
-	__u64 rx_bytes;		  /* bytes, link-layer header left out */
-	__u64 tx_packets;	  /* packets handled by softirq on the way out */
-	__u64 tx_bytes;		  /* bytes of those */
+	__u64 rx_ns;	  /* network CPU caused by received packets, ns */
+	__u64 tx_ns;	  /* network CPU caused by transmitted packets, ns; reasons use rx_ns */
+	__u64 hardirq_ns; /* share of network hardirqs, ns */
+	__u64 rx_packets; /* packets, GRO segments counted */
+	__u64 rx_bytes;	  /* bytes, link-layer header left out */
+	__u64 tx_packets; /* packets handled by softirq on the way out */
+	__u64 tx_bytes;	  /* bytes of those */
 	__u64 charged_network_ns; /* network CPU inside the container's time slices, ns */
 	__u64 charged_other_ns;	  /* other interrupt time inside its time slices, ns */
 	__u64 reserved;
@@ -42,10 +42,10 @@ struct cf_row {
 _Static_assert(sizeof(struct cf_row) == 80, "cf_row is part of the ABI");
 
 enum cf_limits {
-	CF_SOFTIRQS = 10,   /* vectors of enum { HI_SOFTIRQ … RCU_SOFTIRQ } */
-	CF_BATCH_MAX = 64,  /* owners kept apart in one batch before it is shared out */
+	CF_SOFTIRQS = 10,    /* vectors of enum { HI_SOFTIRQ … RCU_SOFTIRQ } */
+	CF_BATCH_MAX = 64,   /* owners kept apart in one batch before it is shared out */
 	CF_IDENTITIES = 256, /* direct-mapped identity cache of a CPU; a power of two */
-	CF_PATH_MAX = 512,  /* bytes of a cgroup path in an event, NUL included */
+	CF_PATH_MAX = 512,   /* bytes of a cgroup path in an event, NUL included */
 };
 
 /* Time measured on one CPU, whoever it is given to. */
@@ -54,10 +54,10 @@ struct cf_totals {
 	__u64 hardirq_network_ns;      /* device hardirqs that raised NET_RX or NET_TX, ns */
 	__u64 hardirq_other_ns;	       /* other device hardirqs, ns */
 	__u64 napi_thread_ns;	       /* NAPI threads, nested interrupts left out, ns */
-	__u64 drain_ns;		       /* draining another container's packets in a system call, ns */
-	__u64 charged_nobody_ns;       /* ran in no container's time slices, ns */
-	__u64 segments_rejected;       /* segments with an impossible length */
-	__u64 softirqs;		       /* softirqs that began, to compare with /proc/softirqs */
+	__u64 drain_ns;		 /* draining another container's packets in a system call, ns */
+	__u64 charged_nobody_ns; /* ran in no container's time slices, ns */
+	__u64 segments_rejected; /* segments with an impossible length */
+	__u64 softirqs;		 /* softirqs that began, to compare with /proc/softirqs */
 };
 _Static_assert(sizeof(struct cf_totals) == 136, "cf_totals is part of the ABI");
 
@@ -83,29 +83,29 @@ _Static_assert(sizeof(struct cf_identity) == 24, "cf_identity is part of the ABI
 /* The state of one CPU. Written by programs that run on that CPU only. */
 struct cf_cpu {
 	/* hot: one cache line decides the common case */
-	__u32 watch;	    /* CF_WATCH_*: which markers matter now */
-	__u32 generation;   /* of the identity that owner_dev stands for */
-	__u64 owner_dev;    /* device whose packets the open segment belongs to, or 0 */
-	__u64 packets;	    /* counted in the open segment */
-	__u64 bytes;	    /* counted in the open segment */
-	__u64 weight;	    /* packets that take part in the batch share */
-	__u64 start_ns;	    /* the open segment began, ktime */
-	__u64 interrupt_ns; /* hardirq time on this CPU so far, ns */
+	__u32 watch;		 /* CF_WATCH_*: which markers matter now */
+	__u32 generation;	 /* of the identity that owner_dev stands for */
+	__u64 owner_dev;	 /* device whose packets the open segment belongs to, or 0 */
+	__u64 packets;		 /* counted in the open segment */
+	__u64 bytes;		 /* counted in the open segment */
+	__u64 weight;		 /* packets that take part in the batch share */
+	__u64 start_ns;		 /* the open segment began, ktime */
+	__u64 interrupt_ns;	 /* hardirq time on this CPU so far, ns */
 	__u64 interrupt_mark_ns; /* interrupt_ns when the open segment began */
 
-	__u32 mode;	     /* enum cf_mode */
-	__u32 vector;	     /* softirq vector that runs */
-	__u32 owner;	     /* row of the open segment, or CF_OWNER_BATCH */
-	__u32 direction;     /* CF_RX or CF_TX */
-	__u32 outer_owner;   /* owner to go back to after a drain */
+	__u32 mode;	   /* enum cf_mode */
+	__u32 vector;	   /* softirq vector that runs */
+	__u32 owner;	   /* row of the open segment, or CF_OWNER_BATCH */
+	__u32 direction;   /* CF_RX or CF_TX */
+	__u32 outer_owner; /* owner to go back to after a drain */
 	__u32 outer_direction;
 	__u64 outer_dev;
-	__u32 draining;	     /* packets of another owner are being dequeued */
-	__u32 napi_thread;   /* a NAPI thread is on this CPU */
+	__u32 draining;	   /* packets of another owner are being dequeued */
+	__u32 napi_thread; /* a NAPI thread is on this CPU */
 
-	__u64 run_start_ns;	  /* softirq entry, or the NAPI thread's last count */
+	__u64 run_start_ns; /* softirq entry, or the NAPI thread's last count */
 	__u64 run_interrupt_mark_ns;
-	__u64 run_network_ns;	  /* network time inside a softirq that is not NET_* */
+	__u64 run_network_ns; /* network time inside a softirq that is not NET_* */
 
 	__u64 hardirq_start_ns;
 	__u32 in_hardirq;
@@ -118,8 +118,8 @@ struct cf_cpu {
 	__u32 queued_direction;
 	__u32 queued; /* one was queued since the last receive softirq */
 
-	__u64 charge_cgroup; /* cache: the last charged cgroup … */
-	__u32 charge_row;    /* … its row … */
+	__u64 charge_cgroup;	 /* cache: the last charged cgroup … */
+	__u32 charge_row;	 /* … its row … */
 	__u32 charge_generation; /* … and the identity generation it holds for */
 
 	__u64 batch_ns;		/* common to the packets of this batch */

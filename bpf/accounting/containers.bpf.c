@@ -66,8 +66,7 @@ static __always_inline __u32 cf_netns_of(struct task_struct *task)
 }
 
 SEC("tp_btf/cgroup_attach_task")
-int BPF_PROG(cgroup_attach_task, struct cgroup *cgroup, const char *path,
-	     struct task_struct *task)
+int BPF_PROG(cgroup_attach_task, struct cgroup *cgroup, const char *path, struct task_struct *task)
 {
 	if (cf_is_unified(cgroup))
 		cf_send(CF_EVENT_PROCESS_SEEN, cgroup->kn->id, cf_netns_of(task), task->tgid);

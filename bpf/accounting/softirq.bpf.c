@@ -85,7 +85,8 @@ int BPF_PROG(softirq_exit, unsigned int vector)
 	__u64 now;
 
 	/* The exit of a softirq that had begun before we were attached. */
-	if (!s || s->vector != vector || (s->mode != CF_RECEIVE && s->mode != CF_TRANSMIT && s->mode != CF_OTHER))
+	if (!s || s->vector != vector ||
+	    (s->mode != CF_RECEIVE && s->mode != CF_TRANSMIT && s->mode != CF_OTHER))
 		return 0;
 	now = bpf_ktime_get_ns();
 	cf_segment_close(s, now);

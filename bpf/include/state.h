@@ -19,12 +19,12 @@
 #define CF_WATCH_SOCKET 4  /* the socket that takes the packet tells its owner */
 
 enum cf_mode {
-	CF_IDLE = 0,   /* ordinary process context or idle */
-	CF_RECEIVE,    /* NET_RX softirq */
-	CF_TRANSMIT,   /* NET_TX softirq */
-	CF_OTHER,      /* another softirq, in which TSQ or a TCP timer may transmit */
+	CF_IDLE = 0,	/* ordinary process context or idle */
+	CF_RECEIVE,	/* NET_RX softirq */
+	CF_TRANSMIT,	/* NET_TX softirq */
+	CF_OTHER,	/* another softirq, in which TSQ or a TCP timer may transmit */
 	CF_NAPI_THREAD, /* a NAPI kernel thread */
-	CF_DRAIN,      /* a system call that dequeues another container's packets */
+	CF_DRAIN,	/* a system call that dequeues another container's packets */
 };
 
 #define CF_RX 0
@@ -78,7 +78,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
-	__type(key, __u64); /* v2 cgroup id */
+	__type(key, __u64);   /* v2 cgroup id */
 	__type(value, __u32); /* row */
 } cgroup_rows __weak SEC(".maps");
 

@@ -50,8 +50,8 @@ int BPF_PROG(reference_softirq_exit)
 
 	if (!r || !r->softirq_start_ns)
 		return 0;
-	r->softirq_ns += bpf_ktime_get_ns() - r->softirq_start_ns -
-			 (r->hardirq_ns - r->hardirq_mark_ns);
+	r->softirq_ns +=
+		bpf_ktime_get_ns() - r->softirq_start_ns - (r->hardirq_ns - r->hardirq_mark_ns);
 	r->softirq_start_ns = 0;
 	r->softirqs++;
 	return 0;
