@@ -1,13 +1,14 @@
 //! Which row of the ledger is whose: gives containers rows and tells the BPF programs about
 //! their cgroups, namespaces and interfaces.
 
-use cofferdam_bpf::{AccountingPrograms, FIRST_CONTAINER_ROW, RowReading};
+use cofferdam_bpf::{AccountingPrograms, FIRST_CONTAINER_ROW, NO_SLOT_ROW, RowReading};
 use cofferdam_types::{CgroupId, Container, IfIndex, NetnsId};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 /// A container with its row.
 pub(crate) struct Slot {
+    /// [`NO_SLOT_ROW`] while it waits for one of its own.
     pub(crate) row: u32,
     pub(crate) container: Arc<Container>,
     /// What each CPU's row read when this container got it: rows are used again.
@@ -33,8 +34,7 @@ pub(crate) struct Identities {
     free: VecDeque<u32>,
     /// Containers of each namespace, in the order they came.
     netns: HashMap<NetnsId, Vec<CgroupId>>,
-    /// Containers that found no free row.
-    waiting: HashMap<CgroupId, Arc<Container>>,
+    /// Containers that ever had to do without a row of their own.
     without_slot: u64,
     /// One more than the highest row that was ever anyone's.
     rows_used: u32,
@@ -46,14 +46,16 @@ impl Identities {
             slots: BTreeMap::new(),
             free: (FIRST_CONTAINER_ROW..FIRST_CONTAINER_ROW + containers).collect(),
             netns: HashMap::new(),
-            waiting: HashMap::new(),
             without_slot: 0,
             rows_used: FIRST_CONTAINER_ROW,
         }
     }
 
+    /// Containers with a row of their own.
     pub(crate) fn slots_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
-        self.slots.values_mut()
+        self.slots
+            .values_mut()
+            .filter(|slot| slot.row != NO_SLOT_ROW)
     }
 
     pub(crate) fn slot_mut(&mut self, id: CgroupId) -> Option<&mut Slot> {
@@ -79,24 +81,19 @@ impl Identities {
     ) {
         let id = container.cgroup;
         if !self.slots.contains_key(&id) {
-            let Some(row) = self.free.pop_front() else {
-                if self.waiting.insert(id, Arc::clone(container)).is_none() {
-                    self.without_slot += 1;
-                }
-                return;
-            };
-            self.rows_used = self.rows_used.max(row + 1);
-            let base = (0..programs.cpus())
-                .map(|cpu| programs.ledger().read(cpu, row))
-                .collect();
-            let slot = Slot {
+            let row = self.free.pop_front().unwrap_or_else(|| {
+                self.without_slot += 1;
+                NO_SLOT_ROW
+            });
+            let mut slot = Slot {
                 row,
                 container: Arc::clone(container),
-                base,
+                base: Vec::new(),
                 cpu_usage_base_ns: cpu_usage_ns,
                 cpu_usage_last_ns: cpu_usage_ns,
                 told: Told::default(),
             };
+            self.take_row(programs, &mut slot, row);
             self.slots.insert(id, slot);
         }
         if let Some(slot) = self.slots.get_mut(&id) {
@@ -107,7 +104,6 @@ impl Identities {
 
     /// Takes a container away; returns its slot for the last reading.
     pub(crate) fn remove(&mut self, programs: &AccountingPrograms, id: CgroupId) -> Option<Slot> {
-        self.waiting.remove(&id);
         let slot = self.slots.remove(&id)?;
         for cgroup in &slot.told.cgroups {
             programs.remove_cgroup(*cgroup);
@@ -118,13 +114,44 @@ impl Identities {
         if let Some(netns) = slot.told.netns {
             self.leave_netns(programs, netns, id);
         }
-        self.free.push_back(slot.row);
-        if let Some(next) = self.waiting.keys().next().copied()
-            && let Some(container) = self.waiting.remove(&next)
-        {
-            self.upsert(programs, &container, 0);
+        if slot.row == NO_SLOT_ROW {
+            return None;
         }
+        self.free.push_back(slot.row);
+        self.serve_waiting(programs);
         Some(slot)
+    }
+
+    /// `slot` counts from zero in `row` from now on.
+    fn take_row(&mut self, programs: &AccountingPrograms, slot: &mut Slot, row: u32) {
+        slot.row = row;
+        slot.base = (0..programs.cpus())
+            .map(|cpu| programs.ledger().read(cpu, row))
+            .collect();
+        slot.cpu_usage_base_ns = slot.cpu_usage_last_ns;
+        self.rows_used = self.rows_used.max(row + 1);
+    }
+
+    /// Gives a free row to a container that has none.
+    fn serve_waiting(&mut self, programs: &AccountingPrograms) {
+        let waiting = self.slots.iter().find(|(_, slot)| slot.row == NO_SLOT_ROW);
+        let Some(id) = waiting.map(|(id, _)| *id) else {
+            return;
+        };
+        let Some(row) = self.free.pop_front() else {
+            return;
+        };
+        let Some(mut slot) = self.slots.remove(&id) else {
+            return;
+        };
+        self.take_row(programs, &mut slot, row);
+        // Everything is told again, with the new row.
+        let netns = std::mem::take(&mut slot.told).netns;
+        self.slots.insert(id, slot);
+        if let Some(users) = netns.and_then(|netns| self.netns.get_mut(&netns)) {
+            users.retain(|user| *user != id);
+        }
+        self.tell(programs, id);
     }
 
     /// Brings the BPF maps in line with the container as it is now. Full maps are met by

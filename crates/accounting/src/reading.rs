@@ -2,7 +2,7 @@
 
 use crate::ReadError;
 use crate::identities::Slot;
-use cofferdam_bpf::{AccountingPrograms, CpuReading, FIRST_CONTAINER_ROW, RowReading};
+use cofferdam_bpf::{AccountingPrograms, CpuReading, RowReading};
 use cofferdam_types::{ContainerLedger, Ledger, Reason};
 use std::collections::BTreeMap;
 
@@ -90,9 +90,8 @@ pub(crate) fn read_cpu(
         for row in 0..rows {
             let ledger = ledger_of(&programs.ledger().read(cpu, row));
             reading.time.attributed_ns += ledger.caused_ns();
-            if row >= FIRST_CONTAINER_ROW {
-                reading.time.charged_ns += ledger.charged_network_ns + ledger.charged_other_ns;
-            }
+            // Only containers are ever charged, those without a row of their own included.
+            reading.time.charged_ns += ledger.charged_network_ns + ledger.charged_other_ns;
         }
         let after = read()?;
         let drift_ns = after.time.measured_ns() - before.time.measured_ns();

@@ -134,7 +134,7 @@ impl AccountingPrograms {
         };
         set(&mut open.maps.cpus, cpus)?;
         set(&mut open.maps.ledger, cpus * rows_per_cpu)?;
-        set(&mut open.maps.netns_rows, sizes.containers)?;
+        set(&mut open.maps.netns_rows, sizes.containers * 2)?;
         set(&mut open.maps.cgroup_rows, sizes.cgroups)?;
         set(&mut open.maps.link_rows, sizes.links)?;
         for program in open.open_object_mut().progs_mut() {

@@ -18,3 +18,6 @@ pub use support::{kernel_has_tracepoint, possible_cpus};
 
 /// Row of the first container in the ledger; smaller rows are reasons.
 pub const FIRST_CONTAINER_ROW: u32 = skeleton::types::cf_row_index::CF_FIRST_CONTAINER_ROW.0;
+
+/// Row for the packets of containers that found no row free: a reason, not a container.
+pub const NO_SLOT_ROW: u32 = skeleton::types::cf_row_index::CF_ROW_NO_SLOT.0;

@@ -18,12 +18,16 @@ pub fn alone(seconds: u64, body: impl FnOnce() + Send + 'static) {
     cofferdam_testkit::assert_nothing_left();
 }
 
-/// Starts the accounting with room for a few containers; waits for another one to end.
+/// Starts the accounting with room for a few containers.
 pub fn accountant() -> Accountant {
-    let options = Options {
+    accountant_with(Options {
         slots: 64,
         measure_programs: false,
-    };
+    })
+}
+
+/// Starts the accounting; waits for another one to end.
+pub fn accountant_with(options: Options) -> Accountant {
     let until = Instant::now() + Duration::from_secs(40);
     loop {
         match Accountant::start(options) {
