@@ -269,7 +269,7 @@ fn ledger_chart(run: &RunData, cell: &str) -> Result<Markup, ReportError> {
     };
     Ok(html! {
         (figure(&title, &chart.svg()?))
-        p.note { span.key.caused {} " caused " span.key.paid {} " paid (ran in its time slices)" }
+        p.note { span.key.caused {} " caused " span.key.paid {} " paid (ran in its time slices). What nobody paid ran while the CPU was idle, or in processes of the host." }
     })
 }
 
