@@ -2,7 +2,9 @@
 
 use crate::names::{link_prefix, prefix};
 use crate::{cgroup, try_run};
+use libbpf_rs::query::{MapInfoIter, ProgInfoIter, ProgInfoQueryOptions};
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -84,37 +86,20 @@ pub fn assert_nothing_left() {
     }
 }
 
-/// The BPF programs of the accounting that are loaded, as `NAME ID`, with who holds them where
-/// bpftool can tell. They are known by their maps: program names such as `softirq_entry` are
-/// anybody's. Empty without bpftool.
+/// The BPF programs of the accounting that are loaded, as `NAME ID`. They are known by their
+/// maps: program names such as `softirq_entry` are anybody's.
 pub fn bpf_programs() -> Vec<String> {
-    let ask = |what| {
-        let out = try_run(&["bpftool", "--json", what, "list"]).unwrap_or_default();
-        serde_json::from_str::<Vec<serde_json::Value>>(&out).unwrap_or_default()
-    };
-    let maps: BTreeSet<u64> = ask("map")
-        .iter()
-        .filter(|m| m["name"].as_str().is_some_and(|n| OUR_MAPS.contains(&n)))
-        .filter_map(|m| m["id"].as_u64())
+    let is_ours = |name: &OsStr| OUR_MAPS.iter().any(|ours| name == *ours);
+    let maps: BTreeSet<u32> = MapInfoIter::default()
+        .filter(|map| is_ours(&map.name))
+        .map(|map| map.id)
         .collect();
-    let uses_ours = |p: &&serde_json::Value| {
-        let ids = p["map_ids"].as_array().into_iter().flatten();
-        ids.filter_map(|id| id.as_u64())
-            .any(|id| maps.contains(&id))
-    };
-    let describe = |p: &serde_json::Value| {
-        let holders = p["pids"].as_array().into_iter().flatten();
-        let holders: Vec<String> = holders
-            .filter_map(|h| Some(format!("{} {}", h["comm"].as_str()?, h["pid"])))
-            .collect();
-        let held = if holders.is_empty() {
-            String::new()
-        } else {
-            format!(" of {}", holders.join(", "))
-        };
-        format!("{} {}{held}", p["name"].as_str().unwrap_or("?"), p["id"])
-    };
-    ask("prog").iter().filter(uses_ours).map(describe).collect()
+    let programs =
+        ProgInfoIter::with_query_opts(ProgInfoQueryOptions::default().include_map_ids(true));
+    programs
+        .filter(|program| program.map_ids.iter().any(|id| maps.contains(id)))
+        .map(|program| format!("{} {}", program.name.to_string_lossy(), program.id))
+        .collect()
 }
 
 fn has_our_prefix(name: &str) -> bool {
