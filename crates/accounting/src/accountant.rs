@@ -5,7 +5,7 @@ use crate::instance::Instance;
 use crate::reading::{read_cpu, read_reasons, read_slot};
 use crate::unseen::Unseen;
 use crate::{ReadError, StartError};
-use cofferdam_bpf::{AccountingPrograms, ProgramCost, RuntimeStatistics, Sizes};
+use cofferdam_bpf::{AccountingPrograms, EmptyProgram, ProgramCost, RuntimeStatistics, Sizes};
 use cofferdam_host::doctor::irq_time_accounting;
 use cofferdam_host::{HostFs, Inventory};
 use cofferdam_types::{
@@ -50,7 +50,7 @@ pub struct Accountant {
     unseen: Unseen,
     health: Health,
     online_cpus: String,
-    _statistics: Option<RuntimeStatistics>,
+    statistics: Option<(RuntimeStatistics, EmptyProgram)>,
     _instance: Instance,
 }
 
@@ -66,11 +66,12 @@ impl Accountant {
     pub fn start(options: Options) -> Result<Accountant, StartError> {
         let instance = Instance::take(Path::new(RUN_FOLDER))?;
         let failed = |e: &dyn std::fmt::Display| StartError::Failed(e.to_string());
-        let statistics = options
-            .measure_programs
-            .then(RuntimeStatistics::enable)
-            .transpose()
-            .map_err(|e| failed(&e))?;
+        let statistics = if options.measure_programs {
+            let enabled = RuntimeStatistics::enable().map_err(|e| failed(&e))?;
+            Some((enabled, EmptyProgram::start().map_err(|e| failed(&e))?))
+        } else {
+            None
+        };
         // Programs first: whatever appears while the host is scanned is then an event.
         let sizes = Sizes::for_containers(options.slots);
         let programs = AccountingPrograms::load(
@@ -88,7 +89,7 @@ impl Accountant {
             unseen: Unseen::new(0),
             health: Health::default(),
             online_cpus: fs::read_to_string(ONLINE_CPUS).unwrap_or_default(),
-            _statistics: statistics,
+            statistics,
             _instance: instance,
         };
         let found: Vec<_> = accountant
@@ -97,8 +98,7 @@ impl Accountant {
             .cloned()
             .map(ContainerChange::Added)
             .collect();
-        accountant.apply(found);
-        accountant.programs.publish_identities();
+        accountant.take_changes(found).map_err(|e| failed(&e))?;
         accountant.take_events().map_err(|e| failed(&e))?;
         let softirqs = accountant.softirqs().map_err(|e| failed(&e))?;
         accountant.unseen = Unseen::new(softirqs);
@@ -137,7 +137,7 @@ impl Accountant {
             }
             if links {
                 let changes = self.inventory.handle_links();
-                self.take_changes(changes);
+                self.take_changes(changes)?;
             }
             if woken {
                 return Ok(true);
@@ -152,7 +152,7 @@ impl Accountant {
     pub fn snapshot(&mut self) -> Result<Snapshot, ReadError> {
         self.take_events()?;
         let changes = self.inventory.handle_links();
-        self.take_changes(changes);
+        self.take_changes(changes)?;
         self.notice_hotplug();
         let mut cpus = Vec::new();
         let (mut rejected, mut softirqs) = (0, 0);
@@ -197,6 +197,16 @@ impl Accountant {
             .map_err(|e| ReadError(e.to_string()))
     }
 
+    /// Cost of a program that does nothing, by the same statistics: their own cost, part of
+    /// every other figure of [`Accountant::program_costs`]. `None` unless
+    /// [`Options::measure_programs`].
+    pub fn statistics_cost(&self) -> Result<Option<ProgramCost>, ReadError> {
+        let Some((_, empty)) = &self.statistics else {
+            return Ok(None);
+        };
+        empty.cost().map(Some).map_err(|e| ReadError(e.to_string()))
+    }
+
     /// Memory taken by the BPF maps, bytes; fixed from the start.
     pub fn memory_bytes(&self) -> u64 {
         self.programs.memory_bytes()
@@ -221,8 +231,7 @@ impl Accountant {
             }
             changes.extend(self.inventory.handle(event));
         }
-        self.take_changes(changes);
-        Ok(())
+        self.take_changes(changes)
     }
 
     /// The last reading before a cgroup's files are gone, where they still are there.
@@ -234,11 +243,15 @@ impl Accountant {
         }
     }
 
-    fn take_changes(&mut self, changes: Vec<ContainerChange>) {
-        if !changes.is_empty() {
-            self.apply(changes);
-            self.programs.publish_identities();
+    fn take_changes(&mut self, changes: Vec<ContainerChange>) -> Result<(), ReadError> {
+        if changes.is_empty() {
+            return Ok(());
         }
+        self.apply(changes);
+        let sockets = self.identities.need_sockets();
+        let attached = self.programs.attach_socket_markers(sockets);
+        self.programs.publish_identities();
+        attached.map_err(|e| ReadError(e.to_string()))
     }
 
     fn apply(&mut self, changes: Vec<ContainerChange>) {

@@ -67,6 +67,22 @@ impl Identities {
         self.without_slot
     }
 
+    /// Whether the device leaves the owner of a received packet open, so that the socket that
+    /// takes it must tell: a container in the host's namespace or in a shared one, one whose
+    /// device has no end on the host (macvlan), or one whose packets a tc program puts past
+    /// the host's end (Cilium's `lxc…`).
+    pub(crate) fn need_sockets(&self) -> bool {
+        let open = |container: &Container| {
+            container.host_network
+                || container.interfaces.iter().any(|i| {
+                    let name = i.host_name.as_deref().unwrap_or_default();
+                    i.host_ifindex.is_none() || name.starts_with("lxc")
+                })
+        };
+        self.netns.values().any(|users| users.len() > 1)
+            || self.slots.values().any(|slot| open(&slot.container))
+    }
+
     /// Rows that may hold something: all below this one.
     pub(crate) fn rows_used(&self) -> u32 {
         self.rows_used

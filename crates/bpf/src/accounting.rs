@@ -103,7 +103,9 @@ pub struct CpuReading {
 /// Loaded and attached. Dropping it detaches all programs and frees all maps.
 pub struct AccountingPrograms {
     // Links go first, then the ring and the mapping, the object last.
+    #[allow(dead_code, reason = "held: dropping a link detaches its program")]
     links: Vec<Link>,
+    socket_links: Vec<Link>,
     ring: RingBuffer<'static>,
     received: Rc<RefCell<Vec<KernelEvent>>>,
     ledger: LedgerReader,
@@ -165,6 +167,7 @@ impl AccountingPrograms {
         let ring = builder.build().map_err(failed("open the ring of events"))?;
         let mut programs = AccountingPrograms {
             links: Vec::new(),
+            socket_links: Vec::new(),
             ring,
             received,
             ledger,
@@ -172,33 +175,38 @@ impl AccountingPrograms {
             cpus,
             events_lost_seen: 0,
         };
-        programs.attach()?;
+        programs.links = programs.attach(|name| !is_socket_marker(name))?;
         Ok(programs)
     }
 
-    fn attach(&mut self) -> Result<(), LoadError> {
+    fn attach(&mut self, which: fn(&str) -> bool) -> Result<Vec<Link>, LoadError> {
         let mut links = Vec::new();
         for program in self.skeleton.object_mut().progs_mut() {
-            if !program.autoload() {
-                continue; // the kernel has no such tracepoint
-            }
             let name = program.name().to_string_lossy().into_owned();
-            links.push(
-                program
-                    .attach()
-                    .map_err(failed(format!("attach to {name}")))?,
-            );
+            // Not loaded: the kernel has no such tracepoint.
+            if program.autoload() && which(&name) {
+                links.push(
+                    program
+                        .attach()
+                        .map_err(failed(format!("attach to {name}")))?,
+                );
+            }
         }
-        self.links = links;
-        Ok(())
+        Ok(links)
     }
 
-    /// Markers that this kernel lacks and that the accounting does without.
-    pub fn missing_markers() -> Vec<&'static str> {
-        ["sk_data_ready", "tcp_probe", "udp_fail_queue_rcv_skb"]
-            .into_iter()
-            .filter(|name| kernel_has_tracepoint(name) == Some(false))
-            .collect()
+    /// Attaches or detaches the markers that tell a received packet's socket. They run once a
+    /// packet and are of use only where the device does not tell the owner.
+    pub fn attach_socket_markers(&mut self, wanted: bool) -> Result<(), LoadError> {
+        if wanted != self.socket_links.is_empty() {
+            return Ok(());
+        }
+        self.socket_links = if wanted {
+            self.attach(is_socket_marker)?
+        } else {
+            Vec::new()
+        };
+        Ok(())
     }
 
     /// CPUs that memory was taken for.
@@ -366,6 +374,10 @@ impl AccountingPrograms {
         })
         .sum()
     }
+}
+
+fn is_socket_marker(program: &str) -> bool {
+    ["sk_data_ready", "tcp_probe", "udp_fail_queue_rcv_skb"].contains(&program)
 }
 
 fn put(bytes: &mut [u8], offset: usize, value: u32) {

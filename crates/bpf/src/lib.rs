@@ -13,7 +13,7 @@ pub use accounting::{AccountingPrograms, CpuReading, LoadError, Sizes};
 pub use cost::{ProgramCost, RuntimeStatistics};
 pub use events::decode_event;
 pub use ledger::{LedgerReader, RowReading};
-pub use reference::{ReferenceClock, ReferenceTime};
+pub use reference::{EmptyProgram, ReferenceClock, ReferenceTime};
 pub use support::{kernel_has_tracepoint, possible_cpus};
 
 /// Row of the first container in the ledger; smaller rows are reasons.

@@ -1,9 +1,11 @@
 //! An independent clock of softirq and hardirq time, to check the ledger against.
 
+use crate::cost::{ProgramCost, read_cost};
 use crate::skeleton::{ReferenceSkel, ReferenceSkelBuilder, reference_types::cf_reference};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, OpenObject};
 use std::mem::{MaybeUninit, offset_of};
+use std::os::fd::AsFd;
 
 /// Time on one CPU since the clock started, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,18 +23,49 @@ pub struct ReferenceClock {
     skeleton: ReferenceSkel<'static>,
 }
 
+fn load(wanted: fn(&str) -> bool) -> Result<ReferenceSkel<'static>, libbpf_rs::Error> {
+    // The skeleton borrows this small block for its life; it is leaked once a start.
+    let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
+    let mut open = ReferenceSkelBuilder::default().open(storage)?;
+    let cpus = crate::possible_cpus();
+    open.maps.reference_cpus.set_max_entries(cpus)?;
+    for mut program in open.open_object_mut().progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        program.set_autoload(wanted(&name));
+    }
+    let mut skeleton = open.load()?;
+    skeleton.attach()?;
+    Ok(skeleton)
+}
+
+const EMPTY: &str = "reference_empty";
+
+/// A program that does nothing, once a received packet. Its cost by the kernel's statistics is
+/// the statistics' own.
+pub struct EmptyProgram {
+    skeleton: ReferenceSkel<'static>,
+}
+
+impl EmptyProgram {
+    /// Loads and attaches it.
+    pub fn start() -> Result<EmptyProgram, libbpf_rs::Error> {
+        Ok(EmptyProgram {
+            skeleton: load(|name| name == EMPTY)?,
+        })
+    }
+
+    /// Its runs and their time.
+    pub fn cost(&self) -> std::io::Result<ProgramCost> {
+        read_cost(EMPTY, self.skeleton.progs.reference_empty.as_fd())
+    }
+}
+
 impl ReferenceClock {
     /// Loads and attaches the clock's four programs.
     pub fn start() -> Result<ReferenceClock, libbpf_rs::Error> {
-        // The skeleton borrows this small block for its life; it is leaked once a start.
-        let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
-        let mut open = ReferenceSkelBuilder::default().open(storage)?;
-        open.maps
-            .reference_cpus
-            .set_max_entries(crate::possible_cpus())?;
-        let mut skeleton = open.load()?;
-        skeleton.attach()?;
-        Ok(ReferenceClock { skeleton })
+        Ok(ReferenceClock {
+            skeleton: load(|name| name != EMPTY)?,
+        })
     }
 
     /// Time on CPU `cpu` so far.

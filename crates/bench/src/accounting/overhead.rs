@@ -93,13 +93,21 @@ pub(super) fn measure(
     let measured = plan.run(rig, options, &mut scene)?;
     let packets = received_packets(&measured, &scene.path(0));
     let costs = measured.costs.unwrap_or_default();
-    let bpf_ns: u64 = costs.iter().map(|c| c.run_time_ns).sum();
-    for cost in costs.iter().filter(|c| c.runs > 0) {
+    // What the kernel's statistics themselves add to every run.
+    let ns_per_run = |cost: &ProgramCost| cost.run_time_ns as f64 / cost.runs as f64;
+    let statistics_ns_per_run = costs
+        .iter()
+        .find(|c| c.name == STATISTICS && c.runs > 0)
+        .map(ns_per_run);
+    let mut bpf_ns = 0.0;
+    for cost in costs.iter().filter(|c| c.runs > 0 && c.name != STATISTICS) {
+        let net = (ns_per_run(cost) - statistics_ns_per_run.unwrap_or(0.0)).max(0.0);
+        bpf_ns += net * cost.runs as f64;
         result.programs.push(ProgramRow {
             load,
             name: cost.name.clone(),
             runs: cost.runs,
-            ns_per_run: cost.run_time_ns as f64 / cost.runs as f64,
+            ns_per_run: net,
             runs_per_packet: cost.runs as f64 / packets.max(1) as f64,
         });
     }
@@ -126,10 +134,14 @@ pub(super) fn measure(
         on,
         ratio,
         goal,
-        bpf_ns_per_packet: (packets > 0 && bpf_ns > 0).then(|| bpf_ns as f64 / packets as f64),
+        bpf_ns_per_packet: (packets > 0 && bpf_ns > 0.0).then(|| bpf_ns / packets as f64),
+        statistics_ns_per_run,
     });
     Ok(())
 }
+
+/// Stands for the statistics' own cost among the programs.
+const STATISTICS: &str = "(statistics)";
 
 /// The invariant as a row.
 pub(super) fn conservation(load: &str, interval: &Interval) -> ConservationRow {
@@ -244,9 +256,19 @@ impl Reading {
         let Some(accountant) = accountant else {
             return Ok(Reading::default());
         };
+        let mut costs = accountant.program_costs().map_err(unreadable)?;
+        costs.extend(
+            accountant
+                .statistics_cost()
+                .map_err(unreadable)?
+                .map(|cost| ProgramCost {
+                    name: STATISTICS.to_owned(),
+                    ..cost
+                }),
+        );
         Ok(Reading {
             snapshot: Some(accountant.snapshot().map_err(unreadable)?),
-            costs: Some(accountant.program_costs().map_err(unreadable)?),
+            costs: Some(costs),
         })
     }
 }

@@ -71,8 +71,13 @@ pub struct OverheadRow {
     pub ratio: Estimate,
     /// Smallest median ratio that is good enough.
     pub goal: f64,
-    /// BPF run time ÷ received packets, nanoseconds; `None` where the kernel did not tell.
+    /// BPF run time ÷ received packets, nanoseconds, the statistics' own time taken off; `None`
+    /// where the kernel did not tell.
     pub bpf_ns_per_packet: Option<f64>,
+    /// What the kernel's run-time statistics add to each run, nanoseconds: what they say of a
+    /// program that does nothing, attached at the same time.
+    #[serde(default)]
+    pub statistics_ns_per_run: Option<f64>,
 }
 
 /// Cost of one BPF program under one load.
@@ -84,7 +89,7 @@ pub struct ProgramRow {
     pub name: String,
     /// Runs within the measured period.
     pub runs: u64,
-    /// Mean run time, nanoseconds; about 25 of them are the measurement itself.
+    /// Mean run time, nanoseconds, the statistics' own time taken off.
     pub ns_per_run: f64,
     /// Runs for each received packet.
     pub runs_per_packet: f64,

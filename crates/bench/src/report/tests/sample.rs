@@ -321,6 +321,7 @@ pub fn accounting() -> RunData {
         ratio: estimate(ratios),
         goal,
         bpf_ns_per_packet: Some(84.0),
+        statistics_ns_per_run: Some(24.0),
     };
     let flood = [0.962, 0.971, 0.958, 0.975, 0.969, 0.964, 0.98];
     let stream = [0.997, 1.004, 0.991, 0.999, 1.0, 0.994, 1.002];
