@@ -71,6 +71,9 @@ fn device(fs: &HostFs, name: &str) -> Option<Device> {
     })
 }
 
+/// What both checks of real devices say of a host, such as a small virtual machine, with none.
+const NO_DEVICE: &str = "no device besides loopback and veth to look at";
+
 fn threaded(devices: &[Device], napi: Option<&BTreeSet<u32>>) -> Check {
     let check = Check::new(
         "threaded-napi",
@@ -78,10 +81,7 @@ fn threaded(devices: &[Device], napi: Option<&BTreeSet<u32>>) -> Check {
         "receive work in a thread that can be charged and placed",
     );
     if devices.is_empty() {
-        return check.is(
-            Status::Partly,
-            "no device besides loopback and veth to look at",
-        );
+        return check.is(Status::Partly, NO_DEVICE);
     }
     let (able, unable): (Vec<_>, Vec<_>) = devices
         .iter()
@@ -126,6 +126,9 @@ fn xdp(devices: &[Device], features: Option<&BTreeMap<u32, u64>>) -> Check {
         "XDP, per device",
         "drops of a flood before it costs CPU, on real devices",
     );
+    if devices.is_empty() {
+        return check.is(Status::Partly, NO_DEVICE);
+    }
     let Some(features) = features else {
         let names = listed(devices.iter().map(|d| format!("{} ({})", d.name, d.driver)));
         return check.is(
