@@ -112,6 +112,9 @@ struct cf_cpu {
 	__u32 hardirq_network;
 	__u64 hardirq_pending_ns; /* network hardirq time that waits for its packets */
 
+	__u64 boundary_ns;	     /* a poll of one owner ended here; not cut yet, or 0 */
+	__u64 boundary_interrupt_ns; /* interrupt_ns at that time */
+
 	__u64 queued_dev;	 /* device of the last packet queued in process context … */
 	__u32 queued_generation; /* … the identity generation it was looked up in … */
 	__u32 queued_row;	 /* … and its owner */

@@ -24,8 +24,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		s->napi_thread = 0;
 		if (s->mode == CF_NAPI_THREAD) {
 			now = bpf_ktime_get_ns();
-			cf_segment_close(s, now);
-			cf_batch_share(s);
+			cf_batch_end(s, now);
 			cf_run_count(s, now);
 			s->mode = CF_IDLE;
 			s->watch = 0;

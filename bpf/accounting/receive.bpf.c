@@ -36,6 +36,7 @@ static __always_inline void cf_count(struct cf_cpu *s, struct sk_buff *skb)
 /* Opens a segment for one packet whose owner is told later; `row` has it until then. */
 static __always_inline void cf_pend(struct cf_cpu *s, struct sk_buff *skb, __u32 row)
 {
+	cf_boundary_cut(s);
 	cf_segment_close(s, bpf_ktime_get_ns());
 	s->owner = row;
 	s->direction = CF_RX;
@@ -47,6 +48,9 @@ static __always_inline void cf_pend(struct cf_cpu *s, struct sk_buff *skb, __u32
 static __always_inline void cf_own(struct cf_cpu *s, struct net_device *dev, __u32 row,
 				   __u32 direction)
 {
+	if (s->owner != row || s->direction != direction)
+		cf_boundary_cut(s);
+	s->boundary_ns = 0;
 	cf_segment_switch(s, row, direction);
 	s->watch = CF_WATCH_RECEIVE;
 	s->owner_dev = (__u64)dev;
@@ -76,6 +80,7 @@ static __always_inline void cf_receive(struct cf_cpu *s, struct sk_buff *skb)
 			__u32 sender = cf_link_row(dev, iif);
 
 			if (sender != CF_NO_ROW) {
+				cf_boundary_cut(s);
 				cf_segment_switch(s, sender, CF_TX);
 				s->watch = CF_WATCH_RECEIVE;
 				return;
@@ -119,6 +124,7 @@ int BPF_PROG(napi_gro_receive_entry, struct sk_buff *skb)
 	} else if (e->kind == CF_HOST_SIDE) {
 		cf_own(s, dev, e->row, CF_TX);
 	} else {
+		cf_boundary_cut(s);
 		cf_segment_switch(s, CF_OWNER_BATCH, CF_RX);
 		s->watch = CF_WATCH_RECEIVE;
 	}
@@ -134,6 +140,8 @@ int BPF_PROG(napi_poll)
 	if (!s || !(s->watch & CF_WATCH_RECEIVE))
 		return 0;
 	now = bpf_ktime_get_ns();
+	if (cf_poll_leave_open(s, now))
+		return 0;
 	cf_poll_close(s, now);
 	s->watch = CF_WATCH_RECEIVE;
 	cf_run_count(s, now);

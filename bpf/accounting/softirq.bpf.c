@@ -89,8 +89,7 @@ int BPF_PROG(softirq_exit, unsigned int vector)
 	    (s->mode != CF_RECEIVE && s->mode != CF_TRANSMIT && s->mode != CF_OTHER))
 		return 0;
 	now = bpf_ktime_get_ns();
-	cf_segment_close(s, now);
-	cf_batch_share(s);
+	cf_batch_end(s, now);
 	cf_run_count(s, now);
 	if (s->mode == CF_RECEIVE)
 		s->queued = 0;

@@ -94,6 +94,7 @@ static __always_inline void cf_detour(struct cf_cpu *s, struct sk_buff *skb)
 	row = cf_transmit_row(s, skb);
 	if (row == s->owner)
 		return;
+	cf_boundary_cut(s);
 	if (!s->draining) {
 		s->outer_owner = s->owner;
 		s->outer_direction = s->direction;

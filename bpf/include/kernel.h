@@ -22,6 +22,7 @@ typedef __u32 u32;
 typedef __u64 u64;
 typedef __s64 s64;
 typedef _Bool bool;
+enum { false = 0, true = 1 };
 
 #define NULL ((void *)0)
 

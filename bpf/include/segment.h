@@ -166,12 +166,29 @@ __weak __noinline int cf_segment_close(struct cf_cpu *s, __u64 now)
 	return 0;
 }
 
+/* Ends the time before a poll's first packet; as cf_segment_close, without its detours. */
+static __always_inline void cf_head_close(struct cf_cpu *s)
+{
+	__u64 interrupt_ns = s->interrupt_ns, now = bpf_ktime_get_ns();
+	__u64 ns = now - s->start_ns - (interrupt_ns - s->interrupt_mark_ns);
+
+	s->start_ns = now;
+	s->interrupt_mark_ns = interrupt_ns;
+	if (ns > CF_SEGMENT_MAX_NS)
+		s->totals.segments_rejected++;
+	else
+		s->batch_ns += ns;
+}
+
 /* Makes `owner` the owner of what follows. Does nothing when it is already. */
 static __always_inline void cf_segment_switch(struct cf_cpu *s, __u32 owner, __u32 direction)
 {
 	if (s->owner == owner && s->direction == direction)
 		return;
-	cf_segment_close(s, bpf_ktime_get_ns());
+	if (s->owner == CF_OWNER_BATCH)
+		cf_head_close(s);
+	else
+		cf_segment_close(s, bpf_ktime_get_ns());
 	s->owner = owner;
 	s->direction = direction;
 	s->owner_dev = 0;
@@ -185,9 +202,27 @@ static __always_inline void cf_segment_open(struct cf_cpu *s, __u64 now, __u32 o
 	s->direction = CF_RX;
 	s->owner_dev = 0;
 	s->draining = 0;
+	s->boundary_ns = 0;
 	s->packets = 0;
 	s->bytes = 0;
 	s->weight = 0;
+}
+
+/* How long a run may go on before a poll's end counts it, so that a reading in between adds
+ * up to this much. */
+#define CF_RUN_UNCOUNTED_NS 500000
+
+/* Ends a poll that has had one owner so far, without cutting: the next poll is mostly the
+ * same owner's. False when the poll must be closed in full. */
+static __always_inline bool cf_poll_leave_open(struct cf_cpu *s, __u64 now)
+{
+	if (s->owner == CF_OWNER_BATCH || s->draining || s->watch != CF_WATCH_RECEIVE ||
+	    (s->shares_used && !s->batch_closed) || now - s->run_start_ns > CF_RUN_UNCOUNTED_NS)
+		return false;
+	s->boundary_ns = now;
+	s->boundary_interrupt_ns = s->interrupt_ns;
+	s->owner_dev = 0;
+	return true;
 }
 
 static __always_inline void cf_run_begin(struct cf_cpu *s, __u64 now)
@@ -205,9 +240,34 @@ static __always_inline __u64 cf_run_ns(struct cf_cpu *s, __u64 now)
 	return ns > CF_SEGMENT_MAX_NS ? 0 : ns;
 }
 
+/* Ends the last segment of a batch. When the batch has had one owner only, what is common is
+ * that owner's and need not be shared out. */
+static __always_inline void cf_batch_end(struct cf_cpu *s, __u64 now)
+{
+	bool alone =
+		(!s->shares_used || s->batch_closed) && s->weight && s->owner != CF_OWNER_BATCH;
+	__u64 hardirq_ns = s->batch_hardirq_ns;
+
+	s->boundary_ns = 0;
+	if (alone) {
+		struct cf_row *row = hardirq_ns ? cf_ledger_row(s->owner) : NULL;
+
+		s->start_ns -= s->batch_ns;
+		s->batch_ns = 0;
+		s->batch_hardirq_ns = 0;
+		s->weight = 0;
+		if (row)
+			row->hardirq_ns += hardirq_ns;
+	}
+	cf_segment_close(s, now);
+	if (!alone)
+		cf_batch_share(s);
+}
+
 /* Ends a NAPI poll: what is common is shared, and what follows waits for its first packet. */
 static __always_inline void cf_poll_close(struct cf_cpu *s, __u64 now)
 {
+	s->boundary_ns = 0;
 	cf_segment_close(s, now);
 	if (s->batch_closed) { /* this poll added nobody */
 		cf_batch_orphan(s, s->batch_ns, s->batch_hardirq_ns);
@@ -239,6 +299,19 @@ static __always_inline void cf_run_count(struct cf_cpu *s, __u64 now)
 	else
 		cf_charge(s, ns, 0);
 	cf_run_begin(s, now);
+}
+
+/* The poll that was left open is followed by another owner's: it is closed where it ended. */
+static __always_inline void cf_boundary_cut(struct cf_cpu *s)
+{
+	__u64 boundary_ns = s->boundary_ns, interrupt_ns = s->interrupt_ns;
+
+	if (!boundary_ns)
+		return;
+	/* As the clock was: interrupts since then belong to what follows. */
+	s->interrupt_mark_ns += interrupt_ns - s->boundary_interrupt_ns;
+	cf_poll_close(s, boundary_ns);
+	s->interrupt_mark_ns = s->boundary_interrupt_ns;
 }
 
 #endif

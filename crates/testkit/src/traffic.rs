@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// Packets sent in one go.
+/// Packets sent in one go, unless told.
 const BURST: u64 = 8;
 
 /// Room for the packets of a receiver that has to wait for its CPU.
@@ -20,6 +20,7 @@ pub struct Udp {
     payload_bytes: usize,
     packets: u64,
     packets_per_s: Option<u64>,
+    burst: u64,
     limit: Duration,
 }
 
@@ -31,6 +32,7 @@ impl Udp {
             payload_bytes: 64,
             packets: 1000,
             packets_per_s: Some(20_000),
+            burst: BURST,
             limit: Duration::from_secs(30),
         }
     }
@@ -48,12 +50,18 @@ impl Udp {
         Udp { packets, ..self }
     }
 
-    /// At this rate, in bursts of 8 packets; slower when the sender does not get its CPU.
+    /// At this rate; slower when the sender does not get its CPU.
     pub fn rate(self, packets_per_s: u64) -> Udp {
         Udp {
             packets_per_s: Some(packets_per_s),
             ..self
         }
+    }
+
+    /// In bursts of this many packets: the fuller a batch, the less what is common to it
+    /// costs each packet.
+    pub fn burst(self, burst: u64) -> Udp {
+        Udp { burst, ..self }
     }
 
     /// As fast as it goes, for `limit`: packets may be lost.
@@ -80,9 +88,9 @@ pub fn udp_send(place: &dyn Place, cpu: Option<usize>, udp: Udp) -> Forked {
                 let now = Instant::now();
                 std::thread::sleep(due.saturating_duration_since(now));
                 // A sender that was held up does not catch up: the burst would overflow queues.
-                due = due.max(now) + Duration::from_nanos(BURST * 1_000_000_000 / rate);
+                due = due.max(now) + Duration::from_nanos(udp.burst * 1_000_000_000 / rate);
             }
-            for _ in 0..BURST.min(udp.packets - sent) {
+            for _ in 0..udp.burst.min(udp.packets - sent) {
                 match socket.send_to(&payload, udp.to) {
                     Ok(_) => sent += 1,
                     // A full queue below us: the packet was not sent.
