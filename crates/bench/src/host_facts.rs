@@ -50,6 +50,8 @@ pub(crate) fn cgroup_layout() -> String {
 /// Commit of the tree that holds the working directory, `-dirty` appended when it has changes.
 pub(crate) fn commit() -> Option<String> {
     let output = Command::new("git")
+        // As root it would rewrite the index of a tree that is another user's.
+        .env("GIT_OPTIONAL_LOCKS", "0")
         .args([
             "describe",
             "--always",

@@ -1,10 +1,10 @@
-//! SIGINT and SIGTERM as a flag that the driver's loops look at, so that everything is undone
+//! SIGINT, SIGTERM and SIGHUP as a flag that the driver's loops look at, so that everything is undone
 //! by ordinary returns.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Catches the two signals while it lives.
+/// Catches the three signals while it lives.
 pub struct Signals {
     flag: Arc<AtomicBool>,
     ids: Vec<signal_hook::SigId>,
@@ -14,7 +14,8 @@ impl Signals {
     /// Begins to catch. Where the process already has handlers, these come in addition.
     pub fn catch() -> std::io::Result<Signals> {
         let flag = Arc::new(AtomicBool::new(false));
-        let ids = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM]
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+        let ids = [SIGINT, SIGTERM, SIGHUP]
             .into_iter()
             .map(|signal| signal_hook::flag::register(signal, flag.clone()))
             .collect::<std::io::Result<_>>()?;

@@ -9,6 +9,7 @@ mod accuracy;
 mod options;
 mod overhead;
 mod scene;
+mod turns;
 
 pub use options::Options;
 

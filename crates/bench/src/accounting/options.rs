@@ -10,9 +10,9 @@ pub struct Options {
     pub quick: bool,
     /// The run directory; default `runs/<UTC time>-accounting`.
     pub output: Option<PathBuf>,
-    /// Off/on pairs for each load, at least 1; default 7.
+    /// Off/on pairs for each load, at least 1; default 21.
     pub pairs: u32,
-    /// Length of a period, seconds; default 3, 1 when `quick`.
+    /// Length of a period, seconds; default 1, 0.5 when `quick`.
     pub period_seconds: Option<f64>,
     /// CPU that receives; default the lowest online one.
     pub victim_cpu: Option<u32>,
@@ -27,7 +27,7 @@ impl Default for Options {
         Options {
             quick: false,
             output: None,
-            pairs: 7,
+            pairs: 21,
             period_seconds: None,
             victim_cpu: None,
             peer_cpu: None,
@@ -39,7 +39,7 @@ impl Default for Options {
 impl Options {
     pub(crate) fn period_s(&self) -> f64 {
         self.period_seconds
-            .unwrap_or(if self.quick { 1.0 } else { 3.0 })
+            .unwrap_or(if self.quick { 0.5 } else { 1.0 })
     }
 
     pub(crate) fn check(&self) -> Result<(), BenchError> {
