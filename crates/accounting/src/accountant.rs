@@ -2,7 +2,7 @@
 
 use crate::identities::Identities;
 use crate::instance::Instance;
-use crate::reading::{read_cpu, read_reasons, read_slot};
+use crate::reading::Reading;
 use crate::unseen::Unseen;
 use crate::{ReadError, StartError};
 use cofferdam_bpf::{AccountingPrograms, EmptyProgram, ProgramCost, RuntimeStatistics, Sizes};
@@ -154,23 +154,17 @@ impl Accountant {
         let changes = self.inventory.handle_links();
         self.take_changes(changes)?;
         self.notice_hotplug();
-        let mut cpus = Vec::new();
-        let (mut rejected, mut softirqs) = (0, 0);
-        for cpu in 0..self.programs.cpus() {
-            let reading = read_cpu(&self.programs, cpu, self.identities.rows_used())?;
-            rejected += reading.segments_rejected;
-            softirqs += reading.softirqs;
-            cpus.push((CpuId(cpu), reading.time));
-        }
+        let reading = Reading::take(&self.programs, self.identities.rows_used())?;
+        let softirqs = reading.cpus().map(|cpu| cpu.softirqs).sum();
         let mut containers = mem::take(&mut self.gone);
         for slot in self.identities.slots_mut() {
             match self.inventory.cpu_usage_ns(&slot.container) {
                 Ok(ns) => slot.cpu_usage_last_ns = ns,
                 Err(_) => self.health.cpu_usage_unreadable += 1,
             }
-            containers.push(read_slot(&self.programs, slot, self.returned));
+            containers.push(reading.slot(slot, self.returned));
         }
-        self.health.segments_rejected = rejected;
+        self.health.segments_rejected = reading.cpus().map(|cpu| cpu.segments_rejected).sum();
         self.health.softirqs_unseen = self.unseen.count(softirqs);
         self.health.markers_missed = self.program_costs()?.iter().map(|c| c.misses).sum();
         self.health.containers_without_slot = self.identities.without_slot();
@@ -178,9 +172,12 @@ impl Accountant {
         Ok(Snapshot {
             time: SystemTime::now(),
             uptime: self.started.elapsed(),
-            cpus,
+            cpus: (0..)
+                .map(CpuId)
+                .zip(reading.cpus().map(|cpu| cpu.time))
+                .collect(),
             containers,
-            unattributed_ns: read_reasons(&self.programs),
+            unattributed_ns: reading.reasons(),
             health: self.health,
         })
     }
@@ -255,6 +252,12 @@ impl Accountant {
     }
 
     fn apply(&mut self, changes: Vec<ContainerChange>) {
+        // Rows of those that go are read once, before anyone else gets them.
+        let goes = |change: &ContainerChange| matches!(change, ContainerChange::Removed(_));
+        let last = changes
+            .iter()
+            .any(goes)
+            .then(|| Reading::take(&self.programs, self.identities.rows_used()));
         for change in changes {
             match change {
                 ContainerChange::Added(c) | ContainerChange::Changed(c) => {
@@ -264,8 +267,9 @@ impl Accountant {
                 ContainerChange::Removed(c) => {
                     if let Some(slot) = self.identities.remove(&self.programs, c.cgroup) {
                         self.health.containers_gone += 1;
-                        self.gone
-                            .push(read_slot(&self.programs, &slot, self.returned));
+                        if let Some(Ok(reading)) = &last {
+                            self.gone.push(reading.slot(&slot, self.returned));
+                        }
                     }
                 }
             }
