@@ -17,7 +17,7 @@ fn penalty_of(ids: &[&str], pairs: u32) -> (RunData, tempfile::TempDir) {
     let options = penalty::Options {
         output: Some(dir.path().join("run")),
         pairs,
-        victim_seconds: Some(0.05),
+        victim_seconds: Some(0.3),
         filter: penalty::Filter {
             ids: ids.iter().map(|i| (*i).to_owned()).collect(),
             ..Default::default()
@@ -58,9 +58,22 @@ fn a_penalty_run_is_whole() {
                 .all(|s| s.elapsed_s > 0.0 && s.victim_cpu_s > 0.0)
         );
         assert_eq!(cell.penalty.values.len(), 2);
-        assert!(cell.received.is_some_and(|r| r.packets_per_s > 0.0));
-        let ledgers = data.ledgers.iter().filter(|l| l.cell == cell.cell.id);
-        assert_eq!(ledgers.count(), 4);
+        // Under a full flood the sink may not get to read a packet in so short a time; its
+        // stack has them all the same.
+        let ledgers = || data.ledgers.iter().filter(|l| l.cell == cell.cell.id);
+        assert_eq!(ledgers().count(), 4);
+        let beside_traffic: Vec<_> = ledgers()
+            .filter(|l| l.role == Some(Role::Traffic))
+            .collect();
+        assert_eq!(beside_traffic.len(), 2);
+        for ledger in beside_traffic {
+            let competitor = ledger.containers.iter().find(|c| c.name == "competitor");
+            assert!(
+                competitor.is_some_and(|c| c.ledger.rx_packets > 0),
+                "{}: {competitor:?}",
+                cell.cell.id
+            );
+        }
         assert_eq!(cell.softirq_source, Some(SoftirqSource::Ledger));
     }
 }
@@ -154,8 +167,13 @@ fn an_accounting_run_is_whole() {
         result
             .programs
             .iter()
-            .all(|row| row.runs > 0 && row.ns_per_run > 0.0)
+            .all(|row| row.runs > 0 && row.ns_per_run >= 0.0)
     );
+    let marker = result
+        .programs
+        .iter()
+        .find(|row| row.name == "netif_receive_skb");
+    assert!(marker.is_some_and(|row| row.runs_per_packet > 0.0));
     assert!(result.memory_bytes.is_some_and(|bytes| bytes > 0));
     assert!(
         result
