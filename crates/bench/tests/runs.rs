@@ -154,7 +154,8 @@ fn an_accounting_run_is_whole() {
     let Some(RunResult::Accounting(result)) = &data.result else {
         panic!("{:?}", data.result)
     };
-    assert_eq!(result.overhead.len(), 2);
+    // The flood as carried and as read, and the stream.
+    assert_eq!(result.overhead.len(), 3);
     // Two loads, two pairs of off and on, and the period with program statistics.
     assert_eq!(data.periods.len(), 10);
     assert!(

@@ -21,6 +21,7 @@ const SETTLE: Duration = Duration::from_millis(200);
 /// One period's outcome.
 struct Period {
     received: Rate,
+    carried_packets_per_s: Option<f64>,
     interval: Option<Interval>,
     costs: Option<Vec<ProgramCost>>,
     memory_bytes: Option<u64>,
@@ -49,11 +50,12 @@ pub(super) fn measure(
     let pairs = options.pairs as usize;
     let steps = pairs * 2 + 1;
     let mut scene = Scene::start(rig, &[Flow::of(load)])?;
-    let (mut off, mut on, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut read, mut carried) = (Series::default(), Series::default());
     for pair in 0..options.pairs {
         let mut order = [false, true];
         rig.random.shuffle(&mut order);
         let mut goodputs = [0.0; 2];
+        let mut carried_by = [None; 2];
         for (position, accounting) in (0..).zip(order) {
             let words = if accounting {
                 "accounting on"
@@ -72,11 +74,13 @@ pub(super) fn measure(
             };
             let period = plan.run(rig, options, &mut scene)?;
             goodputs[usize::from(accounting)] = goodput(load, period.received);
+            carried_by[usize::from(accounting)] = period.carried_packets_per_s;
             result.memory_bytes = result.memory_bytes.or(period.memory_bytes);
         }
-        off.push(goodputs[0]);
-        on.push(goodputs[1]);
-        ratios.push(goodputs[1] / goodputs[0]);
+        read.push(goodputs);
+        if let [Some(off), Some(on)] = carried_by {
+            carried.push([off, on]);
+        }
     }
     rig.progress.step(
         steps - 1,
@@ -116,28 +120,50 @@ pub(super) fn measure(
             .conservation
             .push(conservation(load.label(), interval));
     }
-    let (Some(off), Some(on), Some(ratio)) = (
-        estimate(&off, rig.seed),
-        estimate(&on, rig.seed),
-        estimate(&ratios, rig.seed),
-    ) else {
-        return Ok(());
-    };
+    let bpf_ns_per_packet = (packets > 0 && bpf_ns > 0.0).then(|| bpf_ns / packets as f64);
     let (unit, goal) = match load {
-        LoadShape::Flood64 => ("packets/s", 0.96),
+        LoadShape::Flood64 => ("packets/s read", 0.96),
         LoadShape::TcpStream => ("bytes/s", 0.99),
     };
-    result.overhead.push(OverheadRow {
-        load,
-        unit: unit.to_owned(),
-        off,
-        on,
-        ratio,
-        goal,
-        bpf_ns_per_packet: (packets > 0 && bpf_ns > 0.0).then(|| bpf_ns / packets as f64),
-        statistics_ns_per_run,
-    });
+    // Under a flood two things can be meant. What the stack carries is the path's goodput; what
+    // the application reads is what receive work leaves of its CPU, and near saturation a
+    // percent of the one is many of the other.
+    for (series, unit) in [(carried, "packets/s carried"), (read, unit)] {
+        let estimates = (
+            estimate(&series.off, rig.seed),
+            estimate(&series.on, rig.seed),
+            estimate(&series.ratios, rig.seed),
+        );
+        if let (Some(off), Some(on), Some(ratio)) = estimates {
+            result.overhead.push(OverheadRow {
+                load,
+                unit: unit.to_owned(),
+                off,
+                on,
+                ratio,
+                goal,
+                bpf_ns_per_packet,
+                statistics_ns_per_run,
+            });
+        }
+    }
     Ok(())
+}
+
+/// Off, on and on ÷ off of each pair.
+#[derive(Default)]
+struct Series {
+    off: Vec<f64>,
+    on: Vec<f64>,
+    ratios: Vec<f64>,
+}
+
+impl Series {
+    fn push(&mut self, [off, on]: [f64; 2]) {
+        self.off.push(off);
+        self.on.push(on);
+        self.ratios.push(on / off);
+    }
 }
 
 /// Stands for the statistics' own cost among the programs.
@@ -196,6 +222,8 @@ impl Plan {
         };
         pass(rig, accountant.as_mut(), SETTLE)?;
         let counters = scene.read()?;
+        let carried = scene.carried_datagrams(0)?;
+        let began = Instant::now();
         let earlier = Reading::take(accountant.as_mut())?;
         pass(
             rig,
@@ -204,6 +232,9 @@ impl Plan {
         )?;
         let later = Reading::take(accountant.as_mut())?;
         let counters_later = scene.read()?;
+        let carried = scene.carried_datagrams(0)?.saturating_sub(carried);
+        let carried_packets_per_s = (self.load == LoadShape::Flood64)
+            .then(|| carried as f64 / began.elapsed().as_secs_f64());
         let memory_bytes = accountant.as_ref().map(Accountant::memory_bytes);
         drop(accountant);
         let (offered, received) = rates(&counters, &counters_later);
@@ -222,6 +253,7 @@ impl Plan {
             seconds: options.period_s(),
             offered,
             received,
+            carried_packets_per_s,
         })?;
         if let Some(interval) = &interval {
             let label = Label {
@@ -237,6 +269,7 @@ impl Plan {
         };
         Ok(Period {
             received,
+            carried_packets_per_s,
             interval,
             costs,
             memory_bytes,

@@ -6,6 +6,7 @@ use crate::experiment::Rig;
 use crate::spawn::Worker;
 use crate::topology::{Spec, Topology};
 use crate::worker::Reading;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Longest life of a load.
@@ -40,7 +41,7 @@ impl Flow {
 /// A running load. Processes are dropped before their places.
 pub(crate) struct Scene {
     flows: Vec<(Worker, Worker)>,
-    _holders: Vec<Worker>,
+    holders: Vec<Worker>,
     topology: Topology,
 }
 
@@ -76,7 +77,7 @@ impl Scene {
         })?;
         let mut scene = Scene {
             flows: Vec::new(),
-            _holders: Vec::new(),
+            holders: Vec::new(),
             topology,
         };
         for (i, flow) in flows.iter().enumerate() {
@@ -85,7 +86,7 @@ impl Scene {
                 &format!("hold --limit {LIMIT_S}"),
             )?;
             holder.go()?;
-            scene._holders.push(holder);
+            scene.holders.push(holder);
             let (to, port) = scene.topology.target(i);
             let (sink, generator) = match flow {
                 Flow::Udp {
@@ -135,8 +136,46 @@ impl Scene {
             .collect()
     }
 
+    /// UDP datagrams that container `i`'s stack has carried to a socket so far: delivered, or
+    /// dropped because the socket was full.
+    pub fn carried_datagrams(&self, i: usize) -> Result<u64, BenchError> {
+        let path = PathBuf::from(format!("/proc/{}/net/snmp", self.holders[i].pid()));
+        let text = std::fs::read_to_string(&path).map_err(|source| BenchError::Host {
+            action: "read",
+            path,
+            source,
+        })?;
+        Ok(carried(&text))
+    }
+
     /// Path of container `i`'s cgroup below the v2 mount.
     pub fn path(&self, i: usize) -> String {
         self.topology.cgroup_path(i)
+    }
+}
+
+/// `InDatagrams` + `RcvbufErrors` of `/proc/PID/net/snmp`: a line of names, a line of numbers.
+fn carried(snmp: &str) -> u64 {
+    let mut lines = snmp.lines().filter(|line| line.starts_with("Udp:"));
+    let (Some(names), Some(values)) = (lines.next(), lines.next()) else {
+        return 0;
+    };
+    names
+        .split_whitespace()
+        .zip(values.split_whitespace())
+        .filter(|(name, _)| ["InDatagrams", "RcvbufErrors"].contains(name))
+        .filter_map(|(_, value)| value.parse::<u64>().ok())
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::carried;
+
+    #[test]
+    fn datagrams_read_and_dropped_at_the_socket_were_carried() {
+        let text = "Ip: Forwarding\nIp: 1\nUdp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors\nUdp: 70 1 31 5 30\nUdpLite: InDatagrams\nUdpLite: 9\n";
+        assert_eq!(carried(text), 100);
+        assert_eq!(carried(""), 0);
     }
 }

@@ -89,6 +89,9 @@ impl Turns {
                 .iter()
                 .map(TcpStream::connect)
                 .collect::<io::Result<_>>()?;
+            for stream in &streams {
+                stream.set_nodelay(true)?;
+            }
             Ok::<_, io::Error>((udp, streams))
         });
         let (udp, streams) = sockets
@@ -142,9 +145,12 @@ impl Turns {
                 }
             }
             Parcel::Tcp { bytes } => {
-                let some = (*bytes as usize).min(BURST as usize * 1_400);
-                self.streams[to].write_all(&self.payload[..some])?;
-                *bytes -= some as u32;
+                // A segment a write, as the datagrams: batches are then alike.
+                for _ in 0..BURST {
+                    let some = (*bytes as usize).min(1_400);
+                    self.streams[to].write_all(&self.payload[..some])?;
+                    *bytes -= some as u32;
+                }
             }
         }
         Ok(())

@@ -54,6 +54,10 @@ pub struct PeriodSample {
     pub offered: Rate,
     /// What the sink received.
     pub received: Rate,
+    /// Datagrams that the receiver's stack carried to the socket, read or dropped there, a
+    /// second; `None` for other loads than a flood.
+    #[serde(default)]
+    pub carried_packets_per_s: Option<f64>,
 }
 
 /// Cost of the accounting under one load.
@@ -61,7 +65,8 @@ pub struct PeriodSample {
 pub struct OverheadRow {
     /// The load.
     pub load: LoadShape,
-    /// Unit of `off` and `on`: `packets/s` or `bytes/s`.
+    /// Unit of `off` and `on`: `packets/s carried` (by the stack, to the socket), `packets/s read`
+    /// (by the application) or `bytes/s`.
     pub unit: String,
     /// Goodput without the accounting.
     pub off: Estimate,

@@ -122,9 +122,10 @@ fn accounting(result: &AccountingResult) -> Vec<String> {
                 "missed"
             };
             format!(
-                "With the accounting on, {} keeps {} of its goodput; the goal of {} is {verdict}.",
+                "With the accounting on, {} keeps {} of its {}; the goal of {} is {verdict}.",
                 row.load.label(),
                 estimate(&row.ratio),
+                row.unit,
                 number(row.goal)
             )
         })
