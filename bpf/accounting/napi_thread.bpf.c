@@ -34,11 +34,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		return 0;
 	now = bpf_ktime_get_ns();
 	s->napi_thread = 1;
-	cf_batch_reset(s);
-	cf_run_begin(s, now);
-	cf_segment_open(s, now, CF_OWNER_BATCH);
-	s->mode = CF_NAPI_THREAD;
-	s->watch = CF_WATCH_RECEIVE;
+	cf_napi_thread_begin(s, now);
 	return 0;
 }
 

@@ -95,13 +95,8 @@ int BPF_PROG(softirq_exit, unsigned int vector)
 		s->queued = 0;
 	s->watch = 0;
 	s->mode = CF_IDLE;
-	if (s->napi_thread) {
-		cf_batch_reset(s);
-		cf_run_begin(s, now);
-		cf_segment_open(s, now, CF_OWNER_BATCH);
-		s->mode = CF_NAPI_THREAD;
-		s->watch = CF_WATCH_RECEIVE;
-	}
+	if (s->napi_thread)
+		cf_napi_thread_begin(s, now);
 	return 0;
 }
 

@@ -301,6 +301,16 @@ static __always_inline void cf_run_count(struct cf_cpu *s, __u64 now)
 	cf_run_begin(s, now);
 }
 
+/* A NAPI thread has this CPU from now on: it came, or a softirq that interrupted it ended. */
+static __always_inline void cf_napi_thread_begin(struct cf_cpu *s, __u64 now)
+{
+	cf_batch_reset(s);
+	cf_run_begin(s, now);
+	cf_segment_open(s, now, CF_OWNER_BATCH);
+	s->mode = CF_NAPI_THREAD;
+	s->watch = CF_WATCH_RECEIVE;
+}
+
 /* The poll that was left open is followed by another owner's: it is closed where it ended. */
 static __always_inline void cf_boundary_cut(struct cf_cpu *s)
 {

@@ -6,7 +6,9 @@ use crate::ledger::LedgerReader;
 use crate::skeleton::types::{cf_cpu, cf_link_key, cf_netns_value, cf_totals};
 use crate::skeleton::{AccountingSkel, AccountingSkelBuilder};
 use crate::support::{kernel_has_tracepoint, possible_cpus};
-use cofferdam_types::{CgroupId, CpuTime, IfIndex, KernelEvent, NetnsId};
+use cofferdam_types::{
+    CgroupId, CpuTime, IfIndex, KernelEvent, NetnsId, REQUIRED_TRACEPOINTS, SOCKET_TRACEPOINTS,
+};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
 use std::cell::RefCell;
@@ -69,25 +71,6 @@ fn failed(what: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> LoadError
     let what = what.into();
     |source| LoadError::Libbpf { what, source }
 }
-
-/// Tracepoints without which there is no accounting.
-const REQUIRED: [&str; 15] = [
-    "softirq_entry",
-    "softirq_exit",
-    "softirq_raise",
-    "irq_handler_entry",
-    "irq_handler_exit",
-    "napi_poll",
-    "netif_receive_skb",
-    "napi_gro_receive_entry",
-    "net_dev_queue",
-    "qdisc_dequeue",
-    "sched_switch",
-    "cgroup_mkdir",
-    "cgroup_rmdir",
-    "cgroup_attach_task",
-    "sched_process_exec",
-];
 
 /// What one CPU measured since load.
 #[derive(Clone, Copy, Debug, Default)]
@@ -377,7 +360,7 @@ impl AccountingPrograms {
 }
 
 fn is_socket_marker(program: &str) -> bool {
-    ["sk_data_ready", "tcp_probe", "udp_fail_queue_rcv_skb"].contains(&program)
+    SOCKET_TRACEPOINTS.contains(&program)
 }
 
 fn put(bytes: &mut [u8], offset: usize, value: u32) {
@@ -392,7 +375,7 @@ fn link_key(netns: NetnsId, ifindex: IfIndex) -> [u8; size_of::<cf_link_key>()] 
 }
 
 fn check_kernel() -> Result<(), LoadError> {
-    for name in REQUIRED {
+    for name in REQUIRED_TRACEPOINTS {
         match kernel_has_tracepoint(name) {
             None => return Err(LoadError::NoBtf),
             Some(false) => return Err(LoadError::NoTracepoint(name)),

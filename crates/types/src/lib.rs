@@ -8,6 +8,7 @@ mod container;
 mod event;
 mod ids;
 mod ledger;
+mod markers;
 mod selector;
 mod snapshot;
 
@@ -15,5 +16,6 @@ pub use container::{Container, ContainerChange, InterfacePair, Runtime};
 pub use event::KernelEvent;
 pub use ids::{CgroupId, CpuId, IfIndex, NetnsId};
 pub use ledger::{CpuTime, Ledger, Reason};
+pub use markers::{REQUIRED_TRACEPOINTS, SOCKET_TRACEPOINTS};
 pub use selector::{Selector, SelectorError};
 pub use snapshot::{Conservation, ContainerLedger, Health, Interval, Snapshot};

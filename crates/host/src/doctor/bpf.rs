@@ -2,6 +2,7 @@
 //! of a few instructions.
 
 use super::{Check, Status};
+use cofferdam_types::{REQUIRED_TRACEPOINTS, SOCKET_TRACEPOINTS};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Func, Typedef};
 use libbpf_rs::libbpf_sys as sys;
@@ -9,31 +10,6 @@ use std::ffi::{CStr, c_int};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::null;
-
-/// Without these the accounting has holes.
-const REQUIRED: [&str; 14] = [
-    "softirq_entry",
-    "softirq_exit",
-    "irq_handler_entry",
-    "irq_handler_exit",
-    "napi_poll",
-    "netif_receive_skb",
-    "napi_gro_receive_entry",
-    "net_dev_queue",
-    "qdisc_dequeue",
-    "sched_switch",
-    "cgroup_mkdir",
-    "cgroup_rmdir",
-    "cgroup_attach_task",
-    "sched_process_exec",
-];
-/// These add precision.
-const OPTIONAL: [&str; 4] = [
-    "softirq_raise",
-    "sk_data_ready",
-    "tcp_probe",
-    "udp_fail_queue_rcv_skb",
-];
 
 const NEEDS_ROOT: &str = "run as root, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN";
 
@@ -128,11 +104,16 @@ fn tracepoints(btf: Option<&Btf<'_>>) -> Check {
         "network-CPU accounting",
     )
     .required();
-    let (found, missing) = split(btf, &REQUIRED);
+    let (found, missing) = split(btf, &REQUIRED_TRACEPOINTS);
     if missing.is_empty() {
         check.is(
             Status::Yes,
-            format!("{} of {}: {}", found.len(), REQUIRED.len(), found.join(" ")),
+            format!(
+                "{} of {}: {}",
+                found.len(),
+                REQUIRED_TRACEPOINTS.len(),
+                found.join(" ")
+            ),
         )
     } else {
         check
@@ -147,7 +128,7 @@ fn optional_tracepoints(btf: Option<&Btf<'_>>) -> Check {
         "tracepoints of use",
         "finer accounting",
     );
-    let (found, missing) = split(btf, &OPTIONAL);
+    let (found, missing) = split(btf, &SOCKET_TRACEPOINTS);
     match (found.is_empty(), missing.is_empty()) {
         (_, true) => check.is(
             Status::Yes,
