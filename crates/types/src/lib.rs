@@ -5,17 +5,24 @@
 #![forbid(unsafe_code)]
 
 mod container;
+mod enforcement;
 mod event;
 mod ids;
 mod ledger;
 mod markers;
+mod policy;
 mod selector;
 mod snapshot;
 
 pub use container::{Container, ContainerChange, InterfacePair, Runtime};
+pub use enforcement::{
+    ContainerStatus, Degraded, EnforcementStatus, Means, MeansState, NetworkEnforcement,
+    ReservationState,
+};
 pub use event::KernelEvent;
 pub use ids::{CgroupId, CpuId, IfIndex, NetnsId};
 pub use ledger::{CpuTime, Ledger, Reason};
 pub use markers::{REQUIRED_TRACEPOINTS, SOCKET_TRACEPOINTS};
+pub use policy::{CpuAmount, CpuAmountError, CpuPolicy, NetworkCpu, Policy};
 pub use selector::{Selector, SelectorError};
 pub use snapshot::{Conservation, ContainerLedger, Health, Interval, Snapshot};

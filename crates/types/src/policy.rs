@@ -1,0 +1,127 @@
+//! What the configuration asks for: how a container's network CPU and CPU are treated.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// What is done with the network CPU that a container causes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NetworkCpu {
+    /// Counted and shown; nothing on the host is changed.
+    #[default]
+    Observe,
+    /// Charged to the container, returned to those who paid, and stopped when it has used up
+    /// its share.
+    Enforce,
+}
+
+/// An amount of CPU, in thousandths of a CPU. Never zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "f64", into = "f64")]
+pub struct CpuAmount(u32);
+
+/// The largest amount a rule may ask for, CPUs.
+const MOST_CPUS: f64 = 65_536.0;
+
+impl CpuAmount {
+    /// `milli_cpus` thousandths of a CPU; `None` when zero.
+    pub fn from_milli_cpus(milli_cpus: u32) -> Option<CpuAmount> {
+        (milli_cpus > 0).then_some(CpuAmount(milli_cpus))
+    }
+
+    /// Thousandths of a CPU.
+    pub fn milli_cpus(self) -> u32 {
+        self.0
+    }
+
+    /// Whole CPUs in it.
+    pub fn whole_cpus(self) -> u32 {
+        self.0 / 1000
+    }
+
+    /// What is left beside the whole CPUs, in thousandths (0..=999).
+    pub fn fraction_milli_cpus(self) -> u32 {
+        self.0 % 1000
+    }
+}
+
+/// An amount of CPU that is no amount.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{0} is no amount of CPU: give at least 0.001 and at most 65536, such as 1.5")]
+pub struct CpuAmountError(String);
+
+impl TryFrom<f64> for CpuAmount {
+    type Error = CpuAmountError;
+
+    fn try_from(cpus: f64) -> Result<CpuAmount, CpuAmountError> {
+        if !(0.001..=MOST_CPUS).contains(&cpus) {
+            return Err(CpuAmountError(cpus.to_string()));
+        }
+        Ok(CpuAmount((cpus * 1000.0).round() as u32))
+    }
+}
+
+impl From<CpuAmount> for f64 {
+    fn from(amount: CpuAmount) -> f64 {
+        f64::from(amount.0) / 1000.0
+    }
+}
+
+impl FromStr for CpuAmount {
+    type Err = CpuAmountError;
+
+    fn from_str(text: &str) -> Result<CpuAmount, CpuAmountError> {
+        let cpus: f64 = text.parse().map_err(|_| CpuAmountError(text.to_owned()))?;
+        CpuAmount::try_from(cpus)
+    }
+}
+
+impl fmt::Display for CpuAmount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f64::from(*self).fmt(f)
+    }
+}
+
+/// How a container gets its CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CpuPolicy {
+    /// By the runtime's own weight and quota; only kept off the CPUs reserved for others.
+    #[default]
+    Standard,
+    /// CPUs of its own: whole CPUs for the integer part, a guaranteed slice for the fraction.
+    Strict(CpuAmount),
+}
+
+/// The classes of one container.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Policy {
+    /// Its network CPU.
+    pub network_cpu: NetworkCpu,
+    /// Its CPU.
+    pub cpu: CpuPolicy,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_amount_has_a_whole_part_and_a_fraction() {
+        let amount: CpuAmount = "1.5".parse().unwrap();
+        assert_eq!(
+            (amount.whole_cpus(), amount.fraction_milli_cpus()),
+            (1, 500)
+        );
+        assert_eq!(amount.to_string(), "1.5");
+    }
+
+    #[test]
+    fn no_amount_is_refused_and_says_what_to_give() {
+        for bad in ["0", "-1", "NaN", "inf", "70000", "1,5", "", "0.0001"] {
+            let error = bad.parse::<CpuAmount>().unwrap_err().to_string();
+            assert!(error.contains("such as 1.5"), "{bad}: {error}");
+        }
+    }
+}
