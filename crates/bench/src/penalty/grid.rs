@@ -100,12 +100,18 @@ fn flood(victim: VictimKind, path: Path, flows: u32, payload_bytes: u32) -> Cell
     .named()
 }
 
-fn sender(interferer: Interferer, flows: u32, payload_bytes: u32, gbit_per_s: f64) -> Cell {
+fn sender(
+    interferer: Interferer,
+    path: Path,
+    flows: u32,
+    payload_bytes: u32,
+    gbit_per_s: f64,
+) -> Cell {
     Cell {
         direction: Direction::Sender,
         payload_bytes: Some(payload_bytes),
         htb_gbit_per_s: Some(gbit_per_s),
-        ..cell(VictimKind::Cpu, interferer, Path::Veth, flows)
+        ..cell(VictimKind::Cpu, interferer, path, flows)
     }
     .named()
 }
@@ -121,8 +127,9 @@ fn quick(trace_flows: u32) -> Vec<Cell> {
         flood(VictimKind::Cpu, Path::Veth, 1, 64),
         cell(VictimKind::Cpu, Stream, Path::Veth, 3).named(),
         cell(VictimKind::Cpu, Shuffle, Path::Veth, trace_flows).named(),
-        sender(Flood, 3, 200, 1.0),
-        sender(Stream, 10, TCP_WRITE_BYTES, 5.0),
+        sender(Flood, Path::Veth, 3, 200, 1.0),
+        sender(Stream, Path::BridgeNat, 10, TCP_WRITE_BYTES, 5.0),
+        sender(Stream, Path::Veth, 100, TCP_WRITE_BYTES, 10.0),
         cell(VictimKind::Wordcount, Shuffle, Path::Veth, trace_flows).named(),
         flood(VictimKind::Grep, Path::Veth, flows, bytes),
         flood(VictimKind::Pi, Path::Veth, flows, bytes),
@@ -144,10 +151,16 @@ fn full(trace_flows: u32) -> Vec<Cell> {
     }
     for flows in FLOWS {
         for rate in HTB_GBIT_PER_S {
-            for bytes in UDP_PAYLOADS_BYTES {
-                cells.push(sender(Interferer::Flood, flows, bytes, rate));
+            for path in [Path::Veth, Path::BridgeNat] {
+                cells.push(sender(Interferer::Flood, path, flows, WORST.1, rate));
+                cells.push(sender(
+                    Interferer::Stream,
+                    path,
+                    flows,
+                    TCP_WRITE_BYTES,
+                    rate,
+                ));
             }
-            cells.push(sender(Interferer::Stream, flows, TCP_WRITE_BYTES, rate));
         }
     }
     let (flows, bytes) = WORST;

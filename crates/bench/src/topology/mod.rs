@@ -48,8 +48,8 @@ pub struct Spec {
     pub victim_cpu: u32,
     /// CPU of the peer.
     pub peer_cpu: u32,
-    /// Let the peer hand over TCP segments larger than a packet. Off: one packet an MTU, as
-    /// they come off a wire.
+    /// Let senders hand over TCP segments larger than a packet. Off: one packet an MTU, as on a
+    /// wire.
     pub segmentation_offload: bool,
     /// HTB rate on the first container's interface, Gbit/s.
     pub htb_gbit_per_s: Option<f64>,
@@ -124,6 +124,11 @@ impl Topology {
         if let (Some(router), Path::BridgeNat) = (&router, spec.path) {
             let forwards: Vec<_> = members.iter().map(|m| (m.port, m.address)).collect();
             firewall::port_forwarding(&router.netns, "up0", &forwards)?;
+        }
+        if !spec.segmentation_offload {
+            for member in &members {
+                whole_packets(&member.netns, "eth0")?;
+            }
         }
         if let (Some(rate), Some(first)) = (spec.htb_gbit_per_s, members.first()) {
             shape(&first.netns, rate)?;
@@ -222,8 +227,16 @@ fn attach_to_peer(
 fn finish_peer_device(peer: &Netns, device: &str, spec: &Spec) -> Result<(), BenchError> {
     peer.steer(device, spec.peer_cpu)?;
     if !spec.segmentation_offload {
-        peer.exec(&format!("ethtool -K {device} tso off gso off"))?;
+        whole_packets(&peer.name, device)?;
     }
+    Ok(())
+}
+
+/// Has TCP hand `device` one packet an MTU, as they go onto a wire.
+fn whole_packets(netns: &str, device: &str) -> Result<(), BenchError> {
+    crate::command::run(&format!(
+        "ip netns exec {netns} ethtool -K {device} tso off gso off"
+    ))?;
     Ok(())
 }
 

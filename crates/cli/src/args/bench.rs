@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use cofferdam_bench::data::{Direction, Interferer, Path, VictimKind};
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// `cofferdam bench …`
 #[derive(Debug, Subcommand)]
@@ -77,6 +78,10 @@ pub struct PenaltyArgs {
     /// Only the cell with this id, such as cpu/flood/receiver/veth/3x200B; may be repeated
     #[arg(long, value_name = "ID")]
     pub cell: Vec<String>,
+    /// Time the victim's work takes alone, with its unit, 10ms to 60s [default: 2s; 500ms with
+    /// --quick]
+    #[arg(long, value_name = "DURATION", value_parser = values::interval)]
+    pub victim_time: Option<Duration>,
     /// Trace of the shuffle, as CSV start_ms,flow,bytes [default: the built-in one]
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
