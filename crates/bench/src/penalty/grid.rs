@@ -1,7 +1,7 @@
 //! The cells of the grid.
 
 use super::options::{Filter, Options};
-use crate::data::{Cell, Direction, Interferer, Path, VictimKind};
+use crate::data::{Cell, Direction, EVEN_SHARE_PCT, Interferer, Limit, Path, VictimKind};
 use crate::error::BenchError;
 use crate::worker::trace::Trace;
 
@@ -66,6 +66,9 @@ impl Filter {
             && has(&self.directions, &cell.direction)
             && has(&self.paths, &cell.path)
             && has(&self.flows, &cell.flows)
+            && has(&self.victim_shares_pct, &cell.victim_share_pct)
+            && has(&self.limits, &cell.limit)
+            && has(&self.offenders, &cell.offenders)
             && (self.payloads_bytes.is_empty()
                 || cell
                     .payload_bytes
@@ -88,6 +91,9 @@ fn cell(victim: VictimKind, interferer: Interferer, path: Path, flows: u32) -> C
         flows,
         payload_bytes: (interferer == Interferer::Stream).then_some(TCP_WRITE_BYTES),
         htb_gbit_per_s: None,
+        victim_share_pct: EVEN_SHARE_PCT,
+        limit: Limit::Weights,
+        offenders: 1,
     }
 }
 
@@ -163,11 +169,38 @@ fn full(trace_flows: u32) -> Vec<Cell> {
             }
         }
     }
+    cells.extend(entitlements());
     let (flows, bytes) = WORST;
     for &victim in VictimKind::ALL.iter().filter(|v| **v != VictimKind::Cpu) {
         cells.push(flood(victim, Path::Veth, flows, bytes));
         cells.push(cell(victim, Interferer::Stream, Path::Veth, flows).named());
         cells.push(cell(victim, Interferer::Shuffle, Path::Veth, trace_flows).named());
+    }
+    cells
+}
+
+/// The worst flood and a stream under other shares, other means of limiting, many offenders.
+fn entitlements() -> Vec<Cell> {
+    let (flows, bytes) = WORST;
+    let worst = flood(VictimKind::Cpu, Path::Veth, flows, bytes);
+    let stream = cell(VictimKind::Cpu, Interferer::Stream, Path::Veth, flows);
+    let variants = [
+        (80, Limit::Weights, 1),
+        (EVEN_SHARE_PCT, Limit::Quota, 1),
+        (80, Limit::Quota, 1),
+        (EVEN_SHARE_PCT, Limit::Weights, 10),
+    ];
+    let mut cells = Vec::new();
+    for base in [worst, stream] {
+        for (victim_share_pct, limit, offenders) in variants {
+            let varied = Cell {
+                victim_share_pct,
+                limit,
+                offenders,
+                ..base.clone()
+            };
+            cells.push(varied.named());
+        }
     }
     cells
 }

@@ -3,7 +3,7 @@
 use super::values;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use cofferdam_bench::data::{Direction, Interferer, Path, VictimKind};
+use cofferdam_bench::data::{Direction, Interferer, Limit, Path, Treatment, VictimKind};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -85,6 +85,19 @@ pub struct PenaltyArgs {
     /// Trace of the shuffle, as CSV start_ms,flow,bytes [default: the built-in one]
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Only these shares of the CPU for the victim, percent; may be repeated or separated by
+    /// commas
+    #[arg(long, value_name = "PERCENT", value_delimiter = ',', value_parser = values::positive)]
+    pub victim_share: Vec<u32>,
+    /// Only where the shares are given so
+    #[arg(long, value_name = "MEANS", value_delimiter = ',', value_parser = one_of(Limit::ALL, Limit::label))]
+    pub limit: Vec<Limit>,
+    /// Only with these numbers of competing containers
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = values::positive)]
+    pub offenders: Vec<u32>,
+    /// Measure this too, in the same pairs as vanilla; may be repeated or separated by commas
+    #[arg(long = "with", value_name = "TREATMENT", value_delimiter = ',', value_parser = one_of(treatments(), Treatment::label))]
+    pub treatments: Vec<Treatment>,
     /// Measure without the accounting beside it
     #[arg(long)]
     pub no_ledger: bool,
@@ -99,6 +112,11 @@ pub struct BenchAccountingArgs {
     /// What every benchmark takes.
     #[command(flatten)]
     pub run: RunArgs,
+}
+
+/// All but vanilla, which every pair has.
+fn treatments() -> &'static [Treatment] {
+    Treatment::ALL.split_first().map_or(&[], |(_, rest)| rest)
 }
 
 /// A word out of `all`, spelled by `label`.

@@ -135,6 +135,10 @@ fn penalty_options(args: PenaltyArgs) -> penalty::Options {
         payload,
         htb,
         victim_time,
+        victim_share,
+        limit,
+        offenders,
+        treatments,
         trace,
         no_ledger,
         segmentation_offload,
@@ -157,6 +161,7 @@ fn penalty_options(args: PenaltyArgs) -> penalty::Options {
         ledger: !no_ledger,
         segmentation_offload,
         trace,
+        treatments,
         filter: penalty::Filter {
             ids: cell,
             victims: victim,
@@ -166,6 +171,9 @@ fn penalty_options(args: PenaltyArgs) -> penalty::Options {
             flows,
             payloads_bytes: payload,
             htb_gbit_per_s: htb,
+            victim_shares_pct: victim_share,
+            limits: limit,
+            offenders,
         },
     }
 }
