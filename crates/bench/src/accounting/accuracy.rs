@@ -58,8 +58,16 @@ pub(super) fn measure(
     let turns = if options.quick { TURNS_QUICK } else { TURNS };
     let kinds = [SMALL, LARGE, TCP, ICMP, SMALL6, TCP6, ICMP6];
     let accountant = start(false)?;
+    let batches = match Turns::start(rig, &kinds) {
+        // What was measured before is worth keeping.
+        Err(BenchError::Unsupported(why)) => {
+            rig.progress.warn(&why);
+            return rig.dir.warn(&why);
+        }
+        other => other?,
+    };
     let mut table = Table {
-        turns: Turns::start(rig, &kinds)?,
+        turns: batches,
         accountant,
         victim_cpu: rig.victim_cpu as usize,
     };

@@ -8,7 +8,7 @@ use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::spawn::Worker;
 use crate::topology::{Spec, Topology};
-use cofferdam_bpf::Gate;
+use cofferdam_bpf::{Gate, GateError};
 use cofferdam_host::in_namespace;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
@@ -122,7 +122,10 @@ impl Turns {
             }
         }
         let home = sched_getaffinity(Pid::from_raw(0)).map_err(|e| failed("affinity", e.into()))?;
-        let gate = Gate::start(rig.victim_cpu).map_err(|e| BenchError::Ledger(e.to_string()))?;
+        let gate = Gate::start(rig.victim_cpu).map_err(|e| match e {
+            GateError::Load(_) => BenchError::Unsupported(format!("no accuracy table: {e}")),
+            GateError::Hold { .. } => gate_failed(e),
+        })?;
         let mut sender = CpuSet::new();
         sender
             .set(rig.peer_cpu as usize)
@@ -164,7 +167,7 @@ impl Turns {
             }
             Ok(())
         });
-        let whole = match sent.map_err(|e| BenchError::Ledger(e.to_string()))? {
+        let whole = match sent.map_err(gate_failed)? {
             Some(outcome) => outcome.map(|()| true).map_err(failed)?,
             None => false,
         };
@@ -179,6 +182,13 @@ impl Turns {
     /// Path of container `i`'s cgroup below the v2 mount.
     pub fn path(&self, i: usize) -> String {
         self.topology.cgroup_path(i)
+    }
+}
+
+fn gate_failed(error: GateError) -> BenchError {
+    BenchError::Worker {
+        worker: "gate".to_owned(),
+        reason: error.to_string(),
     }
 }
 
