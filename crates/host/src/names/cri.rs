@@ -73,7 +73,12 @@ pub fn annotations(bytes: &[u8]) -> OciNames {
 /// made before the cgroup, tells.
 pub(crate) fn task(fs: &HostFs, cgroup_path: &Path) -> Option<Named> {
     let id = cgroup_path.file_name()?.to_str()?;
-    let namespace = cgroup_path.parent()?.file_name()?;
+    let space = cgroup_path.parent()?;
+    // Two components and no more: other cgroups cost no look at the disk.
+    if space.parent() != Some(Path::new("/")) {
+        return None;
+    }
+    let namespace = space.file_name()?;
     let known = CONTAINERD.iter().any(|state| {
         let tasks = Path::new(state).join(TASKS);
         fs.exists(tasks.join(namespace).join(id))
