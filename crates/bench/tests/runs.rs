@@ -184,3 +184,33 @@ fn an_accounting_run_is_whole() {
     );
     assert_eq!(result.accuracy.len(), 5);
 }
+
+#[test]
+fn each_protocol_costs_in_a_mixed_batch_what_it_costs_alone() {
+    worker_executable();
+    let _alone = exclusive();
+    let dir = tempfile::tempdir().unwrap();
+    let output = Some(dir.path().to_owned());
+    let data = time_limit(LIMIT, move || {
+        let options = accounting::Options {
+            output,
+            ..Default::default()
+        };
+        let dir = accounting::run_accuracy(&options, &mut Silent).unwrap();
+        RunData::load(dir.path()).unwrap()
+    });
+    let Some(RunResult::Accounting(result)) = &data.result else {
+        panic!("{:?}", data.result)
+    };
+    // The rates, and both sides of six pairs.
+    assert_eq!(result.accuracy.len(), 13, "{:?}", result.accuracy);
+    for row in &result.accuracy {
+        println!(
+            "{} | {}: {:.1} against {:.1}: {:+.1}%",
+            row.case, row.quantity, row.measured, row.expected, row.error_pct
+        );
+    }
+    for row in &result.accuracy {
+        assert!(row.error_pct.abs() <= 5.0, "{row:?}");
+    }
+}
