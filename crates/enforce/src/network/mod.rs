@@ -170,7 +170,7 @@ impl Network {
         interval: &Interval,
     ) {
         let now = Instant::now();
-        enforced.measure(row, interval.length);
+        enforced.measure(row, pressed, interval);
         if !enforced.is_alive() {
             enforced.release(journal);
             return;
