@@ -3,6 +3,7 @@
 
 mod accounting;
 mod cost;
+mod enforce;
 mod events;
 mod ledger;
 mod reference;
@@ -11,6 +12,7 @@ mod support;
 
 pub use accounting::{AccountingPrograms, CpuReading, LoadError, Sizes};
 pub use cost::{ProgramCost, RuntimeStatistics};
+pub use enforce::{Bucket, DropLink, DropPrograms, Entry, attach as attach_drop};
 pub use events::decode_event;
 pub use ledger::{LedgerReader, RowReading};
 pub use reference::{EmptyProgram, ReferenceClock, ReferenceTime};

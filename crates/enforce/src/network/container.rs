@@ -1,6 +1,6 @@
 //! One container whose network CPU is enforced.
 
-use super::control::{Debt, Rates, Use};
+use super::control::{Debt, PacketCost, Rates, Use};
 use super::napi::NapiThreads;
 use super::place::Place;
 use crate::journal::{Form, Journal, Target, Written};
@@ -25,6 +25,9 @@ pub(super) struct Enforced {
     pub charged_ns: u64,
     pub returned_ns: u64,
     pub budget: Option<f64>,
+    pub cost: PacketCost,
+    pub dropped_rx_packets: u64,
+    pub drop_refused: Option<String>,
     pub has_quota: bool,
     /// CPU time of its NAPI threads at the last step.
     napi_ns: u64,
@@ -105,6 +108,9 @@ impl Enforced {
             charged_ns: 0,
             returned_ns: 0,
             budget: None,
+            cost: PacketCost::default(),
+            dropped_rx_packets: 0,
+            drop_refused: None,
             napi_ns: 0,
         }
     }

@@ -58,6 +58,11 @@ impl Rates {
         self.softirq
     }
 
+    /// Network CPU caused on the CPUs that it shares with others, its NAPI threads included.
+    pub fn at_others_cost(&self) -> f64 {
+        self.softirq + self.napi
+    }
+
     /// Network CPU caused, wherever it ran.
     pub fn caused(&self) -> f64 {
         self.caused
@@ -135,6 +140,39 @@ impl Debt {
     /// Nanoseconds, cumulative.
     pub fn forgiven_ns(&self) -> u64 {
         self.forgiven_ns as u64
+    }
+}
+
+/// What a container may spend on packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Spending {
+    /// Network CPU, in CPUs.
+    pub cpus: f64,
+    /// What one packet costs, nanoseconds.
+    pub ns_per_packet: f64,
+}
+
+/// Cost of a packet, smoothed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct PacketCost {
+    ns: f64,
+    packets: f64,
+}
+
+impl PacketCost {
+    /// Takes an interval in.
+    pub fn update(&mut self, caused_ns: f64, packets: f64, length: Duration) {
+        let keep = (-length.as_secs_f64() / MEMORY_S).exp();
+        self.ns = self.ns * keep + caused_ns;
+        self.packets = self.packets * keep + packets;
+    }
+
+    /// Nanoseconds; between 100 ns and 1 ms, whatever was measured.
+    pub fn ns_per_packet(&self) -> f64 {
+        if self.packets < 1.0 {
+            return 1_000.0;
+        }
+        (self.ns / self.packets).clamp(100.0, 1e6)
     }
 }
 
