@@ -3,6 +3,7 @@
 
 mod accounting;
 mod cost;
+mod enforce;
 mod events;
 mod gate;
 mod ledger;
@@ -12,6 +13,7 @@ mod support;
 
 pub use accounting::{AccountingPrograms, CpuReading, LoadError, Sizes};
 pub use cost::{ProgramCost, RuntimeStatistics};
+pub use enforce::{Bucket, DropLink, DropPrograms, Entry, attach as attach_drop};
 pub use events::decode_event;
 pub use gate::{Gate, GateError};
 pub use ledger::{LedgerReader, RowReading};

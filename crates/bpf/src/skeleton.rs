@@ -9,9 +9,13 @@
 mod accounting {
     include!(concat!(env!("OUT_DIR"), "/accounting.skel.rs"));
 }
+mod enforce {
+    include!(concat!(env!("OUT_DIR"), "/enforce.skel.rs"));
+}
 mod reference {
     include!(concat!(env!("OUT_DIR"), "/reference.skel.rs"));
 }
 
 pub use accounting::*;
+pub use enforce::{EnforceSkel, EnforceSkelBuilder, types as enforce_types};
 pub use reference::{ReferenceSkel, ReferenceSkelBuilder, types as reference_types};

@@ -1,10 +1,10 @@
 //! One container whose network CPU is enforced.
 
-use super::control::{Debt, Rates, Use};
+use super::control::{Debt, PacketCost, Rates, Use};
 use super::napi::NapiThreads;
 use super::place::Place;
 use crate::journal::{Form, Journal, Target, Written};
-use cofferdam_types::{Container, ContainerLedger};
+use cofferdam_types::{Container, ContainerLedger, Interval};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,6 +25,9 @@ pub(super) struct Enforced {
     pub charged_ns: u64,
     pub returned_ns: u64,
     pub budget: Option<f64>,
+    pub cost: PacketCost,
+    pub dropped_rx_packets: u64,
+    pub drop_refused: Option<String>,
     pub has_quota: bool,
     /// CPU time of its NAPI threads at the last step.
     napi_ns: u64,
@@ -105,24 +108,34 @@ impl Enforced {
             charged_ns: 0,
             returned_ns: 0,
             budget: None,
+            cost: PacketCost::default(),
+            dropped_rx_packets: 0,
+            drop_refused: None,
             napi_ns: 0,
         }
     }
 
-    /// Takes an interval's counts in.
-    pub fn measure(&mut self, row: Option<&ContainerLedger>, length: Duration) {
+    /// Takes an interval's counts in; `pressed` are the CPUs on which others pay.
+    pub fn measure(&mut self, row: Option<&ContainerLedger>, pressed: &[u32], interval: &Interval) {
         let ledger = row.map(|row| row.ledger).unwrap_or_default();
         let napi_ns = self.napi.usage_ns();
         let napi_used = napi_ns.saturating_sub(self.napi_ns);
         self.napi_ns = napi_ns;
+        let by_cpu = row.into_iter().flat_map(|row| &row.caused_by_cpu_ns);
+        let at_others_cost = interval.cpus.iter().zip(by_cpu);
+        let at_others_cost: u64 = at_others_cost
+            .filter(|((cpu, _), _)| pressed.contains(&cpu.0))
+            .map(|(_, ns)| *ns)
+            .sum();
         self.rates.update(
             &Use {
                 billed_ns: ledger.cpu_usage_ns as f64,
                 caused_ns: ledger.caused_ns() as f64,
                 charged_ns: ledger.charged_network_ns as f64,
+                softirq_ns: at_others_cost.saturating_sub(napi_used) as f64,
                 napi_ns: napi_used as f64,
             },
-            length,
+            interval.length,
         );
         self.charged_ns += napi_used;
     }

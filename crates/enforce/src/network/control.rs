@@ -21,6 +21,8 @@ pub(super) struct Use {
     pub caused_ns: f64,
     /// Network CPU of anybody that ran in its time slices.
     pub charged_ns: f64,
+    /// Of what it caused, softirq work on CPUs where others run: nobody schedules that.
+    pub softirq_ns: f64,
     /// Time of its NAPI threads in its own cgroup: caused, and billed to it as it should be.
     pub napi_ns: f64,
 }
@@ -31,6 +33,7 @@ pub(super) struct Rates {
     billed: f64,
     caused: f64,
     charged: f64,
+    softirq: f64,
     napi: f64,
 }
 
@@ -46,12 +49,18 @@ impl Rates {
         mix(&mut self.billed, used.billed_ns);
         mix(&mut self.caused, used.caused_ns);
         mix(&mut self.charged, used.charged_ns);
+        mix(&mut self.softirq, used.softirq_ns);
         mix(&mut self.napi, used.napi_ns);
     }
 
-    /// Caused in softirq: nobody schedules that.
+    /// Caused in softirq where others run.
     pub fn softirq(&self) -> f64 {
-        (self.caused - self.napi).max(0.0)
+        self.softirq
+    }
+
+    /// Network CPU caused on the CPUs that it shares with others, its NAPI threads included.
+    pub fn at_others_cost(&self) -> f64 {
+        self.softirq + self.napi
     }
 
     /// Network CPU caused, wherever it ran.
@@ -64,9 +73,10 @@ impl Rates {
         self.caused - self.charged
     }
 
-    /// Use as it would read had every packet been billed to its owner.
+    /// Its use of the CPUs that it shares with others, as it would read had every packet been
+    /// billed to its owner.
     pub fn corrected(&self) -> f64 {
-        (self.billed + self.owed()).max(0.0)
+        self.own_work() + self.softirq + self.napi
     }
 
     /// What it uses beside its network CPU.
@@ -133,6 +143,39 @@ impl Debt {
     }
 }
 
+/// What a container may spend on packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Spending {
+    /// Network CPU, in CPUs.
+    pub cpus: f64,
+    /// What one packet costs, nanoseconds.
+    pub ns_per_packet: f64,
+}
+
+/// Cost of a packet, smoothed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct PacketCost {
+    ns: f64,
+    packets: f64,
+}
+
+impl PacketCost {
+    /// Takes an interval in.
+    pub fn update(&mut self, caused_ns: f64, packets: f64, length: Duration) {
+        let keep = (-length.as_secs_f64() / MEMORY_S).exp();
+        self.ns = self.ns * keep + caused_ns;
+        self.packets = self.packets * keep + packets;
+    }
+
+    /// Nanoseconds; between 100 ns and 1 ms, whatever was measured.
+    pub fn ns_per_packet(&self) -> f64 {
+        if self.packets < 1.0 {
+            return 1_000.0;
+        }
+        (self.ns / self.packets).clamp(100.0, 1e6)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,6 +194,7 @@ mod tests {
             billed_ns: ns(billed),
             caused_ns: ns(caused),
             charged_ns: ns(charged),
+            softirq_ns: ns(caused - napi),
             napi_ns: ns(napi),
         })
     }

@@ -7,6 +7,7 @@
 mod container;
 mod control;
 mod cpus;
+mod ingress;
 mod napi;
 mod place;
 mod share;
@@ -14,11 +15,14 @@ mod share;
 use crate::journal::Journal;
 use cofferdam_host::CgroupLayout;
 use cofferdam_types::{
-    CgroupId, Container, ContainerLedger, Interval, Means, MeansState, NetworkEnforcement,
+    CgroupId, Container, ContainerLedger, IfIndex, Interval, Means, MeansState, NetnsId,
+    NetworkEnforcement,
 };
 use container::Enforced;
+use control::Spending;
 use cpus::IdleTime;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use ingress::Ingress;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -68,6 +72,9 @@ pub(crate) struct Network {
     layout: CgroupLayout,
     enforced: BTreeMap<CgroupId, Enforced>,
     idle: IdleTime,
+    ingress: Ingress,
+    /// The host's ends of all containers' interfaces.
+    host_ends: BTreeSet<(NetnsId, IfIndex)>,
     /// Who ran on which CPU, and when last.
     beside: HashMap<(u32, CgroupId), Instant>,
     paths: HashMap<CgroupId, PathBuf>,
@@ -81,6 +88,8 @@ impl Network {
             layout,
             enforced: BTreeMap::new(),
             idle: IdleTime::default(),
+            ingress: Ingress::default(),
+            host_ends: BTreeSet::new(),
             beside: HashMap::new(),
             paths: HashMap::new(),
             weights: HashMap::new(),
@@ -102,7 +111,7 @@ impl Network {
             .collect();
         for id in gone {
             if let Some(mut enforced) = self.enforced.remove(&id) {
-                enforced.release(journal);
+                self.let_go(journal, &mut enforced);
             }
         }
         for container in wanted {
@@ -144,6 +153,13 @@ impl Network {
                 *sum += ns;
             }
         }
+        let pairs = interval
+            .containers
+            .iter()
+            .flat_map(|row| &row.container.interfaces);
+        self.host_ends = pairs
+            .filter_map(|pair| Some((pair.host_netns?, pair.host_ifindex?)))
+            .collect();
         let ids: Vec<CgroupId> = self.enforced.keys().copied().collect();
         for id in ids {
             let Some(mut enforced) = self.enforced.remove(&id) else {
@@ -170,9 +186,9 @@ impl Network {
         interval: &Interval,
     ) {
         let now = Instant::now();
-        enforced.measure(row, interval.length);
+        enforced.measure(row, pressed, interval);
         if !enforced.is_alive() {
-            enforced.release(journal);
+            self.let_go(journal, enforced);
             return;
         }
         let charges_quota = enforced.has_quota && enforced.rates.caused() > CAUSES;
@@ -184,7 +200,7 @@ impl Network {
         };
         if now >= until {
             enforced.debt.lapse();
-            enforced.release(journal);
+            self.let_go(journal, enforced);
             return;
         }
         if self.may(Means::NapiThread) {
@@ -198,6 +214,7 @@ impl Network {
             );
         }
         self.keep_accounts(enforced, row, pressed, interval);
+        self.stop(enforced, row, interval);
         self.correct_weight(journal, enforced);
         self.correct_quota(journal, enforced);
     }
@@ -233,6 +250,73 @@ impl Network {
             .debt
             .update(used, shares, interval.length, self.options.debt_bound);
         enforced.budget = Some(enforced.rates.budget(shares, &enforced.debt));
+    }
+
+    /// Drops what it may not cause any more. Once in place, the limit stays as long as the other
+    /// means: it only ever binds while others wait.
+    fn stop(
+        &mut self,
+        enforced: &mut Enforced,
+        row: Option<&ContainerLedger>,
+        interval: &Interval,
+    ) {
+        if !self.may(Means::IngressDrop) {
+            return;
+        }
+        let container = enforced.container.clone();
+        let limited = self.ingress.limits(container.cgroup);
+        let over = enforced
+            .budget
+            .is_some_and(|budget| enforced.rates.at_others_cost() > budget);
+        if !limited {
+            let ledger = row.map(|row| row.ledger).unwrap_or_default();
+            enforced.cost.update(
+                enforced.rates.at_others_cost() * interval.length.as_nanos() as f64,
+                ledger.rx_packets as f64,
+                interval.length,
+            );
+            if !over {
+                return;
+            }
+        }
+        // Without a NAPI thread of its own the last place to drop is its own interface, when
+        // the other end of it is no host that forwards.
+        let own = !self.may(Means::NapiThread) && container.interfaces.len() == 1;
+        let gates = [false, own];
+        for own in gates.iter().take(if own { 2 } else { 1 }) {
+            let Some(netns) = ingress::gate_of(&container, *own) else {
+                continue;
+            };
+            let spending = Spending {
+                cpus: enforced.budget.unwrap_or(0.0),
+                ns_per_packet: enforced.cost.ns_per_packet(),
+            };
+            let skip = if *own {
+                &BTreeSet::new()
+            } else {
+                &self.host_ends
+            };
+            match self.ingress.limit(&container, netns, spending, skip) {
+                Ok(counts) => {
+                    enforced.drop_refused = None;
+                    enforced.dropped_rx_packets += counts.dropped;
+                    if limited {
+                        enforced.cost.update(
+                            enforced.rates.at_others_cost() * interval.length.as_nanos() as f64,
+                            counts.passed as f64,
+                            interval.length,
+                        );
+                    }
+                    return;
+                }
+                Err(why) => enforced.drop_refused = Some(why),
+            }
+        }
+    }
+
+    fn let_go(&mut self, journal: &mut Journal, enforced: &mut Enforced) {
+        self.ingress.release(enforced.container.cgroup);
+        enforced.release(journal);
     }
 
     fn correct_weight(&self, journal: &mut Journal, enforced: &mut Enforced) {
@@ -339,7 +423,7 @@ impl Network {
             forgiven_ns: enforced.debt.forgiven_ns(),
             charged_ns: enforced.charged_ns,
             returned_ns: enforced.returned_ns,
-            dropped_rx_packets: 0,
+            dropped_rx_packets: enforced.dropped_rx_packets,
             dropped_tx_packets: 0,
         })
     }
@@ -378,7 +462,15 @@ impl Network {
                     }
                     None => no("it owes little"),
                 },
-                Means::IngressDrop | Means::EgressDrop => no("not needed"),
+                Means::IngressDrop => match &enforced.drop_refused {
+                    Some(why) => no(why),
+                    None if self.ingress.limits(enforced.container.cgroup) => (
+                        true,
+                        "its packets pass at the rate that its share leaves".to_owned(),
+                    ),
+                    None => no("it is within its share"),
+                },
+                Means::EgressDrop => no("not built: its weight stops what it sends"),
             }
         };
         MeansState {
@@ -390,10 +482,9 @@ impl Network {
 
     /// Takes everything back.
     pub fn release(&mut self, journal: &mut Journal) {
-        for enforced in self.enforced.values_mut() {
-            enforced.release(journal);
+        for mut enforced in std::mem::take(&mut self.enforced).into_values() {
+            self.let_go(journal, &mut enforced);
         }
-        self.enforced.clear();
     }
 }
 

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Stop (Iron): drops the packets of a container that has used up its share, before the stack
+ * works on them.
+ *
+ * Attached to the devices by which packets enter the host, as XDP or at tc ingress. The
+ * destination tells the container: its own address, or, behind port forwarding, what the
+ * connection's entry in conntrack says. Whatever is for nobody in `addresses` passes at the
+ * price of one look-up.
+ *
+ * A container has a token bucket in nanoseconds of network CPU. The agent writes the rate, from
+ * what the container may still cause, and what one of its packets costs, from the ledger. A
+ * packet takes its cost out. TCP segments with data are dropped with a probability that grows
+ * as the lower half of the bucket empties, so that senders slow down one by one; those that
+ * open, acknowledge or end a connection pass on credit, down to one burst.
+ *
+ * Maps: `addresses` (agent -> programs), `buckets` (both ways; counters are read by the agent).
+ * One set of maps a network namespace: addresses mean nothing across namespaces.
+ */
+#include "../include/packet.h"
+#include "../abi/enforce_abi.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct cf_address);
+	__type(value, __u32);
+} addresses SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, struct cf_bucket);
+} buckets SEC(".maps");
+
+/* Conntrack, where the kernel lends it to BPF (5.19 on, commit 88dbe3c94e89). */
+struct bpf_sock_tuple {
+	__be32 saddr;
+	__be32 daddr;
+	__be16 sport;
+	__be16 dport;
+};
+/* The size that kernels before 6.10 know; later ones take it as well. */
+struct bpf_ct_opts {
+	__s32 netns_id;
+	__s32 error;
+	__u8 l4proto;
+	__u8 dir;
+	__u8 reserved[2];
+};
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+union nf_inet_addr {
+	__u32 all[4];
+};
+struct nf_conntrack_man {
+	union nf_inet_addr u3;
+};
+struct nf_conntrack_tuple {
+	struct nf_conntrack_man src;
+};
+struct nf_conntrack_tuple_hash {
+	struct nf_conntrack_tuple tuple;
+};
+struct nf_conn {
+	struct nf_conntrack_tuple_hash tuplehash[2];
+};
+#pragma clang attribute pop
+extern struct nf_conn *bpf_xdp_ct_lookup(struct xdp_md *, struct bpf_sock_tuple *, __u32,
+					 struct bpf_ct_opts *, __u32)
+__weak __ksym;
+extern struct nf_conn *bpf_skb_ct_lookup(struct __sk_buff *, struct bpf_sock_tuple *, __u32,
+					 struct bpf_ct_opts *, __u32)
+__weak __ksym;
+extern void bpf_ct_release(struct nf_conn *) __weak __ksym;
+
+#define CT_CURRENT_NETNS (-1)
+/* TCP segments dropped early, at most: congestion control halves its rate for one loss. */
+#define EARLY_ONE_IN 64
+
+static __always_inline bool cf_has_ports(const struct cf_packet *p)
+{
+	return p->family == 4 && p->ports.to && (p->protocol == IP_UDP || p->protocol == IP_TCP);
+}
+
+static __always_inline void cf_tuple(const struct cf_packet *p, struct bpf_sock_tuple *tuple,
+				     struct bpf_ct_opts *opts)
+{
+	tuple->saddr = p->from4;
+	tuple->daddr = p->to4;
+	tuple->sport = p->ports.from;
+	tuple->dport = p->ports.to;
+	opts->netns_id = CT_CURRENT_NETNS;
+	opts->l4proto = p->protocol;
+}
+
+/* Who answers is who it is for: the source of the reply. */
+static __always_inline void cf_real_destination(struct nf_conn *ct, struct cf_packet *p)
+{
+	__u32 to = ct->tuplehash[1].tuple.src.u3.all[0];
+
+	__builtin_memcpy(p->to + 12, &to, 4);
+}
+
+static __always_inline struct cf_bucket *cf_bucket_of(const struct cf_packet *p)
+{
+	__u32 *slot = bpf_map_lookup_elem(&addresses, p->to);
+
+	return slot ? bpf_map_lookup_elem(&buckets, slot) : NULL;
+}
+
+static __always_inline void cf_refill(struct cf_bucket *b)
+{
+	__u64 now = bpf_ktime_get_ns(), then = b->refilled_ns, elapsed = now - then;
+	__s64 tokens;
+
+	/* A race between CPUs loses a refill of some microseconds at most. */
+	if (now <= then || elapsed < 20000)
+		return;
+	if (__sync_val_compare_and_swap(&b->refilled_ns, then, now) != then)
+		return;
+	if (elapsed > 1000000000)
+		elapsed = 1000000000;
+	tokens = b->tokens_ns + (__s64)(elapsed * (b->rate_ns_per_s / 1000) / 1000000);
+	if (tokens > (__s64)b->burst_ns)
+		tokens = b->burst_ns;
+	b->tokens_ns = tokens;
+}
+
+/* Whether the packet, or the `packets` in one, may pass. */
+static __always_inline bool cf_may_pass(struct cf_bucket *b, const struct cf_packet *p,
+					__u32 packets)
+{
+	__s64 tokens, half = b->burst_ns / 2, floor = 0;
+
+	if (!b->rate_ns_per_s)
+		return true;
+	cf_refill(b);
+	tokens = b->tokens_ns;
+	if (p->control)
+		floor = -(__s64)b->burst_ns;
+	else if (p->protocol == IP_TCP && tokens > 0 && tokens < half &&
+		 bpf_get_prandom_u32() % EARLY_ONE_IN == 0 &&
+		 (__s64)(bpf_get_prandom_u32() % 1024) * half > tokens * 1024)
+		tokens = floor;
+	if (tokens <= floor) {
+		__sync_fetch_and_add(&b->dropped_packets, packets);
+		return false;
+	}
+	__sync_fetch_and_add(&b->tokens_ns, -(__s64)(b->cost_ns * packets));
+	__sync_fetch_and_add(&b->passed_packets, packets);
+	return true;
+}
+
+SEC("xdp")
+int drop_xdp(struct xdp_md *ctx)
+{
+	struct cf_packet p = {};
+	struct cf_bucket *b;
+
+	cf_parse((void *)(long)ctx->data, (void *)(long)ctx->data_end, &p);
+	if (!p.family)
+		return XDP_PASS;
+	b = cf_bucket_of(&p);
+	if (!b && cf_has_ports(&p) && bpf_ksym_exists(bpf_xdp_ct_lookup)) {
+		struct bpf_sock_tuple tuple = {};
+		struct bpf_ct_opts opts = {};
+		struct nf_conn *ct;
+
+		cf_tuple(&p, &tuple, &opts);
+		ct = bpf_xdp_ct_lookup(ctx, &tuple, sizeof(tuple), &opts, sizeof(opts));
+		if (!ct)
+			return XDP_PASS;
+		cf_real_destination(ct, &p);
+		bpf_ct_release(ct);
+		b = cf_bucket_of(&p);
+	}
+	return !b || cf_may_pass(b, &p, 1) ? XDP_PASS : XDP_DROP;
+}
+
+SEC("tcx/ingress")
+int drop_tc(struct __sk_buff *ctx)
+{
+	struct cf_packet p = {};
+	struct cf_bucket *b;
+
+	cf_parse((void *)(long)ctx->data, (void *)(long)ctx->data_end, &p);
+	if (!p.family)
+		return TC_NEXT;
+	b = cf_bucket_of(&p);
+	if (!b && cf_has_ports(&p) && bpf_ksym_exists(bpf_skb_ct_lookup)) {
+		struct bpf_sock_tuple tuple = {};
+		struct bpf_ct_opts opts = {};
+		struct nf_conn *ct;
+
+		cf_tuple(&p, &tuple, &opts);
+		ct = bpf_skb_ct_lookup(ctx, &tuple, sizeof(tuple), &opts, sizeof(opts));
+		if (!ct)
+			return TC_NEXT;
+		cf_real_destination(ct, &p);
+		bpf_ct_release(ct);
+		b = cf_bucket_of(&p);
+	}
+	return !b || cf_may_pass(b, &p, ctx->gso_segs ? ctx->gso_segs : 1) ? TC_NEXT : TC_DROP;
+}
+
+char LICENSE[] SEC("license") = "GPL";

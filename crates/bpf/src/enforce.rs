@@ -1,0 +1,172 @@
+//! The programs that drop the packets of containers in debt: one set a network namespace.
+
+use crate::skeleton::enforce_types::{cf_address, cf_bucket};
+use crate::skeleton::{EnforceSkel, EnforceSkelBuilder};
+use cofferdam_types::IfIndex;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags, OpenObject};
+use std::io;
+use std::mem::{MaybeUninit, offset_of, size_of};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+const BPF_LINK_CREATE: libc::c_int = 28;
+const BPF_XDP: u32 = 37;
+const BPF_TCX_INGRESS: u32 = 46;
+const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
+const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
+
+/// Where at a device packets are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// XDP in the driver.
+    Native,
+    /// tc ingress (tcx, Linux 6.6 on).
+    Tc,
+    /// XDP in the stack.
+    Generic,
+}
+
+/// A token bucket in nanoseconds of network CPU; see `bpf/abi/enforce_abi.h`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bucket {
+    /// What may be caused in a second; 0 for no limit.
+    pub rate_ns_per_s: u64,
+    /// What one packet costs.
+    pub cost_ns: u64,
+    /// What may be saved up.
+    pub burst_ns: u64,
+}
+
+/// An attached program: detached when dropped, and by the kernel when the process ends.
+#[derive(Debug)]
+pub struct DropLink {
+    _link: OwnedFd,
+    /// Where.
+    pub entry: Entry,
+}
+
+/// The loaded programs and their maps.
+pub struct DropPrograms {
+    skeleton: Box<EnforceSkel<'static>>,
+}
+
+impl DropPrograms {
+    /// Containers that one set can hold.
+    pub const SLOTS: u32 = 1024;
+
+    /// Loads the programs; nothing is attached yet.
+    pub fn load() -> Result<DropPrograms, libbpf_rs::Error> {
+        libbpf_rs::set_print(None);
+        // The skeleton borrows this small block for its life; it is leaked once a load.
+        let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
+        let skeleton = EnforceSkelBuilder::default().open(storage)?.load()?;
+        Ok(DropPrograms {
+            skeleton: Box::new(skeleton),
+        })
+    }
+
+    /// The descriptors by which [`attach`] attaches: of the XDP and of the tc program.
+    pub fn programs(&self) -> (RawFd, RawFd) {
+        let progs = &self.skeleton.progs;
+        (
+            progs.drop_xdp.as_fd().as_raw_fd(),
+            progs.drop_tc.as_fd().as_raw_fd(),
+        )
+    }
+
+    /// Packets for `address` are those of the container in `slot`.
+    pub fn set_address(&self, address: IpAddr, slot: u32) -> libbpf_rs::Result<()> {
+        let map = &self.skeleton.maps.addresses;
+        map.update(&key(address), &slot.to_ne_bytes(), MapFlags::ANY)
+    }
+
+    /// Forgets `address`; unknown is fine.
+    pub fn remove_address(&self, address: IpAddr) {
+        let _ = self.skeleton.maps.addresses.delete(&key(address));
+    }
+
+    /// Sets what the container in `slot` may cost, keeping what it has saved up and its
+    /// counters.
+    pub fn set_bucket(&self, slot: u32, bucket: Bucket) -> libbpf_rs::Result<()> {
+        let map = &self.skeleton.maps.buckets;
+        let key = slot.to_ne_bytes();
+        let mut value = map.lookup(&key, MapFlags::ANY)?.unwrap_or_default();
+        for (offset, number) in [
+            (offset_of!(cf_bucket, rate_ns_per_s), bucket.rate_ns_per_s),
+            (offset_of!(cf_bucket, cost_ns), bucket.cost_ns),
+            (offset_of!(cf_bucket, burst_ns), bucket.burst_ns),
+        ] {
+            if let Some(bytes) = value.get_mut(offset..offset + 8) {
+                bytes.copy_from_slice(&number.to_ne_bytes());
+            }
+        }
+        map.update(&key, &value, MapFlags::ANY)
+    }
+
+    /// Clears a slot for another container.
+    pub fn clear(&self, slot: u32) {
+        let zero = [0; size_of::<cf_bucket>()];
+        let map = &self.skeleton.maps.buckets;
+        let _ = map.update(&slot.to_ne_bytes(), &zero, MapFlags::ANY);
+    }
+
+    /// Packets of the container in `slot` that passed and that were dropped, cumulative.
+    pub fn counts(&self, slot: u32) -> (u64, u64) {
+        let map = &self.skeleton.maps.buckets;
+        let value = map.lookup(&slot.to_ne_bytes(), MapFlags::ANY);
+        let value = value.ok().flatten().unwrap_or_default();
+        let at = |offset: usize| {
+            let bytes = value.get(offset..offset + 8);
+            bytes
+                .and_then(|b| b.try_into().ok())
+                .map_or(0, u64::from_ne_bytes)
+        };
+        (
+            at(offset_of!(cf_bucket, passed_packets)),
+            at(offset_of!(cf_bucket, dropped_packets)),
+        )
+    }
+}
+
+/// Attaches the programs (see [`DropPrograms::programs`]) to a device of the network namespace
+/// that the calling thread is in.
+///
+/// # Errors
+/// The kernel's: busy when another XDP program is there, unsupported, the device gone.
+pub fn attach(programs: (RawFd, RawFd), device: IfIndex, entry: Entry) -> io::Result<DropLink> {
+    let (program, kind, flags) = match entry {
+        Entry::Native => (programs.0, BPF_XDP, XDP_FLAGS_DRV_MODE),
+        Entry::Generic => (programs.0, BPF_XDP, XDP_FLAGS_SKB_MODE),
+        Entry::Tc => (programs.1, BPF_TCX_INGRESS, 0),
+    };
+    // union bpf_attr, link_create: prog_fd, target_ifindex, attach_type, flags; the rest zero.
+    let mut attr = [0_u32; 16];
+    attr[0] = program.cast_unsigned();
+    attr[1] = device.0;
+    attr[2] = kind;
+    attr[3] = flags;
+    // SAFETY: `attr` is valid for the size that is passed, and outlives the call.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            BPF_LINK_CREATE,
+            attr.as_ptr(),
+            size_of_val(&attr),
+        )
+    };
+    let fd = RawFd::try_from(fd).unwrap_or(-1);
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just made this descriptor for us.
+    let link = unsafe { OwnedFd::from_raw_fd(fd) };
+    Ok(DropLink { _link: link, entry })
+}
+
+fn key(address: IpAddr) -> [u8; size_of::<cf_address>()] {
+    match address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
+    }
+}

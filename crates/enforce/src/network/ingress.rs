@@ -1,0 +1,285 @@
+//! Stop: drops the packets of containers in debt where they enter the host.
+//!
+//! The programs are loaded only while a container needs them, once for each network namespace
+//! that forwards to such containers, and attached to the devices by which packets enter it.
+//! They are attached by links: the kernel detaches them when our process ends.
+
+use super::control::Spending;
+use crate::device::find_namespace;
+use cofferdam_bpf::{Bucket, DropLink, DropPrograms, Entry, attach_drop};
+use cofferdam_host::{in_namespace, inside};
+use cofferdam_types::{CgroupId, Container, IfIndex, NetnsId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+/// What a container may save up. Longer lets bursts through; shorter drops TCP's normal bursts.
+const BURST: Duration = Duration::from_millis(10);
+/// How often addresses and devices are looked at again while programs are attached.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// Entry devices of one namespace, at most: each costs an attachment.
+const MOST_DEVICES: usize = 64;
+/// Drivers of devices that packets do not enter the host by.
+const INNER: [&str; 9] = [
+    "bridge", "dummy", "bond", "team", "vlan", "vrf", "ifb", "tun", "macvlan",
+];
+
+/// The programs in one namespace.
+struct Gate {
+    programs: DropPrograms,
+    links: BTreeMap<u32, DropLink>,
+    /// By container: slot, addresses, counters at the last step.
+    members: BTreeMap<CgroupId, Member>,
+    looked: Instant,
+}
+
+struct Member {
+    slot: u32,
+    addresses: BTreeSet<IpAddr>,
+    passed: u64,
+    dropped: u64,
+}
+
+/// Packets since the last step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub passed: u64,
+    pub dropped: u64,
+}
+
+/// All gates, by namespace.
+#[derive(Default)]
+pub(super) struct Ingress {
+    gates: BTreeMap<NetnsId, Gate>,
+    refused: BTreeMap<NetnsId, (Instant, String)>,
+}
+
+/// The namespace in which the host's ends of a container's interfaces are.
+fn forwarding_namespace(container: &Container) -> Option<NetnsId> {
+    container.interfaces.iter().find_map(|pair| pair.host_netns)
+}
+
+/// Where a container's packets are stopped: where its host's ends are, or, with `own`, in its
+/// own namespace.
+pub(super) fn gate_of(container: &Container, own: bool) -> Option<NetnsId> {
+    if own {
+        container.netns
+    } else {
+        forwarding_namespace(container)
+    }
+}
+
+impl Ingress {
+    /// Limits a container to what it may spend. `skip` are the host's ends of containers'
+    /// interfaces, by namespace and index. Returns what passed and was dropped since last time.
+    pub fn limit(
+        &mut self,
+        container: &Container,
+        netns: NetnsId,
+        spending: Spending,
+        skip: &BTreeSet<(NetnsId, IfIndex)>,
+    ) -> Result<Counts, String> {
+        if let Some((until, why)) = self.refused.get(&netns)
+            && *until > Instant::now()
+        {
+            return Err(why.clone());
+        }
+        self.try_limit(container, netns, spending, skip)
+            .inspect_err(|why| {
+                let until = Instant::now() + super::napi::TRY_AGAIN;
+                self.refused.insert(netns, (until, why.clone()));
+            })
+    }
+
+    fn try_limit(
+        &mut self,
+        container: &Container,
+        netns: NetnsId,
+        spending: Spending,
+        skip: &BTreeSet<(NetnsId, IfIndex)>,
+    ) -> Result<Counts, String> {
+        if !self.gates.contains_key(&netns) {
+            let programs = DropPrograms::load()
+                .map_err(|e| format!("the dropping programs cannot be loaded: {e}"))?;
+            self.gates.insert(
+                netns,
+                Gate {
+                    programs,
+                    links: BTreeMap::new(),
+                    members: BTreeMap::new(),
+                    looked: Instant::now() - 2 * LOOK_AGAIN,
+                },
+            );
+        }
+        let Some(gate) = self.gates.get_mut(&netns) else {
+            return Err("no gate".to_owned());
+        };
+        let new = !gate.members.contains_key(&container.cgroup);
+        if new {
+            gate.admit(container)?;
+        }
+        if new || gate.looked.elapsed() > LOOK_AGAIN {
+            gate.looked = Instant::now();
+            gate.learn_addresses(container)?;
+            let file = find_namespace(netns, container.pid).map_err(|e| e.to_string())?;
+            gate.attach(&file, netns, skip)?;
+        }
+        gate.spend(container.cgroup, spending)
+    }
+
+    /// Ends a container's limit; the last one takes the programs away.
+    pub fn release(&mut self, cgroup: CgroupId) {
+        for gate in self.gates.values_mut() {
+            gate.dismiss(cgroup);
+        }
+        self.gates.retain(|_, gate| !gate.members.is_empty());
+    }
+
+    /// Whether a container's packets are limited now.
+    pub fn limits(&self, cgroup: CgroupId) -> bool {
+        self.gates.values().any(|g| g.members.contains_key(&cgroup))
+    }
+}
+
+impl Gate {
+    fn admit(&mut self, container: &Container) -> Result<(), String> {
+        let used: BTreeSet<u32> = self.members.values().map(|m| m.slot).collect();
+        let slot = (0..DropPrograms::SLOTS)
+            .find(|slot| !used.contains(slot))
+            .ok_or("too many containers in debt at once")?;
+        self.programs.clear(slot);
+        let member = Member {
+            slot,
+            addresses: BTreeSet::new(),
+            passed: 0,
+            dropped: 0,
+        };
+        self.members.insert(container.cgroup, member);
+        Ok(())
+    }
+
+    fn dismiss(&mut self, cgroup: CgroupId) {
+        if let Some(member) = self.members.remove(&cgroup) {
+            for address in member.addresses {
+                self.programs.remove_address(address);
+            }
+            self.programs.clear(member.slot);
+        }
+    }
+
+    fn learn_addresses(&mut self, container: &Container) -> Result<(), String> {
+        let netns = container.netns.ok_or("it has no process")?;
+        let file = find_namespace(netns, container.pid).map_err(|e| e.to_string())?;
+        let found = in_namespace(&file, inside::addresses)
+            .and_then(|found| found)
+            .map_err(|e| format!("its addresses cannot be read: {e}"))?;
+        // Link-local addresses mean nothing beyond their link, and are everybody's.
+        let found: BTreeSet<IpAddr> = found
+            .into_iter()
+            .map(|(_, address)| address)
+            .filter(|a| !matches!(a, IpAddr::V6(v6) if v6.is_unicast_link_local()))
+            .collect();
+        let Some(member) = self.members.get_mut(&container.cgroup) else {
+            return Ok(());
+        };
+        for gone in member.addresses.difference(&found) {
+            self.programs.remove_address(*gone);
+        }
+        for new in found.difference(&member.addresses) {
+            self.programs
+                .set_address(*new, member.slot)
+                .map_err(|e| format!("its address {new} cannot be told to the programs: {e}"))?;
+        }
+        member.addresses = found;
+        Ok(())
+    }
+
+    /// Attaches to the devices by which packets enter the namespace that `file` stands for.
+    fn attach(
+        &mut self,
+        file: &File,
+        netns: NetnsId,
+        skip: &BTreeSet<(NetnsId, IfIndex)>,
+    ) -> Result<(), String> {
+        let programs = self.programs.programs();
+        let attached: BTreeSet<u32> = self.links.keys().copied().collect();
+        let skipped = |index: u32| skip.contains(&(netns, IfIndex(index)));
+        let (present, new, refusal) = in_namespace(file, || {
+            let devices = inside::devices()?;
+            let entries = devices
+                .iter()
+                .filter(|(index, _, kind)| !INNER.contains(&kind.as_str()) && !skipped(*index))
+                .take(MOST_DEVICES);
+            let present: BTreeSet<u32> = entries.clone().map(|(index, _, _)| *index).collect();
+            let (mut new, mut refusal) = (Vec::new(), None);
+            for (index, name, kind) in entries {
+                if attached.contains(index) {
+                    continue;
+                }
+                match first_that_works(programs, IfIndex(*index), kind) {
+                    Ok(link) => new.push((*index, link)),
+                    Err(e) => refusal = Some(format!("nothing can be attached to {name}: {e}")),
+                }
+            }
+            Ok::<_, std::io::Error>((present, new, refusal))
+        })
+        .and_then(|result| result)
+        .map_err(|e| format!("the host's devices cannot be read: {e}"))?;
+        self.links.retain(|index, _| present.contains(index));
+        self.links.extend(new);
+        match refusal {
+            Some(why) if self.links.is_empty() => Err(why),
+            None if self.links.is_empty() => {
+                Err("packets reach it by no device of the host".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn spend(&mut self, cgroup: CgroupId, spending: Spending) -> Result<Counts, String> {
+        let Some(member) = self.members.get_mut(&cgroup) else {
+            return Ok(Counts::default());
+        };
+        let rate_ns_per_s = (spending.cpus * 1e9) as u64;
+        let bucket = Bucket {
+            rate_ns_per_s,
+            cost_ns: spending.ns_per_packet.max(1.0) as u64,
+            burst_ns: (spending.cpus * BURST.as_nanos() as f64) as u64 + 1,
+        };
+        self.programs
+            .set_bucket(member.slot, bucket)
+            .map_err(|e| format!("its limit cannot be set: {e}"))?;
+        let (passed, dropped) = self.programs.counts(member.slot);
+        let counts = Counts {
+            passed: passed.saturating_sub(member.passed),
+            dropped: dropped.saturating_sub(member.dropped),
+        };
+        (member.passed, member.dropped) = (passed, dropped);
+        Ok(counts)
+    }
+}
+
+/// A veth takes XDP in its driver without harm; a real device may reset its queues for it, so tc
+/// ingress comes first there.
+fn first_that_works(
+    programs: (i32, i32),
+    device: IfIndex,
+    kind: &str,
+) -> std::io::Result<DropLink> {
+    let order = if kind == "veth" {
+        [Entry::Native, Entry::Tc, Entry::Generic]
+    } else {
+        [Entry::Tc, Entry::Generic, Entry::Native]
+    };
+    // Native XDP on a device that is not ours to reset is left out.
+    let order = order.into_iter().take(if kind == "veth" { 3 } else { 2 });
+    let mut last = Err(std::io::ErrorKind::Unsupported.into());
+    for entry in order {
+        last = attach_drop(programs, device, entry);
+        if last.is_ok() {
+            break;
+        }
+    }
+    last
+}
