@@ -5,7 +5,9 @@ mod accounting;
 mod cost;
 mod events;
 mod ledger;
+mod mapped;
 mod reference;
+mod schedule;
 mod skeleton;
 mod support;
 
@@ -13,7 +15,12 @@ pub use accounting::{AccountingPrograms, CpuReading, LoadError, Sizes};
 pub use cost::{ProgramCost, RuntimeStatistics};
 pub use events::decode_event;
 pub use ledger::{LedgerReader, RowReading};
+pub use libbpf_rs::Error as MapError;
 pub use reference::{EmptyProgram, ReferenceClock, ReferenceTime};
+pub use schedule::{
+    SCHEDULE_FIRST_CONTAINER_ROW, SCHEDULE_HOST_ROW, SCHEDULE_TRACEPOINTS, ScheduleCell,
+    ScheduleCpu, SchedulePrograms, ScheduleReading,
+};
 pub use support::{kernel_has_tracepoint, possible_cpus};
 
 /// Row of the first container in the ledger; smaller rows are reasons.

@@ -12,6 +12,10 @@ mod accounting {
 mod reference {
     include!(concat!(env!("OUT_DIR"), "/reference.skel.rs"));
 }
+mod schedule {
+    include!(concat!(env!("OUT_DIR"), "/schedule.skel.rs"));
+}
 
 pub use accounting::*;
 pub use reference::{ReferenceSkel, ReferenceSkelBuilder, types as reference_types};
+pub use schedule::{ScheduleSkel, ScheduleSkelBuilder, types as schedule_types};
