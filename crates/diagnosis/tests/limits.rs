@@ -11,7 +11,11 @@ use std::time::Duration;
 #[test]
 fn a_container_without_a_row_is_counted_and_gets_the_next_free_one() {
     alone(60, || {
-        let mut diagnosis = Diagnosis::start(Options { slots: 1 }).expect("the diagnosis starts");
+        let mut diagnosis = Diagnosis::start(Options {
+            slots: 1,
+            ..Options::default()
+        })
+        .expect("the diagnosis starts");
         let memory = diagnosis.memory_bytes();
         let all = cofferdam_host::Inventory::scan().expect("the host can be scanned");
         let others: Vec<CgroupId> = all.containers().map(|c| c.cgroup).collect();

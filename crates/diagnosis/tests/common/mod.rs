@@ -16,7 +16,10 @@ pub fn alone(seconds: u64, body: impl FnOnce() + Send + 'static) {
 }
 
 pub fn diagnosis() -> Diagnosis {
-    match Diagnosis::start(Options { slots: 256 }) {
+    match Diagnosis::start(Options {
+        slots: 256,
+        ..Options::default()
+    }) {
         Ok(diagnosis) => diagnosis,
         Err(e) => panic!("{e}"),
     }
