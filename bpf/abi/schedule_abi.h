@@ -19,6 +19,9 @@ enum cf_sched_limits {
 	CF_SCHED_IDENTITIES = 128,  /* direct-mapped cache of a CPU; a power of two */
 	CF_SCHED_PERIOD_NS = 100000000, /* a scheduling period: the default of CFS bandwidth */
 	CF_SCHED_LONG_WAIT_NS = 1000000, /* from here on a wait is compared with idle CPUs */
+	CF_SCHED_NOTED_WAIT_NS = 50000,	 /* from here on a wait has a culprit, and may be a
+					  * throttling that began after the thread slept */
+	CF_SCHED_LOOK_NS = 10000000, /* how often a container looks whether its window is over */
 };
 
 /* Why a container that is not on a CPU may have a claim to it. */
@@ -39,11 +42,12 @@ struct cf_sched_cell {
 	__u64 stopped_at_ns;
 	__u64 group_runqueue;	 /* cfs_rq of the thread that stopped */
 	__u64 throttled_base_ns; /* that cfs_rq's throttled time then */
+	__u64 looked_at_ns;	 /* whether the window is over was asked last */
 	__u64 with_ns;		 /* weight of with_row in a majority vote of waits */
 	__u32 with_row;		 /* whom it waited behind most */
 	__u32 stopped;		 /* enum cf_sched_stopped */
 };
-_Static_assert(sizeof(struct cf_sched_cell) == 80, "cf_sched_cell is part of the ABI");
+_Static_assert(sizeof(struct cf_sched_cell) == 88, "cf_sched_cell is part of the ABI");
 
 /* One container, all CPUs: the open window in which waits are set against idle time. */
 struct cf_sched_window {
@@ -63,7 +67,7 @@ struct cf_sched_identity {
 
 /* The state of one CPU. Written under its runqueue lock. */
 struct cf_sched_cpu {
-	__u64 cgroup;	   /* of the container that runs, or 0 */
+	__u64 css_set;	   /* cgroups of the task that runs */
 	__u32 generation;  /* of the identity that `row` stands for */
 	__u32 row;	   /* who runs */
 	__u64 began_at_ns; /* the open segment; 0 until the first switch was seen */

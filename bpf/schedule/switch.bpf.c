@@ -45,7 +45,7 @@ static __always_inline void cf_leave(struct cf_sched_cpu *s, struct cf_sched_cel
 
 	cell->run_ns += ns;
 	cell->stopped_at_ns = now;
-	if ((__u64)prev->cgroups->dfl_cgrp != s->cgroup) {
+	if ((__u64)prev->cgroups != s->css_set) {
 		s->mismatches++;
 		cell->stopped = stopped;
 		cell->group_runqueue = 0;
@@ -70,7 +70,10 @@ static __always_inline void cf_waited(struct cf_sched_cell *cell, __u32 cpu, __u
 {
 	__u64 stranded_ns = 0;
 
-	cf_window_turn(row, now, next);
+	if (now - cell->looked_at_ns >= CF_SCHED_LOOK_NS) {
+		cell->looked_at_ns = now;
+		cf_window_turn(row, now, next);
+	}
 	if (ns >= CF_SCHED_LONG_WAIT_NS && next->nr_cpus_allowed > 1) {
 		struct cf_mask mask = {};
 
@@ -81,7 +84,8 @@ static __always_inline void cf_waited(struct cf_sched_cell *cell, __u32 cpu, __u
 	}
 	cell->stranded_ns += stranded_ns;
 	cell->shared_ns += ns - stranded_ns;
-	cf_vote(cell, behind, ns);
+	if (ns >= CF_SCHED_NOTED_WAIT_NS)
+		cf_vote(cell, behind, ns);
 }
 
 /* `next` takes the CPU from `behind`. */
@@ -90,7 +94,6 @@ static __always_inline void cf_enter(struct cf_sched_cpu *s, struct cf_sched_cel
 				     __u64 now)
 {
 	__u64 since = next->sched_info.last_queued, ns, throttled_ns = 0;
-	struct cfs_rq *cfs = next->se.cfs_rq;
 	__u32 stopped = cell->stopped;
 
 	cell->stopped = CF_SCHED_ASLEEP;
@@ -101,8 +104,11 @@ static __always_inline void cf_enter(struct cf_sched_cpu *s, struct cf_sched_cel
 	if (!since || since >= now)
 		return;
 	ns = now - since;
-	if ((__u64)cfs == cell->group_runqueue) {
-		throttled_ns = cf_throttled_ns(cfs) - cell->throttled_base_ns;
+	if (stopped == CF_SCHED_THROTTLED || ns >= CF_SCHED_NOTED_WAIT_NS) {
+		struct cfs_rq *cfs = next->se.cfs_rq;
+
+		if ((__u64)cfs == cell->group_runqueue)
+			throttled_ns = cf_throttled_ns(cfs) - cell->throttled_base_ns;
 		if (throttled_ns > ns)
 			throttled_ns = ns;
 		cell->throttled_ns += throttled_ns;
@@ -144,21 +150,22 @@ int BPF_PROG(schedule_switch, bool preempt, struct task_struct___sched *prev,
 {
 	__u32 cpu = bpf_get_smp_processor_id(), row = CF_SCHED_IDLE, old;
 	struct cf_sched_cpu *s = cf_sched_cpu(cpu);
-	struct cgroup *cgroup = next->cgroups->dfl_cgrp;
+	struct css_set *css_set = next->cgroups;
 	struct cf_sched_cell *cell;
 	__u64 now, ns;
 
 	if (!s)
 		return 0;
-	if (s->cgroup == (__u64)cgroup && s->generation == sched_generation)
+	old = s->row;
+	/* The same set of cgroups; only the idle task shares the host's. */
+	if (s->css_set == (__u64)css_set && s->generation == sched_generation &&
+	    (old >= CF_SCHED_FIRST_CONTAINER || !!next->pid == old))
 		return 0;
 	if (next->pid)
-		row = cf_sched_row(s, cgroup);
-	old = s->row;
+		row = cf_sched_row(s, css_set->dfl_cgrp);
 	if (row == old && s->began_at_ns) {
 		s->generation = sched_generation;
-		if (row >= CF_SCHED_FIRST_CONTAINER)
-			s->cgroup = (__u64)cgroup;
+		s->css_set = (__u64)css_set;
 		return 0;
 	}
 	now = prev->se.cfs_rq->rq->clock;
@@ -178,17 +185,16 @@ int BPF_PROG(schedule_switch, bool preempt, struct task_struct___sched *prev,
 	}
 	s->began_at_ns = now;
 	s->row = row;
-	s->cgroup = 0;
 	s->generation = sched_generation;
 	if (row == CF_SCHED_IDLE) {
 		if (s->throttled_row && now - s->throttled_at_ns < CF_LEFT_IDLE_NS)
 			s->idle_row = s->throttled_row;
 	} else if (row >= CF_SCHED_FIRST_CONTAINER) {
-		s->cgroup = (__u64)cgroup;
 		cell = cf_sched_cell(cpu, row);
 		if (cell)
 			cf_enter(s, cell, cpu, row, old, next, now);
 	}
+	s->css_set = (__u64)css_set;
 	cf_clock_note(s, now);
 	return 0;
 }

@@ -70,9 +70,8 @@ pub struct ScheduleReading {
     pub cells: Vec<ScheduleCell>,
 }
 
-/// Loaded and attached. Dropping it detaches the programs and frees the maps.
+/// Loaded. Dropping it detaches the programs and frees the maps.
 pub struct SchedulePrograms {
-    #[allow(dead_code, reason = "held: dropping a link detaches its program")]
     links: Vec<Link>,
     cells: MappedArray<cf_sched_cell>,
     cpu_states: MappedArray<cf_sched_cpu>,
@@ -90,7 +89,7 @@ fn failed(what: &'static str) -> impl FnOnce(libbpf_rs::Error) -> LoadError {
 }
 
 impl SchedulePrograms {
-    /// Loads and attaches, with room for `containers` containers.
+    /// Loads, with room for `containers` containers.
     pub fn load(containers: u32) -> Result<SchedulePrograms, LoadError> {
         libbpf_rs::set_print(None);
         for name in SCHEDULE_TRACEPOINTS {
@@ -121,23 +120,15 @@ impl SchedulePrograms {
             map.set_max_entries(entries)
                 .map_err(failed("size a map of the diagnosis"))?;
         }
-        let mut skeleton = open.load().map_err(|source| match source.kind() {
+        let skeleton = open.load().map_err(|source| match source.kind() {
             libbpf_rs::ErrorKind::PermissionDenied => LoadError::Permission,
             _ => failed("load the diagnosis programs")(source),
         })?;
         let cells = MappedArray::map(skeleton.maps.sched_cell_map.as_fd(), cpus * rows);
         let cpu_states = MappedArray::map(skeleton.maps.sched_cpu_map.as_fd(), cpus);
         let windows = MappedArray::map(skeleton.maps.sched_window_map.as_fd(), rows);
-        let mut links = Vec::new();
-        for program in skeleton.object_mut().progs_mut() {
-            links.push(
-                program
-                    .attach()
-                    .map_err(failed("attach the diagnosis to the scheduler"))?,
-            );
-        }
         Ok(SchedulePrograms {
-            links,
+            links: Vec::new(),
             cells: cells.map_err(LoadError::Map)?,
             cpu_states: cpu_states.map_err(LoadError::Map)?,
             windows: windows.map_err(LoadError::Map)?,
@@ -145,6 +136,30 @@ impl SchedulePrograms {
             cpus,
             rows,
         })
+    }
+
+    /// Attaches or detaches. Attached again they begin anew: the CPUs' state is set to zero, and
+    /// rows must be cleared by their owner.
+    pub fn attach(&mut self, wanted: bool) -> Result<(), LoadError> {
+        if wanted != self.links.is_empty() {
+            return Ok(());
+        }
+        self.links.clear();
+        if !wanted {
+            return Ok(());
+        }
+        let zero = [0; size_of::<cf_sched_cpu>()];
+        for cpu in 0..self.cpus {
+            let cpus = &self.skeleton.maps.sched_cpu_map;
+            let cleared = cpus.update(&cpu.to_ne_bytes(), &zero, MapFlags::ANY);
+            cleared.map_err(failed("clear a CPU's state"))?;
+        }
+        for program in self.skeleton.object_mut().progs_mut() {
+            let link = program.attach();
+            let link = link.map_err(failed("attach the diagnosis to the scheduler"))?;
+            self.links.push(link);
+        }
+        Ok(())
     }
 
     /// CPUs that memory was taken for.

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// How to load the diagnosis. All memory is taken at the start.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Containers that can be told apart at the same time; default 2048. Each takes 80 bytes a
+    /// Containers that can be told apart at the same time; default 2048. Each takes 88 bytes a
     /// possible CPU.
     pub slots: u32,
     /// Have the kernel measure its own cost per BPF program run (adds about 25 ns a run).
@@ -56,7 +56,8 @@ impl Diagnosis {
         let statistics = options.measure_programs.then(RuntimeStatistics::enable);
         let failed = |e: std::io::Error| StartError::Failed(format!("BPF statistics: {e}"));
         let statistics = statistics.transpose().map_err(failed)?;
-        let programs = SchedulePrograms::load(options.slots)?;
+        let mut programs = SchedulePrograms::load(options.slots)?;
+        programs.attach(true)?;
         Ok(Diagnosis {
             rows: Rows::new(programs.rows()),
             programs,
@@ -69,6 +70,18 @@ impl Diagnosis {
 
     /// Ends it.
     pub fn stop(self) {}
+
+    /// Detaches the programs for a while, or attaches them again: off it costs nothing, and
+    /// what happens is not counted. Counts begin anew, so that intervals must not reach across.
+    pub fn switch(&mut self, on: bool) -> Result<(), DiagnosisError> {
+        let failed = |e: &dyn std::fmt::Display| DiagnosisError(e.to_string());
+        if on {
+            for slot in self.rows.slots.values() {
+                self.programs.clear(slot.row).map_err(|e| failed(&e))?;
+            }
+        }
+        self.programs.attach(on).map_err(|e| failed(&e))
+    }
 
     /// What rules reserve; a container without one is entitled to its weight's share.
     pub fn set_reserved(&mut self, reserved: BTreeMap<CgroupId, CpuAmount>) {

@@ -11,20 +11,23 @@ use crate::data::Estimate;
 use crate::error::BenchError;
 use crate::progress::Progress;
 use crate::stats::estimate;
-use cofferdam_diagnosis::{Diagnosis, Options as DiagnosisOptions, ProgramCost, StartError};
+use cofferdam_diagnosis::{
+    Diagnosis, DiagnosisError, Options as DiagnosisOptions, ProgramCost, StartError,
+};
 use scene::Scene;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// After switching, before the period begins: loading programs disturbs for a moment.
-const SETTLE: Duration = Duration::from_millis(150);
+/// After switching, before the period begins: attaching programs disturbs for a moment.
+const SETTLE: Duration = Duration::from_millis(20);
 
 /// Options with their defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Off/on pairs of each case, at least 1; default 11.
+    /// Off/on pairs of each case, at least 1; default 61.
     pub pairs: u32,
-    /// Length of a period; default 500 ms.
+    /// Length of a period; default 60 ms: the host's own speed moves by tens of percent from
+    /// one second to the next, less from one such period to the next.
     pub period: Duration,
     /// Seed of orders and bootstrap; default 1.
     pub seed: u64,
@@ -33,8 +36,8 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            pairs: 11,
-            period: Duration::from_millis(500),
+            pairs: 61,
+            period: Duration::from_millis(60),
             seed: 1,
         }
     }
@@ -145,25 +148,23 @@ fn measure(
     random: &mut fastrand::Rng,
 ) -> Result<Option<CostRow>, BenchError> {
     let mut scene = Scene::start(case)?;
+    let unusable = |e: DiagnosisError| BenchError::Ledger(e.to_string());
     let (mut off, mut on, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let mut diagnosis = watch(&scene, false)?;
     for _ in 0..options.pairs {
         let mut order = [false, true];
         random.shuffle(&mut order);
         let mut rates = [0.0; 2];
         for diagnosing in order {
-            let diagnosis = if diagnosing {
-                Some(watch(&scene, false)?)
-            } else {
-                None
-            };
+            diagnosis.switch(diagnosing).map_err(unusable)?;
             std::thread::sleep(SETTLE);
             rates[usize::from(diagnosing)] = scene.round_trips_per_s(options.period)?;
-            drop(diagnosis);
         }
         off.push(rates[0]);
         on.push(rates[1]);
         ratios.push(rates[1] / rates[0]);
     }
+    drop(diagnosis);
     let measured = watch(&scene, true)?;
     let costs = |d: &Diagnosis| {
         d.program_costs()
