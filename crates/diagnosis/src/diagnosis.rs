@@ -5,7 +5,8 @@ use crate::reading::{Counted, Reading};
 use crate::rows::{Rows, Slot};
 use crate::{DiagnosisError, StartError};
 use cofferdam_bpf::{
-    ProgramCost, RuntimeStatistics, SCHEDULE_HOST_ROW, SchedulePrograms, ScheduleReading,
+    EmptyProgram, ProgramCost, RuntimeStatistics, SCHEDULE_HOST_ROW, SchedulePrograms,
+    ScheduleReading,
 };
 use cofferdam_host::{CgroupLayout, HostFs, online_cpus};
 use cofferdam_types::{CgroupId, Container, CpuAmount, DiagnosisHealth, Neighbour, ScheduleTime};
@@ -41,7 +42,7 @@ pub struct Diagnosis {
     groups: Groups,
     fs: HostFs,
     reserved: BTreeMap<CgroupId, CpuAmount>,
-    _statistics: Option<RuntimeStatistics>,
+    statistics: Option<(RuntimeStatistics, EmptyProgram)>,
 }
 
 impl Diagnosis {
@@ -53,9 +54,10 @@ impl Diagnosis {
     pub fn start(options: Options) -> Result<Diagnosis, StartError> {
         let fs = HostFs::host();
         let layout = CgroupLayout::read(&fs)?;
-        let statistics = options.measure_programs.then(RuntimeStatistics::enable);
-        let failed = |e: std::io::Error| StartError::Failed(format!("BPF statistics: {e}"));
-        let statistics = statistics.transpose().map_err(failed)?;
+        let statistics = match options.measure_programs {
+            true => Some(measure_programs()?),
+            false => None,
+        };
         let mut programs = SchedulePrograms::load(options.slots)?;
         programs.attach(true)?;
         Ok(Diagnosis {
@@ -64,7 +66,7 @@ impl Diagnosis {
             groups: Groups::new(HostFs::host(), layout),
             fs,
             reserved: BTreeMap::new(),
-            _statistics: statistics,
+            statistics,
         })
     }
 
@@ -134,11 +136,22 @@ impl Diagnosis {
         })
     }
 
-    /// Cost of each program since the start; runs are 0 unless the kernel's BPF statistics
-    /// are on.
+    /// Cost of each program since the start; runs are 0 unless
+    /// [`Options::measure_programs`].
     pub fn program_costs(&self) -> Result<Vec<ProgramCost>, DiagnosisError> {
         let costs = self.programs.program_costs();
         costs.map_err(|e| DiagnosisError(e.to_string()))
+    }
+
+    /// Cost of a program that does nothing at each context switch, by the same statistics:
+    /// their own cost, part of every figure of [`Diagnosis::program_costs`]. `None` unless
+    /// [`Options::measure_programs`].
+    pub fn statistics_cost(&self) -> Result<Option<ProgramCost>, DiagnosisError> {
+        let Some((_, empty)) = &self.statistics else {
+            return Ok(None);
+        };
+        let cost = empty.cost();
+        cost.map(Some).map_err(|e| DiagnosisError(e.to_string()))
     }
 
     /// Memory taken by the BPF maps, bytes; fixed from the start.
@@ -179,6 +192,13 @@ impl Diagnosis {
             reserved: self.reserved.get(&slot.container.cgroup).copied(),
         }
     }
+}
+
+fn measure_programs() -> Result<(RuntimeStatistics, EmptyProgram), StartError> {
+    let failed = |e: &dyn std::fmt::Display| StartError::Failed(format!("BPF statistics: {e}"));
+    let enabled = RuntimeStatistics::enable().map_err(|e| failed(&e))?;
+    let empty = EmptyProgram::start_at_switches().map_err(|e| failed(&e))?;
+    Ok((enabled, empty))
 }
 
 fn now() -> Result<Duration, DiagnosisError> {

@@ -75,13 +75,16 @@ fn print_schedule_cost(pairs: u32, seconds: f64) {
     };
     for row in rows {
         println!(
-            "{}: {:.0} round trips/s off, {:.0} on, ratio {:.4} ({:.4} to {:.4})",
+            "{}: {:.0} round trips/s off, {:.0} on, ratio {:.4} ({:.4} to {:.4}), programs {:.2}%, \
+             statistics {:.0} ns a run",
             row.case.label(),
             row.off.median,
             row.on.median,
             row.ratio.median,
             row.ratio.low,
-            row.ratio.high
+            row.ratio.high,
+            row.programs_pct,
+            row.statistics_ns_per_run
         );
         for p in row.programs {
             println!(

@@ -21,6 +21,13 @@ use std::time::Duration;
 /// After switching, before the period begins: attaching programs disturbs for a moment.
 const SETTLE: Duration = Duration::from_millis(20);
 
+/// Length of the period with the kernel's statistics on.
+const MEASURED: Duration = Duration::from_millis(500);
+/// The program that does nothing.
+const EMPTY: &str = "reference_empty_switch";
+/// What it costs to call a program that does nothing, measured without the statistics.
+const CALL_NS: f64 = 8.0;
+
 /// Options with their defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
@@ -105,6 +112,11 @@ pub struct CostRow {
     pub on: Estimate,
     /// On ÷ off of each pair; the goal is at least 0.98.
     pub ratio: Estimate,
+    /// The same by the kernel's statistics: time of the programs in a round trip, percent of
+    /// it. Steadier than `ratio`, and blind to what the programs do to caches.
+    pub programs_pct: f64,
+    /// What the statistics themselves add to every run, nanoseconds.
+    pub statistics_ns_per_run: f64,
     /// Each program's runs in a round trip and its time a run, by the kernel's statistics,
     /// their own cost included.
     pub programs: Vec<ProgramRow>,
@@ -165,13 +177,14 @@ fn measure(
         ratios.push(rates[1] / rates[0]);
     }
     drop(diagnosis);
-    let measured = watch(&scene, true)?;
     let costs = |d: &Diagnosis| {
-        d.program_costs()
-            .map_err(|e| BenchError::Ledger(e.to_string()))
+        let mut costs = d.program_costs().map_err(unusable)?;
+        costs.extend(d.statistics_cost().map_err(unusable)?);
+        Ok::<_, BenchError>(costs)
     };
+    let measured = watch(&scene, true)?;
     let before = costs(&measured)?;
-    let trips = scene.round_trips_per_s(options.period)? * options.period.as_secs_f64();
+    let trips = scene.round_trips_per_s(MEASURED)? * MEASURED.as_secs_f64();
     let after = costs(&measured)?;
     let estimates = (
         estimate(&off, options.seed),
@@ -181,16 +194,22 @@ fn measure(
     let (Some(off), Some(on), Some(ratio)) = estimates else {
         return Ok(None);
     };
-    let programs = before
-        .iter()
-        .zip(&after)
-        .filter_map(|(b, a)| program(b, a, trips));
+    let costs = before.iter().zip(&after);
+    let programs: Vec<_> = costs.filter_map(|(b, a)| program(b, a, trips)).collect();
+    let (own, empty): (Vec<_>, Vec<_>) = programs.into_iter().partition(|p| p.name != EMPTY);
+    // The statistics' own time is no cost; calling a program is.
+    let empty_ns = empty.first().map_or(0.0, |p| p.ns_per_run);
+    let ns_per_run = |p: &ProgramRow| (p.ns_per_run - empty_ns).max(0.0) + CALL_NS;
+    let parts = own.iter().map(|p| p.runs_per_round_trip * ns_per_run(p));
+    let ns: f64 = parts.sum();
     Ok(Some(CostRow {
         case,
+        programs_pct: ns * off.median / 1e9 * 100.0,
+        statistics_ns_per_run: empty_ns,
         off,
         on,
         ratio,
-        programs: programs.collect(),
+        programs: own,
     }))
 }
 
