@@ -14,6 +14,7 @@ pub mod penalty;
 pub mod progress;
 pub mod report;
 pub mod rundir;
+pub mod schedule_cost;
 pub mod signals;
 pub mod spawn;
 pub mod stats;

@@ -4,6 +4,7 @@
 
 mod args;
 mod bench;
+mod diagnosis;
 mod doctor;
 mod exit;
 #[cfg(test)]

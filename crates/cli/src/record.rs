@@ -80,7 +80,7 @@ impl Writer {
     fn interval(&self, all: &Interval, output: &mut Output) -> Outcome {
         let shown = self.selection.filter(all);
         match self.format {
-            RecordFormat::Jsonl => output.write(&json_line(&shown)?),
+            RecordFormat::Jsonl => output.write(&json_line(&AccountingRecord::new(&shown))?),
             RecordFormat::Table => self.block("interval", all, &shown, output),
         }
     }
@@ -100,9 +100,9 @@ impl Writer {
     }
 }
 
-/// `interval` as one line of JSON.
-pub fn json_line(interval: &Interval) -> Result<String, Failure> {
-    let text = serde_json::to_string(&AccountingRecord::new(interval))
+/// `record` as one line of JSON.
+pub fn json_line(record: &AccountingRecord) -> Result<String, Failure> {
+    let text = serde_json::to_string(record)
         .map_err(|e| Failure::failed(format!("cannot write JSON: {e}")))?;
     Ok(text + "\n")
 }

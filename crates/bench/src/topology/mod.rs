@@ -26,7 +26,7 @@ use crate::data::{EVEN_SHARE_PCT, Limit, Path};
 use crate::error::BenchError;
 use crate::spawn::Place;
 use crate::undo::UndoStack;
-use cgroup::Groups;
+pub(crate) use cgroup::Groups;
 use netns::{Netns, link};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;

@@ -11,6 +11,7 @@ mod args;
 mod control;
 mod flood;
 mod mmsg;
+mod pingpong;
 mod place;
 mod rpc;
 mod shuffle;
@@ -53,6 +54,7 @@ fn run(args: &[String]) -> Result<(), Failure> {
     match kind.as_str() {
         "hold" => hold(args, &mut control),
         "burn" => burn(args, &mut control),
+        "ping-pong" => pingpong::run(args, &mut control),
         "udp-flood" => flood::run(args, &mut control),
         "udp-sink" => sink::udp(args, &mut control),
         "tcp-stream" => stream::run(args, &mut control),

@@ -90,6 +90,18 @@ pub struct TopArgs {
     /// Time between readings, with its unit
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::interval)]
     pub interval: Duration,
+    /// Show CPU that containers were entitled to and did not get, and why
+    #[arg(long, value_name = "on|off", value_enum, default_value_t = Switch::On)]
+    pub diagnosis: Switch,
+}
+
+/// Something that can be switched off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    /// Done.
+    On,
+    /// Left alone.
+    Off,
 }
 
 /// `cofferdam accounting record`
