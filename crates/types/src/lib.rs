@@ -13,6 +13,7 @@ mod markers;
 mod policy;
 mod selector;
 mod snapshot;
+mod topology;
 
 pub use container::{Container, ContainerChange, InterfacePair, Runtime};
 pub use enforcement::{
@@ -26,3 +27,4 @@ pub use markers::{REQUIRED_TRACEPOINTS, SOCKET_TRACEPOINTS};
 pub use policy::{CpuAmount, CpuAmountError, CpuPolicy, NetworkCpu, Policy};
 pub use selector::{Selector, SelectorError};
 pub use snapshot::{Conservation, ContainerLedger, Health, Interval, Snapshot};
+pub use topology::{LogicalCpu, Topology};
