@@ -6,8 +6,10 @@
 //! Field names carry their units. An absent field means "not measured", never zero.
 
 mod accounting;
+#[macro_use]
 mod cell;
 mod load;
+mod reservation;
 
 pub use accounting::{
     AccountingResult, AccuracyRow, ConservationRow, LoadShape, OverheadRow, PeriodSample,
@@ -15,6 +17,10 @@ pub use accounting::{
 };
 pub use cell::{Cell, Direction, Interferer, Path, Protocol, VictimKind};
 pub use load::{DataError, RunData};
+pub use reservation::{
+    Limit, Neighbours, PolicyRow, ReservationCell, ReservationCellResult, ReservationPolicy,
+    ReservationResult, ReservationSample, Target,
+};
 
 use cofferdam_types::{CpuTime, Ledger, Reason};
 use serde::{Deserialize, Serialize};
@@ -33,6 +39,8 @@ pub enum Kind {
     Accounting,
     /// `cofferdam demo`.
     Demo,
+    /// `cofferdam bench reservation`.
+    Reservation,
 }
 
 impl Kind {
@@ -42,6 +50,7 @@ impl Kind {
             Kind::Penalty => "penalty",
             Kind::Accounting => "accounting",
             Kind::Demo => "demo",
+            Kind::Reservation => "reservation",
         }
     }
 }
@@ -324,4 +333,6 @@ pub enum RunResult {
     Accounting(AccountingResult),
     /// Of `demo`.
     Demo(Box<DemoResult>),
+    /// Of `bench reservation`.
+    Reservation(ReservationResult),
 }

@@ -3,4 +3,5 @@
 
 mod device;
 pub mod journal;
+pub mod reservation;
 mod thread;

@@ -270,6 +270,7 @@ pub fn penalty() -> RunData {
         manifest: manifest(Kind::Penalty),
         samples: results.iter().flat_map(samples).collect(),
         periods: Vec::new(),
+        reservations: Vec::new(),
         ledgers: results
             .iter()
             .map(|r| ledger(r, ["flood", "victim"]))
@@ -301,6 +302,7 @@ pub fn demo() -> RunData {
         manifest: manifest(Kind::Demo),
         samples: samples(&outcome),
         periods: Vec::new(),
+        reservations: Vec::new(),
         ledgers: vec![record.clone()],
         result: Some(RunResult::Demo(Box::new(DemoResult {
             cell: outcome,
@@ -337,6 +339,7 @@ pub fn accounting() -> RunData {
         manifest: manifest(Kind::Accounting),
         samples: Vec::new(),
         periods: Vec::new(),
+        reservations: Vec::new(),
         ledgers: Vec::new(),
         result: Some(RunResult::Accounting(AccountingResult {
             overhead: vec![
@@ -381,6 +384,7 @@ pub fn write(run: &RunData, dir: &std::path::Path) {
     let json = |v: &dyn erased::Json| v.json();
     let samples = match run.manifest.kind {
         Kind::Accounting => run.periods.iter().map(|p| json(p)).collect(),
+        Kind::Reservation => run.reservations.iter().map(|s| json(s)).collect(),
         Kind::Penalty | Kind::Demo => run.samples.iter().map(|s| json(s)).collect(),
     };
     std::fs::write(dir.join("manifest.json"), json(&run.manifest)).unwrap();
