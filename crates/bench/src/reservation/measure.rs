@@ -190,8 +190,9 @@ impl<'a> Bench<'a> {
             _ => {
                 let memory = u32::from(cell.neighbours == Neighbours::Memory);
                 let threads = cell.neighbour_threads;
-                let args =
-                    format!("neighbour --threads {threads} --memory {memory} --limit {LIMIT_S}");
+                let args = format!(
+                    "neighbour --threads {threads} --memory {memory} --any-cpu 1 --limit {LIMIT_S}"
+                );
                 let mut worker = Worker::start(&scene.neighbours.place(), &args)?;
                 worker.go()?;
                 Some(worker)
@@ -261,13 +262,15 @@ impl<'a> Bench<'a> {
             Target::Wakeups => {
                 let args = format!(
                     "waker --period-us {WAKE_PERIOD_US} --work-us {WAKE_WORK_US} \
-                     --seconds {seconds} --limit {LIMIT_S}"
+                     --seconds {seconds} --any-cpu 1 --limit {LIMIT_S}"
                 );
                 Ok((None, Worker::start(&place, &args)?))
             }
             Target::Memcached => {
                 let port = free_port()?;
-                let args = format!("memcached --threads {threads} --port {port} --limit {LIMIT_S}");
+                let args = format!(
+                    "memcached --threads {threads} --port {port} --any-cpu 1 --limit {LIMIT_S}"
+                );
                 let mut server = Worker::start(&place, &args)?;
                 server.go()?;
                 // The client stands for another host: it must not wait for anybody here.
@@ -307,7 +310,7 @@ fn batch(cell: &ReservationCell, threads: u32, phases: u64) -> String {
     let memory = u32::from(cell.target == Target::BatchMemory);
     format!(
         "phases --threads {threads} --phases {phases} --units {units} --memory {memory} \
-         --limit {LIMIT_S}"
+         --any-cpu 1 --limit {LIMIT_S}"
     )
 }
 

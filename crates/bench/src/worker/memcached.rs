@@ -4,7 +4,7 @@
 //! the request was due, so that a stalled server is not asked less. (mutilate and memtier would
 //! do, but neither is in Debian.)
 
-use super::waker::{WakerReport, latency, now, sleep_until};
+use super::waker::{WakerReport, histogram, latency, now, sleep_until};
 use super::{Args, Control, Failure, control};
 use hdrhistogram::Histogram;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -57,7 +57,7 @@ pub(crate) fn ask(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     control.start()?;
     let (start, cpu_start) = (Instant::now(), super::victim::cpu_time());
     let period = Duration::from_secs_f64(f64::from(connections) / rate);
-    let mut late = new_histogram()?;
+    let mut late = histogram()?;
     let parts: Vec<Result<Histogram<u64>, Failure>> = std::thread::scope(|scope| {
         let threads: Vec<_> = all
             .iter_mut()
@@ -82,10 +82,6 @@ pub(crate) fn ask(mut args: Args, control: &mut Control) -> Result<(), Failure> 
             .as_secs_f64(),
         latency: latency(&late, 0),
     })
-}
-
-fn new_histogram() -> Result<Histogram<u64>, Failure> {
-    Histogram::new(3).map_err(|e| e.to_string())
 }
 
 struct Connection {
@@ -157,7 +153,7 @@ impl Connection {
         period: Duration,
         length: Duration,
     ) -> Result<Histogram<u64>, Failure> {
-        let mut late = new_histogram()?;
+        let mut late = histogram()?;
         let start = now()? + phase;
         let mut due = start;
         let mut key = 0;

@@ -29,7 +29,7 @@ pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     args.finish()?;
     // Otherwise the kernel may wake it 50 µs late by choice.
     nix::sys::prctl::set_timerslack(1).map_err(|e| format!("cannot set the timer slack: {e}"))?;
-    let mut late = Histogram::<u64>::new(3).map_err(|e| e.to_string())?;
+    let mut late = histogram()?;
     control.start()?;
     let (start, cpu_start) = (Instant::now(), super::victim::cpu_time());
     let mut next = now()?;
@@ -57,6 +57,11 @@ pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
             .as_secs_f64(),
         latency: latency(&late, lost),
     })
+}
+
+/// Of nanoseconds, up to a minute.
+pub(crate) fn histogram() -> Result<Histogram<u64>, Failure> {
+    Histogram::new_with_bounds(1, 60_000_000_000, 3).map_err(|e| e.to_string())
 }
 
 /// Percentiles of a histogram of nanoseconds.
