@@ -1,5 +1,8 @@
 //! Reservations on this very host, with cgroups and processes of our own.
 
+// Clippy's exception for tests does not reach their helpers.
+#![allow(clippy::unwrap_used)]
+
 use cofferdam_enforce::journal::Journal;
 use cofferdam_enforce::reservation::{ReservationOptions, Reservations};
 use cofferdam_host::{HostFs, online_cpus};

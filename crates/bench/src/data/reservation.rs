@@ -41,13 +41,13 @@ labels!(Neighbours { Cpu => "cpu", Memory => "memory" });
 /// Whether the neighbours may use more than they requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Limit {
+pub enum NeighbourLimit {
     /// No: a quota holds them to their request.
     Capped,
     /// Yes, what others leave.
     Burstable,
 }
-labels!(Limit { Capped => "capped", Burstable => "burstable" });
+labels!(NeighbourLimit { Capped => "capped", Burstable => "burstable" });
 
 /// How the target gets its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -95,7 +95,7 @@ pub struct ReservationCell {
     /// What runs beside it.
     pub neighbours: Neighbours,
     /// Whether that is capped.
-    pub limit: Limit,
+    pub limit: NeighbourLimit,
     /// CPUs that the target has requested.
     pub reserved_cpus: f64,
     /// CPUs that the neighbours have requested.

@@ -67,7 +67,7 @@ pub(super) fn same_answers(samples: &[ReservationSample]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Latency, Limit, Neighbours, SCHEMA, Target};
+    use crate::data::{Latency, NeighbourLimit, Neighbours, SCHEMA, Target};
 
     fn sample(policy: ReservationPolicy, round: u32, value: f64) -> ReservationSample {
         ReservationSample {
@@ -93,7 +93,7 @@ mod tests {
             id: "c".to_owned(),
             target,
             neighbours: Neighbours::Cpu,
-            limit: Limit::Capped,
+            limit: NeighbourLimit::Capped,
             reserved_cpus: 1.0,
             neighbour_cpus: 1.0,
             threads: 2,

@@ -1,7 +1,7 @@
 //! The conditions: targets × neighbours × limits, at the size of this host.
 
 use super::options::Options;
-use crate::data::{Limit, Neighbours, ReservationCell, Target};
+use crate::data::{NeighbourLimit, Neighbours, ReservationCell, Target};
 use crate::error::BenchError;
 
 /// The cells that `options` select on a host with `online` CPUs, in the order they are measured.
@@ -34,7 +34,7 @@ pub(super) fn cells(options: &Options, online: u32) -> Result<Vec<ReservationCel
     let mut cells = Vec::new();
     for &target in Target::ALL {
         for &neighbours in Neighbours::ALL {
-            for &limit in Limit::ALL {
+            for &limit in NeighbourLimit::ALL {
                 let cell = ReservationCell {
                     id: format!("{target}/{neighbours}/{limit}"),
                     target,

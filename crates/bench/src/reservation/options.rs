@@ -1,6 +1,6 @@
 //! What `bench reservation` is told.
 
-use crate::data::{Limit, Neighbours, ReservationPolicy, Target};
+use crate::data::{NeighbourLimit, Neighbours, ReservationPolicy, Target};
 use std::path::PathBuf;
 
 /// Options with their defaults.
@@ -25,7 +25,7 @@ pub struct Options {
     /// Only these neighbours; empty: all.
     pub neighbours: Vec<Neighbours>,
     /// Only these limits; empty: all.
-    pub limits: Vec<Limit>,
+    pub limits: Vec<NeighbourLimit>,
     /// Only these policies (and `alone`); empty: all.
     pub policies: Vec<ReservationPolicy>,
 }

@@ -1,6 +1,6 @@
 //! Two containers of our own, target and neighbours, with requests as Kubernetes writes them.
 
-use crate::data::{Limit, ReservationCell, ReservationPolicy};
+use crate::data::{NeighbourLimit, ReservationCell, ReservationPolicy};
 use crate::error::BenchError;
 use crate::spawn::Place;
 use crate::topology::Layout;
@@ -98,7 +98,7 @@ impl Scene {
         );
         let cpus = cell.reserved_cpus * if scaled { SCALE } else { 1.0 };
         self.target.request(cpus, true)?;
-        let capped = cell.limit == Limit::Capped;
+        let capped = cell.limit == NeighbourLimit::Capped;
         self.neighbours.request(cell.neighbour_cpus, capped)
     }
 }

@@ -68,7 +68,9 @@ mod tests {
     use cofferdam_reserve::Placement;
     use cofferdam_types::CpuId;
 
-    fn plan(places: &[(u64, &[u32], Option<(u32, u32)>)]) -> Plan {
+    type Place<'a> = (u64, &'a [u32], Option<(u32, u32)>);
+
+    fn plan(places: &[Place<'_>]) -> Plan {
         let mut plan = Plan::default();
         for (id, own, slice) in places {
             let place = Placement {
