@@ -6,8 +6,10 @@
 //! Field names carry their units. An absent field means "not measured", never zero.
 
 mod accounting;
+#[macro_use]
 mod cell;
 mod load;
+mod reservation;
 
 pub use accounting::{
     AccountingResult, AccuracyRow, ConservationRow, LoadShape, OverheadRow, PeriodSample,
@@ -17,6 +19,10 @@ pub use cell::{
     Cell, Direction, EVEN_SHARE_PCT, Interferer, Limit, Path, Protocol, Treatment, VictimKind,
 };
 pub use load::{DataError, RunData};
+pub use reservation::{
+    NeighbourLimit, Neighbours, PolicyRow, ReservationCell, ReservationCellResult,
+    ReservationPolicy, ReservationResult, ReservationSample, Target,
+};
 
 use cofferdam_types::{CpuTime, Ledger, Reason};
 use serde::{Deserialize, Serialize};
@@ -35,6 +41,8 @@ pub enum Kind {
     Accounting,
     /// `cofferdam demo`.
     Demo,
+    /// `cofferdam bench reservation`.
+    Reservation,
 }
 
 impl Kind {
@@ -44,6 +52,7 @@ impl Kind {
             Kind::Penalty => "penalty",
             Kind::Accounting => "accounting",
             Kind::Demo => "demo",
+            Kind::Reservation => "reservation",
         }
     }
 }
@@ -370,4 +379,6 @@ pub enum RunResult {
     Accounting(AccountingResult),
     /// Of `demo`.
     Demo(Box<DemoResult>),
+    /// Of `bench reservation`.
+    Reservation(ReservationResult),
 }

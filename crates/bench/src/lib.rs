@@ -13,6 +13,7 @@ mod noise;
 pub mod penalty;
 pub mod progress;
 pub mod report;
+pub mod reservation;
 pub mod rundir;
 pub mod schedule_cost;
 pub mod signals;

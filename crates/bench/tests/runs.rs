@@ -5,8 +5,9 @@
 
 mod common;
 
+use cofferdam_bench::data::{NeighbourLimit, Neighbours, ReservationPolicy, Target};
 use cofferdam_bench::data::{Role, RunData, RunResult, SoftirqSource, Treatment, VictimKind};
-use cofferdam_bench::{Silent, accounting, demo, penalty};
+use cofferdam_bench::{Silent, accounting, demo, penalty, reservation};
 use cofferdam_testkit::{exclusive, time_limit};
 use common::{LIMIT, worker_executable};
 
@@ -280,4 +281,52 @@ fn each_protocol_costs_in_a_mixed_batch_what_it_costs_alone() {
     for row in &result.accuracy {
         assert!(row.error_pct.abs() <= 5.0, "{row:?}");
     }
+}
+
+#[test]
+fn a_reservation_run_is_whole_and_leaves_nothing() {
+    worker_executable();
+    let _alone = exclusive();
+    let dir = tempfile::tempdir().unwrap();
+    let output = Some(dir.path().to_owned());
+    let data = time_limit(LIMIT, move || {
+        let options = reservation::Options {
+            output,
+            rounds: 1,
+            seconds: Some(0.3),
+            targets: vec![Target::Batch, Target::Wakeups, Target::Memcached],
+            neighbours: vec![Neighbours::Cpu],
+            limits: vec![NeighbourLimit::Burstable],
+            ..Default::default()
+        };
+        let dir = reservation::run(&options, &mut Silent).unwrap();
+        RunData::load(dir.path()).unwrap()
+    });
+    let Some(RunResult::Reservation(result)) = &data.result else {
+        panic!("{:?}", data.result)
+    };
+    assert_eq!(result.failed, Default::default());
+    let rows: Vec<usize> = result.cells.iter().map(|c| c.rows.len()).collect();
+    assert_eq!(rows, [6, 5, 6]);
+    for sample in &data.reservations {
+        assert!(sample.elapsed_s > 0.0 && sample.cpu_s > 0.0, "{sample:?}");
+        let busy = sample.policy != ReservationPolicy::Alone;
+        assert_eq!(sample.neighbour_cpu_s > 0.0, busy, "{sample:?}");
+        let interactive = sample.cell != "batch/cpu/burstable";
+        let answered = sample
+            .latency
+            .is_some_and(|l| l.requests > 100 && l.p99_us > 0.1);
+        assert_eq!(answered, interactive, "{sample:?}");
+        assert_eq!(sample.checksum.is_some(), !interactive);
+    }
+    let own = format!("cofferdam-bench-{}-", std::process::id());
+    for root in cofferdam_bench::topology::Layout::detect()
+        .unwrap()
+        .roots_with_cpuset()
+    {
+        let names = std::fs::read_dir(root).unwrap().flatten();
+        let left = names.filter(|e| e.file_name().to_string_lossy().starts_with(&own));
+        assert_eq!(left.count(), 0);
+    }
+    assert!(!std::path::Path::new("/run/cofferdam/journal").exists());
 }

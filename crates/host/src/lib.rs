@@ -18,6 +18,7 @@ mod names;
 mod netns;
 pub mod parse;
 mod resolve;
+mod topology;
 mod usage;
 
 pub use classify::{Class, Named};
@@ -30,3 +31,4 @@ pub use layout::{CgroupLayout, Controller};
 pub use links::message::{LinkMessage, Message};
 pub use netns::{host_netns, in_namespace};
 pub use resolve::{ResolveError, resolve, resolve_in};
+pub use topology::topology;

@@ -14,6 +14,7 @@ mod policy;
 mod schedule;
 mod selector;
 mod snapshot;
+mod topology;
 
 pub use container::{Container, ContainerChange, InterfacePair, Runtime};
 pub use enforcement::{
@@ -31,3 +32,4 @@ pub use schedule::{
 };
 pub use selector::{Selector, SelectorError};
 pub use snapshot::{Conservation, ContainerLedger, Health, Interval, Snapshot};
+pub use topology::{LogicalCpu, Topology};

@@ -1,7 +1,6 @@
 //! One cell of the grid: a victim, what runs beside it, and the path between.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 macro_rules! labels {
     ($name:ident { $($variant:ident => $label:literal),* $(,)? }) => {
@@ -15,8 +14,8 @@ macro_rules! labels {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.pad(self.label())
             }
         }

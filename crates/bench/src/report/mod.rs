@@ -12,6 +12,7 @@ pub mod format;
 mod ledger;
 mod page;
 mod penalty;
+pub mod reservation;
 
 use crate::data::{DataError, Kind, RunData, RunResult};
 use crate::rundir::owner::Owner;
@@ -95,11 +96,15 @@ pub fn html(run: &RunData) -> Result<String, ReportError> {
         Some(RunResult::Accounting(result)) if kind == Kind::Accounting => {
             accounting::sections(result)?
         }
+        Some(RunResult::Reservation(result)) if kind == Kind::Reservation => {
+            reservation::sections(result)?
+        }
         Some(other) => {
             let result = match other {
                 RunResult::Penalty(_) => Kind::Penalty,
                 RunResult::Accounting(_) => Kind::Accounting,
                 RunResult::Demo(_) => Kind::Demo,
+                RunResult::Reservation(_) => Kind::Reservation,
             };
             return Err(ReportError::Mixed {
                 dir: run.dir.clone(),

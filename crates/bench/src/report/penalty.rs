@@ -296,7 +296,7 @@ pub fn raw_times(run: &RunData) -> Result<Markup, ReportError> {
         let chart = times(samples, Metric::ElapsedS)?;
         parts.push(html! { details open { summary { (cell) } div.charts { (chart) } } });
     }
-    let nothing = run.samples.is_empty() && run.periods.is_empty();
+    let nothing = run.samples.is_empty() && run.periods.is_empty() && run.reservations.is_empty();
     Ok(section(
         "What was measured",
         if nothing {
@@ -307,6 +307,7 @@ pub fn raw_times(run: &RunData) -> Result<Markup, ReportError> {
         html! {
             @for part in &parts { (part) }
             @if !run.periods.is_empty() { p { (run.periods.len()) " periods are in samples.jsonl." } }
+            @if !run.reservations.is_empty() { p { (run.reservations.len()) " samples are in samples.jsonl." } }
         },
     ))
 }

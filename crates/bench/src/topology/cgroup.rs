@@ -18,6 +18,8 @@ pub struct Layout {
     pub v1_cpu: Option<PathBuf>,
     /// The v1 `cpuacct` controller, where v1 has it and it is not the same mount.
     pub v1_cpuacct: Option<PathBuf>,
+    /// The v1 `cpuset` controller, where v1 has it.
+    pub v1_cpuset: Option<PathBuf>,
 }
 
 impl Layout {
@@ -55,6 +57,8 @@ impl Layout {
                 layout.v1_cpu.get_or_insert_with(|| at.into());
             } else if controls("cpuacct") {
                 layout.v1_cpuacct.get_or_insert_with(|| at.into());
+            } else if controls("cpuset") {
+                layout.v1_cpuset.get_or_insert_with(|| at.into());
             }
         }
         layout
@@ -67,6 +71,13 @@ impl Layout {
         } else {
             "v2"
         }
+    }
+
+    /// As [`Layout::roots`], with the v1 `cpuset` controller.
+    pub fn roots_with_cpuset(&self) -> Vec<PathBuf> {
+        let mut roots = self.roots();
+        roots.extend(self.v1_cpuset.clone());
+        roots
     }
 
     /// The mounts that matter, v2 first.
@@ -148,25 +159,36 @@ fn share(share_pct: f64, limit: Limit) -> Vec<(&'static str, String)> {
 
 /// Lets children of `dir` have the CPU controller; restored through `undo` where it was off.
 fn enable_cpu(dir: &Path, undo: Option<&mut UndoStack>) -> Result<(), BenchError> {
+    enable("cpu", dir, undo)
+}
+
+/// Lets children of `dir` have a controller; restored through `undo` where it was off.
+pub(crate) fn enable(
+    name: &str,
+    dir: &Path,
+    undo: Option<&mut UndoStack>,
+) -> Result<(), BenchError> {
     let path = dir.join("cgroup.subtree_control");
     let enabled = fs::read_to_string(&path).map_err(|source| BenchError::Host {
         action: "read",
         path: path.clone(),
         source,
     })?;
-    if enabled.split_whitespace().any(|c| c == "cpu") {
+    if enabled.split_whitespace().any(|c| c == name) {
         return Ok(());
     }
-    write(&path, "+cpu")?;
+    write(&path, &format!("+{name}"))?;
     if let Some(undo) = undo {
-        undo.push(format!("cpu controller in {}", path.display()), move || {
-            fs::write(&path, "-cpu").map_err(|e| e.to_string())
-        });
+        let off = format!("-{name}");
+        undo.push(
+            format!("{name} controller in {}", path.display()),
+            move || fs::write(&path, off).map_err(|e| e.to_string()),
+        );
     }
     Ok(())
 }
 
-fn write(path: &Path, value: &str) -> Result<(), BenchError> {
+pub(crate) fn write(path: &Path, value: &str) -> Result<(), BenchError> {
     fs::write(path, value).map_err(|source| BenchError::Host {
         action: "write",
         path: path.to_owned(),
@@ -174,7 +196,7 @@ fn write(path: &Path, value: &str) -> Result<(), BenchError> {
     })
 }
 
-fn make(dir: &Path, undo: &mut UndoStack) -> Result<(), BenchError> {
+pub(crate) fn make(dir: &Path, undo: &mut UndoStack) -> Result<(), BenchError> {
     fs::create_dir(dir).map_err(|source| match source.kind() {
         io::ErrorKind::PermissionDenied => BenchError::Unsupported(format!(
             "may not make the cgroup {}: run as root (sudo)",

@@ -15,10 +15,10 @@
 //! towards the peer is steered to the peer's CPU. Behind a router only the first hop is steered;
 //! the second stays on that CPU by itself.
 
-mod cgroup;
+pub(crate) mod cgroup;
 mod firewall;
 mod netns;
-mod sweep;
+pub(crate) mod sweep;
 
 pub use cgroup::Layout;
 

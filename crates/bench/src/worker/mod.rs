@@ -10,8 +10,11 @@
 mod args;
 mod control;
 mod flood;
+mod memcached;
 mod mmsg;
 mod pingpong;
+mod neighbour;
+mod phases;
 mod place;
 mod rpc;
 mod shuffle;
@@ -20,10 +23,12 @@ mod stream;
 mod tcp;
 pub mod trace;
 pub(crate) mod victim;
+mod waker;
 
 pub use control::Reading;
 pub use rpc::RpcReport;
 pub use victim::VictimReport;
+pub use waker::WakerReport;
 
 use args::Args;
 use control::Control;
@@ -63,6 +68,11 @@ fn run(args: &[String]) -> Result<(), Failure> {
         "rpc-server" => rpc::serve(args, &mut control),
         "rpc-client" => rpc::ask(args, &mut control),
         "victim" => victim::run(args, &mut control),
+        "phases" => phases::run(args, &mut control),
+        "waker" => waker::run(args, &mut control),
+        "memcached" => memcached::serve(args, &mut control),
+        "memcached-client" => memcached::ask(args, &mut control),
+        "neighbour" => neighbour::run(args, &mut control),
         other => Err(format!("unknown kind '{other}'")),
     }
 }

@@ -3,7 +3,10 @@
 use super::values;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use cofferdam_bench::data::{Direction, Interferer, Limit, Path, Treatment, VictimKind};
+use cofferdam_bench::data::{
+    Direction, Interferer, Limit, NeighbourLimit, Neighbours, Path, ReservationPolicy, Target,
+    Treatment, VictimKind,
+};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -15,6 +18,8 @@ pub enum BenchCommand {
     Penalty(Box<PenaltyArgs>),
     /// What the accounting costs, and how exact it is
     Accounting(BenchAccountingArgs),
+    /// What a CPU reservation is worth beside neighbours, by policy
+    Reservation(BenchReservationArgs),
 }
 
 /// What every benchmark takes.
@@ -112,6 +117,41 @@ pub struct BenchAccountingArgs {
     /// What every benchmark takes.
     #[command(flatten)]
     pub run: RunArgs,
+}
+
+/// `cofferdam bench reservation`
+#[derive(Clone, Debug, Args)]
+pub struct BenchReservationArgs {
+    /// A short grid, a few minutes
+    #[arg(long)]
+    pub quick: bool,
+    /// Directory for the run's data and report; it must not exist, or be empty
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Rounds, in each of which every policy is measured once [default: 5]
+    #[arg(long, value_name = "N", value_parser = values::positive)]
+    pub rounds: Option<u32>,
+    /// CPUs that the target requests [default: half of the host's]
+    #[arg(long, value_name = "N", value_parser = values::positive)]
+    pub cpus: Option<u32>,
+    /// Threads of a batch target [default: two for each CPU that it requests]
+    #[arg(long, value_name = "N", value_parser = values::positive)]
+    pub threads: Option<u32>,
+    /// Only these targets; may be repeated or separated by commas
+    #[arg(long, value_name = "TARGET", value_delimiter = ',', value_parser = one_of(Target::ALL, Target::label))]
+    pub target: Vec<Target>,
+    /// Only these neighbours; may be repeated or separated by commas
+    #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = one_of(Neighbours::ALL, Neighbours::label))]
+    pub neighbours: Vec<Neighbours>,
+    /// Only capped or only burstable neighbours
+    #[arg(long, value_name = "LIMIT", value_delimiter = ',', value_parser = one_of(NeighbourLimit::ALL, NeighbourLimit::label))]
+    pub limit: Vec<NeighbourLimit>,
+    /// Only these policies, and `alone`; may be repeated or separated by commas
+    #[arg(long, value_name = "POLICY", value_delimiter = ',', value_parser = one_of(ReservationPolicy::ALL, ReservationPolicy::label))]
+    pub policy: Vec<ReservationPolicy>,
+    /// Seed of the order of runs and of the bootstrap
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
 }
 
 /// All but vanilla, which every pair has.

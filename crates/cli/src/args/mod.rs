@@ -3,7 +3,9 @@
 mod bench;
 pub mod values;
 
-pub use bench::{BenchAccountingArgs, BenchCommand, HostArgs, PenaltyArgs, RunArgs};
+pub use bench::{
+    BenchAccountingArgs, BenchCommand, BenchReservationArgs, HostArgs, PenaltyArgs, RunArgs,
+};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use cofferdam_types::Selector;

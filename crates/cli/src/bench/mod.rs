@@ -3,7 +3,8 @@
 mod results;
 
 use crate::args::{
-    BenchAccountingArgs, BenchCommand, DemoArgs, HostArgs, PenaltyArgs, RunArgs, WorkerArgs,
+    BenchAccountingArgs, BenchCommand, BenchReservationArgs, DemoArgs, HostArgs, PenaltyArgs,
+    RunArgs, WorkerArgs,
 };
 use crate::exit::{Failure, Outcome, one_line};
 use crate::interrupt::Interrupt;
@@ -11,7 +12,7 @@ use crate::output::Output;
 use crate::progress::Progress;
 use cofferdam_bench::data::RunData;
 use cofferdam_bench::report::ReportError;
-use cofferdam_bench::{BenchError, RunDir, accounting, demo, penalty, report};
+use cofferdam_bench::{BenchError, RunDir, accounting, demo, penalty, report, reservation};
 use std::path::Path;
 
 /// Runs a benchmark, prints its results and renders its report.
@@ -20,6 +21,9 @@ pub fn run(command: BenchCommand, interrupt: &Interrupt) -> Outcome {
     let dir = match command {
         BenchCommand::Penalty(args) => penalty::run(&penalty_options(*args), &mut progress),
         BenchCommand::Accounting(args) => accounting::run(&accounting_options(args), &mut progress),
+        BenchCommand::Reservation(args) => {
+            reservation::run(&reservation_options(args), &mut progress)
+        }
     };
     finish(dir, progress, interrupt)
 }
@@ -199,5 +203,22 @@ fn accounting_options(args: BenchAccountingArgs) -> accounting::Options {
         victim_cpu,
         peer_cpu,
         seed,
+    }
+}
+
+fn reservation_options(args: BenchReservationArgs) -> reservation::Options {
+    let defaults = reservation::Options::default();
+    reservation::Options {
+        quick: args.quick,
+        output: args.output,
+        rounds: args.rounds.unwrap_or(defaults.rounds),
+        seconds: None,
+        cpus: args.cpus,
+        threads: args.threads,
+        seed: args.seed,
+        targets: args.target,
+        neighbours: args.neighbours,
+        limits: args.limit,
+        policies: args.policy,
     }
 }

@@ -1,7 +1,9 @@
 //! The results of a run as tables on standard output. The report has the same in full.
 
 use crate::table;
-use cofferdam_bench::data::{AccountingResult, CellResult, Estimate, Metric, RunData, RunResult};
+use cofferdam_bench::data::{
+    AccountingResult, CellResult, Estimate, Metric, ReservationResult, RunData, RunResult,
+};
 use cofferdam_bench::report::{finding, format};
 
 /// The finding in words, then the figures.
@@ -16,6 +18,7 @@ pub fn text(run: &RunData, width: Option<u16>) -> String {
         Some(RunResult::Penalty(result)) => cells(&result.cells, width),
         Some(RunResult::Demo(result)) => story(&result.cell, width),
         Some(RunResult::Accounting(result)) => accounting(result, width),
+        Some(RunResult::Reservation(result)) => reservation(result, width),
     };
     if !tables.is_empty() {
         text.push('\n');
@@ -92,6 +95,38 @@ fn story(c: &CellResult, width: Option<u16>) -> String {
         if let Some(e) = estimate {
             let took = time(c.metric, e.median);
             table.add_row([name.to_owned(), took, optional(ratio, format::factor)]);
+        }
+    }
+    table::numbers_right(&mut table);
+    table::finish(&table)
+}
+
+fn reservation(result: &ReservationResult, width: Option<u16>) -> String {
+    let mut table = table::plain(width);
+    table.set_header([
+        "condition",
+        "policy",
+        "time or p99",
+        "÷ alone",
+        "CPU got ÷ requested",
+        "host used",
+    ]);
+    for cell in &result.cells {
+        for row in &cell.rows {
+            let judged = match (&row.elapsed_s, &row.p99_us) {
+                (Some(e), _) => format!("{} s", format::estimate(e)),
+                (_, Some(e)) => format!("{} µs", format::estimate(e)),
+                _ => "–".to_owned(),
+            };
+            let to_alone = row.to_alone.as_ref();
+            table.add_row([
+                cell.cell.id.clone(),
+                row.policy.words().to_owned(),
+                judged,
+                to_alone.map_or("–".to_owned(), format::estimate),
+                format::number(row.cpu_got.median),
+                format::share(row.host_utilisation.median),
+            ]);
         }
     }
     table::numbers_right(&mut table);

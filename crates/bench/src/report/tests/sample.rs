@@ -299,6 +299,7 @@ pub fn penalty() -> RunData {
         manifest: manifest(Kind::Penalty),
         samples: results.iter().flat_map(samples).collect(),
         periods: Vec::new(),
+        reservations: Vec::new(),
         ledgers: results
             .iter()
             .map(|r| ledger(r, ["flood", "victim"]))
@@ -330,6 +331,7 @@ pub fn demo() -> RunData {
         manifest: manifest(Kind::Demo),
         samples: samples(&outcome),
         periods: Vec::new(),
+        reservations: Vec::new(),
         ledgers: vec![record.clone()],
         result: Some(RunResult::Demo(Box::new(DemoResult {
             cell: outcome,
@@ -366,6 +368,7 @@ pub fn accounting() -> RunData {
         manifest: manifest(Kind::Accounting),
         samples: Vec::new(),
         periods: Vec::new(),
+        reservations: Vec::new(),
         ledgers: Vec::new(),
         result: Some(RunResult::Accounting(AccountingResult {
             overhead: vec![
@@ -404,12 +407,95 @@ pub fn accounting() -> RunData {
     }
 }
 
+/// A reservation run of one batch and one interactive condition.
+pub fn reservation() -> RunData {
+    let cell = |target: Target, limit: NeighbourLimit| ReservationCell {
+        id: format!("{target}/cpu/{limit}"),
+        target,
+        neighbours: Neighbours::Cpu,
+        limit,
+        reserved_cpus: 1.0,
+        neighbour_cpus: 1.0,
+        threads: 2,
+        neighbour_threads: 3,
+    };
+    let sample = |cell: &ReservationCell, policy, slow: f64| ReservationSample {
+        schema: SCHEMA,
+        time: "2026-11-03T10:00:00Z".to_owned(),
+        cell: cell.id.clone(),
+        policy,
+        round: 0,
+        position: 1,
+        elapsed_s: slow,
+        cpu_s: 1.0,
+        cpu_got: 1.0 / slow,
+        latency: cell.target.is_interactive().then(|| Latency {
+            requests: 1_000,
+            p99_us: 90.0 * slow,
+            ..Latency::default()
+        }),
+        host_utilisation: 0.98,
+        neighbour_cpu_s: 1.0,
+        lendings: 1,
+        checksum: (!cell.target.is_interactive()).then(|| "00ff".to_owned()),
+    };
+    let cells = [
+        cell(Target::Batch, NeighbourLimit::Capped),
+        cell(Target::Wakeups, NeighbourLimit::Burstable),
+    ];
+    let policies = [
+        (ReservationPolicy::Alone, 1.0),
+        (ReservationPolicy::None, 1.6),
+        (ReservationPolicy::Strict, 1.01),
+        (ReservationPolicy::Lending, 1.03),
+    ];
+    let reservations: Vec<ReservationSample> = cells
+        .iter()
+        .flat_map(|cell| policies.map(|(policy, slow)| sample(cell, policy, slow)))
+        .collect();
+    let outcome = |cell: &ReservationCell| ReservationCellResult {
+        cell: cell.clone(),
+        rows: policies
+            .iter()
+            .map(|(policy, slow)| {
+                let judged = estimate(&[*slow, slow * 1.02, slow * 0.99]);
+                let interactive = cell.target.is_interactive();
+                PolicyRow {
+                    policy: *policy,
+                    elapsed_s: (!interactive).then(|| judged.clone()),
+                    p99_us: interactive.then(|| judged.clone()),
+                    to_alone: Some(judged),
+                    cpu_got: estimate(&[1.0 / slow]),
+                    host_utilisation: estimate(&[0.98]),
+                }
+            })
+            .collect(),
+    };
+    RunData {
+        dir: "runs/reservation".into(),
+        manifest: manifest(Kind::Reservation),
+        samples: Vec::new(),
+        periods: Vec::new(),
+        ledgers: Vec::new(),
+        result: Some(RunResult::Reservation(ReservationResult {
+            cells: cells.iter().map(outcome).collect(),
+            failed: [(
+                "memcached/cpu/capped".to_owned(),
+                "not installed".to_owned(),
+            )]
+            .into(),
+        })),
+        reservations,
+    }
+}
+
 /// Writes `run` as a run directory.
 pub fn write(run: &RunData, dir: &std::path::Path) {
     let lines = |values: Vec<String>| values.into_iter().map(|l| l + "\n").collect::<String>();
     let json = |v: &dyn erased::Json| v.json();
     let samples = match run.manifest.kind {
         Kind::Accounting => run.periods.iter().map(|p| json(p)).collect(),
+        Kind::Reservation => run.reservations.iter().map(|s| json(s)).collect(),
         Kind::Penalty | Kind::Demo => run.samples.iter().map(|s| json(s)).collect(),
     };
     std::fs::write(dir.join("manifest.json"), json(&run.manifest)).unwrap();
