@@ -29,7 +29,7 @@ pub fn run(args: &TopArgs, interrupt: &Interrupt) -> Outcome {
                 .to_owned(),
         ));
     }
-    let source = source::start()?;
+    let source = source::start(&args.agent.socket)?;
     if once {
         print_once(args, source, &mut Output::stdout(), interrupt)
     } else {
