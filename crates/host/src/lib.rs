@@ -9,6 +9,7 @@ mod cpus;
 pub mod doctor;
 mod error;
 mod fs;
+pub mod inside;
 mod inventory;
 mod kernel;
 mod layout;

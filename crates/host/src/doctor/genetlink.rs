@@ -16,9 +16,10 @@ const NETDEV_CMD_NAPI_GET: u8 = 11;
 const NETDEV_A_DEV_IFINDEX: u16 = 1;
 const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
 const NETDEV_A_NAPI_IFINDEX: u16 = 1;
+const NETDEV_A_NAPI_PID: u16 = 4;
 
 /// The family, once found; kernels before 6.3 do not have it.
-pub(super) struct Netdev {
+pub(crate) struct Netdev {
     socket: Rtnetlink,
     family: u16,
 }
@@ -81,6 +82,29 @@ impl Netdev {
                 let mut all = attributes(m.payload.get(4..).unwrap_or(&[]));
                 let index = all.find(|(kind, _)| *kind == NETDEV_A_NAPI_IFINDEX);
                 found.extend(index.and_then(|(_, value)| u32_at(value, 0)));
+            },
+        )?;
+        Ok(found)
+    }
+
+    /// Interface index and thread of each NAPI instance that has a thread.
+    pub fn napi_threads(&mut self) -> io::Result<Vec<(u32, u32)>> {
+        let mut found = Vec::new();
+        self.socket.ask(
+            self.family,
+            libc::NLM_F_DUMP,
+            &command(NETDEV_CMD_NAPI_GET),
+            |m| {
+                let all = attributes(m.payload.get(4..).unwrap_or(&[]));
+                let (mut index, mut thread) = (None, None);
+                for (kind, value) in all {
+                    match kind {
+                        NETDEV_A_NAPI_IFINDEX => index = u32_at(value, 0),
+                        NETDEV_A_NAPI_PID => thread = u32_at(value, 0),
+                        _ => {}
+                    }
+                }
+                found.extend(index.zip(thread));
             },
         )?;
         Ok(found)

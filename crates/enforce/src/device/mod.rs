@@ -1,0 +1,171 @@
+//! Network devices in any namespace: their sysfs files and their offloads.
+//!
+//! A device is known by its namespace and index, never by name: names change, and every
+//! container has an `eth0`.
+
+mod ethtool;
+mod sys;
+
+use cofferdam_types::{IfIndex, NetnsId};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::net::UdpSocket;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A network device, for as long as its namespace lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct DeviceId {
+    /// Inode number of its namespace; used again after the namespace is gone.
+    pub netns: NetnsId,
+    /// The namespace's cookie, never used again; `None` before Linux 5.14.
+    pub netns_cookie: Option<u64>,
+    /// Its index there.
+    pub ifindex: IfIndex,
+}
+
+impl fmt::Display for DeviceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "device {} in net:[{}]", self.ifindex, self.netns)
+    }
+}
+
+/// A namespace as seen from inside: its sysfs, and a socket for requests. Holds the namespace
+/// alive: keep it only for a moment.
+pub(crate) struct Inside {
+    sysfs: OwnedFd,
+    socket: UdpSocket,
+    cookie: Option<u64>,
+}
+
+impl Inside {
+    /// The namespace of a device; not found when it is gone, or another one by now.
+    pub fn of(device: &DeviceId) -> io::Result<Inside> {
+        let inside = Inside::enter(&find_namespace(device.netns, None)?)?;
+        if device.netns_cookie.is_some() && inside.cookie != device.netns_cookie {
+            return Err(not_found("another namespace has this number by now"));
+        }
+        Ok(inside)
+    }
+
+    /// The namespace that `file` stands for.
+    pub fn enter(file: &File) -> io::Result<Inside> {
+        cofferdam_host::in_namespace(file, || {
+            let socket = UdpSocket::bind(("0.0.0.0", 0))?;
+            let cookie = sys::netns_cookie(&socket).ok();
+            Ok(Inside {
+                sysfs: sys::mount_sysfs()?,
+                socket,
+                cookie,
+            })
+        })?
+    }
+
+    /// The identity of a device here.
+    pub fn device(&self, netns: NetnsId, ifindex: IfIndex) -> DeviceId {
+        DeviceId {
+            netns,
+            netns_cookie: self.cookie,
+            ifindex,
+        }
+    }
+
+    /// The device's name now.
+    pub fn name(&self, device: &DeviceId) -> io::Result<String> {
+        sys::interface_name(&self.socket, device.ifindex.0)
+    }
+
+    /// A file of the device's sysfs directory.
+    pub fn read(&self, device: &DeviceId, file: &Path) -> io::Result<String> {
+        let mut text = String::new();
+        self.open(device, file, false)?
+            .take(64 << 10)
+            .read_to_string(&mut text)?;
+        Ok(text.trim().to_owned())
+    }
+
+    /// Writes a file of the device's sysfs directory.
+    pub fn write(&self, device: &DeviceId, file: &Path, value: &str) -> io::Result<()> {
+        self.open(device, file, true)?.write_all(value.as_bytes())
+    }
+
+    fn open(&self, device: &DeviceId, file: &Path, write: bool) -> io::Result<File> {
+        sys::open_below(&self.sysfs, &self.directory(device)?.join(file), write)
+    }
+
+    fn directory(&self, device: &DeviceId) -> io::Result<PathBuf> {
+        Ok(Path::new("class/net").join(self.name(device)?))
+    }
+
+    /// Receive queues of the device.
+    pub fn rx_queues(&self, device: &DeviceId) -> io::Result<u32> {
+        let directory = self.directory(device)?.join("queues");
+        let mut queues = 0;
+        while sys::open_below(
+            &self.sysfs,
+            &directory.join(format!("rx-{queues}/rps_cpus")),
+            false,
+        )
+        .is_ok()
+        {
+            queues += 1;
+        }
+        Ok(queues)
+    }
+
+    /// Whether an offload is asked for.
+    pub fn feature(&self, device: &DeviceId, name: &str) -> io::Result<bool> {
+        let features = ethtool::Features::read(&self.socket, &self.name(device)?)?;
+        features
+            .requested(name)
+            .ok_or_else(|| unsupported(format!("this kernel has no offload {name}")))
+    }
+
+    /// The offloads that are asked for, by name.
+    pub fn features(&self, device: &DeviceId) -> io::Result<Vec<String>> {
+        let features = ethtool::Features::read(&self.socket, &self.name(device)?)?;
+        Ok(features.all_requested())
+    }
+
+    /// Asks for an offload, or for its end.
+    pub fn set_feature(&self, device: &DeviceId, name: &str, on: bool) -> io::Result<()> {
+        ethtool::Features::read(&self.socket, &self.name(device)?)?.set(&self.socket, name, on)
+    }
+}
+
+pub(crate) fn not_found(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, why.to_owned())
+}
+
+fn unsupported(why: String) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, why)
+}
+
+/// A file that stands for a namespace: that of a process expected in it, one with a name, or
+/// that of whatever process is in it.
+pub(crate) fn find_namespace(netns: NetnsId, pid: Option<u32>) -> io::Result<File> {
+    let of_pid = |pid: u32| PathBuf::from(format!("/proc/{pid}/ns/net"));
+    let expected = pid.map(of_pid).into_iter();
+    let own = std::iter::once(PathBuf::from("/proc/self/ns/net"));
+    let named = names("/run/netns").map(|name| Path::new("/run/netns").join(name));
+    let processes = names("/proc").filter_map(|name| Some(of_pid(name.to_str()?.parse().ok()?)));
+    for path in expected.chain(own).chain(named).chain(processes) {
+        let matches = fs::metadata(&path).is_ok_and(|m| m.ino() == u64::from(netns.0));
+        // Opened, then looked at again: a process id may have changed hands.
+        if matches
+            && let Ok(file) = File::open(&path)
+            && file.metadata().is_ok_and(|m| m.ino() == u64::from(netns.0))
+        {
+            return Ok(file);
+        }
+    }
+    Err(not_found("the network namespace is gone"))
+}
+
+fn names(directory: &str) -> impl Iterator<Item = std::ffi::OsString> + use<> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    entries.filter_map(|entry| Some(entry.ok()?.file_name()))
+}

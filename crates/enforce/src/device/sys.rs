@@ -1,0 +1,139 @@
+//! System calls that the standard library has no words for.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::net::UdpSocket;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+const FSCONFIG_CMD_CREATE: libc::c_uint = 6;
+const FSOPEN_CLOEXEC: libc::c_uint = 1;
+const FSMOUNT_CLOEXEC: libc::c_uint = 1;
+/// Since Linux 5.14.
+const SO_NETNS_COOKIE: libc::c_int = 71;
+
+fn descriptor(result: libc::c_long) -> io::Result<OwnedFd> {
+    let fd = libc::c_int::try_from(result).unwrap_or(-1);
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the system call just returned this descriptor to us, and to nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// The sysfs of the calling thread's network namespace, mounted nowhere: it goes with the
+/// descriptor. (`ip netns exec` mounts it over /sys in a mount namespace of its own; this needs
+/// neither.) Linux 5.2 on.
+pub(super) fn mount_sysfs() -> io::Result<OwnedFd> {
+    // SAFETY: the strings are NUL-terminated literals; the other arguments are integers.
+    let context =
+        descriptor(unsafe { libc::syscall(libc::SYS_fsopen, c"sysfs".as_ptr(), FSOPEN_CLOEXEC) })?;
+    // SAFETY: null pointers are what this command takes.
+    let created = unsafe {
+        libc::syscall(
+            libc::SYS_fsconfig,
+            context.as_raw_fd(),
+            FSCONFIG_CMD_CREATE,
+            std::ptr::null::<libc::c_char>(),
+            std::ptr::null::<libc::c_void>(),
+            0,
+        )
+    };
+    if created < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: integers only.
+    descriptor(unsafe {
+        libc::syscall(
+            libc::SYS_fsmount,
+            context.as_raw_fd(),
+            FSMOUNT_CLOEXEC,
+            libc::MS_NOSUID,
+        )
+    })
+}
+
+/// Opens a file below a directory descriptor.
+pub(super) fn open_below(directory: &OwnedFd, path: &Path, write: bool) -> io::Result<File> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let access = if write {
+        libc::O_WRONLY
+    } else {
+        libc::O_RDONLY
+    };
+    // SAFETY: `path` is NUL-terminated and outlives the call.
+    let fd = unsafe {
+        libc::openat(
+            directory.as_raw_fd(),
+            path.as_ptr(),
+            access | libc::O_CLOEXEC,
+        )
+    };
+    descriptor(fd.into()).map(File::from)
+}
+
+/// Number of the socket's network namespace that is never used again.
+pub(super) fn netns_cookie(socket: &UdpSocket) -> io::Result<u64> {
+    let mut cookie = 0_u64;
+    let mut length = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: both pointers are to live variables of the sizes that are passed.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut length,
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(cookie)
+}
+
+/// Name of the device with this index in the socket's namespace.
+pub(super) fn interface_name(socket: &UdpSocket, ifindex: u32) -> io::Result<String> {
+    let mut request = ifreq("")?;
+    request.ifr_ifru.ifru_ifindex = ifindex.cast_signed();
+    // SAFETY: `request` is a whole ifreq that outlives the call.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFNAME, &raw mut request) };
+    if result < 0 {
+        let e = io::Error::last_os_error();
+        return Err(match e.raw_os_error() {
+            Some(libc::ENODEV | libc::ENXIO) => super::not_found("the network device is gone"),
+            _ => e,
+        });
+    }
+    let name = request.ifr_name.iter().take_while(|c| **c != 0);
+    let bytes: Vec<u8> = name.map(|c| c.cast_unsigned()).collect();
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+pub(super) fn ifreq(name: &str) -> io::Result<libc::ifreq> {
+    // SAFETY: ifreq is plain data for which all zeroes is a valid value.
+    let mut request: libc::ifreq = unsafe { zeroed() };
+    if name.len() >= request.ifr_name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from.cast_signed();
+    }
+    Ok(request)
+}
+
+/// `SIOCETHTOOL` with a request of 32-bit words that the kernel answers in place.
+pub(super) fn ethtool(socket: &UdpSocket, name: &str, words: &mut [u32]) -> io::Result<i32> {
+    let mut request = ifreq(name)?;
+    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+    // SAFETY: `request` points to `words`; each command's size is stated inside `words` by the
+    // caller (ethtool.rs), who made it as long as that.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(result)
+}

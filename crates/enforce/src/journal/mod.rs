@@ -1,0 +1,398 @@
+//! Every change that we make on the host, and how it is taken back.
+//!
+//! Before anything is changed, its value and ours are written to a file in `/run/cofferdam`, so
+//! that whoever comes next can put the host back, however we ended. Taking back goes in reverse
+//! order, can be repeated, and touches nothing that has vanished or was made anew. A value that
+//! somebody else has written since is left alone, and said.
+//!
+//! BPF programs are not in it: they are attached by links that go with our process.
+
+mod change;
+mod log;
+mod values;
+
+pub(crate) use change::cpu_list;
+pub use change::{Change, Form, Target, ThreadId};
+
+use log::Log;
+use nix::fcntl::{Flock, FlockArg};
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use values::{ABSENT, PRESENT};
+
+/// Where the journal and its lock are by default.
+pub const FOLDER: &str = "/run/cofferdam";
+
+/// The journal cannot be used, so nothing may be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// Another process enforces on this host.
+    #[error("enforcement is already running ({0} is locked): stop the other cofferdam first")]
+    Locked(PathBuf),
+    /// The journal could not be read or written.
+    #[error("cannot keep the journal {path}: {source}; nothing was changed")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// A change that could not be made.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot set {target} to {value}: {source}")]
+pub struct ChangeError {
+    /// What.
+    pub target: String,
+    /// The value that it should have got.
+    pub value: String,
+    /// Why not.
+    #[source]
+    pub source: io::Error,
+}
+
+impl ChangeError {
+    /// True when the object is gone: no failure, its container ended.
+    pub fn vanished(&self) -> bool {
+        is_gone(&self.source)
+    }
+}
+
+/// What [`Journal::set`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// It had that value already.
+    Same,
+    /// It has it now.
+    Changed,
+    /// It has it now; meanwhile somebody else had written this other value, which is what it
+    /// goes back to.
+    AfterRewrite(String),
+}
+
+/// What taking back found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UndoReport {
+    /// Values put back.
+    pub restored: u64,
+    /// Already as they were before: the change had not been made yet.
+    pub unchanged: u64,
+    /// Objects that are gone, or made anew since.
+    pub vanished: u64,
+    /// Left alone, because somebody else has written them since.
+    pub foreign: Vec<String>,
+    /// Not put back, with the reason. They stay in the journal.
+    pub failed: Vec<String>,
+    /// Lines of the journal that could not be read.
+    pub unreadable_lines: u64,
+}
+
+impl UndoReport {
+    /// Everything that we changed is back, or is somebody else's by now.
+    pub fn is_clean(&self) -> bool {
+        self.failed.is_empty() && self.unreadable_lines == 0
+    }
+
+    /// Adds the counts of another report.
+    pub fn add(&mut self, other: UndoReport) {
+        self.restored += other.restored;
+        self.unchanged += other.unchanged;
+        self.vanished += other.vanished;
+        self.foreign.extend(other.foreign);
+        self.failed.extend(other.failed);
+        self.unreadable_lines += other.unreadable_lines;
+    }
+}
+
+/// The changes in force, and the only way to make one. One a host, by a lock that ends with the
+/// process.
+#[derive(Debug)]
+pub struct Journal {
+    log: Log,
+    by_target: HashMap<Target, u64>,
+    failed_changes: u64,
+    _lock: Flock<File>,
+}
+
+impl Journal {
+    /// Takes the lock in `folder` (made when missing) and takes back what an earlier process
+    /// left in force.
+    ///
+    /// # Errors
+    /// When another process has the lock, or the file cannot be read or written.
+    pub fn open(folder: &Path) -> Result<(Journal, UndoReport), JournalError> {
+        let path = folder.join("journal");
+        let failed = |source| JournalError::File {
+            path: path.clone(),
+            source,
+        };
+        fs::create_dir_all(folder).map_err(failed)?;
+        let lock_path = folder.join("enforcement.lock");
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&lock_path)
+            .map_err(failed)?;
+        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock)
+            .map_err(|_| JournalError::Locked(lock_path))?;
+        let log = Log::open(&path, &boot()).map_err(failed)?;
+        let by_target = log
+            .changes
+            .iter()
+            .map(|(id, change)| (change.target.clone(), *id))
+            .collect();
+        let unreadable_lines = log.unreadable_lines as u64;
+        let mut journal = Journal {
+            log,
+            by_target,
+            failed_changes: 0,
+            _lock: lock,
+        };
+        let mut report = journal.undo_all();
+        report.unreadable_lines = unreadable_lines;
+        Ok((journal, report))
+    }
+
+    /// Gives `target` a value. Nothing is written when it has it already.
+    ///
+    /// # Errors
+    /// When the value cannot be read or written; [`ChangeError::vanished`] tells whether because
+    /// the object is gone.
+    pub fn set(
+        &mut self,
+        target: &Target,
+        form: Form,
+        value: &str,
+    ) -> Result<Written, ChangeError> {
+        self.try_set(target, form, value).map_err(|source| {
+            if !is_gone(&source) {
+                self.failed_changes += 1;
+            }
+            ChangeError {
+                target: target.to_string(),
+                value: value.to_owned(),
+                source,
+            }
+        })
+    }
+
+    fn try_set(&mut self, target: &Target, form: Form, value: &str) -> io::Result<Written> {
+        let found = values::read(target)?;
+        let same = form.canonical(&found) == form.canonical(value);
+        let Some(id) = self.by_target.get(target).copied() else {
+            if same {
+                return Ok(Written::Same);
+            }
+            let id = self.log.begin(Change {
+                target: target.clone(),
+                form,
+                before: found,
+                ours: vec![value.to_owned()],
+            })?;
+            self.by_target.insert(target.clone(), id);
+            if let Err(e) = values::write(target, value) {
+                // A refused write changed nothing; one that half worked is found by reading.
+                if values::read(target).is_ok_and(|now| self.is_before(id, &now)) {
+                    self.forget(id);
+                }
+                return Err(e);
+            }
+            return Ok(Written::Changed);
+        };
+        let rewritten = !self.log.changes.get(&id).is_some_and(|c| c.is_ours(&found));
+        if rewritten {
+            self.log.before(id, &found)?;
+        }
+        if !same {
+            self.log.ours(id, value)?;
+            values::write(target, value)?;
+        }
+        Ok(match (rewritten, same) {
+            (true, _) => Written::AfterRewrite(found),
+            (false, true) => Written::Same,
+            (false, false) => Written::Changed,
+        })
+    }
+
+    fn is_before(&self, id: u64, value: &str) -> bool {
+        self.log
+            .changes
+            .get(&id)
+            .is_some_and(|c| c.is_before(value))
+    }
+
+    /// Gives the file at `path` a value.
+    ///
+    /// # Errors
+    /// As [`Journal::set`].
+    pub fn set_file(
+        &mut self,
+        path: &Path,
+        form: Form,
+        value: &str,
+    ) -> Result<Written, ChangeError> {
+        let target = Target::file(path).map_err(|source| ChangeError {
+            target: path.display().to_string(),
+            value: value.to_owned(),
+            source,
+        })?;
+        self.set(&target, form, value)
+    }
+
+    /// Makes a directory, which taking back removes. One that exists is not ours: an error.
+    ///
+    /// # Errors
+    /// As [`Journal::set`], and when something is there already.
+    pub fn make_directory(&mut self, path: &Path) -> Result<Target, ChangeError> {
+        let failed = |source| ChangeError {
+            target: path.display().to_string(),
+            value: PRESENT.to_owned(),
+            source,
+        };
+        let target = Target::directory(path).map_err(failed)?;
+        if self.set(&target, Form::Text, PRESENT)? == Written::Same
+            && !self.by_target.contains_key(&target)
+        {
+            return Err(failed(ErrorKind::AlreadyExists.into()));
+        }
+        Ok(target)
+    }
+
+    /// What `target` was before we changed it; `None` when we did not.
+    pub fn before(&self, target: &Target) -> Option<&str> {
+        let id = self.by_target.get(target)?;
+        Some(&self.log.changes.get(id)?.before)
+    }
+
+    /// Takes one change back; nothing when there is none.
+    pub fn undo(&mut self, target: &Target) -> UndoReport {
+        let mut report = UndoReport::default();
+        if let Some(id) = self.by_target.get(target).copied() {
+            self.take_back(id, &mut report);
+        }
+        report
+    }
+
+    /// Takes everything back, newest first.
+    pub fn undo_all(&mut self) -> UndoReport {
+        let mut report = UndoReport::default();
+        let ids: Vec<u64> = self.log.changes.keys().rev().copied().collect();
+        for id in ids {
+            self.take_back(id, &mut report);
+        }
+        report
+    }
+
+    fn take_back(&mut self, id: u64, report: &mut UndoReport) {
+        let Some(change) = self.log.changes.get(&id) else {
+            return;
+        };
+        match take_back(change) {
+            Ok(Outcome::Restored) => report.restored += 1,
+            Ok(Outcome::Unchanged) => report.unchanged += 1,
+            Ok(Outcome::Foreign(found)) => report.foreign.push(format!(
+                "{} is {found} by now, neither ours nor as it was ({})",
+                change.target, change.before
+            )),
+            Err(e) if is_gone(&e) => report.vanished += 1,
+            Err(e) => {
+                report.failed.push(format!(
+                    "cannot put {} back to {}: {e}",
+                    change.target, change.before
+                ));
+                return;
+            }
+        }
+        self.forget(id);
+    }
+
+    fn forget(&mut self, id: u64) {
+        if let Some(change) = self.log.changes.get(&id) {
+            self.by_target.remove(&change.target);
+        }
+        // Not written: the next process looks at this change once more, and finds it done.
+        let _ = self.log.done(id);
+    }
+
+    /// Changes in force.
+    pub fn in_force(&self) -> u64 {
+        self.log.changes.len() as u64
+    }
+
+    /// The targets in force, oldest first.
+    pub fn targets(&self) -> impl Iterator<Item = &Target> {
+        self.log.changes.values().map(|change| &change.target)
+    }
+
+    /// Changes that failed, for other reasons than that the object had gone; cumulative.
+    pub fn failed_changes(&self) -> u64 {
+        self.failed_changes
+    }
+}
+
+impl Drop for Journal {
+    /// Leaves the changes in force. An empty journal is removed; the lock's file stays, as a
+    /// file that somebody else may be about to lock must.
+    fn drop(&mut self) {
+        self.log.remove();
+    }
+}
+
+enum Outcome {
+    Restored,
+    Unchanged,
+    Foreign(String),
+}
+
+fn take_back(change: &Change) -> io::Result<Outcome> {
+    let found = values::read(&change.target)?;
+    if change.is_before(&found) {
+        return Ok(Outcome::Unchanged);
+    }
+    if !change.is_ours(&found) {
+        return Ok(Outcome::Foreign(found));
+    }
+    if let (Target::Directory { path, .. }, ABSENT) = (&change.target, change.before.as_str()) {
+        remove_directory(path)?;
+    } else {
+        values::write(&change.target, &change.before)?;
+    }
+    Ok(Outcome::Restored)
+}
+
+/// A cgroup stays busy for a moment after its last thread has left.
+fn remove_directory(path: &Path) -> io::Result<()> {
+    let mut last = Ok(());
+    for _ in 0..50 {
+        last = crate::thread::empty_cgroup(path).and_then(|()| fs::remove_dir(path));
+        match &last {
+            Err(e) if e.raw_os_error() == Some(libc::EBUSY) => {
+                std::thread::sleep(std::time::Duration::from_millis(2));
+            }
+            _ => return last,
+        }
+    }
+    last
+}
+
+/// The object itself is gone, as opposed to a write that failed.
+fn is_gone(e: &io::Error) -> bool {
+    e.kind() == ErrorKind::NotFound
+        || matches!(
+            e.raw_os_error(),
+            Some(libc::ENODEV | libc::ESRCH | libc::ENXIO)
+        )
+}
+
+fn boot() -> String {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests;

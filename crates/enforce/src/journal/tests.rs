@@ -1,0 +1,152 @@
+use super::*;
+
+struct Scene {
+    folder: tempfile::TempDir,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        Scene {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn run(&self) -> PathBuf {
+        self.folder.path().join("run")
+    }
+
+    fn file(&self, name: &str, value: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, value).unwrap();
+        path
+    }
+
+    fn open(&self) -> (Journal, UndoReport) {
+        Journal::open(&self.run()).unwrap()
+    }
+}
+
+fn text(path: &Path) -> String {
+    fs::read_to_string(path).unwrap().trim().to_owned()
+}
+
+#[test]
+fn undo_goes_back_to_the_first_value_in_reverse_order() {
+    let scene = Scene::new();
+    let (a, b) = (
+        scene.file("a/cpu.shares", "1024\n"),
+        scene.file("b/x", "1\n"),
+    );
+    let (mut journal, _) = scene.open();
+    for value in ["512", "300", "2"] {
+        assert_eq!(
+            journal.set_file(&a, Form::Text, value).unwrap(),
+            Written::Changed
+        );
+    }
+    assert_eq!(
+        journal.set_file(&a, Form::Text, "2").unwrap(),
+        Written::Same
+    );
+    journal.set_file(&b, Form::Text, "9").unwrap();
+    assert_eq!(journal.in_force(), 2);
+    let report = journal.undo_all();
+    assert_eq!((report.restored, report.is_clean()), (2, true));
+    assert_eq!((text(&a), text(&b)), ("1024".into(), "1".into()));
+    assert_eq!(journal.undo_all(), UndoReport::default());
+}
+
+#[test]
+fn the_next_process_takes_back_what_a_killed_one_left() {
+    let scene = Scene::new();
+    let a = scene.file("a/cpu.shares", "1024\n");
+    let (mut journal, _) = scene.open();
+    journal.set_file(&a, Form::Text, "512").unwrap();
+    drop(journal); // as kill -9: nothing is taken back
+    assert_eq!(text(&a), "512");
+    let (_, report) = scene.open();
+    assert_eq!((report.restored, text(&a)), (1, "1024".into()));
+    let (_, report) = scene.open();
+    assert_eq!(report, UndoReport::default());
+}
+
+#[test]
+fn what_somebody_else_wrote_since_is_left_and_said() {
+    let scene = Scene::new();
+    let a = scene.file("a/cpuset.cpus", "0-1\n");
+    let (mut journal, _) = scene.open();
+    journal.set_file(&a, Form::CpuList, "1").unwrap();
+    fs::write(&a, "0\n").unwrap();
+    let report = journal.undo_all();
+    assert_eq!(report.foreign.len(), 1, "{report:?}");
+    assert_eq!(text(&a), "0");
+}
+
+#[test]
+fn a_rewrite_is_noticed_and_becomes_what_is_put_back() {
+    let scene = Scene::new();
+    let a = scene.file("a/cpuset.cpus", "0-3\n");
+    let (mut journal, _) = scene.open();
+    journal.set_file(&a, Form::CpuList, "1").unwrap();
+    fs::write(&a, "0,2\n").unwrap();
+    assert_eq!(
+        journal.set_file(&a, Form::CpuList, "1").unwrap(),
+        Written::AfterRewrite("0,2".into())
+    );
+    assert_eq!(text(&a), "1");
+    drop(journal);
+    scene.open();
+    assert_eq!(text(&a), "0,2");
+}
+
+#[test]
+fn an_object_made_anew_is_another_one() {
+    let scene = Scene::new();
+    let a = scene.file("a/cpu.shares", "1024\n");
+    let (mut journal, _) = scene.open();
+    journal.set_file(&a, Form::Text, "512").unwrap();
+    fs::rename(a.parent().unwrap(), scene.folder.path().join("old")).unwrap();
+    let a = scene.file("a/cpu.shares", "512\n");
+    let report = journal.undo_all();
+    assert_eq!((report.vanished, report.restored), (1, 0));
+    assert_eq!(text(&a), "512");
+}
+
+#[test]
+fn a_refused_write_leaves_nothing_in_the_journal() {
+    let scene = Scene::new();
+    scene.file("a/x", "");
+    let (mut journal, _) = scene.open();
+    let missing = scene.folder.path().join("a/none");
+    let error = journal.set_file(&missing, Form::Text, "1").unwrap_err();
+    assert!(error.vanished(), "{error}");
+    assert_eq!((journal.in_force(), journal.failed_changes()), (0, 0));
+}
+
+#[test]
+fn directories_are_removed_and_those_of_others_are_not_taken() {
+    let scene = Scene::new();
+    let above = scene.folder.path().join("a");
+    fs::create_dir(&above).unwrap();
+    let (mut journal, _) = scene.open();
+    journal.make_directory(&above.join("ours")).unwrap();
+    assert!(above.join("ours").is_dir());
+    fs::create_dir(above.join("theirs")).unwrap();
+    let error = journal.make_directory(&above.join("theirs")).unwrap_err();
+    assert_eq!(error.source.kind(), ErrorKind::AlreadyExists);
+    drop(journal);
+    let (_, report) = scene.open();
+    assert_eq!(report.restored, 1);
+    assert!(!above.join("ours").exists() && above.join("theirs").exists());
+}
+
+#[test]
+fn only_one_process_at_a_time() {
+    let scene = Scene::new();
+    let held = scene.open();
+    let error = Journal::open(&scene.run()).unwrap_err();
+    assert!(matches!(error, JournalError::Locked(_)), "{error}");
+    drop(held);
+    scene.open();
+}

@@ -1,0 +1,109 @@
+//! Reads and writes the value of a target on the host.
+
+use super::change::{Target, inode_of_parent};
+use crate::device::Inside;
+use crate::thread;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+/// Value of a directory that we made, while it is there.
+pub(super) const PRESENT: &str = "present";
+/// Value of a directory before we made it.
+pub(super) const ABSENT: &str = "absent";
+
+/// The target's value now. An error of kind `NotFound` means that the object itself is gone,
+/// or that another one is in its place.
+pub(super) fn read(target: &Target) -> io::Result<String> {
+    match target {
+        Target::File {
+            path,
+            directory_inode,
+        } => {
+            same_directory(path, *directory_inode)?;
+            read_small(path)
+        }
+        Target::DeviceFile { device, file } => Inside::of(device)?.read(device, file),
+        Target::Feature { device, name } => {
+            let on = Inside::of(device)?.feature(device, name)?;
+            Ok(if on { "on" } else { "off" }.to_owned())
+        }
+        Target::ThreadCgroup { thread, mount } => thread::cgroup(*thread, mount),
+        Target::ThreadCpus(thread) => thread::cpus(*thread),
+        Target::Directory { path, parent_inode } => {
+            same_directory(path, *parent_inode)?;
+            Ok(if path.is_dir() { PRESENT } else { ABSENT }.to_owned())
+        }
+    }
+}
+
+/// Gives the target another value.
+pub(super) fn write(target: &Target, value: &str) -> io::Result<()> {
+    match target {
+        Target::File {
+            path,
+            directory_inode,
+        } => {
+            same_directory(path, *directory_inode)?;
+            write_small(path, value)
+        }
+        Target::DeviceFile { device, file } => Inside::of(device)?.write(device, file, value),
+        Target::Feature { device, name } => {
+            Inside::of(device)?.set_feature(device, name, value == "on")
+        }
+        Target::ThreadCgroup { thread, mount } => thread::set_cgroup(*thread, mount, value),
+        Target::ThreadCpus(thread) => thread::set_cpus(*thread, value),
+        Target::Directory { path, parent_inode } => {
+            same_directory(path, *parent_inode)?;
+            if value == PRESENT {
+                fs::create_dir(path)
+            } else {
+                thread::empty_cgroup(path)?;
+                fs::remove_dir(path)
+            }
+        }
+    }
+}
+
+fn same_directory(path: &Path, inode: u64) -> io::Result<()> {
+    if inode_of_parent(path)? == inode {
+        Ok(())
+    } else {
+        Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            "another directory by now",
+        ))
+    }
+}
+
+/// Settings are a line; a list of CPUs may be a long one.
+const MOST_BYTES: u64 = 64 << 10;
+
+fn read_small(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    fs::File::open(path)?
+        .take(MOST_BYTES)
+        .read_to_string(&mut text)?;
+    Ok(text.trim().to_owned())
+}
+
+/// One write, without truncation: kernel files take a value whole or not at all. An empty value
+/// is written as a newline, since the kernel does not see a write of nothing.
+fn write_small(path: &Path, value: &str) -> io::Result<()> {
+    let bytes: &[u8] = if value.is_empty() {
+        b"\n"
+    } else {
+        value.as_bytes()
+    };
+    let mut options = OpenOptions::new();
+    options.write(true);
+    if is_plain(path) {
+        options.truncate(true);
+    }
+    options.open(path)?.write_all(bytes)
+}
+
+/// True for a file of an ordinary file system, such as a test's made-up tree.
+fn is_plain(path: &Path) -> bool {
+    ["/sys", "/proc"].iter().all(|root| !path.starts_with(root))
+}

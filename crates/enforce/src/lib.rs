@@ -1,0 +1,138 @@
+//! Applies charge, return and stop (Iron) and reservations (rKube) to the host. Idempotent; can
+//! take everything back, also after a crash: see [`journal`].
+
+mod device;
+mod error;
+pub mod journal;
+pub mod network;
+mod thread;
+
+pub use error::EnforceError;
+pub use journal::UndoReport;
+
+use cofferdam_host::{CgroupLayout, HostFs};
+use cofferdam_types::{
+    Container, ContainerStatus, EnforcementStatus, Interval, NetworkCpu, Policy,
+};
+use journal::Journal;
+use network::{Network, NetworkOptions};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How to enforce.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Folder of the journal and its lock; default `/run/cofferdam`.
+    pub folder: PathBuf,
+    /// Network CPU.
+    pub network: NetworkOptions,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            folder: journal::FOLDER.into(),
+            network: NetworkOptions::default(),
+        }
+    }
+}
+
+/// One container and what is wanted of it.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Which.
+    pub container: Arc<Container>,
+    /// Its classes.
+    pub policy: Policy,
+}
+
+/// Enforces on this host; one at a time. Dropping it leaves the changes in force, for the next
+/// one to take back: call [`Enforcer::undo`].
+pub struct Enforcer {
+    journal: Journal,
+    network: Network,
+    wanted: Vec<Wanted>,
+    taken_over: UndoReport,
+    last_step: Duration,
+}
+
+impl Enforcer {
+    /// Takes the lock, and takes back what an earlier process left in force.
+    ///
+    /// # Errors
+    /// When another process enforces, when the journal cannot be kept, or when the host's
+    /// cgroups cannot be read.
+    pub fn open(options: Options) -> Result<Enforcer, EnforceError> {
+        let (journal, taken_over) = Journal::open(&options.folder)?;
+        let layout = CgroupLayout::read(&HostFs::host())?;
+        Ok(Enforcer {
+            journal,
+            network: Network::new(options.network, layout),
+            wanted: Vec::new(),
+            taken_over,
+            last_step: Duration::ZERO,
+        })
+    }
+
+    /// What [`Enforcer::open`] took back of an earlier process.
+    pub fn taken_over(&self) -> &UndoReport {
+        &self.taken_over
+    }
+
+    /// Sets what is wanted: every container under a rule, complete. What is not in `wanted` any
+    /// more is taken back at once; what is new begins with the next step.
+    pub fn set(&mut self, wanted: Vec<Wanted>) {
+        let enforce = wanted
+            .iter()
+            .filter(|w| w.policy.network_cpu == NetworkCpu::Enforce);
+        let containers: Vec<Arc<Container>> = enforce.map(|w| w.container.clone()).collect();
+        self.network.set(&mut self.journal, &containers);
+        self.wanted = wanted;
+    }
+
+    /// Acts on what the accounting measured since the last step; 10 to 100 ms are sensible.
+    pub fn step(&mut self, interval: &Interval) {
+        let start = Instant::now();
+        self.network.step(&mut self.journal, interval);
+        self.last_step = start.elapsed();
+    }
+
+    /// What is in force.
+    pub fn status(&self) -> EnforcementStatus {
+        EnforcementStatus {
+            containers: self.wanted.iter().map(|w| self.status_of(w)).collect(),
+            degraded: Vec::new(),
+            changes_in_force: self.journal.in_force(),
+            failed_changes: self.journal.failed_changes(),
+            last_step: self.last_step,
+        }
+    }
+
+    fn status_of(&self, wanted: &Wanted) -> ContainerStatus {
+        let container = &wanted.container;
+        ContainerStatus {
+            cgroup: container.cgroup,
+            name: container.name.clone(),
+            policy: wanted.policy,
+            network: self.network.status(container.cgroup),
+            reservation: None,
+            degraded: Vec::new(),
+        }
+    }
+
+    /// Takes everything back, and gives the lock up.
+    pub fn undo(mut self) -> UndoReport {
+        self.network.release(&mut self.journal);
+        self.journal.undo_all()
+    }
+}
+
+/// Takes back what a process that was killed left in force.
+///
+/// # Errors
+/// When a process enforces right now, or the journal cannot be read.
+pub fn restore(options: &Options) -> Result<UndoReport, EnforceError> {
+    let (_journal, report) = Journal::open(&options.folder)?;
+    Ok(report)
+}

@@ -1,0 +1,120 @@
+//! Where a container's cgroup is in the hierarchies that matter here.
+
+use crate::thread;
+use cofferdam_host::CgroupLayout;
+use cofferdam_types::Container;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// One directory of a container's cgroup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Directory {
+    /// Where its hierarchy is mounted.
+    pub mount: PathBuf,
+    /// Its path below the mount, beginning with `/`.
+    pub path: String,
+}
+
+/// The directories of a container's cgroup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// v2 first; then v1 `cpu` and `cpuacct` where they exist. A thread in all of them is
+    /// charged and counted as the container's.
+    pub directories: Vec<Directory>,
+    /// The directory with the CPU controller's files, and whether it is v2.
+    pub cpu: Option<(PathBuf, bool)>,
+    /// The directory with the cpuset controller's files, and whether it is v2.
+    pub cpuset: Option<(PathBuf, bool)>,
+}
+
+impl Directory {
+    pub fn full(&self) -> PathBuf {
+        self.mount.join(self.path.trim_start_matches('/'))
+    }
+}
+
+/// The v1 controllers that charge or count a thread.
+const CHARGING: [&str; 2] = ["cpu", "cpuacct"];
+
+/// Looks the directories up. v1 paths are asked of a process of the container; without one
+/// they are taken to be those of v2, as every runtime makes them.
+pub(super) fn find(layout: &CgroupLayout, container: &Container) -> Place {
+    let path = container.cgroup_path.to_string_lossy().into_owned();
+    let of_process = container
+        .pid
+        .and_then(|pid| fs::read_to_string(format!("/proc/{pid}/cgroup")).ok())
+        .unwrap_or_default();
+    let v1 = |controller: &str| {
+        let mount = layout.v1_mounts.get(controller)?;
+        let below = thread::cgroup_in(&of_process, mount);
+        // A process that was moved on within the container is in a directory below.
+        let below = below.filter(|found| found == &path).unwrap_or(path.clone());
+        let directory = Directory {
+            mount: mount.clone(),
+            path: below,
+        };
+        (directory.path != "/" && directory.full().is_dir()).then_some(directory)
+    };
+    let v2 = Directory {
+        mount: layout.v2_mount.clone(),
+        path: path.clone(),
+    };
+    let mut directories = vec![v2.clone()];
+    for directory in CHARGING.into_iter().filter_map(v1) {
+        if !directories.contains(&directory) {
+            directories.push(directory);
+        }
+    }
+    let with = |controller: &str, v2_file: &str| match v1(controller) {
+        Some(directory) => Some((directory.full(), false)),
+        None => Some((v2.full(), true)).filter(|(dir, _)| dir.join(v2_file).exists()),
+    };
+    Place {
+        cpu: with("cpu", "cpu.weight"),
+        cpuset: with("cpuset", "cpuset.cpus.effective"),
+        directories,
+    }
+}
+
+impl Place {
+    /// CPUs that the container's cpuset allows, as the kernel lists them.
+    pub fn allowed_cpus(&self) -> Option<String> {
+        let (directory, v2) = self.cpuset.as_ref()?;
+        let file = if *v2 {
+            "cpuset.cpus.effective"
+        } else {
+            "cpuset.effective_cpus"
+        };
+        let text = fs::read_to_string(directory.join(file)).ok()?;
+        Some(text.trim().to_owned()).filter(|cpus| !cpus.is_empty())
+    }
+
+    /// The file with the container's CPU weight.
+    pub fn weight_file(&self) -> Option<PathBuf> {
+        let (directory, v2) = self.cpu.as_ref()?;
+        Some(directory.join(if *v2 { "cpu.weight" } else { "cpu.shares" }))
+    }
+
+    /// Whether the container's CPU time is capped by a quota.
+    pub fn has_quota(&self) -> bool {
+        let Some((directory, v2)) = &self.cpu else {
+            return false;
+        };
+        let read = |file: &str| fs::read_to_string(directory.join(file)).unwrap_or_default();
+        if *v2 {
+            !read("cpu.max").starts_with("max")
+        } else {
+            !read("cpu.cfs_quota_us").trim().starts_with('-')
+        }
+    }
+}
+
+/// CPU time of a cgroup directory, nanoseconds: v1 `cpuacct.usage`, or v2 `cpu.stat`.
+pub(super) fn usage_ns(directory: &Path) -> Option<u64> {
+    if let Ok(text) = fs::read_to_string(directory.join("cpuacct.usage")) {
+        return text.trim().parse().ok();
+    }
+    let text = fs::read_to_string(directory.join("cpu.stat")).ok()?;
+    let us = text.lines().find_map(|l| l.strip_prefix("usage_usec "))?;
+    us.trim().parse::<u64>().ok()?.checked_mul(1000)
+}

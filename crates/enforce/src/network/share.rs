@@ -1,0 +1,75 @@
+//! What a container is entitled to: its share by weight among the containers that run beside
+//! it. Pure.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Share (0..=1) of one CPU that the cgroup `of` is entitled to among the cgroups `active`
+/// (which may hold `of`), by the weights of them and of the cgroups above them. `weight` gives
+/// the weight of a cgroup path; siblings compete by weight at each level.
+pub(super) fn fair_share(of: &Path, active: &[&Path], mut weight: impl FnMut(&Path) -> f64) -> f64 {
+    let mut share = 1.0;
+    let mut above = PathBuf::from("/");
+    for part in of.iter().skip(1) {
+        let here = above.join(part);
+        let mut rivals = BTreeMap::new();
+        rivals.insert(here.clone(), weight(&here));
+        for other in active {
+            let Some(next) = other
+                .strip_prefix(&above)
+                .ok()
+                .and_then(|r| r.iter().next())
+            else {
+                continue;
+            };
+            let rival = above.join(next);
+            if !rivals.contains_key(&rival) {
+                let w = weight(&rival);
+                rivals.insert(rival, w);
+            }
+        }
+        let all: f64 = rivals.values().sum();
+        if all > 0.0 {
+            share *= rivals.get(&here).copied().unwrap_or(0.0) / all;
+        }
+        above = here;
+    }
+    share
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share(of: &str, active: &[&str], weights: &[(&str, f64)]) -> f64 {
+        let active: Vec<&Path> = active.iter().map(Path::new).collect();
+        let weight = |path: &Path| {
+            let found = weights.iter().find(|(p, _)| Path::new(p) == path);
+            found.map_or(100.0, |(_, w)| *w)
+        };
+        fair_share(Path::new(of), &active, weight)
+    }
+
+    #[test]
+    fn siblings_share_by_weight() {
+        assert_eq!(share("/p/a", &["/p/a", "/p/b"], &[]), 0.5);
+        let w = [("/p/a", 400.0)];
+        assert!((share("/p/a", &["/p/b"], &w) - 0.8).abs() < 1e-9);
+        assert!((share("/p/b", &["/p/a"], &w) - 0.2).abs() < 1e-9);
+    }
+
+    #[test]
+    fn parents_compete_before_children() {
+        let active = ["/x/a", "/x/b", "/y/c"];
+        assert_eq!(share("/x/a", &active, &[]), 0.25);
+        assert_eq!(share("/y/c", &active, &[]), 0.5);
+        let w = [("/y", 300.0)];
+        assert_eq!(share("/y/c", &active, &w), 0.75);
+    }
+
+    #[test]
+    fn alone_it_may_have_all() {
+        assert_eq!(share("/p/a", &[], &[]), 1.0);
+        assert_eq!(share("/p/a", &["/p/a"], &[]), 1.0);
+    }
+}

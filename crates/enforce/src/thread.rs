@@ -1,0 +1,191 @@
+//! Threads: which one it is, its cgroup, its CPUs.
+
+use crate::journal::ThreadId;
+use crate::journal::cpu_list;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+impl ThreadId {
+    /// The thread that has this number now.
+    ///
+    /// # Errors
+    /// When there is none, or `/proc` cannot be read.
+    pub fn of(tid: u32) -> io::Result<ThreadId> {
+        Ok(ThreadId {
+            tid,
+            started_ticks: started_ticks(tid)?,
+        })
+    }
+}
+
+fn started_ticks(tid: u32) -> io::Result<u64> {
+    let stat = fs::read_to_string(format!("/proc/{tid}/stat")).map_err(gone)?;
+    // The name is in brackets and may hold anything, brackets too.
+    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let field = rest.split_whitespace().nth(19);
+    field
+        .and_then(|text| text.parse().ok())
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no start time in /proc/…/stat"))
+}
+
+fn gone(e: io::Error) -> io::Error {
+    match e.raw_os_error() {
+        Some(libc::ESRCH) => io::ErrorKind::NotFound.into(),
+        _ => e,
+    }
+}
+
+fn check(thread: ThreadId) -> io::Result<()> {
+    if started_ticks(thread.tid)? == thread.started_ticks {
+        Ok(())
+    } else {
+        Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            "another thread has this number by now",
+        ))
+    }
+}
+
+/// Path of the thread's cgroup in the hierarchy mounted at `mount`, beginning with `/`.
+pub(crate) fn cgroup(thread: ThreadId, mount: &Path) -> io::Result<String> {
+    check(thread)?;
+    let text = fs::read_to_string(format!("/proc/{}/cgroup", thread.tid)).map_err(gone)?;
+    cgroup_in(&text, mount).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!(
+                "/proc/{}/cgroup names no cgroup in {}",
+                thread.tid,
+                mount.display()
+            ),
+        )
+    })
+}
+
+/// The cgroup that `/proc/PID/cgroup` names for the hierarchy mounted at `mount`.
+pub(crate) fn cgroup_in(text: &str, mount: &Path) -> Option<String> {
+    let v2 = mount.join("cgroup.controllers").exists();
+    let name = mount.file_name()?.to_str()?;
+    text.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':');
+        let (id, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let same = if v2 {
+            id == "0" && controllers.is_empty()
+        } else {
+            // A hierarchy of several controllers is mounted as `cpu,cpuacct`.
+            !controllers.is_empty()
+                && controllers
+                    .split(',')
+                    .any(|c| name.split(',').any(|n| n == c))
+        };
+        same.then(|| path.to_owned())
+    })
+}
+
+/// Moves the thread into the cgroup at `path` below `mount`; into the hierarchy's root when
+/// that cgroup is gone.
+pub(crate) fn set_cgroup(thread: ThreadId, mount: &Path, path: &str) -> io::Result<()> {
+    check(thread)?;
+    let directory = mount.join(path.trim_start_matches('/'));
+    let moved = move_into(thread.tid, &directory);
+    match moved {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => move_into(thread.tid, mount),
+        other => other,
+    }
+}
+
+/// A v1 hierarchy moves threads one by one through `tasks`; in v2 a kernel thread is a process.
+fn move_into(tid: u32, directory: &Path) -> io::Result<()> {
+    let tasks = directory.join("tasks");
+    let file = if tasks.exists() {
+        tasks
+    } else {
+        directory.join("cgroup.procs")
+    };
+    fs::OpenOptions::new()
+        .write(true)
+        .open(file)
+        .and_then(|mut f| io::Write::write_all(&mut f, tid.to_string().as_bytes()))
+        .map_err(gone)
+}
+
+/// Moves what is left in a cgroup of ours to the cgroup above it, so that it can be removed.
+/// Nothing should be; somebody may have moved a task in.
+pub(crate) fn empty_cgroup(directory: &Path) -> io::Result<()> {
+    let Ok(text) = fs::read_to_string(directory.join("cgroup.procs")) else {
+        return Ok(());
+    };
+    let above = directory.parent().unwrap_or(directory);
+    for tid in text.lines().filter_map(|line| line.parse().ok()) {
+        match move_into(tid, above) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// CPUs that the thread may run on, as a list.
+pub(crate) fn cpus(thread: ThreadId) -> io::Result<String> {
+    check(thread)?;
+    let set = sched_getaffinity(pid(thread)).map_err(|e| gone(e.into()))?;
+    let cpus = (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false));
+    let cpus: Vec<String> = cpus.map(|cpu| cpu.to_string()).collect();
+    Ok(cpus.join(","))
+}
+
+/// Restricts the thread to a list of CPUs.
+pub(crate) fn set_cpus(thread: ThreadId, cpus: &str) -> io::Result<()> {
+    check(thread)?;
+    let list = cpu_list(cpus)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no list of CPUs"))?;
+    let mut set = CpuSet::new();
+    for cpu in list {
+        set.set(cpu as usize)?;
+    }
+    sched_setaffinity(pid(thread), &set).map_err(|e| gone(e.into()))
+}
+
+fn pid(thread: ThreadId) -> Pid {
+    Pid::from_raw(thread.tid.cast_signed())
+}
+
+/// Kernel threads whose name begins with `prefix`.
+pub(crate) fn kernel_threads(prefix: &str) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let pids = entries.filter_map(|e| e.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| {
+        let comm = fs::read_to_string(format!("/proc/{pid}/comm"));
+        comm.is_ok_and(|comm| comm.starts_with(prefix))
+            && fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.is_empty())
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cgroup_of_a_hierarchy_is_found_by_its_mount() {
+        let text = "9:name=systemd:/s\n3:cpu,cpuacct:/pods/a:b\n2:cpuset:/c\n0::/v2\n";
+        let find = |mount: &str| cgroup_in(text, Path::new(mount));
+        assert_eq!(find("/m/cpu").as_deref(), Some("/pods/a:b"));
+        assert_eq!(find("/m/cpu,cpuacct").as_deref(), Some("/pods/a:b"));
+        assert_eq!(find("/m/cpuset").as_deref(), Some("/c"));
+        assert_eq!(find("/m/memory"), None);
+    }
+
+    #[test]
+    fn a_thread_that_started_at_another_time_is_not_there() {
+        let mut me = ThreadId::of(std::process::id()).unwrap();
+        assert!(cpus(me).is_ok());
+        me.started_ticks += 1;
+        assert_eq!(cpus(me).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}

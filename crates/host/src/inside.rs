@@ -1,0 +1,56 @@
+//! Questions about the network namespace that the calling thread is in; see
+//! [`crate::in_namespace`].
+
+use crate::doctor::Netdev;
+use crate::links::Rtnetlink;
+use crate::links::message::{attributes, u32_at};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+
+/// The threads of threaded NAPI, as (interface index, thread id). Linux 6.8 on.
+pub fn napi_threads() -> io::Result<Vec<(u32, u32)>> {
+    Netdev::open()?.napi_threads()
+}
+
+/// The addresses of all interfaces but loopback, with the interface's index.
+pub fn addresses() -> io::Result<Vec<(u32, IpAddr)>> {
+    let mut found = Vec::new();
+    // struct ifaddrmsg: family, prefix length, flags, scope, index.
+    let payload = [0; 8];
+    Rtnetlink::open()?.ask(libc::RTM_GETADDR, libc::NLM_F_DUMP, &payload, |m| {
+        let Some(index) = u32_at(m.payload, 4).filter(|_| m.kind == libc::RTM_NEWADDR) else {
+            return;
+        };
+        // On a point-to-point interface ADDRESS is the other end's and LOCAL is ours.
+        let (mut address, mut local) = (None, None);
+        for (kind, value) in attributes(m.payload.get(8..).unwrap_or(&[])) {
+            match kind {
+                IFA_ADDRESS => address = ip(value),
+                IFA_LOCAL => local = ip(value),
+                _ => {}
+            }
+        }
+        if let Some(ip) = local.or(address).filter(|ip| !ip.is_loopback()) {
+            found.push((index, ip));
+        }
+    })?;
+    Ok(found)
+}
+
+/// Index, name and driver family of all devices but loopback that are up.
+pub fn devices() -> io::Result<Vec<(u32, String, String)>> {
+    let links = Rtnetlink::open()?.links()?;
+    let up = links.into_iter().filter(|l| l.up && !l.loopback);
+    Ok(up.map(|l| (l.index, l.name, l.kind)).collect())
+}
+
+fn ip(bytes: &[u8]) -> Option<IpAddr> {
+    match bytes.len() {
+        4 => Some(Ipv4Addr::from(*bytes.first_chunk::<4>()?).into()),
+        16 => Some(Ipv6Addr::from(*bytes.first_chunk::<16>()?).into()),
+        _ => None,
+    }
+}
