@@ -1,7 +1,7 @@
 //! Which container has which classes now. Matched once a container, not once a step.
 
-use crate::effects::Wanted;
 use crate::rules::{Known, Matcher, Rule, changes_host};
+use cofferdam_enforce::Wanted;
 use cofferdam_host::HostFs;
 use cofferdam_types::{CgroupId, Container, NetnsId, Policy, Selector};
 use std::collections::{BTreeMap, HashMap};

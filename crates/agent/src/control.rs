@@ -2,7 +2,7 @@
 
 use crate::assign::Assigner;
 use crate::config::{Config, ConfigError, Loaded, Source};
-use crate::effects::{Effects, Undone};
+use crate::effects::{Effects, ObserveOnly, Undone};
 use crate::ledger::{Ledger, Readings};
 use crate::rules::changes_host;
 use crate::server::{Command, Notice};
@@ -48,8 +48,11 @@ pub enum Ended {
     Interrupted,
 }
 
+/// After an enforcement that could not begin, so long until the next try.
+const TRY_AGAIN: Duration = Duration::from_secs(10);
+
 /// Makes the [`Effects`] for a configuration, or says why there are none.
-pub(crate) type Open = Box<dyn FnMut(&Config) -> Box<dyn Effects>>;
+pub(crate) type Open = Box<dyn FnMut(&Config) -> Result<Box<dyn Effects>, Degraded>>;
 
 /// The ends of the queues that the control loop holds.
 #[derive(Debug)]
@@ -65,6 +68,8 @@ pub(crate) struct Control<L> {
     readings: Readings<L>,
     open: Open,
     effects: Option<Box<dyn Effects>>,
+    /// Nothing could be enforced: when that is tried again.
+    try_again: Option<Instant>,
     assigner: Assigner,
     config: Config,
     source: Source,
@@ -102,6 +107,7 @@ impl<L: Ledger> Control<L> {
             readings,
             open,
             effects: None,
+            try_again: None,
             assigner,
             configuration: ConfigurationRecord {
                 path: source.path.display().to_string(),
@@ -264,18 +270,36 @@ impl<L: Ledger> Control<L> {
         {
             self.paths = Arc::new(self.assigner.paths());
         }
-        if !changed {
-            return;
-        }
-        let wanted = self.assigner.wanted();
         let asked = self.assigner.rules().any(|r| changes_host(&r.policy));
-        if self.effects.is_none() && asked {
-            // Only now: an agent without such a rule touches nothing.
-            self.effects = Some((self.open)(&self.config));
+        // Only now: an agent without such a rule touches nothing.
+        let begin = self.effects.is_none() && asked;
+        let again = self.try_again.is_some_and(|t| Instant::now() >= t);
+        if begin || again {
+            self.open_effects();
         }
-        if let Some(effects) = &mut self.effects {
-            effects.set(wanted);
+        if let Some(effects) = &mut self.effects
+            && (changed || begin || again)
+        {
+            effects.set(self.assigner.wanted());
         }
+    }
+
+    fn open_effects(&mut self) {
+        match (self.open)(&self.config) {
+            Ok(effects) => {
+                self.effects = Some(effects);
+                self.try_again = None;
+            }
+            Err(why) => {
+                self.effects = Some(Box::new(ObserveOnly::new(why)));
+                self.try_again = Some(Instant::now() + TRY_AGAIN);
+            }
+        }
+    }
+
+    /// What an earlier agent left and that is still there.
+    pub fn not_taken_back(&mut self, failure: Option<String>) {
+        self.undo_failures.extend(failure);
     }
 
     fn rule_records(&self, counts: &[u64]) -> Vec<RuleRecord> {
@@ -346,7 +370,10 @@ impl<L: Ledger> Control<L> {
                 },
                 request => {
                     show = true;
-                    self.change(client, request, channels)
+                    let notice = self.change(client, request, channels);
+                    // Whoever asks for the status next must find the change in it.
+                    self.publish(channels);
+                    notice
                 }
             };
             // The server outlives this loop.
@@ -453,10 +480,10 @@ impl<L: Ledger> Control<L> {
             && let Some(effects) = self.effects.take()
         {
             // Other options begin anew; without a rule that needs it nothing stays changed.
-            self.undo_failures = effects.undo().failures;
-            for failure in &self.undo_failures {
-                tracing::error!("could not take back: {failure}");
-            }
+            let undone = effects.undo();
+            undone.log("enforcement ends");
+            self.undo_failures = undone.failures;
+            self.try_again = None;
         }
         self.assigner.replace(self.config.rules.clone());
         self.step();

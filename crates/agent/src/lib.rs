@@ -9,6 +9,8 @@ mod assign;
 mod client;
 pub mod config;
 mod control;
+#[cfg(test)]
+mod control_tests;
 mod cost;
 mod effects;
 mod ledger;
@@ -18,13 +20,15 @@ mod notify;
 mod rules;
 mod run;
 mod server;
+#[cfg(test)]
+mod testing;
 mod view;
 mod wake;
 pub mod wire;
 
 pub use client::{Client, ClientError};
 pub use control::Ended;
-pub use effects::{Effects, ObserveOnly, Undone, Wanted};
+pub use effects::{Effects, ObserveOnly, Undone};
 pub use ledger::Ledger;
 pub use rules::{Known, MatchError, Matcher, Rule};
 pub use run::{AgentError, restore, run};

@@ -127,7 +127,7 @@ mod tests {
             tracing::warn!("a\nb\u{1b}[2J");
             tracing::error!("no");
         });
-        assert_eq!(text, "<6>ready\n<4>a?b?[2J\n<3>no\n");
+        assert_eq!(text, "<6>ready\n<4>a?b\\x1b[2J\n<3>no\n");
     }
 
     #[test]

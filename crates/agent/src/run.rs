@@ -3,11 +3,12 @@
 use crate::assign::Assigner;
 use crate::config::{Config, ConfigError, Source};
 use crate::control::{Channels, Control, Ended, Open, Signals};
-use crate::effects::{Effects, ObserveOnly, Undone};
+use crate::effects::{Effects, HostEffects, Undone, options};
 use crate::notify::notify;
 use crate::server::{ControlSocket, ListenError, Notice, Parts, Server, refuse_taken};
 use crate::wake;
 use cofferdam_accounting::{Accountant, Options, ReadError, StartError};
+use cofferdam_enforce::EnforceError;
 use cofferdam_host::HostFs;
 use cofferdam_types::Degraded;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -34,6 +35,9 @@ pub enum AgentError {
     /// The accounting, later.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// What was left cannot be taken back.
+    #[error(transparent)]
+    Enforce(#[from] EnforceError),
     /// Something of the process itself.
     #[error("cannot {what}: {why}")]
     Process {
@@ -79,12 +83,21 @@ pub fn run(config: Option<&Path>) -> Result<Ended, AgentError> {
     }
     let accountant = Accountant::start(Options::default())?;
     let control_socket = ControlSocket::open(&loaded.config.socket)?;
+    let mut not_restored = None;
+    match restore() {
+        Ok(undone) => undone.log("an earlier agent had left changes"),
+        Err(why) => {
+            tracing::error!("could not look for changes of an earlier agent: {why}");
+            not_restored = Some(why.to_string());
+        }
+    }
     let metrics = loaded.config.metrics.address;
     let from_file = loaded.from_file;
     let rules = loaded.config.rules.len();
     let path = source.path.clone();
     let assigner = Assigner::new(HostFs::host(), Vec::new());
-    let control = Control::start(accountant, opener(), assigner, (source, loaded), signals)?;
+    let mut control = Control::start(accountant, opener(), assigner, (source, loaded), signals)?;
+    control.not_taken_back(not_restored);
     let view = Arc::new(Mutex::new(Arc::new(control.view())));
     let (commands, incoming) = sync_channel(QUEUE);
     let (notices, told) = channel();
@@ -122,11 +135,9 @@ pub fn run(config: Option<&Path>) -> Result<Ended, AgentError> {
     if server.join().is_err() {
         tracing::error!("the thread that serves clients had panicked");
     }
-    for failure in &undone.failures {
-        tracing::error!("could not take back: {failure}");
-    }
+    undone.log("stopping");
     let ended = ended?;
-    tracing::info!("stopped: {} changes taken back", undone.changes);
+    tracing::info!("stopped");
     match undone.failures.first() {
         None => Ok(ended),
         Some(first) => Err(AgentError::NotUndone {
@@ -136,17 +147,19 @@ pub fn run(config: Option<&Path>) -> Result<Ended, AgentError> {
     }
 }
 
-/// What puts classes in force.
+/// What puts classes in force on this host.
 fn opener() -> Open {
-    Box::new(|_: &Config| -> Box<dyn Effects> {
-        Box::new(ObserveOnly::new(Degraded {
-            name: "not_enforced".to_owned(),
-            text: "this build only observes: its classes are not in force".to_owned(),
-        }))
+    Box::new(|config: &Config| match HostEffects::open(config) {
+        Ok(effects) => Ok(Box::new(effects) as Box<dyn Effects>),
+        Err(why) => Err(Degraded {
+            name: "enforcement_unavailable".to_owned(),
+            text: format!("nothing can be enforced: {why}"),
+        }),
     })
 }
 
 /// Takes back what an agent that was killed has changed on this host.
 pub fn restore() -> Result<Undone, AgentError> {
-    Ok(Undone::default())
+    let report = cofferdam_enforce::restore(&options(&Config::default()))?;
+    Ok(Undone::from(&report))
 }

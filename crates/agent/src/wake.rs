@@ -31,6 +31,12 @@ impl Waker {
         let _ = (&self.0).write(&[1]);
     }
 
+    /// From [`Waker::descriptor`].
+    #[cfg(test)]
+    pub fn from_descriptor(descriptor: OwnedFd) -> Waker {
+        Waker(descriptor.into())
+    }
+
     /// For a signal handler.
     pub fn descriptor(&self) -> io::Result<OwnedFd> {
         self.0.try_clone().map(OwnedFd::from)

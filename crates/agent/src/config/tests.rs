@@ -142,7 +142,7 @@ fn each_mistake_is_told_with_line_column_and_remedy() {
         ("[socket]\ngroup = \"\"", "2:9", "group"),
         ("[reservation]\nlend = \"yes\"", "2:8", "boolean"),
         ("match = \"unclosed", "1:", ""),
-        ("a = 1\na = 2", "1:", ""),
+        ("a = 1\na = 2", "2:1", "duplicate key"),
     ] {
         let told = first(text);
         assert!(told.starts_with(place), "{text}: {told}");

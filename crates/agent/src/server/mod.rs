@@ -225,9 +225,7 @@ impl Server {
                 all += 1;
                 unprivileged += usize::from(other.uid != 0);
             }
-            let full =
-                all >= MOST_CONTROL || (connection.uid != 0 && unprivileged >= MOST_UNPRIVILEGED);
-            if full {
+            if is_full(connection.uid, all, unprivileged) {
                 self.traffic.refused_connections += 1;
                 let text = "too many connections: close some, or try again later";
                 connection.answer(refusal_line(&Refusal::new(RefusalCode::Busy, text)), true);
@@ -272,7 +270,7 @@ impl Server {
         let Some(connection) = self.connections.get_mut(&id) else {
             return;
         };
-        let mut heard = match connection.phase() {
+        let heard = match connection.phase() {
             Phase::Reading => connection.hear(),
             Phase::Writing => {
                 connection.write();
@@ -284,7 +282,11 @@ impl Server {
                 return;
             }
         };
-        // Requests that came together are answered one by one.
+        self.take(id, heard);
+    }
+
+    /// Answers a message, and those that came with it, one by one.
+    fn take(&mut self, id: u64, mut heard: Heard) {
         loop {
             match heard {
                 Heard::Nothing => return,
@@ -395,11 +397,7 @@ impl Server {
             self.answer(id, line, false);
             if let Some(connection) = self.connections.get_mut(&id) {
                 let heard = connection.next_message();
-                match heard {
-                    Heard::Nothing => {}
-                    Heard::Line(line) => self.handle(id, &line),
-                    Heard::TooLong => self.refuse_length(id),
-                }
+                self.take(id, heard);
             }
         }
     }
@@ -450,4 +448,10 @@ impl Server {
             !late && c.phase() != Phase::Closed
         });
     }
+}
+
+/// Whether a user may have no further control connection beside `all` others, of which
+/// `unprivileged` are not root's.
+fn is_full(uid: u32, all: usize, unprivileged: usize) -> bool {
+    all >= MOST_CONTROL || (uid != 0 && unprivileged >= MOST_UNPRIVILEGED)
 }
