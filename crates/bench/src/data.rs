@@ -13,7 +13,9 @@ pub use accounting::{
     AccountingResult, AccuracyRow, ConservationRow, LoadShape, OverheadRow, PeriodSample,
     ProgramRow,
 };
-pub use cell::{Cell, Direction, Interferer, Path, Protocol, VictimKind};
+pub use cell::{
+    Cell, Direction, EVEN_SHARE_PCT, Interferer, Limit, Path, Protocol, Treatment, VictimKind,
+};
 pub use load::{DataError, RunData};
 
 use cofferdam_types::{CpuTime, Ledger, Reason};
@@ -109,6 +111,17 @@ pub struct Rate {
     pub bytes_per_s: f64,
 }
 
+impl std::ops::Add for Rate {
+    type Output = Rate;
+
+    fn add(self, other: Rate) -> Rate {
+        Rate {
+            packets_per_s: self.packets_per_s + other.packets_per_s,
+            bytes_per_s: self.bytes_per_s + other.bytes_per_s,
+        }
+    }
+}
+
 /// Round-trip times of the `rpc` victim, microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
@@ -153,6 +166,9 @@ pub struct Sample {
     pub position: u32,
     /// What ran beside the victim.
     pub role: Role,
+    /// What was done against the competitors' network CPU; `vanilla` in every baseline.
+    #[serde(default)]
+    pub treatment: Treatment,
     /// Wall-clock time the victim took for its fixed work, seconds.
     pub elapsed_s: f64,
     /// CPU time the scheduler billed the victim for it, seconds.
@@ -216,6 +232,9 @@ pub struct LedgerRecord {
     pub pair: u32,
     /// What ran beside the victim; `None` in accounting runs.
     pub role: Option<Role>,
+    /// What was done against the competitors' network CPU.
+    #[serde(default)]
+    pub treatment: Treatment,
     /// Per-CPU measured time.
     pub cpus: Vec<LedgerCpu>,
     /// Every container that caused, was charged or used CPU.
@@ -277,6 +296,33 @@ pub struct CellResult {
     /// Median share of one CPU that the competitor caused in network work during the test.
     pub offender_caused_fraction: Option<f64>,
     /// Median share of one CPU in network work charged to the victim during the test.
+    pub victim_charged_fraction: Option<f64>,
+    /// The competitors' corrected CPU use during the test, as a share of one CPU.
+    #[serde(default)]
+    pub offender_corrected_fraction: Option<f64>,
+    /// The same test with something done against it, in the order of [`Treatment`].
+    #[serde(default)]
+    pub treated: Vec<TreatedResult>,
+}
+
+/// The test of a cell under one treatment, judged against the same baselines.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TreatedResult {
+    /// Which.
+    pub treatment: Treatment,
+    /// Beside the traffic.
+    pub test: Estimate,
+    /// Test ÷ baseline, pair by pair.
+    pub penalty: Estimate,
+    /// Received rate ÷ that of the vanilla test of the same pair.
+    pub goodput_kept: Option<Estimate>,
+    /// Median share of the victim's CPU in softirq, 0 to 1.
+    pub softirq_fraction: Option<f64>,
+    /// Median received rate.
+    pub received: Option<Rate>,
+    /// The competitors' corrected CPU use, as a share of one CPU.
+    pub offender_corrected_fraction: Option<f64>,
+    /// Median share of one CPU in network work charged to the victim.
     pub victim_charged_fraction: Option<f64>,
 }
 

@@ -4,8 +4,8 @@
 //! of 200-byte datagrams and does little but throw them away.
 
 use crate::data::{
-    Cell, CellResult, DemoResult, Direction, Interferer, Kind, LedgerRecord, Path, Protocol, Role,
-    RunResult, VictimKind,
+    Cell, CellResult, DemoResult, Direction, EVEN_SHARE_PCT, Interferer, Kind, LedgerRecord, Limit,
+    Path, Protocol, Role, RunResult, Treatment, VictimKind,
 };
 use crate::error::BenchError;
 use crate::experiment::{Bench, Context, Rig, RigOptions, cell_result};
@@ -77,6 +77,9 @@ fn measure(rig: &mut Rig<'_>, options: &Options) -> Result<DemoResult, BenchErro
         flows: 3,
         payload_bytes: Some(200),
         htb_gbit_per_s: None,
+        victim_share_pct: EVEN_SHARE_PCT,
+        limit: Limit::Weights,
+        offenders: 1,
     }
     .named();
     let steps = options.rounds as usize * 3;
@@ -93,14 +96,14 @@ fn measure(rig: &mut Rig<'_>, options: &Options) -> Result<DemoResult, BenchErro
         ];
         for (position, (role, words)) in (0..).zip(roles) {
             rig.progress.step(measured.len(), steps, words);
-            measured.push(bench.sample(rig, role, round, position)?);
+            measured.push(bench.sample(rig, role, Treatment::Vanilla, round, position)?);
         }
     }
     rig.progress.step(steps, steps, "done");
     let context = Context {
         cell: &cell,
         victim_cpu: rig.victim_cpu,
-        competitor_path: bench.competitor_path(),
+        competitor_paths: bench.competitor_paths(),
         victim_path: bench.victim_path(),
         seed: rig.seed,
     };

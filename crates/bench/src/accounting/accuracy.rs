@@ -12,7 +12,7 @@
 use super::options::Options;
 use super::overhead::{conservation, start, unreadable};
 use super::turns::{Parcel, Turns};
-use crate::data::{AccountingResult, AccuracyRow};
+use crate::data::{AccountingResult, AccuracyRow, Treatment};
 use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::ledger::{Label, record};
@@ -128,6 +128,7 @@ pub(super) fn measure(
         cell: "accuracy, all turns",
         pair: 0,
         role: None,
+        treatment: Treatment::Vanilla,
     };
     rig.dir.ledger(&record(&interval, &label))?;
     rig.progress.step(steps as usize, steps as usize, "done");

@@ -1,11 +1,11 @@
 //! Traffic in turns of about a millisecond, sent by this very thread: a generator process could
 //! not be started and stopped that often.
 
-use crate::data::Path;
+use crate::data::{Limit, Path};
 use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::spawn::Worker;
-use crate::topology::{Spec, Topology};
+use crate::topology::{Spec, Tenant, Topology};
 use cofferdam_host::in_namespace;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
@@ -55,12 +55,13 @@ impl Turns {
     pub fn start(rig: &mut Rig<'_>) -> Result<Turns, BenchError> {
         let topology = Topology::build(&Spec {
             path: Path::Veth,
-            containers: vec!["a", "b"],
+            containers: Tenant::equals(&["a", "b"]),
             victim_cpu: rig.victim_cpu,
             peer_cpu: rig.peer_cpu,
             // One packet a segment, so that a packet is the same thing for both protocols.
             segmentation_offload: false,
             htb_gbit_per_s: None,
+            limit: Limit::Weights,
         })?;
         let (mut workers, mut targets) = (Vec::new(), Vec::new());
         for i in 0..2 {

@@ -2,7 +2,9 @@
 
 use super::format::{cell as cell_name, estimate, factor, number, path, share, traffic};
 use super::ledger::{self, Share};
-use crate::data::{AccountingResult, CellResult, Direction, Metric, Role, RunData, RunResult};
+use crate::data::{
+    AccountingResult, CellResult, Direction, Metric, Role, RunData, RunResult, Treatment,
+};
 
 /// The penalty that is still fair, as the goal of Iron has it.
 pub const FAIR: f64 = 1.05;
@@ -41,6 +43,7 @@ fn penalty(run: &RunData, cells: &[CellResult]) -> Vec<String> {
             factor(predicted)
         ));
     }
+    text.extend(enforced(cells));
     if cells.len() > 1 {
         let fair = cells.iter().filter(|c| c.penalty.median <= FAIR).count();
         text.push(format!(
@@ -50,6 +53,34 @@ fn penalty(run: &RunData, cells: &[CellResult]) -> Vec<String> {
         ));
     }
     text
+}
+
+/// What enforcement made of the penalty.
+fn enforced(cells: &[CellResult]) -> Option<String> {
+    let of = |c: &CellResult| {
+        let treated = c
+            .treated
+            .iter()
+            .find(|t| t.treatment == Treatment::Enforced)?;
+        Some((treated.penalty.median, c.penalty.median))
+    };
+    let all: Vec<(f64, f64)> = cells.iter().filter_map(of).collect();
+    let (worst, was) = all.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let fair = all.iter().filter(|(now, _)| *now <= FAIR).count();
+    Some(match all.len() {
+        1 => format!(
+            "With Cofferdam enforcing, it is {} instead of {}.",
+            factor(worst),
+            factor(was)
+        ),
+        n => format!(
+            "With Cofferdam enforcing, {fair} of {n} cells are at {} or below; the worst is {}, \
+             which is {} without.",
+            factor(FAIR),
+            factor(worst),
+            factor(was)
+        ),
+    })
 }
 
 fn headline(result: &CellResult) -> String {

@@ -78,6 +78,32 @@ fn no_difference_is_said_as_such() {
 }
 
 #[test]
+fn enforcement_is_told_in_words_and_shown_beside_vanilla() {
+    let mut run = sample::penalty();
+    let Some(RunResult::Penalty(result)) = &mut run.result else {
+        panic!("a penalty run");
+    };
+    for (cell, penalty) in result.cells.iter_mut().zip([1.01, 1.02, 1.31]) {
+        *cell = sample::enforced(cell.clone(), penalty);
+    }
+    let treated = result.cells.iter().flat_map(sample::samples);
+    run.samples = treated.collect();
+    let text = finding::of(&run).join(" ");
+    assert!(
+        text.contains(
+            "With Cofferdam enforcing, 2 of 3 cells are at 1.05× or below; the worst is 1.31×"
+        ),
+        "{text}"
+    );
+    let page = html(&run).unwrap();
+    assert!(page.contains("With Cofferdam") && page.contains("beside traffic, enforced"));
+    assert!(page.contains("missed") && page.contains("reached"));
+    if let Some(keep) = std::env::var_os("COFFERDAM_REPORT_SAMPLES") {
+        fs::write(Path::new(&keep).join("enforced.html"), &page).unwrap();
+    }
+}
+
+#[test]
 fn ledgers_that_know_nobody_blame_nobody() {
     let mut run = sample::demo();
     assert!(finding::of(&run)[1].starts_with("flood caused 81%"));

@@ -1,5 +1,5 @@
 use super::*;
-use crate::data::{DataError, PenaltyResult, Role, RunData};
+use crate::data::{DataError, PenaltyResult, Role, RunData, Treatment};
 
 fn about() -> About {
     About {
@@ -20,6 +20,7 @@ fn sample() -> Sample {
         pair: 0,
         position: 1,
         role: Role::Traffic,
+        treatment: Treatment::Vanilla,
         elapsed_s: 1.5,
         victim_cpu_s: 0.7,
         checksum: "00ff".to_owned(),

@@ -1,5 +1,7 @@
 //! Cgroups of our own with equal CPU shares, on pure v2 and on hybrid hosts.
 
+use super::Tenant;
+use crate::data::{EVEN_SHARE_PCT, Limit};
 use crate::error::BenchError;
 use crate::undo::UndoStack;
 use std::fs;
@@ -101,22 +103,47 @@ impl Groups {
         Ok(Groups { parents })
     }
 
-    /// A container's cgroup in every hierarchy, all with the same share of the CPU.
-    pub fn container(&self, name: &str, undo: &mut UndoStack) -> Result<Vec<PathBuf>, BenchError> {
+    /// A container's cgroup in every hierarchy, with its share of the CPU.
+    pub fn container(
+        &self,
+        tenant: &Tenant,
+        limit: Limit,
+        undo: &mut UndoStack,
+    ) -> Result<Vec<PathBuf>, BenchError> {
+        let files = share(tenant.share_pct, limit);
         let mut dirs = Vec::new();
         for parent in &self.parents {
-            let dir = parent.join(name);
+            let dir = parent.join(&tenant.name);
             make(&dir, undo)?;
-            for (file, share) in [("cpu.shares", "1024"), ("cpu.weight", "100")] {
+            for (file, value) in &files {
                 let path = dir.join(file);
                 if path.exists() {
-                    write(&path, share)?;
+                    write(&path, value)?;
                 }
             }
             dirs.push(dir);
         }
         Ok(dirs)
     }
+}
+
+/// What gives a container `share_pct` of one CPU, on v1 and v2.
+fn share(share_pct: f64, limit: Limit) -> Vec<(&'static str, String)> {
+    const PERIOD_US: f64 = 100_000.0;
+    let relative = match limit {
+        Limit::Weights => share_pct / f64::from(EVEN_SHARE_PCT),
+        Limit::Quota => 1.0,
+    };
+    let mut files = vec![
+        ("cpu.shares", format!("{:.0}", 1024.0 * relative)),
+        ("cpu.weight", format!("{:.0}", (100.0 * relative).max(1.0))),
+    ];
+    if limit == Limit::Quota {
+        let quota = format!("{:.0}", PERIOD_US * share_pct / 100.0);
+        files.push(("cpu.max", format!("{quota} {PERIOD_US:.0}")));
+        files.push(("cpu.cfs_quota_us", quota));
+    }
+    files
 }
 
 /// Lets children of `dir` have the CPU controller; restored through `undo` where it was off.

@@ -3,9 +3,10 @@
 use super::values;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use cofferdam_bench::data::{Direction, Interferer, Path, VictimKind};
+use cofferdam_bench::data::{Direction, Interferer, Limit, Path, Treatment, VictimKind};
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// `cofferdam bench …`
 #[derive(Debug, Subcommand)]
@@ -77,9 +78,26 @@ pub struct PenaltyArgs {
     /// Only the cell with this id, such as cpu/flood/receiver/veth/3x200B; may be repeated
     #[arg(long, value_name = "ID")]
     pub cell: Vec<String>,
+    /// Time the victim's work takes alone, with its unit, 10ms to 60s [default: 2s; 500ms with
+    /// --quick]
+    #[arg(long, value_name = "DURATION", value_parser = values::interval)]
+    pub victim_time: Option<Duration>,
     /// Trace of the shuffle, as CSV start_ms,flow,bytes [default: the built-in one]
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Only these shares of the CPU for the victim, percent; may be repeated or separated by
+    /// commas
+    #[arg(long, value_name = "PERCENT", value_delimiter = ',', value_parser = values::positive)]
+    pub victim_share: Vec<u32>,
+    /// Only where the shares are given so
+    #[arg(long, value_name = "MEANS", value_delimiter = ',', value_parser = one_of(Limit::ALL, Limit::label))]
+    pub limit: Vec<Limit>,
+    /// Only with these numbers of competing containers
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = values::positive)]
+    pub offenders: Vec<u32>,
+    /// Measure this too, in the same pairs as vanilla; may be repeated or separated by commas
+    #[arg(long = "with", value_name = "TREATMENT", value_delimiter = ',', value_parser = one_of(treatments(), Treatment::label))]
+    pub treatments: Vec<Treatment>,
     /// Measure without the accounting beside it
     #[arg(long)]
     pub no_ledger: bool,
@@ -94,6 +112,11 @@ pub struct BenchAccountingArgs {
     /// What every benchmark takes.
     #[command(flatten)]
     pub run: RunArgs,
+}
+
+/// All but vanilla, which every pair has.
+fn treatments() -> &'static [Treatment] {
+    Treatment::ALL.split_first().map_or(&[], |(_, rest)| rest)
 }
 
 /// A word out of `all`, spelled by `label`.

@@ -53,6 +53,20 @@ fn cells(cells: &[CellResult], width: Option<u16>) -> String {
                 .as_ref()
                 .map_or("–".to_owned(), |r| format::rate(c.cell.protocol, r)),
         ]);
+        for t in &c.treated {
+            table.add_row([
+                format!("  {}", t.treatment),
+                format::estimate(&t.penalty),
+                String::new(),
+                String::new(),
+                time(c.metric, t.test.median),
+                String::new(),
+                optional(t.victim_charged_fraction, format::share),
+                t.received
+                    .as_ref()
+                    .map_or("–".to_owned(), |r| format::rate(c.cell.protocol, r)),
+            ]);
+        }
     }
     table::numbers_right(&mut table);
     table::finish(&table)

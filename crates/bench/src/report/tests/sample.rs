@@ -53,6 +53,9 @@ pub fn cell(
         flows,
         payload_bytes,
         htb_gbit_per_s: htb,
+        victim_share_pct: 50,
+        limit: Limit::Weights,
+        offenders: 1,
     }
     .named()
 }
@@ -96,17 +99,41 @@ pub fn result(cell: &Cell, baseline_s: f64, penalty: f64) -> CellResult {
         }),
         offender_caused_fraction: Some(fraction),
         victim_charged_fraction: Some(fraction * 0.7),
+        offender_corrected_fraction: Some(0.5 + fraction / 2.0),
+        treated: Vec::new(),
     }
+}
+
+/// The same cell, enforced down to `penalty`.
+pub fn enforced(mut result: CellResult, penalty: f64) -> CellResult {
+    let scale =
+        |e: &Estimate, by: f64| estimate(&e.values.iter().map(|v| v * by).collect::<Vec<_>>());
+    let by = penalty / result.penalty.median;
+    result.treated.push(TreatedResult {
+        treatment: Treatment::Enforced,
+        test: scale(&result.test, by),
+        penalty: scale(&result.penalty, by),
+        goodput_kept: Some(estimate(&[0.98, 1.0, 0.97])),
+        softirq_fraction: Some(0.02),
+        received: result.received,
+        offender_corrected_fraction: Some(0.51),
+        victim_charged_fraction: Some(0.01),
+    });
+    result
 }
 
 pub fn samples(result: &CellResult) -> Vec<Sample> {
     let roles = [
-        (Role::Alone, result.alone.as_ref()),
-        (Role::Compute, Some(&result.baseline)),
-        (Role::Traffic, Some(&result.test)),
+        (Role::Alone, Treatment::Vanilla, result.alone.as_ref()),
+        (Role::Compute, Treatment::Vanilla, Some(&result.baseline)),
+        (Role::Traffic, Treatment::Vanilla, Some(&result.test)),
     ];
+    let treated = result
+        .treated
+        .iter()
+        .map(|t| (Role::Traffic, t.treatment, Some(&t.test)));
     let mut samples = Vec::new();
-    for (position, (role, values)) in (0..).zip(roles) {
+    for (position, (role, treatment, values)) in (0..).zip(roles.into_iter().chain(treated)) {
         for (pair, value) in (0..).zip(values.iter().flat_map(|e| &e.values)) {
             samples.push(Sample {
                 schema: SCHEMA,
@@ -115,6 +142,7 @@ pub fn samples(result: &CellResult) -> Vec<Sample> {
                 pair,
                 position,
                 role,
+                treatment,
                 elapsed_s: *value,
                 victim_cpu_s: *value / 2.0,
                 checksum: "abc".to_owned(),
@@ -161,6 +189,7 @@ pub fn ledger(result: &CellResult, names: [&str; 2]) -> LedgerRecord {
         cell: result.cell.id.clone(),
         pair: 0,
         role: Some(Role::Traffic),
+        treatment: Treatment::Vanilla,
         cpus: (0..2)
             .map(|cpu| LedgerCpu {
                 cpu,
