@@ -1,6 +1,6 @@
 //! Which container has which classes now. Matched once a container, not once a step.
 
-use crate::rules::{Known, Matcher, Rule, changes_host};
+use crate::rules::{Known, Matcher, Rule};
 use cofferdam_enforce::Wanted;
 use cofferdam_host::HostFs;
 use cofferdam_types::{CgroupId, Container, NetnsId, Policy, Selector};
@@ -84,8 +84,7 @@ impl Assigner {
         self.set.len() != before
     }
 
-    /// Brings the assignment up to date with `containers`. True when what is wanted of the
-    /// host has changed.
+    /// Brings the assignment up to date with `containers`. True when it has changed.
     pub fn follow(&mut self, containers: &[Arc<Container>]) -> bool {
         self.look_up();
         let mut changed = std::mem::take(&mut self.stale);
@@ -97,27 +96,26 @@ impl Assigner {
             let known = self.under.remove(&container.cgroup);
             let assigned = match known {
                 Some(old) if Arc::ptr_eq(&old.container, container) => old,
-                known => {
-                    let rule = self.rule_of(container);
-                    let wanted = |rule: Option<usize>| changes_host(&self.policy(rule));
-                    changed |= wanted(rule) || known.is_some_and(|old| wanted(old.rule));
+                _ => {
+                    changed = true;
                     Assigned {
                         container: container.clone(),
-                        rule,
+                        rule: self.rule_of(container),
                     }
                 }
             };
             next.insert(container.cgroup, assigned);
         }
-        for gone in self.under.values() {
-            changed |= changes_host(&self.policy(gone.rule));
-            self.labels.remove(&gone.container.cgroup);
+        // Those that are left there have gone.
+        changed |= !self.under.is_empty();
+        if changed {
+            self.labels.retain(|cgroup, _| next.contains_key(cgroup));
         }
         self.under = next;
         changed
     }
 
-    /// Every container that shall have classes which change the host.
+    /// Every container with its classes: who reserves nothing must make room for who does.
     pub fn wanted(&self) -> Vec<Wanted> {
         let mut wanted: Vec<Wanted> = self
             .under
@@ -126,7 +124,6 @@ impl Assigner {
                 container: a.container.clone(),
                 policy: self.policy(a.rule),
             })
-            .filter(|w| changes_host(&w.policy))
             .collect();
         wanted.sort_by_key(|w| w.container.cgroup);
         wanted

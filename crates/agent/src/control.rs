@@ -13,7 +13,7 @@ use crate::wire::{
     RuleRecord, SetRule, Stopping, ok_line, refusal_line,
 };
 use cofferdam_accounting::ReadError;
-use cofferdam_types::{Degraded, Interval, Snapshot};
+use cofferdam_types::{ContainerStatus, Degraded, EnforcementStatus, Interval, Snapshot};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
@@ -22,6 +22,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Time between two steps while no rule changes the host.
 const OBSERVING: Duration = Duration::from_secs(1);
+/// While nobody causes network CPU to speak of, steps are so many times as far apart.
+const QUIET: u32 = 5;
+/// From this part of a CPU on, network work is something to speak of.
+const BUSY: f64 = 0.01;
 /// Youngest reading that a client's request makes: more often costs more than it tells.
 const FRESH: Duration = Duration::from_millis(10);
 /// Requests served between two looks at the clock.
@@ -86,6 +90,9 @@ pub(crate) struct Control<L> {
     cost_read: Option<Instant>,
     rules: Arc<Vec<RuleRecord>>,
     paths: Arc<std::collections::HashMap<cofferdam_types::CgroupId, String>>,
+    enforcement: EnforcementStatus,
+    /// There is network work, or debt, that enforcement must follow closely.
+    busy: bool,
     told: BTreeSet<String>,
     restart_needed: bool,
     undo_failures: Vec<String>,
@@ -132,6 +139,8 @@ impl<L: Ledger> Control<L> {
             cost_read: None,
             rules: Arc::default(),
             paths: Arc::default(),
+            enforcement: EnforcementStatus::default(),
+            busy: false,
             told: BTreeSet::new(),
             restart_needed: false,
             undo_failures: Vec::new(),
@@ -247,6 +256,7 @@ impl<L: Ledger> Control<L> {
             effects.step(&interval);
         }
         self.tell_changes();
+        self.busy = is_busy(&interval, &self.enforcement);
         self.last = snapshot.clone();
     }
 
@@ -316,8 +326,10 @@ impl<L: Ledger> Control<L> {
 
     /// Logs what has become degraded, and what is so no more.
     fn tell_changes(&mut self) {
-        let Some(effects) = &self.effects else { return };
-        let status = effects.status();
+        let status = match &self.effects {
+            Some(effects) => effects.status(),
+            None => EnforcementStatus::default(),
+        };
         let mut now: BTreeSet<String> = status.degraded.iter().map(|d| d.text.clone()).collect();
         for container in &status.containers {
             let of = |d: &Degraded| format!("container {}: {}", container.name, d.text);
@@ -330,11 +342,14 @@ impl<L: Ledger> Control<L> {
             tracing::info!("no longer degraded: {text}");
         }
         self.told = now;
+        self.enforcement = status;
     }
 
     fn period(&self) -> Duration {
+        let control = self.config.enforcement.control_period;
         match &self.effects {
-            Some(_) => self.config.enforcement.control_period,
+            Some(_) if self.busy => control,
+            Some(_) => (control * QUIET).min(OBSERVING).max(control),
             None => OBSERVING,
         }
     }
@@ -528,11 +543,7 @@ impl<L: Ledger> Control<L> {
         }
         View {
             snapshot: self.last.clone(),
-            enforcement: self
-                .effects
-                .as_ref()
-                .map(|e| e.status())
-                .unwrap_or_default(),
+            enforcement: self.enforcement.clone(),
             rules: self.rules.clone(),
             paths: self.paths.clone(),
             configuration: Arc::new(self.configuration.clone()),
@@ -546,6 +557,16 @@ impl<L: Ledger> Control<L> {
             exported: self.config.metrics.containers,
         }
     }
+}
+
+fn is_busy(interval: &Interval, enforcement: &EnforcementStatus) -> bool {
+    let length_ns = interval.length.as_nanos() as f64;
+    let debt = |c: &ContainerStatus| c.network.as_ref().is_some_and(|n| n.debt_ns > 0);
+    enforcement.containers.iter().any(debt)
+        || interval.cpus.iter().any(|(_, cpu)| {
+            let ns = cpu.network_softirq_ns + cpu.napi_thread_ns + cpu.drain_ns;
+            ns as f64 > length_ns * BUSY
+        })
 }
 
 fn answer<T: serde::Serialize>(client: u64, result: Result<T, String>) -> Notice {

@@ -1,6 +1,7 @@
 //! What the agent does to the host, behind one small door.
 
 use crate::config::Config;
+use crate::rules::changes_host;
 use cofferdam_enforce::network::NetworkOptions;
 use cofferdam_enforce::{EnforceError, Enforcer, Options, UndoReport, Wanted};
 use cofferdam_types::{
@@ -20,7 +21,8 @@ pub struct Undone {
 
 /// Puts classes in force, and takes all of it back.
 pub trait Effects {
-    /// The complete desired set; what was wanted before and is not in it is taken back.
+    /// Every container with its classes, those that change nothing too; what was wanted before
+    /// and is not any more is taken back.
     fn set(&mut self, wanted: Vec<Wanted>);
 
     /// One control step, with what happened since the last.
@@ -66,8 +68,9 @@ impl Effects for ObserveOnly {
             reservation: None,
             degraded: vec![self.why.clone()],
         };
+        let asked = self.wanted.iter().filter(|w| changes_host(&w.policy));
         EnforcementStatus {
-            containers: self.wanted.iter().map(container).collect(),
+            containers: asked.map(container).collect(),
             ..EnforcementStatus::default()
         }
     }
@@ -112,6 +115,10 @@ impl Effects for HostEffects {
 
     fn status(&self) -> EnforcementStatus {
         let mut status = self.0.status();
+        status.containers.retain(|c| {
+            let touched = c.network.is_some() || c.reservation.is_some();
+            touched || !c.degraded.is_empty() || changes_host(&c.policy)
+        });
         status.containers.iter_mut().for_each(say_what_lacks);
         status
     }

@@ -47,11 +47,14 @@ impl World {
         self.containers.lock().unwrap().retain(|c| c.cgroup.0 != id);
     }
 
-    /// Names in the newest set.
+    /// Names in the newest set of those whose classes change the host.
     pub fn wanted(&self) -> Vec<String> {
         let sets = self.sets.lock().unwrap();
         let last = sets.last().cloned().unwrap_or_default();
-        last.iter().map(|w| w.container.name.clone()).collect()
+        let last = last
+            .iter()
+            .filter(|w| crate::rules::changes_host(&w.policy));
+        last.map(|w| w.container.name.clone()).collect()
     }
 }
 

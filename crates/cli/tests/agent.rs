@@ -61,7 +61,10 @@ impl Agent {
                 return Agent { child, folder };
             }
             child.wait().unwrap();
-            assert!(told.contains("another cofferdam") && Instant::now() < until, "{told}");
+            assert!(
+                told.contains("another cofferdam") && Instant::now() < until,
+                "{told}"
+            );
             std::thread::sleep(Duration::from_millis(200));
         }
     }
@@ -114,7 +117,11 @@ fn write(folder: &Path, config: &str) {
 }
 
 fn cofferdam(args: &[&str]) -> Output {
-    Command::new(BINARY).args(args).stdin(Stdio::null()).output().unwrap()
+    Command::new(BINARY)
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
 }
 
 fn line(output: &Output) -> String {
@@ -220,7 +227,10 @@ fn a_container_under_a_rule_is_enforced_and_sigterm_takes_all_of_it_back() {
         assert_eq!(status.containers.len(), 1, "the victim is under no rule");
         assert_eq!(status.containers[0].name, scene.flooded.name());
         assert_eq!(status.rules[0].containers, 1);
-        assert!(status.changes_in_force > 0 && status.degraded.is_empty(), "{status:?}");
+        assert!(
+            status.changes_in_force > 0 && status.degraded.is_empty(),
+            "{status:?}"
+        );
         let text = String::from_utf8(agent.ask(&["status"]).stdout).unwrap();
         assert!(text.contains(scene.flooded.name()), "{text}");
 
@@ -284,7 +294,10 @@ fn commands_use_the_running_agent_and_a_second_one_is_refused() {
             agent.folder.path().join("agent.toml").to_str().unwrap(),
         ]);
         assert_eq!(second.status.code(), Some(1));
-        assert!(line(&second).contains("another agent listens"), "{second:?}");
+        assert!(
+            line(&second).contains("another agent listens"),
+            "{second:?}"
+        );
         // Another socket does not help: one accounting a host.
         let other = tempfile::tempdir().unwrap();
         write(other.path(), "");
@@ -293,15 +306,32 @@ fn commands_use_the_running_agent_and_a_second_one_is_refused() {
         assert_eq!(third.status.code(), Some(1));
         assert!(line(&third).contains("another cofferdam"), "{third:?}");
 
-        let output = agent.ask(&["top", "--json", "--interval", "200ms", "--container", "cf-*"]);
+        let output = agent.ask(&[
+            "top",
+            "--json",
+            "--interval",
+            "200ms",
+            "--container",
+            "cf-*",
+        ]);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         let record: AccountingRecord = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(record.schema, ACCOUNTING);
-        assert!((0.2..2.0).contains(&record.interval_s), "{}", record.interval_s);
+        assert!(
+            (0.2..2.0).contains(&record.interval_s),
+            "{}",
+            record.interval_s
+        );
         let ids: Vec<u64> = record.containers.iter().map(|c| c.cgroup_id).collect();
         assert!(ids.contains(&container.id()), "{ids:?}");
         let recorded = agent.ask(&[
-            "accounting", "record", "--duration", "300ms", "--interval", "100ms", "--format",
+            "accounting",
+            "record",
+            "--duration",
+            "300ms",
+            "--interval",
+            "100ms",
+            "--format",
             "jsonl",
         ]);
         let text = String::from_utf8(recorded.stdout).unwrap();
@@ -329,7 +359,11 @@ fn the_group_may_read_and_only_root_may_change() {
         }
         // Where nobody may execute it, whatever the rights above the build's folder.
         let binary = agent.folder.path().join("cofferdam");
-        let copied = Command::new("cp").arg(BINARY).arg(&binary).status().unwrap();
+        let copied = Command::new("cp")
+            .arg(BINARY)
+            .arg(&binary)
+            .status()
+            .unwrap();
         assert!(copied.success());
         let socket = agent.socket();
         let user = |gid: u32, args: &[&str]| {
@@ -381,14 +415,20 @@ fn the_capabilities_of_the_service_are_enough() {
         let agent = Agent::with(&enforce(scene.flooded.name()), &before);
         let own = std::fs::read_to_string(format!("/proc/{}/status", agent.child.id())).unwrap();
         let effective = own.lines().find_map(|l| l.strip_prefix("CapEff:")).unwrap();
-        let count = u64::from_str_radix(effective.trim(), 16).unwrap().count_ones();
+        let count = u64::from_str_radix(effective.trim(), 16)
+            .unwrap()
+            .count_ones();
         assert_eq!(count as usize, granted.len(), "{effective}");
         scene.load();
         wait_until("a means is in force", Duration::from_secs(30), || {
             agent.status().changes_in_force > 0
         });
         let status = agent.status();
-        assert_eq!((status.failed_changes, status.degraded.len()), (0, 0), "{status:?}");
+        assert_eq!(
+            (status.failed_changes, status.degraded.len()),
+            (0, 0),
+            "{status:?}"
+        );
         scene._traffic.clear();
         assert_eq!(agent.end(Signal::SIGTERM), Some(0));
         assert_eq!(scene.state(), state);

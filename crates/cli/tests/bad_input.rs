@@ -269,9 +269,21 @@ fn a_bad_configuration_is_told_before_anything_starts() {
     let path = dir.path().join("agent.toml");
     let name = path.to_str().unwrap();
     contains(&["agent", "--config", name], 1, &[name, "does not exist"]);
-    contains(&["agent", "--check-config", "--config", name], 1, &["does not exist"]);
-    fs::write(&path, "[[rule]]\nmatch = \"a\"\ncpus = 1\n[[rule]]\nmatch = \"id:x\"\n").unwrap();
-    contains(&["agent", "--config", name], 1, &["agent.toml:3:8", "strict", "1 more"]);
+    contains(
+        &["agent", "--check-config", "--config", name],
+        1,
+        &["does not exist"],
+    );
+    fs::write(
+        &path,
+        "[[rule]]\nmatch = \"a\"\ncpus = 1\n[[rule]]\nmatch = \"id:x\"\n",
+    )
+    .unwrap();
+    contains(
+        &["agent", "--config", name],
+        1,
+        &["agent.toml:3:8", "strict", "1 more"],
+    );
     let output = cofferdam(&["agent", "--check-config", "--config", name]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();

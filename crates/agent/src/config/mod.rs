@@ -65,7 +65,7 @@ pub struct MetricsConfig {
 /// `[enforcement]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EnforcementConfig {
-    /// Time between two control steps while a rule enforces.
+    /// Time between two control steps while a rule enforces and there is network work.
     pub control_period: Duration,
     /// CPU time that a container may owe, at most; what is beyond is forgiven.
     pub debt_bound: Duration,
@@ -93,7 +93,7 @@ impl Default for Config {
                 containers: 500,
             },
             enforcement: EnforcementConfig {
-                control_period: Duration::from_millis(100),
+                control_period: Duration::from_millis(20),
                 debt_bound: Duration::from_secs(1),
             },
             reservation: ReservationConfig {
