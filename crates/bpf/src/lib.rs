@@ -4,6 +4,7 @@
 mod accounting;
 mod cost;
 mod events;
+mod gate;
 mod ledger;
 mod reference;
 mod skeleton;
@@ -12,6 +13,7 @@ mod support;
 pub use accounting::{AccountingPrograms, CpuReading, LoadError, Sizes};
 pub use cost::{ProgramCost, RuntimeStatistics};
 pub use events::decode_event;
+pub use gate::{Gate, GateError};
 pub use ledger::{LedgerReader, RowReading};
 pub use reference::{EmptyProgram, ReferenceClock, ReferenceTime};
 pub use support::{kernel_has_tracepoint, possible_cpus};

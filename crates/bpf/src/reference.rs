@@ -23,7 +23,7 @@ pub struct ReferenceClock {
     skeleton: ReferenceSkel<'static>,
 }
 
-fn load(wanted: fn(&str) -> bool) -> Result<ReferenceSkel<'static>, libbpf_rs::Error> {
+pub(crate) fn load(wanted: fn(&str) -> bool) -> Result<ReferenceSkel<'static>, libbpf_rs::Error> {
     // The skeleton borrows this small block for its life; it is leaked once a start.
     let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
     let mut open = ReferenceSkelBuilder::default().open(storage)?;
@@ -64,7 +64,7 @@ impl ReferenceClock {
     /// Loads and attaches the clock's four programs.
     pub fn start() -> Result<ReferenceClock, libbpf_rs::Error> {
         Ok(ReferenceClock {
-            skeleton: load(|name| name != EMPTY)?,
+            skeleton: load(|name| name != EMPTY && name != crate::gate::PROGRAM)?,
         })
     }
 

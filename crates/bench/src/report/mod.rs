@@ -14,9 +14,10 @@ mod page;
 mod penalty;
 
 use crate::data::{DataError, Kind, RunData, RunResult};
+use crate::rundir::owner::Owner;
 use maud::Markup;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Name of the report within its run directory.
@@ -61,7 +62,14 @@ pub fn render(dir: &Path) -> Result<PathBuf, ReportError> {
     let html = html(&run)?;
     let path = dir.join(FILE_NAME);
     let temporary = dir.join("report.html.tmp");
-    let written = fs::write(&temporary, html).and_then(|()| fs::rename(&temporary, &path));
+    let written = File::create(&temporary)
+        .and_then(|mut file| {
+            if let Some(owner) = Owner::of(&path) {
+                owner.take(&file)?;
+            }
+            file.write_all(html.as_bytes())
+        })
+        .and_then(|()| fs::rename(&temporary, &path));
     written.map_err(|source| {
         // Nothing half-written stays; when even that fails, the first error is the one to tell.
         let _kept = fs::remove_file(&temporary);

@@ -72,18 +72,22 @@ fn cells(cells: &[CellResult], width: Option<u16>) -> String {
     table::finish(&table)
 }
 
-/// The demo: the same job three times.
+/// The demo: the same job four times.
 fn story(c: &CellResult, width: Option<u16>) -> String {
     let mut table = table::plain(width);
     table.set_header(["the same job", "takes", "× beside compute"]);
     let fair = c.baseline.median;
     // Beside the flood it is the penalty factor: the median over pairs, not of medians.
     let alone = |e: &Estimate| (fair > 0.0).then(|| e.median / fair);
-    let rows = [
+    let mut rows = vec![
         ("alone", c.alone.as_ref(), c.alone.as_ref().and_then(alone)),
         ("beside compute", Some(&c.baseline), Some(1.0)),
         ("beside a flood", Some(&c.test), Some(c.penalty.median)),
     ];
+    for t in &c.treated {
+        let name = "beside a flood, enforced";
+        rows.push((name, Some(&t.test), Some(t.penalty.median)));
+    }
     for (name, estimate, ratio) in rows {
         if let Some(e) = estimate {
             let took = time(c.metric, e.median);
