@@ -17,7 +17,12 @@ use std::time::{Duration, Instant};
 pub fn run(args: &RecordArgs, interrupt: &Interrupt) -> Outcome {
     // The output first: who mistyped a path learns it at once, not after ten minutes.
     let mut output = Output::open(args.output.as_deref())?;
-    record(args, source::start()?, &mut output, interrupt)
+    record(
+        args,
+        source::start(&args.agent.socket)?,
+        &mut output,
+        interrupt,
+    )
 }
 
 fn record(

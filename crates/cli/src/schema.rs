@@ -310,6 +310,10 @@ pub fn all() -> Vec<(&'static str, schemars::Schema)> {
             schemars::schema_for!(AccountingRecord),
         ),
         ("doctor-1.schema.json", schemars::schema_for!(DoctorReport)),
+        (
+            "status-1.schema.json",
+            schemars::schema_for!(cofferdam_agent::wire::StatusReport),
+        ),
     ]
 }
 

@@ -1,11 +1,13 @@
 //! The command line. Scripts depend on it: names and meanings here stay.
 
+mod agent;
 mod bench;
 pub mod values;
 
 pub use bench::{
     BenchAccountingArgs, BenchCommand, BenchReservationArgs, HostArgs, PenaltyArgs, RunArgs,
 };
+pub use agent::{AgentArgs, SocketArgs, StatusArgs};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use cofferdam_types::Selector;
@@ -38,6 +40,10 @@ pub enum Command {
     /// Record the ledger of every container
     #[command(subcommand)]
     Accounting(AccountingCommand),
+    /// Run the daemon that gives each container the classes of its rule
+    Agent(AgentArgs),
+    /// Say what the running agent does, and what is not as it should be
+    Status(StatusArgs),
     /// Measure how well this host keeps containers apart
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -83,6 +89,9 @@ pub struct TopArgs {
     /// Which containers.
     #[command(flatten)]
     pub containers: ContainerArgs,
+    /// Which agent.
+    #[command(flatten)]
+    pub agent: SocketArgs,
     /// Measure one interval, print it as a table and end
     #[arg(long)]
     pub once: bool,
@@ -112,6 +121,9 @@ pub struct RecordArgs {
     /// Which containers.
     #[command(flatten)]
     pub containers: ContainerArgs,
+    /// Which agent.
+    #[command(flatten)]
+    pub agent: SocketArgs,
     /// How long to record, with its unit
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = values::interval)]
     pub duration: Duration,

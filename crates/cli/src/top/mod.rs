@@ -31,7 +31,7 @@ pub fn run(args: &TopArgs, interrupt: &Interrupt) -> Outcome {
                 .to_owned(),
         ));
     }
-    let source = source::start()?;
+    let source = source::start(&args.agent.socket)?;
     let watch = Watch::start(args.diagnosis == Switch::On);
     if once {
         print_once(args, source, watch, &mut Output::stdout(), interrupt)

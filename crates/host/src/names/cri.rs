@@ -92,27 +92,39 @@ pub(crate) fn task(fs: &HostFs, cgroup_path: &Path) -> Option<Named> {
 }
 
 pub(crate) fn containerd(fs: &HostFs, id: &str) -> Identity {
+    let mut bundles = containerd_bundles(fs, id).into_iter();
+    let found = bundles.find_map(|bundle| bundle_names(fs, bundle));
+    found.unwrap_or_default()
+}
+
+/// Where containerd may have the bundle of a container: one directory for each of its state
+/// directories and namespaces (k8s.io, default, moby).
+pub(crate) fn containerd_bundles(fs: &HostFs, id: &str) -> Vec<PathBuf> {
+    let mut bundles = Vec::new();
     for state in CONTAINERD {
         let tasks = Path::new(state).join(TASKS);
-        // One directory for each containerd namespace: k8s.io, default, moby.
         for namespace in fs.directories(&tasks).unwrap_or_default() {
-            let bundle = tasks.join(namespace).join(id);
-            if let Some(identity) = bundle_names(fs, bundle) {
-                return identity;
-            }
+            bundles.push(tasks.join(namespace).join(id));
         }
     }
-    Identity::default()
+    bundles
 }
 
 pub(crate) fn crio(fs: &HostFs, id: &str) -> Identity {
-    ["overlay", "vfs", "btrfs"]
-        .iter()
-        .find_map(|driver| {
+    let mut bundles = crio_bundles(id).into_iter();
+    let found = bundles.find_map(|bundle| bundle_names(fs, bundle));
+    found.unwrap_or_default()
+}
+
+/// Where CRI-O may have the bundle of a container.
+pub(crate) fn crio_bundles(id: &str) -> Vec<PathBuf> {
+    let drivers = ["overlay", "vfs", "btrfs"].iter();
+    drivers
+        .map(|driver| {
             let containers = format!("/run/containers/storage/{driver}-containers");
-            bundle_names(fs, Path::new(&containers).join(id).join("userdata"))
+            Path::new(&containers).join(id).join("userdata")
         })
-        .unwrap_or_default()
+        .collect()
 }
 
 fn bundle_names(fs: &HostFs, bundle: PathBuf) -> Option<Identity> {
