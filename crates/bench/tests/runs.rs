@@ -157,7 +157,11 @@ fn many_offenders_and_quotas_have_their_own_containers_and_shares() {
         container.ledger.cpu_usage_ns as f64 / 1e9 / capped.interval_s
     };
     assert!(used("competitor") < 0.3, "{}", used("competitor"));
-    assert!(used("victim") > 1.4 * used("competitor"), "{}", used("victim"));
+    assert!(
+        used("victim") > 1.4 * used("competitor"),
+        "{}",
+        used("victim")
+    );
 }
 
 #[test]

@@ -4,10 +4,10 @@ mod agent;
 mod bench;
 pub mod values;
 
+pub use agent::{AgentArgs, SocketArgs, StatusArgs};
 pub use bench::{
     BenchAccountingArgs, BenchCommand, BenchReservationArgs, HostArgs, PenaltyArgs, RunArgs,
 };
-pub use agent::{AgentArgs, SocketArgs, StatusArgs};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use cofferdam_types::Selector;
