@@ -124,7 +124,7 @@ impl Enforcer {
 
     /// Takes everything back, and gives the lock up.
     pub fn undo(mut self) -> UndoReport {
-        self.network.release(&mut self.journal);
+        // Dropping the rest detaches the programs.
         self.journal.undo_all()
     }
 }
