@@ -5,9 +5,10 @@
 
 use cofferdam_enforce::journal::Journal;
 use cofferdam_enforce::reservation::{ReservationOptions, Reservations};
+use cofferdam_enforce::{Enforcer, Options, Wanted};
 use cofferdam_host::{HostFs, online_cpus};
 use cofferdam_testkit::{Cgroup, FakeContainer, Process, exclusive, time_limit, wait_until};
-use cofferdam_types::{CgroupId, Container, CpuAmount, CpuId, Runtime};
+use cofferdam_types::{CgroupId, Container, CpuAmount, CpuId, CpuPolicy, Policy, Runtime};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
@@ -181,5 +182,40 @@ fn after_a_crash_the_next_process_puts_everything_back() {
         let (_, report) = Journal::open(folder.path()).unwrap();
         assert!(report.is_clean(), "{report:?}");
         assert_eq!((settings(s.cgroup()), settings(a.cgroup())), before);
+    });
+}
+
+#[test]
+fn the_enforcer_reserves_says_so_and_takes_it_back() {
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        let (s, a) = (FakeContainer::new("strict"), FakeContainer::new("other"));
+        let before = (settings(s.cgroup()), settings(a.cgroup()));
+        let folder = tempfile::tempdir().unwrap();
+        let mut enforcer = Enforcer::open(Options {
+            folder: folder.path().to_owned(),
+            ..Options::default()
+        })
+        .unwrap();
+        let wanted = |fake: &FakeContainer, cpu| Wanted {
+            container: of(fake),
+            policy: Policy {
+                cpu,
+                ..Policy::default()
+            },
+        };
+        enforcer.set(vec![
+            wanted(&s, CpuPolicy::Strict(one())),
+            wanted(&a, CpuPolicy::Standard),
+        ]);
+        let status = enforcer.status();
+        assert!(status.changes_in_force > 0);
+        let own = status.containers[0].reservation.clone().unwrap().own_cpus;
+        assert_eq!(allowed(s.pid()), own.iter().copied().collect());
+        assert_eq!(status.containers[1].reservation, None);
+        // Without a strict container nobody's settings are touched.
+        enforcer.set(vec![wanted(&a, CpuPolicy::Standard)]);
+        assert_eq!((settings(s.cgroup()), settings(a.cgroup())), before);
+        assert!(enforcer.undo().is_clean());
     });
 }
