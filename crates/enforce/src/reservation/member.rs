@@ -168,6 +168,24 @@ impl Member {
         cpuset::undo(journal, &fs.path(directory.path.join(file)));
     }
 
+    /// Its quota in thousandths of a CPU; `None` when it has none.
+    pub fn quota_milli_cpus(&self, fs: &HostFs) -> Option<u64> {
+        let directory = self.places.cpu.as_ref()?;
+        let read = |file: &str| fs.read_text(directory.path.join(file)).ok();
+        let text = match directory.v1 {
+            true => format!(
+                "{} {}",
+                read("cpu.cfs_quota_us")?,
+                read("cpu.cfs_period_us")?
+            ),
+            false => read("cpu.max")?,
+        };
+        // "max 100000" and "-1 100000" are no numbers here: no quota.
+        let mut numbers = text.split_whitespace().map(str::parse::<u64>);
+        let (quota_us, period_us) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+        quota_us.checked_mul(1000)?.checked_div(period_us)
+    }
+
     /// CPU time it has used so far.
     fn used_ns(&self, fs: &HostFs) -> Option<u64> {
         let text = fs.read_text(&self.places.stat).ok()?;

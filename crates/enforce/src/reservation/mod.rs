@@ -68,6 +68,8 @@ pub struct Reservations {
     order: Vec<CgroupId>,
     looked_over: Option<Instant>,
     degraded: Vec<Degraded>,
+    /// Whether standard containers could use more CPUs than they have.
+    wanted: bool,
 }
 
 impl Reservations {
@@ -87,6 +89,7 @@ impl Reservations {
             order: Vec::new(),
             looked_over: None,
             degraded: Vec::new(),
+            wanted: true,
         })
     }
 
@@ -162,9 +165,10 @@ impl Reservations {
             self.look_over(journal);
         }
         let mut changed = false;
+        let lending = self.options.lending && self.wanted;
         for (id, strict) in &mut self.strict {
             let milli = self.plan.placements.get(id).map_or(0, |p| p.milli_cpus());
-            changed |= milli > 0 && strict.look(&self.fs, now, milli, self.options.lending);
+            changed |= milli > 0 && strict.look(&self.fs, now, milli, lending);
         }
         if changed {
             self.place_standard(journal);
@@ -245,6 +249,10 @@ impl Reservations {
         for member in self.standard.values_mut() {
             member.begin();
         }
+        // Borrowers that their quotas keep to less than the shared CPUs gain nothing by lending.
+        let limits = self.standard.values().map(|m| m.quota_milli_cpus(&self.fs));
+        let limit = limits.fold(Some(0u64), |sum, one| sum?.checked_add(one?));
+        self.wanted = limit.is_none_or(|milli| milli > self.plan.shared.len() as u64 * 1000);
         // First everybody else leaves, then the owner comes.
         self.place_standard(journal);
         self.place_strict(journal);

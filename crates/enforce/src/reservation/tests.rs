@@ -194,6 +194,27 @@ fn idle_cpus_are_lent_to_siblings_and_taken_back() {
 }
 
 #[test]
+fn nothing_is_lent_to_those_whose_quotas_would_not_let_them_use_it() {
+    let fake = Fake::v2(4);
+    let (s, a) = (fake.container(S, "0-3"), fake.container(A, "0-3"));
+    fake.write(&format!("{A}/cpu.max"), "300000 100000");
+    let (mut journal, mut r) = fake.start(options(true));
+    r.set(&mut journal, &[(s, cpus("1"))], &[a]);
+    let start = Instant::now();
+    for ms in [0, 100, 200] {
+        r.step(&mut journal, start + Duration::from_millis(ms));
+    }
+    assert_eq!(fake.cpuset(A), "0-2");
+    for (i, quota) in ["301000 100000", "max 100000"].into_iter().enumerate() {
+        fake.write(&format!("{A}/cpu.max"), quota);
+        let later = start + Duration::from_secs(2 + 4 * i as u64);
+        r.step(&mut journal, later);
+        r.step(&mut journal, later + Duration::from_millis(100));
+        assert_eq!(fake.cpuset(A), "0-3", "{quota}");
+    }
+}
+
+#[test]
 fn owners_weigh_most_and_slices_in_proportion() {
     let fake = Fake::hybrid(4);
     let (s, a, b) = (
