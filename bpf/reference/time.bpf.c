@@ -86,4 +86,4 @@ int BPF_PROG(reference_empty)
 	return 0;
 }
 
-char LICENSE[] SEC("license") = "GPL";
+char LICENSE[] __weak SEC("license") = "GPL";

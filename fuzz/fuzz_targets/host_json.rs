@@ -9,4 +9,6 @@ fuzz_target!(|bytes: &[u8]| {
     parse::docker_config(bytes);
     parse::docker_data_root(bytes);
     parse::annotations(bytes);
+    parse::oci_annotations(bytes);
+    parse::docker_labels(bytes);
 });

@@ -16,7 +16,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use std::{fs, mem};
 
 /// How to load the accounting. All memory is taken at the start.
@@ -50,11 +50,15 @@ pub struct Accountant {
     unseen: Unseen,
     health: Health,
     online_cpus: String,
+    /// When the kernel was last asked for runs that it skipped.
+    missed_asked: Option<Instant>,
     statistics: Option<(RuntimeStatistics, EmptyProgram)>,
     _instance: Instance,
 }
 
 const RUN_FOLDER: &str = "/run/cofferdam";
+/// A little less than a second: a reading each second asks each time.
+const MISSED_AT_MOST_EVERY: Duration = Duration::from_millis(900);
 const ONLINE_CPUS: &str = "/sys/devices/system/cpu/online";
 
 impl Accountant {
@@ -89,6 +93,7 @@ impl Accountant {
             unseen: Unseen::new(0),
             health: Health::default(),
             online_cpus: fs::read_to_string(ONLINE_CPUS).unwrap_or_default(),
+            missed_asked: None,
             statistics,
             _instance: instance,
         };
@@ -166,7 +171,7 @@ impl Accountant {
         }
         self.health.segments_rejected = reading.cpus().map(|cpu| cpu.segments_rejected).sum();
         self.health.softirqs_unseen = self.unseen.count(softirqs);
-        self.health.markers_missed = self.program_costs()?.iter().map(|c| c.misses).sum();
+        self.count_missed_markers()?;
         self.health.containers_without_slot = self.identities.without_slot();
         self.health.events_lost = self.programs.events_lost();
         Ok(Snapshot {
@@ -274,6 +279,17 @@ impl Accountant {
                 }
             }
         }
+    }
+
+    /// Asking the kernel costs a system call a program: not more often than a reading a second
+    /// needs. The count is cumulative, so that nothing is lost, only told that much later.
+    fn count_missed_markers(&mut self) -> Result<(), ReadError> {
+        let due = |asked: Instant| asked.elapsed() >= MISSED_AT_MOST_EVERY;
+        if self.missed_asked.is_none_or(due) {
+            self.health.markers_missed = self.program_costs()?.iter().map(|c| c.misses).sum();
+            self.missed_asked = Some(Instant::now());
+        }
+        Ok(())
     }
 
     fn notice_hotplug(&mut self) {

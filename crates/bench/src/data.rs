@@ -6,15 +6,23 @@
 //! Field names carry their units. An absent field means "not measured", never zero.
 
 mod accounting;
+#[macro_use]
 mod cell;
 mod load;
+mod reservation;
 
 pub use accounting::{
     AccountingResult, AccuracyRow, ConservationRow, LoadShape, OverheadRow, PeriodSample,
     ProgramRow,
 };
-pub use cell::{Cell, Direction, Interferer, Path, Protocol, VictimKind};
+pub use cell::{
+    Cell, Direction, EVEN_SHARE_PCT, Interferer, Limit, Path, Protocol, Treatment, VictimKind,
+};
 pub use load::{DataError, RunData};
+pub use reservation::{
+    NeighbourLimit, Neighbours, PolicyRow, ReservationCell, ReservationCellResult,
+    ReservationPolicy, ReservationResult, ReservationSample, Target,
+};
 
 use cofferdam_types::{CpuTime, Ledger, Reason};
 use serde::{Deserialize, Serialize};
@@ -33,6 +41,8 @@ pub enum Kind {
     Accounting,
     /// `cofferdam demo`.
     Demo,
+    /// `cofferdam bench reservation`.
+    Reservation,
 }
 
 impl Kind {
@@ -42,6 +52,7 @@ impl Kind {
             Kind::Penalty => "penalty",
             Kind::Accounting => "accounting",
             Kind::Demo => "demo",
+            Kind::Reservation => "reservation",
         }
     }
 }
@@ -109,6 +120,17 @@ pub struct Rate {
     pub bytes_per_s: f64,
 }
 
+impl std::ops::Add for Rate {
+    type Output = Rate;
+
+    fn add(self, other: Rate) -> Rate {
+        Rate {
+            packets_per_s: self.packets_per_s + other.packets_per_s,
+            bytes_per_s: self.bytes_per_s + other.bytes_per_s,
+        }
+    }
+}
+
 /// Round-trip times of the `rpc` victim, microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
@@ -153,6 +175,9 @@ pub struct Sample {
     pub position: u32,
     /// What ran beside the victim.
     pub role: Role,
+    /// What was done against the competitors' network CPU; `vanilla` in every baseline.
+    #[serde(default)]
+    pub treatment: Treatment,
     /// Wall-clock time the victim took for its fixed work, seconds.
     pub elapsed_s: f64,
     /// CPU time the scheduler billed the victim for it, seconds.
@@ -216,6 +241,9 @@ pub struct LedgerRecord {
     pub pair: u32,
     /// What ran beside the victim; `None` in accounting runs.
     pub role: Option<Role>,
+    /// What was done against the competitors' network CPU.
+    #[serde(default)]
+    pub treatment: Treatment,
     /// Per-CPU measured time.
     pub cpus: Vec<LedgerCpu>,
     /// Every container that caused, was charged or used CPU.
@@ -278,6 +306,33 @@ pub struct CellResult {
     pub offender_caused_fraction: Option<f64>,
     /// Median share of one CPU in network work charged to the victim during the test.
     pub victim_charged_fraction: Option<f64>,
+    /// The competitors' corrected CPU use during the test, as a share of one CPU.
+    #[serde(default)]
+    pub offender_corrected_fraction: Option<f64>,
+    /// The same test with something done against it, in the order of [`Treatment`].
+    #[serde(default)]
+    pub treated: Vec<TreatedResult>,
+}
+
+/// The test of a cell under one treatment, judged against the same baselines.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TreatedResult {
+    /// Which.
+    pub treatment: Treatment,
+    /// Beside the traffic.
+    pub test: Estimate,
+    /// Test ÷ baseline, pair by pair.
+    pub penalty: Estimate,
+    /// Received rate ÷ that of the vanilla test of the same pair.
+    pub goodput_kept: Option<Estimate>,
+    /// Median share of the victim's CPU in softirq, 0 to 1.
+    pub softirq_fraction: Option<f64>,
+    /// Median received rate.
+    pub received: Option<Rate>,
+    /// The competitors' corrected CPU use, as a share of one CPU.
+    pub offender_corrected_fraction: Option<f64>,
+    /// Median share of one CPU in network work charged to the victim.
+    pub victim_charged_fraction: Option<f64>,
 }
 
 /// The outcome of a penalty run.
@@ -324,4 +379,6 @@ pub enum RunResult {
     Accounting(AccountingResult),
     /// Of `demo`.
     Demo(Box<DemoResult>),
+    /// Of `bench reservation`.
+    Reservation(ReservationResult),
 }

@@ -1,11 +1,12 @@
 //! The demo: about a minute that shows the harm and names the offender.
 //!
 //! A job alone; beside a job that computes; beside a container that is flooded with three flows
-//! of 200-byte datagrams and does little but throw them away.
+//! of 200-byte datagrams and does little but throw them away; and beside that container with
+//! Cofferdam enforcing.
 
 use crate::data::{
-    Cell, CellResult, DemoResult, Direction, Interferer, Kind, LedgerRecord, Path, Protocol, Role,
-    RunResult, VictimKind,
+    Cell, CellResult, DemoResult, Direction, EVEN_SHARE_PCT, Interferer, Kind, LedgerRecord, Limit,
+    Path, Protocol, Role, RunResult, Treatment, VictimKind,
 };
 use crate::error::BenchError;
 use crate::experiment::{Bench, Context, Rig, RigOptions, cell_result};
@@ -18,7 +19,7 @@ use std::path::PathBuf;
 pub struct Options {
     /// The run directory; default `runs/<UTC time>-demo`.
     pub output: Option<PathBuf>,
-    /// Rounds of alone, compute, flood; default 5.
+    /// Rounds of alone, compute, flood, flood enforced; default 5.
     pub rounds: u32,
     /// Time the victim's work takes alone, seconds; default 0.5.
     pub victim_seconds: f64,
@@ -77,30 +78,39 @@ fn measure(rig: &mut Rig<'_>, options: &Options) -> Result<DemoResult, BenchErro
         flows: 3,
         payload_bytes: Some(200),
         htb_gbit_per_s: None,
+        victim_share_pct: EVEN_SHARE_PCT,
+        limit: Limit::Weights,
+        offenders: 1,
     }
     .named();
-    let steps = options.rounds as usize * 3;
+    let steps = options.rounds as usize * 4;
     rig.progress
         .step(0, steps, "making two containers that share a CPU");
     let bench = Bench::new(rig, &cell, options.victim_seconds, false, None)?;
     let mut measured = Vec::new();
     for round in 0..options.rounds {
         // A fixed order, unlike the benchmark's: it is told as a story.
-        let roles = [
-            (Role::Alone, "the job alone"),
-            (Role::Compute, "the job beside a job that computes"),
-            (Role::Traffic, "the job beside a container that is flooded"),
+        use Treatment::{Enforced, Vanilla};
+        let turns = [
+            (Role::Alone, Vanilla, "the job alone"),
+            (Role::Compute, Vanilla, "the job beside a job that computes"),
+            (
+                Role::Traffic,
+                Vanilla,
+                "the job beside a container that is flooded",
+            ),
+            (Role::Traffic, Enforced, "the same with Cofferdam enforcing"),
         ];
-        for (position, (role, words)) in (0..).zip(roles) {
+        for (position, (role, treatment, words)) in (0..).zip(turns) {
             rig.progress.step(measured.len(), steps, words);
-            measured.push(bench.sample(rig, role, round, position)?);
+            measured.push(bench.sample(rig, role, treatment, round, position)?);
         }
     }
     rig.progress.step(steps, steps, "done");
     let context = Context {
         cell: &cell,
         victim_cpu: rig.victim_cpu,
-        competitor_path: bench.competitor_path(),
+        competitor_paths: bench.competitor_paths(),
         victim_path: bench.victim_path(),
         seed: rig.seed,
     };
@@ -111,7 +121,7 @@ fn measure(rig: &mut Rig<'_>, options: &Options) -> Result<DemoResult, BenchErro
     let last = measured
         .into_iter()
         .rev()
-        .find(|m| m.sample.role == Role::Traffic);
+        .find(|m| m.sample.role == Role::Traffic && m.sample.treatment == Treatment::Vanilla);
     let ledger = last.and_then(|m| m.ledger);
     let offender = ledger.as_ref().and_then(offender);
     let sentence = sentence(&outcome, offender.as_deref(), rig.victim_cpu);

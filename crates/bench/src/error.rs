@@ -54,6 +54,9 @@ pub enum BenchError {
         /// Its own words.
         reason: String,
     },
+    /// The enforcement could not begin, or could not take everything back.
+    #[error("enforcement: {0}")]
+    Enforcement(String),
     /// The accounting could not be read.
     #[error("{0}")]
     Ledger(String),

@@ -1,6 +1,6 @@
 //! The ledger beside an experiment: read before and after each sample.
 
-use crate::data::{LedgerContainer, LedgerCpu, LedgerRecord, Role, SCHEMA};
+use crate::data::{LedgerContainer, LedgerCpu, LedgerRecord, Role, SCHEMA, Treatment};
 use crate::error::BenchError;
 use cofferdam_accounting::{Accountant, Options, StartError};
 use cofferdam_types::{Interval, Snapshot};
@@ -21,6 +21,7 @@ pub(crate) struct Label<'a> {
     pub cell: &'a str,
     pub pair: u32,
     pub role: Option<Role>,
+    pub treatment: Treatment,
 }
 
 /// An interval as a line of `ledger.jsonl`.
@@ -32,6 +33,7 @@ pub(crate) fn record(interval: &Interval, label: &Label<'_>) -> LedgerRecord {
         cell: label.cell.to_owned(),
         pair: label.pair,
         role: label.role,
+        treatment: label.treatment,
         cpus: interval
             .cpus
             .iter()

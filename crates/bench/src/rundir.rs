@@ -4,15 +4,19 @@
 //! one, so that an interrupted run keeps every finished sample.
 
 use crate::data::{
-    Kind, LedgerRecord, Manifest, PeriodSample, ResultFile, RunResult, SCHEMA, Sample,
+    Kind, LedgerRecord, Manifest, PeriodSample, ReservationSample, ResultFile, RunResult, SCHEMA,
+    Sample,
 };
 use crate::error::BenchError;
 use crate::host_facts;
+use owner::Owner;
 use serde::Serialize;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+
+pub(crate) mod owner;
 
 /// A run directory. Its data is read back with [`crate::data::RunData::load`].
 #[derive(Debug)]
@@ -22,6 +26,7 @@ pub struct RunDir {
     samples: File,
     ledgers: File,
     made: bool,
+    owner: Option<Owner>,
     has_samples: bool,
 }
 
@@ -62,7 +67,11 @@ impl RunDir {
             source,
         };
         let made = !path.exists();
-        fs::create_dir_all(&path).map_err(output_error)?;
+        let owner = Owner::of(&path);
+        match owner {
+            Some(owner) => owner.make_directories(&path).map_err(output_error)?,
+            None => fs::create_dir_all(&path).map_err(output_error)?,
+        }
         if fs::read_dir(&path).map_err(output_error)?.next().is_some() {
             return Err(output_error(io::Error::new(
                 io::ErrorKind::DirectoryNotEmpty,
@@ -91,9 +100,10 @@ impl RunDir {
         };
         let dir = RunDir {
             made,
+            owner,
             has_samples: false,
-            samples: append(&path.join("samples.jsonl"))?,
-            ledgers: append(&path.join("ledger.jsonl"))?,
+            samples: append(&path.join("samples.jsonl"), owner)?,
+            ledgers: append(&path.join("ledger.jsonl"), owner)?,
             path,
             manifest,
         };
@@ -123,6 +133,13 @@ impl RunDir {
         let path = self.path.join("samples.jsonl");
         self.has_samples = true;
         line(&mut self.samples, &path, period)
+    }
+
+    /// Appends a sample of a reservation run.
+    pub fn reservation(&mut self, sample: &ReservationSample) -> Result<(), BenchError> {
+        let path = self.path.join("samples.jsonl");
+        self.has_samples = true;
+        line(&mut self.samples, &path, sample)
     }
 
     /// Appends a ledger.
@@ -179,7 +196,8 @@ impl RunDir {
 
     fn document<T: Serialize>(&self, name: &str, value: &T) -> Result<(), BenchError> {
         let path = self.path.join(name);
-        write_document(&path, value).map_err(|source| BenchError::Output { path, source })
+        write_document(&path, value, self.owner)
+            .map_err(|source| BenchError::Output { path, source })
     }
 }
 
@@ -188,15 +206,22 @@ pub(crate) fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 
-fn append(path: &Path) -> Result<File, BenchError> {
+fn append(path: &Path, owner: Option<Owner>) -> Result<File, BenchError> {
     OpenOptions::new()
         .append(true)
         .create(true)
         .open(path)
+        .and_then(|file| given(file, owner))
         .map_err(|source| BenchError::Output {
             path: path.to_owned(),
             source,
         })
+}
+
+/// The file, its owner's by now.
+fn given(file: File, owner: Option<Owner>) -> io::Result<File> {
+    owner.map_or(Ok(()), |owner| owner.take(&file))?;
+    Ok(file)
 }
 
 /// One write for the whole line: a line is there or it is not, but for a full disk, whose torn
@@ -215,11 +240,12 @@ fn line<T: Serialize>(file: &mut File, path: &Path, value: &T) -> Result<(), Ben
     })
 }
 
-fn write_document<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
+fn write_document<T: Serialize>(path: &Path, value: &T, owner: Option<Owner>) -> io::Result<()> {
     let temporary = path.with_extension("json.tmp");
     let mut bytes = serde_json::to_vec_pretty(value)?;
     bytes.push(b'\n');
     let written = File::create(&temporary)
+        .and_then(|file| given(file, owner))
         .and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all()))
         .and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {

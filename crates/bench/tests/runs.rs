@@ -5,12 +5,21 @@
 
 mod common;
 
-use cofferdam_bench::data::{Role, RunData, RunResult, SoftirqSource, VictimKind};
-use cofferdam_bench::{Silent, accounting, demo, penalty};
+use cofferdam_bench::data::{NeighbourLimit, Neighbours, ReservationPolicy, Target};
+use cofferdam_bench::data::{Role, RunData, RunResult, SoftirqSource, Treatment, VictimKind};
+use cofferdam_bench::{Silent, accounting, demo, penalty, reservation};
 use cofferdam_testkit::{exclusive, time_limit};
 use common::{LIMIT, worker_executable};
 
 fn penalty_of(ids: &[&str], pairs: u32) -> (RunData, tempfile::TempDir) {
+    treated_penalty_of(ids, pairs, Vec::new())
+}
+
+fn treated_penalty_of(
+    ids: &[&str],
+    pairs: u32,
+    treatments: Vec<Treatment>,
+) -> (RunData, tempfile::TempDir) {
     worker_executable();
     let _alone = exclusive();
     let dir = tempfile::tempdir().unwrap();
@@ -18,6 +27,7 @@ fn penalty_of(ids: &[&str], pairs: u32) -> (RunData, tempfile::TempDir) {
         output: Some(dir.path().join("run")),
         pairs,
         victim_seconds: Some(0.3),
+        treatments,
         filter: penalty::Filter {
             ids: ids.iter().map(|i| (*i).to_owned()).collect(),
             ..Default::default()
@@ -90,6 +100,68 @@ fn the_ledger_names_the_receiver_and_the_victim_pays() {
     assert!(named("competitor").ledger.caused_rx_ns > 0);
     assert_eq!(named("victim").ledger.caused_ns(), 0);
     assert!(named("victim").ledger.charged_network_ns > 0);
+}
+
+#[test]
+fn an_enforced_offender_pays_for_its_own_flood() {
+    let id = "cpu/flood/receiver/veth/3x200B";
+    let (data, _dir) = treated_penalty_of(&[id], 1, vec![Treatment::Enforced]);
+    let Some(RunResult::Penalty(result)) = &data.result else {
+        panic!("{:?}", data.result)
+    };
+    assert_eq!(result.failed, Default::default());
+    let cell = &result.cells[0];
+    let enforced = &cell.treated[0];
+    assert_eq!(enforced.treatment, Treatment::Enforced);
+    let paid = |share: Option<f64>| share.unwrap();
+    let (vanilla, now) = (
+        paid(cell.victim_charged_fraction),
+        paid(enforced.victim_charged_fraction),
+    );
+    assert!(vanilla > 0.02 && now < vanilla / 2.0, "{vanilla} {now}");
+    // Everything is taken back: nothing is left to undo.
+    let journal = std::path::Path::new("/run/cofferdam/journal");
+    let left = std::fs::read_to_string(journal).unwrap_or_default();
+    assert_eq!(left.trim(), "");
+}
+
+#[test]
+fn many_offenders_and_quotas_have_their_own_containers_and_shares() {
+    let ids = [
+        "cpu/flood/receiver/veth/3x200B/10offenders",
+        "cpu/stream/receiver/veth/3x65536B/share80/quota",
+    ];
+    let (data, _dir) = penalty_of(&ids, 1);
+    let Some(RunResult::Penalty(result)) = &data.result else {
+        panic!("{:?}", data.result)
+    };
+    assert_eq!(result.failed, Default::default());
+    assert_eq!(result.cells.len(), 2);
+    let flooded = data
+        .ledgers
+        .iter()
+        .find(|l| l.cell == ids[0] && l.role == Some(Role::Traffic))
+        .unwrap();
+    let offenders = flooded
+        .containers
+        .iter()
+        .filter(|c| c.name.starts_with("competitor-") && c.ledger.caused_rx_ns > 0);
+    assert_eq!(offenders.count(), 10);
+    let capped = data
+        .ledgers
+        .iter()
+        .find(|l| l.cell == ids[1] && l.role == Some(Role::Compute))
+        .unwrap();
+    let used = |name: &str| {
+        let container = capped.containers.iter().find(|c| c.name == name).unwrap();
+        container.ledger.cpu_usage_ns as f64 / 1e9 / capped.interval_s
+    };
+    assert!(used("competitor") < 0.3, "{}", used("competitor"));
+    assert!(
+        used("victim") > 1.4 * used("competitor"),
+        "{}",
+        used("victim")
+    );
 }
 
 #[test]
@@ -183,4 +255,82 @@ fn an_accounting_run_is_whole() {
             .all(|row| row.worst_cpu_error_pct < 1.0)
     );
     assert_eq!(result.accuracy.len(), 5);
+}
+
+#[test]
+fn each_protocol_costs_in_a_mixed_batch_what_it_costs_alone() {
+    worker_executable();
+    let _alone = exclusive();
+    let dir = tempfile::tempdir().unwrap();
+    let output = Some(dir.path().to_owned());
+    let data = time_limit(LIMIT, move || {
+        let options = accounting::Options {
+            output,
+            ..Default::default()
+        };
+        let dir = accounting::run_accuracy(&options, &mut Silent).unwrap();
+        RunData::load(dir.path()).unwrap()
+    });
+    let Some(RunResult::Accounting(result)) = &data.result else {
+        panic!("{:?}", data.result)
+    };
+    // The rates, and both sides of six pairs.
+    assert_eq!(result.accuracy.len(), 13, "{:?}", result.accuracy);
+    for row in &result.accuracy {
+        println!(
+            "{} | {}: {:.1} against {:.1}: {:+.1}%",
+            row.case, row.quantity, row.measured, row.expected, row.error_pct
+        );
+    }
+    for row in &result.accuracy {
+        assert!(row.error_pct.abs() <= 5.0, "{row:?}");
+    }
+}
+
+#[test]
+fn a_reservation_run_is_whole_and_leaves_nothing() {
+    worker_executable();
+    let _alone = exclusive();
+    let dir = tempfile::tempdir().unwrap();
+    let output = Some(dir.path().to_owned());
+    let data = time_limit(LIMIT, move || {
+        let options = reservation::Options {
+            output,
+            rounds: 1,
+            seconds: Some(0.3),
+            targets: vec![Target::Batch, Target::Wakeups, Target::Memcached],
+            neighbours: vec![Neighbours::Cpu],
+            limits: vec![NeighbourLimit::Burstable],
+            ..Default::default()
+        };
+        let dir = reservation::run(&options, &mut Silent).unwrap();
+        RunData::load(dir.path()).unwrap()
+    });
+    let Some(RunResult::Reservation(result)) = &data.result else {
+        panic!("{:?}", data.result)
+    };
+    assert_eq!(result.failed, Default::default());
+    let rows: Vec<usize> = result.cells.iter().map(|c| c.rows.len()).collect();
+    assert_eq!(rows, [6, 5, 6]);
+    for sample in &data.reservations {
+        assert!(sample.elapsed_s > 0.0 && sample.cpu_s > 0.0, "{sample:?}");
+        let busy = sample.policy != ReservationPolicy::Alone;
+        assert_eq!(sample.neighbour_cpu_s > 0.0, busy, "{sample:?}");
+        let interactive = sample.cell != "batch/cpu/burstable";
+        let answered = sample
+            .latency
+            .is_some_and(|l| l.requests > 100 && l.p99_us > 0.1);
+        assert_eq!(answered, interactive, "{sample:?}");
+        assert_eq!(sample.checksum.is_some(), !interactive);
+    }
+    let own = format!("cofferdam-bench-{}-", std::process::id());
+    for root in cofferdam_bench::topology::Layout::detect()
+        .unwrap()
+        .roots_with_cpuset()
+    {
+        let names = std::fs::read_dir(root).unwrap().flatten();
+        let left = names.filter(|e| e.file_name().to_string_lossy().starts_with(&own));
+        assert_eq!(left.count(), 0);
+    }
+    assert!(!std::path::Path::new("/run/cofferdam/journal").exists());
 }

@@ -5,8 +5,11 @@ mod accounting;
 mod cost;
 mod enforce;
 mod events;
+mod gate;
 mod ledger;
+mod mapped;
 mod reference;
+mod schedule;
 mod skeleton;
 mod support;
 
@@ -14,8 +17,14 @@ pub use accounting::{AccountingPrograms, CpuReading, LoadError, Sizes};
 pub use cost::{ProgramCost, RuntimeStatistics};
 pub use enforce::{Bucket, DropLink, DropPrograms, Entry, attach as attach_drop};
 pub use events::decode_event;
+pub use gate::{Gate, GateError};
 pub use ledger::{LedgerReader, RowReading};
+pub use libbpf_rs::Error as MapError;
 pub use reference::{EmptyProgram, ReferenceClock, ReferenceTime};
+pub use schedule::{
+    SCHEDULE_FIRST_CONTAINER_ROW, SCHEDULE_HOST_ROW, SCHEDULE_TRACEPOINTS, ScheduleCell,
+    ScheduleCpu, SchedulePrograms, ScheduleReading,
+};
 pub use support::{kernel_has_tracepoint, possible_cpus};
 
 /// Row of the first container in the ledger; smaller rows are reasons.

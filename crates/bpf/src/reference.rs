@@ -23,7 +23,7 @@ pub struct ReferenceClock {
     skeleton: ReferenceSkel<'static>,
 }
 
-fn load(wanted: fn(&str) -> bool) -> Result<ReferenceSkel<'static>, libbpf_rs::Error> {
+pub(crate) fn load(wanted: fn(&str) -> bool) -> Result<ReferenceSkel<'static>, libbpf_rs::Error> {
     // The skeleton borrows this small block for its life; it is leaked once a start.
     let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
     let mut open = ReferenceSkelBuilder::default().open(storage)?;
@@ -39,11 +39,13 @@ fn load(wanted: fn(&str) -> bool) -> Result<ReferenceSkel<'static>, libbpf_rs::E
 }
 
 const EMPTY: &str = "reference_empty";
+const EMPTY_SWITCH: &str = "reference_empty_switch";
 
-/// A program that does nothing, once a received packet. Its cost by the kernel's statistics is
-/// the statistics' own.
+/// A program that does nothing, once a received packet or once a context switch. Its cost by
+/// the kernel's statistics is the statistics' own.
 pub struct EmptyProgram {
     skeleton: ReferenceSkel<'static>,
+    name: &'static str,
 }
 
 impl EmptyProgram {
@@ -51,12 +53,26 @@ impl EmptyProgram {
     pub fn start() -> Result<EmptyProgram, libbpf_rs::Error> {
         Ok(EmptyProgram {
             skeleton: load(|name| name == EMPTY)?,
+            name: EMPTY,
+        })
+    }
+
+    /// Loads and attaches the one that runs at each context switch.
+    pub fn start_at_switches() -> Result<EmptyProgram, libbpf_rs::Error> {
+        Ok(EmptyProgram {
+            skeleton: load(|name| name == EMPTY_SWITCH)?,
+            name: EMPTY_SWITCH,
         })
     }
 
     /// Its runs and their time.
     pub fn cost(&self) -> std::io::Result<ProgramCost> {
-        read_cost(EMPTY, self.skeleton.progs.reference_empty.as_fd())
+        let programs = &self.skeleton.progs;
+        let program = match self.name {
+            EMPTY_SWITCH => programs.reference_empty_switch.as_fd(),
+            _ => programs.reference_empty.as_fd(),
+        };
+        read_cost(self.name, program)
     }
 }
 
@@ -64,7 +80,7 @@ impl ReferenceClock {
     /// Loads and attaches the clock's four programs.
     pub fn start() -> Result<ReferenceClock, libbpf_rs::Error> {
         Ok(ReferenceClock {
-            skeleton: load(|name| name != EMPTY)?,
+            skeleton: load(|name| ![EMPTY, EMPTY_SWITCH, crate::gate::PROGRAM].contains(&name))?,
         })
     }
 

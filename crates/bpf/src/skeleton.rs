@@ -15,7 +15,11 @@ mod enforce {
 mod reference {
     include!(concat!(env!("OUT_DIR"), "/reference.skel.rs"));
 }
+mod schedule {
+    include!(concat!(env!("OUT_DIR"), "/schedule.skel.rs"));
+}
 
 pub use accounting::*;
 pub use enforce::{EnforceSkel, EnforceSkelBuilder, types as enforce_types};
 pub use reference::{ReferenceSkel, ReferenceSkelBuilder, types as reference_types};
+pub use schedule::{ScheduleSkel, ScheduleSkelBuilder, types as schedule_types};

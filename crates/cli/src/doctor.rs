@@ -5,7 +5,7 @@ use crate::exit::{Failure, Outcome};
 use crate::output::Output;
 use crate::schema::{self, DoctorCheck, DoctorReport};
 use crate::table;
-use cofferdam_host::doctor::{Check, Report, examine};
+use cofferdam_host::doctor::{Check, Report, accounting_blocker, examine};
 use std::time::SystemTime;
 
 /// Examines the host; fails with exit code 3 when the accounting cannot run on it.
@@ -30,6 +30,15 @@ pub fn blocker_line(check: &Check) -> String {
         "the accounting cannot run on this host: {}: {}; {remedy}",
         check.capability, check.detail
     )
+}
+
+/// The failure of a command that needs the accounting: the doctor's words, where it sees the
+/// cause, else `text`. One host, one answer.
+pub fn unsupported(text: String) -> Failure {
+    match accounting_blocker() {
+        Some(check) => Failure::Unsupported(blocker_line(&check)),
+        None => Failure::Unsupported(text),
+    }
 }
 
 fn document(report: &Report, now: SystemTime) -> DoctorReport {

@@ -2,8 +2,10 @@
 //! shows what they found.
 #![forbid(unsafe_code)]
 
+mod agent;
 mod args;
 mod bench;
+mod diagnosis;
 mod doctor;
 mod exit;
 #[cfg(test)]
@@ -16,6 +18,7 @@ mod record;
 pub mod schema;
 mod selection;
 mod source;
+mod status;
 mod table;
 mod top;
 mod units;
@@ -53,6 +56,8 @@ fn dispatch(command: Command) -> Outcome {
     let command = match command {
         Command::BenchWorker(args) => return bench::worker(args),
         Command::Generate(args) => return generate::run(&args),
+        // A daemon: to it SIGHUP means something else, and SIGTERM is no interruption.
+        Command::Agent(args) => return agent::run(&args),
         other => other,
     };
     let interrupt = Interrupt::install()
@@ -61,10 +66,11 @@ fn dispatch(command: Command) -> Outcome {
         Command::Doctor(args) => doctor::run(&args),
         Command::Top(args) => top::run(&args, &interrupt),
         Command::Accounting(AccountingCommand::Record(args)) => record::run(&args, &interrupt),
+        Command::Status(args) => status::run(&args),
         Command::Bench(command) => bench::run(command, &interrupt),
         Command::Report(args) => bench::report(&args.dir),
         Command::Demo(args) => bench::demo(args, &interrupt),
-        Command::BenchWorker(_) | Command::Generate(_) => Ok(()),
+        Command::Agent(_) | Command::BenchWorker(_) | Command::Generate(_) => Ok(()),
     }
 }
 

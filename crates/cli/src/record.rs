@@ -17,7 +17,12 @@ use std::time::{Duration, Instant};
 pub fn run(args: &RecordArgs, interrupt: &Interrupt) -> Outcome {
     // The output first: who mistyped a path learns it at once, not after ten minutes.
     let mut output = Output::open(args.output.as_deref())?;
-    record(args, source::start()?, &mut output, interrupt)
+    record(
+        args,
+        source::start(&args.agent.socket)?,
+        &mut output,
+        interrupt,
+    )
 }
 
 fn record(
@@ -80,7 +85,7 @@ impl Writer {
     fn interval(&self, all: &Interval, output: &mut Output) -> Outcome {
         let shown = self.selection.filter(all);
         match self.format {
-            RecordFormat::Jsonl => output.write(&json_line(&shown)?),
+            RecordFormat::Jsonl => output.write(&json_line(&AccountingRecord::new(&shown))?),
             RecordFormat::Table => self.block("interval", all, &shown, output),
         }
     }
@@ -100,9 +105,9 @@ impl Writer {
     }
 }
 
-/// `interval` as one line of JSON.
-pub fn json_line(interval: &Interval) -> Result<String, Failure> {
-    let text = serde_json::to_string(&AccountingRecord::new(interval))
+/// `record` as one line of JSON.
+pub fn json_line(record: &AccountingRecord) -> Result<String, Failure> {
+    let text = serde_json::to_string(record)
         .map_err(|e| Failure::failed(format!("cannot write JSON: {e}")))?;
     Ok(text + "\n")
 }

@@ -3,6 +3,10 @@
 //! Within one schema number fields are only added, never renamed, removed or given another
 //! meaning. Counts are those of the interval unless a field says otherwise.
 
+mod diagnosis;
+
+pub use diagnosis::{CpuLossRecord, DiagnosisRecord};
+
 use cofferdam_types::{ContainerLedger, CpuId, CpuTime, Interval};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,6 +39,10 @@ pub struct AccountingRecord {
     pub health: HealthRecord,
     /// Time measured on each CPU, whoever it belongs to.
     pub cpus: Vec<CpuRecord>,
+    /// CPU that containers were entitled to and did not get; only in `top --json`, and absent
+    /// when the diagnosis is off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diagnosis: Option<DiagnosisRecord>,
 }
 
 /// The ledger of one container.
@@ -227,6 +235,7 @@ impl AccountingRecord {
                 .iter()
                 .map(|(id, time)| CpuRecord::new(*id, time))
                 .collect(),
+            diagnosis: None,
         }
     }
 }
@@ -301,6 +310,10 @@ pub fn all() -> Vec<(&'static str, schemars::Schema)> {
             schemars::schema_for!(AccountingRecord),
         ),
         ("doctor-1.schema.json", schemars::schema_for!(DoctorReport)),
+        (
+            "status-1.schema.json",
+            schemars::schema_for!(cofferdam_agent::wire::StatusReport),
+        ),
     ]
 }
 

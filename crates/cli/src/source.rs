@@ -5,8 +5,12 @@ use crate::exit::Failure;
 use crate::interrupt::Interrupt;
 use cofferdam_accounting::StartError;
 use cofferdam_accounting::{Accountant, Options, ReadError};
+use cofferdam_agent::{Client, ClientError};
 use cofferdam_types::{Container, Interval, Snapshot};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,16 +33,71 @@ impl Source for Accountant {
     }
 }
 
-/// Starts the accounting of this host, or says in one line why it cannot run.
-pub fn start() -> Result<Accountant, Failure> {
-    Accountant::start(Options::default()).map_err(|error| match error {
-        // The doctor's words, where it sees the cause: one host, one answer.
-        StartError::Unsupported(text) => match cofferdam_host::doctor::accounting_blocker() {
-            Some(check) => Failure::Unsupported(doctor::blocker_line(&check)),
-            None => Failure::Unsupported(text),
-        },
-        other => other.into(),
-    })
+/// The running agent, as a source.
+#[derive(Debug)]
+pub struct Remote(Client);
+
+impl Source for Remote {
+    fn follow(&mut self, until: Instant, wake: BorrowedFd<'_>) -> Result<bool, ReadError> {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            // Rounded up, so that the last millisecond is slept and not spun.
+            let milliseconds = i32::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
+            let timeout = PollTimeout::try_from(milliseconds).unwrap_or(PollTimeout::MAX);
+            let mut fds = [PollFd::new(wake, PollFlags::POLLIN)];
+            match poll(&mut fds, timeout) {
+                Ok(0) if Instant::now() >= until => return Ok(false),
+                Ok(0) | Err(Errno::EINTR) => {}
+                Ok(_) => return Ok(true),
+                Err(errno) => return Err(ReadError(format!("cannot wait: {errno}"))),
+            }
+        }
+    }
+
+    fn snapshot(&mut self) -> Result<Snapshot, ReadError> {
+        self.0.snapshot().map_err(|e| ReadError(e.to_string()))
+    }
+}
+
+/// Where a command's readings come from.
+#[derive(Debug)]
+pub enum Either<D> {
+    /// The running agent.
+    Agent(Remote),
+    /// This process itself.
+    Own(D),
+}
+
+impl<D: Source> Source for Either<D> {
+    fn follow(&mut self, until: Instant, wake: BorrowedFd<'_>) -> Result<bool, ReadError> {
+        match self {
+            Either::Agent(source) => source.follow(until, wake),
+            Either::Own(source) => source.follow(until, wake),
+        }
+    }
+
+    fn snapshot(&mut self) -> Result<Snapshot, ReadError> {
+        match self {
+            Either::Agent(source) => source.snapshot(),
+            Either::Own(source) => source.snapshot(),
+        }
+    }
+}
+
+/// The running agent where one listens on `socket`; else starts the accounting of this host, or
+/// says in one line why it cannot run.
+pub fn start(socket: &Path) -> Result<Either<Accountant>, Failure> {
+    match Client::connect(socket) {
+        Ok(client) => return Ok(Either::Agent(Remote(client))),
+        // Without an agent to ask, the answer is that of a host without an agent.
+        Err(ClientError::NotRunning(_) | ClientError::Denied(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    match Accountant::start(Options::default()) {
+        Ok(accountant) => Ok(Either::Own(accountant)),
+        Err(StartError::Unsupported(text)) => Err(doctor::unsupported(text)),
+        Err(other) => Err(other.into()),
+    }
 }
 
 /// Turns readings into intervals.

@@ -262,3 +262,63 @@ fn unprivileged(binary: &Path, args: &[&str]) -> (i32, String) {
     assert_eq!(stderr.lines().count(), 1, "{args:?}: {stderr}");
     (output.status.code().unwrap(), stderr)
 }
+
+#[test]
+fn a_bad_configuration_is_told_before_anything_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("agent.toml");
+    let name = path.to_str().unwrap();
+    contains(&["agent", "--config", name], 1, &[name, "does not exist"]);
+    contains(
+        &["agent", "--check-config", "--config", name],
+        1,
+        &["does not exist"],
+    );
+    fs::write(
+        &path,
+        "[[rule]]\nmatch = \"a\"\ncpus = 1\n[[rule]]\nmatch = \"id:x\"\n",
+    )
+    .unwrap();
+    contains(
+        &["agent", "--config", name],
+        1,
+        &["agent.toml:3:8", "strict", "1 more"],
+    );
+    let output = cofferdam(&["agent", "--check-config", "--config", name]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text.lines().count(), 2, "{text}");
+    assert!(text.contains("agent.toml:5:9: error"), "{text}");
+    fs::write(&path, "[[rule]]\nmatch = \"a\"\n").unwrap();
+    let output = cofferdam(&["agent", "--check-config", "--config", name]);
+    assert_eq!(output.status.code(), Some(0));
+    contains(&["agent", "--check-config", "--restore"], 2, &["--restore"]);
+    contains(&["status", "--socket", name], 1, &["agent.toml"]);
+    let none = dir.path().join("none.sock");
+    contains(
+        &["status", "--socket", none.to_str().unwrap()],
+        1,
+        &["no agent is running", "systemctl start"],
+    );
+}
+
+#[test]
+fn the_example_configuration_can_be_put_in_force() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../etc/cofferdam.toml");
+    let output = cofferdam(&["agent", "--check-config", "--config", path]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    // Also with every comment that shows a key taken away.
+    let dir = tempfile::tempdir().unwrap();
+    let all = dir.path().join("all.toml");
+    let text = fs::read_to_string(path).unwrap();
+    let shown = text.lines().map(|line| {
+        let bare = line.strip_prefix("# ").unwrap_or(line);
+        let is_key = bare.starts_with("[[") || bare.contains(" = ");
+        if is_key { bare } else { line }
+    });
+    fs::write(&all, shown.collect::<Vec<_>>().join("\n")).unwrap();
+    let output = cofferdam(&["agent", "--check-config", "--config", all.to_str().unwrap()]);
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(told.contains("1 rules"), "{told}");
+}

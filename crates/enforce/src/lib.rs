@@ -5,6 +5,7 @@ mod device;
 mod error;
 pub mod journal;
 pub mod network;
+pub mod reservation;
 mod thread;
 
 pub use error::EnforceError;

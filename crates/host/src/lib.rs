@@ -18,6 +18,7 @@ mod names;
 mod netns;
 pub mod parse;
 mod resolve;
+mod topology;
 mod usage;
 
 pub use classify::{Class, Named};
@@ -28,5 +29,7 @@ pub use inventory::Inventory;
 pub use kernel::{Mitigations, kernel_release, mitigations};
 pub use layout::{CgroupLayout, Controller};
 pub use links::message::{LinkMessage, Message};
+pub use names::labels::labels;
 pub use netns::{host_netns, in_namespace};
-pub use resolve::{ResolveError, resolve, resolve_in};
+pub use resolve::{ResolveError, cgroup_of, named_netns, resolve, resolve_in};
+pub use topology::topology;

@@ -68,9 +68,7 @@ pub fn resolve_in(
                 .collect()
         }
         Selector::Pid(pid) => {
-            let text = fs.read_text(format!("/proc/{pid}/cgroup"));
-            let text = text.map_err(|_| ResolveError::NoProcess(*pid))?;
-            let path = parse::proc_cgroup_v2(&text).ok_or(ResolveError::NoProcess(*pid))?;
+            let path = cgroup_of(fs, *pid).ok_or(ResolveError::NoProcess(*pid))?;
             let around = all.iter().filter(|c| path.starts_with(&c.cgroup_path));
             let innermost = around
                 .max_by_key(|c| c.cgroup_path.components().count())
@@ -93,6 +91,17 @@ pub fn resolve_in(
         return Err(ResolveError::NoMatch { selector, hint });
     }
     Ok(found)
+}
+
+/// The namespace that `netns:NAME` means now; `None` when there is none of that name.
+pub fn named_netns(fs: &HostFs, name: &str) -> Option<NetnsId> {
+    namespace(fs, name).ok()
+}
+
+/// Path of the cgroup that a process is in; `None` when it has ended.
+pub fn cgroup_of(fs: &HostFs, pid: u32) -> Option<PathBuf> {
+    let text = fs.read_text(format!("/proc/{pid}/cgroup")).ok()?;
+    parse::proc_cgroup_v2(&text)
 }
 
 fn namespace(fs: &HostFs, name: &str) -> Result<NetnsId, ResolveError> {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const OUR_PREFIXES: [&str; 3] = ["cf-", "cfbench-", "cofferdam-bench-"];
 
 /// Maps that only the accounting has (`bpf/include/state.h`).
-const OUR_MAPS: [&str; 3] = ["netns_rows", "cgroup_rows", "link_rows"];
+const OUR_MAPS: [&str; 4] = ["netns_rows", "cgroup_rows", "link_rows", "sched_cell_map"];
 
 /// Everything on this host whose name says that it is ours, one line each: `kind name`.
 /// Namespaces, links, cgroups, BPF programs, NAPI threads of our links, podman containers.

@@ -11,8 +11,10 @@ mod ids;
 mod ledger;
 mod markers;
 mod policy;
+mod schedule;
 mod selector;
 mod snapshot;
+mod topology;
 
 pub use container::{Container, ContainerChange, InterfacePair, Runtime};
 pub use enforcement::{
@@ -24,5 +26,10 @@ pub use ids::{CgroupId, CpuId, IfIndex, NetnsId};
 pub use ledger::{CpuTime, Ledger, Reason};
 pub use markers::{REQUIRED_TRACEPOINTS, SOCKET_TRACEPOINTS};
 pub use policy::{CpuAmount, CpuAmountError, CpuPolicy, NetworkCpu, Policy};
+pub use schedule::{
+    CpuLoss, DiagnosedContainer, DiagnosisHealth, Entitlement, Neighbour, ScheduleInterval,
+    ScheduleTime,
+};
 pub use selector::{Selector, SelectorError};
 pub use snapshot::{Conservation, ContainerLedger, Health, Interval, Snapshot};
+pub use topology::{LogicalCpu, Topology};

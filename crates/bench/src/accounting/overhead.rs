@@ -4,7 +4,7 @@ use super::options::Options;
 use super::scene::{Counters, Flow, Scene};
 use crate::data::{
     AccountingResult, ConservationRow, LoadShape, OverheadRow, PeriodSample, ProgramRow, Rate,
-    SCHEMA,
+    SCHEMA, Treatment,
 };
 use crate::error::BenchError;
 use crate::experiment::Rig;
@@ -260,6 +260,7 @@ impl Plan {
                 cell: self.load.id(),
                 pair: self.pair,
                 role: None,
+                treatment: Treatment::Vanilla,
             };
             rig.dir.ledger(&record(interval, &label))?;
         }

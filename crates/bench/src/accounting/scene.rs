@@ -1,10 +1,10 @@
 //! Loads on fresh networks: generators at the peer, a sink in each container.
 
-use crate::data::{LoadShape, Path, Rate};
+use crate::data::{Limit, LoadShape, Path, Rate};
 use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::spawn::Worker;
-use crate::topology::{Spec, Topology};
+use crate::topology::{Spec, Tenant, Topology};
 use crate::worker::Reading;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -68,12 +68,13 @@ impl Scene {
         let names = ["a", "b", "c", "d"];
         let topology = Topology::build(&Spec {
             path: Path::Veth,
-            containers: names[..flows.len()].to_vec(),
+            containers: Tenant::equals(&names[..flows.len()]),
             victim_cpu: rig.victim_cpu,
             peer_cpu: rig.peer_cpu,
             // As the host would have it: the cost is measured on its ordinary path.
             segmentation_offload: true,
             htb_gbit_per_s: None,
+            limit: Limit::Weights,
         })?;
         let mut scene = Scene {
             flows: Vec::new(),

@@ -1,164 +1,195 @@
-//! Traffic in turns of about a millisecond, sent by this very thread: a generator process could
-//! not be started and stopped that often.
+//! Batches of known packets in a known order, a few a millisecond. A [`Gate`] holds the
+//! receiver's softirqs off while this thread sends, so that a batch is handled in one go.
 
-use crate::data::Path;
+use super::flow::{Flow, Receiver, Shape};
+use crate::command::run;
+use crate::data::{Limit, Path};
 use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::spawn::Worker;
-use crate::topology::{Spec, Topology};
+use crate::topology::{Spec, Tenant, Topology};
+use cofferdam_bpf::{Gate, GateError};
 use cofferdam_host::in_namespace;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::time::Duration;
+use std::io;
+use std::net::{IpAddr, Ipv6Addr};
 
-/// Datagrams sent before the next flow has its turn.
-const BURST: u32 = 32;
-/// For the receiver's queues to empty.
-const SETTLE: Duration = Duration::from_millis(1);
-/// Longest life of the sinks.
+/// Longest life of the containers' processes.
 const LIMIT_S: u32 = 3_600;
 
-/// What one flow sends in a turn.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Parcel {
-    /// Datagrams of a payload size.
-    Udp {
-        /// Payload of each.
-        bytes: usize,
-        /// How many.
-        packets: u32,
-    },
-    /// Bytes on a connection that stays open.
-    Tcp {
-        /// How many.
-        bytes: u32,
-    },
+/// A flow to container `to` in the table of flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kind {
+    pub shape: Shape,
+    pub v6: bool,
 }
 
-/// Two containers with sinks, and sockets of the peer's to each. Sockets keep the namespace
-/// they were made in, so that this thread can stay where it is.
+impl Kind {
+    pub const fn v4(shape: Shape) -> Kind {
+        Kind { shape, v6: false }
+    }
+
+    pub const fn v6(shape: Shape) -> Kind {
+        Kind { shape, v6: true }
+    }
+}
+
+/// Packets of a batch: to which container, of what kind, how many.
+pub(super) type Parcel = (usize, Kind, u32);
+
+/// Each batch begins with these: what comes first in a softirq pays for cold caches, mixed or
+/// alone.
+const OPENER: Parcel = (2, Kind::v4(Shape::Udp(64)), 8);
+
+/// Two containers and flows of every kind to each. Sockets keep the namespace they were made
+/// in, so that this thread can stay where it is.
 pub(super) struct Turns {
-    udp: UdpSocket,
-    targets: Vec<SocketAddr>,
-    streams: Vec<TcpStream>,
-    payload: Vec<u8>,
+    // Dropped in this order.
+    flows: BTreeMap<(usize, usize), Flow>,
+    kinds: Vec<Kind>,
+    gate: Gate,
     home: CpuSet,
     _workers: Vec<Worker>,
     topology: Topology,
 }
 
 impl Turns {
-    /// Builds the network, starts the sinks, connects, and moves this thread to the sender's CPU.
-    pub fn start(rig: &mut Rig<'_>) -> Result<Turns, BenchError> {
+    /// Builds the network, opens flows of all `kinds`, and moves this thread to the sender's
+    /// CPU.
+    pub fn start(rig: &mut Rig<'_>, kinds: &[Kind]) -> Result<Turns, BenchError> {
         let topology = Topology::build(&Spec {
             path: Path::Veth,
-            containers: vec!["a", "b"],
+            containers: Tenant::equals(&["a", "b", "opener"]),
             victim_cpu: rig.victim_cpu,
             peer_cpu: rig.peer_cpu,
-            // One packet a segment, so that a packet is the same thing for both protocols.
+            // One packet a segment, so that a packet is the same thing for all protocols.
             segmentation_offload: false,
             htb_gbit_per_s: None,
+            limit: Limit::Weights,
         })?;
-        let (mut workers, mut targets) = (Vec::new(), Vec::new());
-        for i in 0..2 {
-            let (to, port) = topology.target(i);
-            targets.push(SocketAddr::from((to, port)));
-            for args in [
-                format!("hold --limit {LIMIT_S}"),
-                format!("udp-sink --port {port} --flows 1 --limit {LIMIT_S}"),
-                format!("tcp-sink --port {port} --limit {LIMIT_S}"),
-            ] {
-                let mut worker = Worker::start(&topology.container(i), &args)?;
-                worker.go()?;
-                workers.push(worker);
-            }
-        }
-        let name = topology.peer().netns.unwrap_or_default();
-        let path = std::path::Path::new("/run/netns").join(&name);
         let failed = |what: &str, source: io::Error| BenchError::Worker {
-            worker: format!("sender in {name}"),
+            worker: "sender of batches".to_owned(),
             reason: format!("{what}: {source}"),
         };
-        let file = File::open(&path).map_err(|e| failed("open", e))?;
-        let sockets = in_namespace(&file, || {
-            let udp = UdpSocket::bind("0.0.0.0:0")?;
-            let streams: Vec<TcpStream> = targets
-                .iter()
-                .map(TcpStream::connect)
-                .collect::<io::Result<_>>()?;
-            for stream in &streams {
-                stream.set_nodelay(true)?;
+        let name = |i| topology.container(i).netns.unwrap_or_default();
+        let peer_name = topology.peer().netns.unwrap_or_default();
+        let open = |name: &str| {
+            File::open(std::path::Path::new("/run/netns").join(name))
+                .map_err(|e| failed("open the namespace", e))
+        };
+        let peer = open(&peer_name)?;
+        // A connection that was idle keeps its window, and a held batch is no loss.
+        for setting in ["tcp_slow_start_after_idle=0", "tcp_early_retrans=0"] {
+            run(&format!(
+                "ip netns exec {peer_name} sysctl -q -w net.ipv4.{setting}"
+            ))?;
+        }
+        let (mut workers, mut flows) = (Vec::new(), BTreeMap::new());
+        for i in 0..=OPENER.0 {
+            let v6 = |host: u16| Ipv6Addr::new(0xfd78, i as u16, 0, 0, 0, 0, 0, host);
+            let (inside, container) = (name(i), open(&name(i))?);
+            for (space, device, host) in [
+                (&peer_name, format!("p{i}"), 1),
+                (&inside, "eth0".to_owned(), 2),
+            ] {
+                run(&format!(
+                    "ip netns exec {space} sysctl -q -w net.ipv6.conf.{device}.disable_ipv6=0"
+                ))?;
+                run(&format!(
+                    "ip -n {space} addr add {}/64 dev {device} nodad",
+                    v6(host)
+                ))?;
             }
-            Ok::<_, io::Error>((udp, streams))
-        });
-        let (udp, streams) = sockets
-            .and_then(|inner| inner)
-            .map_err(|e| failed("connect to the sinks", e))?;
+            let mut worker =
+                Worker::start(&topology.container(i), &format!("hold --limit {LIMIT_S}"))?;
+            worker.go()?;
+            workers.push(worker);
+            for (n, kind) in kinds.iter().enumerate() {
+                let to: IpAddr = match kind.v6 {
+                    true => v6(2).into(),
+                    false => topology.target(i).0.into(),
+                };
+                let flow = in_namespace(&container, || Receiver::bind(kind.shape, kind.v6))
+                    .and_then(|inner| inner)
+                    .and_then(|receiver| {
+                        in_namespace(&peer, || Flow::connect(kind.shape, to, receiver))
+                    })
+                    .and_then(|inner| inner)
+                    .map_err(|e| failed("open a flow", e))?;
+                flows.insert((i, n), flow);
+            }
+        }
         let home = sched_getaffinity(Pid::from_raw(0)).map_err(|e| failed("affinity", e.into()))?;
+        let gate = Gate::start(rig.victim_cpu).map_err(|e| match e {
+            GateError::Load(_) => BenchError::Unsupported(format!("no accuracy table: {e}")),
+            GateError::Hold { .. } => gate_failed(e),
+        })?;
         let mut sender = CpuSet::new();
         sender
             .set(rig.peer_cpu as usize)
             .and_then(|()| sched_setaffinity(Pid::from_raw(0), &sender))
             .map_err(|e| failed("move to the sender's CPU", e.into()))?;
         Ok(Turns {
-            udp,
-            targets,
-            streams,
-            payload: vec![0x5a; 65_536],
+            flows,
+            kinds: kinds.to_vec(),
+            gate,
             home,
             _workers: workers,
             topology,
         })
     }
 
-    /// Sends all parcels, flow after flow in bursts, and waits until they are received.
-    pub fn send(&mut self, parcels: &[(usize, Parcel)]) -> Result<(), BenchError> {
-        let mut left: Vec<(usize, Parcel)> = parcels.to_vec();
-        while !left.is_empty() {
-            for (to, parcel) in &mut left {
-                self.burst(*to, parcel).map_err(|e| BenchError::Worker {
-                    worker: "sender in turns".to_owned(),
-                    reason: e.to_string(),
-                })?;
-            }
-            left.retain(|(_, parcel)| {
-                !matches!(
-                    parcel,
-                    Parcel::Udp { packets: 0, .. } | Parcel::Tcp { bytes: 0 }
-                )
-            });
-        }
-        std::thread::sleep(SETTLE);
-        Ok(())
-    }
-
-    fn burst(&mut self, to: usize, parcel: &mut Parcel) -> io::Result<()> {
-        match parcel {
-            Parcel::Udp { bytes, packets } => {
-                for _ in 0..BURST.min(*packets) {
-                    self.udp
-                        .send_to(&self.payload[..*bytes], self.targets[to])?;
-                    *packets -= 1;
+    /// Sends the parcels as one batch, `rounds` times one after the other, and waits until it has
+    /// been handled. False when the gate gave up: it was no single batch then.
+    pub fn send(&mut self, parcels: &[Parcel], rounds: u32) -> Result<bool, BenchError> {
+        let failed = |e: io::Error| BenchError::Worker {
+            worker: "sender of batches".to_owned(),
+            reason: e.to_string(),
+        };
+        let (flows, kinds) = (&mut self.flows, &self.kinds);
+        let key = |to: usize, kind: Kind| {
+            (
+                to,
+                kinds.iter().position(|k| *k == kind).unwrap_or(usize::MAX),
+            )
+        };
+        let sent = self.gate.batch(|| {
+            let repeated = (0..rounds).flat_map(|_| parcels);
+            for (to, kind, packets) in [&OPENER].into_iter().chain(repeated) {
+                let flow = flows
+                    .get_mut(&key(*to, *kind))
+                    .ok_or(io::ErrorKind::NotFound)?;
+                for _ in 0..*packets {
+                    flow.send()?;
                 }
             }
-            Parcel::Tcp { bytes } => {
-                // A segment a write, as the datagrams: batches are then alike.
-                for _ in 0..BURST {
-                    let some = (*bytes as usize).min(1_400);
-                    self.streams[to].write_all(&self.payload[..some])?;
-                    *bytes -= some as u32;
-                }
+            Ok(())
+        });
+        let whole = match sent.map_err(gate_failed)? {
+            Some(outcome) => outcome.map(|()| true).map_err(failed)?,
+            None => false,
+        };
+        for (to, kind, _) in parcels.iter().chain([&OPENER]) {
+            if let Some(flow) = flows.get_mut(&key(*to, *kind)) {
+                flow.drain().map_err(failed)?;
             }
         }
-        Ok(())
+        Ok(whole)
     }
 
     /// Path of container `i`'s cgroup below the v2 mount.
     pub fn path(&self, i: usize) -> String {
         self.topology.cgroup_path(i)
+    }
+}
+
+fn gate_failed(error: GateError) -> BenchError {
+    BenchError::Worker {
+        worker: "gate".to_owned(),
+        reason: error.to_string(),
     }
 }
 

@@ -1,7 +1,6 @@
 //! One cell of the grid: a victim, what runs beside it, and the path between.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 macro_rules! labels {
     ($name:ident { $($variant:ident => $label:literal),* $(,)? }) => {
@@ -15,8 +14,8 @@ macro_rules! labels {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.pad(self.label())
             }
         }
@@ -110,6 +109,50 @@ pub enum Path {
 }
 labels!(Path { Veth => "veth", Routed => "routed", BridgeNat => "bridge-nat" });
 
+/// How CPU is divided between victim and competitors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Limit {
+    /// By cgroup weights.
+    #[default]
+    Weights,
+    /// By CFS quotas over 100 ms, weights equal.
+    Quota,
+}
+labels!(Limit { Weights => "weights", Quota => "quota" });
+
+/// What is done against the competitors' network CPU.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Treatment {
+    /// Nothing: the kernel as it is.
+    #[default]
+    Vanilla,
+    /// The interface's NAPI runs in a thread, in the root cgroup.
+    NapiRoot,
+    /// That thread runs in the container's cgroup.
+    NapiCgroup,
+    /// And what stays outside is taken from the container's quota or weight.
+    NapiCorrection,
+    /// And its packets are dropped while it is in debt, but nothing is corrected.
+    NapiDrop,
+    /// No thread, no drop: corrections by the accounting alone.
+    CorrectionOnly,
+    /// All that Cofferdam does.
+    Enforced,
+}
+labels!(Treatment {
+    Vanilla => "vanilla",
+    NapiRoot => "napi-root",
+    NapiCgroup => "napi-cgroup",
+    NapiCorrection => "napi-correction",
+    NapiDrop => "napi-drop",
+    CorrectionOnly => "correction-only",
+    Enforced => "enforced",
+});
+
 /// One cell of the grid.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
@@ -131,6 +174,26 @@ pub struct Cell {
     pub payload_bytes: Option<u32>,
     /// HTB rate on the sender's interface, Gbit/s; `None` without HTB.
     pub htb_gbit_per_s: Option<f64>,
+    /// The victim's share of the CPU, percent; the competitors have the rest in equal parts.
+    #[serde(default = "even")]
+    pub victim_share_pct: u32,
+    /// How the shares are given.
+    #[serde(default)]
+    pub limit: Limit,
+    /// Competing containers, each with `flows` flows of its own.
+    #[serde(default = "one")]
+    pub offenders: u32,
+}
+
+/// Equal shares.
+pub const EVEN_SHARE_PCT: u32 = 50;
+
+fn even() -> u32 {
+    EVEN_SHARE_PCT
+}
+
+fn one() -> u32 {
+    1
 }
 
 impl Cell {
@@ -146,7 +209,21 @@ impl Cell {
         if let Some(rate) = self.htb_gbit_per_s {
             id += &format!("/htb{rate}G");
         }
+        if self.victim_share_pct != EVEN_SHARE_PCT {
+            id += &format!("/share{}", self.victim_share_pct);
+        }
+        if self.limit != Limit::Weights {
+            id += &format!("/{}", self.limit);
+        }
+        if self.offenders != 1 {
+            id += &format!("/{}offenders", self.offenders);
+        }
         id
+    }
+
+    /// Each competitor's share of the CPU, percent.
+    pub fn competitor_share_pct(&self) -> f64 {
+        f64::from(100 - self.victim_share_pct.min(99)) / f64::from(self.offenders.max(1))
     }
 
     /// The cell with `id` filled in.

@@ -1,6 +1,9 @@
 //! Reading a run directory back.
 
-use super::{Kind, LedgerRecord, Manifest, PeriodSample, ResultFile, RunResult, SCHEMA, Sample};
+use super::{
+    Kind, LedgerRecord, Manifest, PeriodSample, ReservationSample, ResultFile, RunResult, SCHEMA,
+    Sample,
+};
 use serde::de::DeserializeOwned;
 use std::fs;
 use std::io;
@@ -51,6 +54,8 @@ pub struct RunData {
     pub samples: Vec<Sample>,
     /// Periods of an accounting run; empty otherwise.
     pub periods: Vec<PeriodSample>,
+    /// Samples of a reservation run; empty otherwise.
+    pub reservations: Vec<ReservationSample>,
     /// Ledgers; empty where the accounting could not run.
     pub ledgers: Vec<LedgerRecord>,
     /// Medians and intervals; `None` when the run did not get that far.
@@ -74,10 +79,12 @@ impl RunData {
         })?;
         let manifest: Manifest = parse(&manifest_path, 1, &text)?;
         let samples_path = dir.join("samples.jsonl");
-        let (samples, periods) = match manifest.kind {
-            Kind::Accounting => (Vec::new(), lines(&samples_path)?),
-            Kind::Penalty | Kind::Demo => (lines(&samples_path)?, Vec::new()),
-        };
+        let (mut samples, mut periods, mut reservations) = (Vec::new(), Vec::new(), Vec::new());
+        match manifest.kind {
+            Kind::Accounting => periods = lines(&samples_path)?,
+            Kind::Penalty | Kind::Demo => samples = lines(&samples_path)?,
+            Kind::Reservation => reservations = lines(&samples_path)?,
+        }
         let result_path = dir.join("result.json");
         let result = match optional(&result_path)? {
             None => None,
@@ -88,6 +95,7 @@ impl RunData {
             manifest,
             samples,
             periods,
+            reservations,
             ledgers: lines(&dir.join("ledger.jsonl"))?,
             result,
         })

@@ -2,7 +2,8 @@
 
 use super::sample::Measured;
 use crate::data::{
-    Cell, CellResult, LedgerContainer, LedgerRecord, Metric, Rate, Role, Sample, VictimKind,
+    Cell, CellResult, LedgerContainer, LedgerRecord, Metric, Rate, Role, Sample, TreatedResult,
+    Treatment, VictimKind,
 };
 use crate::stats::{estimate, median};
 
@@ -10,7 +11,7 @@ use crate::stats::{estimate, median};
 pub(crate) struct Context<'a> {
     pub cell: &'a Cell,
     pub victim_cpu: u32,
-    pub competitor_path: &'a str,
+    pub competitor_paths: &'a [String],
     pub victim_path: &'a str,
     pub seed: u64,
 }
@@ -23,51 +24,125 @@ pub(crate) fn cell_result(context: &Context<'_>, measured: &[Measured]) -> Optio
     };
     let estimated = |values: &[f64]| estimate(values, context.seed);
     let values = |role| -> Vec<f64> {
-        of(measured, role)
+        of(measured, role, Treatment::Vanilla)
             .map(|m| value(metric, &m.sample))
             .collect()
     };
-    let penalties: Vec<f64> = of(measured, Role::Traffic)
-        .filter_map(|test| {
-            let baseline =
-                of(measured, Role::Compute).find(|b| b.sample.pair == test.sample.pair)?;
-            Some(value(metric, &test.sample) / value(metric, &baseline.sample))
-        })
-        .collect();
-    let tests = || of(measured, Role::Traffic);
-    let softirq_fraction = median(
-        &tests()
-            .filter_map(|m| m.sample.softirq_fraction)
-            .collect::<Vec<_>>(),
-    );
-    let shares = |path: &str, column: fn(&LedgerContainer) -> &Vec<u64>| {
-        let shares: Vec<f64> = tests()
-            .filter_map(|m| share(m.ledger.as_ref()?, path, context.victim_cpu, column))
-            .collect();
-        median(&shares)
-    };
+    let vanilla = treated(context, measured, metric, Treatment::Vanilla)?;
+    let mut treatments: Vec<Treatment> = measured.iter().map(|m| m.sample.treatment).collect();
+    treatments.sort_unstable();
+    treatments.dedup();
+    let tests = || of(measured, Role::Traffic, Treatment::Vanilla);
     Some(CellResult {
         cell: context.cell.clone(),
         metric,
         alone: estimated(&values(Role::Alone)),
         baseline: estimated(&values(Role::Compute))?,
-        test: estimated(&values(Role::Traffic))?,
-        penalty: estimated(&penalties)?,
-        softirq_fraction,
+        test: vanilla.test,
+        penalty: vanilla.penalty,
+        softirq_fraction: vanilla.softirq_fraction,
         softirq_source: tests().find_map(|m| m.sample.softirq_source),
         // A CPU that did nothing else has no prediction.
-        predicted: softirq_fraction
+        predicted: vanilla
+            .softirq_fraction
             .filter(|s| *s < 1.0)
             .map(|s| 1.0 / (1.0 - s)),
         offered: median_rate(tests().filter_map(|m| m.sample.offered)),
-        received: median_rate(tests().filter_map(|m| m.sample.received)),
-        offender_caused_fraction: shares(context.competitor_path, |c| &c.caused_by_cpu_ns),
-        victim_charged_fraction: shares(context.victim_path, |c| &c.charged_by_cpu_ns),
+        received: vanilla.received,
+        offender_caused_fraction: competitors_share(
+            context,
+            tests().filter_map(|m| m.ledger.as_ref()),
+        ),
+        victim_charged_fraction: vanilla.victim_charged_fraction,
+        offender_corrected_fraction: vanilla.offender_corrected_fraction,
+        treated: treatments
+            .into_iter()
+            .filter(|t| *t != Treatment::Vanilla)
+            .filter_map(|t| treated(context, measured, metric, t))
+            .collect(),
     })
 }
 
-fn of(measured: &[Measured], role: Role) -> impl Iterator<Item = &Measured> {
-    measured.iter().filter(move |m| m.sample.role == role)
+/// The test under one treatment; `None` without a pair.
+fn treated(
+    context: &Context<'_>,
+    measured: &[Measured],
+    metric: Metric,
+    treatment: Treatment,
+) -> Option<TreatedResult> {
+    let estimated = |values: &[f64]| estimate(values, context.seed);
+    let tests = || of(measured, Role::Traffic, treatment);
+    let ledgers = || tests().filter_map(|m| m.ledger.as_ref());
+    let in_pair = |test: &Measured, role| {
+        of(measured, role, Treatment::Vanilla)
+            .find(|other| other.sample.pair == test.sample.pair)
+            .map(|other| &other.sample)
+    };
+    let penalties: Vec<f64> = tests()
+        .filter_map(|test| {
+            let baseline = in_pair(test, Role::Compute)?;
+            Some(value(metric, &test.sample) / value(metric, baseline))
+        })
+        .collect();
+    let kept: Vec<f64> = tests()
+        .filter_map(|test| {
+            let vanilla = in_pair(test, Role::Traffic)?.received?.bytes_per_s;
+            (vanilla > 0.0).then_some(test.sample.received?.bytes_per_s / vanilla)
+        })
+        .collect();
+    let times: Vec<f64> = tests().map(|m| value(metric, &m.sample)).collect();
+    let fractions: Vec<f64> = tests().filter_map(|m| m.sample.softirq_fraction).collect();
+    let corrected: Vec<f64> = ledgers()
+        .filter(|ledger| ledger.interval_s > 0.0)
+        .map(|ledger| {
+            let containers = context.competitor_paths.iter();
+            let used: i64 = containers
+                .filter_map(|path| ledger.container(path))
+                .map(|c| c.corrected_cpu_ns)
+                .sum();
+            used as f64 / 1e9 / ledger.interval_s
+        })
+        .collect();
+    let charged: Vec<f64> = ledgers()
+        .filter_map(|l| {
+            share(l, context.victim_path, context.victim_cpu, |c| {
+                &c.charged_by_cpu_ns
+            })
+        })
+        .collect();
+    Some(TreatedResult {
+        treatment,
+        test: estimated(&times)?,
+        penalty: estimated(&penalties)?,
+        goodput_kept: (treatment != Treatment::Vanilla)
+            .then(|| estimated(&kept))
+            .flatten(),
+        softirq_fraction: median(&fractions),
+        received: median_rate(tests().filter_map(|m| m.sample.received)),
+        offender_corrected_fraction: median(&corrected),
+        victim_charged_fraction: median(&charged),
+    })
+}
+
+/// Median over the tests of what all competitors caused on the victim's CPU.
+fn competitors_share<'a>(
+    context: &Context<'_>,
+    ledgers: impl Iterator<Item = &'a LedgerRecord>,
+) -> Option<f64> {
+    let caused = |ledger| {
+        let shares = context
+            .competitor_paths
+            .iter()
+            .filter_map(|path| share(ledger, path, context.victim_cpu, |c| &c.caused_by_cpu_ns));
+        shares.reduce(|a, b| a + b)
+    };
+    median(&ledgers.filter_map(caused).collect::<Vec<_>>())
+}
+
+fn of(measured: &[Measured], role: Role, treatment: Treatment) -> impl Iterator<Item = &Measured> {
+    measured
+        .iter()
+        .filter(move |m| m.sample.role == role && m.sample.treatment == treatment)
 }
 
 fn value(metric: Metric, sample: &Sample) -> f64 {

@@ -2,6 +2,7 @@
 //! a victim beside something.
 
 mod analyse;
+mod enforcement;
 mod rig;
 mod sample;
 mod traffic;

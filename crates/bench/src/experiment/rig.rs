@@ -1,6 +1,7 @@
 //! The rig: which CPUs, the signals, the ledger, the run directory.
 
-use crate::data::{Kind, RunResult, VictimKind};
+use super::enforcement::{self, Enforcement};
+use crate::data::{Kind, RunResult, Treatment, VictimKind};
 use crate::error::BenchError;
 use crate::host_facts;
 use crate::ledger::{self, LedgerSource};
@@ -34,6 +35,8 @@ pub(crate) struct Rig<'a> {
     pub dir: RunDir,
     pub progress: &'a mut dyn Progress,
     pub ledger: Option<Box<dyn LedgerSource>>,
+    /// What is done against the competitors' network CPU now.
+    treatment: Option<Enforcement>,
     /// Units of work by victim, found once a run.
     pub calibrated: HashMap<VictimKind, u64>,
     signals: Signals,
@@ -87,6 +90,7 @@ impl<'a> Rig<'a> {
             dir,
             progress,
             ledger,
+            treatment: None,
             calibrated: HashMap::new(),
             signals,
             _affinity: Affinity::leave(victim_cpu),
@@ -117,7 +121,29 @@ impl<'a> Rig<'a> {
                 Some(ledger) => ledger.follow(until)?,
                 None => std::thread::sleep(until - now),
             }
+            if let (Some(treatment), Some(ledger)) = (&mut self.treatment, &mut self.ledger) {
+                treatment.step(ledger.as_mut())?;
+            }
         }
+    }
+
+    /// Begins `treatment` for the containers at these cgroup paths.
+    pub fn treat(&mut self, treatment: Treatment, paths: Vec<String>) -> Result<(), BenchError> {
+        if treatment == Treatment::Vanilla {
+            return Ok(());
+        }
+        let ledger = self.ledger.as_mut().ok_or_else(|| {
+            BenchError::Unsupported(
+                "enforcement needs the accounting: leave out --no-ledger".to_owned(),
+            )
+        })?;
+        self.treatment = Some(enforcement::begin(treatment, &paths, ledger.as_mut())?);
+        Ok(())
+    }
+
+    /// Ends what [`Rig::treat`] began and takes its changes back.
+    pub fn untreat(&mut self) -> Result<(), BenchError> {
+        self.treatment.take().map_or(Ok(()), |t| t.end())
     }
 
     /// Ends the run: the outcome so far and how it ended go into the directory. The first

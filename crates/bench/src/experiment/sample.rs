@@ -1,21 +1,18 @@
 //! One sample: the victim does its work once, beside nothing, compute or traffic.
 
 use super::rig::Rig;
-use super::traffic::Traffic;
+use super::traffic::{Counters, Traffic};
 use crate::cpustat;
-use crate::data::{Cell, LedgerRecord, Role, SCHEMA, Sample, SoftirqSource, VictimKind};
+use crate::data::{Cell, LedgerRecord, Role, SCHEMA, Sample, SoftirqSource, Treatment, VictimKind};
 use crate::error::BenchError;
 use crate::ledger::{Label, record};
 use crate::rundir::now;
 use crate::spawn::{Place, Worker};
-use crate::topology::{Spec, Topology};
+use crate::topology::{Spec, Tenant, Topology};
 use crate::worker::{RpcReport, VictimReport};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The competitor is container 0, so that HTB shapes it; the victim is container 1.
-const COMPETITOR: usize = 0;
-const VICTIM: usize = 1;
 /// Between the start of the competitor and that of the victim's work.
 const SETTLE: Duration = Duration::from_millis(300);
 /// Longest life of a worker within a sample.
@@ -37,8 +34,10 @@ pub(crate) struct Bench {
     cell: Cell,
     work: u64,
     trace: Option<PathBuf>,
-    competitor_path: String,
+    competitor_paths: Vec<String>,
     victim_path: String,
+    /// Number of the victim's container; the competitors come before it.
+    victim: usize,
     // Dropped in this order: processes first, then their places.
     _holders: Vec<Worker>,
     topology: Topology,
@@ -61,14 +60,16 @@ impl Bench {
     ) -> Result<Bench, BenchError> {
         let topology = Topology::build(&Spec {
             path: cell.path,
-            containers: vec!["competitor", "victim"],
+            containers: tenants(cell),
             victim_cpu: rig.victim_cpu,
             peer_cpu: rig.peer_cpu,
             segmentation_offload,
             htb_gbit_per_s: cell.htb_gbit_per_s,
+            limit: cell.limit,
         })?;
+        let victim = cell.offenders as usize;
         let mut holders = Vec::new();
-        for i in [COMPETITOR, VICTIM] {
+        for i in 0..=victim {
             let mut holder = Worker::start(&topology.container(i), "hold --limit 86400")?;
             holder.go()?;
             holders.push(holder);
@@ -76,7 +77,7 @@ impl Bench {
         let work = match rig.calibrated.get(&cell.victim) {
             Some(work) => *work,
             None => {
-                let work = calibrate(rig, &topology, cell.victim, seconds)?;
+                let work = calibrate(rig, &topology, victim, cell.victim, seconds)?;
                 rig.calibrated.insert(cell.victim, work);
                 work
             }
@@ -85,8 +86,9 @@ impl Bench {
             cell: cell.clone(),
             work,
             trace: trace.map(Path::to_owned),
-            competitor_path: topology.cgroup_path(COMPETITOR),
-            victim_path: topology.cgroup_path(VICTIM),
+            competitor_paths: (0..victim).map(|i| topology.cgroup_path(i)).collect(),
+            victim_path: topology.cgroup_path(victim),
+            victim,
             _holders: holders,
             topology,
         })
@@ -97,12 +99,29 @@ impl Bench {
         &self,
         rig: &mut Rig<'_>,
         role: Role,
+        treatment: Treatment,
+        pair: u32,
+        position: u32,
+    ) -> Result<Measured, BenchError> {
+        let mut paths = self.competitor_paths.clone();
+        paths.push(self.victim_path.clone());
+        rig.treat(treatment, paths)?;
+        let measured = self.treated_sample(rig, role, treatment, pair, position);
+        let undone = rig.untreat();
+        measured.and_then(|measured| undone.map(|()| measured))
+    }
+
+    fn treated_sample(
+        &self,
+        rig: &mut Rig<'_>,
+        role: Role,
+        treatment: Treatment,
         pair: u32,
         position: u32,
     ) -> Result<Measured, BenchError> {
         let mut victim = self.prepare(rig)?;
         let mut burners = Vec::new();
-        let mut traffic = None;
+        let mut traffic = Vec::new();
         let burn = format!("burn --limit {LIMIT_S}");
         let mut burn_at = |place: Place| -> Result<(), BenchError> {
             let mut burner = Worker::start(&place, &burn)?;
@@ -113,7 +132,9 @@ impl Bench {
         match role {
             Role::Alone => {}
             Role::Compute => {
-                burn_at(self.topology.container(COMPETITOR))?;
+                for i in 0..self.victim {
+                    burn_at(self.topology.container(i))?;
+                }
                 // The generator keeps the peer's CPU busy in the test, where the client of rpc
                 // runs: so does a burner in the baseline.
                 if self.cell.victim == VictimKind::Rpc {
@@ -122,13 +143,14 @@ impl Bench {
             }
             Role::Traffic => {
                 let trace = self.trace.as_deref();
-                let started =
-                    Traffic::start(&self.topology, COMPETITOR, &self.cell, trace, LIMIT_S)?;
-                traffic = Some(started);
+                for i in 0..self.victim {
+                    let started = Traffic::start(&self.topology, i, &self.cell, trace, LIMIT_S)?;
+                    traffic.push(started);
+                }
             }
         }
         rig.pass(SETTLE)?;
-        let counters = traffic.as_mut().map(Traffic::read).transpose()?;
+        let counters = read_all(&mut traffic)?;
         let stat = cpustat::read(rig.victim_cpu);
         let snapshot = rig.ledger.as_mut().map(|l| l.snapshot()).transpose()?;
         victim.go()?;
@@ -136,12 +158,13 @@ impl Bench {
         // First what changes fastest; the workers answer late on a flooded CPU.
         let later = rig.ledger.as_mut().map(|l| l.snapshot()).transpose()?;
         let stat_later = cpustat::read(rig.victim_cpu);
-        let rates = match (&mut traffic, &counters) {
-            (Some(traffic), Some(earlier)) => Some(traffic.read()?.since(earlier)),
-            _ => None,
-        };
+        let rates = read_all(&mut traffic)?
+            .iter()
+            .zip(&counters)
+            .map(|(now, earlier)| now.since(earlier))
+            .reduce(|a, b| (a.0 + b.0, a.1 + b.1));
         drop(burners);
-        if let Some(traffic) = traffic {
+        for traffic in traffic {
             traffic.end()?;
         }
         let (report, latency) = victim.report()?;
@@ -149,6 +172,7 @@ impl Bench {
             cell: &self.cell.id,
             pair,
             role: Some(role),
+            treatment,
         };
         let ledger = match (&snapshot, &later) {
             (Some(earlier), Some(later)) => Some(record(&later.since(earlier), &label)),
@@ -173,6 +197,7 @@ impl Bench {
             pair,
             position,
             role,
+            treatment,
             elapsed_s: report.elapsed_s,
             victim_cpu_s: report.cpu_s,
             checksum: report.checksum,
@@ -190,9 +215,9 @@ impl Bench {
         Ok(Measured { sample, ledger })
     }
 
-    /// Path of the competitor's cgroup below the v2 mount.
-    pub fn competitor_path(&self) -> &str {
-        &self.competitor_path
+    /// Paths of the competitors' cgroups below the v2 mount.
+    pub fn competitor_paths(&self) -> &[String] {
+        &self.competitor_paths
     }
 
     /// Path of the victim's cgroup below the v2 mount.
@@ -201,14 +226,14 @@ impl Bench {
     }
 
     fn prepare(&self, rig: &Rig<'_>) -> Result<Victim, BenchError> {
-        let place = self.topology.container(VICTIM);
+        let place = self.topology.container(self.victim);
         if self.cell.victim != VictimKind::Rpc {
             let (kind, seed, work) = (self.cell.victim, rig.seed, self.work);
             let args =
                 format!("victim --victim {kind} --seed {seed} --work {work} --limit {LIMIT_S}");
             return Ok(Victim::Batch(Worker::start(&place, &args)?));
         }
-        let (to, port) = self.topology.target(VICTIM);
+        let (to, port) = self.topology.target(self.victim);
         let serve = format!("rpc-server --port {port} --work {RPC_ROUNDS} --limit {LIMIT_S}");
         let mut server = Worker::start(&place, &serve)?;
         server.go()?;
@@ -278,10 +303,36 @@ impl Victim {
     }
 }
 
+/// The competitors, then the victim.
+fn tenants(cell: &Cell) -> Vec<Tenant> {
+    let competitor = |i| Tenant {
+        name: match cell.offenders {
+            1 => "competitor".to_owned(),
+            _ => format!("competitor-{}", i + 1),
+        },
+        share_pct: cell.competitor_share_pct(),
+        shaped: true,
+    };
+    let victim = Tenant {
+        name: "victim".to_owned(),
+        share_pct: f64::from(cell.victim_share_pct),
+        shaped: false,
+    };
+    (0..cell.offenders)
+        .map(competitor)
+        .chain([victim])
+        .collect()
+}
+
+fn read_all(traffic: &mut [Traffic]) -> Result<Vec<Counters>, BenchError> {
+    traffic.iter_mut().map(Traffic::read).collect()
+}
+
 /// Units that take `seconds` on the victim's CPU.
 fn calibrate(
     rig: &mut Rig<'_>,
     topology: &Topology,
+    container: usize,
     victim: VictimKind,
     seconds: f64,
 ) -> Result<u64, BenchError> {
@@ -292,7 +343,7 @@ fn calibrate(
         "victim --victim {victim} --seed {} --calibrate {seconds} --limit {LIMIT_S}",
         rig.seed
     );
-    let mut job = Victim::Batch(Worker::start(&topology.container(VICTIM), &args)?);
+    let mut job = Victim::Batch(Worker::start(&topology.container(container), &args)?);
     job.go()?;
     job.wait(rig)?;
     Ok(job.report()?.0.units)

@@ -1,7 +1,7 @@
 //! The cells of the grid.
 
 use super::options::{Filter, Options};
-use crate::data::{Cell, Direction, Interferer, Path, VictimKind};
+use crate::data::{Cell, Direction, EVEN_SHARE_PCT, Interferer, Limit, Path, VictimKind};
 use crate::error::BenchError;
 use crate::worker::trace::Trace;
 
@@ -66,6 +66,9 @@ impl Filter {
             && has(&self.directions, &cell.direction)
             && has(&self.paths, &cell.path)
             && has(&self.flows, &cell.flows)
+            && has(&self.victim_shares_pct, &cell.victim_share_pct)
+            && has(&self.limits, &cell.limit)
+            && has(&self.offenders, &cell.offenders)
             && (self.payloads_bytes.is_empty()
                 || cell
                     .payload_bytes
@@ -88,6 +91,9 @@ fn cell(victim: VictimKind, interferer: Interferer, path: Path, flows: u32) -> C
         flows,
         payload_bytes: (interferer == Interferer::Stream).then_some(TCP_WRITE_BYTES),
         htb_gbit_per_s: None,
+        victim_share_pct: EVEN_SHARE_PCT,
+        limit: Limit::Weights,
+        offenders: 1,
     }
 }
 
@@ -100,12 +106,18 @@ fn flood(victim: VictimKind, path: Path, flows: u32, payload_bytes: u32) -> Cell
     .named()
 }
 
-fn sender(interferer: Interferer, flows: u32, payload_bytes: u32, gbit_per_s: f64) -> Cell {
+fn sender(
+    interferer: Interferer,
+    path: Path,
+    flows: u32,
+    payload_bytes: u32,
+    gbit_per_s: f64,
+) -> Cell {
     Cell {
         direction: Direction::Sender,
         payload_bytes: Some(payload_bytes),
         htb_gbit_per_s: Some(gbit_per_s),
-        ..cell(VictimKind::Cpu, interferer, Path::Veth, flows)
+        ..cell(VictimKind::Cpu, interferer, path, flows)
     }
     .named()
 }
@@ -121,8 +133,9 @@ fn quick(trace_flows: u32) -> Vec<Cell> {
         flood(VictimKind::Cpu, Path::Veth, 1, 64),
         cell(VictimKind::Cpu, Stream, Path::Veth, 3).named(),
         cell(VictimKind::Cpu, Shuffle, Path::Veth, trace_flows).named(),
-        sender(Flood, 3, 200, 1.0),
-        sender(Stream, 10, TCP_WRITE_BYTES, 5.0),
+        sender(Flood, Path::Veth, 3, 200, 1.0),
+        sender(Stream, Path::BridgeNat, 10, TCP_WRITE_BYTES, 5.0),
+        sender(Stream, Path::Veth, 100, TCP_WRITE_BYTES, 10.0),
         cell(VictimKind::Wordcount, Shuffle, Path::Veth, trace_flows).named(),
         flood(VictimKind::Grep, Path::Veth, flows, bytes),
         flood(VictimKind::Pi, Path::Veth, flows, bytes),
@@ -144,17 +157,50 @@ fn full(trace_flows: u32) -> Vec<Cell> {
     }
     for flows in FLOWS {
         for rate in HTB_GBIT_PER_S {
-            for bytes in UDP_PAYLOADS_BYTES {
-                cells.push(sender(Interferer::Flood, flows, bytes, rate));
+            for path in [Path::Veth, Path::BridgeNat] {
+                cells.push(sender(Interferer::Flood, path, flows, WORST.1, rate));
+                cells.push(sender(
+                    Interferer::Stream,
+                    path,
+                    flows,
+                    TCP_WRITE_BYTES,
+                    rate,
+                ));
             }
-            cells.push(sender(Interferer::Stream, flows, TCP_WRITE_BYTES, rate));
         }
     }
+    cells.extend(entitlements());
     let (flows, bytes) = WORST;
     for &victim in VictimKind::ALL.iter().filter(|v| **v != VictimKind::Cpu) {
         cells.push(flood(victim, Path::Veth, flows, bytes));
         cells.push(cell(victim, Interferer::Stream, Path::Veth, flows).named());
         cells.push(cell(victim, Interferer::Shuffle, Path::Veth, trace_flows).named());
+    }
+    cells
+}
+
+/// The worst flood and a stream under other shares, other means of limiting, many offenders.
+fn entitlements() -> Vec<Cell> {
+    let (flows, bytes) = WORST;
+    let worst = flood(VictimKind::Cpu, Path::Veth, flows, bytes);
+    let stream = cell(VictimKind::Cpu, Interferer::Stream, Path::Veth, flows);
+    let variants = [
+        (80, Limit::Weights, 1),
+        (EVEN_SHARE_PCT, Limit::Quota, 1),
+        (80, Limit::Quota, 1),
+        (EVEN_SHARE_PCT, Limit::Weights, 10),
+    ];
+    let mut cells = Vec::new();
+    for base in [worst, stream] {
+        for (victim_share_pct, limit, offenders) in variants {
+            let varied = Cell {
+                victim_share_pct,
+                limit,
+                offenders,
+                ..base.clone()
+            };
+            cells.push(varied.named());
+        }
     }
     cells
 }

@@ -12,7 +12,7 @@ mod options;
 pub use grid::cells;
 pub use options::{Filter, Options};
 
-use crate::data::{Cell, CellResult, Kind, PenaltyResult, Role, RunResult};
+use crate::data::{Cell, CellResult, Kind, PenaltyResult, Role, RunResult, Treatment};
 use crate::error::BenchError;
 use crate::experiment::{Bench, Context, Rig, RigOptions, cell_result, same_answers};
 use crate::progress::Progress;
@@ -85,10 +85,14 @@ fn measure(
     )?;
     let mut measured = Vec::new();
     for pair in 0..options.pairs {
-        let mut roles = [Role::Compute, Role::Traffic];
-        rig.random.shuffle(&mut roles);
-        for (position, role) in (0..).zip(roles) {
-            measured.push(bench.sample(rig, role, pair, position)?);
+        let mut turns = vec![
+            (Role::Compute, Treatment::Vanilla),
+            (Role::Traffic, Treatment::Vanilla),
+        ];
+        turns.extend(options.treatments.iter().map(|t| (Role::Traffic, *t)));
+        rig.random.shuffle(&mut turns);
+        for (position, (role, treatment)) in (0..).zip(turns) {
+            measured.push(bench.sample(rig, role, treatment, pair, position)?);
         }
     }
     if !same_answers(&measured) {
@@ -100,7 +104,7 @@ fn measure(
     let context = Context {
         cell,
         victim_cpu: rig.victim_cpu,
-        competitor_path: bench.competitor_path(),
+        competitor_paths: bench.competitor_paths(),
         victim_path: bench.victim_path(),
         seed: rig.seed,
     };

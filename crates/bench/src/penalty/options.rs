@@ -1,6 +1,6 @@
 //! What `bench penalty` is told.
 
-use crate::data::{Direction, Interferer, Path, VictimKind};
+use crate::data::{Direction, Interferer, Limit, Path, Treatment, VictimKind};
 use std::path::PathBuf;
 
 /// Options with their defaults.
@@ -27,6 +27,8 @@ pub struct Options {
     pub segmentation_offload: bool,
     /// A shuffle trace (CSV `start_ms,flow,bytes`); default the built-in one.
     pub trace: Option<PathBuf>,
+    /// What is measured beside `vanilla`, in the same pairs; default nothing.
+    pub treatments: Vec<Treatment>,
     /// Which cells of the grid.
     pub filter: Filter,
 }
@@ -44,6 +46,7 @@ impl Default for Options {
             ledger: true,
             segmentation_offload: false,
             trace: None,
+            treatments: Vec::new(),
             filter: Filter::default(),
         }
     }
@@ -75,4 +78,10 @@ pub struct Filter {
     pub payloads_bytes: Vec<u32>,
     /// HTB rates, Gbit/s.
     pub htb_gbit_per_s: Vec<f64>,
+    /// The victim's shares of the CPU, percent.
+    pub victim_shares_pct: Vec<u32>,
+    /// Means of limiting.
+    pub limits: Vec<Limit>,
+    /// Numbers of competing containers.
+    pub offenders: Vec<u32>,
 }

@@ -2,7 +2,12 @@
 
 use super::format::{cell as cell_name, estimate, factor, number, path, share, traffic};
 use super::ledger::{self, Share};
-use crate::data::{AccountingResult, CellResult, Direction, Metric, Role, RunData, RunResult};
+use super::reservation::{GOAL_CPU_GOT, GOAL_P99, GOAL_UTILISATION, words};
+use crate::data::{
+    AccountingResult, CellResult, Direction, Metric, NeighbourLimit, PolicyRow,
+    ReservationCellResult, ReservationPolicy, ReservationResult, Role, RunData, RunResult,
+    Treatment,
+};
 
 /// The penalty that is still fair, as the goal of Iron has it.
 pub const FAIR: f64 = 1.05;
@@ -17,6 +22,7 @@ pub fn of(run: &RunData) -> Vec<String> {
         Some(RunResult::Penalty(result)) => penalty(run, &result.cells),
         Some(RunResult::Demo(result)) => penalty(run, std::slice::from_ref(&result.cell)),
         Some(RunResult::Accounting(result)) => accounting(result),
+        Some(RunResult::Reservation(result)) => reservation(result),
     };
     if run.manifest.interrupted {
         text.push("The run was interrupted: it is not complete.".to_owned());
@@ -41,6 +47,7 @@ fn penalty(run: &RunData, cells: &[CellResult]) -> Vec<String> {
             factor(predicted)
         ));
     }
+    text.extend(enforced(cells));
     if cells.len() > 1 {
         let fair = cells.iter().filter(|c| c.penalty.median <= FAIR).count();
         text.push(format!(
@@ -50,6 +57,34 @@ fn penalty(run: &RunData, cells: &[CellResult]) -> Vec<String> {
         ));
     }
     text
+}
+
+/// What enforcement made of the penalty.
+fn enforced(cells: &[CellResult]) -> Option<String> {
+    let of = |c: &CellResult| {
+        let treated = c
+            .treated
+            .iter()
+            .find(|t| t.treatment == Treatment::Enforced)?;
+        Some((treated.penalty.median, c.penalty.median))
+    };
+    let all: Vec<(f64, f64)> = cells.iter().filter_map(of).collect();
+    let (worst, was) = all.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let fair = all.iter().filter(|(now, _)| *now <= FAIR).count();
+    Some(match all.len() {
+        1 => format!(
+            "With Cofferdam enforcing, it is {} instead of {}.",
+            factor(worst),
+            factor(was)
+        ),
+        n => format!(
+            "With Cofferdam enforcing, {fair} of {n} cells are at {} or below; the worst is {}, \
+             which is {} without.",
+            factor(FAIR),
+            factor(worst),
+            factor(was)
+        ),
+    })
 }
 
 fn headline(result: &CellResult) -> String {
@@ -158,6 +193,84 @@ fn accounting(result: &AccountingResult) -> Vec<String> {
     text
 }
 
+/// The worst loss without a policy, then each goal in its worst cell.
+fn reservation(result: &ReservationResult) -> Vec<String> {
+    let row = |cell: &ReservationCellResult, policy| -> Option<PolicyRow> {
+        cell.rows.iter().find(|r| r.policy == policy).cloned()
+    };
+    let ratio = |row: &PolicyRow| row.to_alone.as_ref().map(|e| e.median);
+    let mut text = Vec::new();
+    let lost = result.cells.iter().filter_map(|cell| {
+        let without = ratio(&row(cell, ReservationPolicy::None)?)?;
+        Some((without, cell))
+    });
+    if let Some((without, cell)) = lost.max_by(|a, b| a.0.total_cmp(&b.0)) {
+        let with = |policy| row(cell, policy).and_then(|r| ratio(&r));
+        let strict = with(ReservationPolicy::Strict).map_or("not measured".to_owned(), factor);
+        let lending = with(ReservationPolicy::Lending).map_or("not measured".to_owned(), factor);
+        text.push(format!(
+            "Worst without a policy: {}, {} as alone; strict {strict}, strict with lending \
+             {lending}.",
+            words(&cell.cell),
+            factor(without)
+        ));
+    }
+    let lending = |keep: fn(&ReservationCellResult) -> bool,
+                   value: fn(&PolicyRow) -> Option<f64>| {
+        let cells = result.cells.iter().filter(|cell| keep(cell));
+        let values: Vec<f64> = cells
+            .filter_map(|cell| value(&row(cell, ReservationPolicy::Lending)?))
+            .collect();
+        values
+    };
+    let mut goal = |what: &str, worst: Option<f64>, reached: fn(f64) -> bool, goal: f64| {
+        if let Some(worst) = worst {
+            let verdict = if reached(worst) { "reached" } else { "missed" };
+            text.push(format!(
+                "With lending, {what} is {} at worst; the goal of {} is {verdict}.",
+                number(worst),
+                number(goal)
+            ));
+        }
+    };
+    let least = |values: Vec<f64>| values.into_iter().reduce(f64::min);
+    let most = |values: Vec<f64>| values.into_iter().reduce(f64::max);
+    let got = lending(
+        |c| !c.cell.target.is_interactive(),
+        |r| Some(r.cpu_got.median),
+    );
+    goal(
+        "the owner's CPU ÷ its reservation",
+        least(got),
+        |v| v >= GOAL_CPU_GOT,
+        GOAL_CPU_GOT,
+    );
+    let late = lending(
+        |c| c.cell.target.is_interactive(),
+        |r| r.to_alone.as_ref().map(|e| e.median),
+    );
+    goal(
+        "the owner's p99 ÷ alone",
+        most(late),
+        |v| v <= GOAL_P99,
+        GOAL_P99,
+    );
+    let used = lending(
+        |c| c.cell.limit == NeighbourLimit::Burstable,
+        |r| Some(r.host_utilisation.median),
+    );
+    goal(
+        "host utilisation",
+        least(used),
+        |v| v >= GOAL_UTILISATION,
+        GOAL_UTILISATION,
+    );
+    if text.is_empty() {
+        text.push("Nothing was measured to its end.".to_owned());
+    }
+    text
+}
+
 /// Title of the page.
 pub fn title(run: &RunData) -> String {
     let what = match &run.result {
@@ -166,6 +279,7 @@ pub fn title(run: &RunData) -> String {
             crate::data::Kind::Penalty => "Penalty of network work".to_owned(),
             crate::data::Kind::Accounting => "Cost and accuracy of the accounting".to_owned(),
             crate::data::Kind::Demo => "Demo".to_owned(),
+            crate::data::Kind::Reservation => "What a CPU reservation is worth".to_owned(),
         },
     };
     format!("Cofferdam · {what}")

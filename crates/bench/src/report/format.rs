@@ -1,6 +1,8 @@
 //! Numbers and cells as people read them.
 
-use crate::data::{Cell, Direction, Estimate, Interferer, Path, Protocol, Rate, Role};
+use crate::data::{
+    Cell, Direction, EVEN_SHARE_PCT, Estimate, Interferer, Limit, Path, Protocol, Rate, Role,
+};
 
 /// Three significant digits, without an exponent where a person would not use one.
 pub fn number(value: f64) -> String {
@@ -123,7 +125,21 @@ fn cell_named(cell: &Cell, direction: &str) -> String {
         .htb_gbit_per_s
         .map(|r| format!(" · HTB {r} G"))
         .unwrap_or_default();
-    format!("{} · {what}{direction} · {}{htb}", cell.victim, cell.path)
+    let mut name = format!("{} · {what}{direction} · {}{htb}", cell.victim, cell.path);
+    if cell.victim_share_pct != EVEN_SHARE_PCT {
+        name += &format!(
+            " · {}:{}",
+            cell.victim_share_pct,
+            100 - cell.victim_share_pct.min(100)
+        );
+    }
+    if cell.limit != Limit::Weights {
+        name += &format!(" · {}", cell.limit);
+    }
+    if cell.offenders != 1 {
+        name += &format!(" · {} offenders", cell.offenders);
+    }
+    name
 }
 
 fn payload(bytes: u32) -> String {

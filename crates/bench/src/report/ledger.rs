@@ -1,12 +1,13 @@
 //! The ledgers of a cell, summed.
 
-use crate::data::{LedgerRecord, Role, RunData};
+use crate::data::{LedgerRecord, Role, RunData, Treatment};
 use std::collections::BTreeMap;
 
 /// Below this share of one CPU a container is left out of charts.
 pub const WORTH_SHOWING: f64 = 0.001;
 
-/// One container's part of the victim's CPU, shares of 1, over all samples of a cell and role.
+/// One container's part of the victim's CPU, shares of 1, over all vanilla samples of
+/// a cell and role.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Share {
     /// Name.
@@ -28,7 +29,7 @@ pub fn shares(run: &RunData, cell: &str, role: Role) -> Vec<Share> {
     let records: Vec<&LedgerRecord> = run
         .ledgers
         .iter()
-        .filter(|r| r.cell == cell && r.role == Some(role))
+        .filter(|r| r.cell == cell && r.role == Some(role) && r.treatment == Treatment::Vanilla)
         .collect();
     let seconds: f64 = records.iter().map(|r| r.interval_s).sum();
     if seconds.is_nan() || seconds <= 0.0 {

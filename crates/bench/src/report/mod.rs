@@ -12,11 +12,13 @@ pub mod format;
 mod ledger;
 mod page;
 mod penalty;
+pub mod reservation;
 
 use crate::data::{DataError, Kind, RunData, RunResult};
+use crate::rundir::owner::Owner;
 use maud::Markup;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Name of the report within its run directory.
@@ -61,7 +63,14 @@ pub fn render(dir: &Path) -> Result<PathBuf, ReportError> {
     let html = html(&run)?;
     let path = dir.join(FILE_NAME);
     let temporary = dir.join("report.html.tmp");
-    let written = fs::write(&temporary, html).and_then(|()| fs::rename(&temporary, &path));
+    let written = File::create(&temporary)
+        .and_then(|mut file| {
+            if let Some(owner) = Owner::of(&path) {
+                owner.take(&file)?;
+            }
+            file.write_all(html.as_bytes())
+        })
+        .and_then(|()| fs::rename(&temporary, &path));
     written.map_err(|source| {
         // Nothing half-written stays; when even that fails, the first error is the one to tell.
         let _kept = fs::remove_file(&temporary);
@@ -87,11 +96,15 @@ pub fn html(run: &RunData) -> Result<String, ReportError> {
         Some(RunResult::Accounting(result)) if kind == Kind::Accounting => {
             accounting::sections(result)?
         }
+        Some(RunResult::Reservation(result)) if kind == Kind::Reservation => {
+            reservation::sections(result)?
+        }
         Some(other) => {
             let result = match other {
                 RunResult::Penalty(_) => Kind::Penalty,
                 RunResult::Accounting(_) => Kind::Accounting,
                 RunResult::Demo(_) => Kind::Demo,
+                RunResult::Reservation(_) => Kind::Reservation,
             };
             return Err(ReportError::Mixed {
                 dir: run.dir.clone(),

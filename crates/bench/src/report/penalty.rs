@@ -1,5 +1,7 @@
 //! Sections of penalty and demo runs.
 
+mod treated;
+
 use super::ReportError;
 use super::chart::{Chart, Mark, Row, Tone};
 use super::format::{
@@ -9,7 +11,7 @@ use super::ledger::{self, WORTH_SHOWING};
 use super::page::{figure, section};
 use crate::data::{
     Cell, CellResult, Direction, Estimate, Metric, Protocol, Rate, Role, RunData, Sample,
-    SoftirqSource,
+    SoftirqSource, Treatment,
 };
 use maud::{Markup, html};
 use std::collections::BTreeMap;
@@ -23,7 +25,11 @@ pub fn sections(
     cells: &[CellResult],
     failed: &BTreeMap<String, String>,
 ) -> Result<Vec<Markup>, ReportError> {
-    let mut sections = vec![factors(cells)?, table(cells)];
+    let mut sections = vec![factors(cells)?];
+    if cells.iter().any(|c| !c.treated.is_empty()) {
+        sections.push(treated::section_of(cells)?);
+    }
+    sections.push(table(cells));
     let mut worst_first: Vec<&CellResult> = cells.iter().collect();
     worst_first.sort_by(|a, b| {
         b.penalty
@@ -105,7 +111,7 @@ fn factor_row(result: &CellResult) -> Row {
     }
 }
 
-fn interval(e: &Estimate, tone: Tone) -> Mark {
+pub(super) fn interval(e: &Estimate, tone: Tone) -> Mark {
     Mark::Interval {
         low: e.low,
         mid: e.median,
@@ -196,21 +202,27 @@ fn times(samples: &[&Sample], metric: Metric) -> Result<Markup, ReportError> {
         Metric::P99Us => s.latency.map(|l| l.p99_us),
     };
     let mut rows = Vec::new();
-    for (kind, tone) in [
-        (Role::Alone, Tone::Neutral),
-        (Role::Compute, Tone::Paid),
-        (Role::Traffic, Tone::Caused),
-    ] {
+    let mut kinds = vec![
+        (Role::Alone, Treatment::Vanilla, Tone::Neutral),
+        (Role::Compute, Treatment::Vanilla, Tone::Paid),
+        (Role::Traffic, Treatment::Vanilla, Tone::Caused),
+    ];
+    let others = Treatment::ALL.iter().filter(|t| **t != Treatment::Vanilla);
+    kinds.extend(others.map(|t| (Role::Traffic, *t, Tone::Neutral)));
+    for (kind, treatment, tone) in kinds {
         let values: Vec<f64> = samples
             .iter()
-            .filter(|s| s.role == kind)
+            .filter(|s| s.role == kind && s.treatment == treatment)
             .filter_map(|s| value(s))
             .collect();
         let Some(median) = crate::stats::median(&values) else {
             continue;
         };
         rows.push(Row {
-            label: role(kind).to_owned(),
+            label: match treatment {
+                Treatment::Vanilla => role(kind).to_owned(),
+                other => format!("{}, {other}", role(kind)),
+            },
             note: format!("{} {}", number(median), unit(metric)),
             lanes: vec![vec![
                 Mark::Dots { values, tone },
@@ -284,7 +296,7 @@ pub fn raw_times(run: &RunData) -> Result<Markup, ReportError> {
         let chart = times(samples, Metric::ElapsedS)?;
         parts.push(html! { details open { summary { (cell) } div.charts { (chart) } } });
     }
-    let nothing = run.samples.is_empty() && run.periods.is_empty();
+    let nothing = run.samples.is_empty() && run.periods.is_empty() && run.reservations.is_empty();
     Ok(section(
         "What was measured",
         if nothing {
@@ -295,6 +307,7 @@ pub fn raw_times(run: &RunData) -> Result<Markup, ReportError> {
         html! {
             @for part in &parts { (part) }
             @if !run.periods.is_empty() { p { (run.periods.len()) " periods are in samples.jsonl." } }
+            @if !run.reservations.is_empty() { p { (run.reservations.len()) " samples are in samples.jsonl." } }
         },
     ))
 }

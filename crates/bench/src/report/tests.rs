@@ -12,7 +12,12 @@ fn directory(run: &RunData) -> tempfile::TempDir {
 /// To look at the pages: `COFFERDAM_REPORT_SAMPLES=/tmp/x cargo test -p cofferdam-bench report`.
 #[test]
 fn every_kind_of_run_renders_and_the_same_data_gives_the_same_bytes() {
-    for run in [sample::penalty(), sample::demo(), sample::accounting()] {
+    for run in [
+        sample::penalty(),
+        sample::demo(),
+        sample::accounting(),
+        sample::reservation(),
+    ] {
         let dir = directory(&run);
         let path = render(dir.path()).unwrap();
         let first = fs::read_to_string(&path).unwrap();
@@ -28,7 +33,12 @@ fn every_kind_of_run_renders_and_the_same_data_gives_the_same_bytes() {
 
 #[test]
 fn the_page_needs_nothing_but_itself() {
-    for run in [sample::penalty(), sample::demo(), sample::accounting()] {
+    for run in [
+        sample::penalty(),
+        sample::demo(),
+        sample::accounting(),
+        sample::reservation(),
+    ] {
         let page = html(&run).unwrap();
         assert!(page.starts_with("<!DOCTYPE html>"));
         for word in ["<script", "src=", "<link", "@import", "url(", "href="] {
@@ -75,6 +85,32 @@ fn no_difference_is_said_as_such() {
         result.cell.penalty = sample::estimate(&[0.97, 1.02, 1.0, 0.99, 1.03]);
     }
     assert!(finding::of(&run)[0].contains("no difference can be told"));
+}
+
+#[test]
+fn enforcement_is_told_in_words_and_shown_beside_vanilla() {
+    let mut run = sample::penalty();
+    let Some(RunResult::Penalty(result)) = &mut run.result else {
+        panic!("a penalty run");
+    };
+    for (cell, penalty) in result.cells.iter_mut().zip([1.01, 1.02, 1.31]) {
+        *cell = sample::enforced(cell.clone(), penalty);
+    }
+    let treated = result.cells.iter().flat_map(sample::samples);
+    run.samples = treated.collect();
+    let text = finding::of(&run).join(" ");
+    assert!(
+        text.contains(
+            "With Cofferdam enforcing, 2 of 3 cells are at 1.05× or below; the worst is 1.31×"
+        ),
+        "{text}"
+    );
+    let page = html(&run).unwrap();
+    assert!(page.contains("With Cofferdam") && page.contains("beside traffic, enforced"));
+    assert!(page.contains("missed") && page.contains("reached"));
+    if let Some(keep) = std::env::var_os("COFFERDAM_REPORT_SAMPLES") {
+        fs::write(Path::new(&keep).join("enforced.html"), &page).unwrap();
+    }
 }
 
 #[test]
@@ -200,6 +236,23 @@ fn mixed_documents_are_refused() {
     );
 }
 
+#[test]
+fn a_reservation_run_says_which_goals_are_reached() {
+    let run = sample::reservation();
+    let text = finding::of(&run).join(" ");
+    assert!(text.contains("1.60× as alone; strict 1.01×"), "{text}");
+    assert!(
+        text.contains("p99 ÷ alone is 1.03 at worst; the goal of 1.10 is reached"),
+        "{text}"
+    );
+    assert!(text.contains("reservation is 0.971 at worst"), "{text}");
+    assert!(
+        html(&run)
+            .unwrap()
+            .contains("memcached/cpu/capped: not installed")
+    );
+}
+
 /// Names of all fields in `value`, but not the keys of maps whose keys are data.
 fn fields(value: &serde_json::Value, found: &mut std::collections::BTreeSet<String>) {
     const MAPS: [&str; 3] = ["mitigations", "unattributed_ns", "failed"];
@@ -223,7 +276,12 @@ fn every_field_of_a_run_directory_is_documented() {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/reference/run-directory.md");
     let page = fs::read_to_string(page).unwrap();
     let mut found = std::collections::BTreeSet::new();
-    for run in [sample::penalty(), sample::demo(), sample::accounting()] {
+    for run in [
+        sample::penalty(),
+        sample::demo(),
+        sample::accounting(),
+        sample::reservation(),
+    ] {
         let dir = directory(&run);
         for name in [
             "manifest.json",

@@ -1,5 +1,5 @@
 use super::*;
-use crate::data::{DataError, PenaltyResult, Role, RunData};
+use crate::data::{DataError, PenaltyResult, Role, RunData, Treatment};
 
 fn about() -> About {
     About {
@@ -20,6 +20,7 @@ fn sample() -> Sample {
         pair: 0,
         position: 1,
         role: Role::Traffic,
+        treatment: Treatment::Vanilla,
         elapsed_s: 1.5,
         victim_cpu_s: 0.7,
         checksum: "00ff".to_owned(),
@@ -65,7 +66,7 @@ fn an_interrupted_run_keeps_whole_lines_only() {
     let temp = tempfile::tempdir().unwrap();
     let mut dir = RunDir::create(Some(temp.path()), &about()).unwrap();
     dir.sample(&sample()).unwrap();
-    let mut torn = append(&temp.path().join("samples.jsonl")).unwrap();
+    let mut torn = append(&temp.path().join("samples.jsonl"), None).unwrap();
     torn.write_all(b"{\"schema\":1,\"ti").unwrap();
     let data = RunData::load(temp.path()).unwrap();
     assert_eq!(data.samples.len(), 1);
@@ -120,7 +121,7 @@ fn says_where_a_file_is_damaged() {
     let temp = tempfile::tempdir().unwrap();
     let mut dir = RunDir::create(Some(temp.path()), &about()).unwrap();
     dir.sample(&sample()).unwrap();
-    let mut file = append(&temp.path().join("samples.jsonl")).unwrap();
+    let mut file = append(&temp.path().join("samples.jsonl"), None).unwrap();
     file.write_all(b"{\"schema\":1}\n").unwrap();
     let e = RunData::load(temp.path()).unwrap_err().to_string();
     assert!(e.contains("samples.jsonl, line 2"), "{e}");

@@ -1,5 +1,7 @@
 //! Cgroups of our own with equal CPU shares, on pure v2 and on hybrid hosts.
 
+use super::Tenant;
+use crate::data::{EVEN_SHARE_PCT, Limit};
 use crate::error::BenchError;
 use crate::undo::UndoStack;
 use std::fs;
@@ -16,6 +18,8 @@ pub struct Layout {
     pub v1_cpu: Option<PathBuf>,
     /// The v1 `cpuacct` controller, where v1 has it and it is not the same mount.
     pub v1_cpuacct: Option<PathBuf>,
+    /// The v1 `cpuset` controller, where v1 has it.
+    pub v1_cpuset: Option<PathBuf>,
 }
 
 impl Layout {
@@ -53,6 +57,8 @@ impl Layout {
                 layout.v1_cpu.get_or_insert_with(|| at.into());
             } else if controls("cpuacct") {
                 layout.v1_cpuacct.get_or_insert_with(|| at.into());
+            } else if controls("cpuset") {
+                layout.v1_cpuset.get_or_insert_with(|| at.into());
             }
         }
         layout
@@ -65,6 +71,13 @@ impl Layout {
         } else {
             "v2"
         }
+    }
+
+    /// As [`Layout::roots`], with the v1 `cpuset` controller.
+    pub fn roots_with_cpuset(&self) -> Vec<PathBuf> {
+        let mut roots = self.roots();
+        roots.extend(self.v1_cpuset.clone());
+        roots
     }
 
     /// The mounts that matter, v2 first.
@@ -101,16 +114,22 @@ impl Groups {
         Ok(Groups { parents })
     }
 
-    /// A container's cgroup in every hierarchy, all with the same share of the CPU.
-    pub fn container(&self, name: &str, undo: &mut UndoStack) -> Result<Vec<PathBuf>, BenchError> {
+    /// A container's cgroup in every hierarchy, with its share of the CPU.
+    pub fn container(
+        &self,
+        tenant: &Tenant,
+        limit: Limit,
+        undo: &mut UndoStack,
+    ) -> Result<Vec<PathBuf>, BenchError> {
+        let files = share(tenant.share_pct, limit);
         let mut dirs = Vec::new();
         for parent in &self.parents {
-            let dir = parent.join(name);
+            let dir = parent.join(&tenant.name);
             make(&dir, undo)?;
-            for (file, share) in [("cpu.shares", "1024"), ("cpu.weight", "100")] {
+            for (file, value) in &files {
                 let path = dir.join(file);
                 if path.exists() {
-                    write(&path, share)?;
+                    write(&path, value)?;
                 }
             }
             dirs.push(dir);
@@ -119,27 +138,57 @@ impl Groups {
     }
 }
 
+/// What gives a container `share_pct` of one CPU, on v1 and v2.
+fn share(share_pct: f64, limit: Limit) -> Vec<(&'static str, String)> {
+    const PERIOD_US: f64 = 100_000.0;
+    let relative = match limit {
+        Limit::Weights => share_pct / f64::from(EVEN_SHARE_PCT),
+        Limit::Quota => 1.0,
+    };
+    let mut files = vec![
+        ("cpu.shares", format!("{:.0}", 1024.0 * relative)),
+        ("cpu.weight", format!("{:.0}", (100.0 * relative).max(1.0))),
+    ];
+    if limit == Limit::Quota {
+        let quota = format!("{:.0}", PERIOD_US * share_pct / 100.0);
+        files.push(("cpu.max", format!("{quota} {PERIOD_US:.0}")));
+        files.push(("cpu.cfs_quota_us", quota));
+    }
+    files
+}
+
 /// Lets children of `dir` have the CPU controller; restored through `undo` where it was off.
 fn enable_cpu(dir: &Path, undo: Option<&mut UndoStack>) -> Result<(), BenchError> {
+    enable("cpu", dir, undo)
+}
+
+/// Lets children of `dir` have a controller; restored through `undo` where it was off.
+pub(crate) fn enable(
+    name: &str,
+    dir: &Path,
+    undo: Option<&mut UndoStack>,
+) -> Result<(), BenchError> {
     let path = dir.join("cgroup.subtree_control");
     let enabled = fs::read_to_string(&path).map_err(|source| BenchError::Host {
         action: "read",
         path: path.clone(),
         source,
     })?;
-    if enabled.split_whitespace().any(|c| c == "cpu") {
+    if enabled.split_whitespace().any(|c| c == name) {
         return Ok(());
     }
-    write(&path, "+cpu")?;
+    write(&path, &format!("+{name}"))?;
     if let Some(undo) = undo {
-        undo.push(format!("cpu controller in {}", path.display()), move || {
-            fs::write(&path, "-cpu").map_err(|e| e.to_string())
-        });
+        let off = format!("-{name}");
+        undo.push(
+            format!("{name} controller in {}", path.display()),
+            move || fs::write(&path, off).map_err(|e| e.to_string()),
+        );
     }
     Ok(())
 }
 
-fn write(path: &Path, value: &str) -> Result<(), BenchError> {
+pub(crate) fn write(path: &Path, value: &str) -> Result<(), BenchError> {
     fs::write(path, value).map_err(|source| BenchError::Host {
         action: "write",
         path: path.to_owned(),
@@ -147,7 +196,7 @@ fn write(path: &Path, value: &str) -> Result<(), BenchError> {
     })
 }
 
-fn make(dir: &Path, undo: &mut UndoStack) -> Result<(), BenchError> {
+pub(crate) fn make(dir: &Path, undo: &mut UndoStack) -> Result<(), BenchError> {
     fs::create_dir(dir).map_err(|source| match source.kind() {
         io::ErrorKind::PermissionDenied => BenchError::Unsupported(format!(
             "may not make the cgroup {}: run as root (sudo)",

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::net::Ipv4Addr;
 
 /// Ports forwarded to each container.
-const PORTS: u16 = 1_000;
+pub(super) const PORTS: u16 = 1_000;
 
 /// Forwards PORTS ports from each `(first port, container)` on, and masquerades what leaves
 /// through `uplink`. By nftables, or by iptables where nft is missing.

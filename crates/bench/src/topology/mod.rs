@@ -15,18 +15,18 @@
 //! towards the peer is steered to the peer's CPU. Behind a router only the first hop is steered;
 //! the second stays on that CPU by itself.
 
-mod cgroup;
+pub(crate) mod cgroup;
 mod firewall;
 mod netns;
-mod sweep;
+pub(crate) mod sweep;
 
 pub use cgroup::Layout;
 
-use crate::data::Path;
+use crate::data::{EVEN_SHARE_PCT, Limit, Path};
 use crate::error::BenchError;
 use crate::spawn::Place;
 use crate::undo::UndoStack;
-use cgroup::Groups;
+pub(crate) use cgroup::Groups;
 use netns::{Netns, link};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -42,23 +42,50 @@ const UPLINK_PEER: Ipv4Addr = Ipv4Addr::new(10, 78, 1, 1);
 pub struct Spec {
     /// How packets travel.
     pub path: Path,
-    /// Names of the containers.
-    pub containers: Vec<&'static str>,
+    /// The containers.
+    pub containers: Vec<Tenant>,
     /// CPU of the containers and of their receive softirq.
     pub victim_cpu: u32,
     /// CPU of the peer.
     pub peer_cpu: u32,
-    /// Let the peer hand over TCP segments larger than a packet. Off: one packet an MTU, as
-    /// they come off a wire.
+    /// Let senders hand over TCP segments larger than a packet. Off: one packet an MTU, as on a
+    /// wire.
     pub segmentation_offload: bool,
-    /// HTB rate on the first container's interface, Gbit/s.
+    /// HTB rate on the interface of every shaped container, Gbit/s.
     pub htb_gbit_per_s: Option<f64>,
+    /// How the containers' shares are given.
+    pub limit: Limit,
+}
+
+/// A container and its share.
+#[derive(Clone, Debug)]
+pub struct Tenant {
+    /// Its name.
+    pub name: String,
+    /// Its share of the CPU, percent.
+    pub share_pct: f64,
+    /// Whether HTB shapes what it sends.
+    pub shaped: bool,
+}
+
+impl Tenant {
+    /// Containers with equal shares, not shaped.
+    pub fn equals(names: &[&str]) -> Vec<Tenant> {
+        names
+            .iter()
+            .map(|name| Tenant {
+                name: (*name).to_owned(),
+                share_pct: f64::from(EVEN_SHARE_PCT),
+                shaped: false,
+            })
+            .collect()
+    }
 }
 
 /// One container of a topology.
 #[derive(Clone, Debug)]
 struct Member {
-    name: &'static str,
+    name: String,
     netns: String,
     cgroups: Vec<PathBuf>,
     address: Ipv4Addr,
@@ -103,17 +130,17 @@ impl Topology {
             }
         };
         let mut members = Vec::new();
-        for (i, &name) in (0_u8..).zip(&spec.containers) {
-            let space = netns(name, &mut undo)?;
-            let cgroups = groups.container(name, &mut undo)?;
+        for (i, tenant) in (0_u8..).zip(&spec.containers) {
+            let space = netns(&tenant.name, &mut undo)?;
+            let cgroups = groups.container(tenant, spec.limit, &mut undo)?;
             let (address, gateway) = match &router {
                 Some(router) => router.attach(i, &space)?,
                 None => attach_to_peer(i, &peer, &space, spec)?,
             };
             space.ip(&format!("route add default via {gateway}"))?;
-            let port = 20_000 + 10_000 * u16::from(i);
+            let port = 20_000 + firewall::PORTS * u16::from(i);
             members.push(Member {
-                name,
+                name: tenant.name.clone(),
                 netns: space.name,
                 cgroups,
                 address,
@@ -125,8 +152,19 @@ impl Topology {
             let forwards: Vec<_> = members.iter().map(|m| (m.port, m.address)).collect();
             firewall::port_forwarding(&router.netns, "up0", &forwards)?;
         }
-        if let (Some(rate), Some(first)) = (spec.htb_gbit_per_s, members.first()) {
-            shape(&first.netns, rate)?;
+        if !spec.segmentation_offload {
+            for member in &members {
+                whole_packets(&member.netns, "eth0")?;
+            }
+        }
+        if let Some(rate) = spec.htb_gbit_per_s {
+            for (member, _) in members
+                .iter()
+                .zip(&spec.containers)
+                .filter(|(_, t)| t.shaped)
+            {
+                shape(&member.netns, rate)?;
+            }
         }
         Ok(Topology {
             spec: spec.clone(),
@@ -222,8 +260,16 @@ fn attach_to_peer(
 fn finish_peer_device(peer: &Netns, device: &str, spec: &Spec) -> Result<(), BenchError> {
     peer.steer(device, spec.peer_cpu)?;
     if !spec.segmentation_offload {
-        peer.exec(&format!("ethtool -K {device} tso off gso off"))?;
+        whole_packets(&peer.name, device)?;
     }
+    Ok(())
+}
+
+/// Has TCP hand `device` one packet an MTU, as they go onto a wire.
+fn whole_packets(netns: &str, device: &str) -> Result<(), BenchError> {
+    crate::command::run(&format!(
+        "ip netns exec {netns} ethtool -K {device} tso off gso off"
+    ))?;
     Ok(())
 }
 

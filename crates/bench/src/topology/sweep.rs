@@ -16,7 +16,9 @@ pub(crate) fn leftovers() {
     for name in orphans(Path::new("/run/netns"), NETNS_PREFIX) {
         let _kept = run(&format!("ip netns delete {name}"));
     }
-    let roots = Layout::detect().map(|l| l.roots()).unwrap_or_default();
+    let roots = Layout::detect()
+        .map(|l| l.roots_with_cpuset())
+        .unwrap_or_default();
     for root in roots {
         for name in orphans(&root, CGROUP_PREFIX) {
             let parent = root.join(name);

@@ -10,7 +10,11 @@
 mod args;
 mod control;
 mod flood;
+mod memcached;
 mod mmsg;
+mod neighbour;
+mod phases;
+mod pingpong;
 mod place;
 mod rpc;
 mod shuffle;
@@ -19,10 +23,12 @@ mod stream;
 mod tcp;
 pub mod trace;
 pub(crate) mod victim;
+mod waker;
 
 pub use control::Reading;
 pub use rpc::RpcReport;
 pub use victim::VictimReport;
+pub use waker::WakerReport;
 
 use args::Args;
 use control::Control;
@@ -53,6 +59,7 @@ fn run(args: &[String]) -> Result<(), Failure> {
     match kind.as_str() {
         "hold" => hold(args, &mut control),
         "burn" => burn(args, &mut control),
+        "ping-pong" => pingpong::run(args, &mut control),
         "udp-flood" => flood::run(args, &mut control),
         "udp-sink" => sink::udp(args, &mut control),
         "tcp-stream" => stream::run(args, &mut control),
@@ -61,6 +68,11 @@ fn run(args: &[String]) -> Result<(), Failure> {
         "rpc-server" => rpc::serve(args, &mut control),
         "rpc-client" => rpc::ask(args, &mut control),
         "victim" => victim::run(args, &mut control),
+        "phases" => phases::run(args, &mut control),
+        "waker" => waker::run(args, &mut control),
+        "memcached" => memcached::serve(args, &mut control),
+        "memcached-client" => memcached::ask(args, &mut control),
+        "neighbour" => neighbour::run(args, &mut control),
         other => Err(format!("unknown kind '{other}'")),
     }
 }

@@ -7,7 +7,8 @@ use nix::unistd::Pid;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 
-/// Takes `--join CGROUP_DIR` (repeatable), `--netns NAME`, `--cpu N` and `--realtime 1`.
+/// Takes `--join CGROUP_DIR` (repeatable), `--netns NAME`, `--cpu N` or `--any-cpu 1` (else it stays
+/// on the driver's CPUs) and `--realtime 1`.
 pub(crate) fn enter(args: &mut Args) -> Result<(), Failure> {
     if let Some(name) = args.take::<String>("netns")? {
         let path = format!("/run/netns/{name}");
@@ -26,6 +27,9 @@ pub(crate) fn enter(args: &mut Args) -> Result<(), Failure> {
     if let Some(cpu) = args.take::<usize>("cpu")? {
         pin(cpu)?;
     }
+    if args.take::<u32>("any-cpu")? == Some(1) {
+        any_cpu()?;
+    }
     if args.take::<u32>("realtime")? == Some(1) {
         realtime()?;
     }
@@ -38,6 +42,16 @@ pub(crate) fn pin(cpu: usize) -> Result<(), Failure> {
     set.set(cpu)
         .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set))
         .map_err(|e| format!("cannot run on CPU {cpu}: {e}"))
+}
+
+/// Every CPU that the cgroup allows.
+fn any_cpu() -> Result<(), Failure> {
+    let mut set = CpuSet::new();
+    for cpu in 0..CpuSet::count() {
+        set.set(cpu)
+            .map_err(|e| format!("cannot name CPU {cpu}: {e}"))?;
+    }
+    sched_setaffinity(Pid::from_raw(0), &set).map_err(|e| format!("cannot run on any CPU: {e}"))
 }
 
 /// The lowest real-time priority: a client that measures must not wait for the generator that

@@ -1,9 +1,9 @@
 //! What the tests of this crate share.
 #![allow(dead_code)]
 
-use cofferdam_bench::data::Path as NetPath;
+use cofferdam_bench::data::{Limit, Path as NetPath};
 use cofferdam_bench::spawn::{Place, Worker, use_worker};
-use cofferdam_bench::topology::Spec;
+use cofferdam_bench::topology::{Spec, Tenant};
 use cofferdam_bench::worker::Reading;
 use std::path::Path;
 use std::time::Duration;
@@ -18,11 +18,12 @@ pub fn worker_executable() {
 pub fn spec(path: NetPath) -> Spec {
     Spec {
         path,
-        containers: vec!["competitor", "victim"],
+        containers: Tenant::equals(&["competitor", "victim"]),
         victim_cpu: 0,
         peer_cpu: 1,
         segmentation_offload: false,
         htb_gbit_per_s: None,
+        limit: Limit::Weights,
     }
 }
 

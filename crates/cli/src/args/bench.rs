@@ -3,9 +3,13 @@
 use super::values;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use cofferdam_bench::data::{Direction, Interferer, Path, VictimKind};
+use cofferdam_bench::data::{
+    Direction, Interferer, Limit, NeighbourLimit, Neighbours, Path, ReservationPolicy, Target,
+    Treatment, VictimKind,
+};
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// `cofferdam bench …`
 #[derive(Debug, Subcommand)]
@@ -14,6 +18,8 @@ pub enum BenchCommand {
     Penalty(Box<PenaltyArgs>),
     /// What the accounting costs, and how exact it is
     Accounting(BenchAccountingArgs),
+    /// What a CPU reservation is worth beside neighbours, by policy
+    Reservation(BenchReservationArgs),
 }
 
 /// What every benchmark takes.
@@ -77,9 +83,26 @@ pub struct PenaltyArgs {
     /// Only the cell with this id, such as cpu/flood/receiver/veth/3x200B; may be repeated
     #[arg(long, value_name = "ID")]
     pub cell: Vec<String>,
+    /// Time the victim's work takes alone, with its unit, 10ms to 60s [default: 2s; 500ms with
+    /// --quick]
+    #[arg(long, value_name = "DURATION", value_parser = values::interval)]
+    pub victim_time: Option<Duration>,
     /// Trace of the shuffle, as CSV start_ms,flow,bytes [default: the built-in one]
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Only these shares of the CPU for the victim, percent; may be repeated or separated by
+    /// commas
+    #[arg(long, value_name = "PERCENT", value_delimiter = ',', value_parser = values::positive)]
+    pub victim_share: Vec<u32>,
+    /// Only where the shares are given so
+    #[arg(long, value_name = "MEANS", value_delimiter = ',', value_parser = one_of(Limit::ALL, Limit::label))]
+    pub limit: Vec<Limit>,
+    /// Only with these numbers of competing containers
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = values::positive)]
+    pub offenders: Vec<u32>,
+    /// Measure this too, in the same pairs as vanilla; may be repeated or separated by commas
+    #[arg(long = "with", value_name = "TREATMENT", value_delimiter = ',', value_parser = one_of(treatments(), Treatment::label))]
+    pub treatments: Vec<Treatment>,
     /// Measure without the accounting beside it
     #[arg(long)]
     pub no_ledger: bool,
@@ -94,6 +117,46 @@ pub struct BenchAccountingArgs {
     /// What every benchmark takes.
     #[command(flatten)]
     pub run: RunArgs,
+}
+
+/// `cofferdam bench reservation`
+#[derive(Clone, Debug, Args)]
+pub struct BenchReservationArgs {
+    /// A short grid, a few minutes
+    #[arg(long)]
+    pub quick: bool,
+    /// Directory for the run's data and report; it must not exist, or be empty
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Rounds, in each of which every policy is measured once [default: 5]
+    #[arg(long, value_name = "N", value_parser = values::positive)]
+    pub rounds: Option<u32>,
+    /// CPUs that the target requests [default: half of the host's]
+    #[arg(long, value_name = "N", value_parser = values::positive)]
+    pub cpus: Option<u32>,
+    /// Threads of a batch target [default: two for each CPU that it requests]
+    #[arg(long, value_name = "N", value_parser = values::positive)]
+    pub threads: Option<u32>,
+    /// Only these targets; may be repeated or separated by commas
+    #[arg(long, value_name = "TARGET", value_delimiter = ',', value_parser = one_of(Target::ALL, Target::label))]
+    pub target: Vec<Target>,
+    /// Only these neighbours; may be repeated or separated by commas
+    #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = one_of(Neighbours::ALL, Neighbours::label))]
+    pub neighbours: Vec<Neighbours>,
+    /// Only capped or only burstable neighbours
+    #[arg(long, value_name = "LIMIT", value_delimiter = ',', value_parser = one_of(NeighbourLimit::ALL, NeighbourLimit::label))]
+    pub limit: Vec<NeighbourLimit>,
+    /// Only these policies, and `alone`; may be repeated or separated by commas
+    #[arg(long, value_name = "POLICY", value_delimiter = ',', value_parser = one_of(ReservationPolicy::ALL, ReservationPolicy::label))]
+    pub policy: Vec<ReservationPolicy>,
+    /// Seed of the order of runs and of the bootstrap
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// All but vanilla, which every pair has.
+fn treatments() -> &'static [Treatment] {
+    Treatment::ALL.split_first().map_or(&[], |(_, rest)| rest)
 }
 
 /// A word out of `all`, spelled by `label`.

@@ -1,9 +1,13 @@
 //! The command line. Scripts depend on it: names and meanings here stay.
 
+mod agent;
 mod bench;
 pub mod values;
 
-pub use bench::{BenchAccountingArgs, BenchCommand, HostArgs, PenaltyArgs, RunArgs};
+pub use agent::{AgentArgs, SocketArgs, StatusArgs};
+pub use bench::{
+    BenchAccountingArgs, BenchCommand, BenchReservationArgs, HostArgs, PenaltyArgs, RunArgs,
+};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use cofferdam_types::Selector;
@@ -36,6 +40,10 @@ pub enum Command {
     /// Record the ledger of every container
     #[command(subcommand)]
     Accounting(AccountingCommand),
+    /// Run the daemon that gives each container the classes of its rule
+    Agent(AgentArgs),
+    /// Say what the running agent does, and what is not as it should be
+    Status(StatusArgs),
     /// Measure how well this host keeps containers apart
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -81,6 +89,9 @@ pub struct TopArgs {
     /// Which containers.
     #[command(flatten)]
     pub containers: ContainerArgs,
+    /// Which agent.
+    #[command(flatten)]
+    pub agent: SocketArgs,
     /// Measure one interval, print it as a table and end
     #[arg(long)]
     pub once: bool,
@@ -90,6 +101,18 @@ pub struct TopArgs {
     /// Time between readings, with its unit
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::interval)]
     pub interval: Duration,
+    /// Show CPU that containers were entitled to and did not get, and why
+    #[arg(long, value_name = "on|off", value_enum, default_value_t = Switch::On)]
+    pub diagnosis: Switch,
+}
+
+/// Something that can be switched off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    /// Done.
+    On,
+    /// Left alone.
+    Off,
 }
 
 /// `cofferdam accounting record`
@@ -98,6 +121,9 @@ pub struct RecordArgs {
     /// Which containers.
     #[command(flatten)]
     pub containers: ContainerArgs,
+    /// Which agent.
+    #[command(flatten)]
+    pub agent: SocketArgs,
     /// How long to record, with its unit
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = values::interval)]
     pub duration: Duration,

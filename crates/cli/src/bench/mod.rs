@@ -3,7 +3,8 @@
 mod results;
 
 use crate::args::{
-    BenchAccountingArgs, BenchCommand, DemoArgs, HostArgs, PenaltyArgs, RunArgs, WorkerArgs,
+    BenchAccountingArgs, BenchCommand, BenchReservationArgs, DemoArgs, HostArgs, PenaltyArgs,
+    RunArgs, WorkerArgs,
 };
 use crate::exit::{Failure, Outcome, one_line};
 use crate::interrupt::Interrupt;
@@ -11,7 +12,7 @@ use crate::output::Output;
 use crate::progress::Progress;
 use cofferdam_bench::data::RunData;
 use cofferdam_bench::report::ReportError;
-use cofferdam_bench::{BenchError, RunDir, accounting, demo, penalty, report};
+use cofferdam_bench::{BenchError, RunDir, accounting, demo, penalty, report, reservation};
 use std::path::Path;
 
 /// Runs a benchmark, prints its results and renders its report.
@@ -20,6 +21,9 @@ pub fn run(command: BenchCommand, interrupt: &Interrupt) -> Outcome {
     let dir = match command {
         BenchCommand::Penalty(args) => penalty::run(&penalty_options(*args), &mut progress),
         BenchCommand::Accounting(args) => accounting::run(&accounting_options(args), &mut progress),
+        BenchCommand::Reservation(args) => {
+            reservation::run(&reservation_options(args), &mut progress)
+        }
     };
     finish(dir, progress, interrupt)
 }
@@ -134,6 +138,11 @@ fn penalty_options(args: PenaltyArgs) -> penalty::Options {
         path,
         payload,
         htb,
+        victim_time,
+        victim_share,
+        limit,
+        offenders,
+        treatments,
         trace,
         no_ledger,
         segmentation_offload,
@@ -149,13 +158,14 @@ fn penalty_options(args: PenaltyArgs) -> penalty::Options {
         quick,
         output,
         pairs: pairs.unwrap_or(defaults.pairs),
-        victim_seconds: None,
+        victim_seconds: victim_time.map(|time| time.as_secs_f64()),
         victim_cpu: host.victim_cpu,
         peer_cpu: host.peer_cpu,
         seed: host.seed,
         ledger: !no_ledger,
         segmentation_offload,
         trace,
+        treatments,
         filter: penalty::Filter {
             ids: cell,
             victims: victim,
@@ -165,6 +175,9 @@ fn penalty_options(args: PenaltyArgs) -> penalty::Options {
             flows,
             payloads_bytes: payload,
             htb_gbit_per_s: htb,
+            victim_shares_pct: victim_share,
+            limits: limit,
+            offenders,
         },
     }
 }
@@ -190,5 +203,22 @@ fn accounting_options(args: BenchAccountingArgs) -> accounting::Options {
         victim_cpu,
         peer_cpu,
         seed,
+    }
+}
+
+fn reservation_options(args: BenchReservationArgs) -> reservation::Options {
+    let defaults = reservation::Options::default();
+    reservation::Options {
+        quick: args.quick,
+        output: args.output,
+        rounds: args.rounds.unwrap_or(defaults.rounds),
+        seconds: None,
+        cpus: args.cpus,
+        threads: args.threads,
+        seed: args.seed,
+        targets: args.target,
+        neighbours: args.neighbours,
+        limits: args.limit,
+        policies: args.policy,
     }
 }

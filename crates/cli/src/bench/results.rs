@@ -1,7 +1,9 @@
 //! The results of a run as tables on standard output. The report has the same in full.
 
 use crate::table;
-use cofferdam_bench::data::{AccountingResult, CellResult, Estimate, Metric, RunData, RunResult};
+use cofferdam_bench::data::{
+    AccountingResult, CellResult, Estimate, Metric, ReservationResult, RunData, RunResult,
+};
 use cofferdam_bench::report::{finding, format};
 
 /// The finding in words, then the figures.
@@ -16,6 +18,7 @@ pub fn text(run: &RunData, width: Option<u16>) -> String {
         Some(RunResult::Penalty(result)) => cells(&result.cells, width),
         Some(RunResult::Demo(result)) => story(&result.cell, width),
         Some(RunResult::Accounting(result)) => accounting(result, width),
+        Some(RunResult::Reservation(result)) => reservation(result, width),
     };
     if !tables.is_empty() {
         text.push('\n');
@@ -53,27 +56,77 @@ fn cells(cells: &[CellResult], width: Option<u16>) -> String {
                 .as_ref()
                 .map_or("–".to_owned(), |r| format::rate(c.cell.protocol, r)),
         ]);
+        for t in &c.treated {
+            table.add_row([
+                format!("  {}", t.treatment),
+                format::estimate(&t.penalty),
+                String::new(),
+                String::new(),
+                time(c.metric, t.test.median),
+                String::new(),
+                optional(t.victim_charged_fraction, format::share),
+                t.received
+                    .as_ref()
+                    .map_or("–".to_owned(), |r| format::rate(c.cell.protocol, r)),
+            ]);
+        }
     }
     table::numbers_right(&mut table);
     table::finish(&table)
 }
 
-/// The demo: the same job three times.
+/// The demo: the same job four times.
 fn story(c: &CellResult, width: Option<u16>) -> String {
     let mut table = table::plain(width);
     table.set_header(["the same job", "takes", "× beside compute"]);
     let fair = c.baseline.median;
     // Beside the flood it is the penalty factor: the median over pairs, not of medians.
     let alone = |e: &Estimate| (fair > 0.0).then(|| e.median / fair);
-    let rows = [
+    let mut rows = vec![
         ("alone", c.alone.as_ref(), c.alone.as_ref().and_then(alone)),
         ("beside compute", Some(&c.baseline), Some(1.0)),
         ("beside a flood", Some(&c.test), Some(c.penalty.median)),
     ];
+    for t in &c.treated {
+        let name = "beside a flood, enforced";
+        rows.push((name, Some(&t.test), Some(t.penalty.median)));
+    }
     for (name, estimate, ratio) in rows {
         if let Some(e) = estimate {
             let took = time(c.metric, e.median);
             table.add_row([name.to_owned(), took, optional(ratio, format::factor)]);
+        }
+    }
+    table::numbers_right(&mut table);
+    table::finish(&table)
+}
+
+fn reservation(result: &ReservationResult, width: Option<u16>) -> String {
+    let mut table = table::plain(width);
+    table.set_header([
+        "condition",
+        "policy",
+        "time or p99",
+        "÷ alone",
+        "CPU got ÷ requested",
+        "host used",
+    ]);
+    for cell in &result.cells {
+        for row in &cell.rows {
+            let judged = match (&row.elapsed_s, &row.p99_us) {
+                (Some(e), _) => format!("{} s", format::estimate(e)),
+                (_, Some(e)) => format!("{} µs", format::estimate(e)),
+                _ => "–".to_owned(),
+            };
+            let to_alone = row.to_alone.as_ref();
+            table.add_row([
+                cell.cell.id.clone(),
+                row.policy.words().to_owned(),
+                judged,
+                to_alone.map_or("–".to_owned(), format::estimate),
+                format::number(row.cpu_got.median),
+                format::share(row.host_utilisation.median),
+            ]);
         }
     }
     table::numbers_right(&mut table);

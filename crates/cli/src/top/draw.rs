@@ -43,9 +43,11 @@ pub fn all(frame: &mut Frame<'_>, state: &State) {
         .count()
         .div_ceil(usize::from(area.width))
         .clamp(1, 3);
-    let [title, words, cpus, health, _, body, keys] = Layout::vertical([
+    let losses = state.reading.as_ref().and_then(|r| r.losses.as_deref());
+    let [title, words, lost, cpus, health, _, body, keys] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(sentence_rows as u16),
+        Constraint::Length(u16::from(losses.is_some())),
         Constraint::Length(1),
         Constraint::Length(1),
         Constraint::Length(1),
@@ -59,6 +61,9 @@ pub fn all(frame: &mut Frame<'_>, state: &State) {
             Paragraph::new(sentence).bold().wrap(Wrap { trim: true }),
             words,
         );
+        if let Some(text) = losses {
+            frame.render_widget(Line::from(text), lost);
+        }
         let width = usize::from(area.width);
         frame.render_widget(Line::from(reading.host.cpu_line(width)), cpus);
         let line = Line::from(reading.host.health_line());

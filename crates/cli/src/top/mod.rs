@@ -6,11 +6,13 @@ mod history;
 mod screen;
 mod state;
 
-use crate::args::TopArgs;
+use crate::args::{Switch, TopArgs};
+use crate::diagnosis::{self, Watch};
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
+use crate::schema::AccountingRecord;
 use crate::selection::Selection;
 use crate::source::{self, Meter, Source};
 use crate::{record, table, units};
@@ -29,11 +31,12 @@ pub fn run(args: &TopArgs, interrupt: &Interrupt) -> Outcome {
                 .to_owned(),
         ));
     }
-    let source = source::start()?;
+    let source = source::start(&args.agent.socket)?;
+    let watch = Watch::start(args.diagnosis == Switch::On);
     if once {
-        print_once(args, source, &mut Output::stdout(), interrupt)
+        print_once(args, source, watch, &mut Output::stdout(), interrupt)
     } else {
-        live(args, source, interrupt)
+        live(args, source, watch, interrupt)
     }
 }
 
@@ -46,27 +49,40 @@ fn begin<S: Source>(args: &TopArgs, source: S) -> Result<(Meter<S>, Selection), 
 fn print_once(
     args: &TopArgs,
     source: impl Source,
+    mut watch: Watch,
     output: &mut Output,
     interrupt: &Interrupt,
 ) -> Outcome {
     let (mut meter, selection) = begin(args, source)?;
+    watch.cut(&meter.containers());
     let mut progress = Progress::new(true);
     progress.show(&format!("measuring for {}", units::duration(args.interval)));
     let Some(interval) = meter.next(args.interval, interrupt)? else {
         return Err(Failure::Interrupted(None));
     };
+    let losses = watch.cut(&meter.containers());
     selection.check_alive(&interval)?;
     progress.clear();
     let shown = selection.filter(&interval);
     if args.json {
-        output.write(&record::json_line(&shown)?)
-    } else {
-        output.write(&table::ledger(&interval, &shown, table::terminal_width()))
+        let mut ledger = AccountingRecord::new(&shown);
+        ledger.diagnosis = losses.map(|losses| diagnosis::record(&losses, &selection));
+        return output.write(&record::json_line(&ledger)?);
     }
+    let width = table::terminal_width();
+    let mut text = table::ledger(&interval, &shown, width);
+    if let Some(losses) = losses {
+        text += &diagnosis::table(&losses, &selection, width);
+    }
+    if let Some(why) = watch.why_off() {
+        text += &format!("\nno diagnosis: {why}\n");
+    }
+    output.write(&text)
 }
 
-fn live(args: &TopArgs, source: impl Source, interrupt: &Interrupt) -> Outcome {
+fn live(args: &TopArgs, source: impl Source, mut watch: Watch, interrupt: &Interrupt) -> Outcome {
     let (mut meter, selection) = begin(args, source)?;
+    watch.cut(&meter.containers());
     let mut state = State::new(args.interval, selection);
     let mut screen = Screen::open(interrupt)?;
     let mut last = Instant::now();
@@ -85,7 +101,9 @@ fn live(args: &TopArgs, source: impl Source, interrupt: &Interrupt) -> Outcome {
         }
         if last.elapsed() >= state.interval {
             last = Instant::now();
-            state.take(&meter.cut()?);
+            let interval = meter.cut()?;
+            let losses = watch.cut(&meter.containers());
+            state.take(&interval, losses.as_ref(), watch.why_off());
         }
     }
 }
@@ -94,7 +112,6 @@ fn live(args: &TopArgs, source: impl Source, interrupt: &Interrupt) -> Outcome {
 mod tests {
     use super::*;
     use crate::fixture::{Fake, quiet};
-    use crate::schema::AccountingRecord;
     use clap::Parser;
 
     fn printed(words: &str, fake: Fake) -> (Outcome, String) {
@@ -107,7 +124,7 @@ mod tests {
         let path = dir.path().join("out");
         let outcome = {
             let mut output = Output::open(Some(&path)).unwrap();
-            print_once(&args, fake, &mut output, &quiet())
+            print_once(&args, fake, Watch::off(None), &mut output, &quiet())
         };
         (outcome, std::fs::read_to_string(path).unwrap_or_default())
     }

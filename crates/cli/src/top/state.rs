@@ -2,10 +2,11 @@
 
 use super::history::{Histories, Quantity};
 use crate::args::values::SHORTEST_INTERVAL;
+use crate::diagnosis;
 use crate::selection::Selection;
 use crate::view::{Column, HostView, Row, rows, sort};
 use crate::words::who_harms_whom;
-use cofferdam_types::Interval;
+use cofferdam_types::{Interval, ScheduleInterval};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::{Duration, SystemTime};
 
@@ -47,6 +48,8 @@ pub struct Reading {
     pub sentence: String,
     /// CPUs and health.
     pub host: HostView,
+    /// Who lost most CPU to others, or why that is not known.
+    pub losses: Option<String>,
     /// The selected containers, sorted, unfiltered.
     pub rows: Vec<Row>,
 }
@@ -96,7 +99,12 @@ impl State {
     }
 
     /// Takes in a new interval. While paused it is dropped: the screen stands still.
-    pub fn take(&mut self, interval: &Interval) {
+    pub fn take(
+        &mut self,
+        interval: &Interval,
+        losses: Option<&ScheduleInterval>,
+        no_diagnosis: Option<&str>,
+    ) {
         if self.paused {
             return;
         }
@@ -107,6 +115,10 @@ impl State {
             time: interval.time,
             sentence: who_harms_whom(interval),
             host: HostView::new(interval),
+            losses: match no_diagnosis {
+                Some(why) => Some(format!("no diagnosis: {why}")),
+                None => losses.and_then(diagnosis::worst),
+            },
             rows,
         });
         self.keep_cursor();
@@ -225,7 +237,7 @@ mod tests {
 
     fn state() -> State {
         let mut state = State::new(Duration::from_secs(1), Selection::default());
-        state.take(&interval());
+        state.take(&interval(), None, None);
         state
     }
 
@@ -279,10 +291,10 @@ mod tests {
         press(&mut state, "p");
         let mut later = interval();
         later.containers.clear();
-        state.take(&later);
+        state.take(&later, None, None);
         assert_eq!(names(&state).len(), 3);
         press(&mut state, "p");
-        state.take(&later);
+        state.take(&later, None, None);
         assert!(names(&state).is_empty());
     }
 

@@ -17,7 +17,7 @@ use crate::classify::Class;
 use crate::fs::HostFs;
 use crate::layout::CgroupLayout;
 use crate::links::{Network, SystemNetwork};
-use crate::names::{Names, fallback};
+use crate::names::{Names, cri, fallback};
 use crate::parse;
 use crate::usage::Usage;
 use claims::Claims;
@@ -201,6 +201,11 @@ impl Inventory {
             },
         };
         self.tree.insert(id, path, parent);
+        if self.tree.get(id).is_some_and(|n| n.class == Class::Other)
+            && let Some(named) = cri::task(&self.fs, path)
+        {
+            self.tree.set_class(id, Class::Container(named));
+        }
         match self.tree.get(id).map(|n| n.class.clone()) {
             Some(Class::Container(named)) => {
                 let identity = self.names.look_up(&self.fs, &named, path);

@@ -132,6 +132,23 @@ fn kubernetes_in_both_drivers() {
 }
 
 #[test]
+fn a_task_of_ctr_is_told_by_containerds_own_directory() {
+    let host = FakeHost::new(true);
+    let tasks = "/run/containerd/io.containerd.runtime.v2.task";
+    host.write(&format!("{tasks}/default/web-1/config.json"), "{}");
+    host.process("/default/web-1", 100, 7);
+    // The same form of path, of which containerd knows nothing.
+    host.process("/default/other", 101, 8);
+    let inventory = host.inventory();
+    let task = by_path(&inventory, "/default/web-1").expect("a container");
+    assert_eq!(task.runtime, Runtime::Containerd);
+    assert_eq!(task.name, "web-1");
+    assert_eq!(task.id.as_deref(), Some("web-1"));
+    let other = by_path(&inventory, "/default/other").expect("a container");
+    assert_eq!(other.runtime, Runtime::Plain);
+}
+
+#[test]
 fn docker_crio_and_nspawn() {
     let host = FakeHost::new(true);
     let (docker, plain, crio) = (hex_id(5), hex_id(6), hex_id(7));

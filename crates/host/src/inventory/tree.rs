@@ -82,6 +82,13 @@ impl Tree {
         self.by_path.insert(path.to_owned(), id);
     }
 
+    /// What is known of a cgroup beyond the form of its path.
+    pub fn set_class(&mut self, id: CgroupId, class: Class) {
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.class = class;
+        }
+    }
+
     /// Removes one cgroup that has no children any more.
     pub fn remove(&mut self, id: CgroupId) {
         let Some(node) = self.nodes.remove(&id) else {

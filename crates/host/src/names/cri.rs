@@ -1,7 +1,9 @@
 //! containerd and CRI-O: annotations in the OCI `config.json` of each container's bundle.
 
 use super::{Identity, plausible};
+use crate::classify::Named;
 use crate::fs::{HostFs, SMALL_BYTES};
+use cofferdam_types::Runtime;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
@@ -13,6 +15,9 @@ const CONTAINERD: [&str; 4] = [
     "/run/k0s/containerd",
     "/var/snap/microk8s/common/run/containerd",
 ];
+
+/// Below a state directory: a directory for each namespace, one in it for each task.
+const TASKS: &str = "io.containerd.runtime.v2.task";
 
 /// What the annotations of an OCI configuration say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,28 +68,63 @@ pub fn annotations(bytes: &[u8]) -> OciNames {
     OciNames { name, pod }
 }
 
+/// A container that was started by `ctr`, or by nerdctl without systemd: its cgroup is
+/// `/NAMESPACE/ID`, a form that says nothing by itself. containerd's own directory of the task,
+/// made before the cgroup, tells.
+pub(crate) fn task(fs: &HostFs, cgroup_path: &Path) -> Option<Named> {
+    let id = cgroup_path.file_name()?.to_str()?;
+    let space = cgroup_path.parent()?;
+    // Two components and no more: other cgroups cost no look at the disk.
+    if space.parent() != Some(Path::new("/")) {
+        return None;
+    }
+    let namespace = space.file_name()?;
+    let known = CONTAINERD.iter().any(|state| {
+        let tasks = Path::new(state).join(TASKS);
+        fs.exists(tasks.join(namespace).join(id))
+    });
+    known.then(|| Named {
+        runtime: Runtime::Containerd,
+        id: Some(id.to_owned()),
+        name: plausible(id),
+        pod_uid: None,
+    })
+}
+
 pub(crate) fn containerd(fs: &HostFs, id: &str) -> Identity {
+    let mut bundles = containerd_bundles(fs, id).into_iter();
+    let found = bundles.find_map(|bundle| bundle_names(fs, bundle));
+    found.unwrap_or_default()
+}
+
+/// Where containerd may have the bundle of a container: one directory for each of its state
+/// directories and namespaces (k8s.io, default, moby).
+pub(crate) fn containerd_bundles(fs: &HostFs, id: &str) -> Vec<PathBuf> {
+    let mut bundles = Vec::new();
     for state in CONTAINERD {
-        let tasks = Path::new(state).join("io.containerd.runtime.v2.task");
-        // One directory for each containerd namespace: k8s.io, default, moby.
+        let tasks = Path::new(state).join(TASKS);
         for namespace in fs.directories(&tasks).unwrap_or_default() {
-            let bundle = tasks.join(namespace).join(id);
-            if let Some(identity) = bundle_names(fs, bundle) {
-                return identity;
-            }
+            bundles.push(tasks.join(namespace).join(id));
         }
     }
-    Identity::default()
+    bundles
 }
 
 pub(crate) fn crio(fs: &HostFs, id: &str) -> Identity {
-    ["overlay", "vfs", "btrfs"]
-        .iter()
-        .find_map(|driver| {
+    let mut bundles = crio_bundles(id).into_iter();
+    let found = bundles.find_map(|bundle| bundle_names(fs, bundle));
+    found.unwrap_or_default()
+}
+
+/// Where CRI-O may have the bundle of a container.
+pub(crate) fn crio_bundles(id: &str) -> Vec<PathBuf> {
+    let drivers = ["overlay", "vfs", "btrfs"].iter();
+    drivers
+        .map(|driver| {
             let containers = format!("/run/containers/storage/{driver}-containers");
-            bundle_names(fs, Path::new(&containers).join(id).join("userdata"))
+            Path::new(&containers).join(id).join("userdata")
         })
-        .unwrap_or_default()
+        .collect()
 }
 
 fn bundle_names(fs: &HostFs, bundle: PathBuf) -> Option<Identity> {

@@ -29,6 +29,12 @@ pub fn data_root(bytes: &[u8]) -> Option<PathBuf> {
 }
 
 pub(crate) fn name(fs: &HostFs, id: &str, home: Option<&Path>) -> Option<String> {
+    let file = directory(fs, id, home).join("config.v2.json");
+    config(&fs.read(file, crate::fs::SMALL_BYTES).ok()?)
+}
+
+/// The directory that docker keeps of a container.
+pub(crate) fn directory(fs: &HostFs, id: &str, home: Option<&Path>) -> PathBuf {
     let root = match home {
         Some(home) => home.join(".local/share/docker"),
         None => fs
@@ -37,6 +43,5 @@ pub(crate) fn name(fs: &HostFs, id: &str, home: Option<&Path>) -> Option<String>
             .and_then(|bytes| data_root(&bytes))
             .unwrap_or_else(|| PathBuf::from("/var/lib/docker")),
     };
-    let file = root.join("containers").join(id).join("config.v2.json");
-    config(&fs.read(file, crate::fs::SMALL_BYTES).ok()?)
+    root.join("containers").join(id)
 }

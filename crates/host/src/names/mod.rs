@@ -2,6 +2,7 @@
 
 pub(crate) mod cri;
 pub(crate) mod docker;
+pub(crate) mod labels;
 pub(crate) mod nspawn;
 pub(crate) mod podman;
 
@@ -61,7 +62,7 @@ impl Names {
 }
 
 /// Home of the user whose systemd slice a rootless container's cgroup lies in.
-fn owner_home(fs: &HostFs, cgroup_path: &Path) -> Option<PathBuf> {
+pub(crate) fn owner_home(fs: &HostFs, cgroup_path: &Path) -> Option<PathBuf> {
     let uid = cgroup_path.iter().find_map(|c| {
         c.to_str()?
             .strip_prefix("user-")?

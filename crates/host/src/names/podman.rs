@@ -53,7 +53,7 @@ impl Cache {
     /// The name of the container `id`, from the system's storage or that below `home`.
     pub fn name(&mut self, fs: &HostFs, id: &str, home: Option<&Path>) -> Option<String> {
         let root = match home {
-            Some(home) => home.join(".local/share/containers/storage"),
+            Some(home) => user_root(home),
             None => self.system_root(fs),
         };
         DRIVERS.iter().find_map(|driver| {
@@ -65,13 +65,8 @@ impl Cache {
     }
 
     fn system_root(&mut self, fs: &HostFs) -> PathBuf {
-        let read = || {
-            let text = fs.read_text("/etc/containers/storage.conf").ok()?;
-            graph_root(&text)
-        };
-        let default = || PathBuf::from("/var/lib/containers/storage");
         self.graph_root
-            .get_or_insert_with(|| read().unwrap_or_else(default))
+            .get_or_insert_with(|| system_root(fs))
             .clone()
     }
 
@@ -93,4 +88,20 @@ impl Cache {
         }
         self.lists.get(&path).map(|(_, names)| names)
     }
+}
+
+fn user_root(home: &Path) -> PathBuf {
+    home.join(".local/share/containers/storage")
+}
+
+fn system_root(fs: &HostFs) -> PathBuf {
+    let text = fs.read_text("/etc/containers/storage.conf").ok();
+    let root = text.and_then(|text| graph_root(&text));
+    root.unwrap_or_else(|| PathBuf::from("/var/lib/containers/storage"))
+}
+
+/// Where podman may have the OCI configuration of a container.
+pub(crate) fn bundles(fs: &HostFs, id: &str, home: Option<&Path>) -> Vec<PathBuf> {
+    let root = home.map_or_else(|| system_root(fs), user_root);
+    super::labels::in_storage(&root, &DRIVERS, id)
 }

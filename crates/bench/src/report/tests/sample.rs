@@ -53,6 +53,9 @@ pub fn cell(
         flows,
         payload_bytes,
         htb_gbit_per_s: htb,
+        victim_share_pct: 50,
+        limit: Limit::Weights,
+        offenders: 1,
     }
     .named()
 }
@@ -96,17 +99,41 @@ pub fn result(cell: &Cell, baseline_s: f64, penalty: f64) -> CellResult {
         }),
         offender_caused_fraction: Some(fraction),
         victim_charged_fraction: Some(fraction * 0.7),
+        offender_corrected_fraction: Some(0.5 + fraction / 2.0),
+        treated: Vec::new(),
     }
+}
+
+/// The same cell, enforced down to `penalty`.
+pub fn enforced(mut result: CellResult, penalty: f64) -> CellResult {
+    let scale =
+        |e: &Estimate, by: f64| estimate(&e.values.iter().map(|v| v * by).collect::<Vec<_>>());
+    let by = penalty / result.penalty.median;
+    result.treated.push(TreatedResult {
+        treatment: Treatment::Enforced,
+        test: scale(&result.test, by),
+        penalty: scale(&result.penalty, by),
+        goodput_kept: Some(estimate(&[0.98, 1.0, 0.97])),
+        softirq_fraction: Some(0.02),
+        received: result.received,
+        offender_corrected_fraction: Some(0.51),
+        victim_charged_fraction: Some(0.01),
+    });
+    result
 }
 
 pub fn samples(result: &CellResult) -> Vec<Sample> {
     let roles = [
-        (Role::Alone, result.alone.as_ref()),
-        (Role::Compute, Some(&result.baseline)),
-        (Role::Traffic, Some(&result.test)),
+        (Role::Alone, Treatment::Vanilla, result.alone.as_ref()),
+        (Role::Compute, Treatment::Vanilla, Some(&result.baseline)),
+        (Role::Traffic, Treatment::Vanilla, Some(&result.test)),
     ];
+    let treated = result
+        .treated
+        .iter()
+        .map(|t| (Role::Traffic, t.treatment, Some(&t.test)));
     let mut samples = Vec::new();
-    for (position, (role, values)) in (0..).zip(roles) {
+    for (position, (role, treatment, values)) in (0..).zip(roles.into_iter().chain(treated)) {
         for (pair, value) in (0..).zip(values.iter().flat_map(|e| &e.values)) {
             samples.push(Sample {
                 schema: SCHEMA,
@@ -115,6 +142,7 @@ pub fn samples(result: &CellResult) -> Vec<Sample> {
                 pair,
                 position,
                 role,
+                treatment,
                 elapsed_s: *value,
                 victim_cpu_s: *value / 2.0,
                 checksum: "abc".to_owned(),
@@ -161,6 +189,7 @@ pub fn ledger(result: &CellResult, names: [&str; 2]) -> LedgerRecord {
         cell: result.cell.id.clone(),
         pair: 0,
         role: Some(Role::Traffic),
+        treatment: Treatment::Vanilla,
         cpus: (0..2)
             .map(|cpu| LedgerCpu {
                 cpu,
@@ -270,6 +299,7 @@ pub fn penalty() -> RunData {
         manifest: manifest(Kind::Penalty),
         samples: results.iter().flat_map(samples).collect(),
         periods: Vec::new(),
+        reservations: Vec::new(),
         ledgers: results
             .iter()
             .map(|r| ledger(r, ["flood", "victim"]))
@@ -301,6 +331,7 @@ pub fn demo() -> RunData {
         manifest: manifest(Kind::Demo),
         samples: samples(&outcome),
         periods: Vec::new(),
+        reservations: Vec::new(),
         ledgers: vec![record.clone()],
         result: Some(RunResult::Demo(Box::new(DemoResult {
             cell: outcome,
@@ -337,6 +368,7 @@ pub fn accounting() -> RunData {
         manifest: manifest(Kind::Accounting),
         samples: Vec::new(),
         periods: Vec::new(),
+        reservations: Vec::new(),
         ledgers: Vec::new(),
         result: Some(RunResult::Accounting(AccountingResult {
             overhead: vec![
@@ -375,12 +407,95 @@ pub fn accounting() -> RunData {
     }
 }
 
+/// A reservation run of one batch and one interactive condition.
+pub fn reservation() -> RunData {
+    let cell = |target: Target, limit: NeighbourLimit| ReservationCell {
+        id: format!("{target}/cpu/{limit}"),
+        target,
+        neighbours: Neighbours::Cpu,
+        limit,
+        reserved_cpus: 1.0,
+        neighbour_cpus: 1.0,
+        threads: 2,
+        neighbour_threads: 3,
+    };
+    let sample = |cell: &ReservationCell, policy, slow: f64| ReservationSample {
+        schema: SCHEMA,
+        time: "2026-11-03T10:00:00Z".to_owned(),
+        cell: cell.id.clone(),
+        policy,
+        round: 0,
+        position: 1,
+        elapsed_s: slow,
+        cpu_s: 1.0,
+        cpu_got: 1.0 / slow,
+        latency: cell.target.is_interactive().then(|| Latency {
+            requests: 1_000,
+            p99_us: 90.0 * slow,
+            ..Latency::default()
+        }),
+        host_utilisation: 0.98,
+        neighbour_cpu_s: 1.0,
+        lendings: 1,
+        checksum: (!cell.target.is_interactive()).then(|| "00ff".to_owned()),
+    };
+    let cells = [
+        cell(Target::Batch, NeighbourLimit::Capped),
+        cell(Target::Wakeups, NeighbourLimit::Burstable),
+    ];
+    let policies = [
+        (ReservationPolicy::Alone, 1.0),
+        (ReservationPolicy::None, 1.6),
+        (ReservationPolicy::Strict, 1.01),
+        (ReservationPolicy::Lending, 1.03),
+    ];
+    let reservations: Vec<ReservationSample> = cells
+        .iter()
+        .flat_map(|cell| policies.map(|(policy, slow)| sample(cell, policy, slow)))
+        .collect();
+    let outcome = |cell: &ReservationCell| ReservationCellResult {
+        cell: cell.clone(),
+        rows: policies
+            .iter()
+            .map(|(policy, slow)| {
+                let judged = estimate(&[*slow, slow * 1.02, slow * 0.99]);
+                let interactive = cell.target.is_interactive();
+                PolicyRow {
+                    policy: *policy,
+                    elapsed_s: (!interactive).then(|| judged.clone()),
+                    p99_us: interactive.then(|| judged.clone()),
+                    to_alone: Some(judged),
+                    cpu_got: estimate(&[1.0 / slow]),
+                    host_utilisation: estimate(&[0.98]),
+                }
+            })
+            .collect(),
+    };
+    RunData {
+        dir: "runs/reservation".into(),
+        manifest: manifest(Kind::Reservation),
+        samples: Vec::new(),
+        periods: Vec::new(),
+        ledgers: Vec::new(),
+        result: Some(RunResult::Reservation(ReservationResult {
+            cells: cells.iter().map(outcome).collect(),
+            failed: [(
+                "memcached/cpu/capped".to_owned(),
+                "not installed".to_owned(),
+            )]
+            .into(),
+        })),
+        reservations,
+    }
+}
+
 /// Writes `run` as a run directory.
 pub fn write(run: &RunData, dir: &std::path::Path) {
     let lines = |values: Vec<String>| values.into_iter().map(|l| l + "\n").collect::<String>();
     let json = |v: &dyn erased::Json| v.json();
     let samples = match run.manifest.kind {
         Kind::Accounting => run.periods.iter().map(|p| json(p)).collect(),
+        Kind::Reservation => run.reservations.iter().map(|s| json(s)).collect(),
         Kind::Penalty | Kind::Demo => run.samples.iter().map(|s| json(s)).collect(),
     };
     std::fs::write(dir.join("manifest.json"), json(&run.manifest)).unwrap();

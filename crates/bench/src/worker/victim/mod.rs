@@ -92,7 +92,7 @@ fn calibrated(job: &Job, seconds: f64) -> VictimReport {
     }
 }
 
-fn cpu_time() -> Duration {
+pub(crate) fn cpu_time() -> Duration {
     nix::time::clock_gettime(nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID)
         .map(Duration::from)
         .unwrap_or_default()

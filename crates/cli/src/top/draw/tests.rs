@@ -10,7 +10,7 @@ use std::time::Duration;
 fn state(intervals: &[Interval]) -> State {
     let mut state = State::new(Duration::from_secs(1), Selection::default());
     for interval in intervals {
-        state.take(interval);
+        state.take(interval, None, None);
     }
     state
 }

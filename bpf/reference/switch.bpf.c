@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Does nothing, once a context switch: what the kernel's run-time statistics say of it is
+ * their own cost, and that of calling a program at all.
+ */
+#include "../include/kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(reference_empty_switch)
+{
+	return 0;
+}
+
+char LICENSE[] __weak SEC("license") = "GPL";

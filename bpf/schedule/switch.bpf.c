@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Who runs, and who waits behind whom. `sched_switch` runs on the CPU that switches, under its
+ * runqueue lock, so that a CPU's cells have one writer at a time and need no atomics.
+ *
+ * Time on a CPU is cut where its owner changes: idle, the host, or a container. Switches
+ * between threads of one owner return at once, without a clock. The clock is the runqueue's
+ * own, which the scheduler has just read: it costs a load, bpf_ktime_get_ns costs 20 ns.
+ *
+ * Waiting needs no program at the wake-up: the kernel notes in every task when it was queued
+ * (sched_info.last_queued), and what of a container stays in the runqueue when it leaves the
+ * CPU is the runnable count of its group (cfs_rq.h_nr_runnable). A container's wait on a CPU
+ * is thus from when it last ran there, or was queued after that, to now: threads that wait
+ * together wait once. Counting runnable threads by sched_wakeup was tried on paper: it costs
+ * as much again as this program, and drifts (tasks that are throttled, moved between cgroups,
+ * or woken while they still run pass no event).
+ *
+ * How long a group was throttled the kernel keeps as well, by CPU
+ * (cfs_rq.throttled_clock_self_time).
+ */
+#include "window.h"
+
+/* An idle stretch follows a throttling that is not older than this. */
+#define CF_LEFT_IDLE_NS CF_SCHED_PERIOD_NS
+
+/* Keeps the container's most frequent neighbour: a majority vote, weighed by time. */
+static __always_inline void cf_vote(struct cf_sched_cell *cell, __u32 row, __u64 ns)
+{
+	if (cell->with_row == row) {
+		cell->with_ns += ns;
+	} else if (cell->with_ns > ns) {
+		cell->with_ns -= ns;
+	} else {
+		cell->with_ns = ns - cell->with_ns;
+		cell->with_row = row;
+	}
+}
+
+/* `prev` leaves the CPU to somebody else. */
+static __always_inline void cf_leave(struct cf_sched_cpu *s, struct cf_sched_cell *cell, __u32 row,
+				     struct task_struct___sched *prev, __u64 ns, __u64 now)
+{
+	struct cfs_rq *cfs = prev->se.cfs_rq;
+	__u32 stopped = CF_SCHED_ASLEEP;
+
+	cell->run_ns += ns;
+	cell->stopped_at_ns = now;
+	if ((__u64)prev->cgroups != s->css_set) {
+		s->mismatches++;
+		cell->stopped = stopped;
+		cell->group_runqueue = 0;
+		return;
+	}
+	cell->group_runqueue = (__u64)cfs;
+	cell->throttled_base_ns = cf_throttled_ns(cfs);
+	if (cfs->throttle_count && prev->on_rq) {
+		stopped = CF_SCHED_THROTTLED;
+		s->throttled_row = row;
+		s->throttled_at_ns = now;
+	} else if (cf_runnable(cfs)) {
+		stopped = CF_SCHED_QUEUED;
+	}
+	cell->stopped = stopped;
+}
+
+/* The container had threads here for `ns` and did not run; `behind` ran. */
+static __always_inline void cf_waited(struct cf_sched_cell *cell, __u32 cpu, __u32 row,
+				      __u32 behind, struct task_struct___sched *next, __u64 since,
+				      __u64 ns, __u64 now)
+{
+	__u64 stranded_ns = 0;
+
+	if (now - cell->looked_at_ns >= CF_SCHED_LOOK_NS) {
+		cell->looked_at_ns = now;
+		cf_window_turn(row, now, next);
+	}
+	if (ns >= CF_SCHED_LONG_WAIT_NS && next->nr_cpus_allowed > 1) {
+		struct cf_mask mask = {};
+
+		cf_mask_read(&mask, next);
+		stranded_ns = cf_idle_beside(&mask, cpu, since, now);
+		if (stranded_ns > ns)
+			stranded_ns = ns;
+	}
+	cell->stranded_ns += stranded_ns;
+	cell->shared_ns += ns - stranded_ns;
+	if (ns >= CF_SCHED_NOTED_WAIT_NS)
+		cf_vote(cell, behind, ns);
+}
+
+/* `next` takes the CPU from `behind`. */
+static __always_inline void cf_enter(struct cf_sched_cpu *s, struct cf_sched_cell *cell, __u32 cpu,
+				     __u32 row, __u32 behind, struct task_struct___sched *next,
+				     __u64 now)
+{
+	__u64 since = next->sched_info.last_queued, ns, throttled_ns = 0;
+	__u32 stopped = cell->stopped;
+
+	cell->stopped = CF_SCHED_ASLEEP;
+	if (s->throttled_row == row)
+		s->throttled_row = 0;
+	if (stopped != CF_SCHED_ASLEEP || since < cell->stopped_at_ns)
+		since = cell->stopped_at_ns;
+	if (!since || since >= now)
+		return;
+	ns = now - since;
+	if (stopped == CF_SCHED_THROTTLED || ns >= CF_SCHED_NOTED_WAIT_NS) {
+		struct cfs_rq *cfs = next->se.cfs_rq;
+
+		if ((__u64)cfs == cell->group_runqueue)
+			throttled_ns = cf_throttled_ns(cfs) - cell->throttled_base_ns;
+		if (throttled_ns > ns)
+			throttled_ns = ns;
+		cell->throttled_ns += throttled_ns;
+		ns -= throttled_ns;
+	}
+	/* From idle it only woke up: nobody was in its way. */
+	if (ns && behind != CF_SCHED_IDLE)
+		cf_waited(cell, cpu, row, behind, next, since + throttled_ns, ns, now);
+}
+
+static __always_inline void cf_idle_end(struct cf_sched_cpu *s, __u32 cpu, __u64 ns, __u64 now)
+{
+	struct cf_sched_cell *cell;
+
+	s->idle_ns += ns;
+	s->idle_began_at_ns = s->began_at_ns;
+	s->idle_ended_at_ns = now;
+	if (!s->idle_row)
+		return;
+	s->left_idle_ns += ns;
+	cell = cf_sched_cell(cpu, s->idle_row);
+	if (cell)
+		cell->idled_ns += ns;
+	s->idle_row = 0;
+}
+
+/* How far CLOCK_MONOTONIC is ahead of the scheduler's clock, for the reader: once a period. */
+static __always_inline void cf_clock_note(struct cf_sched_cpu *s, __u64 now)
+{
+	if (now - s->clock_at_ns < CF_SCHED_PERIOD_NS)
+		return;
+	s->clock_at_ns = now;
+	s->clock_ahead_ns = bpf_ktime_get_ns() - now;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(schedule_switch, bool preempt, struct task_struct___sched *prev,
+	     struct task_struct___sched *next)
+{
+	__u32 cpu = bpf_get_smp_processor_id(), row = CF_SCHED_IDLE, old;
+	struct cf_sched_cpu *s = cf_sched_cpu(cpu);
+	struct css_set *css_set = next->cgroups;
+	struct cf_sched_cell *cell;
+	__u64 now, ns;
+
+	if (!s)
+		return 0;
+	old = s->row;
+	/* The same set of cgroups; only the idle task shares the host's. */
+	if (s->css_set == (__u64)css_set && s->generation == sched_generation &&
+	    (old >= CF_SCHED_FIRST_CONTAINER || !!next->pid == old))
+		return 0;
+	if (next->pid)
+		row = cf_sched_row(s, css_set->dfl_cgrp);
+	if (row == old && s->began_at_ns) {
+		s->generation = sched_generation;
+		s->css_set = (__u64)css_set;
+		return 0;
+	}
+	now = prev->se.cfs_rq->rq->clock;
+	ns = now - s->began_at_ns;
+	if (!s->began_at_ns || now < s->began_at_ns) {
+		s->rejected += !!s->began_at_ns;
+		ns = 0;
+	}
+	if (old == CF_SCHED_IDLE) {
+		cf_idle_end(s, cpu, ns, now);
+	} else if (old == CF_SCHED_HOST) {
+		s->host_ns += ns;
+	} else {
+		cell = cf_sched_cell(cpu, old);
+		if (cell)
+			cf_leave(s, cell, old, prev, ns, now);
+	}
+	s->began_at_ns = now;
+	s->row = row;
+	s->generation = sched_generation;
+	if (row == CF_SCHED_IDLE) {
+		if (s->throttled_row && now - s->throttled_at_ns < CF_LEFT_IDLE_NS)
+			s->idle_row = s->throttled_row;
+	} else if (row >= CF_SCHED_FIRST_CONTAINER) {
+		cell = cf_sched_cell(cpu, row);
+		if (cell)
+			cf_enter(s, cell, cpu, row, old, next, now);
+	}
+	s->css_set = (__u64)css_set;
+	cf_clock_note(s, now);
+	return 0;
+}
+
+char LICENSE[] __weak SEC("license") = "GPL";

@@ -1,0 +1,172 @@
+//! Talking to a running agent.
+
+use crate::wire::{
+    Answer, Changed, LONGEST_ANSWER_BYTES, Reloaded, Request, StatusReport, Stopping, VERSION,
+    WireSnapshot,
+};
+use cofferdam_types::Snapshot;
+use serde::de::DeserializeOwned;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Longest wait for one answer.
+const PATIENCE: Duration = Duration::from_secs(35);
+
+/// A connection to a running agent.
+#[derive(Debug)]
+pub struct Client {
+    path: PathBuf,
+    stream: Option<BufReader<UnixStream>>,
+    last: Option<Duration>,
+}
+
+/// A request that was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody listens there.
+    #[error(
+        "no agent is running ({} does not answer): start it with 'systemctl start cofferdam', \
+         or with 'sudo cofferdam agent'",
+        .0.display()
+    )]
+    NotRunning(PathBuf),
+    /// An agent runs, and this user may not ask it.
+    #[error(
+        "the agent on {} is not yours to ask: use sudo, or join the group of its socket",
+        .0.display()
+    )]
+    Denied(PathBuf),
+    /// It went away, or broke off.
+    #[error("the agent on {} did not answer: {why}", path.display())]
+    Broken {
+        /// Its socket.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// It answered no.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl Client {
+    /// Connects to the agent that listens on `path`.
+    pub fn connect(path: &Path) -> Result<Client, ClientError> {
+        let mut client = Client {
+            path: path.to_owned(),
+            stream: None,
+            last: None,
+        };
+        client.reconnect()?;
+        Ok(client)
+    }
+
+    fn reconnect(&mut self) -> Result<(), ClientError> {
+        let stream = UnixStream::connect(&self.path).map_err(|e| match e.kind() {
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+                ClientError::NotRunning(self.path.clone())
+            }
+            ErrorKind::PermissionDenied => ClientError::Denied(self.path.clone()),
+            _ => self.broken(&e),
+        })?;
+        let timeouts = stream
+            .set_read_timeout(Some(PATIENCE))
+            .and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
+        timeouts.map_err(|e| self.broken(&e))?;
+        self.stream = Some(BufReader::new(stream));
+        Ok(())
+    }
+
+    fn broken(&self, why: &dyn std::fmt::Display) -> ClientError {
+        ClientError::Broken {
+            path: self.path.clone(),
+            why: why.to_string(),
+        }
+    }
+
+    /// The state of the agent.
+    pub fn status(&mut self) -> Result<StatusReport, ClientError> {
+        self.ask(&Request::Status)
+    }
+
+    /// A fresh reading of the ledger, with the containers gone since this client's last one.
+    pub fn snapshot(&mut self) -> Result<Snapshot, ClientError> {
+        let request = Request::Snapshot {
+            gone_after: self.last,
+        };
+        let wire: WireSnapshot = self.ask(&request)?;
+        let snapshot = wire.into_snapshot().map_err(|e| self.broken(&e))?;
+        self.last = Some(snapshot.uptime);
+        Ok(snapshot)
+    }
+
+    /// Has the agent read its configuration again.
+    pub fn reload(&mut self) -> Result<Reloaded, ClientError> {
+        self.ask(&Request::Reload)
+    }
+
+    /// Puts a rule before those of the file, or takes one back.
+    pub fn change(&mut self, request: &Request) -> Result<Changed, ClientError> {
+        self.ask(request)
+    }
+
+    /// Has the agent take everything back and end.
+    pub fn stop(&mut self) -> Result<Stopping, ClientError> {
+        self.ask(&Request::Stop)
+    }
+
+    fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, ClientError> {
+        // The agent closes connections that were silent for long.
+        let line = match self.exchange(request) {
+            Err(e) if is_closed(&e) => {
+                self.reconnect()?;
+                self.exchange(request)
+            }
+            other => other,
+        };
+        let line = line.map_err(|e| {
+            self.stream = None;
+            self.broken(&e)
+        })?;
+        let answer: Answer<T> = serde_json::from_slice(&line).map_err(|e| self.broken(&e))?;
+        match answer {
+            Answer { error: Some(e), .. } => Err(ClientError::Refused(e.text)),
+            Answer { version, .. } if version != VERSION => {
+                Err(self.broken(&format!("it speaks version {version} of the protocol")))
+            }
+            Answer {
+                ok: Some(value), ..
+            } => Ok(value),
+            Answer { ok: None, .. } => Err(self.broken(&"it gave neither answer nor reason")),
+        }
+    }
+
+    fn exchange(&mut self, request: &Request) -> io::Result<Vec<u8>> {
+        let stream = self.stream.as_mut().ok_or(ErrorKind::NotConnected)?;
+        // An agent that has too many connections says so unasked and closes.
+        let wrote = stream.get_mut().write_all(&request.line());
+        let mut line = Vec::new();
+        let limit = LONGEST_ANSWER_BYTES as u64;
+        stream.take(limit).read_until(b'\n', &mut line)?;
+        if line.is_empty() {
+            wrote?;
+        }
+        match line.last() {
+            Some(b'\n') => Ok(line),
+            None => Err(ErrorKind::UnexpectedEof.into()),
+            Some(_) => Err(io::Error::other("its answer broke off")),
+        }
+    }
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::UnexpectedEof
+            | ErrorKind::BrokenPipe
+            | ErrorKind::ConnectionReset
+            | ErrorKind::NotConnected
+    )
+}

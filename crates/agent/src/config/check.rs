@@ -1,0 +1,238 @@
+//! What the form of the file cannot say: ranges, and rules that do not go together.
+
+use super::problem::{Problem, Severity, place};
+use super::raw::{RawConfig, RawCpu, RawRule};
+use super::{Config, MOST_RULES};
+use crate::rules::{Matcher, Rule};
+use cofferdam_types::{CpuPolicy, Policy};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+use toml::Spanned;
+
+const SHORTEST_PERIOD: Duration = Duration::from_millis(10);
+const LONGEST_PERIOD: Duration = Duration::from_secs(10);
+const SMALLEST_DEBT: Duration = Duration::from_millis(1);
+const LARGEST_DEBT: Duration = Duration::from_secs(3600);
+const MOST_EXPORTED: u32 = 10_000;
+/// The kernel's limit for the path of a socket, without its final zero.
+const LONGEST_SOCKET_PATH: usize = 107;
+
+struct Checker<'a> {
+    text: &'a str,
+    problems: Vec<Problem>,
+}
+
+impl Checker<'_> {
+    fn error(&mut self, span: &Range<usize>, what: impl Into<String>) {
+        let problem = Problem::at(self.text, span, Severity::Error, what.into());
+        self.problems.push(problem);
+    }
+
+    fn warn(&mut self, span: &Range<usize>, what: impl Into<String>) {
+        let problem = Problem::at(self.text, span, Severity::Warning, what.into());
+        self.problems.push(problem);
+    }
+
+    fn line(&self, offset: usize) -> usize {
+        place(self.text, offset).0
+    }
+}
+
+/// A configuration that can be put in force, with warnings; or all problems, errors first.
+pub(super) fn config(text: &str, raw: RawConfig) -> Result<(Config, Vec<Problem>), Vec<Problem>> {
+    let mut checker = Checker {
+        text,
+        problems: Vec::new(),
+    };
+    let mut config = Config::default();
+    sections(&mut checker, &raw, &mut config);
+    config.rules = rules(&mut checker, &raw.rule);
+    let mut problems = checker.problems;
+    problems.sort_by_key(|p| (p.severity == Severity::Warning, p.line, p.column));
+    match problems.first() {
+        Some(first) if first.severity == Severity::Error => Err(problems),
+        _ => Ok((config, problems)),
+    }
+}
+
+fn sections(checker: &mut Checker<'_>, raw: &RawConfig, config: &mut Config) {
+    if let Some(path) = &raw.socket.path {
+        match socket_path(path.get_ref()) {
+            Ok(()) => config.socket.path = path.get_ref().clone(),
+            Err(what) => checker.error(&path.span(), what),
+        }
+    }
+    if let Some(group) = &raw.socket.group {
+        let name = group.get_ref();
+        if name.is_empty() || name.chars().any(char::is_control) {
+            checker.error(&group.span(), "write the name or the number of a group");
+        }
+        config.socket.group = Some(name.clone());
+    }
+    if let Some(address) = &raw.metrics.address {
+        match metrics_address(address.get_ref()) {
+            Ok(found) => config.metrics.address = found,
+            Err(what) => checker.error(&address.span(), what),
+        }
+    }
+    if let Some(count) = &raw.metrics.containers {
+        if *count.get_ref() > MOST_EXPORTED {
+            let what = format!("at most {MOST_EXPORTED} containers can have series of their own");
+            checker.error(&count.span(), what);
+        }
+        config.metrics.containers = *count.get_ref();
+    }
+    let mut length =
+        |found: &Option<Spanned<super::raw::Length>>, least, most, to: &mut Duration| {
+            let Some(found) = found else { return };
+            let value = found.get_ref().0;
+            if (least..=most).contains(&value) {
+                *to = value;
+            } else {
+                let (least, most) = (
+                    humantime::format_duration(least),
+                    humantime::format_duration(most),
+                );
+                checker.error(&found.span(), format!("give {least} to {most}"));
+            }
+        };
+    let enforcement = &mut config.enforcement;
+    length(
+        &raw.enforcement.control_period,
+        SHORTEST_PERIOD,
+        LONGEST_PERIOD,
+        &mut enforcement.control_period,
+    );
+    length(
+        &raw.enforcement.debt_bound,
+        SMALLEST_DEBT,
+        LARGEST_DEBT,
+        &mut enforcement.debt_bound,
+    );
+    config.reservation.lend = raw.reservation.lend.unwrap_or(config.reservation.lend);
+    let move_irqs = raw.reservation.move_irqs;
+    config.reservation.move_irqs = move_irqs.unwrap_or(config.reservation.move_irqs);
+    config.diagnosis = raw.diagnosis.enabled.unwrap_or(config.diagnosis);
+}
+
+fn socket_path(path: &Path) -> Result<(), String> {
+    if !path.is_absolute() || path.file_name().is_none() {
+        return Err("write an absolute path, such as /run/cofferdam/agent.sock".into());
+    }
+    if path.as_os_str().len() > LONGEST_SOCKET_PATH
+        || path.as_os_str().as_encoded_bytes().contains(&0)
+    {
+        return Err(format!(
+            "the kernel takes at most {LONGEST_SOCKET_PATH} bytes, none of them zero: shorten it"
+        ));
+    }
+    Ok(())
+}
+
+fn metrics_address(text: &str) -> Result<Option<SocketAddr>, String> {
+    if text == "off" {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| {
+        format!(
+            "'{text}' is no address: write IP:PORT such as 127.0.0.1:9477 or [::1]:9477, or off"
+        )
+    })
+}
+
+fn rules(checker: &mut Checker<'_>, raw: &[Spanned<RawRule>]) -> Vec<Rule> {
+    if let Some(beyond) = raw.get(MOST_RULES) {
+        checker.error(
+            &beyond.span(),
+            format!("at most {MOST_RULES} rules: join some by a glob"),
+        );
+        return Vec::new();
+    }
+    let mut rules = Vec::new();
+    let mut seen: HashMap<String, (Policy, usize)> = HashMap::new();
+    let mut catch_all: Option<usize> = None;
+    for rule in raw {
+        let line = checker.line(rule.span().start);
+        let rule = rule.get_ref();
+        let span = rule.matches.span();
+        let policy = policy(checker, rule);
+        let matcher: Matcher = match rule.matches.get_ref().parse() {
+            Ok(matcher) => matcher,
+            Err(what) => {
+                checker.error(&span, format!("{what}"));
+                continue;
+            }
+        };
+        let Some(policy) = policy else { continue };
+        let text = matcher.to_string();
+        match seen.get(&text) {
+            Some((first, at)) if *first == policy => checker.warn(
+                &span,
+                format!("'{text}' stands in line {at} already: remove one of the two"),
+            ),
+            Some((_, at)) => checker.error(
+                &span,
+                format!(
+                    "'{text}' has other classes in line {at}, which wins: remove one of the two"
+                ),
+            ),
+            None => {
+                if let Some(at) = catch_all {
+                    checker.warn(
+                        &span,
+                        format!(
+                            "never reached: the rule in line {at} matches every container; \
+                             move that one to the end"
+                        ),
+                    );
+                }
+                seen.insert(text, (policy, line));
+            }
+        }
+        if catch_all.is_none() && matcher.is_catch_all() {
+            catch_all = Some(line);
+        }
+        rules.push(Rule {
+            line,
+            matcher,
+            policy,
+        });
+    }
+    rules
+}
+
+fn policy(checker: &mut Checker<'_>, rule: &RawRule) -> Option<Policy> {
+    let cpu = match (rule.cpu, &rule.cpus) {
+        (RawCpu::Standard, None) => CpuPolicy::Standard,
+        (RawCpu::Strict, Some(cpus)) => CpuPolicy::Strict(cpus.get_ref().0),
+        (RawCpu::Standard, Some(cpus)) => {
+            checker.error(
+                &cpus.span(),
+                "cpus goes with cpu = \"strict\" only: add that, or remove cpus",
+            );
+            return None;
+        }
+        (RawCpu::Strict, None) => {
+            checker.error(
+                &rule.matches.span(),
+                "cpu = \"strict\" needs an amount: add cpus, such as cpus = 1.5",
+            );
+            return None;
+        }
+    };
+    Some(Policy {
+        network_cpu: rule.network_cpu,
+        cpu,
+    })
+}
+
+/// The parser's words with what to do, where they do not say it.
+pub(super) fn remedy(message: &str) -> String {
+    if message.starts_with("missing field `match`") {
+        return "a rule needs a match, such as match = \"web-*\"".into();
+    }
+    message.to_owned()
+}

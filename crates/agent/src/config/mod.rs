@@ -1,0 +1,190 @@
+//! The agent's configuration: `/etc/cofferdam/cofferdam.toml`.
+//!
+//! A file is taken whole or not at all: every key known, every value in range, no two rules in
+//! conflict. Without a file the agent observes and changes nothing.
+
+mod check;
+mod problem;
+mod raw;
+#[cfg(test)]
+mod tests;
+
+pub use problem::{ConfigError, Problem, Severity};
+
+use crate::rules::Rule;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where the configuration is when nobody says otherwise.
+pub const DEFAULT_PATH: &str = "/etc/cofferdam/cofferdam.toml";
+/// Where the agent listens when nobody says otherwise.
+pub const DEFAULT_SOCKET: &str = "/run/cofferdam/agent.sock";
+/// Largest file that is read.
+pub const LARGEST_FILE_BYTES: u64 = 4 << 20;
+/// Most rules in a file.
+pub const MOST_RULES: usize = 10_000;
+
+/// A configuration that can be put in force.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// In the order of the file; the first match wins.
+    pub rules: Vec<Rule>,
+    /// The control socket.
+    pub socket: SocketConfig,
+    /// The metrics.
+    pub metrics: MetricsConfig,
+    /// Network-CPU enforcement.
+    pub enforcement: EnforcementConfig,
+    /// CPU reservations.
+    pub reservation: ReservationConfig,
+    /// Whether lost CPU time is diagnosed.
+    pub diagnosis: bool,
+}
+
+/// `[socket]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SocketConfig {
+    /// Where.
+    pub path: PathBuf,
+    /// The group that may read (name or number); only root without one.
+    pub group: Option<String>,
+}
+
+/// `[metrics]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetricsConfig {
+    /// Where they are served; `None`: nowhere.
+    pub address: Option<SocketAddr>,
+    /// Containers with series of their own, at most.
+    pub containers: u32,
+}
+
+/// `[enforcement]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EnforcementConfig {
+    /// Time between two control steps while a rule enforces and there is network work.
+    pub control_period: Duration,
+    /// CPU time that a container may owe, at most; what is beyond is forgiven.
+    pub debt_bound: Duration,
+}
+
+/// `[reservation]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReservationConfig {
+    /// Whether reserved CPUs that sit idle are lent.
+    pub lend: bool,
+    /// Whether device interrupts are moved off strict CPUs.
+    pub move_irqs: bool,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            rules: Vec::new(),
+            socket: SocketConfig {
+                path: DEFAULT_SOCKET.into(),
+                group: None,
+            },
+            metrics: MetricsConfig {
+                address: Some(SocketAddr::from(([127, 0, 0, 1], 9477))),
+                containers: 500,
+            },
+            enforcement: EnforcementConfig {
+                control_period: Duration::from_millis(20),
+                debt_bound: Duration::from_secs(1),
+            },
+            reservation: ReservationConfig {
+                lend: true,
+                move_irqs: false,
+            },
+            diagnosis: true,
+        }
+    }
+}
+
+/// Where a configuration came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The file.
+    pub path: PathBuf,
+    /// False: the file need not exist, and without it the agent observes.
+    pub required: bool,
+}
+
+/// A configuration together with what it was made from.
+#[derive(Clone, Debug, Default)]
+pub struct Loaded {
+    /// What is put in force.
+    pub config: Config,
+    /// What has no effect.
+    pub warnings: Vec<Problem>,
+    /// False: there was no file.
+    pub from_file: bool,
+}
+
+impl Source {
+    /// The file that was named, or the one at [`DEFAULT_PATH`] where there is one.
+    pub fn new(named: Option<&Path>) -> Source {
+        Source {
+            path: named.unwrap_or(Path::new(DEFAULT_PATH)).to_owned(),
+            required: named.is_some(),
+        }
+    }
+
+    /// Reads and checks it.
+    pub fn load(&self) -> Result<Loaded, ConfigError> {
+        let failed = |why: String| ConfigError::Read {
+            path: self.path.clone(),
+            why,
+        };
+        let mut bytes = Vec::new();
+        let read = File::open(&self.path)
+            .and_then(|file| file.take(LARGEST_FILE_BYTES + 1).read_to_end(&mut bytes));
+        match read {
+            Ok(_) => {}
+            Err(e) if e.kind() == ErrorKind::NotFound && !self.required => {
+                return Ok(Loaded::default());
+            }
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                return Err(failed(
+                    "it does not exist; give the right --config, or none to observe only".into(),
+                ));
+            }
+            Err(e) => return Err(failed(e.to_string())),
+        }
+        if bytes.len() as u64 > LARGEST_FILE_BYTES {
+            return Err(failed("it is larger than 4 MiB".into()));
+        }
+        let text = String::from_utf8(bytes).map_err(|e| {
+            failed(format!(
+                "byte {} is not UTF-8, which TOML files are",
+                e.utf8_error().valid_up_to() + 1
+            ))
+        })?;
+        let wrong = |problems| ConfigError::Wrong {
+            path: self.path.clone(),
+            problems,
+        };
+        let (config, warnings) = parse(&text).map_err(wrong)?;
+        Ok(Loaded {
+            config,
+            warnings,
+            from_file: true,
+        })
+    }
+}
+
+/// A configuration from its text, with warnings; or all that is wrong, errors first.
+pub fn parse(text: &str) -> Result<(Config, Vec<Problem>), Vec<Problem>> {
+    match toml::from_str::<raw::RawConfig>(text) {
+        Ok(raw) => check::config(text, raw),
+        Err(error) => {
+            let span = error.span().unwrap_or(0..0);
+            let what = check::remedy(error.message());
+            Err(vec![Problem::at(text, &span, Severity::Error, what)])
+        }
+    }
+}

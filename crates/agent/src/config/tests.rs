@@ -1,0 +1,243 @@
+use super::*;
+use cofferdam_types::{CpuPolicy, NetworkCpu};
+
+fn refused(text: &str) -> Vec<String> {
+    let problems = parse(text).expect_err(text);
+    problems.iter().map(ToString::to_string).collect()
+}
+
+fn first(text: &str) -> String {
+    refused(text).remove(0)
+}
+
+#[test]
+fn the_example_of_the_design_is_taken() {
+    let text = r#"
+[[rule]]
+match = "cgroup:/tenants/web*"
+network_cpu = "enforce"
+cpu = "strict"
+cpus = 1.5
+
+[[rule]]
+match = "label:tier=*"
+cpu = "strict"
+cpus = 2
+
+[[rule]]
+match = "db-*"
+"#;
+    let (config, warnings) = parse(text).unwrap();
+    assert_eq!(warnings, []);
+    assert_eq!(config.rules.len(), 3);
+    let policy = config.rules[0].policy;
+    assert_eq!(policy.network_cpu, NetworkCpu::Enforce);
+    assert_eq!(policy.cpu, CpuPolicy::Strict("1.5".parse().unwrap()));
+    assert_eq!(
+        config.rules[1].policy.cpu,
+        CpuPolicy::Strict("2".parse().unwrap())
+    );
+    assert_eq!(config.rules[2].policy, cofferdam_types::Policy::default());
+    assert_eq!(config.rules[1].line, 8);
+}
+
+#[test]
+fn no_text_is_the_default_and_changes_nothing() {
+    let (config, warnings) = parse("").unwrap();
+    assert!(config.rules.is_empty() && warnings.is_empty());
+    assert_eq!(config.socket.path, Path::new(DEFAULT_SOCKET));
+    assert_eq!(config.socket.group, None);
+    assert!(config.metrics.address.is_some_and(|a| a.ip().is_loopback()));
+}
+
+#[test]
+fn every_section_is_taken() {
+    let text = r#"
+[socket]
+path = "/run/x.sock"
+group = "adm"
+[metrics]
+address = "off"
+containers = 7
+[enforcement]
+control_period = "250ms"
+debt_bound = "2s"
+[reservation]
+lend = false
+move_irqs = true
+[diagnosis]
+enabled = false
+"#;
+    let (config, _) = parse(text).unwrap();
+    assert_eq!(config.socket.path, Path::new("/run/x.sock"));
+    assert_eq!(config.socket.group.as_deref(), Some("adm"));
+    assert_eq!(
+        config.metrics,
+        MetricsConfig {
+            address: None,
+            containers: 7
+        }
+    );
+    assert_eq!(
+        config.enforcement.control_period,
+        Duration::from_millis(250)
+    );
+    assert_eq!(config.enforcement.debt_bound, Duration::from_secs(2));
+    assert!(!config.reservation.lend && config.reservation.move_irqs && !config.diagnosis);
+}
+
+#[test]
+fn each_mistake_is_told_with_line_column_and_remedy() {
+    for (text, place, words) in [
+        ("rule = 5", "1:8", "sequence"),
+        ("[[rule]]\nmatch = \"a\"\ncpuz = 1", "3:1", "`network_cpu`"),
+        ("[rules]", "1:2", "`rule`"),
+        (
+            "[[rule]]\nnetwork_cpu = \"observe\"",
+            "1:1",
+            "match = \"web-*\"",
+        ),
+        ("[[rule]]\nmatch = \"\"", "2:9", "empty"),
+        ("[[rule]]\nmatch = \"id:xyz\"", "2:9", "0-9 and a-f"),
+        ("[[rule]]\nmatch = \"cgroup:x\"", "2:9", "begins with '/'"),
+        ("[[rule]]\nmatch = \"label:x\"", "2:9", "label:tier=web"),
+        ("[[rule]]\nmatch = \"a[\"", "2:9", "a["),
+        (
+            "[[rule]]\nmatch = \"a\"\nnetwork_cpu = \"stop\"",
+            "3:15",
+            "`enforce`",
+        ),
+        ("[[rule]]\nmatch = \"a\"\ncpu = \"hard\"", "3:7", "`strict`"),
+        (
+            "[[rule]]\nmatch = \"a\"\ncpu = \"strict\"",
+            "2:9",
+            "cpus = 1.5",
+        ),
+        (
+            "[[rule]]\nmatch = \"a\"\ncpus = 1.5",
+            "3:8",
+            "cpu = \"strict\"",
+        ),
+        (
+            "[[rule]]\nmatch = \"a\"\ncpu = \"strict\"\ncpus = 0",
+            "4:8",
+            "at least 0.001",
+        ),
+        (
+            "[[rule]]\nmatch = \"a\"\ncpu = \"strict\"\ncpus = \"2\"",
+            "4:8",
+            "string",
+        ),
+        (
+            "[[rule]]\nmatch = \"a\"\ncpu = \"strict\"\ncpus = nan",
+            "4:8",
+            "at least 0.001",
+        ),
+        ("[enforcement]\ncontrol_period = \"5\"", "2:18", "unit"),
+        ("[enforcement]\ncontrol_period = \"1ms\"", "2:18", "10ms"),
+        ("[enforcement]\ndebt_bound = 5", "2:14", "string"),
+        ("[metrics]\naddress = \"localhost\"", "2:11", "IP:PORT"),
+        ("[metrics]\ncontainers = 1000000", "2:14", "10000"),
+        ("[socket]\npath = \"x.sock\"", "2:8", "absolute"),
+        ("[socket]\ngroup = \"\"", "2:9", "group"),
+        ("[reservation]\nlend = \"yes\"", "2:8", "boolean"),
+        ("match = \"unclosed", "1:", ""),
+        ("a = 1\na = 2", "2:1", "duplicate key"),
+    ] {
+        let told = first(text);
+        assert!(told.starts_with(place), "{text}: {told}");
+        assert!(told.contains(words), "{text}: {told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+    }
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_errors_first() {
+    let text = "[[rule]]\nmatch = \"*\"\n[[rule]]\nmatch = \"a\"\n[[rule]]\nmatch = \"id:x\"\n\
+                [metrics]\naddress = \"x\"";
+    let told = refused(text);
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told[0].contains("error") && told[1].contains("error"));
+    assert!(told[2].contains("warning: never reached") && told[2].contains("line 1"));
+}
+
+#[test]
+fn rules_that_cannot_both_hold_are_refused_and_useless_ones_are_warned_of() {
+    let conflict = "[[rule]]\nmatch = \"a\"\n[[rule]]\nmatch = \"a\"\nnetwork_cpu = \"enforce\"";
+    let told = first(conflict);
+    assert!(
+        told.starts_with("4:9: error") && told.contains("line 1"),
+        "{told}"
+    );
+    let twice = "[[rule]]\nmatch = \"a\"\n[[rule]]\nmatch = \"a\"";
+    let (config, warnings) = parse(twice).unwrap();
+    assert_eq!((config.rules.len(), warnings.len()), (2, 1));
+    assert!(warnings[0].text.contains("remove one"));
+}
+
+#[test]
+fn a_thousand_rules_are_taken() {
+    let text: String = (0..1000)
+        .map(|i| format!("[[rule]]\nmatch = \"web-{i}-*\"\nnetwork_cpu = \"enforce\"\n"))
+        .collect();
+    assert_eq!(parse(&text).unwrap().0.rules.len(), 1000);
+    let text = "[[rule]]\nmatch = \"a\"\n".repeat(MOST_RULES + 1);
+    assert!(first(&text).contains("at most 10000"));
+}
+
+#[test]
+fn a_missing_file_is_an_error_only_where_it_was_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("none.toml");
+    let named = Source {
+        path: path.clone(),
+        required: true,
+    };
+    assert!(
+        named
+            .load()
+            .unwrap_err()
+            .to_string()
+            .contains("does not exist")
+    );
+    let default = Source {
+        path,
+        required: false,
+    };
+    let loaded = default.load().unwrap();
+    assert!(!loaded.from_file && loaded.config.rules.is_empty());
+}
+
+#[test]
+fn a_file_that_is_no_text_is_refused_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.toml");
+    std::fs::write(&path, b"a = \"\xff\"").unwrap();
+    let source = Source {
+        path: path.clone(),
+        required: true,
+    };
+    let told = source.load().unwrap_err().to_string();
+    assert!(told.contains("byte 6") && told.contains("UTF-8"), "{told}");
+    std::fs::write(&path, "[[rule]]\nmatch = 5\n").unwrap();
+    let told = source.load().unwrap_err().to_string();
+    assert!(told.contains("x.toml:2:9: "), "{told}");
+    let folder = Source {
+        path: folder.path().into(),
+        required: true,
+    };
+    assert!(
+        folder
+            .load()
+            .unwrap_err()
+            .to_string()
+            .contains("cannot read")
+    );
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_panics(text in "(\\[\\[rule\\]\\]\n|match = \"|cpus = |[ -~\n=é]){0,40}") {
+        let _ = parse(&text);
+    }
+}

@@ -1,0 +1,271 @@
+//! The control loop with a made-up ledger.
+
+use crate::Ended;
+use crate::testing::{TestAgent, World, until};
+use crate::wire::Request;
+use std::sync::atomic::Ordering::Relaxed;
+
+const ENFORCE_WEB: &str = "[[rule]]\nmatch = \"web-*\"\nnetwork_cpu = \"enforce\"\n";
+
+fn request(line: &str) -> Request {
+    Request::parse(line.as_bytes()).unwrap()
+}
+
+#[test]
+fn without_a_rule_that_changes_something_nothing_is_opened() {
+    let world = World::default();
+    world.add(1, "web-1");
+    let mut agent = TestAgent::with("[[rule]]\nmatch = \"*\"\n", world);
+    let status = agent.client().status().unwrap();
+    assert_eq!(
+        (status.containers_known, status.rules[0].containers),
+        (1, 1)
+    );
+    assert_eq!(status.changes_in_force, 0);
+    assert_eq!(agent.stop(), Some(Ended::Stopped));
+    assert_eq!(
+        (
+            agent.world.opened.load(Relaxed),
+            agent.world.undone.load(Relaxed)
+        ),
+        (0, 0)
+    );
+}
+
+#[test]
+fn containers_get_their_classes_as_they_come_and_go_and_the_end_takes_all_back() {
+    let mut agent = TestAgent::start(ENFORCE_WEB);
+    agent.world.add(1, "db-1");
+    agent.world.add(2, "web-1");
+    until("web-1 is wanted", || agent.world.wanted() == ["web-1"]);
+    agent.world.add(3, "web-2");
+    until("web-2 is wanted too", || {
+        agent.world.wanted() == ["web-1", "web-2"]
+    });
+    let sets = agent.world.sets.lock().unwrap().len();
+    let steps = agent.world.steps.load(Relaxed);
+    until("steps go on", || {
+        agent.world.steps.load(Relaxed) > steps + 2
+    });
+    assert_eq!(
+        agent.world.sets.lock().unwrap().len(),
+        sets,
+        "nothing new, no set"
+    );
+    agent.world.remove(2);
+    until("web-1 is gone", || agent.world.wanted() == ["web-2"]);
+    assert_eq!(agent.stop(), Some(Ended::Stopped));
+    assert_eq!(
+        (
+            agent.world.opened.load(Relaxed),
+            agent.world.undone.load(Relaxed)
+        ),
+        (1, 1)
+    );
+    assert!(!agent.socket().exists());
+}
+
+#[test]
+fn a_bad_file_keeps_the_old_one_whole_and_says_why() {
+    let world = World::default();
+    world.add(2, "web-1");
+    let agent = TestAgent::with(ENFORCE_WEB, world);
+    until("web-1 is wanted", || agent.world.wanted() == ["web-1"]);
+    // The first rule is right, the second is not: neither may be taken.
+    agent.rewrite("[[rule]]\nmatch = \"db-*\"\n[[rule]]\nmatch = \"web-*\"\ncpus = 1\n");
+    let told = agent.client().reload().unwrap_err().to_string();
+    assert!(
+        told.contains("agent.toml:7:8") && told.contains("stays in force"),
+        "{told}"
+    );
+    let status = agent.client().status().unwrap();
+    assert_eq!(
+        (status.rules.len(), status.rules[0].matches.as_str()),
+        (1, "web-*")
+    );
+    assert!(
+        status
+            .configuration
+            .refused
+            .is_some_and(|why| why.contains("strict"))
+    );
+    assert_eq!(status.configuration.refusals, 1);
+    assert_eq!(status.degraded[0].name, "configuration_refused");
+    assert_eq!(agent.world.undone.load(Relaxed), 0);
+
+    agent.rewrite("[[rule]]\nmatch = \"db-*\"\nnetwork_cpu = \"enforce\"\n");
+    assert_eq!(agent.client().reload().unwrap().rules, 1);
+    until("nothing is wanted", || agent.world.wanted().is_empty());
+    let status = agent.client().status().unwrap();
+    assert_eq!(
+        (status.configuration.refused, status.degraded),
+        (None, vec![])
+    );
+}
+
+#[test]
+fn a_hang_up_reloads_and_a_file_that_vanished_is_refused() {
+    let agent = TestAgent::start("");
+    agent.rewrite(ENFORCE_WEB);
+    agent.hang_up();
+    let rules = || agent.client().status().unwrap().rules.len();
+    until("the rule is in force", || rules() == 1);
+    std::fs::remove_file(agent.folder.path().join("agent.toml")).unwrap();
+    agent.hang_up();
+    let refused = || agent.client().status().unwrap().configuration.refused;
+    until("it is refused", || {
+        refused().is_some_and(|why| why.contains("does not exist"))
+    });
+    assert_eq!(rules(), 1);
+}
+
+#[test]
+fn when_no_rule_needs_it_any_more_enforcement_is_taken_back() {
+    let agent = TestAgent::start(ENFORCE_WEB);
+    until("it is opened", || agent.world.opened.load(Relaxed) == 1);
+    agent.rewrite("");
+    agent.client().reload().unwrap();
+    assert_eq!(agent.world.undone.load(Relaxed), 1);
+    agent.rewrite(ENFORCE_WEB);
+    agent.client().reload().unwrap();
+    assert_eq!(agent.world.opened.load(Relaxed), 2);
+    // Another bound: begins anew.
+    agent.rewrite(&format!("enforcement.debt_bound = \"2s\"\n{ENFORCE_WEB}"));
+    agent.client().reload().unwrap();
+    assert_eq!(
+        (
+            agent.world.undone.load(Relaxed),
+            agent.world.opened.load(Relaxed)
+        ),
+        (2, 3)
+    );
+}
+
+#[test]
+fn what_cannot_be_enforced_is_named_and_tried_again() {
+    let world = World::default();
+    world.unavailable.store(true, Relaxed);
+    world.add(1, "web-1");
+    let agent = TestAgent::with(ENFORCE_WEB, world);
+    let status = agent.client().status().unwrap();
+    let [web] = &status.containers[..] else {
+        panic!("{:?}", status.containers);
+    };
+    assert_eq!(web.degraded[0].name, "enforcement_unavailable");
+    assert_eq!(web.cgroup_path.as_deref(), Some("/tenants/web-1"));
+    agent.world.unavailable.store(false, Relaxed);
+    until("it was tried again", || agent.world.wanted() == ["web-1"]);
+}
+
+#[test]
+fn a_rule_set_over_the_socket_goes_first_until_it_is_cleared() {
+    let world = World::default();
+    world.add(1, "web-1");
+    world.add(2, "web-2");
+    let agent = TestAgent::with(ENFORCE_WEB, world);
+    let mut client = agent.client();
+    let set = request(r#"{"version":1,"op":"set","match":"web-1","network_cpu":"observe"}"#);
+    assert_eq!(client.change(&set).unwrap().containers, 1);
+    assert_eq!(agent.world.wanted(), ["web-2"]);
+    assert_eq!(client.status().unwrap().rules[0].line, None);
+    // It outlives a reload.
+    client.reload().unwrap();
+    assert_eq!(client.status().unwrap().rules.len(), 2);
+    let clear = request(r#"{"version":1,"op":"clear","match":"web-1"}"#);
+    client.change(&clear).unwrap();
+    assert_eq!(agent.world.wanted(), ["web-1", "web-2"]);
+    assert!(
+        client
+            .change(&clear)
+            .unwrap_err()
+            .to_string()
+            .contains("no rule")
+    );
+    for i in 0..64 {
+        let line = format!(r#"{{"version":1,"op":"set","match":"x{i}"}}"#);
+        client.change(&request(&line)).unwrap();
+    }
+    let more = request(r#"{"version":1,"op":"set","match":"one-more"}"#);
+    assert!(client.change(&more).unwrap_err().to_string().contains("64"));
+}
+
+#[test]
+fn each_reader_learns_of_every_container_that_went() {
+    let world = World::default();
+    world.add(5, "short");
+    let agent = TestAgent::with("", world);
+    let (mut first, mut second) = (agent.client(), agent.client());
+    let has = |snapshot: &cofferdam_types::Snapshot| {
+        snapshot
+            .containers
+            .iter()
+            .any(|c| c.container.name == "short")
+    };
+    assert!(has(&first.snapshot().unwrap()) && has(&second.snapshot().unwrap()));
+    agent.world.remove(5);
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    let last = first.snapshot().unwrap();
+    assert!(has(&last), "gone since its last reading");
+    assert!(!has(&first.snapshot().unwrap()), "told once");
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    let last = second.snapshot().unwrap();
+    let short = last
+        .containers
+        .iter()
+        .find(|c| c.container.name == "short")
+        .unwrap();
+    assert_eq!(short.ledger.caused_rx_ns, 5000);
+    assert_eq!(short.container.cgroup_path.to_str(), Some("/tenants/short"));
+    assert!(
+        !has(&agent.client().snapshot().unwrap()),
+        "a new reader never knew it"
+    );
+}
+
+#[test]
+fn a_client_can_stop_it() {
+    let mut agent = TestAgent::start(ENFORCE_WEB);
+    assert!(agent.client().stop().unwrap().stopping);
+    assert_eq!(agent.join(), Some(Ended::Stopped));
+    assert_eq!(agent.world.undone.load(Relaxed), 1);
+}
+
+#[test]
+fn readings_that_fail_for_a_while_are_named_and_survived() {
+    let agent = TestAgent::start("");
+    agent.world.unreadable.store(true, Relaxed);
+    let names = || -> Vec<String> {
+        let status = agent.client().status().unwrap();
+        status.degraded.into_iter().map(|d| d.name).collect()
+    };
+    until("it is degraded", || names() == ["accounting_unreadable"]);
+    assert!(agent.client().snapshot().is_err());
+    agent.world.unreadable.store(false, Relaxed);
+    until("it is well again", || names().is_empty());
+}
+
+#[test]
+fn another_socket_takes_a_restart_and_that_is_said() {
+    let agent = TestAgent::start("");
+    let path = agent.folder.path().join("agent.toml");
+    std::fs::write(path, "socket.path = \"/run/elsewhere.sock\"").unwrap();
+    agent.client().reload().unwrap();
+    let status = agent.client().status().unwrap();
+    assert_eq!(status.degraded[0].name, "restart_needed");
+}
+
+#[test]
+fn a_thousand_rules_and_containers_are_assigned() {
+    let world = World::default();
+    for i in 0..200 {
+        world.add(i + 1, &format!("web-{i}-x"));
+    }
+    let rules: String = (0..1000)
+        .map(|i| format!("[[rule]]\nmatch = \"web-{i}-*\"\nnetwork_cpu = \"enforce\"\n"))
+        .collect();
+    let agent = TestAgent::with(&rules, world);
+    let status = agent.client().status().unwrap();
+    assert_eq!(status.rules.len(), 1000);
+    assert_eq!(status.rules.iter().map(|r| r.containers).sum::<u64>(), 200);
+    assert_eq!(agent.world.wanted().len(), 200);
+}

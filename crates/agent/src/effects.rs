@@ -1,0 +1,186 @@
+//! What the agent does to the host, behind one small door.
+
+use crate::config::Config;
+use crate::rules::changes_host;
+use cofferdam_enforce::network::NetworkOptions;
+use cofferdam_enforce::{EnforceError, Enforcer, Options, UndoReport, Wanted};
+use cofferdam_types::{
+    ContainerStatus, CpuPolicy, Degraded, EnforcementStatus, Interval, NetworkCpu,
+};
+
+/// What taking everything back came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Undone {
+    /// Changes taken back.
+    pub changes: u64,
+    /// Left alone, because somebody else has changed them since, one line each.
+    pub left_alone: Vec<String>,
+    /// What could not be taken back, one line each.
+    pub failures: Vec<String>,
+}
+
+/// Puts classes in force, and takes all of it back.
+pub trait Effects {
+    /// Every container with its classes, those that change nothing too; what was wanted before
+    /// and is not any more is taken back.
+    fn set(&mut self, wanted: Vec<Wanted>);
+
+    /// One control step, with what happened since the last.
+    fn step(&mut self, interval: &Interval);
+
+    /// What is in force, and what is not and why.
+    fn status(&self) -> EnforcementStatus;
+
+    /// Takes everything back.
+    fn undo(self: Box<Self>) -> Undone;
+}
+
+/// Changes nothing. Where a rule asks for a change, says that it is not in force, and why.
+#[derive(Debug)]
+pub struct ObserveOnly {
+    why: Degraded,
+    wanted: Vec<Wanted>,
+}
+
+impl ObserveOnly {
+    /// `why` is told for each container that a rule would change.
+    pub fn new(why: Degraded) -> ObserveOnly {
+        ObserveOnly {
+            why,
+            wanted: Vec::new(),
+        }
+    }
+}
+
+impl Effects for ObserveOnly {
+    fn set(&mut self, wanted: Vec<Wanted>) {
+        self.wanted = wanted;
+    }
+
+    fn step(&mut self, _: &Interval) {}
+
+    fn status(&self) -> EnforcementStatus {
+        let container = |wanted: &Wanted| ContainerStatus {
+            cgroup: wanted.container.cgroup,
+            name: wanted.container.name.clone(),
+            policy: wanted.policy,
+            network: None,
+            reservation: None,
+            degraded: vec![self.why.clone()],
+        };
+        let asked = self.wanted.iter().filter(|w| changes_host(&w.policy));
+        EnforcementStatus {
+            containers: asked.map(container).collect(),
+            ..EnforcementStatus::default()
+        }
+    }
+
+    fn undo(self: Box<Self>) -> Undone {
+        Undone::default()
+    }
+}
+
+/// What an enforcer of this host shall keep to.
+pub(crate) fn options(config: &Config) -> Options {
+    Options {
+        network: NetworkOptions {
+            debt_bound: config.enforcement.debt_bound,
+            ..NetworkOptions::default()
+        },
+        ..Options::default()
+    }
+}
+
+/// Enforces on this host.
+pub(crate) struct HostEffects(Enforcer);
+
+impl HostEffects {
+    /// Takes the host's enforcement; what an earlier process left is taken back first.
+    pub fn open(config: &Config) -> Result<HostEffects, EnforceError> {
+        let enforcer = Enforcer::open(options(config))?;
+        let left = Undone::from(enforcer.taken_over());
+        left.log("an earlier agent had left changes");
+        Ok(HostEffects(enforcer))
+    }
+}
+
+impl Effects for HostEffects {
+    fn set(&mut self, wanted: Vec<Wanted>) {
+        self.0.set(wanted);
+    }
+
+    fn step(&mut self, interval: &Interval) {
+        self.0.step(interval);
+    }
+
+    fn status(&self) -> EnforcementStatus {
+        let mut status = self.0.status();
+        status.containers.retain(|c| {
+            let touched = c.network.is_some() || c.reservation.is_some();
+            touched || !c.degraded.is_empty() || changes_host(&c.policy)
+        });
+        status.containers.iter_mut().for_each(say_what_lacks);
+        status
+    }
+
+    fn undo(self: Box<Self>) -> Undone {
+        Undone::from(&self.0.undo())
+    }
+}
+
+/// A class of which nothing at all is in force is never passed over in silence.
+fn say_what_lacks(container: &mut ContainerStatus) {
+    if !container.degraded.is_empty() {
+        return;
+    }
+    let mut lacks = |name: &str, text: &str| {
+        container.degraded.push(Degraded {
+            name: name.to_owned(),
+            text: text.to_owned(),
+        });
+    };
+    if container.policy.network_cpu == NetworkCpu::Enforce && container.network.is_none() {
+        lacks(
+            "not_enforced",
+            "its network CPU is not enforced: no means has been put in place",
+        );
+    }
+    if container.policy.cpu != CpuPolicy::Standard && container.reservation.is_none() {
+        lacks(
+            "not_reserved",
+            "its CPUs are not reserved: no reservation has been put in place",
+        );
+    }
+}
+
+impl From<&UndoReport> for Undone {
+    fn from(report: &UndoReport) -> Undone {
+        let mut failures = report.failed.clone();
+        if report.unreadable_lines > 0 {
+            failures.push(format!(
+                "{} lines of the journal cannot be read",
+                report.unreadable_lines
+            ));
+        }
+        Undone {
+            changes: report.restored,
+            left_alone: report.foreign.clone(),
+            failures,
+        }
+    }
+}
+
+impl Undone {
+    /// Logs what it came to; nothing when there was nothing to take back.
+    pub(crate) fn log(&self, what: &str) {
+        if *self != Undone::default() {
+            tracing::info!("{what}: {} taken back", self.changes);
+        }
+        for text in &self.left_alone {
+            tracing::info!("left alone, somebody else has changed it since: {text}");
+        }
+        for text in &self.failures {
+            tracing::error!("could not take back: {text}");
+        }
+    }
+}

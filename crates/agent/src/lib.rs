@@ -1,0 +1,35 @@
+//! The daemon: reads the ledger, gives each container the classes of its rule, and tells what
+//! it sees and does over a socket and as metrics.
+//!
+//! Two threads. The control loop ([`run`]) owns all that acts on the host; the server talks to
+//! clients and can neither delay nor bring down the control loop.
+#![forbid(unsafe_code)]
+
+mod assign;
+mod client;
+pub mod config;
+mod control;
+#[cfg(test)]
+mod control_tests;
+mod cost;
+mod effects;
+mod ledger;
+pub mod log;
+pub mod metrics;
+mod notify;
+mod rules;
+mod run;
+mod server;
+#[cfg(test)]
+mod testing;
+mod view;
+mod wake;
+pub mod wire;
+
+pub use client::{Client, ClientError};
+pub use control::Ended;
+pub use effects::{Effects, ObserveOnly, Undone};
+pub use ledger::Ledger;
+pub use rules::{Known, MatchError, Matcher, Rule};
+pub use run::{AgentError, restore, run};
+pub use server::ListenError;

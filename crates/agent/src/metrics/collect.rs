@@ -1,0 +1,225 @@
+//! The value of every metric, from what the control loop shows.
+
+use super::table::*;
+use crate::server::Traffic;
+use crate::view::View;
+use cofferdam_types::{
+    Container, ContainerLedger, ContainerStatus, CpuPolicy, CpuTime, Degraded, NetworkCpu,
+};
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// One series: the values of its labels, and its own.
+pub(super) type Series = (Vec<String>, f64);
+
+/// The series of every metric.
+#[derive(Debug, Default)]
+pub(super) struct Values(HashMap<&'static str, Vec<Series>>);
+
+impl Values {
+    pub fn of(&self, metric: &Metric) -> &[Series] {
+        self.0.get(metric.stem).map_or(&[], Vec::as_slice)
+    }
+
+    fn add(&mut self, metric: &'static Metric, labels: &[&str], value: f64) {
+        debug_assert_eq!(labels.len(), metric.labels.len(), "{}", metric.stem);
+        let labels = labels.iter().map(|&l| l.to_owned()).collect();
+        self.0.entry(metric.stem).or_default().push((labels, value));
+    }
+}
+
+/// All values now.
+pub(super) fn values(view: &View, more: &[Degraded], traffic: Traffic) -> Values {
+    let mut values = Values::default();
+    let shown = shown(view);
+    let mut names = HashMap::new();
+    for entry in &shown {
+        ledger(&mut values, entry);
+        names.insert(entry.container.cgroup, name(&entry.container));
+    }
+    let known = view.snapshot.containers.len();
+    values.add(&CONTAINERS, &[], known as f64);
+    values.add(&NOT_EXPORTED, &[], (known - shown.len()) as f64);
+    host(&mut values, view);
+    for status in &view.enforcement.containers {
+        if let Some(name) = names.get(&status.cgroup) {
+            enforcement(&mut values, status, name);
+        }
+    }
+    agent(&mut values, view, more);
+    requests(&mut values, traffic);
+    values
+}
+
+/// The containers with series of their own: those under enforcement or reservation first, then
+/// those that caused most.
+fn shown(view: &View) -> Vec<&ContainerLedger> {
+    let touched: HashSet<_> = view
+        .enforcement
+        .containers
+        .iter()
+        .map(|c| c.cgroup)
+        .collect();
+    let mut all: Vec<&ContainerLedger> = view.snapshot.containers.iter().collect();
+    let most = usize::try_from(view.exported).unwrap_or(usize::MAX);
+    if all.len() > most {
+        all.sort_by_key(|c| {
+            let caused = c.ledger.caused_ns() + c.ledger.charged_network_ns;
+            (
+                !touched.contains(&c.container.cgroup),
+                std::cmp::Reverse(caused),
+            )
+        });
+        all.truncate(most);
+        all.sort_by_key(|c| c.container.cgroup);
+    }
+    all
+}
+
+fn name(container: &Container) -> [String; 3] {
+    [
+        container.name.clone(),
+        container.pod.clone().unwrap_or_default(),
+        container.cgroup_path.to_string_lossy().into_owned(),
+    ]
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+fn ledger(values: &mut Values, entry: &ContainerLedger) {
+    let name = name(&entry.container);
+    let [container, pod, cgroup] = name.each_ref().map(String::as_str);
+    let who = [container, pod, cgroup];
+    let l = &entry.ledger;
+    let with = |last| [container, pod, cgroup, last];
+    values.add(&CAUSED, &with("rx"), seconds(l.caused_rx_ns));
+    values.add(&CAUSED, &with("tx"), seconds(l.caused_tx_ns));
+    values.add(&CAUSED, &with("hardirq"), seconds(l.caused_hardirq_ns));
+    values.add(&CHARGED, &with("network"), seconds(l.charged_network_ns));
+    values.add(&CHARGED, &with("other"), seconds(l.charged_other_ns));
+    values.add(&OWED, &who, l.owed_ns() as f64 / 1e9);
+    values.add(&CPU_USAGE, &who, seconds(l.cpu_usage_ns));
+    values.add(&CORRECTED, &who, l.corrected_cpu_ns() as f64 / 1e9);
+    values.add(&PACKETS, &with("rx"), l.rx_packets as f64);
+    values.add(&PACKETS, &with("tx"), l.tx_packets as f64);
+    values.add(&BYTES, &with("rx"), l.rx_bytes as f64);
+    values.add(&BYTES, &with("tx"), l.tx_bytes as f64);
+}
+
+fn host(values: &mut Values, view: &View) {
+    let snapshot = &view.snapshot;
+    for (reason, ns) in &snapshot.unattributed_ns {
+        let name = serde_json::to_value(reason).ok();
+        let name = name
+            .as_ref()
+            .and_then(|v| v.as_str())
+            .unwrap_or(reason.label());
+        values.add(&UNATTRIBUTED, &[name], seconds(*ns));
+    }
+    for (cpu, time) in &snapshot.cpus {
+        let cpu = cpu.to_string();
+        let mut add = |metric, of: fn(&CpuTime) -> u64| {
+            values.add(metric, &[cpu.as_str()], seconds(of(time)));
+        };
+        add(&CPU_SOFTIRQ, |t| t.softirq_ns);
+        add(&CPU_NETWORK_SOFTIRQ, |t| t.network_softirq_ns);
+        add(&CPU_HARDIRQ, |t| t.hardirq_ns);
+        add(&CPU_NAPI_THREAD, |t| t.napi_thread_ns);
+        add(&CPU_DRAIN, |t| t.drain_ns);
+        add(&CPU_ATTRIBUTED, |t| t.attributed_ns);
+        add(&CPU_CHARGED, |t| t.charged_ns);
+        add(&CPU_CHARGED_NOBODY, |t| t.charged_nobody_ns);
+    }
+    let error_pct = snapshot.conservation().worst_cpu_error_pct;
+    values.add(&CONSERVATION, &[], error_pct / 100.0);
+    let health = &snapshot.health;
+    for (event, count) in [
+        ("containers_without_slot", health.containers_without_slot),
+        ("events_lost", health.events_lost),
+        ("containers_gone", health.containers_gone),
+        ("cpu_hotplugs", health.cpu_hotplugs),
+        ("segments_rejected", health.segments_rejected),
+        ("markers_missed", health.markers_missed),
+        ("softirqs_unseen", health.softirqs_unseen),
+        ("cpu_usage_unreadable", health.cpu_usage_unreadable),
+    ] {
+        values.add(&ACCOUNTING_EVENTS, &[event], count as f64);
+    }
+}
+
+fn enforcement(values: &mut Values, status: &ContainerStatus, name: &[String; 3]) {
+    let [container, pod, cgroup] = name.each_ref().map(String::as_str);
+    let who = [container, pod, cgroup];
+    let with = |last| [container, pod, cgroup, last];
+    let network_cpu = match status.policy.network_cpu {
+        NetworkCpu::Observe => "observe",
+        NetworkCpu::Enforce => "enforce",
+    };
+    let cpu = match status.policy.cpu {
+        CpuPolicy::Standard => "standard",
+        CpuPolicy::Strict(_) => "strict",
+    };
+    values.add(&CLASS, &[container, pod, cgroup, network_cpu, cpu], 1.0);
+    // Two of the same name are one series.
+    let degraded: BTreeSet<&str> = status.degraded.iter().map(|d| d.name.as_str()).collect();
+    for name in degraded {
+        values.add(&CONTAINER_DEGRADED, &with(name), 1.0);
+    }
+    if let Some(network) = &status.network {
+        for state in &network.means {
+            let in_force = f64::from(u8::from(state.in_force));
+            values.add(&MEANS, &with(state.means.label()), in_force);
+        }
+        values.add(&DEBT, &who, seconds(network.debt_ns));
+        values.add(&FORGIVEN, &who, seconds(network.forgiven_ns));
+        values.add(&ENFORCED_CHARGE, &who, seconds(network.charged_ns));
+        values.add(&RETURNED, &who, seconds(network.returned_ns));
+        values.add(&DROPPED, &with("rx"), network.dropped_rx_packets as f64);
+        values.add(&DROPPED, &with("tx"), network.dropped_tx_packets as f64);
+    }
+    if let Some(reservation) = &status.reservation {
+        let slice = reservation.slice.map_or(0, |(_, milli)| milli);
+        values.add(&OWN_CPUS, &who, reservation.own_cpus.len() as f64);
+        values.add(&SLICE_CPUS, &who, f64::from(slice) / 1000.0);
+        values.add(&LENT_CPUS, &who, reservation.lent_cpus.len() as f64);
+        values.add(&LENDINGS, &who, reservation.lendings as f64);
+        values.add(&REWRITES, &who, reservation.rewrites as f64);
+    }
+}
+
+fn agent(values: &mut Values, view: &View, more: &[Degraded]) {
+    let enforcement = &view.enforcement;
+    values.add(&CHANGES, &[], enforcement.changes_in_force as f64);
+    values.add(&FAILED_CHANGES, &[], enforcement.failed_changes as f64);
+    values.add(&ENFORCEMENT_STEP, &[], enforcement.last_step.as_secs_f64());
+    let degraded: BTreeSet<&str> = view.all_degraded(more).map(|d| d.name.as_str()).collect();
+    for name in degraded {
+        values.add(&DEGRADED, &[name], 1.0);
+    }
+    values.add(&INFO, &[env!("CARGO_PKG_VERSION")], 1.0);
+    values.add(&UPTIME, &[], view.started.elapsed().as_secs_f64());
+    values.add(&RULES, &[], view.rules.len() as f64);
+    let unused = view.rules.iter().filter(|r| r.containers == 0).count();
+    values.add(&RULES_UNUSED, &[], unused as f64);
+    values.add(&LOADS, &[], view.configuration.loads as f64);
+    values.add(&REFUSALS, &[], view.configuration.refusals as f64);
+    values.add(&PERIOD, &[], view.control_period.as_secs_f64());
+    values.add(&STEP, &[], view.last_step.as_secs_f64());
+    values.add(&STEPS, &[], view.steps as f64);
+    values.add(&FAILED_READINGS, &[], view.failed_readings as f64);
+    values.add(&AGENT_CPU, &[], view.cost.cpu.as_secs_f64());
+    values.add(&AGENT_MEMORY, &[], view.cost.resident_bytes as f64);
+}
+
+fn requests(values: &mut Values, traffic: Traffic) {
+    values.add(&REQUESTS, &[], traffic.requests as f64);
+    values.add(&REFUSED_REQUESTS, &[], traffic.refused_requests as f64);
+    values.add(
+        &REFUSED_CONNECTIONS,
+        &[],
+        traffic.refused_connections as f64,
+    );
+    values.add(&TIMEOUTS, &[], traffic.timeouts as f64);
+    values.add(&SCRAPES, &[], traffic.scrapes as f64);
+}

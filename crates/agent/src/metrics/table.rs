@@ -1,0 +1,166 @@
+//! Every metric by name. `docs/src/reference/metrics.md` lists the same; a test compares.
+
+/// What a metric is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Grows only; its series end in `_total`.
+    Counter,
+    /// Any number.
+    Gauge,
+}
+
+/// One metric.
+#[derive(Debug)]
+pub struct Metric {
+    /// Without prefix, unit and suffix.
+    pub stem: &'static str,
+    /// Base unit, empty for counts.
+    pub unit: &'static str,
+    /// What it is.
+    pub kind: Kind,
+    /// Its labels, in order.
+    pub labels: &'static [&'static str],
+    /// What it says, in one sentence without its end.
+    pub help: &'static str,
+}
+
+/// Before every name.
+pub const PREFIX: &str = "cofferdam";
+
+impl Metric {
+    /// Its name as a query writes it.
+    pub fn name(&self) -> String {
+        let mut name = format!("{PREFIX}_{}", self.stem);
+        if !self.unit.is_empty() {
+            name = format!("{name}_{}", self.unit);
+        }
+        match self.kind {
+            Kind::Counter => name + "_total",
+            Kind::Gauge => name,
+        }
+    }
+}
+
+/// The labels of a container.
+pub const CONTAINER: &[&str] = &["container", "pod", "cgroup"];
+
+macro_rules! metrics {
+    ($($id:ident = $kind:ident $stem:literal $unit:literal [$($label:literal),*] $help:literal;)*) => {
+        $(pub(crate) static $id: Metric = Metric {
+            stem: $stem, unit: $unit, kind: Kind::$kind, labels: &[$($label),*], help: $help,
+        };)*
+        /// Every metric, in the order in which they are served.
+        pub static ALL: &[&Metric] = &[$(&$id),*];
+    };
+}
+
+metrics! {
+    CAUSED = Counter "container_caused" "seconds" ["container", "pod", "cgroup", "direction"]
+        "Kernel time that the container's packets made necessary: rx, tx, or hardirq";
+    CHARGED = Counter "container_charged" "seconds" ["container", "pod", "cgroup", "kind"]
+        "Interrupt time that ran in the container's time slices, whoever caused it: network, or other";
+    OWED = Gauge "container_owed" "seconds" ["container", "pod", "cgroup"]
+        "Network CPU caused less network CPU charged; above 0 others paid for its packets";
+    CPU_USAGE = Counter "container_cpu_usage" "seconds" ["container", "pod", "cgroup"]
+        "CPU time that the scheduler billed to the container";
+    CORRECTED = Gauge "container_corrected_cpu" "seconds" ["container", "pod", "cgroup"]
+        "CPU use had every packet been billed to its owner: usage plus owed";
+    PACKETS = Counter "container_packets" "" ["container", "pod", "cgroup", "direction"]
+        "Packets received, and those that softirq handled on the way out; GRO segments count each";
+    BYTES = Counter "container_packet" "bytes" ["container", "pod", "cgroup", "direction"]
+        "Bytes of those packets, link-layer headers left out";
+    CONTAINERS = Gauge "containers" "" []
+        "Containers known";
+    NOT_EXPORTED = Gauge "containers_not_exported" "" []
+        "Containers without series of their own, because metrics.containers is reached";
+    UNATTRIBUTED = Counter "unattributed" "seconds" ["reason"]
+        "Kernel time that belongs to no container";
+    CPU_SOFTIRQ = Counter "cpu_softirq" "seconds" ["cpu"]
+        "Softirq time, nested hardirqs left out";
+    CPU_NETWORK_SOFTIRQ = Counter "cpu_network_softirq" "seconds" ["cpu"]
+        "Softirq time in NET_RX and NET_TX";
+    CPU_HARDIRQ = Counter "cpu_hardirq" "seconds" ["cpu"]
+        "Device hardirq time";
+    CPU_NAPI_THREAD = Counter "cpu_napi_thread" "seconds" ["cpu"]
+        "Time that NAPI threads ran, nested interrupts left out";
+    CPU_DRAIN = Counter "cpu_drain" "seconds" ["cpu"]
+        "Time in system calls of one container that drained another's packets";
+    CPU_ATTRIBUTED = Counter "cpu_attributed" "seconds" ["cpu"]
+        "Time caused by containers, and unattributed time, on this CPU";
+    CPU_CHARGED = Counter "cpu_charged" "seconds" ["cpu"]
+        "Measured time that ran in containers' time slices";
+    CPU_CHARGED_NOBODY = Counter "cpu_charged_nobody" "seconds" ["cpu"]
+        "Measured time that ran in nobody's time slices: idle task, kernel threads, host processes";
+    CONSERVATION = Gauge "conservation_error" "ratio" []
+        "Difference of time attributed and time measured on the worst CPU, part of the latter";
+    ACCOUNTING_EVENTS = Counter "accounting_events" "" ["event"]
+        "What the accounting met with: cpu_hotplugs and containers_gone are normal, the others are losses";
+    CLASS = Gauge "container_class" "" ["container", "pod", "cgroup", "network_cpu", "cpu"]
+        "1 for each container that a rule gives other classes than observe and standard";
+    CONTAINER_DEGRADED = Gauge "container_degraded" "" ["container", "pod", "cgroup", "name"]
+        "1 for each part of a container's classes that is not in force";
+    MEANS = Gauge "enforcement_means" "" ["container", "pod", "cgroup", "means"]
+        "Whether a means of enforcement is in force for the container, 1 or 0";
+    DEBT = Gauge "enforcement_debt" "seconds" ["container", "pod", "cgroup"]
+        "CPU time that the container owes and has not paid";
+    FORGIVEN = Counter "enforcement_forgiven" "seconds" ["container", "pod", "cgroup"]
+        "Debt forgiven because it reached its bound";
+    ENFORCED_CHARGE = Counter "enforcement_charged" "seconds" ["container", "pod", "cgroup"]
+        "Network CPU charged to the container by enforcement";
+    RETURNED = Counter "enforcement_returned" "seconds" ["container", "pod", "cgroup"]
+        "CPU time given back to the container because it had paid for others";
+    DROPPED = Counter "enforcement_dropped_packets" "" ["container", "pod", "cgroup", "direction"]
+        "Packets of the container dropped while it was in debt";
+    OWN_CPUS = Gauge "reservation_own_cpus" "" ["container", "pod", "cgroup"]
+        "CPUs that are the container's own";
+    SLICE_CPUS = Gauge "reservation_slice_cpus" "" ["container", "pod", "cgroup"]
+        "Guaranteed part of a CPU that it shares";
+    LENT_CPUS = Gauge "reservation_lent_cpus" "" ["container", "pod", "cgroup"]
+        "Of the container's own CPUs, those lent now";
+    LENDINGS = Counter "reservation_lendings" "" ["container", "pod", "cgroup"]
+        "Times a CPU of the container was lent";
+    REWRITES = Counter "reservation_rewrites" "" ["container", "pod", "cgroup"]
+        "Times the runtime had rewritten the container's cpuset and it was put right";
+    CHANGES = Gauge "changes_in_force" "" []
+        "Changes to the host in force, which stopping takes back";
+    FAILED_CHANGES = Counter "failed_changes" "" []
+        "Writes to the host that failed";
+    ENFORCEMENT_STEP = Gauge "enforcement_step" "seconds" []
+        "Time that the last step of the enforcement took";
+    DEGRADED = Gauge "agent_degraded" "" ["name"]
+        "1 for each thing that is not as it should be, for the host as a whole";
+    INFO = Gauge "agent_build" "" ["version"]
+        "Always 1; the label is the version";
+    UPTIME = Gauge "agent_uptime" "seconds" []
+        "Time since the agent started";
+    RULES = Gauge "agent_rules" "" []
+        "Rules in force";
+    RULES_UNUSED = Gauge "agent_rules_unused" "" []
+        "Rules that no container is under";
+    LOADS = Counter "agent_configuration_loads" "" []
+        "Configurations put in force";
+    REFUSALS = Counter "agent_configuration_refusals" "" []
+        "Configurations refused";
+    PERIOD = Gauge "agent_control_period" "seconds" []
+        "Time between two steps of the control loop";
+    STEP = Gauge "agent_step" "seconds" []
+        "Time that the last step of the control loop took, reading included";
+    STEPS = Counter "agent_steps" "" []
+        "Steps of the control loop";
+    FAILED_READINGS = Counter "agent_failed_readings" "" []
+        "Readings of the accounting that failed";
+    AGENT_CPU = Counter "agent_cpu" "seconds" []
+        "CPU time of the agent's process; its BPF programs' time is not in it";
+    AGENT_MEMORY = Gauge "agent_resident_memory" "bytes" []
+        "Resident memory of the agent's process";
+    REQUESTS = Counter "agent_requests" "" []
+        "Requests over the control socket";
+    REFUSED_REQUESTS = Counter "agent_refused_requests" "" []
+        "Requests refused: bad, too long, or not allowed";
+    REFUSED_CONNECTIONS = Counter "agent_refused_connections" "" []
+        "Connections refused because there were too many";
+    TIMEOUTS = Counter "agent_timeouts" "" []
+        "Connections closed because the client was too slow";
+    SCRAPES = Counter "agent_scrapes" "" []
+        "Requests to the metrics' address";
+}

@@ -1,0 +1,344 @@
+use super::table::{ALL, CONTAINER, Kind, Metric};
+use super::*;
+use crate::view::Cost;
+use crate::wire::{ConfigurationRecord, PolicyRecord, RuleRecord};
+use cofferdam_types::{
+    CgroupId, Container, ContainerLedger, ContainerStatus, CpuId, CpuPolicy, CpuTime,
+    EnforcementStatus, Health, Ledger, Means, MeansState, NetworkCpu, NetworkEnforcement, Policy,
+    Reason, ReservationState, Runtime, Snapshot,
+};
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+const MS: u64 = 1_000_000;
+
+fn container(id: u64, name: &str) -> ContainerLedger {
+    ContainerLedger {
+        container: Arc::new(Container {
+            cgroup: CgroupId(id),
+            cgroup_path: format!("/tenants/{id}").into(),
+            descendants: Vec::new(),
+            name: name.to_owned(),
+            id: None,
+            runtime: Runtime::Plain,
+            pod: Some("shop/front".into()),
+            netns: None,
+            host_network: false,
+            pid: None,
+            interfaces: Vec::new(),
+        }),
+        ledger: Ledger {
+            caused_rx_ns: id * 4 * MS,
+            caused_tx_ns: 3 * MS,
+            caused_hardirq_ns: 2 * MS,
+            rx_packets: 5,
+            rx_bytes: 500,
+            tx_packets: 6,
+            tx_bytes: 600,
+            charged_network_ns: MS,
+            charged_other_ns: MS,
+            cpu_usage_ns: 9 * MS,
+        },
+        caused_by_cpu_ns: vec![1],
+        charged_by_cpu_ns: vec![1],
+    }
+}
+
+fn degraded(name: &str) -> Degraded {
+    Degraded {
+        name: name.into(),
+        text: "words".into(),
+    }
+}
+
+/// A view in which everything has happened.
+fn full(containers: u64) -> View {
+    let time = CpuTime {
+        softirq_ns: 9 * MS,
+        network_softirq_ns: 8 * MS,
+        hardirq_ns: 7 * MS,
+        napi_thread_ns: 6 * MS,
+        drain_ns: 5 * MS,
+        attributed_ns: 4 * MS,
+        charged_ns: 3 * MS,
+        charged_nobody_ns: 2 * MS,
+    };
+    let health = Health {
+        containers_without_slot: 1,
+        events_lost: 2,
+        containers_gone: 3,
+        cpu_hotplugs: 4,
+        segments_rejected: 5,
+        markers_missed: 6,
+        softirqs_unseen: 7,
+        cpu_usage_unreadable: 8,
+    };
+    let policy = Policy {
+        network_cpu: NetworkCpu::Enforce,
+        cpu: CpuPolicy::Strict("1.5".parse().unwrap()),
+    };
+    let status = ContainerStatus {
+        cgroup: CgroupId(1),
+        name: "web-1".into(),
+        policy,
+        network: Some(NetworkEnforcement {
+            means: Means::ALL
+                .iter()
+                .map(|m| MeansState {
+                    means: *m,
+                    in_force: true,
+                    why: String::new(),
+                })
+                .collect(),
+            debt_ns: MS,
+            forgiven_ns: MS,
+            charged_ns: MS,
+            returned_ns: MS,
+            dropped_rx_packets: 1,
+            dropped_tx_packets: 1,
+        }),
+        reservation: Some(ReservationState {
+            own_cpus: vec![CpuId(2)],
+            slice: Some((CpuId(3), 500)),
+            lent_cpus: vec![CpuId(2)],
+            lendings: 1,
+            rewrites: 1,
+        }),
+        degraded: vec![degraded("cpuset_refused"), degraded("cpuset_refused")],
+    };
+    View {
+        snapshot: Arc::new(Snapshot {
+            time: SystemTime::now(),
+            uptime: Duration::from_secs(1),
+            cpus: vec![(CpuId(0), time)],
+            containers: (1..=containers).map(|i| container(i, "web-1")).collect(),
+            unattributed_ns: Reason::ALL.iter().map(|r| (*r, MS)).collect(),
+            health,
+        }),
+        enforcement: EnforcementStatus {
+            containers: vec![status],
+            degraded: vec![degraded("no_napi")],
+            changes_in_force: 3,
+            failed_changes: 1,
+            last_step: Duration::from_millis(1),
+        },
+        rules: Arc::new(vec![RuleRecord {
+            line: Some(1),
+            matches: "x".into(),
+            policy: PolicyRecord::new(&policy),
+            containers: 0,
+        }]),
+        paths: Arc::default(),
+        configuration: Arc::new(ConfigurationRecord {
+            path: "/x".into(),
+            from_file: true,
+            loaded: String::new(),
+            loads: 1,
+            refusals: 1,
+            refused: None,
+            warnings: Vec::new(),
+        }),
+        degraded: vec![degraded("configuration_refused")],
+        started: Instant::now().checked_sub(Duration::from_secs(5)).unwrap(),
+        control_period: Duration::from_millis(100),
+        last_step: Duration::from_millis(1),
+        steps: 1,
+        failed_readings: 1,
+        cost: Cost {
+            cpu: Duration::from_secs(1),
+            resident_bytes: 1,
+        },
+        exported: 2,
+    }
+}
+
+fn served(containers: u64) -> String {
+    let traffic = Traffic {
+        requests: 1,
+        refused_requests: 1,
+        refused_connections: 1,
+        timeouts: 1,
+        scrapes: 1,
+    };
+    text(&full(containers), &[degraded("metrics_address")], traffic)
+}
+
+/// Value of the first series of `metric`.
+fn value(text: &str, metric: &Metric) -> Option<f64> {
+    let name = metric.name();
+    let line = text.lines().find(|l| {
+        l.strip_prefix(name.as_str())
+            .is_some_and(|r| r.starts_with(['{', ' ']))
+    })?;
+    line.rsplit(' ').next()?.parse().ok()
+}
+
+#[test]
+fn every_metric_is_set_somewhere() {
+    let text = served(3);
+    for metric in ALL {
+        let value = value(&text, metric);
+        assert!(
+            value.is_some_and(|v| v != 0.0),
+            "{}: {value:?}",
+            metric.name()
+        );
+    }
+}
+
+#[test]
+fn every_metric_is_documented_and_no_other() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/reference/metrics.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let rows: HashSet<&str> = page
+        .lines()
+        .filter_map(|l| l.strip_prefix("| `")?.split('`').next())
+        .collect();
+    let names: HashSet<String> = ALL.iter().map(|m| m.name()).collect();
+    for metric in ALL {
+        let name = metric.name();
+        let row = page.lines().find(|l| l.starts_with(&format!("| `{name}`")));
+        let row = row.unwrap_or_else(|| panic!("no row for {name}"));
+        assert!(row.contains(metric.help), "{name}: another meaning");
+        for label in metric.labels {
+            assert!(
+                row.contains(&format!("`{label}`")),
+                "{name}: no label {label}"
+            );
+        }
+    }
+    for row in rows {
+        assert!(names.contains(row), "{row} is documented and not served");
+    }
+}
+
+#[test]
+fn the_text_is_openmetrics_and_no_series_comes_twice() {
+    let text = served(3);
+    assert!(text.ends_with("# EOF\n"));
+    let (rest, families) = nom_openmetrics::parser::openmetrics(&text).unwrap();
+    assert_eq!(rest, "");
+    assert_eq!(families.len(), ALL.len());
+    let mut seen = HashSet::new();
+    for line in text.lines().filter(|l| !l.starts_with('#')) {
+        let (series, value) = line.rsplit_once(' ').unwrap();
+        assert!(value.parse::<f64>().unwrap().is_finite(), "{line}");
+        assert!(seen.insert(series.to_owned()), "twice: {series}");
+    }
+}
+
+#[test]
+fn names_keep_to_the_conventions() {
+    let mut names = HashSet::new();
+    for metric in ALL {
+        let name = metric.name();
+        assert!(names.insert(name.clone()), "{name} twice");
+        assert!(
+            name.bytes()
+                .all(|b| b.is_ascii_lowercase() || b"_0123456789".contains(&b))
+        );
+        assert!(
+            ["", "seconds", "bytes", "ratio"].contains(&metric.unit),
+            "{name}"
+        );
+        assert_eq!(
+            name.ends_with("_total"),
+            metric.kind == Kind::Counter,
+            "{name}"
+        );
+        let first = metric.labels.iter().take(3).copied();
+        if metric.labels.contains(&"container") {
+            assert!(first.eq(CONTAINER.iter().copied()), "{name}");
+        }
+    }
+}
+
+#[test]
+fn containers_beyond_the_limit_are_counted_and_the_enforced_stay() {
+    let text = served(100);
+    let not = table::ALL
+        .iter()
+        .find(|m| m.stem == "containers_not_exported")
+        .unwrap();
+    assert_eq!(value(&text, not), Some(98.0));
+    // Of those without enforcement the one that caused most.
+    let shown: HashSet<&str> = text
+        .lines()
+        .filter(|l| l.starts_with("cofferdam_container_owed_seconds{"))
+        .filter_map(|l| l.split("cgroup=\"").nth(1)?.split('"').next())
+        .collect();
+    assert_eq!(shown, HashSet::from(["/tenants/1", "/tenants/100"]));
+}
+
+#[test]
+fn a_name_cannot_break_the_text() {
+    let mut view = full(1);
+    let mut snapshot = Snapshot::clone(&view.snapshot);
+    snapshot.containers[0] = container(1, "a\"b\\c\nd 1\n# EOF");
+    view.snapshot = Arc::new(snapshot);
+    let text = text(&view, &[], Traffic::default());
+    assert_eq!(text.matches("\n# EOF\n").count(), 1);
+    let (rest, _) = nom_openmetrics::parser::openmetrics(&text).unwrap();
+    assert_eq!(rest, "");
+}
+
+/// Every string under a key called `expr` or `query`.
+fn queries(value: &serde_json::Value, found: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Object(map) => {
+            for (key, inner) in map {
+                if let (true, Some(text)) = (key == "expr" || key == "query", inner.as_str()) {
+                    found.push(text.to_owned());
+                }
+                queries(inner, found);
+            }
+        }
+        serde_json::Value::Array(items) => items.iter().for_each(|i| queries(i, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_dashboard_asks_for_metrics_and_labels_that_exist() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../etc/grafana-dashboard.json");
+    let text = std::fs::read_to_string(path).unwrap();
+    let dashboard: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let mut found = Vec::new();
+    queries(&dashboard, &mut found);
+    let asked: Vec<&String> = found.iter().filter(|q| q.contains("cofferdam_")).collect();
+    assert!(asked.len() > 25, "{found:?}");
+    for query in asked {
+        let word = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+        let names: Vec<&str> = query
+            .split(word)
+            .filter(|w| w.starts_with("cofferdam_"))
+            .collect();
+        let metrics: Vec<&Metric> = names
+            .iter()
+            .map(|name| {
+                let metric = ALL.iter().find(|m| m.name() == *name);
+                *metric.unwrap_or_else(|| panic!("{query}: there is no {name}"))
+            })
+            .collect();
+        // What stands before `=`, `=~` within braces, and after `by (`.
+        let inside = query
+            .split('{')
+            .skip(1)
+            .filter_map(|rest| rest.split('}').next());
+        let mut labels: Vec<&str> = inside
+            .flat_map(|list| list.split(','))
+            .filter_map(|pair| pair.split('=').next())
+            .collect();
+        let by = query
+            .split("by (")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next());
+        labels.extend(by.flat_map(|list| list.split(',')));
+        for label in labels.into_iter().map(str::trim) {
+            let known = label == "instance" || metrics.iter().all(|m| m.labels.contains(&label));
+            assert!(known, "{query}: no label {label}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Which rule a container falls under.
+
+use cofferdam_types::{Container, CpuPolicy, NetnsId, NetworkCpu, Policy, Selector, SelectorError};
+use globset::{GlobBuilder, GlobMatcher};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// One `[[rule]]`.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// Its line in the file; 0 for one set over the socket.
+    pub line: usize,
+    /// Whom it means.
+    pub matcher: Matcher,
+    /// The classes it gives.
+    pub policy: Policy,
+}
+
+/// Whom a rule means: any [`Selector`], or `label:KEY=VALUE`.
+#[derive(Clone, Debug)]
+pub enum Matcher {
+    /// By name, id, cgroup, namespace or process.
+    Selector(Selector),
+    /// By a label or OCI annotation that the runtime keeps.
+    Label {
+        /// Its whole key.
+        key: String,
+        /// Its value as written; globs.
+        value: String,
+        /// The same, compiled.
+        glob: GlobMatcher,
+    },
+}
+
+/// A match that cannot be understood.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MatchError {
+    /// Not a selector.
+    #[error(transparent)]
+    Selector(#[from] SelectorError),
+    /// Not a label.
+    #[error("'{0}': a label is written label:KEY=VALUE, such as label:tier=web")]
+    Label(String),
+}
+
+impl FromStr for Matcher {
+    type Err = MatchError;
+
+    fn from_str(text: &str) -> Result<Matcher, MatchError> {
+        let Some(label) = text.strip_prefix("label:") else {
+            return Ok(Matcher::Selector(text.parse()?));
+        };
+        let wrong = || MatchError::Label(text.to_owned());
+        let (key, value) = label.split_once('=').ok_or_else(wrong)?;
+        if key.is_empty() {
+            return Err(wrong());
+        }
+        let glob = GlobBuilder::new(value).build().map_err(|_| wrong())?;
+        Ok(Matcher::Label {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            glob: glob.compile_matcher(),
+        })
+    }
+}
+
+impl fmt::Display for Matcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Matcher::Selector(selector) => selector.fmt(f),
+            Matcher::Label { key, value, .. } => write!(f, "label:{key}={value}"),
+        }
+    }
+}
+
+impl Matcher {
+    /// True when it means every container.
+    pub fn is_catch_all(&self) -> bool {
+        let text = self.to_string();
+        matches!(text.as_str(), "*" | "**" | "cgroup:/**" | "cgroup:**")
+    }
+
+    /// True when only the runtime's state can tell.
+    pub fn needs_labels(&self) -> bool {
+        matches!(self, Matcher::Label { .. })
+    }
+
+    /// Whether `container` is meant.
+    pub fn matches(&self, container: &Container, known: &Known<'_>) -> bool {
+        match self {
+            Matcher::Selector(Selector::Netns(name)) => {
+                let named = known.namespaces.get(name).copied();
+                let netns = named.or_else(|| name.parse().ok().map(NetnsId));
+                netns.is_some() && container.netns == netns
+            }
+            Matcher::Selector(Selector::Pid(pid)) => known
+                .processes
+                .get(pid)
+                .is_some_and(|path| path.starts_with(&container.cgroup_path)),
+            Matcher::Selector(selector) => selector.matches(container),
+            Matcher::Label { key, glob, .. } => known
+                .labels
+                .get(key)
+                .is_some_and(|value| glob.is_match(value)),
+        }
+    }
+}
+
+/// What the host knows beside the container itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// Labels of the container.
+    pub labels: &'a BTreeMap<String, String>,
+    /// Namespaces by their name below `/run/netns`.
+    pub namespaces: &'a BTreeMap<String, NetnsId>,
+    /// Cgroup paths of the processes that rules name.
+    pub processes: &'a BTreeMap<u32, std::path::PathBuf>,
+}
+
+/// Whether `policy` asks for any change of the host.
+pub fn changes_host(policy: &Policy) -> bool {
+    policy.network_cpu == NetworkCpu::Enforce || policy.cpu != CpuPolicy::Standard
+}

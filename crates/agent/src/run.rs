@@ -1,0 +1,165 @@
+//! Starting and ending the daemon.
+
+use crate::assign::Assigner;
+use crate::config::{Config, ConfigError, Source};
+use crate::control::{Channels, Control, Ended, Open, Signals};
+use crate::effects::{Effects, HostEffects, Undone, options};
+use crate::notify::notify;
+use crate::server::{ControlSocket, ListenError, Notice, Parts, Server, refuse_taken};
+use crate::wake;
+use cofferdam_accounting::{Accountant, Options, ReadError, StartError};
+use cofferdam_enforce::EnforceError;
+use cofferdam_host::HostFs;
+use cofferdam_types::Degraded;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io;
+use std::path::Path;
+use std::sync::mpsc::{channel, sync_channel};
+use std::sync::{Arc, Mutex};
+
+/// Requests that may wait for the control loop.
+const QUEUE: usize = 64;
+
+/// The agent could not start, or could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The control socket.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The accounting.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The accounting, later.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// What was left cannot be taken back.
+    #[error(transparent)]
+    Enforce(#[from] EnforceError),
+    /// Something of the process itself.
+    #[error("cannot {what}: {why}")]
+    Process {
+        /// What.
+        what: &'static str,
+        /// Why.
+        why: io::Error,
+    },
+    /// It ended, and something on the host is still changed.
+    #[error(
+        "{count} changes could not be taken back, first: {first}; try 'cofferdam agent --restore'"
+    )]
+    NotUndone {
+        /// How many.
+        count: usize,
+        /// The first of them.
+        first: String,
+    },
+}
+
+/// Runs the agent until a signal or a client stops it. Everything it changed is taken back.
+///
+/// # Errors
+/// [`AgentError`]; nothing on the host is changed then, except as [`AgentError::NotUndone`] says.
+pub fn run(config: Option<&Path>) -> Result<Ended, AgentError> {
+    let source = Source::new(config);
+    let loaded = source.load()?;
+    let process = |what: &'static str| move |why: io::Error| AgentError::Process { what, why };
+    // The clear line first; the accounting's lock then keeps a second agent out for good.
+    refuse_taken(&loaded.config.socket.path)?;
+    let (wake_control, sleeper) = wake::pair().map_err(process("make a pipe"))?;
+    let signals = Signals::default();
+    for (signal, flag) in [
+        (SIGHUP, &signals.reload),
+        (SIGINT, &signals.interrupt),
+        (SIGTERM, &signals.terminate),
+    ] {
+        // The flag first: whoever wakes must find it set.
+        signal_hook::flag::register(signal, flag.clone()).map_err(process("watch for signals"))?;
+        let wake = wake_control.descriptor().map_err(process("make a pipe"))?;
+        signal_hook::low_level::pipe::register(signal, wake)
+            .map_err(process("watch for signals"))?;
+    }
+    let accountant = Accountant::start(Options::default())?;
+    let control_socket = ControlSocket::open(&loaded.config.socket)?;
+    let mut not_restored = None;
+    match restore() {
+        Ok(undone) => undone.log("an earlier agent had left changes"),
+        Err(why) => {
+            tracing::error!("could not look for changes of an earlier agent: {why}");
+            not_restored = Some(why.to_string());
+        }
+    }
+    let metrics = loaded.config.metrics.address;
+    let from_file = loaded.from_file;
+    let rules = loaded.config.rules.len();
+    let path = source.path.clone();
+    let assigner = Assigner::new(HostFs::host(), Vec::new());
+    let mut control = Control::start(accountant, opener(), assigner, (source, loaded), signals)?;
+    control.not_taken_back(not_restored);
+    let view = Arc::new(Mutex::new(Arc::new(control.view())));
+    let (commands, incoming) = sync_channel(QUEUE);
+    let (notices, told) = channel();
+    let (wake_server, server_sleeper) = wake::pair().map_err(process("make a pipe"))?;
+    let server = Server::new(Parts {
+        control: control_socket,
+        metrics,
+        view: view.clone(),
+        commands,
+        wake_control,
+        notices: told,
+        sleeper: server_sleeper,
+    });
+    let server = std::thread::Builder::new()
+        .name("cofferdam-server".into())
+        .spawn(move || server.run())
+        .map_err(process("start a thread"))?;
+    let channels = Channels {
+        commands: incoming,
+        sleeper,
+        notices,
+        wake_server,
+        view,
+    };
+    if from_file {
+        tracing::info!("ready: {rules} rules from {}", path.display());
+    } else {
+        tracing::info!("ready: no {}, so this observes only", path.display());
+    }
+    notify("READY=1");
+    let (ended, undone) = control.run(&channels);
+    notify("STOPPING=1");
+    let _ = channels.notices.send(Notice::End);
+    channels.wake_server.wake();
+    if server.join().is_err() {
+        tracing::error!("the thread that serves clients had panicked");
+    }
+    undone.log("stopping");
+    let ended = ended?;
+    tracing::info!("stopped");
+    match undone.failures.first() {
+        None => Ok(ended),
+        Some(first) => Err(AgentError::NotUndone {
+            count: undone.failures.len(),
+            first: first.clone(),
+        }),
+    }
+}
+
+/// What puts classes in force on this host.
+fn opener() -> Open {
+    Box::new(|config: &Config| match HostEffects::open(config) {
+        Ok(effects) => Ok(Box::new(effects) as Box<dyn Effects>),
+        Err(why) => Err(Degraded {
+            name: "enforcement_unavailable".to_owned(),
+            text: format!("nothing can be enforced: {why}"),
+        }),
+    })
+}
+
+/// Takes back what an agent that was killed has changed on this host.
+pub fn restore() -> Result<Undone, AgentError> {
+    let report = cofferdam_enforce::restore(&options(&Config::default()))?;
+    Ok(Undone::from(&report))
+}

@@ -1,0 +1,457 @@
+//! The thread that talks to clients: the control socket and the metrics.
+//!
+//! One poll loop serves both. Nothing in it waits for a client, and the control loop waits for
+//! nothing in it: a request that needs the control loop goes there by a bounded queue, and its
+//! answer comes back by another. Limits: connections in all and for those who are not root,
+//! bytes of a request, and a time for each phase of a connection.
+
+mod connection;
+mod http;
+mod listen;
+#[cfg(test)]
+mod tests;
+
+pub use listen::ListenError;
+pub(crate) use listen::{ControlSocket, find_group, metrics as listen_metrics, refuse_taken};
+
+use crate::metrics;
+use crate::view::View;
+use crate::wake::{Sleeper, Waker};
+use crate::wire::{Refusal, RefusalCode, Request, WireSnapshot, ok_line, refusal_line};
+use cofferdam_types::{ContainerLedger, Degraded, Snapshot};
+use connection::{Connection, Heard, Phase};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Control connections, at most.
+const MOST_CONTROL: usize = 64;
+/// Of them, those of users other than root: the rest is root's, always.
+const MOST_UNPRIVILEGED: usize = 48;
+/// Scrapes at the same time, at most.
+const MOST_HTTP: usize = 16;
+/// Accepting rests so long after it failed (no descriptor left).
+const REST: Duration = Duration::from_millis(200);
+/// Connections taken in one round, at most: those that are open have their turn too.
+const ACCEPT_AT_ONCE: usize = 32;
+
+/// What a client wants of the control loop.
+#[derive(Debug)]
+pub(crate) struct Command {
+    /// The connection that waits for it.
+    pub client: u64,
+    /// What.
+    pub request: Request,
+}
+
+/// What the control loop tells the server.
+#[derive(Debug)]
+pub(crate) enum Notice {
+    /// A reading, for a client that asked for one.
+    Reading {
+        client: u64,
+        snapshot: Arc<Snapshot>,
+        gone: Vec<ContainerLedger>,
+    },
+    /// An answer as a line.
+    Answer { client: u64, line: Vec<u8> },
+    /// Serve metrics there from now on, or nowhere.
+    Metrics(Option<SocketAddr>),
+    /// Let another group in.
+    Group(Option<String>),
+    /// Hand out what is written, and end.
+    End,
+}
+
+/// What the clients did, cumulative.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Traffic {
+    pub requests: u64,
+    pub refused_requests: u64,
+    pub refused_connections: u64,
+    pub timeouts: u64,
+    pub scrapes: u64,
+}
+
+/// What the server starts with.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub control: ControlSocket,
+    pub metrics: Option<SocketAddr>,
+    pub view: Arc<Mutex<Arc<View>>>,
+    pub commands: SyncSender<Command>,
+    pub wake_control: Waker,
+    pub notices: Receiver<Notice>,
+    pub sleeper: Sleeper,
+}
+
+#[derive(Debug)]
+pub(crate) struct Server {
+    parts: Parts,
+    http: Option<TcpListener>,
+    connections: BTreeMap<u64, Connection>,
+    next: u64,
+    resting: Option<Instant>,
+    degraded: Vec<Degraded>,
+    traffic: Traffic,
+    ending: bool,
+}
+
+impl Server {
+    pub fn new(parts: Parts) -> Server {
+        let mut server = Server {
+            http: None,
+            connections: BTreeMap::new(),
+            next: 0,
+            resting: None,
+            degraded: Vec::new(),
+            traffic: Traffic::default(),
+            ending: false,
+            parts,
+        };
+        server.open_metrics(server.parts.metrics);
+        server
+    }
+
+    /// Serves until told to end. The socket's file is gone when it returns.
+    pub fn run(mut self) {
+        while !self.ending {
+            self.round();
+        }
+        let until = Instant::now() + Duration::from_millis(500);
+        while self
+            .connections
+            .values()
+            .any(|c| c.phase() == Phase::Writing)
+            && Instant::now() < until
+        {
+            self.connections.retain(|_, c| c.phase() == Phase::Writing);
+            self.round();
+        }
+    }
+
+    fn view(&self) -> Arc<View> {
+        let view = self.parts.view.lock();
+        view.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn round(&mut self) {
+        let accepting = !self.ending && self.resting.is_none_or(|until| Instant::now() >= until);
+        let listen = if accepting {
+            PollFlags::POLLIN
+        } else {
+            PollFlags::empty()
+        };
+        let ids: Vec<u64> = self.connections.keys().copied().collect();
+        let timeout = self.timeout(accepting);
+        let (woken, control, http, ready) = {
+            let mut fds = vec![
+                self.parts.sleeper.poll_fd(),
+                PollFd::new(self.parts.control.listener.as_fd(), listen),
+            ];
+            let connections = self.connections.values();
+            fds.extend(connections.map(|c| PollFd::new(c.fd(), c.interest())));
+            fds.extend(
+                self.http
+                    .iter()
+                    .map(|http| PollFd::new(http.as_fd(), listen)),
+            );
+            // Interrupted, or out of memory: the next round is another try.
+            let _ = poll(&mut fds, timeout);
+            let any = |i: usize| fds.get(i).and_then(PollFd::any).unwrap_or(false);
+            let ready: Vec<u64> = (2..)
+                .zip(&ids)
+                .filter(|(i, _)| any(*i))
+                .map(|(_, id)| *id)
+                .collect();
+            (
+                any(0),
+                any(1),
+                self.http.is_some() && any(2 + ids.len()),
+                ready,
+            )
+        };
+        if woken {
+            self.parts.sleeper.rest();
+            self.take_notices();
+        }
+        for id in ready {
+            self.serve(id);
+        }
+        if control && accepting {
+            self.accept_control();
+        }
+        if http && accepting {
+            self.accept_http();
+        }
+        self.sweep();
+    }
+
+    fn timeout(&self, accepting: bool) -> PollTimeout {
+        let rest = if accepting { None } else { self.resting };
+        let next = self
+            .connections
+            .values()
+            .map(|c| c.deadline)
+            .chain(rest)
+            .min();
+        let Some(next) = next else {
+            return if self.ending {
+                PollTimeout::from(50u8)
+            } else {
+                PollTimeout::NONE
+            };
+        };
+        let left = next.saturating_duration_since(Instant::now());
+        let milliseconds = left.as_millis().saturating_add(1).min(60_000);
+        PollTimeout::from(u16::try_from(milliseconds).unwrap_or(u16::MAX))
+    }
+
+    fn accept_control(&mut self) {
+        for _ in 0..ACCEPT_AT_ONCE {
+            let stream = match self.parts.control.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(e) => return self.accept_failed(&e),
+            };
+            let Ok(mut connection) = Connection::control(stream) else {
+                continue;
+            };
+            let (mut all, mut unprivileged) = (0, 0);
+            for other in self.connections.values().filter(|c| !c.is_http()) {
+                all += 1;
+                unprivileged += usize::from(other.uid != 0);
+            }
+            if is_full(connection.uid, all, unprivileged) {
+                self.traffic.refused_connections += 1;
+                let text = "too many connections: close some, or try again later";
+                connection.answer(refusal_line(&Refusal::new(RefusalCode::Busy, text)), true);
+                continue;
+            }
+            self.keep(connection);
+        }
+    }
+
+    fn accept_http(&mut self) {
+        for _ in 0..ACCEPT_AT_ONCE {
+            let Some(listener) = &self.http else { return };
+            let stream = match listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(e) => return self.accept_failed(&e),
+            };
+            let Ok(mut connection) = Connection::http(stream) else {
+                continue;
+            };
+            if self.connections.values().filter(|c| c.is_http()).count() >= MOST_HTTP {
+                self.traffic.refused_connections += 1;
+                connection.answer(http::busy(), true);
+                continue;
+            }
+            self.keep(connection);
+        }
+    }
+
+    fn accept_failed(&mut self, error: &std::io::Error) {
+        if error.kind() != std::io::ErrorKind::WouldBlock {
+            tracing::debug!("cannot take a connection: {error}");
+            self.resting = Some(Instant::now() + REST);
+        }
+    }
+
+    fn keep(&mut self, connection: Connection) {
+        self.next += 1;
+        self.connections.insert(self.next, connection);
+    }
+
+    fn serve(&mut self, id: u64) {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return;
+        };
+        let heard = match connection.phase() {
+            Phase::Reading => connection.hear(),
+            Phase::Writing => {
+                connection.write();
+                connection.next_message()
+            }
+            // Ready without anything to wait for: the client has hung up.
+            Phase::Waiting | Phase::Closed => {
+                self.connections.remove(&id);
+                return;
+            }
+        };
+        self.take(id, heard);
+    }
+
+    /// Answers a message, and those that came with it, one by one.
+    fn take(&mut self, id: u64, mut heard: Heard) {
+        loop {
+            match heard {
+                Heard::Nothing => return,
+                Heard::Line(line) => self.handle(id, &line),
+                Heard::TooLong => self.refuse_length(id),
+            }
+            let Some(connection) = self.connections.get_mut(&id) else {
+                return;
+            };
+            heard = connection.next_message();
+        }
+    }
+
+    fn handle(&mut self, id: u64, message: &[u8]) {
+        let Some(connection) = self.connections.get(&id) else {
+            return;
+        };
+        if connection.is_http() {
+            self.traffic.scrapes += 1;
+            let answer = http::answer(message, || {
+                metrics::text(&self.view(), &self.degraded, self.traffic)
+            });
+            return self.answer(id, answer, true);
+        }
+        self.traffic.requests += 1;
+        let request = match Request::parse(message) {
+            Ok(request) => request,
+            Err(refusal) => return self.refuse(id, &refusal),
+        };
+        if request.is_change() && connection.uid != 0 {
+            let text = "only root may change the agent: ask with sudo";
+            return self.refuse(id, &Refusal::new(RefusalCode::Denied, text));
+        }
+        if let Request::Status = request {
+            let address = self.http.as_ref().and_then(|http| http.local_addr().ok());
+            let report = self.view().report(address, &self.degraded);
+            return self.answer(id, ok_line(&report), false);
+        }
+        match self.parts.commands.try_send(Command {
+            client: id,
+            request,
+        }) {
+            Ok(()) => {
+                if let Some(connection) = self.connections.get_mut(&id) {
+                    connection.wait();
+                }
+                self.parts.wake_control.wake();
+            }
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                let text = "too many requests are waiting: try again later";
+                self.refuse(id, &Refusal::new(RefusalCode::Busy, text));
+            }
+        }
+    }
+
+    fn refuse(&mut self, id: u64, refusal: &Refusal) {
+        self.traffic.refused_requests += 1;
+        // Whoever sends what is no request may send more of it.
+        let last = refusal.code != RefusalCode::Denied && refusal.code != RefusalCode::Busy;
+        self.answer(id, refusal_line(refusal), last);
+    }
+
+    fn refuse_length(&mut self, id: u64) {
+        self.traffic.requests += 1;
+        self.traffic.refused_requests += 1;
+        let is_http = self.connections.get(&id).is_some_and(Connection::is_http);
+        let line = if is_http {
+            http::too_long()
+        } else {
+            let text = "a request has at most 8192 bytes, its line end included";
+            refusal_line(&Refusal::new(RefusalCode::TooLong, text))
+        };
+        self.answer(id, line, true);
+    }
+
+    fn answer(&mut self, id: u64, bytes: Vec<u8>, last: bool) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.answer(bytes, last);
+        }
+    }
+
+    fn take_notices(&mut self) {
+        while let Ok(notice) = self.parts.notices.try_recv() {
+            match notice {
+                Notice::Reading {
+                    client,
+                    snapshot,
+                    gone,
+                } => self.reply(client, ok_line(&WireSnapshot::new(&snapshot, &gone))),
+                Notice::Answer { client, line } => self.reply(client, line),
+                Notice::Metrics(address) => self.open_metrics(address),
+                Notice::Group(group) => {
+                    if let Err(error) = self.parts.control.set_group(group.as_deref()) {
+                        self.degrade("socket_group", error.to_string());
+                    } else {
+                        self.restore("socket_group");
+                    }
+                }
+                Notice::End => self.ending = true,
+            }
+        }
+    }
+
+    /// An answer from the control loop, if its client still waits.
+    fn reply(&mut self, id: u64, line: Vec<u8>) {
+        let waits = |c: &Connection| c.phase() == Phase::Waiting;
+        if self.connections.get(&id).is_some_and(waits) {
+            self.answer(id, line, false);
+            if let Some(connection) = self.connections.get_mut(&id) {
+                let heard = connection.next_message();
+                self.take(id, heard);
+            }
+        }
+    }
+
+    fn open_metrics(&mut self, address: Option<SocketAddr>) {
+        const NAME: &str = "metrics_address";
+        let now = self.http.as_ref().and_then(|http| http.local_addr().ok());
+        if now.is_some() && now == address {
+            return;
+        }
+        self.http = None;
+        self.connections.retain(|_, c| !c.is_http());
+        match address.map(|a| (a, listen_metrics(a))) {
+            None => self.restore(NAME),
+            Some((_, Ok(listener))) => {
+                self.http = Some(listener);
+                self.restore(NAME);
+            }
+            Some((address, Err(why))) => self.degrade(
+                NAME,
+                format!(
+                    "no metrics are served: cannot listen on {address}: {why}; free it or give \
+                     another [metrics] address, then reload"
+                ),
+            ),
+        }
+    }
+
+    fn degrade(&mut self, name: &str, text: String) {
+        tracing::warn!("{text}");
+        self.degraded.retain(|d| d.name != name);
+        self.degraded.push(Degraded {
+            name: name.to_owned(),
+            text,
+        });
+    }
+
+    fn restore(&mut self, name: &str) {
+        self.degraded.retain(|d| d.name != name);
+    }
+
+    fn sweep(&mut self) {
+        let now = Instant::now();
+        let traffic = &mut self.traffic;
+        self.connections.retain(|_, c| {
+            let late = now >= c.deadline;
+            traffic.timeouts += u64::from(late && c.phase() != Phase::Closed);
+            !late && c.phase() != Phase::Closed
+        });
+    }
+}
+
+/// Whether a user may have no further control connection beside `all` others, of which
+/// `unprivileged` are not root's.
+fn is_full(uid: u32, all: usize, unprivileged: usize) -> bool {
+    all >= MOST_CONTROL || (uid != 0 && unprivileged >= MOST_UNPRIVILEGED)
+}

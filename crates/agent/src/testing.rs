@@ -1,0 +1,297 @@
+//! A whole agent in one process, without the kernel: a ledger and effects made up for tests.
+
+use crate::assign::Assigner;
+use crate::client::Client;
+use crate::config::Source;
+use crate::control::{Channels, Control, Ended, Signals};
+use crate::effects::{Effects, Undone};
+use crate::ledger::Ledger;
+use crate::server::{ControlSocket, Notice, Parts, Server};
+use crate::wake::{self, Waker};
+use cofferdam_accounting::ReadError;
+use cofferdam_enforce::Wanted;
+use cofferdam_host::HostFs;
+use cofferdam_types::{
+    CgroupId, Container, ContainerLedger, CpuId, CpuTime, Degraded, EnforcementStatus, Health,
+    Interval, Ledger as Counts, NetnsId, Runtime, Snapshot,
+};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{channel, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+/// What the test changes while the agent runs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct World {
+    pub containers: Arc<Mutex<Vec<Arc<Container>>>>,
+    /// Each complete set that was asked of the effects.
+    pub sets: Arc<Mutex<Vec<Vec<Wanted>>>>,
+    pub steps: Arc<AtomicU64>,
+    pub undone: Arc<AtomicU64>,
+    pub opened: Arc<AtomicU64>,
+    pub unavailable: Arc<AtomicBool>,
+    pub unreadable: Arc<AtomicBool>,
+}
+
+impl World {
+    pub fn add(&self, id: u64, name: &str) {
+        self.containers.lock().unwrap().push(container(id, name));
+    }
+
+    pub fn remove(&self, id: u64) {
+        self.containers.lock().unwrap().retain(|c| c.cgroup.0 != id);
+    }
+
+    /// Names in the newest set of those whose classes change the host.
+    pub fn wanted(&self) -> Vec<String> {
+        let sets = self.sets.lock().unwrap();
+        let last = sets.last().cloned().unwrap_or_default();
+        let last = last
+            .iter()
+            .filter(|w| crate::rules::changes_host(&w.policy));
+        last.map(|w| w.container.name.clone()).collect()
+    }
+}
+
+pub(crate) fn container(id: u64, name: &str) -> Arc<Container> {
+    Arc::new(Container {
+        cgroup: CgroupId(id),
+        cgroup_path: format!("/tenants/{name}").into(),
+        descendants: vec![CgroupId(id + 1000)],
+        name: name.to_owned(),
+        id: None,
+        runtime: Runtime::Plain,
+        pod: None,
+        netns: Some(NetnsId(4_026_531_000)),
+        host_network: false,
+        pid: Some(7),
+        interfaces: Vec::new(),
+    })
+}
+
+struct FakeLedger {
+    world: World,
+    known: Vec<Arc<Container>>,
+    started: Instant,
+}
+
+impl Ledger for FakeLedger {
+    fn follow(&mut self, until: Instant, wake: BorrowedFd<'_>) -> Result<(), ReadError> {
+        let left = until.saturating_duration_since(Instant::now());
+        let timeout = PollTimeout::from(u16::try_from(left.as_millis() + 1).unwrap());
+        poll(&mut [PollFd::new(wake, PollFlags::POLLIN)], timeout).unwrap();
+        Ok(())
+    }
+
+    fn snapshot(&mut self) -> Result<Snapshot, ReadError> {
+        if self.world.unreadable.load(Ordering::Relaxed) {
+            return Err(ReadError("the map is gone".into()));
+        }
+        let before = std::mem::replace(
+            &mut self.known,
+            self.world.containers.lock().unwrap().clone(),
+        );
+        let gone = before
+            .iter()
+            .filter(|c| !self.known.iter().any(|k| k.cgroup == c.cgroup));
+        let entry = |c: &Arc<Container>| ContainerLedger {
+            container: c.clone(),
+            ledger: Counts {
+                caused_rx_ns: c.cgroup.0 * 1000,
+                ..Counts::default()
+            },
+            caused_by_cpu_ns: vec![1],
+            charged_by_cpu_ns: vec![1],
+        };
+        Ok(Snapshot {
+            time: SystemTime::now(),
+            uptime: self.started.elapsed(),
+            cpus: vec![(CpuId(0), CpuTime::default())],
+            containers: gone.chain(&self.known).map(entry).collect(),
+            unattributed_ns: BTreeMap::new(),
+            health: Health::default(),
+        })
+    }
+
+    fn containers(&self) -> Vec<Arc<Container>> {
+        self.known.clone()
+    }
+}
+
+struct FakeEffects(World);
+
+impl Effects for FakeEffects {
+    fn set(&mut self, wanted: Vec<Wanted>) {
+        self.0.sets.lock().unwrap().push(wanted);
+    }
+
+    fn step(&mut self, _: &Interval) {
+        self.0.steps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn status(&self) -> EnforcementStatus {
+        EnforcementStatus {
+            changes_in_force: self.0.wanted().len() as u64,
+            ..EnforcementStatus::default()
+        }
+    }
+
+    fn undo(self: Box<Self>) -> Undone {
+        self.0.undone.fetch_add(1, Ordering::Relaxed);
+        Undone::default()
+    }
+}
+
+/// An agent at work; stopped when dropped.
+pub(crate) struct TestAgent {
+    pub world: World,
+    pub folder: tempfile::TempDir,
+    terminate: Arc<AtomicBool>,
+    reload: Arc<AtomicBool>,
+    wake: Waker,
+    control: Option<JoinHandle<(Result<Ended, ReadError>, Undone)>>,
+    server: Option<JoinHandle<()>>,
+}
+
+impl TestAgent {
+    pub fn start(config: &str) -> TestAgent {
+        TestAgent::with(config, World::default())
+    }
+
+    pub fn with(config: &str, world: World) -> TestAgent {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agent.toml");
+        let head = format!(
+            "socket.path = \"{}\"\nmetrics.address = \"127.0.0.1:0\"\n",
+            folder.path().join("agent.sock").display()
+        );
+        std::fs::write(&path, head + config).unwrap();
+        let source = Source::new(Some(&path));
+        let loaded = source.load().unwrap();
+        let (wake_control, sleeper) = wake::pair().unwrap();
+        let (wake_server, server_sleeper) = wake::pair().unwrap();
+        let (commands, incoming) = sync_channel(64);
+        let (notices, told) = channel();
+        let signals = Signals::default();
+        let (terminate, reload) = (signals.terminate.clone(), signals.reload.clone());
+        let socket = ControlSocket::open(&loaded.config.socket).unwrap();
+        let metrics = loaded.config.metrics.address;
+        let ledger = FakeLedger {
+            world: world.clone(),
+            known: Vec::new(),
+            started: Instant::now(),
+        };
+        let (ready, started) = channel();
+        let theirs = world.clone();
+        let control = std::thread::spawn(move || {
+            let world = theirs.clone();
+            let open: crate::control::Open = Box::new(move |_| {
+                world.opened.fetch_add(1, Ordering::Relaxed);
+                if world.unavailable.load(Ordering::Relaxed) {
+                    return Err(Degraded {
+                        name: "enforcement_unavailable".into(),
+                        text: "somebody else enforces".into(),
+                    });
+                }
+                Ok(Box::new(FakeEffects(world.clone())) as Box<dyn Effects>)
+            });
+            let assigner = Assigner::new(HostFs::host(), Vec::new());
+            let control = Control::start(ledger, open, assigner, (source, loaded), signals);
+            let control = control.unwrap();
+            let view = Arc::new(Mutex::new(Arc::new(control.view())));
+            ready.send(view.clone()).unwrap();
+            let channels = Channels {
+                commands: incoming,
+                sleeper,
+                notices,
+                wake_server,
+                view,
+            };
+            let ended = control.run(&channels);
+            let _ = channels.notices.send(Notice::End);
+            channels.wake_server.wake();
+            ended
+        });
+        let view = started.recv().unwrap();
+        let waker = wake_control.descriptor().unwrap();
+        let server = Server::new(Parts {
+            control: socket,
+            metrics,
+            view,
+            commands,
+            wake_control,
+            notices: told,
+            sleeper: server_sleeper,
+        });
+        TestAgent {
+            world,
+            folder,
+            terminate,
+            reload,
+            wake: Waker::from_descriptor(waker),
+            control: Some(control),
+            server: Some(std::thread::spawn(move || server.run())),
+        }
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join("agent.sock")
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(&self.socket()).unwrap()
+    }
+
+    /// Writes another configuration; socket and metrics stay as they are.
+    pub fn rewrite(&self, config: &str) {
+        let path = self.folder.path().join("agent.toml");
+        let head = format!(
+            "socket.path = \"{}\"\nmetrics.address = \"127.0.0.1:0\"\n",
+            self.socket().display()
+        );
+        std::fs::write(path, head + config).unwrap();
+    }
+
+    pub fn hang_up(&self) {
+        self.reload.store(true, Ordering::Relaxed);
+        self.wake.wake();
+    }
+
+    /// Ends it as SIGTERM does.
+    pub fn stop(&mut self) -> Option<Ended> {
+        self.terminate.store(true, Ordering::Relaxed);
+        self.wake.wake();
+        self.join()
+    }
+
+    /// Waits for its end.
+    pub fn join(&mut self) -> Option<Ended> {
+        let (ended, _) = self.control.take()?.join().unwrap();
+        self.server.take()?.join().unwrap();
+        Some(ended.unwrap())
+    }
+}
+
+impl Drop for TestAgent {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Waits until `condition` holds; panics after 20 s.
+#[track_caller]
+pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "waited in vain: {what}"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,139 @@
+//! What crosses the socket: requests in, answers out. Each message is one line of JSON.
+
+mod request;
+mod snapshot;
+mod status;
+
+pub use request::{Request, RequestError, SetRule};
+pub use snapshot::{SNAPSHOT, WireContainer, WireCpu, WireSnapshot};
+pub use status::{
+    AgentRecord, ConfigurationRecord, ContainerRecord, DegradedRecord, MeansRecord, NetworkRecord,
+    PolicyRecord, ReservationRecord, RuleRecord, STATUS, StatusReport,
+};
+
+use serde::{Deserialize, Serialize};
+
+/// Version of the protocol.
+pub const VERSION: u32 = 1;
+/// Longest request, its line end included.
+pub const LONGEST_REQUEST_BYTES: usize = 8 << 10;
+/// Longest answer that a client takes. A reading of 10,000 containers is about 15 MiB.
+pub const LONGEST_ANSWER_BYTES: usize = 64 << 20;
+
+/// An answer that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    /// Another schema than ours.
+    #[error("the agent speaks '{0}': use the cofferdam that belongs to it")]
+    Schema(String),
+    /// No answer at all.
+    #[error("the agent's answer cannot be understood: {0}")]
+    Form(String),
+}
+
+/// An answer: one of the two.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Answer<T> {
+    /// Version of the protocol.
+    pub version: u32,
+    /// What was asked for.
+    #[serde(skip_serializing_if = "Option::is_none", default = "none")]
+    pub ok: Option<T>,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<Refusal>,
+}
+
+fn none<T>() -> Option<T> {
+    None
+}
+
+/// Why a request was not done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// Stable, for programs.
+    pub code: RefusalCode,
+    /// For people: what, why, and what to do, in one line.
+    pub text: String,
+}
+
+/// The kinds of refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusalCode {
+    /// The request cannot be understood.
+    BadRequest,
+    /// The request is longer than allowed.
+    TooLong,
+    /// Another version of the protocol.
+    Version,
+    /// Only root may do that.
+    Denied,
+    /// Too many connections, or too many requests waiting.
+    Busy,
+    /// The request was understood and could not be done.
+    Failed,
+}
+
+/// What a reload came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reloaded {
+    /// Rules in force now.
+    pub rules: u64,
+    /// What in the file has no effect.
+    pub warnings: Vec<String>,
+}
+
+/// What setting or clearing a rule came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changed {
+    /// Containers that the rule means now.
+    pub containers: u64,
+}
+
+/// The agent has begun to stop.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stopping {
+    /// Always true.
+    pub stopping: bool,
+}
+
+/// A good answer as a line.
+pub fn ok_line<T: Serialize>(value: &T) -> Vec<u8> {
+    line(&Answer {
+        version: VERSION,
+        ok: Some(value),
+        error: None,
+    })
+}
+
+/// A refusal as a line.
+pub fn refusal_line(refusal: &Refusal) -> Vec<u8> {
+    line(&Answer::<()> {
+        version: VERSION,
+        ok: None,
+        error: Some(refusal.clone()),
+    })
+}
+
+fn line<T: Serialize>(answer: &Answer<T>) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec(answer).unwrap_or_else(|e| {
+        // Only maps with keys that are no strings can fail; there are none.
+        format!("{{\"version\":{VERSION},\"error\":{{\"code\":\"failed\",\"text\":\"{e}\"}}}}")
+            .into_bytes()
+    });
+    bytes.push(b'\n');
+    bytes
+}
+
+impl Refusal {
+    /// A refusal; `text` becomes one line.
+    pub fn new(code: RefusalCode, text: impl AsRef<str>) -> Refusal {
+        let text = text
+            .as_ref()
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        Refusal { code, text }
+    }
+}

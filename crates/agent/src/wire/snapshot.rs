@@ -1,0 +1,170 @@
+//! A reading of the ledger as it crosses the socket: schema `cofferdam.snapshot/1`.
+
+use super::WireError;
+use cofferdam_types::{
+    CgroupId, Container, ContainerLedger, CpuId, CpuTime, Health, InterfacePair, Ledger, NetnsId,
+    Reason, Runtime, Snapshot,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Schema of [`WireSnapshot`].
+pub const SNAPSHOT: &str = "cofferdam.snapshot/1";
+
+/// Cumulative counts since the agent's accounting started.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WireSnapshot {
+    /// Always [`SNAPSHOT`].
+    pub schema: String,
+    /// Wall-clock time of the reading, nanoseconds since 1970.
+    pub time_unix_ns: u64,
+    /// Time since the accounting started, nanoseconds.
+    pub uptime_ns: u64,
+    /// Each CPU's measured time.
+    pub cpus: Vec<WireCpu>,
+    /// The containers known now, and those gone since `gone_after_ns`.
+    pub containers: Vec<WireContainer>,
+    /// Time that belongs to no container, by reason.
+    pub unattributed_ns: BTreeMap<Reason, u64>,
+    /// What went wrong.
+    pub health: Health,
+}
+
+/// Measured time of one CPU.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WireCpu {
+    /// Its number.
+    pub cpu: u32,
+    /// Its time.
+    #[serde(flatten)]
+    pub time: CpuTime,
+}
+
+/// One container with its ledger.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WireContainer {
+    /// Id of its cgroup.
+    pub cgroup_id: u64,
+    /// Path of its cgroup; bytes that are not UTF-8 replaced.
+    pub cgroup_path: String,
+    /// Ids of the cgroups below.
+    pub descendants: Vec<u64>,
+    /// Its name.
+    pub name: String,
+    /// The runtime's id.
+    pub id: Option<String>,
+    /// Who made it.
+    pub runtime: Runtime,
+    /// Kubernetes pod.
+    pub pod: Option<String>,
+    /// Inode of its network namespace.
+    pub netns: Option<u32>,
+    /// Whether it shares the host's.
+    pub host_network: bool,
+    /// A process in it.
+    pub pid: Option<u32>,
+    /// Its network devices.
+    pub interfaces: Vec<InterfacePair>,
+    /// Its counts.
+    pub ledger: Ledger,
+    /// Network CPU caused on each CPU, in the order of `cpus`.
+    pub caused_by_cpu_ns: Vec<u64>,
+    /// Network CPU charged on each CPU, in the order of `cpus`.
+    pub charged_by_cpu_ns: Vec<u64>,
+}
+
+impl WireSnapshot {
+    /// `snapshot` for the wire, with containers that have `gone` since.
+    pub fn new(snapshot: &Snapshot, gone: &[ContainerLedger]) -> WireSnapshot {
+        let time = snapshot.time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let containers = gone.iter().chain(&snapshot.containers);
+        WireSnapshot {
+            schema: SNAPSHOT.to_owned(),
+            time_unix_ns: nanoseconds(time),
+            uptime_ns: nanoseconds(snapshot.uptime),
+            cpus: snapshot
+                .cpus
+                .iter()
+                .map(|(cpu, time)| WireCpu {
+                    cpu: cpu.0,
+                    time: *time,
+                })
+                .collect(),
+            containers: containers.map(WireContainer::new).collect(),
+            unattributed_ns: snapshot.unattributed_ns.clone(),
+            health: snapshot.health,
+        }
+    }
+
+    /// Back to what the commands work with.
+    pub fn into_snapshot(self) -> Result<Snapshot, WireError> {
+        if self.schema != SNAPSHOT {
+            return Err(WireError::Schema(self.schema));
+        }
+        Ok(Snapshot {
+            time: UNIX_EPOCH + Duration::from_nanos(self.time_unix_ns),
+            uptime: Duration::from_nanos(self.uptime_ns),
+            cpus: self
+                .cpus
+                .into_iter()
+                .map(|c| (CpuId(c.cpu), c.time))
+                .collect(),
+            containers: self
+                .containers
+                .into_iter()
+                .map(WireContainer::back)
+                .collect(),
+            unattributed_ns: self.unattributed_ns,
+            health: self.health,
+        })
+    }
+}
+
+impl WireContainer {
+    fn new(entry: &ContainerLedger) -> WireContainer {
+        let container = &entry.container;
+        WireContainer {
+            cgroup_id: container.cgroup.0,
+            cgroup_path: container.cgroup_path.to_string_lossy().into_owned(),
+            descendants: container.descendants.iter().map(|id| id.0).collect(),
+            name: container.name.clone(),
+            id: container.id.clone(),
+            runtime: container.runtime,
+            pod: container.pod.clone(),
+            netns: container.netns.map(|n| n.0),
+            host_network: container.host_network,
+            pid: container.pid,
+            interfaces: container.interfaces.clone(),
+            ledger: entry.ledger,
+            caused_by_cpu_ns: entry.caused_by_cpu_ns.clone(),
+            charged_by_cpu_ns: entry.charged_by_cpu_ns.clone(),
+        }
+    }
+
+    fn back(self) -> ContainerLedger {
+        ContainerLedger {
+            container: Arc::new(Container {
+                cgroup: CgroupId(self.cgroup_id),
+                cgroup_path: self.cgroup_path.into(),
+                descendants: self.descendants.into_iter().map(CgroupId).collect(),
+                name: self.name,
+                id: self.id,
+                runtime: self.runtime,
+                pod: self.pod,
+                netns: self.netns.map(NetnsId),
+                host_network: self.host_network,
+                pid: self.pid,
+                interfaces: self.interfaces,
+            }),
+            ledger: self.ledger,
+            caused_by_cpu_ns: self.caused_by_cpu_ns,
+            charged_by_cpu_ns: self.charged_by_cpu_ns,
+        }
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

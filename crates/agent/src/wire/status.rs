@@ -1,0 +1,176 @@
+//! What the agent says of itself: schema `cofferdam.status/1`, the document of
+//! `cofferdam status --json`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Schema of [`StatusReport`].
+pub const STATUS: &str = "cofferdam.status/1";
+
+/// The state of the running agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StatusReport {
+    /// Always `cofferdam.status/1`.
+    pub schema: String,
+    /// When it was asked, RFC 3339 in UTC.
+    pub time: String,
+    /// The agent itself.
+    pub agent: AgentRecord,
+    /// The configuration in force, and whether a newer one was refused.
+    pub configuration: ConfigurationRecord,
+    /// Every rule, in the order in which they are tried.
+    pub rules: Vec<RuleRecord>,
+    /// Every container that a rule gives a class other than observe and standard, and every
+    /// one that enforcement or reservations touch.
+    pub containers: Vec<ContainerRecord>,
+    /// Containers known, under a rule or not.
+    pub containers_known: u64,
+    /// What is not as it should be, for the host as a whole. Empty: all is well.
+    pub degraded: Vec<DegradedRecord>,
+    /// Changes to the host in force now, which stopping takes back.
+    pub changes_in_force: u64,
+    /// Writes to the host that failed, counted since the agent started.
+    pub failed_changes: u64,
+}
+
+/// The process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentRecord {
+    /// Version of the program.
+    pub version: String,
+    /// Its process id.
+    pub pid: u32,
+    /// Time since its start, seconds.
+    pub uptime_s: f64,
+    /// Where it serves metrics, as IP:PORT; null when it does not.
+    pub metrics_address: Option<String>,
+    /// Length of a control step in force now, seconds.
+    pub control_period_s: f64,
+    /// Time the last control step took, reading included, seconds.
+    pub last_step_s: f64,
+    /// CPU time the process has used, seconds.
+    pub cpu_s: f64,
+    /// Memory of the process that is resident, bytes.
+    pub resident_bytes: u64,
+}
+
+/// The configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ConfigurationRecord {
+    /// The file.
+    pub path: String,
+    /// False when there is no such file, and the agent therefore observes only.
+    pub from_file: bool,
+    /// When the one in force was read, RFC 3339 in UTC.
+    pub loaded: String,
+    /// Times a configuration was put in force, the first included.
+    pub loads: u64,
+    /// Times a configuration was refused.
+    pub refusals: u64,
+    /// Why the newest one was refused; null when the newest is in force.
+    pub refused: Option<String>,
+    /// What in it has no effect.
+    pub warnings: Vec<String>,
+}
+
+/// One rule.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RuleRecord {
+    /// Its line in the file; null when it was set over the socket.
+    pub line: Option<u64>,
+    /// Whom it means.
+    #[serde(rename = "match")]
+    pub matches: String,
+    /// The classes it gives.
+    #[serde(flatten)]
+    pub policy: PolicyRecord,
+    /// Containers under it now.
+    pub containers: u64,
+}
+
+/// Classes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PolicyRecord {
+    /// `observe` or `enforce`.
+    pub network_cpu: String,
+    /// `standard` or `strict`.
+    pub cpu: String,
+    /// CPUs reserved; null unless strict.
+    pub cpus: Option<f64>,
+}
+
+/// One container.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ContainerRecord {
+    /// Its name.
+    pub name: String,
+    /// Id of its cgroup.
+    pub cgroup_id: u64,
+    /// Path of its cgroup; null when it has just gone.
+    pub cgroup_path: Option<String>,
+    /// The classes it shall have.
+    #[serde(flatten)]
+    pub policy: PolicyRecord,
+    /// The enforcement of its network CPU; null when it is only observed.
+    pub network: Option<NetworkRecord>,
+    /// Its CPU reservation; null when it has none.
+    pub reservation: Option<ReservationRecord>,
+    /// What of its classes is not in force; empty when all is.
+    pub degraded: Vec<DegradedRecord>,
+}
+
+/// Network-CPU enforcement of one container, counted since it was first enforced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NetworkRecord {
+    /// The means, best first.
+    pub means: Vec<MeansRecord>,
+    /// CPU time that it owes and has not paid, nanoseconds.
+    pub debt_ns: u64,
+    /// Debt forgiven because it reached the bound, nanoseconds.
+    pub forgiven_ns: u64,
+    /// Network CPU charged to it, nanoseconds.
+    pub charged_ns: u64,
+    /// CPU time given back to it because it had paid for others, nanoseconds.
+    pub returned_ns: u64,
+    /// Its packets dropped at ingress.
+    pub dropped_rx_packets: u64,
+    /// Its packets dropped on transmission.
+    pub dropped_tx_packets: u64,
+}
+
+/// One means of enforcement.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MeansRecord {
+    /// `napi_thread`, `weight_correction`, `quota_correction`, `ingress_drop`, `egress_drop`.
+    pub means: String,
+    /// Whether it is in force now.
+    pub in_force: bool,
+    /// Why it is, or is not.
+    pub why: String,
+}
+
+/// A CPU reservation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ReservationRecord {
+    /// CPUs that are its own.
+    pub own_cpus: Vec<u32>,
+    /// The CPU on which it has a guaranteed slice; null when it has none.
+    pub slice_cpu: Option<u32>,
+    /// That slice, CPUs; null when it has none.
+    pub slice_cpus: Option<f64>,
+    /// Of its CPUs, those lent now.
+    pub lent_cpus: Vec<u32>,
+    /// Times a CPU of its own was lent.
+    pub lendings: u64,
+    /// Times its runtime had rewritten its cpuset and it was put right.
+    pub rewrites: u64,
+}
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct DegradedRecord {
+    /// A stable short name.
+    pub name: String,
+    /// What, on what, why, and what to do.
+    pub text: String,
+}

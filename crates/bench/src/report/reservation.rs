@@ -1,0 +1,138 @@
+//! Sections of reservation runs.
+
+use super::ReportError;
+use super::chart::{Chart, Mark, Row, Tone};
+use super::format::{estimate, factor, number, share};
+use super::page::{figure, section};
+use crate::data::{
+    Estimate, PolicyRow, ReservationCell, ReservationCellResult, ReservationPolicy,
+    ReservationResult,
+};
+use maud::{Markup, html};
+
+/// Least CPU got ÷ reserved of a strict batch target.
+pub const GOAL_CPU_GOT: f64 = 0.97;
+/// Least host utilisation with lending, beside neighbours that may use it.
+pub const GOAL_UTILISATION: f64 = 0.97;
+/// Most p99 ÷ p99 alone of a strict interactive target.
+pub const GOAL_P99: f64 = 1.10;
+
+/// All sections.
+pub fn sections(result: &ReservationResult) -> Result<Vec<Markup>, ReportError> {
+    let mut sections = Vec::new();
+    for cell in &result.cells {
+        sections.push(one(cell)?);
+    }
+    if !result.failed.is_empty() {
+        sections.push(section(
+            "Not measured",
+            "",
+            html! { ul { @for (cell, reason) in &result.failed { li { (cell) ": " (reason) } } } },
+        ));
+    }
+    Ok(sections)
+}
+
+/// A condition in words.
+pub fn words(cell: &ReservationCell) -> String {
+    format!(
+        "{} beside {} {} neighbours",
+        cell.target, cell.limit, cell.neighbours
+    )
+}
+
+fn one(result: &ReservationCellResult) -> Result<Markup, ReportError> {
+    let cell = &result.cell;
+    let what = match cell.target.is_interactive() {
+        true => "p99 latency",
+        false => "completion time",
+    };
+    let told = format!(
+        "The target has requested {} CPUs and has {} threads; the neighbours have requested {} \
+         and have {}. Every policy is measured once a round, in a random order.",
+        number(cell.reserved_cpus),
+        cell.threads,
+        number(cell.neighbour_cpus),
+        cell.neighbour_threads
+    );
+    let got = chart(
+        result,
+        &format!("{what} ÷ alone"),
+        (1.0, "alone"),
+        |row| row.to_alone.as_ref(),
+        factor,
+    )?;
+    let used = chart(
+        result,
+        "host utilisation",
+        (1.0, "all CPUs"),
+        |row| Some(&row.host_utilisation),
+        share,
+    )?;
+    Ok(section(
+        &words(cell),
+        &told,
+        html! {
+            div.charts { (got) (used) }
+            div.scroll { table {
+                thead { tr {
+                    th { "policy" }
+                    th { @if cell.target.is_interactive() { "p99, µs" } @else { "time, s" } }
+                    th { "÷ alone" } th { "CPU got ÷ requested" } th { "host utilisation" }
+                } }
+                tbody { @for row in &result.rows { tr {
+                    th { (row.policy.words()) }
+                    td { (optional(row.p99_us.as_ref().or(row.elapsed_s.as_ref()))) }
+                    td { (optional(row.to_alone.as_ref())) }
+                    td { (estimate(&row.cpu_got)) }
+                    td { (estimate(&row.host_utilisation)) }
+                } } }
+            } }
+        },
+    ))
+}
+
+fn optional(value: Option<&Estimate>) -> String {
+    value.map_or("–".to_owned(), estimate)
+}
+
+fn chart(
+    result: &ReservationCellResult,
+    axis: &str,
+    reference: (f64, &'static str),
+    value: fn(&PolicyRow) -> Option<&Estimate>,
+    words: fn(f64) -> String,
+) -> Result<Markup, ReportError> {
+    let rows = result.rows.iter().filter_map(|row| {
+        let value = value(row)?;
+        let tone = match row.policy {
+            ReservationPolicy::Alone => Tone::Neutral,
+            ReservationPolicy::Strict | ReservationPolicy::Lending => Tone::Paid,
+            _ => Tone::Caused,
+        };
+        Some(Row {
+            label: row.policy.words().to_owned(),
+            note: words(value.median),
+            lanes: vec![
+                vec![Mark::Dots {
+                    values: value.values.clone(),
+                    tone,
+                }],
+                vec![Mark::Interval {
+                    low: value.low,
+                    mid: value.median,
+                    high: value.high,
+                    tone,
+                }],
+            ],
+        })
+    });
+    let chart = Chart {
+        alt: format!("{}: {axis} by policy", result.cell.id),
+        axis: axis.to_owned(),
+        from: 0.0,
+        references: vec![reference],
+        rows: rows.collect(),
+    };
+    Ok(figure(axis, &chart.svg()?))
+}

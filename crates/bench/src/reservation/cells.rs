@@ -1,0 +1,108 @@
+//! The conditions: targets × neighbours × limits, at the size of this host.
+
+use super::options::Options;
+use crate::data::{NeighbourLimit, Neighbours, ReservationCell, Target};
+use crate::error::BenchError;
+
+/// The cells that `options` select on a host with `online` CPUs, in the order they are measured.
+pub(super) fn cells(options: &Options, online: u32) -> Result<Vec<ReservationCell>, BenchError> {
+    let usage = |text: String| Err(BenchError::Usage(text));
+    if options.rounds == 0 {
+        return usage("--rounds 0 measures nothing: give at least 1".to_owned());
+    }
+    if online < 2 {
+        return Err(BenchError::Unsupported(
+            "a reservation needs two CPUs, one of which stays for the others; this host has one: \
+             use a larger machine"
+                .to_owned(),
+        ));
+    }
+    let reserved = options.cpus.unwrap_or(online / 2);
+    if reserved == 0 || reserved >= online {
+        return usage(format!(
+            "--cpus {reserved} does not fit this host: give 1 to {}",
+            online - 1
+        ));
+    }
+    let threads = options.threads.unwrap_or(2 * reserved);
+    if threads == 0 {
+        return usage("--threads 0 does nothing: give at least 1".to_owned());
+    }
+    if !(0.1..=60.0).contains(&options.seconds()) {
+        return usage("a sample must last between 100ms and 60s".to_owned());
+    }
+    let mut cells = Vec::new();
+    for &target in Target::ALL {
+        for &neighbours in Neighbours::ALL {
+            for &limit in NeighbourLimit::ALL {
+                let cell = ReservationCell {
+                    id: format!("{target}/{neighbours}/{limit}"),
+                    target,
+                    neighbours,
+                    limit,
+                    reserved_cpus: f64::from(reserved),
+                    neighbour_cpus: f64::from(online - reserved),
+                    threads: match target {
+                        Target::Wakeups => 1,
+                        _ => threads,
+                    },
+                    neighbour_threads: 3 * online / 2,
+                };
+                if keeps(options, &cell) {
+                    cells.push(cell);
+                }
+            }
+        }
+    }
+    if cells.is_empty() {
+        return usage("no condition matches: leave out a filter, or --quick".to_owned());
+    }
+    Ok(cells)
+}
+
+fn keeps(options: &Options, cell: &ReservationCell) -> bool {
+    fn has<T: PartialEq>(list: &[T], value: &T) -> bool {
+        list.is_empty() || list.contains(value)
+    }
+    let short = matches!(cell.target, Target::Batch | Target::Wakeups)
+        && cell.neighbours == Neighbours::Cpu;
+    (!options.quick || short)
+        && has(&options.targets, &cell.target)
+        && has(&options.neighbours, &cell.neighbours)
+        && has(&options.limits, &cell.limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_condition_once_and_a_short_choice() {
+        let all = cells(&Options::default(), 2).unwrap();
+        let ids: BTreeSet<_> = all.iter().map(|c| &c.id).collect();
+        assert_eq!(ids.len(), Target::ALL.len() * 4);
+        let quick = Options {
+            quick: true,
+            ..Options::default()
+        };
+        assert_eq!(cells(&quick, 2).unwrap().len(), 4);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_by_name() {
+        let code = |options: Options, online| cells(&options, online).unwrap_err().exit_code();
+        let with = |cpus| Options {
+            cpus: Some(cpus),
+            ..Options::default()
+        };
+        assert_eq!(code(with(2), 2), 2);
+        assert_eq!(code(with(0), 2), 2);
+        assert_eq!(code(Options::default(), 1), 3);
+        let none = Options {
+            rounds: 0,
+            ..Options::default()
+        };
+        assert_eq!(code(none, 2), 2);
+    }
+}

@@ -1,0 +1,344 @@
+//! One sample: containers set up by a policy, neighbours running, the target measured.
+
+use super::options::Options;
+use super::scene::{SCALE, Scene};
+use crate::cpustat::{self, CpuStat};
+use crate::data::{
+    Latency, Neighbours, ReservationCell, ReservationPolicy, ReservationSample, SCHEMA, Target,
+};
+use crate::error::BenchError;
+use crate::experiment::Rig;
+use crate::host_facts;
+use crate::rundir::now;
+use crate::spawn::{Place, Worker};
+use crate::worker::{VictimReport, WakerReport};
+use cofferdam_enforce::journal::{FOLDER, Journal};
+use cofferdam_enforce::reservation::{ReservationOptions, Reservations};
+use cofferdam_host::HostFs;
+use cofferdam_types::CpuAmount;
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Between the start of the neighbours and that of the target.
+const SETTLE: Duration = Duration::from_millis(300);
+/// How often reservations are stepped, as the agent does.
+const STEP: Duration = Duration::from_millis(50);
+/// Units of work in a phase for each CPU that is reserved: about 4 ms.
+const UNITS_PER_CPU: f64 = 150.0;
+/// Phases of the run that calibrates.
+const PROBE_PHASES: u64 = 50;
+/// The interactive target's rate and work.
+const WAKE_PERIOD_US: u64 = 1_000;
+const WAKE_WORK_US: u64 = 100;
+/// memcached's load.
+const CONNECTIONS: u32 = 8;
+const REQUESTS_PER_S: f64 = 4_000.0;
+/// Longest life of a worker, seconds.
+const LIMIT_S: u32 = 600;
+
+/// The reservations of this run; everything goes back when it is dropped.
+struct Held {
+    journal: Journal,
+    reservations: Reservations,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.reservations.set(&mut self.journal, &[], &[]);
+        let report = self.journal.undo_all();
+        for line in report.failed.iter().chain(&report.foreign) {
+            eprintln!("cofferdam: {line}");
+        }
+    }
+}
+
+impl Held {
+    fn new() -> Result<Held, BenchError> {
+        let unsupported = |text: String| BenchError::Unsupported(text);
+        let (journal, _) =
+            Journal::open(Path::new(FOLDER)).map_err(|e| unsupported(e.to_string()))?;
+        let reservations = Reservations::new(HostFs::host(), ReservationOptions::default())
+            .map_err(|e| unsupported(e.to_string()))?;
+        Ok(Held {
+            journal,
+            reservations,
+        })
+    }
+
+    fn arrange(
+        &mut self,
+        scene: &Scene,
+        cell: &ReservationCell,
+        policy: ReservationPolicy,
+    ) -> Result<(), BenchError> {
+        let lending = policy == ReservationPolicy::Lending;
+        let (target, others) = (scene.target.container()?, scene.neighbours.container()?);
+        self.reservations.set(&mut self.journal, &[], &[]);
+        if !lending && policy != ReservationPolicy::Strict {
+            return Ok(());
+        }
+        let amount = CpuAmount::try_from(cell.reserved_cpus)
+            .map_err(|e| BenchError::Usage(e.to_string()))?;
+        self.reservations.set_options(ReservationOptions {
+            lending,
+            ..ReservationOptions::default()
+        });
+        self.reservations
+            .set(&mut self.journal, &[(target, amount)], &[others]);
+        let degraded = self.reservations.states().flat_map(|(_, _, d)| d).next();
+        match degraded {
+            Some(d) => Err(BenchError::Unsupported(d.text)),
+            None => Ok(()),
+        }
+    }
+
+    fn step(&mut self) {
+        self.reservations.step(&mut self.journal, Instant::now());
+    }
+
+    fn lendings(&self) -> u64 {
+        self.reservations.states().map(|(_, s, _)| s.lendings).sum()
+    }
+}
+
+/// What a target's worker tells in the end.
+struct Told {
+    elapsed_s: f64,
+    latency: Option<Latency>,
+    checksum: Option<String>,
+}
+
+/// Lives for one run.
+pub(super) struct Bench<'a> {
+    options: &'a Options,
+    held: Held,
+    phases: HashMap<Target, u64>,
+}
+
+impl<'a> Bench<'a> {
+    pub fn new(options: &'a Options) -> Result<Bench<'a>, BenchError> {
+        Ok(Bench {
+            options,
+            held: Held::new()?,
+            phases: HashMap::new(),
+        })
+    }
+
+    /// All rounds of one cell.
+    pub fn cell(
+        &mut self,
+        rig: &mut Rig<'_>,
+        cell: &ReservationCell,
+        samples: &mut Vec<ReservationSample>,
+    ) -> Result<(), BenchError> {
+        let scene = Scene::build()?;
+        self.calibrate(&scene, cell)?;
+        for round in 0..self.options.rounds {
+            let mut policies = self.options.policies();
+            // One thread that wakes has no use for another.
+            policies.retain(|p| {
+                cell.target != Target::Wakeups || *p != ReservationPolicy::ScaledThreads
+            });
+            rig.random.shuffle(&mut policies);
+            for (position, policy) in (0..).zip(policies) {
+                rig.progress.step(
+                    round as usize,
+                    self.options.rounds as usize,
+                    &format!("{}, {}", cell.id, policy.words()),
+                );
+                let mut sample = self.sample(rig, &scene, cell, policy)?;
+                (sample.round, sample.position) = (round, position);
+                rig.dir.reservation(&sample)?;
+                samples.push(sample);
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds how much work takes the wanted time alone.
+    fn calibrate(&mut self, scene: &Scene, cell: &ReservationCell) -> Result<(), BenchError> {
+        if cell.target.is_interactive() || self.phases.contains_key(&cell.target) {
+            return Ok(());
+        }
+        self.held.arrange(scene, cell, ReservationPolicy::Alone)?;
+        scene.request(cell, ReservationPolicy::Alone)?;
+        let args = batch(cell, cell.threads, PROBE_PHASES);
+        let mut worker = Worker::start(&scene.target.place(), &args)?;
+        worker.go()?;
+        let report: VictimReport = worker.answer()?;
+        // By CPU time, so that a busy host does not make the work smaller.
+        let per_phase = report.cpu_s / PROBE_PHASES as f64 / cell.reserved_cpus;
+        let phases = (self.options.seconds() / per_phase.max(1e-6))
+            .round()
+            .max(1.0);
+        self.phases.insert(cell.target, phases as u64);
+        Ok(())
+    }
+
+    fn sample(
+        &mut self,
+        rig: &mut Rig<'_>,
+        scene: &Scene,
+        cell: &ReservationCell,
+        policy: ReservationPolicy,
+    ) -> Result<ReservationSample, BenchError> {
+        scene.request(cell, policy)?;
+        self.held.arrange(scene, cell, policy)?;
+        let mut neighbours = match policy {
+            ReservationPolicy::Alone => None,
+            _ => {
+                let memory = u32::from(cell.neighbours == Neighbours::Memory);
+                let threads = cell.neighbour_threads;
+                let args = format!(
+                    "neighbour --threads {threads} --memory {memory} --any-cpu 1 --limit {LIMIT_S}"
+                );
+                let mut worker = Worker::start(&scene.neighbours.place(), &args)?;
+                worker.go()?;
+                Some(worker)
+            }
+        };
+        let (_server, mut target) = self.start_target(rig, scene, cell, policy)?;
+        self.pass(rig, SETTLE)?;
+        let lendings = self.held.lendings();
+        let before = (stat(), scene.target.cpu_s(), scene.neighbours.cpu_s());
+        target.go()?;
+        while !target.has_line(Duration::from_millis(20))? {
+            self.pass(rig, Duration::ZERO)?;
+        }
+        let after = (stat(), scene.target.cpu_s(), scene.neighbours.cpu_s());
+        let told = told(&mut target, cell.target)?;
+        if let Some(neighbours) = neighbours.take() {
+            neighbours.end()?;
+        }
+        let cpu_s = after.1 - before.1;
+        let passed = after.0.since(&before.0);
+        Ok(ReservationSample {
+            schema: SCHEMA,
+            time: now(),
+            cell: cell.id.clone(),
+            policy,
+            round: 0,
+            position: 0,
+            elapsed_s: told.elapsed_s,
+            cpu_s,
+            cpu_got: cpu_s / (told.elapsed_s * cell.reserved_cpus),
+            latency: told.latency,
+            host_utilisation: 1.0 - passed.idle / passed.total().max(1.0),
+            neighbour_cpu_s: after.2 - before.2,
+            lendings: self.held.lendings() - lendings,
+            checksum: told.checksum,
+        })
+    }
+
+    /// Lets at least `time` pass while reservations are stepped and signals seen.
+    fn pass(&mut self, rig: &mut Rig<'_>, time: Duration) -> Result<(), BenchError> {
+        let start = Instant::now();
+        loop {
+            self.held.step();
+            rig.check()?;
+            let left = time.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(STEP));
+        }
+    }
+
+    /// The worker that tells the result and, for memcached, the server that it asks.
+    fn start_target(
+        &self,
+        rig: &Rig<'_>,
+        scene: &Scene,
+        cell: &ReservationCell,
+        policy: ReservationPolicy,
+    ) -> Result<(Option<Worker>, Worker), BenchError> {
+        let seconds = self.options.seconds();
+        let more = policy == ReservationPolicy::ScaledThreads;
+        let scale = if more { SCALE } else { 1.0 };
+        let threads = (f64::from(cell.threads) * scale).ceil() as u32;
+        let place = scene.target.place();
+        match cell.target {
+            Target::Wakeups => {
+                let args = format!(
+                    "waker --period-us {WAKE_PERIOD_US} --work-us {WAKE_WORK_US} \
+                     --seconds {seconds} --any-cpu 1 --limit {LIMIT_S}"
+                );
+                Ok((None, Worker::start(&place, &args)?))
+            }
+            Target::Memcached => {
+                let port = free_port()?;
+                let args = format!(
+                    "memcached --threads {threads} --port {port} --any-cpu 1 --limit {LIMIT_S}"
+                );
+                let mut server = Worker::start(&place, &args)?;
+                server.go()?;
+                // The client stands for another host: it must not wait for anybody here.
+                let outside = Place {
+                    cpu: Some(rig.peer_cpu),
+                    ..Place::default()
+                };
+                let args = format!(
+                    "memcached-client --port {port} --connections {CONNECTIONS} \
+                     --rate {REQUESTS_PER_S} --seconds {seconds} --realtime 1 --limit {LIMIT_S}"
+                );
+                Ok((Some(server), Worker::start(&outside, &args)?))
+            }
+            Target::Batch | Target::BatchMemory => {
+                let phases = self.phases.get(&cell.target).copied().unwrap_or(1);
+                let args = batch(cell, threads, phases);
+                Ok((None, Worker::start(&place, &args)?))
+            }
+        }
+    }
+}
+
+/// A port of loopback that nobody listens on.
+fn free_port() -> Result<u16, BenchError> {
+    std::net::TcpListener::bind(("127.0.0.1", 0))
+        .and_then(|listener| listener.local_addr())
+        .map(|address| address.port())
+        .map_err(|source| BenchError::Host {
+            action: "find a free port on",
+            path: "127.0.0.1".into(),
+            source,
+        })
+}
+
+fn batch(cell: &ReservationCell, threads: u32, phases: u64) -> String {
+    let units = (UNITS_PER_CPU * cell.reserved_cpus) as u64;
+    let memory = u32::from(cell.target == Target::BatchMemory);
+    format!(
+        "phases --threads {threads} --phases {phases} --units {units} --memory {memory} \
+         --any-cpu 1 --limit {LIMIT_S}"
+    )
+}
+
+fn told(worker: &mut Worker, target: Target) -> Result<Told, BenchError> {
+    if target.is_interactive() {
+        let report: WakerReport = worker.answer()?;
+        return Ok(Told {
+            elapsed_s: report.elapsed_s,
+            latency: Some(report.latency),
+            checksum: None,
+        });
+    }
+    let report: VictimReport = worker.answer()?;
+    Ok(Told {
+        elapsed_s: report.elapsed_s,
+        latency: None,
+        checksum: Some(report.checksum),
+    })
+}
+
+/// All CPUs of the host together.
+fn stat() -> CpuStat {
+    let all = host_facts::online_cpus().into_iter();
+    all.filter_map(cpustat::read)
+        .fold(CpuStat::default(), |sum, one| CpuStat {
+            idle: sum.idle + one.idle,
+            busy: sum.busy + one.busy,
+            softirq: sum.softirq + one.softirq,
+            steal: sum.steal + one.steal,
+        })
+}

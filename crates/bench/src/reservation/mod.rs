@@ -1,0 +1,85 @@
+//! The reservation experiment: does a container get the CPU it has reserved, beside neighbours
+//! that want all they can get ("Mind the Gap", SoCC'21, at this host's size)?
+//!
+//! A target container has requested half of the host's CPUs, neighbours the other half; both as
+//! Kubernetes writes it, by weight and quota. In each round every policy is measured once, in an
+//! order drawn at random, and `alone` with them, so that drift of the host hits all alike.
+
+mod analyse;
+mod cells;
+mod measure;
+mod options;
+mod scene;
+
+pub use options::Options;
+
+use crate::data::{Kind, ReservationResult, RunResult};
+use crate::error::BenchError;
+use crate::experiment::{Rig, RigOptions};
+use crate::host_facts;
+use crate::progress::Progress;
+use crate::rundir::RunDir;
+use measure::Bench;
+
+/// Runs the conditions. Returns the written directory; when interrupted or failed, what was
+/// measured until then stays in it.
+pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, BenchError> {
+    let online = host_facts::online_cpus();
+    let cells = cells::cells(options, online.len() as u32)?;
+    let rig_options = RigOptions {
+        kind: Kind::Reservation,
+        quick: options.quick,
+        output: options.output.clone(),
+        // The highest CPU is reserved first: the driver stays off it.
+        victim_cpu: online.last().copied(),
+        peer_cpu: online.first().copied(),
+        seed: options.seed,
+        ledger: false,
+    };
+    let mut rig = Rig::new(rig_options, progress)?;
+    let mut result = ReservationResult::default();
+    let outcome = measure_all(&mut rig, &cells, options, &mut result);
+    rig.close(Some(RunResult::Reservation(result)), outcome)
+}
+
+/// A cell that fails for its own reasons does not end the run, unless all do.
+fn measure_all(
+    rig: &mut Rig<'_>,
+    cells: &[crate::data::ReservationCell],
+    options: &Options,
+    result: &mut ReservationResult,
+) -> Result<(), BenchError> {
+    let mut bench = Bench::new(options)?;
+    let mut failure = None;
+    for (i, cell) in cells.iter().enumerate() {
+        rig.check()?;
+        rig.progress.step(i, cells.len(), &cell.id);
+        let mut samples = Vec::new();
+        match bench.cell(rig, cell, &mut samples) {
+            Ok(()) => {}
+            Err(
+                e @ (BenchError::Worker { .. }
+                | BenchError::Host { .. }
+                | BenchError::Unsupported(_)),
+            ) => {
+                rig.warn(&format!("{}: {e}", cell.id))?;
+                result.failed.insert(cell.id.clone(), e.to_string());
+                failure.get_or_insert(e);
+            }
+            Err(e) => return Err(e),
+        }
+        if !analyse::same_answers(&samples) {
+            rig.warn(&format!(
+                "{}: the work's answer differed between samples: do not trust its times",
+                cell.id
+            ))?;
+        }
+        result.cells.extend(analyse::cell(cell, &samples, rig.seed));
+        rig.dir.result(&RunResult::Reservation(result.clone()))?;
+    }
+    rig.progress.step(cells.len(), cells.len(), "done");
+    match failure {
+        Some(e) if result.cells.is_empty() => Err(e),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,67 @@
+//! What `bench reservation` is told.
+
+use crate::data::{NeighbourLimit, Neighbours, ReservationPolicy, Target};
+use std::path::PathBuf;
+
+/// Options with their defaults.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Fewer cells with shorter samples; default no.
+    pub quick: bool,
+    /// The run directory; default `runs/<UTC time>-reservation`.
+    pub output: Option<PathBuf>,
+    /// Rounds, in each of which every policy is measured once; at least 1, default 5.
+    pub rounds: u32,
+    /// Length of a sample alone, seconds; default 2, 1 when `quick`.
+    pub seconds: Option<f64>,
+    /// CPUs that the target requests, whole; default half of the host's.
+    pub cpus: Option<u32>,
+    /// Threads of a batch target; default two for each CPU that it requests.
+    pub threads: Option<u32>,
+    /// Seed of orders and bootstrap; default 1.
+    pub seed: u64,
+    /// Only these targets; empty: all.
+    pub targets: Vec<Target>,
+    /// Only these neighbours; empty: all.
+    pub neighbours: Vec<Neighbours>,
+    /// Only these limits; empty: all.
+    pub limits: Vec<NeighbourLimit>,
+    /// Only these policies (and `alone`); empty: all.
+    pub policies: Vec<ReservationPolicy>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            quick: false,
+            output: None,
+            rounds: 5,
+            seconds: None,
+            cpus: None,
+            threads: None,
+            seed: 1,
+            targets: Vec::new(),
+            neighbours: Vec::new(),
+            limits: Vec::new(),
+            policies: Vec::new(),
+        }
+    }
+}
+
+impl Options {
+    pub(crate) fn seconds(&self) -> f64 {
+        self.seconds.unwrap_or(if self.quick { 1.0 } else { 2.0 })
+    }
+
+    pub(crate) fn policies(&self) -> Vec<ReservationPolicy> {
+        ReservationPolicy::ALL
+            .iter()
+            .copied()
+            .filter(|p| {
+                *p == ReservationPolicy::Alone
+                    || self.policies.is_empty()
+                    || self.policies.contains(p)
+            })
+            .collect()
+    }
+}

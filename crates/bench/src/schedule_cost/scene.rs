@@ -1,0 +1,122 @@
+//! The two processes, their containers and their pipes.
+
+use super::Case;
+use crate::error::BenchError;
+use crate::spawn::{Place, Worker};
+use crate::topology::{Groups, Layout};
+use crate::undo::UndoStack;
+use cofferdam_types::{CgroupId, Container, Runtime};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Two workers at their game.
+pub(super) struct Scene {
+    /// The containers that the workers are in, both of them whether used or not.
+    pub(super) containers: Vec<Arc<Container>>,
+    /// The one whose counts are read.
+    player: Worker,
+    _partner: Worker,
+    // Last: fields are dropped in order, and this undoes everything.
+    _undo: UndoStack,
+}
+
+impl Scene {
+    pub(super) fn start(case: Case) -> Result<Scene, BenchError> {
+        let mut undo = UndoStack::default();
+        let layout = Layout::detect()?;
+        let tag = std::process::id().to_string();
+        let groups = Groups::make(&layout, &tag, &mut undo)?;
+        let mut dirs = Vec::new();
+        for name in ["ping", "pong"] {
+            dirs.push(groups.container(name, &mut undo)?);
+        }
+        let roots = layout.roots();
+        let containers = dirs.iter().map(|dirs| container(dirs, &roots));
+        let containers = containers.collect::<Result<Vec<_>, _>>()?;
+        let pipes = [
+            pipe(&tag, "there", &mut undo)?,
+            pipe(&tag, "back", &mut undo)?,
+        ];
+        let worker = |i: usize| {
+            let cgroups = case.containers()[i].and_then(|c| dirs.get(c).cloned());
+            let place = Place {
+                netns: None,
+                cgroups: cgroups.unwrap_or_default(),
+                cpu: Some(if case.two_cpus() { i as u32 } else { 0 }),
+            };
+            let (from, to) = (&pipes[i], &pipes[1 - i]);
+            let first = u32::from(i == 0);
+            let line = format!("ping-pong --first {first} --limit 600");
+            let extra = [
+                "--in".as_ref(),
+                from.as_os_str(),
+                "--out".as_ref(),
+                to.as_os_str(),
+            ];
+            Worker::start_with(&place, &line, &extra)
+        };
+        let (mut player, mut partner) = (worker(0)?, worker(1)?);
+        partner.go()?;
+        player.go()?;
+        Ok(Scene {
+            containers,
+            player,
+            _partner: partner,
+            _undo: undo,
+        })
+    }
+
+    /// Round trips a second over `period`.
+    pub(super) fn round_trips_per_s(&mut self, period: Duration) -> Result<f64, BenchError> {
+        let before = self.player.read()?;
+        std::thread::sleep(period);
+        let after = self.player.read()?;
+        Ok(after.since(&before).packets_per_s)
+    }
+}
+
+fn container(dirs: &[PathBuf], roots: &[PathBuf]) -> Result<Arc<Container>, BenchError> {
+    let (Some(dir), Some(root)) = (dirs.first(), roots.first()) else {
+        return Err(BenchError::Unsupported(
+            "this host has no cgroup v2 hierarchy".to_owned(),
+        ));
+    };
+    let id = std::fs::metadata(dir).map_err(|source| BenchError::Host {
+        action: "read",
+        path: dir.clone(),
+        source,
+    })?;
+    let below = dir.strip_prefix(root).unwrap_or(dir);
+    let name = dir.file_name().unwrap_or_default().to_string_lossy();
+    Ok(Arc::new(Container {
+        cgroup: CgroupId(id.ino()),
+        cgroup_path: Path::new("/").join(below),
+        descendants: Vec::new(),
+        name: name.into_owned(),
+        id: None,
+        runtime: Runtime::Plain,
+        pod: None,
+        netns: None,
+        host_network: true,
+        pid: None,
+        interfaces: Vec::new(),
+    }))
+}
+
+fn pipe(tag: &str, name: &str, undo: &mut UndoStack) -> Result<PathBuf, BenchError> {
+    let path = std::env::temp_dir().join(format!("cofferdam-ping-{tag}-{name}"));
+    mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR).map_err(|errno| BenchError::Host {
+        action: "make",
+        path: path.clone(),
+        source: errno.into(),
+    })?;
+    let ours = path.clone();
+    undo.push(format!("pipe {}", path.display()), move || {
+        std::fs::remove_file(&ours).map_err(|e| e.to_string())
+    });
+    Ok(path)
+}

@@ -1,0 +1,182 @@
+//! A gate in front of a CPU's softirqs: what is sent while it is shut is handled as one batch.
+
+use crate::skeleton::{ReferenceSkel, reference_types::bss};
+use libbpf_rs::libbpf_sys;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+use std::io;
+use std::mem::size_of_val;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+pub(crate) const PROGRAM: &str = "gate_hold";
+
+/// How long the thread at the gate may wait for its CPU.
+const REACH: Duration = Duration::from_secs(5);
+
+/// The gate could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum GateError {
+    /// The program was refused: `bpf_loop` needs Linux 5.17.
+    #[error("cannot load the gate's program (it needs Linux 5.17): {0}")]
+    Load(#[from] libbpf_rs::Error),
+    /// A system call failed.
+    #[error("cannot hold softirqs off on CPU {cpu}: {source}")]
+    Hold {
+        /// Whose.
+        cpu: u32,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Holds softirqs off on one CPU while a batch is sent to it. Dropping it unloads the program.
+pub struct Gate {
+    cpu: u32,
+    // First: the thread ends when nobody orders any more.
+    orders: Option<mpsc::Sender<()>>,
+    answers: mpsc::Receiver<io::Result<()>>,
+    keeper: Option<JoinHandle<()>>,
+    skeleton: ReferenceSkel<'static>,
+}
+
+impl Gate {
+    /// Loads the program and starts a thread on `cpu` that runs it when told.
+    pub fn start(cpu: u32) -> Result<Gate, GateError> {
+        let skeleton = crate::reference::load(|name| name == PROGRAM)?;
+        let hold = |source| GateError::Hold { cpu, source };
+        let program = skeleton.progs.gate_hold.as_fd();
+        let program = program.try_clone_to_owned().map_err(hold)?;
+        let (orders, inbox) = mpsc::channel::<()>();
+        let (outbox, answers) = mpsc::channel();
+        let keeper = std::thread::Builder::new()
+            .name("cofferdam-gate".into())
+            .spawn(move || {
+                let mut place = CpuSet::new();
+                let pinned = place
+                    .set(cpu as usize)
+                    .and_then(|()| sched_setaffinity(Pid::from_raw(0), &place));
+                if outbox.send(pinned.map_err(io::Error::from)).is_err() {
+                    return;
+                }
+                for () in inbox {
+                    if outbox.send(hold_once(&program)).is_err() {
+                        return;
+                    }
+                }
+            })
+            .map_err(hold)?;
+        let gate = Gate {
+            cpu,
+            orders: Some(orders),
+            answers,
+            keeper: Some(keeper),
+            skeleton,
+        };
+        gate.answer()?;
+        Ok(gate)
+    }
+
+    /// Shuts the gate, runs `send`, opens the gate, and waits until the CPU has handled what had
+    /// come. `None` when the gate gave up (20 ms) before `send` was done: no single batch then.
+    ///
+    /// Call it from another CPU.
+    pub fn batch<T>(&mut self, send: impl FnOnce() -> T) -> Result<Option<T>, GateError> {
+        let gave_up = self.timeouts().load(Ordering::Acquire);
+        self.open().store(0, Ordering::Release);
+        self.reached().store(0, Ordering::Release);
+        let until = Instant::now() + REACH;
+        if self.orders.as_ref().is_none_or(|o| o.send(()).is_err()) {
+            return Err(self.held_up("its thread has ended"));
+        }
+        while self.reached().load(Ordering::Acquire) == 0 {
+            if Instant::now() > until {
+                self.open().store(1, Ordering::Release);
+                return Err(self.held_up("the CPU did not run it for 5 s"));
+            }
+            std::hint::spin_loop();
+        }
+        let value = send();
+        self.open().store(1, Ordering::Release);
+        self.answer()?;
+        Ok((self.timeouts().load(Ordering::Acquire) == gave_up).then_some(value))
+    }
+
+    fn answer(&self) -> Result<(), GateError> {
+        let source = match self.answers.recv() {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(source)) => source,
+            Err(_) => io::Error::other("its thread has ended"),
+        };
+        Err(GateError::Hold {
+            cpu: self.cpu,
+            source,
+        })
+    }
+
+    fn held_up(&self, why: &str) -> GateError {
+        GateError::Hold {
+            cpu: self.cpu,
+            source: io::Error::other(why.to_owned()),
+        }
+    }
+
+    fn bss(&self) -> &bss {
+        self.skeleton
+            .maps
+            .bss_data
+            .as_deref()
+            .expect("libbpf maps the program's variables at load")
+    }
+
+    fn open(&self) -> &AtomicU32 {
+        shared_u32(&self.bss().gate_open)
+    }
+
+    fn reached(&self) -> &AtomicU32 {
+        shared_u32(&self.bss().gate_reached)
+    }
+
+    fn timeouts(&self) -> &AtomicU64 {
+        // SAFETY: an aligned word of a shared mapping that lives as long as self; only the BPF
+        // program writes it meanwhile, and here nothing but atomics touch it.
+        unsafe { AtomicU64::from_ptr((&raw const self.bss().gate_timeouts).cast_mut()) }
+    }
+}
+
+fn shared_u32(word: &u32) -> &AtomicU32 {
+    // SAFETY: as above: an aligned word of the mapping, touched by atomics alone.
+    unsafe { AtomicU32::from_ptr(std::ptr::from_ref(word).cast_mut()) }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.open().store(1, Ordering::Release);
+        self.orders = None;
+        if let Some(keeper) = self.keeper.take() {
+            // It panicked or it ended; either way it is gone.
+            let _gone = keeper.join();
+        }
+    }
+}
+
+/// One run of the program on this thread's CPU; softirqs that waited run before it returns.
+fn hold_once(program: &OwnedFd) -> io::Result<()> {
+    let packet = [0_u8; 64];
+    let mut options = libbpf_sys::bpf_test_run_opts {
+        data_in: packet.as_ptr().cast(),
+        data_size_in: packet.len() as u32,
+        repeat: 1,
+        ..Default::default()
+    };
+    options.sz = size_of_val(&options) as libbpf_sys::size_t;
+    // SAFETY: `options` says its own size and points at `packet`; both outlive the call.
+    let status = unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &mut options) };
+    match status {
+        0 => Ok(()),
+        errno => Err(io::Error::from_raw_os_error(-errno)),
+    }
+}

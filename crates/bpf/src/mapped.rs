@@ -1,0 +1,66 @@
+//! A BPF array in this process's memory: reading it costs no system call.
+
+use std::io;
+use std::marker::PhantomData;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+
+/// The values of a mapped array, for reading.
+pub(crate) struct MappedArray<T> {
+    first: NonNull<T>,
+    length: usize,
+    _values: PhantomData<T>,
+}
+
+/// A plain struct of integers that lies in an array map as it is: every bit pattern is valid.
+///
+/// # Safety
+/// The type must be `repr(C)`, made of integers only, and of the map's value size.
+pub(crate) unsafe trait Plain: Copy {}
+
+impl<T: Plain> MappedArray<T> {
+    /// Maps `length` values of the array map `fd`, which must have been made mappable.
+    pub(crate) fn map(fd: BorrowedFd<'_>, length: u32) -> io::Result<Self> {
+        let length = length as usize;
+        // SAFETY: a fresh shared read-only mapping; the kernel checks that the map is that
+        // large; no existing memory is touched.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length * size_of::<T>(),
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                fd.as_raw_fd(),
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let first = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(MappedArray {
+            first,
+            length,
+            _values: PhantomData,
+        })
+    }
+
+    /// The value at `index` as it is now; `None` beyond the end.
+    pub(crate) fn read(&self, index: usize) -> Option<T> {
+        if index >= self.length {
+            return None;
+        }
+        // SAFETY: inside the mapping (checked above), which lives as long as self, is aligned
+        // to a page and holds plain integers (`Plain`). The kernel writes them meanwhile,
+        // hence volatile.
+        Some(unsafe { self.first.as_ptr().add(index).read_volatile() })
+    }
+}
+
+impl<T> Drop for MappedArray<T> {
+    fn drop(&mut self) {
+        // SAFETY: exactly the mapping made in `map`; no reference into it outlives self.
+        unsafe { libc::munmap(self.first.as_ptr().cast(), self.length * size_of::<T>()) };
+    }
+}

@@ -1,0 +1,306 @@
+//! The diagnosis programs: sizes, load, attach; identities in, counts out.
+
+use crate::accounting::LoadError;
+use crate::cost::{ProgramCost, read_cost};
+use crate::mapped::{MappedArray, Plain};
+use crate::skeleton::schedule_types::{cf_sched_cell, cf_sched_cpu, cf_sched_window};
+use crate::skeleton::{ScheduleSkel, ScheduleSkelBuilder};
+use crate::support::{kernel_has_tracepoint, possible_cpus};
+use cofferdam_types::CgroupId;
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::AsFd;
+
+/// Rows below this one are no containers.
+pub const SCHEDULE_FIRST_CONTAINER_ROW: u32 = 2;
+
+/// The row that stands for the host's own tasks.
+pub const SCHEDULE_HOST_ROW: u32 = 1;
+
+/// The tracepoints of the diagnosis, and its programs in that order.
+pub const SCHEDULE_TRACEPOINTS: [&str; 2] = ["sched_switch", "sched_migrate_task"];
+
+// SAFETY: these three are generated from C structs of integers, with padding spelt out.
+unsafe impl Plain for cf_sched_cell {}
+// SAFETY: as above.
+unsafe impl Plain for cf_sched_cpu {}
+// SAFETY: as above.
+unsafe impl Plain for cf_sched_window {}
+
+/// What a container did on one CPU since it got its row, nanoseconds; what is still open
+/// included up to the moment of the reading.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScheduleCell {
+    /// Its threads ran.
+    pub run_ns: u64,
+    /// It had threads waiting there while others ran.
+    pub shared_ns: u64,
+    /// As `shared_ns`, while a CPU that it may use was idle.
+    pub stranded_ns: u64,
+    /// It had threads there and its quota had run out.
+    pub throttled_ns: u64,
+    /// The row it waited behind most, with the weight of that finding.
+    pub with: Option<(u32, u64)>,
+}
+
+/// What one CPU did since load, nanoseconds, the open segment included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScheduleCpu {
+    /// False until it first switched: nothing is known of it.
+    pub seen: bool,
+    /// Idle.
+    pub idle_ns: u64,
+    /// Tasks of no container ran.
+    pub host_ns: u64,
+    /// Of the idle time, what followed the throttling of a container.
+    pub left_idle_ns: u64,
+    /// Segments whose end did not name the task that they began with.
+    pub mismatches: u64,
+    /// Segments of impossible length.
+    pub rejected: u64,
+}
+
+/// One CPU with its cells.
+#[derive(Clone, Debug, Default)]
+pub struct ScheduleReading {
+    /// The CPU.
+    pub cpu: ScheduleCpu,
+    /// What its rows say, in the order of rows.
+    pub cells: Vec<ScheduleCell>,
+}
+
+/// Loaded. Dropping it detaches the programs and frees the maps.
+pub struct SchedulePrograms {
+    links: Vec<Link>,
+    cells: MappedArray<cf_sched_cell>,
+    cpu_states: MappedArray<cf_sched_cpu>,
+    windows: MappedArray<cf_sched_window>,
+    skeleton: ScheduleSkel<'static>,
+    cpus: u32,
+    rows: u32,
+}
+
+fn failed(what: &'static str) -> impl FnOnce(libbpf_rs::Error) -> LoadError {
+    move |source| LoadError::Libbpf {
+        what: what.to_owned(),
+        source,
+    }
+}
+
+impl SchedulePrograms {
+    /// Loads, with room for `containers` containers.
+    pub fn load(containers: u32) -> Result<SchedulePrograms, LoadError> {
+        libbpf_rs::set_print(None);
+        for name in SCHEDULE_TRACEPOINTS {
+            match kernel_has_tracepoint(name) {
+                None => return Err(LoadError::NoBtf),
+                Some(false) => return Err(LoadError::NoTracepoint(name)),
+                Some(true) => {}
+            }
+        }
+        let cpus = possible_cpus();
+        let rows = SCHEDULE_FIRST_CONTAINER_ROW + containers;
+        // The skeleton borrows this small block for its life; it is leaked once a load.
+        let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
+        let mut open = ScheduleSkelBuilder::default()
+            .open(storage)
+            .map_err(failed("open the diagnosis programs"))?;
+        if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+            rodata.sched_rows = rows;
+            rodata.sched_cpus = cpus;
+        }
+        let maps = &mut open.maps;
+        for (map, entries) in [
+            (&mut maps.sched_cpu_map, cpus),
+            (&mut maps.sched_cell_map, cpus * rows),
+            (&mut maps.sched_window_map, rows),
+            (&mut maps.sched_cgroup_rows, containers.max(1) * 8),
+        ] {
+            map.set_max_entries(entries)
+                .map_err(failed("size a map of the diagnosis"))?;
+        }
+        let skeleton = open.load().map_err(|source| match source.kind() {
+            libbpf_rs::ErrorKind::PermissionDenied => LoadError::Permission,
+            _ => failed("load the diagnosis programs")(source),
+        })?;
+        let cells = MappedArray::map(skeleton.maps.sched_cell_map.as_fd(), cpus * rows);
+        let cpu_states = MappedArray::map(skeleton.maps.sched_cpu_map.as_fd(), cpus);
+        let windows = MappedArray::map(skeleton.maps.sched_window_map.as_fd(), rows);
+        Ok(SchedulePrograms {
+            links: Vec::new(),
+            cells: cells.map_err(LoadError::Map)?,
+            cpu_states: cpu_states.map_err(LoadError::Map)?,
+            windows: windows.map_err(LoadError::Map)?,
+            skeleton,
+            cpus,
+            rows,
+        })
+    }
+
+    /// Attaches or detaches. Attached again they begin anew: the CPUs' state is set to zero, and
+    /// rows must be cleared by their owner.
+    pub fn attach(&mut self, wanted: bool) -> Result<(), LoadError> {
+        if wanted != self.links.is_empty() {
+            return Ok(());
+        }
+        self.links.clear();
+        if !wanted {
+            return Ok(());
+        }
+        let zero = [0; size_of::<cf_sched_cpu>()];
+        for cpu in 0..self.cpus {
+            let cpus = &self.skeleton.maps.sched_cpu_map;
+            let cleared = cpus.update(&cpu.to_ne_bytes(), &zero, MapFlags::ANY);
+            cleared.map_err(failed("clear a CPU's state"))?;
+        }
+        for program in self.skeleton.object_mut().progs_mut() {
+            let link = program.attach();
+            let link = link.map_err(failed("attach the diagnosis to the scheduler"))?;
+            self.links.push(link);
+        }
+        Ok(())
+    }
+
+    /// CPUs that memory was taken for.
+    pub fn cpus(&self) -> u32 {
+        self.cpus
+    }
+
+    /// Rows, those that are no containers included.
+    pub fn rows(&self) -> u32 {
+        self.rows
+    }
+
+    /// Tasks of `cgroup` are `row`'s, once published.
+    pub fn set_cgroup(&self, cgroup: CgroupId, row: u32) -> libbpf_rs::Result<()> {
+        self.skeleton.maps.sched_cgroup_rows.update(
+            &cgroup.0.to_ne_bytes(),
+            &row.to_ne_bytes(),
+            MapFlags::ANY,
+        )
+    }
+
+    /// Forgets `cgroup`; unknown is fine.
+    pub fn remove_cgroup(&self, cgroup: CgroupId) {
+        let rows = &self.skeleton.maps.sched_cgroup_rows;
+        let _ = rows.delete(&cgroup.0.to_ne_bytes());
+    }
+
+    /// Makes the programs look all cgroups up again. Call once after a set of changes.
+    pub fn publish(&mut self) {
+        if let Some(data) = self.skeleton.maps.data_data.as_deref_mut() {
+            data.sched_generation = data.sched_generation.wrapping_add(1);
+        }
+    }
+
+    /// Sets a row to zero, for a new owner. No task may be this row's any more.
+    pub fn clear(&self, row: u32) -> libbpf_rs::Result<()> {
+        let cell = [0; size_of::<cf_sched_cell>()];
+        for cpu in 0..self.cpus {
+            let key = (cpu * self.rows + row).to_ne_bytes();
+            let cells = &self.skeleton.maps.sched_cell_map;
+            cells.update(&key, &cell, MapFlags::ANY)?;
+        }
+        let window = [0; size_of::<cf_sched_window>()];
+        let windows = &self.skeleton.maps.sched_window_map;
+        windows.update(&row.to_ne_bytes(), &window, MapFlags::ANY)
+    }
+
+    /// Waits of `row` that idle time of the same period could have made good, nanoseconds.
+    pub fn phantom_ns(&self, row: u32) -> u64 {
+        self.windows.read(row as usize).map_or(0, |w| w.phantom_ns)
+    }
+
+    /// CPU `cpu` and its first `rows` rows. `monotonic_ns` is CLOCK_MONOTONIC, to count what is
+    /// still open.
+    pub fn read(&self, cpu: u32, rows: u32, monotonic_ns: u64) -> ScheduleReading {
+        let now = self.scheduler_clock(monotonic_ns);
+        for _ in 0..8 {
+            let Some(state) = self.cpu_states.read(cpu as usize) else {
+                break;
+            };
+            let reading = self.read_once(&state, cpu, rows, now);
+            let after = self.cpu_states.read(cpu as usize);
+            // Nothing was cut meanwhile: state and cells belong together.
+            if after.is_some_and(|s| s.began_at_ns == state.began_at_ns) {
+                return reading;
+            }
+        }
+        let state = self.cpu_states.read(cpu as usize);
+        state.map_or_else(ScheduleReading::default, |state| {
+            self.read_once(&state, cpu, rows, now)
+        })
+    }
+
+    fn read_once(
+        &self,
+        s: &cf_sched_cpu,
+        cpu: u32,
+        rows: u32,
+        now: Option<u64>,
+    ) -> ScheduleReading {
+        let seen = s.began_at_ns != 0;
+        let since = |at: u64| now.filter(|_| seen).map_or(0, |now| now.saturating_sub(at));
+        let open_ns = since(s.began_at_ns);
+        let on = |row: u32| if s.row == row { open_ns } else { 0 };
+        let idle_ns = on(0);
+        let cells = (0..rows).map(|row| {
+            let index = cpu as usize * self.rows as usize + row as usize;
+            let Some(cell) = self.cells.read(index) else {
+                return ScheduleCell::default();
+            };
+            let off_ns = if s.row == row {
+                0
+            } else {
+                since(cell.stopped_at_ns)
+            };
+            ScheduleCell {
+                run_ns: cell.run_ns + on(row),
+                shared_ns: cell.shared_ns + if cell.stopped == 1 { off_ns } else { 0 },
+                stranded_ns: cell.stranded_ns,
+                throttled_ns: cell.throttled_ns + if cell.stopped == 2 { off_ns } else { 0 },
+                with: (cell.with_ns > 0).then_some((cell.with_row, cell.with_ns)),
+            }
+        });
+        ScheduleReading {
+            cells: cells.collect(),
+            cpu: ScheduleCpu {
+                seen,
+                idle_ns: s.idle_ns + idle_ns,
+                host_ns: s.host_ns + on(1),
+                left_idle_ns: s.left_idle_ns + if s.idle_row != 0 { idle_ns } else { 0 },
+                mismatches: s.mismatches,
+                rejected: s.rejected,
+            },
+        }
+    }
+
+    /// The scheduler's clock at `monotonic_ns`, by the note that is youngest; `None` before the
+    /// first one.
+    fn scheduler_clock(&self, monotonic_ns: u64) -> Option<u64> {
+        let notes = (0..self.cpus as usize).filter_map(|cpu| self.cpu_states.read(cpu));
+        let youngest = notes.max_by_key(|s| s.clock_at_ns)?;
+        (youngest.clock_at_ns != 0).then(|| monotonic_ns.wrapping_sub(youngest.clock_ahead_ns))
+    }
+
+    /// Cost of each program.
+    pub fn program_costs(&self) -> std::io::Result<Vec<ProgramCost>> {
+        let programs = self.skeleton.object().progs();
+        programs
+            .map(|p| read_cost(&p.name().to_string_lossy(), p.as_fd()))
+            .collect()
+    }
+
+    /// Memory of all maps, bytes: taken at load, never more.
+    pub fn memory_bytes(&self) -> u64 {
+        let maps = self.skeleton.object().maps();
+        maps.map(|map| {
+            let entry = u64::from(map.key_size()) + u64::from(map.value_size());
+            // A preallocated hash element has a header of 48 bytes and a bucket of 16.
+            let hash = map.map_type() == libbpf_rs::MapType::Hash;
+            u64::from(map.max_entries()) * (entry + if hash { 64 } else { 0 })
+        })
+        .sum()
+    }
+}

@@ -1,0 +1,104 @@
+//! `cofferdam agent`.
+
+use crate::args::AgentArgs;
+use crate::doctor;
+use crate::exit::{Failure, Outcome};
+use crate::output::Output;
+use cofferdam_accounting::StartError;
+use cofferdam_agent::config::{ConfigError, Severity, Source};
+use cofferdam_agent::{AgentError, Client, ClientError, Ended};
+
+/// Runs the daemon, or does what is asked instead.
+pub fn run(args: &AgentArgs) -> Outcome {
+    if args.check_config {
+        return check(&Source::new(args.config.as_deref()));
+    }
+    if args.restore {
+        return restore();
+    }
+    if args.reload {
+        let reloaded = Client::connect(&args.agent.socket)?.reload()?;
+        let mut text = format!("{} rules in force\n", reloaded.rules);
+        for warning in &reloaded.warnings {
+            text += &format!("{warning}\n");
+        }
+        return Output::stdout().write(&text);
+    }
+    if args.stop {
+        Client::connect(&args.agent.socket)?.stop()?;
+        return Ok(());
+    }
+    cofferdam_agent::log::install();
+    match cofferdam_agent::run(args.config.as_deref()) {
+        Ok(Ended::Stopped) => Ok(()),
+        Ok(Ended::Interrupted) => Err(Failure::Interrupted(None)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Prints every problem, one a line.
+fn check(source: &Source) -> Outcome {
+    let path = source.path.display();
+    match source.load() {
+        Ok(loaded) => {
+            let mut text = String::new();
+            for warning in &loaded.warnings {
+                text += &format!("{path}:{warning}\n");
+            }
+            text += &if loaded.from_file {
+                format!(
+                    "{path}: {} rules, can be put in force\n",
+                    loaded.config.rules.len()
+                )
+            } else {
+                format!("{path} is not there: the agent would observe and change nothing\n")
+            };
+            Output::stdout().write(&text)
+        }
+        Err(ConfigError::Wrong { path, problems }) => {
+            let path = path.display();
+            let text: String = problems.iter().map(|p| format!("{path}:{p}\n")).collect();
+            Output::stdout().write(&text)?;
+            let errors = problems
+                .iter()
+                .filter(|p| p.severity == Severity::Error)
+                .count();
+            let word = if errors == 1 { "error" } else { "errors" };
+            Err(Failure::failed(format!("{path}: {errors} {word}, refused")))
+        }
+        Err(error) => Err(Failure::failed(error.to_string())),
+    }
+}
+
+/// Takes back what a killed agent left.
+fn restore() -> Outcome {
+    let undone = cofferdam_agent::restore()?;
+    let mut text = format!("{} changes taken back\n", undone.changes);
+    for failure in &undone.failures {
+        text += &format!("not taken back: {failure}\n");
+    }
+    Output::stdout().write(&text)?;
+    match undone.failures.first() {
+        None => Ok(()),
+        Some(first) => Err(Failure::failed(format!(
+            "{} changes could not be taken back, first: {first}",
+            undone.failures.len()
+        ))),
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        Failure::Failed(error.into())
+    }
+}
+
+impl From<AgentError> for Failure {
+    fn from(error: AgentError) -> Failure {
+        match error {
+            AgentError::Start(StartError::Unsupported(text)) => doctor::unsupported(text),
+            AgentError::Start(error) => error.into(),
+            other => Failure::Failed(other.into()),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The diagnosis beside the ledger: what containers were entitled to and did not get.
+//!
+//! It is an addition: a host that cannot run it still has its ledger, and is told why.
+
+use crate::exit::one_line;
+use crate::schema::{CpuLossRecord, DiagnosisRecord};
+use crate::selection::Selection;
+use crate::table::{finish, numbers_right, plain};
+use cofferdam_diagnosis::{Diagnosis, Options, Reading};
+use cofferdam_types::{Container, DiagnosedContainer, ScheduleInterval};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What is lost below this share of a CPU is not spoken of.
+const WORTH_WORDS_CPUS: f64 = 0.01;
+
+/// The running diagnosis, or why there is none.
+pub struct Watch {
+    running: Option<(Diagnosis, Option<Reading>)>,
+    off: Option<String>,
+}
+
+impl Watch {
+    /// Starts it, unless it is not wanted.
+    pub fn start(wanted: bool) -> Watch {
+        if !wanted {
+            return Watch::off(None);
+        }
+        match Diagnosis::start(Options::default()) {
+            Ok(diagnosis) => Watch {
+                running: Some((diagnosis, None)),
+                off: None,
+            },
+            Err(e) => Watch::off(Some(e.to_string())),
+        }
+    }
+
+    /// None, and why.
+    pub fn off(why: Option<String>) -> Watch {
+        Watch {
+            running: None,
+            off: why,
+        }
+    }
+
+    /// Why there is no diagnosis although it was wanted.
+    pub fn why_off(&self) -> Option<&str> {
+        self.off.as_deref()
+    }
+
+    /// Ends an interval and begins the next; `None` for the first, and when there is none.
+    pub fn cut(&mut self, containers: &[Arc<Container>]) -> Option<ScheduleInterval> {
+        let (diagnosis, last) = self.running.as_mut()?;
+        match diagnosis.snapshot(containers) {
+            Ok(now) => {
+                let interval = last.as_ref().map(|last| now.since(last));
+                *last = Some(now);
+                interval
+            }
+            Err(e) => {
+                *self = Watch::off(Some(e.to_string()));
+                None
+            }
+        }
+    }
+}
+
+/// The containers of `selection`, those that lost most to others first.
+pub fn selected<'a>(
+    interval: &'a ScheduleInterval,
+    selection: &Selection,
+) -> Vec<&'a DiagnosedContainer> {
+    let all = interval.containers.iter();
+    let mut shown: Vec<_> = all.filter(|c| selection.matches(&c.container)).collect();
+    shown.sort_by_key(|c| {
+        let loss = &c.loss;
+        let lost = std::cmp::Reverse(loss.taken_ns());
+        (lost, std::cmp::Reverse(loss.got_ns), c.container.cgroup)
+    });
+    shown
+}
+
+/// The container from which others took most, in words; `None` when nobody lost anything.
+pub fn worst(interval: &ScheduleInterval) -> Option<String> {
+    let worst = interval
+        .containers
+        .iter()
+        .max_by_key(|c| c.loss.taken_ns())?;
+    let taken_cpus = cpus(worst.loss.taken_ns(), interval.length);
+    (taken_cpus >= WORTH_WORDS_CPUS).then(|| one_line(&worst.words(interval.length)))
+}
+
+/// The losses as a table; empty when there is no container.
+pub fn table(interval: &ScheduleInterval, selection: &Selection, width: Option<u16>) -> String {
+    let shown = selected(interval, selection);
+    if shown.is_empty() {
+        return String::new();
+    }
+    let mut table = plain(width);
+    table.set_header([
+        "CPUs promised",
+        "entitled",
+        "by",
+        "got",
+        "sharing",
+        "phantom",
+        "quota",
+        "no threads",
+    ]);
+    for one in shown {
+        let loss = &one.loss;
+        let text = |ns: u64| format!("{:.2}", cpus(ns, interval.length));
+        table.add_row([
+            one_line(&one.container.name),
+            text(loss.entitled_ns),
+            one.entitlement.to_string(),
+            text(loss.got_ns),
+            text(loss.forced_sharing_ns),
+            text(loss.phantom_ns),
+            text(loss.throttled_ns),
+            text(loss.lack_ns),
+        ]);
+    }
+    numbers_right(&mut table);
+    let mut text = format!("\n{}", finish(&table));
+    if let Some(words) = worst(interval) {
+        text += &format!("{words}\n");
+    }
+    text
+}
+
+/// The document's part.
+pub fn record(interval: &ScheduleInterval, selection: &Selection) -> DiagnosisRecord {
+    let shown = selected(interval, selection);
+    DiagnosisRecord {
+        containers: shown.into_iter().map(CpuLossRecord::new).collect(),
+        idle_ns: interval.idle_ns,
+        left_idle_ns: interval.left_idle_ns,
+        host_ns: interval.host_ns,
+        containers_without_slot: interval.health.containers_without_slot,
+        mismatches: interval.health.mismatches,
+        segments_rejected: interval.health.segments_rejected,
+    }
+}
+
+fn cpus(ns: u64, length: Duration) -> f64 {
+    ns as f64 / length.as_nanos().max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::container;
+    use cofferdam_types::{CpuLoss, DiagnosisHealth, Entitlement, Neighbour, ScheduleTime};
+
+    const MS: u64 = 1_000_000;
+
+    fn interval() -> ScheduleInterval {
+        let diagnosed = |id, name, entitled_ms: u64, run_ms: u64, shared_ms: u64| {
+            let time = ScheduleTime {
+                run_ns: run_ms * MS,
+                shared_ns: shared_ms * MS,
+                ..ScheduleTime::default()
+            };
+            DiagnosedContainer {
+                container: Arc::new(container(id, name)),
+                loss: CpuLoss::split(entitled_ms * MS, &time),
+                entitlement: Entitlement::Weight,
+                time,
+                neighbour: (shared_ms > 0).then(|| Neighbour::Container("n1".to_owned())),
+            }
+        };
+        ScheduleInterval {
+            length: Duration::from_secs(1),
+            cpus: 2,
+            idle_ns: 0,
+            left_idle_ns: 0,
+            host_ns: 0,
+            containers: vec![
+                diagnosed(1, "n1", 1000, 1300, 0),
+                diagnosed(2, "t", 1000, 600, 300),
+            ],
+            health: DiagnosisHealth::default(),
+        }
+    }
+
+    #[test]
+    fn the_worst_is_told_in_words() {
+        assert_eq!(
+            worst(&interval()).as_deref(),
+            Some(
+                "t got 0.60 of 1.00 CPUs it was promised: 0.30 to forced runqueue sharing with \
+                 n1, 0.10 to lack of threads"
+            )
+        );
+        let mut calm = interval();
+        calm.containers.pop();
+        assert_eq!(worst(&calm), None);
+    }
+
+    #[test]
+    fn the_table_begins_with_whom_others_took_most_from() {
+        let text = table(&interval(), &Selection::default(), None);
+        let lines: Vec<_> = text.trim().lines().collect();
+        assert!(
+            lines[1].starts_with("t ") && lines[1].contains("0.30"),
+            "{text}"
+        );
+        assert!(lines[2].starts_with("n1 "), "{text}");
+        assert!(lines[3].starts_with("t got 0.60 of 1.00 CPUs"), "{text}");
+    }
+
+    #[test]
+    fn off_is_said_and_does_nothing() {
+        let mut watch = Watch::off(Some("no BTF".to_owned()));
+        assert_eq!(watch.cut(&[]), None);
+        assert_eq!(watch.why_off(), Some("no BTF"));
+    }
+}

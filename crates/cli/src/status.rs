@@ -1,0 +1,187 @@
+//! `cofferdam status`.
+
+use crate::args::StatusArgs;
+use crate::exit::{Failure, Outcome, one_line};
+use crate::output::Output;
+use crate::{table, units};
+use cofferdam_agent::Client;
+use cofferdam_agent::wire::{ContainerRecord, PolicyRecord, RuleRecord, StatusReport};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Rules listed, at most; `--json` has all.
+const MOST_RULES: usize = 40;
+
+/// Asks the running agent and shows its answer.
+pub fn run(args: &StatusArgs) -> Outcome {
+    let report = Client::connect(&args.agent.socket)?.status()?;
+    let text = if args.json {
+        let text = serde_json::to_string_pretty(&report)
+            .map_err(|e| Failure::failed(format!("cannot write JSON: {e}")))?;
+        text + "\n"
+    } else {
+        text(&report, table::terminal_width())
+    };
+    Output::stdout().write(&text)
+}
+
+/// For people: the agent, its rules, the containers they change, and what is wrong.
+fn text(report: &StatusReport, width: Option<u16>) -> String {
+    let mut out = String::new();
+    let agent = &report.agent;
+    let uptime = Duration::from_secs(agent.uptime_s as u64);
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        out,
+        "agent {} (pid {}), up {}, {:.2}% of a CPU, {:.1} MiB",
+        agent.version,
+        agent.pid,
+        units::duration(uptime),
+        agent.cpu_s / agent.uptime_s.max(0.001) * 100.0,
+        agent.resident_bytes as f64 / f64::from(1 << 20),
+    );
+    let configuration = &report.configuration;
+    let file = if configuration.from_file {
+        format!("{}, read {}", configuration.path, configuration.loaded)
+    } else {
+        format!("none ({} is not there): observes only", configuration.path)
+    };
+    let metrics = agent.metrics_address.as_deref();
+    let metrics = metrics.map_or("not served".to_owned(), |a| format!("http://{a}/metrics"));
+    let _ = writeln!(
+        out,
+        "configuration: {}\nmetrics: {metrics}",
+        one_line(&file)
+    );
+    let _ = writeln!(
+        out,
+        "containers: {} known, {} under enforcement or reservation; {} changes in force",
+        report.containers_known,
+        report.containers.len(),
+        report.changes_in_force
+    );
+    if !report.rules.is_empty() {
+        let _ = write!(out, "\n{}", rules(&report.rules, width));
+    }
+    if !report.containers.is_empty() {
+        let _ = write!(out, "\n{}", containers(&report.containers, width));
+    }
+    out + &problems(report)
+}
+
+fn rules(rules: &[RuleRecord], width: Option<u16>) -> String {
+    let mut table = table::plain(width);
+    table.set_header(["line", "match", "network CPU", "CPU", "containers"]);
+    for rule in rules.iter().take(MOST_RULES) {
+        table.add_row([
+            rule.line.map_or("set".to_owned(), |line| line.to_string()),
+            one_line(&rule.matches),
+            rule.policy.network_cpu.clone(),
+            cpu(&rule.policy),
+            rule.containers.to_string(),
+        ]);
+    }
+    table::gaps(&mut table);
+    let mut text = table::finish(&table);
+    if rules.len() > MOST_RULES {
+        let _ = writeln!(
+            text,
+            "and {} rules more (--json has all)",
+            rules.len() - MOST_RULES
+        );
+    }
+    text
+}
+
+fn cpu(policy: &PolicyRecord) -> String {
+    match policy.cpus {
+        None => policy.cpu.clone(),
+        Some(cpus) => format!("{} {cpus}", policy.cpu),
+    }
+}
+
+fn containers(containers: &[ContainerRecord], width: Option<u16>) -> String {
+    let mut table = table::plain(width);
+    table.set_header([
+        "container",
+        "network CPU",
+        "in force",
+        "debt",
+        "dropped",
+        "CPU",
+        "CPUs",
+    ]);
+    for container in containers {
+        let network = container.network.as_ref();
+        let means: Vec<&str> = network
+            .iter()
+            .flat_map(|n| &n.means)
+            .filter(|m| m.in_force)
+            .map(|m| m.means.as_str())
+            .collect();
+        let means = match (network, means.is_empty()) {
+            (None, _) => String::new(),
+            (Some(_), true) => "nothing".to_owned(),
+            (Some(_), false) => means.join(" "),
+        };
+        let debt = network.map(|n| format!("{:.1} ms", n.debt_ns as f64 / 1e6));
+        let dropped = network.map(|n| (n.dropped_rx_packets + n.dropped_tx_packets).to_string());
+        table.add_row([
+            one_line(&container.name),
+            container.policy.network_cpu.clone(),
+            means,
+            debt.unwrap_or_default(),
+            dropped.unwrap_or_default(),
+            cpu(&container.policy),
+            own_cpus(container),
+        ]);
+    }
+    table::gaps(&mut table);
+    table::finish(&table)
+}
+
+fn own_cpus(container: &ContainerRecord) -> String {
+    let Some(reservation) = &container.reservation else {
+        return String::new();
+    };
+    let mut parts: Vec<String> = reservation.own_cpus.iter().map(u32::to_string).collect();
+    if let (Some(cpu), Some(part)) = (reservation.slice_cpu, reservation.slice_cpus) {
+        parts.push(format!("{part} of {cpu}"));
+    }
+    if !reservation.lent_cpus.is_empty() {
+        parts.push(format!("({} lent)", reservation.lent_cpus.len()));
+    }
+    parts.join(" ")
+}
+
+/// One line for each thing that is not as it should be; a sentence when there is none.
+fn problems(report: &StatusReport) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for degraded in &report.degraded {
+        lines.push(format!("{}: {}", degraded.name, degraded.text));
+    }
+    for container in &report.containers {
+        for degraded in &container.degraded {
+            let name = &container.name;
+            lines.push(format!("{name}: {}: {}", degraded.name, degraded.text));
+        }
+    }
+    lines.extend(
+        report
+            .configuration
+            .warnings
+            .iter()
+            .map(|w| format!("warning: {w}")),
+    );
+    if lines.is_empty() {
+        return "\nAll is in force.\n".to_owned();
+    }
+    let mut text = "\nNot as it should be:\n".to_owned();
+    for line in lines {
+        let _ = writeln!(text, "  {}", one_line(&line));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

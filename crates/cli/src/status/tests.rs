@@ -1,0 +1,138 @@
+use super::*;
+use cofferdam_agent::wire::{
+    AgentRecord, ConfigurationRecord, DegradedRecord, MeansRecord, NetworkRecord,
+    ReservationRecord, STATUS,
+};
+
+fn enforced() -> PolicyRecord {
+    PolicyRecord {
+        network_cpu: "enforce".into(),
+        cpu: "strict".into(),
+        cpus: Some(1.5),
+    }
+}
+
+/// An agent with one container in each state.
+pub(crate) fn report() -> StatusReport {
+    StatusReport {
+        schema: STATUS.to_owned(),
+        time: "2026-11-21T23:00:00.000Z".into(),
+        agent: AgentRecord {
+            version: "0.1.0".into(),
+            pid: 42,
+            uptime_s: 200.0,
+            metrics_address: Some("127.0.0.1:9477".into()),
+            control_period_s: 0.1,
+            last_step_s: 0.001,
+            cpu_s: 1.0,
+            resident_bytes: 10 << 20,
+        },
+        configuration: ConfigurationRecord {
+            path: "/etc/cofferdam/cofferdam.toml".into(),
+            from_file: true,
+            loaded: "2026-11-21T22:00:00Z".into(),
+            loads: 1,
+            refusals: 0,
+            refused: None,
+            warnings: Vec::new(),
+        },
+        rules: vec![RuleRecord {
+            line: Some(3),
+            matches: "web-*".into(),
+            policy: enforced(),
+            containers: 1,
+        }],
+        containers: vec![ContainerRecord {
+            name: "web-1".into(),
+            cgroup_id: 5,
+            cgroup_path: Some("/tenants/web-1".into()),
+            policy: enforced(),
+            network: Some(NetworkRecord {
+                means: vec![
+                    MeansRecord {
+                        means: "napi_thread".into(),
+                        in_force: true,
+                        why: "its device has NAPI".into(),
+                    },
+                    MeansRecord {
+                        means: "ingress_drop".into(),
+                        in_force: false,
+                        why: "not in debt".into(),
+                    },
+                ],
+                debt_ns: 12_300_000,
+                forgiven_ns: 0,
+                charged_ns: 1,
+                returned_ns: 0,
+                dropped_rx_packets: 7,
+                dropped_tx_packets: 1,
+            }),
+            reservation: Some(ReservationRecord {
+                own_cpus: vec![2],
+                slice_cpu: Some(3),
+                slice_cpus: Some(0.5),
+                lent_cpus: vec![2],
+                lendings: 1,
+                rewrites: 0,
+            }),
+            degraded: Vec::new(),
+        }],
+        containers_known: 9,
+        degraded: Vec::new(),
+        changes_in_force: 4,
+        failed_changes: 0,
+    }
+}
+
+#[test]
+fn all_that_matters_is_on_the_screen() {
+    let text = text(&report(), None);
+    for word in [
+        "pid 42",
+        "0.50% of a CPU",
+        "10.0 MiB",
+        "http://127.0.0.1:9477/metrics",
+        "9 known",
+        "4 changes in force",
+        "web-*",
+        "napi_thread",
+        "12.3 ms",
+        "strict 1.5",
+        "2 0.5 of 3 (1 lent)",
+        "All is in force.",
+    ] {
+        assert!(text.contains(word), "no '{word}' in:\n{text}");
+    }
+    assert!(!text.contains("ingress_drop"), "{text}");
+}
+
+#[test]
+fn what_is_wrong_is_one_line_each_and_cannot_control_the_terminal() {
+    let mut report = report();
+    report.degraded.push(DegradedRecord {
+        name: "metrics_address".into(),
+        text: "port in use".into(),
+    });
+    report.containers[0].name = "evil\u{1b}[2J\nname".into();
+    report.containers[0].degraded.push(DegradedRecord {
+        name: "cpuset_refused".into(),
+        text: "the runtime said no".into(),
+    });
+    let text = text(&report, Some(80));
+    assert!(text.contains("  metrics_address: port in use\n"), "{text}");
+    assert!(
+        text.contains("cpuset_refused: the runtime said no\n"),
+        "{text}"
+    );
+    assert!(
+        !text.contains('\u{1b}') && !text.contains("All is in force"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_report_survives_the_round_trip() {
+    let report = report();
+    let text = serde_json::to_string(&report).unwrap();
+    assert_eq!(serde_json::from_str::<StatusReport>(&text).unwrap(), report);
+}

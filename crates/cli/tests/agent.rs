@@ -1,0 +1,458 @@
+//! The agent on a real host: its life, its clients, and what it leaves behind. Needs root.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use cofferdam::schema::{ACCOUNTING, AccountingRecord};
+use cofferdam_agent::wire::{STATUS, StatusReport};
+use cofferdam_testkit::traffic::{Udp, compute, udp_send, udp_sink};
+use cofferdam_testkit::{
+    FakeContainer, Namespace, Net, VethPair, exclusive, leftovers, time_limit, wait_until,
+};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_cofferdam");
+/// What etc/cofferdam.service grants, as `setpriv` spells it.
+const SERVICE: &str = include_str!("../../../etc/cofferdam.service");
+
+fn alone(body: impl FnOnce() + Send + 'static) {
+    let _alone = exclusive();
+    time_limit(Duration::from_secs(150), body);
+    cofferdam_testkit::assert_nothing_left();
+}
+
+/// A running agent; killed when a test ends without its end.
+struct Agent {
+    child: Child,
+    folder: tempfile::TempDir,
+}
+
+impl Agent {
+    fn start(config: &str) -> Agent {
+        Agent::with(config, &[])
+    }
+
+    /// Starts it under the command `before`; waits while somebody else's accounting is at work.
+    fn with(config: &str, before: &[&str]) -> Agent {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), config);
+        let until = Instant::now() + Duration::from_secs(90);
+        loop {
+            let mut words = before.to_vec();
+            let path = folder.path().join("agent.toml");
+            words.extend([BINARY, "agent", "--config", path.to_str().unwrap()]);
+            let mut child = Command::new(words[0])
+                .args(&words[1..])
+                .stdin(Stdio::null())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut log = BufReader::new(child.stderr.take().unwrap());
+            let mut told = String::new();
+            while log.read_line(&mut told).unwrap() > 0 && !told.contains(" ready: ") {}
+            if told.contains(" ready: ") {
+                // Its later lines go on to the test's output.
+                std::thread::spawn(move || log.lines().for_each(|l| eprintln!("agent: {l:?}")));
+                return Agent { child, folder };
+            }
+            child.wait().unwrap();
+            assert!(
+                told.contains("another cofferdam") && Instant::now() < until,
+                "{told}"
+            );
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("agent.sock")
+    }
+
+    /// Runs a command that asks this agent.
+    fn ask(&self, args: &[&str]) -> Output {
+        Command::new(BINARY)
+            .args(args)
+            .args(["--socket", self.socket().to_str().unwrap()])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+
+    fn status(&self) -> StatusReport {
+        let output = self.ask(&["status", "--json"]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
+    }
+
+    /// Ends it by `signal`; its exit code.
+    fn end(mut self, signal: Signal) -> Option<i32> {
+        self.signal(signal);
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // Both are errors when it has ended already, as it should have.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn write(folder: &Path, config: &str) {
+    let head = format!(
+        "socket.path = \"{}\"\nmetrics.address = \"127.0.0.1:0\"\n",
+        folder.join("agent.sock").display()
+    );
+    std::fs::write(folder.join("agent.toml"), head + config).unwrap();
+}
+
+fn cofferdam(args: &[&str]) -> Output {
+    Command::new(BINARY)
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn line(output: &Output) -> String {
+    let text = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(text.lines().count(), 1, "{text}");
+    text
+}
+
+fn enforce(glob: &str) -> String {
+    format!("[[rule]]\nmatch = \"{glob}\"\nnetwork_cpu = \"enforce\"\n")
+}
+
+/// A container that is flooded on CPU 0, where another computes.
+struct Scene {
+    _traffic: Vec<cofferdam_testkit::Forked>,
+    _link: VethPair,
+    flooded: FakeContainer,
+    victim: FakeContainer,
+    source: Namespace,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let (victim, flooded) = (FakeContainer::new("victim"), FakeContainer::new("flooded"));
+        let source = Namespace::new("source");
+        let link = VethPair::new((&source, "veth0"), (flooded.namespace(), "eth0"));
+        source.address("veth0", "10.98.0.1/24");
+        flooded.namespace().address("eth0", "10.98.0.2/24");
+        flooded.namespace().steer("eth0", 1);
+        Scene {
+            _traffic: Vec::new(),
+            _link: link,
+            flooded,
+            victim,
+            source,
+        }
+    }
+
+    fn load(&mut self) {
+        let length = Duration::from_secs(60);
+        let to: SocketAddr = "10.98.0.2:9000".parse().unwrap();
+        self._traffic = vec![
+            compute(&self.victim, Some(0), length),
+            udp_sink(&self.flooded, Some(0), to, u64::MAX),
+            udp_send(&self.source, Some(1), Udp::to(to).flood(length)),
+        ];
+    }
+
+    /// All that the agent may change here, as text.
+    fn state(&self) -> String {
+        let mut text = String::new();
+        for container in [&self.flooded, &self.victim] {
+            for (controller, file) in [
+                ("cpu", "cpu.shares"),
+                ("cpu", "cpu.cfs_quota_us"),
+                ("cpu", "cpu.cfs_period_us"),
+                ("cpu", "cpu.weight"),
+                ("cpu", "cpu.max"),
+                ("cpu", "cpu.idle"),
+                ("cpuset", "cpuset.cpus"),
+            ] {
+                let path = container.cgroup().controller(controller).join(file);
+                let value = std::fs::read_to_string(&path).unwrap_or_default();
+                text += &format!("{}: {value}\n", path.display());
+            }
+            for child in std::fs::read_dir(container.cgroup().controller("cpu")).unwrap() {
+                let child = child.unwrap();
+                if child.file_type().unwrap().is_dir() {
+                    text += &format!("below: {}\n", child.path().display());
+                }
+            }
+        }
+        let script = "for d in /sys/class/net/*; do echo $d; cat $d/threaded; done; \
+                      ip link | sed 's/state .*//'; tc qdisc show; \
+                      cat /sys/class/net/*/queues/*/rps_cpus";
+        text += &self.flooded.namespace().sh(script);
+        text += &self.flooded.namespace().run("ethtool -k eth0");
+        text += &self.source.sh(script);
+        text += &self.source.run("ethtool -k veth0");
+        text
+    }
+}
+
+#[test]
+fn a_container_under_a_rule_is_enforced_and_sigterm_takes_all_of_it_back() {
+    alone(|| {
+        let mut scene = Scene::new();
+        let before = scene.state();
+        let programs = leftovers::bpf_programs();
+        let glob = format!("{}*", scene.flooded.name());
+        let agent = Agent::start(&enforce(&glob));
+        scene.load();
+        let limit = Duration::from_secs(30);
+        wait_until("a means is in force", limit, || {
+            let status = agent.status();
+            assert_eq!(status.schema, STATUS);
+            status.containers.first().is_some_and(|c| {
+                let network = c.network.as_ref();
+                network.is_some_and(|n| n.means.iter().any(|m| m.in_force))
+            })
+        });
+        let status = agent.status();
+        assert_eq!(status.containers.len(), 1, "the victim is under no rule");
+        assert_eq!(status.containers[0].name, scene.flooded.name());
+        assert_eq!(status.rules[0].containers, 1);
+        assert!(
+            status.changes_in_force > 0 && status.degraded.is_empty(),
+            "{status:?}"
+        );
+        let text = String::from_utf8(agent.ask(&["status"]).stdout).unwrap();
+        assert!(text.contains(scene.flooded.name()), "{text}");
+
+        scene._traffic.clear();
+        assert_eq!(agent.end(Signal::SIGTERM), Some(0));
+        assert_eq!(scene.state(), before);
+        assert_eq!(leftovers::bpf_programs(), programs);
+        assert!(!Path::new("/run/cofferdam/journal").exists());
+    });
+}
+
+#[test]
+fn after_kill_9_restore_puts_everything_back_and_a_new_agent_starts() {
+    alone(|| {
+        let mut scene = Scene::new();
+        let before = scene.state();
+        let config = enforce(scene.flooded.name());
+        let agent = Agent::start(&config);
+        scene.load();
+        wait_until("something is changed", Duration::from_secs(30), || {
+            agent.status().changes_in_force > 0
+        });
+        let socket = agent.socket();
+        let mut agent = agent;
+        agent.signal(Signal::SIGKILL);
+        agent.child.wait().unwrap();
+        assert!(socket.exists(), "its socket stays");
+        assert_ne!(scene.state(), before, "its changes stay");
+        let told = line(&agent.ask(&["status"]));
+        assert!(told.contains("no agent is running"), "{told}");
+        scene._traffic.clear();
+        let output = cofferdam(&["agent", "--restore"]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert_eq!(scene.state(), before);
+        // Once more: nothing is left to do, and that is no failure.
+        let output = cofferdam(&["agent", "--restore"]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        // The stale socket does not stop the next agent.
+        let path = agent.folder.path().join("agent.toml");
+        let next = Command::new(BINARY)
+            .args(["agent", "--config", path.to_str().unwrap()])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        agent.child = next;
+        wait_until("the next agent answers", Duration::from_secs(30), || {
+            agent.ask(&["status"]).status.code() == Some(0)
+        });
+        assert_eq!(agent.end(Signal::SIGTERM), Some(0));
+    });
+}
+
+#[test]
+fn commands_use_the_running_agent_and_a_second_one_is_refused() {
+    alone(|| {
+        let container = FakeContainer::new("web");
+        let agent = Agent::start("");
+        let second = cofferdam(&[
+            "agent",
+            "--config",
+            agent.folder.path().join("agent.toml").to_str().unwrap(),
+        ]);
+        assert_eq!(second.status.code(), Some(1));
+        assert!(
+            line(&second).contains("another agent listens"),
+            "{second:?}"
+        );
+        // Another socket does not help: one accounting a host.
+        let other = tempfile::tempdir().unwrap();
+        write(other.path(), "");
+        let path = other.path().join("agent.toml");
+        let third = cofferdam(&["agent", "--config", path.to_str().unwrap()]);
+        assert_eq!(third.status.code(), Some(1));
+        assert!(line(&third).contains("another cofferdam"), "{third:?}");
+
+        let output = agent.ask(&[
+            "top",
+            "--json",
+            "--interval",
+            "200ms",
+            "--container",
+            "cf-*",
+        ]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let record: AccountingRecord = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(record.schema, ACCOUNTING);
+        assert!(
+            (0.2..2.0).contains(&record.interval_s),
+            "{}",
+            record.interval_s
+        );
+        let ids: Vec<u64> = record.containers.iter().map(|c| c.cgroup_id).collect();
+        assert!(ids.contains(&container.id()), "{ids:?}");
+        let recorded = agent.ask(&[
+            "accounting",
+            "record",
+            "--duration",
+            "300ms",
+            "--interval",
+            "100ms",
+            "--format",
+            "jsonl",
+        ]);
+        let text = String::from_utf8(recorded.stdout).unwrap();
+        assert_eq!(text.lines().count(), 3, "{text}");
+        for line in text.lines() {
+            let record: AccountingRecord = serde_json::from_str(line).unwrap();
+            assert!(record.containers.iter().any(|c| c.name == container.name()));
+        }
+        let table = agent.ask(&["top", "--once", "--interval", "100ms"]);
+        let table = String::from_utf8(table.stdout).unwrap();
+        assert!(table.contains(container.name()) && table.contains("conservation error"));
+        assert_eq!(agent.end(Signal::SIGINT), Some(130));
+    });
+}
+
+#[test]
+fn the_group_may_read_and_only_root_may_change() {
+    alone(|| {
+        let group = 54_321;
+        let agent = Agent::start(&format!("socket.group = \"{group}\"\n"));
+        for path in [agent.folder.path(), Path::new(BINARY)] {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = std::fs::metadata(path).unwrap().permissions().mode();
+            std::fs::set_permissions(path, PermissionsExt::from_mode(mode | 0o055)).unwrap();
+        }
+        // Where nobody may execute it, whatever the rights above the build's folder.
+        let binary = agent.folder.path().join("cofferdam");
+        let copied = Command::new("cp")
+            .arg(BINARY)
+            .arg(&binary)
+            .status()
+            .unwrap();
+        assert!(copied.success());
+        let socket = agent.socket();
+        let user = |gid: u32, args: &[&str]| {
+            Command::new("setpriv")
+                .args(["--reuid=65534", &format!("--regid={gid}"), "--clear-groups"])
+                .arg(&binary)
+                .args(args)
+                .args(["--socket", socket.to_str().unwrap()])
+                .current_dir("/")
+                .output()
+                .unwrap()
+        };
+        let read = user(group, &["status"]);
+        assert_eq!(read.status.code(), Some(0), "{read:?}");
+        let top = user(group, &["top", "--once", "--interval", "50ms"]);
+        assert_eq!(top.status.code(), Some(0), "{top:?}");
+        for change in ["--reload", "--stop"] {
+            let refused = user(group, &["agent", change]);
+            assert_eq!(refused.status.code(), Some(1));
+            assert!(line(&refused).contains("only root"), "{refused:?}");
+        }
+        let stranger = user(65_534, &["status"]);
+        assert_eq!(stranger.status.code(), Some(1));
+        assert!(line(&stranger).contains("not yours to ask"), "{stranger:?}");
+        // Root still may, and the agent still runs.
+        assert_eq!(agent.ask(&["agent", "--reload"]).status.code(), Some(0));
+        assert_eq!(agent.ask(&["agent", "--stop"]).status.code(), Some(0));
+        let mut agent = agent;
+        assert_eq!(agent.child.wait().unwrap().code(), Some(0));
+    });
+}
+
+#[test]
+fn the_capabilities_of_the_service_are_enough() {
+    alone(|| {
+        let granted: Vec<String> = SERVICE
+            .lines()
+            .find_map(|l| l.strip_prefix("CapabilityBoundingSet="))
+            .unwrap()
+            .split_whitespace()
+            .map(|c| c.strip_prefix("CAP_").unwrap().to_lowercase())
+            .collect();
+        let list = format!("-all,+{}", granted.join(",+"));
+        let bounding = format!("--bounding-set={list}");
+        let inherited = format!("--inh-caps={list}");
+        let before = ["setpriv", &bounding, &inherited, "--no-new-privs"];
+        let mut scene = Scene::new();
+        let state = scene.state();
+        let agent = Agent::with(&enforce(scene.flooded.name()), &before);
+        let own = std::fs::read_to_string(format!("/proc/{}/status", agent.child.id())).unwrap();
+        let effective = own.lines().find_map(|l| l.strip_prefix("CapEff:")).unwrap();
+        let count = u64::from_str_radix(effective.trim(), 16)
+            .unwrap()
+            .count_ones();
+        assert_eq!(count as usize, granted.len(), "{effective}");
+        scene.load();
+        wait_until("a means is in force", Duration::from_secs(30), || {
+            agent.status().changes_in_force > 0
+        });
+        let status = agent.status();
+        assert_eq!(
+            (status.failed_changes, status.degraded.len()),
+            (0, 0),
+            "{status:?}"
+        );
+        scene._traffic.clear();
+        assert_eq!(agent.end(Signal::SIGTERM), Some(0));
+        assert_eq!(scene.state(), state);
+    });
+}
+
+#[test]
+fn a_reload_is_whole_and_tells_the_one_who_asked() {
+    alone(|| {
+        let container = FakeContainer::new("web");
+        let agent = Agent::start("");
+        write(agent.folder.path(), &enforce(container.name()));
+        let output = agent.ask(&["agent", "--reload"]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert_eq!(agent.status().rules[0].containers, 1);
+        write(agent.folder.path(), "[[rule]]\nmatch = \"web\"\ncpus = 1\n");
+        let refused = agent.ask(&["agent", "--reload"]);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(line(&refused).contains("agent.toml:5:8"), "{refused:?}");
+        agent.signal(Signal::SIGHUP);
+        wait_until("SIGHUP is refused too", Duration::from_secs(10), || {
+            agent.status().configuration.refusals == 2
+        });
+        assert_eq!(agent.status().rules[0].matches, container.name());
+        assert_eq!(agent.end(Signal::SIGTERM), Some(0));
+    });
+}

@@ -1,0 +1,208 @@
+//! The running diagnosis.
+
+use crate::groups::Groups;
+use crate::reading::{Counted, Reading};
+use crate::rows::{Rows, Slot};
+use crate::{DiagnosisError, StartError};
+use cofferdam_bpf::{
+    EmptyProgram, ProgramCost, RuntimeStatistics, SCHEDULE_HOST_ROW, SchedulePrograms,
+    ScheduleReading,
+};
+use cofferdam_host::{CgroupLayout, HostFs, online_cpus};
+use cofferdam_types::{CgroupId, Container, CpuAmount, DiagnosisHealth, Neighbour, ScheduleTime};
+use nix::time::{ClockId, clock_gettime};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How to load the diagnosis. All memory is taken at the start.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Containers that can be told apart at the same time; default 2048. Each takes 88 bytes a
+    /// possible CPU.
+    pub slots: u32,
+    /// Have the kernel measure its own cost per BPF program run (adds about 25 ns a run).
+    pub measure_programs: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            slots: 2048,
+            measure_programs: false,
+        }
+    }
+}
+
+/// The running diagnosis. Dropping it (or [`Diagnosis::stop`]) detaches its programs and
+/// leaves nothing behind.
+pub struct Diagnosis {
+    programs: SchedulePrograms,
+    rows: Rows,
+    groups: Groups,
+    fs: HostFs,
+    reserved: BTreeMap<CgroupId, CpuAmount>,
+    statistics: Option<(RuntimeStatistics, EmptyProgram)>,
+}
+
+impl Diagnosis {
+    /// Loads and attaches the programs. Containers are known from the first
+    /// [`Diagnosis::snapshot`] on.
+    ///
+    /// # Errors
+    /// [`StartError::Unsupported`] when this host lacks something, said by name.
+    pub fn start(options: Options) -> Result<Diagnosis, StartError> {
+        let fs = HostFs::host();
+        let layout = CgroupLayout::read(&fs)?;
+        let statistics = match options.measure_programs {
+            true => Some(measure_programs()?),
+            false => None,
+        };
+        let mut programs = SchedulePrograms::load(options.slots)?;
+        programs.attach(true)?;
+        Ok(Diagnosis {
+            rows: Rows::new(programs.rows()),
+            programs,
+            groups: Groups::new(HostFs::host(), layout),
+            fs,
+            reserved: BTreeMap::new(),
+            statistics,
+        })
+    }
+
+    /// Ends it.
+    pub fn stop(self) {}
+
+    /// Detaches the programs for a while, or attaches them again: off it costs nothing, and
+    /// what happens is not counted. Counts begin anew, so that intervals must not reach across.
+    pub fn switch(&mut self, on: bool) -> Result<(), DiagnosisError> {
+        let failed = |e: &dyn std::fmt::Display| DiagnosisError(e.to_string());
+        if on {
+            for slot in self.rows.slots.values() {
+                self.programs.clear(slot.row).map_err(|e| failed(&e))?;
+            }
+        }
+        self.programs.attach(on).map_err(|e| failed(&e))
+    }
+
+    /// What rules reserve; a container without one is entitled to its weight's share.
+    pub fn set_reserved(&mut self, reserved: BTreeMap<CgroupId, CpuAmount>) {
+        self.reserved = reserved;
+    }
+
+    /// Tells the programs of `containers`, the ones that there are now. [`Diagnosis::snapshot`]
+    /// does it as well; called on each change it counts newcomers from their first moment.
+    pub fn follow(&mut self, containers: &[Arc<Container>]) -> Result<(), DiagnosisError> {
+        let told = self.rows.follow(&mut self.programs, containers);
+        told.map_err(|e| DiagnosisError(e.to_string()))
+    }
+
+    /// Reads everything: counts since each container was first seen.
+    pub fn snapshot(&mut self, containers: &[Arc<Container>]) -> Result<Reading, DiagnosisError> {
+        self.follow(containers)?;
+        let monotonic = now()?;
+        let ns = u64::try_from(monotonic.as_nanos()).unwrap_or(u64::MAX);
+        let cpus: Vec<ScheduleReading> = (0..self.programs.cpus())
+            .map(|cpu| self.programs.read(cpu, self.rows.used, ns))
+            .collect();
+        let names: HashMap<u32, &str> = self
+            .rows
+            .slots
+            .values()
+            .map(|slot| (slot.row, slot.container.name.as_str()))
+            .collect();
+        let counted: Vec<Counted> = self
+            .rows
+            .slots
+            .values()
+            .map(|slot| self.count(slot, &cpus, &names))
+            .collect();
+        let levels = self.groups.read(counted.iter().map(|c| &c.path));
+        let sum = |field: fn(&ScheduleReading) -> u64| cpus.iter().map(field).sum();
+        Ok(Reading {
+            monotonic,
+            cpus: cpus.iter().filter(|c| c.cpu.seen).count(),
+            online_cpus: online_cpus(&self.fs).map_or(cpus.len(), |online| online.len()),
+            idle_ns: sum(|c| c.cpu.idle_ns),
+            left_idle_ns: sum(|c| c.cpu.left_idle_ns),
+            host_ns: sum(|c| c.cpu.host_ns),
+            containers: counted,
+            levels,
+            health: DiagnosisHealth {
+                containers_without_slot: self.rows.without_slot,
+                mismatches: sum(|c| c.cpu.mismatches),
+                segments_rejected: sum(|c| c.cpu.rejected),
+            },
+        })
+    }
+
+    /// Cost of each program since the start; runs are 0 unless
+    /// [`Options::measure_programs`].
+    pub fn program_costs(&self) -> Result<Vec<ProgramCost>, DiagnosisError> {
+        let costs = self.programs.program_costs();
+        costs.map_err(|e| DiagnosisError(e.to_string()))
+    }
+
+    /// Cost of a program that does nothing at each context switch, by the same statistics:
+    /// their own cost, part of every figure of [`Diagnosis::program_costs`]. `None` unless
+    /// [`Options::measure_programs`].
+    pub fn statistics_cost(&self) -> Result<Option<ProgramCost>, DiagnosisError> {
+        let Some((_, empty)) = &self.statistics else {
+            return Ok(None);
+        };
+        let cost = empty.cost();
+        cost.map(Some).map_err(|e| DiagnosisError(e.to_string()))
+    }
+
+    /// Memory taken by the BPF maps, bytes; fixed from the start.
+    pub fn memory_bytes(&self) -> u64 {
+        self.programs.memory_bytes()
+    }
+
+    fn count(&self, slot: &Slot, cpus: &[ScheduleReading], names: &HashMap<u32, &str>) -> Counted {
+        let mut time = ScheduleTime::default();
+        let mut votes: HashMap<u32, u64> = HashMap::new();
+        for cell in cpus.iter().filter_map(|c| c.cells.get(slot.row as usize)) {
+            time.run_ns += cell.run_ns;
+            time.shared_ns += cell.shared_ns;
+            time.phantom_ns += cell.stranded_ns;
+            time.throttled_ns += cell.throttled_ns;
+            if let Some((row, weight)) = cell.with {
+                *votes.entry(row).or_default() += weight;
+            }
+        }
+        // What idle time could make good was counted as shared before that was known.
+        let phantom_ns = self.programs.phantom_ns(slot.row).min(time.shared_ns);
+        time.shared_ns -= phantom_ns;
+        time.phantom_ns += phantom_ns;
+        let with = votes
+            .into_iter()
+            .max_by_key(|(row, weight)| (*weight, *row));
+        let neighbour = with.and_then(|(row, _)| match row {
+            SCHEDULE_HOST_ROW => Some(Neighbour::Host),
+            row => names
+                .get(&row)
+                .map(|n| Neighbour::Container((*n).to_owned())),
+        });
+        Counted {
+            container: Arc::clone(&slot.container),
+            path: self.groups.path_of(&slot.container),
+            time,
+            neighbour,
+            reserved: self.reserved.get(&slot.container.cgroup).copied(),
+        }
+    }
+}
+
+fn measure_programs() -> Result<(RuntimeStatistics, EmptyProgram), StartError> {
+    let failed = |e: &dyn std::fmt::Display| StartError::Failed(format!("BPF statistics: {e}"));
+    let enabled = RuntimeStatistics::enable().map_err(|e| failed(&e))?;
+    let empty = EmptyProgram::start_at_switches().map_err(|e| failed(&e))?;
+    Ok((enabled, empty))
+}
+
+fn now() -> Result<Duration, DiagnosisError> {
+    let time = clock_gettime(ClockId::CLOCK_MONOTONIC)
+        .map_err(|e| DiagnosisError(format!("CLOCK_MONOTONIC: {e}")))?;
+    Ok(Duration::from(time))
+}

@@ -1,0 +1,37 @@
+//! What can go wrong.
+
+use cofferdam_bpf::LoadError;
+use cofferdam_host::HostError;
+
+/// The diagnosis could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// This host lacks something; the text names it and the remedy.
+    #[error("{0}")]
+    Unsupported(String),
+    /// It should have worked.
+    #[error("the diagnosis cannot be started: {0}")]
+    Failed(String),
+}
+
+impl From<LoadError> for StartError {
+    fn from(error: LoadError) -> StartError {
+        match error {
+            LoadError::Permission | LoadError::NoBtf | LoadError::NoTracepoint(_) => {
+                StartError::Unsupported(error.to_string())
+            }
+            LoadError::Libbpf { .. } | LoadError::Map(_) => StartError::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<HostError> for StartError {
+    fn from(error: HostError) -> StartError {
+        StartError::Failed(error.to_string())
+    }
+}
+
+/// A running diagnosis could not be read or changed.
+#[derive(Debug, thiserror::Error)]
+#[error("the diagnosis cannot be read: {0}")]
+pub struct DiagnosisError(pub(crate) String);

@@ -1,0 +1,175 @@
+//! Reads the cpu cgroups that stand on the containers' paths, and their siblings.
+
+use crate::files::Files;
+use crate::promise::{Group, Level, Levels};
+use cofferdam_host::{CgroupLayout, Controller, HostFs, parse};
+use cofferdam_types::Container;
+use std::path::{Path, PathBuf};
+
+/// Weight of a task, and of a group that is told none.
+const SHARES: u64 = 1024;
+const WEIGHT: u64 = 100;
+
+/// Reader of the cpu controller, v1 or v2.
+pub(crate) struct Groups {
+    fs: HostFs,
+    layout: CgroupLayout,
+    files: Files,
+    v1: bool,
+    cpu: PathBuf,
+    usage: PathBuf,
+    cpuset: Option<PathBuf>,
+}
+
+impl Groups {
+    pub(crate) fn new(fs: HostFs, layout: CgroupLayout) -> Groups {
+        let v2 = || (false, layout.v2_mount.clone());
+        let (v1, cpu) = match layout.controller("cpu") {
+            Some(Controller::V1(mount)) => (true, mount.to_owned()),
+            Some(Controller::V2(_)) | None => v2(),
+        };
+        let usage = layout.v1_mounts.get("cpuacct").filter(|_| v1);
+        let usage = usage.cloned().unwrap_or_else(|| cpu.clone());
+        let cpuset = match layout.controller("cpuset") {
+            Some(Controller::V1(mount) | Controller::V2(mount)) => Some(mount.to_owned()),
+            None => None,
+        };
+        Groups {
+            fs,
+            layout,
+            files: Files::default(),
+            v1,
+            cpu,
+            usage,
+            cpuset,
+        }
+    }
+
+    /// Path of the container's cgroup in the hierarchy of the cpu controller.
+    pub(crate) fn path_of(&self, container: &Container) -> PathBuf {
+        let same = container.cgroup_path.clone();
+        if !self.v1 || self.fs.exists(below(&self.cpu, &same)) {
+            return same;
+        }
+        let text = container
+            .pid
+            .and_then(|pid| self.fs.read_text(format!("/proc/{pid}/cgroup")).ok());
+        text.and_then(|text| parse::proc_cgroup_v1(&text, "cpu"))
+            .unwrap_or_else(|| PathBuf::from("/"))
+    }
+
+    /// The levels above and around `paths`.
+    pub(crate) fn read<'a>(&mut self, paths: impl Iterator<Item = &'a PathBuf>) -> Levels {
+        let mut levels = Levels::new();
+        for path in paths {
+            for parent in path.ancestors().skip(1) {
+                if !levels.contains_key(parent) {
+                    let level = self.level(parent);
+                    levels.insert(parent.to_owned(), level);
+                }
+            }
+        }
+        self.files.end_round();
+        levels
+    }
+
+    fn level(&mut self, parent: &Path) -> Level {
+        let names = self.fs.directories(below(&self.cpu, parent));
+        let mut children = Vec::new();
+        for name in names.unwrap_or_default() {
+            let path = parent.join(&name);
+            let (weight, quota_cpus) = if self.v1 {
+                self.v1(&path)
+            } else {
+                self.v2(&path)
+            };
+            children.push(Group {
+                weight,
+                quota_cpus,
+                cpuset_cpus: self.cpuset(&path),
+                usage_ns: self.usage_ns(&path).unwrap_or(0),
+                name,
+            });
+        }
+        Level {
+            usage_ns: self.usage_ns(parent),
+            task_weight: if self.v1 { SHARES } else { WEIGHT },
+            children,
+        }
+    }
+
+    fn v1(&mut self, path: &Path) -> (u64, Option<f64>) {
+        let number = |text: Option<String>| text.and_then(|t| t.trim().parse::<i64>().ok());
+        let shares = number(self.file(path, "cpu.shares"));
+        let quota = number(self.file(path, "cpu.cfs_quota_us")).filter(|us| *us > 0);
+        // Without a quota the period is of no use.
+        let period = quota.and_then(|_| number(self.file(path, "cpu.cfs_period_us")));
+        let cpus = quota.zip(period.filter(|us| *us > 0));
+        (
+            shares.and_then(|n| u64::try_from(n).ok()).unwrap_or(SHARES),
+            cpus.map(|(quota, period)| quota as f64 / period as f64),
+        )
+    }
+
+    fn v2(&mut self, path: &Path) -> (u64, Option<f64>) {
+        let weight = self.file(path, "cpu.weight");
+        let max = self.file(path, "cpu.max");
+        (
+            weight.and_then(|t| t.trim().parse().ok()).unwrap_or(WEIGHT),
+            max.and_then(|text| cpu_max(&text)),
+        )
+    }
+
+    fn file(&mut self, path: &Path, name: &str) -> Option<String> {
+        let file = below(&self.cpu, path).join(name);
+        self.files.text(&self.fs, file)
+    }
+
+    fn cpuset(&mut self, path: &Path) -> Option<usize> {
+        let v1 = self.layout.v1_mounts.contains_key("cpuset");
+        let name = if v1 {
+            "cpuset.effective_cpus"
+        } else {
+            "cpuset.cpus.effective"
+        };
+        let file = below(self.cpuset.as_ref()?, path).join(name);
+        let cpus = parse::cpu_list(&self.files.text(&self.fs, file)?)?;
+        (!cpus.is_empty()).then_some(cpus.len())
+    }
+
+    fn usage_ns(&mut self, path: &Path) -> Option<u64> {
+        let name = if self.v1 { "cpuacct.usage" } else { "cpu.stat" };
+        let text = self
+            .files
+            .text(&self.fs, below(&self.usage, path).join(name))?;
+        if self.v1 {
+            return text.trim().parse().ok();
+        }
+        parse::cpu_stat_usage_us(&text).and_then(|us| us.checked_mul(1000))
+    }
+}
+
+fn below(mount: &Path, path: &Path) -> PathBuf {
+    mount.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// CPUs of a `cpu.max` such as `50000 100000`; `None` for `max`.
+fn cpu_max(text: &str) -> Option<f64> {
+    let mut words = text.split_whitespace();
+    let quota: f64 = words.next()?.parse().ok()?;
+    let period: f64 = words.next()?.parse().ok()?;
+    (quota > 0.0 && period > 0.0).then_some(quota / period)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotas_of_v2() {
+        assert_eq!(cpu_max("50000 100000\n"), Some(0.5));
+        assert_eq!(cpu_max("max 100000\n"), None);
+        assert_eq!(cpu_max(""), None);
+        assert_eq!(cpu_max("1 0"), None);
+    }
+}

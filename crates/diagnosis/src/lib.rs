@@ -1,0 +1,21 @@
+//! Which CPU a container was entitled to and did not get, and why: forced runqueue sharing,
+//! phantom CPU time, its own quota, or its own lack of threads. For any policy.
+//!
+//! Joins the counts of the diagnosis programs (`bpf/schedule`) with the containers and with
+//! what their cgroups promise them. The caller knows the containers (from the accounting or
+//! an inventory) and hands them in with each reading.
+#![forbid(unsafe_code)]
+
+mod diagnosis;
+mod error;
+mod files;
+mod groups;
+mod promise;
+mod reading;
+mod rows;
+
+pub use cofferdam_bpf::ProgramCost;
+pub use diagnosis::{Diagnosis, Options};
+pub use error::{DiagnosisError, StartError};
+pub use promise::{Group, Level, Promise, share};
+pub use reading::Reading;

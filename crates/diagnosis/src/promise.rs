@@ -1,0 +1,138 @@
+//! What a cgroup is promised: pure arithmetic on weights, quotas and cpusets.
+//!
+//! A cpu weight is a share of what the parent has, among the siblings that want CPU. So the
+//! promise is what the group would get if it wanted all it could get, while its siblings want
+//! what they used: weighted max-min fairness, level by level from the root, cut at each level
+//! by the quota and the cpuset there. A sibling that uses less than its share leaves the rest
+//! to the others; one that uses more is held to its share.
+
+use cofferdam_types::Entitlement;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// One cgroup of the cpu controller.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// Last part of its path.
+    pub name: PathBuf,
+    /// `cpu.weight` or `cpu.shares`; only ratios of siblings matter.
+    pub weight: u64,
+    /// Its quota, CPUs.
+    pub quota_cpus: Option<f64>,
+    /// CPUs that its cpuset allows.
+    pub cpuset_cpus: Option<usize>,
+    /// CPU time that it and all below it used, nanoseconds, cumulative.
+    pub usage_ns: u64,
+}
+
+/// The children of one cgroup.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Level {
+    /// What the parent used, nanoseconds, cumulative; `None` when it is not told.
+    pub usage_ns: Option<u64>,
+    /// Weight of a task in the parent itself.
+    pub task_weight: u64,
+    /// The children.
+    pub children: Vec<Group>,
+}
+
+/// The levels on the paths of all containers, by the parent's path.
+pub type Levels = BTreeMap<PathBuf, Level>;
+
+/// A share of the host, and what sets it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Promise {
+    /// CPUs.
+    pub cpus: f64,
+    /// What sets it.
+    pub by: Entitlement,
+}
+
+/// What a group of `weight` gets of `capacity_cpus` when it wants everything and the others,
+/// each with weight and demand in CPUs, want what they want.
+pub fn share(capacity_cpus: f64, weight: u64, others: &[(u64, f64)]) -> f64 {
+    let mut others: Vec<(f64, f64)> = others
+        .iter()
+        .map(|(w, demand)| ((*w).max(1) as f64, demand.max(0.0)))
+        .collect();
+    // Whoever wants least by its weight is served first.
+    others.sort_by(|a, b| (a.1 / a.0).total_cmp(&(b.1 / b.0)));
+    let weight = weight.max(1) as f64;
+    let mut sum = weight + others.iter().map(|o| o.0).sum::<f64>();
+    let mut left = capacity_cpus;
+    for (w, demand) in others {
+        if demand >= left * w / sum {
+            break;
+        }
+        left -= demand;
+        sum -= w;
+    }
+    left * weight / sum
+}
+
+/// The promise to the group at `path`, from two readings `seconds` apart.
+pub fn promise(
+    path: &Path,
+    before: &Levels,
+    after: &Levels,
+    seconds: f64,
+    online_cpus: usize,
+) -> Promise {
+    let mut promise = Promise {
+        cpus: online_cpus as f64,
+        by: Entitlement::Weight,
+    };
+    let mut parent = PathBuf::from("/");
+    for name in path.iter().skip(1) {
+        let Some(level) = after.get(&parent) else {
+            break;
+        };
+        let Some(own) = level.children.iter().find(|c| c.name == name) else {
+            break;
+        };
+        let others = demands(own, level, before.get(&parent), seconds);
+        promise.cpus = share(promise.cpus, own.weight, &others);
+        let caps = [
+            (own.quota_cpus, Entitlement::Quota),
+            (own.cpuset_cpus.map(|n| n as f64), Entitlement::Cpuset),
+        ];
+        for (cap, by) in caps {
+            if let Some(cpus) = cap.filter(|cpus| *cpus < promise.cpus) {
+                promise = Promise { cpus, by };
+            }
+        }
+        parent.push(name);
+    }
+    promise
+}
+
+/// Weight and demand of everybody at a level but `own`.
+fn demands(own: &Group, level: &Level, before: Option<&Level>, seconds: f64) -> Vec<(u64, f64)> {
+    let cpus = |ns: u64| ns as f64 / 1e9 / seconds.max(1e-9);
+    let used = |group: &Group| {
+        let old = before.and_then(|l| l.children.iter().find(|c| c.name == group.name));
+        cpus(
+            group
+                .usage_ns
+                .saturating_sub(old.map_or(group.usage_ns, |o| o.usage_ns)),
+        )
+    };
+    let mut others: Vec<(u64, f64)> = level
+        .children
+        .iter()
+        .filter(|c| c.name != own.name)
+        .map(|c| (c.weight, used(c)))
+        .collect();
+    // Tasks in the parent itself compete as well; how many is not known: they count as one.
+    if let (Some(now), Some(old)) = (level.usage_ns, before.and_then(|b| b.usage_ns)) {
+        let children: f64 = level.children.iter().map(used).sum();
+        let rest = cpus(now.saturating_sub(old)) - children;
+        if rest > 0.001 {
+            others.push((level.task_weight, rest));
+        }
+    }
+    others
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! A reading of all counters, and the difference of two.
+
+use crate::promise::{Levels, Promise, promise};
+use cofferdam_types::{
+    CgroupId, Container, CpuAmount, CpuLoss, DiagnosedContainer, DiagnosisHealth, Entitlement,
+    Neighbour, ScheduleInterval, ScheduleTime,
+};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One container with its counts since it was first seen.
+#[derive(Clone, Debug)]
+pub(crate) struct Counted {
+    pub(crate) container: Arc<Container>,
+    /// Its cgroup in the hierarchy of the cpu controller.
+    pub(crate) path: PathBuf,
+    pub(crate) time: ScheduleTime,
+    pub(crate) neighbour: Option<Neighbour>,
+    /// What a rule reserves for it.
+    pub(crate) reserved: Option<CpuAmount>,
+}
+
+/// All counters at one moment.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    pub(crate) monotonic: Duration,
+    pub(crate) cpus: usize,
+    pub(crate) online_cpus: usize,
+    pub(crate) idle_ns: u64,
+    pub(crate) left_idle_ns: u64,
+    pub(crate) host_ns: u64,
+    pub(crate) containers: Vec<Counted>,
+    pub(crate) levels: Levels,
+    pub(crate) health: DiagnosisHealth,
+}
+
+impl Reading {
+    /// What happened between `earlier` and this reading. Containers that `earlier` does not
+    /// have wait for the next interval: what they were promised before is not known.
+    pub fn since(&self, earlier: &Reading) -> ScheduleInterval {
+        let length = self.monotonic.saturating_sub(earlier.monotonic);
+        let before: HashMap<CgroupId, &Counted> = earlier
+            .containers
+            .iter()
+            .map(|c| (c.container.cgroup, c))
+            .collect();
+        let diagnosed = self.containers.iter().filter_map(|now| {
+            let old = before.get(&now.container.cgroup)?;
+            let time = now.time - old.time;
+            let promise = self.promise(now, &earlier.levels, length);
+            let entitled_ns = (promise.cpus * length.as_nanos() as f64) as u64;
+            Some(DiagnosedContainer {
+                container: Arc::clone(&now.container),
+                loss: CpuLoss::split(entitled_ns, &time),
+                entitlement: promise.by,
+                time,
+                neighbour: now.neighbour.clone(),
+            })
+        });
+        ScheduleInterval {
+            length,
+            cpus: self.cpus,
+            idle_ns: self.idle_ns.saturating_sub(earlier.idle_ns),
+            left_idle_ns: self.left_idle_ns.saturating_sub(earlier.left_idle_ns),
+            host_ns: self.host_ns.saturating_sub(earlier.host_ns),
+            containers: diagnosed.collect(),
+            health: self.health,
+        }
+    }
+
+    fn promise(&self, counted: &Counted, before: &Levels, length: Duration) -> Promise {
+        if let Some(amount) = counted.reserved {
+            return Promise {
+                cpus: amount.into(),
+                by: Entitlement::Reserved,
+            };
+        }
+        let seconds = length.as_secs_f64();
+        promise(
+            &counted.path,
+            before,
+            &self.levels,
+            seconds,
+            self.online_cpus,
+        )
+    }
+}

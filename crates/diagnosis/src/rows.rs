@@ -1,0 +1,116 @@
+//! Which row of the counters is whose.
+
+use cofferdam_bpf::{SCHEDULE_FIRST_CONTAINER_ROW, SchedulePrograms};
+use cofferdam_types::{CgroupId, Container};
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+/// A container with its row.
+pub(crate) struct Slot {
+    pub(crate) row: u32,
+    pub(crate) container: Arc<Container>,
+    told: HashSet<CgroupId>,
+}
+
+/// All rows and their owners.
+pub(crate) struct Rows {
+    pub(crate) slots: BTreeMap<CgroupId, Slot>,
+    /// Free rows, the one free longest first: its last owner may still be on a CPU.
+    free: VecDeque<u32>,
+    /// Containers and cgroups that found no room, ever.
+    pub(crate) without_slot: u64,
+    waiting: HashSet<CgroupId>,
+    /// One more than the highest row that was ever anyone's.
+    pub(crate) used: u32,
+}
+
+impl Rows {
+    pub(crate) fn new(rows: u32) -> Rows {
+        Rows {
+            slots: BTreeMap::new(),
+            free: (SCHEDULE_FIRST_CONTAINER_ROW..rows).collect(),
+            without_slot: 0,
+            waiting: HashSet::new(),
+            used: SCHEDULE_FIRST_CONTAINER_ROW,
+        }
+    }
+
+    /// Brings the programs in line with the containers that there are now.
+    pub(crate) fn follow(
+        &mut self,
+        programs: &mut SchedulePrograms,
+        containers: &[Arc<Container>],
+    ) -> Result<(), cofferdam_bpf::MapError> {
+        let now: HashSet<CgroupId> = containers.iter().map(|c| c.cgroup).collect();
+        self.waiting.retain(|id| now.contains(id));
+        let gone: Vec<CgroupId> = self
+            .slots
+            .keys()
+            .copied()
+            .filter(|id| !now.contains(id))
+            .collect();
+        let mut changed = !gone.is_empty();
+        for id in gone {
+            if let Some(slot) = self.slots.remove(&id) {
+                slot.told
+                    .iter()
+                    .for_each(|cgroup| programs.remove_cgroup(*cgroup));
+                self.free.push_back(slot.row);
+            }
+        }
+        for container in containers {
+            changed |= self.take(programs, container)?;
+        }
+        if changed {
+            programs.publish();
+        }
+        Ok(())
+    }
+
+    /// Takes in a container that is new or has changed; whether anything was told.
+    fn take(
+        &mut self,
+        programs: &SchedulePrograms,
+        container: &Arc<Container>,
+    ) -> Result<bool, cofferdam_bpf::MapError> {
+        let id = container.cgroup;
+        if !self.slots.contains_key(&id) {
+            let Some(row) = self.free.pop_front() else {
+                self.without_slot += u64::from(self.waiting.insert(id));
+                return Ok(false);
+            };
+            self.waiting.remove(&id);
+            programs.clear(row)?;
+            self.used = self.used.max(row + 1);
+            let slot = Slot {
+                row,
+                container: Arc::clone(container),
+                told: HashSet::new(),
+            };
+            self.slots.insert(id, slot);
+        }
+        let Some(slot) = self.slots.get_mut(&id) else {
+            return Ok(false);
+        };
+        let cgroups: HashSet<CgroupId> = container
+            .descendants
+            .iter()
+            .copied()
+            .chain([container.cgroup])
+            .collect();
+        slot.container = Arc::clone(container);
+        if cgroups == slot.told {
+            return Ok(false);
+        }
+        for old in slot.told.difference(&cgroups) {
+            programs.remove_cgroup(*old);
+        }
+        for new in cgroups.difference(&slot.told) {
+            if programs.set_cgroup(*new, slot.row).is_err() {
+                self.without_slot += 1;
+            }
+        }
+        slot.told = cgroups;
+        Ok(true)
+    }
+}

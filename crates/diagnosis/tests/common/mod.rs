@@ -1,0 +1,158 @@
+//! What the tests of the diagnosis share.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use cofferdam_diagnosis::{Diagnosis, Options, Reading};
+use cofferdam_host::Inventory;
+use cofferdam_testkit::{Exclusive, FakeContainer, Forked, Place, exclusive, time_limit};
+use cofferdam_types::{CgroupId, CpuAmount, DiagnosedContainer, ScheduleInterval};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// One root test at a time, with a limit. Asserts that nothing stays behind.
+pub fn alone(seconds: u64, body: impl FnOnce() + Send + 'static) {
+    let _alone: Exclusive = exclusive();
+    time_limit(Duration::from_secs(seconds), body);
+    cofferdam_testkit::assert_nothing_left();
+}
+
+pub fn diagnosis() -> Diagnosis {
+    match Diagnosis::start(Options {
+        slots: 256,
+        ..Options::default()
+    }) {
+        Ok(diagnosis) => diagnosis,
+        Err(e) => panic!("{e}"),
+    }
+}
+
+pub fn read(diagnosis: &mut Diagnosis) -> Reading {
+    let inventory = Inventory::scan().expect("the host can be scanned");
+    let containers: Vec<_> = inventory.containers().cloned().collect();
+    diagnosis
+        .snapshot(&containers)
+        .expect("the diagnosis can be read")
+}
+
+/// What happens in `length` of wall-clock time, after `settle` for newcomers to be known.
+pub fn during(diagnosis: &mut Diagnosis, length: Duration) -> ScheduleInterval {
+    read(diagnosis);
+    // The first slice of a thread that runs already counts for the host.
+    std::thread::sleep(Duration::from_millis(300));
+    let before = read(diagnosis);
+    std::thread::sleep(length);
+    read(diagnosis).since(&before)
+}
+
+/// Repeats `round` until `holds`: on a host that others keep busy a scene that needs an idle
+/// CPU may take a while to come about. Such rounds prove nothing.
+pub fn until(
+    what: &str,
+    mut round: impl FnMut() -> ScheduleInterval,
+    holds: impl Fn(&ScheduleInterval) -> bool,
+) -> ScheduleInterval {
+    for _ in 0..60 {
+        let interval = round();
+        assert_sums(&interval);
+        if holds(&interval) {
+            return interval;
+        }
+    }
+    panic!("in 60 rounds there never was {what}");
+}
+
+pub fn reserve(diagnosis: &mut Diagnosis, of: &FakeContainer, cpus: f64) {
+    let amount = CpuAmount::try_from(cpus).expect("an amount");
+    diagnosis.set_reserved(BTreeMap::from([(CgroupId(of.id()), amount)]));
+}
+
+pub fn of<'a>(interval: &'a ScheduleInterval, container: &FakeContainer) -> &'a DiagnosedContainer {
+    let id = CgroupId(container.id());
+    let found = interval
+        .containers
+        .iter()
+        .find(|c| c.container.cgroup == id);
+    found.unwrap_or_else(|| panic!("{} is not among the diagnosed", container.name()))
+}
+
+/// A thread of the container that runs until it is dropped; on `cpu` alone when told.
+pub fn spin(container: &FakeContainer, cpu: Option<usize>) -> Forked {
+    container.spot().fork(cpu, |child| {
+        child.ready(0)?;
+        loop {
+            std::hint::spin_loop();
+        }
+    })
+}
+
+/// A thread that runs for `run` and sleeps for `sleep`, again and again.
+pub fn doze(
+    container: &FakeContainer,
+    cpu: Option<usize>,
+    run: Duration,
+    sleep: Duration,
+) -> Forked {
+    container.spot().fork(cpu, move |child| {
+        child.ready(0)?;
+        loop {
+            let until = Instant::now() + run;
+            while Instant::now() < until {
+                std::hint::spin_loop();
+            }
+            std::thread::sleep(sleep);
+        }
+    })
+}
+
+/// Gives the container a quota, microseconds in a period of 100 ms.
+pub fn quota(container: &FakeContainer, us: u64) {
+    let dir = container.cgroup().controller("cpu");
+    let (file, text) = if dir.join("cpu.max").exists() {
+        ("cpu.max", format!("{us} 100000"))
+    } else {
+        ("cpu.cfs_quota_us", us.to_string())
+    };
+    if let Err(e) = std::fs::write(dir.join(file), text) {
+        panic!("cannot set a quota in {}: {e}", dir.display());
+    }
+}
+
+/// Gives the container the largest weight, so that what else runs on the host hardly counts.
+pub fn outweigh(container: &FakeContainer) {
+    let dir = container.cgroup().controller("cpu");
+    let (file, text) = if dir.join("cpu.weight").exists() {
+        ("cpu.weight", "10000")
+    } else {
+        ("cpu.shares", "262144")
+    };
+    if let Err(e) = std::fs::write(dir.join(file), text) {
+        panic!("cannot set a weight in {}: {e}", dir.display());
+    }
+}
+
+/// The four losses add up to what is missing, for every container, and the CPUs' time adds up
+/// to the wall clock's.
+pub fn assert_sums(interval: &ScheduleInterval) {
+    for one in &interval.containers {
+        let loss = &one.loss;
+        assert_eq!(
+            loss.forced_sharing_ns + loss.phantom_ns + loss.throttled_ns + loss.lack_ns,
+            loss.lost_ns(),
+            "{one:?}"
+        );
+    }
+    let ran: u64 = interval.containers.iter().map(|c| c.time.run_ns).sum();
+    let seen = ran + interval.idle_ns + interval.host_ns;
+    let wall = interval.length.as_nanos() as u64 * interval.cpus as u64;
+    assert!(
+        seen.abs_diff(wall) * 100 < wall,
+        "{seen} ns seen on {} CPUs in {:?}: {:?}",
+        interval.cpus,
+        interval.length,
+        interval.health
+    );
+}
+
+/// `part` of `whole`, percent.
+pub fn pct(part: u64, whole: u64) -> f64 {
+    part as f64 * 100.0 / whole.max(1) as f64
+}

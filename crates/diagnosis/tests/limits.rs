@@ -1,0 +1,75 @@
+//! Rows are few and are used again; nothing is left behind.
+
+mod common;
+
+use cofferdam_diagnosis::{Diagnosis, Options};
+use cofferdam_testkit::FakeContainer;
+use cofferdam_types::CgroupId;
+use common::*;
+use std::time::Duration;
+
+#[test]
+fn a_container_without_a_row_is_counted_and_gets_the_next_free_one() {
+    alone(60, || {
+        let mut diagnosis = Diagnosis::start(Options {
+            slots: 1,
+            ..Options::default()
+        })
+        .expect("the diagnosis starts");
+        let memory = diagnosis.memory_bytes();
+        let all = cofferdam_host::Inventory::scan().expect("the host can be scanned");
+        let others: Vec<CgroupId> = all.containers().map(|c| c.cgroup).collect();
+        let ours = |diagnosis: &mut Diagnosis| {
+            let inventory = cofferdam_host::Inventory::scan().expect("the host can be scanned");
+            // Another program's containers would take the only row.
+            let new = inventory
+                .containers()
+                .filter(|c| !others.contains(&c.cgroup));
+            let new: Vec<_> = new.cloned().collect();
+            diagnosis.snapshot(&new).expect("it can be read")
+        };
+        let first = FakeContainer::new("first");
+        ours(&mut diagnosis);
+        let second = FakeContainer::new("second");
+        let _thread = spin(&second, None);
+        let before = ours(&mut diagnosis);
+        std::thread::sleep(Duration::from_millis(300));
+        let full = ours(&mut diagnosis).since(&before);
+        assert!(full.health.containers_without_slot >= 1, "{full:?}");
+        assert_eq!(
+            of(&full, &first).time.run_ns,
+            0,
+            "the row is the first one's"
+        );
+        drop(first);
+        let before = ours(&mut diagnosis);
+        std::thread::sleep(Duration::from_millis(500));
+        let free = ours(&mut diagnosis).since(&before);
+        assert!(of(&free, &second).time.run_ns > 0, "{free:?}");
+        assert_eq!(
+            diagnosis.memory_bytes(),
+            memory,
+            "memory is fixed at the start"
+        );
+    });
+}
+
+#[test]
+fn stopping_it_leaves_no_program() {
+    alone(60, || {
+        let attached = || {
+            let programs = cofferdam_testkit::leftovers::bpf_programs();
+            programs
+                .iter()
+                .filter(|p| p.starts_with("schedule_"))
+                .count()
+        };
+        let gone = || attached() == 0;
+        // The kernel frees those of the test before a moment after they are let go.
+        cofferdam_testkit::wait_until("no program", Duration::from_secs(5), gone);
+        let diagnosis = diagnosis();
+        assert_eq!(attached(), 2);
+        diagnosis.stop();
+        cofferdam_testkit::wait_until("the programs to go", Duration::from_secs(5), gone);
+    });
+}

@@ -1,0 +1,153 @@
+//! Writes cpusets, so that the kernel takes each step and taking back goes the same way.
+
+use super::places::Directory;
+use crate::journal::{ChangeError, Form, Journal, Target, Written};
+use cofferdam_host::{HostFs, parse};
+use cofferdam_types::CpuId;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+pub(super) type Cpus = BTreeSet<CpuId>;
+
+/// A set as the kernel writes it: `0-2,5`.
+pub(super) fn spell(cpus: &Cpus) -> String {
+    let mut text = String::new();
+    let mut left = cpus.iter().map(|c| c.0).peekable();
+    while let Some(first) = left.next() {
+        let mut last = first;
+        while left.peek() == Some(&(last + 1)) {
+            last += 1;
+            left.next();
+        }
+        if !text.is_empty() {
+            text.push(',');
+        }
+        text += &first.to_string();
+        if last > first {
+            text += &format!("-{last}");
+        }
+    }
+    text
+}
+
+/// CPUs of a list; `None` when it is empty, which in v2 means "as the cgroup above".
+pub(super) fn read_list(text: &str) -> Option<Cpus> {
+    let cpus: Cpus = parse::cpu_list(text)?.into_iter().collect();
+    (!cpus.is_empty()).then_some(cpus)
+}
+
+/// What the container's cpuset would be without us: `None` inside when it has none of its own.
+pub(super) fn base(
+    fs: &HostFs,
+    journal: &Journal,
+    directory: &Path,
+) -> std::io::Result<Option<Cpus>> {
+    let path = directory.join("cpuset.cpus");
+    let target = Target::file(&fs.path(&path))?;
+    match journal.before(&target) {
+        Some(text) => Ok(read_list(text)),
+        None => Ok(read_list(&fs.read_text(&path)?)),
+    }
+}
+
+/// Gives a container the CPUs `wanted`. Says whether somebody else had written its cpuset since.
+///
+/// v1 wants every child within its parent: a cgroup is first widened, then its children are
+/// set, then it is narrowed. Children keep what they have of `wanted`, or get all of it.
+pub(super) fn set(
+    fs: &HostFs,
+    journal: &mut Journal,
+    directory: &Directory,
+    wanted: &Cpus,
+) -> Result<bool, ChangeError> {
+    let file = fs.path(directory.path.join("cpuset.cpus"));
+    if directory.v1 {
+        let children = fs.directories(&directory.path).unwrap_or_default();
+        if !children.is_empty() {
+            let now = fs.read_text(directory.path.join("cpuset.cpus"));
+            let now = now.ok().and_then(|text| read_list(&text));
+            if let Some(now) = now
+                && !now.is_superset(wanted)
+            {
+                let both = now.union(wanted).copied().collect();
+                journal.set_file(&file, Form::CpuList, &spell(&both))?;
+            }
+            for child in children {
+                let child = Directory {
+                    path: directory.path.join(child),
+                    v1: true,
+                };
+                let Ok(Some(base)) = base(fs, journal, &child.path) else {
+                    continue;
+                };
+                let mut part: Cpus = base.intersection(wanted).copied().collect();
+                if part.is_empty() {
+                    part.clone_from(wanted);
+                }
+                match set(fs, journal, &child, &part) {
+                    Err(e) if !e.vanished() => return Err(e),
+                    _ => {}
+                }
+            }
+        }
+    }
+    let written = journal.set_file(&file, Form::CpuList, &spell(wanted))?;
+    Ok(matches!(written, Written::AfterRewrite(_)))
+}
+
+/// What the kernel gives it, which in v2 may be less than it was set to; `None` where that is not
+/// told apart.
+pub(super) fn given(fs: &HostFs, directory: &Directory) -> Option<Cpus> {
+    if directory.v1 {
+        return None;
+    }
+    let text = fs.read_text(directory.path.join("cpuset.cpus.effective"));
+    read_list(&text.ok()?)
+}
+
+/// Puts a container's cpuset back, children last.
+pub(super) fn put_back(fs: &HostFs, journal: &mut Journal, directory: &Directory) {
+    undo(journal, &fs.path(directory.path.join("cpuset.cpus")));
+    if directory.v1 {
+        for child in fs.directories(&directory.path).unwrap_or_default() {
+            let child = Directory {
+                path: directory.path.join(child),
+                v1: true,
+            };
+            put_back(fs, journal, &child);
+        }
+    }
+}
+
+/// Takes back what was written to `file`. When its cgroup is gone, what was written there and
+/// below it is forgotten.
+pub(super) fn undo(journal: &mut Journal, file: &Path) {
+    if let Ok(target) = Target::file(file) {
+        journal.undo(&target);
+        return;
+    }
+    let folder = file.parent().unwrap_or(file);
+    let gone: Vec<Target> = journal
+        .targets()
+        .filter(|t| matches!(t, Target::File { path, .. } if path.starts_with(folder)))
+        .cloned()
+        .collect();
+    for target in gone {
+        journal.undo(&target);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_spelt_as_the_kernel_does() {
+        let spelt = |cpus: &[u32]| spell(&cpus.iter().copied().map(CpuId).collect());
+        assert_eq!(spelt(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
+        assert_eq!(spelt(&[3]), "3");
+        assert_eq!(spelt(&[]), "");
+        assert_eq!(read_list(" \n"), None);
+        assert_eq!(read_list("0-1"), Some([CpuId(0), CpuId(1)].into()));
+    }
+}

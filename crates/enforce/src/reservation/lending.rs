@@ -1,0 +1,118 @@
+//! When reserved CPUs are lent, and when they are taken back.
+//!
+//! Two means work together. While a CPU is lent, standard containers may run on it, and the
+//! owner's weight is the kernel's largest: a task of the owner that wakes preempts them at once,
+//! within the scheduler, and when it stays it has more than 99% of the CPU (256 to 1 against the
+//! default weight). So the wake-up never waits for us. The slow part is ours: an owner that
+//! keeps its CPUs busy has nothing to lend, and borrowers stuck behind it would crawl; then
+//! they are taken off by their cpuset.
+//!
+//! Rejected: narrowing cpusets at each wake-up (user space is too slow for 1 kHz); `cpu.idle` on
+//! the borrowers, which preempts as fast (measured), but takes their relative weights away on
+//! every CPU and lets host processes starve them; a short slice for the owner's threads, which
+//! alone does not keep the reservation and must be set for every thread.
+
+use std::time::{Duration, Instant};
+
+/// CPU use is looked at over at least so long.
+const WINDOW: Duration = Duration::from_millis(50);
+/// Busy beyond this, thousandths of what is reserved: taken back.
+const TAKE_BACK: u64 = 950;
+/// Busy less than this: lent.
+const LEND: u64 = 850;
+/// A CPU that was taken back is not lent again sooner: each change of a cpuset costs the whole
+/// scheduler a pause.
+const REST: Duration = Duration::from_millis(500);
+
+/// One owner's lending.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lending {
+    last: Option<(Instant, u64)>,
+    taken_back: Option<Instant>,
+    lent: bool,
+}
+
+impl Lending {
+    /// Whether its CPUs are lent now.
+    pub fn is_lent(&self) -> bool {
+        self.lent
+    }
+
+    /// Looks at the owner's CPU use so far. `milli_cpus` is what it has reserved. True when the
+    /// decision changed.
+    pub fn look(&mut self, now: Instant, used_ns: u64, milli_cpus: u32) -> bool {
+        let Some((then, before)) = self.last else {
+            self.last = Some((now, used_ns));
+            return false;
+        };
+        let passed = now.saturating_duration_since(then);
+        if passed < WINDOW {
+            return false;
+        }
+        self.last = Some((now, used_ns));
+        let reserved_ns = passed.as_nanos() * u128::from(milli_cpus) / 1000;
+        let busy = u128::from(used_ns.saturating_sub(before)) * 1000 / reserved_ns.max(1);
+        let busy = u64::try_from(busy).unwrap_or(u64::MAX);
+        let rested = self
+            .taken_back
+            .is_none_or(|at| now.saturating_duration_since(at) >= REST);
+        match self.lent {
+            true if busy >= TAKE_BACK => {
+                self.lent = false;
+                self.taken_back = Some(now);
+                true
+            }
+            false if busy < LEND && rested => {
+                self.lent = true;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Nothing is lent from now on.
+    pub fn stop(&mut self) {
+        *self = Lending::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn an_idle_owner_lends_and_a_busy_one_takes_back() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut lending = Lending::default();
+        assert!(!lending.look(at(0), 0, 1000), "nothing is known yet");
+        assert!(!lending.look(at(10), 0, 1000), "too short to tell");
+        assert!(lending.look(at(100), 10 * MS, 1000));
+        assert!(lending.is_lent());
+        assert!(!lending.look(at(200), 100 * MS, 1000), "90% is in between");
+        assert!(lending.look(at(300), 199 * MS, 1000));
+        assert!(!lending.is_lent());
+        assert!(!lending.look(at(400), 199 * MS, 1000), "it must rest");
+        assert!(lending.look(at(800), 199 * MS, 1000));
+    }
+
+    #[test]
+    fn half_of_two_cpus_is_idle() {
+        let start = Instant::now();
+        let mut lending = Lending::default();
+        lending.look(start, 0, 2000);
+        assert!(lending.look(start + Duration::from_millis(100), 100 * MS, 2000));
+    }
+
+    #[test]
+    fn a_count_that_goes_backwards_does_no_harm() {
+        let start = Instant::now();
+        let mut lending = Lending::default();
+        lending.look(start, 500 * MS, 1);
+        assert!(lending.look(start + Duration::from_secs(1), 0, 1));
+        assert!(lending.look(start + Duration::from_secs(2), u64::MAX, 1));
+        assert!(!lending.is_lent());
+    }
+}

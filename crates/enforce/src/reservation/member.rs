@@ -1,0 +1,237 @@
+//! One container under reservations.
+
+use super::cpuset::{self, Cpus};
+use super::lending::Lending;
+use super::places::Places;
+use super::weight::{Share, value};
+use crate::journal::{Form, Journal};
+use cofferdam_host::{CgroupLayout, HostFs, parse};
+use cofferdam_reserve::Impossible;
+use cofferdam_types::{Container, CpuAmount, Degraded, Topology};
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// A container, strict or standard.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Member {
+    name: String,
+    pub places: Places,
+    pub rewrites: u64,
+    pub degraded: Vec<Degraded>,
+}
+
+/// A strict container.
+#[derive(Clone, Debug)]
+pub(super) struct Strict {
+    pub member: Member,
+    pub amount: CpuAmount,
+    pub lending: Lending,
+    pub lent: Cpus,
+    pub lendings: u64,
+}
+
+/// Why a reservation is not in force, and what to do.
+pub(super) fn impossible(one: &Impossible) -> String {
+    let fits = match one.fits {
+        Some(fits) => format!("give it cpus = {fits}, which would fit"),
+        None => "nothing is left to reserve".to_owned(),
+    };
+    format!(
+        "{} CPUs cannot be reserved beside the others: {fits}, or take another container's \
+         reservation away",
+        one.asked
+    )
+}
+
+impl Member {
+    pub fn locate(&mut self, fs: &HostFs, layout: &CgroupLayout, container: &Container) {
+        self.name.clone_from(&container.name);
+        self.places = Places::of(fs, layout, container);
+    }
+
+    /// The cgroup above its own in the cpu controller's hierarchy.
+    pub fn cpu_parent(&self) -> Option<PathBuf> {
+        Some(self.places.cpu.as_ref()?.parent()?.to_owned())
+    }
+
+    /// Forgets what was degraded: it is about to be tried again.
+    pub fn begin(&mut self) {
+        self.degraded.clear();
+        if self.places.cpuset.is_none() {
+            let text = format!(
+                "container '{}' has no cpuset of its own, so it cannot be kept to its CPUs: \
+                 enable the cpuset controller for its cgroup (cgroup.subtree_control of the \
+                 cgroups above it must have +cpuset)",
+                self.name
+            );
+            self.degrade("cpuset_unavailable", text);
+        }
+    }
+
+    pub fn degrade(&mut self, name: &str, text: String) {
+        if self.degraded.iter().all(|d| d.name != name) {
+            self.degraded.push(Degraded {
+                name: name.to_owned(),
+                text,
+            });
+        }
+    }
+
+    /// Its cpuset becomes `wanted`.
+    pub fn confine(&mut self, fs: &HostFs, journal: &mut Journal, wanted: &Cpus) {
+        let Some(directory) = self.places.cpuset.clone() else {
+            return;
+        };
+        match cpuset::set(fs, journal, &directory, wanted) {
+            Ok(rewritten) => {
+                self.rewrites += u64::from(rewritten);
+                if let Some(given) = cpuset::given(fs, &directory)
+                    && !given.is_superset(wanted)
+                {
+                    let text = format!(
+                        "container '{}' may not run on all of {}: the cgroup above it has only {}; \
+                         widen that one's cpuset.cpus",
+                        self.name,
+                        cpuset::spell(wanted),
+                        cpuset::spell(&given)
+                    );
+                    self.degrade("cpuset_refused", text);
+                }
+            }
+            Err(e) if e.vanished() => {}
+            Err(e) => {
+                let text = format!("container '{}' keeps its old CPUs: {e}", self.name);
+                self.degrade("cpuset_refused", text);
+            }
+        }
+    }
+
+    /// Its cpuset loses the CPUs in `barred`; it gets its own cpuset back when that has none of
+    /// them.
+    pub fn keep_off(
+        &mut self,
+        fs: &HostFs,
+        journal: &mut Journal,
+        barred: &Cpus,
+        topology: &Topology,
+    ) {
+        let Some(directory) = self.places.cpuset.clone() else {
+            return;
+        };
+        // A second round when somebody has rewritten it: what it goes back to is another set then.
+        for _ in 0..2 {
+            let usable = || topology.usable().map(|c| c.cpu);
+            let base: Cpus = match cpuset::base(fs, journal, &directory.path) {
+                Ok(Some(base)) => base,
+                Ok(None) => usable().collect(),
+                Err(_) => return,
+            };
+            if base.is_disjoint(barred) {
+                cpuset::put_back(fs, journal, &directory);
+                return;
+            }
+            let mut wanted: Cpus = base.difference(barred).copied().collect();
+            if wanted.is_empty() {
+                let free: Cpus = usable().filter(|cpu| !barred.contains(cpu)).collect();
+                let text = format!(
+                    "container '{}' is bound to CPUs {} by its runtime, and they are reserved: it \
+                     runs on {} meanwhile; give it another cpuset",
+                    self.name,
+                    cpuset::spell(&base),
+                    cpuset::spell(&free)
+                );
+                self.degrade("cpuset_conflict", text);
+                wanted = free;
+            }
+            if wanted.is_empty() {
+                return;
+            }
+            let before = self.rewrites;
+            self.confine(fs, journal, &wanted);
+            if self.rewrites == before {
+                return;
+            }
+        }
+    }
+
+    pub fn put_back_cpuset(&self, fs: &HostFs, journal: &mut Journal) {
+        if let Some(directory) = &self.places.cpuset {
+            cpuset::put_back(fs, journal, directory);
+        }
+    }
+
+    pub fn put_back_weight(&self, fs: &HostFs, journal: &mut Journal) {
+        let Some(directory) = &self.places.cpu else {
+            return;
+        };
+        let (file, _) = value(0, directory.v1);
+        cpuset::undo(journal, &fs.path(directory.path.join(file)));
+    }
+
+    /// CPU time it has used so far.
+    fn used_ns(&self, fs: &HostFs) -> Option<u64> {
+        let text = fs.read_text(&self.places.stat).ok()?;
+        parse::cpu_stat_usage_us(&text)?.checked_mul(1000)
+    }
+}
+
+impl Strict {
+    pub fn new(member: Member, amount: CpuAmount) -> Strict {
+        Strict {
+            member,
+            amount,
+            lending: Lending::default(),
+            lent: Cpus::new(),
+            lendings: 0,
+        }
+    }
+
+    /// Decides about lending; true when something changed.
+    pub fn look(&mut self, fs: &HostFs, now: Instant, milli_cpus: u32, lending: bool) -> bool {
+        let blocked = self
+            .member
+            .degraded
+            .iter()
+            .any(|d| d.name == "lending_off" || d.name == "cpuset_refused");
+        if !lending || blocked {
+            let was = self.lending.is_lent();
+            self.lending.stop();
+            return was;
+        }
+        match self.member.used_ns(fs) {
+            Some(used_ns) => self.lending.look(now, used_ns, milli_cpus),
+            None => false,
+        }
+    }
+
+    /// Gives it its weight.
+    pub fn weigh(&mut self, fs: &HostFs, journal: &mut Journal, share: Share, has_slice: bool) {
+        let written = match &self.member.places.cpu {
+            None => Err("its cgroup has no cpu controller".to_owned()),
+            Some(directory) => {
+                let (file, value) = value(share, directory.v1);
+                let path = fs.path(directory.path.join(file));
+                match journal.set_file(&path, Form::Text, &value) {
+                    Ok(_) => Ok(()),
+                    Err(e) if e.vanished() => Ok(()),
+                    Err(e) => Err(e.to_string()),
+                }
+            }
+        };
+        let Err(why) = written else { return };
+        let name = &self.member.name;
+        let text = format!(
+            "the CPUs of container '{name}' are not lent, since its weight cannot protect it: {why}; \
+             enable the cpu controller for its cgroup"
+        );
+        if has_slice {
+            let text = format!(
+                "the slice of container '{name}' is not guaranteed: {why}; enable the cpu controller \
+                 for its cgroup, or give it whole CPUs"
+            );
+            self.member.degrade("slice_unenforced", text);
+        }
+        self.member.degrade("lending_off", text);
+        self.lending.stop();
+    }
+}

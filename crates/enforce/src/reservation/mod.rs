@@ -1,0 +1,332 @@
+//! Applies CPU reservations to the host: cpusets, weights, lending, interrupts.
+//!
+//! A strict container's cpuset is set to the CPUs that `cofferdam_reserve` plans for it; every
+//! standard container's cpuset loses them. Only cgroups of containers are touched. Processes of
+//! the host that are in no container stay where they are: the scheduler may still put them on
+//! reserved CPUs (a kernel thread that is bound to a CPU cannot be moved at all), and `status`
+//! shows what they cost.
+//!
+//! The guarantee of a slice is by weight among the strict containers of that CPU (see
+//! [`weight`]). Lending is explained in [`lending`].
+
+mod cpuset;
+mod irq;
+mod lending;
+mod member;
+mod places;
+mod weight;
+
+use crate::journal::Journal;
+use cofferdam_host::{CgroupLayout, HostError, HostFs, topology};
+use cofferdam_reserve::{Options, Plan, plan_what_fits};
+use cofferdam_types::{
+    CgroupId, Container, CpuAmount, CpuId, Degraded, ReservationState, Topology,
+};
+use cpuset::Cpus;
+use member::{Member, Strict};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The host is looked over this often: a runtime may have rewritten a cpuset, a CPU may have
+/// gone. (Rejected: inotify. It costs a watch a container and does not see what the kernel itself
+/// changes.)
+const LOOK_OVER: Duration = Duration::from_secs(1);
+
+/// How reservations are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReservationOptions {
+    /// Lend reserved CPUs while their owner leaves them idle; default yes.
+    pub lending: bool,
+    /// Move device interrupts and receive steering off reserved CPUs; default no.
+    pub move_irqs: bool,
+    /// CPUs that stay for standard containers and the host; default 1.
+    pub keep_cpus: u32,
+}
+
+impl Default for ReservationOptions {
+    fn default() -> Self {
+        ReservationOptions {
+            lending: true,
+            move_irqs: false,
+            keep_cpus: 1,
+        }
+    }
+}
+
+/// The reservations of a host. Every change goes through the [`Journal`], so that taking back
+/// the journal takes back the reservations, also after a crash.
+#[derive(Debug)]
+pub struct Reservations {
+    fs: HostFs,
+    layout: CgroupLayout,
+    options: ReservationOptions,
+    topology: Topology,
+    plan: Plan,
+    strict: BTreeMap<CgroupId, Strict>,
+    standard: BTreeMap<CgroupId, Member>,
+    order: Vec<CgroupId>,
+    looked_over: Option<Instant>,
+    degraded: Vec<Degraded>,
+}
+
+impl Reservations {
+    /// Reads the host's CPUs and cgroup hierarchies; changes nothing.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn new(fs: HostFs, options: ReservationOptions) -> Result<Reservations, HostError> {
+        Ok(Reservations {
+            layout: CgroupLayout::read(&fs)?,
+            topology: topology(&fs)?,
+            fs,
+            options,
+            plan: Plan::default(),
+            strict: BTreeMap::new(),
+            standard: BTreeMap::new(),
+            order: Vec::new(),
+            looked_over: None,
+            degraded: Vec::new(),
+        })
+    }
+
+    /// Other options from now on; they take effect with the next [`Reservations::set`].
+    pub fn set_options(&mut self, options: ReservationOptions) {
+        self.options = options;
+    }
+
+    /// These containers, and no others, are strict and standard. Reconciles the host with that;
+    /// idempotent. Who is in neither list any more gets its own settings back, so that two empty
+    /// lists take all reservations back. A container in both lists is strict.
+    ///
+    /// Whatever fails concerns one container and is told by [`Reservations::states`]; the others
+    /// keep their service. When not all fit, the earlier in `strict` go first.
+    pub fn set(
+        &mut self,
+        journal: &mut Journal,
+        strict: &[(Arc<Container>, CpuAmount)],
+        standard: &[Arc<Container>],
+    ) {
+        let mut left: BTreeMap<CgroupId, Member> = std::mem::take(&mut self.standard);
+        let mut old = std::mem::take(&mut self.strict);
+        self.order.clear();
+        for (container, amount) in strict {
+            let id = container.cgroup;
+            if self.strict.contains_key(&id) {
+                continue;
+            }
+            let mut one = old.remove(&id).unwrap_or_else(|| {
+                let member = left.remove(&id);
+                Strict::new(member.unwrap_or_default(), *amount)
+            });
+            one.amount = *amount;
+            one.member.locate(&self.fs, &self.layout, container);
+            self.strict.insert(id, one);
+            self.order.push(id);
+        }
+        for container in standard {
+            let id = container.cgroup;
+            if self.strict.contains_key(&id) {
+                continue;
+            }
+            let mut member = match old.remove(&id) {
+                Some(strict) => {
+                    strict.member.put_back_weight(&self.fs, journal);
+                    strict.member
+                }
+                None => left.remove(&id).unwrap_or_default(),
+            };
+            member.locate(&self.fs, &self.layout, container);
+            self.standard.insert(id, member);
+        }
+        // Strict containers that go give their CPUs up before anybody else gets them.
+        for member in left
+            .into_values()
+            .chain(old.into_values().map(|s| s.member))
+        {
+            member.put_back_weight(&self.fs, journal);
+            member.put_back_cpuset(&self.fs, journal);
+        }
+        self.arrange(journal);
+    }
+
+    /// What is to be done all the time: lends and takes back, and once a second looks the host
+    /// over. To be called every 50 to 200 ms while there are reservations; cheap (one small file
+    /// a strict container) when nothing changes.
+    pub fn step(&mut self, journal: &mut Journal, now: Instant) {
+        if self
+            .looked_over
+            .is_none_or(|at| now.saturating_duration_since(at) >= LOOK_OVER)
+        {
+            self.looked_over = Some(now);
+            self.look_over(journal);
+        }
+        let mut changed = false;
+        for (id, strict) in &mut self.strict {
+            let milli = self.plan.placements.get(id).map_or(0, |p| p.milli_cpus());
+            changed |= milli > 0 && strict.look(&self.fs, now, milli, self.options.lending);
+        }
+        if changed {
+            self.place_standard(journal);
+            self.note_lent();
+        }
+    }
+
+    /// A look-over writes nothing when all is as it should be.
+    fn look_over(&mut self, journal: &mut Journal) {
+        if self.strict.is_empty() && self.standard.is_empty() {
+            return;
+        }
+        if let Ok(topology) = topology(&self.fs) {
+            self.topology = topology;
+        }
+        self.arrange(journal);
+    }
+
+    /// The strict containers, with what of their reservation is in force and what is not; and
+    /// with an empty state those standard ones of which something is not as it should be.
+    pub fn states(&self) -> impl Iterator<Item = (CgroupId, ReservationState, Vec<Degraded>)> {
+        let strict = self.strict.iter().map(|(id, one)| {
+            let place = self.plan.placements.get(id);
+            let state = ReservationState {
+                own_cpus: place.map_or_else(Vec::new, |p| p.own.iter().copied().collect()),
+                slice: place.and_then(|p| p.slice),
+                lent_cpus: one.lent.iter().copied().collect(),
+                lendings: one.lendings,
+                rewrites: one.member.rewrites,
+            };
+            (*id, state, one.member.degraded.clone())
+        });
+        let standard = self.standard.iter().filter(|(_, m)| !m.degraded.is_empty());
+        let standard =
+            standard.map(|(id, m)| (*id, ReservationState::default(), m.degraded.clone()));
+        strict.chain(standard)
+    }
+
+    /// What is degraded for the host as a whole.
+    pub fn degraded(&self) -> &[Degraded] {
+        &self.degraded
+    }
+
+    /// The CPUs of standard containers and the host.
+    pub fn shared_cpus(&self) -> &BTreeSet<CpuId> {
+        &self.plan.shared
+    }
+
+    /// Plans and brings the host in line.
+    fn arrange(&mut self, journal: &mut Journal) {
+        let requests: Vec<(CgroupId, CpuAmount)> = self
+            .order
+            .iter()
+            .filter_map(|id| {
+                let one = self.strict.get(id)?;
+                one.member.places.cpuset.as_ref()?;
+                Some((*id, one.amount))
+            })
+            .collect();
+        let options = Options {
+            keep_cpus: self.options.keep_cpus,
+        };
+        let (plan, impossible) = plan_what_fits(&self.topology, &self.plan, &requests, options);
+        self.plan = plan;
+        let mut why_not: BTreeMap<CgroupId, String> = impossible
+            .iter()
+            .map(|one| (one.id, member::impossible(one)))
+            .collect();
+        for (id, one) in &mut self.strict {
+            one.member.begin();
+            if let Some(text) = why_not.remove(id) {
+                one.member.degrade("reservation_impossible", text);
+            }
+            if !self.plan.placements.contains_key(id) {
+                one.lending.stop();
+            }
+        }
+        for member in self.standard.values_mut() {
+            member.begin();
+        }
+        // First everybody else leaves, then the owner comes.
+        self.place_standard(journal);
+        self.place_strict(journal);
+        self.note_lent();
+        let none = Cpus::new();
+        let (reserved, shared) = match self.options.move_irqs {
+            true => (self.plan.reserved(), &self.plan.shared),
+            false => (none, &self.plan.shared),
+        };
+        self.degraded = irq::apply(&self.fs, journal, &reserved, shared)
+            .into_iter()
+            .collect();
+    }
+
+    fn place_strict(&mut self, journal: &mut Journal) {
+        for (id, one) in &mut self.strict {
+            let Some(place) = self.plan.placements.get(id) else {
+                one.member.put_back_weight(&self.fs, journal);
+                continue;
+            };
+            one.member.confine(&self.fs, journal, &place.cpus());
+            match weight::of(&self.plan, *id, self.options.lending) {
+                Some(share) => one.weigh(&self.fs, journal, share, place.slice.is_some()),
+                None => one.member.put_back_weight(&self.fs, journal),
+            }
+        }
+    }
+
+    fn place_standard(&mut self, journal: &mut Journal) {
+        let reserved = self.plan.reserved();
+        let lent: Vec<(Option<std::path::PathBuf>, Cpus)> = self
+            .strict
+            .keys()
+            .map(|id| (self.cpu_parent(*id), self.lent_by(*id)))
+            .collect();
+        let mut members: Vec<&mut Member> = self.standard.values_mut().collect();
+        let unplaced = self
+            .strict
+            .iter_mut()
+            .filter(|(id, _)| !self.plan.placements.contains_key(id));
+        members.extend(unplaced.map(|(_, one)| &mut one.member));
+        for member in members {
+            let parent = member.cpu_parent();
+            let mut barred = reserved.clone();
+            for (owner, cpus) in &lent {
+                // The owner's weight protects it only against its siblings.
+                if parent.is_some() && *owner == parent {
+                    barred.retain(|cpu| !cpus.contains(cpu));
+                }
+            }
+            member.keep_off(&self.fs, journal, &barred, &self.topology);
+        }
+    }
+
+    fn cpu_parent(&self, id: CgroupId) -> Option<std::path::PathBuf> {
+        self.strict.get(&id)?.member.cpu_parent()
+    }
+
+    /// CPUs that `id` lends now: its own, and that of its slice when all who share it lend.
+    fn lent_by(&self, id: CgroupId) -> Cpus {
+        let lends = |id: &CgroupId| self.strict.get(id).is_some_and(|s| s.lending.is_lent());
+        let Some(place) = self.plan.placements.get(&id).filter(|_| lends(&id)) else {
+            return Cpus::new();
+        };
+        let slice = place.slice.map(|(cpu, _)| cpu).filter(|cpu| {
+            let mut others = self.plan.placements.iter();
+            others.all(|(other, p)| p.slice.is_none_or(|(c, _)| c != *cpu) || lends(other))
+        });
+        place.own.iter().copied().chain(slice).collect()
+    }
+
+    fn note_lent(&mut self) {
+        let ids: Vec<CgroupId> = self.strict.keys().copied().collect();
+        for id in ids {
+            let lent = self.lent_by(id);
+            if let Some(one) = self.strict.get_mut(&id) {
+                one.lendings += lent.difference(&one.lent).count() as u64;
+                one.lent = lent;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

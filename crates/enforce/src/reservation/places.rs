@@ -1,0 +1,66 @@
+//! Where a container's CPU settings are, on pure v2 and on hybrid hosts.
+
+use cofferdam_host::{CgroupLayout, Controller, HostFs, parse};
+use cofferdam_types::Container;
+use std::path::{Path, PathBuf};
+
+/// A controller's directory of one container, as the host names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Directory {
+    pub path: PathBuf,
+    pub v1: bool,
+}
+
+/// Where one container's settings are; `None` where this host has no such control for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Places {
+    pub cpuset: Option<Directory>,
+    pub cpu: Option<Directory>,
+    /// `cpu.stat` of its v2 cgroup, for its CPU use.
+    pub stat: PathBuf,
+}
+
+impl Places {
+    pub fn of(fs: &HostFs, layout: &CgroupLayout, container: &Container) -> Places {
+        let v2 = layout.v2_directory(&container.cgroup_path);
+        let proc = container
+            .pid
+            .and_then(|pid| fs.read_text(format!("/proc/{pid}/cgroup")).ok());
+        let find = |controller: &str, file: [&str; 2]| {
+            let found = match layout.controller(controller)? {
+                Controller::V2(_) => Directory {
+                    path: v2.clone(),
+                    v1: false,
+                },
+                Controller::V1(_) => {
+                    // Runtimes use the same path in every hierarchy, but need not.
+                    let path = proc
+                        .as_deref()
+                        .and_then(|text| parse::proc_cgroup_v1(text, controller))
+                        .unwrap_or_else(|| container.cgroup_path.clone());
+                    // The root is the whole host's.
+                    path.parent()?;
+                    Directory {
+                        path: layout.v1_directory(controller, &path)?,
+                        v1: true,
+                    }
+                }
+            };
+            let file = file[usize::from(found.v1)];
+            // In v2 a file is missing when the controller is not enabled for this cgroup.
+            fs.exists(found.path.join(file)).then_some(found)
+        };
+        Places {
+            cpuset: find("cpuset", ["cpuset.cpus"; 2]),
+            cpu: find("cpu", ["cpu.weight", "cpu.shares"]),
+            stat: v2.join("cpu.stat"),
+        }
+    }
+}
+
+impl Directory {
+    /// The cgroup above.
+    pub fn parent(&self) -> Option<&Path> {
+        self.path.parent()
+    }
+}

@@ -1,0 +1,290 @@
+//! On made-up trees: every layout, without touching this host.
+
+mod host;
+
+use super::*;
+use host::{Fake, cpus};
+
+const S: u64 = 1;
+const A: u64 = 2;
+const B: u64 = 3;
+
+fn options(lending: bool) -> ReservationOptions {
+    ReservationOptions {
+        lending,
+        ..ReservationOptions::default()
+    }
+}
+
+fn names(reservations: &Reservations, id: u64) -> Vec<String> {
+    reservations
+        .states()
+        .filter(|(other, ..)| other.0 == id)
+        .flat_map(|(_, _, degraded)| degraded.into_iter().map(|d| d.name))
+        .collect()
+}
+
+fn state(reservations: &Reservations, id: u64) -> ReservationState {
+    let mut states = reservations.states();
+    let found = states.find(|(other, ..)| other.0 == id);
+    found.unwrap().1
+}
+
+#[test]
+fn v2_containers_get_their_cpus_and_everything_goes_back() {
+    let fake = Fake::v2(4);
+    let (strict, other) = (fake.container(S, ""), fake.container(A, "0-3"));
+    let before = fake.everything();
+    let (mut journal, mut r) = fake.start(options(false));
+    r.set(
+        &mut journal,
+        &[(strict.clone(), cpus("1"))],
+        std::slice::from_ref(&other),
+    );
+    assert_eq!(fake.cpuset(S), "3");
+    assert_eq!(fake.cpuset(A), "0-2");
+    assert_eq!(state(&r, S).own_cpus, [CpuId(3)]);
+    let writes = journal.in_force();
+    r.set(
+        &mut journal,
+        &[(strict.clone(), cpus("1"))],
+        std::slice::from_ref(&other),
+    );
+    assert_eq!(journal.in_force(), writes);
+    // Standard from now on.
+    r.set(&mut journal, &[], &[strict, other]);
+    assert_eq!(fake.everything(), before);
+    assert_eq!(journal.in_force(), 0);
+}
+
+#[test]
+fn a_crash_is_put_right_by_whoever_comes_next() {
+    for fake in [Fake::v2(4), Fake::hybrid(4)] {
+        let (strict, other) = (fake.container(S, "0-3"), fake.container(A, "0-3"));
+        let before = fake.everything();
+        {
+            let (mut journal, mut r) = fake.start(options(true));
+            r.set(&mut journal, &[(strict, cpus("1.5"))], &[other]);
+            assert_ne!(fake.everything(), before);
+            // Dropped without a word, as by kill -9.
+        }
+        let (_, report) = fake.journal();
+        assert!(report.is_clean(), "{report:?}");
+        assert_eq!(fake.everything(), before);
+    }
+}
+
+#[test]
+fn v1_children_stay_within_their_parent() {
+    let fake = Fake::hybrid(4);
+    let (strict, other) = (fake.container(S, "0-3"), fake.container(A, "0-3"));
+    fake.child(A, "x", "3");
+    fake.child(A, "y", "1-3");
+    let before = fake.everything();
+    let (mut journal, mut r) = fake.start(options(false));
+    r.set(&mut journal, &[(strict, cpus("1"))], &[other]);
+    assert_eq!(fake.cpuset(A), "0-2");
+    assert_eq!(
+        fake.cpuset_at(&format!("{A}/x")),
+        "0-2",
+        "it had only the reserved CPU"
+    );
+    assert_eq!(fake.cpuset_at(&format!("{A}/y")), "1-2");
+    r.set(&mut journal, &[], &[]);
+    assert_eq!(fake.everything(), before);
+}
+
+#[test]
+fn the_impossible_is_named_and_the_others_keep_their_service() {
+    let fake = Fake::v2(4);
+    let (a, b, s) = (
+        fake.container(A, ""),
+        fake.container(B, ""),
+        fake.container(S, ""),
+    );
+    let (mut journal, mut r) = fake.start(options(false));
+    r.set(&mut journal, &[(a, cpus("2")), (b, cpus("2.5"))], &[s]);
+    assert_eq!(fake.cpuset(A), "2-3");
+    assert_eq!(names(&r, B), ["reservation_impossible"]);
+    let (.., degraded) = r.states().find(|(id, ..)| id.0 == B).unwrap();
+    assert!(
+        degraded[0].text.contains("give it cpus = 1"),
+        "{}",
+        degraded[0].text
+    );
+    // It is kept off the others' CPUs like everybody else.
+    assert_eq!(
+        (fake.cpuset(B), fake.cpuset(S)),
+        ("0-1".into(), "0-1".into())
+    );
+}
+
+#[test]
+fn a_missing_controller_degrades_one_container() {
+    let fake = Fake::v2(4);
+    let (a, b) = (fake.container(A, ""), fake.container(B, ""));
+    fake.remove(&format!("{A}/cpuset.cpus"));
+    fake.remove(&format!("{B}/cpu.weight"));
+    let (mut journal, mut r) = fake.start(options(true));
+    r.set(&mut journal, &[(a, cpus("1")), (b, cpus("1"))], &[]);
+    assert_eq!(names(&r, A), ["cpuset_unavailable"]);
+    assert_eq!(names(&r, B), ["lending_off"]);
+    assert_eq!(fake.cpuset(B), "3");
+}
+
+#[test]
+fn a_rewritten_cpuset_is_put_right_and_counted() {
+    let fake = Fake::v2(4);
+    let (s, a) = (fake.container(S, "0-3"), fake.container(A, "0-3"));
+    let (mut journal, mut r) = fake.start(options(false));
+    r.set(&mut journal, &[(s, cpus("2"))], &[a]);
+    fake.write(&format!("{S}/cpuset.cpus"), "0-2");
+    fake.write(&format!("{A}/cpuset.cpus"), "1-3");
+    let start = Instant::now();
+    r.step(&mut journal, start);
+    assert_eq!((fake.cpuset(S), fake.cpuset(A)), ("2-3".into(), "1".into()));
+    assert_eq!(state(&r, S).rewrites, 1);
+    r.step(&mut journal, start + 2 * LOOK_OVER);
+    assert_eq!(state(&r, S).rewrites, 1);
+    // It goes back to what the runtime wanted last.
+    r.set(&mut journal, &[], &[]);
+    assert_eq!(
+        (fake.cpuset(S), fake.cpuset(A)),
+        ("0-2".into(), "1-3".into())
+    );
+}
+
+#[test]
+fn a_container_bound_to_reserved_cpus_is_moved_and_named() {
+    let fake = Fake::v2(4);
+    let (s, a) = (fake.container(S, ""), fake.container(A, "3"));
+    let (mut journal, mut r) = fake.start(options(false));
+    r.set(&mut journal, &[(s, cpus("1"))], &[a]);
+    assert_eq!(fake.cpuset(A), "0-2");
+    assert_eq!(names(&r, A), ["cpuset_conflict"]);
+}
+
+#[test]
+fn idle_cpus_are_lent_to_siblings_and_taken_back() {
+    for fake in [Fake::v2(4), Fake::hybrid(4)] {
+        let (s, a) = (fake.container(S, "0-3"), fake.container(A, "0-3"));
+        let far = fake.container_at(B, "pods/far", "0-3");
+        let (mut journal, mut r) = fake.start(options(true));
+        r.set(&mut journal, &[(s, cpus("1.5"))], &[a, far]);
+        let start = Instant::now();
+        let mut step = |r: &mut Reservations, ms: u64, used_ms: u64| {
+            fake.used(S, used_ms);
+            r.step(&mut journal, start + Duration::from_millis(ms));
+        };
+        step(&mut r, 0, 0);
+        assert_eq!(fake.cpuset(A), "0-1");
+        step(&mut r, 100, 10);
+        assert_eq!(fake.cpuset(A), "0-3", "the slice is lent with it");
+        assert_eq!(
+            fake.cpuset_at("pods/far"),
+            "0-1",
+            "no weight protects the owner from it"
+        );
+        assert_eq!(state(&r, S).lent_cpus, [CpuId(2), CpuId(3)]);
+        assert_eq!(state(&r, S).lendings, 2);
+        step(&mut r, 200, 160);
+        assert_eq!(fake.cpuset(A), "0-1");
+        assert!(state(&r, S).lent_cpus.is_empty());
+    }
+}
+
+#[test]
+fn owners_weigh_most_and_slices_in_proportion() {
+    let fake = Fake::hybrid(4);
+    let (s, a, b) = (
+        fake.container(S, "0-3"),
+        fake.container(A, "0-3"),
+        fake.container(B, "0-3"),
+    );
+    let (mut journal, mut r) = fake.start(options(true));
+    let strict = [(s, cpus("1")), (a, cpus("0.5")), (b, cpus("0.25"))];
+    r.set(&mut journal, &strict, &[]);
+    assert_eq!(fake.shares(S), "262144");
+    assert_eq!(
+        (fake.shares(A), fake.shares(B)),
+        ("262144".into(), "131072".into())
+    );
+    r.set(&mut journal, &strict[..1], &[strict[1].0.clone()]);
+    assert_eq!(
+        (fake.shares(A), fake.shares(B)),
+        ("1024".into(), "1024".into())
+    );
+}
+
+#[test]
+fn a_cpu_that_goes_is_replaced() {
+    let fake = Fake::v2(4);
+    let s = fake.container(S, "");
+    let (mut journal, mut r) = fake.start(options(false));
+    r.set(&mut journal, &[(s, cpus("1"))], &[]);
+    fake.online("0-2");
+    r.step(&mut journal, Instant::now());
+    assert_eq!(fake.cpuset(S), "2");
+}
+
+#[test]
+fn interrupts_and_steering_leave_reserved_cpus_and_come_back() {
+    let fake = Fake::v2(4);
+    let s = fake.container(S, "");
+    let files = [
+        ("/proc/irq/default_smp_affinity", "f", "3"),
+        ("/proc/irq/24/smp_affinity_list", "0-3", "0-1"),
+        ("/proc/irq/25/smp_affinity_list", "3", "0-1"),
+        ("/proc/irq/26/smp_affinity_list", "0", "0"),
+        (
+            "/sys/class/net/eth7/queues/rx-0/rps_cpus",
+            "0000000c",
+            "00000003",
+        ),
+        (
+            "/sys/class/net/eth7/queues/rx-1/rps_cpus",
+            "00000000",
+            "00000000",
+        ),
+        (
+            "/sys/class/net/eth7/queues/tx-0/xps_cpus",
+            "0000000f",
+            "0000000f",
+        ),
+    ];
+    for (path, value, _) in files {
+        fake.write_host(path, value);
+    }
+    let with = |move_irqs| ReservationOptions {
+        move_irqs,
+        ..options(false)
+    };
+    let (mut journal, mut r) = fake.start(with(true));
+    r.set(&mut journal, &[(s.clone(), cpus("2"))], &[]);
+    let is = |path: &str, wanted: &str| {
+        let form = crate::journal::Form::CpuMask;
+        assert_eq!(
+            form.canonical(&fake.read_host(path)),
+            form.canonical(wanted),
+            "{path}"
+        );
+    };
+    files.iter().for_each(|(path, _, moved)| is(path, moved));
+    assert!(r.degraded().is_empty());
+    r.set_options(with(false));
+    r.set(&mut journal, &[(s, cpus("2"))], &[]);
+    files.iter().for_each(|(path, before, _)| is(path, before));
+}
+
+#[test]
+fn a_container_that_vanishes_harms_nobody() {
+    let fake = Fake::v2(4);
+    let (s, a) = (fake.container(S, ""), fake.container(A, ""));
+    let (mut journal, mut r) = fake.start(options(true));
+    r.set(&mut journal, &[(s.clone(), cpus("1"))], &[a]);
+    fake.remove_all(&S.to_string());
+    fake.remove_all(&A.to_string());
+    r.step(&mut journal, Instant::now());
+    r.set(&mut journal, &[], &[]);
+    assert_eq!((journal.in_force(), journal.failed_changes()), (0, 0));
+}

@@ -1,0 +1,185 @@
+//! Reservations on this very host, with cgroups and processes of our own.
+
+// Clippy's exception for tests does not reach their helpers.
+#![allow(clippy::unwrap_used)]
+
+use cofferdam_enforce::journal::Journal;
+use cofferdam_enforce::reservation::{ReservationOptions, Reservations};
+use cofferdam_host::{HostFs, online_cpus};
+use cofferdam_testkit::{Cgroup, FakeContainer, Process, exclusive, time_limit, wait_until};
+use cofferdam_types::{CgroupId, Container, CpuAmount, CpuId, Runtime};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn container(cgroup: &Cgroup, pid: Option<u32>) -> Arc<Container> {
+    Arc::new(Container {
+        cgroup: CgroupId(cgroup.id()),
+        cgroup_path: cgroup.path().to_owned(),
+        descendants: Vec::new(),
+        name: "test".to_owned(),
+        id: None,
+        runtime: Runtime::Plain,
+        pod: None,
+        netns: None,
+        host_network: false,
+        pid,
+        interfaces: Vec::new(),
+    })
+}
+
+fn of(fake: &FakeContainer) -> Arc<Container> {
+    container(fake.cgroup(), Some(fake.pid()))
+}
+
+/// CPUs that a process may run on, as the kernel has it.
+fn allowed(pid: u32) -> BTreeSet<CpuId> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let list = status
+        .lines()
+        .find_map(|l| l.strip_prefix("Cpus_allowed_list:"));
+    let cpus = cofferdam_host::parse::cpu_list(list.unwrap()).unwrap();
+    cpus.into_iter().collect()
+}
+
+/// Every CPU setting of a cgroup.
+fn settings(cgroup: &Cgroup) -> BTreeMap<PathBuf, String> {
+    let mut all = BTreeMap::new();
+    for controller in ["cpu", "cpuset"] {
+        for entry in fs::read_dir(cgroup.controller(controller))
+            .unwrap()
+            .flatten()
+        {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if ["cpu.shares", "cpu.weight", "cpuset.cpus", "cpu.idle"].contains(&name.as_str()) {
+                all.insert(entry.path(), fs::read_to_string(entry.path()).unwrap());
+            }
+        }
+    }
+    all
+}
+
+fn options(lending: bool) -> ReservationOptions {
+    ReservationOptions {
+        lending,
+        ..ReservationOptions::default()
+    }
+}
+
+fn one() -> CpuAmount {
+    "1".parse().unwrap()
+}
+
+/// Runs `body` with all CPUs of this host, a journal of its own, and one test at a time.
+fn scene(body: impl FnOnce(&BTreeSet<CpuId>, &mut Journal) + Send + 'static) {
+    let _alone = exclusive();
+    time_limit(LIMIT, move || {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut journal, _) = Journal::open(folder.path()).unwrap();
+        let cpus = online_cpus(&HostFs::host()).unwrap().into_iter().collect();
+        body(&cpus, &mut journal);
+        assert_eq!(journal.in_force(), 0);
+    });
+}
+
+#[test]
+fn processes_run_where_the_plan_says_and_everything_goes_back() {
+    scene(|cpus, journal| {
+        let (s, a) = (FakeContainer::new("strict"), FakeContainer::new("other"));
+        let before = (settings(s.cgroup()), settings(a.cgroup()));
+        let mut r = Reservations::new(HostFs::host(), options(true)).unwrap();
+        r.set(journal, &[(of(&s), one())], &[of(&a)]);
+        let own: BTreeSet<CpuId> = cpus.last().copied().into_iter().collect();
+        assert_eq!(allowed(s.pid()), own);
+        assert_eq!(allowed(a.pid()), cpus.difference(&own).copied().collect());
+        for (_, _, degraded) in r.states() {
+            assert!(degraded.is_empty(), "{degraded:?}");
+        }
+        r.set(journal, &[], &[]);
+        assert_eq!((settings(s.cgroup()), settings(a.cgroup())), before);
+        assert_eq!(&allowed(s.pid()), cpus);
+    });
+}
+
+#[test]
+fn an_idle_cpu_is_lent_and_taken_back_when_its_owner_works() {
+    scene(|cpus, journal| {
+        let (s, a) = (FakeContainer::new("strict"), FakeContainer::new("other"));
+        let mut r = Reservations::new(HostFs::host(), options(true)).unwrap();
+        r.set(journal, &[(of(&s), one())], &[of(&a)]);
+        wait_until("the idle CPU to be lent", Duration::from_secs(10), || {
+            r.step(journal, Instant::now());
+            &allowed(a.pid()) == cpus
+        });
+        let _burner: Process = s.start("sha256sum /dev/zero");
+        wait_until("the CPU to be taken back", Duration::from_secs(20), || {
+            r.step(journal, Instant::now());
+            allowed(a.pid()).len() + 1 == cpus.len()
+        });
+        assert_eq!(r.states().next().unwrap().1.lendings, 1);
+        r.set(journal, &[], &[]);
+    });
+}
+
+#[test]
+fn a_cpuset_that_is_rewritten_is_put_right() {
+    scene(|cpus, journal| {
+        let s = FakeContainer::new("strict");
+        let mut r = Reservations::new(HostFs::host(), options(false)).unwrap();
+        r.set(journal, &[(of(&s), one())], &[]);
+        let first = cpus.first().unwrap().to_string();
+        fs::write(s.cgroup().controller("cpuset").join("cpuset.cpus"), &first).unwrap();
+        r.step(journal, Instant::now());
+        assert_eq!(allowed(s.pid()), cpus.last().copied().into_iter().collect());
+        assert_eq!(r.states().next().unwrap().1.rewrites, 1);
+        r.set(journal, &[], &[]);
+        assert_eq!(
+            allowed(s.pid()),
+            cpus.first().copied().into_iter().collect()
+        );
+    });
+}
+
+#[test]
+fn a_cpuset_that_the_kernel_refuses_degrades_its_container_only() {
+    scene(|cpus, journal| {
+        // Its parent has the first CPU only, so the kernel refuses it any other (v1), or gives
+        // it none (v2).
+        let parent = Cgroup::new("narrow");
+        let first = cpus.first().unwrap().to_string();
+        let cpuset = parent.controller("cpuset").join("cpuset.cpus");
+        fs::write(&cpuset, &first).unwrap();
+        let caged = parent.child("caged");
+        let s = FakeContainer::new("strict");
+        let mut r = Reservations::new(HostFs::host(), options(false)).unwrap();
+        r.set(journal, &[(container(&caged, None), one())], &[of(&s)]);
+        let (_, _, degraded) = r.states().next().unwrap();
+        assert_eq!(degraded[0].name, "cpuset_refused", "{degraded:?}");
+        assert!(allowed(s.pid()).len() < cpus.len(), "the other is served");
+        r.set(journal, &[], &[of(&s)]);
+        assert_eq!(&allowed(s.pid()), cpus);
+    });
+}
+
+#[test]
+fn after_a_crash_the_next_process_puts_everything_back() {
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        let folder = tempfile::tempdir().unwrap();
+        let (s, a) = (FakeContainer::new("strict"), FakeContainer::new("other"));
+        let before = (settings(s.cgroup()), settings(a.cgroup()));
+        {
+            let (mut journal, _) = Journal::open(folder.path()).unwrap();
+            let mut r = Reservations::new(HostFs::host(), options(true)).unwrap();
+            r.set(&mut journal, &[(of(&s), one())], &[of(&a)]);
+            assert_ne!(settings(s.cgroup()), before.0);
+        }
+        let (_, report) = Journal::open(folder.path()).unwrap();
+        assert!(report.is_clean(), "{report:?}");
+        assert_eq!((settings(s.cgroup()), settings(a.cgroup())), before);
+    });
+}

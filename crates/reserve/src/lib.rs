@@ -1,0 +1,29 @@
+//! CPU reservations as a pure function: topology, previous plan and requests in, plan out.
+//!
+//! A strict container gets whole CPUs for the integer part of its request, and for the fraction
+//! a slice of a CPU that only strict containers share (rKube, "Mind the Gap", SoCC'21, which
+//! has whole CPUs only). The rules, hardest first:
+//!
+//! 1. No CPU belongs to two, and no slice CPU is promised beyond one CPU.
+//! 2. [`Options::keep_cpus`] CPUs stay for standard containers and the host.
+//! 3. Who has a place keeps it: a change moves others only when it cannot be met otherwise, and
+//!    then only slices.
+//! 4. The SMT siblings of a core are not split between tenants when it can be avoided.
+//! 5. A container stays within one last-level cache, else within one NUMA node.
+//! 6. The CPUs with the highest numbers are taken first: hosts do their housekeeping on CPU 0.
+//!
+//! [`plan`] either meets all requests or names those it cannot meet; [`plan_what_fits`] meets
+//! what it can, so that one impossible request does not take the others' CPUs away.
+#![forbid(unsafe_code)]
+
+mod plan;
+mod planner;
+mod pool;
+mod slices;
+mod work;
+
+pub use plan::{Impossible, Options, Placement, Plan, PlanError};
+pub use planner::{plan, plan_what_fits};
+
+#[cfg(test)]
+mod tests;

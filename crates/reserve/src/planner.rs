@@ -1,0 +1,299 @@
+//! The order of things: who keeps, who changes, who is new.
+
+use crate::plan::{Impossible, Options, Placement, Plan, PlanError};
+use crate::pool::{Holder, Pool};
+use crate::slices::{Slices, WHOLE};
+use crate::work::Work;
+use cofferdam_types::{CgroupId, CpuAmount, CpuId, Topology};
+use std::collections::{BTreeMap, BTreeSet};
+
+type Request = (CgroupId, CpuAmount);
+
+/// Slice CPUs that are emptied for one request at most, before all slices are packed anew.
+const MOST_EMPTIED: usize = 8;
+
+/// Meets all `requests` or says which cannot be met.
+///
+/// `previous` is the plan in force: its containers keep their CPUs where they can. An id that is
+/// given twice counts once, the first time. The result depends on nothing but the arguments.
+/// Cost: on the order of CPUs × requests.
+///
+/// Errors name each impossible request and an amount that would fit beside the others.
+pub fn plan(
+    topology: &Topology,
+    previous: &Plan,
+    requests: &[Request],
+    options: Options,
+) -> Result<Plan, PlanError> {
+    let (plan, impossible) = plan_what_fits(topology, previous, requests, options);
+    if impossible.is_empty() {
+        Ok(plan)
+    } else {
+        Err(PlanError { impossible })
+    }
+}
+
+/// As [`plan`], but meets what it can. An impossible newcomer gets nothing; a container whose
+/// change is impossible keeps what it has. When not all newcomers fit, the earlier in
+/// `requests` go first.
+pub fn plan_what_fits(
+    topology: &Topology,
+    previous: &Plan,
+    requests: &[Request],
+    options: Options,
+) -> (Plan, Vec<Impossible>) {
+    let (state, impossible) = solve(topology, previous, requests, options, &Work::default());
+    (state.into_plan(), impossible)
+}
+
+/// The plan while it is made.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    pool: Pool,
+    slices: Slices,
+    own: BTreeMap<CgroupId, BTreeSet<CpuId>>,
+    keep: usize,
+}
+
+pub(crate) fn solve(
+    topology: &Topology,
+    previous: &Plan,
+    requests: &[Request],
+    options: Options,
+    work: &Work,
+) -> (State, Vec<Impossible>) {
+    let mut place = BTreeMap::new();
+    let requests: Vec<Request> = requests
+        .iter()
+        .copied()
+        .filter(|(id, _)| {
+            let next = place.len();
+            *place.entry(*id).or_insert(next) == next
+        })
+        .collect();
+    let mut state = State {
+        pool: Pool::new(topology, work.clone()),
+        slices: Slices::new(work.clone()),
+        own: BTreeMap::new(),
+        keep: options.keep_cpus as usize,
+    };
+    let (mut harmed, mut shrunk, mut grown, mut new) = (vec![], vec![], vec![], vec![]);
+    for &(id, amount) in &requests {
+        let Some(old) = previous.placements.get(&id) else {
+            new.push((id, amount));
+            continue;
+        };
+        state.keep_place(id, old);
+        let (had, wanted) = (old.milli_cpus(), amount.milli_cpus());
+        match state.holds(id) {
+            held if held == wanted => {}
+            // A CPU of its went away.
+            held if held < had => harmed.push((id, amount)),
+            _ if wanted < had => shrunk.push((id, amount)),
+            _ => grown.push((id, amount)),
+        }
+    }
+    let changed: Vec<Request> = shrunk.into_iter().chain(harmed).chain(grown).collect();
+    let mut refused: Vec<Request> = state.meet_all(&changed);
+    // Large ones first pack best. When not all fit, the order of the requests decides.
+    let mut by_size = new.clone();
+    by_size.sort_by_key(|(id, amount)| (std::cmp::Reverse(amount.milli_cpus()), *id));
+    let mut trial = state.clone();
+    if trial.meet_all(&by_size).is_empty() {
+        state = trial;
+    } else {
+        refused.extend(state.meet_all(&new));
+    }
+    // A later request may have made room by moving slices.
+    refused = state.meet_all(&refused);
+    refused.sort_by_key(|(id, _)| place.get(id).copied());
+    let impossible = refused
+        .into_iter()
+        .map(|(id, asked)| Impossible {
+            id,
+            asked,
+            fits: state.would_fit(id),
+        })
+        .collect();
+    (state, impossible)
+}
+
+impl State {
+    /// Whole CPUs that may still be taken.
+    fn available(&self) -> usize {
+        self.pool.free().saturating_sub(self.keep)
+    }
+
+    fn holds(&self, id: CgroupId) -> u32 {
+        let whole = self.own.get(&id).map_or(0, BTreeSet::len) as u32;
+        whole * WHOLE + self.slices.of(id).map_or(0, |(_, milli)| milli)
+    }
+
+    /// Takes over what `id` had, as far as it is still there.
+    fn keep_place(&mut self, id: CgroupId, old: &Placement) {
+        for &cpu in &old.own {
+            if self.available() > 0 && self.pool.claim(cpu, Holder::Own(id)) {
+                self.own.entry(id).or_default().insert(cpu);
+            }
+        }
+        if let Some((cpu, milli)) = old.slice
+            && (1..WHOLE).contains(&milli)
+            && (self.slices.has(cpu)
+                || (self.available() > 0 && self.pool.claim(cpu, Holder::Slices)))
+        {
+            self.slices.put(cpu, id, milli);
+        }
+    }
+
+    /// Meets what can be met; the others.
+    fn meet_all(&mut self, requests: &[Request]) -> Vec<Request> {
+        let refused = requests
+            .iter()
+            .filter(|(id, amount)| !self.meet(*id, *amount));
+        refused.copied().collect()
+    }
+
+    /// Gives `id` what it asks for; false, and nothing changed, when that is impossible.
+    fn meet(&mut self, id: CgroupId, amount: CpuAmount) -> bool {
+        if !self.adds_up(id, amount) {
+            return false;
+        }
+        // Emptying slice CPUs one by one moves as few as possible; packing all slices anew is
+        // the last resort.
+        let mut base = self.clone();
+        for _ in 0..MOST_EMPTIED {
+            let mut trial = base.clone();
+            if trial.place(id, amount) {
+                *self = trial;
+                return true;
+            }
+            let Some(cpu) = base.slices.consolidate() else {
+                break;
+            };
+            base.pool.release(cpu);
+        }
+        let mut trial = self.clone();
+        let met = trial.place_repacked(id, amount);
+        if met {
+            *self = trial;
+        }
+        met
+    }
+
+    /// Whether there are enough CPUs if only slices packed without a gap.
+    fn adds_up(&self, id: CgroupId, amount: CpuAmount) -> bool {
+        let mine = self.own.get(&id).map_or(0, BTreeSet::len);
+        let whole = self.pool.len() - self.pool.free() - self.slices.cpus() - mine
+            + amount.whole_cpus() as usize;
+        let milli = self.slices.total_milli() + u64::from(amount.fraction_milli_cpus())
+            - u64::from(self.slices.of(id).map_or(0, |(_, milli)| milli));
+        let slices = milli.div_ceil(u64::from(WHOLE)) as usize;
+        whole + slices + self.keep <= self.pool.len()
+    }
+
+    /// Takes `id` out of its slice CPU, which is free when nobody is left; that CPU.
+    fn leave_slice(&mut self, id: CgroupId) -> Option<CpuId> {
+        let (cpu, _) = self.slices.of(id)?;
+        if let Some(empty) = self.slices.remove(id) {
+            self.pool.release(empty);
+        }
+        Some(cpu)
+    }
+
+    /// One attempt: whole CPUs, then the slice. Leaves the state half done when it fails.
+    fn place(&mut self, id: CgroupId, amount: CpuAmount) -> bool {
+        let old = self.leave_slice(id);
+        let milli = amount.fraction_milli_cpus();
+        // A slice that changes its size stays on its CPU when there is room.
+        let stays = old.is_some_and(|cpu| milli > 0 && self.slice_on(cpu, id, milli));
+        self.place_whole(id, amount, old) && (milli == 0 || stays || self.place_slice(id, milli))
+    }
+
+    fn slice_on(&mut self, cpu: CpuId, id: CgroupId, milli: u32) -> bool {
+        (self.slices.has(cpu) || (self.available() > 0 && self.pool.claim(cpu, Holder::Slices)))
+            && self.slices.put(cpu, id, milli)
+    }
+
+    fn place_whole(&mut self, id: CgroupId, amount: CpuAmount, near: Option<CpuId>) -> bool {
+        let whole = amount.whole_cpus() as usize;
+        let mut own = self.own.remove(&id).unwrap_or_default();
+        if own.len() > whole {
+            for cpu in self.pool.give_up(own.len() - whole, &own) {
+                own.remove(&cpu);
+                self.pool.release(cpu);
+            }
+        } else if own.len() < whole {
+            let more = whole - own.len();
+            if more > self.available() {
+                return false;
+            }
+            let near: BTreeSet<CpuId> = own.iter().copied().chain(near).collect();
+            own.extend(self.pool.take(more, Holder::Own(id), &near));
+        }
+        if !own.is_empty() {
+            self.own.insert(id, own);
+        }
+        true
+    }
+
+    fn place_slice(&mut self, id: CgroupId, milli: u32) -> bool {
+        if let Some(cpu) = self.slices.room_for(milli) {
+            return self.slices.put(cpu, id, milli);
+        }
+        match self.open_slice_cpu(id) {
+            Some(cpu) => self.slices.put(cpu, id, milli),
+            None => false,
+        }
+    }
+
+    fn open_slice_cpu(&mut self, id: CgroupId) -> Option<CpuId> {
+        if self.available() == 0 {
+            return None;
+        }
+        let near = self.own.get(&id).cloned().unwrap_or_default();
+        self.pool.take(1, Holder::Slices, &near).pop()
+    }
+
+    /// One attempt with all slices packed anew.
+    fn place_repacked(&mut self, id: CgroupId, amount: CpuAmount) -> bool {
+        let old = self.leave_slice(id);
+        let milli = amount.fraction_milli_cpus();
+        let extra = (milli > 0).then_some((id, milli));
+        let mut unused = self.slices.repack(extra, None);
+        if unused.is_none()
+            && let Some(cpu) = self.open_slice_cpu(id)
+        {
+            unused = self.slices.repack(extra, Some(cpu));
+        }
+        let Some(unused) = unused else { return false };
+        for cpu in unused {
+            self.pool.release(cpu);
+        }
+        self.place_whole(id, amount, old)
+    }
+
+    /// An amount that `id` would get for sure.
+    fn would_fit(&self, id: CgroupId) -> Option<CpuAmount> {
+        let mut rest = self.clone();
+        rest.leave_slice(id);
+        for cpu in rest.own.remove(&id).unwrap_or_default() {
+            rest.pool.release(cpu);
+        }
+        let whole = u32::try_from(rest.available()).ok()?;
+        CpuAmount::from_milli_cpus(whole * WHOLE + rest.slices.most_room())
+    }
+
+    pub(crate) fn into_plan(self) -> Plan {
+        let mut placements: BTreeMap<CgroupId, Placement> = BTreeMap::new();
+        for (id, slice) in self.slices.all() {
+            placements.entry(id).or_default().slice = Some(slice);
+        }
+        for (id, own) in self.own {
+            placements.entry(id).or_default().own = own;
+        }
+        Plan {
+            placements,
+            shared: self.pool.free_cpus(),
+        }
+    }
+}

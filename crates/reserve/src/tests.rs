@@ -1,0 +1,5 @@
+//! What every plan must keep, over random hosts and histories.
+
+mod cases;
+mod host;
+mod properties;

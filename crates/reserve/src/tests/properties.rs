@@ -1,0 +1,230 @@
+//! Properties.
+
+use super::host::{Change, any_amount, any_change, any_host, apply, cpus, host};
+use crate::planner::solve;
+use crate::work::Work;
+use crate::{Impossible, Options, Plan, plan, plan_what_fits};
+use cofferdam_types::{CgroupId, CpuAmount, CpuId, Topology};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+type Requests = Vec<(CgroupId, CpuAmount)>;
+
+/// Everything that holds of any plan, whatever was asked.
+fn check(
+    topology: &Topology,
+    options: Options,
+    requests: &Requests,
+    now: &Plan,
+    no: &[Impossible],
+) {
+    let usable: BTreeSet<CpuId> = topology.usable().map(|c| c.cpu).collect();
+    let mut owner: BTreeMap<CpuId, CgroupId> = BTreeMap::new();
+    let mut promised: BTreeMap<CpuId, u32> = BTreeMap::new();
+    for (id, placement) in &now.placements {
+        assert!(
+            requests.iter().any(|(other, _)| other == id),
+            "{id} did not ask"
+        );
+        for cpu in &placement.own {
+            assert!(usable.contains(cpu), "CPU {cpu} cannot be used");
+            assert_eq!(owner.insert(*cpu, *id), None, "CPU {cpu} has two owners");
+        }
+        if let Some((cpu, milli)) = placement.slice {
+            assert!(usable.contains(&cpu), "CPU {cpu} cannot be used");
+            assert!((1..1000).contains(&milli));
+            *promised.entry(cpu).or_default() += milli;
+        }
+    }
+    for (cpu, milli) in &promised {
+        assert!(*milli <= 1000, "CPU {cpu} is promised {milli} thousandths");
+        assert!(!owner.contains_key(cpu), "CPU {cpu} is owned and shared");
+    }
+    let reserved = now.reserved();
+    assert!(now.shared.is_disjoint(&reserved));
+    assert_eq!(
+        now.shared
+            .union(&reserved)
+            .copied()
+            .collect::<BTreeSet<_>>(),
+        usable
+    );
+    let least = usable.len().min(options.keep_cpus as usize);
+    assert!(now.shared.len() >= least, "{} CPUs left", now.shared.len());
+    let refused: BTreeSet<CgroupId> = no.iter().map(|one| one.id).collect();
+    for (id, amount) in requests.iter().filter(|(id, _)| !refused.contains(id)) {
+        assert_eq!(now.placements[id].milli_cpus(), amount.milli_cpus(), "{id}");
+        assert_eq!(
+            now.placements[id].own.len() as u32,
+            amount.whole_cpus(),
+            "{id}"
+        );
+    }
+}
+
+/// Cores on which more than one tenant has a CPU; the shared CPUs are one tenant, those who
+/// share a slice CPU together are one.
+fn split_cores(topology: &Topology, plan: &Plan) -> BTreeSet<u32> {
+    let mut tenants: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
+    for cpu in topology.usable() {
+        let tenant = plan
+            .placements
+            .iter()
+            .find_map(|(id, placement)| placement.own.contains(&cpu.cpu).then_some(id.0))
+            .unwrap_or(if plan.shared.contains(&cpu.cpu) {
+                u64::MAX
+            } else {
+                1_000_000 + u64::from(cpu.cpu.0)
+            });
+        tenants.entry(cpu.core).or_default().insert(tenant);
+    }
+    tenants
+        .into_iter()
+        .filter(|(_, who)| who.len() > 1)
+        .map(|(core, _)| core)
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(192))]
+
+    /// A history of requests: every plan on the way keeps the rules, is the same when made
+    /// again, and what is said to fit fits.
+    #[test]
+    fn any_history_keeps_the_rules(
+        topology in any_host(),
+        keep_cpus in 0u32..4,
+        changes in prop::collection::vec(any_change(), 1..40),
+    ) {
+        let options = Options { keep_cpus };
+        let (mut requests, mut now) = (Requests::new(), Plan::default());
+        for change in &changes {
+            apply(&mut requests, change);
+            let (next, no) = plan_what_fits(&topology, &now, &requests, options);
+            check(&topology, options, &requests, &next, &no);
+            prop_assert_eq!(&(next.clone(), no.clone()), &plan_what_fits(&topology, &now, &requests, options));
+            let strictly = plan(&topology, &now, &requests, options);
+            prop_assert_eq!(strictly.is_ok(), no.is_empty());
+            for one in &no {
+                let fits = one.fits.map_or(0, CpuAmount::milli_cpus);
+                prop_assert!(fits < one.asked.milli_cpus());
+                let Some(amount) = one.fits else { continue };
+                // Alone among the impossible it gets what was said.
+                let less: Requests = requests
+                    .iter()
+                    .filter(|(id, _)| *id == one.id || !no.iter().any(|other| other.id == *id))
+                    .map(|(id, asked)| (*id, if *id == one.id { amount } else { *asked }))
+                    .collect();
+                let mut rest = next.clone();
+                rest.placements.retain(|id, _| !no.iter().any(|other| other.id == *id && *id != one.id));
+                let (_, still) = plan_what_fits(&topology, &rest, &less, options);
+                prop_assert!(!still.iter().any(|other| other.id == one.id), "{amount} does not fit {one}");
+            }
+            now = next;
+        }
+    }
+
+    /// The same requests again move nobody; a request that goes moves nobody; one that comes or
+    /// changes moves nobody's own CPUs, and slices only when it would not fit otherwise.
+    #[test]
+    fn one_change_moves_few(
+        topology in any_host(),
+        changes in prop::collection::vec(any_change(), 1..30),
+        last in any_change(),
+    ) {
+        let options = Options::default();
+        let (mut requests, mut now) = (Requests::new(), Plan::default());
+        for change in &changes {
+            apply(&mut requests, change);
+            now = plan_what_fits(&topology, &now, &requests, options).0;
+        }
+        // What was refused is taken off: a change could let it in, and that is another change.
+        requests.retain(|(id, amount)| now.placements.get(id).is_some_and(|p| p.milli_cpus() == amount.milli_cpus()));
+        now = plan_what_fits(&topology, &now, &requests, options).0;
+        let again = plan_what_fits(&topology, &now, &requests, options).0;
+        prop_assert_eq!(&again, &now);
+        apply(&mut requests, &last);
+        let (next, no) = plan_what_fits(&topology, &now, &requests, options);
+        let id = match last { Change::Ask(id, _) | Change::Leave(id) => id };
+        let moved: Vec<CgroupId> = next.moved_since(&now).into_iter().filter(|m| *m != id).collect();
+        for other in &moved {
+            prop_assert_eq!(&next.placements[other].own, &now.placements[other].own);
+        }
+        if matches!(last, Change::Leave(_)) || !no.is_empty() {
+            prop_assert!(moved.is_empty(), "{moved:?} moved");
+        } else if !moved.is_empty() {
+            // Without moving anybody there are too few CPUs: each other keeps its CPU, so that
+            // the slice CPUs in use stay in use.
+            let asked = requests.iter().find(|(other, _)| *other == id).map(|(_, a)| *a).unwrap();
+            let mut fixed = now.clone();
+            fixed.placements.remove(&id);
+            let used = fixed.reserved().len();
+            let mut bins: BTreeMap<CpuId, u32> = BTreeMap::new();
+            for p in fixed.placements.values() {
+                if let Some((cpu, milli)) = p.slice { *bins.entry(cpu).or_default() += milli; }
+            }
+            let room = bins.values().map(|used| 1000 - used).max().unwrap_or(0);
+            let fraction = asked.fraction_milli_cpus();
+            let need = asked.whole_cpus() as usize + usize::from(fraction > room);
+            prop_assert!(used + need + 1 > topology.usable().count(), "{moved:?} moved for nothing");
+        }
+    }
+
+    /// On a host with room, a whole even number of CPUs shares no SMT core with anybody.
+    #[test]
+    fn siblings_stay_together(
+        topology in any_host(),
+        amounts in prop::collection::vec(any_amount(), 1..30),
+    ) {
+        let requests: Requests = (1..).map(CgroupId).zip(amounts).collect();
+        let Ok(now) = plan(&topology, &Plan::default(), &requests, Options::default()) else { return Ok(()) };
+        let split = split_cores(&topology, &now);
+        let core: BTreeMap<CpuId, u32> = topology.usable().map(|c| (c.cpu, c.core)).collect();
+        for (id, amount) in &requests {
+            let mine: Vec<u32> = now.placements[id].own.iter().map(|c| core[c]).collect();
+            let shares = mine.iter().filter(|c| split.contains(c)).count();
+            let odd = usize::from(amount.whole_cpus() % 2 == 1);
+            prop_assert!(shares <= odd, "{id} ({amount}) shares {shares} cores");
+        }
+        // Odd ones pair up, so that at most one core is split with the shared CPUs.
+        let with_shared = split.iter().filter(|c| {
+            topology.usable().any(|cpu| cpu.core == **c && now.shared.contains(&cpu.cpu))
+        }).count();
+        prop_assert!(with_shared <= 1, "{with_shared} cores are split with the shared CPUs");
+    }
+
+    /// A request stays in one cache or node when a fresh host has one that is large enough.
+    #[test]
+    fn a_request_stays_in_one_cache(sockets in 1u32..=4, caches in 1u32..=4, cores in 1u32..=16, threads in 1u32..=2, whole in 1u32..64) {
+        let topology = host(sockets, caches, cores, threads);
+        let amount = cpus(f64::from(whole));
+        let request = vec![(CgroupId(1), amount)];
+        let Ok(now) = plan(&topology, &Plan::default(), &request, Options::default()) else { return Ok(()) };
+        let places: Vec<_> = topology.usable().filter(|c| now.placements[&CgroupId(1)].own.contains(&c.cpu)).collect();
+        let llcs: BTreeSet<u32> = places.iter().map(|c| c.llc).collect();
+        let nodes: BTreeSet<u32> = places.iter().map(|c| c.node).collect();
+        if whole <= cores * threads { prop_assert_eq!(llcs.len(), 1); }
+        let per_node = cores * threads * caches;
+        if whole <= per_node { prop_assert_eq!(nodes.len(), 1); }
+        let fewest = whole.div_ceil(cores * threads) as usize;
+        prop_assert!(llcs.len() <= fewest.max(2) + 1, "{} caches where {fewest} would do", llcs.len());
+        prop_assert!(now.shared.contains(&CpuId(0)), "CPU 0 is taken last");
+    }
+
+    /// The cost grows with CPUs × requests, not faster.
+    #[test]
+    fn the_cost_is_bounded(
+        topology in any_host(),
+        amounts in prop::collection::vec(any_amount(), 1..200),
+    ) {
+        let requests: Requests = (1..).map(CgroupId).zip(amounts).collect();
+        let work = Work::default();
+        let (state, _) = solve(&topology, &Plan::default(), &requests, Options::default(), &work);
+        let now = state.into_plan();
+        let _ = solve(&topology, &now, &requests, Options::default(), &work);
+        let (cpus, count) = (topology.cpus.len() as u64, requests.len() as u64);
+        let regions = topology.cpus.iter().map(|c| (c.llc, c.node)).collect::<BTreeSet<_>>().len() as u64 + 8;
+        let bound = 16 * (cpus + 1) * (count + 1) * regions + 64 * count * count;
+        prop_assert!(work.steps() <= bound, "{} steps, {bound} allowed", work.steps());
+    }
+}

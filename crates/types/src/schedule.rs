@@ -1,0 +1,276 @@
+//! CPU that a container was entitled to and did not get, and why.
+
+use crate::Container;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One container's CPU in an interval. Nanoseconds of CPU time.
+///
+/// Invariant: the four losses add up to [`CpuLoss::lost_ns`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuLoss {
+    /// What its reservation, or its weight among those that compete, gave it.
+    pub entitled_ns: u64,
+    /// What its threads ran.
+    pub got_ns: u64,
+    /// Lost to forced runqueue sharing: it had a thread waiting on a CPU while others ran there.
+    pub forced_sharing_ns: u64,
+    /// Lost as phantom CPU time: it waited while a CPU was idle, or what it waited was idle on
+    /// other CPUs in the same scheduling period, left by others that were throttled.
+    pub phantom_ns: u64,
+    /// Lost to its own quota.
+    pub throttled_ns: u64,
+    /// Lost for want of a runnable thread: it slept.
+    pub lack_ns: u64,
+}
+
+/// What the scheduler's counters say of a container, before it is set against what the
+/// container was entitled to. Nanoseconds, summed over CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScheduleTime {
+    /// Its threads ran.
+    pub run_ns: u64,
+    /// It had threads waiting on a CPU while others ran there, phantom time left out.
+    pub shared_ns: u64,
+    /// Such waits that idle CPUs stood beside, or could make good in the same period.
+    pub phantom_ns: u64,
+    /// It had threads on a CPU and its quota had run out.
+    pub throttled_ns: u64,
+}
+
+impl std::ops::Sub for ScheduleTime {
+    type Output = ScheduleTime;
+
+    fn sub(self, old: ScheduleTime) -> ScheduleTime {
+        ScheduleTime {
+            run_ns: self.run_ns.saturating_sub(old.run_ns),
+            shared_ns: self.shared_ns.saturating_sub(old.shared_ns),
+            phantom_ns: self.phantom_ns.saturating_sub(old.phantom_ns),
+            throttled_ns: self.throttled_ns.saturating_sub(old.throttled_ns),
+        }
+    }
+}
+
+impl CpuLoss {
+    /// Splits what is missing of `entitled_ns`.
+    ///
+    /// A thread that wanted to run shows as waiting or throttled. What is missing beyond that
+    /// nobody kept from the container: it lacked threads. Where the container waited for more
+    /// than it is missing (it has more threads than claims), each cause bears its part.
+    pub fn split(entitled_ns: u64, time: &ScheduleTime) -> CpuLoss {
+        let lost = entitled_ns.saturating_sub(time.run_ns);
+        let wanted = [time.shared_ns, time.phantom_ns, time.throttled_ns];
+        let sum: u64 = wanted.iter().sum();
+        let mut parts = wanted;
+        if sum > lost {
+            let part = |ns: u64| (u128::from(ns) * u128::from(lost) / u128::from(sum)) as u64;
+            parts = wanted.map(part);
+            // Rounding goes to the largest, so that nothing is lost.
+            let rest = lost - parts.iter().sum::<u64>();
+            if let Some(most) = (0..parts.len()).max_by_key(|i| wanted[*i]) {
+                parts[most] += rest;
+            }
+        }
+        CpuLoss {
+            entitled_ns,
+            got_ns: time.run_ns,
+            forced_sharing_ns: parts[0],
+            phantom_ns: parts[1],
+            throttled_ns: parts[2],
+            lack_ns: lost - parts.iter().sum::<u64>(),
+        }
+    }
+
+    /// Entitled − got where that is positive, else 0.
+    pub fn lost_ns(&self) -> u64 {
+        self.entitled_ns.saturating_sub(self.got_ns)
+    }
+
+    /// What others took: forced runqueue sharing and phantom CPU time.
+    pub fn taken_ns(&self) -> u64 {
+        self.forced_sharing_ns + self.phantom_ns
+    }
+}
+
+/// Where a container's entitlement comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Entitlement {
+    /// The amount that a rule reserves for it.
+    Reserved,
+    /// Its weight among the groups that compete.
+    Weight,
+    /// Its own quota, which is less than its weight would give.
+    Quota,
+    /// The CPUs of its cpuset, which are fewer than its weight would give.
+    Cpuset,
+}
+
+impl fmt::Display for Entitlement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Entitlement::Reserved => "reserved",
+            Entitlement::Weight => "weight",
+            Entitlement::Quota => "quota",
+            Entitlement::Cpuset => "cpuset",
+        })
+    }
+}
+
+/// A container with its diagnosis.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DiagnosedContainer {
+    /// Who.
+    #[serde(skip)]
+    pub container: Arc<Container>,
+    /// What it was entitled to, what it got, and the losses.
+    pub loss: CpuLoss,
+    /// Where the entitlement comes from.
+    pub entitlement: Entitlement,
+    /// What the counters say.
+    pub time: ScheduleTime,
+    /// Whom it waited behind most since the diagnosis started; `None` when nobody.
+    pub neighbour: Option<Neighbour>,
+}
+
+/// Whom a container waited behind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Neighbour {
+    /// Tasks of no container.
+    Host,
+    /// A container, by name.
+    Container(String),
+}
+
+impl fmt::Display for Neighbour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Neighbour::Host => "the host",
+            Neighbour::Container(name) => name,
+        })
+    }
+}
+
+/// What the diagnosis could not do. Cumulative counts, so that nothing is lost silently.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiagnosisHealth {
+    /// Containers that found no row free; they count as the host.
+    pub containers_without_slot: u64,
+    /// Segments whose end did not name the task they began with: the kernel hid a switch, or
+    /// a task was moved to another cgroup while it ran.
+    pub mismatches: u64,
+    /// Segments of impossible length, thrown away.
+    pub segments_rejected: u64,
+}
+
+/// What happened between two readings.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ScheduleInterval {
+    /// Length.
+    pub length: Duration,
+    /// CPUs that switched at least once since the start.
+    pub cpus: usize,
+    /// Idle time of all CPUs, nanoseconds.
+    pub idle_ns: u64,
+    /// Of it, what followed the throttling of a container, nanoseconds.
+    pub left_idle_ns: u64,
+    /// Time of tasks of no container, all CPUs, nanoseconds.
+    pub host_ns: u64,
+    /// Every container that was there at both readings.
+    pub containers: Vec<DiagnosedContainer>,
+    /// What went wrong.
+    pub health: DiagnosisHealth,
+}
+
+impl DiagnosedContainer {
+    /// One line for people: what it got of what it was promised over `length`, and where the
+    /// rest went.
+    pub fn words(&self, length: Duration) -> String {
+        let cpus = |ns: u64| ns as f64 / length.as_nanos().max(1) as f64;
+        let loss = &self.loss;
+        let (name, got) = (&self.container.name, cpus(loss.got_ns));
+        let entitled = cpus(loss.entitled_ns);
+        let head = format!("{name} got {got:.2} of {entitled:.2} CPUs it was promised");
+        let with = match &self.neighbour {
+            Some(who) => format!(" with {who}"),
+            None => String::new(),
+        };
+        let parts = [
+            (
+                loss.forced_sharing_ns,
+                format!("forced runqueue sharing{with}"),
+            ),
+            (loss.phantom_ns, "phantom CPU time".to_owned()),
+            (loss.throttled_ns, "its own quota".to_owned()),
+            (loss.lack_ns, "lack of threads".to_owned()),
+        ];
+        let said: Vec<String> = parts
+            .iter()
+            .filter(|(ns, _)| cpus(*ns) >= 0.005)
+            .map(|(ns, what)| format!("{:.2} to {what}", cpus(*ns)))
+            .collect();
+        if said.is_empty() {
+            return head;
+        }
+        format!("{head}: {}", said.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const S: u64 = 1_000_000_000;
+
+    fn time(run: u64, shared: u64, phantom: u64, throttled: u64) -> ScheduleTime {
+        ScheduleTime {
+            run_ns: run,
+            shared_ns: shared,
+            phantom_ns: phantom,
+            throttled_ns: throttled,
+        }
+    }
+
+    #[test]
+    fn what_nobody_kept_from_it_is_lack_of_threads() {
+        let loss = CpuLoss::split(S, &time(S / 2, S / 5, 0, 0));
+        assert_eq!(
+            (loss.forced_sharing_ns, loss.lack_ns),
+            (S / 5, S / 2 - S / 5)
+        );
+        let asleep = CpuLoss::split(S, &time(0, 0, 0, 0));
+        assert_eq!((asleep.lack_ns, asleep.taken_ns()), (S, 0));
+    }
+
+    #[test]
+    fn waits_beyond_the_loss_are_cut_in_proportion() {
+        let loss = CpuLoss::split(S, &time(S - 400, 3000, 1000, 0));
+        assert_eq!((loss.forced_sharing_ns, loss.phantom_ns), (300, 100));
+        assert_eq!(loss.lack_ns, 0);
+    }
+
+    #[test]
+    fn who_got_it_all_lost_nothing() {
+        let loss = CpuLoss::split(S, &time(2 * S, S, S, S));
+        assert_eq!(loss.lost_ns(), 0);
+        assert_eq!(loss.taken_ns() + loss.throttled_ns + loss.lack_ns, 0);
+    }
+
+    proptest! {
+        #[test]
+        fn the_four_losses_add_up(entitled in 0..u64::MAX / 8, run in 0..u64::MAX / 8,
+                                  shared in 0..u64::MAX / 8, phantom in 0..u64::MAX / 8,
+                                  throttled in 0..u64::MAX / 8) {
+            let loss = CpuLoss::split(entitled, &time(run, shared, phantom, throttled));
+            prop_assert_eq!(
+                loss.forced_sharing_ns + loss.phantom_ns + loss.throttled_ns + loss.lack_ns,
+                entitled.saturating_sub(run)
+            );
+            prop_assert!(loss.forced_sharing_ns <= shared.max(1));
+        }
+    }
+}
