@@ -24,9 +24,9 @@ pub(super) fn fair_share(of: &Path, active: &[&Path], mut weight: impl FnMut(&Pa
                 continue;
             };
             let rival = above.join(next);
-            if let Entry::Vacant(new) = rivals.entry(rival) {
-                let of_rival = weight(new.key());
-                new.insert(of_rival);
+            if let Entry::Vacant(vacant) = rivals.entry(rival) {
+                let weight = weight(vacant.key());
+                vacant.insert(weight);
             }
         }
         let all: f64 = rivals.values().sum();
