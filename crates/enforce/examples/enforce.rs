@@ -53,10 +53,11 @@ fn main() -> anyhow::Result<()> {
             .map(|container| Wanted { container, policy });
         enforcer.set(wanted.collect());
         let now = accountant.snapshot()?;
-        enforcer.step(&now.since(&earlier));
+        let interval = now.since(&earlier);
+        enforcer.step(&interval);
         earlier = now;
         longest = longest.max(enforcer.status().last_step);
-        if verbose && said.elapsed() > Duration::from_secs(1) {
+        if verbose && said.elapsed() > Duration::from_millis(300) {
             said = Instant::now();
             let status = enforcer.status();
             eprintln!(
@@ -64,6 +65,25 @@ fn main() -> anyhow::Result<()> {
                 status.changes_in_force, status.failed_changes
             );
             longest = Duration::ZERO;
+            let length_ns = interval.length.as_nanos() as f64;
+            for (cpu, time) in &interval.cpus {
+                eprintln!(
+                    "  CPU {cpu}: softirq {:.3} NAPI threads {:.3} attributed {:.3}",
+                    time.softirq_ns as f64 / length_ns,
+                    time.napi_thread_ns as f64 / length_ns,
+                    time.attributed_ns as f64 / length_ns,
+                );
+            }
+            eprintln!("  without owner: {:?}", interval.unattributed_ns);
+            for row in interval.containers.iter().filter(|r| !r.ledger.is_idle()) {
+                eprintln!(
+                    "  {} caused {:?} charged {:?} billed {}",
+                    row.container.name,
+                    row.caused_by_cpu_ns,
+                    row.charged_by_cpu_ns,
+                    row.ledger.cpu_usage_ns
+                );
+            }
             for container in status.containers {
                 eprintln!("  {} {:?}", container.name, container.network);
             }

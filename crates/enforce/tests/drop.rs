@@ -48,10 +48,10 @@ impl Scene {
     /// Packets received of `packets` sent to each, at addresses or at forwarded ports.
     fn send(&self, packets: u64, forwarded: bool) -> (u64, u64) {
         let receive = |container: &FakeContainer, own: &str, port: u16| {
-            let at = format!("{own}:9000").parse().unwrap();
+            let at = format!("{own}:9000").parse().expect("an address");
             let sink = traffic::udp_sink(container, None, at, packets);
             let to = if forwarded {
-                format!("10.97.0.2:{port}").parse().unwrap()
+                format!("10.97.0.2:{port}").parse().expect("an address")
             } else {
                 at
             };

@@ -136,6 +136,7 @@ impl Enforced {
         row: Option<&ContainerLedger>,
         pressed: &[u32],
         interval: &Interval,
+        unseen_part: f64,
     ) -> f64 {
         let ledger = row.map(|row| row.ledger).unwrap_or_default();
         let napi_ns = self.napi.usage_ns();
@@ -151,7 +152,7 @@ impl Enforced {
             billed_ns: ledger.cpu_usage_ns as f64,
             caused_ns: ledger.caused_ns() as f64,
             charged_ns: ledger.charged_network_ns as f64,
-            softirq_ns: at_others_cost.saturating_sub(napi_used) as f64,
+            softirq_ns: at_others_cost.saturating_sub(napi_used) as f64 * (1.0 + unseen_part),
             napi_ns: napi_used as f64,
         };
         self.rates.update(&used, interval.length);
