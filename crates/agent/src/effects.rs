@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::rules::changes_host;
 use cofferdam_enforce::network::NetworkOptions;
+use cofferdam_enforce::reservation::ReservationOptions;
 use cofferdam_enforce::{EnforceError, Enforcer, Options, UndoReport, Wanted};
 use cofferdam_types::{
     ContainerStatus, CpuPolicy, Degraded, EnforcementStatus, Interval, NetworkCpu,
@@ -86,6 +87,11 @@ pub(crate) fn options(config: &Config) -> Options {
         network: NetworkOptions {
             debt_bound: config.enforcement.debt_bound,
             ..NetworkOptions::default()
+        },
+        reservation: ReservationOptions {
+            lending: config.reservation.lend,
+            move_irqs: config.reservation.move_irqs,
+            ..ReservationOptions::default()
         },
         ..Options::default()
     }

@@ -13,10 +13,13 @@ pub use journal::UndoReport;
 
 use cofferdam_host::{CgroupLayout, HostFs};
 use cofferdam_types::{
-    Container, ContainerStatus, EnforcementStatus, Interval, NetworkCpu, Policy,
+    CgroupId, Container, ContainerStatus, CpuPolicy, Degraded, EnforcementStatus, Interval,
+    NetworkCpu, Policy, ReservationState,
 };
 use journal::Journal;
 use network::{Network, NetworkOptions};
+use reservation::{ReservationOptions, Reservations};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,6 +31,8 @@ pub struct Options {
     pub folder: PathBuf,
     /// Network CPU.
     pub network: NetworkOptions,
+    /// CPU reservations.
+    pub reservation: ReservationOptions,
 }
 
 impl Default for Options {
@@ -35,6 +40,7 @@ impl Default for Options {
         Options {
             folder: journal::FOLDER.into(),
             network: NetworkOptions::default(),
+            reservation: ReservationOptions::default(),
         }
     }
 }
@@ -53,6 +59,7 @@ pub struct Wanted {
 pub struct Enforcer {
     journal: Journal,
     network: Network,
+    reservations: Reservations,
     wanted: Vec<Wanted>,
     taken_over: UndoReport,
     last_step: Duration,
@@ -70,6 +77,7 @@ impl Enforcer {
         Ok(Enforcer {
             journal,
             network: Network::new(options.network, layout),
+            reservations: Reservations::new(HostFs::host(), options.reservation)?,
             wanted: Vec::new(),
             taken_over,
             last_step: Duration::ZERO,
@@ -89,6 +97,19 @@ impl Enforcer {
             .filter(|w| w.policy.network_cpu == NetworkCpu::Enforce);
         let containers: Vec<Arc<Container>> = enforce.map(|w| w.container.clone()).collect();
         self.network.set(&mut self.journal, &containers);
+        let mut strict = Vec::new();
+        let mut standard = Vec::new();
+        for one in &wanted {
+            match one.policy.cpu {
+                CpuPolicy::Strict(amount) => strict.push((one.container.clone(), amount)),
+                CpuPolicy::Standard => standard.push(one.container.clone()),
+            }
+        }
+        if strict.is_empty() {
+            // Nobody has to make room.
+            standard.clear();
+        }
+        self.reservations.set(&mut self.journal, &strict, &standard);
         self.wanted = wanted;
     }
 
@@ -96,35 +117,48 @@ impl Enforcer {
     pub fn step(&mut self, interval: &Interval) {
         let start = Instant::now();
         self.network.step(&mut self.journal, interval);
+        self.reservations.step(&mut self.journal, start);
         self.last_step = start.elapsed();
     }
 
     /// What is in force.
     pub fn status(&self) -> EnforcementStatus {
+        let mut reserved: HashMap<CgroupId, (ReservationState, Vec<Degraded>)> = self
+            .reservations
+            .states()
+            .map(|(id, state, degraded)| (id, (state, degraded)))
+            .collect();
+        let containers = self.wanted.iter().map(|wanted| {
+            let container = &wanted.container;
+            let (reservation, degraded) = match reserved.remove(&container.cgroup) {
+                Some((state, degraded)) => {
+                    let strict = wanted.policy.cpu != CpuPolicy::Standard;
+                    (strict.then_some(state), degraded)
+                }
+                None => (None, Vec::new()),
+            };
+            ContainerStatus {
+                cgroup: container.cgroup,
+                name: container.name.clone(),
+                policy: wanted.policy,
+                network: self.network.status(container.cgroup),
+                reservation,
+                degraded,
+            }
+        });
         EnforcementStatus {
-            containers: self.wanted.iter().map(|w| self.status_of(w)).collect(),
-            degraded: Vec::new(),
+            containers: containers.collect(),
+            degraded: self.reservations.degraded().to_vec(),
             changes_in_force: self.journal.in_force(),
             failed_changes: self.journal.failed_changes(),
             last_step: self.last_step,
         }
     }
 
-    fn status_of(&self, wanted: &Wanted) -> ContainerStatus {
-        let container = &wanted.container;
-        ContainerStatus {
-            cgroup: container.cgroup,
-            name: container.name.clone(),
-            policy: wanted.policy,
-            network: self.network.status(container.cgroup),
-            reservation: None,
-            degraded: Vec::new(),
-        }
-    }
-
     /// Takes everything back, and gives the lock up.
     pub fn undo(mut self) -> UndoReport {
         self.network.release(&mut self.journal);
+        self.reservations.set(&mut self.journal, &[], &[]);
         self.journal.undo_all()
     }
 }
