@@ -105,8 +105,8 @@ impl Enforcer {
                 CpuPolicy::Standard => standard.push(one.container.clone()),
             }
         }
+        // Without a reservation nobody has to make room.
         if strict.is_empty() {
-            // Nobody has to make room.
             standard.clear();
         }
         self.reservations.set(&mut self.journal, &strict, &standard);
@@ -123,31 +123,17 @@ impl Enforcer {
 
     /// What is in force.
     pub fn status(&self) -> EnforcementStatus {
-        let mut reserved: HashMap<CgroupId, (ReservationState, Vec<Degraded>)> = self
+        let reservations: HashMap<CgroupId, (ReservationState, Vec<Degraded>)> = self
             .reservations
             .states()
             .map(|(id, state, degraded)| (id, (state, degraded)))
             .collect();
-        let containers = self.wanted.iter().map(|wanted| {
-            let container = &wanted.container;
-            let (reservation, degraded) = match reserved.remove(&container.cgroup) {
-                Some((state, degraded)) => {
-                    let strict = wanted.policy.cpu != CpuPolicy::Standard;
-                    (strict.then_some(state), degraded)
-                }
-                None => (None, Vec::new()),
-            };
-            ContainerStatus {
-                cgroup: container.cgroup,
-                name: container.name.clone(),
-                policy: wanted.policy,
-                network: self.network.status(container.cgroup),
-                reservation,
-                degraded,
-            }
-        });
+        let status = |wanted: &Wanted| {
+            let reserved = reservations.get(&wanted.container.cgroup);
+            self.status_of(wanted, reserved)
+        };
         EnforcementStatus {
-            containers: containers.collect(),
+            containers: self.wanted.iter().map(status).collect(),
             degraded: self.reservations.degraded().to_vec(),
             changes_in_force: self.journal.in_force(),
             failed_changes: self.journal.failed_changes(),
@@ -155,10 +141,26 @@ impl Enforcer {
         }
     }
 
+    fn status_of(
+        &self,
+        wanted: &Wanted,
+        reserved: Option<&(ReservationState, Vec<Degraded>)>,
+    ) -> ContainerStatus {
+        let container = &wanted.container;
+        let strict = wanted.policy.cpu != CpuPolicy::Standard;
+        ContainerStatus {
+            cgroup: container.cgroup,
+            name: container.name.clone(),
+            policy: wanted.policy,
+            network: self.network.status(container.cgroup),
+            reservation: reserved.filter(|_| strict).map(|(state, _)| state.clone()),
+            degraded: reserved.map_or_else(Vec::new, |(_, degraded)| degraded.clone()),
+        }
+    }
+
     /// Takes everything back, and gives the lock up.
     pub fn undo(mut self) -> UndoReport {
-        self.network.release(&mut self.journal);
-        self.reservations.set(&mut self.journal, &[], &[]);
+        // Dropping the rest detaches the programs.
         self.journal.undo_all()
     }
 }

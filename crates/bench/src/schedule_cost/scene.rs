@@ -1,9 +1,10 @@
 //! The two processes, their containers and their pipes.
 
 use super::Case;
+use crate::data::Limit;
 use crate::error::BenchError;
 use crate::spawn::{Place, Worker};
-use crate::topology::{Groups, Layout};
+use crate::topology::{Groups, Layout, Tenant};
 use crate::undo::UndoStack;
 use cofferdam_types::{CgroupId, Container, Runtime};
 use nix::sys::stat::Mode;
@@ -31,8 +32,8 @@ impl Scene {
         let tag = std::process::id().to_string();
         let groups = Groups::make(&layout, &tag, &mut undo)?;
         let mut dirs = Vec::new();
-        for name in ["ping", "pong"] {
-            dirs.push(groups.container(name, &mut undo)?);
+        for tenant in Tenant::equals(&["ping", "pong"]) {
+            dirs.push(groups.container(&tenant, Limit::Weights, &mut undo)?);
         }
         let roots = layout.roots();
         let containers = dirs.iter().map(|dirs| container(dirs, &roots));

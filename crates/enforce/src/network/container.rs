@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// A CPU counts as one where others pay for so long after they were last seen to.
+const PRESSED: Duration = Duration::from_millis(150);
+
 /// What is known and done about one container.
 #[derive(Debug)]
 pub(super) struct Enforced {
@@ -25,6 +28,7 @@ pub(super) struct Enforced {
     pub charged_ns: u64,
     pub returned_ns: u64,
     pub budget: Option<f64>,
+    pressed: Vec<(u32, Instant)>,
     pub cost: PacketCost,
     pub dropped_rx_packets: u64,
     pub drop_refused: Option<String>,
@@ -108,6 +112,7 @@ impl Enforced {
             charged_ns: 0,
             returned_ns: 0,
             budget: None,
+            pressed: Vec::new(),
             cost: PacketCost::default(),
             dropped_rx_packets: 0,
             drop_refused: None,
@@ -115,8 +120,23 @@ impl Enforced {
         }
     }
 
+    /// `pressed`, with those CPUs that were pressed a moment ago: a limited container shows up
+    /// in bursts.
+    pub fn still_pressed(&mut self, pressed: &[u32], now: Instant) -> Vec<u32> {
+        self.pressed
+            .retain(|(cpu, at)| now - *at < PRESSED && !pressed.contains(cpu));
+        self.pressed.extend(pressed.iter().map(|cpu| (*cpu, now)));
+        self.pressed.iter().map(|(cpu, _)| *cpu).collect()
+    }
+
     /// Takes an interval's counts in; `pressed` are the CPUs on which others pay.
-    pub fn measure(&mut self, row: Option<&ContainerLedger>, pressed: &[u32], interval: &Interval) {
+    /// Returns its corrected use of the interval, in CPUs.
+    pub fn measure(
+        &mut self,
+        row: Option<&ContainerLedger>,
+        pressed: &[u32],
+        interval: &Interval,
+    ) -> f64 {
         let ledger = row.map(|row| row.ledger).unwrap_or_default();
         let napi_ns = self.napi.usage_ns();
         let napi_used = napi_ns.saturating_sub(self.napi_ns);
@@ -127,22 +147,22 @@ impl Enforced {
             .filter(|((cpu, _), _)| pressed.contains(&cpu.0))
             .map(|(_, ns)| *ns)
             .sum();
-        self.rates.update(
-            &Use {
-                billed_ns: ledger.cpu_usage_ns as f64,
-                caused_ns: ledger.caused_ns() as f64,
-                charged_ns: ledger.charged_network_ns as f64,
-                softirq_ns: at_others_cost.saturating_sub(napi_used) as f64,
-                napi_ns: napi_used as f64,
-            },
-            interval.length,
-        );
+        let used = Use {
+            billed_ns: ledger.cpu_usage_ns as f64,
+            caused_ns: ledger.caused_ns() as f64,
+            charged_ns: ledger.charged_network_ns as f64,
+            softirq_ns: at_others_cost.saturating_sub(napi_used) as f64,
+            napi_ns: napi_used as f64,
+        };
+        self.rates.update(&used, interval.length);
         self.charged_ns += napi_used;
+        Rates::of(&used, interval.length).corrected()
     }
 
     /// A process of it is alive; without one nothing of ours may hold its cgroup.
     pub fn is_alive(&self) -> bool {
-        let process = |pid: u32| Path::new("/proc").join(pid.to_string()).exists();
+        // One that has ended and was not waited for has no namespace any more.
+        let process = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/net")).is_ok();
         self.container.pid.is_some_and(process) || self.has_user_processes()
     }
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 /// Rates forget the past with this time constant, seconds: a few control periods.
-const MEMORY_S: f64 = 0.2;
+const MEMORY_S: f64 = 0.06;
 /// Debt is paid back over this time, seconds.
-const PAY_BACK_S: f64 = 1.0;
+const PAY_BACK_S: f64 = 0.5;
 /// A weight is never lowered below this part of its own: the container must be able to run.
 const LOWEST_WEIGHT: f64 = 0.02;
 /// Part of its share that a container's traffic always keeps: it must be able to end its
@@ -38,19 +38,28 @@ pub(super) struct Rates {
 }
 
 impl Rates {
+    /// Those of one interval.
+    pub fn of(used: &Use, length: Duration) -> Rates {
+        let ns = (length.as_secs_f64() * 1e9).max(1.0);
+        Rates {
+            billed: used.billed_ns / ns,
+            caused: used.caused_ns / ns,
+            charged: used.charged_ns / ns,
+            softirq: used.softirq_ns / ns,
+            napi: used.napi_ns / ns,
+        }
+    }
+
     /// Takes an interval in.
     pub fn update(&mut self, used: &Use, length: Duration) {
-        let dt = length.as_secs_f64();
-        if dt <= 0.0 {
-            return;
-        }
-        let keep = (-dt / MEMORY_S).exp();
-        let mix = |old: &mut f64, ns: f64| *old = *old * keep + ns / (dt * 1e9) * (1.0 - keep);
-        mix(&mut self.billed, used.billed_ns);
-        mix(&mut self.caused, used.caused_ns);
-        mix(&mut self.charged, used.charged_ns);
-        mix(&mut self.softirq, used.softirq_ns);
-        mix(&mut self.napi, used.napi_ns);
+        let now = Rates::of(used, length);
+        let keep = (-length.as_secs_f64() / MEMORY_S).exp();
+        let mix = |old: &mut f64, new: f64| *old = *old * keep + new * (1.0 - keep);
+        mix(&mut self.billed, now.billed);
+        mix(&mut self.caused, now.caused);
+        mix(&mut self.charged, now.charged);
+        mix(&mut self.softirq, now.softirq);
+        mix(&mut self.napi, now.napi);
     }
 
     /// Caused in softirq where others run.

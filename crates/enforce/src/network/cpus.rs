@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::fs;
 
 /// Time constant of the idle fraction, seconds; `/proc/stat` counts in ticks of 10 ms.
-const MEMORY_S: f64 = 0.2;
+const MEMORY_S: f64 = 0.05;
 /// A CPU with less idle time than this is taken to be fully used.
-const FULL: f64 = 0.05;
+const FULL: f64 = 0.15;
 
 /// Idle time of each CPU.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ mod tests {
         for i in 0..40 {
             let text = format!(
                 "cpu  1 1 1 1 1\ncpu0 9 9 9 500 7 0\ncpu1 9 9 9 {} 7 0\nintr 1\n",
-                500 + 2 * i
+                500 + 4 * i
             );
             idle.take(&text, 0.05);
         }

@@ -92,6 +92,37 @@ impl Ingress {
             })
     }
 
+    /// Loads the programs for the namespace that forwards to a container: they take the kernel
+    /// a while, and nothing looks at a packet until they are attached.
+    pub fn prepare(&mut self, container: &Container) {
+        if let Some(netns) = forwarding_namespace(container) {
+            // A failure is told when they are needed.
+            let _ = self.load(netns);
+        }
+    }
+
+    fn load(&mut self, netns: NetnsId) -> Result<(), String> {
+        if self.gates.contains_key(&netns) {
+            return Ok(());
+        }
+        let programs = DropPrograms::load()
+            .map_err(|e| format!("the dropping programs cannot be loaded: {e}"))?;
+        let gate = Gate {
+            programs,
+            links: BTreeMap::new(),
+            members: BTreeMap::new(),
+            looked: Instant::now(),
+        };
+        self.gates.insert(netns, gate);
+        Ok(())
+    }
+
+    /// Unloads the programs of namespaces that no wanted container is behind any more.
+    pub fn keep(&mut self, wanted: &BTreeSet<NetnsId>) {
+        self.gates
+            .retain(|netns, gate| wanted.contains(netns) || !gate.members.is_empty());
+    }
+
     fn try_limit(
         &mut self,
         container: &Container,
@@ -99,19 +130,7 @@ impl Ingress {
         spending: Spending,
         skip: &BTreeSet<(NetnsId, IfIndex)>,
     ) -> Result<Counts, String> {
-        if !self.gates.contains_key(&netns) {
-            let programs = DropPrograms::load()
-                .map_err(|e| format!("the dropping programs cannot be loaded: {e}"))?;
-            self.gates.insert(
-                netns,
-                Gate {
-                    programs,
-                    links: BTreeMap::new(),
-                    members: BTreeMap::new(),
-                    looked: Instant::now() - 2 * LOOK_AGAIN,
-                },
-            );
-        }
+        self.load(netns)?;
         let Some(gate) = self.gates.get_mut(&netns) else {
             return Err("no gate".to_owned());
         };
@@ -132,8 +151,10 @@ impl Ingress {
     pub fn release(&mut self, cgroup: CgroupId) {
         for gate in self.gates.values_mut() {
             gate.dismiss(cgroup);
+            if gate.members.is_empty() {
+                gate.links.clear();
+            }
         }
-        self.gates.retain(|_, gate| !gate.members.is_empty());
     }
 
     /// Whether a container's packets are limited now.

@@ -118,6 +118,9 @@ impl Network {
             match self.enforced.get_mut(&container.cgroup) {
                 Some(known) if Arc::ptr_eq(&known.container, container) => {}
                 Some(known) => {
+                    if self.options.means.contains(&Means::IngressDrop) {
+                        self.ingress.prepare(container);
+                    }
                     if known.container.netns != container.netns {
                         known.napi.disengage(journal);
                     }
@@ -126,12 +129,18 @@ impl Network {
                     known.napi.drop_stale(journal, container);
                 }
                 None => {
+                    if self.may(Means::IngressDrop) {
+                        self.ingress.prepare(container);
+                    }
                     let place = place::find(&self.layout, container);
                     let new = Enforced::new(container.clone(), place);
                     self.enforced.insert(container.cgroup, new);
                 }
             }
         }
+        let behind = |c: &Arc<Container>| ingress::gate_of(c, false);
+        self.ingress
+            .keep(&wanted.iter().filter_map(behind).collect());
     }
 
     /// Acts on what happened in `interval`.
@@ -186,7 +195,8 @@ impl Network {
         interval: &Interval,
     ) {
         let now = Instant::now();
-        enforced.measure(row, pressed, interval);
+        let pressed = &enforced.still_pressed(pressed, now);
+        let used = enforced.measure(row, pressed, interval);
         if !enforced.is_alive() {
             self.let_go(journal, enforced);
             return;
@@ -203,6 +213,11 @@ impl Network {
             self.let_go(journal, enforced);
             return;
         }
+        self.keep_accounts(enforced, used, pressed, interval);
+        self.stop(enforced, row, interval);
+        self.correct_weight(journal, enforced);
+        self.correct_quota(journal, enforced);
+        // Last: moving threads between cgroups can take the kernel a tenth of a second.
         if self.may(Means::NapiThread) {
             let container = enforced.container.clone();
             enforced.napi.drop_stale(journal, &container);
@@ -213,17 +228,13 @@ impl Network {
                 self.options.napi_in_container,
             );
         }
-        self.keep_accounts(enforced, row, pressed, interval);
-        self.stop(enforced, row, interval);
-        self.correct_weight(journal, enforced);
-        self.correct_quota(journal, enforced);
     }
 
     /// Debt and budget: what it used of the CPUs where others wait, and what it may use.
     fn keep_accounts(
         &mut self,
         enforced: &mut Enforced,
-        row: Option<&ContainerLedger>,
+        used: f64,
         pressed: &[u32],
         interval: &Interval,
     ) {
@@ -232,10 +243,10 @@ impl Network {
             .copied()
             .filter(|cpu| self.idle.is_full(*cpu))
             .collect();
-        let (Some(_), false) = (row, full.is_empty()) else {
+        if full.is_empty() {
             enforced.budget = None;
             return;
-        };
+        }
         let id = enforced.container.cgroup;
         let path = enforced.container.cgroup_path.clone();
         let own = enforced.base_weight().map(|(_, w)| w);
@@ -243,7 +254,6 @@ impl Network {
             .iter()
             .map(|cpu| self.share(&path, id, *cpu, own))
             .sum();
-        let used = enforced.rates.corrected();
         // Beyond these CPUs it may use what nobody else wants.
         let used = used.min(full.len() as f64);
         enforced
@@ -477,13 +487,6 @@ impl Network {
             means,
             in_force,
             why,
-        }
-    }
-
-    /// Takes everything back.
-    pub fn release(&mut self, journal: &mut Journal) {
-        for mut enforced in std::mem::take(&mut self.enforced).into_values() {
-            self.let_go(journal, &mut enforced);
         }
     }
 }

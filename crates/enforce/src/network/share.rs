@@ -2,6 +2,7 @@
 //! it. Pure.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 
 /// Share (0..=1) of one CPU that the cgroup `of` is entitled to among the cgroups `active`
@@ -23,9 +24,9 @@ pub(super) fn fair_share(of: &Path, active: &[&Path], mut weight: impl FnMut(&Pa
                 continue;
             };
             let rival = above.join(next);
-            if !rivals.contains_key(&rival) {
-                let w = weight(&rival);
-                rivals.insert(rival, w);
+            if let Entry::Vacant(vacant) = rivals.entry(rival) {
+                let weight = weight(vacant.key());
+                vacant.insert(weight);
             }
         }
         let all: f64 = rivals.values().sum();

@@ -1,0 +1,130 @@
+//! What the tests of the enforcement share.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use cofferdam_enforce::{Enforcer, Options, Wanted};
+use cofferdam_host::{HostFs, Inventory};
+use cofferdam_testkit::{Cgroup, FakeContainer, Net, exclusive, time_limit};
+use cofferdam_types::{
+    CgroupId, Conservation, Container, ContainerLedger, CpuId, CpuTime, Health, Interval, Ledger,
+    Means, MeansState, NetworkCpu, Policy,
+};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// One root test at a time, with a limit. Asserts that nothing stays behind.
+pub fn alone(seconds: u64, body: impl FnOnce() + Send + 'static) {
+    let _alone = exclusive();
+    time_limit(Duration::from_secs(seconds), body);
+    cofferdam_testkit::assert_nothing_left();
+}
+
+/// The container as the inventory finds it.
+pub fn found(container: &FakeContainer) -> Arc<Container> {
+    let inventory = Inventory::scan().expect("the host can be scanned");
+    let mut all = inventory.containers();
+    let found = all.find(|c| c.cgroup == CgroupId(container.id()));
+    found.expect("a fake container is found").clone()
+}
+
+/// Enforcement with a journal of its own.
+pub fn options(folder: &Path) -> Options {
+    Options {
+        folder: folder.to_owned(),
+        ..Options::default()
+    }
+}
+
+pub fn enforce(containers: &[&Arc<Container>]) -> Vec<Wanted> {
+    let policy = Policy {
+        network_cpu: NetworkCpu::Enforce,
+        ..Policy::default()
+    };
+    let wanted = containers.iter().map(|c| Wanted {
+        container: Arc::clone(c),
+        policy,
+    });
+    wanted.collect()
+}
+
+/// A made-up interval of 20 ms: on CPU 0 softirq took `softirq_ms` for `offender`'s packets, in
+/// the time of `victim` by half.
+pub fn interval(offender: &Arc<Container>, victim: &Arc<Container>, softirq_ms: u64) -> Interval {
+    let ns = softirq_ms * 1_000_000;
+    let row = |container: &Arc<Container>, caused_ns: u64, billed_ns: u64| ContainerLedger {
+        container: container.clone(),
+        ledger: Ledger {
+            caused_rx_ns: caused_ns,
+            rx_packets: caused_ns / 1000,
+            charged_network_ns: ns / 2,
+            cpu_usage_ns: billed_ns,
+            ..Ledger::default()
+        },
+        caused_by_cpu_ns: vec![caused_ns, 0],
+        charged_by_cpu_ns: vec![ns / 2, 0],
+    };
+    let cpu = CpuTime {
+        softirq_ns: ns,
+        network_softirq_ns: ns,
+        attributed_ns: ns,
+        ..CpuTime::default()
+    };
+    Interval {
+        time: SystemTime::now(),
+        length: Duration::from_millis(20),
+        cpus: vec![(CpuId(0), cpu), (CpuId(1), CpuTime::default())],
+        containers: vec![row(offender, ns, 10_000_000), row(victim, 0, 10_000_000)],
+        unattributed_ns: BTreeMap::new(),
+        health: Health::default(),
+        conservation: Conservation {
+            measured_ns: ns,
+            attributed_ns: ns,
+            worst_cpu_error_pct: 0.0,
+        },
+    }
+}
+
+/// State of one means of a container.
+pub fn means(enforcer: &Enforcer, container: &Container, means: Means) -> MeansState {
+    let status = enforcer.status();
+    let mut all = status.containers.into_iter();
+    let found = all.find(|c| c.cgroup == container.cgroup);
+    let network = found.expect("it is wanted").network;
+    let mut states = network.expect("it is enforced").means.into_iter();
+    states
+        .find(|s| s.means == means)
+        .expect("every means is told")
+}
+
+/// Everything that enforcement may change for a container, as text.
+pub fn state(container: &FakeContainer, host: &dyn Net, host_device: &str) -> String {
+    let mut text = container.sh(
+        "ethtool -k eth0; cd /sys/class/net/eth0; cat threaded queues/rx-*/rps_cpus; ip link show eth0",
+    );
+    text += &host.sh(&format!("ethtool -k {host_device}; ip link"));
+    let cgroup: &Cgroup = container.cgroup();
+    for directory in [
+        cgroup.dir(),
+        cgroup.controller("cpu"),
+        cgroup.controller("cpuacct"),
+    ] {
+        let mut names: Vec<String> = fs::read_dir(directory)
+            .expect("the fixture's cgroup exists")
+            .filter_map(|e| e.ok().filter(|e| e.path().is_dir()))
+            .map(|e| e.path().display().to_string())
+            .collect();
+        names.sort();
+        text += &names.join("\n");
+        for file in ["cpu.shares", "cpu.weight", "cpu.cfs_quota_us", "cpu.max"] {
+            text += &fs::read_to_string(directory.join(file)).unwrap_or_default();
+        }
+    }
+    text
+}
+
+/// The host, for callers that need none of its files changed.
+pub fn host() -> HostFs {
+    HostFs::host()
+}

@@ -1,0 +1,106 @@
+//! Stop: packets of a container in debt are dropped where they enter, a neighbour's never.
+
+mod common;
+
+use cofferdam_bpf::{Bucket, DropPrograms, Entry, attach_drop};
+use cofferdam_testkit::traffic::{self, Udp};
+use cofferdam_testkit::{FakeContainer, Namespace, Net, Router, VethPair, port_forward};
+use cofferdam_types::IfIndex;
+use common::*;
+use std::fs::File;
+use std::time::Duration;
+
+/// A peer behind a router that forwards to two containers, also by port.
+struct Scene {
+    debtor: FakeContainer,
+    neighbour: FakeContainer,
+    router: Router,
+    peer: Namespace,
+    _uplink: VethPair,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let (debtor, neighbour) = (FakeContainer::new("debtor"), FakeContainer::new("other"));
+        let router = Router::new("router");
+        let to = [router.attach(&debtor), router.attach(&neighbour)];
+        let peer = Namespace::new("peer");
+        let uplink = VethPair::new((&peer, "p0"), (&*router, "up0"));
+        peer.address("p0", "10.97.0.1/24");
+        router.address("up0", "10.97.0.2/24");
+        peer.route("default via 10.97.0.2");
+        peer.ping(&to[0].ipv4.to_string());
+        peer.ping(&to[1].ipv4.to_string());
+        port_forward(&*router, "udp", 7001, &to[0].v4(9000).to_string());
+        port_forward(&*router, "udp", 7002, &to[1].v4(9000).to_string());
+        Scene {
+            debtor,
+            neighbour,
+            router,
+            peer,
+            _uplink: uplink,
+        }
+    }
+
+    /// Packets received of `packets` sent to each, at addresses or at forwarded ports.
+    fn send(&self, packets: u64, forwarded: bool) -> (u64, u64) {
+        let receive = |container: &FakeContainer, own: &str, port: u16| {
+            let at = format!("{own}:9000").parse().unwrap();
+            let sink = traffic::udp_sink(container, None, at, packets);
+            let to = if forwarded {
+                format!("10.97.0.2:{port}").parse().unwrap()
+            } else {
+                at
+            };
+            // Paced, so that no queue on the way is full.
+            for _ in 0..packets / 50 {
+                traffic::udp_send(&self.peer, None, Udp::to(to).packets(50)).finish();
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            sink
+        };
+        let debtor = receive(&self.debtor, "10.98.1.2", 7001);
+        let neighbour = receive(&self.neighbour, "10.98.2.2", 7002);
+        (debtor.finish()[0], neighbour.finish()[0])
+    }
+}
+
+#[test]
+fn packets_of_a_container_in_debt_are_dropped_and_a_neighbours_are_not() {
+    alone(120, || {
+        let scene = Scene::new();
+        let programs = DropPrograms::load().unwrap();
+        programs
+            .set_address("10.98.1.2".parse().unwrap(), 3)
+            .unwrap();
+        let in_debt = Bucket {
+            rate_ns_per_s: 1000,
+            cost_ns: 1000,
+            burst_ns: 1000,
+        };
+        programs.set_bucket(3, in_debt).unwrap();
+        let up0 = IfIndex(scene.router.ifindex("up0"));
+        let file = File::open(format!("/run/netns/{}", scene.router.name())).unwrap();
+        for entry in [Entry::Native, Entry::Tc, Entry::Generic] {
+            let descriptors = programs.programs();
+            let link = cofferdam_host::in_namespace(&file, || attach_drop(descriptors, up0, entry));
+            let link = link.unwrap().unwrap();
+            for forwarded in [false, true] {
+                let (_, dropped) = programs.counts(3);
+                let (debtor, neighbour) = scene.send(200, forwarded);
+                let what = format!("{entry:?}, forwarded by port: {forwarded}");
+                assert_eq!(neighbour, 200, "{what}");
+                // A forwarded connection is known from its second packet on, and each of the
+                // four rounds of sending is a connection.
+                assert!(debtor <= 10, "{debtor} arrived; {what}");
+                assert!(programs.counts(3).1 >= dropped + 190, "{what}");
+            }
+            drop(link);
+        }
+        let (debtor, _) = scene.send(200, false);
+        assert_eq!(
+            debtor, 200,
+            "nothing is dropped once the program is detached"
+        );
+    });
+}

@@ -1,0 +1,62 @@
+//! kill -9 at random moments: whoever comes next puts the host back as it was.
+
+mod common;
+
+use cofferdam_enforce::{Enforcer, restore};
+use cofferdam_testkit::{FakeContainer, Host, Net, Place, Router};
+use common::*;
+use std::time::Duration;
+
+/// Enough to meet every change of an engagement more than once.
+const ROUNDS: u32 = 60;
+
+#[test]
+fn after_kill_9_at_any_moment_the_host_is_as_before() {
+    alone(170, || {
+        let (offender, victim) = (FakeContainer::new("offender"), FakeContainer::new("victim"));
+        let router = Router::new("router");
+        let port = router.attach(&offender);
+        router.attach(&victim);
+        offender.steer("eth0", 3);
+        let (o, v) = (found(&offender), found(&victim));
+        let before = state(&offender, &*router, &port.device);
+        let folder = tempfile::tempdir().unwrap();
+        let options = options(folder.path());
+        let interval = interval(&o, &v, 12);
+        let (mut changed, mut random) = (0, fastrand::Rng::with_seed(7));
+        for round in 0..ROUNDS {
+            let child = Host.spot().fork(None, |child| {
+                child.ready(0)?;
+                loop {
+                    let mut enforcer =
+                        Enforcer::open(options.clone()).map_err(std::io::Error::other)?;
+                    enforcer.set(enforce(&[&o, &v]));
+                    for _ in 0..4 {
+                        enforcer.step(&interval);
+                    }
+                    enforcer.undo();
+                }
+            });
+            let mut child = child;
+            child.wait_ready();
+            std::thread::sleep(Duration::from_micros(random.u64(0..250_000)));
+            assert!(child.is_alive(), "the enforcer ended by itself");
+            drop(child); // SIGKILL, and waited for
+            let report = restore(&options).unwrap();
+            assert!(
+                report.is_clean() && report.foreign.is_empty(),
+                "round {round}: {report:?}"
+            );
+            changed += u32::from(report.restored > 0);
+            assert_eq!(
+                state(&offender, &*router, &port.device),
+                before,
+                "round {round}: {report:?}"
+            );
+        }
+        assert!(
+            changed > ROUNDS / 4,
+            "killed in the middle {changed} times only"
+        );
+    });
+}

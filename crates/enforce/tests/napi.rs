@@ -1,0 +1,157 @@
+//! Charge: the container's receive work in its own cgroup, and back.
+
+mod common;
+
+use cofferdam_enforce::{Enforcer, Options, UndoReport};
+use cofferdam_testkit::{FakeContainer, Net, Router};
+use cofferdam_types::Means;
+use common::*;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// Threads in the leaf that we make below a container's cgroup.
+fn leaf_threads(directory: &Path) -> Vec<String> {
+    let text = fs::read_to_string(directory.join("cofferdam.napi/cgroup.procs"));
+    let names = text.unwrap_or_default();
+    let comm = |pid: &str| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    names
+        .lines()
+        .map(|pid| comm(pid).trim().to_owned())
+        .collect()
+}
+
+#[test]
+fn the_napi_thread_runs_in_the_containers_cgroup_and_everything_comes_back() {
+    alone(60, || {
+        let (offender, victim) = (FakeContainer::new("offender"), FakeContainer::new("victim"));
+        let router = Router::new("router");
+        let port = router.attach(&offender);
+        router.attach(&victim);
+        offender.steer("eth0", 1);
+        let before = state(&offender, &*router, &port.device);
+        let folder = tempfile::tempdir().unwrap();
+        let mut enforcer = Enforcer::open(options(folder.path())).unwrap();
+        let (o, v) = (found(&offender), found(&victim));
+        enforcer.set(enforce(&[&o, &v]));
+        enforcer.step(&interval(&o, &v, 10));
+
+        let napi = means(&enforcer, &o, Means::NapiThread);
+        assert!(napi.in_force, "{}", napi.why);
+        assert!(!means(&enforcer, &v, Means::NapiThread).in_force);
+        for controller in ["unified", "cpu", "cpuacct"] {
+            let threads = leaf_threads(offender.cgroup().controller(controller));
+            assert_eq!(threads.len(), 1, "{controller}: {threads:?}");
+            assert!(threads[0].starts_with("napi/eth0-"), "{threads:?}");
+        }
+        let changed = state(&offender, &*router, &port.device);
+        assert!(changed.contains("generic-receive-offload: on"));
+        let rps = offender.sh("cat /sys/class/net/eth0/queues/rx-0/rps_cpus");
+        assert_eq!(rps.trim(), "0");
+
+        // What it receives is charged to it by the kernel.
+        let used = || fs::read_to_string(leaf_usage(&offender)).unwrap();
+        let earlier: u64 = used().trim().parse().unwrap();
+        router.sh(&format!(
+            "busybox ping -q -c 200 -i 0.001 {} > /dev/null || busybox ping -q -c 3 {}",
+            port.ipv4, port.ipv4
+        ));
+        assert!(used().trim().parse::<u64>().unwrap() > earlier);
+
+        let report = enforcer.undo();
+        assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
+        assert_eq!(state(&offender, &*router, &port.device), before);
+    });
+}
+
+fn leaf_usage(container: &FakeContainer) -> std::path::PathBuf {
+    let directory = container.cgroup().controller("cpuacct");
+    directory.join("cofferdam.napi/cpuacct.usage")
+}
+
+#[test]
+fn a_container_that_nobody_pays_for_is_left_alone() {
+    alone(60, || {
+        let (busy, idle) = (FakeContainer::new("busy"), FakeContainer::new("idle"));
+        let router = Router::new("router");
+        let port = router.attach(&busy);
+        router.attach(&idle);
+        let before = state(&busy, &*router, &port.device);
+        let folder = tempfile::tempdir().unwrap();
+        let mut enforcer = Enforcer::open(options(folder.path())).unwrap();
+        let (b, i) = (found(&busy), found(&idle));
+        enforcer.set(enforce(&[&b, &i]));
+        let mut interval = interval(&b, &i, 10);
+        interval.containers[1].charged_by_cpu_ns = vec![0, 0];
+        for _ in 0..5 {
+            enforcer.step(&interval);
+        }
+        assert_eq!(enforcer.status().changes_in_force, 0);
+        assert_eq!(state(&busy, &*router, &port.device), before);
+        assert_eq!(enforcer.undo(), UndoReport::default());
+    });
+}
+
+#[test]
+fn a_container_that_ends_does_not_find_its_cgroup_held() {
+    alone(60, || {
+        let victim = FakeContainer::new("victim");
+        let router = Router::new("router");
+        let folder = tempfile::tempdir().unwrap();
+        let mut enforcer = Enforcer::open(options(folder.path())).unwrap();
+        let offender = FakeContainer::new("offender");
+        router.attach(&offender);
+        let (o, v) = (found(&offender), found(&victim));
+        enforcer.set(enforce(&[&o, &v]));
+        let interval = interval(&o, &v, 10);
+        enforcer.step(&interval);
+        assert!(means(&enforcer, &o, Means::NapiThread).in_force);
+        // Its process ends; the runtime will remove the cgroup next.
+        nix::sys::signal::kill(
+            nix::unistd::Pid::from_raw(offender.pid().cast_signed()),
+            nix::sys::signal::Signal::SIGKILL,
+        )
+        .unwrap();
+        cofferdam_testkit::wait_until("the cgroup to be free", Duration::from_secs(10), || {
+            enforcer.step(&interval);
+            let leaf = offender.cgroup().dir().join("cofferdam.napi");
+            !leaf.exists()
+        });
+        drop(offender);
+        enforcer.set(enforce(&[&v]));
+        let report = enforcer.undo();
+        assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
+    });
+}
+
+#[test]
+fn a_cgroup_and_a_namespace_that_vanished_are_no_failure() {
+    alone(60, || {
+        let victim = FakeContainer::new("victim");
+        let router = Router::new("router");
+        let folder = tempfile::tempdir().unwrap();
+        let mut enforcer = Enforcer::open(options(folder.path())).unwrap();
+        let offender = FakeContainer::new("offender");
+        router.attach(&offender);
+        let (o, v) = (found(&offender), found(&victim));
+        enforcer.set(enforce(&[&o, &v]));
+        enforcer.step(&interval(&o, &v, 10));
+        assert!(enforcer.status().changes_in_force > 5);
+        drop(offender); // cgroup, namespace and device
+        let report = enforcer.undo();
+        assert!(report.is_clean(), "{report:?}");
+        assert!(report.vanished > 0, "{report:?}");
+    });
+}
+
+#[test]
+fn a_second_enforcer_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options {
+        folder: folder.path().to_owned(),
+        ..Options::default()
+    };
+    let _first = Enforcer::open(options.clone()).unwrap();
+    let error = Enforcer::open(options).err().unwrap().to_string();
+    assert!(error.contains("already running"), "{error}");
+}
