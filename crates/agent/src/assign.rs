@@ -3,7 +3,7 @@
 use crate::rules::{Known, Matcher, Rule};
 use cofferdam_enforce::Wanted;
 use cofferdam_host::HostFs;
-use cofferdam_types::{CgroupId, Container, NetnsId, Policy, Selector};
+use cofferdam_types::{CgroupId, Container, CpuAmount, CpuPolicy, NetnsId, Policy, Selector};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -127,6 +127,15 @@ impl Assigner {
             .collect();
         wanted.sort_by_key(|w| w.container.cgroup);
         wanted
+    }
+
+    /// What rules reserve, by container.
+    pub fn reserved(&self) -> BTreeMap<CgroupId, CpuAmount> {
+        let amount = |a: &Assigned| match self.policy(a.rule).cpu {
+            CpuPolicy::Strict(amount) => Some((a.container.cgroup, amount)),
+            CpuPolicy::Standard => None,
+        };
+        self.under.values().filter_map(amount).collect()
     }
 
     /// Containers under each rule, in the order of [`Assigner::rules`].

@@ -4,6 +4,7 @@ use crate::assign::Assigner;
 use crate::config::{Config, ConfigError, Loaded, Source};
 use crate::effects::{Effects, ObserveOnly, Undone};
 use crate::ledger::{Ledger, Readings};
+use crate::losses::{Losses, OpenDiagnosis};
 use crate::rules::changes_host;
 use crate::server::{Command, Notice};
 use crate::view::{Cost, View};
@@ -75,6 +76,7 @@ pub(crate) struct Control<L> {
     /// Nothing could be enforced: when that is tried again.
     try_again: Option<Instant>,
     assigner: Assigner,
+    losses: Losses,
     config: Config,
     source: Source,
     configuration: ConfigurationRecord,
@@ -103,7 +105,7 @@ impl<L: Ledger> Control<L> {
     /// Takes the first reading and puts `loaded` in force.
     pub fn start(
         ledger: L,
-        open: Open,
+        (open, open_diagnosis): (Open, OpenDiagnosis),
         assigner: Assigner,
         (source, loaded): (Source, Loaded),
         signals: Signals,
@@ -116,6 +118,7 @@ impl<L: Ledger> Control<L> {
             effects: None,
             try_again: None,
             assigner,
+            losses: Losses::new(open_diagnosis),
             configuration: ConfigurationRecord {
                 path: source.path.display().to_string(),
                 from_file: loaded.from_file,
@@ -150,6 +153,7 @@ impl<L: Ledger> Control<L> {
         for warning in &control.configuration.warnings {
             tracing::warn!("{warning}");
         }
+        control.losses.switch(control.config.diagnosis);
         control.step();
         Ok(control)
     }
@@ -254,6 +258,10 @@ impl<L: Ledger> Control<L> {
         self.follow_rules();
         if let Some(effects) = &mut self.effects {
             effects.step(&interval);
+        }
+        if self.losses.is_due() {
+            let containers = self.readings.containers();
+            self.losses.step(&containers, self.assigner.reserved());
         }
         self.tell_changes();
         self.busy = is_busy(&interval, &self.enforcement);
@@ -489,8 +497,9 @@ impl<L: Ledger> Control<L> {
         channels.wake_server.wake();
         let asked = new.rules.iter().any(|r| changes_host(&r.policy));
         let options = new.enforcement.debt_bound != old.enforcement.debt_bound
-            || new.reservation != old.reservation
-            || new.diagnosis != old.diagnosis;
+            || new.reservation != old.reservation;
+        // Also when it is the same: what was missing may be there by now.
+        self.losses.switch(new.diagnosis);
         if (options || !asked)
             && let Some(effects) = self.effects.take()
         {
@@ -541,9 +550,11 @@ impl<L: Ledger> Control<L> {
         for failure in &self.undo_failures {
             add("not_taken_back", failure.clone());
         }
+        degraded.extend(self.losses.degraded.clone());
         View {
             snapshot: self.last.clone(),
             enforcement: self.enforcement.clone(),
+            losses: self.losses.view.clone(),
             rules: self.rules.clone(),
             paths: self.paths.clone(),
             configuration: Arc::new(self.configuration.clone()),

@@ -269,3 +269,30 @@ fn a_thousand_rules_and_containers_are_assigned() {
     assert_eq!(status.rules.iter().map(|r| r.containers).sum::<u64>(), 200);
     assert_eq!(agent.world.wanted().len(), 200);
 }
+
+#[test]
+fn lost_cpu_is_shown_and_can_be_switched_off() {
+    let world = World::default();
+    world.add(1, "web-1");
+    let agent = TestAgent::with("", world);
+    let mut client = agent.client();
+    let status = client.status().unwrap();
+    assert_eq!(status.losses.len(), 1);
+    assert_eq!(status.losses[0].forced_sharing_ns, 500_000_000);
+    assert_eq!(status.losses[0].neighbour.as_deref(), Some("the host"));
+    agent.rewrite("diagnosis.enabled = false\n");
+    client.reload().unwrap();
+    assert!(client.status().unwrap().losses.is_empty());
+    // Where the host lacks something that is named, and a reload tries again.
+    agent.world.unavailable.store(true, Relaxed);
+    agent.rewrite("");
+    client.reload().unwrap();
+    assert_eq!(
+        client.status().unwrap().degraded[0].name,
+        "diagnosis_unavailable"
+    );
+    agent.world.unavailable.store(false, Relaxed);
+    client.reload().unwrap();
+    let status = client.status().unwrap();
+    assert!(status.degraded.is_empty() && status.losses.len() == 1);
+}

@@ -15,6 +15,7 @@ mod cost;
 mod effects;
 mod ledger;
 pub mod log;
+mod losses;
 pub mod metrics;
 mod notify;
 mod rules;

@@ -4,6 +4,7 @@ use crate::assign::Assigner;
 use crate::config::{Config, ConfigError, Source};
 use crate::control::{Channels, Control, Ended, Open, Signals};
 use crate::effects::{Effects, HostEffects, Undone, options};
+use crate::losses::{self, OpenDiagnosis};
 use crate::notify::notify;
 use crate::server::{ControlSocket, ListenError, Notice, Parts, Server, refuse_taken};
 use crate::wake;
@@ -96,7 +97,8 @@ pub fn run(config: Option<&Path>) -> Result<Ended, AgentError> {
     let rules = loaded.config.rules.len();
     let path = source.path.clone();
     let assigner = Assigner::new(HostFs::host(), Vec::new());
-    let mut control = Control::start(accountant, opener(), assigner, (source, loaded), signals)?;
+    let openers: (Open, OpenDiagnosis) = (opener(), Box::new(losses::open));
+    let mut control = Control::start(accountant, openers, assigner, (source, loaded), signals)?;
     control.not_taken_back(not_restored);
     let view = Arc::new(Mutex::new(Arc::new(control.view())));
     let (commands, incoming) = sync_channel(QUEUE);

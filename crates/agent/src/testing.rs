@@ -6,14 +6,16 @@ use crate::config::Source;
 use crate::control::{Channels, Control, Ended, Signals};
 use crate::effects::{Effects, Undone};
 use crate::ledger::Ledger;
+use crate::losses::{Diagnose, OpenDiagnosis};
 use crate::server::{ControlSocket, Notice, Parts, Server};
 use crate::wake::{self, Waker};
 use cofferdam_accounting::ReadError;
 use cofferdam_enforce::Wanted;
 use cofferdam_host::HostFs;
 use cofferdam_types::{
-    CgroupId, Container, ContainerLedger, CpuId, CpuTime, Degraded, EnforcementStatus, Health,
-    Interval, Ledger as Counts, NetnsId, Runtime, Snapshot,
+    CgroupId, Container, ContainerLedger, CpuAmount, CpuId, CpuLoss, CpuTime, Degraded,
+    DiagnosedContainer, DiagnosisHealth, EnforcementStatus, Entitlement, Health, Interval,
+    Ledger as Counts, Neighbour, NetnsId, Runtime, ScheduleInterval, ScheduleTime, Snapshot,
 };
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::BTreeMap;
@@ -147,6 +149,39 @@ impl Effects for FakeEffects {
     }
 }
 
+/// Each container got half a second of one, and waited for the rest.
+struct FakeDiagnosis;
+
+impl Diagnose for FakeDiagnosis {
+    fn read(
+        &mut self,
+        containers: &[Arc<Container>],
+        _: BTreeMap<CgroupId, CpuAmount>,
+    ) -> Result<Option<ScheduleInterval>, String> {
+        let one = |container: &Arc<Container>| DiagnosedContainer {
+            container: container.clone(),
+            loss: CpuLoss {
+                entitled_ns: 1_000_000_000,
+                got_ns: 500_000_000,
+                forced_sharing_ns: 500_000_000,
+                ..CpuLoss::default()
+            },
+            entitlement: Entitlement::Weight,
+            time: ScheduleTime::default(),
+            neighbour: Some(Neighbour::Host),
+        };
+        Ok(Some(ScheduleInterval {
+            length: Duration::from_secs(1),
+            cpus: 1,
+            idle_ns: 0,
+            left_idle_ns: 0,
+            host_ns: 0,
+            containers: containers.iter().map(one).collect(),
+            health: DiagnosisHealth::default(),
+        }))
+    }
+}
+
 /// An agent at work; stopped when dropped.
 pub(crate) struct TestAgent {
     pub world: World,
@@ -200,8 +235,21 @@ impl TestAgent {
                 }
                 Ok(Box::new(FakeEffects(world.clone())) as Box<dyn Effects>)
             });
+            let world = theirs.clone();
+            let diagnosis: OpenDiagnosis = Box::new(move || {
+                if world.unavailable.load(Ordering::Relaxed) {
+                    return Err("no such tracepoint".into());
+                }
+                Ok(Box::new(FakeDiagnosis) as Box<dyn Diagnose>)
+            });
             let assigner = Assigner::new(HostFs::host(), Vec::new());
-            let control = Control::start(ledger, open, assigner, (source, loaded), signals);
+            let control = Control::start(
+                ledger,
+                (open, diagnosis),
+                assigner,
+                (source, loaded),
+                signals,
+            );
             let control = control.unwrap();
             let view = Arc::new(Mutex::new(Arc::new(control.view())));
             ready.send(view.clone()).unwrap();

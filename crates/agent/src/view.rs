@@ -1,11 +1,13 @@
 //! What the control loop shows to the threads that answer questions.
 
+use crate::losses::LossView;
 use crate::wire::{
-    AgentRecord, ConfigurationRecord, ContainerRecord, DegradedRecord, MeansRecord, NetworkRecord,
-    PolicyRecord, ReservationRecord, RuleRecord, STATUS, StatusReport,
+    AgentRecord, ConfigurationRecord, ContainerRecord, DegradedRecord, LossRecord, MeansRecord,
+    NetworkRecord, PolicyRecord, ReservationRecord, RuleRecord, STATUS, StatusReport,
 };
 use cofferdam_types::{
-    CgroupId, ContainerStatus, CpuPolicy, Degraded, EnforcementStatus, NetworkCpu, Policy, Snapshot,
+    CgroupId, ContainerStatus, CpuPolicy, Degraded, DiagnosedContainer, EnforcementStatus,
+    NetworkCpu, Policy, Snapshot,
 };
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -17,6 +19,7 @@ use std::time::{Duration, Instant, SystemTime};
 pub(crate) struct View {
     pub snapshot: Arc<Snapshot>,
     pub enforcement: EnforcementStatus,
+    pub losses: Arc<LossView>,
     pub rules: Arc<Vec<RuleRecord>>,
     pub paths: Arc<HashMap<CgroupId, String>>,
     pub configuration: Arc<ConfigurationRecord>,
@@ -64,6 +67,12 @@ impl View {
                 .iter()
                 .map(|c| ContainerRecord::new(c, self.paths.get(&c.cgroup).cloned()))
                 .collect(),
+            losses: self
+                .losses
+                .containers
+                .iter()
+                .map(|c| LossRecord::new(c, self.losses.length))
+                .collect(),
             containers_known: self.paths.len() as u64,
             degraded,
             changes_in_force: self.enforcement.changes_in_force,
@@ -94,6 +103,24 @@ impl PolicyRecord {
             .to_owned(),
             cpu: cpu.to_owned(),
             cpus,
+        }
+    }
+}
+
+impl LossRecord {
+    fn new(one: &DiagnosedContainer, length: Duration) -> LossRecord {
+        LossRecord {
+            name: one.container.name.clone(),
+            cgroup_id: one.container.cgroup.0,
+            interval_s: length.as_secs_f64(),
+            entitlement: one.entitlement.to_string(),
+            entitled_ns: one.loss.entitled_ns,
+            got_ns: one.loss.got_ns,
+            forced_sharing_ns: one.loss.forced_sharing_ns,
+            phantom_ns: one.loss.phantom_ns,
+            throttled_ns: one.loss.throttled_ns,
+            lack_ns: one.loss.lack_ns,
+            neighbour: one.neighbour.as_ref().map(ToString::to_string),
         }
     }
 }

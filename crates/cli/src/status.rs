@@ -5,12 +5,14 @@ use crate::exit::{Failure, Outcome, one_line};
 use crate::output::Output;
 use crate::{table, units};
 use cofferdam_agent::Client;
-use cofferdam_agent::wire::{ContainerRecord, PolicyRecord, RuleRecord, StatusReport};
+use cofferdam_agent::wire::{ContainerRecord, LossRecord, PolicyRecord, RuleRecord, StatusReport};
 use std::fmt::Write;
 use std::time::Duration;
 
 /// Rules listed, at most; `--json` has all.
 const MOST_RULES: usize = 40;
+/// Containers listed that lost CPU to others, at most.
+const MOST_LOSSES: usize = 10;
 
 /// Asks the running agent and shows its answer.
 pub fn run(args: &StatusArgs) -> Outcome {
@@ -65,6 +67,10 @@ fn text(report: &StatusReport, width: Option<u16>) -> String {
     }
     if !report.containers.is_empty() {
         let _ = write!(out, "\n{}", containers(&report.containers, width));
+    }
+    let losses = losses(&report.losses, width);
+    if !losses.is_empty() {
+        let _ = write!(out, "\n{losses}");
     }
     out + &problems(report)
 }
@@ -134,6 +140,38 @@ fn containers(containers: &[ContainerRecord], width: Option<u16>) -> String {
             dropped.unwrap_or_default(),
             cpu(&container.policy),
             own_cpus(container),
+        ]);
+    }
+    table::gaps(&mut table);
+    table::finish(&table)
+}
+
+/// Containers that others kept from at least a hundredth of a CPU; worst first.
+fn losses(losses: &[LossRecord], width: Option<u16>) -> String {
+    let cpus = |l: &LossRecord, ns: u64| ns as f64 / 1e9 / l.interval_s.max(0.001);
+    let taken = |l: &LossRecord| cpus(l, l.forced_sharing_ns + l.phantom_ns);
+    let mut worst: Vec<&LossRecord> = losses.iter().filter(|l| taken(l) >= 0.01).collect();
+    if worst.is_empty() {
+        return String::new();
+    }
+    worst.sort_by(|a, b| taken(b).total_cmp(&taken(a)));
+    let mut table = table::plain(width);
+    table.set_header([
+        "container",
+        "entitled CPUs",
+        "got",
+        "lost to others",
+        "by own quota",
+        "waited behind",
+    ]);
+    for loss in worst.into_iter().take(MOST_LOSSES) {
+        table.add_row([
+            one_line(&loss.name),
+            format!("{:.2} ({})", cpus(loss, loss.entitled_ns), loss.entitlement),
+            format!("{:.2}", cpus(loss, loss.got_ns)),
+            format!("{:.2}", taken(loss)),
+            format!("{:.2}", cpus(loss, loss.throttled_ns)),
+            one_line(loss.neighbour.as_deref().unwrap_or("nobody")),
         ]);
     }
     table::gaps(&mut table);

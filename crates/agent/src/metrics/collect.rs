@@ -4,7 +4,7 @@ use super::table::*;
 use crate::server::Traffic;
 use crate::view::View;
 use cofferdam_types::{
-    Container, ContainerLedger, ContainerStatus, CpuPolicy, CpuTime, Degraded, NetworkCpu,
+    CgroupId, Container, ContainerLedger, ContainerStatus, CpuPolicy, CpuTime, Degraded, NetworkCpu,
 };
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -45,6 +45,7 @@ pub(super) fn values(view: &View, more: &[Degraded], traffic: Traffic) -> Values
             enforcement(&mut values, status, name);
         }
     }
+    losses(&mut values, view, &names);
     agent(&mut values, view, more);
     requests(&mut values, traffic);
     values
@@ -185,6 +186,40 @@ fn enforcement(values: &mut Values, status: &ContainerStatus, name: &[String; 3]
         values.add(&LENT_CPUS, &who, reservation.lent_cpus.len() as f64);
         values.add(&LENDINGS, &who, reservation.lendings as f64);
         values.add(&REWRITES, &who, reservation.rewrites as f64);
+    }
+}
+
+fn losses(values: &mut Values, view: &View, names: &HashMap<CgroupId, [String; 3]>) {
+    let losses = &view.losses;
+    if losses.length.is_zero() {
+        return;
+    }
+    for (cgroup, loss) in &losses.totals {
+        let Some(name) = names.get(cgroup) else {
+            continue;
+        };
+        let [container, pod, cgroup] = name.each_ref().map(String::as_str);
+        let who = [container, pod, cgroup];
+        values.add(&ENTITLED, &who, seconds(loss.entitled_ns));
+        values.add(&GOT, &who, seconds(loss.got_ns));
+        for (cause, ns) in [
+            ("forced_sharing", loss.forced_sharing_ns),
+            ("phantom", loss.phantom_ns),
+            ("throttled", loss.throttled_ns),
+            ("lack", loss.lack_ns),
+        ] {
+            values.add(&LOST, &[container, pod, cgroup, cause], seconds(ns));
+        }
+    }
+    for (event, count) in [
+        (
+            "containers_without_slot",
+            losses.health.containers_without_slot,
+        ),
+        ("mismatches", losses.health.mismatches),
+        ("segments_rejected", losses.health.segments_rejected),
+    ] {
+        values.add(&DIAGNOSIS_EVENTS, &[event], count as f64);
     }
 }
 

@@ -69,6 +69,14 @@ metrics! {
         "Packets received, and those that softirq handled on the way out; GRO segments count each";
     BYTES = Counter "container_packet" "bytes" ["container", "pod", "cgroup", "direction"]
         "Bytes of those packets, link-layer headers left out";
+    ENTITLED = Counter "container_cpu_entitled" "seconds" ["container", "pod", "cgroup"]
+        "CPU time that the container was entitled to, by reservation, weight, quota or cpuset";
+    GOT = Counter "container_cpu_got" "seconds" ["container", "pod", "cgroup"]
+        "CPU time that the container got, as the diagnosis counts it";
+    LOST = Counter "container_cpu_lost" "seconds" ["container", "pod", "cgroup", "cause"]
+        "CPU time that it was entitled to and did not get: forced_sharing, phantom, throttled, or lack of threads";
+    DIAGNOSIS_EVENTS = Counter "diagnosis_events" "" ["event"]
+        "What the diagnosis could not do";
     CONTAINERS = Gauge "containers" "" []
         "Containers known";
     NOT_EXPORTED = Gauge "containers_not_exported" "" []

@@ -1,13 +1,14 @@
 use super::table::{ALL, CONTAINER, Kind, Metric};
 use super::*;
+use crate::losses::LossView;
 use crate::view::Cost;
 use crate::wire::{ConfigurationRecord, PolicyRecord, RuleRecord};
 use cofferdam_types::{
-    CgroupId, Container, ContainerLedger, ContainerStatus, CpuId, CpuPolicy, CpuTime,
-    EnforcementStatus, Health, Ledger, Means, MeansState, NetworkCpu, NetworkEnforcement, Policy,
-    Reason, ReservationState, Runtime, Snapshot,
+    CgroupId, Container, ContainerLedger, ContainerStatus, CpuId, CpuLoss, CpuPolicy, CpuTime,
+    DiagnosisHealth, EnforcementStatus, Health, Ledger, Means, MeansState, NetworkCpu,
+    NetworkEnforcement, Policy, Reason, ReservationState, Runtime, Snapshot,
 };
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -124,6 +125,26 @@ fn full(containers: u64) -> View {
             failed_changes: 1,
             last_step: Duration::from_millis(1),
         },
+        losses: Arc::new(LossView {
+            length: Duration::from_secs(1),
+            containers: Vec::new(),
+            totals: HashMap::from([(
+                CgroupId(1),
+                CpuLoss {
+                    entitled_ns: 10 * MS,
+                    got_ns: 4 * MS,
+                    forced_sharing_ns: 3 * MS,
+                    phantom_ns: MS,
+                    throttled_ns: MS,
+                    lack_ns: MS,
+                },
+            )]),
+            health: DiagnosisHealth {
+                containers_without_slot: 1,
+                mismatches: 1,
+                segments_rejected: 1,
+            },
+        }),
         rules: Arc::new(vec![RuleRecord {
             line: Some(1),
             matches: "x".into(),

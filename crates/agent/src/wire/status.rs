@@ -23,6 +23,9 @@ pub struct StatusReport {
     /// Every container that a rule gives a class other than observe and standard, and every
     /// one that enforcement or reservations touch.
     pub containers: Vec<ContainerRecord>,
+    /// CPU that containers were entitled to and did not get, over the last second or so; empty
+    /// when the diagnosis is off.
+    pub losses: Vec<LossRecord>,
     /// Containers known, under a rule or not.
     pub containers_known: u64,
     /// What is not as it should be, for the host as a whole. Empty: all is well.
@@ -164,6 +167,34 @@ pub struct ReservationRecord {
     pub lendings: u64,
     /// Times its runtime had rewritten its cpuset and it was put right.
     pub rewrites: u64,
+}
+
+/// The CPU of one container over the last interval of the diagnosis. The four losses add up to
+/// entitled_ns − got_ns where that is positive.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LossRecord {
+    /// Its name.
+    pub name: String,
+    /// Id of its cgroup.
+    pub cgroup_id: u64,
+    /// Length of the interval, seconds.
+    pub interval_s: f64,
+    /// Where the entitlement comes from: `reserved`, `weight`, `quota` or `cpuset`.
+    pub entitlement: String,
+    /// CPU time that it was entitled to, nanoseconds.
+    pub entitled_ns: u64,
+    /// CPU time that it got, nanoseconds.
+    pub got_ns: u64,
+    /// Lost to forced runqueue sharing, nanoseconds.
+    pub forced_sharing_ns: u64,
+    /// Lost as phantom CPU time, nanoseconds.
+    pub phantom_ns: u64,
+    /// Lost to its own quota, nanoseconds.
+    pub throttled_ns: u64,
+    /// Lost for want of a runnable thread, nanoseconds.
+    pub lack_ns: u64,
+    /// Whom it waited behind most, `the host` or a container; null when nobody.
+    pub neighbour: Option<String>,
 }
 
 /// Something that is not as it should be.

@@ -1,6 +1,6 @@
 use super::*;
 use cofferdam_agent::wire::{
-    AgentRecord, ConfigurationRecord, DegradedRecord, MeansRecord, NetworkRecord,
+    AgentRecord, ConfigurationRecord, DegradedRecord, LossRecord, MeansRecord, NetworkRecord,
     ReservationRecord, STATUS,
 };
 
@@ -77,6 +77,19 @@ pub(crate) fn report() -> StatusReport {
             }),
             degraded: Vec::new(),
         }],
+        losses: vec![LossRecord {
+            name: "web-1".into(),
+            cgroup_id: 5,
+            interval_s: 1.0,
+            entitlement: "reserved".into(),
+            entitled_ns: 1_500_000_000,
+            got_ns: 900_000_000,
+            forced_sharing_ns: 500_000_000,
+            phantom_ns: 100_000_000,
+            throttled_ns: 0,
+            lack_ns: 0,
+            neighbour: Some("db-1".into()),
+        }],
         containers_known: 9,
         degraded: Vec::new(),
         changes_in_force: 4,
@@ -99,6 +112,8 @@ fn all_that_matters_is_on_the_screen() {
         "12.3 ms",
         "strict 1.5",
         "2 0.5 of 3 (1 lent)",
+        "lost to others",
+        "db-1",
         "All is in force.",
     ] {
         assert!(text.contains(word), "no '{word}' in:\n{text}");
