@@ -4,6 +4,7 @@
 mod accounting;
 mod cost;
 mod events;
+pub mod latency;
 mod ledger;
 mod reference;
 mod skeleton;

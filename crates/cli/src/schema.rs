@@ -3,6 +3,7 @@
 //! Within one schema number fields are only added, never renamed, removed or given another
 //! meaning. Counts are those of the interval unless a field says otherwise.
 
+pub use crate::latency::schema::LatencyRecord;
 use cofferdam_types::{ContainerLedger, CpuId, CpuTime, Interval};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -299,6 +300,10 @@ pub fn all() -> Vec<(&'static str, schemars::Schema)> {
         (
             "accounting-1.schema.json",
             schemars::schema_for!(AccountingRecord),
+        ),
+        (
+            "latency-1.schema.json",
+            schemars::schema_for!(LatencyRecord),
         ),
         ("doctor-1.schema.json", schemars::schema_for!(DoctorReport)),
     ]

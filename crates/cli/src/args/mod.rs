@@ -3,6 +3,7 @@
 mod bench;
 pub mod values;
 
+pub use crate::latency::args::LatencyCommand;
 pub use bench::{BenchAccountingArgs, BenchCommand, HostArgs, PenaltyArgs, RunArgs};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -36,6 +37,9 @@ pub enum Command {
     /// Record the ledger of every container
     #[command(subcommand)]
     Accounting(AccountingCommand),
+    /// Measure what a container's own network path adds to each packet
+    #[command(subcommand)]
+    Latency(LatencyCommand),
     /// Measure how well this host keeps containers apart
     #[command(subcommand)]
     Bench(BenchCommand),
