@@ -91,6 +91,7 @@ typedef struct {
 struct sock_common {
 	volatile unsigned char skc_state;
 	possible_net_t skc_net;
+	u16 skc_num; /* local port, host order */
 	atomic64_t skc_cookie;
 };
 struct sock {
@@ -106,7 +107,6 @@ struct sk_buff {
 	unsigned int len;
 	unsigned int data_len;
 	int skb_iif;
-	unsigned char encapsulation : 1;
 	u16 inner_network_header; /* offsets from head */
 	u16 network_header;
 	unsigned int end; /* offset from head: sk_buff_data_t on 64-bit kernels */

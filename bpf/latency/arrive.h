@@ -45,10 +45,12 @@ static __noinline void lt_arrive(struct lt_device *d, struct lt_entry *e, const 
 	}
 	if (e->check != p.check) {
 		lt_count_unseen(&p, row, LT_INGRESS, LT_MISS_CONTENT);
+		lt_settle(e, LT_MISS_LOCAL);
 		lt_remove(e);
 		return;
 	}
 	e->used_ns = now;
+	e->whole = 0;
 	if (d->ifindex)
 		e->stamp[LT_RECV_IN] = now;
 	lt_count_in(e, &p, row, d->netns, d->ifindex, LT_INGRESS);

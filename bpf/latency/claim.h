@@ -52,12 +52,15 @@ static __noinline struct lt_entry *lt_claim(__u64 skb, __u64 head, __u64 now)
 	for (int i = 0; i < LT_STAMPS; i++)
 		e->stamp[i] = 0;
 	e->used_ns = now;
+	e->claimed_ns = now;
+	e->whole = 0;
 	e->cookie = 0;
 	e->row[0] = 0;
 	e->row[1] = 0;
 	e->first_host_ifindex = 0;
 	e->last_host_ifindex = 0;
 	e->consumed = 0;
+	e->queued = 0;
 	e->inner_passes = 0;
 	e->slot = (lt_hash(skb) & bucket_mask) * LT_WAYS + way;
 	slot = lt_head_slot(head);
@@ -84,7 +87,7 @@ static __always_inline bool lt_wanted(const struct lt_config *config, const stru
 	for (int i = 0; i < 16; i += 4)
 		flow += *(__u32 *)(p->source + i) + *(__u32 *)(p->destination + i);
 	flow += p->class == LT_ICMP ? p->source_port : p->source_port + p->destination_port;
-	return lt_mix(flow, 0, p->protocol) % config->one_in == 0;
+	return (lt_mix(flow, 0, p->protocol) >> 1) % config->one_in == 0;
 }
 
 /* Begins one direction of an entry for a container. */

@@ -38,6 +38,11 @@ int BPF_PROG(lt_consume, struct sk_buff *skb)
 	cpu = lt_this_cpu();
 	if (!e || !cpu)
 		return 0;
+	if (e->whole) {
+		/* Its segments go on: see segments.h. */
+		lt_set_key(e, LT_DETACHED);
+		return 0;
+	}
 	in_hand = cpu->receiving == lt_id(skb);
 	if (e->row[LT_INGRESS]) {
 		if (e->packet.class == LT_ICMP && e->stamp[LT_READY] && e->consumed == 0) {

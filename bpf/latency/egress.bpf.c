@@ -5,9 +5,8 @@
  * first device of the host that does not pass its packets on ends it. (`net_dev_xmit` would be
  * too late: by then a reader on another CPU may have the packet.)
  */
-#include "claim.h"
 #include "device.h"
-#include "packet.h"
+#include "segments.h"
 #include "send.h"
 
 static __always_inline void lt_begin(struct lt_cpu *cpu, struct lt_device *d, struct sk_buff *skb,
@@ -22,6 +21,7 @@ static __always_inline void lt_begin(struct lt_cpu *cpu, struct lt_device *d, st
 	/* From a tunnel of the container's own to its outer device. */
 	if (e && e->row[LT_EGRESS] == row && e->inner_passes && !e->stamp[LT_RECV_HOST]) {
 		e->inner_passes = d->passes;
+		e->queued = 1;
 		return;
 	}
 	config = bpf_map_lookup_elem(&configs, &row);
@@ -44,7 +44,9 @@ static __always_inline void lt_begin(struct lt_cpu *cpu, struct lt_device *d, st
 	e->stamp[LT_QUEUE_IN] = now;
 	e->check = p.check;
 	e->inner_passes = d->passes;
+	e->queued = 1;
 	lt_count_in(e, &p, row, d->netns, d->ifindex, LT_EGRESS);
+	lt_whole(cpu, e);
 }
 
 SEC("tp_btf/net_dev_queue")
@@ -69,12 +71,15 @@ int BPF_PROG(lt_net_dev_queue, struct sk_buff *skb)
 		return 0;
 	if (skb->sk && !e->row[LT_EGRESS]) {
 		/* The host's own packet, in a buffer that was freed unseen. */
+		lt_settle(e, LT_MISS_LOCAL);
 		lt_remove(e);
 		return 0;
 	}
 	e->used_ns = bpf_ktime_get_ns();
 	e->stamp[LT_QUEUE_HOST] = e->used_ns;
 	e->stamp[LT_XMIT_HOST] = 0;
+	e->queued = 1;
+	lt_whole(cpu, e);
 	return 0;
 }
 
@@ -83,11 +88,13 @@ static __always_inline bool lt_same(struct lt_entry *e, const struct sk_buff *sk
 {
 	struct lt_packet p;
 
-	if (skb->encapsulation && lt_read(&p, lt_inner_l3(skb)) && p.check == e->check) {
-		e->packet.flags |= LT_ENCAPSULATED;
+	if (lt_read(&p, lt_sent_l3(skb)) && p.check == e->check)
 		return true;
-	}
-	return lt_read(&p, lt_sent_l3(skb)) && p.check == e->check;
+	/* (The skb's encapsulation bit is no help: it is cleared when no checksum is offloaded.) */
+	if (!skb->inner_network_header || !lt_read(&p, lt_inner_l3(skb)) || p.check != e->check)
+		return false;
+	e->packet.flags |= LT_ENCAPSULATED;
+	return true;
 }
 
 SEC("tp_btf/net_dev_start_xmit")
@@ -96,15 +103,24 @@ int BPF_PROG(lt_net_dev_start_xmit, const struct sk_buff *skb, const struct net_
 	struct lt_device *d;
 	struct lt_entry *e;
 	struct lt_cpu *cpu;
+	__u64 now;
 
 	if (!active)
 		return 0;
 	e = lt_find_any(skb);
 	cpu = lt_this_cpu();
-	if (!e || !cpu)
+	if (!cpu)
 		return 0;
+	now = bpf_ktime_get_ns();
+	/* What was not queued is not that packet: its skb was freed unseen and used again. */
+	if (!e || !e->queued) {
+		e = lt_segment(cpu, skb, lt_id(skb), now);
+		if (!e)
+			return 0;
+	}
+	e->queued = 0;
 	d = lt_device(cpu, dev);
-	e->used_ns = bpf_ktime_get_ns();
+	e->used_ns = now;
 	if (d->row) {
 		e->stamp[LT_XMIT_IN] = e->used_ns;
 		return 0;
@@ -113,11 +129,36 @@ int BPF_PROG(lt_net_dev_start_xmit, const struct sk_buff *skb, const struct net_
 	e->last_host_ifindex = d->ifindex;
 	if (d->passes || !e->row[LT_EGRESS])
 		return 0;
+	e->whole = 0;
 	if (lt_same(e, skb)) {
 		lt_emit(e, LT_EGRESS, LT_END_DEVICE);
 	} else {
-		lt_count_miss(e->row[LT_EGRESS], LT_EGRESS, LT_MISS_CONTENT);
+		lt_count_miss(e->row[LT_EGRESS], LT_EGRESS, LT_MISS_CONTENT, e->packet.segments);
 		e->row[LT_EGRESS] = 0;
+	}
+	return 0;
+}
+
+/* A qdisc lets packets go: those that may be cut are this CPU's wholes now. */
+SEC("tp_btf/qdisc_dequeue")
+int BPF_PROG(lt_qdisc_dequeue, struct Qdisc *qdisc, struct netdev_queue *queue, int packets,
+	     struct sk_buff *skb)
+{
+	struct lt_cpu *cpu;
+
+	if (!active || !skb)
+		return 0;
+	cpu = lt_this_cpu();
+	if (!cpu)
+		return 0;
+	for (int i = 0; i < LT_PARENTS && skb; i++) {
+		struct lt_entry *e = lt_find(lt_id(skb));
+
+		if (e) {
+			e->queued = 1;
+			lt_whole(cpu, e);
+		}
+		skb = skb->next;
 	}
 	return 0;
 }

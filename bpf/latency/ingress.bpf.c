@@ -38,11 +38,17 @@ static __always_inline void lt_receive_host(struct lt_device *d, struct sk_buff 
 	e->stamp[LT_RECV_HOST] = now;
 	e->check = p.check;
 	e->first_host_ifindex = d->ifindex;
+	if (skb->data_len) {
+		e->packet = p;
+		e->packet.segments = lt_segments(skb);
+	} else {
+		e->packet.segments = 1;
+	}
 }
 
-/* The stack is done with the packet it had in hand. When its socket did not tell (since 6.18
- * another CPU may queue it for this one), the device was the last point seen. TCP may still
- * have it on a backlog. */
+/* The stack is done with the packet it had in hand. When no socket told, the device was the last
+ * point seen: TCP puts packets on a backlog while a system call has the socket, and may merge
+ * them there; since 6.18 another CPU may queue UDP for this one. */
 static __always_inline void lt_let_go(struct lt_cpu *cpu, __u64 next)
 {
 	struct lt_entry *e;
@@ -50,7 +56,8 @@ static __always_inline void lt_let_go(struct lt_cpu *cpu, __u64 next)
 	if (!cpu->receiving || cpu->receiving == next)
 		return;
 	e = lt_find(cpu->receiving);
-	if (e && e->row[LT_INGRESS] && !e->stamp[LT_READY] && e->packet.class == LT_UDP) {
+	if (e && e->row[LT_INGRESS] && !e->stamp[LT_READY] &&
+	    (e->packet.class == LT_UDP || e->packet.class == LT_TCP)) {
 		lt_emit(e, LT_INGRESS, LT_END_ARRIVED);
 		lt_remove(e);
 	}
@@ -87,16 +94,16 @@ int BPF_PROG(lt_sk_data_ready, const struct sock *sk)
 	if (!active)
 		return 0;
 	cpu = lt_this_cpu();
-	if (!cpu || !cpu->receiving)
+	/* TCP has a tracepoint that names the packet. */
+	if (!cpu || !cpu->receiving || sk->sk_protocol == LT_IPPROTO_TCP)
 		return 0;
 	e = lt_find(cpu->receiving);
 	if (!e || e->stamp[LT_READY])
 		return 0;
-	if (!e->row[LT_INGRESS])
+	if (!e->row[LT_INGRESS] && !e->stamp[LT_QUEUE_HOST])
 		lt_arrive_unseen(cpu, e, sk, cpu->receiving_skb);
 	/* A Unix socket may be woken as well while the packet is in hand. */
-	if (!e->row[LT_INGRESS] || e->packet.protocol != sk->sk_protocol ||
-	    e->packet.class == LT_TCP)
+	if (!e->row[LT_INGRESS] || e->packet.protocol != sk->sk_protocol)
 		return 0;
 	e->used_ns = bpf_ktime_get_ns();
 	e->stamp[LT_READY] = e->used_ns;
@@ -122,9 +129,32 @@ int BPF_PROG(lt_tcp_probe, struct sock *sk, const struct sk_buff *skb)
 	cpu = lt_this_cpu();
 	if (!e || !cpu)
 		return 0;
-	if (!e->row[LT_INGRESS])
+	if (!e->row[LT_INGRESS] && !e->stamp[LT_QUEUE_HOST])
 		lt_arrive_unseen(cpu, e, sk, (__u64)skb);
 	if (!e->row[LT_INGRESS])
+		return 0;
+	e->stamp[LT_READY] = bpf_ktime_get_ns();
+	e->cookie = lt_cookie(sk);
+	lt_emit(e, LT_INGRESS, LT_END_READY);
+	lt_remove(e);
+	return 0;
+}
+
+/* Connections that open and close: their packets are not established's. */
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(lt_inet_sock_set_state, const struct sock *sk, int from, int to)
+{
+	struct lt_entry *e;
+	struct lt_cpu *cpu;
+
+	if (!active)
+		return 0;
+	cpu = lt_this_cpu();
+	if (!cpu || !cpu->receiving)
+		return 0;
+	e = lt_find(cpu->receiving);
+	if (!e || !e->row[LT_INGRESS] || e->packet.class != LT_TCP || e->stamp[LT_READY] ||
+	    sk->__sk_common.skc_num != e->packet.destination_port)
 		return 0;
 	e->stamp[LT_READY] = bpf_ktime_get_ns();
 	e->cookie = lt_cookie(sk);

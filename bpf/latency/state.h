@@ -34,6 +34,7 @@ struct lt_packet {
 struct lt_entry {
 	__u64 stamp[LT_STAMPS];
 	__u64 used_ns; /* last time anything was written: the oldest is evicted first */
+	__u64 claimed_ns; /* tells it from a later packet in the same place */
 	__u64 cookie;
 	__u32 check;
 	__u32 row[LT_DIRECTIONS]; /* 0: not in that direction, or reported */
@@ -44,6 +45,8 @@ struct lt_entry {
 	__u32 last_host_ifindex;
 	__u32 slot; /* its own place: bucket * LT_WAYS + way */
 	__u32 consumed; /* detached from its skb */
+	__u32 whole;	/* may be cut into segments: remembered as a parent */
+	__u32 queued; /* to a device, and not transmitted yet */
 	__u32 inner_passes; /* the container's device so far passes its packets on */
 	struct lt_packet packet;
 };
@@ -65,11 +68,23 @@ struct lt_device {
 	__u32 tunnel; /* of those, changes the packet's headers */
 };
 
+/* A TCP super-packet that a device may have cut into segments. */
+struct lt_parent {
+	__u64 claimed_ns;
+	__u32 slot;
+	__u32 sequence;
+	__u32 bytes;
+	__u32 reserved;
+};
+
 struct lt_cpu {
 	__u64 receiving; /* id of the packet that the stack has in hand on this CPU, and */
 	__u64 receiving_skb; /* its address */
 	__u64 position;	 /* of the ring, in reports */
 	__u64 softirq;	 /* one runs; kept only while `sys_enter` is attached */
+	__u32 next_parent;
+	__u32 reserved;
+	struct lt_parent parents[LT_PARENTS];
 	struct lt_device devices[LT_DEVICES];
 };
 
@@ -202,12 +217,12 @@ static __always_inline __u32 lt_mix(__u32 a, __u32 b, __u32 c)
 	return (__u32)(h >> 32) | 1;
 }
 
-static __always_inline void lt_count_miss(__u32 row, __u32 direction, __u32 reason)
+static __always_inline void lt_count_miss(__u32 row, __u32 direction, __u32 reason, __u32 packets)
 {
 	struct lt_counts *c = bpf_map_lookup_elem(&counts, &row);
 
 	if (c && row)
-		__sync_fetch_and_add(&c->misses[direction & 1][reason], 1);
+		__sync_fetch_and_add(&c->misses[direction & 1][reason], packets);
 }
 
 #endif

@@ -11,7 +11,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .join("../../bpf")
         .canonicalize()?;
     println!("cargo:rerun-if-changed={}", bpf.display());
-    for skeleton in ["accounting", "reference", "latency"] {
+    for skeleton in ["accounting", "reference", "latency", "delay"] {
         let object = link(
             &compile(&bpf.join(skeleton), &out)?,
             &out.join(format!("{skeleton}.o")),

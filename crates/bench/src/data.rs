@@ -7,6 +7,7 @@
 
 mod accounting;
 mod cell;
+mod latency;
 mod load;
 
 pub use accounting::{
@@ -14,6 +15,10 @@ pub use accounting::{
     ProgramRow,
 };
 pub use cell::{Cell, Direction, Interferer, Path, Protocol, VictimKind};
+pub use latency::{
+    BiasRow, CoverageRow, InjectionRow, LatencyProgramRow, LatencyResult, LatencySample,
+    PerturbationRow, TruthRow,
+};
 pub use load::{DataError, RunData};
 
 use cofferdam_types::{CpuTime, Ledger, Reason};
@@ -31,6 +36,8 @@ pub enum Kind {
     Penalty,
     /// `cofferdam bench accounting`.
     Accounting,
+    /// `cofferdam bench latency`.
+    Latency,
     /// `cofferdam demo`.
     Demo,
 }
@@ -41,6 +48,7 @@ impl Kind {
         match self {
             Kind::Penalty => "penalty",
             Kind::Accounting => "accounting",
+            Kind::Latency => "latency",
             Kind::Demo => "demo",
         }
     }
@@ -322,6 +330,8 @@ pub enum RunResult {
     Penalty(PenaltyResult),
     /// Of `bench accounting`.
     Accounting(AccountingResult),
+    /// Of `bench latency`.
+    Latency(LatencyResult),
     /// Of `demo`.
     Demo(Box<DemoResult>),
 }

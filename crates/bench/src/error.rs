@@ -54,6 +54,9 @@ pub enum BenchError {
         /// Its own words.
         reason: String,
     },
+    /// The latency measurement failed.
+    #[error("{0}")]
+    Latency(String),
     /// The accounting could not be read.
     #[error("{0}")]
     Ledger(String),

@@ -125,6 +125,13 @@ impl RunDir {
         line(&mut self.samples, &path, period)
     }
 
+    /// Appends a sample of a latency run.
+    pub fn latency(&mut self, sample: &LatencySample) -> Result<(), BenchError> {
+        let path = self.path.join("samples.jsonl");
+        self.has_samples = true;
+        line(&mut self.samples, &path, sample)
+    }
+
     /// Appends a ledger.
     pub fn ledger(&mut self, record: &LedgerRecord) -> Result<(), BenchError> {
         let path = self.path.join("ledger.jsonl");

@@ -3,6 +3,7 @@
 
 mod accounting;
 mod cost;
+mod delay;
 mod events;
 pub mod latency;
 mod ledger;
@@ -12,6 +13,7 @@ mod support;
 
 pub use accounting::{AccountingPrograms, CpuReading, LoadError, Sizes};
 pub use cost::{ProgramCost, RuntimeStatistics};
+pub use delay::Delay;
 pub use events::decode_event;
 pub use ledger::{LedgerReader, RowReading};
 pub use reference::{EmptyProgram, ReferenceClock, ReferenceTime};

@@ -12,10 +12,14 @@ mod accounting {
 mod reference {
     include!(concat!(env!("OUT_DIR"), "/reference.skel.rs"));
 }
+mod delay {
+    include!(concat!(env!("OUT_DIR"), "/delay.skel.rs"));
+}
 mod latency {
     include!(concat!(env!("OUT_DIR"), "/latency.skel.rs"));
 }
 
 pub use accounting::*;
+pub use delay::{DelaySkel, DelaySkelBuilder};
 pub use latency::{LatencySkel, LatencySkelBuilder, types as latency_types};
 pub use reference::{ReferenceSkel, ReferenceSkelBuilder, types as reference_types};

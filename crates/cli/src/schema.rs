@@ -3,7 +3,7 @@
 //! Within one schema number fields are only added, never renamed, removed or given another
 //! meaning. Counts are those of the interval unless a field says otherwise.
 
-pub use crate::latency::schema::LatencyRecord;
+pub use crate::latency::schema::{LatencyRecord, PingRecord};
 use cofferdam_types::{ContainerLedger, CpuId, CpuTime, Interval};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -304,6 +304,10 @@ pub fn all() -> Vec<(&'static str, schemars::Schema)> {
         (
             "latency-1.schema.json",
             schemars::schema_for!(LatencyRecord),
+        ),
+        (
+            "latency-ping-1.schema.json",
+            schemars::schema_for!(PingRecord),
         ),
         ("doctor-1.schema.json", schemars::schema_for!(DoctorReport)),
     ]

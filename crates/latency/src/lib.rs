@@ -8,7 +8,9 @@ mod clock;
 mod error;
 mod fleet;
 mod meter;
+pub mod ping;
 mod sample;
+pub mod serve;
 mod stages;
 mod summary;
 

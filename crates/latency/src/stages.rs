@@ -109,4 +109,4 @@ impl Stages {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

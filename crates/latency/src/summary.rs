@@ -97,6 +97,13 @@ impl Summary {
 }
 
 impl Distribution {
+    /// A histogram of `values_ns`.
+    pub fn histogram(values_ns: impl Iterator<Item = u64>) -> Histogram<u64> {
+        let mut made = histogram();
+        values_ns.for_each(|ns| made.saturating_record(ns));
+        made
+    }
+
     /// The figures of `histogram`.
     pub fn of(histogram: &Histogram<u64>) -> Distribution {
         if histogram.is_empty() {

@@ -76,6 +76,8 @@ impl RunData {
         let samples_path = dir.join("samples.jsonl");
         let (samples, periods) = match manifest.kind {
             Kind::Accounting => (Vec::new(), lines(&samples_path)?),
+            // Raw round trips, for other tools; the report needs the result alone.
+            Kind::Latency => (Vec::new(), Vec::new()),
             Kind::Penalty | Kind::Demo => (lines(&samples_path)?, Vec::new()),
         };
         let result_path = dir.join("result.json");

@@ -11,6 +11,109 @@ use std::time::Duration;
 pub enum LatencyCommand {
     /// Write what the containers' network paths add, packet by packet or as histograms
     Record(LatencyRecordArgs),
+    /// Ping, with what the container's network adds taken out of each round trip
+    Ping(PingArgs),
+    /// Serve reports on a Unix socket to the containers that it is mounted into
+    Serve(ServeArgs),
+    /// Inside a container: measure its own packets from now on
+    On(OnArgs),
+    /// Inside a container: stop measuring
+    Off(ClientArgs),
+    /// Inside a container: print what was measured
+    Read(ReadArgs),
+}
+
+/// Where the socket is.
+pub const SOCKET: &str = "/run/cofferdam/latency.sock";
+
+/// `cofferdam latency off`, and the others that ask the socket.
+#[derive(Clone, Debug, Args)]
+pub struct ClientArgs {
+    /// The socket of 'cofferdam latency serve'
+    #[arg(long, value_name = "PATH", env = "COFFERDAM_LATENCY_SOCKET", default_value = SOCKET)]
+    pub socket: PathBuf,
+}
+
+/// `cofferdam latency on`
+#[derive(Clone, Debug, Args)]
+pub struct OnArgs {
+    /// Whom to ask.
+    #[command(flatten)]
+    pub client: ClientArgs,
+    /// Only these protocols; may be repeated or separated by commas
+    #[arg(long, value_enum, value_name = "PROTOCOL", value_delimiter = ',')]
+    pub protocol: Vec<Protocol>,
+    /// Only packets with this port at either end
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
+}
+
+/// `cofferdam latency read`
+#[derive(Clone, Debug, Args)]
+pub struct ReadArgs {
+    /// Whom to ask.
+    #[command(flatten)]
+    pub client: ClientArgs,
+    /// In MACE's own format, '[sec.usec] (id) egress: ns'
+    #[arg(long)]
+    pub mace: bool,
+    /// Go on with what comes, until interrupted
+    #[arg(long)]
+    pub follow: bool,
+}
+
+/// `cofferdam latency serve`
+#[derive(Clone, Debug, Args)]
+pub struct ServeArgs {
+    /// Where to make the socket
+    #[arg(long, value_name = "PATH", env = "COFFERDAM_LATENCY_SOCKET", default_value = SOCKET)]
+    pub socket: PathBuf,
+    /// Where egress begins: the queue of the container's device, or the sending system call
+    /// (costs every system call of the host some 50 ns)
+    #[arg(long, value_enum, value_name = "POINT", default_value_t = StartPoint::Queue)]
+    pub start: StartPoint,
+    /// Connections of one container at the same time
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = values::positive)]
+    pub clients: u32,
+    /// Reports kept for one container
+    #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = values::positive)]
+    pub keep: u32,
+}
+
+/// `cofferdam latency ping`
+#[derive(Clone, Debug, Args)]
+pub struct PingArgs {
+    /// Name or address
+    #[arg(value_name = "HOST")]
+    pub host: String,
+    /// Ping from inside this container (needs root on the host); else the socket is asked,
+    /// from inside
+    #[arg(long, value_name = "SELECTOR")]
+    pub container: Option<cofferdam_types::Selector>,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub client: ClientArgs,
+    /// How many
+    #[arg(long, short, value_name = "N", default_value_t = 10, value_parser = values::positive)]
+    pub count: u32,
+    /// Between two, with its unit
+    #[arg(long, short, value_name = "DURATION", default_value = "200ms", value_parser = values::duration)]
+    pub interval: Duration,
+    /// Longest wait for an answer, with its unit
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::duration)]
+    pub timeout: Duration,
+    /// Payload bytes
+    #[arg(long, value_name = "SIZE", default_value = "56B", value_parser = values::bytes)]
+    pub size: u32,
+    /// Send datagrams to an echo server at this port
+    #[arg(long, value_name = "PORT", conflicts_with = "tcp_connect")]
+    pub udp: Option<u16>,
+    /// Open connections to this port
+    #[arg(long, value_name = "PORT")]
+    pub tcp_connect: Option<u16>,
+    /// One JSON document (schema cofferdam.latency-ping/1)
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What is measured, and with how much memory.

@@ -1,11 +1,13 @@
 //! What `latency record --format jsonl` prints. Scripts depend on it: within one schema number
 //! fields are only added.
 
+use cofferdam_latency::ping::Round;
 use cofferdam_latency::{Class, Counts, Direction, Distribution, FlowSummary, Miss, Sample, Taken};
 use cofferdam_types::Container;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 /// Schema of [`LatencyRecord`].
 pub const LATENCY: &str = "cofferdam.latency/1";
@@ -148,6 +150,97 @@ pub struct DistributionRecord {
     /// The histogram: upper end of a bucket, nanoseconds, and its count. Buckets of several
     /// records can be added up.
     pub buckets: Vec<(u64, u64)>,
+}
+
+/// Schema of [`PingRecord`].
+pub const PING: &str = "cofferdam.latency-ping/1";
+
+/// The document of `latency ping --json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PingRecord {
+    /// Always `cofferdam.latency-ping/1`.
+    pub schema: String,
+    /// As it was asked for.
+    pub host: String,
+    /// The address pinged.
+    pub address: String,
+    /// Probes sent.
+    pub sent: u32,
+    /// Probes answered.
+    pub received: u32,
+    /// Answered probes with a report in both directions.
+    pub measured: u32,
+    /// Each answered probe.
+    pub rounds: Vec<RoundRecord>,
+    /// `rtt`, `egress`, `ingress`, `added`, `corrected`, `wire`.
+    pub distributions: BTreeMap<String, DistributionRecord>,
+}
+
+/// One probe.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RoundRecord {
+    /// From 1.
+    pub sequence: u32,
+    /// As the process saw it, nanoseconds.
+    pub rtt_ns: u64,
+    /// From the system call to the host's last device, nanoseconds; null without a report.
+    pub egress_ns: Option<u64>,
+    /// From the host's first device to the process, nanoseconds; null without a report.
+    pub ingress_ns: Option<u64>,
+    /// What the container's network added in both directions, nanoseconds.
+    pub added_ns: Option<u64>,
+    /// rtt − added: what a process on the host would have seen, nanoseconds.
+    pub corrected_ns: Option<u64>,
+    /// rtt − egress − ingress: outside of this host, nanoseconds.
+    pub wire_ns: Option<u64>,
+}
+
+impl RoundRecord {
+    /// From one round.
+    pub fn new(round: &Round) -> RoundRecord {
+        RoundRecord {
+            sequence: round.sequence,
+            rtt_ns: round.rtt_ns,
+            egress_ns: round.egress_ns.map(u64::from),
+            ingress_ns: round.ingress_ns.map(u64::from),
+            added_ns: round.added_ns,
+            corrected_ns: round.corrected_ns(),
+            wire_ns: round.wire_ns(),
+        }
+    }
+}
+
+impl PingRecord {
+    /// From all rounds.
+    pub fn new(host: &str, address: IpAddr, sent: u32, rounds: &[Round]) -> PingRecord {
+        let rounds: Vec<RoundRecord> = rounds.iter().map(RoundRecord::new).collect();
+        type Field = fn(&RoundRecord) -> Option<u64>;
+        let fields: [(&str, Field); 6] = [
+            ("rtt", |r| Some(r.rtt_ns)),
+            ("egress", |r| r.egress_ns),
+            ("ingress", |r| r.ingress_ns),
+            ("added", |r| r.added_ns),
+            ("corrected", |r| r.corrected_ns),
+            ("wire", |r| r.wire_ns),
+        ];
+        let mut distributions = BTreeMap::new();
+        for (name, field) in fields {
+            let histogram = Distribution::histogram(rounds.iter().filter_map(field));
+            if !histogram.is_empty() {
+                distributions.insert(name.to_owned(), DistributionRecord::new(&histogram));
+            }
+        }
+        PingRecord {
+            schema: PING.to_owned(),
+            host: host.to_owned(),
+            address: address.to_string(),
+            sent,
+            received: rounds.len() as u32,
+            measured: rounds.iter().filter(|r| r.wire_ns.is_some()).count() as u32,
+            rounds,
+            distributions,
+        }
+    }
 }
 
 impl PacketRecord {
