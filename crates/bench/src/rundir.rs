@@ -4,7 +4,8 @@
 //! one, so that an interrupted run keeps every finished sample.
 
 use crate::data::{
-    Kind, LedgerRecord, Manifest, PeriodSample, ResultFile, RunResult, SCHEMA, Sample,
+    Kind, LatencySample, LedgerRecord, Manifest, PeriodSample, ResultFile, RunResult, SCHEMA,
+    Sample,
 };
 use crate::error::BenchError;
 use crate::host_facts;

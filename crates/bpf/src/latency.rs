@@ -21,7 +21,7 @@ use std::os::fd::AsFd;
 #[derive(Clone, Copy, Debug)]
 pub struct LatencySizes {
     /// Packets that can be on their way at the same time; rounded up to a power of two, at
-    /// least 64. 240 bytes each.
+    /// least 64. About 260 bytes each.
     pub packets: u32,
     /// Reports that a CPU keeps until they are read; rounded up to a power of two, at least
     /// 64. 128 bytes each.

@@ -17,6 +17,7 @@ pub fn of(run: &RunData) -> Vec<String> {
         Some(RunResult::Penalty(result)) => penalty(run, &result.cells),
         Some(RunResult::Demo(result)) => penalty(run, std::slice::from_ref(&result.cell)),
         Some(RunResult::Accounting(result)) => accounting(result),
+        Some(RunResult::Latency(result)) => super::latency::finding(result),
     };
     if run.manifest.interrupted {
         text.push("The run was interrupted: it is not complete.".to_owned());
@@ -165,6 +166,7 @@ pub fn title(run: &RunData) -> String {
         _ => match run.manifest.kind {
             crate::data::Kind::Penalty => "Penalty of network work".to_owned(),
             crate::data::Kind::Accounting => "Cost and accuracy of the accounting".to_owned(),
+            crate::data::Kind::Latency => "Truth and cost of the latency measurement".to_owned(),
             crate::data::Kind::Demo => "Demo".to_owned(),
         },
     };

@@ -12,6 +12,8 @@ use std::str::FromStr;
 pub enum BenchCommand {
     /// How much longer a job takes beside traffic than beside an equally entitled compute job
     Penalty(Box<PenaltyArgs>),
+    /// Whether the latency measurement tells the truth, and what it costs
+    Latency(BenchAccountingArgs),
     /// What the accounting costs, and how exact it is
     Accounting(BenchAccountingArgs),
 }

@@ -16,6 +16,7 @@ pub fn text(run: &RunData, width: Option<u16>) -> String {
         Some(RunResult::Penalty(result)) => cells(&result.cells, width),
         Some(RunResult::Demo(result)) => story(&result.cell, width),
         Some(RunResult::Accounting(result)) => accounting(result, width),
+        Some(RunResult::Latency(_)) => cofferdam_bench::report::finding::of(run).join("\n") + "\n",
     };
     if !tables.is_empty() {
         text.push('\n');

@@ -11,6 +11,8 @@ use std::time::Duration;
 pub enum LatencyCommand {
     /// Write what the containers' network paths add, packet by packet or as histograms
     Record(LatencyRecordArgs),
+    /// Show live, per container and part of the way, what its network path adds
+    Watch(WatchArgs),
     /// Ping, with what the container's network adds taken out of each round trip
     Ping(PingArgs),
     /// Serve reports on a Unix socket to the containers that it is mounted into
@@ -21,6 +23,17 @@ pub enum LatencyCommand {
     Off(ClientArgs),
     /// Inside a container: print what was measured
     Read(ReadArgs),
+}
+
+/// `cofferdam latency watch`
+#[derive(Clone, Debug, Args)]
+pub struct WatchArgs {
+    /// What is measured.
+    #[command(flatten)]
+    pub measure: MeasureArgs,
+    /// Time between two pictures, with its unit
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::interval)]
+    pub interval: Duration,
 }
 
 /// Where the socket is.
@@ -141,7 +154,7 @@ pub struct MeasureArgs {
     /// 50 ns), or the queue of the container's device
     #[arg(long, value_enum, value_name = "POINT", default_value_t = StartPoint::Send)]
     pub start: StartPoint,
-    /// Packets that can be on their way at the same time (240 bytes each)
+    /// Packets that can be on their way at the same time (about 260 bytes each)
     #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = values::positive)]
     pub table: u32,
     /// Reports that each CPU keeps until they are read (128 bytes each)

@@ -8,6 +8,7 @@ pub mod schema;
 mod serve;
 mod session;
 mod text;
+mod watch;
 
 use crate::exit::Outcome;
 use crate::interrupt::Interrupt;
@@ -17,6 +18,7 @@ use args::LatencyCommand;
 pub fn run(command: LatencyCommand, interrupt: &Interrupt) -> Outcome {
     match command {
         LatencyCommand::Record(args) => record::run(&args, interrupt),
+        LatencyCommand::Watch(args) => watch::run(&args, interrupt),
         LatencyCommand::Ping(args) => ping::run(&args, interrupt),
         LatencyCommand::Serve(args) => serve::run(&args, interrupt),
         LatencyCommand::On(args) => client::on(&args),

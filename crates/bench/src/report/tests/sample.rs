@@ -381,6 +381,7 @@ pub fn write(run: &RunData, dir: &std::path::Path) {
     let json = |v: &dyn erased::Json| v.json();
     let samples = match run.manifest.kind {
         Kind::Accounting => run.periods.iter().map(|p| json(p)).collect(),
+        Kind::Latency => Vec::new(),
         Kind::Penalty | Kind::Demo => run.samples.iter().map(|s| json(s)).collect(),
     };
     std::fs::write(dir.join("manifest.json"), json(&run.manifest)).unwrap();
