@@ -57,7 +57,7 @@ enum lt_miss {
 };
 
 enum lt_flag {
-	LT_RETRANSMIT = 1, /* TCP: (part of) this range was sent before */
+	LT_RETRANSMIT = 1,   /* TCP: (part of) this range was sent before */
 	LT_ENCAPSULATED = 2, /* left the host inside a tunnel */
 	LT_FRAGMENT = 4,
 };
@@ -75,9 +75,9 @@ struct lt_report {
 	 * LT_QUEUE_HOST … LT_COPIED. */
 	__u32 delta_ns[LT_POINTS];
 	__u32 row;
-	__u32 netns;   /* of the container */
-	__u32 ordinal; /* number of this packet in its row, direction and class */
-	__u32 bytes;   /* network layer and above */
+	__u32 netns;	/* of the container */
+	__u32 ordinal;	/* number of this packet in its row, direction and class */
+	__u32 bytes;	/* network layer and above */
 	__u32 sequence; /* TCP: sequence number; ICMP: the echo's; else 0 */
 	__u32 payload_bytes;
 	__u32 container_ifindex; /* 0: macvlan receive, where no hook names it */
@@ -115,10 +115,10 @@ struct lt_counts {
 };
 
 enum lt_limits {
-	LT_WAYS = 4,	   /* packets in one bucket of the table */
-	LT_DEVICES = 256,  /* direct-mapped cache of devices, a CPU */
-	LT_SENDS = 4096,   /* direct-mapped table of tasks inside a sending system call */
-	LT_PARENTS = 16,   /* TCP wholes remembered a CPU while they are cut into segments */
+	LT_WAYS = 4,	  /* packets in one bucket of the table */
+	LT_DEVICES = 256, /* direct-mapped cache of devices, a CPU */
+	LT_SENDS = 4096,  /* direct-mapped table of tasks inside a sending system call */
+	LT_PARENTS = 16,  /* TCP wholes remembered a CPU while they are cut into segments */
 };
 
 struct lt_layout {

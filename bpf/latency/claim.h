@@ -99,8 +99,8 @@ static __always_inline void lt_count_in(struct lt_entry *e, const struct lt_pack
 	if (!c)
 		return;
 	direction &= 1;
-	e->ordinal[direction] = 1 + __sync_fetch_and_add(&c->packets[direction][p->class & 3],
-							 p->segments);
+	e->ordinal[direction] =
+		1 + __sync_fetch_and_add(&c->packets[direction][p->class & 3], p->segments);
 	e->row[direction] = row;
 	e->netns[direction] = netns;
 	e->ifindex[direction] = ifindex;

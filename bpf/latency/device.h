@@ -9,8 +9,7 @@
 
 #include "state.h"
 
-#define LT_KIND(a, b, c, d) \
-	((__u32)(a) | (__u32)(b) << 8 | (__u32)(c) << 16 | (__u32)(d) << 24)
+#define LT_KIND(a, b, c, d) ((__u32)(a) | (__u32)(b) << 8 | (__u32)(c) << 16 | (__u32)(d) << 24)
 
 #define LT_LOOPBACK 8 /* IFF_LOOPBACK */
 

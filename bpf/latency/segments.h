@@ -53,7 +53,8 @@ static __noinline struct lt_entry *lt_segment(struct lt_cpu *cpu, const struct s
 	struct lt_packet p;
 	__u64 claimed;
 
-	if (!cpu->next_parent || !lt_read(&p, lt_sent_l3(skb)) || p.class != LT_TCP || !p.payload_bytes)
+	if (!cpu->next_parent || !lt_read(&p, lt_sent_l3(skb)) || p.class != LT_TCP ||
+	    !p.payload_bytes)
 		return NULL;
 	whole = lt_parent_of(cpu, p.sequence);
 	if (!whole || !whole->whole)

@@ -33,7 +33,7 @@ struct lt_packet {
 /* One packet on its way. */
 struct lt_entry {
 	__u64 stamp[LT_STAMPS];
-	__u64 used_ns; /* last time anything was written: the oldest is evicted first */
+	__u64 used_ns;	  /* last time anything was written: the oldest is evicted first */
 	__u64 claimed_ns; /* tells it from a later packet in the same place */
 	__u64 cookie;
 	__u32 check;
@@ -43,10 +43,10 @@ struct lt_entry {
 	__u32 ifindex[LT_DIRECTIONS];
 	__u32 first_host_ifindex;
 	__u32 last_host_ifindex;
-	__u32 slot; /* its own place: bucket * LT_WAYS + way */
-	__u32 consumed; /* detached from its skb */
-	__u32 whole;	/* may be cut into segments: remembered as a parent */
-	__u32 queued; /* to a device, and not transmitted yet */
+	__u32 slot;	    /* its own place: bucket * LT_WAYS + way */
+	__u32 consumed;	    /* detached from its skb */
+	__u32 whole;	    /* may be cut into segments: remembered as a parent */
+	__u32 queued;	    /* to a device, and not transmitted yet */
 	__u32 inner_passes; /* the container's device so far passes its packets on */
 	struct lt_packet packet;
 };
@@ -78,10 +78,10 @@ struct lt_parent {
 };
 
 struct lt_cpu {
-	__u64 receiving; /* id of the packet that the stack has in hand on this CPU, and */
+	__u64 receiving;     /* id of the packet that the stack has in hand on this CPU, and */
 	__u64 receiving_skb; /* its address */
-	__u64 position;	 /* of the ring, in reports */
-	__u64 softirq;	 /* one runs; kept only while `sys_enter` is attached */
+	__u64 position;	     /* of the ring, in reports */
+	__u64 softirq;	     /* one runs; kept only while `sys_enter` is attached */
 	__u32 next_parent;
 	__u32 reserved;
 	struct lt_parent parents[LT_PARENTS];

@@ -86,7 +86,7 @@ static __always_inline void lt_remove(struct lt_entry *e)
 static __always_inline void lt_settle(struct lt_entry *e, __u32 reason)
 {
 	if (e->row[LT_EGRESS]) {
-		lt_count_miss(e->row[LT_EGRESS], LT_EGRESS, 
+		lt_count_miss(e->row[LT_EGRESS], LT_EGRESS,
 			      e->whole && reason != LT_MISS_DROPPED ? LT_MISS_SEGMENT : reason,
 			      e->packet.segments);
 		e->row[LT_EGRESS] = 0;
@@ -98,8 +98,7 @@ static __always_inline void lt_settle(struct lt_entry *e, __u32 reason)
 			/* Freed where no tracepoint is: TCP's handshake, say. */
 			lt_emit(e, LT_INGRESS, LT_END_ARRIVED);
 		} else {
-			lt_count_miss(e->row[LT_INGRESS], LT_INGRESS, reason,
-				      e->packet.segments);
+			lt_count_miss(e->row[LT_INGRESS], LT_INGRESS, reason, e->packet.segments);
 			e->row[LT_INGRESS] = 0;
 		}
 	}
