@@ -6,9 +6,10 @@ use super::{Options, failed, load, lost};
 use crate::data::{CoverageRow, LatencyResult};
 use crate::error::BenchError;
 use crate::experiment::Rig;
-use cofferdam_latency::{Class, Direction, Filter, Miss, Start};
+use cofferdam_latency::{Class, Direction, Filter, Meter, Miss, Start};
 use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -34,6 +35,10 @@ pub(super) fn measure(
                 rig.check()?;
             }
         }
+    }
+    for direction in Direction::ALL {
+        result.coverage.extend(stream(scene, direction, seconds)?);
+        rig.check()?;
     }
     Ok(())
 }
@@ -67,13 +72,34 @@ fn cell(
         sent
     })?;
     let length = begin.elapsed().as_secs_f64() - 0.1;
+    let lost_reports = reader.totals().lost;
+    row(
+        scene,
+        &meter,
+        class,
+        direction,
+        Some(rate),
+        length,
+        lost_reports,
+    )
+}
+
+fn row(
+    scene: &Scene,
+    meter: &Meter,
+    class: Class,
+    direction: Direction,
+    asked_per_s: Option<f64>,
+    length: f64,
+    lost_reports: u64,
+) -> Result<CoverageRow, BenchError> {
     let counts = meter.counts(scene.netns).map_err(lost)?;
     let (d, c) = (direction as usize, class as usize);
     let (packets, reports) = (counts.packets[d][c], counts.reports[d][c]);
     Ok(CoverageRow {
         protocol: class.label().to_owned(),
         direction: direction.label().to_owned(),
-        asked_per_s: Some(rate),
+        asked_per_s,
         packets_per_s: packets as f64 / length,
         packets,
         reports,
@@ -84,8 +110,60 @@ fn cell(
             .filter(|(_, count)| *count > 0)
             .map(|(miss, count)| (miss.label().to_owned(), count))
             .collect(),
-        lost: reader.totals().lost,
+        lost: lost_reports,
     })
+}
+
+/// One TCP stream between the container and a neighbour, as fast as it goes: data one way and
+/// acknowledgements the other.
+fn stream(
+    scene: &Scene,
+    direction: Direction,
+    seconds: f64,
+) -> Result<Vec<CoverageRow>, BenchError> {
+    let (listener, sender) = match direction {
+        Direction::Egress => {
+            let listener = scene.next_door(|| TcpListener::bind("10.97.2.2:9000"))?;
+            (
+                listener,
+                scene.inside(|| TcpStream::connect("10.97.2.2:9000"))?,
+            )
+        }
+        Direction::Ingress => {
+            let listener = scene.inside(|| TcpListener::bind((HERE, PORT)))?;
+            (
+                listener,
+                scene.next_door(|| TcpStream::connect((HERE, PORT)))?,
+            )
+        }
+    };
+    let tcp = || failed("cannot make a TCP stream");
+    let (listener, mut sender) = (listener.map_err(tcp())?, sender.map_err(tcp())?);
+    let (mut receiver, _) = listener.accept().map_err(tcp())?;
+    let mut meter = load(Start::Queue)?;
+    meter.on(scene.netns, &Filter::default()).map_err(lost)?;
+    let mut reader = meter.reader().map_err(lost)?;
+    let begin = Instant::now();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut buffer = vec![0; 1 << 17];
+            while receiver.read(&mut buffer).is_ok_and(|n| n > 0) {}
+        });
+        let payload = vec![0x5a; 1 << 16];
+        while begin.elapsed().as_secs_f64() < seconds {
+            if sender.write_all(&payload).is_err() {
+                break;
+            }
+            reader.take(|_| {});
+        }
+        drop(sender);
+    });
+    let length = begin.elapsed().as_secs_f64();
+    std::thread::sleep(Duration::from_millis(100));
+    reader.take(|_| {});
+    let lost_reports = reader.totals().lost;
+    let row = |d| row(scene, &meter, Class::Tcp, d, None, length, lost_reports);
+    Direction::ALL.into_iter().map(row).collect()
 }
 
 /// Calls `one` at `rate` until the time is over.
@@ -166,6 +244,10 @@ fn send_in<'a>(
             _ => UdpSocket::bind((HERE, PORT)).map_err(failed("cannot receive")),
         }
     })??;
+    // A reader that waits for its CPU must not look like a miss.
+    let room =
+        nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::RcvBufForce, &(64 << 20));
+    room.map_err(|e| BenchError::Latency(format!("cannot enlarge a buffer: {e}")))?;
     let wait = socket.set_read_timeout(Some(Duration::from_millis(50)));
     wait.map_err(failed("cannot receive"))?;
     scope.spawn(move || {
