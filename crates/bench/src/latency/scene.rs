@@ -7,7 +7,7 @@
 use super::failed;
 use super::wire::Wire;
 use crate::error::BenchError;
-use crate::topology::{Netns, link};
+use crate::topology::{Netns, link, sweep};
 use crate::undo::UndoStack;
 use cofferdam_host::in_namespace;
 use cofferdam_latency::ping::{Kind, Prober};
@@ -56,7 +56,9 @@ impl Scene {
     pub fn make() -> Result<Scene, BenchError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
-        let tag = format!("cf-{}-lat{n}", std::process::id());
+        // Named as all benchmarks name theirs: the next run removes what a killed one left.
+        sweep::leftovers();
+        let tag = format!("{}{}-lat{n}", sweep::NETNS_PREFIX, std::process::id());
         let mut undo = UndoStack::default();
         let host = Netns::make(&format!("{tag}-host"), &mut undo)?;
         host.write("/proc/sys/net/ipv4/ip_forward", "1")?;

@@ -18,7 +18,7 @@
 mod cgroup;
 mod firewall;
 mod netns;
-mod sweep;
+pub(crate) mod sweep;
 
 pub use cgroup::Layout;
 
