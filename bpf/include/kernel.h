@@ -48,9 +48,14 @@ typedef struct {
 	struct net *net;
 } possible_net_t;
 
+struct rtnl_link_ops {
+	const char *kind;
+};
 struct net_device {
 	int ifindex;
+	unsigned int flags;
 	possible_net_t nd_net;
+	const struct rtnl_link_ops *rtnl_link_ops;
 };
 
 struct kernfs_node {
@@ -80,12 +85,18 @@ struct task_struct {
 struct sock_cgroup_data {
 	struct cgroup *cgroup; /* since 5.15 (commit 8520e224f547); before, a tagged integer */
 };
+typedef struct {
+	s64 counter;
+} atomic64_t;
 struct sock_common {
 	volatile unsigned char skc_state;
 	possible_net_t skc_net;
+	u16 skc_num; /* local port, host order */
+	atomic64_t skc_cookie;
 };
 struct sock {
 	struct sock_common __sk_common;
+	u16 sk_protocol;
 	struct sock_cgroup_data sk_cgrp_data;
 };
 
@@ -96,13 +107,22 @@ struct sk_buff {
 	unsigned int len;
 	unsigned int data_len;
 	int skb_iif;
+	u16 inner_network_header; /* offsets from head */
+	u16 network_header;
 	unsigned int end; /* offset from head: sk_buff_data_t on 64-bit kernels */
 	unsigned char *head;
+	unsigned char *data;
 };
 struct skb_shared_info {
+	unsigned short gso_size;
 	unsigned short gso_segs;
 };
 
+struct tcp_sock {
+	u32 snd_nxt;
+};
+
+struct pt_regs;
 struct napi_struct;
 struct irqaction;
 struct Qdisc;

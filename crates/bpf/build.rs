@@ -11,7 +11,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         .join("../../bpf")
         .canonicalize()?;
     println!("cargo:rerun-if-changed={}", bpf.display());
-    for skeleton in ["accounting", "enforce", "reference", "schedule"] {
+    for skeleton in [
+        "accounting",
+        "delay",
+        "enforce",
+        "latency",
+        "reference",
+        "schedule",
+    ] {
         let object = link(
             &compile(&bpf.join(skeleton), &out)?,
             &out.join(format!("{skeleton}.o")),

@@ -8,6 +8,7 @@
 mod accounting;
 #[macro_use]
 mod cell;
+mod latency;
 mod load;
 mod reservation;
 
@@ -17,6 +18,10 @@ pub use accounting::{
 };
 pub use cell::{
     Cell, Direction, EVEN_SHARE_PCT, Interferer, Limit, Path, Protocol, Treatment, VictimKind,
+};
+pub use latency::{
+    BiasRow, CoverageRow, InjectionRow, LatencyProgramRow, LatencyResult, LatencySample,
+    PerturbationRow, TruthRow,
 };
 pub use load::{DataError, RunData};
 pub use reservation::{
@@ -39,6 +44,8 @@ pub enum Kind {
     Penalty,
     /// `cofferdam bench accounting`.
     Accounting,
+    /// `cofferdam bench latency`.
+    Latency,
     /// `cofferdam demo`.
     Demo,
     /// `cofferdam bench reservation`.
@@ -51,6 +58,7 @@ impl Kind {
         match self {
             Kind::Penalty => "penalty",
             Kind::Accounting => "accounting",
+            Kind::Latency => "latency",
             Kind::Demo => "demo",
             Kind::Reservation => "reservation",
         }
@@ -377,6 +385,8 @@ pub enum RunResult {
     Penalty(PenaltyResult),
     /// Of `bench accounting`.
     Accounting(AccountingResult),
+    /// Of `bench latency`.
+    Latency(LatencyResult),
     /// Of `demo`.
     Demo(Box<DemoResult>),
     /// Of `bench reservation`.

@@ -57,6 +57,9 @@ pub enum BenchError {
     /// The enforcement could not begin, or could not take everything back.
     #[error("enforcement: {0}")]
     Enforcement(String),
+    /// The latency measurement failed.
+    #[error("{0}")]
+    Latency(String),
     /// The accounting could not be read.
     #[error("{0}")]
     Ledger(String),

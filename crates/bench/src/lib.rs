@@ -8,6 +8,7 @@ pub mod demo;
 mod error;
 mod experiment;
 mod host_facts;
+pub mod latency;
 pub mod ledger;
 mod noise;
 pub mod penalty;

@@ -3,9 +3,11 @@
 
 mod accounting;
 mod cost;
+mod delay;
 mod enforce;
 mod events;
 mod gate;
+pub mod latency;
 mod ledger;
 mod mapped;
 mod reference;
@@ -16,6 +18,7 @@ mod support;
 pub use accounting::{AccountingPrograms, CpuReading, LoadError, Sizes};
 pub use cost::{ProgramCost, RuntimeStatistics};
 pub use enforce::{Bucket, DropLink, DropPrograms, Entry, attach as attach_drop};
+pub use delay::Delay;
 pub use events::decode_event;
 pub use gate::{Gate, GateError};
 pub use ledger::{LedgerReader, RowReading};

@@ -18,8 +18,16 @@ mod reference {
 mod schedule {
     include!(concat!(env!("OUT_DIR"), "/schedule.skel.rs"));
 }
+mod delay {
+    include!(concat!(env!("OUT_DIR"), "/delay.skel.rs"));
+}
+mod latency {
+    include!(concat!(env!("OUT_DIR"), "/latency.skel.rs"));
+}
 
 pub use accounting::*;
+pub use delay::{DelaySkel, DelaySkelBuilder};
 pub use enforce::{EnforceSkel, EnforceSkelBuilder, types as enforce_types};
+pub use latency::{LatencySkel, LatencySkelBuilder, types as latency_types};
 pub use reference::{ReferenceSkel, ReferenceSkelBuilder, types as reference_types};
 pub use schedule::{ScheduleSkel, ScheduleSkelBuilder, types as schedule_types};

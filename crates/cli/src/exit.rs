@@ -1,6 +1,7 @@
 //! How a command ends: the documented exit codes, and one line on stderr.
 
 use cofferdam_accounting::{ReadError, StartError};
+use cofferdam_latency::MeasureError;
 use std::io;
 use std::process::ExitCode;
 
@@ -75,6 +76,15 @@ impl From<StartError> for Failure {
     fn from(error: StartError) -> Failure {
         match error {
             StartError::Unsupported(text) => Failure::Unsupported(text),
+            other => Failure::Failed(other.into()),
+        }
+    }
+}
+
+impl From<MeasureError> for Failure {
+    fn from(error: MeasureError) -> Failure {
+        match error {
+            MeasureError::Unsupported(text) => Failure::Unsupported(text),
             other => Failure::Failed(other.into()),
         }
     }

@@ -12,6 +12,7 @@ mod exit;
 mod fixture;
 mod generate;
 mod interrupt;
+mod latency;
 mod output;
 mod progress;
 mod record;
@@ -67,6 +68,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Top(args) => top::run(&args, &interrupt),
         Command::Accounting(AccountingCommand::Record(args)) => record::run(&args, &interrupt),
         Command::Status(args) => status::run(&args),
+        Command::Latency(command) => latency::run(command, &interrupt),
         Command::Bench(command) => bench::run(command, &interrupt),
         Command::Report(args) => bench::report(&args.dir),
         Command::Demo(args) => bench::demo(args, &interrupt),

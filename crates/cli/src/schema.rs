@@ -7,6 +7,7 @@ mod diagnosis;
 
 pub use diagnosis::{CpuLossRecord, DiagnosisRecord};
 
+pub use crate::latency::schema::{LatencyRecord, PingRecord};
 use cofferdam_types::{ContainerLedger, CpuId, CpuTime, Interval};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -308,6 +309,14 @@ pub fn all() -> Vec<(&'static str, schemars::Schema)> {
         (
             "accounting-1.schema.json",
             schemars::schema_for!(AccountingRecord),
+        ),
+        (
+            "latency-1.schema.json",
+            schemars::schema_for!(LatencyRecord),
+        ),
+        (
+            "latency-ping-1.schema.json",
+            schemars::schema_for!(PingRecord),
         ),
         ("doctor-1.schema.json", schemars::schema_for!(DoctorReport)),
         (

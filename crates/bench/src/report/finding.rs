@@ -23,6 +23,7 @@ pub fn of(run: &RunData) -> Vec<String> {
         Some(RunResult::Demo(result)) => penalty(run, std::slice::from_ref(&result.cell)),
         Some(RunResult::Accounting(result)) => accounting(result),
         Some(RunResult::Reservation(result)) => reservation(result),
+        Some(RunResult::Latency(result)) => super::latency::finding(result),
     };
     if run.manifest.interrupted {
         text.push("The run was interrupted: it is not complete.".to_owned());
@@ -278,6 +279,7 @@ pub fn title(run: &RunData) -> String {
         _ => match run.manifest.kind {
             crate::data::Kind::Penalty => "Penalty of network work".to_owned(),
             crate::data::Kind::Accounting => "Cost and accuracy of the accounting".to_owned(),
+            crate::data::Kind::Latency => "Truth and cost of the latency measurement".to_owned(),
             crate::data::Kind::Demo => "Demo".to_owned(),
             crate::data::Kind::Reservation => "What a CPU reservation is worth".to_owned(),
         },

@@ -9,6 +9,7 @@ mod chart;
 mod environment;
 pub mod finding;
 pub mod format;
+mod latency;
 mod ledger;
 mod page;
 mod penalty;
@@ -99,10 +100,12 @@ pub fn html(run: &RunData) -> Result<String, ReportError> {
         Some(RunResult::Reservation(result)) if kind == Kind::Reservation => {
             reservation::sections(result)?
         }
+        Some(RunResult::Latency(result)) if kind == Kind::Latency => latency::sections(result)?,
         Some(other) => {
             let result = match other {
                 RunResult::Penalty(_) => Kind::Penalty,
                 RunResult::Accounting(_) => Kind::Accounting,
+                RunResult::Latency(_) => Kind::Latency,
                 RunResult::Demo(_) => Kind::Demo,
                 RunResult::Reservation(_) => Kind::Reservation,
             };

@@ -27,7 +27,7 @@ use crate::error::BenchError;
 use crate::spawn::Place;
 use crate::undo::UndoStack;
 pub(crate) use cgroup::Groups;
-use netns::{Netns, link};
+pub(crate) use netns::{Netns, link};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};

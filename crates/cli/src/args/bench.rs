@@ -16,6 +16,8 @@ use std::time::Duration;
 pub enum BenchCommand {
     /// How much longer a job takes beside traffic than beside an equally entitled compute job
     Penalty(Box<PenaltyArgs>),
+    /// Whether the latency measurement tells the truth, and what it costs
+    Latency(BenchAccountingArgs),
     /// What the accounting costs, and how exact it is
     Accounting(BenchAccountingArgs),
     /// What a CPU reservation is worth beside neighbours, by policy

@@ -8,6 +8,7 @@ pub use agent::{AgentArgs, SocketArgs, StatusArgs};
 pub use bench::{
     BenchAccountingArgs, BenchCommand, BenchReservationArgs, HostArgs, PenaltyArgs, RunArgs,
 };
+pub use crate::latency::args::LatencyCommand;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use cofferdam_types::Selector;
@@ -44,6 +45,9 @@ pub enum Command {
     Agent(AgentArgs),
     /// Say what the running agent does, and what is not as it should be
     Status(StatusArgs),
+    /// Measure what a container's own network path adds to each packet
+    #[command(subcommand)]
+    Latency(LatencyCommand),
     /// Measure how well this host keeps containers apart
     #[command(subcommand)]
     Bench(BenchCommand),

@@ -12,7 +12,9 @@ use crate::output::Output;
 use crate::progress::Progress;
 use cofferdam_bench::data::RunData;
 use cofferdam_bench::report::ReportError;
-use cofferdam_bench::{BenchError, RunDir, accounting, demo, penalty, report, reservation};
+use cofferdam_bench::{
+    BenchError, RunDir, accounting, demo, latency, penalty, report, reservation,
+};
 use std::path::Path;
 
 /// Runs a benchmark, prints its results and renders its report.
@@ -20,6 +22,7 @@ pub fn run(command: BenchCommand, interrupt: &Interrupt) -> Outcome {
     let mut progress = Shown::new();
     let dir = match command {
         BenchCommand::Penalty(args) => penalty::run(&penalty_options(*args), &mut progress),
+        BenchCommand::Latency(args) => latency::run(&latency_options(args), &mut progress),
         BenchCommand::Accounting(args) => accounting::run(&accounting_options(args), &mut progress),
         BenchCommand::Reservation(args) => {
             reservation::run(&reservation_options(args), &mut progress)
@@ -124,6 +127,15 @@ impl cofferdam_bench::Progress for Shown {
     fn warn(&mut self, text: &str) {
         // Also where there is no terminal: noise makes figures worthless, and says so.
         self.line.note(&format!("cofferdam: {}", one_line(text)));
+    }
+}
+
+fn latency_options(args: BenchAccountingArgs) -> latency::Options {
+    latency::Options {
+        quick: args.run.quick,
+        output: args.run.output,
+        rounds: args.run.pairs,
+        seed: args.run.host.seed,
     }
 }
 

@@ -19,6 +19,7 @@ pub fn text(run: &RunData, width: Option<u16>) -> String {
         Some(RunResult::Demo(result)) => story(&result.cell, width),
         Some(RunResult::Accounting(result)) => accounting(result, width),
         Some(RunResult::Reservation(result)) => reservation(result, width),
+        Some(RunResult::Latency(_)) => cofferdam_bench::report::finding::of(run).join("\n") + "\n",
     };
     if !tables.is_empty() {
         text.push('\n');

@@ -3,7 +3,7 @@
 mod draw;
 mod help;
 mod history;
-mod screen;
+pub(crate) mod screen;
 mod state;
 
 use crate::args::{Switch, TopArgs};

@@ -496,6 +496,7 @@ pub fn write(run: &RunData, dir: &std::path::Path) {
     let samples = match run.manifest.kind {
         Kind::Accounting => run.periods.iter().map(|p| json(p)).collect(),
         Kind::Reservation => run.reservations.iter().map(|s| json(s)).collect(),
+        Kind::Latency => Vec::new(),
         Kind::Penalty | Kind::Demo => run.samples.iter().map(|s| json(s)).collect(),
     };
     std::fs::write(dir.join("manifest.json"), json(&run.manifest)).unwrap();

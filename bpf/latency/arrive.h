@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * A packet reaches its container.
+ */
+#ifndef COFFERDAM_LATENCY_ARRIVE_H
+#define COFFERDAM_LATENCY_ARRIVE_H
+
+#include "device.h"
+#include "packet.h"
+#include "claim.h"
+
+/* A tunnel of the container's own took its headers off: the packet inside is what counts. */
+static __always_inline void lt_arrive_inner(struct lt_entry *e, struct lt_packet *p)
+{
+	__u32 row = e->row[LT_INGRESS];
+	struct lt_counts *c = bpf_map_lookup_elem(&counts, &row);
+
+	if (!c)
+		return;
+	__sync_fetch_and_add(&c->packets[LT_INGRESS][e->packet.class & 3],
+			     -(__u64)e->packet.segments);
+	lt_count_in(e, p, row, e->netns[LT_INGRESS], e->ifindex[LT_INGRESS], LT_INGRESS);
+	e->check = p->check;
+}
+
+static __noinline void lt_arrive(struct lt_device *d, struct lt_entry *e, const __u8 *l3,
+				 __u32 segments, __u64 now)
+{
+	__u32 row = d->row;
+	struct lt_config *config = bpf_map_lookup_elem(&configs, &row);
+	struct lt_packet p;
+
+	if (!config || !lt_read(&p, l3))
+		return;
+	p.segments = segments;
+	if (e && e->row[LT_INGRESS] == row && d->tunnel) {
+		lt_arrive_inner(e, &p);
+		return;
+	}
+	if (!lt_wanted(config, &p, LT_INGRESS, d->ifindex))
+		return;
+	if (!e || !e->stamp[LT_RECV_HOST]) {
+		lt_count_unseen(&p, row, LT_INGRESS, LT_MISS_NO_START);
+		return;
+	}
+	if (e->check != p.check) {
+		lt_count_unseen(&p, row, LT_INGRESS, LT_MISS_CONTENT);
+		lt_settle(e, LT_MISS_LOCAL);
+		lt_remove(e);
+		return;
+	}
+	e->used_ns = now;
+	e->whole = 0;
+	if (d->ifindex)
+		e->stamp[LT_RECV_IN] = now;
+	lt_count_in(e, &p, row, d->netns, d->ifindex, LT_INGRESS);
+}
+
+/* No device told (macvlan): the socket that takes the packet does. The packet is known by its
+ * address alone here. */
+static __always_inline void lt_arrive_unseen(struct lt_cpu *cpu, struct lt_entry *e,
+					     const struct sock *sk, __u64 address)
+{
+	struct lt_device *d = lt_netns(cpu, sk->__sk_common.skc_net.net);
+	struct sk_buff *skb = (struct sk_buff *)address;
+
+	if (d->row)
+		lt_arrive(d, e, BPF_CORE_READ(skb, head) + BPF_CORE_READ(skb, network_header), 1,
+			  bpf_ktime_get_ns());
+}
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Out. `net_dev_queue` on a device inside a measured container begins a packet; the queues and
+ * transmits that follow, wherever they are, put their time into its entry; the transmit on the
+ * first device of the host that does not pass its packets on ends it. (`net_dev_xmit` would be
+ * too late: by then a reader on another CPU may have the packet.)
+ */
+#include "device.h"
+#include "segments.h"
+#include "send.h"
+
+static __always_inline void lt_begin(struct lt_cpu *cpu, struct lt_device *d, struct sk_buff *skb,
+				     __u64 now)
+{
+	struct lt_entry *e = lt_find(lt_id(skb));
+	struct lt_config *config;
+	__u32 row = d->row;
+	struct lt_packet p;
+	struct sock *sk;
+
+	/* From a tunnel of the container's own to its outer device. */
+	if (e && e->row[LT_EGRESS] == row && e->inner_passes && !e->stamp[LT_RECV_HOST]) {
+		e->inner_passes = d->passes;
+		e->queued = 1;
+		return;
+	}
+	config = bpf_map_lookup_elem(&configs, &row);
+	if (!config || !lt_read(&p, lt_sent_l3(skb)) ||
+	    !lt_wanted(config, &p, LT_EGRESS, d->ifindex))
+		return;
+	p.segments = lt_segments(skb);
+	e = lt_claim(lt_id(skb), lt_head(skb), now);
+	if (!e) {
+		lt_count_unseen(&p, row, LT_EGRESS, LT_MISS_EVICTED);
+		return;
+	}
+	sk = skb->sk;
+	if (sk) {
+		e->cookie = lt_cookie(sk);
+		if (p.class == LT_TCP && lt_sent_before(sk, &p))
+			p.flags |= LT_RETRANSMIT;
+		e->stamp[LT_SEND] = lt_send_begun(cpu);
+	}
+	e->stamp[LT_QUEUE_IN] = now;
+	e->check = p.check;
+	e->inner_passes = d->passes;
+	e->queued = 1;
+	lt_count_in(e, &p, row, d->netns, d->ifindex, LT_EGRESS);
+	lt_whole(cpu, e);
+}
+
+SEC("tp_btf/net_dev_queue")
+int BPF_PROG(lt_net_dev_queue, struct sk_buff *skb)
+{
+	struct lt_device *d;
+	struct lt_entry *e;
+	struct lt_cpu *cpu;
+
+	if (!active)
+		return 0;
+	cpu = lt_this_cpu();
+	if (!cpu)
+		return 0;
+	d = lt_device(cpu, skb->dev);
+	if (d->row) {
+		lt_begin(cpu, d, skb, bpf_ktime_get_ns());
+		return 0;
+	}
+	e = lt_find_any(skb);
+	if (!e)
+		return 0;
+	if (skb->sk && !e->row[LT_EGRESS]) {
+		/* The host's own packet, in a buffer that was freed unseen. */
+		lt_settle(e, LT_MISS_LOCAL);
+		lt_remove(e);
+		return 0;
+	}
+	e->used_ns = bpf_ktime_get_ns();
+	e->stamp[LT_QUEUE_HOST] = e->used_ns;
+	e->stamp[LT_XMIT_HOST] = 0;
+	e->queued = 1;
+	lt_whole(cpu, e);
+	return 0;
+}
+
+/* The packet is the one that began: compares what it says, inside a tunnel as well. */
+static __always_inline bool lt_same(struct lt_entry *e, const struct sk_buff *skb)
+{
+	struct lt_packet p;
+
+	if (lt_read(&p, lt_sent_l3(skb)) && p.check == e->check)
+		return true;
+	/* (The skb's encapsulation bit is no help: it is cleared when no checksum is offloaded.) */
+	if (!skb->inner_network_header || !lt_read(&p, lt_inner_l3(skb)) || p.check != e->check)
+		return false;
+	e->packet.flags |= LT_ENCAPSULATED;
+	return true;
+}
+
+SEC("tp_btf/net_dev_start_xmit")
+int BPF_PROG(lt_net_dev_start_xmit, const struct sk_buff *skb, const struct net_device *dev)
+{
+	struct lt_device *d;
+	struct lt_entry *e;
+	struct lt_cpu *cpu;
+	__u64 now;
+
+	if (!active)
+		return 0;
+	e = lt_find_any(skb);
+	cpu = lt_this_cpu();
+	if (!cpu)
+		return 0;
+	now = bpf_ktime_get_ns();
+	/* What was not queued is not that packet: its skb was freed unseen and used again. */
+	if (!e || !e->queued) {
+		e = lt_segment(cpu, skb, lt_id(skb), now);
+		if (!e)
+			return 0;
+	}
+	e->queued = 0;
+	d = lt_device(cpu, dev);
+	e->used_ns = now;
+	if (d->row) {
+		e->stamp[LT_XMIT_IN] = e->used_ns;
+		return 0;
+	}
+	e->stamp[LT_XMIT_HOST] = e->used_ns;
+	e->last_host_ifindex = d->ifindex;
+	if (d->passes || !e->row[LT_EGRESS])
+		return 0;
+	e->whole = 0;
+	if (lt_same(e, skb)) {
+		lt_emit(e, LT_EGRESS, LT_END_DEVICE);
+	} else {
+		lt_count_miss(e->row[LT_EGRESS], LT_EGRESS, LT_MISS_CONTENT, e->packet.segments);
+		e->row[LT_EGRESS] = 0;
+	}
+	return 0;
+}
+
+/* A qdisc lets packets go: those that may be cut are this CPU's wholes now. */
+SEC("tp_btf/qdisc_dequeue")
+int BPF_PROG(lt_qdisc_dequeue, struct Qdisc *qdisc, struct netdev_queue *queue, int packets,
+	     struct sk_buff *skb)
+{
+	struct lt_cpu *cpu;
+
+	if (!active || !skb)
+		return 0;
+	cpu = lt_this_cpu();
+	if (!cpu)
+		return 0;
+	for (int i = 0; i < LT_PARENTS && skb; i++) {
+		struct lt_entry *e = lt_find(lt_id(skb));
+
+		if (e) {
+			e->queued = 1;
+			lt_whole(cpu, e);
+		}
+		skb = skb->next;
+	}
+	return 0;
+}
+
+char LICENSE[] __weak SEC("license") = "GPL";

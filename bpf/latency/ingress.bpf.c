@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * In. `netif_receive_skb` on a device of the host begins a packet (or goes on with one that a
+ * container sent); on a container's device it tells whose it is. `sk_data_ready` and
+ * `tcp_probe` tell that a socket has it.
+ *
+ * Which packet a socket was woken for, `sk_data_ready` does not say: it is the one that the
+ * stack has in hand on this CPU.
+ */
+#include "arrive.h"
+
+static __always_inline void lt_receive_host(struct lt_device *d, struct sk_buff *skb)
+{
+	struct lt_entry *e = lt_find(lt_id(skb));
+	__u64 now = bpf_ktime_get_ns();
+	struct lt_packet p;
+
+	if (e && d->passes) {
+		/* A second look by the same host; a tunnel took its headers off. */
+		e->used_ns = now;
+		if (d->tunnel && lt_read(&p, skb->data))
+			e->check = p.check;
+		return;
+	}
+	if (d->passes)
+		return;
+	if (e && e->row[LT_EGRESS] && e->stamp[LT_XMIT_IN] && !e->stamp[LT_RECV_HOST]) {
+		e->stamp[LT_RECV_HOST] = now;
+		e->first_host_ifindex = d->ifindex;
+		e->used_ns = now;
+		return;
+	}
+	if (!lt_read(&p, skb->data))
+		return;
+	e = lt_claim(lt_id(skb), lt_head(skb), now);
+	if (!e)
+		return;
+	e->stamp[LT_RECV_HOST] = now;
+	e->check = p.check;
+	e->first_host_ifindex = d->ifindex;
+	if (skb->data_len) {
+		e->packet = p;
+		e->packet.segments = lt_segments(skb);
+	} else {
+		e->packet.segments = 1;
+	}
+}
+
+/* The stack is done with the packet it had in hand. When no socket told, the device was the last
+ * point seen: TCP puts packets on a backlog while a system call has the socket, and may merge
+ * them there; since 6.18 another CPU may queue UDP for this one. */
+static __always_inline void lt_let_go(struct lt_cpu *cpu, __u64 next)
+{
+	struct lt_entry *e;
+
+	if (!cpu->receiving || cpu->receiving == next)
+		return;
+	e = lt_find(cpu->receiving);
+	if (e && e->row[LT_INGRESS] && !e->stamp[LT_READY] &&
+	    (e->packet.class == LT_UDP || e->packet.class == LT_TCP)) {
+		lt_emit(e, LT_INGRESS, LT_END_ARRIVED);
+		lt_remove(e);
+	}
+}
+
+SEC("tp_btf/netif_receive_skb")
+int BPF_PROG(lt_netif_receive_skb, struct sk_buff *skb)
+{
+	struct lt_device *d;
+	struct lt_cpu *cpu;
+
+	if (!active)
+		return 0;
+	cpu = lt_this_cpu();
+	if (!cpu)
+		return 0;
+	lt_let_go(cpu, lt_id(skb));
+	d = lt_device(cpu, skb->dev);
+	cpu->receiving = lt_id(skb);
+	cpu->receiving_skb = (__u64)skb;
+	if (d->row)
+		lt_arrive(d, lt_find_any(skb), skb->data, lt_segments(skb), bpf_ktime_get_ns());
+	else
+		lt_receive_host(d, skb);
+	return 0;
+}
+
+SEC("tp_btf/sk_data_ready")
+int BPF_PROG(lt_sk_data_ready, const struct sock *sk)
+{
+	struct lt_entry *e;
+	struct lt_cpu *cpu;
+
+	if (!active)
+		return 0;
+	cpu = lt_this_cpu();
+	/* TCP has a tracepoint that names the packet. */
+	if (!cpu || !cpu->receiving || sk->sk_protocol == LT_IPPROTO_TCP)
+		return 0;
+	e = lt_find(cpu->receiving);
+	if (!e || e->stamp[LT_READY])
+		return 0;
+	if (!e->row[LT_INGRESS] && !e->stamp[LT_QUEUE_HOST])
+		lt_arrive_unseen(cpu, e, sk, cpu->receiving_skb);
+	/* A Unix socket may be woken as well while the packet is in hand. */
+	if (!e->row[LT_INGRESS] || e->packet.protocol != sk->sk_protocol)
+		return 0;
+	e->used_ns = bpf_ktime_get_ns();
+	e->stamp[LT_READY] = e->used_ns;
+	e->cookie = lt_cookie(sk);
+	cpu->receiving = 0;
+	/* Most UDP is copied to its reader where no tracepoint is: the socket is its end. */
+	if (e->packet.class != LT_ICMP) {
+		lt_emit(e, LT_INGRESS, LT_END_READY);
+		lt_remove(e);
+	}
+	return 0;
+}
+
+SEC("tp_btf/tcp_probe")
+int BPF_PROG(lt_tcp_probe, struct sock *sk, const struct sk_buff *skb)
+{
+	struct lt_entry *e;
+	struct lt_cpu *cpu;
+
+	if (!active)
+		return 0;
+	e = lt_find(lt_id(skb));
+	cpu = lt_this_cpu();
+	if (!e || !cpu)
+		return 0;
+	if (!e->row[LT_INGRESS] && !e->stamp[LT_QUEUE_HOST])
+		lt_arrive_unseen(cpu, e, sk, (__u64)skb);
+	if (!e->row[LT_INGRESS])
+		return 0;
+	e->stamp[LT_READY] = bpf_ktime_get_ns();
+	e->cookie = lt_cookie(sk);
+	lt_emit(e, LT_INGRESS, LT_END_READY);
+	lt_remove(e);
+	return 0;
+}
+
+/* Connections that open and close: their packets are not established's. */
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(lt_inet_sock_set_state, const struct sock *sk, int from, int to)
+{
+	struct lt_entry *e;
+	struct lt_cpu *cpu;
+
+	if (!active)
+		return 0;
+	cpu = lt_this_cpu();
+	if (!cpu || !cpu->receiving)
+		return 0;
+	e = lt_find(cpu->receiving);
+	if (!e || !e->row[LT_INGRESS] || e->packet.class != LT_TCP || e->stamp[LT_READY] ||
+	    sk->__sk_common.skc_num != e->packet.destination_port)
+		return 0;
+	e->stamp[LT_READY] = bpf_ktime_get_ns();
+	e->cookie = lt_cookie(sk);
+	lt_emit(e, LT_INGRESS, LT_END_READY);
+	lt_remove(e);
+	return 0;
+}
+
+char LICENSE[] __weak SEC("license") = "GPL";

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Reads a packet from its network header. The check is made of what neither address
+ * translation nor a tunnel nor the kernel's own rewriting (an ICMP identifier, a TTL, a
+ * checksum) changes: lengths, sequence numbers and the first bytes of the payload.
+ */
+#ifndef COFFERDAM_LATENCY_PACKET_H
+#define COFFERDAM_LATENCY_PACKET_H
+
+#include "state.h"
+
+#define LT_IPPROTO_ICMP 1
+#define LT_IPPROTO_TCP 6
+#define LT_IPPROTO_UDP 17
+#define LT_IPPROTO_ICMPV6 58
+
+/* As much as an IPv6 header, a TCP header and four bytes take. */
+struct lt_bytes {
+	__u8 b[64];
+};
+
+static __always_inline __u16 lt_be16(const __u8 *p)
+{
+	return (__u16)(p[0] << 8 | p[1]);
+}
+
+static __always_inline __u32 lt_be32(const __u8 *p)
+{
+	return __builtin_bswap32(*(const __u32 *)p);
+}
+
+/* `l4` points to 24 readable bytes; `room` is what the packet has there. */
+static __always_inline void lt_read_l4(struct lt_packet *p, const __u8 *l4, __u32 room)
+{
+	__u32 a = 0, b = 0;
+
+	switch (p->protocol) {
+	case LT_IPPROTO_UDP:
+		p->class = LT_UDP;
+		p->source_port = lt_be16(l4);
+		p->destination_port = lt_be16(l4 + 2);
+		p->payload_bytes = room >= 8 ? room - 8 : 0;
+		if (room >= 16) {
+			a = *(__u32 *)(l4 + 8);
+			b = *(__u32 *)(l4 + 12);
+		}
+		break;
+	case LT_IPPROTO_TCP:
+		p->class = LT_TCP;
+		p->source_port = lt_be16(l4);
+		p->destination_port = lt_be16(l4 + 2);
+		p->sequence = lt_be32(l4 + 4);
+		a = *(__u32 *)(l4 + 4);
+		b = *(__u32 *)(l4 + 8);
+		p->payload_bytes = (l4[12] >> 4) * 4;
+		p->payload_bytes = room > p->payload_bytes ? room - p->payload_bytes : 0;
+		break;
+	case LT_IPPROTO_ICMP:
+	case LT_IPPROTO_ICMPV6:
+		p->class = LT_ICMP;
+		p->destination_port = lt_be16(l4);
+		p->payload_bytes = room >= 8 ? room - 8 : 0;
+		p->source_port = lt_be16(l4 + 4);
+		p->sequence = lt_be16(l4 + 6);
+		a = p->sequence << 16 | p->destination_port;
+		if (room >= 16)
+			b = *(__u32 *)(l4 + 8) ^ *(__u32 *)(l4 + 12);
+		break;
+	default:
+		p->class = LT_OTHER;
+	}
+	p->check = lt_mix(a, b, p->protocol << 16 | (room & 0xffff));
+}
+
+/* False for what is no IP packet. */
+static __always_inline bool lt_read(struct lt_packet *p, const __u8 *l3)
+{
+	struct lt_bytes h;
+	__u32 offset, room;
+
+	__builtin_memset(p, 0, sizeof(*p));
+	if (bpf_probe_read_kernel(&h, sizeof(h), l3))
+		return false;
+	p->version = h.b[0] >> 4;
+	p->segments = 1;
+	if (p->version == 4) {
+		__u16 fragment = lt_be16(h.b + 6) & 0x3fff;
+
+		offset = (h.b[0] & 15) * 4;
+		p->bytes = lt_be16(h.b + 2);
+		p->protocol = h.b[9];
+		*(__u32 *)p->source = *(__u32 *)(h.b + 12);
+		*(__u32 *)p->destination = *(__u32 *)(h.b + 16);
+		room = p->bytes > offset ? p->bytes - offset : 0;
+		if (fragment) {
+			/* The identifier and the offset tell fragments apart. */
+			p->flags = LT_FRAGMENT;
+			p->class = LT_OTHER;
+			p->check = lt_mix(*(__u32 *)(h.b + 4), room, p->protocol);
+			return true;
+		}
+		if (offset == 20) {
+			lt_read_l4(p, h.b + 20, room);
+			return true;
+		}
+	} else if (p->version == 6) {
+		offset = 40;
+		p->protocol = h.b[6];
+		room = lt_be16(h.b + 4);
+		p->bytes = room + 40;
+		__builtin_memcpy(p->source, h.b + 8, 16);
+		__builtin_memcpy(p->destination, h.b + 24, 16);
+		if (p->protocol == 44) { /* a fragment */
+			p->flags = LT_FRAGMENT;
+			p->class = LT_OTHER;
+			p->protocol = h.b[40];
+			p->check = lt_mix(lt_be16(h.b + 42), *(__u32 *)(h.b + 44), room);
+			return true;
+		}
+		if (p->protocol != 0) {
+			lt_read_l4(p, h.b + 40, room);
+			return true;
+		}
+		/* Hop-by-hop options (multicast listener reports). */
+		p->protocol = h.b[40];
+		offset += (h.b[41] + 1) * 8;
+		room -= (h.b[41] + 1) * 8;
+	} else {
+		return false;
+	}
+	if (bpf_probe_read_kernel(&h, 24, l3 + offset))
+		return false;
+	lt_read_l4(p, h.b, room);
+	return true;
+}
+
+/* Packets that one skb stands for. Small packets are linear: no look needed. */
+static __always_inline __u32 lt_segments(const struct sk_buff *skb)
+{
+	struct skb_shared_info *info;
+	__u16 segments = 0;
+
+	if (!skb->data_len)
+		return 1;
+	info = (struct skb_shared_info *)(skb->head + skb->end);
+	bpf_core_read(&segments, sizeof(segments), &info->gso_segs);
+	return segments ? segments : 1;
+}
+
+static __always_inline const __u8 *lt_sent_l3(const struct sk_buff *skb)
+{
+	return skb->head + skb->network_header;
+}
+
+/* The container's own packet inside a tunnel's. */
+static __always_inline const __u8 *lt_inner_l3(const struct sk_buff *skb)
+{
+	return skb->head + skb->inner_network_header;
+}
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * TCP super-packets that the kernel cuts into segments before a device that takes none: the
+ * segments are new skbs with new heads, the whole is freed first. Cutting and transmitting
+ * happen on one CPU right after the whole was queued or dequeued, so each CPU remembers the
+ * last wholes it had; a segment is found by its sequence number and inherits their past.
+ */
+#ifndef COFFERDAM_LATENCY_SEGMENTS_H
+#define COFFERDAM_LATENCY_SEGMENTS_H
+
+#include "claim.h"
+#include "packet.h"
+
+/* `e` may be cut from here on. */
+static __always_inline void lt_whole(struct lt_cpu *cpu, struct lt_entry *e)
+{
+	struct lt_parent *p;
+
+	if (e->packet.class != LT_TCP || e->packet.segments <= 1)
+		return;
+	e->whole = 1;
+	p = &cpu->parents[cpu->next_parent++ & (LT_PARENTS - 1)];
+	p->claimed_ns = e->claimed_ns;
+	p->slot = e->slot;
+	p->sequence = e->packet.sequence;
+	p->bytes = e->packet.payload_bytes;
+}
+
+static __always_inline struct lt_entry *lt_parent_of(struct lt_cpu *cpu, __u32 sequence)
+{
+	for (int i = 0; i < LT_PARENTS; i++) {
+		struct lt_parent *p = &cpu->parents[i];
+		__u32 bucket, way;
+		struct lt_bucket *b;
+
+		if (sequence - p->sequence >= p->bytes)
+			continue;
+		bucket = p->slot / LT_WAYS;
+		way = p->slot % LT_WAYS;
+		b = bpf_map_lookup_elem(&buckets, &bucket);
+		if (b && b->skb[way & 3] && b->way[way & 3].claimed_ns == p->claimed_ns)
+			return &b->way[way & 3];
+		p->bytes = 0;
+	}
+	return NULL;
+}
+
+/* The entry of a segment, made from that of its whole; NULL when it is no segment. */
+static __noinline struct lt_entry *lt_segment(struct lt_cpu *cpu, const struct sk_buff *skb,
+					      __u64 id, __u64 now)
+{
+	struct lt_entry *whole, *e;
+	struct lt_packet p;
+	__u64 claimed;
+
+	if (!cpu->next_parent || !lt_read(&p, lt_sent_l3(skb)) || p.class != LT_TCP ||
+	    !p.payload_bytes)
+		return NULL;
+	whole = lt_parent_of(cpu, p.sequence);
+	if (!whole || !whole->whole)
+		return NULL;
+	claimed = whole->claimed_ns;
+	e = lt_claim(id, lt_head(skb), now);
+	if (!e)
+		return NULL;
+	if (whole->claimed_ns != claimed || whole == e) {
+		lt_remove(e);
+		return NULL;
+	}
+	for (int i = 0; i < LT_STAMPS; i++)
+		e->stamp[i] = whole->stamp[i];
+	e->cookie = whole->cookie;
+	e->check = p.check;
+	e->first_host_ifindex = whole->first_host_ifindex;
+	e->last_host_ifindex = whole->last_host_ifindex;
+	e->inner_passes = whole->inner_passes;
+	e->queued = 1;
+	e->packet = whole->packet;
+	e->packet.sequence = p.sequence;
+	e->packet.bytes = p.bytes;
+	e->packet.payload_bytes = p.payload_bytes;
+	e->packet.segments = 1;
+	e->row[LT_EGRESS] = whole->row[LT_EGRESS];
+	e->netns[LT_EGRESS] = whole->netns[LT_EGRESS];
+	e->ifindex[LT_EGRESS] = whole->ifindex[LT_EGRESS];
+	e->ordinal[LT_EGRESS] = whole->ordinal[LT_EGRESS]++;
+	if (--whole->packet.segments == 0) {
+		whole->row[LT_EGRESS] = 0;
+		lt_remove(whole);
+	}
+	return e;
+}
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * When the system call began that sends the packet in hand. `sock_send_length` fires when the
+ * call ends, and cgroup hooks on sendmsg see only unconnected UDP: `sys_enter` is the earliest
+ * tracepoint. It slows every system call of the host by some 50 ns, so it is attached only when
+ * asked for; a packet that it does not know begins at `net_dev_queue`.
+ */
+#ifndef COFFERDAM_LATENCY_SEND_H
+#define COFFERDAM_LATENCY_SEND_H
+
+#include "packet.h"
+
+static __always_inline struct lt_send *lt_send_slot(__u64 task)
+{
+	__u32 key = lt_hash(task) & (LT_SENDS - 1);
+
+	return bpf_map_lookup_elem(&sends, &key);
+}
+
+/* 0 when it is not known: another task had the slot, or softirq sends. */
+static __always_inline __u64 lt_send_begun(const struct lt_cpu *cpu)
+{
+	__u64 task;
+	struct lt_send *s;
+
+	if (!watch_sends || cpu->softirq)
+		return 0;
+	task = (__u64)bpf_get_current_task();
+	s = lt_send_slot(task);
+	return s && s->task == task ? s->ns : 0;
+}
+
+/* New data begins at snd_nxt until it is sent: what begins before goes out again. */
+static __always_inline bool lt_sent_before(struct sock *sk, const struct lt_packet *p)
+{
+	unsigned char state = sk->__sk_common.skc_state;
+	__u32 next = p->sequence;
+
+	if (!p->payload_bytes || state == CF_TCP_TIME_WAIT || state == CF_TCP_NEW_SYN_RECV)
+		return false;
+	bpf_core_read(&next, sizeof(next), &((struct tcp_sock *)sk)->snd_nxt);
+	return (__s32)(p->sequence - next) < 0;
+}
+
+#endif

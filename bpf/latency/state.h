@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * The maps that all latency programs share. Each object file defines them weakly; the linker
+ * makes one of each. Nothing here allocates or locks once loaded.
+ */
+#ifndef COFFERDAM_LATENCY_STATE_H
+#define COFFERDAM_LATENCY_STATE_H
+
+#include "../include/kernel.h"
+#include "../abi/latency_abi.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+/* What the packet says, as the container sees it. */
+struct lt_packet {
+	__u32 check; /* of what neither NAT nor a tunnel changes */
+	__u32 bytes;
+	__u32 sequence;
+	__u32 payload_bytes;
+	__u16 source_port;
+	__u16 destination_port;
+	__u16 segments;
+	__u8 protocol;
+	__u8 version;
+	__u8 class;
+	__u8 flags;
+	__u8 reserved[2];
+	__u8 source[16];
+	__u8 destination[16];
+};
+
+/* One packet on its way. */
+struct lt_entry {
+	__u64 stamp[LT_STAMPS];
+	__u64 used_ns;	  /* last time anything was written: the oldest is evicted first */
+	__u64 claimed_ns; /* tells it from a later packet in the same place */
+	__u64 cookie;
+	__u32 check;
+	__u32 row[LT_DIRECTIONS]; /* 0: not in that direction, or reported */
+	__u32 netns[LT_DIRECTIONS];
+	__u32 ordinal[LT_DIRECTIONS];
+	__u32 ifindex[LT_DIRECTIONS];
+	__u32 first_host_ifindex;
+	__u32 last_host_ifindex;
+	__u32 slot;	    /* its own place: bucket * LT_WAYS + way */
+	__u32 consumed;	    /* detached from its skb */
+	__u32 whole;	    /* may be cut into segments: remembered as a parent */
+	__u32 queued;	    /* to a device, and not transmitted yet */
+	__u32 inner_passes; /* the container's device so far passes its packets on */
+	struct lt_packet packet;
+};
+
+/* Keys apart from the entries: a look-up that finds nothing touches one cache line. */
+struct lt_bucket {
+	__u64 skb[LT_WAYS];
+	__u64 head[LT_WAYS];
+	struct lt_entry way[LT_WAYS];
+};
+
+struct lt_device {
+	__u64 device;
+	__u32 generation;
+	__u32 ifindex;
+	__u32 netns;
+	__u32 row;    /* 0: not inside a measured container */
+	__u32 passes; /* hands its packets to another device of the same host */
+	__u32 tunnel; /* of those, changes the packet's headers */
+};
+
+/* A TCP super-packet that a device may have cut into segments. */
+struct lt_parent {
+	__u64 claimed_ns;
+	__u32 slot;
+	__u32 sequence;
+	__u32 bytes;
+	__u32 reserved;
+};
+
+struct lt_cpu {
+	__u64 receiving;     /* id of the packet that the stack has in hand on this CPU, and */
+	__u64 receiving_skb; /* its address */
+	__u64 position;	     /* of the ring, in reports */
+	__u64 softirq;	     /* one runs; kept only while `sys_enter` is attached */
+	__u32 next_parent;
+	__u32 reserved;
+	struct lt_parent parents[LT_PARENTS];
+	struct lt_device devices[LT_DEVICES];
+};
+
+struct lt_send {
+	__u64 task;
+	__u64 ns; /* 0: not in a system call that sends */
+};
+
+/* Set before load; powers of two less one. */
+const volatile __u32 bucket_mask __weak = 0;
+const volatile __u32 ring_mask __weak = 0;
+
+/* `sys_enter` is attached. */
+const volatile __u32 watch_sends __weak = 0;
+
+/* Raised after each change of `rows` and `configs`. */
+__u32 generation __weak = 1;
+/* Containers that are measured now. */
+__u32 active __weak = 0;
+/* What addresses are told from: see lt_id. */
+__u64 anchor __weak = 0;
+/* Never written: puts the types that no map names into the object's BTF, for the reader. */
+struct lt_layout layout __weak = {};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* bucket_mask + 1 */
+	__type(key, __u32);
+	__type(value, struct lt_bucket);
+} buckets __weak SEC(".maps");
+
+/* Where an entry with this head was put: clones share it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* (bucket_mask + 1) * LT_WAYS */
+	__type(key, __u32);
+	__type(value, __u32); /* bucket * LT_WAYS + way */
+} heads __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* possible CPUs */
+	__type(key, __u32);
+	__type(value, struct lt_cpu);
+} cpus __weak SEC(".maps");
+
+/* mmapped by the reader; each CPU has its part. Nobody waits for a reader. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* CPUs * (ring_mask + 1) */
+	__type(key, __u32);
+	__type(value, struct lt_report);
+} reports __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32);   /* inode of a network namespace */
+	__type(value, __u32); /* row, from 1 */
+} rows __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct lt_config);
+} configs __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct lt_counts);
+} counts __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, LT_SENDS);
+	__type(key, __u32);
+	__type(value, struct lt_send);
+} sends __weak SEC(".maps");
+
+static __always_inline struct lt_cpu *lt_this_cpu(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&cpus, &cpu);
+}
+
+/* A packet's address as a number: its distance to a fixed one. The verifier lets nobody
+ * calculate with a trusted pointer, but subtract one from another. */
+static __always_inline __u64 lt_id(const struct sk_buff *skb)
+{
+	__u64 id = (__u64)skb;
+
+	__asm__ volatile("%0 -= %1" : "+r"(id) : "r"(&anchor));
+	return id;
+}
+
+/* The address of its head. Read by a helper: since 6.17 the verifier takes the field for a
+ * pointer (commit f2362a57aeff), before for a number. */
+static __always_inline __u64 lt_head(const struct sk_buff *skb)
+{
+	__u64 head = 0;
+
+	bpf_core_read(&head, sizeof(head), &skb->head);
+	return head;
+}
+
+/* 0 until somebody asks for it (SO_COOKIE): a tool that matches its requests does. The helper
+ * that would make one refuses the socket of an skb since 6.x. */
+static __always_inline __u64 lt_cookie(const struct sock *sk)
+{
+	return sk->__sk_common.skc_cookie.counter;
+}
+
+static __always_inline __u32 lt_hash(__u64 address)
+{
+	return (__u32)((address * 0x9e3779b97f4a7c15ULL) >> 32);
+}
+
+static __always_inline __u32 lt_mix(__u32 a, __u32 b, __u32 c)
+{
+	__u64 h = ((__u64)a << 32 | b) * 0x9e3779b97f4a7c15ULL;
+
+	h ^= h >> 29;
+	h = (h + c) * 0xbf58476d1ce4e5b9ULL;
+	return (__u32)(h >> 32) | 1;
+}
+
+static __always_inline void lt_count_miss(__u32 row, __u32 direction, __u32 reason, __u32 packets)
+{
+	struct lt_counts *c = bpf_map_lookup_elem(&counts, &row);
+
+	if (c && row)
+		__sync_fetch_and_add(&c->misses[direction & 1][reason], packets);
+}
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Packets on their way: a set-associative table in fixed memory, found by the address of the
+ * skb and, for clones, by the address of its head. Addresses are used again (a head after
+ * 100 µs), so an entry goes when its skb is freed, and each end compares the content.
+ *
+ * A bucket that is full loses its oldest entry: most often a packet of the host that nobody
+ * asked for. When it was a container's, the loss is counted.
+ */
+#ifndef COFFERDAM_LATENCY_TABLE_H
+#define COFFERDAM_LATENCY_TABLE_H
+
+#include "report.h"
+
+/* Found by its head alone: the skb it was put in for is freed, a clone lives on. */
+#define LT_DETACHED 1
+
+static __always_inline struct lt_bucket *lt_bucket(__u64 skb)
+{
+	__u32 key = lt_hash(skb) & bucket_mask;
+
+	return bpf_map_lookup_elem(&buckets, &key);
+}
+
+static __always_inline struct lt_entry *lt_find(__u64 skb)
+{
+	struct lt_bucket *b = lt_bucket(skb);
+
+	if (!b)
+		return NULL;
+	if (b->skb[0] == skb)
+		return &b->way[0];
+	if (b->skb[1] == skb)
+		return &b->way[1];
+	if (b->skb[2] == skb)
+		return &b->way[2];
+	if (b->skb[3] == skb)
+		return &b->way[3];
+	return NULL;
+}
+
+static __always_inline __u32 *lt_head_slot(__u64 head)
+{
+	__u32 key = lt_hash(head) & (bucket_mask * LT_WAYS + LT_WAYS - 1);
+
+	return bpf_map_lookup_elem(&heads, &key);
+}
+
+static __always_inline struct lt_entry *lt_find_head(__u64 head)
+{
+	__u32 *slot = lt_head_slot(head), key, way;
+	struct lt_bucket *b;
+
+	if (!slot)
+		return NULL;
+	key = *slot / LT_WAYS;
+	way = *slot % LT_WAYS;
+	b = bpf_map_lookup_elem(&buckets, &key);
+	if (!b || b->head[way & 3] != head || !b->skb[way & 3])
+		return NULL;
+	return &b->way[way & 3];
+}
+
+static __always_inline struct lt_entry *lt_find_any(const struct sk_buff *skb)
+{
+	struct lt_entry *e = lt_find(lt_id(skb));
+
+	return e ? e : lt_find_head(lt_head(skb));
+}
+
+static __always_inline void lt_set_key(struct lt_entry *e, __u64 skb)
+{
+	__u32 key = e->slot / LT_WAYS;
+	struct lt_bucket *b = bpf_map_lookup_elem(&buckets, &key);
+
+	if (b)
+		b->skb[e->slot & 3] = skb;
+}
+
+static __always_inline void lt_remove(struct lt_entry *e)
+{
+	lt_set_key(e, 0);
+}
+
+/* What an entry that must go still owes. */
+static __always_inline void lt_settle(struct lt_entry *e, __u32 reason)
+{
+	if (e->row[LT_EGRESS]) {
+		lt_count_miss(e->row[LT_EGRESS], LT_EGRESS,
+			      e->whole && reason != LT_MISS_DROPPED ? LT_MISS_SEGMENT : reason,
+			      e->packet.segments);
+		e->row[LT_EGRESS] = 0;
+	}
+	if (e->row[LT_INGRESS]) {
+		if (e->stamp[LT_READY]) {
+			lt_emit(e, LT_INGRESS, LT_END_READY);
+		} else if (e->stamp[LT_RECV_IN] && reason != LT_MISS_DROPPED) {
+			/* Freed where no tracepoint is: TCP's handshake, say. */
+			lt_emit(e, LT_INGRESS, LT_END_ARRIVED);
+		} else {
+			lt_count_miss(e->row[LT_INGRESS], LT_INGRESS, reason, e->packet.segments);
+			e->row[LT_INGRESS] = 0;
+		}
+	}
+}
+
+#endif

@@ -1,0 +1,130 @@
+//! Whether the latency measurement tells the truth, misses nothing, and disturbs nobody.
+//!
+//! A tun device stands for the NIC and a thread of this process for the wire: it stamps each
+//! packet when it reads it and before it writes one. All stamps are of CLOCK_MONOTONIC, as the
+//! reports are.
+
+mod bias;
+mod coverage;
+mod perturbation;
+mod scene;
+mod truth;
+mod wire;
+
+use crate::data::{Kind, LatencyResult, LatencySample, RunResult, SCHEMA};
+use crate::error::BenchError;
+use crate::experiment::{Rig, RigOptions};
+use crate::progress::Progress;
+use crate::rundir::RunDir;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+/// What `bench latency` is told.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Options {
+    /// Fewer and shorter blocks; default no.
+    pub quick: bool,
+    /// The run directory; default `runs/<UTC time>-latency`.
+    pub output: Option<PathBuf>,
+    /// Blocks of each case; default 15, 7 when `quick`.
+    pub rounds: Option<u32>,
+    /// Seed of orders and bootstrap; default 1.
+    pub seed: u64,
+}
+
+impl Options {
+    fn rounds(&self) -> u32 {
+        self.rounds.unwrap_or(if self.quick { 7 } else { 15 })
+    }
+
+    /// Round trips in a block.
+    fn block(&self) -> u32 {
+        if self.quick { 60 } else { 150 }
+    }
+}
+
+/// Runs all experiments. Exit code 3 when this host cannot run the measurement at all.
+pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, BenchError> {
+    if options.rounds() == 0 {
+        return Err(BenchError::Usage(
+            "--pairs 0 measures nothing: give at least 1".to_owned(),
+        ));
+    }
+    let rig_options = RigOptions {
+        kind: Kind::Latency,
+        quick: options.quick,
+        output: options.output.clone(),
+        victim_cpu: None,
+        peer_cpu: None,
+        seed: options.seed,
+        ledger: false,
+    };
+    let mut rig = Rig::new(rig_options, progress)?;
+    let mut result = LatencyResult::default();
+    let outcome = measure(&mut rig, options, &mut result);
+    rig.close(Some(RunResult::Latency(result)), outcome)
+}
+
+fn measure(
+    rig: &mut Rig<'_>,
+    options: &Options,
+    result: &mut LatencyResult,
+) -> Result<(), BenchError> {
+    type Experiment =
+        fn(&mut Rig<'_>, &Options, &scene::Scene, &mut LatencyResult) -> Result<(), BenchError>;
+    let experiments: [(&str, Experiment); 5] = [
+        ("truth", truth::stamps),
+        ("injected delays", truth::injection),
+        ("bias", bias::measure),
+        ("coverage", coverage::measure),
+        ("perturbation and cost", perturbation::measure),
+    ];
+    for (i, (name, experiment)) in experiments.iter().enumerate() {
+        rig.progress.step(i, experiments.len(), name);
+        let scene = scene::Scene::make()?;
+        experiment(rig, options, &scene, result)?;
+        drop(scene);
+        rig.dir.result(&RunResult::Latency(result.clone()))?;
+    }
+    Ok(())
+}
+
+/// Keeps the raw values of a block.
+fn keep(
+    rig: &mut Rig<'_>,
+    experiment: &str,
+    case: &str,
+    round: u32,
+    values_us: &[f64],
+) -> Result<(), BenchError> {
+    rig.dir.latency(&LatencySample {
+        schema: SCHEMA,
+        time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
+        experiment: experiment.to_owned(),
+        case: case.to_owned(),
+        round,
+        values_us: values_us.to_vec(),
+    })
+}
+
+fn failed(what: &str) -> impl FnOnce(std::io::Error) -> BenchError {
+    let what = what.to_owned();
+    move |e| BenchError::Latency(format!("{what}: {e}"))
+}
+
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1000.0
+}
+
+/// Loads the measurement, or says why this host cannot.
+fn load(start: cofferdam_latency::Start) -> Result<cofferdam_latency::Meter, BenchError> {
+    let sizes = cofferdam_latency::LatencySizes::default();
+    cofferdam_latency::Meter::load(sizes, start).map_err(lost)
+}
+
+fn lost(error: cofferdam_latency::MeasureError) -> BenchError {
+    match error {
+        cofferdam_latency::MeasureError::Unsupported(text) => BenchError::Unsupported(text),
+        other => BenchError::Latency(other.to_string()),
+    }
+}

@@ -1,0 +1,294 @@
+//! Sections of latency runs.
+
+use super::ReportError;
+use super::chart::{Chart, Mark, Row, Tone};
+use super::format::{bytes, estimate, number};
+use super::page::{figure, section};
+use crate::data::{BiasRow, Estimate, LatencyResult};
+use maud::{Markup, html};
+
+/// All sections.
+pub fn sections(result: &LatencyResult) -> Result<Vec<Markup>, ReportError> {
+    let mut sections = Vec::new();
+    if !result.truth.is_empty() {
+        sections.push(truth(result));
+    }
+    if !result.injection.is_empty() {
+        sections.push(injection(result)?);
+    }
+    if !result.bias.is_empty() {
+        sections.push(bias(&result.bias)?);
+    }
+    if !result.coverage.is_empty() {
+        sections.push(coverage(result)?);
+    }
+    if !result.perturbation.is_empty() {
+        sections.push(perturbation(result)?);
+    }
+    if !result.programs.is_empty() {
+        sections.push(programs(result)?);
+    }
+    if let Some(memory) = result.memory_bytes {
+        let text = format!(
+            "All maps take {}, from the start and for good.",
+            bytes(memory)
+        );
+        sections.push(section("Memory", &text, html! {}));
+    }
+    Ok(sections)
+}
+
+fn truth(result: &LatencyResult) -> Markup {
+    let lead = "Each packet was stamped by the application and by the far end of the wire. Out: \
+                application ≤ start ≤ end ≤ wire. In: wire ≤ start ≤ end ≤ application. The \
+                slack is what lies between: median and largest.";
+    section(
+        "Stamps of both ends",
+        lead,
+        html! {
+            table {
+                tr { th {"protocol"} th {"direction"} th {"packets"} th {"out of order"}
+                     th {"before the start, µs"} th {"after the end, µs"} }
+                @for row in &result.truth {
+                    tr {
+                        td {(row.protocol)} td {(row.direction)} td {(row.packets)}
+                        td {(row.violations)}
+                        td {(number(row.before_us.0)) " (" (number(row.before_us.1)) ")"}
+                        td {(number(row.after_us.0)) " (" (number(row.after_us.1)) ")"}
+                    }
+                }
+            }
+        },
+    )
+}
+
+fn row(label: String, e: &Estimate, tone: Tone) -> Row {
+    Row {
+        label,
+        note: estimate(e),
+        lanes: vec![
+            vec![Mark::Dots {
+                values: e.values.clone(),
+                tone: Tone::Paid,
+            }],
+            vec![Mark::Interval {
+                low: e.low,
+                mid: e.median,
+                high: e.high,
+                tone,
+            }],
+        ],
+    }
+}
+
+fn injection(result: &LatencyResult) -> Result<Markup, ReportError> {
+    let rows = result.injection.iter().map(|r| {
+        let label = format!("{} the path: {} µs", r.place, number(r.injected_us));
+        row(label, &r.seen_us, Tone::Caused)
+    });
+    let chart = Chart {
+        alt: "How much of an injected delay the reports show".to_owned(),
+        axis: "longer by, µs".to_owned(),
+        from: -10.0,
+        references: vec![(0.0, "none"), (100.0, "all")],
+        rows: rows.collect(),
+    };
+    let lead = "A known delay on the host's side of the pair must be in the reports in full; one \
+                behind the NIC must not. Each dot is one block's median less that of the block \
+                without a delay.";
+    Ok(section(
+        "Injected delays",
+        lead,
+        figure("Injected delays", &chart.svg()?),
+    ))
+}
+
+fn bias(rows: &[BiasRow]) -> Result<Markup, ReportError> {
+    let mut lanes = Vec::new();
+    for r in rows {
+        lanes.push(row(
+            format!("raw, {} beside", r.load),
+            &r.raw_bias_us,
+            Tone::Caused,
+        ));
+        lanes.push(row(
+            format!("corrected, {} beside", r.load),
+            &r.bias_us,
+            Tone::Neutral,
+        ));
+    }
+    let lowest = rows
+        .iter()
+        .flat_map(|r| r.bias_us.values.iter().chain(&r.raw_bias_us.values))
+        .copied()
+        .fold(-5.0, f64::min);
+    let chart = Chart {
+        alt: "Round-trip time from the container less that from the host".to_owned(),
+        axis: "container − host, µs".to_owned(),
+        from: (lowest / 5.0).floor() * 5.0,
+        references: vec![(0.0, "as the host"), (20.0, "MACE's bound")],
+        rows: lanes,
+    };
+    let table = html! {
+        table {
+            tr { th {"beside"} th {"raw, µs"} th {"corrected, µs"} th {"host, µs"}
+                 th {"bias, µs"} th {"not corrected"} }
+            @for r in rows {
+                tr {
+                    td {(r.load)} td {(estimate(&r.raw_us))} td {(estimate(&r.corrected_us))}
+                    td {(estimate(&r.host_us))} td {(estimate(&r.bias_us))} td {(r.uncorrected)}
+                }
+            }
+        }
+    };
+    let lead = "Pings from the container and from the host's namespace in turns, while \
+                neighbours ping as fast as they are answered. Each dot is one block.";
+    Ok(section(
+        "Bias of round-trip times",
+        lead,
+        html! { (figure("Bias", &chart.svg()?)) (table) },
+    ))
+}
+
+fn coverage(result: &LatencyResult) -> Result<Markup, ReportError> {
+    let rows = result.coverage.iter().map(|r| {
+        let misses: Vec<String> = r
+            .misses
+            .iter()
+            .map(|(why, n)| format!("{why} {n}"))
+            .collect();
+        Row {
+            label: format!(
+                "{} {}, {} packets/s",
+                r.protocol,
+                r.direction,
+                number(r.packets_per_s.round())
+            ),
+            note: format!("{:.3}% {}", r.coverage_pct, misses.join(" ")),
+            lanes: vec![vec![Mark::Bar {
+                value: r.coverage_pct,
+                tone: Tone::Neutral,
+            }]],
+        }
+    });
+    let chart = Chart {
+        alt: "Reports by packets".to_owned(),
+        axis: "reports ÷ packets, %".to_owned(),
+        from: 0.0,
+        references: vec![(100.0, "all")],
+        rows: rows.collect(),
+    };
+    let lead = "Every packet that is due a report, and why it had none.";
+    Ok(section("Coverage", lead, figure("Coverage", &chart.svg()?)))
+}
+
+fn perturbation(result: &LatencyResult) -> Result<Markup, ReportError> {
+    let rows = result
+        .perturbation
+        .iter()
+        .map(|r| row(r.state.clone(), &r.added_us, Tone::Caused));
+    let lowest = result
+        .perturbation
+        .iter()
+        .flat_map(|r| r.added_us.values.iter().copied())
+        .fold(-1.0, f64::min);
+    let chart = Chart {
+        alt: "Round-trip time added by the measurement".to_owned(),
+        axis: "added to the median round trip, µs".to_owned(),
+        from: lowest.floor(),
+        references: vec![(0.0, "off"), (1.0, "goal")],
+        rows: rows.collect(),
+    };
+    let table = html! {
+        table {
+            tr { th {"state"} th {"round trip, µs"} th {"added, µs"} th {"datagrams/s sent"} }
+            @for r in &result.perturbation {
+                tr { td {(r.state)} td {(estimate(&r.rtt_us))} td {(estimate(&r.added_us))}
+                     td {(estimate(&r.packets_per_s))} }
+            }
+        }
+    };
+    let lead = "The same pings and the same flood with the measurement off, loaded and idle, on, \
+                and with ftrace on the same events; in an order drawn anew each round.";
+    Ok(section(
+        "Perturbation",
+        lead,
+        html! { (figure("Perturbation", &chart.svg()?)) (table) },
+    ))
+}
+
+fn programs(result: &LatencyResult) -> Result<Markup, ReportError> {
+    let rows = result.programs.iter().map(|p| Row {
+        label: p.name.clone(),
+        note: format!("{} ns, {} runs", number(p.ns_per_run.round()), p.runs),
+        lanes: vec![vec![Mark::Bar {
+            value: p.ns_per_run,
+            tone: Tone::Caused,
+        }]],
+    });
+    let chart = Chart {
+        alt: "Cost of each program".to_owned(),
+        axis: "nanoseconds a run".to_owned(),
+        from: 0.0,
+        references: Vec::new(),
+        rows: rows.collect(),
+    };
+    let lead = "By the kernel's run-time statistics, an empty program's figure taken off.";
+    Ok(section(
+        "Cost of the programs",
+        lead,
+        figure("Cost", &chart.svg()?),
+    ))
+}
+
+/// The main findings, in words.
+pub fn finding(result: &LatencyResult) -> Vec<String> {
+    let mut text = Vec::new();
+    let packets: u64 = result.truth.iter().map(|r| r.packets).sum();
+    let wrong: u64 = result.truth.iter().map(|r| r.violations).sum();
+    if packets > 0 {
+        text.push(format!(
+            "Of {packets} reports checked against the stamps of both ends, {wrong} were out of \
+             order."
+        ));
+    }
+    if let Some(worst) = result
+        .bias
+        .iter()
+        .max_by(|a, b| a.bias_us.median.abs().total_cmp(&b.bias_us.median.abs()))
+    {
+        text.push(format!(
+            "Corrected, a container's ping is within {} µs of the host's at its worst ({} \
+             containers beside it; raw {} µs).",
+            number(worst.bias_us.median.abs()),
+            worst.load,
+            number(worst.raw_bias_us.median)
+        ));
+    }
+    if let Some(least) = result
+        .coverage
+        .iter()
+        .min_by(|a, b| a.coverage_pct.total_cmp(&b.coverage_pct))
+    {
+        text.push(format!(
+            "The least coverage was {:.3}% ({} {} at {} packets/s).",
+            least.coverage_pct,
+            least.protocol,
+            least.direction,
+            number(least.packets_per_s.round())
+        ));
+    }
+    for row in &result.perturbation {
+        if row.state != "off" {
+            text.push(format!(
+                "{} added {} µs to a round trip.",
+                row.state,
+                number(row.added_us.median)
+            ));
+        }
+    }
+    if text.is_empty() {
+        text.push("Nothing was measured to its end.".to_owned());
+    }
+    text
+}

@@ -1,0 +1,335 @@
+//! The latency programs: sizes, load, attach; what to measure in, reports and counts out.
+
+mod report;
+mod ring;
+
+pub use report::{Class, Direction, End, Miss, Point, Report, decode_report};
+pub use ring::{ReportRing, Taken};
+
+use crate::accounting::LoadError;
+use crate::cost::{ProgramCost, read_cost};
+use crate::skeleton::latency_types::{lt_config, lt_counts};
+use crate::skeleton::{LatencySkel, LatencySkelBuilder};
+use crate::support::{kernel_has_tracepoint, possible_cpus};
+use cofferdam_types::NetnsId;
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
+use std::mem::{MaybeUninit, offset_of, size_of};
+use std::os::fd::AsFd;
+
+/// How much memory to take. Fixed at load.
+#[derive(Clone, Copy, Debug)]
+pub struct LatencySizes {
+    /// Packets that can be on their way at the same time; rounded up to a power of two, at
+    /// least 64. About 260 bytes each.
+    pub packets: u32,
+    /// Reports that a CPU keeps until they are read; rounded up to a power of two, at least
+    /// 64. 128 bytes each.
+    pub reports_per_cpu: u32,
+    /// Containers that can be measured at the same time.
+    pub containers: u32,
+}
+
+impl Default for LatencySizes {
+    fn default() -> Self {
+        LatencySizes {
+            packets: 16_384,
+            reports_per_cpu: 32_768,
+            containers: 256,
+        }
+    }
+}
+
+/// Where egress begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// The system call that sends. Costs every system call of the host some 50 ns.
+    Send,
+    /// The queue of the container's device.
+    Queue,
+}
+
+/// What is measured for one container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Filter {
+    /// Packets that leave.
+    pub egress: bool,
+    /// Packets that come.
+    pub ingress: bool,
+    /// By [`Class`]: ICMP, UDP, TCP, other.
+    pub classes: [bool; 4],
+    /// Only the container's device of this index.
+    pub ifindex: Option<u32>,
+    /// Only packets with this port at either end.
+    pub port: Option<u16>,
+    /// One flow in so many; 1 is every flow.
+    pub one_in: u32,
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Filter {
+            egress: true,
+            ingress: true,
+            classes: [true; 4],
+            ifindex: None,
+            port: None,
+            one_in: 1,
+        }
+    }
+}
+
+/// Packets, reports and misses of one container since its row was taken. Packets of GSO and
+/// GRO are counted by their segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets that a report is due for, by direction and class.
+    pub packets: [[u64; 4]; 2],
+    /// Packets that reports were made for.
+    pub reports: [[u64; 4]; 2],
+    /// Packets without a report, by direction and [`Miss`].
+    pub misses: [[u64; Miss::COUNT]; 2],
+}
+
+/// Loaded and attached. Dropping it detaches all programs and frees all maps.
+pub struct LatencyPrograms {
+    // Links go first, then the mapping, the object last.
+    #[allow(dead_code, reason = "held: dropping a link detaches its program")]
+    links: Vec<Link>,
+    skeleton: LatencySkel<'static>,
+    sizes: LatencySizes,
+    start: Start,
+}
+
+/// Attached only when egress begins at the system call.
+const SEND_PROGRAMS: [&str; 3] = ["lt_sys_enter", "lt_softirq_entry", "lt_softirq_exit"];
+
+fn failed(what: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> LoadError {
+    let what = what.into();
+    |source| LoadError::Libbpf { what, source }
+}
+
+/// Tracepoints without which nothing can be measured.
+pub const LATENCY_TRACEPOINTS: [&str; 6] = [
+    "net_dev_queue",
+    "net_dev_start_xmit",
+    "netif_receive_skb",
+    "skb_copy_datagram_iovec",
+    "consume_skb",
+    "kfree_skb",
+];
+
+impl LatencyPrograms {
+    /// Loads and attaches everything; measures nothing until [`LatencyPrograms::set`].
+    ///
+    /// # Errors
+    /// [`LoadError`] when this kernel or this caller cannot.
+    pub fn load(sizes: LatencySizes, start: Start) -> Result<LatencyPrograms, LoadError> {
+        libbpf_rs::set_print(None);
+        for name in LATENCY_TRACEPOINTS {
+            match kernel_has_tracepoint(name) {
+                None => return Err(LoadError::NoBtf),
+                Some(false) => return Err(LoadError::NoTracepoint(name)),
+                Some(true) => {}
+            }
+        }
+        let sizes = LatencySizes {
+            packets: sizes.packets.clamp(64, 1 << 22).next_power_of_two(),
+            reports_per_cpu: sizes.reports_per_cpu.clamp(64, 1 << 22).next_power_of_two(),
+            containers: sizes.containers.clamp(1, 1 << 16),
+        };
+        // The skeleton borrows this small block for its life; it is leaked once a load.
+        let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
+        let mut open = LatencySkelBuilder::default()
+            .open(storage)
+            .map_err(failed("open the latency programs"))?;
+        let cpus = possible_cpus();
+        if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+            rodata.bucket_mask = sizes.packets / 4 - 1;
+            rodata.ring_mask = sizes.reports_per_cpu - 1;
+            rodata.watch_sends = u32::from(start == Start::Send);
+        }
+        let set = |map: &mut libbpf_rs::OpenMapMut<'_>, entries: u32| {
+            map.set_max_entries(entries).map_err(failed("size a map"))
+        };
+        set(&mut open.maps.buckets, sizes.packets / 4)?;
+        set(&mut open.maps.heads, sizes.packets)?;
+        set(&mut open.maps.cpus, cpus)?;
+        set(&mut open.maps.reports, cpus * sizes.reports_per_cpu)?;
+        set(&mut open.maps.rows, sizes.containers * 2)?;
+        set(&mut open.maps.configs, sizes.containers + 1)?;
+        set(&mut open.maps.counts, sizes.containers + 1)?;
+        for mut program in open.open_object_mut().progs_mut() {
+            let name = program.name().to_string_lossy().into_owned();
+            let point = name.strip_prefix("lt_").unwrap_or(&name);
+            let point = program_tracepoint(point);
+            if kernel_has_tracepoint(point) == Some(false)
+                || (SEND_PROGRAMS.contains(&name.as_str()) && start == Start::Queue)
+            {
+                program.set_autoload(false);
+            }
+        }
+        let skeleton = open.load().map_err(|source| match source.kind() {
+            libbpf_rs::ErrorKind::PermissionDenied => LoadError::Permission,
+            _ => LoadError::Libbpf {
+                what: "load the latency programs".to_owned(),
+                source,
+            },
+        })?;
+        let mut programs = LatencyPrograms {
+            links: Vec::new(),
+            skeleton,
+            sizes,
+            start,
+        };
+        programs.attach()?;
+        Ok(programs)
+    }
+
+    fn attach(&mut self) -> Result<(), LoadError> {
+        for program in self.skeleton.object_mut().progs_mut() {
+            let name = program.name().to_string_lossy().into_owned();
+            if program.autoload() {
+                let link = program.attach();
+                self.links
+                    .push(link.map_err(failed(format!("attach {name}")))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Where egress begins.
+    pub fn start(&self) -> Start {
+        self.start
+    }
+
+    /// Rows there are; the first is 1.
+    pub fn rows(&self) -> u32 {
+        self.sizes.containers
+    }
+
+    /// A reader of all reports from now on. Any number of readers may exist.
+    ///
+    /// # Errors
+    /// When the memory cannot be mapped.
+    pub fn reports(&self) -> Result<ReportRing, LoadError> {
+        let fd = self.skeleton.maps.reports.as_fd();
+        ReportRing::map(fd, self.sizes.reports_per_cpu, possible_cpus()).map_err(LoadError::Map)
+    }
+
+    /// Measures the packets of `netns` as `row`'s from now on.
+    pub fn set(&mut self, netns: NetnsId, row: u32, filter: &Filter) -> libbpf_rs::Result<()> {
+        self.write_config(row, &encode(filter))?;
+        self.skeleton.maps.rows.update(
+            &netns.0.to_ne_bytes(),
+            &row.to_ne_bytes(),
+            MapFlags::ANY,
+        )?;
+        self.publish();
+        Ok(())
+    }
+
+    /// Stops measuring `netns`; unknown is fine.
+    pub fn clear(&mut self, netns: NetnsId, row: u32) {
+        let _ = self.write_config(row, &[0; size_of::<lt_config>()]);
+        let _ = self.skeleton.maps.rows.delete(&netns.0.to_ne_bytes());
+        self.publish();
+    }
+
+    fn write_config(&self, row: u32, bytes: &[u8]) -> libbpf_rs::Result<()> {
+        self.skeleton
+            .maps
+            .configs
+            .update(&row.to_ne_bytes(), bytes, MapFlags::ANY)
+    }
+
+    /// Forgets what `row` has counted: it gets another container.
+    pub fn reset_counts(&self, row: u32) -> libbpf_rs::Result<()> {
+        let zero = [0; size_of::<lt_counts>()];
+        self.skeleton
+            .maps
+            .counts
+            .update(&row.to_ne_bytes(), &zero, MapFlags::ANY)
+    }
+
+    fn publish(&mut self) {
+        let active = self.skeleton.maps.rows.keys().count() as u32;
+        if let Some(data) = self.skeleton.maps.data_data.as_deref_mut() {
+            data.generation = data.generation.wrapping_add(1);
+        }
+        if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
+            bss.active = active;
+        }
+    }
+
+    /// What `row` has counted.
+    pub fn counts(&self, row: u32) -> libbpf_rs::Result<Counts> {
+        let map = &self.skeleton.maps.counts;
+        let value = map.lookup(&row.to_ne_bytes(), MapFlags::ANY)?;
+        let value = value.unwrap_or_default();
+        let word = |offset: usize, index: usize| {
+            let at = offset + 8 * index;
+            let bytes = value.get(at..at + 8).and_then(|b| b.try_into().ok());
+            bytes.map_or(0, u64::from_ne_bytes)
+        };
+        let mut counts = Counts::default();
+        for direction in 0..2 {
+            for class in 0..4 {
+                let index = direction * 4 + class;
+                counts.packets[direction][class] = word(offset_of!(lt_counts, packets), index);
+                counts.reports[direction][class] = word(offset_of!(lt_counts, reports), index);
+            }
+            for miss in 0..Miss::COUNT {
+                let index = direction * Miss::COUNT + miss;
+                counts.misses[direction][miss] = word(offset_of!(lt_counts, misses), index);
+            }
+        }
+        Ok(counts)
+    }
+
+    /// Cost of every loaded program.
+    pub fn program_costs(&self) -> std::io::Result<Vec<ProgramCost>> {
+        self.skeleton
+            .object()
+            .progs()
+            .filter(|program| program.autoload())
+            .map(|program| read_cost(&program.name().to_string_lossy(), program.as_fd()))
+            .collect()
+    }
+
+    /// Memory of all maps, bytes: taken at load, never more.
+    pub fn memory_bytes(&self) -> u64 {
+        let maps = self.skeleton.object().maps();
+        maps.map(|map| {
+            let entry = u64::from(map.key_size()) + u64::from(map.value_size());
+            u64::from(map.max_entries()) * entry
+        })
+        .sum()
+    }
+}
+
+/// The tracepoint of a program, by its name without the prefix.
+fn program_tracepoint(name: &str) -> &str {
+    match name {
+        "skb_copy" => "skb_copy_datagram_iovec",
+        "consume" => "consume_skb",
+        "kfree" => "kfree_skb",
+        other => other,
+    }
+}
+
+fn encode(filter: &Filter) -> [u8; size_of::<lt_config>()] {
+    let mut bytes = [0; size_of::<lt_config>()];
+    let mut put = |offset: usize, value: u32| {
+        bytes[offset..offset + 4].copy_from_slice(&value.to_ne_bytes());
+    };
+    let directions = u32::from(filter.egress) | u32::from(filter.ingress) << 1;
+    let classes = (0..4).map(|c| u32::from(filter.classes[c]) << c).sum();
+    put(offset_of!(lt_config, directions), directions);
+    put(offset_of!(lt_config, classes), classes);
+    put(offset_of!(lt_config, ifindex), filter.ifindex.unwrap_or(0));
+    put(offset_of!(lt_config, one_in), filter.one_in);
+    let port = filter.port.unwrap_or(0).to_ne_bytes();
+    bytes[offset_of!(lt_config, port)..][..2].copy_from_slice(&port);
+    bytes
+}

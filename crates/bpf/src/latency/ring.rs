@@ -1,0 +1,146 @@
+//! The rings of reports, mapped. Reading costs no system call and holds nobody up: the kernel
+//! writes over what was not read in time, and the reader counts it.
+
+use crate::latency::report::{Report, decode_report};
+use crate::skeleton::latency_types::lt_report;
+use std::io;
+use std::mem::{offset_of, size_of};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{Ordering, fence};
+
+const RECORD_BYTES: usize = size_of::<lt_report>();
+
+/// What one reading found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Reports handed on.
+    pub reports: u64,
+    /// Reports written over before they were read.
+    pub lost: u64,
+    /// Reports that contradict themselves: two packets shared an entry for a moment.
+    pub rejected: u64,
+}
+
+/// A reader with a position of its own in each CPU's ring.
+pub struct ReportRing {
+    memory: NonNull<u8>,
+    per_cpu: u64,
+    /// Next position to read, a CPU.
+    next: Vec<u64>,
+}
+
+// SAFETY: the mapping is read-only memory that lives until drop; nothing ties it to a thread.
+unsafe impl Send for ReportRing {}
+
+impl ReportRing {
+    pub(super) fn map(fd: BorrowedFd<'_>, per_cpu: u32, cpus: u32) -> io::Result<ReportRing> {
+        let bytes = per_cpu as usize * cpus as usize * RECORD_BYTES;
+        // SAFETY: a fresh shared read-only mapping of a BPF array of at least `bytes` bytes
+        // (checked by the kernel); no existing memory is touched.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                fd.as_raw_fd(),
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let memory = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let mut ring = ReportRing {
+            memory,
+            per_cpu: per_cpu.into(),
+            next: vec![0; cpus as usize],
+        };
+        ring.skip_to_end();
+        Ok(ring)
+    }
+
+    /// Forgets everything written so far.
+    fn skip_to_end(&mut self) {
+        for cpu in 0..self.next.len() {
+            let newest = (0..self.per_cpu).map(|i| self.published(cpu, i)).max();
+            self.next[cpu] = newest.unwrap_or(0);
+        }
+    }
+
+    fn record(&self, cpu: usize, position: u64) -> *const u8 {
+        let index = cpu * self.per_cpu as usize + (position % self.per_cpu) as usize;
+        // SAFETY: `cpu` is below the number of rings and the position is taken modulo their
+        // length, so the record is inside the mapping.
+        unsafe { self.memory.as_ptr().add(index * RECORD_BYTES) }
+    }
+
+    fn published(&self, cpu: usize, position: u64) -> u64 {
+        let at = self.record(cpu, position);
+        // SAFETY: inside the mapping (see `record`), aligned as the record is (a multiple of
+        // 128 from a page); the kernel writes it meanwhile, hence volatile.
+        unsafe {
+            at.add(offset_of!(lt_report, published))
+                .cast::<u64>()
+                .read_volatile()
+        }
+    }
+
+    /// The record at a position, if it is whole and still there.
+    fn copy(&self, cpu: usize, position: u64) -> Option<[u8; RECORD_BYTES]> {
+        if self.published(cpu, position) != position + 1 {
+            return None;
+        }
+        fence(Ordering::Acquire);
+        let at = self.record(cpu, position).cast::<[u8; RECORD_BYTES]>();
+        // SAFETY: inside the mapping (see `record`); bytes have no alignment. A write that
+        // runs meanwhile is noticed below and the copy thrown away.
+        let copy = unsafe { at.read_volatile() };
+        fence(Ordering::Acquire);
+        (self.published(cpu, position) == position + 1).then_some(copy)
+    }
+
+    /// Hands every waiting report to `sink`, CPU by CPU, in the order of each CPU.
+    pub fn take(&mut self, mut sink: impl FnMut(Report)) -> Taken {
+        let mut taken = Taken::default();
+        for cpu in 0..self.next.len() {
+            // One lap at most: a flood must not keep the reader here for ever.
+            for _ in 0..self.per_cpu {
+                let position = self.next[cpu];
+                match self.copy(cpu, position) {
+                    Some(record) => {
+                        self.next[cpu] = position + 1;
+                        match decode_report(&record) {
+                            Some(report) => {
+                                taken.reports += 1;
+                                sink(report);
+                            }
+                            None => taken.rejected += 1,
+                        }
+                    }
+                    None => {
+                        let there = self.published(cpu, position);
+                        if there <= position + 1 {
+                            // Not written yet, or being written at this moment.
+                            break;
+                        }
+                        // Lapped. Half a ring ahead of the writer's tail, to stay ahead of it.
+                        let resume = there.saturating_sub(self.per_cpu / 2);
+                        taken.lost += resume.saturating_sub(position).max(1);
+                        self.next[cpu] = resume.max(position + 1);
+                    }
+                }
+            }
+        }
+        taken
+    }
+}
+
+impl Drop for ReportRing {
+    fn drop(&mut self) {
+        let bytes = self.per_cpu as usize * self.next.len() * RECORD_BYTES;
+        // SAFETY: exactly the mapping made in `map`; no reference into it outlives self.
+        unsafe { libc::munmap(self.memory.as_ptr().cast(), bytes) };
+    }
+}

@@ -1,0 +1,264 @@
+//! The command line of `cofferdam latency …`.
+
+use crate::args::{ContainerArgs, values};
+use clap::{Args, Subcommand, ValueEnum};
+use cofferdam_latency::{Filter, LatencySizes, Start};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// `cofferdam latency …`
+#[derive(Debug, Subcommand)]
+pub enum LatencyCommand {
+    /// Write what the containers' network paths add, packet by packet or as histograms
+    Record(LatencyRecordArgs),
+    /// Show live, per container and part of the way, what its network path adds
+    Watch(WatchArgs),
+    /// Ping, with what the container's network adds taken out of each round trip
+    Ping(PingArgs),
+    /// Serve reports on a Unix socket to the containers that it is mounted into
+    Serve(ServeArgs),
+    /// Inside a container: measure its own packets from now on
+    On(OnArgs),
+    /// Inside a container: stop measuring
+    Off(ClientArgs),
+    /// Inside a container: print what was measured
+    Read(ReadArgs),
+}
+
+/// `cofferdam latency watch`
+#[derive(Clone, Debug, Args)]
+pub struct WatchArgs {
+    /// What is measured.
+    #[command(flatten)]
+    pub measure: MeasureArgs,
+    /// Time between two pictures, with its unit
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::interval)]
+    pub interval: Duration,
+}
+
+/// Where the socket is.
+pub const SOCKET: &str = "/run/cofferdam/latency.sock";
+
+/// `cofferdam latency off`, and the others that ask the socket.
+#[derive(Clone, Debug, Args)]
+pub struct ClientArgs {
+    /// The socket of 'cofferdam latency serve'
+    #[arg(long, value_name = "PATH", env = "COFFERDAM_LATENCY_SOCKET", default_value = SOCKET)]
+    pub socket: PathBuf,
+}
+
+/// `cofferdam latency on`
+#[derive(Clone, Debug, Args)]
+pub struct OnArgs {
+    /// Whom to ask.
+    #[command(flatten)]
+    pub client: ClientArgs,
+    /// Only these protocols; may be repeated or separated by commas
+    #[arg(long, value_enum, value_name = "PROTOCOL", value_delimiter = ',')]
+    pub protocol: Vec<Protocol>,
+    /// Only packets with this port at either end
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
+}
+
+/// `cofferdam latency read`
+#[derive(Clone, Debug, Args)]
+pub struct ReadArgs {
+    /// Whom to ask.
+    #[command(flatten)]
+    pub client: ClientArgs,
+    /// In MACE's own format, '[sec.usec] (id) egress: ns'
+    #[arg(long)]
+    pub mace: bool,
+    /// Go on with what comes, until interrupted
+    #[arg(long)]
+    pub follow: bool,
+}
+
+/// `cofferdam latency serve`
+#[derive(Clone, Debug, Args)]
+pub struct ServeArgs {
+    /// Where to make the socket
+    #[arg(long, value_name = "PATH", env = "COFFERDAM_LATENCY_SOCKET", default_value = SOCKET)]
+    pub socket: PathBuf,
+    /// Where egress begins: the queue of the container's device, or the sending system call
+    /// (costs every system call of the host some 50 ns)
+    #[arg(long, value_enum, value_name = "POINT", default_value_t = StartPoint::Queue)]
+    pub start: StartPoint,
+    /// Connections of one container at the same time
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = values::positive)]
+    pub clients: u32,
+    /// Reports kept for one container
+    #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = values::positive)]
+    pub keep: u32,
+}
+
+/// `cofferdam latency ping`
+#[derive(Clone, Debug, Args)]
+pub struct PingArgs {
+    /// Name or address
+    #[arg(value_name = "HOST")]
+    pub host: String,
+    /// Ping from inside this container (needs root on the host); else the socket is asked,
+    /// from inside
+    #[arg(long, value_name = "SELECTOR")]
+    pub container: Option<cofferdam_types::Selector>,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub client: ClientArgs,
+    /// How many
+    #[arg(long, short, value_name = "N", default_value_t = 10, value_parser = values::positive)]
+    pub count: u32,
+    /// Between two, with its unit
+    #[arg(long, short, value_name = "DURATION", default_value = "200ms", value_parser = values::duration)]
+    pub interval: Duration,
+    /// Longest wait for an answer, with its unit
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::duration)]
+    pub timeout: Duration,
+    /// Payload bytes
+    #[arg(long, value_name = "SIZE", default_value = "56B", value_parser = values::bytes)]
+    pub size: u32,
+    /// Send datagrams to an echo server at this port
+    #[arg(long, value_name = "PORT", conflicts_with = "tcp_connect")]
+    pub udp: Option<u16>,
+    /// Open connections to this port
+    #[arg(long, value_name = "PORT")]
+    pub tcp_connect: Option<u16>,
+    /// One JSON document (schema cofferdam.latency-ping/1)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What is measured, and with how much memory.
+#[derive(Clone, Debug, Args)]
+pub struct MeasureArgs {
+    /// Which containers.
+    #[command(flatten)]
+    pub containers: ContainerArgs,
+    /// Only these protocols; may be repeated or separated by commas
+    #[arg(long, value_enum, value_name = "PROTOCOL", value_delimiter = ',')]
+    pub protocol: Vec<Protocol>,
+    /// Only packets with this port at either end
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
+    /// Only this direction
+    #[arg(long, value_enum, value_name = "DIRECTION")]
+    pub direction: Option<Way>,
+    /// Only the container's device of this name
+    #[arg(long, value_name = "DEVICE")]
+    pub interface: Option<String>,
+    /// Measure one flow in N, chosen by its addresses and ports
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = values::positive)]
+    pub one_in: u32,
+    /// Where egress begins: the sending system call (costs every system call of the host some
+    /// 50 ns), or the queue of the container's device
+    #[arg(long, value_enum, value_name = "POINT", default_value_t = StartPoint::Send)]
+    pub start: StartPoint,
+    /// Packets that can be on their way at the same time (about 260 bytes each)
+    #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = values::positive)]
+    pub table: u32,
+    /// Reports that each CPU keeps until they are read (128 bytes each)
+    #[arg(long, value_name = "N", default_value_t = 32_768, value_parser = values::positive)]
+    pub ring: u32,
+}
+
+/// Protocols by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Protocol {
+    /// ICMP and ICMPv6.
+    Icmp,
+    /// UDP.
+    Udp,
+    /// TCP.
+    Tcp,
+    /// All others, and fragments.
+    Other,
+}
+
+/// Directions by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Way {
+    /// Out of the container.
+    Egress,
+    /// Into the container.
+    Ingress,
+}
+
+/// Where egress begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StartPoint {
+    /// The system call that sends.
+    Send,
+    /// The queue of the container's device.
+    Queue,
+}
+
+impl MeasureArgs {
+    /// The filter for a container whose device of interest has this index.
+    pub fn filter(&self, ifindex: Option<u32>) -> Filter {
+        let all = self.protocol.is_empty();
+        let wants = |p: Protocol| all || self.protocol.contains(&p);
+        Filter {
+            egress: self.direction != Some(Way::Ingress),
+            ingress: self.direction != Some(Way::Egress),
+            classes: [
+                wants(Protocol::Icmp),
+                wants(Protocol::Udp),
+                wants(Protocol::Tcp),
+                wants(Protocol::Other),
+            ],
+            ifindex,
+            port: self.port,
+            one_in: self.one_in,
+        }
+    }
+
+    /// Memory.
+    pub fn sizes(&self) -> LatencySizes {
+        LatencySizes {
+            packets: self.table,
+            reports_per_cpu: self.ring,
+            ..LatencySizes::default()
+        }
+    }
+
+    /// Where egress begins.
+    pub fn start(&self) -> Start {
+        match self.start {
+            StartPoint::Send => Start::Send,
+            StartPoint::Queue => Start::Queue,
+        }
+    }
+}
+
+/// `cofferdam latency record`
+#[derive(Clone, Debug, Args)]
+pub struct LatencyRecordArgs {
+    /// What is measured.
+    #[command(flatten)]
+    pub measure: MeasureArgs,
+    /// How long to record, with its unit
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = values::interval)]
+    pub duration: Duration,
+    /// Length of an interval, with its unit
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::interval)]
+    pub interval: Duration,
+    /// One record a packet, or histograms an interval
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Per::Interval)]
+    pub per: Per,
+    /// Text for people, or JSON Lines (schema cofferdam.latency/1)
+    #[arg(long, value_enum, default_value_t = crate::args::RecordFormat::Table)]
+    pub format: crate::args::RecordFormat,
+    /// Write to this file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// What a record is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Per {
+    /// One packet.
+    Packet,
+    /// Everything in an interval.
+    Interval,
+}

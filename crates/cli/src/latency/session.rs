@@ -1,0 +1,193 @@
+//! A running measurement of the selected containers, which may come and go.
+
+use super::args::MeasureArgs;
+use crate::exit::Failure;
+use crate::selection::Selection;
+use cofferdam_latency::{
+    Counts, Filter, Fleet, Meter, NotMeasurable, Reader, Sample, Taken, measurable,
+};
+use cofferdam_types::{Container, NetnsId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Between two looks for new containers.
+const REFRESH: Duration = Duration::from_millis(500);
+
+/// The measurement.
+pub struct Session {
+    args: MeasureArgs,
+    fleet: Fleet,
+    selection: Selection,
+    meter: Meter,
+    reader: Reader,
+    measured: BTreeMap<NetnsId, Arc<Container>>,
+    refreshed: Instant,
+    gone: Vec<String>,
+}
+
+impl Session {
+    /// Finds the containers, loads the programs and measures.
+    pub fn begin(args: &MeasureArgs) -> Result<Session, Failure> {
+        let fleet = Fleet::scan().map_err(|e| Failure::failed(e.to_string()))?;
+        let containers = fleet.containers();
+        let selection = Selection::new(&args.containers.containers, &containers)?;
+        if !selection.is_all() {
+            check(&containers, &selection)?;
+        }
+        check_interface(args, &containers, &selection)?;
+        let meter = Meter::load(args.sizes(), args.start())?;
+        let mut session = Session {
+            args: args.clone(),
+            reader: meter.reader()?,
+            fleet,
+            selection,
+            meter,
+            measured: BTreeMap::new(),
+            refreshed: Instant::now(),
+            gone: Vec::new(),
+        };
+        session.follow()?;
+        Ok(session)
+    }
+
+    /// Measures what is there now.
+    fn follow(&mut self) -> Result<(), Failure> {
+        let selection = &self.selection;
+        let now = self.fleet.by_netns(|c| selection.matches(c));
+        let left: Vec<NetnsId> = self
+            .measured
+            .keys()
+            .filter(|netns| !now.contains_key(netns))
+            .copied()
+            .collect();
+        for netns in left {
+            self.meter.off(netns);
+            self.gone
+                .extend(self.measured.remove(&netns).map(|c| c.name.clone()));
+        }
+        for (netns, containers) in now {
+            let Some(first) = containers.into_iter().next() else {
+                continue;
+            };
+            if self.measured.get(&netns) == Some(&first) {
+                continue;
+            }
+            let Some(filter) = self.filter(&first) else {
+                continue;
+            };
+            self.meter.on(netns, &filter)?;
+            self.measured.insert(netns, first);
+        }
+        Ok(())
+    }
+
+    /// `None` when the wanted interface is not there.
+    fn filter(&self, container: &Container) -> Option<Filter> {
+        let Some(wanted) = &self.args.interface else {
+            return Some(self.args.filter(None));
+        };
+        let pair = container
+            .interfaces
+            .iter()
+            .find(|i| i.container_name.as_deref() == Some(wanted))?;
+        Some(self.args.filter(Some(pair.container_ifindex.0)))
+    }
+
+    /// Hands on every waiting sample, and looks for new containers when it is time.
+    pub fn take(&mut self, mut sink: impl FnMut(&Container, Sample)) -> Result<(), Failure> {
+        let measured = &self.measured;
+        self.reader.take(|sample| {
+            if let Some(container) = measured.get(&sample.report.netns) {
+                sink(container, sample);
+            }
+        });
+        if self.refreshed.elapsed() >= REFRESH {
+            self.fleet.refresh();
+            self.follow()?;
+            self.refreshed = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Containers measured now, with their counts since they are.
+    pub fn counts(&self) -> Result<Vec<(NetnsId, Arc<Container>, Counts)>, Failure> {
+        let each = self.measured.iter().map(|(netns, container)| {
+            let counts = self.meter.counts(*netns)?;
+            Ok((*netns, container.clone(), counts))
+        });
+        each.collect()
+    }
+
+    /// What the reader has taken, missed and refused.
+    pub fn totals(&self) -> Taken {
+        self.reader.totals()
+    }
+
+    /// Memory of the maps, bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.meter.memory_bytes()
+    }
+
+    /// Names of containers that went away since the last call.
+    pub fn take_gone(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.gone)
+    }
+
+    /// How many containers are measured.
+    pub fn measured(&self) -> usize {
+        self.measured.len()
+    }
+
+    /// True when containers were asked for by name.
+    pub fn is_selected(&self) -> bool {
+        !self.selection.is_all()
+    }
+}
+
+/// An error when none of the containers that were asked for can be measured.
+fn check(containers: &[Arc<Container>], selection: &Selection) -> Result<(), Failure> {
+    let mut why: Option<NotMeasurable> = None;
+    for container in containers.iter().filter(|c| selection.matches(c)) {
+        match measurable(container) {
+            Ok(_) => return Ok(()),
+            Err(e) => why = why.or(Some(e)),
+        }
+    }
+    let text = why.map(|w| w.to_string());
+    Err(Failure::failed(
+        text.unwrap_or_else(|| "no container was selected".to_owned()),
+    ))
+}
+
+fn check_interface(
+    args: &MeasureArgs,
+    containers: &[Arc<Container>],
+    selection: &Selection,
+) -> Result<(), Failure> {
+    let Some(wanted) = &args.interface else {
+        return Ok(());
+    };
+    let mut names: Vec<&str> = containers
+        .iter()
+        .filter(|c| selection.matches(c))
+        .flat_map(|c| {
+            c.interfaces
+                .iter()
+                .filter_map(|i| i.container_name.as_deref())
+        })
+        .collect();
+    if names.contains(&wanted.as_str()) {
+        return Ok(());
+    }
+    names.sort_unstable();
+    names.dedup();
+    Err(Failure::failed(format!(
+        "no selected container has an interface '{wanted}': there are {}",
+        if names.is_empty() {
+            "none".to_owned()
+        } else {
+            names.join(", ")
+        }
+    )))
+}

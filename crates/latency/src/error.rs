@@ -1,0 +1,50 @@
+//! Why a measurement cannot begin or go on.
+
+use cofferdam_bpf::LoadError;
+use cofferdam_types::NetnsId;
+
+/// The measurement could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum MeasureError {
+    /// This host or this caller cannot.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The programs could not be loaded.
+    #[error("the latency programs could not be started: {0}")]
+    Load(LoadError),
+    /// A map could not be written or read.
+    #[error("the latency maps could not be {what}: {reason}")]
+    Map {
+        /// Read or written.
+        what: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// No row is free.
+    #[error(
+        "network namespace {} cannot be measured: {rows} containers are measured already; \
+         measure fewer at the same time, or give more room at the start",
+        netns.0
+    )]
+    NoRow {
+        /// For which.
+        netns: NetnsId,
+        /// How many there are.
+        rows: u32,
+    },
+}
+
+impl From<LoadError> for MeasureError {
+    fn from(error: LoadError) -> MeasureError {
+        match error {
+            LoadError::Permission | LoadError::NoBtf => {
+                MeasureError::Unsupported(error.to_string())
+            }
+            LoadError::NoTracepoint(name) => MeasureError::Unsupported(format!(
+                "this kernel lacks the tracepoint {name}, which the latency measurement cannot \
+                 do without: boot Linux 5.15 or later"
+            )),
+            other => MeasureError::Load(other),
+        }
+    }
+}

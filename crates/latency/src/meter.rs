@@ -1,0 +1,135 @@
+//! Measuring: programs, the containers they watch, and readers of the reports.
+
+use crate::clock::Clock;
+use crate::error::MeasureError;
+use crate::sample::Sample;
+use cofferdam_bpf::ProgramCost;
+use cofferdam_bpf::latency::{
+    Counts, Filter, LatencyPrograms, LatencySizes, ReportRing, Start, Taken,
+};
+use cofferdam_types::NetnsId;
+use std::collections::{BTreeMap, VecDeque};
+
+/// The loaded measurement. Dropping it detaches every program and leaves nothing behind.
+pub struct Meter {
+    programs: LatencyPrograms,
+    rows: BTreeMap<NetnsId, u32>,
+    /// Free rows, the one free longest first: packets of its last owner may still be on
+    /// their way.
+    free: VecDeque<u32>,
+}
+
+impl Meter {
+    /// Loads and attaches the programs; measures nothing yet.
+    ///
+    /// # Errors
+    /// [`MeasureError::Unsupported`] when this host lacks something (said by name, with the
+    /// remedy).
+    pub fn load(sizes: LatencySizes, start: Start) -> Result<Meter, MeasureError> {
+        let programs = LatencyPrograms::load(sizes, start)?;
+        Ok(Meter {
+            free: (1..=programs.rows()).collect(),
+            programs,
+            rows: BTreeMap::new(),
+        })
+    }
+
+    /// Measures `netns` from now on, or changes its filter.
+    pub fn on(&mut self, netns: NetnsId, filter: &Filter) -> Result<(), MeasureError> {
+        let row = match self.rows.get(&netns) {
+            Some(row) => *row,
+            None => {
+                let row = self.free.pop_front().ok_or(MeasureError::NoRow {
+                    netns,
+                    rows: self.programs.rows(),
+                })?;
+                self.rows.insert(netns, row);
+                self.programs
+                    .reset_counts(row)
+                    .map_err(map_error("reset"))?;
+                row
+            }
+        };
+        self.programs
+            .set(netns, row, filter)
+            .map_err(map_error("written"))
+    }
+
+    /// Stops measuring `netns`; its counts are gone. Unknown is fine.
+    pub fn off(&mut self, netns: NetnsId) {
+        if let Some(row) = self.rows.remove(&netns) {
+            self.programs.clear(netns, row);
+            self.free.push_back(row);
+        }
+    }
+
+    /// Whether `netns` is measured.
+    pub fn measures(&self, netns: NetnsId) -> bool {
+        self.rows.contains_key(&netns)
+    }
+
+    /// What was counted for `netns`; zero when it is not measured.
+    pub fn counts(&self, netns: NetnsId) -> Result<Counts, MeasureError> {
+        match self.rows.get(&netns) {
+            Some(row) => self.programs.counts(*row).map_err(map_error("read")),
+            None => Ok(Counts::default()),
+        }
+    }
+
+    /// A reader of all reports from now on.
+    pub fn reader(&self) -> Result<Reader, MeasureError> {
+        Ok(Reader {
+            ring: self.programs.reports()?,
+            taken: Taken::default(),
+        })
+    }
+
+    /// Where egress begins.
+    pub fn start(&self) -> Start {
+        self.programs.start()
+    }
+
+    /// Memory taken by the BPF maps, bytes; fixed from the start.
+    pub fn memory_bytes(&self) -> u64 {
+        self.programs.memory_bytes()
+    }
+
+    /// Cost of each program since the start.
+    pub fn program_costs(&self) -> Result<Vec<ProgramCost>, MeasureError> {
+        self.programs
+            .program_costs()
+            .map_err(|e| MeasureError::Map {
+                what: "read",
+                reason: e.to_string(),
+            })
+    }
+}
+
+fn map_error<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> MeasureError {
+    move |e| MeasureError::Map {
+        what,
+        reason: e.to_string(),
+    }
+}
+
+/// Reads reports; never holds up the data path.
+pub struct Reader {
+    ring: ReportRing,
+    taken: Taken,
+}
+
+impl Reader {
+    /// Hands every waiting report to `sink`, in the order of each CPU.
+    pub fn take(&mut self, mut sink: impl FnMut(Sample)) {
+        let clock = Clock::now();
+        let taken = self.ring.take(|report| sink(Sample::new(report, &clock)));
+        self.taken.reports += taken.reports;
+        self.taken.lost += taken.lost;
+        self.taken.rejected += taken.rejected;
+    }
+
+    /// What this reader has taken, missed and refused since it was made.
+    pub fn totals(&self) -> Taken {
+        self.taken
+    }
+}

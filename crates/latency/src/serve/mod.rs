@@ -1,0 +1,282 @@
+//! Reports inside the container: a Unix socket that can be bind-mounted into it. Whoever
+//! connects is told by its network namespace, and gets that namespace's reports and nothing
+//! else: not even whether another one is measured.
+//!
+//! One thread serves all. It reads the kernel's rings without holding anybody up, keeps the
+//! newest samples of each namespace, and writes to each client no more than that client takes.
+
+mod buffer;
+mod client;
+mod format;
+mod peer;
+mod protocol;
+mod spaces;
+
+pub use peer::netns_of;
+pub use protocol::{Form, MAX_LINE_BYTES, Refusal, Request, parse};
+pub use spaces::{Live, Source};
+
+use client::{Client, Mode};
+use cofferdam_types::NetnsId;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use spaces::Spaces;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::{Duration, Instant};
+
+/// What clients may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at the same time.
+    pub clients: usize,
+    /// Connections of one namespace at the same time.
+    pub clients_per_netns: usize,
+    /// Samples kept for one namespace.
+    pub samples_per_netns: usize,
+    /// A connection without a byte for so long is closed.
+    pub idle: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            clients: 512,
+            clients_per_netns: 16,
+            samples_per_netns: 65_536,
+            idle: Duration::from_secs(300),
+        }
+    }
+}
+
+/// Between two readings of the rings.
+const READ_EVERY: Duration = Duration::from_millis(20);
+/// Requests taken from one client before the next has its turn.
+const TURN: usize = 16;
+/// New connections taken before clients have their turn.
+const ACCEPT: usize = 64;
+
+/// Says which namespace a connection comes from.
+pub type Identify = dyn Fn(&UnixStream) -> io::Result<NetnsId>;
+
+/// The server.
+pub struct Server<S> {
+    listener: UnixListener,
+    identify: Box<Identify>,
+    spaces: Spaces<S>,
+    clients: Vec<Client>,
+    limits: Limits,
+}
+
+impl<S: Source> Server<S> {
+    /// Serves on `listener` what `source` measures.
+    pub fn new(
+        listener: UnixListener,
+        source: S,
+        limits: Limits,
+        identify: Box<Identify>,
+    ) -> io::Result<Server<S>> {
+        listener.set_nonblocking(true)?;
+        Ok(Server {
+            listener,
+            identify,
+            spaces: Spaces::new(source, limits.samples_per_netns),
+            clients: Vec::new(),
+            limits,
+        })
+    }
+
+    /// Serves until `wake` is readable.
+    pub fn run(&mut self, wake: BorrowedFd<'_>) -> io::Result<()> {
+        while !self.turn(wake, READ_EVERY)? {}
+        Ok(())
+    }
+
+    /// Waits at most `wait` for something to do, and does it; true once `wake` is readable.
+    pub fn turn(&mut self, wake: BorrowedFd<'_>, wait: Duration) -> io::Result<bool> {
+        let timeout = PollTimeout::try_from(wait.as_millis().min(1000) as u16);
+        let (woken, knocks, ready) = {
+            let mut fds = vec![
+                PollFd::new(wake, PollFlags::POLLIN),
+                PollFd::new(self.listener.as_fd(), PollFlags::POLLIN),
+            ];
+            for client in &self.clients {
+                let mut flags = PollFlags::empty();
+                flags.set(PollFlags::POLLIN, client.wants_to_read());
+                flags.set(PollFlags::POLLOUT, client.wants_to_write());
+                fds.push(PollFd::new(client.stream().as_fd(), flags));
+            }
+            match poll(&mut fds, timeout.unwrap_or(PollTimeout::ZERO)) {
+                Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+            let events = |i: usize| fds[i].revents().unwrap_or(PollFlags::empty());
+            let ready: Vec<PollFlags> = (2..fds.len()).map(events).collect();
+            (!events(0).is_empty(), !events(1).is_empty(), ready)
+        };
+        if woken {
+            return Ok(true);
+        }
+        self.spaces.take();
+        for (client, events) in self.clients.iter_mut().zip(ready) {
+            if events.intersects(PollFlags::POLLIN) && client.wants_to_read() {
+                client.fill();
+            } else if events.intersects(PollFlags::POLLERR | PollFlags::POLLHUP)
+                && !client.wants_to_read()
+            {
+                client.gone = true;
+            }
+            serve(&mut self.spaces, client);
+            client.flush();
+        }
+        let idle = self.limits.idle;
+        self.clients
+            .retain(|c| !c.is_done() && c.active.elapsed() < idle);
+        if knocks {
+            self.accept();
+        }
+        Ok(false)
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..ACCEPT {
+            let Ok((stream, _)) = self.listener.accept() else {
+                return;
+            };
+            // Who cannot be told gets nothing; nor does who has too many connections already.
+            let Ok(netns) = (self.identify)(&stream) else {
+                continue;
+            };
+            let Ok(mut client) = Client::new(stream, netns) else {
+                continue;
+            };
+            let theirs = self.clients.iter().filter(|c| c.netns == netns).count();
+            if self.clients.len() >= self.limits.clients || theirs >= self.limits.clients_per_netns
+            {
+                client.say("error too many connections; close one\n");
+                client.flush();
+                continue;
+            }
+            self.clients.push(client);
+        }
+    }
+}
+
+/// Takes a client's requests, and goes on with what it is in the middle of.
+fn serve<S: Source>(spaces: &mut Spaces<S>, client: &mut Client) {
+    for _ in 0..TURN {
+        go_on(spaces, client);
+        if client.room() == 0 || matches!(client.mode, Mode::Reading { .. }) {
+            return;
+        }
+        match client.line() {
+            None => return,
+            Some(Err(())) => {
+                client.say("error the line is too long\n");
+                client.closing = true;
+                return;
+            }
+            Some(Ok(line)) => {
+                client.mode = Mode::Idle;
+                match parse(&line) {
+                    Ok(request) => answer(spaces, client, request),
+                    Err(refusal) => client.say(&format!("error {refusal}\n")),
+                }
+            }
+        }
+    }
+}
+
+fn answer<S: Source>(spaces: &mut Spaces<S>, client: &mut Client, request: Request) {
+    match request {
+        Request::On(filter) => match spaces.on(client.netns, &filter) {
+            Ok(()) => client.say("ok on\n"),
+            Err(why) => client.say(&format!("error {why}\n")),
+        },
+        Request::Off => {
+            spaces.off(client.netns);
+            client.say("ok off\n");
+        }
+        Request::Status => client.say(&spaces.status(client.netns)),
+        Request::Read(form) => {
+            client.mode = Mode::Reading {
+                form,
+                end: spaces.end(client.netns),
+                told: 0,
+                lost: 0,
+            };
+            go_on(spaces, client);
+        }
+        Request::Follow(form) => {
+            client.cursor = client.cursor.max(spaces.end(client.netns));
+            client.mode = Mode::Following { form };
+        }
+        Request::Help => client.say(protocol::HELP),
+        Request::Quit => client.closing = true,
+    }
+}
+
+/// Writes as many samples as there is room for.
+fn go_on<S: Source>(spaces: &Spaces<S>, client: &mut Client) {
+    let (form, end) = match client.mode {
+        Mode::Idle => return,
+        Mode::Reading { form, end, .. } => (form, end),
+        Mode::Following { form } => (form, spaces.end(client.netns)),
+    };
+    let forgotten = spaces
+        .first(client.netns)
+        .min(end)
+        .saturating_sub(client.cursor);
+    client.cursor += forgotten;
+    if let Mode::Reading { lost, .. } = &mut client.mode {
+        *lost += forgotten;
+    } else if forgotten > 0 && form == Form::Full {
+        client.say(&format!("lost {forgotten}\n"));
+    }
+    while client.cursor < end && client.room() > 0 {
+        let Some(sample) = spaces.sample(client.netns, client.cursor) else {
+            break;
+        };
+        client.say(&format::line(sample, form));
+        client.cursor += 1;
+        if let Mode::Reading { told, .. } = &mut client.mode {
+            *told += 1;
+        }
+    }
+    if let Mode::Reading {
+        form, told, lost, ..
+    } = client.mode
+        && client.cursor >= end
+    {
+        client.mode = Mode::Idle;
+        match form {
+            Form::Full => client.say(&format!("ok {told} reports, {lost} lost\n")),
+            Form::Mace => client.say("\n"),
+        }
+    }
+}
+
+/// Time until a namespace without any process is no longer measured.
+pub(crate) const VANISHED: Duration = Duration::from_secs(10);
+
+/// When something was last done.
+#[derive(Debug)]
+pub(crate) struct Every(Instant, Duration);
+
+impl Every {
+    pub(crate) fn new(length: Duration) -> Every {
+        Every(Instant::now(), length)
+    }
+
+    /// True once each `length`.
+    pub(crate) fn due(&mut self) -> bool {
+        let due = self.0.elapsed() >= self.1;
+        if due {
+            self.0 = Instant::now();
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests;

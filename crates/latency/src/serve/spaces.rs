@@ -1,0 +1,197 @@
+//! The namespaces that asked to be measured, each with its samples.
+
+use super::buffer::Buffer;
+use super::{Every, VANISHED};
+use crate::meter::{Meter, Reader};
+use crate::sample::Sample;
+use cofferdam_bpf::latency::{Counts, Direction, Filter, Miss};
+use cofferdam_types::NetnsId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+/// What measures. A trait, so that tests need no kernel.
+pub trait Source {
+    /// Measures `netns`.
+    fn on(&mut self, netns: NetnsId, filter: &Filter) -> Result<(), String>;
+    /// Stops.
+    fn off(&mut self, netns: NetnsId);
+    /// Hands on all waiting samples.
+    fn take(&mut self, sink: &mut dyn FnMut(Sample));
+    /// What was counted for `netns`.
+    fn counts(&self, netns: NetnsId) -> Counts;
+    /// The namespaces that have a process.
+    fn living(&self) -> BTreeSet<NetnsId>;
+}
+
+/// The kernel's measurement. The host's own namespace is none of a container's.
+pub struct Live {
+    meter: Meter,
+    reader: Reader,
+    host: NetnsId,
+}
+
+impl Live {
+    /// Serves from `meter`.
+    pub fn new(meter: Meter, host: NetnsId) -> Result<Live, crate::MeasureError> {
+        Ok(Live {
+            reader: meter.reader()?,
+            meter,
+            host,
+        })
+    }
+}
+
+impl Source for Live {
+    fn on(&mut self, netns: NetnsId, filter: &Filter) -> Result<(), String> {
+        if netns == self.host {
+            return Err(
+                "this is the host's own network namespace: connect from inside a container"
+                    .to_owned(),
+            );
+        }
+        // Why it cannot is the host's business: the reason may tell of others.
+        let done = self.meter.on(netns, filter);
+        done.map_err(|_| "the measurement cannot be switched on now; ask the host".to_owned())
+    }
+
+    fn off(&mut self, netns: NetnsId) {
+        self.meter.off(netns);
+    }
+
+    fn take(&mut self, sink: &mut dyn FnMut(Sample)) {
+        self.reader.take(sink);
+    }
+
+    fn counts(&self, netns: NetnsId) -> Counts {
+        self.meter.counts(netns).unwrap_or_default()
+    }
+
+    fn living(&self) -> BTreeSet<NetnsId> {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let netns = |entry: fs::DirEntry| {
+            let file = fs::metadata(entry.path().join("ns/net")).ok()?;
+            u32::try_from(file.ino()).ok().map(NetnsId)
+        };
+        entries.filter_map(netns).collect()
+    }
+}
+
+struct Space {
+    on: bool,
+    buffer: Buffer,
+    /// As they were when it was switched off.
+    last: Counts,
+}
+
+pub(super) struct Spaces<S> {
+    source: S,
+    spaces: BTreeMap<NetnsId, Space>,
+    capacity: usize,
+    look: Every,
+}
+
+impl<S: Source> Spaces<S> {
+    pub fn new(source: S, capacity: usize) -> Spaces<S> {
+        Spaces {
+            source,
+            spaces: BTreeMap::new(),
+            capacity,
+            look: Every::new(VANISHED),
+        }
+    }
+
+    /// The next [`Spaces::take`] looks for namespaces that have gone.
+    #[cfg(test)]
+    pub fn look_now(&mut self) {
+        self.look = Every::new(std::time::Duration::ZERO);
+    }
+
+    /// Takes in what was measured, and forgets namespaces that have gone.
+    pub fn take(&mut self) {
+        let spaces = &mut self.spaces;
+        self.source.take(&mut |sample| {
+            if let Some(space) = spaces.get_mut(&sample.report.netns)
+                && space.on
+            {
+                space.buffer.push(sample);
+            }
+        });
+        if self.look.due() && !self.spaces.is_empty() {
+            let living = self.source.living();
+            let source = &mut self.source;
+            self.spaces.retain(|netns, space| {
+                let lives = living.contains(netns);
+                if !lives && space.on {
+                    source.off(*netns);
+                }
+                lives
+            });
+        }
+    }
+
+    pub fn on(&mut self, netns: NetnsId, filter: &Filter) -> Result<(), String> {
+        // A new measurement, with counts of its own.
+        self.source.off(netns);
+        self.source.on(netns, filter)?;
+        let capacity = self.capacity;
+        let space = self.spaces.entry(netns).or_insert_with(|| Space {
+            on: true,
+            buffer: Buffer::new(capacity),
+            last: Counts::default(),
+        });
+        space.on = true;
+        space.buffer.clear();
+        Ok(())
+    }
+
+    pub fn off(&mut self, netns: NetnsId) {
+        self.take();
+        if let Some(space) = self.spaces.get_mut(&netns)
+            && space.on
+        {
+            space.on = false;
+            space.last = self.source.counts(netns);
+            self.source.off(netns);
+        }
+    }
+
+    pub fn first(&self, netns: NetnsId) -> u64 {
+        self.spaces.get(&netns).map_or(0, |s| s.buffer.first())
+    }
+
+    pub fn end(&self, netns: NetnsId) -> u64 {
+        self.spaces.get(&netns).map_or(0, |s| s.buffer.end())
+    }
+
+    pub fn sample(&self, netns: NetnsId, number: u64) -> Option<&Sample> {
+        self.spaces.get(&netns)?.buffer.get(number)
+    }
+
+    /// The answer to `status`.
+    pub fn status(&self, netns: NetnsId) -> String {
+        let Some(space) = self.spaces.get(&netns) else {
+            return "ok off\n".to_owned();
+        };
+        let counts = match space.on {
+            true => self.source.counts(netns),
+            false => space.last,
+        };
+        let mut text = format!("ok {}", if space.on { "on" } else { "off" });
+        for direction in Direction::ALL {
+            let (d, name) = (direction as usize, direction.label());
+            let packets: u64 = counts.packets[d].iter().sum();
+            let reports: u64 = counts.reports[d].iter().sum();
+            // Writing to a String cannot fail.
+            let _ = write!(text, " {name}_packets={packets} {name}_reports={reports}");
+            for (miss, count) in Miss::ALL.iter().zip(counts.misses[d]) {
+                if count > 0 {
+                    let _ = write!(text, " {name}_{}={count}", miss.label());
+                }
+            }
+        }
+        text.push('\n');
+        text
+    }
+}

@@ -1,0 +1,299 @@
+//! The server over a source without a kernel: what one namespace may see, and what hostile
+//! clients may do.
+
+use super::*;
+use crate::clock::Clock;
+use crate::sample::Sample;
+use crate::stages::tests::report;
+use cofferdam_bpf::latency::{Counts, Direction, Filter};
+use std::cell::RefCell;
+use std::collections::{BTreeSet, VecDeque};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::rc::Rc;
+
+#[derive(Default)]
+struct Shared {
+    measured: BTreeSet<NetnsId>,
+    waiting: Vec<Sample>,
+    gone: BTreeSet<NetnsId>,
+}
+
+#[derive(Clone, Default)]
+struct Fake(Rc<RefCell<Shared>>);
+
+impl Source for Fake {
+    fn on(&mut self, netns: NetnsId, _: &Filter) -> Result<(), String> {
+        self.0.borrow_mut().measured.insert(netns);
+        Ok(())
+    }
+    fn off(&mut self, netns: NetnsId) {
+        self.0.borrow_mut().measured.remove(&netns);
+    }
+    fn take(&mut self, sink: &mut dyn FnMut(Sample)) {
+        let waiting = std::mem::take(&mut self.0.borrow_mut().waiting);
+        waiting.into_iter().for_each(sink);
+    }
+    fn counts(&self, _: NetnsId) -> Counts {
+        Counts::default()
+    }
+    fn living(&self) -> BTreeSet<NetnsId> {
+        let gone = &self.0.borrow().gone;
+        (0..100)
+            .map(NetnsId)
+            .filter(|n| !gone.contains(n))
+            .collect()
+    }
+}
+
+fn sample(netns: u32, total_ns: u32) -> Sample {
+    let points = [Some(0), None, None, None, Some(total_ns)];
+    let mut report = report(Direction::Egress, points);
+    report.netns = NetnsId(netns);
+    Sample::new(report, &Clock::now())
+}
+
+struct Scene {
+    server: Server<Fake>,
+    fake: Fake,
+    path: std::path::PathBuf,
+    next: Rc<RefCell<VecDeque<u32>>>,
+    wake: UnixStream,
+    _wake: UnixStream,
+    _dir: tempfile::TempDir,
+}
+
+impl Scene {
+    fn new(limits: Limits) -> Scene {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        let next: Rc<RefCell<VecDeque<u32>>> = Rc::default();
+        let queue = next.clone();
+        let identify = move |_: &UnixStream| match queue.borrow_mut().pop_front() {
+            Some(netns) => Ok(NetnsId(netns)),
+            None => Err(io::ErrorKind::NotFound.into()),
+        };
+        let fake = Fake::default();
+        let server = Server::new(listener, fake.clone(), limits, Box::new(identify)).unwrap();
+        let (wake, other) = UnixStream::pair().unwrap();
+        Scene {
+            server,
+            fake,
+            path,
+            next,
+            wake,
+            _wake: other,
+            _dir: dir,
+        }
+    }
+
+    fn connect(&mut self, netns: u32) -> UnixStream {
+        self.next.borrow_mut().push_back(netns);
+        let stream = UnixStream::connect(&self.path).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        self.turns(2);
+        stream
+    }
+
+    fn turns(&mut self, count: usize) {
+        for _ in 0..count {
+            let woken = self.server.turn(self.wake.as_fd(), Duration::ZERO).unwrap();
+            assert!(!woken);
+        }
+    }
+
+    /// Sends `text` and returns all that is answered.
+    fn ask(&mut self, stream: &mut UnixStream, text: &[u8]) -> String {
+        let _ = stream.write_all(text);
+        self.turns(4);
+        all(stream)
+    }
+
+    fn measured(&mut self, sample: Sample) {
+        self.fake.0.borrow_mut().waiting.push(sample);
+    }
+}
+
+fn all(stream: &mut UnixStream) -> String {
+    let mut bytes = Vec::new();
+    let mut part = [0; 4096];
+    while let Ok(n @ 1..) = stream.read(&mut part) {
+        bytes.extend_from_slice(&part[..n]);
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn the_three_steps_of_mace() {
+    let mut scene = Scene::new(Limits::default());
+    let mut client = scene.connect(7);
+    assert_eq!(scene.ask(&mut client, b"on\n"), "ok on\n");
+    scene.measured(sample(7, 80_932));
+    let text = scene.ask(&mut client, b"read mace\n");
+    assert!(
+        text.starts_with('[') && text.ends_with("(1) egress: 80932\n\n"),
+        "{text}"
+    );
+    assert_eq!(scene.ask(&mut client, b"read mace\n"), "\n", "read already");
+    // A second reader has its own place.
+    let mut other = scene.connect(7);
+    let text = scene.ask(&mut other, b"read\n");
+    assert!(text.contains(" total_ns=80932 "), "{text}");
+    assert!(text.ends_with("ok 1 reports, 0 lost\n"), "{text}");
+    assert_eq!(scene.ask(&mut client, b"off\n"), "ok off\n");
+    assert!(scene.fake.0.borrow().measured.is_empty());
+}
+
+#[test]
+fn a_namespace_sees_nothing_of_another() {
+    let mut scene = Scene::new(Limits::default());
+    let mut alone = scene.connect(1);
+    let words: [&[u8]; 5] = [b"status\n", b"read\n", b"read mace\n", b"off\n", b"help\n"];
+    let before = words.map(|w| scene.ask(&mut alone, w));
+    let mut other = scene.connect(2);
+    assert_eq!(scene.ask(&mut other, b"on\nfollow\n"), "ok on\n");
+    for i in 0..100 {
+        scene.measured(sample(2, 1000 + i));
+    }
+    // Measured and followed by its neighbour, each answer is the same to the letter.
+    let after = words.map(|w| scene.ask(&mut alone, w));
+    assert_eq!(before, after);
+    assert_eq!(all(&mut other).lines().count(), 100);
+    // Both on: each sees its own.
+    assert_eq!(scene.ask(&mut alone, b"on\n"), "ok on\n");
+    scene.measured(sample(2, 5));
+    scene.measured(sample(1, 6));
+    let text = scene.ask(&mut alone, b"read\n");
+    assert!(
+        text.contains(" total_ns=6 ") && text.ends_with("ok 1 reports, 0 lost\n"),
+        "{text}"
+    );
+    // Switching off does not switch the neighbour off.
+    scene.ask(&mut alone, b"off\n");
+    assert!(scene.fake.0.borrow().measured.contains(&NetnsId(2)));
+}
+
+#[test]
+fn who_cannot_be_told_gets_nothing() {
+    let mut scene = Scene::new(Limits::default());
+    let mut stream = UnixStream::connect(&scene.path).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    scene.turns(2);
+    assert_eq!(scene.ask(&mut stream, b"on\n"), "");
+}
+
+#[test]
+fn garbage_is_answered_and_half_a_line_waits() {
+    let mut scene = Scene::new(Limits::default());
+    let mut client = scene.connect(1);
+    assert!(scene.ask(&mut client, b"\xff\x00\n").starts_with("error "));
+    assert_eq!(scene.ask(&mut client, b"o"), "");
+    assert_eq!(scene.ask(&mut client, b"n\r\n"), "ok on\n");
+    let long = [b'x'; 300];
+    assert!(scene.ask(&mut client, &long).contains("too long"));
+    scene.turns(2);
+    assert!(scene.server.clients.is_empty(), "closed");
+}
+
+#[test]
+fn the_answer_comes_after_the_client_has_closed_its_side() {
+    let mut scene = Scene::new(Limits::default());
+    let mut client = scene.connect(1);
+    client.write_all(b"status").unwrap();
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    scene.turns(4);
+    assert!(all(&mut client).starts_with("ok off"));
+    assert!(scene.server.clients.is_empty());
+}
+
+#[test]
+fn a_client_that_does_not_read_holds_up_nobody() {
+    let mut scene = Scene::new(Limits {
+        samples_per_netns: 2000,
+        ..Limits::default()
+    });
+    let mut lazy = scene.connect(1);
+    scene.ask(&mut lazy, b"on\nfollow\n");
+    let mut reader = scene.connect(1);
+    for i in 0..20_000 {
+        scene.measured(sample(1, i));
+        if i % 500 == 0 {
+            scene.turns(1);
+        }
+    }
+    scene.turns(2);
+    let text = scene.ask(&mut reader, b"status\n");
+    assert!(text.starts_with("ok on"), "{text}");
+    assert!(
+        scene
+            .server
+            .clients
+            .iter()
+            .all(|c| c.room() <= client::OUT_BYTES)
+    );
+    // Once it reads, it is told how much it missed.
+    let mut text = String::new();
+    for _ in 0..400 {
+        text += &all(&mut lazy);
+        scene.turns(1);
+    }
+    assert!(text.contains("\nlost "), "nothing was lost");
+    let told = text.lines().filter(|l| l.starts_with("egress")).count() as u64;
+    let lost: u64 = text
+        .lines()
+        .filter_map(|l| l.strip_prefix("lost ")?.parse::<u64>().ok())
+        .sum();
+    assert_eq!(told + lost, 20_000);
+}
+
+#[test]
+fn a_flood_of_requests_is_answered_in_turns() {
+    let mut scene = Scene::new(Limits::default());
+    let mut flood = scene.connect(1);
+    let mut polite = scene.connect(1);
+    let many = b"help\n".repeat(20_000);
+    let _ = flood.write(&many);
+    assert_eq!(scene.ask(&mut polite, b"on\n"), "ok on\n");
+    assert!(scene.server.clients.iter().all(|c| c.room() + 4096 > 0));
+}
+
+#[test]
+fn thousands_of_connections_are_refused_politely() {
+    let mut scene = Scene::new(Limits {
+        clients: 64,
+        ..Limits::default()
+    });
+    let mut kept = Vec::new();
+    for i in 0..3000 {
+        let stream = scene.connect(1);
+        let mut reader = BufReader::new(stream);
+        let mut line = String::new();
+        if i >= 16 {
+            let _ = reader.read_line(&mut line);
+            assert!(
+                line.starts_with("error too many connections"),
+                "{i}: {line}"
+            );
+        } else {
+            kept.push(reader);
+        }
+    }
+    assert_eq!(scene.server.clients.len(), 16, "the namespace's own limit");
+    // Another namespace is not locked out.
+    let mut other = scene.connect(2);
+    assert!(scene.ask(&mut other, b"on\n").starts_with("ok on"));
+    drop(kept);
+    scene.turns(2);
+    assert_eq!(scene.server.clients.len(), 1);
+}
+
+#[test]
+fn a_namespace_that_has_gone_is_forgotten() {
+    let mut scene = Scene::new(Limits::default());
+    let mut client = scene.connect(1);
+    scene.ask(&mut client, b"on\n");
+    scene.fake.0.borrow_mut().gone.insert(NetnsId(1));
+    scene.server.spaces.look_now();
+    scene.turns(1);
+    assert!(scene.fake.0.borrow().measured.is_empty());
+}

@@ -1,0 +1,136 @@
+//! Measuring one namespace in a test.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use cofferdam_latency::{
+    Class, Counts, Direction, Filter, LatencySizes, Meter, Miss, Reader, Sample, Start, Taken,
+};
+use cofferdam_testkit::Namespace;
+use cofferdam_types::NetnsId;
+use std::time::Duration;
+
+pub struct Watch {
+    pub meter: Meter,
+    reader: Reader,
+    netns: NetnsId,
+    pub samples: Vec<Sample>,
+}
+
+pub fn netns(namespace: &Namespace) -> NetnsId {
+    NetnsId(u32::try_from(namespace.inode()).expect("an inode of nsfs has 32 bits"))
+}
+
+impl Watch {
+    pub fn on(namespace: &Namespace) -> Watch {
+        Watch::with(namespace, &Filter::default(), Start::Send)
+    }
+
+    pub fn with(namespace: &Namespace, filter: &Filter, start: Start) -> Watch {
+        Watch::sized(namespace, filter, start, LatencySizes::default())
+    }
+
+    pub fn sized(
+        namespace: &Namespace,
+        filter: &Filter,
+        start: Start,
+        sizes: LatencySizes,
+    ) -> Watch {
+        let mut meter = match Meter::load(sizes, start) {
+            Ok(meter) => meter,
+            Err(e) => panic!("{e}"),
+        };
+        let netns = netns(namespace);
+        meter.on(netns, filter).expect("a row is free");
+        Watch {
+            reader: meter.reader().expect("the ring can be mapped"),
+            meter,
+            netns,
+            samples: Vec::new(),
+        }
+    }
+
+    /// Reads until nothing more comes.
+    pub fn settle(&mut self) {
+        loop {
+            let before = self.samples.len();
+            std::thread::sleep(Duration::from_millis(50));
+            self.read();
+            if self.samples.len() == before {
+                return;
+            }
+        }
+    }
+
+    pub fn read(&mut self) {
+        let samples = &mut self.samples;
+        self.reader.take(|sample| samples.push(sample));
+    }
+
+    pub fn totals(&self) -> Taken {
+        self.reader.totals()
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.meter.counts(self.netns).expect("counts can be read")
+    }
+
+    pub fn of(&self, direction: Direction, class: Class) -> impl Iterator<Item = &Sample> {
+        self.samples
+            .iter()
+            .filter(move |s| s.report.direction == direction && s.report.class() == class)
+    }
+
+    /// At least `least` packets, and a report for each.
+    #[track_caller]
+    pub fn assert_covered(&self, direction: Direction, class: Class, least: u64) {
+        let counts = self.counts();
+        let (d, c) = (direction as usize, class as usize);
+        let (packets, reports) = (counts.packets[d][c], counts.reports[d][c]);
+        assert!(packets >= least, "{direction:?} {class:?}: {counts:?}");
+        assert_eq!(packets, reports, "{direction:?} {class:?}: {counts:?}");
+        let read: u64 = self
+            .of(direction, class)
+            .map(|s| u64::from(s.report.segments))
+            .sum();
+        assert_eq!(read, reports, "{direction:?} {class:?}: read");
+    }
+
+    /// At least `least` packets, and a report for 99.9% of them.
+    #[track_caller]
+    pub fn assert_nearly_covered(&self, direction: Direction, class: Class, least: u64) {
+        let counts = self.counts();
+        let (d, c) = (direction as usize, class as usize);
+        let (packets, reports) = (counts.packets[d][c], counts.reports[d][c]);
+        assert!(packets >= least, "{direction:?} {class:?}: {counts:?}");
+        // What the kernel dropped was never delivered.
+        let dropped = counts.misses[d][Miss::Dropped as usize];
+        assert!(
+            reports <= packets && (reports + dropped) * 1000 >= packets * 999,
+            "{direction:?} {class:?}: {counts:?}"
+        );
+    }
+
+    /// Nothing was lost or rejected, every miss has its reason, and the stages add up.
+    #[track_caller]
+    pub fn assert_sound(&self) {
+        let totals = self.reader.totals();
+        assert_eq!((totals.lost, totals.rejected), (0, 0));
+        let counts = self.counts();
+        for d in 0..2 {
+            let packets: u64 = counts.packets[d].iter().sum();
+            let reports: u64 = counts.reports[d].iter().sum();
+            let misses: u64 = counts.misses[d].iter().sum();
+            // TCP's last segments may be freed where no tracepoint is, and stay unreported
+            // until their place is needed.
+            let open = packets - reports - misses;
+            assert!(
+                open <= counts.packets[d][2].min(4),
+                "{counts:?} {:?}",
+                Miss::ALL
+            );
+        }
+        for sample in &self.samples {
+            let sum: u32 = sample.stages.parts_ns.iter().map(|(_, ns)| ns).sum();
+            assert_eq!(sum, sample.stages.total_ns, "{sample:?}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Filters, a table that fills, a namespace that goes: all counted, nothing left behind.
+
+mod common;
+
+use cofferdam_latency::{Class, Direction, Filter, LatencySizes, Meter, Miss, Start};
+use cofferdam_testkit::traffic::{self, Udp};
+use cofferdam_testkit::{FakeContainer, Namespace, Net, Router, exclusive, htb, time_limit};
+use common::{Watch, netns};
+use std::time::Duration;
+
+fn alone(body: impl FnOnce() + Send + 'static) {
+    let _alone = exclusive();
+    time_limit(Duration::from_secs(60), body);
+}
+
+fn send(from: &Namespace, to: &Namespace, at: std::net::SocketAddr, packets: u64) {
+    let sink = traffic::udp_sink(to, None, at, packets);
+    let udp = Udp::to(at).packets(packets).rate(10_000);
+    traffic::udp_send(from, None, udp).finish();
+    assert_eq!(sink.finish()[0], packets);
+}
+
+#[test]
+fn filters_are_the_kernels() {
+    alone(|| {
+        let (web, peer) = (FakeContainer::new("web"), Namespace::new("peer"));
+        let router = Router::new("router");
+        router.attach(&web);
+        let there = router.attach(&peer);
+        let filter = Filter {
+            port: Some(9000),
+            ingress: false,
+            classes: [false, true, false, false],
+            ..Filter::default()
+        };
+        let mut watch = Watch::with(web.namespace(), &filter, Start::Queue);
+        send(web.namespace(), &peer, there.v4(9000), 100);
+        send(web.namespace(), &peer, there.v4(9001), 100);
+        web.ping(&there.ipv4.to_string());
+        watch.settle();
+        let counts = watch.counts();
+        assert_eq!(counts.packets, [[0, 100, 0, 0], [0; 4]], "{counts:?}");
+        watch.assert_covered(Direction::Egress, Class::Udp, 100);
+        for sample in &watch.samples {
+            assert_eq!(sample.start_label(), "queue");
+        }
+        // Another device's packets are not there at all.
+        let elsewhere = Filter {
+            ifindex: Some(99_999),
+            ..Filter::default()
+        };
+        watch
+            .meter
+            .on(netns(web.namespace()), &elsewhere)
+            .expect("a row");
+        send(web.namespace(), &peer, there.v4(9000), 10);
+        assert_eq!(watch.counts().packets, [[0, 100, 0, 0], [0; 4]]);
+    });
+}
+
+#[test]
+fn one_flow_in_many_is_all_of_it_or_nothing() {
+    alone(|| {
+        let (web, peer) = (FakeContainer::new("web"), Namespace::new("peer"));
+        let router = Router::new("router");
+        router.attach(&web);
+        let there = router.attach(&peer);
+        let filter = Filter {
+            one_in: 4,
+            classes: [false, true, false, false],
+            ..Filter::default()
+        };
+        let mut watch = Watch::with(web.namespace(), &filter, Start::Queue);
+        for _ in 0..40 {
+            // Each sender has a port of its own.
+            send(web.namespace(), &peer, there.v4(9000), 8);
+        }
+        watch.settle();
+        let packets = watch.counts().packets[0][1];
+        assert!(
+            packets > 0 && packets < 320 && packets % 8 == 0,
+            "{packets}"
+        );
+        watch.assert_sound();
+    });
+}
+
+#[test]
+fn a_full_table_is_counted() {
+    alone(|| {
+        let (web, peer) = (FakeContainer::new("web"), Namespace::new("peer"));
+        let router = Router::new("router");
+        router.attach(&web);
+        let there = router.attach(&peer);
+        htb(&*router, "c2", "2mbit");
+        let sizes = LatencySizes {
+            packets: 64,
+            ..LatencySizes::default()
+        };
+        let mut watch = Watch::sized(web.namespace(), &Filter::default(), Start::Queue, sizes);
+        // 500 packets wait in a queue for 200 ms; 64 have room.
+        send(web.namespace(), &peer, there.v4(9000), 500);
+        watch.settle();
+        let counts = watch.counts();
+        assert!(counts.misses[0][Miss::Evicted as usize] > 300, "{counts:?}");
+        assert!(counts.reports[0][1] > 0, "{counts:?}");
+        watch.assert_sound();
+    });
+}
+
+#[test]
+fn a_small_ring_loses_reports_and_says_so() {
+    alone(|| {
+        let (web, peer) = (FakeContainer::new("web"), Namespace::new("peer"));
+        let router = Router::new("router");
+        router.attach(&web);
+        let there = router.attach(&peer);
+        let sizes = LatencySizes {
+            reports_per_cpu: 64,
+            ..LatencySizes::default()
+        };
+        let mut watch = Watch::sized(web.namespace(), &Filter::default(), Start::Queue, sizes);
+        send(web.namespace(), &peer, there.v4(9000), 1000);
+        watch.settle();
+        let totals = watch.totals();
+        assert!(totals.lost > 0, "{totals:?}");
+        assert!(totals.reports + totals.lost >= 1000, "{totals:?}");
+        assert_eq!(totals.rejected, 0);
+    });
+}
+
+#[test]
+fn a_namespace_that_goes_leaves_the_others() {
+    alone(|| {
+        let peer = Namespace::new("peer");
+        let web = FakeContainer::new("web");
+        let router = Router::new("router");
+        let there = router.attach(&peer);
+        router.attach(&web);
+        let mut watch = Watch::on(web.namespace());
+        let brief = FakeContainer::new("brief");
+        router.attach(&brief);
+        let gone = netns(brief.namespace());
+        watch.meter.on(gone, &Filter::default()).expect("a row");
+        drop(brief);
+        send(web.namespace(), &peer, there.v4(9000), 100);
+        watch.meter.off(gone);
+        watch.meter.off(gone);
+        watch.settle();
+        watch.assert_covered(Direction::Egress, Class::Udp, 100);
+    });
+}
+
+#[test]
+fn rows_run_out_with_a_clear_error() {
+    alone(|| {
+        let sizes = LatencySizes {
+            containers: 2,
+            ..LatencySizes::default()
+        };
+        let mut meter = Meter::load(sizes, Start::Queue).expect("root may load");
+        let netns = cofferdam_types::NetnsId;
+        meter.on(netns(1), &Filter::default()).expect("a row");
+        meter.on(netns(2), &Filter::default()).expect("a row");
+        let error = meter.on(netns(3), &Filter::default()).expect_err("no row");
+        assert!(error.to_string().contains("2 containers"), "{error}");
+        meter.off(netns(1));
+        meter.on(netns(3), &Filter::default()).expect("a row");
+    });
+}

@@ -1,0 +1,225 @@
+//! What is measured on each path: every packet, in stages that add up.
+
+mod common;
+
+use cofferdam_latency::{Class, Direction, Stage};
+use cofferdam_testkit::traffic::{self, Udp};
+use cofferdam_testkit::{
+    Bridge, FakeContainer, Lan, Namespace, Net, Router, VethPair, exclusive, htb, macvlan,
+    masquerade, port_forward, time_limit, vxlan,
+};
+use common::Watch;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+const PACKETS: u64 = 500;
+
+fn alone(body: impl FnOnce() + Send + 'static) {
+    let _alone = exclusive();
+    time_limit(Duration::from_secs(90), body);
+}
+
+fn address(text: &str) -> SocketAddr {
+    text.parse().expect("an address")
+}
+
+/// Sends [`PACKETS`] from one place to another, where they arrive at `at`.
+fn udp(from: &Namespace, to: &Namespace, address: SocketAddr, at: SocketAddr) {
+    let sink = traffic::udp_sink(to, None, at, PACKETS);
+    let udp = Udp::to(address).packets(PACKETS).rate(10_000);
+    traffic::udp_send(from, None, udp).finish();
+    assert_eq!(sink.finish()[0], PACKETS);
+}
+
+/// UDP and ICMP in both directions between the container and its peer, all measured.
+fn both_ways(web: &Namespace, peer: &Namespace, here: SocketAddr, there: SocketAddr) -> Watch {
+    // A packet that waits for its neighbour's address is sent by whoever brings that.
+    web.ping(&there.ip().to_string());
+    let mut watch = Watch::on(web);
+    udp(web, peer, there, there);
+    udp(peer, web, here, here);
+    web.ping(&there.ip().to_string());
+    watch.settle();
+    watch.assert_covered(Direction::Egress, Class::Udp, PACKETS);
+    watch.assert_covered(Direction::Ingress, Class::Udp, PACKETS);
+    assert_pinged(&watch);
+    watch.assert_sound();
+    watch
+}
+
+/// The echo was seen. (The host's own neighbour discovery counts as ICMP, and has no start.)
+#[track_caller]
+fn assert_pinged(watch: &Watch) {
+    for direction in Direction::ALL {
+        assert!(
+            watch.of(direction, Class::Icmp).count() > 0,
+            "{direction:?}"
+        );
+    }
+}
+
+/// Every UDP packet passed exactly these stages.
+#[track_caller]
+fn assert_stages(watch: &Watch, direction: Direction, stages: &[Stage]) {
+    for sample in watch.of(direction, Class::Udp) {
+        let passed: Vec<Stage> = sample.stages.parts_ns.iter().map(|(s, _)| *s).collect();
+        assert_eq!(passed, stages, "{sample:?}");
+    }
+}
+
+use Stage::{ContainerQdisc, Forward, HostQdisc, Stack, Veth};
+const VETH_OUT: [Stage; 5] = [Stack, ContainerQdisc, Veth, Forward, HostQdisc];
+const VETH_IN: [Stage; 4] = [Forward, HostQdisc, Veth, Stack];
+
+#[test]
+fn routed_veth() {
+    alone(|| {
+        let (web, peer) = (FakeContainer::new("web"), Namespace::new("peer"));
+        let router = Router::new("router");
+        let here = router.attach(&web);
+        let there = router.attach(&peer);
+        let watch = both_ways(web.namespace(), &peer, here.v4(9001), there.v4(9000));
+        assert_stages(&watch, Direction::Egress, &VETH_OUT);
+        assert_stages(&watch, Direction::Ingress, &VETH_IN);
+        for sample in watch.of(Direction::Egress, Class::Udp) {
+            assert_eq!(sample.start_label(), "send");
+            assert_eq!(sample.report.host_ifindex, router.ifindex("c2"));
+            assert_eq!(sample.report.container_ifindex, Some(web.ifindex("eth0")));
+        }
+        drop(watch);
+        let watch = both_ways(web.namespace(), &peer, here.v6(9001), there.v6(9000));
+        assert_stages(&watch, Direction::Egress, &VETH_OUT);
+    });
+}
+
+#[test]
+fn bridge_and_veth() {
+    alone(|| {
+        let (web, peer) = (FakeContainer::new("web"), Namespace::new("peer"));
+        let lan = Lan::new("lan");
+        let here = lan.attach(&web);
+        let there = lan.attach(&peer);
+        let watch = both_ways(web.namespace(), &peer, here.v4(9001), there.v4(9000));
+        assert_stages(&watch, Direction::Egress, &VETH_OUT);
+        assert_stages(&watch, Direction::Ingress, &VETH_IN);
+    });
+}
+
+#[test]
+fn masquerade_and_port_forward() {
+    alone(|| {
+        let (web, peer) = (FakeContainer::new("web"), Namespace::new("peer"));
+        let router = Router::new("router");
+        let here = router.attach(&web);
+        let there = router.attach(&peer);
+        port_forward(&*router, "udp", 8000, &here.v4(9001).to_string());
+        masquerade(&*router, "c2");
+        let mut watch = Watch::on(web.namespace());
+        udp(web.namespace(), &peer, there.v4(9000), there.v4(9000));
+        udp(
+            &peer,
+            web.namespace(),
+            address("10.98.2.1:8000"),
+            here.v4(9001),
+        );
+        web.ping(&there.ipv4.to_string());
+        watch.settle();
+        watch.assert_covered(Direction::Egress, Class::Udp, PACKETS);
+        watch.assert_covered(Direction::Ingress, Class::Udp, PACKETS);
+        assert_pinged(&watch);
+        watch.assert_sound();
+        // As the container sees it, not as it was on the host.
+        for sample in watch.of(Direction::Ingress, Class::Udp) {
+            assert_eq!(sample.report.destination, here.v4(9001).ip());
+            assert_eq!(sample.report.destination_port, 9001);
+        }
+    });
+}
+
+#[test]
+fn a_tunnel_of_the_host() {
+    alone(|| {
+        let (web, far) = (FakeContainer::new("web"), Namespace::new("far"));
+        let host = Namespace::new("host");
+        let _up = VethPair::new((&host, "up0"), (&far, "eth0"));
+        host.address("up0", "10.94.0.1/24");
+        far.address("eth0", "10.94.0.2/24");
+        vxlan(&host, "vx0", 7, "up0", "10.94.0.1", "10.94.0.2");
+        vxlan(&far, "vx0", 7, "eth0", "10.94.0.2", "10.94.0.1");
+        let bridge = Bridge::new(&host, "br0");
+        bridge.add(&host, "vx0");
+        let _inner = VethPair::new((&host, "c1"), (&web, "eth0"));
+        bridge.add(&host, "c1");
+        web.address("eth0", "10.93.0.1/24");
+        far.address("vx0", "10.93.0.2/24");
+        far.ping("10.93.0.1");
+        let (here, there) = (address("10.93.0.1:9001"), address("10.93.0.2:9000"));
+        let watch = both_ways(web.namespace(), &far, here, there);
+        assert_stages(&watch, Direction::Egress, &VETH_OUT);
+        for sample in watch.of(Direction::Egress, Class::Udp) {
+            assert!(sample.report.encapsulated, "{sample:?}");
+            assert_eq!(sample.report.host_ifindex, host.ifindex("up0"));
+        }
+        for sample in watch.of(Direction::Ingress, Class::Udp) {
+            assert_eq!(sample.report.host_ifindex, host.ifindex("up0"));
+        }
+    });
+}
+
+#[test]
+fn a_tunnel_of_the_container() {
+    alone(|| {
+        let (web, far) = (FakeContainer::new("web"), Namespace::new("far"));
+        let router = Router::new("router");
+        let (a, b) = (router.attach(&web), router.attach(&far));
+        let (here, there) = (a.ipv4.to_string(), b.ipv4.to_string());
+        vxlan(web.namespace(), "vx0", 7, "eth0", &here, &there);
+        vxlan(&far, "vx0", 7, "eth0", &there, &here);
+        web.address("vx0", "10.96.0.1/24");
+        far.address("vx0", "10.96.0.2/24");
+        far.ping("10.96.0.1");
+        let (here, there) = (address("10.96.0.1:9001"), address("10.96.0.2:9000"));
+        both_ways(web.namespace(), &far, here, there);
+    });
+}
+
+#[test]
+fn macvlan_is_told_by_its_sockets() {
+    alone(|| {
+        let web = FakeContainer::new("web");
+        let (host, peer) = (Namespace::new("host"), Namespace::new("peer"));
+        let _pair = VethPair::new((&peer, "eth0"), (&host, "up0"));
+        macvlan(&host, "up0", web.namespace(), "eth0");
+        peer.address("eth0", "10.95.0.1/24");
+        web.address("eth0", "10.95.0.2/24");
+        peer.ping("10.95.0.2");
+        let (here, there) = (address("10.95.0.2:9001"), address("10.95.0.1:9000"));
+        let watch = both_ways(web.namespace(), &peer, here, there);
+        for sample in watch.of(Direction::Ingress, Class::Udp) {
+            assert_eq!(sample.report.container_ifindex, None);
+            assert_eq!(sample.stages.added_ns, None);
+        }
+    });
+}
+
+#[test]
+fn a_shaped_uplink_shows_as_the_hosts_queue() {
+    alone(|| {
+        let (web, peer) = (FakeContainer::new("web"), Namespace::new("peer"));
+        let router = Router::new("router");
+        let here = router.attach(&web);
+        let there = router.attach(&peer);
+        // 500 packets of 92 bytes and a link header need 212 ms; they are sent within 50.
+        htb(&*router, "c2", "2mbit");
+        let watch = both_ways(web.namespace(), &peer, here.v4(9001), there.v4(9000));
+        let longest = |stage: Stage| {
+            let parts = watch
+                .of(Direction::Egress, Class::Udp)
+                .flat_map(|s| s.stages.parts_ns.iter());
+            let of = parts.filter(|(s, _)| *s == stage).map(|(_, ns)| *ns);
+            of.max().unwrap_or(0)
+        };
+        let (queue, rest) = (longest(HostQdisc), longest(ContainerQdisc));
+        assert!(queue > 50_000_000 && queue > rest, "{queue} {rest}");
+    });
+}
