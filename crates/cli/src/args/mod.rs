@@ -4,11 +4,11 @@ mod agent;
 mod bench;
 pub mod values;
 
+pub use crate::latency::args::LatencyCommand;
 pub use agent::{AgentArgs, SocketArgs, StatusArgs};
 pub use bench::{
     BenchAccountingArgs, BenchCommand, BenchReservationArgs, HostArgs, PenaltyArgs, RunArgs,
 };
-pub use crate::latency::args::LatencyCommand;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use cofferdam_types::Selector;
