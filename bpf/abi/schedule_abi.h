@@ -15,9 +15,9 @@ enum cf_sched_row_index {
 };
 
 enum cf_sched_limits {
-	CF_SCHED_CPUS_MAX = 1024,   /* CPUs that a window can look at */
-	CF_SCHED_IDENTITIES = 128,  /* direct-mapped cache of a CPU; a power of two */
-	CF_SCHED_PERIOD_NS = 100000000, /* a scheduling period: the default of CFS bandwidth */
+	CF_SCHED_CPUS_MAX = 1024,	 /* CPUs that a window can look at */
+	CF_SCHED_IDENTITIES = 128,	 /* direct-mapped cache of a CPU; a power of two */
+	CF_SCHED_PERIOD_NS = 100000000,	 /* a scheduling period: the default of CFS bandwidth */
 	CF_SCHED_LONG_WAIT_NS = 1000000, /* from here on a wait is compared with idle CPUs */
 	CF_SCHED_NOTED_WAIT_NS = 50000,	 /* from here on a wait has a culprit, and may be a
 					  * throttling that began after the thread slept */
@@ -67,10 +67,10 @@ struct cf_sched_identity {
 
 /* The state of one CPU. Written under its runqueue lock. */
 struct cf_sched_cpu {
-	__u64 css_set;	   /* cgroups of the task that runs */
-	__u32 generation;  /* of the identity that `row` stands for */
-	__u32 row;	   /* who runs */
-	__u64 began_at_ns; /* the open segment; 0 until the first switch was seen */
+	__u64 css_set;		/* cgroups of the task that runs */
+	__u32 generation;	/* of the identity that `row` stands for */
+	__u32 row;		/* who runs */
+	__u64 began_at_ns;	/* the open segment; 0 until the first switch was seen */
 	__u64 idle_began_at_ns; /* the last idle stretch that ended … */
 	__u64 idle_ended_at_ns;
 	__u64 throttled_at_ns; /* a container was last throttled here … */

@@ -78,7 +78,7 @@ fn one_flow_in_many_is_all_of_it_or_nothing() {
         watch.settle();
         let packets = watch.counts().packets[0][1];
         assert!(
-            packets > 0 && packets < 320 && packets % 8 == 0,
+            packets > 0 && packets < 320 && packets.is_multiple_of(8),
             "{packets}"
         );
         watch.assert_sound();

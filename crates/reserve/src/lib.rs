@@ -12,7 +12,7 @@
 //! 5. A container stays within one last-level cache, else within one NUMA node.
 //! 6. The CPUs with the highest numbers are taken first: hosts do their housekeeping on CPU 0.
 //!
-//! [`plan`] either meets all requests or names those it cannot meet; [`plan_what_fits`] meets
+//! [`plan()`] either meets all requests or names those it cannot meet; [`plan_what_fits`] meets
 //! what it can, so that one impossible request does not take the others' CPUs away.
 #![forbid(unsafe_code)]
 

@@ -34,7 +34,7 @@ const EVENTS: [&str; 10] = [
 /// What is on while it lives.
 enum State {
     None,
-    Meter { _meter: Meter },
+    Meter { _meter: Box<Meter> },
     Ftrace { _events: Ftrace },
 }
 
@@ -44,7 +44,9 @@ fn begin(state: &str, scene: &Scene) -> Result<State, BenchError> {
         if on {
             meter.on(scene.netns, &Filter::default()).map_err(lost)?;
         }
-        Ok(State::Meter { _meter: meter })
+        Ok(State::Meter {
+            _meter: Box::new(meter),
+        })
     };
     match state {
         "idle" => meter(Start::Queue, false),

@@ -250,8 +250,8 @@ impl Reservations {
             member.begin();
         }
         // Borrowers that their quotas keep to less than the shared CPUs gain nothing by lending.
-        let limits = self.standard.values().map(|m| m.quota_milli_cpus(&self.fs));
-        let limit = limits.fold(Some(0u64), |sum, one| sum?.checked_add(one?));
+        let mut limits = self.standard.values().map(|m| m.quota_milli_cpus(&self.fs));
+        let limit = limits.try_fold(0u64, |sum, one| sum.checked_add(one?));
         self.wanted = limit.is_none_or(|milli| milli > self.plan.shared.len() as u64 * 1000);
         // First everybody else leaves, then the owner comes.
         self.place_standard(journal);

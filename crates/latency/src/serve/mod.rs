@@ -94,7 +94,7 @@ impl<S: Source> Server<S> {
 
     /// Waits at most `wait` for something to do, and does it; true once `wake` is readable.
     pub fn turn(&mut self, wake: BorrowedFd<'_>, wait: Duration) -> io::Result<bool> {
-        let timeout = PollTimeout::try_from(wait.as_millis().min(1000) as u16);
+        let timeout = PollTimeout::from(wait.as_millis().min(1000) as u16);
         let (woken, knocks, ready) = {
             let mut fds = vec![
                 PollFd::new(wake, PollFlags::POLLIN),
@@ -106,7 +106,7 @@ impl<S: Source> Server<S> {
                 flags.set(PollFlags::POLLOUT, client.wants_to_write());
                 fds.push(PollFd::new(client.stream().as_fd(), flags));
             }
-            match poll(&mut fds, timeout.unwrap_or(PollTimeout::ZERO)) {
+            match poll(&mut fds, timeout) {
                 Ok(_) | Err(nix::errno::Errno::EINTR) => {}
                 Err(e) => return Err(e.into()),
             }
