@@ -7,7 +7,7 @@
 //! shows what they cost.
 //!
 //! The guarantee of a slice is by weight among the strict containers of that CPU (see
-//! [`weight`]). Lending is explained in [`lending`].
+//! `weight.rs`). Lending is explained in `lending.rs`.
 
 mod cpuset;
 mod irq;
