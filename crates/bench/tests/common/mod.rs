@@ -16,9 +16,11 @@ pub fn worker_executable() {
 }
 
 pub fn spec(path: NetPath) -> Spec {
+    let mut containers = Tenant::equals(&["competitor", "victim"]);
+    containers[0].shaped = true;
     Spec {
         path,
-        containers: Tenant::equals(&["competitor", "victim"]),
+        containers,
         victim_cpu: 0,
         peer_cpu: 1,
         segmentation_offload: false,
