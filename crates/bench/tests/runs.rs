@@ -254,7 +254,7 @@ fn an_accounting_run_is_whole() {
             .iter()
             .all(|row| row.worst_cpu_error_pct < 1.0)
     );
-    assert_eq!(result.accuracy.len(), 5);
+    assert_eq!(result.accuracy.len(), 13);
 }
 
 #[test]
