@@ -12,3 +12,4 @@ mod unseen;
 pub use accountant::{Accountant, Options};
 pub use cofferdam_bpf::ProgramCost;
 pub use error::{ReadError, StartError};
+pub use unseen::Unseen;

@@ -6,14 +6,14 @@ use std::fs;
 const SOFTIRQS: &str = "/proc/softirqs";
 
 /// The difference of the two counts, from the moment the programs were attached.
-pub(crate) struct Unseen {
+pub struct Unseen {
     kernel_base: u64,
     ours_base: u64,
 }
 
 impl Unseen {
     /// `ours`: softirqs that the programs have seen so far.
-    pub(crate) fn new(ours: u64) -> Unseen {
+    pub fn new(ours: u64) -> Unseen {
         Unseen {
             kernel_base: kernel_count(),
             ours_base: ours,
@@ -22,7 +22,7 @@ impl Unseen {
 
     /// Softirqs since the start that were not seen. The two counts are not read at the same
     /// instant, so that up to one softirq a CPU is in flight between them.
-    pub(crate) fn count(&self, ours: u64) -> u64 {
+    pub fn count(&self, ours: u64) -> u64 {
         let kernel = kernel_count().saturating_sub(self.kernel_base);
         kernel.saturating_sub(ours.saturating_sub(self.ours_base))
     }

@@ -84,6 +84,13 @@ impl ReferenceClock {
         })
     }
 
+    /// Softirqs that ended, on all CPUs.
+    pub fn softirqs(&self) -> Result<u64, libbpf_rs::Error> {
+        let cpus = 0..crate::possible_cpus();
+        cpus.map(|cpu| self.read(cpu).map(|time| time.softirqs))
+            .sum()
+    }
+
     /// Time on CPU `cpu` so far.
     pub fn read(&self, cpu: u32) -> Result<ReferenceTime, libbpf_rs::Error> {
         let value = self

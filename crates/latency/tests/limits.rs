@@ -4,14 +4,8 @@ mod common;
 
 use cofferdam_latency::{Class, Direction, Filter, LatencySizes, Meter, Miss, Start};
 use cofferdam_testkit::traffic::{self, Udp};
-use cofferdam_testkit::{FakeContainer, Namespace, Net, Router, exclusive, htb, time_limit};
-use common::{Watch, netns};
-use std::time::Duration;
-
-fn alone(body: impl FnOnce() + Send + 'static) {
-    let _alone = exclusive();
-    time_limit(Duration::from_secs(60), body);
-}
+use cofferdam_testkit::{FakeContainer, Namespace, Net, Router, htb};
+use common::{Watch, alone, netns};
 
 fn send(from: &Namespace, to: &Namespace, at: std::net::SocketAddr, packets: u64) {
     let sink = traffic::udp_sink(to, None, at, packets);

@@ -5,19 +5,13 @@ mod common;
 use cofferdam_latency::{Class, Direction, Stage};
 use cofferdam_testkit::traffic::{self, Udp};
 use cofferdam_testkit::{
-    Bridge, FakeContainer, Lan, Namespace, Net, Router, VethPair, exclusive, htb, macvlan,
-    masquerade, port_forward, time_limit, vxlan,
+    Bridge, FakeContainer, Lan, Namespace, Net, Router, VethPair, htb, macvlan, masquerade,
+    port_forward, vxlan,
 };
-use common::Watch;
+use common::{Watch, alone};
 use std::net::SocketAddr;
-use std::time::Duration;
 
 const PACKETS: u64 = 500;
-
-fn alone(body: impl FnOnce() + Send + 'static) {
-    let _alone = exclusive();
-    time_limit(Duration::from_secs(90), body);
-}
 
 fn address(text: &str) -> SocketAddr {
     text.parse().expect("an address")

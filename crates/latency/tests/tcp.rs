@@ -3,19 +3,11 @@
 mod common;
 
 use cofferdam_latency::{Class, Direction};
-use cofferdam_testkit::{
-    FakeContainer, Namespace, Net, Router, exclusive, htb, time_limit, traffic,
-};
-use common::Watch;
+use cofferdam_testkit::{FakeContainer, Namespace, Net, Router, htb, traffic};
+use common::{Watch, alone};
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 const BYTES: u64 = 4 << 20;
-
-fn alone(body: impl FnOnce() + Send + 'static) {
-    let _alone = exclusive();
-    time_limit(Duration::from_secs(90), body);
-}
 
 struct Scene {
     web: FakeContainer,

@@ -46,7 +46,7 @@ pub use cgroup::Cgroup;
 pub use command::{CommandError, Process, run, try_run};
 pub use container::FakeContainer;
 pub use leftovers::assert_nothing_left;
-pub use limit::{Exclusive, exclusive, time_limit, wait_until};
+pub use limit::{Exclusive, exclusive, repeat_when_hidden, time_limit, wait_until};
 pub use links::{Bridge, VethPair, htb, macvlan, masquerade, port_forward, vxlan};
 pub use names::{unique, unique_link};
 pub use net::{Host, Namespace, Net};

@@ -1,10 +1,12 @@
 //! Measuring one namespace in a test.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+use cofferdam_accounting::Unseen;
+use cofferdam_bpf::ReferenceClock;
 use cofferdam_latency::{
     Class, Counts, Direction, Filter, LatencySizes, Meter, Miss, Reader, Sample, Start, Taken,
 };
-use cofferdam_testkit::Namespace;
+use cofferdam_testkit::{Namespace, exclusive, repeat_when_hidden, time_limit};
 use cofferdam_types::NetnsId;
 use std::time::Duration;
 
@@ -133,4 +135,18 @@ impl Watch {
             assert_eq!(sum, sample.stages.total_ns, "{sample:?}");
         }
     }
+}
+
+/// One root test at a time, with a limit.
+pub fn alone(body: impl FnMut() + Send + 'static) {
+    let _alone = exclusive();
+    time_limit(Duration::from_secs(240), || when_told(body));
+}
+
+/// Runs `body` again when the kernel hid softirqs, and so perhaps events of ours, meanwhile.
+fn when_told(mut body: impl FnMut()) {
+    let clock = ReferenceClock::start().expect("the reference clock loads");
+    let seen = || clock.softirqs().expect("the clock can be read");
+    let unseen = Unseen::new(seen());
+    repeat_when_hidden(|| unseen.count(seen()), &mut body);
 }
