@@ -1,18 +1,15 @@
-//! The ledger's figures against what is known: rates at a ratio, and costs measured alone.
+//! The ledger's figures against what is known: rates at a ratio. Sizes and protocols mixed and
+//! alone are judged in the bench's tests, on batches that a gate makes alike.
 
 mod common;
 
 use cofferdam_testkit::traffic::{self, Udp};
 use cofferdam_testkit::{FakeContainer, Forked};
 use common::*;
-use std::net::{SocketAddr, UdpSocket};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::net::SocketAddr;
 
 /// Rounds of each measurement: the machine is shared, and single rounds say little.
 const ROUNDS: usize = 9;
-/// Turns of a millisecond each.
-const TURNS: usize = 400;
 
 /// A bound socket that nobody reads: every packet costs the same, no task is woken.
 fn deaf(place: &FakeContainer, at: SocketAddr) -> Forked {
@@ -81,84 +78,5 @@ fn packet_rates_at_one_to_three_cost_one_to_three() {
             (0.95..=1.05).contains(&ratio),
             "cost ratio ÷ packet ratio = {ratio:.3}"
         );
-    });
-}
-
-/// What to send in one go: to whom, payload bytes, packets.
-type Load = Vec<(SocketAddr, usize, usize)>;
-
-/// A thread in the source's namespace that sends what it is told, flow after flow in bursts of
-/// 32, and says when it is done.
-struct Sender {
-    order: mpsc::Sender<Load>,
-    done: mpsc::Receiver<()>,
-}
-
-impl Sender {
-    fn new(source: &Source) -> Sender {
-        let (order, orders) = mpsc::channel::<Load>();
-        let (finished, done) = mpsc::channel();
-        source.namespace.thread(move || {
-            let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
-            let payload = [0u8; 1472];
-            for mut load in orders {
-                while load.iter().any(|(_, _, left)| *left > 0) {
-                    for (to, bytes, left) in &mut load {
-                        for _ in 0..32.min(*left) {
-                            socket.send_to(&payload[..*bytes], *to).expect("sends");
-                            *left -= 1;
-                        }
-                    }
-                }
-                if finished.send(()).is_err() {
-                    break;
-                }
-            }
-        });
-        Sender { order, done }
-    }
-
-    /// Sends, and waits until all has been received.
-    fn send(&self, load: Load) {
-        self.order.send(load).expect("the sender lives");
-        self.done.recv().expect("the sender lives");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-#[test]
-fn mixed_traffic_costs_each_what_it_costs_alone() {
-    alone(180, || {
-        let (small, large) = (FakeContainer::new("small"), FakeContainer::new("large"));
-        let mut source = Source::new();
-        let a = source.join(small.namespace(), 9000);
-        let b = source.join(large.namespace(), 9000);
-        let _sockets = (deaf(&small, a), deaf(&large, b));
-        let sender = Sender::new(&source);
-        let mut accountant = accountant();
-        let mut cost = |load: Load, who: u64| {
-            let before = snapshot(&mut accountant);
-            sender.send(load);
-            let interval = snapshot(&mut accountant).since(&before);
-            ledger(&interval, who).ns_per_packet()
-        };
-        // A packet costs this machine twice as much in one moment as in the next. So: short
-        // turns, a millisecond each, hundreds of them, and the medians of both.
-        let (s, l) = ((a, 16, 256), (b, 1400, 256));
-        for (name, flow, who) in [("16 bytes", s, small.id()), ("1400 bytes", l, large.id())] {
-            let (mut alone, mut mixed) = (Vec::new(), Vec::new());
-            for _ in 0..TURNS {
-                // As many packets in both cases, so that batches are alike.
-                alone.extend(cost(vec![flow, flow], who));
-                mixed.extend(cost(vec![s, l], who));
-            }
-            let (alone, mixed) = (median(alone), median(mixed));
-            let ratio = mixed / alone;
-            println!("{name}: mixed {mixed:.0} ns, alone {alone:.0} ns a packet: {ratio:.3}");
-            assert!(
-                (0.95..=1.05).contains(&ratio),
-                "{name}: mixed ÷ alone = {ratio:.3}"
-            );
-        }
     });
 }
