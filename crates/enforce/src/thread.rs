@@ -105,12 +105,30 @@ fn move_into(tid: u32, directory: &Path) -> io::Result<()> {
     } else {
         directory.join("cgroup.procs")
     };
-    fs::OpenOptions::new()
-        .write(true)
-        .open(file)
-        .and_then(|mut f| io::Write::write_all(&mut f, tid.to_string().as_bytes()))
-        .map_err(gone)
+    let write = || {
+        let mut file = fs::OpenOptions::new().write(true).open(&file)?;
+        io::Write::write_all(&mut file, tid.to_string().as_bytes())
+    };
+    // The kernel refuses a thread that it has just made and that has not run yet.
+    let refused = |moved: &io::Result<()>| {
+        moved
+            .as_ref()
+            .is_err_and(|e| e.raw_os_error() == Some(libc::EINVAL))
+    };
+    let mut moved = write();
+    for _ in 0..NOT_YET_ROUNDS {
+        if !refused(&moved) {
+            break;
+        }
+        std::thread::sleep(NOT_YET);
+        moved = write();
+    }
+    moved.map_err(gone)
 }
+
+/// How often, and after what time, a move is tried again that the kernel refuses.
+const NOT_YET_ROUNDS: u32 = 50;
+const NOT_YET: std::time::Duration = std::time::Duration::from_millis(1);
 
 /// Moves what is left in a cgroup of ours to the cgroup above it, so that it can be removed.
 /// Nothing should be; somebody may have moved a task in.
