@@ -1,13 +1,12 @@
 //! The running accounting: programs, containers, and the readings that join them.
 
 use crate::identities::Identities;
-use crate::instance::Instance;
 use crate::reading::Reading;
 use crate::unseen::Unseen;
 use crate::{ReadError, StartError};
 use cofferdam_bpf::{AccountingPrograms, EmptyProgram, ProgramCost, RuntimeStatistics, Sizes};
 use cofferdam_host::doctor::irq_time_accounting;
-use cofferdam_host::{HostFs, Inventory};
+use cofferdam_host::{HostFs, HostLock, Inventory};
 use cofferdam_types::{
     CgroupId, Container, ContainerChange, ContainerLedger, CpuId, Health, KernelEvent, Snapshot,
 };
@@ -53,7 +52,7 @@ pub struct Accountant {
     /// When the kernel was last asked for runs that it skipped.
     missed_asked: Option<Instant>,
     statistics: Option<(RuntimeStatistics, EmptyProgram)>,
-    _instance: Instance,
+    _instance: HostLock,
 }
 
 const RUN_FOLDER: &str = "/run/cofferdam";
@@ -68,7 +67,7 @@ impl Accountant {
     /// [`StartError::Unsupported`] when this host lacks something (said by name, with the
     /// remedy); [`StartError::AlreadyRunning`] when another instance is at work.
     pub fn start(options: Options) -> Result<Accountant, StartError> {
-        let instance = Instance::take(Path::new(RUN_FOLDER))?;
+        let instance = HostLock::take(Path::new(RUN_FOLDER), "accounting.lock")?;
         let failed = |e: &dyn std::fmt::Display| StartError::Failed(e.to_string());
         let statistics = if options.measure_programs {
             let enabled = RuntimeStatistics::enable().map_err(|e| failed(&e))?;

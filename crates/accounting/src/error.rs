@@ -1,6 +1,8 @@
 //! What can go wrong.
 
 use cofferdam_bpf::LoadError;
+use cofferdam_host::LockError;
+use std::io::ErrorKind;
 
 /// The accounting could not start.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +21,21 @@ pub enum StartError {
     /// Anything else.
     #[error("the accounting could not start: {0}")]
     Failed(String),
+}
+
+impl From<LockError> for StartError {
+    fn from(error: LockError) -> Self {
+        match error {
+            LockError::Held { pid, .. } => StartError::AlreadyRunning { pid },
+            LockError::File { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
+                StartError::Unsupported(
+                    "the accounting needs root (CAP_BPF and CAP_PERFMON): run it with sudo"
+                        .to_owned(),
+                )
+            }
+            LockError::File { .. } => StartError::Failed(error.to_string()),
+        }
+    }
 }
 
 impl From<LoadError> for StartError {

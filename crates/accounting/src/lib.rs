@@ -5,11 +5,10 @@
 mod accountant;
 mod error;
 mod identities;
-mod instance;
 mod reading;
 mod unseen;
 
 pub use accountant::{Accountant, Options};
 pub use cofferdam_bpf::ProgramCost;
 pub use error::{ReadError, StartError};
-pub use unseen::Unseen;
+pub use unseen::unseen_by_reference;

@@ -1,19 +1,20 @@
 //! Does the kernel tell of every softirq? It counts them itself in `/proc/softirqs`; what it
 //! counted and our markers did not see is time that no ledger has.
 
+use cofferdam_bpf::{MapError, ReferenceClock};
 use std::fs;
 
 const SOFTIRQS: &str = "/proc/softirqs";
 
 /// The difference of the two counts, from the moment the programs were attached.
-pub struct Unseen {
+pub(crate) struct Unseen {
     kernel_base: u64,
     ours_base: u64,
 }
 
 impl Unseen {
     /// `ours`: softirqs that the programs have seen so far.
-    pub fn new(ours: u64) -> Unseen {
+    pub(crate) fn new(ours: u64) -> Unseen {
         Unseen {
             kernel_base: kernel_count(),
             ours_base: ours,
@@ -22,10 +23,22 @@ impl Unseen {
 
     /// Softirqs since the start that were not seen. The two counts are not read at the same
     /// instant, so that up to one softirq a CPU is in flight between them.
-    pub fn count(&self, ours: u64) -> u64 {
+    pub(crate) fn count(&self, ours: u64) -> u64 {
         let kernel = kernel_count().saturating_sub(self.kernel_base);
         kernel.saturating_sub(ours.saturating_sub(self.ours_base))
     }
+}
+
+/// A count of the softirqs that the kernel kept from its tracepoints, from now on, by the
+/// independent clock: for tests of programs on tracepoints.
+///
+/// # Errors
+/// When the clock does not load or cannot be read.
+pub fn unseen_by_reference() -> Result<impl FnMut() -> u64, MapError> {
+    let clock = ReferenceClock::start()?;
+    let unseen = Unseen::new(clock.softirqs()?);
+    // A clock that cannot be read any more excuses nothing.
+    Ok(move || clock.softirqs().map_or(0, |seen| unseen.count(seen)))
 }
 
 fn kernel_count() -> u64 {

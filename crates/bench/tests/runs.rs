@@ -6,7 +6,9 @@
 mod common;
 
 use cofferdam_bench::data::{NeighbourLimit, Neighbours, ReservationPolicy, Target};
-use cofferdam_bench::data::{Role, RunData, RunResult, SoftirqSource, Treatment, VictimKind};
+use cofferdam_bench::data::{
+    PenaltyResult, Role, RunData, RunResult, SoftirqSource, Treatment, VictimKind,
+};
 use cofferdam_bench::{Silent, accounting, demo, penalty, reservation};
 use cofferdam_testkit::{exclusive, time_limit};
 use common::{LIMIT, worker_executable};
@@ -41,6 +43,13 @@ fn treated_penalty_of(
     (data, dir)
 }
 
+fn penalty_result(data: &RunData) -> &PenaltyResult {
+    match &data.result {
+        Some(RunResult::Penalty(result)) => result,
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn a_penalty_run_is_whole() {
     let ids = [
@@ -48,9 +57,7 @@ fn a_penalty_run_is_whole() {
         "wordcount/shuffle/receiver/veth/24",
     ];
     let (data, _dir) = penalty_of(&ids, 2);
-    let Some(RunResult::Penalty(result)) = &data.result else {
-        panic!("{:?}", data.result)
-    };
+    let result = penalty_result(&data);
     assert_eq!(result.failed, Default::default());
     assert_eq!(result.cells.len(), ids.len());
     assert!(data.manifest.finished.is_some() && !data.manifest.interrupted);
@@ -106,9 +113,7 @@ fn the_ledger_names_the_receiver_and_the_victim_pays() {
 fn an_enforced_offender_pays_for_its_own_flood() {
     let id = "cpu/flood/receiver/veth/3x200B";
     let (data, _dir) = treated_penalty_of(&[id], 1, vec![Treatment::Enforced]);
-    let Some(RunResult::Penalty(result)) = &data.result else {
-        panic!("{:?}", data.result)
-    };
+    let result = penalty_result(&data);
     assert_eq!(result.failed, Default::default());
     let cell = &result.cells[0];
     let enforced = &cell.treated[0];
@@ -132,9 +137,7 @@ fn many_offenders_and_quotas_have_their_own_containers_and_shares() {
         "cpu/stream/receiver/veth/3x65536B/share80/quota",
     ];
     let (data, _dir) = penalty_of(&ids, 1);
-    let Some(RunResult::Penalty(result)) = &data.result else {
-        panic!("{:?}", data.result)
-    };
+    let result = penalty_result(&data);
     assert_eq!(result.failed, Default::default());
     assert_eq!(result.cells.len(), 2);
     let flooded = data
@@ -172,9 +175,7 @@ fn the_request_response_victim_is_judged_by_its_p99() {
         assert_eq!(latency.lost, 0);
         assert!(latency.p50_us <= latency.p99_us && latency.p99_us <= latency.max_us);
     }
-    let Some(RunResult::Penalty(result)) = &data.result else {
-        panic!("{:?}", data.result)
-    };
+    let result = penalty_result(&data);
     assert_eq!(result.cells[0].cell.victim, VictimKind::Rpc);
     assert_eq!(result.cells[0].metric, cofferdam_bench::data::Metric::P99Us);
 }

@@ -1,6 +1,6 @@
 //! The accounting programs: sizes, load, attach; identities in; counts and events out.
 
-use crate::cost::{ProgramCost, read_cost};
+use crate::cost::{self, ProgramCost};
 use crate::events::decode_event;
 use crate::ledger::LedgerReader;
 use crate::skeleton::types::{cf_cpu, cf_link_key, cf_netns_value, cf_totals};
@@ -331,31 +331,12 @@ impl AccountingPrograms {
 
     /// Cost of every loaded program.
     pub fn program_costs(&self) -> std::io::Result<Vec<ProgramCost>> {
-        self.skeleton
-            .object()
-            .progs()
-            .filter(|program| program.autoload())
-            .map(|program| read_cost(&program.name().to_string_lossy(), program.as_fd()))
-            .collect()
+        cost::program_costs(self.skeleton.object())
     }
 
     /// Memory of all maps, bytes: taken at load, never more.
     pub fn memory_bytes(&self) -> u64 {
-        let maps = self.skeleton.object().maps();
-        maps.map(|map| {
-            let entry = u64::from(map.key_size()) + u64::from(map.value_size());
-            // A preallocated hash element has a header of 48 bytes and a bucket of 16.
-            let overhead = if map.map_type() == libbpf_rs::MapType::Hash {
-                64
-            } else {
-                0
-            };
-            match map.map_type() {
-                libbpf_rs::MapType::RingBuf => u64::from(map.max_entries()),
-                _ => u64::from(map.max_entries()) * (entry + overhead),
-            }
-        })
-        .sum()
+        cost::memory_bytes(self.skeleton.object())
     }
 }
 

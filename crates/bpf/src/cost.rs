@@ -1,9 +1,9 @@
 //! What the programs themselves cost, as the kernel measures it.
 
-use libbpf_rs::libbpf_sys;
+use libbpf_rs::{MapCore, MapType, Object, libbpf_sys};
 use std::io;
 use std::mem::size_of_val;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Runs and time of one program since it was loaded.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -42,6 +42,32 @@ pub(crate) fn read_cost(name: &str, program: BorrowedFd<'_>) -> io::Result<Progr
         misses: info.recursion_misses,
         code_bytes: info.jited_prog_len,
     })
+}
+
+/// Cost of every loaded program of `object`.
+pub(crate) fn program_costs(object: &Object) -> io::Result<Vec<ProgramCost>> {
+    object
+        .progs()
+        .filter(|program| program.autoload())
+        .map(|program| read_cost(&program.name().to_string_lossy(), program.as_fd()))
+        .collect()
+}
+
+/// Memory of all maps of `object`, bytes.
+pub(crate) fn memory_bytes(object: &Object) -> u64 {
+    let bytes = |map: libbpf_rs::Map<'_>| {
+        let entry = u64::from(map.key_size()) + u64::from(map.value_size());
+        // A preallocated hash element has a header of 48 bytes and a bucket of 16.
+        let overhead = match map.map_type() {
+            MapType::Hash => 64,
+            _ => 0,
+        };
+        match map.map_type() {
+            MapType::RingBuf => u64::from(map.max_entries()),
+            _ => u64::from(map.max_entries()) * (entry + overhead),
+        }
+    };
+    object.maps().map(bytes).sum()
 }
 
 /// Has the kernel time every BPF program of the host, until dropped. Adds about 25 ns a run.

@@ -7,7 +7,7 @@ pub use report::{Class, Direction, End, Miss, Point, Report, decode_report};
 pub use ring::{ReportRing, Taken};
 
 use crate::accounting::LoadError;
-use crate::cost::{ProgramCost, read_cost};
+use crate::cost::{self, ProgramCost};
 use crate::skeleton::latency_types::{lt_config, lt_counts};
 use crate::skeleton::{LatencySkel, LatencySkelBuilder};
 use crate::support::{kernel_has_tracepoint, possible_cpus};
@@ -289,22 +289,12 @@ impl LatencyPrograms {
 
     /// Cost of every loaded program.
     pub fn program_costs(&self) -> std::io::Result<Vec<ProgramCost>> {
-        self.skeleton
-            .object()
-            .progs()
-            .filter(|program| program.autoload())
-            .map(|program| read_cost(&program.name().to_string_lossy(), program.as_fd()))
-            .collect()
+        cost::program_costs(self.skeleton.object())
     }
 
     /// Memory of all maps, bytes: taken at load, never more.
     pub fn memory_bytes(&self) -> u64 {
-        let maps = self.skeleton.object().maps();
-        maps.map(|map| {
-            let entry = u64::from(map.key_size()) + u64::from(map.value_size());
-            u64::from(map.max_entries()) * entry
-        })
-        .sum()
+        cost::memory_bytes(self.skeleton.object())
     }
 }
 

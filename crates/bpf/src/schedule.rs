@@ -1,7 +1,7 @@
 //! The diagnosis programs: sizes, load, attach; identities in, counts out.
 
 use crate::accounting::LoadError;
-use crate::cost::{ProgramCost, read_cost};
+use crate::cost::{self, ProgramCost};
 use crate::mapped::{MappedArray, Plain};
 use crate::skeleton::schedule_types::{cf_sched_cell, cf_sched_cpu, cf_sched_window};
 use crate::skeleton::{ScheduleSkel, ScheduleSkelBuilder};
@@ -286,21 +286,11 @@ impl SchedulePrograms {
 
     /// Cost of each program.
     pub fn program_costs(&self) -> std::io::Result<Vec<ProgramCost>> {
-        let programs = self.skeleton.object().progs();
-        programs
-            .map(|p| read_cost(&p.name().to_string_lossy(), p.as_fd()))
-            .collect()
+        cost::program_costs(self.skeleton.object())
     }
 
     /// Memory of all maps, bytes: taken at load, never more.
     pub fn memory_bytes(&self) -> u64 {
-        let maps = self.skeleton.object().maps();
-        maps.map(|map| {
-            let entry = u64::from(map.key_size()) + u64::from(map.value_size());
-            // A preallocated hash element has a header of 48 bytes and a bucket of 16.
-            let hash = map.map_type() == libbpf_rs::MapType::Hash;
-            u64::from(map.max_entries()) * (entry + if hash { 64 } else { 0 })
-        })
-        .sum()
+        cost::memory_bytes(self.skeleton.object())
     }
 }

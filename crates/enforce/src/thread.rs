@@ -1,7 +1,7 @@
 //! Threads: which one it is, its cgroup, its CPUs.
 
 use crate::journal::ThreadId;
-use crate::journal::cpu_list;
+use cofferdam_host::parse;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use std::fs;
@@ -158,11 +158,11 @@ pub(crate) fn cpus(thread: ThreadId) -> io::Result<String> {
 /// Restricts the thread to a list of CPUs.
 pub(crate) fn set_cpus(thread: ThreadId, cpus: &str) -> io::Result<()> {
     check(thread)?;
-    let list = cpu_list(cpus)
+    let list = parse::cpu_list(cpus)
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no list of CPUs"))?;
     let mut set = CpuSet::new();
     for cpu in list {
-        set.set(cpu as usize)?;
+        set.set(cpu.0 as usize)?;
     }
     sched_setaffinity(pid(thread), &set).map_err(|e| gone(e.into()))
 }

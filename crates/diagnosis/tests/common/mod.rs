@@ -1,8 +1,7 @@
 //! What the tests of the diagnosis share.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-use cofferdam_accounting::Unseen;
-use cofferdam_bpf::ReferenceClock;
+use cofferdam_accounting::unseen_by_reference;
 use cofferdam_diagnosis::{Diagnosis, Options, Reading};
 use cofferdam_host::Inventory;
 use cofferdam_testkit::{
@@ -15,16 +14,11 @@ use std::time::{Duration, Instant};
 /// One root test at a time, with a limit. Asserts that nothing stays behind.
 pub fn alone(seconds: u64, body: impl FnMut() + Send + 'static) {
     let _alone: Exclusive = exclusive();
-    time_limit(Duration::from_secs(5 * seconds), || when_told(body));
+    time_limit(Duration::from_secs(5 * seconds), || {
+        let hidden = unseen_by_reference().expect("the reference clock loads");
+        repeat_when_hidden(hidden, body);
+    });
     cofferdam_testkit::assert_nothing_left();
-}
-
-/// Runs `body` again when the kernel hid softirqs, and so perhaps events of ours, meanwhile.
-fn when_told(mut body: impl FnMut()) {
-    let clock = ReferenceClock::start().expect("the reference clock loads");
-    let seen = || clock.softirqs().expect("the clock can be read");
-    let unseen = Unseen::new(seen());
-    repeat_when_hidden(|| unseen.count(seen()), &mut body);
 }
 
 pub fn diagnosis() -> Diagnosis {

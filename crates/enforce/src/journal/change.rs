@@ -1,6 +1,8 @@
 //! What the journal can hold: one change of the host, with its value before and ours.
 
 use crate::device::DeviceId;
+use cofferdam_host::parse;
+use cofferdam_types::CpuId;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -79,8 +81,8 @@ impl Form {
         let words = || value.split_whitespace().collect::<Vec<_>>().join(" ");
         match self {
             Form::Text => words(),
-            Form::CpuList => cpu_list(value).map_or_else(words, |cpus| {
-                let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
+            Form::CpuList => parse::cpu_list(value).map_or_else(words, |cpus| {
+                let cpus: Vec<String> = cpus.iter().map(CpuId::to_string).collect();
                 cpus.join(",")
             }),
             Form::CpuMask => {
@@ -104,21 +106,6 @@ impl Form {
             }
         }
     }
-}
-
-/// CPUs of a list such as `0-2,5`, sorted; `None` when it is no list.
-pub(crate) fn cpu_list(text: &str) -> Option<Vec<u32>> {
-    let mut cpus = std::collections::BTreeSet::new();
-    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        // No kernel has so many; a list that says so is not one.
-        if last.checked_sub(first)? > 1 << 16 {
-            return None;
-        }
-        cpus.extend(first..=last);
-    }
-    Some(cpus.into_iter().collect())
 }
 
 /// One change in force.

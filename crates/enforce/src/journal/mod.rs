@@ -11,13 +11,12 @@ mod change;
 mod log;
 mod values;
 
-pub(crate) use change::cpu_list;
 pub use change::{Change, Form, Target, ThreadId};
 
+use cofferdam_host::{HostLock, LockError};
 use log::Log;
-use nix::fcntl::{Flock, FlockArg};
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use values::{ABSENT, PRESENT};
@@ -115,7 +114,8 @@ pub struct Journal {
     log: Log,
     by_target: HashMap<Target, u64>,
     failed_changes: u64,
-    _lock: Flock<File>,
+    // Last: the folder goes with the lock when nothing else is in it.
+    _lock: HostLock,
 }
 
 impl Journal {
@@ -130,16 +130,10 @@ impl Journal {
             path: path.clone(),
             source,
         };
-        fs::create_dir_all(folder).map_err(failed)?;
-        let lock_path = folder.join("enforcement.lock");
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&lock_path)
-            .map_err(failed)?;
-        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock)
-            .map_err(|_| JournalError::Locked(lock_path))?;
+        let lock = HostLock::take(folder, "enforcement.lock").map_err(|e| match e {
+            LockError::Held { path, .. } => JournalError::Locked(path),
+            LockError::File { source, .. } => failed(source),
+        })?;
         let log = Log::open(&path, &boot()).map_err(failed)?;
         let by_target = log
             .changes

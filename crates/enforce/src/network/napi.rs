@@ -10,6 +10,7 @@ use super::place::{Place, usage_ns};
 use crate::device::{DeviceId, Inside, find_namespace};
 use crate::journal::{ChangeError, Form, Journal, Target, ThreadId, UndoReport};
 use crate::thread;
+use cofferdam_host::parse;
 use cofferdam_types::{Container, InterfacePair};
 use std::collections::BTreeSet;
 use std::fs;
@@ -184,10 +185,13 @@ impl NapiThread {
             }
         }
         let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-        let list = |text: &str| crate::journal::cpu_list(text).unwrap_or_default();
-        let online: BTreeSet<u32> = list(&online).into_iter().collect();
+        let list = |text: &str| -> BTreeSet<u32> {
+            let cpus = parse::cpu_list(text).unwrap_or_default();
+            cpus.into_iter().map(|cpu| cpu.0).collect()
+        };
+        let online = list(&online);
         let allowed = place.allowed_cpus().map(|text| list(&text));
-        let allowed: BTreeSet<u32> = allowed.map_or_else(|| online.clone(), BTreeSet::from_iter);
+        let allowed = allowed.unwrap_or_else(|| online.clone());
         let both: BTreeSet<u32> = steered.intersection(&allowed).copied().collect();
         let cpus = if both.is_empty() { allowed } else { both };
         Ok((cpus != online && !cpus.is_empty()).then(|| {

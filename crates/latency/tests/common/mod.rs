@@ -1,8 +1,7 @@
 //! Measuring one namespace in a test.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use cofferdam_accounting::Unseen;
-use cofferdam_bpf::ReferenceClock;
+use cofferdam_accounting::unseen_by_reference;
 use cofferdam_latency::{
     Class, Counts, Direction, Filter, LatencySizes, Meter, Miss, Reader, Sample, Start, Taken,
 };
@@ -150,13 +149,8 @@ fn most_double(packets: u64) -> u64 {
 /// One root test at a time, with a limit.
 pub fn alone(body: impl FnMut() + Send + 'static) {
     let _alone = exclusive();
-    time_limit(Duration::from_secs(240), || when_told(body));
-}
-
-/// Runs `body` again when the kernel hid softirqs, and so perhaps events of ours, meanwhile.
-fn when_told(mut body: impl FnMut()) {
-    let clock = ReferenceClock::start().expect("the reference clock loads");
-    let seen = || clock.softirqs().expect("the clock can be read");
-    let unseen = Unseen::new(seen());
-    repeat_when_hidden(|| unseen.count(seen()), &mut body);
+    time_limit(Duration::from_secs(240), || {
+        let hidden = unseen_by_reference().expect("the reference clock loads");
+        repeat_when_hidden(hidden, body);
+    });
 }

@@ -1,6 +1,5 @@
-//! One accounting a host: two would count the same and cost double.
+//! A lock of the whole host, for what only one process may do: a file that its holder removes.
 
-use crate::StartError;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use std::fs::{self, File, OpenOptions};
@@ -8,22 +7,46 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Holds the host's lock; dropping it removes the file.
+/// Holds a lock of the host. Dropping it removes the file, and its folder when that is empty; the
+/// kernel frees the lock when the process ends, however it ends.
 #[derive(Debug)]
-pub(crate) struct Instance {
+pub struct HostLock {
     path: PathBuf,
     _lock: Flock<File>,
 }
 
-impl Instance {
-    /// Takes the lock in `folder`, or says who has it.
-    pub(crate) fn take(folder: &Path) -> Result<Instance, StartError> {
-        let path = folder.join("accounting.lock");
-        let failed = |source: io::Error| match source.kind() {
-            io::ErrorKind::PermissionDenied => StartError::Unsupported(
-                "the accounting needs root (CAP_BPF and CAP_PERFMON): run it with sudo".to_owned(),
-            ),
-            _ => StartError::Failed(format!("cannot lock {}: {source}", path.display())),
+/// A lock that was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another process has it.
+    #[error("{path} is locked by process {pid}")]
+    Held {
+        /// The lock.
+        path: PathBuf,
+        /// Its process id; 0 when unknown.
+        pid: u32,
+    },
+    /// The file could not be made or locked.
+    #[error("cannot lock {path}: {source}")]
+    File {
+        /// The lock.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl HostLock {
+    /// Takes the lock `name` in `folder`, which is made when missing.
+    ///
+    /// # Errors
+    /// When another process has it (said by its id), or the file cannot be made.
+    pub fn take(folder: &Path, name: &str) -> Result<HostLock, LockError> {
+        let path = folder.join(name);
+        let failed = |source: io::Error| LockError::File {
+            path: path.clone(),
+            source,
         };
         loop {
             fs::DirBuilder::new()
@@ -44,9 +67,8 @@ impl Instance {
                 Err((mut file, Errno::EWOULDBLOCK)) => {
                     let mut text = String::new();
                     let _ = file.read_to_string(&mut text);
-                    return Err(StartError::AlreadyRunning {
-                        pid: text.trim().parse().unwrap_or(0),
-                    });
+                    let pid = text.trim().parse().unwrap_or(0);
+                    return Err(LockError::Held { path, pid });
                 }
                 Err((_, errno)) => return Err(failed(errno.into())),
             };
@@ -55,13 +77,13 @@ impl Instance {
             if fs::metadata(&path).is_ok_and(|there| there.ino() == held) {
                 lock.set_len(0).map_err(failed)?;
                 writeln!(lock, "{}", std::process::id()).map_err(failed)?;
-                return Ok(Instance { path, _lock: lock });
+                return Ok(HostLock { path, _lock: lock });
             }
         }
     }
 }
 
-impl Drop for Instance {
+impl Drop for HostLock {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
         if let Some(folder) = self.path.parent() {
@@ -78,13 +100,13 @@ mod tests {
     fn a_second_instance_is_told_who_has_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run");
-        let first = Instance::take(&path).unwrap();
-        match Instance::take(&path) {
-            Err(StartError::AlreadyRunning { pid }) => assert_eq!(pid, std::process::id()),
-            other => panic!("expected AlreadyRunning, got {other:?}"),
+        let first = HostLock::take(&path, "a.lock").unwrap();
+        match HostLock::take(&path, "a.lock") {
+            Err(LockError::Held { pid, .. }) => assert_eq!(pid, std::process::id()),
+            other => panic!("expected Held, got {other:?}"),
         }
         drop(first);
         assert!(!path.exists(), "nothing is left behind");
-        drop(Instance::take(&path).unwrap());
+        drop(HostLock::take(&path, "a.lock").unwrap());
     }
 }
