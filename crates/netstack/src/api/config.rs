@@ -1,0 +1,196 @@
+//! Settings of a stack. Checked by [`crate::Stack::new`].
+
+use super::MacAddress;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// An address of the interface, with its network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InterfaceAddress {
+    /// The address.
+    pub ip: IpAddr,
+    /// Length of the network's prefix in bits.
+    pub prefix_len: u8,
+}
+
+/// All settings. [`Config::new`] fills in defaults.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The interface's Ethernet address.
+    pub mac: MacAddress,
+    /// Largest IP packet in bytes. Default 1500.
+    pub mtu_bytes: u32,
+    /// The interface's addresses. An IPv6 link-local address is the caller's to give.
+    pub addresses: Vec<InterfaceAddress>,
+    /// Where packets to other networks go; at most one per family is used, the first.
+    pub gateways: Vec<IpAddr>,
+    /// Random, not known to anybody else: keys the connection table, flow groups, sequence
+    /// numbers (RFC 6528), SYN cookies and timestamps. All stacks of one interface share it, so
+    /// that flow groups and cookies agree.
+    pub secret: [u8; 16],
+    /// The device has already verified the IP, TCP, UDP and ICMP checksums of received frames.
+    pub received_checksums_verified: bool,
+    /// TCP's settings.
+    pub tcp: TcpConfig,
+    /// Table sizes: all memory is taken at the start.
+    pub limits: Limits,
+}
+
+impl Config {
+    /// Defaults, but for what has none.
+    pub fn new(mac: MacAddress, addresses: Vec<InterfaceAddress>, secret: [u8; 16]) -> Self {
+        Self {
+            mac,
+            mtu_bytes: 1500,
+            addresses,
+            gateways: Vec::new(),
+            secret,
+            received_checksums_verified: false,
+            tcp: TcpConfig::default(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Who sets the pace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Congestion {
+    /// RFC 5681, RFC 6582.
+    NewReno,
+    /// RFC 9438.
+    #[default]
+    Cubic,
+}
+
+/// When a silent peer is asked whether it is still there (RFC 9293, 3.8.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keepalive {
+    /// Silence before the first probe.
+    pub idle: Duration,
+    /// Time between probes.
+    pub interval: Duration,
+    /// Probes without an answer that end the connection.
+    pub probes: u8,
+}
+
+/// TCP's settings.
+#[derive(Debug, Clone)]
+pub struct TcpConfig {
+    /// Received data that the application has not finished with, at most, a connection.
+    /// Default 256 KiB, 2 KiB to 16 MiB.
+    pub receive_window_bytes: u32,
+    /// Received buffers that a connection holds at most, whatever their sizes: 1-byte segments
+    /// must not take all buffers. Default 256.
+    pub receive_buffers: u16,
+    /// Data not yet acknowledged that a connection takes at most. Default 256 KiB.
+    pub send_window_bytes: u32,
+    /// Congestion control. Default CUBIC.
+    pub congestion: Congestion,
+    /// Holds small segments back while data is unacknowledged (RFC 9293, 3.7.4). Default off:
+    /// batched calls gather already.
+    pub nagle: bool,
+    /// Offers and takes selective acknowledgements (RFC 2018). Default on.
+    pub sack: bool,
+    /// Offers and takes timestamps (RFC 7323). Default on.
+    pub timestamps: bool,
+    /// Offers and takes window scaling (RFC 7323). Default on.
+    pub window_scaling: bool,
+    /// Retransmission timeout before the first measurement (RFC 6298: 1 s).
+    pub initial_rto: Duration,
+    /// Least retransmission timeout. Default 200 ms (RFC 6298 says 1 s; Linux 200 ms).
+    pub min_rto: Duration,
+    /// Most. Default 60 s.
+    pub max_rto: Duration,
+    /// An acknowledgement waits no longer than this. Default 40 ms, at most 500 ms (RFC 9293).
+    pub delayed_ack: Duration,
+    /// An answer that is expected from the application may carry the acknowledgement if it comes
+    /// within this time. Default 1 ms.
+    pub answer_wait: Duration,
+    /// Keepalive. Default off.
+    pub keepalive: Option<Keepalive>,
+    /// How long TIME_WAIT lasts: twice the maximum segment lifetime. Default 60 s.
+    pub time_wait: Duration,
+    /// How long a closed connection waits for the peer's FIN (FIN_WAIT_2). Default 60 s.
+    pub fin_wait_2: Duration,
+    /// SYNs sent again before `connect` gives up. Default 6.
+    pub syn_retries: u8,
+    /// SYN+ACKs sent again before a half-open connection is forgotten. Default 5.
+    pub syn_ack_retries: u8,
+    /// Data sent again, or zero windows probed, so often without an answer ends the
+    /// connection. Default 15.
+    pub data_retries: u8,
+}
+
+impl Default for TcpConfig {
+    fn default() -> Self {
+        Self {
+            receive_window_bytes: 256 << 10,
+            receive_buffers: 256,
+            send_window_bytes: 256 << 10,
+            congestion: Congestion::default(),
+            nagle: false,
+            sack: true,
+            timestamps: true,
+            window_scaling: true,
+            initial_rto: Duration::from_secs(1),
+            min_rto: Duration::from_millis(200),
+            max_rto: Duration::from_secs(60),
+            delayed_ack: Duration::from_millis(40),
+            answer_wait: Duration::from_millis(1),
+            keepalive: None,
+            time_wait: Duration::from_secs(60),
+            fin_wait_2: Duration::from_secs(60),
+            syn_retries: 6,
+            syn_ack_retries: 5,
+            data_retries: 15,
+        }
+    }
+}
+
+/// Table sizes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// TCP connections, half-open ones included. Default 4,096.
+    pub connections: u32,
+    /// Connections in TIME_WAIT; when full the oldest is forgotten. Default 4,096.
+    pub time_wait: u32,
+    /// Half-open connections a listener keeps before it answers with SYN cookies. Default 256.
+    pub half_open: u32,
+    /// Ranges of sent and received data that the stack holds together. Default 16,384.
+    pub chunks: u32,
+    /// TCP listeners. Default 64.
+    pub listeners: u32,
+    /// Bound UDP addresses. Default 64.
+    pub udp: u32,
+    /// Datagrams of one bound address that the application has not finished with. Default 256.
+    pub udp_backlog: u32,
+    /// Datagrams that wait to be sent. Default 1,024.
+    pub udp_sends: u32,
+    /// Timers of the application's. Default 1,024.
+    pub timers: u32,
+    /// Neighbours known (ARP, NDP). Default 1,024.
+    pub neighbours: u32,
+    /// Replies without a connection (RST, ARP, ICMP) that wait to be sent. Default 256.
+    pub replies: u32,
+    /// Datagrams in reassembly at a time, 64 KiB each. Default 4.
+    pub reassemblies: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 4096,
+            time_wait: 4096,
+            half_open: 256,
+            chunks: 16384,
+            listeners: 64,
+            udp: 64,
+            udp_backlog: 256,
+            udp_sends: 1024,
+            timers: 1024,
+            neighbours: 1024,
+            replies: 256,
+            reassemblies: 4,
+        }
+    }
+}

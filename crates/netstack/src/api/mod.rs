@@ -1,0 +1,19 @@
+//! What the caller sees: settings, ids, buffers, events, frames to send, errors, counters.
+
+mod buffer;
+mod config;
+mod counters;
+mod error;
+mod event;
+mod ids;
+mod time;
+mod transmit;
+
+pub use buffer::{BufferId, BufferPool, Chunk, Disposition};
+pub use config::{Config, Congestion, InterfaceAddress, Keepalive, Limits, TcpConfig};
+pub use counters::Counters;
+pub use error::{BindError, ConfigError, ConnectError, GoneError, SendError, UdpSendError};
+pub use event::{DeadReason, Event};
+pub use ids::{ConnectionId, ListenerId, MacAddress, TimerId, UdpId};
+pub use time::Time;
+pub use transmit::{Checksum, MAX_CHUNKS, MAX_HEADER_BYTES, Payload, Transmit};
