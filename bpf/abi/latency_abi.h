@@ -53,6 +53,7 @@ enum lt_miss {
 	LT_MISS_CONTENT,     /* what arrived is not what left: the buffer was used again */
 	LT_MISS_EVICTED,     /* the table was full */
 	LT_MISS_SEGMENT,     /* a TCP segment whose whole was not found */
+	LT_MISS_UNSEEN,	     /* its end was not seen in time: see lt_sweep */
 	LT_MISSES,
 };
 
@@ -60,6 +61,7 @@ enum lt_flag {
 	LT_RETRANSMIT = 1,   /* TCP: (part of) this range was sent before */
 	LT_ENCAPSULATED = 2, /* left the host inside a tunnel */
 	LT_FRAGMENT = 4,
+	LT_MERGED = 8, /* TCP: of several that were merged on the way; its begin is the first's */
 };
 
 #define LT_ABSENT 0xffffffffU	 /* a point that the packet did not pass, or that no hook shows */
@@ -114,11 +116,21 @@ struct lt_counts {
 	__u64 misses[LT_DIRECTIONS][LT_MISSES];
 };
 
+/* What `lt_sweep` is called with. */
+struct lt_sweep_args {
+	__u64 older_ns;	 /* settles packets of which nothing was seen for so long, */
+	__u64 queued_ns; /* and those in a queue after so long */
+	__u32 first;	 /* bucket to begin with */
+	__u32 buckets;	 /* how many to look at */
+};
+_Static_assert(sizeof(struct lt_sweep_args) == 24, "lt_sweep_args is part of the ABI");
+
 enum lt_limits {
 	LT_WAYS = 4,	  /* packets in one bucket of the table */
 	LT_DEVICES = 256, /* direct-mapped cache of devices, a CPU */
 	LT_SENDS = 4096,  /* direct-mapped table of tasks inside a sending system call */
 	LT_PARENTS = 16,  /* TCP wholes remembered a CPU while they are cut into segments */
+	LT_PARTS = 64,	  /* TCP segments that one poll can merge into one packet */
 };
 
 struct lt_layout {
@@ -132,6 +144,7 @@ struct lt_layout {
 	struct lt_report report;
 	struct lt_config config;
 	struct lt_counts counts;
+	struct lt_sweep_args sweep;
 };
 
 #endif

@@ -24,7 +24,7 @@ static __always_inline void lt_arrive_inner(struct lt_entry *e, struct lt_packet
 }
 
 static __noinline void lt_arrive(struct lt_device *d, struct lt_entry *e, const __u8 *l3,
-				 __u32 segments, __u64 now)
+				 const struct sk_buff *skb, __u64 now)
 {
 	__u32 row = d->row;
 	struct lt_config *config = bpf_map_lookup_elem(&configs, &row);
@@ -32,11 +32,14 @@ static __noinline void lt_arrive(struct lt_device *d, struct lt_entry *e, const 
 
 	if (!config || !lt_read(&p, l3))
 		return;
-	p.segments = segments;
+	p.segments = skb ? lt_segments(skb, p.payload_bytes) : 1;
 	if (e && e->row[LT_INGRESS] == row && d->tunnel) {
 		lt_arrive_inner(e, &p);
 		return;
 	}
+	/* A second look: the container's bridge or VLAN passes it on. */
+	if (e && e->row[LT_INGRESS] == row && e->stamp[LT_RECV_IN] && e->check == p.check)
+		return;
 	if (!lt_wanted(config, &p, LT_INGRESS, d->ifindex))
 		return;
 	if (!e || !e->stamp[LT_RECV_HOST]) {
@@ -65,7 +68,7 @@ static __always_inline void lt_arrive_unseen(struct lt_cpu *cpu, struct lt_entry
 	struct sk_buff *skb = (struct sk_buff *)address;
 
 	if (d->row)
-		lt_arrive(d, e, BPF_CORE_READ(skb, head) + BPF_CORE_READ(skb, network_header), 1,
+		lt_arrive(d, e, BPF_CORE_READ(skb, head) + BPF_CORE_READ(skb, network_header), NULL,
 			  bpf_ktime_get_ns());
 }
 

@@ -28,7 +28,7 @@ static __always_inline void lt_begin(struct lt_cpu *cpu, struct lt_device *d, st
 	if (!config || !lt_read(&p, lt_sent_l3(skb)) ||
 	    !lt_wanted(config, &p, LT_EGRESS, d->ifindex))
 		return;
-	p.segments = lt_segments(skb);
+	p.segments = lt_segments(skb, p.payload_bytes);
 	e = lt_claim(lt_id(skb), lt_head(skb), now);
 	if (!e) {
 		lt_count_unseen(&p, row, LT_EGRESS, LT_MISS_EVICTED);
@@ -46,6 +46,8 @@ static __always_inline void lt_begin(struct lt_cpu *cpu, struct lt_device *d, st
 	e->inner_passes = d->passes;
 	e->queued = 1;
 	lt_count_in(e, &p, row, d->netns, d->ifindex, LT_EGRESS);
+	if (p.class == LT_TCP && p.payload_bytes)
+		lt_range_put(e);
 	lt_whole(cpu, e);
 }
 
@@ -133,8 +135,8 @@ int BPF_PROG(lt_net_dev_start_xmit, const struct sk_buff *skb, const struct net_
 	if (lt_same(e, skb)) {
 		lt_emit(e, LT_EGRESS, LT_END_DEVICE);
 	} else {
-		lt_count_miss(e->row[LT_EGRESS], LT_EGRESS, LT_MISS_CONTENT, e->packet.segments);
-		e->row[LT_EGRESS] = 0;
+		lt_count_miss(lt_take(e, LT_EGRESS), LT_EGRESS, LT_MISS_CONTENT,
+			      e->packet.segments);
 	}
 	return 0;
 }

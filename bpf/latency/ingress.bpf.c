@@ -8,8 +8,17 @@
  * stack has in hand on this CPU.
  */
 #include "arrive.h"
+#include "merge.h"
 
-static __always_inline void lt_receive_host(struct lt_device *d, struct sk_buff *skb)
+/* The packet that the stack has in hand on this CPU; NULL when its skb is another's by now. */
+static __always_inline struct lt_entry *lt_in_hand(const struct lt_cpu *cpu)
+{
+	struct lt_entry *e = lt_find(cpu->receiving);
+
+	return e && e->claimed_ns == cpu->in_hand_ns ? e : NULL;
+}
+
+static __always_inline struct lt_entry *lt_receive_host(struct lt_device *d, struct sk_buff *skb)
 {
 	struct lt_entry *e = lt_find(lt_id(skb));
 	__u64 now = bpf_ktime_get_ns();
@@ -20,30 +29,33 @@ static __always_inline void lt_receive_host(struct lt_device *d, struct sk_buff 
 		e->used_ns = now;
 		if (d->tunnel && lt_read(&p, skb->data))
 			e->check = p.check;
-		return;
+		return e;
 	}
 	if (d->passes)
-		return;
+		return NULL;
 	if (e && e->row[LT_EGRESS] && e->stamp[LT_XMIT_IN] && !e->stamp[LT_RECV_HOST]) {
 		e->stamp[LT_RECV_HOST] = now;
 		e->first_host_ifindex = d->ifindex;
 		e->used_ns = now;
-		return;
+		if (e->packet.class == LT_TCP && skb->len > e->packet.bytes)
+			lt_merged(e, skb->len - e->packet.bytes);
+		return e;
 	}
 	if (!lt_read(&p, skb->data))
-		return;
+		return NULL;
 	e = lt_claim(lt_id(skb), lt_head(skb), now);
 	if (!e)
-		return;
+		return NULL;
 	e->stamp[LT_RECV_HOST] = now;
 	e->check = p.check;
 	e->first_host_ifindex = d->ifindex;
 	if (skb->data_len) {
 		e->packet = p;
-		e->packet.segments = lt_segments(skb);
+		e->packet.segments = lt_segments(skb, p.payload_bytes);
 	} else {
 		e->packet.segments = 1;
 	}
+	return e;
 }
 
 /* The stack is done with the packet it had in hand. When no socket told, the device was the last
@@ -55,7 +67,7 @@ static __always_inline void lt_let_go(struct lt_cpu *cpu, __u64 next)
 
 	if (!cpu->receiving || cpu->receiving == next)
 		return;
-	e = lt_find(cpu->receiving);
+	e = lt_in_hand(cpu);
 	if (e && e->row[LT_INGRESS] && !e->stamp[LT_READY] &&
 	    (e->packet.class == LT_UDP || e->packet.class == LT_TCP)) {
 		lt_emit(e, LT_INGRESS, LT_END_ARRIVED);
@@ -67,6 +79,7 @@ SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(lt_netif_receive_skb, struct sk_buff *skb)
 {
 	struct lt_device *d;
+	struct lt_entry *e;
 	struct lt_cpu *cpu;
 
 	if (!active)
@@ -78,10 +91,13 @@ int BPF_PROG(lt_netif_receive_skb, struct sk_buff *skb)
 	d = lt_device(cpu, skb->dev);
 	cpu->receiving = lt_id(skb);
 	cpu->receiving_skb = (__u64)skb;
-	if (d->row)
-		lt_arrive(d, lt_find_any(skb), skb->data, lt_segments(skb), bpf_ktime_get_ns());
-	else
-		lt_receive_host(d, skb);
+	if (d->row) {
+		e = lt_find_any(skb);
+		lt_arrive(d, e, skb->data, skb, bpf_ktime_get_ns());
+	} else {
+		e = lt_receive_host(d, skb);
+	}
+	cpu->in_hand_ns = e ? e->claimed_ns : 0;
 	return 0;
 }
 
@@ -97,7 +113,7 @@ int BPF_PROG(lt_sk_data_ready, const struct sock *sk)
 	/* TCP has a tracepoint that names the packet. */
 	if (!cpu || !cpu->receiving || sk->sk_protocol == LT_IPPROTO_TCP)
 		return 0;
-	e = lt_find(cpu->receiving);
+	e = lt_in_hand(cpu);
 	if (!e || e->stamp[LT_READY])
 		return 0;
 	if (!e->row[LT_INGRESS] && !e->stamp[LT_QUEUE_HOST])
@@ -152,7 +168,7 @@ int BPF_PROG(lt_inet_sock_set_state, const struct sock *sk, int from, int to)
 	cpu = lt_this_cpu();
 	if (!cpu || !cpu->receiving)
 		return 0;
-	e = lt_find(cpu->receiving);
+	e = lt_in_hand(cpu);
 	if (!e || !e->row[LT_INGRESS] || e->packet.class != LT_TCP || e->stamp[LT_READY] ||
 	    sk->__sk_common.skc_num != e->packet.destination_port)
 		return 0;

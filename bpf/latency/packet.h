@@ -29,6 +29,13 @@ static __always_inline __u32 lt_be32(const __u8 *p)
 	return __builtin_bswap32(*(const __u32 *)p);
 }
 
+/* Of a TCP segment: where it begins, whatever its length. Cutting and merging keep the
+ * acknowledgement (the kernel merges only segments that agree in it). */
+static __always_inline __u32 lt_tcp_check(__u32 sequence, __u32 acknowledged)
+{
+	return lt_mix(sequence, acknowledged, LT_IPPROTO_TCP);
+}
+
 /* `l4` points to 24 readable bytes; `room` is what the packet has there. */
 static __always_inline void lt_read_l4(struct lt_packet *p, const __u8 *l4, __u32 room)
 {
@@ -50,11 +57,11 @@ static __always_inline void lt_read_l4(struct lt_packet *p, const __u8 *l4, __u3
 		p->source_port = lt_be16(l4);
 		p->destination_port = lt_be16(l4 + 2);
 		p->sequence = lt_be32(l4 + 4);
-		a = *(__u32 *)(l4 + 4);
-		b = *(__u32 *)(l4 + 8);
+		p->acknowledged = lt_be32(l4 + 8);
 		p->payload_bytes = (l4[12] >> 4) * 4;
 		p->payload_bytes = room > p->payload_bytes ? room - p->payload_bytes : 0;
-		break;
+		p->check = lt_tcp_check(p->sequence, p->acknowledged);
+		return;
 	case LT_IPPROTO_ICMP:
 	case LT_IPPROTO_ICMPV6:
 		p->class = LT_ICMP;
@@ -134,17 +141,23 @@ static __always_inline bool lt_read(struct lt_packet *p, const __u8 *l3)
 	return true;
 }
 
-/* Packets that one skb stands for. Small packets are linear: no look needed. */
-static __always_inline __u32 lt_segments(const struct sk_buff *skb)
+/* Packets that one skb stands for. Small packets are linear: no look needed. What a virtual
+ * machine sends tells the size of its segments, not their number. */
+static __always_inline __u32 lt_segments(const struct sk_buff *skb, __u32 payload_bytes)
 {
 	struct skb_shared_info *info;
-	__u16 segments = 0;
+	__u16 segments = 0, size = 0;
 
 	if (!skb->data_len)
 		return 1;
 	info = (struct skb_shared_info *)(skb->head + skb->end);
 	bpf_core_read(&segments, sizeof(segments), &info->gso_segs);
-	return segments ? segments : 1;
+	if (segments)
+		return segments;
+	bpf_core_read(&size, sizeof(size), &info->gso_size);
+	if (!size || payload_bytes <= size)
+		return 1;
+	return (payload_bytes + size - 1) / size;
 }
 
 static __always_inline const __u8 *lt_sent_l3(const struct sk_buff *skb)

@@ -19,6 +19,13 @@ static __always_inline __u32 lt_delta(__u64 at, __u64 base)
 	return at < LT_SATURATED ? (__u32)at : LT_SATURATED;
 }
 
+/* Takes what the entry owes in this direction: two CPUs may be about to report the same packet
+ * (the one that received it and the one that reads its socket), and one of them does. */
+static __always_inline __u32 lt_take(struct lt_entry *e, __u32 direction)
+{
+	return __sync_lock_test_and_set(&e->row[direction & 1], 0);
+}
+
 static __noinline void lt_emit(struct lt_entry *e, __u32 direction, __u32 end)
 {
 	struct lt_cpu *cpu = lt_this_cpu();
@@ -28,11 +35,10 @@ static __noinline void lt_emit(struct lt_entry *e, __u32 direction, __u32 end)
 	__u32 key, row, class;
 
 	direction &= 1;
-	row = e->row[direction];
+	row = lt_take(e, direction);
 	class = e->packet.class & 3;
-	e->row[direction] = 0;
 	c = bpf_map_lookup_elem(&counts, &row);
-	if (!cpu || !c)
+	if (!cpu || !c || !row)
 		return;
 	__sync_fetch_and_add(&c->reports[direction][class], e->packet.segments);
 	position = __sync_fetch_and_add(&cpu->position, 1);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * TCP super-packets that the kernel cuts into segments before a device that takes none: the
- * segments are new skbs with new heads, the whole is freed first. Cutting and transmitting
- * happen on one CPU right after the whole was queued or dequeued, so each CPU remembers the
- * last wholes it had; a segment is found by its sequence number and inherits their past.
+ * TCP by byte ranges.
+ *
+ * Cut: super-packets that the kernel cuts before a device that takes none. The segments are new
+ * skbs with new heads, the whole is freed first. Cutting and transmitting happen on one CPU right
+ * after the whole was queued or dequeued, so each CPU remembers the last wholes it had; a segment
+ * is found by its bytes and inherits their past. The one that brings the last byte takes what is
+ * left of the whole's count, should the kernel have cut in another way than it said.
  */
 #ifndef COFFERDAM_LATENCY_SEGMENTS_H
 #define COFFERDAM_LATENCY_SEGMENTS_H
@@ -19,27 +22,31 @@ static __always_inline void lt_whole(struct lt_cpu *cpu, struct lt_entry *e)
 	if (e->packet.class != LT_TCP || e->packet.segments <= 1)
 		return;
 	e->whole = 1;
+	e->left_bytes = e->packet.payload_bytes;
 	p = &cpu->parents[cpu->next_parent++ & (LT_PARENTS - 1)];
 	p->claimed_ns = e->claimed_ns;
 	p->slot = e->slot;
 	p->sequence = e->packet.sequence;
 	p->bytes = e->packet.payload_bytes;
+	p->acknowledged = e->packet.acknowledged;
 }
 
-static __always_inline struct lt_entry *lt_parent_of(struct lt_cpu *cpu, __u32 sequence)
+/* The newest first: what is sent again may be cut in another way. */
+static __always_inline struct lt_entry *lt_parent_of(struct lt_cpu *cpu, const struct lt_packet *s)
 {
-	for (int i = 0; i < LT_PARENTS; i++) {
-		struct lt_parent *p = &cpu->parents[i];
+	for (int i = 1; i <= LT_PARENTS; i++) {
+		struct lt_parent *p = &cpu->parents[(cpu->next_parent - i) & (LT_PARENTS - 1)];
 		__u32 bucket, way;
 		struct lt_bucket *b;
 
-		if (sequence - p->sequence >= p->bytes)
+		if (s->sequence - p->sequence >= p->bytes || s->acknowledged != p->acknowledged)
 			continue;
 		bucket = p->slot / LT_WAYS;
-		way = p->slot % LT_WAYS;
+		way = p->slot & 3;
 		b = bpf_map_lookup_elem(&buckets, &bucket);
-		if (b && b->skb[way & 3] && b->way[way & 3].claimed_ns == p->claimed_ns)
-			return &b->way[way & 3];
+		if (b && b->skb[way] && b->way[way].claimed_ns == p->claimed_ns &&
+		    b->way[way].whole)
+			return &b->way[way];
 		p->bytes = 0;
 	}
 	return NULL;
@@ -52,12 +59,13 @@ static __noinline struct lt_entry *lt_segment(struct lt_cpu *cpu, const struct s
 	struct lt_entry *whole, *e;
 	struct lt_packet p;
 	__u64 claimed;
+	bool last;
 
 	if (!cpu->next_parent || !lt_read(&p, lt_sent_l3(skb)) || p.class != LT_TCP ||
 	    !p.payload_bytes)
 		return NULL;
-	whole = lt_parent_of(cpu, p.sequence);
-	if (!whole || !whole->whole)
+	whole = lt_parent_of(cpu, &p);
+	if (!whole)
 		return NULL;
 	claimed = whole->claimed_ns;
 	e = lt_claim(id, lt_head(skb), now);
@@ -79,15 +87,22 @@ static __noinline struct lt_entry *lt_segment(struct lt_cpu *cpu, const struct s
 	e->packet.sequence = p.sequence;
 	e->packet.bytes = p.bytes;
 	e->packet.payload_bytes = p.payload_bytes;
-	e->packet.segments = 1;
-	e->row[LT_EGRESS] = whole->row[LT_EGRESS];
+	last = p.payload_bytes >= whole->left_bytes;
+	e->packet.segments = last ? whole->packet.segments : whole->packet.segments > 1;
+	whole->packet.segments -= e->packet.segments;
+	whole->left_bytes -= last ? whole->left_bytes : p.payload_bytes;
 	e->netns[LT_EGRESS] = whole->netns[LT_EGRESS];
 	e->ifindex[LT_EGRESS] = whole->ifindex[LT_EGRESS];
-	e->ordinal[LT_EGRESS] = whole->ordinal[LT_EGRESS]++;
-	if (--whole->packet.segments == 0) {
-		whole->row[LT_EGRESS] = 0;
+	e->ordinal[LT_EGRESS] = whole->ordinal[LT_EGRESS];
+	whole->ordinal[LT_EGRESS] += e->packet.segments;
+	if (last) {
+		e->row[LT_EGRESS] = lt_take(whole, LT_EGRESS);
 		lt_remove(whole);
+	} else {
+		e->row[LT_EGRESS] = whole->row[LT_EGRESS];
 	}
+	if (e->row[LT_EGRESS])
+		lt_range_put(e);
 	return e;
 }
 

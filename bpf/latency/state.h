@@ -17,6 +17,7 @@ struct lt_packet {
 	__u32 check; /* of what neither NAT nor a tunnel changes */
 	__u32 bytes;
 	__u32 sequence;
+	__u32 acknowledged;
 	__u32 payload_bytes;
 	__u16 source_port;
 	__u16 destination_port;
@@ -46,6 +47,7 @@ struct lt_entry {
 	__u32 slot;	    /* its own place: bucket * LT_WAYS + way */
 	__u32 consumed;	    /* detached from its skb */
 	__u32 whole;	    /* may be cut into segments: remembered as a parent */
+	__u32 left_bytes;   /* of a whole's payload, not seen again in a segment yet */
 	__u32 queued;	    /* to a device, and not transmitted yet */
 	__u32 inner_passes; /* the container's device so far passes its packets on */
 	struct lt_packet packet;
@@ -74,12 +76,21 @@ struct lt_parent {
 	__u32 slot;
 	__u32 sequence;
 	__u32 bytes;
+	__u32 acknowledged;
+};
+
+/* Where the packets with these checks were put: four of them, the oldest is written over. */
+struct lt_range_bucket {
+	__u32 check[LT_WAYS];
+	__u32 slot[LT_WAYS];
+	__u32 next;
 	__u32 reserved;
 };
 
 struct lt_cpu {
-	__u64 receiving;     /* id of the packet that the stack has in hand on this CPU, and */
-	__u64 receiving_skb; /* its address */
+	__u64 receiving;     /* id of the packet that the stack has in hand on this CPU, */
+	__u64 receiving_skb; /* its address, */
+	__u64 in_hand_ns;    /* and when it was put into the table: tells it from a later one */
 	__u64 position;	     /* of the ring, in reports */
 	__u64 softirq;	     /* one runs; kept only while `sys_enter` is attached */
 	__u32 next_parent;
@@ -123,6 +134,15 @@ struct {
 	__type(key, __u32);
 	__type(value, __u32); /* bucket * LT_WAYS + way */
 } heads __weak SEC(".maps");
+
+/* TCP segments that a container sends, by sequence and acknowledgement: what is merged on the way
+ * is found by its bytes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* bucket_mask + 1 */
+	__type(key, __u32);
+	__type(value, struct lt_range_bucket);
+} ranges __weak SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -77,6 +77,52 @@ static __always_inline void lt_set_key(struct lt_entry *e, __u64 skb)
 		b->skb[e->slot & 3] = skb;
 }
 
+static __always_inline struct lt_range_bucket *lt_range_bucket(__u32 check)
+{
+	__u32 key = lt_hash(check) & bucket_mask;
+
+	return bpf_map_lookup_elem(&ranges, &key);
+}
+
+/* Lets `e` be found by its check. */
+static __always_inline void lt_range_put(struct lt_entry *e)
+{
+	struct lt_range_bucket *b = lt_range_bucket(e->check);
+	__u32 way;
+
+	if (!b)
+		return;
+	way = b->next++;
+	for (int i = 0; i < LT_WAYS; i++) {
+		if (b->check[i] == e->check)
+			way = i;
+	}
+	b->check[way & 3] = e->check;
+	b->slot[way & 3] = e->slot;
+}
+
+static __always_inline struct lt_entry *lt_range_find(__u32 check)
+{
+	struct lt_range_bucket *r = lt_range_bucket(check);
+	__u32 slot = ~0U, key, way;
+	struct lt_bucket *b;
+
+	if (!r)
+		return NULL;
+	for (int i = 0; i < LT_WAYS; i++) {
+		if (r->check[i] == check)
+			slot = r->slot[i];
+	}
+	if (slot == ~0U)
+		return NULL;
+	key = slot / LT_WAYS;
+	way = slot & 3;
+	b = bpf_map_lookup_elem(&buckets, &key);
+	if (!b || !b->skb[way] || b->way[way].check != check)
+		return NULL;
+	return &b->way[way];
+}
+
 static __always_inline void lt_remove(struct lt_entry *e)
 {
 	lt_set_key(e, 0);
@@ -85,12 +131,10 @@ static __always_inline void lt_remove(struct lt_entry *e)
 /* What an entry that must go still owes. */
 static __always_inline void lt_settle(struct lt_entry *e, __u32 reason)
 {
-	if (e->row[LT_EGRESS]) {
-		lt_count_miss(e->row[LT_EGRESS], LT_EGRESS,
+	if (e->row[LT_EGRESS])
+		lt_count_miss(lt_take(e, LT_EGRESS), LT_EGRESS,
 			      e->whole && reason != LT_MISS_DROPPED ? LT_MISS_SEGMENT : reason,
 			      e->packet.segments);
-		e->row[LT_EGRESS] = 0;
-	}
 	if (e->row[LT_INGRESS]) {
 		if (e->stamp[LT_READY]) {
 			lt_emit(e, LT_INGRESS, LT_END_READY);
@@ -98,8 +142,8 @@ static __always_inline void lt_settle(struct lt_entry *e, __u32 reason)
 			/* Freed where no tracepoint is: TCP's handshake, say. */
 			lt_emit(e, LT_INGRESS, LT_END_ARRIVED);
 		} else {
-			lt_count_miss(e->row[LT_INGRESS], LT_INGRESS, reason, e->packet.segments);
-			e->row[LT_INGRESS] = 0;
+			lt_count_miss(lt_take(e, LT_INGRESS), LT_INGRESS, reason,
+				      e->packet.segments);
 		}
 	}
 }

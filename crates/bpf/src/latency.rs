@@ -2,6 +2,7 @@
 
 mod report;
 mod ring;
+mod sweep;
 
 pub use report::{Class, Direction, End, Miss, Point, Report, decode_report};
 pub use ring::{ReportRing, Taken};
@@ -21,7 +22,7 @@ use std::os::fd::AsFd;
 #[derive(Clone, Copy, Debug)]
 pub struct LatencySizes {
     /// Packets that can be on their way at the same time; rounded up to a power of two, at
-    /// least 64. About 260 bytes each.
+    /// least 64. About 290 bytes each.
     pub packets: u32,
     /// Reports that a CPU keeps until they are read; rounded up to a power of two, at least
     /// 64. 128 bytes each.
@@ -104,6 +105,9 @@ pub struct LatencyPrograms {
 /// Attached only when egress begins at the system call.
 const SEND_PROGRAMS: [&str; 3] = ["lt_sys_enter", "lt_softirq_entry", "lt_softirq_exit"];
 
+/// Called, not attached.
+const SWEEP_PROGRAM: &str = "lt_sweep";
+
 fn failed(what: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> LoadError {
     let what = what.into();
     |source| LoadError::Libbpf { what, source }
@@ -154,6 +158,7 @@ impl LatencyPrograms {
         };
         set(&mut open.maps.buckets, sizes.packets / 4)?;
         set(&mut open.maps.heads, sizes.packets)?;
+        set(&mut open.maps.ranges, sizes.packets / 4)?;
         set(&mut open.maps.cpus, cpus)?;
         set(&mut open.maps.reports, cpus * sizes.reports_per_cpu)?;
         set(&mut open.maps.rows, sizes.containers * 2)?;
@@ -163,6 +168,9 @@ impl LatencyPrograms {
             let name = program.name().to_string_lossy().into_owned();
             let point = name.strip_prefix("lt_").unwrap_or(&name);
             let point = program_tracepoint(point);
+            if name == SWEEP_PROGRAM {
+                continue;
+            }
             if kernel_has_tracepoint(point) == Some(false)
                 || (SEND_PROGRAMS.contains(&name.as_str()) && start == Start::Queue)
             {
@@ -189,7 +197,7 @@ impl LatencyPrograms {
     fn attach(&mut self) -> Result<(), LoadError> {
         for program in self.skeleton.object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
-            if program.autoload() {
+            if program.autoload() && name != SWEEP_PROGRAM {
                 let link = program.attach();
                 self.links
                     .push(link.map_err(failed(format!("attach {name}")))?);

@@ -9,6 +9,7 @@ use cofferdam_bpf::latency::{
 };
 use cofferdam_types::NetnsId;
 use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
 
 /// The loaded measurement. Dropping it detaches every program and leaves nothing behind.
 pub struct Meter {
@@ -17,7 +18,19 @@ pub struct Meter {
     /// Free rows, the one free longest first: packets of its last owner may still be on
     /// their way.
     free: VecDeque<u32>,
+    /// Bucket that the next look begins with.
+    next_bucket: u32,
+    tended: Instant,
 }
+
+/// Nothing seen of a packet for so long: its end will not be seen.
+const UNSEEN: Duration = Duration::from_secs(2);
+/// The same in a queue, which may be a shaped one.
+const UNSEEN_QUEUED: Duration = Duration::from_secs(20);
+/// Between two looks of [`Meter::tend`].
+const TEND_EVERY: Duration = Duration::from_millis(250);
+/// Buckets of one look: some 0.1 ms.
+const TEND_BUCKETS: u32 = 4096;
 
 impl Meter {
     /// Loads and attaches the programs; measures nothing yet.
@@ -31,6 +44,8 @@ impl Meter {
             free: (1..=programs.rows()).collect(),
             programs,
             rows: BTreeMap::new(),
+            next_bucket: 0,
+            tended: Instant::now(),
         })
     }
 
@@ -74,6 +89,28 @@ impl Meter {
             Some(row) => self.programs.counts(*row).map_err(map_error("read")),
             None => Ok(Counts::default()),
         }
+    }
+
+    /// Settles packets whose end was not seen (TCP frees some where no tracepoint is), a piece
+    /// of the table at a time. To be called about as often as the reports are read.
+    pub fn tend(&mut self) -> Result<(), MeasureError> {
+        if self.tended.elapsed() < TEND_EVERY {
+            return Ok(());
+        }
+        self.tended = Instant::now();
+        let count = TEND_BUCKETS.max(self.programs.buckets() / 8);
+        let first = self.next_bucket;
+        self.next_bucket = first.wrapping_add(count) % self.programs.buckets();
+        self.programs
+            .sweep(UNSEEN, UNSEEN_QUEUED, first, count)
+            .map_err(map_error("swept"))
+    }
+
+    /// Settles every packet of which nothing was seen for `older`, at once.
+    pub fn settle(&self, older: Duration) -> Result<(), MeasureError> {
+        self.programs
+            .sweep(older, older, 0, self.programs.buckets())
+            .map_err(map_error("swept"))
     }
 
     /// A reader of all reports from now on.

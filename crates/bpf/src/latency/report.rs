@@ -103,11 +103,13 @@ pub enum Miss {
     Evicted,
     /// A TCP segment whose whole was not found.
     Segment,
+    /// Its end was not seen in time.
+    Unseen,
 }
 
 impl Miss {
     /// How many reasons there are.
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 7;
     /// All, in the order of the counts.
     pub const ALL: [Miss; Self::COUNT] = [
         Miss::Dropped,
@@ -116,6 +118,7 @@ impl Miss {
         Miss::Content,
         Miss::Evicted,
         Miss::Segment,
+        Miss::Unseen,
     ];
 
     /// As it is written in records.
@@ -127,6 +130,7 @@ impl Miss {
             Miss::Content => "content",
             Miss::Evicted => "evicted",
             Miss::Segment => "segment",
+            Miss::Unseen => "unseen",
         }
     }
 }
@@ -200,6 +204,8 @@ pub struct Report {
     pub encapsulated: bool,
     /// Part of a datagram.
     pub fragment: bool,
+    /// TCP: several segments that were merged on the way; its begin is that of the first.
+    pub merged: bool,
 }
 
 const ABSENT: u32 = u32::MAX;
@@ -306,5 +312,6 @@ pub fn decode_report(record: &[u8]) -> Option<Report> {
         retransmit: flags & 1 != 0,
         encapsulated: flags & 2 != 0,
         fragment: flags & 4 != 0,
+        merged: flags & 8 != 0,
     })
 }

@@ -64,6 +64,9 @@ pub struct PacketRecord {
     pub segments: u16,
     /// TCP: sent before.
     pub retransmit: bool,
+    /// TCP: several segments that were merged on the way into one; its begin is the first's.
+    #[serde(default)]
+    pub merged: bool,
     /// Left the host inside a tunnel.
     pub encapsulated: bool,
     /// Where it begins: `send` (system call), `queue` (the container's device) or `device`
@@ -129,7 +132,8 @@ pub struct FlowRecord {
     /// `reports` ÷ `packets`, percent, since the start; null without packets.
     pub coverage_pct: Option<f64>,
     /// Packets without a report since the start, by reason, of all protocols of this
-    /// direction: `dropped`, `local`, `no_start`, `content`, `evicted`, `segment`.
+    /// direction: `dropped`, `local`, `no_start`, `content`, `evicted`, `segment`,
+    /// `unseen`.
     pub misses: BTreeMap<String, u64>,
     /// `total`, `added` and each stage.
     pub distributions: BTreeMap<String, DistributionRecord>,
@@ -266,6 +270,7 @@ impl PacketRecord {
             payload_bytes: r.payload_bytes,
             segments: r.segments,
             retransmit: r.retransmit,
+            merged: r.merged,
             encapsulated: r.encapsulated,
             start: sample.start_label().to_owned(),
             end: r.end.label().to_owned(),

@@ -96,6 +96,7 @@ impl Session {
 
     /// Hands on every waiting sample, and looks for new containers when it is time.
     pub fn take(&mut self, mut sink: impl FnMut(&Container, Sample)) -> Result<(), Failure> {
+        self.meter.tend()?;
         let measured = &self.measured;
         self.reader.take(|sample| {
             if let Some(container) = measured.get(&sample.report.netns) {

@@ -63,6 +63,9 @@ fn full(sample: &Sample) -> String {
     if r.retransmit {
         line.push_str(" retransmit=1");
     }
+    if r.merged {
+        line.push_str(" merged=1");
+    }
     let _ = write!(
         line,
         " start={} end={} total_ns={}",

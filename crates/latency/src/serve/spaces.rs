@@ -61,6 +61,8 @@ impl Source for Live {
     }
 
     fn take(&mut self, sink: &mut dyn FnMut(Sample)) {
+        // What cannot be settled now stays in the table until its place is needed.
+        let _ = self.meter.tend();
         self.reader.take(sink);
     }
 

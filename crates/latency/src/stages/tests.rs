@@ -29,6 +29,7 @@ pub fn report(direction: Direction, points_ns: [Option<u32>; 5]) -> Report {
         retransmit: false,
         encapsulated: false,
         fragment: false,
+        merged: false,
     }
 }
 
