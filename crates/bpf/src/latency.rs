@@ -22,7 +22,7 @@ use std::os::fd::AsFd;
 #[derive(Clone, Copy, Debug)]
 pub struct LatencySizes {
     /// Packets that can be on their way at the same time; rounded up to a power of two, at
-    /// least 64. About 290 bytes each.
+    /// least 64. About 262 bytes each.
     pub packets: u32,
     /// Reports that a CPU keeps until they are read; rounded up to a power of two, at least
     /// 64. 128 bytes each.

@@ -78,6 +78,9 @@ pub struct CoverageRow {
     pub protocol: String,
     /// `egress` or `ingress`.
     pub direction: String,
+    /// The other direction was under the same load meanwhile.
+    #[serde(default)]
+    pub both_ways: bool,
     /// Packets a second that were asked for; `None` for as fast as it goes.
     pub asked_per_s: Option<f64>,
     /// Packets a second that there were.

@@ -12,6 +12,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 const HERE: Ipv4Addr = Ipv4Addr::new(10, 97, 1, 2);
@@ -19,7 +20,7 @@ const PORT: u16 = 9000;
 /// Packets between two looks at the clock.
 const BURST: u32 = 16;
 
-/// Every rate, UDP and ICMP, out and in.
+/// Every rate, UDP and ICMP, out and in, alone and both at once.
 pub(super) fn measure(
     rig: &mut Rig<'_>,
     options: &Options,
@@ -30,10 +31,15 @@ pub(super) fn measure(
     for class in [Class::Udp, Class::Icmp] {
         for rate in [20_000.0, 100_000.0, 200_000.0] {
             for direction in Direction::ALL {
-                let row = cell(scene, class, direction, rate, seconds)?;
-                result.coverage.push(row);
+                let rows = cell(scene, class, &[direction], rate, seconds)?;
+                result.coverage.extend(rows);
                 rig.check()?;
             }
+        }
+        for rate in [50_000.0, 100_000.0, 200_000.0] {
+            let rows = cell(scene, class, &Direction::ALL, rate, seconds)?;
+            result.coverage.extend(rows);
+            rig.check()?;
         }
     }
     for direction in Direction::ALL {
@@ -46,10 +52,10 @@ pub(super) fn measure(
 fn cell(
     scene: &Scene,
     class: Class,
-    direction: Direction,
+    directions: &[Direction],
     rate: f64,
     seconds: f64,
-) -> Result<CoverageRow, BenchError> {
+) -> Result<Vec<CoverageRow>, BenchError> {
     let mut meter = load(Start::Queue)?;
     meter.on(scene.netns, &Filter::default()).map_err(lost)?;
     let mut reader = meter.reader().map_err(lost)?;
@@ -62,26 +68,48 @@ fn cell(
                 std::thread::sleep(Duration::from_millis(10));
             }
         });
-        let sent = match direction {
-            Direction::Egress => scene.inside(|| send_out(class, rate, seconds))?,
-            Direction::Ingress => send_in(scene, class, rate, seconds, &stop, scope),
-        };
-        std::thread::sleep(Duration::from_millis(100));
+        let out = directions.contains(&Direction::Egress).then(|| {
+            scope.spawn(|| {
+                let sent = scene.inside(|| send_out(class, rate, seconds));
+                sent.and_then(|sent| sent)
+            })
+        });
+        let inward = directions.contains(&Direction::Ingress).then(|| {
+            receive(scene, class, &stop, scope)?;
+            send_in(scene, class, rate, seconds);
+            Ok(())
+        });
+        let out = out.map(ScopedJoinHandle::join);
+        std::thread::sleep(DRAIN);
         stop.store(true, Ordering::Relaxed);
         let _ = reading.join();
-        sent
+        inward.transpose()?;
+        match out {
+            Some(Ok(sent)) => sent,
+            None => Ok(()),
+            Some(Err(_)) => Err(BenchError::Latency("a sender panicked".to_owned())),
+        }
     })?;
-    let length = begin.elapsed().as_secs_f64() - 0.1;
-    let lost_reports = reader.totals().lost;
-    row(
-        scene,
-        &meter,
-        class,
-        direction,
-        Some(rate),
+    let length = (begin.elapsed() - DRAIN).as_secs_f64();
+    let load = Load {
+        asked_per_s: Some(rate),
+        both_ways: directions.len() > 1,
         length,
-        lost_reports,
-    )
+        lost_reports: reader.totals().lost,
+    };
+    let row = |d: &Direction| row(scene, &meter, class, *d, &load);
+    directions.iter().map(row).collect()
+}
+
+/// After the last packet was sent.
+const DRAIN: Duration = Duration::from_millis(100);
+
+struct Load {
+    asked_per_s: Option<f64>,
+    both_ways: bool,
+    /// Seconds.
+    length: f64,
+    lost_reports: u64,
 }
 
 fn row(
@@ -89,18 +117,18 @@ fn row(
     meter: &Meter,
     class: Class,
     direction: Direction,
-    asked_per_s: Option<f64>,
-    length: f64,
-    lost_reports: u64,
+    load: &Load,
 ) -> Result<CoverageRow, BenchError> {
+    meter.settle(DRAIN / 2).map_err(lost)?;
     let counts = meter.counts(scene.netns).map_err(lost)?;
     let (d, c) = (direction as usize, class as usize);
     let (packets, reports) = (counts.packets[d][c], counts.reports[d][c]);
     Ok(CoverageRow {
         protocol: class.label().to_owned(),
         direction: direction.label().to_owned(),
-        asked_per_s,
-        packets_per_s: packets as f64 / length,
+        both_ways: load.both_ways,
+        asked_per_s: load.asked_per_s,
+        packets_per_s: packets as f64 / load.length,
         packets,
         reports,
         coverage_pct: reports as f64 / packets.max(1) as f64 * 100.0,
@@ -110,7 +138,7 @@ fn row(
             .filter(|(_, count)| *count > 0)
             .map(|(miss, count)| (miss.label().to_owned(), count))
             .collect(),
-        lost: lost_reports,
+        lost: load.lost_reports,
     })
 }
 
@@ -159,10 +187,15 @@ fn stream(
         drop(sender);
     });
     let length = begin.elapsed().as_secs_f64();
-    std::thread::sleep(Duration::from_millis(100));
+    std::thread::sleep(DRAIN);
     reader.take(|_| {});
-    let lost_reports = reader.totals().lost;
-    let row = |d| row(scene, &meter, Class::Tcp, d, None, length, lost_reports);
+    let load = Load {
+        asked_per_s: None,
+        both_ways: false,
+        length,
+        lost_reports: reader.totals().lost,
+    };
+    let row = |d| row(scene, &meter, Class::Tcp, d, &load);
     Direction::ALL.into_iter().map(row).collect()
 }
 
@@ -228,14 +261,12 @@ fn raw_socket() -> Result<OwnedFd, BenchError> {
     .map_err(|e| BenchError::Latency(format!("cannot open a raw socket: {e}")))
 }
 
-/// From the wire into the container, where a socket reads.
-fn send_in<'a>(
+/// A socket in the container that reads until `stop`.
+fn receive<'a>(
     scene: &'a Scene,
     class: Class,
-    rate: f64,
-    seconds: f64,
     stop: &'a AtomicBool,
-    scope: &'a std::thread::Scope<'a, '_>,
+    scope: &'a Scope<'a, '_>,
 ) -> Result<(), BenchError> {
     let socket = scene.inside(|| -> Result<UdpSocket, BenchError> {
         match class {
@@ -256,6 +287,11 @@ fn send_in<'a>(
             let _ = socket.recv(&mut buffer);
         }
     });
+    Ok(())
+}
+
+/// From the wire into the container.
+fn send_in(scene: &Scene, class: Class, rate: f64, seconds: f64) {
     let protocol = if class == Class::Icmp { 1 } else { 17 };
     let mut whole = packet(protocol, HERE, PORT, 0);
     paced(rate, seconds, |n| {
@@ -266,5 +302,4 @@ fn send_in<'a>(
             let _ = scene.wire.send(&packet(1, HERE, PORT, n as u16));
         }
     });
-    Ok(())
 }

@@ -159,9 +159,10 @@ fn coverage(result: &LatencyResult) -> Result<Markup, ReportError> {
             .collect();
         Row {
             label: format!(
-                "{} {}, {} packets/s",
+                "{} {}{}, {} packets/s",
                 r.protocol,
                 r.direction,
+                if r.both_ways { " of both" } else { "" },
                 number(r.packets_per_s.round())
             ),
             note: format!("{:.3}% {}", r.coverage_pct, misses.join(" ")),
