@@ -6,12 +6,13 @@ ifneq ($(toolchain),)
 export RUSTUP_TOOLCHAIN := $(toolchain)
 endif
 
-.PHONY: demo test lint leftovers help
+.PHONY: demo test lint fuzz leftovers help
 
 help:
 	@echo 'make demo       see who causes and who pays for network CPU, on this machine (a minute)'
 	@echo 'make test       build and run every test'
 	@echo 'make lint       formatting, clippy, documents'
+	@echo 'make fuzz       run every fuzz target for a minute; no other tool is needed'
 	@echo 'make leftovers  list what Cofferdam or its tests left on this host'
 
 demo:
@@ -25,6 +26,10 @@ test:
 lint:
 	@scripts/setup lint
 	@cargo xtask lint
+
+fuzz:
+	@scripts/setup test
+	@cargo xtask fuzz
 
 leftovers:
 	@scripts/setup demo

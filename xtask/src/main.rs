@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod documents;
+mod fuzz;
 mod lint;
 mod run;
 mod tree;
@@ -22,6 +23,8 @@ const USAGE: &str = "usage: cargo xtask TASK
   man [DIR]    write manual pages; DIR is target/man by default
   completions [DIR]
                write completions for bash, zsh and fish; target/completions
+  fuzz [SECONDS] [TARGET…]
+               run the fuzz targets, 60 s each by default
   leftovers    list what Cofferdam or its tests left on this host; 1 if there is anything";
 
 fn main() -> ExitCode {
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
         "links" => documents::links(),
         "spec" => documents::specification(),
         "man" | "completions" => run::generate(&task, &rest),
+        "fuzz" => fuzz::fuzz(&rest),
         "leftovers" => run::leftovers(),
         _ => {
             eprintln!("{USAGE}");

@@ -1,0 +1,93 @@
+//! Fuzzing with the pinned compiler: no nightly, no other tool.
+
+use crate::run::{cargo, check};
+use crate::tree;
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+use std::process::Command;
+
+/// What cargo-fuzz passes too, but for the address sanitizer, which needs a nightly compiler: our
+/// own code that reads foreign bytes is safe Rust, so that a panic is what there is to find.
+const COVERAGE: &str = "-Cpasses=sancov-module -Ccodegen-units=1 -Cdebug-assertions \
+    -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares \
+    --cfg fuzzing";
+
+/// Flags go to the targets, and not to build scripts, only when a target is named.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// Seconds for each target when none are given.
+const SECONDS: u32 = 60;
+
+/// `[SECONDS] [TARGET…]`: runs each target, all by default. What it finds is in fuzz/artifacts,
+/// and makes this fail; the corpus stays in fuzz/corpus.
+pub fn fuzz(arguments: &[String]) -> Result<()> {
+    let (seconds, wanted) = match arguments.split_first() {
+        Some((first, rest)) if first.parse::<u32>().is_ok() => {
+            (first.parse().unwrap_or(SECONDS), rest)
+        }
+        _ => (SECONDS, arguments),
+    };
+    let folder = tree::root().join("fuzz");
+    let all = targets(&folder)?;
+    if let Some(unknown) = wanted.iter().find(|name| !all.contains(name)) {
+        bail!(
+            "there is no target {unknown}; there are: {}",
+            all.join(", ")
+        );
+    }
+    let mut build = cargo(&["build", "--locked", "--bins", "--target", TARGET]);
+    build.current_dir(&folder).env("RUSTFLAGS", COVERAGE);
+    check(build)?;
+    let mut failed = Vec::new();
+    for name in all
+        .iter()
+        .filter(|name| wanted.is_empty() || wanted.contains(name))
+    {
+        if check(run(&folder, name, seconds)?).is_err() {
+            failed.push(name.as_str());
+        }
+    }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "{} failed; the inputs are in fuzz/artifacts",
+        failed.join(", ")
+    )
+}
+
+fn run(folder: &Path, name: &str, seconds: u32) -> Result<Command> {
+    let corpus = folder.join("corpus").join(name);
+    let found = folder.join("artifacts").join(name);
+    for made in [&corpus, &found] {
+        std::fs::create_dir_all(made).with_context(|| format!("cannot make {}", made.display()))?;
+    }
+    let program = folder.join("target").join(TARGET).join("debug").join(name);
+    let mut command = Command::new(program);
+    command.arg(corpus).args([
+        format!("-max_total_time={seconds}"),
+        format!("-artifact_prefix={}/", found.display()),
+        "-print_final_stats=1".to_owned(),
+        "-print_funcs=0".to_owned(),
+    ]);
+    Ok(command)
+}
+
+/// The targets, by their files' names.
+fn targets(folder: &Path) -> Result<Vec<String>> {
+    let folder = folder.join("fuzz_targets");
+    let entries =
+        std::fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))?;
+    let mut names = Vec::new();
+    for entry in entries {
+        let path = entry.context("cannot list the fuzz targets")?.path();
+        if path.extension().is_some_and(|e| e == "rs")
+            && let Some(name) = path.file_stem()
+        {
+            names.push(name.to_string_lossy().into_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
