@@ -16,11 +16,13 @@
 //! `handle_frame` for a batch, `poll_event` until `None`, the commands these lead to,
 //! `poll_transmit` until `None`. Acknowledgements then ride on answers.
 #![forbid(unsafe_code)]
-#![allow(dead_code)] // the engine follows the interface
 
 mod api;
+mod core;
 mod stack;
+mod tcp;
 mod wire;
 
 pub use api::*;
-pub use stack::Stack;
+pub use stack::flow::FLOW_GROUPS;
+pub use stack::{ConnectionInfo, FlowGroup, Stack, Usage};

@@ -1,6 +1,6 @@
 //! Settings of a stack. Checked by [`crate::Stack::new`].
 
-use super::MacAddress;
+use super::{ConfigError, MacAddress};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -49,6 +49,61 @@ impl Config {
             tcp: TcpConfig::default(),
             limits: Limits::default(),
         }
+    }
+
+    /// What can be checked without the addresses.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        if !self.mac.is_unicast() {
+            return Err(ConfigError::Mac(self.mac));
+        }
+        let v6 = self.addresses.iter().any(|address| address.ip.is_ipv6());
+        let least = if v6 { 1280 } else { 576 };
+        if !(least..=65_535).contains(&self.mtu_bytes) {
+            return Err(ConfigError::Mtu {
+                mtu_bytes: self.mtu_bytes,
+                least,
+            });
+        }
+        let (tcp, limits) = (&self.tcp, &self.limits);
+        let table = 1 << 24;
+        for (name, value, least, most) in [
+            (
+                "receive_window_bytes",
+                tcp.receive_window_bytes,
+                2 << 10,
+                16 << 20,
+            ),
+            ("receive_buffers", u32::from(tcp.receive_buffers), 2, 65_535),
+            (
+                "send_window_bytes",
+                tcp.send_window_bytes,
+                2 << 10,
+                16 << 20,
+            ),
+            ("connections", limits.connections, 1, table),
+            ("time_wait", limits.time_wait, 1, table),
+            ("half_open", limits.half_open, 0, table),
+            ("chunks", limits.chunks, 16, table),
+            ("listeners", limits.listeners, 0, 65_536),
+            ("udp", limits.udp, 0, 65_536),
+            ("udp_backlog", limits.udp_backlog, 1, 65_536),
+            ("udp_sends", limits.udp_sends, 1, 65_536),
+            ("timers", limits.timers, 0, table),
+            ("neighbours", limits.neighbours, 4, table),
+            ("replies", limits.replies, 4, 65_536),
+            ("reassemblies", limits.reassemblies, 0, 1024),
+        ] {
+            if !(least..=most).contains(&value) {
+                let [value, least, most] = [value, least, most].map(u64::from);
+                return Err(ConfigError::Limit {
+                    name,
+                    value,
+                    least,
+                    most,
+                });
+            }
+        }
+        Ok(())
     }
 }
 

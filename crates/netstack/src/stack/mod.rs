@@ -1,217 +1,161 @@
-//! The stack: what a core's worth of connections needs, and the doors in and out.
+//! The stack: tables of connections, listeners and neighbours, and the doors in and out.
+
+mod connections;
+mod events;
+pub mod flow;
+mod fragment;
+mod groups;
+mod icmp;
+mod info;
+mod listen;
+mod neighbour;
+mod pmtu;
+mod receive;
+mod replies;
+mod resolve;
+mod route;
+mod tcp_calls;
+mod tcp_in;
+mod timer;
+mod transmit;
+mod udp;
+
+pub use groups::FlowGroup;
+pub use info::{ConnectionInfo, Usage};
 
 use crate::api::*;
-use std::net::{IpAddr, SocketAddr};
+use crate::core::NONE;
+use crate::core::chunks::{Chunks, List};
+use crate::core::siphash::Key;
+use crate::core::slots::Slots;
+use crate::core::table::Table;
+use crate::core::wheel::Wheel;
+use crate::tcp::isn::Numbers;
+use crate::tcp::state::Tcb;
+use crate::tcp::syncookie::Cookies;
+use crate::tcp::timewait::TimeWait;
+use connections::Queue;
 
 /// TCP/IP for one core. See the crate's documentation for how it is driven.
 #[derive(Debug)]
 pub struct Stack {
     config: Config,
     counters: Counters,
+    routes: route::Routes,
+    flow_key: Key,
+    numbers: Numbers,
+    cookies: Cookies,
+
+    tcbs: Vec<Tcb>,
+    slots: Slots,
+    /// Connections by slot, and TIME_WAIT entries by slot behind them.
+    table: Table,
+    time_wait: TimeWait,
+    group_heads: [u32; flow::FLOW_GROUPS as usize],
+    owned_groups: u128,
+    next_port: u16,
+    listeners: listen::Listeners,
+    /// Connections that may have a segment to send.
+    ready: Queue,
+    /// Connections whose next hop is being asked for.
+    waiting: Queue,
+    /// Connections with something to tell.
+    news: Queue,
+    chunks: Chunks,
+    released: List,
+
+    udp: udp::Udp,
+    app_timers: timer::AppTimers,
+    neighbours: neighbour::Neighbours,
+    paths: pmtu::Paths,
+    fragments: fragment::Reassembly,
+    replies: replies::Replies,
+    icmp_limit: replies::RateLimit,
+    reset_limit: replies::RateLimit,
+    wheel: Wheel,
 }
+
+/// What the rules of TCP may use, beside one connection.
+macro_rules! context {
+    ($stack:expr, $now:expr) => {
+        crate::tcp::state::Context {
+            now: $now,
+            config: &$stack.config.tcp,
+            chunks: &mut $stack.chunks,
+            released: &mut $stack.released,
+            counters: &mut $stack.counters,
+        }
+    };
+}
+use context;
 
 impl Stack {
     /// A stack with these settings. Takes all the memory it will ever use.
     ///
     /// # Errors
     /// When the settings cannot work.
-    pub fn new(config: Config, _now: Time) -> Result<Self, ConfigError> {
-        if !config.mac.is_unicast() {
-            return Err(ConfigError::Mac(config.mac));
-        }
+    pub fn new(config: Config, now: Time) -> Result<Self, ConfigError> {
+        config.check()?;
+        let routes = route::Routes::new(&config)?;
+        let limits = config.limits;
+        let places = limits.connections as usize + limits.time_wait as usize;
+        let closed = Tcb::new(flow::FlowKey::default(), 0, &config.tcp, 536, now);
+        let wheel = timer::Timers::of(&limits).count;
         Ok(Self {
-            config,
             counters: Counters::default(),
+            routes,
+            flow_key: Key::new(&config.secret, 1),
+            numbers: Numbers::new(&config.secret),
+            cookies: Cookies::new(&config.secret),
+            tcbs: vec![closed; limits.connections as usize],
+            slots: Slots::new(limits.connections),
+            table: Table::new(places),
+            time_wait: TimeWait::new(limits.time_wait),
+            group_heads: [NONE; flow::FLOW_GROUPS as usize],
+            owned_groups: u128::MAX,
+            next_port: first_port(&config.secret),
+            listeners: listen::Listeners::new(limits.listeners, &config.secret),
+            ready: Queue::default(),
+            waiting: Queue::default(),
+            news: Queue::default(),
+            chunks: Chunks::new(limits.chunks),
+            released: List::default(),
+            udp: udp::Udp::new(&limits, &config.secret),
+            app_timers: timer::AppTimers::new(limits.timers),
+            neighbours: neighbour::Neighbours::new(limits.neighbours, &config.secret),
+            paths: pmtu::Paths::new(&config.secret),
+            fragments: fragment::Reassembly::new(limits.reassemblies),
+            replies: replies::Replies::new(limits.replies),
+            icmp_limit: replies::RateLimit::new(now),
+            reset_limit: replies::RateLimit::new(now),
+            wheel: Wheel::new(wheel as usize, now.as_nanos()),
+            config,
         })
     }
 
-    /// Takes a received Ethernet frame that lies in the caller's `buffer`.
-    pub fn handle_frame(
-        &mut self,
-        _now: Time,
-        _frame: &[u8],
-        _buffer: BufferId,
-        _pool: &mut impl BufferPool,
-    ) -> Disposition {
-        self.counters.frames_received += 1;
-        Disposition::Free
-    }
-
-    /// Does what is due by now.
-    pub fn handle_timers(&mut self, _now: Time) {}
-
-    /// The next thing the application should know.
-    pub fn poll_event(&mut self) -> Option<Event> {
-        None
-    }
-
-    /// The next frame to send: writes its headers to the start of `header`, which has room for
-    /// [`MAX_HEADER_BYTES`].
-    pub fn poll_transmit(&mut self, _now: Time, _header: &mut [u8]) -> Option<Transmit> {
-        None
-    }
-
-    /// Whether [`Self::poll_transmit`] has something.
-    pub fn has_transmit(&self) -> bool {
-        false
-    }
-
-    /// When [`Self::handle_timers`] next has something to do; may be early, never late.
-    pub fn poll_at(&self) -> Option<Time> {
-        None
-    }
-
-    /// Accepts connections to an address; the unspecified address means all of its family.
-    ///
-    /// # Errors
-    /// When it is in use, not ours, or the table is full.
-    pub fn listen(
-        &mut self,
-        _at: SocketAddr,
-        _backlog: u32,
-        _cookie: u64,
-    ) -> Result<ListenerId, BindError> {
-        Err(BindError::Full(self.config.limits.listeners))
-    }
-
-    /// Stops accepting; connections that were not accepted yet are reset.
-    pub fn unlisten(&mut self, _now: Time, _listener: ListenerId) -> bool {
-        false
-    }
-
-    /// Opens a connection.
-    ///
-    /// # Errors
-    /// When there is no route, no port or no room.
-    pub fn connect(
-        &mut self,
-        _now: Time,
-        _local: Option<SocketAddr>,
-        _remote: SocketAddr,
-        _cookie: u64,
-    ) -> Result<ConnectionId, ConnectError> {
-        Err(ConnectError::Full(self.config.limits.connections))
-    }
-
-    /// Takes a connection that knocked; returns the bytes that `sendv` takes now.
-    ///
-    /// # Errors
-    /// When it has ended, or was accepted before.
-    pub fn accept(
-        &mut self,
-        _now: Time,
-        _connection: ConnectionId,
-        _cookie: u64,
-    ) -> Result<u32, GoneError> {
-        Err(GoneError)
-    }
-
-    /// Resets a connection that knocked. No `Dead` follows.
-    ///
-    /// # Errors
-    /// When it has ended, or was accepted before.
-    pub fn reject(&mut self, _now: Time, _connection: ConnectionId) -> Result<(), GoneError> {
-        Err(GoneError)
-    }
-
-    /// Sends ranges of the application's memory, in order. Returns how many bytes were taken:
-    /// a prefix, as long as the window (`Sent`'s `window_bytes`) has room.
-    ///
-    /// # Errors
-    /// When the connection is not open, or our side is closed.
-    pub fn sendv(
-        &mut self,
-        _now: Time,
-        _connection: ConnectionId,
-        _data: &[Chunk],
-    ) -> Result<u32, SendError> {
-        Err(SendError::Gone)
-    }
-
-    /// The application is done with `bytes` of received data that lay in `buffers` buffers (one
-    /// for each `Recv`): opens the window. Counts above what was handed up are cut.
-    ///
-    /// # Errors
-    /// When the connection has ended.
-    pub fn recv_done(
-        &mut self,
-        _now: Time,
-        _connection: ConnectionId,
-        _bytes: u32,
-        _buffers: u32,
-    ) -> Result<(), GoneError> {
-        Err(GoneError)
-    }
-
-    /// Closes our side after what was sent; the peer may go on sending.
-    ///
-    /// # Errors
-    /// When the connection has ended, or is not open.
-    pub fn shutdown(&mut self, _now: Time, _connection: ConnectionId) -> Result<(), GoneError> {
-        Err(GoneError)
-    }
-
-    /// Closes the connection after what was sent. No more data is handed up; if some comes, or
-    /// some was not taken, the peer is reset (RFC 9293, 3.6.1). `Dead` follows.
-    ///
-    /// # Errors
-    /// When the connection has ended.
-    pub fn close(&mut self, _now: Time, _connection: ConnectionId) -> Result<(), GoneError> {
-        Err(GoneError)
-    }
-
-    /// Resets the connection. `Dead` follows.
-    ///
-    /// # Errors
-    /// When the connection has ended.
-    pub fn abort(&mut self, _now: Time, _connection: ConnectionId) -> Result<(), GoneError> {
-        Err(GoneError)
-    }
-
-    /// Takes datagrams for an address.
-    ///
-    /// # Errors
-    /// When it is in use, not ours, or the table is full.
-    pub fn udp_bind(&mut self, _at: SocketAddr, _cookie: u64) -> Result<UdpId, BindError> {
-        Err(BindError::Full(self.config.limits.udp))
-    }
-
-    /// Gives an address back. Datagrams that wait are dropped.
-    pub fn udp_unbind(&mut self, _udp: UdpId) -> bool {
-        false
-    }
-
-    /// Sends one datagram. Its ranges are the application's again with `UdpSent`.
-    ///
-    /// # Errors
-    /// When it does not fit, or nothing leads there.
-    pub fn udp_sendv(
-        &mut self,
-        _now: Time,
-        _udp: UdpId,
-        _local: Option<IpAddr>,
-        remote: SocketAddr,
-        _data: &[Chunk],
-        _token: u64,
-    ) -> Result<(), UdpSendError> {
-        Err(UdpSendError::NoRoute(remote.ip()))
-    }
-
-    /// The application is done with so many datagrams of this address.
-    pub fn udp_recv_done(&mut self, _udp: UdpId, _datagrams: u32) {}
-
-    /// Asks for [`Event::Timer`] at a moment. `None` when the table is full.
-    pub fn set_timer(&mut self, _at: Time, _cookie: u64) -> Option<TimerId> {
-        None
-    }
-
-    /// Forgets a timer.
-    pub fn cancel_timer(&mut self, _timer: TimerId) -> bool {
-        false
+    /// The settings.
+    pub const fn config(&self) -> &Config {
+        &self.config
     }
 
     /// What happened so far.
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }
+
+    /// When [`Self::handle_timers`] next has something to do; may be early, never late.
+    pub fn poll_at(&self) -> Option<Time> {
+        self.wheel.next_ns().map(Time::from_nanos)
+    }
+
+    /// Our segment size for a family: what our SYN offers.
+    fn our_mss(&self, v4: bool) -> u16 {
+        let headers = crate::wire::ip::header_bytes(v4) + crate::wire::tcp::HEADER_BYTES;
+        (self.config.mtu_bytes as usize - headers) as u16
+    }
+}
+
+/// Where the search for a free port begins (RFC 6056, 3.3.1: not foreseeable).
+fn first_port(secret: &[u8; 16]) -> u16 {
+    Key::new(secret, 7).hash(&[]) as u16
 }

@@ -1,0 +1,184 @@
+//! Ranges of the caller's buffers in lists, from one pool.
+
+use super::NONE;
+use crate::api::Chunk;
+
+/// A range with its place in a sequence.
+#[derive(Debug, Clone, Copy)]
+pub struct Node {
+    pub chunk: Chunk,
+    /// Sequence number of its first byte, where the list has such.
+    pub seq: u32,
+    pub next: u32,
+}
+
+/// A list; empty by default.
+#[derive(Debug, Clone, Copy)]
+pub struct List {
+    pub head: u32,
+    pub tail: u32,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self {
+            head: NONE,
+            tail: NONE,
+        }
+    }
+}
+
+impl List {
+    pub const fn is_empty(&self) -> bool {
+        self.head == NONE
+    }
+}
+
+/// The pool.
+#[derive(Debug)]
+pub struct Chunks {
+    nodes: Vec<Node>,
+    free: u32,
+    used: u32,
+}
+
+impl Chunks {
+    /// `count` ranges.
+    pub fn new(count: u32) -> Self {
+        let nodes = (1..=count)
+            .map(|next| Node {
+                chunk: Chunk::default(),
+                seq: 0,
+                next: if next == count { NONE } else { next },
+            })
+            .collect();
+        Self {
+            nodes,
+            free: if count == 0 { NONE } else { 0 },
+            used: 0,
+        }
+    }
+
+    /// Ranges in use.
+    pub fn used(&self) -> u32 {
+        self.used
+    }
+
+    /// Ranges free.
+    pub fn free(&self) -> u32 {
+        self.nodes.len() as u32 - self.used
+    }
+
+    pub fn node(&self, at: u32) -> &Node {
+        &self.nodes[at as usize]
+    }
+
+    pub fn node_mut(&mut self, at: u32) -> &mut Node {
+        &mut self.nodes[at as usize]
+    }
+
+    /// The first range of a list.
+    pub fn front(&self, list: &List) -> Option<&Node> {
+        self.nodes.get(list.head as usize)
+    }
+
+    fn take(&mut self, chunk: Chunk, seq: u32, next: u32) -> Option<u32> {
+        let at = self.free;
+        let node = self.nodes.get_mut(at as usize)?;
+        self.free = node.next;
+        *node = Node { chunk, seq, next };
+        self.used += 1;
+        Some(at)
+    }
+
+    /// Appends a range; `false` when the pool is empty.
+    pub fn push(&mut self, list: &mut List, chunk: Chunk, seq: u32) -> bool {
+        let tail = list.tail;
+        self.insert_after(list, tail, chunk, seq)
+    }
+
+    /// Puts a range behind `previous` ([`NONE`]: to the front); `false` when the pool is empty.
+    pub fn insert_after(&mut self, list: &mut List, previous: u32, chunk: Chunk, seq: u32) -> bool {
+        let next = if previous == NONE {
+            list.head
+        } else {
+            self.node(previous).next
+        };
+        let Some(at) = self.take(chunk, seq, next) else {
+            return false;
+        };
+        self.link(list, previous, at);
+        if next == NONE {
+            list.tail = at;
+        }
+        true
+    }
+
+    fn link(&mut self, list: &mut List, previous: u32, at: u32) {
+        if previous == NONE {
+            list.head = at;
+        } else {
+            self.node_mut(previous).next = at;
+        }
+    }
+
+    /// Takes the first range.
+    pub fn pop(&mut self, list: &mut List) -> Option<Node> {
+        self.remove_after(list, NONE)
+    }
+
+    /// Takes the range behind `previous` ([`NONE`]: the first).
+    pub fn remove_after(&mut self, list: &mut List, previous: u32) -> Option<Node> {
+        let at = self.unlink_after(list, previous)?;
+        let node = self.nodes[at as usize];
+        self.nodes[at as usize].next = self.free;
+        self.free = at;
+        self.used -= 1;
+        Some(node)
+    }
+
+    /// Moves the range behind `previous` ([`NONE`]: the first) to the end of another list. It
+    /// needs no room.
+    pub fn shift(&mut self, from: &mut List, previous: u32, to: &mut List) -> Option<Node> {
+        let at = self.unlink_after(from, previous)?;
+        self.node_mut(at).next = NONE;
+        let tail = to.tail;
+        self.link(to, tail, at);
+        to.tail = at;
+        Some(*self.node(at))
+    }
+
+    /// Moves all of a list to the end of another.
+    pub fn append(&mut self, from: &mut List, to: &mut List) {
+        if from.is_empty() {
+            return;
+        }
+        let tail = to.tail;
+        self.link(to, tail, from.head);
+        to.tail = from.tail;
+        *from = List::default();
+    }
+
+    fn unlink_after(&mut self, list: &mut List, previous: u32) -> Option<u32> {
+        let at = if previous == NONE {
+            list.head
+        } else {
+            self.node(previous).next
+        };
+        let next = self.nodes.get(at as usize)?.next;
+        if previous == NONE {
+            list.head = next;
+        } else {
+            self.node_mut(previous).next = next;
+        }
+        if next == NONE {
+            list.tail = previous;
+        }
+        Some(at)
+    }
+
+    /// Frees all of a list.
+    pub fn clear(&mut self, list: &mut List) {
+        while self.pop(list).is_some() {}
+    }
+}

@@ -1,0 +1,305 @@
+//! A hierarchical timing wheel (Varghese and Lauck, 1987): arming, moving and taking a timer is
+//! O(1). Four levels of 256 slots; a tick is 16.384 µs, the wheel's turn 19.5 hours.
+
+use super::NONE;
+
+/// Nanoseconds in a tick, as a shift.
+const TICK_SHIFT: u32 = 14;
+const LEVELS: usize = 4;
+const SLOTS: usize = 256;
+const UNARMED: u16 = u16::MAX;
+/// Farthest deadline in ticks. A later one is armed here: whoever it wakes arms again.
+const MOST_TICKS: u64 = (1 << 32) - 256;
+
+#[derive(Debug, Clone, Copy)]
+struct Timer {
+    deadline: u64,
+    next: u32,
+    previous: u32,
+    /// `level * 256 + slot`, or [`UNARMED`].
+    place: u16,
+}
+
+/// The wheel. Timers have fixed names `0..count`.
+#[derive(Debug)]
+pub struct Wheel {
+    timers: Vec<Timer>,
+    heads: Vec<u32>,
+    occupied: [[u64; 4]; LEVELS],
+    /// All before this tick is done.
+    now: u64,
+    armed: u32,
+}
+
+impl Wheel {
+    /// A wheel for timers `0..count`, none armed.
+    pub fn new(count: usize, now_ns: u64) -> Self {
+        let idle = Timer {
+            deadline: 0,
+            next: NONE,
+            previous: NONE,
+            place: UNARMED,
+        };
+        Self {
+            timers: vec![idle; count],
+            heads: vec![NONE; LEVELS * SLOTS],
+            occupied: [[0; 4]; LEVELS],
+            now: now_ns >> TICK_SHIFT,
+            armed: 0,
+        }
+    }
+
+    /// Timers armed.
+    pub fn armed(&self) -> u32 {
+        self.armed
+    }
+
+    /// Tick in which a timer is due, if it is armed.
+    fn due_tick(&self, id: u32) -> Option<u64> {
+        let timer = &self.timers[id as usize];
+        (timer.place != UNARMED).then_some(timer.deadline)
+    }
+
+    /// Arms a timer so that it comes at `at_ns` or up to a tick later; moves it if it is armed.
+    pub fn arm(&mut self, id: u32, at_ns: u64) {
+        self.disarm(id);
+        let tick = (at_ns.saturating_add((1 << TICK_SHIFT) - 1)) >> TICK_SHIFT;
+        self.timers[id as usize].deadline = tick.clamp(self.now, self.now + MOST_TICKS);
+        self.place(id);
+        self.armed += 1;
+    }
+
+    /// Arms a timer unless it is armed for that moment or an earlier one. The one it wakes looks
+    /// whether it is really due, and arms again: a deadline that moves on with each packet costs
+    /// nothing.
+    pub fn arm_no_later(&mut self, id: u32, at_ns: u64) {
+        let tick = (at_ns.saturating_add((1 << TICK_SHIFT) - 1)) >> TICK_SHIFT;
+        if self.due_tick(id).is_none_or(|armed| armed > tick) {
+            self.arm(id, at_ns);
+        }
+    }
+
+    fn place(&mut self, id: u32) {
+        let deadline = self.timers[id as usize].deadline;
+        let ahead = deadline.saturating_sub(self.now);
+        let level = match ahead {
+            0..=0xff => 0,
+            0x100..=0xffff => 1,
+            0x1_0000..=0xff_ffff => 2,
+            _ => 3,
+        };
+        let slot = (deadline >> (8 * level)) as usize % SLOTS;
+        let place = level * SLOTS + slot;
+        let head = self.heads[place];
+        let timer = &mut self.timers[id as usize];
+        (timer.next, timer.previous, timer.place) = (head, NONE, place as u16);
+        if head != NONE {
+            self.timers[head as usize].previous = id;
+        }
+        self.heads[place] = id;
+        self.occupied[level][slot / 64] |= 1 << (slot % 64);
+    }
+
+    fn unlink(&mut self, id: u32) {
+        let Timer {
+            next,
+            previous,
+            place,
+            ..
+        } = self.timers[id as usize];
+        if next != NONE {
+            self.timers[next as usize].previous = previous;
+        }
+        if previous != NONE {
+            self.timers[previous as usize].next = next;
+        } else {
+            let place = usize::from(place);
+            self.heads[place] = next;
+            if next == NONE {
+                let slot = place % SLOTS;
+                self.occupied[place / SLOTS][slot / 64] &= !(1 << (slot % 64));
+            }
+        }
+        self.timers[id as usize].place = UNARMED;
+    }
+
+    /// Takes a timer out, if it is armed.
+    pub fn disarm(&mut self, id: u32) {
+        if self.timers[id as usize].place != UNARMED {
+            self.unlink(id);
+            self.armed -= 1;
+        }
+    }
+
+    /// Slots from `from` (inclusive) to the next occupied one of a level, once around.
+    fn distance(&self, level: usize, from: usize) -> Option<usize> {
+        let bits = &self.occupied[level];
+        let mut at = from % SLOTS;
+        let mut gone = 0;
+        while gone < SLOTS + 64 {
+            let word = bits[at / 64] >> (at % 64);
+            if word != 0 {
+                return Some(gone + word.trailing_zeros() as usize);
+            }
+            let step = 64 - at % 64;
+            gone += step;
+            at = (at + step) % SLOTS;
+        }
+        None
+    }
+
+    /// The tick of the next thing to do: a slot that falls due, or one to be spread over the
+    /// level below.
+    fn next_stop(&self) -> Option<u64> {
+        let mut stop = self
+            .distance(0, self.now as usize)
+            .map(|slots| self.now + slots as u64);
+        for level in 1..LEVELS {
+            let shift = 8 * level;
+            let here = self.now >> shift;
+            if let Some(slots) = self.distance(level, here as usize + 1) {
+                let tick = (here + 1 + slots as u64) << shift;
+                stop = Some(stop.map_or(tick, |stop| stop.min(tick)));
+            }
+        }
+        stop
+    }
+
+    /// A moment before which [`Self::take_due`] gives nothing; `None` when no timer is armed.
+    pub fn next_ns(&self) -> Option<u64> {
+        self.next_stop().map(|tick| tick << TICK_SHIFT)
+    }
+
+    /// Takes one timer whose deadline has passed. Call until `None`.
+    pub fn take_due(&mut self, now_ns: u64) -> Option<u32> {
+        let until = now_ns >> TICK_SHIFT;
+        loop {
+            let due = self.heads[self.now as usize % SLOTS];
+            if due != NONE && self.now <= until {
+                self.unlink(due);
+                self.armed -= 1;
+                return Some(due);
+            }
+            if until <= self.now {
+                return None;
+            }
+            match self.next_stop() {
+                Some(stop) if stop <= until => {
+                    self.now = stop;
+                    self.cascade();
+                }
+                _ => {
+                    self.now = until;
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Spreads the slots that begin at this tick over the levels below, highest first.
+    fn cascade(&mut self) {
+        for level in (1..LEVELS).rev() {
+            let shift = 8 * level;
+            if self.now & ((1 << shift) - 1) != 0 {
+                continue;
+            }
+            let place = level * SLOTS + (self.now >> shift) as usize % SLOTS;
+            let mut id = self.heads[place];
+            while id != NONE {
+                let next = self.timers[id as usize].next;
+                self.unlink(id);
+                self.place(id);
+                id = next;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TICK: u64 = 1 << TICK_SHIFT;
+
+    /// Against a sorted list: any deadlines, any steps, re-arming in between.
+    #[test]
+    fn takes_each_timer_in_its_tick_and_never_before() {
+        let mut random = 7u64;
+        let mut draw = |most: u64| {
+            random = random
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            (random >> 16) % most
+        };
+        let mut wheel = Wheel::new(200, 12_345_678_901);
+        let mut deadlines: Vec<Option<u64>> = vec![None; 200];
+        let mut now = 12_345_678_901u64;
+        for _ in 0..30_000 {
+            let id = draw(200) as u32;
+            match draw(4) {
+                0 => {
+                    wheel.disarm(id);
+                    deadlines[id as usize] = None;
+                }
+                _ => {
+                    let span = [
+                        300,
+                        70_000,
+                        20_000_000,
+                        6_000_000_000_000,
+                        6_900_000_000_000,
+                    ][draw(5) as usize];
+                    let at = now + draw(span * 10);
+                    wheel.arm(id, at);
+                    deadlines[id as usize] = Some(at);
+                }
+            }
+            let earliest = deadlines.iter().flatten().min().copied();
+            assert_eq!(wheel.next_ns().is_some(), earliest.is_some());
+            if let (Some(hint), Some(earliest)) = (wheel.next_ns(), earliest) {
+                assert!(
+                    hint <= (earliest.max(now) + TICK) & !(TICK - 1),
+                    "{hint} {earliest}"
+                );
+            }
+            now += [
+                0,
+                draw(50_000),
+                draw(10_000_000),
+                draw(5_000_000_000),
+                draw(8_000_000_000_000),
+            ][draw(5) as usize];
+            while let Some(id) = wheel.take_due(now) {
+                let at = deadlines[id as usize].take().expect("armed");
+                assert!(at <= now, "too early");
+            }
+            for at in deadlines.iter().flatten() {
+                assert!(at + TICK > now, "{at} missed at {now}");
+            }
+        }
+        assert_eq!(wheel.armed() as usize, deadlines.iter().flatten().count());
+    }
+
+    #[test]
+    fn a_deadline_beyond_the_wheel_wakes_early_not_never() {
+        let mut wheel = Wheel::new(1, 0);
+        wheel.arm(0, u64::MAX);
+        assert_eq!(wheel.take_due(60_000_000_000_000), None);
+        assert_eq!(wheel.take_due(80_000_000_000_000), Some(0));
+        assert_eq!(
+            (wheel.take_due(u64::MAX >> 1), wheel.next_ns()),
+            (None, None)
+        );
+    }
+
+    #[test]
+    fn arming_no_later_leaves_an_earlier_deadline() {
+        let mut wheel = Wheel::new(1, 0);
+        wheel.arm_no_later(0, 10 * TICK);
+        wheel.arm_no_later(0, 90 * TICK);
+        assert_eq!(wheel.take_due(10 * TICK), Some(0));
+        wheel.arm_no_later(0, 90 * TICK);
+        wheel.arm_no_later(0, 20 * TICK);
+        assert_eq!(wheel.take_due(20 * TICK), Some(0));
+    }
+}

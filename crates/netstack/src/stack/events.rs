@@ -1,0 +1,127 @@
+//! Event conditions out.
+
+use super::{Stack, context};
+use crate::api::{Event, Time};
+use crate::core::chunks::List;
+use std::net::SocketAddr;
+
+impl Stack {
+    /// The next thing the application should know. Call until `None` after each batch of
+    /// `handle_*` calls and commands.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        while let Some(tcb) = self.tcbs.get(self.news.head as usize) {
+            let slot = self.news.head;
+            let silent = tcb.silent || (tcb.dead.is_some() && !tcb.owned && !tcb.knocked);
+            if silent {
+                self.tcbs[slot as usize].silent = true;
+            } else if let Some(event) = self.connection_event(slot) {
+                return Some(event);
+            }
+            self.pop_news();
+            self.free_if_done(slot);
+        }
+        if let Some(event) = self.udp.poll().or_else(|| self.app_timers.poll()) {
+            return Some(event);
+        }
+        let mut released: List = self.released;
+        let node = self.chunks.pop(&mut released)?;
+        self.released = released;
+        Some(Event::Release {
+            buffer: node.chunk.buffer,
+        })
+    }
+
+    /// The next event of one connection, in the order that [`Event`] promises.
+    fn connection_event(&mut self, slot: u32) -> Option<Event> {
+        let connection = self.id_of(slot);
+        let send_window = self.config.tcp.send_window_bytes;
+        let tcb = &mut self.tcbs[slot as usize];
+        let cookie = tcb.cookie;
+        if tcb.reported {
+            return None;
+        }
+        if !tcb.owned {
+            if tcb.dead.is_some() {
+                return self.death(slot);
+            }
+            if !std::mem::take(&mut tcb.tell_knock) {
+                return None;
+            }
+            tcb.knocked = true;
+            let slot = tcb.listener?;
+            let key = tcb.key;
+            return Some(Event::Knock {
+                listener: crate::api::ListenerId {
+                    slot,
+                    generation: self.listeners.slots.generation(slot),
+                },
+                cookie: self.listeners.all[slot as usize].cookie,
+                connection,
+                remote: SocketAddr::new(key.remote.ip(), key.remote_port),
+                local: SocketAddr::new(key.local.ip(), key.local_port),
+            });
+        }
+        let window_bytes = if tcb.fin_queued {
+            0
+        } else {
+            send_window.saturating_sub(tcb.send_bytes)
+        };
+        if std::mem::take(&mut tcb.tell_connected) {
+            return Some(Event::Connected {
+                connection,
+                cookie,
+                window_bytes,
+            });
+        }
+        if let Some(node) = self.chunks.pop(&mut tcb.received) {
+            return Some(Event::Recv {
+                connection,
+                cookie,
+                chunk: node.chunk,
+            });
+        }
+        if tcb.tell_acked > 0 {
+            let bytes = std::mem::take(&mut tcb.tell_acked);
+            return Some(Event::Sent {
+                connection,
+                cookie,
+                bytes,
+                window_bytes,
+            });
+        }
+        if std::mem::take(&mut tcb.tell_peer_closed) {
+            return Some(Event::PeerClosed { connection, cookie });
+        }
+        self.death(slot)
+    }
+
+    fn death(&mut self, slot: u32) -> Option<Event> {
+        let connection = self.id_of(slot);
+        let tcb = &mut self.tcbs[slot as usize];
+        let reason = tcb.dead?;
+        tcb.reported = true;
+        Some(Event::Dead {
+            connection,
+            cookie: tcb.cookie,
+            reason,
+        })
+    }
+
+    /// Resets a connection whatever its state: tells the peer if it knows of it.
+    pub(super) fn reset(&mut self, slot: u32, now: Time) {
+        let tcb = &self.tcbs[slot as usize];
+        if tcb.state != crate::tcp::state::State::SynSent {
+            let key = tcb.key;
+            let segment = crate::tcp::segment::Outgoing {
+                seq: tcb.snd_nxt,
+                ack: tcb.rcv_nxt,
+                flags: crate::wire::tcp::RST | crate::wire::tcp::ACK,
+                ..Default::default()
+            };
+            self.reset_peer(&key, tcb.mac, &segment, now);
+        }
+        let reason = crate::api::DeadReason::Aborted;
+        self.tcbs[slot as usize].end(reason, &mut context!(self, now));
+        self.settle(slot);
+    }
+}

@@ -1,0 +1,42 @@
+//! Which connection, and which flow group, a segment belongs to.
+
+use crate::core::siphash::Key;
+use crate::wire::address::Addr;
+
+/// Flow groups (IX, OSDI'14, 4.4; as many as entries in a NIC's indirection table).
+pub const FLOW_GROUPS: u8 = 128;
+
+/// A connection's 4-tuple, seen from here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FlowKey {
+    pub local: Addr,
+    pub remote: Addr,
+    pub local_port: u16,
+    pub remote_port: u16,
+}
+
+impl FlowKey {
+    /// The key as words to hash.
+    pub fn words(&self) -> [u64; 5] {
+        let (local, remote) = (
+            u128::from_ne_bytes(self.local.0),
+            u128::from_ne_bytes(self.remote.0),
+        );
+        [
+            local as u64,
+            (local >> 64) as u64,
+            remote as u64,
+            (remote >> 64) as u64,
+            u64::from(self.local_port) << 16 | u64::from(self.remote_port),
+        ]
+    }
+
+    pub fn hash(&self, key: &Key) -> u64 {
+        key.hash(&self.words())
+    }
+}
+
+/// The flow group of a hash: its highest bits; the table uses others.
+pub const fn group(hash: u64) -> u8 {
+    (hash >> 57) as u8
+}

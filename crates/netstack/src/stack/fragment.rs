@@ -1,0 +1,176 @@
+//! Reassembly (RFC 791, 3.2; RFC 8200, 4.5), within bounds: a fixed number of datagrams, 64
+//! fragments each, 30 s. Fragments that overlap kill their datagram (RFC 5722, and for IPv4 the
+//! same: no honest sender makes them); an exact repetition is ignored.
+
+use crate::api::Time;
+use crate::wire::address::Addr;
+use crate::wire::ip::{Fragment, Packet};
+use std::time::Duration;
+
+/// Largest payload.
+pub const MOST_BYTES: usize = 65_535;
+const MOST_FRAGMENTS: usize = 64;
+/// RFC 8200 says 60 s, RFC 1122 60 to 120 s; with few places half of it serves more.
+const TIME: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+struct Slot {
+    used: bool,
+    source: Addr,
+    destination: Addr,
+    id: u32,
+    protocol: u8,
+    until: Time,
+    /// Ranges received, as they came.
+    parts: [(u32, u32); MOST_FRAGMENTS],
+    count: usize,
+    received: u32,
+    /// End of the last fragment, once it came.
+    total: Option<u32>,
+    bytes: Vec<u8>,
+}
+
+/// What a fragment leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Kept (or known already).
+    Kept,
+    /// Dropped, and perhaps its datagram with it.
+    Dropped,
+    /// The datagram is complete: its place and length.
+    Complete { slot: usize, len: usize },
+}
+
+/// Datagrams in reassembly.
+#[derive(Debug)]
+pub struct Reassembly {
+    slots: Vec<Slot>,
+}
+
+impl Reassembly {
+    pub fn new(count: u32) -> Self {
+        let slot = || Slot {
+            used: false,
+            source: Addr::default(),
+            destination: Addr::default(),
+            id: 0,
+            protocol: 0,
+            until: Time::ZERO,
+            parts: [(0, 0); MOST_FRAGMENTS],
+            count: 0,
+            received: 0,
+            total: None,
+            bytes: vec![0; MOST_BYTES],
+        };
+        Self {
+            slots: (0..count).map(|_| slot()).collect(),
+        }
+    }
+
+    /// Datagrams under way.
+    pub fn len(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.used).count()
+    }
+
+    /// Takes a fragment with its payload.
+    pub fn take(
+        &mut self,
+        packet: &Packet,
+        fragment: &Fragment,
+        payload: &[u8],
+        now: Time,
+    ) -> Outcome {
+        let (start, len) = (fragment.offset, payload.len() as u32);
+        let end = start + len;
+        if len == 0 || (fragment.more && len % 8 != 0) || end as usize > MOST_BYTES {
+            return Outcome::Dropped;
+        }
+        let Some(index) = self.place(packet, fragment, now) else {
+            return Outcome::Dropped;
+        };
+        let slot = &mut self.slots[index];
+        if slot.parts[..slot.count].contains(&(start, end)) {
+            return Outcome::Kept;
+        }
+        let overlaps = slot.parts[..slot.count]
+            .iter()
+            .any(|(left, right)| start < *right && *left < end);
+        let contradicts = match slot.total {
+            Some(total) => end > total || !fragment.more,
+            None => {
+                !fragment.more
+                    && slot.parts[..slot.count]
+                        .iter()
+                        .any(|(_, right)| *right > end)
+            }
+        };
+        if overlaps || contradicts || slot.count == MOST_FRAGMENTS {
+            slot.used = false;
+            return Outcome::Dropped;
+        }
+        slot.parts[slot.count] = (start, end);
+        slot.count += 1;
+        slot.received += len;
+        slot.bytes[start as usize..end as usize].copy_from_slice(payload);
+        if !fragment.more {
+            slot.total = Some(end);
+        }
+        if slot.total == Some(slot.received) {
+            slot.used = false;
+            return Outcome::Complete {
+                slot: index,
+                len: slot.received as usize,
+            };
+        }
+        Outcome::Kept
+    }
+
+    /// The datagram's place: its own, a free one, one whose time is over, or the oldest.
+    fn place(&mut self, packet: &Packet, fragment: &Fragment, now: Time) -> Option<usize> {
+        // IPv4 tells datagrams of different protocols apart, IPv6 does not need to.
+        let protocol = if packet.source.is_v4() {
+            packet.protocol
+        } else {
+            0
+        };
+        let is = |slot: &Slot| {
+            slot.used
+                && slot.until > now
+                && slot.id == fragment.id
+                && slot.protocol == protocol
+                && slot.source == packet.source
+                && slot.destination == packet.destination
+        };
+        if let Some(index) = self.slots.iter().position(is) {
+            return Some(index);
+        }
+        let rank = |slot: &Slot| if slot.used { slot.until } else { Time::ZERO };
+        let (index, slot) = self
+            .slots
+            .iter_mut()
+            .enumerate()
+            .min_by_key(|(_, slot)| rank(slot))?;
+        slot.used = true;
+        (slot.source, slot.destination) = (packet.source, packet.destination);
+        (slot.id, slot.protocol, slot.until) = (fragment.id, protocol, now + TIME);
+        (slot.count, slot.received, slot.total) = (0, 0, None);
+        Some(index)
+    }
+
+    /// The bytes of a complete datagram.
+    pub fn bytes(&self, slot: usize, len: usize) -> &[u8] {
+        &self.slots[slot].bytes[..len]
+    }
+}
+
+impl Reassembly {
+    /// Lends the bytes of a complete datagram out, so that the stack can look at them while it
+    /// changes; until [`Self::give_back`].
+    pub fn lend(&mut self, slot: usize) -> Vec<u8> {
+        std::mem::take(&mut self.slots[slot].bytes)
+    }
+
+    pub fn give_back(&mut self, slot: usize, bytes: Vec<u8>) {
+        self.slots[slot].bytes = bytes;
+    }
+}

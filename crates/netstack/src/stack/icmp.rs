@@ -1,0 +1,237 @@
+//! ICMP and ICMPv6: echo, errors in (RFC 5927) and out (RFC 1122, 3.2.2; RFC 4443, 2.4).
+
+use super::flow::FlowKey;
+use super::receive::Datagram;
+use super::replies::{Outline, Reply};
+use super::{Stack, context};
+use crate::api::{Chunk, DeadReason, Time};
+use crate::tcp::seq;
+use crate::tcp::state::State;
+use crate::wire::icmp::{self, Message};
+use crate::wire::ip::{self, Packet};
+use crate::wire::{be16, be32, ipv4, ipv6};
+
+/// Bytes of the packet that an error quotes at most: the whole error stays within 576 bytes
+/// (RFC 1812, 4.3.2.3), in IPv6 within 1280.
+const QUOTE_V4: usize = 576 - 28;
+const QUOTE_V6: usize = 1280 - 48;
+
+impl Stack {
+    /// Takes an ICMP message. Says whether its buffer is kept.
+    pub(super) fn icmp(&mut self, now: Time, datagram: &Datagram<'_>) -> bool {
+        let payload = datagram.payload();
+        let v4 = datagram.packet.source.is_v4();
+        let Some(message) = icmp::parse(payload, v4) else {
+            self.counters.malformed += 1;
+            return false;
+        };
+        let right = if v4 {
+            crate::wire::checksum::sum(payload) == 0xffff
+        } else {
+            datagram.sum_is_right(payload.len())
+        };
+        if !self.config.received_checksums_verified && !right {
+            self.counters.bad_checksum += 1;
+            return false;
+        }
+        match message {
+            Message::EchoRequest => return self.echo(now, datagram),
+            Message::Neighbour(kind) => self.neighbour_message(now, datagram, kind),
+            _ if message.is_error() => self.icmp_error(now, datagram, message),
+            _ => self.counters.frames_not_ours += 1,
+        }
+        false
+    }
+
+    /// Sends the message's data back, out of the buffer it came in.
+    fn echo(&mut self, now: Time, datagram: &Datagram<'_>) -> bool {
+        let packet = datagram.packet;
+        let v4 = packet.source.is_v4();
+        let payload = datagram.payload();
+        let fits = payload.len() + ip::header_bytes(v4) <= self.config.mtu_bytes as usize;
+        // To a group, or reassembled and so too large for a frame: no answer.
+        if !datagram.unicast || datagram.reassembled || !fits || !self.icmp_limit.allow(now) {
+            self.counters.replies_suppressed += 1;
+            return false;
+        }
+        let chunk = datagram.chunk(icmp::HEADER_BYTES, payload.len());
+        let identifier = be32(payload, 4).to_be_bytes();
+        let sent = self.icmp_reply(datagram, if v4 { 0 } else { 129 }, 0, identifier, chunk);
+        self.counters.echo_replies += u64::from(sent);
+        sent
+    }
+
+    /// An ICMP message back to the sender of `datagram`, with a part of its frame as data.
+    fn icmp_reply(
+        &mut self,
+        datagram: &Datagram<'_>,
+        kind: u8,
+        code: u8,
+        rest: [u8; 4],
+        chunk: Chunk,
+    ) -> bool {
+        let packet = datagram.packet;
+        let v4 = packet.source.is_v4();
+        let protocol = if v4 { ip::ICMP } else { ip::ICMPV6 };
+        let len = icmp::HEADER_BYTES + chunk.len as usize;
+        // ICMP has no pseudo header, ICMPv6 has.
+        let sum = if v4 {
+            0
+        } else {
+            ip::pseudo_sum(&packet.destination, &packet.source, protocol, len)
+        };
+        let outline = Outline {
+            source: &packet.destination,
+            destination: &packet.source,
+            protocol,
+            hop_limit: super::transmit::HOP_LIMIT,
+        };
+        let mut reply = Reply::ip(
+            datagram.mac,
+            self.config.mac,
+            &outline,
+            icmp::HEADER_BYTES,
+            chunk.len as usize,
+        );
+        icmp::write(reply.body(v4), kind, code, sum, rest);
+        let pushed = self
+            .replies
+            .push(reply.with_checksum(v4, 2).with_payload(chunk));
+        if !pushed {
+            self.counters.replies_suppressed += 1;
+        }
+        pushed
+    }
+
+    pub(super) fn port_unreachable(&mut self, now: Time, datagram: &Datagram<'_>) -> bool {
+        let v4 = datagram.packet.source.is_v4();
+        if v4 {
+            self.error(now, datagram, 3, 3, 0)
+        } else {
+            self.error(now, datagram, 1, 4, 0)
+        }
+    }
+
+    /// A protocol that we do not speak.
+    pub(super) fn unknown_protocol(&mut self, now: Time, datagram: &Datagram<'_>) -> bool {
+        self.counters.frames_not_ours += 1;
+        let at = datagram.packet.protocol_at as u32;
+        if datagram.packet.source.is_v4() {
+            self.error(now, datagram, 3, 2, 0)
+        } else {
+            self.error(now, datagram, 4, 1, at)
+        }
+    }
+
+    /// Sends an error that quotes the packet. Never about a group's packet, a fragment put
+    /// together, or one that is an ICMP error itself. Says whether the buffer is kept.
+    fn error(&mut self, now: Time, datagram: &Datagram<'_>, kind: u8, code: u8, rest: u32) -> bool {
+        if !datagram.unicast || datagram.reassembled {
+            return false;
+        }
+        if !self.icmp_limit.allow(now) {
+            self.counters.replies_suppressed += 1;
+            return false;
+        }
+        let most = if datagram.packet.source.is_v4() {
+            QUOTE_V4
+        } else {
+            QUOTE_V6
+        };
+        let len = datagram.packet.end.min(most) as u32;
+        let chunk = Chunk {
+            buffer: datagram.buffer,
+            offset: datagram.base,
+            len,
+        };
+        let sent = self.icmp_reply(datagram, kind, code, rest.to_be_bytes(), chunk);
+        self.counters.icmp_errors_sent += u64::from(sent);
+        sent
+    }
+
+    /// An error about a packet that is said to be ours. Only what quotes a connection and a number
+    /// that is under way is believed (RFC 5927, 4).
+    fn icmp_error(&mut self, now: Time, datagram: &Datagram<'_>, message: Message) {
+        let quoted = &datagram.payload()[icmp::HEADER_BYTES..];
+        let Some((packet, ports)) = quoted_packet(quoted, datagram.packet.source.is_v4()) else {
+            self.counters.icmp_errors_ignored += 1;
+            return;
+        };
+        let key = FlowKey {
+            local: packet.source,
+            remote: packet.destination,
+            local_port: be16(ports, 0),
+            remote_port: be16(ports, 2),
+        };
+        let found = match packet.protocol {
+            ip::TCP => self
+                .find(&key)
+                .filter(|slot| *slot < self.config.limits.connections),
+            _ => None,
+        };
+        let under_way = found.filter(|slot| {
+            let tcb = &self.tcbs[*slot as usize];
+            let at = be32(ports, 4);
+            seq::le(tcb.snd_una, at) && seq::le(at, tcb.snd_max) && tcb.is_waiting()
+        });
+        let Some(slot) = under_way else {
+            self.counters.icmp_errors_ignored += 1;
+            return;
+        };
+        self.counters.icmp_errors += 1;
+        match message {
+            Message::TooBig { mtu_bytes } => {
+                let current = self
+                    .paths
+                    .get(&key.remote, now)
+                    .unwrap_or(self.config.mtu_bytes);
+                if let Some(mtu) = self.paths.too_big(&key.remote, mtu_bytes, current, now) {
+                    self.counters.path_mtu_reduced += 1;
+                    self.path_shrank(slot, mtu);
+                }
+            }
+            // Hard or soft: only a connection that does not exist yet ends by it (RFC 5461).
+            Message::Unreachable { hard: true }
+                if self.tcbs[slot as usize].state == State::SynSent =>
+            {
+                let tcb = &mut self.tcbs[slot as usize];
+                tcb.end(DeadReason::Unreachable, &mut context!(self, now));
+                self.settle(slot);
+            }
+            _ => {}
+        }
+    }
+
+    /// A path carries less than was thought: connections to `remote` send smaller segments, and what
+    /// is under way again (RFC 1191, 6.4).
+    pub(super) fn path_shrank(&mut self, slot: u32, mtu_bytes: u32) {
+        let mut tcb = self.tcbs[slot as usize];
+        let before = tcb.mss;
+        self.fit_mss(&mut tcb, mtu_bytes);
+        if tcb.mss < before && tcb.may_send() {
+            tcb.snd_nxt = tcb.snd_una;
+            (tcb.timed, tcb.resent) = (None, tcb.snd_una);
+        }
+        self.tcbs[slot as usize] = tcb;
+        self.settle(slot);
+    }
+}
+
+/// The header of a quoted packet, which is cut, and the eight bytes behind it.
+fn quoted_packet(quoted: &[u8], v4: bool) -> Option<(Packet, &[u8])> {
+    let mut whole = [0; 64];
+    let head = &quoted[..quoted.len().min(64)];
+    whole[..head.len()].copy_from_slice(head);
+    // The quoted length is the whole packet's: what counts is that the header is there.
+    let packet = if v4 {
+        let len = ((usize::from(*quoted.first()? & 15) * 4) as u16).to_be_bytes();
+        whole[2..4].copy_from_slice(&len);
+        ipv4::parse(&whole, true).ok()?
+    } else {
+        whole[4..6].copy_from_slice(&24u16.to_be_bytes());
+        ipv6::parse(&whole).ok()?
+    };
+    let first = packet.fragment.is_none_or(|fragment| fragment.offset == 0);
+    let ports = quoted.get(packet.payload_at..packet.payload_at + 8)?;
+    first.then_some((packet, ports))
+}

@@ -1,0 +1,113 @@
+//! What can be seen of a stack: connections and how full its tables are.
+
+use super::{Stack, flow};
+use crate::api::ConnectionId;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// A connection as it is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionInfo {
+    /// Our address.
+    pub local: SocketAddr,
+    /// The peer's.
+    pub remote: SocketAddr,
+    /// State, in RFC 9293's words.
+    pub state: &'static str,
+    /// Flow group, `0..`[`FLOW_GROUPS`](crate::FLOW_GROUPS).
+    pub flow_group: u8,
+    /// Smoothed round-trip time, once measured.
+    pub srtt: Option<Duration>,
+    /// Retransmission timeout with back-off.
+    pub rto: Duration,
+    /// Congestion window in bytes.
+    pub cwnd_bytes: u32,
+    /// Most payload of a segment in bytes.
+    pub mss_bytes: u32,
+    /// The peer's window in bytes.
+    pub peer_window_bytes: u32,
+    /// Sent or waiting, and not acknowledged.
+    pub send_queue_bytes: u32,
+    /// Received, and not done with.
+    pub unread_bytes: u32,
+    /// SACK, timestamps and window scaling were agreed on.
+    pub sack: bool,
+    /// See `sack`.
+    pub timestamps: bool,
+    /// See `sack`.
+    pub window_scaling: bool,
+}
+
+/// How full the tables are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Connections.
+    pub connections: u32,
+    /// Entries in TIME_WAIT.
+    pub time_wait: u32,
+    /// Ranges of sent and received data.
+    pub chunks: u32,
+    /// Neighbours.
+    pub neighbours: u32,
+    /// Timers armed.
+    pub timers: u32,
+    /// The application's timers.
+    pub app_timers: u32,
+    /// Datagrams in reassembly.
+    pub reassemblies: u32,
+}
+
+impl Stack {
+    /// A connection as it is now; `None` when the handle names none.
+    pub fn connection(&self, connection: ConnectionId) -> Option<ConnectionInfo> {
+        use crate::tcp::state::State;
+        let tcb = &self.tcbs[self.slot_of(connection)? as usize];
+        Some(ConnectionInfo {
+            local: SocketAddr::new(tcb.key.local.ip(), tcb.key.local_port),
+            remote: SocketAddr::new(tcb.key.remote.ip(), tcb.key.remote_port),
+            state: match tcb.state {
+                State::Closed => "CLOSED",
+                State::SynSent => "SYN-SENT",
+                State::SynReceived => "SYN-RECEIVED",
+                State::Established => "ESTABLISHED",
+                State::FinWait1 => "FIN-WAIT-1",
+                State::FinWait2 => "FIN-WAIT-2",
+                State::CloseWait => "CLOSE-WAIT",
+                State::Closing => "CLOSING",
+                State::LastAck => "LAST-ACK",
+            },
+            flow_group: flow::group(tcb.hash),
+            srtt: tcb.rto.srtt(),
+            rto: tcb.rto.timeout(&self.config.tcp),
+            cwnd_bytes: tcb.window.cwnd,
+            mss_bytes: tcb.payload_mss(),
+            peer_window_bytes: tcb.snd_wnd,
+            send_queue_bytes: tcb.send_bytes,
+            unread_bytes: tcb.unread_bytes,
+            sack: tcb.sack_ok,
+            timestamps: tcb.timestamps_ok,
+            window_scaling: tcb.scaling,
+        })
+    }
+
+    /// How full the tables are.
+    pub fn usage(&self) -> Usage {
+        Usage {
+            connections: self.slots.used(),
+            time_wait: self.time_wait.len(),
+            chunks: self.chunks.used(),
+            neighbours: self.neighbours.len(),
+            timers: self.wheel.armed(),
+            app_timers: self.app_timers.len(),
+            reassemblies: self.fragments.len() as u32,
+        }
+    }
+
+    /// Bytes of memory that one more connection takes from the stack's tables: its state, and its
+    /// shares of the connection table and the timing wheel.
+    pub const fn connection_bytes() -> usize {
+        // Four table cells an entry at most (half full, rounded up to a power of two), a timer of
+        // 24 bytes, a slot's link and generation.
+        std::mem::size_of::<crate::tcp::state::Tcb>() + 4 * 8 + 24 + 8
+    }
+}

@@ -1,0 +1,255 @@
+//! Who on the link has which Ethernet address: ARP (RFC 826) and neighbour discovery (RFC 4861)
+//! in one table.
+//!
+//! An entry is looked up when something is sent. Unknown: three questions a second apart, what is
+//! to be sent waits. Confirmed: used for 30 s. Then still used, while one question asks again
+//! (RFC 4861, 7.3: delay and probe, in one).
+
+use crate::api::{MacAddress, Time};
+use crate::core::siphash::Key;
+use crate::core::slots::Slots;
+use crate::core::table::Table;
+use crate::wire::address::Addr;
+use std::time::Duration;
+
+const REACHABLE: Duration = Duration::from_secs(30);
+const RETRANSMIT: Duration = Duration::from_secs(1);
+const TRIES: u8 = 3;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum State {
+    #[default]
+    Incomplete,
+    Reachable,
+    /// Not confirmed lately; the next use asks.
+    Stale,
+    /// Asked; used meanwhile.
+    Probing,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Entry {
+    ip: Addr,
+    hash: u64,
+    mac: MacAddress,
+    state: State,
+    tries: u8,
+}
+
+/// What a lookup leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lookup {
+    /// Send there. `ask`: and ask whether it is still right.
+    Known { mac: MacAddress, ask: Option<u32> },
+    /// Wait. `ask`: a question is due, for this entry.
+    Unknown { ask: Option<u32> },
+}
+
+/// A timer of an entry leads to this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Due {
+    Nothing,
+    /// Ask again (at this address, or everybody), and wake in a second.
+    Ask {
+        ip: Addr,
+        mac: Option<MacAddress>,
+    },
+    /// It does not answer.
+    Failed(Addr),
+}
+
+/// The table.
+#[derive(Debug)]
+pub struct Neighbours {
+    entries: Vec<Entry>,
+    slots: Slots,
+    table: Table,
+    key: Key,
+    /// Changes whenever a cached address may be wrong.
+    pub epoch: u32,
+    hand: u32,
+}
+
+impl Neighbours {
+    pub fn new(count: u32, secret: &[u8; 16]) -> Self {
+        Self {
+            entries: vec![Entry::default(); count as usize],
+            slots: Slots::new(count),
+            table: Table::new(count as usize),
+            key: Key::new(secret, 5),
+            epoch: 1,
+            hand: 0,
+        }
+    }
+
+    pub fn len(&self) -> u32 {
+        self.slots.used()
+    }
+
+    fn find(&self, ip: &Addr) -> (u64, Option<u32>) {
+        let words = u128::from_ne_bytes(ip.0);
+        let hash = self.key.hash(&[words as u64, (words >> 64) as u64]);
+        (
+            hash,
+            self.table
+                .find(hash, |slot| self.entries[slot as usize].ip == *ip),
+        )
+    }
+
+    /// When an entry just asked about wants to be woken.
+    pub fn retry_at(now: Time) -> Time {
+        now + RETRANSMIT
+    }
+
+    pub fn reachable_until(now: Time) -> Time {
+        now + REACHABLE
+    }
+
+    /// Looks up where to send; makes an entry if there is none.
+    pub fn look_up(&mut self, ip: &Addr) -> Lookup {
+        let (hash, found) = self.find(ip);
+        let Some(slot) = found else {
+            let slot = self.insert(*ip, hash, true);
+            return Lookup::Unknown { ask: slot };
+        };
+        let entry = &mut self.entries[slot as usize];
+        match entry.state {
+            State::Incomplete => Lookup::Unknown { ask: None },
+            State::Stale => {
+                (entry.state, entry.tries) = (State::Probing, 1);
+                Lookup::Known {
+                    mac: entry.mac,
+                    ask: Some(slot),
+                }
+            }
+            State::Reachable | State::Probing => Lookup::Known {
+                mac: entry.mac,
+                ask: None,
+            },
+        }
+    }
+
+    fn insert(&mut self, ip: Addr, hash: u64, evict: bool) -> Option<u32> {
+        if evict && self.slots.used() == self.slots.count() {
+            self.evict();
+        }
+        let slot = self.slots.take()?;
+        self.entries[slot as usize] = Entry {
+            ip,
+            hash,
+            tries: 1,
+            ..Entry::default()
+        };
+        self.table.insert(hash, slot);
+        Some(slot)
+    }
+
+    /// Makes room: whoever the hand points at and is not waited for.
+    fn evict(&mut self) {
+        for _ in 0..self.entries.len() {
+            self.hand = (self.hand + 1) % self.slots.count();
+            if self.slots.is_used(self.hand)
+                && self.entries[self.hand as usize].state != State::Incomplete
+            {
+                self.remove(self.hand);
+                return;
+            }
+        }
+    }
+
+    fn remove(&mut self, slot: u32) {
+        self.table.remove(self.entries[slot as usize].hash, slot);
+        self.slots.free(slot);
+        self.epoch = self.epoch.wrapping_add(1);
+    }
+
+    /// The address and Ethernet address (if known) to ask about.
+    pub fn question(&self, slot: u32) -> (Addr, Option<MacAddress>) {
+        let entry = &self.entries[slot as usize];
+        (
+            entry.ip,
+            (entry.state == State::Probing).then_some(entry.mac),
+        )
+    }
+
+    /// A neighbour says where it is. `asked_us`: in a question to us, which makes an entry if there
+    /// is room (RFC 826; RFC 4861, 7.2.3). An answer changes only what exists: nobody may fill the
+    /// table unasked. `confirms`: it answers our question. Says which entry may wake others.
+    pub fn heard(
+        &mut self,
+        ip: &Addr,
+        mac: MacAddress,
+        asked_us: bool,
+        confirms: bool,
+        replace: bool,
+    ) -> Option<u32> {
+        let (hash, found) = self.find(ip);
+        let slot = match found {
+            Some(slot) => slot,
+            None if asked_us => self.insert(*ip, hash, false)?,
+            None => return None,
+        };
+        let entry = &mut self.entries[slot as usize];
+        let known = entry.state != State::Incomplete;
+        if known && entry.mac != mac && !replace {
+            // RFC 4861, 7.2.5: the override flag is clear.
+            if entry.state == State::Reachable {
+                entry.state = State::Stale;
+                self.epoch = self.epoch.wrapping_add(1);
+            }
+            return None;
+        }
+        if known && entry.mac != mac {
+            self.epoch = self.epoch.wrapping_add(1);
+        }
+        let entry = &mut self.entries[slot as usize];
+        let same = known && entry.mac == mac;
+        entry.mac = mac;
+        entry.tries = 0;
+        if confirms || !(same && entry.state == State::Reachable) {
+            entry.state = if confirms {
+                State::Reachable
+            } else {
+                State::Stale
+            };
+        }
+        if !known {
+            self.epoch = self.epoch.wrapping_add(1);
+        }
+        Some(slot)
+    }
+
+    /// Whether the entry was confirmed (and wants to be woken in [`Self::reachable_until`]).
+    pub fn is_reachable(&self, slot: u32) -> bool {
+        self.entries[slot as usize].state == State::Reachable
+    }
+
+    /// The timer of an entry is due.
+    pub fn due(&mut self, slot: u32) -> Due {
+        if !self.slots.is_used(slot) {
+            return Due::Nothing;
+        }
+        let entry = &mut self.entries[slot as usize];
+        match entry.state {
+            State::Stale => Due::Nothing,
+            State::Reachable => {
+                entry.state = State::Stale;
+                self.epoch = self.epoch.wrapping_add(1);
+                Due::Nothing
+            }
+            State::Incomplete | State::Probing if entry.tries < TRIES => {
+                entry.tries += 1;
+                let probing = entry.state == State::Probing;
+                Due::Ask {
+                    ip: entry.ip,
+                    mac: probing.then_some(entry.mac),
+                }
+            }
+            State::Incomplete | State::Probing => {
+                let ip = entry.ip;
+                self.remove(slot);
+                Due::Failed(ip)
+            }
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Frames in: Ethernet, ARP, IPv4, IPv6, and on to ICMP, UDP and TCP.
+
+use super::Stack;
+use super::flow::{self, FlowKey};
+use super::fragment::Outcome;
+use crate::api::{BufferId, BufferPool, Chunk, Disposition, MacAddress, Time};
+use crate::core::chunks::List;
+use crate::wire::ip::{self, Packet, Refused};
+use crate::wire::{arp, ethernet, ipv4, ipv6, tcp, udp};
+
+/// An IP datagram in a buffer: whole in its frame, or put together from fragments.
+#[derive(Debug, Clone, Copy)]
+pub struct Datagram<'a> {
+    pub packet: &'a Packet,
+    /// From the IP header on; only the payload when it was reassembled.
+    pub bytes: &'a [u8],
+    /// Where `bytes` begins in the buffer.
+    pub base: u32,
+    pub buffer: BufferId,
+    /// Who sent the frame.
+    pub mac: MacAddress,
+    /// The frame went to us alone, not to a group.
+    pub unicast: bool,
+    pub reassembled: bool,
+}
+
+impl Datagram<'_> {
+    /// What follows the IP header.
+    pub fn payload(&self) -> &[u8] {
+        &self.bytes[self.packet.payload_at..self.packet.end]
+    }
+
+    /// A range of the payload, from `at` to its end at `end`, as a range of the buffer.
+    pub fn chunk(&self, at: usize, end: usize) -> Chunk {
+        let start = self.packet.payload_at + at;
+        Chunk {
+            buffer: self.buffer,
+            offset: self.base + start as u32,
+            len: (end - at) as u32,
+        }
+    }
+
+    /// Whether the sum over pseudo header and payload is right.
+    pub fn sum_is_right(&self, len: usize) -> bool {
+        let pseudo = ip::pseudo_sum(
+            &self.packet.source,
+            &self.packet.destination,
+            self.packet.protocol,
+            len,
+        );
+        crate::wire::checksum::add(pseudo, crate::wire::checksum::sum(&self.payload()[..len]))
+            == 0xffff
+    }
+}
+
+impl Stack {
+    /// Takes a received Ethernet frame (without its check sequence) that lies in the caller's
+    /// `buffer`.
+    pub fn handle_frame(
+        &mut self,
+        now: Time,
+        frame: &[u8],
+        buffer: BufferId,
+        pool: &mut impl BufferPool,
+    ) -> Disposition {
+        self.counters.frames_received += 1;
+        let held = self.frame(now, frame, buffer, pool);
+        if held {
+            Disposition::Held
+        } else {
+            Disposition::Free
+        }
+    }
+
+    fn frame(
+        &mut self,
+        now: Time,
+        frame: &[u8],
+        buffer: BufferId,
+        pool: &mut impl BufferPool,
+    ) -> bool {
+        let Some(header) = ethernet::parse(frame) else {
+            self.counters.malformed += 1;
+            return false;
+        };
+        let unicast = header.destination == self.config.mac;
+        if !(unicast || header.destination.0[0] & 1 == 1) || !header.source.is_unicast() {
+            self.counters.frames_not_ours += 1;
+            return false;
+        }
+        let bytes = &frame[ethernet::HEADER_BYTES..];
+        let packet = match header.kind {
+            ethernet::ARP => {
+                self.arp(now, bytes, header.source);
+                return false;
+            }
+            ethernet::IPV4 => ipv4::parse(bytes, self.config.received_checksums_verified),
+            ethernet::IPV6 => ipv6::parse(bytes),
+            _ => {
+                self.counters.frames_not_ours += 1;
+                return false;
+            }
+        };
+        let packet = match packet {
+            Ok(packet) => packet,
+            Err(Refused::Malformed) => {
+                self.counters.malformed += 1;
+                return false;
+            }
+            Err(Refused::Checksum) => {
+                self.counters.bad_checksum += 1;
+                return false;
+            }
+        };
+        let mut datagram = Datagram {
+            packet: &packet,
+            bytes,
+            base: ethernet::HEADER_BYTES as u32,
+            buffer,
+            mac: header.source,
+            unicast,
+            reassembled: false,
+        };
+        if !self.is_for_us(&datagram, header.kind == ethernet::IPV6) {
+            return false;
+        }
+        let Some(fragment) = packet.fragment else {
+            return self.datagram(now, &datagram);
+        };
+        self.counters.fragments += 1;
+        let (slot, len) = match self
+            .fragments
+            .take(&packet, &fragment, datagram.payload(), now)
+        {
+            Outcome::Kept => return false,
+            Outcome::Dropped => {
+                self.counters.fragments_dropped += 1;
+                return false;
+            }
+            Outcome::Complete { slot, len } => (slot, len),
+        };
+        // Its release needs a range.
+        let room = self.chunks.free() > 0;
+        let copied = if room {
+            pool.copy_in(self.fragments.bytes(slot, len))
+        } else {
+            None
+        };
+        let Some(buffer) = copied else {
+            self.counters.fragments_dropped += 1;
+            return false;
+        };
+        self.counters.reassembled += 1;
+        let all = self.fragments.lend(slot);
+        let whole = Packet {
+            payload_at: 0,
+            end: len,
+            fragment: None,
+            ..packet
+        };
+        (datagram.packet, datagram.bytes, datagram.base) = (&whole, &all, 0);
+        (datagram.buffer, datagram.reassembled) = (buffer, true);
+        if !self.datagram(now, &datagram) {
+            self.release(buffer);
+        }
+        self.fragments.give_back(slot, all);
+        false
+    }
+
+    /// A buffer that no frame of this call lies in is the caller's again.
+    fn release(&mut self, buffer: BufferId) {
+        let mut list: List = self.released;
+        self.chunks.push(
+            &mut list,
+            Chunk {
+                buffer,
+                ..Chunk::default()
+            },
+            0,
+        );
+        self.released = list;
+    }
+
+    /// Whether a packet is for one of our addresses, from somebody who may have sent it
+    /// (RFC 1122, 3.2.1.3).
+    fn is_for_us(&mut self, datagram: &Datagram<'_>, v6: bool) -> bool {
+        let Packet {
+            source,
+            destination,
+            ..
+        } = datagram.packet;
+        // IPv4 in IPv6's clothes.
+        if v6 && (source.is_v4() || destination.is_v4()) {
+            self.counters.spoofed += 1;
+            return false;
+        }
+        let group = v6 && self.routes.is_our_group(destination);
+        if !group && !self.routes.is_ours(destination) {
+            self.counters.frames_not_ours += 1;
+            return false;
+        }
+        // Duplicate address detection asks from the unspecified address.
+        let detection = group && source.is_unspecified() && datagram.packet.protocol == ip::ICMPV6;
+        let honest = source.is_unicast()
+            && !self.routes.is_ours(source)
+            && !self.routes.is_broadcast(source);
+        if !honest && !detection {
+            self.counters.spoofed += 1;
+            return false;
+        }
+        true
+    }
+
+    /// A whole datagram for us. Says whether its buffer is kept.
+    fn datagram(&mut self, now: Time, datagram: &Datagram<'_>) -> bool {
+        let v4 = datagram.packet.source.is_v4();
+        match datagram.packet.protocol {
+            ip::TCP => self.tcp(now, datagram),
+            ip::UDP => self.udp_in(now, datagram),
+            ip::ICMP if v4 => self.icmp(now, datagram),
+            ip::ICMPV6 if !v4 => self.icmp(now, datagram),
+            _ => self.unknown_protocol(now, datagram),
+        }
+    }
+
+    /// The flow group of a frame with a TCP segment or a UDP datagram, for steering. It is the same
+    /// for all stacks with one secret. `None` for all else, fragments included: those go to one
+    /// stack, the caller's choice.
+    pub fn flow_group_of(&self, frame: &[u8]) -> Option<u8> {
+        let header = ethernet::parse(frame)?;
+        let bytes = &frame[ethernet::HEADER_BYTES..];
+        let packet = match header.kind {
+            ethernet::IPV4 => ipv4::parse(bytes, true).ok()?,
+            ethernet::IPV6 => ipv6::parse(bytes).ok()?,
+            _ => return None,
+        };
+        let payload = bytes.get(packet.payload_at..packet.end)?;
+        let (remote_port, local_port) = match packet.protocol {
+            _ if packet.fragment.is_some() => return None,
+            ip::TCP => tcp::parse(payload).map(|tcp| (tcp.source_port, tcp.destination_port))?,
+            ip::UDP => udp::parse(payload).map(|udp| (udp.source_port, udp.destination_port))?,
+            _ => return None,
+        };
+        let (local, remote) = (packet.destination, packet.source);
+        Some(flow::group(
+            FlowKey {
+                local,
+                remote,
+                local_port,
+                remote_port,
+            }
+            .hash(&self.flow_key),
+        ))
+    }
+
+    /// ARP (RFC 826): learns from who asks us and from who answers us; answers.
+    fn arp(&mut self, now: Time, bytes: &[u8], from: MacAddress) {
+        let Some(message) = arp::parse(bytes) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        if !self.routes.is_ours(&message.target) {
+            self.counters.frames_not_ours += 1;
+            return;
+        }
+        let probe = message.sender.is_unspecified();
+        let honest = message.sender.is_unicast()
+            && !self.routes.is_ours(&message.sender)
+            && self.routes.is_on_link(&message.sender)
+            && message.sender_mac.is_unicast()
+            && message.sender_mac == from;
+        if !honest && !probe {
+            self.counters.spoofed += 1;
+            return;
+        }
+        self.counters.neighbour_messages += 1;
+        let request = message.operation == arp::REQUEST;
+        if !probe {
+            self.neighbour_says(
+                now,
+                &message.sender,
+                from,
+                request,
+                message.operation == arp::REPLY,
+                true,
+            );
+        }
+        if request {
+            self.answer_arp(&message, from);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Frames that belong to no connection: ARP, neighbour discovery, ICMP, RSTs. Bounded, and those
+//! that answer foreign packets are limited in rate.
+
+use crate::api::{
+    BufferId, Checksum, Chunk, MAX_HEADER_BYTES, MacAddress, Payload, Time, Transmit,
+};
+use crate::wire::address::Addr;
+use crate::wire::{ethernet, ip};
+use std::collections::VecDeque;
+
+/// A frame that waits.
+#[derive(Debug, Clone, Copy)]
+pub struct Reply {
+    header: [u8; MAX_HEADER_BYTES],
+    header_len: u8,
+    payload: Option<Chunk>,
+    checksum: Option<Checksum>,
+    release: Option<BufferId>,
+}
+
+impl Reply {
+    /// An Ethernet frame without payload yet: `len` bytes behind the header.
+    pub fn ethernet(to: MacAddress, from: MacAddress, kind: u16, len: usize) -> Self {
+        let mut header = [0; MAX_HEADER_BYTES];
+        ethernet::write(&mut header, to, from, kind);
+        let header_len = (ethernet::HEADER_BYTES + len) as u8;
+        Self {
+            header,
+            header_len,
+            payload: None,
+            checksum: None,
+            release: None,
+        }
+    }
+
+    /// An IP packet with `len` bytes of header of `protocol`, and `quoted` bytes of payload.
+    pub fn ip(
+        to: MacAddress,
+        from: MacAddress,
+        packet: &Outline<'_>,
+        len: usize,
+        quoted: usize,
+    ) -> Self {
+        let v4 = packet.source.is_v4();
+        let ip_len = ip::header_bytes(v4);
+        let kind = if v4 { ethernet::IPV4 } else { ethernet::IPV6 };
+        let mut reply = Self::ethernet(to, from, kind, ip_len + len);
+        let out = &mut reply.header[ethernet::HEADER_BYTES..];
+        ip::write(
+            out,
+            packet.source,
+            packet.destination,
+            packet.protocol,
+            packet.hop_limit,
+            len + quoted,
+        );
+        reply
+    }
+
+    /// The bytes behind the IP header.
+    pub fn body(&mut self, v4: bool) -> &mut [u8] {
+        &mut self.header[ethernet::HEADER_BYTES + ip::header_bytes(v4)..]
+    }
+
+    /// The bytes behind the Ethernet header.
+    pub fn link_body(&mut self) -> &mut [u8] {
+        &mut self.header[ethernet::HEADER_BYTES..]
+    }
+
+    /// The checksum field's place behind the IP header.
+    pub fn with_checksum(mut self, v4: bool, offset: u16) -> Self {
+        let start = (ethernet::HEADER_BYTES + ip::header_bytes(v4)) as u16;
+        self.checksum = Some(Checksum {
+            start,
+            offset,
+            zero_means_none: false,
+        });
+        self
+    }
+
+    /// Bytes of a received frame follow; its buffer is free once they are sent.
+    pub fn with_payload(mut self, chunk: Chunk) -> Self {
+        self.payload = (chunk.len > 0).then_some(chunk);
+        self.release = Some(chunk.buffer);
+        self
+    }
+
+    /// Writes it out.
+    pub fn write(&self, header: &mut [u8]) -> Transmit {
+        let len = usize::from(self.header_len);
+        header[..len].copy_from_slice(&self.header[..len]);
+        let mut payload = Payload::default();
+        if let Some(chunk) = self.payload {
+            payload.push(chunk);
+        }
+        Transmit {
+            header_len: len,
+            payload,
+            checksum: self.checksum,
+            release: self.release,
+        }
+    }
+}
+
+/// What an IP header says.
+#[derive(Debug, Clone, Copy)]
+pub struct Outline<'a> {
+    pub source: &'a Addr,
+    pub destination: &'a Addr,
+    pub protocol: u8,
+    pub hop_limit: u8,
+}
+
+/// The queue.
+#[derive(Debug)]
+pub struct Replies {
+    queue: VecDeque<Reply>,
+    most: usize,
+}
+
+impl Replies {
+    pub fn new(most: u32) -> Self {
+        Self {
+            queue: VecDeque::with_capacity(most as usize),
+            most: most as usize,
+        }
+    }
+
+    pub fn has_room(&self) -> bool {
+        self.queue.len() < self.most
+    }
+
+    /// Appends; `false` when there is no room.
+    pub fn push(&mut self, reply: Reply) -> bool {
+        let room = self.has_room();
+        if room {
+            self.queue.push_back(reply);
+        }
+        room
+    }
+
+    pub fn pop(&mut self) -> Option<Reply> {
+        self.queue.pop_front()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+}
+
+/// Answers to foreign packets a second, and at once (RFC 4443, 2.4 f; RFC 5961, 7).
+const RATE_PER_S: u64 = 1000;
+const BURST: u64 = 100;
+
+/// A limit for answers of one kind.
+#[derive(Debug, Clone, Copy)]
+pub struct RateLimit {
+    /// Thousandths of nanoseconds would overflow; tokens are nanoseconds of credit.
+    credit_ns: u64,
+    last: Time,
+}
+
+impl RateLimit {
+    const COST_NS: u64 = 1_000_000_000 / RATE_PER_S;
+
+    pub const fn new(now: Time) -> Self {
+        Self {
+            credit_ns: Self::COST_NS * BURST,
+            last: now,
+        }
+    }
+
+    /// Whether one more may go out now.
+    pub fn allow(&mut self, now: Time) -> bool {
+        let gained = now
+            .since(self.last)
+            .as_nanos()
+            .min(u128::from(Self::COST_NS * BURST)) as u64;
+        self.last = now;
+        self.credit_ns = (self.credit_ns + gained).min(Self::COST_NS * BURST);
+        let allowed = self.credit_ns >= Self::COST_NS;
+        if allowed {
+            self.credit_ns -= Self::COST_NS;
+        }
+        allowed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_burst_then_a_thousand_a_second() {
+        let mut limit = RateLimit::new(Time::ZERO);
+        assert_eq!((0..1000).filter(|_| limit.allow(Time::ZERO)).count(), 100);
+        let mut now = Time::ZERO;
+        let mut allowed = 0;
+        for _ in 0..100_000 {
+            now = now + Duration::from_micros(10);
+            allowed += u32::from(limit.allow(now));
+        }
+        assert_eq!(allowed, 1000);
+    }
+}

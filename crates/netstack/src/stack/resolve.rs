@@ -1,0 +1,270 @@
+//! Asking for neighbours and answering them: ARP and neighbour discovery messages, and who waits.
+
+use super::neighbour::{Due, Lookup, Neighbours};
+use super::replies::{Outline, Reply};
+use super::timer::Timers;
+use super::{Stack, context};
+use crate::api::{DeadReason, MacAddress, Time};
+use crate::tcp::state::State;
+use crate::wire::address::Addr;
+use crate::wire::{arp, ethernet, ip, ndp};
+
+/// Neighbour discovery messages come from the link itself (RFC 4861, 7.1).
+const NDP_HOP_LIMIT: u8 = 255;
+
+/// Where to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextHop {
+    Mac(MacAddress),
+    /// Being asked for.
+    Wait,
+    /// No route.
+    Nowhere,
+}
+
+impl Stack {
+    /// The Ethernet address for packets to `remote`.
+    pub(super) fn resolve(&mut self, remote: &Addr, now: Time) -> NextHop {
+        let Some(hop) = self.routes.next_hop(remote) else {
+            return NextHop::Nowhere;
+        };
+        let (answer, ask) = match self.neighbours.look_up(&hop) {
+            Lookup::Known { mac, ask } => (NextHop::Mac(mac), ask),
+            Lookup::Unknown { ask } => (NextHop::Wait, ask),
+        };
+        if let Some(slot) = ask {
+            let (ip, mac) = self.neighbours.question(slot);
+            self.ask(&ip, mac);
+            self.wheel.arm(
+                self.neighbour_timer(slot),
+                Neighbours::retry_at(now).as_nanos(),
+            );
+        }
+        answer
+    }
+
+    fn neighbour_timer(&self, slot: u32) -> u32 {
+        Timers::of(&self.config.limits).neighbours + slot
+    }
+
+    /// A neighbour told its address: whoever waits tries again.
+    pub(super) fn neighbour_says(
+        &mut self,
+        now: Time,
+        ip: &Addr,
+        mac: MacAddress,
+        asked_us: bool,
+        confirms: bool,
+        replace: bool,
+    ) {
+        let before = self.neighbours.epoch;
+        let Some(slot) = self.neighbours.heard(ip, mac, asked_us, confirms, replace) else {
+            return;
+        };
+        if self.neighbours.is_reachable(slot) {
+            self.wheel.arm(
+                self.neighbour_timer(slot),
+                Neighbours::reachable_until(now).as_nanos(),
+            );
+        } else {
+            self.wheel.disarm(self.neighbour_timer(slot));
+        }
+        if self.neighbours.epoch != before {
+            self.wake_waiting();
+        }
+    }
+
+    fn wake_waiting(&mut self) {
+        let mut slot = self.waiting.head;
+        self.waiting = super::Queue::default();
+        while slot != crate::core::NONE {
+            let next = self.tcbs[slot as usize].links.ready_next;
+            self.append_ready(slot);
+            slot = next;
+        }
+        self.udp.wake();
+    }
+
+    /// A connection waits for its next hop; it counts as ready, but is in the other list.
+    pub(super) fn wait_for_neighbour(&mut self, slot: u32) {
+        self.tcbs[slot as usize].links.ready_next = self.waiting.head;
+        self.waiting.head = slot;
+    }
+
+    pub(super) fn neighbour_due(&mut self, slot: u32, now: Time) {
+        match self.neighbours.due(slot) {
+            Due::Nothing => {}
+            Due::Ask { ip, mac } => {
+                self.ask(&ip, mac);
+                self.wheel.arm(
+                    self.neighbour_timer(slot),
+                    Neighbours::retry_at(now).as_nanos(),
+                );
+            }
+            Due::Failed(ip) => self.neighbour_failed(&ip, now),
+        }
+    }
+
+    /// Nobody answers for `ip`: who tries to open a connection there is told; datagrams are given
+    /// up; others try again when their timers say so.
+    fn neighbour_failed(&mut self, ip: &Addr, now: Time) {
+        self.counters.neighbours_failed += 1;
+        let mut slot = self.waiting.head;
+        self.waiting = super::Queue::default();
+        while slot != crate::core::NONE {
+            let tcb = &mut self.tcbs[slot as usize];
+            let next = tcb.links.ready_next;
+            let there = self.routes.next_hop(&tcb.key.remote) == Some(*ip);
+            if there && tcb.state == State::SynSent {
+                tcb.end(DeadReason::Unreachable, &mut context!(self, now));
+                self.settle(slot);
+            }
+            if there {
+                // Its timer brings it back; not waiting, or it would ask without end.
+                let tcb = &mut self.tcbs[slot as usize];
+                tcb.links.is_ready = false;
+                if tcb.dead.is_none() {
+                    let at = *tcb
+                        .retransmit_at
+                        .get_or_insert(now + tcb.rto.timeout(&self.config.tcp));
+                    self.wheel.arm_no_later(slot, at.as_nanos());
+                }
+                self.free_if_done(slot);
+            } else {
+                self.wait_for_neighbour(slot);
+            }
+            slot = next;
+        }
+        let routes = &self.routes;
+        self.udp
+            .give_up(|remote| routes.next_hop(remote) == Some(*ip));
+    }
+
+    /// Asks who has `ip`: everybody, or whoever had it.
+    fn ask(&mut self, target: &Addr, mac: Option<MacAddress>) {
+        let Some(source) = self.routes.source_for(target) else {
+            return;
+        };
+        let reply = if target.is_v4() {
+            let to = mac.unwrap_or(MacAddress::BROADCAST);
+            let mut reply = Reply::ethernet(to, self.config.mac, ethernet::ARP, arp::BYTES);
+            let nobody = (MacAddress::default(), *target);
+            arp::write(
+                reply.link_body(),
+                arp::REQUEST,
+                (self.config.mac, source),
+                nobody,
+            );
+            reply
+        } else {
+            let group = target.solicited_node();
+            let destination = if mac.is_some() { target } else { &group };
+            let to = mac.unwrap_or_else(|| ethernet::multicast6(&group));
+            self.ndp(to, &source, destination, ndp::SOLICITATION, 0, target)
+        };
+        if !self.replies.push(reply) {
+            self.counters.replies_suppressed += 1;
+        }
+    }
+
+    fn ndp(
+        &self,
+        to: MacAddress,
+        source: &Addr,
+        destination: &Addr,
+        kind: u8,
+        flags: u8,
+        target: &Addr,
+    ) -> Reply {
+        let outline = Outline {
+            source,
+            destination,
+            protocol: ip::ICMPV6,
+            hop_limit: NDP_HOP_LIMIT,
+        };
+        let mut reply = Reply::ip(to, self.config.mac, &outline, ndp::BYTES, 0);
+        let sum = ip::pseudo_sum(source, destination, ip::ICMPV6, ndp::BYTES);
+        ndp::write(reply.body(false), kind, flags, sum, target, self.config.mac);
+        reply.with_checksum(false, 2)
+    }
+
+    pub(super) fn answer_arp(&mut self, request: &arp::Arp, to: MacAddress) {
+        let mut reply = Reply::ethernet(to, self.config.mac, ethernet::ARP, arp::BYTES);
+        arp::write(
+            reply.link_body(),
+            arp::REPLY,
+            (self.config.mac, request.target),
+            (to, request.sender),
+        );
+        if !self.replies.push(reply) {
+            self.counters.replies_suppressed += 1;
+        }
+    }
+
+    /// Neighbour solicitations and advertisements (RFC 4861, 7.1, 7.2). Router messages and
+    /// redirects are not taken: gateways are settings.
+    pub(super) fn neighbour_message(
+        &mut self,
+        now: Time,
+        datagram: &super::receive::Datagram<'_>,
+        kind: u8,
+    ) {
+        let packet = datagram.packet;
+        if packet.hop_limit != NDP_HOP_LIMIT || datagram.reassembled {
+            self.counters.spoofed += 1;
+            return;
+        }
+        if kind != ndp::SOLICITATION && kind != ndp::ADVERTISEMENT {
+            self.counters.frames_not_ours += 1;
+            return;
+        }
+        let Some(message) = ndp::parse(datagram.payload()) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        if kind == ndp::ADVERTISEMENT {
+            let Some(mac) = message.mac.filter(|mac| mac.is_unicast()) else {
+                return;
+            };
+            if message.target.is_unicast() && !self.routes.is_ours(&message.target) {
+                self.counters.neighbour_messages += 1;
+                self.neighbour_says(
+                    now,
+                    &message.target,
+                    mac,
+                    false,
+                    message.solicited,
+                    message.replace,
+                );
+            }
+            return;
+        }
+        if !self.routes.is_ours(&message.target) {
+            self.counters.frames_not_ours += 1;
+            return;
+        }
+        self.counters.neighbour_messages += 1;
+        // Solicited and override; to all nodes when the asker has no address yet (7.2.4).
+        let detection = packet.source.is_unspecified();
+        let all_nodes = Addr([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        let (to, destination, flags) = if detection {
+            (ethernet::multicast6(&all_nodes), all_nodes, 0x20)
+        } else {
+            (datagram.mac, packet.source, 0x60)
+        };
+        if let (false, Some(mac)) = (detection, message.mac.filter(|mac| mac.is_unicast())) {
+            self.neighbour_says(now, &packet.source, mac, true, false, true);
+        }
+        let reply = self.ndp(
+            to,
+            &message.target,
+            &destination,
+            ndp::ADVERTISEMENT,
+            flags,
+            &message.target,
+        );
+        if !self.replies.push(reply) {
+            self.counters.replies_suppressed += 1;
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! The application's calls for TCP.
+
+use super::flow::{self, FlowKey};
+use super::{Stack, context, replies};
+use crate::api::*;
+use crate::tcp::segment::Outgoing;
+use crate::tcp::state::{State, Tcb};
+use crate::wire::address::Addr;
+use crate::wire::ip;
+use std::net::SocketAddr;
+
+/// Ports for connections that name none (RFC 6335, 6).
+const FIRST_PORT: u16 = 49_152;
+const PORTS: u32 = 65_536 - FIRST_PORT as u32;
+
+impl Stack {
+    /// Opens a connection. `local`: its address and port; port 0 or `None` leave the choice.
+    /// [`Event::Connected`] or [`Event::Dead`] follows.
+    ///
+    /// # Errors
+    /// When there is no route, no port or no room.
+    pub fn connect(
+        &mut self,
+        now: Time,
+        local: Option<SocketAddr>,
+        remote: SocketAddr,
+        cookie: u64,
+    ) -> Result<ConnectionId, ConnectError> {
+        let to = Addr::from(remote.ip());
+        let odd = !to.is_unicast() || self.routes.is_broadcast(&to) || self.routes.is_ours(&to);
+        if odd || remote.port() == 0 || (remote.is_ipv6() && to.is_v4()) {
+            return Err(ConnectError::Remote(remote));
+        }
+        let source = self
+            .routes
+            .source_for(&to)
+            .ok_or(ConnectError::NoRoute(remote.ip()))?;
+        let from = match local {
+            Some(local) if !local.ip().is_unspecified() => Addr::from(local.ip()),
+            _ => source,
+        };
+        if !self.routes.is_ours(&from) || from.is_v4() != to.is_v4() {
+            return Err(ConnectError::NotOurs(from.ip()));
+        }
+        let mut key = FlowKey {
+            local: from,
+            remote: to,
+            local_port: 0,
+            remote_port: remote.port(),
+        };
+        let after = self
+            .choose_port(&mut key, local.map_or(0, |local| local.port()))
+            .ok_or(ConnectError::InUse(remote))?;
+        let mut tcb = Tcb::new(
+            key,
+            key.hash(&self.flow_key),
+            &self.config.tcp,
+            self.our_mss(from.is_v4()),
+            now,
+        );
+        tcb.state = State::SynSent;
+        (tcb.owned, tcb.cookie) = (true, cookie);
+        tcb.ts_offset = self.numbers.timestamp_offset(&key);
+        let mut iss = self.numbers.initial(&key, now);
+        if let Some(after) = after
+            && crate::tcp::seq::lt(iss, after)
+        {
+            iss = after;
+        }
+        tcb.start_sending(iss);
+        if let Some(mtu) = self.paths.get(&to, now) {
+            self.fit_mss(&mut tcb, mtu);
+        }
+        let slot = self
+            .insert(tcb)
+            .ok_or(ConnectError::Full(self.config.limits.connections))?;
+        self.settle(slot);
+        Ok(self.id_of(slot))
+    }
+
+    /// Finds a port that is free, and whose flow group is ours. When the tuple is in TIME_WAIT it
+    /// is taken from there: the number that ours must be behind. `None`: no port.
+    fn choose_port(&mut self, key: &mut FlowKey, wanted: u16) -> Option<Option<u32>> {
+        let connections = self.config.limits.connections;
+        let tries = if wanted == 0 { PORTS } else { 1 };
+        for _ in 0..tries {
+            key.local_port = wanted;
+            if wanted == 0 {
+                self.next_port = self.next_port.wrapping_add(1);
+                key.local_port = FIRST_PORT + (u32::from(self.next_port) % PORTS) as u16;
+                let group = flow::group(key.hash(&self.flow_key));
+                if self.owned_groups >> group & 1 == 0 {
+                    continue;
+                }
+            }
+            match self.find(key).map(|slot| slot.checked_sub(connections)) {
+                None => return Some(None),
+                // Only for a port that was asked for: others are left their time.
+                Some(Some(place)) if wanted != 0 => {
+                    let after = self.time_wait.get(place).snd_nxt.wrapping_add(0x2_0000);
+                    self.remove_time_wait(place);
+                    self.counters.time_wait_reused += 1;
+                    return Some(Some(after));
+                }
+                Some(_) => {}
+            }
+        }
+        None
+    }
+
+    /// Takes a connection that knocked; returns the bytes that `sendv` takes now. Its data and
+    /// other news follow as events.
+    ///
+    /// # Errors
+    /// When it has ended, or was accepted before.
+    pub fn accept(
+        &mut self,
+        _now: Time,
+        connection: ConnectionId,
+        cookie: u64,
+    ) -> Result<u32, GoneError> {
+        let slot = self.knocking(connection)?;
+        self.leave_listener(slot);
+        let tcb = &mut self.tcbs[slot as usize];
+        (tcb.owned, tcb.cookie) = (true, cookie);
+        let room = tcb.send_room(&self.config.tcp);
+        self.settle(slot);
+        Ok(room)
+    }
+
+    fn knocking(&self, connection: ConnectionId) -> Result<u32, GoneError> {
+        let slot = self.slot_of(connection).ok_or(GoneError)?;
+        let tcb = &self.tcbs[slot as usize];
+        if tcb.knocked && !tcb.owned {
+            Ok(slot)
+        } else {
+            Err(GoneError)
+        }
+    }
+
+    /// Resets a connection that knocked. No `Dead` follows.
+    ///
+    /// # Errors
+    /// When it has ended, or was accepted before.
+    pub fn reject(&mut self, now: Time, connection: ConnectionId) -> Result<(), GoneError> {
+        let slot = self.knocking(connection)?;
+        self.tcbs[slot as usize].silent = true;
+        self.reset(slot, now);
+        Ok(())
+    }
+
+    fn owned(&self, connection: ConnectionId) -> Option<u32> {
+        self.slot_of(connection)
+            .filter(|slot| self.tcbs[*slot as usize].owned)
+    }
+
+    /// Sends ranges of the application's memory, in order. Returns how many bytes were taken:
+    /// a prefix, as long as the window (`Sent`'s `window_bytes`) and the stack's ranges
+    /// ([`Limits::chunks`]) have room.
+    ///
+    /// # Errors
+    /// When the connection is not open, or our side is closed.
+    pub fn sendv(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+        data: &[Chunk],
+    ) -> Result<u32, SendError> {
+        let slot = self.owned(connection).ok_or(SendError::Gone)?;
+        let tcb = &mut self.tcbs[slot as usize];
+        if !tcb.is_synchronized() {
+            return Err(SendError::Gone);
+        }
+        if tcb.fin_queued {
+            return Err(SendError::Closed);
+        }
+        let taken = tcb.take(data, &mut context!(self, now));
+        if taken > 0 {
+            self.settle(slot);
+        }
+        Ok(taken)
+    }
+
+    /// The application is done with `bytes` of received data that lay in `buffers` buffers (one
+    /// for each `Recv`): opens the window. Counts above what was handed up are cut.
+    ///
+    /// # Errors
+    /// When the connection has ended.
+    pub fn recv_done(
+        &mut self,
+        _now: Time,
+        connection: ConnectionId,
+        bytes: u32,
+        buffers: u32,
+    ) -> Result<(), GoneError> {
+        let slot = self.owned(connection).ok_or(GoneError)?;
+        let tcb = &mut self.tcbs[slot as usize];
+        tcb.read(bytes, buffers, &self.config.tcp);
+        if tcb.ack_now {
+            self.settle(slot);
+        }
+        Ok(())
+    }
+
+    /// Closes our side after what was sent (FIN); the peer may go on sending.
+    ///
+    /// # Errors
+    /// When the connection has ended, or is not open.
+    pub fn shutdown(&mut self, _now: Time, connection: ConnectionId) -> Result<(), GoneError> {
+        let slot = self.owned(connection).ok_or(GoneError)?;
+        let tcb = &mut self.tcbs[slot as usize];
+        if !tcb.is_synchronized() {
+            return Err(GoneError);
+        }
+        tcb.queue_fin();
+        self.settle(slot);
+        Ok(())
+    }
+
+    /// Closes the connection after what was sent. No more data is handed up; if some comes, or
+    /// some is not done with, the peer is reset (RFC 9293, 3.6.1; RFC 2525, 2.17). `Dead` follows.
+    ///
+    /// # Errors
+    /// When the connection has ended.
+    pub fn close(&mut self, now: Time, connection: ConnectionId) -> Result<(), GoneError> {
+        let slot = self.owned(connection).ok_or(GoneError)?;
+        let tcb = &mut self.tcbs[slot as usize];
+        // What nobody was told of yet is lost: the peer must know.
+        if !tcb.is_synchronized() || !tcb.received.is_empty() {
+            self.reset(slot, now);
+            return Ok(());
+        }
+        tcb.deaf = true;
+        tcb.tell_peer_closed = false;
+        tcb.queue_fin();
+        if tcb.state == State::FinWait2 {
+            tcb.idle_at = Some(now + self.config.tcp.fin_wait_2);
+        }
+        self.settle(slot);
+        Ok(())
+    }
+
+    /// Resets the connection. `Dead` follows.
+    ///
+    /// # Errors
+    /// When the connection has ended.
+    pub fn abort(&mut self, now: Time, connection: ConnectionId) -> Result<(), GoneError> {
+        let slot = self.owned(connection).ok_or(GoneError)?;
+        self.tcbs[slot as usize].deaf = true;
+        self.reset(slot, now);
+        Ok(())
+    }
+
+    /// Changes a connection's cookie; `false` when the handle names none.
+    pub fn set_cookie(&mut self, connection: ConnectionId, cookie: u64) -> bool {
+        let slot = self.slot_of(connection);
+        if let Some(slot) = slot {
+            self.tcbs[slot as usize].cookie = cookie;
+        }
+        slot.is_some()
+    }
+
+    /// Cuts a connection's segments to a path.
+    pub(super) fn fit_mss(&self, tcb: &mut Tcb, mtu_bytes: u32) {
+        let headers = ip::header_bytes(tcb.key.local.is_v4()) + crate::wire::tcp::HEADER_BYTES;
+        let most = mtu_bytes.saturating_sub(headers as u32).min(0xffff) as u16;
+        tcb.mss = tcb.mss.min(most);
+    }
+
+    /// Sends an RST on a connection that ends.
+    pub(super) fn reset_peer(
+        &mut self,
+        key: &FlowKey,
+        mac: MacAddress,
+        segment: &Outgoing,
+        now: Time,
+    ) {
+        let to = match self.resolve(&key.remote, now) {
+            super::resolve::NextHop::Mac(mac) => mac,
+            _ if mac.is_unicast() => mac,
+            _ => return,
+        };
+        let v4 = key.local.is_v4();
+        let len = crate::wire::tcp::HEADER_BYTES;
+        let outline = replies::Outline {
+            source: &key.local,
+            destination: &key.remote,
+            protocol: ip::TCP,
+            hop_limit: super::transmit::HOP_LIMIT,
+        };
+        let mut reply = replies::Reply::ip(to, self.config.mac, &outline, len, 0);
+        let sum = ip::pseudo_sum(&key.local, &key.remote, ip::TCP, len);
+        crate::wire::tcp::write(reply.body(v4), &super::transmit::header(key, segment), sum);
+        if self.replies.push(reply.with_checksum(v4, 16)) {
+            self.counters.resets_sent += 1;
+        } else {
+            self.counters.replies_suppressed += 1;
+        }
+    }
+}

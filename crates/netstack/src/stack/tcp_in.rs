@@ -1,0 +1,122 @@
+//! TCP segments in: which connection, and what follows from its verdict.
+
+use super::flow::FlowKey;
+use super::receive::Datagram;
+use super::{Stack, context};
+use crate::api::Time;
+use crate::tcp::segment::Incoming;
+use crate::tcp::state::State;
+use crate::tcp::timewait::Answer;
+use crate::wire::tcp;
+
+impl Stack {
+    /// Takes a TCP segment. Says whether its buffer is kept.
+    pub(super) fn tcp(&mut self, now: Time, datagram: &Datagram<'_>) -> bool {
+        let payload = datagram.payload();
+        let Some(header) = tcp::parse(payload) else {
+            self.counters.malformed += 1;
+            return false;
+        };
+        if !self.config.received_checksums_verified && !datagram.sum_is_right(payload.len()) {
+            self.counters.bad_checksum += 1;
+            return false;
+        }
+        // Nobody talks TCP to a group (RFC 1122, 4.2.3.10).
+        if !datagram.unicast || header.source_port == 0 {
+            self.counters.spoofed += 1;
+            return false;
+        }
+        let key = FlowKey {
+            local: datagram.packet.destination,
+            remote: datagram.packet.source,
+            local_port: header.destination_port,
+            remote_port: header.source_port,
+        };
+        let segment = Incoming {
+            payload: datagram.chunk(header.header_len, payload.len()),
+            header,
+        };
+        match self.find(&key) {
+            Some(slot) => self.segment(now, datagram, &key, &segment, slot),
+            None => match self.no_connection(now, datagram, &key, &segment) {
+                Some(slot) => self.segment(now, datagram, &key, &segment, slot),
+                None => false,
+            },
+        }
+    }
+
+    /// The connection, or the TIME_WAIT entry behind all connections.
+    pub(super) fn find(&self, key: &FlowKey) -> Option<u32> {
+        let connections = self.config.limits.connections;
+        self.table.find(key.hash(&self.flow_key), |slot| {
+            let found = match slot.checked_sub(connections) {
+                None => &self.tcbs[slot as usize].key,
+                Some(place) => &self.time_wait.get(place).key,
+            };
+            found == key
+        })
+    }
+
+    fn segment(
+        &mut self,
+        now: Time,
+        datagram: &Datagram<'_>,
+        key: &FlowKey,
+        segment: &Incoming,
+        slot: u32,
+    ) -> bool {
+        self.counters.segments_received += 1;
+        if let Some(place) = slot.checked_sub(self.config.limits.connections) {
+            self.time_wait_segment(now, datagram, key, segment, place);
+            return false;
+        }
+        let half_open = self.is_half_open(slot);
+        let tcb = &mut self.tcbs[slot as usize];
+        let context = &mut context!(self, now);
+        let verdict = if tcb.state == State::SynSent {
+            tcb.input_syn_sent(segment, context)
+        } else {
+            tcb.input(segment, context)
+        };
+        if half_open && self.tcbs[slot as usize].is_synchronized() {
+            self.count_opened(slot);
+        }
+        if verdict.reset {
+            self.refuse(now, datagram, key, segment);
+        }
+        if verdict.time_wait {
+            // The last ACK goes out as a reply: the connection is gone then.
+            let last = self.tcbs[slot as usize].output(0, &mut context!(self, now));
+            if let Some(last) = last {
+                self.reply_segment(datagram, key, &last);
+            }
+            self.enter_time_wait(slot, now);
+        } else {
+            self.settle(slot);
+        }
+        verdict.held
+    }
+
+    fn time_wait_segment(
+        &mut self,
+        now: Time,
+        datagram: &Datagram<'_>,
+        key: &FlowKey,
+        segment: &Incoming,
+        place: u32,
+    ) {
+        match self.time_wait.input(place, segment, &self.config.tcp, now) {
+            Answer::Nothing => {}
+            Answer::Send(answer) => self.reply_segment(datagram, key, &answer),
+            Answer::Reopen { after } => {
+                // Nobody listens any more: the SYN is refused, the entry stays.
+                let Some(listener) = self.listeners.find(&key.local, key.local_port) else {
+                    return self.refuse(now, datagram, key, segment);
+                };
+                self.remove_time_wait(place);
+                self.counters.time_wait_reused += 1;
+                self.syn(now, datagram, key, segment, listener, Some(after));
+            }
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Frames out: replies first, then datagrams, then connections in turn.
+
+use super::flow::FlowKey;
+use super::resolve::NextHop;
+use super::{Stack, context};
+use crate::api::{Checksum, DeadReason, MAX_HEADER_BYTES, MacAddress, Payload, Time, Transmit};
+use crate::tcp::segment::Outgoing;
+use crate::tcp::state::State;
+use crate::wire::address::Addr;
+use crate::wire::{ethernet, ip, tcp};
+
+/// Hop limit of what we send (RFC 1700's recommended default).
+pub const HOP_LIMIT: u8 = 64;
+
+/// A segment's header.
+pub fn header(key: &FlowKey, segment: &Outgoing) -> tcp::Segment {
+    tcp::Segment {
+        source_port: key.local_port,
+        destination_port: key.remote_port,
+        seq: segment.seq,
+        ack: segment.ack,
+        flags: segment.flags,
+        window: segment.window,
+        header_len: 0,
+        options: segment.options,
+    }
+}
+
+impl Stack {
+    /// Whether [`Self::poll_transmit`] may have something.
+    pub fn has_transmit(&self) -> bool {
+        !self.replies.is_empty() || self.udp.has_sends() || self.ready.head != crate::core::NONE
+    }
+
+    /// The next frame to send: writes its headers to the start of `out`. Call until `None`, once
+    /// a turn of the caller's loop, after the application's calls. `None` too when `out` is shorter
+    /// than [`MAX_HEADER_BYTES`].
+    pub fn poll_transmit(&mut self, now: Time, out: &mut [u8]) -> Option<Transmit> {
+        if out.len() < MAX_HEADER_BYTES {
+            return None;
+        }
+        let sent = match self.replies.pop() {
+            Some(reply) => reply.write(out),
+            None => match self.poll_datagram(now, out) {
+                Some(datagram) => datagram,
+                None => self.poll_segment(now, out)?,
+            },
+        };
+        self.counters.frames_sent += 1;
+        Some(sent)
+    }
+
+    fn poll_segment(&mut self, now: Time, out: &mut [u8]) -> Option<Transmit> {
+        while let Some(slot) = self.pop_ready() {
+            let Some(mac) = self.mac_for(slot, now) else {
+                continue;
+            };
+            let tcb = &mut self.tcbs[slot as usize];
+            let our_mss = {
+                let headers = ip::header_bytes(tcb.key.local.is_v4()) + tcp::HEADER_BYTES;
+                (self.config.mtu_bytes as usize - headers) as u16
+            };
+            let segment = tcb.output(our_mss, &mut context!(self, now));
+            let key = tcb.key;
+            if let Some(at) = tcb.deadline() {
+                self.wheel.arm_no_later(slot, at.as_nanos());
+            }
+            match segment {
+                Some(segment) => {
+                    // Perhaps it has more: behind the others.
+                    self.append_ready(slot);
+                    return Some(self.write_segment(out, &key, mac, &segment));
+                }
+                None => self.tcbs[slot as usize].links.is_ready = false,
+            }
+        }
+        None
+    }
+
+    /// Where a ready connection's segments go; `None` when it cannot send now, and is then off the
+    /// ready list.
+    fn mac_for(&mut self, slot: u32, now: Time) -> Option<MacAddress> {
+        let tcb = &mut self.tcbs[slot as usize];
+        if tcb.dead.is_some() {
+            tcb.links.is_ready = false;
+            self.free_if_done(slot);
+            return None;
+        }
+        // Half-open: back the way it came, so that a flood of SYNs asks for nobody.
+        let half_open = tcb.state == State::SynReceived && !tcb.owned;
+        if tcb.mac_epoch == self.neighbours.epoch || half_open {
+            return Some(tcb.mac);
+        }
+        let remote = tcb.key.remote;
+        match self.resolve(&remote, now) {
+            NextHop::Mac(mac) => {
+                let epoch = self.neighbours.epoch;
+                let tcb = &mut self.tcbs[slot as usize];
+                (tcb.mac, tcb.mac_epoch) = (mac, epoch);
+                Some(mac)
+            }
+            NextHop::Wait => {
+                self.wait_for_neighbour(slot);
+                None
+            }
+            NextHop::Nowhere => {
+                let tcb = &mut self.tcbs[slot as usize];
+                tcb.links.is_ready = false;
+                tcb.end(DeadReason::Unreachable, &mut context!(self, now));
+                self.settle(slot);
+                None
+            }
+        }
+    }
+
+    fn write_segment(
+        &self,
+        out: &mut [u8],
+        key: &FlowKey,
+        mac: MacAddress,
+        segment: &Outgoing,
+    ) -> Transmit {
+        let header = header(key, segment);
+        let len = tcp::HEADER_BYTES + header.options.len();
+        let total = len + segment.payload.len();
+        let at = self.write_headers(out, mac, &key.local, &key.remote, ip::TCP, total);
+        let sum = ip::pseudo_sum(&key.local, &key.remote, ip::TCP, total);
+        tcp::write(&mut out[at..], &header, sum);
+        let checksum = Checksum {
+            start: at as u16,
+            offset: 16,
+            zero_means_none: false,
+        };
+        Transmit {
+            header_len: at + len,
+            payload: segment.payload,
+            checksum: Some(checksum),
+            release: None,
+        }
+    }
+
+    /// Writes Ethernet and IP headers; says where they end.
+    pub(super) fn write_headers(
+        &self,
+        out: &mut [u8],
+        mac: MacAddress,
+        local: &Addr,
+        remote: &Addr,
+        protocol: u8,
+        len: usize,
+    ) -> usize {
+        let v4 = local.is_v4();
+        ethernet::write(
+            out,
+            mac,
+            self.config.mac,
+            if v4 { ethernet::IPV4 } else { ethernet::IPV6 },
+        );
+        ip::write(
+            &mut out[ethernet::HEADER_BYTES..],
+            local,
+            remote,
+            protocol,
+            HOP_LIMIT,
+            len,
+        );
+        ethernet::HEADER_BYTES + ip::header_bytes(v4)
+    }
+
+    /// A datagram's frame.
+    pub(super) fn write_datagram(
+        &self,
+        out: &mut [u8],
+        mac: MacAddress,
+        key: &FlowKey,
+        payload: Payload,
+    ) -> Transmit {
+        let total = crate::wire::udp::HEADER_BYTES + payload.len();
+        let at = self.write_headers(out, mac, &key.local, &key.remote, ip::UDP, total);
+        let sum = ip::pseudo_sum(&key.local, &key.remote, ip::UDP, total);
+        crate::wire::udp::write(&mut out[at..], key.local_port, key.remote_port, total, sum);
+        let checksum = Checksum {
+            start: at as u16,
+            offset: 6,
+            zero_means_none: true,
+        };
+        Transmit {
+            header_len: at + crate::wire::udp::HEADER_BYTES,
+            payload,
+            checksum: Some(checksum),
+            release: None,
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Congestion control (RFC 5681): the window, and whose rules open it.
+
+pub mod cubic;
+pub mod newreno;
+
+use crate::api::{Congestion, Time};
+use std::time::Duration;
+
+/// The window and what moves it. Bytes throughout.
+#[derive(Debug, Clone, Copy)]
+pub struct Window {
+    pub cwnd: u32,
+    pub ssthresh: u32,
+    /// Bytes acknowledged since `cwnd` last grew (congestion avoidance, RFC 5681, 3.1).
+    acked: u32,
+    cubic: Option<cubic::Cubic>,
+}
+
+/// Initial window (RFC 6928): ten segments, at most 14,600 bytes or two segments.
+pub fn initial_window(mss: u32) -> u32 {
+    (10 * mss).min((2 * mss).max(14_600))
+}
+
+impl Window {
+    /// Before the first acknowledgement.
+    pub fn new(kind: Congestion, mss: u32) -> Self {
+        Self {
+            cwnd: initial_window(mss),
+            ssthresh: u32::MAX >> 1,
+            acked: 0,
+            cubic: (kind == Congestion::Cubic).then(cubic::Cubic::default),
+        }
+    }
+
+    pub const fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+
+    /// `bytes` new bytes were acknowledged outside of recovery, while the window was in use.
+    pub fn acknowledged(&mut self, bytes: u32, mss: u32, now: Time, srtt: Option<Duration>) {
+        if self.in_slow_start() {
+            // At most two segments an acknowledgement (RFC 3465, 2.3; L = 2).
+            self.cwnd = self.cwnd.saturating_add(bytes.min(2 * mss));
+            return;
+        }
+        match &mut self.cubic {
+            Some(cubic) => self.cwnd = cubic.acknowledged(self.cwnd, bytes, mss, now, srtt),
+            None => {
+                (self.cwnd, self.acked) = newreno::acknowledged(self.cwnd, self.acked, bytes, mss)
+            }
+        }
+    }
+
+    /// Loss was seen with `flight` bytes under way: the new `ssthresh`, which recovery sends with.
+    pub fn lost(&mut self, flight: u32, mss: u32, now: Time) {
+        self.ssthresh = match &mut self.cubic {
+            Some(cubic) => cubic.lost(self.cwnd, flight, mss, now),
+            None => newreno::ssthresh(flight, mss),
+        };
+        self.acked = 0;
+    }
+
+    /// The retransmission timer ran out (RFC 5681, 3.1): one segment. `first`: not again for the
+    /// same data, where `ssthresh` stays.
+    pub fn timed_out(&mut self, flight: u32, mss: u32, first: bool, now: Time) {
+        if first {
+            self.lost(flight, mss, now);
+        }
+        if let Some(cubic) = &mut self.cubic {
+            cubic.timed_out();
+        }
+        self.cwnd = mss;
+        self.acked = 0;
+    }
+
+    /// Nothing was sent for longer than the timeout: what the window said is out of date
+    /// (RFC 5681, 4.1).
+    pub fn idle(&mut self, mss: u32) {
+        self.cwnd = self.cwnd.min(initial_window(mss));
+        if let Some(cubic) = &mut self.cubic {
+            cubic.timed_out();
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! A segment arrives (RFC 9293, 3.10.7), for a connection that exists.
+
+use super::segment::Incoming;
+use super::seq;
+use super::state::{Context, State, Tcb};
+use crate::api::{DeadReason, Time};
+use crate::wire::tcp::{ACK, FIN, RST, SYN};
+use std::time::Duration;
+
+/// What became of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Verdict {
+    /// Its buffer is part of the connection now.
+    pub held: bool,
+    /// Answer with an RST as for a segment without a connection.
+    pub reset: bool,
+    /// The connection came to TIME_WAIT (again).
+    pub time_wait: bool,
+}
+
+/// A timestamp older than this says nothing (RFC 7323, 5.5: 24 days).
+const TIMESTAMP_VALID: Duration = Duration::from_secs(24 * 86_400);
+/// Acknowledgements that answer unacceptable segments come this far apart on a connection: two
+/// stacks that disagree must not talk for ever (RFC 5961, 7).
+const CHALLENGE_INTERVAL: Duration = Duration::from_millis(100);
+
+impl Tcb {
+    /// Takes a segment in any state but SYN-SENT.
+    pub fn input(&mut self, segment: &Incoming, context: &mut Context<'_>) -> Verdict {
+        let header = &segment.header;
+        let drop = Verdict::default();
+        if !self.fresh(segment, context.now) {
+            context.counters.paws_rejected += 1;
+            self.challenge(context);
+            return drop;
+        }
+        // A peer that did not get our SYN+ACK, or opens at the same time (RFC 9293, 3.5).
+        if self.state == State::SynReceived
+            && segment.is(SYN)
+            && header.seq == self.irs
+            && !segment.is(RST)
+        {
+            return self.syn_again(segment, context);
+        }
+        if !self.acceptable(segment) {
+            context.counters.out_of_window += 1;
+            if !segment.is(RST) {
+                self.report_duplicate(segment);
+                // A probe of our closed window is answered each time (RFC 9293, 3.8.6.1): it comes
+                // with the peer's back-off.
+                if segment.payload.len > 0 && self.offered() < u32::from(self.mss) {
+                    self.ack_now = true;
+                }
+                self.challenge(context);
+            }
+            return drop;
+        }
+        if segment.is(RST) {
+            return self.reset_received(segment, context);
+        }
+        // RFC 5961, 4: whoever sends a SYN here is asked for an RST that fits.
+        if segment.is(SYN) {
+            context.counters.challenge_acks += 1;
+            self.challenge(context);
+            return drop;
+        }
+        if !segment.is(ACK) {
+            return drop;
+        }
+        self.remember_timestamp(segment, context.now);
+        self.last_heard = context.now;
+        self.keepalive_probes = 0;
+        if self.state == State::SynReceived && !self.opened(segment, context) {
+            return Verdict {
+                reset: true,
+                ..drop
+            };
+        }
+        if !self.acknowledged(segment, context) {
+            return drop;
+        }
+        self.closing(context);
+        let mut verdict = Verdict::default();
+        if self.state == State::Closed {
+            return verdict;
+        }
+        if segment.payload.len > 0 || segment.is(FIN) {
+            if self.refuses_data(segment) {
+                self.end(DeadReason::Closed, context);
+                return Verdict {
+                    reset: true,
+                    ..drop
+                };
+            }
+            verdict.held = self.receive(segment, context);
+        }
+        verdict.time_wait = self.finish_receiving();
+        verdict
+    }
+
+    /// PAWS (RFC 7323, 5.3): whether the timestamp is not older than the last one.
+    fn fresh(&self, segment: &Incoming, now: Time) -> bool {
+        if !self.timestamps_ok
+            || segment.is(RST)
+            || self.state == State::SynReceived && segment.is(SYN)
+        {
+            return true;
+        }
+        match segment.header.options.timestamps {
+            Some((value, _)) => {
+                !seq::lt(value, self.ts_recent) || now.since(self.ts_recent_at) > TIMESTAMP_VALID
+            }
+            None => false,
+        }
+    }
+
+    /// RFC 7323, 4.3, rule 2: only a segment at the left edge sets the timestamp to echo.
+    fn remember_timestamp(&mut self, segment: &Incoming, now: Time) {
+        if let (true, Some((value, _))) = (self.timestamps_ok, segment.header.options.timestamps)
+            && !seq::lt(value, self.ts_recent)
+            && seq::le(segment.header.seq, self.last_ack_sent)
+        {
+            (self.ts_recent, self.ts_recent_at) = (value, now);
+        }
+    }
+
+    /// RFC 9293, table 6: whether some of the segment lies in the window.
+    fn acceptable(&self, segment: &Incoming) -> bool {
+        let (start, len, window) = (segment.header.seq, segment.len(), self.offered());
+        let inside = |at: u32| at.wrapping_sub(self.rcv_nxt) < window;
+        match (len, window) {
+            (0, 0) => start == self.rcv_nxt,
+            (0, _) => inside(start),
+            // With the window closed ACKs, RSTs and FIN-less probes at the edge still count: their
+            // data does not fit and is cut.
+            (_, 0) => start == self.rcv_nxt,
+            (len, _) => {
+                inside(start) || inside(start.wrapping_add(len - 1)) || self.spans(start, len)
+            }
+        }
+    }
+
+    /// A segment that begins before the window and ends behind it.
+    fn spans(&self, start: u32, len: u32) -> bool {
+        seq::lt(start, self.rcv_nxt) && seq::lt(self.rcv_nxt, start.wrapping_add(len))
+    }
+
+    /// RFC 5961, 3: an RST must hit the next number exactly; near misses are asked again.
+    fn reset_received(&mut self, segment: &Incoming, context: &mut Context<'_>) -> Verdict {
+        if segment.header.seq == self.rcv_nxt {
+            context.counters.resets_received += 1;
+            let reason = match self.state {
+                State::SynReceived if !self.owned => DeadReason::Reset,
+                State::SynReceived => DeadReason::Refused,
+                State::Closing | State::LastAck => DeadReason::Closed,
+                _ => DeadReason::Reset,
+            };
+            self.end(reason, context);
+        } else {
+            context.counters.challenge_acks += 1;
+            self.challenge(context);
+        }
+        Verdict::default()
+    }
+
+    /// Acknowledges what we have, for a segment that does not fit; not too often.
+    pub fn challenge(&mut self, context: &Context<'_>) {
+        let recent = |at: Time| context.now.since(at) < CHALLENGE_INTERVAL;
+        if self.challenged_at.is_some_and(recent) {
+            return;
+        }
+        self.challenged_at = Some(context.now);
+        self.ack_now = true;
+    }
+
+    /// The SYN that opened this connection comes again.
+    fn syn_again(&mut self, segment: &Incoming, context: &mut Context<'_>) -> Verdict {
+        if segment.is(ACK) && self.owned {
+            // Both opened at the same time, and this is the peer's SYN+ACK (RFC 9293, figure 8).
+            let mut stripped = *segment;
+            stripped.header.flags &= !SYN;
+            stripped.header.seq = segment.header.seq.wrapping_add(1);
+            return self.input(&stripped, context);
+        }
+        self.snd_nxt = self.iss;
+        Verdict::default()
+    }
+
+    /// SYN-RECEIVED: the ACK that opens. `false` when it acknowledges something else.
+    fn opened(&mut self, segment: &Incoming, context: &mut Context<'_>) -> bool {
+        let header = &segment.header;
+        if !seq::lt(self.snd_una, header.ack) || !seq::le(header.ack, self.snd_max) {
+            return false;
+        }
+        self.state = State::Established;
+        if let Some((_, sent)) = self.timed.take() {
+            self.rto.measured(context.now.since(sent), context.config);
+        } else if self.retries > 0 {
+            self.rto.after_lost_handshake();
+        }
+        self.snd_una = self.iss.wrapping_add(1);
+        (self.snd_nxt, self.resent) = (self.snd_una, self.snd_una);
+        (self.retries, self.retransmit_at) = (0, None);
+        self.set_window(segment);
+        if self.owned {
+            self.tell_connected = true;
+            context.counters.connected += 1;
+        } else {
+            self.tell_knock = true;
+            context.counters.accepted += 1;
+        }
+        self.arm_keepalive(context);
+        true
+    }
+
+    /// The application closed and wants nothing more, but data comes (RFC 9293, 3.6.1).
+    fn refuses_data(&self, segment: &Incoming) -> bool {
+        self.deaf
+            && segment.payload.len > 0
+            && seq::lt(
+                self.rcv_nxt,
+                segment.header.seq.wrapping_add(segment.payload.len),
+            )
+    }
+
+    /// Our FIN was acknowledged, perhaps: the next state (RFC 9293, 3.10.7.4, fifth).
+    fn closing(&mut self, context: &mut Context<'_>) {
+        if !self.fin_acked {
+            return;
+        }
+        match self.state {
+            State::FinWait1 => {
+                self.state = State::FinWait2;
+                if self.deaf {
+                    self.idle_at = Some(context.now + context.config.fin_wait_2);
+                }
+            }
+            State::LastAck => self.end(DeadReason::Closed, context),
+            _ => {}
+        }
+    }
+
+    /// All data up to the peer's FIN is here, perhaps: the next state (eighth). Says whether this is
+    /// TIME_WAIT.
+    fn finish_receiving(&mut self) -> bool {
+        if self.fin_at == Some(self.rcv_nxt) {
+            self.fin_at = None;
+            self.rcv_nxt = self.rcv_nxt.wrapping_add(1);
+            self.rcv_edge = seq::max(self.rcv_edge, self.rcv_nxt);
+            self.ack_now = true;
+            self.tell_peer_closed = !self.deaf;
+            self.state = match self.state {
+                State::Established => State::CloseWait,
+                State::FinWait1 => State::Closing,
+                State::FinWait2 => return true,
+                other => other,
+            };
+        }
+        // CLOSING, and our FIN is acknowledged.
+        self.state == State::Closing && self.fin_acked
+    }
+}

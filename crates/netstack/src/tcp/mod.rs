@@ -1,0 +1,23 @@
+//! TCP (RFC 9293): one connection's state and the rules that change it.
+//!
+//! A [`state::Tcb`] knows neither addresses' routes nor frames: [`input`] takes a segment,
+//! [`output`] says which segment to send next, [`timers`] what to do when time has passed. The
+//! stack around it finds the connection, writes headers and hands events up.
+
+pub mod ack;
+pub mod congestion;
+pub mod input;
+pub mod isn;
+pub mod options;
+pub mod output;
+pub mod receive;
+pub mod recovery;
+pub mod rto;
+pub mod sack;
+pub mod segment;
+pub mod seq;
+pub mod state;
+pub mod syncookie;
+pub mod synsent;
+pub mod timers;
+pub mod timewait;

@@ -1,0 +1,137 @@
+//! Loss: fast retransmit and fast recovery (RFC 5681, 3.2; RFC 6582; RFC 6675), and what a
+//! timeout does (RFC 6298, 5).
+
+use super::sack::DUP_THRESH;
+use super::seq;
+use super::state::{Context, Recovery, State, Tcb};
+use crate::api::DeadReason;
+
+impl Tcb {
+    /// New data, `bytes` of it, was acknowledged; `flight` bytes had been under way.
+    pub fn progress(&mut self, bytes: u32, flight: u32, context: &mut Context<'_>) {
+        let mss = self.payload_mss();
+        match self.recovery {
+            Recovery::None => {
+                self.dup_acks = 0;
+                // A window that is not used says nothing about the path (RFC 7661).
+                let used = if self.window.in_slow_start() {
+                    flight * 2
+                } else {
+                    flight + 3 * mss
+                };
+                if used >= self.window.cwnd {
+                    self.window
+                        .acknowledged(bytes, mss, context.now, self.rto.srtt());
+                }
+            }
+            Recovery::Loss { point } => {
+                self.dup_acks = 0;
+                self.window
+                    .acknowledged(bytes, mss, context.now, self.rto.srtt());
+                if seq::le(point, self.snd_una) {
+                    self.recovery = Recovery::None;
+                }
+            }
+            Recovery::Fast { point } if seq::le(point, self.snd_una) => {
+                let flight = self.snd_max.wrapping_sub(self.snd_una);
+                // RFC 6582, 3.2, step 3: no burst when little is under way.
+                self.window.cwnd = self.window.ssthresh.min(flight.max(mss) + mss).max(mss);
+                if self.sack_ok {
+                    self.window.cwnd = self.window.ssthresh;
+                }
+                self.recovery = Recovery::None;
+                self.dup_acks = 0;
+            }
+            // A partial acknowledgement: the next hole is lost as well (RFC 6582, 3.2, step 3).
+            Recovery::Fast { .. } if !self.sack_ok => {
+                self.resend_first = true;
+                self.window.cwnd = self.window.cwnd.saturating_sub(bytes);
+                if bytes >= mss {
+                    self.window.cwnd += mss;
+                }
+                self.window.cwnd = self.window.cwnd.max(mss);
+            }
+            Recovery::Fast { .. } => {}
+        }
+    }
+
+    /// A duplicate acknowledgement.
+    pub fn duplicate_ack(&mut self, context: &mut Context<'_>) {
+        let mss = self.payload_mss();
+        self.dup_acks += 1;
+        match self.recovery {
+            Recovery::None => {
+                let lost = if self.sack_ok {
+                    self.dup_acks >= DUP_THRESH || self.board.first_lost(mss)
+                } else {
+                    // RFC 6582, 3.2, step 1: not for duplicates of what a recovery sent.
+                    self.dup_acks == DUP_THRESH && seq::lt(self.recover, self.snd_una)
+                };
+                if lost {
+                    self.begin_fast_recovery(context);
+                }
+            }
+            Recovery::Fast { .. } if !self.sack_ok => {
+                self.window.cwnd = self.window.cwnd.saturating_add(mss)
+            }
+            _ => {}
+        }
+    }
+
+    fn begin_fast_recovery(&mut self, context: &mut Context<'_>) {
+        let mss = self.payload_mss();
+        context.counters.fast_recoveries += 1;
+        let flight = self.snd_max.wrapping_sub(self.snd_una);
+        self.window.lost(flight, mss, context.now);
+        self.window.cwnd = self.window.ssthresh + if self.sack_ok { 0 } else { DUP_THRESH * mss };
+        self.recover = self.snd_max;
+        self.recovery = Recovery::Fast {
+            point: self.snd_max,
+        };
+        self.resent = self.snd_una;
+        self.resend_first = true;
+    }
+
+    /// The retransmission timer ran out.
+    pub fn timed_out(&mut self, context: &mut Context<'_>) {
+        self.retransmit_at = None;
+        let (most, reason) = match self.state {
+            State::SynSent => (context.config.syn_retries, DeadReason::TimedOut),
+            State::SynReceived => (context.config.syn_ack_retries, DeadReason::TimedOut),
+            _ => (context.config.data_retries, DeadReason::TimedOut),
+        };
+        if self.retries >= most {
+            context.counters.timed_out += 1;
+            self.end(reason, context);
+            return;
+        }
+        self.retries += 1;
+        self.timed = None;
+        self.rto.back_off();
+        if matches!(self.state, State::SynSent | State::SynReceived) {
+            context.counters.timeouts += 1;
+            self.snd_nxt = self.iss;
+        } else if self.snd_wnd == 0 {
+            (self.probing, self.probe_now) = (true, true);
+        } else if self.is_waiting() {
+            context.counters.timeouts += 1;
+            let mss = self.payload_mss();
+            let flight = self.snd_max.wrapping_sub(self.snd_una);
+            self.window
+                .timed_out(flight, mss, self.retries == 1, context.now);
+            self.recover = self.snd_max;
+            self.recovery = Recovery::Loss {
+                point: self.snd_max,
+            };
+            // The receiver may have dropped what it reported (RFC 2018, 8).
+            self.board.clear();
+            self.snd_nxt = self.snd_una;
+            self.resent = self.snd_una;
+            (self.dup_acks, self.resend_first) = (0, false);
+        } else {
+            // Small data that waited for a larger window (RFC 9293, 3.8.6.2.1, override).
+            self.probe_now = true;
+        }
+        self.retransmit_at = Some(context.now + self.rto.timeout(context.config));
+    }
+}

@@ -1,0 +1,143 @@
+//! The retransmission timeout (RFC 6298).
+
+use crate::api::TcpConfig;
+use std::time::Duration;
+
+/// Round-trip estimate and timeout.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Rto {
+    /// Smoothed round-trip time; zero before the first measurement.
+    srtt_ns: u64,
+    rttvar_ns: u64,
+    /// Timeout before back-off.
+    rto_ns: u64,
+    backoff: u8,
+}
+
+impl Rto {
+    /// Before any measurement (rule 2.1).
+    pub fn new(config: &TcpConfig) -> Self {
+        Self {
+            srtt_ns: 0,
+            rttvar_ns: 0,
+            rto_ns: config.initial_rto.as_nanos() as u64,
+            backoff: 0,
+        }
+    }
+
+    /// Takes a measurement (rules 2.2 to 2.4): α = 1/8, β = 1/4, K = 4. The clock's granularity
+    /// is a nanosecond, so the least variance is the setting's minimum alone.
+    pub fn measured(&mut self, rtt: Duration, config: &TcpConfig) {
+        let rtt = (rtt.as_nanos() as u64).max(1);
+        if self.srtt_ns == 0 {
+            self.srtt_ns = rtt;
+            self.rttvar_ns = rtt / 2;
+        } else {
+            let off = self.srtt_ns.abs_diff(rtt);
+            self.rttvar_ns = self.rttvar_ns - self.rttvar_ns / 4 + off / 4;
+            self.srtt_ns = self.srtt_ns - self.srtt_ns / 8 + rtt / 8;
+        }
+        let rto = self
+            .srtt_ns
+            .saturating_add(self.rttvar_ns.saturating_mul(4).max(1));
+        let most = config.max_rto.as_nanos() as u64;
+        self.rto_ns = rto.clamp((config.min_rto.as_nanos() as u64).min(most), most);
+        self.backoff = 0;
+    }
+
+    /// New data was acknowledged: the path works again (RFC 6298, 5.7 and its note).
+    pub fn progress(&mut self) {
+        self.backoff = 0;
+    }
+
+    /// The timer ran out: twice as long the next time (rule 5.5).
+    pub fn back_off(&mut self) {
+        self.backoff = self.backoff.saturating_add(1);
+    }
+
+    /// The handshake needed a retransmission and gave no measurement: data starts with three
+    /// seconds (rule 5.7).
+    pub fn after_lost_handshake(&mut self) {
+        if self.srtt_ns == 0 {
+            self.rto_ns = self.rto_ns.max(3_000_000_000);
+        }
+        self.backoff = 0;
+    }
+
+    /// Timeout with back-off.
+    pub fn timeout(&self, config: &TcpConfig) -> Duration {
+        let most = config.max_rto.as_nanos() as u64;
+        let ns = self
+            .rto_ns
+            .checked_shl(u32::from(self.backoff.min(20)))
+            .unwrap_or(most);
+        Duration::from_nanos(ns.min(most))
+    }
+
+    /// Smoothed round-trip time, once measured.
+    pub fn srtt(&self) -> Option<Duration> {
+        (self.srtt_ns != 0).then(|| Duration::from_nanos(self.srtt_ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    fn config() -> TcpConfig {
+        TcpConfig {
+            min_rto: MS(1),
+            ..TcpConfig::default()
+        }
+    }
+
+    #[test]
+    fn starts_at_one_second_and_follows_the_rules_of_section_2() {
+        let mut rto = Rto::new(&config());
+        assert_eq!(rto.timeout(&config()), MS(1000));
+        rto.measured(MS(100), &config());
+        assert_eq!(
+            (rto.srtt(), rto.timeout(&config())),
+            (Some(MS(100)), MS(300))
+        );
+        // RTTVAR = 3/4·50 + 1/4·80 = 57.5; SRTT = 7/8·100 + 1/8·180 = 110; RTO = 340.
+        rto.measured(MS(180), &config());
+        assert_eq!(
+            (rto.srtt(), rto.timeout(&config())),
+            (Some(MS(110)), MS(340))
+        );
+    }
+
+    #[test]
+    fn doubles_until_the_maximum_and_ends_with_progress() {
+        let mut rto = Rto::new(&config());
+        rto.measured(MS(100), &config());
+        let mut seen = Vec::new();
+        for _ in 0..10 {
+            rto.back_off();
+            seen.push(rto.timeout(&config()).as_millis());
+        }
+        assert_eq!(
+            seen,
+            [
+                600, 1200, 2400, 4800, 9600, 19200, 38400, 60000, 60000, 60000
+            ]
+        );
+        (0..300).for_each(|_| rto.back_off());
+        assert_eq!(rto.timeout(&config()), MS(60_000));
+        rto.progress();
+        assert_eq!(rto.timeout(&config()), MS(300));
+    }
+
+    #[test]
+    fn a_lost_syn_makes_it_three_seconds_until_measured() {
+        let mut rto = Rto::new(&config());
+        rto.back_off();
+        rto.after_lost_handshake();
+        assert_eq!(rto.timeout(&config()), MS(3000));
+        rto.measured(MS(2), &config());
+        assert_eq!(rto.timeout(&config()), MS(6));
+    }
+}

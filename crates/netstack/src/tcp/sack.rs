@@ -1,0 +1,234 @@
+//! What the receiver says it has beyond the acknowledgement (RFC 2018), and what follows from it
+//! (RFC 6675): how much is under way, what is lost, what to send again.
+
+use super::seq;
+use crate::wire::tcp::MAX_SACK;
+
+/// Ranges remembered. More are forgotten from the top: that only costs a retransmission.
+const MOST: usize = 16;
+/// Segments above a hole that make it lost (RFC 6675, 2).
+pub const DUP_THRESH: u32 = 3;
+
+/// Ranges that the receiver has, sorted, not touching.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Scoreboard {
+    ranges: [(u32, u32); MOST],
+    count: u8,
+}
+
+impl Scoreboard {
+    /// The ranges.
+    pub fn ranges(&self) -> &[(u32, u32)] {
+        &self.ranges[..usize::from(self.count)]
+    }
+
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub fn clear(&mut self) {
+        self.count = 0;
+    }
+
+    /// Takes the ranges of an acknowledgement of `una`; `sent` is the end of what was ever sent.
+    /// Ranges that say anything else than a part of what is under way are ignored (RFC 2018, 8;
+    /// the first may report a duplicate, RFC 2883). Says whether anything was new.
+    pub fn update(&mut self, una: u32, sent: u32, ranges: &[(u32, u32)]) -> bool {
+        self.advance(una);
+        let mut news = false;
+        for &(left, right) in ranges.iter().take(MAX_SACK) {
+            if seq::lt(left, right) && seq::lt(una, left) && seq::le(right, sent) {
+                news |= self.add(left, right);
+            }
+        }
+        news
+    }
+
+    /// Forgets what lies before `una`.
+    pub fn advance(&mut self, una: u32) {
+        let mut kept = 0;
+        for at in 0..usize::from(self.count) {
+            let (left, right) = self.ranges[at];
+            if seq::lt(una, right) {
+                self.ranges[kept] = (seq::max(left, una), right);
+                kept += 1;
+            }
+        }
+        self.count = kept as u8;
+    }
+
+    fn add(&mut self, left: u32, right: u32) -> bool {
+        let ranges = self.ranges();
+        let from = ranges
+            .iter()
+            .take_while(|range| seq::lt(range.1, left))
+            .count();
+        let to = ranges
+            .iter()
+            .take_while(|range| seq::le(range.0, right))
+            .count();
+        if from == to {
+            if usize::from(self.count) == MOST {
+                if from == MOST {
+                    return false;
+                }
+                self.count -= 1;
+            }
+            self.ranges
+                .copy_within(from..usize::from(self.count), from + 1);
+            self.ranges[from] = (left, right);
+            self.count += 1;
+            return true;
+        }
+        let merged = (
+            seq::min(left, ranges[from].0),
+            seq::max(right, ranges[to - 1].1),
+        );
+        let news = to - from > 1 || ranges[from] != merged;
+        self.ranges[from] = merged;
+        self.ranges
+            .copy_within(to..usize::from(self.count), from + 1);
+        self.count -= (to - from - 1) as u8;
+        news
+    }
+
+    /// Whether the receiver has the byte at `at`: the end of its range.
+    pub fn covered(&self, at: u32) -> Option<u32> {
+        self.ranges()
+            .iter()
+            .find(|(left, right)| seq::le(*left, at) && seq::lt(at, *right))
+            .map(|range| range.1)
+    }
+
+    /// Where the next range after `at` begins.
+    pub fn next_range(&self, at: u32) -> Option<u32> {
+        self.ranges()
+            .iter()
+            .map(|range| range.0)
+            .find(|left| seq::lt(at, *left))
+    }
+
+    /// Whether what lies directly below range `above` is lost (RFC 6675, 4, IsLost): three ranges
+    /// above, or more than two segments' bytes.
+    fn lost_below(&self, above: usize, mss: u32) -> bool {
+        let higher = &self.ranges()[above..];
+        higher.len() >= DUP_THRESH as usize
+            || higher
+                .iter()
+                .map(|(left, right)| right.wrapping_sub(*left))
+                .sum::<u32>()
+                > (DUP_THRESH - 1) * mss
+    }
+
+    /// Whether the byte at `una` is lost.
+    pub fn first_lost(&self, mss: u32) -> bool {
+        self.count > 0 && self.lost_below(0, mss)
+    }
+
+    /// Bytes under way (RFC 6675, 4, SetPipe): neither received nor lost, and what of the lost
+    /// was sent again (all below `resent`).
+    pub fn pipe(&self, una: u32, next: u32, resent: u32, mss: u32) -> u32 {
+        let mut pipe = 0;
+        let mut at = una;
+        for (index, &(left, right)) in self.ranges().iter().enumerate() {
+            let hole = seq::distance(at, seq::min(left, next));
+            if !self.lost_below(index, mss) {
+                pipe += hole;
+            }
+            pipe += seq::distance(at, seq::min(left, resent)).min(hole);
+            at = seq::max(at, right);
+        }
+        // What lies above all ranges is not lost; of it, nothing was sent again on its own.
+        pipe + seq::distance(at, next)
+    }
+
+    /// The first hole at or after `from` that is lost (RFC 6675, 4, NextSeg rule 1) or, when
+    /// `any`, that lies below some range (rule 3): its start and end.
+    pub fn next_hole(&self, from: u32, any: bool, mss: u32) -> Option<(u32, u32)> {
+        let mut at = from;
+        for (index, &(left, right)) in self.ranges().iter().enumerate() {
+            if seq::lt(at, left) {
+                return (any || self.lost_below(index, mss)).then_some((at, left));
+            }
+            at = seq::max(at, right);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MSS: u32 = 100;
+
+    fn board(una: u32, ranges: &[(u32, u32)]) -> Scoreboard {
+        let mut board = Scoreboard::default();
+        board.update(una, una.wrapping_add(1 << 20), ranges);
+        board
+    }
+
+    #[test]
+    fn ranges_that_say_nothing_about_data_under_way_are_ignored() {
+        let mut board = Scoreboard::default();
+        let hostile = [(50, 90), (300, 250), (90, 150), (900, 1001)];
+        assert!(!board.update(100, 1000, &hostile) && board.is_empty());
+        assert!(board.update(100, 1000, &[(200, 300)]) && !board.update(100, 1000, &[(200, 300)]));
+    }
+
+    /// RFC 6675, 4: a hole is lost with three ranges or more than two segments above it.
+    #[test]
+    fn a_hole_is_lost_by_ranges_or_by_bytes_above_it() {
+        assert!(!board(0, &[(100, 300)]).first_lost(MSS));
+        assert!(board(0, &[(100, 301)]).first_lost(MSS));
+        assert!(board(0, &[(100, 101), (110, 111), (120, 121)]).first_lost(MSS));
+        let board = board(0, &[(100, 200), (300, 400), (500, 600)]);
+        assert_eq!(board.next_hole(0, false, MSS), Some((0, 100)));
+        assert_eq!(board.next_hole(100, false, MSS), None);
+        assert_eq!(board.next_hole(100, true, MSS), Some((200, 300)));
+        assert_eq!(board.next_hole(600, true, MSS), None);
+    }
+
+    /// RFC 6675, 4, SetPipe by hand: of 0..1000, [100,400) is there, [0,100) lost.
+    #[test]
+    fn pipe_counts_what_is_neither_there_nor_lost_and_what_was_sent_again() {
+        let board = board(0, &[(100, 400)]);
+        assert_eq!(board.pipe(0, 1000, 0, MSS), 600);
+        assert_eq!(board.pipe(0, 1000, 100, MSS), 700);
+    }
+
+    proptest! {
+        /// Against a plain set of bytes.
+        #[test]
+        fn agrees_with_a_set_of_bytes(
+            start in any::<u32>(),
+            updates in prop::collection::vec((0u32..400, prop::collection::vec((0u32..400, 1u32..40), 1..4)), 1..40)
+        ) {
+            let mut board = Scoreboard::default();
+            let mut set = std::collections::BTreeSet::new();
+            let mut una = 0u32;
+            for (ack, ranges) in updates {
+                una = una.max(ack.min(una + 20));
+                let ranges: Vec<_> = ranges.iter()
+                    .map(|(at, len)| (start.wrapping_add(*at), start.wrapping_add(at + len))).collect();
+                board.update(start.wrapping_add(una), start.wrapping_add(440), &ranges);
+                for (left, right) in ranges {
+                    let (left, right) = (left.wrapping_sub(start), right.wrapping_sub(start));
+                    if left > una && right <= 440 {
+                        set.extend(left..right);
+                    }
+                }
+                set = set.split_off(&una);
+                let had: std::collections::BTreeSet<u32> = board.ranges().iter()
+                    .flat_map(|(l, r)| l.wrapping_sub(start)..r.wrapping_sub(start)).collect();
+                // Of more than 16 ranges the highest may be forgotten; nothing may be made up.
+                prop_assert!(had.is_subset(&set));
+                if board.ranges().len() < MOST {
+                    prop_assert!(set.is_subset(&had) || had.len() < set.len());
+                }
+                prop_assert!(board.ranges().windows(2).all(|w| seq::lt(w[0].1, w[1].0)));
+            }
+        }
+    }
+}

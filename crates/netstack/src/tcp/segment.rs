@@ -1,0 +1,59 @@
+//! A segment as the state machine sees it, coming in and going out.
+
+use crate::api::{Chunk, Payload};
+use crate::wire::tcp::{ACK, FIN, Options, RST, SYN, Segment};
+
+/// A received segment: header, and where its data lies.
+#[derive(Debug, Clone, Copy)]
+pub struct Incoming {
+    pub header: Segment,
+    pub payload: Chunk,
+}
+
+impl Incoming {
+    /// Sequence numbers it takes.
+    pub const fn len(&self) -> u32 {
+        self.payload.len.wrapping_add(self.header.control_len())
+    }
+
+    pub const fn is(&self, flag: u8) -> bool {
+        self.header.flags & flag != 0
+    }
+}
+
+/// A segment to send.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Outgoing {
+    pub seq: u32,
+    pub ack: u32,
+    pub flags: u8,
+    pub window: u16,
+    pub options: Options,
+    pub payload: Payload,
+}
+
+/// The RST that answers a segment for which there is no connection (RFC 9293, 3.5.2, group 1);
+/// none for an RST.
+pub fn reset_for(segment: &Incoming) -> Option<Outgoing> {
+    if segment.is(RST) {
+        return None;
+    }
+    Some(if segment.is(ACK) {
+        Outgoing {
+            seq: segment.header.ack,
+            flags: RST,
+            ..Outgoing::default()
+        }
+    } else {
+        Outgoing {
+            ack: segment.header.seq.wrapping_add(segment.len()),
+            flags: RST | ACK,
+            ..Outgoing::default()
+        }
+    })
+}
+
+/// Whether the flags are of an opening segment and nothing else that would contradict it.
+pub const fn is_opening(flags: u8) -> bool {
+    flags & (SYN | ACK | RST | FIN) == SYN
+}

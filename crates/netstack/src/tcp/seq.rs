@@ -1,0 +1,45 @@
+//! Sequence numbers (RFC 9293, 3.4): arithmetic modulo 2^32.
+
+/// `a` before `b`.
+pub const fn lt(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
+
+/// `a` before `b`, or the same.
+pub const fn le(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) <= 0
+}
+
+/// The later one.
+pub const fn max(a: u32, b: u32) -> u32 {
+    if lt(a, b) { b } else { a }
+}
+
+/// The earlier one.
+pub const fn min(a: u32, b: u32) -> u32 {
+    if lt(a, b) { a } else { b }
+}
+
+/// From `from` to `to`; zero when `to` is before it.
+pub const fn distance(from: u32, to: u32) -> u32 {
+    if lt(from, to) {
+        to.wrapping_sub(from)
+    } else {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compares_around_the_end() {
+        let (a, b) = (u32::MAX - 5, 10);
+        assert!(lt(a, b) && le(a, b) && !lt(b, a) && le(a, a) && !lt(a, a));
+        assert_eq!(
+            (max(a, b), min(a, b), distance(a, b), distance(b, a)),
+            (b, a, 16, 0)
+        );
+    }
+}

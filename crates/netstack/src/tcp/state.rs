@@ -1,0 +1,445 @@
+//! One connection (RFC 9293, 3.3.1: the transmission control block).
+
+use super::congestion::Window;
+use super::rto::Rto;
+use super::sack::Scoreboard;
+use super::seq;
+use crate::api::{Chunk, Counters, DeadReason, MacAddress, TcpConfig, Time};
+use crate::core::NONE;
+use crate::core::chunks::{Chunks, List};
+use crate::stack::flow::FlowKey;
+
+/// States (RFC 9293, 3.3.2). LISTEN is a listener; TIME_WAIT has a table of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum State {
+    /// Unused, or ended and not yet reported.
+    #[default]
+    Closed,
+    SynSent,
+    SynReceived,
+    Established,
+    FinWait1,
+    FinWait2,
+    CloseWait,
+    Closing,
+    LastAck,
+}
+
+/// What the rules may use beside the connection.
+pub struct Context<'a> {
+    pub now: Time,
+    pub config: &'a TcpConfig,
+    pub chunks: &'a mut Chunks,
+    /// Received buffers that are the caller's again.
+    pub released: &'a mut List,
+    pub counters: &'a mut Counters,
+}
+
+/// Which loss recovery is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Recovery {
+    #[default]
+    None,
+    /// Fast recovery (RFC 6582, RFC 6675) until `point` is acknowledged.
+    Fast { point: u32 },
+    /// After a timeout (RFC 6298, RFC 5681): all up to `point` is sent again.
+    Loss { point: u32 },
+}
+
+/// Where a connection's place in the stack's lists is kept.
+#[derive(Debug, Clone, Copy)]
+pub struct Links {
+    pub ready_next: u32,
+    pub event_next: u32,
+    pub group_next: u32,
+    pub group_previous: u32,
+    pub is_ready: bool,
+    pub has_events: bool,
+}
+
+impl Default for Links {
+    fn default() -> Self {
+        Self {
+            ready_next: NONE,
+            event_next: NONE,
+            group_next: NONE,
+            group_previous: NONE,
+            is_ready: false,
+            has_events: false,
+        }
+    }
+}
+
+/// The connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Tcb {
+    pub key: FlowKey,
+    pub hash: u64,
+    pub links: Links,
+    pub state: State,
+    pub cookie: u64,
+    /// The listener's slot, until the connection is accepted.
+    pub listener: Option<u32>,
+    /// The application was told of it.
+    pub knocked: bool,
+    /// It counts as open at its listener.
+    pub pending: bool,
+    /// The application has it: it opened or accepted it.
+    pub owned: bool,
+    pub mac: MacAddress,
+    /// The neighbour table's state when `mac` was looked up.
+    pub mac_epoch: u32,
+
+    // Sending (RFC 9293, 3.3.1).
+    pub iss: u32,
+    pub snd_una: u32,
+    pub snd_nxt: u32,
+    /// End of what was ever sent.
+    pub snd_max: u32,
+    pub snd_wnd: u32,
+    pub snd_wl1: u32,
+    pub snd_wl2: u32,
+    /// Largest window the peer offered.
+    pub max_wnd: u32,
+    pub snd_scale: u8,
+    /// Both sides offered window scaling.
+    pub scaling: bool,
+    /// Most payload of a segment without options.
+    pub mss: u16,
+    /// Data from `snd_una` on.
+    pub send: List,
+    pub send_bytes: u32,
+    /// A place in `send`: a node, and the sequence number of its first byte.
+    pub cursor: Option<(u32, u32)>,
+    pub fin_queued: bool,
+    pub fin_acked: bool,
+    /// The window is closed and a probe is due.
+    pub probe_now: bool,
+    /// The peer's window is closed and is being probed.
+    pub probing: bool,
+
+    // Loss.
+    pub sack_ok: bool,
+    pub board: Scoreboard,
+    pub recovery: Recovery,
+    /// End of what recovery sent again (RFC 6675, HighRxt).
+    pub resent: u32,
+    /// The first segment is to be sent again now.
+    pub resend_first: bool,
+    pub dup_acks: u32,
+    /// Highest sequence number sent when a recovery began (RFC 6582, `recover`).
+    pub recover: u32,
+    pub window: Window,
+    pub rto: Rto,
+    /// The segment being timed: acknowledgement awaited, and when it was sent.
+    pub timed: Option<(u32, Time)>,
+    pub last_sent: Time,
+    pub retries: u8,
+    /// Hold small segments back (RFC 9293, 3.7.4).
+    pub nagle: bool,
+
+    // Receiving.
+    pub irs: u32,
+    pub rcv_nxt: u32,
+    /// Right edge of the window we offered.
+    pub rcv_edge: u32,
+    pub rcv_scale: u8,
+    /// In order, not yet handed up.
+    pub received: List,
+    /// Out of order, sorted, not overlapping.
+    pub held: List,
+    pub held_count: u16,
+    /// Where the latest out-of-order segment lies (first SACK block).
+    pub held_latest: u32,
+    /// A duplicate to report (RFC 2883).
+    pub duplicate: Option<(u32, u32)>,
+    /// Handed up or ready to be, not yet done with.
+    pub unread_bytes: u32,
+    pub unread_buffers: u32,
+    /// The peer's FIN, where it came before all data.
+    pub fin_at: Option<u32>,
+    /// The application wants no more data.
+    pub deaf: bool,
+
+    // Timestamps (RFC 7323).
+    pub timestamps_ok: bool,
+    pub ts_recent: u32,
+    pub ts_recent_at: Time,
+    pub ts_offset: u32,
+    pub last_ack_sent: u32,
+
+    // Acknowledging.
+    pub ack_now: bool,
+    /// Data received and not acknowledged, in bytes.
+    pub unacked_bytes: u32,
+    /// How often lately the application answered within [`TcpConfig::answer_wait`].
+    pub answers: i8,
+    /// A pushed segment was received, and no data sent since.
+    pub question: bool,
+    /// Last time an acknowledgement answered an unacceptable segment.
+    pub challenged_at: Option<Time>,
+
+    // Timers; `None` is off.
+    pub retransmit_at: Option<Time>,
+    pub ack_at: Option<Time>,
+    pub idle_at: Option<Time>,
+    pub last_heard: Time,
+    pub keepalive_probes: u8,
+    pub keepalive_now: bool,
+
+    // What the application is to be told.
+    pub tell_knock: bool,
+    pub tell_connected: bool,
+    pub tell_acked: u32,
+    pub tell_peer_closed: bool,
+    pub dead: Option<DeadReason>,
+    /// The application is not told of its end (rejected, or never knocked).
+    pub silent: bool,
+    /// It was told.
+    pub reported: bool,
+}
+
+impl Default for Tcb {
+    fn default() -> Self {
+        Self::new(
+            FlowKey::default(),
+            0,
+            &TcpConfig::default(),
+            536,
+            Time::ZERO,
+        )
+    }
+}
+
+impl Tcb {
+    /// A closed connection of `mss` bytes a segment.
+    pub fn new(key: FlowKey, hash: u64, config: &TcpConfig, mss: u16, now: Time) -> Self {
+        Self {
+            key,
+            hash,
+            links: Links::default(),
+            state: State::Closed,
+            cookie: 0,
+            listener: None,
+            knocked: false,
+            pending: false,
+            owned: false,
+            mac: MacAddress::default(),
+            mac_epoch: 0,
+            iss: 0,
+            snd_una: 0,
+            snd_nxt: 0,
+            snd_max: 0,
+            snd_wnd: 0,
+            snd_wl1: 0,
+            snd_wl2: 0,
+            max_wnd: 0,
+            snd_scale: 0,
+            scaling: false,
+            mss,
+            send: List::default(),
+            send_bytes: 0,
+            cursor: None,
+            fin_queued: false,
+            fin_acked: false,
+            probe_now: false,
+            probing: false,
+            sack_ok: false,
+            board: Scoreboard::default(),
+            recovery: Recovery::None,
+            resent: 0,
+            resend_first: false,
+            dup_acks: 0,
+            recover: 0,
+            window: Window::new(config.congestion, u32::from(mss)),
+            rto: Rto::new(config),
+            timed: None,
+            last_sent: now,
+            retries: 0,
+            nagle: config.nagle,
+            irs: 0,
+            rcv_nxt: 0,
+            rcv_edge: 0,
+            rcv_scale: 0,
+            received: List::default(),
+            held: List::default(),
+            held_count: 0,
+            held_latest: 0,
+            duplicate: None,
+            unread_bytes: 0,
+            unread_buffers: 0,
+            fin_at: None,
+            deaf: false,
+            timestamps_ok: false,
+            ts_recent: 0,
+            ts_recent_at: now,
+            ts_offset: 0,
+            last_ack_sent: 0,
+            ack_now: false,
+            unacked_bytes: 0,
+            answers: 0,
+            question: false,
+            challenged_at: None,
+            retransmit_at: None,
+            ack_at: None,
+            idle_at: None,
+            last_heard: now,
+            keepalive_probes: 0,
+            keepalive_now: false,
+            tell_knock: false,
+            tell_connected: false,
+            tell_acked: 0,
+            tell_peer_closed: false,
+            dead: None,
+            silent: false,
+            reported: false,
+        }
+    }
+
+    /// Starts sending at `iss`.
+    pub fn start_sending(&mut self, iss: u32) {
+        self.iss = iss;
+        self.snd_una = iss;
+        self.snd_nxt = iss;
+        self.snd_max = iss;
+        self.recover = iss;
+        self.resent = iss;
+    }
+
+    /// Most payload of a segment with the usual options.
+    pub fn payload_mss(&self) -> u32 {
+        let options = if self.timestamps_ok { 12 } else { 0 };
+        u32::from(self.mss).saturating_sub(options).max(1)
+    }
+
+    /// Sequence number after the last byte that the application gave; once the handshake is done.
+    pub fn send_end(&self) -> u32 {
+        self.snd_una
+            .wrapping_sub(u32::from(self.fin_acked))
+            .wrapping_add(self.send_bytes)
+    }
+
+    /// Whether data and FIN may be sent.
+    pub const fn may_send(&self) -> bool {
+        matches!(
+            self.state,
+            State::Established
+                | State::CloseWait
+                | State::FinWait1
+                | State::Closing
+                | State::LastAck
+        )
+    }
+
+    /// Whether data is taken.
+    pub const fn may_receive(&self) -> bool {
+        matches!(
+            self.state,
+            State::Established | State::FinWait1 | State::FinWait2
+        )
+    }
+
+    /// Both handshakes are done.
+    pub const fn is_synchronized(&self) -> bool {
+        !matches!(
+            self.state,
+            State::Closed | State::SynSent | State::SynReceived
+        )
+    }
+
+    /// Sent and not acknowledged.
+    pub const fn is_waiting(&self) -> bool {
+        self.snd_una != self.snd_max
+    }
+
+    /// The window we offer now, in bytes from `rcv_nxt`.
+    pub fn offered(&self) -> u32 {
+        seq::distance(self.rcv_nxt, self.rcv_edge)
+    }
+
+    /// Room for more data from the application.
+    pub fn send_room(&self, config: &TcpConfig) -> u32 {
+        if self.fin_queued {
+            0
+        } else {
+            config.send_window_bytes.saturating_sub(self.send_bytes)
+        }
+    }
+
+    /// Ends the connection: all that it holds is the caller's again, but for data that waits to be
+    /// handed up, unless nobody wants it.
+    pub fn end(&mut self, reason: DeadReason, context: &mut Context<'_>) {
+        if self.dead.is_some() {
+            return;
+        }
+        self.state = State::Closed;
+        self.dead = Some(reason);
+        context.chunks.clear(&mut self.send);
+        context.chunks.append(&mut self.held, context.released);
+        if self.deaf || self.silent || !self.owned {
+            context.chunks.append(&mut self.received, context.released);
+        }
+        (self.send_bytes, self.held_count, self.cursor) = (0, 0, None);
+        (self.retransmit_at, self.ack_at, self.idle_at) = (None, None, None);
+        (
+            self.ack_now,
+            self.resend_first,
+            self.probe_now,
+            self.keepalive_now,
+        ) = (false, false, false, false);
+    }
+
+    /// The next moment a timer of this connection is due.
+    pub fn deadline(&self) -> Option<Time> {
+        [self.retransmit_at, self.ack_at, self.idle_at]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Whether the application is to be told something now.
+    pub fn has_news(&self) -> bool {
+        if !self.owned {
+            return self.tell_knock || self.dead.is_some();
+        }
+        self.tell_connected
+            || self.tell_acked > 0
+            || self.tell_peer_closed
+            || self.dead.is_some()
+            || (!self.received.is_empty() && !self.deaf)
+    }
+
+    /// Takes data to send: a prefix of `data`. Says how many bytes.
+    pub fn take(&mut self, data: &[Chunk], context: &mut Context<'_>) -> u32 {
+        let mut room = self.send_room(context.config);
+        let mut taken = 0;
+        for chunk in data {
+            let len = chunk.len.min(room);
+            if chunk.len == 0 {
+                continue;
+            }
+            let part = Chunk { len, ..*chunk };
+            if len == 0 || !context.chunks.push(&mut self.send, part, 0) {
+                break;
+            }
+            room -= len;
+            taken += len;
+        }
+        self.send_bytes += taken;
+        taken
+    }
+}
+
+impl Tcb {
+    /// Our side closes behind what was sent (RFC 9293, 3.10.4).
+    pub fn queue_fin(&mut self) {
+        if std::mem::replace(&mut self.fin_queued, true) {
+            return;
+        }
+        self.state = match self.state {
+            State::Established => State::FinWait1,
+            State::CloseWait => State::LastAck,
+            other => other,
+        };
+    }
+}

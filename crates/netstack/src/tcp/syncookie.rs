@@ -1,0 +1,163 @@
+//! SYN cookies (RFC 4987, 3.6): while a listener is flooded, the SYN+ACK's sequence number holds
+//! all that we would have to remember.
+//!
+//! ```text
+//! sequence number   5 bits time (64 s), 3 bits segment size, 24 bits keyed hash
+//! timestamp         lowest 6 bits: 4 window scale (15: none), 1 SACK, 1 unused
+//! ```
+
+use super::isn;
+use crate::api::Time;
+use crate::core::siphash::Key;
+use crate::stack::flow::FlowKey;
+
+/// Segment sizes that a cookie can name.
+const SIZES: [u16; 8] = [216, 536, 1160, 1220, 1380, 1440, 1460, 8940];
+/// Seconds a step of a cookie's clock takes.
+const STEP_S: u64 = 64;
+/// Steps that a cookie is good for, the current one included: 64 to 128 s.
+const STEPS: u64 = 2;
+const NO_SCALE: u8 = 15;
+const OPTION_BITS: u32 = 0x3f;
+
+/// The maker of cookies.
+#[derive(Debug, Clone, Copy)]
+pub struct Cookies(Key);
+
+/// What a cookie tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Remembered {
+    pub mss: u16,
+    pub scale: Option<u8>,
+    pub sack: bool,
+}
+
+impl Cookies {
+    pub fn new(secret: &[u8; 16]) -> Self {
+        Self(Key::new(secret, 4))
+    }
+
+    fn hash(&self, key: &FlowKey, irs: u32, step: u64, size: u32) -> u32 {
+        let mut words = [0; 7];
+        words[..5].copy_from_slice(&key.words());
+        words[5] = u64::from(irs) << 32 | u64::from(size);
+        words[6] = step;
+        self.0.hash(&words) as u32 & 0xff_ffff
+    }
+
+    /// The sequence number for a SYN `irs` that asks for segments of `mss`.
+    pub fn make(&self, key: &FlowKey, irs: u32, mss: u16, now: Time) -> u32 {
+        let step = now.as_nanos() / 1_000_000_000 / STEP_S;
+        let size = SIZES.iter().rposition(|size| *size <= mss).unwrap_or(0) as u32;
+        (step as u32 & 31) << 27 | size << 24 | self.hash(key, irs, step, size)
+    }
+
+    /// The segment size, if `cookie` is one of ours for this SYN and not too old.
+    pub fn check(&self, key: &FlowKey, irs: u32, cookie: u32, now: Time) -> Option<u16> {
+        let current = now.as_nanos() / 1_000_000_000 / STEP_S;
+        let age = (current as u32).wrapping_sub(cookie >> 27) & 31;
+        let step = current.checked_sub(u64::from(age))?;
+        let size = cookie >> 24 & 7;
+        (u64::from(age) < STEPS && cookie & 0xff_ffff == self.hash(key, irs, step, size))
+            .then(|| SIZES[size as usize])
+    }
+
+    /// Our timestamp in the SYN+ACK, with the options in its lowest bits; never later than now's.
+    pub fn timestamp(now: Time, offset: u32, scale: Option<u8>, sack: bool) -> u32 {
+        let bits = u32::from(scale.unwrap_or(NO_SCALE)) << 2 | u32::from(sack) << 1;
+        let value = isn::timestamp(now, offset);
+        let marked = value & !OPTION_BITS | bits;
+        if marked.wrapping_sub(value) as i32 > 0 {
+            marked.wrapping_sub(OPTION_BITS + 1)
+        } else {
+            marked
+        }
+    }
+
+    /// What a cookie's ACK tells: options only if it echoes our timestamp.
+    pub fn remembered(mss: u16, echo: Option<u32>) -> Remembered {
+        let bits = echo.map(|echo| echo & OPTION_BITS);
+        let scale = bits
+            .map(|bits| (bits >> 2) as u8)
+            .filter(|scale| *scale != NO_SCALE);
+        Remembered {
+            mss,
+            scale,
+            sack: bits.is_some_and(|bits| bits & 2 != 0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(port: u16) -> FlowKey {
+        FlowKey {
+            remote_port: port,
+            ..FlowKey::default()
+        }
+    }
+
+    #[test]
+    fn a_cookie_holds_for_its_syn_alone_and_not_for_long() {
+        let cookies = Cookies::new(&[7; 16]);
+        let at = |seconds: u64| Time::from_nanos(seconds * 1_000_000_000);
+        for start in [0, 63, 64, 100_000] {
+            let cookie = cookies.make(&key(1), 9, 1460, at(start));
+            assert_eq!(
+                cookies.check(&key(1), 9, cookie, at(start + 63)),
+                Some(1460)
+            );
+            assert_eq!(cookies.check(&key(1), 9, cookie, at(start + 128)), None);
+            assert_eq!(cookies.check(&key(2), 9, cookie, at(start)), None);
+            assert_eq!(cookies.check(&key(1), 8, cookie, at(start)), None);
+            assert_eq!(cookies.check(&key(1), 9, cookie ^ 1 << 24, at(start)), None);
+            assert_eq!(
+                Cookies::new(&[8; 16]).check(&key(1), 9, cookie, at(start)),
+                None
+            );
+        }
+        let found = (0..100_000u32).filter(|guess| {
+            cookies
+                .check(&key(1), 9, guess.wrapping_mul(2_654_435_761), at(70))
+                .is_some()
+        });
+        assert!(found.count() <= 1, "guessing is one in 2^24 a step");
+    }
+
+    #[test]
+    fn sizes_are_rounded_down_and_options_come_back() {
+        let cookies = Cookies::new(&[7; 16]);
+        for (asked, got) in [(48, 216), (536, 536), (1459, 1440), (9000, 8940)] {
+            let cookie = cookies.make(&key(1), 1, asked, Time::ZERO);
+            assert_eq!(cookies.check(&key(1), 1, cookie, Time::ZERO), Some(got));
+        }
+        for (scale, sack) in [
+            (Some(0), true),
+            (Some(14), false),
+            (None, true),
+            (None, false),
+        ] {
+            for ms in 0..200 {
+                let now = Time::from_nanos(ms * 1_000_000);
+                let value = Cookies::timestamp(now, 5, scale, sack);
+                assert!(super::super::seq::le(value, isn::timestamp(now, 5)));
+                assert_eq!(
+                    Cookies::remembered(1460, Some(value)),
+                    Remembered {
+                        mss: 1460,
+                        scale,
+                        sack
+                    }
+                );
+            }
+        }
+        let plain = Remembered {
+            mss: 536,
+            scale: None,
+            sack: false,
+        };
+        assert_eq!(Cookies::remembered(536, None), plain);
+    }
+}

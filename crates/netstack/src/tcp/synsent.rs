@@ -1,0 +1,73 @@
+//! SYN-SENT (RFC 9293, 3.10.7.3): our SYN is out, an answer comes.
+
+use super::input::Verdict;
+use super::segment::Incoming;
+use super::seq;
+use super::state::{Context, State, Tcb};
+use crate::api::DeadReason;
+use crate::wire::tcp::{ACK, RST, SYN};
+
+impl Tcb {
+    /// Takes a segment in SYN-SENT.
+    pub fn input_syn_sent(&mut self, segment: &Incoming, context: &mut Context<'_>) -> Verdict {
+        let header = &segment.header;
+        let nothing = Verdict::default();
+        let acceptable =
+            segment.is(ACK) && seq::lt(self.iss, header.ack) && seq::le(header.ack, self.snd_max);
+        if segment.is(ACK) && !acceptable {
+            return Verdict {
+                reset: true,
+                ..nothing
+            };
+        }
+        if segment.is(RST) {
+            if acceptable {
+                context.counters.resets_received += 1;
+                self.end(DeadReason::Refused, context);
+            }
+            return nothing;
+        }
+        if !segment.is(SYN) {
+            return nothing;
+        }
+        self.agree(&header.options, context.config, context.now);
+        self.begin_receiving(header.seq, context.config);
+        self.last_heard = context.now;
+        // The window of a SYN is not scaled (RFC 7323, 2.2).
+        self.snd_wnd = u32::from(header.window);
+        self.max_wnd = self.snd_wnd;
+        (self.snd_wl1, self.snd_wl2) = (header.seq, header.ack);
+        if acceptable {
+            self.state = State::Established;
+            if let Some((_, sent)) = self.timed.take() {
+                self.rto.measured(context.now.since(sent), context.config);
+            } else if self.retries > 0 {
+                self.rto.after_lost_handshake();
+            }
+            (self.snd_una, self.snd_nxt) = (header.ack, header.ack);
+            self.resent = header.ack;
+            (self.retries, self.retransmit_at) = (0, None);
+            self.tell_connected = true;
+            context.counters.connected += 1;
+            self.ack_now = true;
+            self.arm_keepalive(context);
+            // Data in a SYN+ACK is not kept; the peer sends it again.
+        } else {
+            // Simultaneous open (figure 8): the same SYN again, with an ACK.
+            self.state = State::SynReceived;
+            self.snd_nxt = self.iss;
+        }
+        nothing
+    }
+
+    /// The peer's numbers begin with its SYN at `irs`.
+    pub fn begin_receiving(&mut self, irs: u32, config: &crate::api::TcpConfig) {
+        self.irs = irs;
+        self.rcv_nxt = irs.wrapping_add(1);
+        self.last_ack_sent = self.rcv_nxt;
+        // Until the window can be scaled, at most 64 KiB are promised.
+        self.rcv_edge = self
+            .rcv_nxt
+            .wrapping_add(config.receive_window_bytes.min(0xffff));
+    }
+}

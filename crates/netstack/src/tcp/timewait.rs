@@ -1,0 +1,185 @@
+//! TIME_WAIT (RFC 9293, 3.6.1): what is left of a connection for twice a segment's lifetime, in
+//! a table of its own, and when a new connection may take its place (RFC 6191, RFC 1122 4.2.2.13).
+
+use super::segment::{Incoming, Outgoing};
+use super::seq;
+use super::state::Tcb;
+use crate::api::{TcpConfig, Time};
+use crate::core::NONE;
+use crate::core::slots::Slots;
+use crate::stack::flow::FlowKey;
+use crate::wire::tcp::{ACK, FIN, Options, RST};
+
+/// What is kept.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Entry {
+    pub key: FlowKey,
+    pub hash: u64,
+    /// Our next sequence number; the FIN is behind it.
+    pub snd_nxt: u32,
+    pub rcv_nxt: u32,
+    window: u16,
+    /// The peer's last timestamp, and our offset.
+    timestamps: Option<(u32, u32)>,
+    ends: Time,
+    next: u32,
+    previous: u32,
+}
+
+/// What a segment for such an entry leads to.
+#[derive(Debug, Clone, Copy)]
+pub enum Answer {
+    /// Nothing.
+    Nothing,
+    /// This segment.
+    Send(Outgoing),
+    /// A new connection may begin, with a sequence number behind this one.
+    Reopen { after: u32 },
+}
+
+/// All entries, in the order in which they end.
+#[derive(Debug)]
+pub struct TimeWait {
+    entries: Vec<Entry>,
+    slots: Slots,
+    oldest: u32,
+    newest: u32,
+}
+
+impl TimeWait {
+    pub fn new(count: u32) -> Self {
+        Self {
+            entries: vec![Entry::default(); count as usize],
+            slots: Slots::new(count),
+            oldest: NONE,
+            newest: NONE,
+        }
+    }
+
+    pub fn len(&self) -> u32 {
+        self.slots.used()
+    }
+
+    pub fn get(&self, slot: u32) -> &Entry {
+        &self.entries[slot as usize]
+    }
+
+    /// When the next entry ends.
+    pub fn next_end(&self) -> Option<Time> {
+        self.entries
+            .get(self.oldest as usize)
+            .map(|entry| entry.ends)
+    }
+
+    /// The entry that is to go: the oldest one, if its time is over or the table is full.
+    pub fn victim(&self, now: Time) -> Option<u32> {
+        let over = self.next_end().is_some_and(|end| end <= now);
+        (over || self.len() == self.slots.count())
+            .then_some(self.oldest)
+            .filter(|slot| *slot != NONE)
+    }
+
+    /// Keeps what is left of `tcb`; there must be room (see [`Self::victim`]).
+    pub fn add(&mut self, tcb: &Tcb, config: &TcpConfig, now: Time) -> Option<u32> {
+        let slot = self.slots.take()?;
+        self.entries[slot as usize] = Entry {
+            key: tcb.key,
+            hash: tcb.hash,
+            snd_nxt: tcb.snd_max,
+            rcv_nxt: tcb.rcv_nxt,
+            window: (tcb.offered() >> tcb.rcv_scale).min(0xffff) as u16,
+            timestamps: tcb.timestamps_ok.then_some((tcb.ts_recent, tcb.ts_offset)),
+            ends: now + config.time_wait,
+            next: NONE,
+            previous: NONE,
+        };
+        self.append(slot);
+        Some(slot)
+    }
+
+    pub fn remove(&mut self, slot: u32) {
+        self.unlink(slot);
+        self.slots.free(slot);
+    }
+
+    fn append(&mut self, slot: u32) {
+        self.entries[slot as usize].previous = self.newest;
+        self.entries[slot as usize].next = NONE;
+        match self.entries.get_mut(self.newest as usize) {
+            Some(last) => last.next = slot,
+            None => self.oldest = slot,
+        }
+        self.newest = slot;
+    }
+
+    fn unlink(&mut self, slot: u32) {
+        let Entry { next, previous, .. } = self.entries[slot as usize];
+        match self.entries.get_mut(previous as usize) {
+            Some(entry) => entry.next = next,
+            None => self.oldest = next,
+        }
+        match self.entries.get_mut(next as usize) {
+            Some(entry) => entry.previous = previous,
+            None => self.newest = previous,
+        }
+    }
+
+    /// A segment arrives. An RST is ignored: a late one must not end the wait (RFC 1337).
+    pub fn input(
+        &mut self,
+        slot: u32,
+        segment: &Incoming,
+        config: &TcpConfig,
+        now: Time,
+    ) -> Answer {
+        let header = &segment.header;
+        let entry = &mut self.entries[slot as usize];
+        if segment.is(RST) {
+            return Answer::Nothing;
+        }
+        if super::segment::is_opening(header.flags) {
+            let newer = match (entry.timestamps, header.options.timestamps) {
+                // RFC 6191: a later timestamp, or the same and a later number.
+                (Some((recent, _)), Some((value, _))) => {
+                    seq::lt(recent, value)
+                        || (recent == value && seq::lt(entry.rcv_nxt, header.seq))
+                }
+                _ => seq::lt(entry.rcv_nxt, header.seq),
+            };
+            if newer {
+                return Answer::Reopen {
+                    after: entry.snd_nxt.wrapping_add(0x2_0000),
+                };
+            }
+        }
+        let stamps = |value: u32, offset: u32| Options {
+            timestamps: Some((super::isn::timestamp(now, offset), value)),
+            ..Options::default()
+        };
+        let answer = Outgoing {
+            seq: entry.snd_nxt,
+            ack: entry.rcv_nxt,
+            flags: ACK,
+            window: entry.window,
+            options: entry
+                .timestamps
+                .map(|(value, offset)| stamps(value, offset))
+                .unwrap_or_default(),
+            ..Outgoing::default()
+        };
+        let end = header.seq.wrapping_add(segment.len());
+        if segment.is(FIN) && end == entry.rcv_nxt {
+            // The peer's FIN again: it lacks our ACK. The wait starts anew.
+            entry.ends = now + config.time_wait;
+            self.unlink(slot);
+            self.append(slot);
+            return Answer::Send(answer);
+        }
+        // A bare acknowledgement is not answered: two ends that disagree would talk for ever.
+        if segment.len() == 0 {
+            Answer::Nothing
+        } else {
+            Answer::Send(answer)
+        }
+    }
+}

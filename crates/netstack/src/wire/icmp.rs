@@ -1,0 +1,83 @@
+//! ICMP (RFC 792) and ICMPv6 (RFC 4443).
+
+use super::{be16, be32};
+
+pub const HEADER_BYTES: usize = 8;
+
+/// What a message says, of either version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Message {
+    EchoRequest,
+    EchoReply,
+    /// The packet, or its port or protocol, cannot be reached; `hard` when trying again is no use.
+    Unreachable {
+        hard: bool,
+    },
+    /// The packet is larger than a link on its path carries: `mtu_bytes`, zero if not said.
+    TooBig {
+        mtu_bytes: u32,
+    },
+    /// Hop limit or reassembly time used up.
+    TimeExceeded,
+    /// A header field is wrong.
+    ParameterProblem,
+    /// Neighbour discovery (133 to 137).
+    Neighbour(u8),
+    Other,
+}
+
+impl Message {
+    /// Whether it quotes a packet of ours.
+    pub const fn is_error(self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable { .. }
+                | Self::TooBig { .. }
+                | Self::TimeExceeded
+                | Self::ParameterProblem
+        )
+    }
+}
+
+/// What the message at the start of `bytes` says; `None` when it is cut.
+pub fn parse(bytes: &[u8], v4: bool) -> Option<Message> {
+    let [kind, code, ..] = *bytes.get(..HEADER_BYTES)? else {
+        return None;
+    };
+    Some(if v4 {
+        match (kind, code) {
+            (0, 0) => Message::EchoReply,
+            (8, 0) => Message::EchoRequest,
+            (3, 4) => Message::TooBig {
+                mtu_bytes: u32::from(be16(bytes, 6)),
+            },
+            (3, 2 | 3) => Message::Unreachable { hard: true },
+            (3, 9 | 10 | 13) => Message::Unreachable { hard: true },
+            (3, _) => Message::Unreachable { hard: false },
+            (11, _) => Message::TimeExceeded,
+            (12, _) => Message::ParameterProblem,
+            _ => Message::Other,
+        }
+    } else {
+        match (kind, code) {
+            (128, 0) => Message::EchoRequest,
+            (129, 0) => Message::EchoReply,
+            (1, 1 | 4 | 5 | 6) => Message::Unreachable { hard: true },
+            (1, _) => Message::Unreachable { hard: false },
+            (2, _) => Message::TooBig {
+                mtu_bytes: be32(bytes, 4),
+            },
+            (3, _) => Message::TimeExceeded,
+            (4, _) => Message::ParameterProblem,
+            (133..=137, 0) => Message::Neighbour(kind),
+            _ => Message::Other,
+        }
+    })
+}
+
+/// Writes a header: type, code, checksum field, and four bytes that depend on the type.
+pub fn write(out: &mut [u8], kind: u8, code: u8, sum: u16, rest: [u8; 4]) {
+    out[..2].copy_from_slice(&[kind, code]);
+    out[2..4].copy_from_slice(&sum.to_be_bytes());
+    out[4..8].copy_from_slice(&rest);
+}

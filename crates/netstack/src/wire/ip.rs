@@ -1,0 +1,85 @@
+//! What IPv4 and IPv6 have in common.
+
+use super::address::Addr;
+use super::checksum;
+
+pub const ICMP: u8 = 1;
+pub const TCP: u8 = 6;
+pub const UDP: u8 = 17;
+pub const ICMPV6: u8 = 58;
+
+/// A packet's header, of either version.
+#[derive(Debug, Clone, Copy)]
+pub struct Packet {
+    pub source: Addr,
+    pub destination: Addr,
+    /// Protocol of the payload.
+    pub protocol: u8,
+    pub hop_limit: u8,
+    /// Where the payload begins, from the start of the IP header.
+    pub payload_at: usize,
+    /// Where it ends. What follows is the link's padding.
+    pub end: usize,
+    /// Set when this is a part of a larger packet.
+    pub fragment: Option<Fragment>,
+    /// Where the number of the payload's protocol stands (for ICMPv6's parameter problem).
+    pub protocol_at: usize,
+}
+
+/// A part of a packet.
+#[derive(Debug, Clone, Copy)]
+pub struct Fragment {
+    pub id: u32,
+    /// In bytes.
+    pub offset: u32,
+    /// More follow.
+    pub more: bool,
+}
+
+/// Why a packet was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// Too short, or it contradicts itself.
+    Malformed,
+    /// Wrong header checksum.
+    Checksum,
+}
+
+/// Sum of the pseudo header (RFC 9293, 3.1; RFC 8200, 8.1), folded, not inverted.
+pub fn pseudo_sum(source: &Addr, destination: &Addr, protocol: u8, len: usize) -> u16 {
+    let addresses = if source.is_v4() {
+        checksum::add(
+            checksum::sum(&source.0[12..]),
+            checksum::sum(&destination.0[12..]),
+        )
+    } else {
+        checksum::add(checksum::sum(&source.0), checksum::sum(&destination.0))
+    };
+    let len = checksum::add((len >> 16) as u16, len as u16);
+    checksum::add(addresses, checksum::add(u16::from(protocol), len))
+}
+
+/// Bytes of an IP header without options.
+pub fn header_bytes(v4: bool) -> usize {
+    if v4 {
+        super::ipv4::HEADER_BYTES
+    } else {
+        super::ipv6::HEADER_BYTES
+    }
+}
+
+/// Writes an IP header without options for `payload_len` bytes of `protocol`.
+pub fn write(
+    out: &mut [u8],
+    source: &Addr,
+    destination: &Addr,
+    protocol: u8,
+    hop_limit: u8,
+    payload_len: usize,
+) {
+    if source.is_v4() {
+        super::ipv4::write(out, source, destination, protocol, hop_limit, payload_len);
+    } else {
+        super::ipv6::write(out, source, destination, protocol, hop_limit, payload_len);
+    }
+}

@@ -1,0 +1,66 @@
+//! Neighbour solicitations and advertisements (RFC 4861).
+
+use super::address::Addr;
+use super::ethernet;
+use crate::api::MacAddress;
+
+pub const SOLICITATION: u8 = 135;
+pub const ADVERTISEMENT: u8 = 136;
+/// ICMPv6 header, target, one link-layer address option.
+pub const BYTES: usize = 32;
+const SOURCE_LINK_LAYER: u8 = 1;
+const TARGET_LINK_LAYER: u8 = 2;
+
+/// A message.
+#[derive(Debug, Clone, Copy)]
+pub struct Neighbour {
+    pub target: Addr,
+    /// The link-layer address option: the source's in a solicitation, else the target's.
+    pub mac: Option<MacAddress>,
+    /// The flags of an advertisement.
+    pub solicited: bool,
+    pub replace: bool,
+}
+
+/// The message (whole, with the ICMPv6 header); `None` when an option has length zero or is cut
+/// (RFC 4861, 7.1).
+pub fn parse(bytes: &[u8]) -> Option<Neighbour> {
+    let (kind, flags) = (*bytes.first()?, *bytes.get(4)?);
+    let mut options = bytes.get(24..)?;
+    let wanted = if kind == SOLICITATION {
+        SOURCE_LINK_LAYER
+    } else {
+        TARGET_LINK_LAYER
+    };
+    let mut mac = None;
+    while let [option, len, ..] = *options {
+        let len = usize::from(len) * 8;
+        if len == 0 || len > options.len() {
+            return None;
+        }
+        if option == wanted && len == 8 {
+            mac = Some(ethernet::mac_at(options, 2));
+        }
+        options = &options[len..];
+    }
+    options.is_empty().then_some(Neighbour {
+        target: Addr::v6_at(bytes, 8),
+        mac,
+        solicited: flags & 0x40 != 0,
+        replace: flags & 0x20 != 0,
+    })
+}
+
+/// Writes a message of [`BYTES`] whose checksum field holds `sum`. `flags` are those of an
+/// advertisement, zero in a solicitation.
+pub fn write(out: &mut [u8], kind: u8, flags: u8, sum: u16, target: &Addr, mac: MacAddress) {
+    super::icmp::write(out, kind, 0, sum, [flags, 0, 0, 0]);
+    out[8..24].copy_from_slice(&target.0);
+    out[24] = if kind == SOLICITATION {
+        SOURCE_LINK_LAYER
+    } else {
+        TARGET_LINK_LAYER
+    };
+    out[25] = 1;
+    out[26..32].copy_from_slice(&mac.0);
+}

@@ -1,0 +1,175 @@
+//! TCP segments (RFC 9293, 3.1; options of RFC 7323 and RFC 2018).
+
+use super::{be16, be32};
+
+pub const HEADER_BYTES: usize = 20;
+pub const FIN: u8 = 1;
+pub const SYN: u8 = 2;
+pub const RST: u8 = 4;
+pub const PSH: u8 = 8;
+pub const ACK: u8 = 16;
+/// Largest shift of a window (RFC 7323, 2.3).
+pub const MAX_SCALE: u8 = 14;
+/// Ranges a segment can carry; three beside a timestamp (RFC 2018, 3).
+pub const MAX_SACK: usize = 4;
+
+/// A segment's header, checked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Segment {
+    pub source_port: u16,
+    pub destination_port: u16,
+    pub seq: u32,
+    pub ack: u32,
+    pub flags: u8,
+    /// As sent, not scaled.
+    pub window: u16,
+    /// Header and options in bytes.
+    pub header_len: usize,
+    pub options: Options,
+}
+
+/// The options that we know.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    pub mss: Option<u16>,
+    pub scale: Option<u8>,
+    pub sack_permitted: bool,
+    /// Value and echo.
+    pub timestamps: Option<(u32, u32)>,
+    pub sack: [(u32, u32); MAX_SACK],
+    pub sack_count: u8,
+}
+
+impl Options {
+    /// The ranges.
+    pub fn sack_ranges(&self) -> &[(u32, u32)] {
+        &self.sack[..usize::from(self.sack_count)]
+    }
+
+    /// Bytes when written, padded to words.
+    pub fn len(&self) -> usize {
+        let mut len = 0;
+        len += if self.mss.is_some() { 4 } else { 0 };
+        len += if self.scale.is_some() { 4 } else { 0 };
+        len += match (self.timestamps.is_some(), self.sack_permitted) {
+            (true, _) => 12,
+            (false, true) => 4,
+            (false, false) => 0,
+        };
+        if self.sack_count > 0 {
+            len += 4 + 8 * usize::from(self.sack_count);
+        }
+        len
+    }
+}
+
+impl Segment {
+    /// Sequence numbers taken by flags.
+    pub const fn control_len(&self) -> u32 {
+        (self.flags & SYN != 0) as u32 + (self.flags & FIN != 0) as u32
+    }
+}
+
+/// The header at the start of `bytes`; `None` when it is cut. Options that are cut end the list:
+/// those before them count (RFC 9293, 3.2: a bad option length must not crash).
+pub fn parse(bytes: &[u8]) -> Option<Segment> {
+    let fixed = bytes.get(..HEADER_BYTES)?;
+    let header_len = usize::from(fixed[12] >> 4) * 4;
+    if header_len < HEADER_BYTES {
+        return None;
+    }
+    let mut segment = Segment {
+        source_port: be16(fixed, 0),
+        destination_port: be16(fixed, 2),
+        seq: be32(fixed, 4),
+        ack: be32(fixed, 8),
+        flags: fixed[13],
+        window: be16(fixed, 14),
+        header_len,
+        options: Options::default(),
+    };
+    parse_options(bytes.get(HEADER_BYTES..header_len)?, &mut segment.options);
+    Some(segment)
+}
+
+fn parse_options(mut bytes: &[u8], options: &mut Options) {
+    loop {
+        let (kind, body, rest) = match *bytes {
+            [] | [0, ..] => return,
+            [1, ref rest @ ..] => {
+                bytes = rest;
+                continue;
+            }
+            [kind, len, ..] => {
+                let Some(body) = bytes.get(2..usize::from(len)) else {
+                    return;
+                };
+                (kind, body, &bytes[usize::from(len)..])
+            }
+            [_] => return,
+        };
+        match (kind, body.len()) {
+            (2, 2) => options.mss = Some(be16(body, 0)),
+            (3, 1) => options.scale = Some(body[0].min(MAX_SCALE)),
+            (4, 0) => options.sack_permitted = true,
+            (5, len) if len > 0 && len % 8 == 0 => {
+                options.sack_count = 0;
+                for range in body.chunks_exact(8).take(MAX_SACK) {
+                    options.sack[usize::from(options.sack_count)] =
+                        (be32(range, 0), be32(range, 4));
+                    options.sack_count += 1;
+                }
+            }
+            (8, 8) => options.timestamps = Some((be32(body, 0), be32(body, 4))),
+            _ => {}
+        }
+        bytes = rest;
+    }
+}
+
+/// Writes header and options to the start of `out`; the checksum field holds `sum`. Returns the
+/// header's length, `20 + options.len()`.
+pub fn write(out: &mut [u8], segment: &Segment, sum: u16) -> usize {
+    let options = &segment.options;
+    let len = HEADER_BYTES + options.len();
+    out[..2].copy_from_slice(&segment.source_port.to_be_bytes());
+    out[2..4].copy_from_slice(&segment.destination_port.to_be_bytes());
+    out[4..8].copy_from_slice(&segment.seq.to_be_bytes());
+    out[8..12].copy_from_slice(&segment.ack.to_be_bytes());
+    out[12] = (len as u8 / 4) << 4;
+    out[13] = segment.flags;
+    out[14..16].copy_from_slice(&segment.window.to_be_bytes());
+    out[16..18].copy_from_slice(&sum.to_be_bytes());
+    out[18..20].fill(0);
+    let mut at = HEADER_BYTES;
+    let mut put = |bytes: &[u8]| {
+        out[at..at + bytes.len()].copy_from_slice(bytes);
+        at += bytes.len();
+    };
+    if let Some(mss) = options.mss {
+        put(&[2, 4]);
+        put(&mss.to_be_bytes());
+    }
+    match (options.sack_permitted, options.timestamps.is_some()) {
+        (true, true) => put(&[4, 2]),
+        (true, false) => put(&[1, 1, 4, 2]),
+        (false, true) => put(&[1, 1]),
+        (false, false) => {}
+    }
+    if let Some((value, echo)) = options.timestamps {
+        put(&[8, 10]);
+        put(&value.to_be_bytes());
+        put(&echo.to_be_bytes());
+    }
+    if let Some(scale) = options.scale {
+        put(&[1, 3, 3, scale]);
+    }
+    if options.sack_count > 0 {
+        put(&[1, 1, 5, 2 + 8 * options.sack_count]);
+        for (left, right) in options.sack_ranges() {
+            put(&left.to_be_bytes());
+            put(&right.to_be_bytes());
+        }
+    }
+    len
+}

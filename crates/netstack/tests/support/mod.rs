@@ -1,0 +1,52 @@
+//! Two stacks and a wire between them, with a clock of their own.
+#![allow(dead_code)] // each test binary uses a part
+
+pub mod app;
+pub mod faults;
+pub mod node;
+pub mod world;
+
+use cofferdam_netstack::*;
+use std::net::{IpAddr, SocketAddr};
+
+/// The address of node `n` of a family.
+pub fn ip(n: usize, v6: bool) -> IpAddr {
+    if v6 {
+        format!("fd00::{}", n + 1).parse().expect("an address")
+    } else {
+        format!("10.0.0.{}", n + 1).parse().expect("an address")
+    }
+}
+
+/// Node `n`'s settings: both families, no surprises.
+pub fn config(n: usize) -> Config {
+    let addresses = vec![
+        InterfaceAddress {
+            ip: ip(n, false),
+            prefix_len: 24,
+        },
+        InterfaceAddress {
+            ip: ip(n, true),
+            prefix_len: 64,
+        },
+    ];
+    let limits = Limits {
+        connections: 64,
+        time_wait: 64,
+        chunks: 4096,
+        timers: 16,
+        ..Limits::default()
+    };
+    Config {
+        limits,
+        ..Config::new(
+            MacAddress([2, 0, 0, 0, 0, n as u8 + 1]),
+            addresses,
+            [n as u8 + 7; 16],
+        )
+    }
+}
+
+pub fn at(n: usize, v6: bool, port: u16) -> SocketAddr {
+    SocketAddr::new(ip(n, v6), port)
+}

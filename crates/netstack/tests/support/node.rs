@@ -1,0 +1,133 @@
+//! A stack with packet memory that knows who has each buffer.
+
+use cofferdam_netstack::*;
+use std::collections::HashMap;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Stack,
+    App,
+}
+
+/// Buffers by name.
+#[derive(Debug, Default)]
+pub struct Memory {
+    buffers: HashMap<u64, (Vec<u8>, Owner)>,
+    next: u64,
+}
+
+impl Memory {
+    fn add(&mut self, bytes: &[u8], owner: Owner) -> BufferId {
+        self.next += 1;
+        self.buffers.insert(self.next, (bytes.to_vec(), owner));
+        BufferId(self.next)
+    }
+
+    /// Data of the application's.
+    pub fn data(&mut self, bytes: &[u8]) -> Chunk {
+        let len = bytes.len() as u32;
+        Chunk {
+            buffer: self.add(bytes, Owner::App),
+            offset: 0,
+            len,
+        }
+    }
+
+    pub fn read(&self, chunk: Chunk) -> &[u8] {
+        let (bytes, _) = &self.buffers[&chunk.buffer.0];
+        &bytes[chunk.offset as usize..(chunk.offset + chunk.len) as usize]
+    }
+
+    /// The stack hands a received buffer to the application.
+    pub fn hand_up(&mut self, buffer: BufferId) {
+        let (_, owner) = self
+            .buffers
+            .get_mut(&buffer.0)
+            .expect("a buffer that exists");
+        assert_eq!(
+            std::mem::replace(owner, Owner::App),
+            Owner::Stack,
+            "handed up twice"
+        );
+    }
+
+    /// The buffer is of no use any more.
+    pub fn free(&mut self, buffer: BufferId) {
+        self.buffers.remove(&buffer.0).expect("freed once");
+    }
+
+    /// Received buffers that the stack holds.
+    pub fn in_stack(&self) -> usize {
+        self.buffers
+            .values()
+            .filter(|(_, owner)| *owner == Owner::Stack)
+            .count()
+    }
+}
+
+impl BufferPool for Memory {
+    fn copy_in(&mut self, bytes: &[u8]) -> Option<BufferId> {
+        Some(self.add(bytes, Owner::Stack))
+    }
+}
+
+/// A stack and its memory.
+#[derive(Debug)]
+pub struct Node {
+    pub stack: Stack,
+    pub memory: Memory,
+}
+
+impl Node {
+    pub fn new(config: Config, now: Time) -> Self {
+        Self {
+            stack: Stack::new(config, now).expect("settings that work"),
+            memory: Memory::default(),
+        }
+    }
+
+    /// A frame arrives.
+    pub fn receive(&mut self, now: Time, frame: &[u8]) {
+        let buffer = self.memory.add(frame, Owner::Stack);
+        match self
+            .stack
+            .handle_frame(now, frame, buffer, &mut self.memory)
+        {
+            Disposition::Free => self.memory.free(buffer),
+            Disposition::Held => {}
+        }
+    }
+
+    /// The next event; releases are dealt with here.
+    pub fn event(&mut self) -> Option<Event> {
+        loop {
+            match self.stack.poll_event()? {
+                Event::Release { buffer } => self.memory.free(buffer),
+                event => {
+                    if let Event::Recv { chunk, .. } | Event::UdpRecv { chunk, .. } = event {
+                        self.memory.hand_up(chunk.buffer);
+                    }
+                    return Some(event);
+                }
+            }
+        }
+    }
+
+    /// The next frame to send, whole, its checksum completed.
+    pub fn transmit(&mut self, now: Time) -> Option<Vec<u8>> {
+        let mut frame = vec![0; MAX_HEADER_BYTES];
+        let transmit = self.stack.poll_transmit(now, &mut frame)?;
+        frame.truncate(transmit.header_len);
+        for chunk in transmit.payload.chunks() {
+            frame.extend_from_slice(self.memory.read(*chunk));
+        }
+        assert_eq!(frame.len(), transmit.len());
+        if let Some(checksum) = transmit.checksum {
+            checksum.complete(&mut frame);
+        }
+        if let Some(buffer) = transmit.release {
+            self.memory.free(buffer);
+        }
+        Some(frame)
+    }
+}

@@ -1,0 +1,118 @@
+//! Two nodes and two wires: discrete events, no waiting.
+
+use super::faults::{Faults, Wire};
+use super::node::Node;
+use cofferdam_netstack::*;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+/// What an application does with an event; it may give commands.
+pub trait App {
+    fn event(&mut self, now: Time, node: &mut Node, event: Event);
+}
+
+/// When, in which order, to whom, what.
+type Arrival = (Time, u64, usize, Vec<u8>);
+
+/// Nodes 0 and 1, and frames on their way.
+pub struct World {
+    pub now: Time,
+    pub nodes: [Node; 2],
+    /// `wires[n]` carries what node n sends.
+    pub wires: [Wire; 2],
+    on_the_way: BinaryHeap<Reverse<Arrival>>,
+    count: u64,
+    /// Every frame sent: when, by whom.
+    pub log: Option<Vec<(Time, usize, Vec<u8>)>>,
+}
+
+impl World {
+    pub fn new(faults: Faults, seed: u64) -> Self {
+        Self::with(faults, seed, [super::config(0), super::config(1)])
+    }
+
+    pub fn with(faults: Faults, seed: u64, configs: [Config; 2]) -> Self {
+        let now = Time::from_nanos(1_000_000_000);
+        Self {
+            now,
+            nodes: configs.map(|config| Node::new(config, now)),
+            wires: [Wire::new(faults, seed), Wire::new(faults, seed + 1)],
+            on_the_way: BinaryHeap::new(),
+            count: 0,
+            log: None,
+        }
+    }
+
+    /// Runs both nodes until nothing is to be done before `until`.
+    pub fn run(&mut self, until: Time, apps: &mut [&mut dyn App; 2]) {
+        loop {
+            for (side, app) in apps.iter_mut().enumerate() {
+                self.turn(side, *app);
+            }
+            let frame = self.on_the_way.peek().map(|Reverse((at, ..))| *at);
+            let timers = self.nodes.iter().filter_map(|node| node.stack.poll_at());
+            let Some(next) = frame
+                .into_iter()
+                .chain(timers)
+                .min()
+                .filter(|next| *next <= until)
+            else {
+                self.now = self.now.max(until);
+                return;
+            };
+            self.now = self.now.max(next);
+            while let Some(Reverse((at, ..))) = self.on_the_way.peek() {
+                if *at > self.now {
+                    break;
+                }
+                let Some(Reverse((_, _, to, frame))) = self.on_the_way.pop() else {
+                    break;
+                };
+                self.nodes[to].receive(self.now, &frame);
+            }
+        }
+    }
+
+    pub fn run_for(&mut self, time: Duration, apps: &mut [&mut dyn App; 2]) {
+        let until = self.now + time;
+        self.run(until, apps);
+    }
+
+    /// One turn of a node's loop.
+    fn turn(&mut self, side: usize, app: &mut dyn App) {
+        let node = &mut self.nodes[side];
+        node.stack.handle_timers(self.now);
+        while let Some(event) = node.event() {
+            app.event(self.now, node, event);
+        }
+        while let Some(frame) = self.nodes[side].transmit(self.now) {
+            if let Some(log) = &mut self.log {
+                log.push((self.now, side, frame.clone()));
+            }
+            for (at, frame) in self.wires[side].send(self.now, frame) {
+                self.count += 1;
+                self.on_the_way
+                    .push(Reverse((at, self.count, 1 - side, frame)));
+            }
+        }
+        // Sent datagrams are events too.
+        let node = &mut self.nodes[side];
+        while let Some(event) = node.event() {
+            app.event(self.now, node, event);
+        }
+    }
+
+    /// Asserts that nothing of any connection is left, once TIME_WAIT is over.
+    pub fn assert_empty(&self) {
+        for (side, node) in self.nodes.iter().enumerate() {
+            let usage = node.stack.usage();
+            assert_eq!(
+                (usage.connections, usage.time_wait, usage.chunks),
+                (0, 0, 0),
+                "node {side}: {usage:?}"
+            );
+            assert_eq!(node.memory.in_stack(), 0, "node {side} keeps buffers");
+        }
+    }
+}
