@@ -16,6 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "delay",
         "enforce",
         "latency",
+        "redirect",
         "reference",
         "schedule",
     ] {

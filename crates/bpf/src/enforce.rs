@@ -1,6 +1,9 @@
 //! The programs that drop the packets of containers in debt: one set a network namespace.
 
-use crate::skeleton::enforce_types::{cf_address, cf_bucket};
+use crate::link::{
+    BPF_TCX_INGRESS, BPF_XDP, XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE, address_key, link_create,
+};
+use crate::skeleton::enforce_types::cf_bucket;
 use crate::skeleton::{EnforceSkel, EnforceSkelBuilder};
 use cofferdam_types::IfIndex;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -8,13 +11,7 @@ use libbpf_rs::{MapCore, MapFlags, OpenObject};
 use std::io;
 use std::mem::{MaybeUninit, offset_of, size_of};
 use std::net::IpAddr;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
-
-const BPF_LINK_CREATE: libc::c_int = 28;
-const BPF_XDP: u32 = 37;
-const BPF_TCX_INGRESS: u32 = 46;
-const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
-const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 /// Where at a device packets are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,12 +75,12 @@ impl DropPrograms {
     /// Packets for `address` are those of the container in `slot`.
     pub fn set_address(&self, address: IpAddr, slot: u32) -> libbpf_rs::Result<()> {
         let map = &self.skeleton.maps.addresses;
-        map.update(&key(address), &slot.to_ne_bytes(), MapFlags::ANY)
+        map.update(&address_key(address), &slot.to_ne_bytes(), MapFlags::ANY)
     }
 
     /// Forgets `address`; unknown is fine.
     pub fn remove_address(&self, address: IpAddr) {
-        let _ = self.skeleton.maps.addresses.delete(&key(address));
+        let _ = self.skeleton.maps.addresses.delete(&address_key(address));
     }
 
     /// Sets what the container in `slot` may cost, keeping what it has saved up and its
@@ -140,33 +137,6 @@ pub fn attach(programs: (RawFd, RawFd), device: IfIndex, entry: Entry) -> io::Re
         Entry::Generic => (programs.0, BPF_XDP, XDP_FLAGS_SKB_MODE),
         Entry::Tc => (programs.1, BPF_TCX_INGRESS, 0),
     };
-    // union bpf_attr, link_create: prog_fd, target_ifindex, attach_type, flags; the rest zero.
-    let mut attr = [0_u32; 16];
-    attr[0] = program.cast_unsigned();
-    attr[1] = device.0;
-    attr[2] = kind;
-    attr[3] = flags;
-    // SAFETY: `attr` is valid for the size that is passed, and outlives the call.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            BPF_LINK_CREATE,
-            attr.as_ptr(),
-            size_of_val(&attr),
-        )
-    };
-    let fd = RawFd::try_from(fd).unwrap_or(-1);
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has just made this descriptor for us.
-    let link = unsafe { OwnedFd::from_raw_fd(fd) };
+    let link = link_create(program, device, kind, flags)?;
     Ok(DropLink { _link: link, entry })
-}
-
-fn key(address: IpAddr) -> [u8; size_of::<cf_address>()] {
-    match address {
-        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
-        IpAddr::V6(v6) => v6.octets(),
-    }
 }

@@ -9,7 +9,9 @@ mod events;
 mod gate;
 pub mod latency;
 mod ledger;
+mod link;
 mod mapped;
+mod redirect;
 mod reference;
 mod schedule;
 mod skeleton;
@@ -23,6 +25,7 @@ pub use events::decode_event;
 pub use gate::{Gate, GateError};
 pub use ledger::{LedgerReader, RowReading};
 pub use libbpf_rs::Error as MapError;
+pub use redirect::{RedirectCounts, RedirectLink, RedirectMode, RedirectPrograms};
 pub use reference::{EmptyProgram, ReferenceClock, ReferenceTime};
 pub use schedule::{
     SCHEDULE_FIRST_CONTAINER_ROW, SCHEDULE_HOST_ROW, SCHEDULE_TRACEPOINTS, ScheduleCell,

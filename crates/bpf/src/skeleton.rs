@@ -21,6 +21,9 @@ mod schedule {
 mod delay {
     include!(concat!(env!("OUT_DIR"), "/delay.skel.rs"));
 }
+mod redirect {
+    include!(concat!(env!("OUT_DIR"), "/redirect.skel.rs"));
+}
 mod latency {
     include!(concat!(env!("OUT_DIR"), "/latency.skel.rs"));
 }
@@ -29,5 +32,6 @@ pub use accounting::*;
 pub use delay::{DelaySkel, DelaySkelBuilder};
 pub use enforce::{EnforceSkel, EnforceSkelBuilder, types as enforce_types};
 pub use latency::{LatencySkel, LatencySkelBuilder, types as latency_types};
+pub use redirect::{RedirectSkel, RedirectSkelBuilder, types as redirect_types};
 pub use reference::{ReferenceSkel, ReferenceSkelBuilder, types as reference_types};
 pub use schedule::{ScheduleSkel, ScheduleSkelBuilder, types as schedule_types};

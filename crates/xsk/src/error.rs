@@ -1,0 +1,76 @@
+//! What can go wrong with a port.
+
+use std::io;
+
+/// A device, socket or packet memory that could not be set up, or that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    /// A system call failed.
+    #[error("{what} on {device}: {source}")]
+    Os {
+        /// What was tried.
+        what: &'static str,
+        /// Device, or what stands for it.
+        device: String,
+        /// The kernel's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// No such device in this network namespace.
+    #[error("there is no network device {0} here: see `ip link`")]
+    NoDevice(String),
+    /// Its queue has an AF_XDP socket already, or its device another XDP program.
+    #[error(
+        "{0} is in use by another XDP program or AF_XDP socket: end that one first (see `ip link show {0}`)"
+    )]
+    Busy(String),
+    /// The kernel or the device lacks AF_XDP.
+    #[error("{device} offers no AF_XDP sockets: {why}")]
+    Unsupported {
+        /// Device.
+        device: String,
+        /// What is missing.
+        why: String,
+    },
+    /// Frames would not fit the buffers.
+    #[error(
+        "{device} has an MTU of {mtu_bytes} bytes; buffers of {room_bytes} bytes hold no such frame: lower the MTU or use larger frames"
+    )]
+    Mtu {
+        /// Device.
+        device: String,
+        /// Its MTU.
+        mtu_bytes: u32,
+        /// What a buffer holds.
+        room_bytes: u32,
+    },
+    /// The program could not be loaded or its maps not be written.
+    #[error("the redirecting program on {device}: {source}")]
+    Program {
+        /// Device.
+        device: String,
+        /// Why.
+        #[source]
+        source: cofferdam_bpf::MapError,
+    },
+}
+
+impl PortError {
+    pub(crate) fn os(what: &'static str, device: &str, source: io::Error) -> PortError {
+        match source.raw_os_error() {
+            Some(libc::EBUSY) => PortError::Busy(device.to_owned()),
+            Some(libc::ENODEV | libc::ENXIO) => PortError::NoDevice(device.to_owned()),
+            Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT) => {
+                PortError::Unsupported {
+                    device: device.to_owned(),
+                    why: format!("{what}: {source}"),
+                }
+            }
+            _ => PortError::Os {
+                what,
+                device: device.to_owned(),
+                source,
+            },
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Packets in and out of a device without the kernel's network stack: AF_XDP sockets over a
+//! packet memory, and, behind the same [`Port`], tap devices and in-process pipes.
+//!
+//! A thin layer over the kernel's interface (`linux/if_xdp.h`), not one of the crates that
+//! exist: those allocate the packet memory themselves, and ours must be a sealed memory file that
+//! an application maps read-only; xsk-rs also needs libxdp, a C library. What is left is four
+//! rings.
+
+mod device;
+mod error;
+mod mapping;
+mod memory;
+mod pipe;
+mod port;
+mod ring;
+mod socket;
+mod tap;
+
+pub use device::{Device, Mode};
+pub use error::PortError;
+pub use mapping::{Access, Mapping};
+pub use memory::{Frame, Memory};
+pub use pipe::{Pipe, pipe};
+pub use port::{Facts, Packet, Port, PortCounters};
+pub use socket::{Socket, SocketOptions};
+pub use tap::Tap;

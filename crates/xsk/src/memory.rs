@@ -1,0 +1,206 @@
+//! The packet memory: equal frames in one sealed memory file.
+
+use crate::mapping::{Access, Mapping};
+use crate::port::Packet;
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Index of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Frame(pub u32);
+
+/// Frames of equal size, and which of them are free. Whoever holds a frame's number owns the
+/// frame: the free list, a device's ring, the network stack, an application.
+///
+/// The file is sealed: it keeps its size, and whoever else gets it can map it only for reading.
+#[derive(Debug)]
+pub struct Memory {
+    file: OwnedFd,
+    map: Mapping,
+    frame_bytes: u32,
+    frames: u32,
+    free: Vec<Frame>,
+    /// For each frame whether it is free: a frame given back twice would corrupt two packets.
+    is_free: Vec<bool>,
+}
+
+impl Memory {
+    /// Makes `frames` free frames of `frame_bytes` (a power of two, 2048 or 4096: AF_XDP takes
+    /// no other).
+    ///
+    /// # Errors
+    /// The kernel's; `InvalidInput` for another size.
+    pub fn new(frames: u32, frame_bytes: u32) -> io::Result<Memory> {
+        if !matches!(frame_bytes, 2048 | 4096) || frames == 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "frames are of 2048 or 4096 bytes, and at least one",
+            ));
+        }
+        let len = frames as usize * frame_bytes as usize;
+        let file = memfd_create(
+            "cofferdam-frames",
+            MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING,
+        )?;
+        nix::unistd::ftruncate(&file, i64::try_from(len).map_err(io::Error::other)?)?;
+        let map = Mapping::new(file.as_fd(), 0, len, Access::Write)?;
+        fcntl(
+            &file,
+            FcntlArg::F_ADD_SEALS(
+                SealFlag::F_SEAL_SHRINK
+                    | SealFlag::F_SEAL_GROW
+                    | SealFlag::from_bits_retain(F_SEAL_FUTURE_WRITE),
+            ),
+        )?;
+        fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SEAL))?;
+        Ok(Memory {
+            file,
+            map,
+            frame_bytes,
+            frames,
+            // The frame freed last is used next: it is the one still in the cache.
+            free: (0..frames).rev().map(Frame).collect(),
+            is_free: vec![true; frames as usize],
+        })
+    }
+
+    /// Takes a free frame; `None` when all are in use. Never allocates.
+    pub fn take(&mut self) -> Option<Frame> {
+        let frame = self.free.pop()?;
+        if let Some(free) = self.is_free.get_mut(frame.0 as usize) {
+            *free = false;
+        }
+        Some(frame)
+    }
+
+    /// Gives a frame back; false when it was free already or does not exist, and then nothing
+    /// changes. Never allocates.
+    pub fn give(&mut self, frame: Frame) -> bool {
+        match self.is_free.get_mut(frame.0 as usize) {
+            Some(free) if !*free => {
+                *free = true;
+                self.free.push(frame);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The bytes of a frame; empty when it does not exist.
+    pub fn bytes(&self, frame: Frame) -> &[u8] {
+        if frame.0 >= self.frames {
+            return &[];
+        }
+        let offset = frame.0 as usize * self.frame_bytes as usize;
+        // SAFETY: the frame lies inside the mapping (checked above; `new` made it that long), is
+        // initialised (a memory file begins as zeros), and the kernel writes only to frames
+        // that are in a fill ring, of which the caller has no number.
+        unsafe {
+            std::slice::from_raw_parts(
+                self.map.base().as_ptr().add(offset),
+                self.frame_bytes as usize,
+            )
+        }
+    }
+
+    /// The bytes of a frame, to write; empty when it does not exist.
+    pub fn bytes_mut(&mut self, frame: Frame) -> &mut [u8] {
+        if frame.0 >= self.frames {
+            return &mut [];
+        }
+        let offset = frame.0 as usize * self.frame_bytes as usize;
+        // SAFETY: as in `bytes`; `&mut self` keeps other slices of this process away.
+        unsafe {
+            std::slice::from_raw_parts_mut(
+                self.map.base().as_ptr().add(offset),
+                self.frame_bytes as usize,
+            )
+        }
+    }
+
+    /// The bytes of a packet; empty when it does not lie in its frame.
+    pub fn packet(&self, packet: Packet) -> &[u8] {
+        let (start, len) = (packet.start as usize, packet.len as usize);
+        let bytes = self.bytes(packet.frame).get(start..);
+        bytes.and_then(|b| b.get(..len)).unwrap_or_default()
+    }
+
+    /// Frames that are free.
+    pub fn available(&self) -> u32 {
+        self.free.len() as u32
+    }
+
+    /// Frames altogether.
+    pub fn frames(&self) -> u32 {
+        self.frames
+    }
+
+    /// Size of a frame.
+    pub fn frame_bytes(&self) -> u32 {
+        self.frame_bytes
+    }
+
+    /// The sealed file, for a process that is to read the frames.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    pub(crate) fn mapping(&self) -> &Mapping {
+        &self.map
+    }
+}
+
+/// linux/fcntl.h, since 5.1 (commit ab3948f58ff8); nix has no name for it.
+const F_SEAL_FUTURE_WRITE: i32 = 0x0010;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_taken_once_and_given_back_once() {
+        let mut memory = Memory::new(3, 2048).expect("memory");
+        let all: Vec<Frame> = std::iter::from_fn(|| memory.take()).collect();
+        assert_eq!(all.len(), 3);
+        assert_eq!(memory.take(), None);
+        assert!(memory.give(all[1]));
+        assert!(!memory.give(all[1]), "given back twice");
+        assert!(!memory.give(Frame(3)), "no such frame");
+        assert_eq!(memory.take(), Some(all[1]));
+    }
+
+    #[test]
+    fn frames_do_not_overlap_and_beyond_the_end_is_nothing() {
+        let mut memory = Memory::new(2, 2048).expect("memory");
+        memory.bytes_mut(Frame(0)).fill(1);
+        memory.bytes_mut(Frame(1)).fill(2);
+        assert!(memory.bytes(Frame(0)).iter().all(|b| *b == 1));
+        assert_eq!(memory.bytes(Frame(1)).len(), 2048);
+        assert!(memory.bytes(Frame(2)).is_empty());
+        assert!(memory.bytes_mut(Frame(u32::MAX)).is_empty());
+    }
+
+    #[test]
+    fn another_holder_of_the_file_can_only_read() {
+        let mut memory = Memory::new(2, 4096).expect("memory");
+        memory.bytes_mut(Frame(1))[0] = 77;
+        let read = Mapping::new(memory.file(), 0, 8192, Access::Read).expect("read-only");
+        // SAFETY: the mapping is 8192 bytes long.
+        assert_eq!(unsafe { *read.base().as_ptr().add(4096) }, 77);
+        let refused = Mapping::new(memory.file(), 0, 8192, Access::Write);
+        assert_eq!(
+            refused.expect_err("sealed").raw_os_error(),
+            Some(libc::EPERM)
+        );
+        let refused = nix::unistd::ftruncate(memory.file(), 0);
+        assert_eq!(refused, Err(nix::errno::Errno::EPERM));
+    }
+
+    #[test]
+    fn odd_sizes_are_refused() {
+        assert!(Memory::new(1, 1024).is_err());
+        assert!(Memory::new(0, 2048).is_err());
+    }
+}

@@ -1,0 +1,129 @@
+//! What a dataplane needs of a device.
+
+use crate::error::PortError;
+use crate::memory::{Frame, Memory};
+use std::io;
+use std::os::fd::BorrowedFd;
+
+/// A packet in a frame: `len` bytes from `start` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// The frame.
+    pub frame: Frame,
+    /// First byte of the packet in the frame.
+    pub start: u32,
+    /// Length in bytes, from the Ethernet header on.
+    pub len: u32,
+}
+
+/// What a port is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Device, as `ip link` names it.
+    pub name: String,
+    /// Hardware address.
+    pub mac: [u8; 6],
+    /// Largest IP packet.
+    pub mtu_bytes: u32,
+}
+
+/// What a port has done since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortCounters {
+    /// Packets handed out by `receive`.
+    pub received_packets: u64,
+    /// Packets taken by `transmit`.
+    pub sent_packets: u64,
+    /// Packets that `transmit` refused: the ring was full.
+    pub refused_packets: u64,
+    /// Packets lost before they reached us, as the device counts them: no free frame, a full
+    /// ring, too long.
+    pub lost_packets: u64,
+    /// System calls made to send or to be given packets.
+    pub system_calls: u64,
+}
+
+/// A device that packets come from and go to. One thread drives it.
+///
+/// Nothing here blocks but what the descriptor is waited for, and nothing allocates.
+pub trait Port {
+    /// What it is.
+    fn facts(&self) -> &Facts;
+
+    /// Takes back the frames of packets that are sent, and gives free frames to the device to
+    /// receive into. Returns how many came back.
+    fn reclaim(&mut self, memory: &mut Memory) -> usize;
+
+    /// Takes at most `packets.len()` received packets; the frames are the caller's now.
+    fn receive(&mut self, memory: &mut Memory, packets: &mut [Packet]) -> usize;
+
+    /// Packets that wait to be received, as far as is known without asking the kernel; at most
+    /// what a ring holds.
+    fn pending(&self) -> u32;
+
+    /// Queues `packet`. The frame is the port's now. False when the ring is full: then the
+    /// frame is still the caller's.
+    fn transmit(&mut self, memory: &mut Memory, packet: Packet) -> bool;
+
+    /// Sends what was queued: one system call for all, as a rule.
+    ///
+    /// # Errors
+    /// The device is gone or down; what was queued stays queued.
+    fn flush(&mut self, memory: &mut Memory) -> io::Result<()>;
+
+    /// Becomes readable when packets wait.
+    fn descriptor(&self) -> BorrowedFd<'_>;
+
+    /// What it has done.
+    fn counters(&self) -> PortCounters;
+}
+
+/// Reads a device's hardware address and MTU in the calling thread's network namespace.
+pub(crate) fn facts(name: &str) -> Result<(Facts, u32), PortError> {
+    let index =
+        nix::net::if_::if_nametoindex(name).map_err(|_| PortError::NoDevice(name.to_owned()))?;
+    let request = |request: libc::Ioctl, what| {
+        // SAFETY: an all-zero ifreq is valid: it is made of integers and arrays of them.
+        let mut ifreq: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (to, from) in ifreq
+            .ifr_name
+            .iter_mut()
+            .zip(name.bytes().take(libc::IFNAMSIZ - 1))
+        {
+            *to = from.cast_signed();
+        }
+        let socket = nix::sys::socket::socket(
+            nix::sys::socket::AddressFamily::Inet,
+            nix::sys::socket::SockType::Datagram,
+            nix::sys::socket::SockFlag::SOCK_CLOEXEC,
+            None,
+        );
+        let socket = socket.map_err(|e| PortError::os(what, name, e.into()))?;
+        // SAFETY: both requests read the name from, and write their answer to, one ifreq.
+        let code = unsafe {
+            libc::ioctl(
+                std::os::fd::AsRawFd::as_raw_fd(&socket),
+                request,
+                &raw mut ifreq,
+            )
+        };
+        if code < 0 {
+            return Err(PortError::os(what, name, io::Error::last_os_error()));
+        }
+        Ok(ifreq)
+    };
+    let mac = request(libc::SIOCGIFHWADDR, "cannot read the hardware address")?;
+    let mtu = request(libc::SIOCGIFMTU, "cannot read the MTU")?;
+    // SAFETY: SIOCGIFHWADDR fills ifru_hwaddr, SIOCGIFMTU ifru_mtu.
+    let (mac, mtu) = unsafe { (mac.ifr_ifru.ifru_hwaddr.sa_data, mtu.ifr_ifru.ifru_mtu) };
+    let mut octets = [0; 6];
+    for (to, from) in octets.iter_mut().zip(mac) {
+        *to = from.cast_unsigned();
+    }
+    let facts = Facts {
+        name: name.to_owned(),
+        mac: octets,
+        mtu_bytes: mtu.max(0).cast_unsigned(),
+    };
+    Ok((facts, index))
+}

@@ -1,0 +1,301 @@
+//! AF_XDP on a veth pair: the dataplane's packets come to it, all others to Linux.
+
+use cofferdam_testkit::{Namespace, Net, VethPair, exclusive, time_limit, wait_until};
+use cofferdam_xsk::{
+    Device, Frame, Memory, Mode, Packet, Port, PortError, Socket, SocketOptions, Tap,
+};
+use std::net::{Ipv4Addr, UdpSocket};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A Linux client at 10.98.0.2 and a server's namespace in which Linux has 10.98.0.1.
+struct Scene {
+    server: Namespace,
+    client: Namespace,
+    _pair: VethPair,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let (server, client) = (Namespace::new("server"), Namespace::new("client"));
+        let pair = VethPair::new((&server, "eth0"), (&client, "eth0"));
+        server.address("eth0", "10.98.0.1/24");
+        client.address("eth0", "10.98.0.2/24");
+        client.offload("eth0", "tx", false);
+        Scene {
+            server,
+            client,
+            _pair: pair,
+        }
+    }
+
+    /// Lets the client believe that 10.98.0.`last` is at the server's device.
+    fn neighbour(&self, last: u8) {
+        let line = self.server.run("ip -o link show dev eth0");
+        let mac = line
+            .split("link/ether ")
+            .nth(1)
+            .expect("a hardware address");
+        let mac = mac.split_whitespace().next().expect("a hardware address");
+        self.client.run(&format!(
+            "ip neighbour replace 10.98.0.{last} lladdr {mac} dev eth0"
+        ));
+    }
+
+    /// Sends `count` datagrams from the client to `port` of 10.98.0.`last`.
+    fn send(&self, last: u8, port: u16, count: u8) {
+        let sender = self.client.thread(move || {
+            let socket = UdpSocket::bind("10.98.0.2:0").expect("a socket");
+            for n in 0..count {
+                let to = (Ipv4Addr::new(10, 98, 0, last), port);
+                socket.send_to(&[n; 40], to).expect("sent");
+            }
+        });
+        sender.join().expect("the sender ends");
+    }
+}
+
+fn receive_all(socket: &mut Socket, memory: &mut Memory, wanted: usize) -> Vec<Vec<u8>> {
+    let mut got = Vec::new();
+    let mut packets = [Packet {
+        frame: Frame(0),
+        start: 0,
+        len: 0,
+    }; 64];
+    wait_until("the packets", Duration::from_secs(5), || {
+        let n = socket.receive(memory, &mut packets);
+        for packet in &packets[..n] {
+            got.push(memory.packet(*packet).to_vec());
+            memory.give(packet.frame);
+        }
+        socket.reclaim(memory);
+        got.len() >= wanted
+    });
+    got
+}
+
+#[test]
+fn only_what_is_claimed_is_redirected_and_linux_keeps_the_rest() {
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        for mode in [Mode::Native, Mode::Generic] {
+            let scene = Scene::new();
+            let client_mode = mode;
+            let (done, wait) = std::sync::mpsc::channel::<()>();
+            let (ready, is_ready) = std::sync::mpsc::channel();
+            let server = scene.server.thread(move || {
+                let mut memory = Memory::new(1024, 2048).expect("memory");
+                let device = Device::open("eth0", client_mode).expect("the program attaches");
+                let mut socket = Socket::open(&device, &mut memory, SocketOptions::default())
+                    .expect("the socket binds");
+                device
+                    .claim(Ipv4Addr::new(10, 98, 0, 9).into())
+                    .expect("claimed");
+                device
+                    .share(Ipv4Addr::new(10, 98, 0, 1).into(), 0, 0)
+                    .expect("shared");
+                device
+                    .claim_port(Ipv4Addr::new(10, 98, 0, 1).into(), 17, 7007)
+                    .expect("a port");
+                ready.send(()).expect("the test waits");
+                let got = receive_all(&mut socket, &mut memory, 15);
+                wait.recv().expect("the test tells");
+                let counts = device.counts();
+                (got, counts, device.is_native())
+            });
+            is_ready.recv().expect("the server is ready");
+            // The address that Linux has still answers, before and while the dataplane works.
+            scene.client.ping("10.98.0.1");
+            scene.neighbour(9);
+            scene.send(9, 5000, 10);
+            scene.send(1, 7007, 5);
+            scene.client.ping("10.98.0.1");
+            done.send(()).expect("the server waits");
+            let (got, counts, native) = server.join().expect("the server ends");
+            assert_eq!(native, mode == Mode::Native);
+            assert_eq!(got.len(), 15, "{counts:?}");
+            let to = |packet: &Vec<u8>| (packet[33], u16::from_be_bytes([packet[36], packet[37]]));
+            assert_eq!(got.iter().filter(|p| to(p) == (9, 5000)).count(), 10);
+            assert_eq!(got.iter().filter(|p| to(p) == (1, 7007)).count(), 5);
+            assert_eq!(counts.redirected_packets, 15);
+            assert_eq!(counts.unserved_packets, 0);
+            assert!(counts.passed_packets >= 2, "the pings: {counts:?}");
+        }
+    });
+}
+
+#[test]
+fn what_is_sent_arrives_and_frames_come_back() {
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        let scene = Scene::new();
+        let sent = scene.server.thread(move || {
+            let mut memory = Memory::new(256, 2048).expect("memory");
+            let device = Device::open("eth0", Mode::Best).expect("the program attaches");
+            let options = SocketOptions {
+                ring_entries: 64,
+                ..SocketOptions::default()
+            };
+            let mut socket = Socket::open(&device, &mut memory, options).expect("the socket binds");
+            let held = memory.available();
+            let mut sent = 0;
+            // Three rings' worth: frames must come back and be used again.
+            wait_until("200 packets to leave", Duration::from_secs(5), || {
+                while sent < 200 {
+                    let Some(frame) = memory.take() else { break };
+                    let bytes = memory.bytes_mut(frame);
+                    bytes[..6].fill(0xff);
+                    bytes[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
+                    // An EtherType for local experiments (IEEE 802).
+                    bytes[12..14].copy_from_slice(&[0x88, 0xb5]);
+                    let packet = Packet {
+                        frame,
+                        start: 0,
+                        len: 60,
+                    };
+                    if !socket.transmit(&mut memory, packet) {
+                        memory.give(frame);
+                        break;
+                    }
+                    sent += 1;
+                }
+                socket.flush(&mut memory).expect("flushed");
+                socket.reclaim(&mut memory);
+                sent == 200
+            });
+            wait_until("all frames to come back", Duration::from_secs(5), || {
+                socket.reclaim(&mut memory);
+                memory.available() == held
+            });
+            socket.counters().sent_packets
+        });
+        assert_eq!(sent.join().expect("the sender ends"), 200);
+        let line = scene.client.run("ip -s -o link show dev eth0");
+        let numbers: Vec<u64> = line
+            .split("RX:")
+            .nth(1)
+            .expect("counters")
+            .split_whitespace()
+            .filter_map(|word| word.trim_end_matches('\\').parse().ok())
+            .collect();
+        assert!(
+            numbers[1] >= 200,
+            "the client received {} packets",
+            numbers[1]
+        );
+    });
+}
+
+#[test]
+fn a_taken_queue_a_missing_device_and_a_large_mtu_are_told_apart() {
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        let scene = Scene::new();
+        let thread = scene.server.thread(move || {
+            let mut memory = Memory::new(256, 2048).expect("memory");
+            let missing = Device::open("nosuch0", Mode::Best)
+                .err()
+                .expect("no such device");
+            let device = Device::open("eth0", Mode::Best).expect("the program attaches");
+            let second = Device::open("eth0", Mode::Best)
+                .err()
+                .expect("the device is taken");
+            let _socket =
+                Socket::open(&device, &mut memory, SocketOptions::default()).expect("binds");
+            let taken = Socket::open(&device, &mut memory, SocketOptions::default());
+            (missing, second, taken.err().expect("the queue is taken"))
+        });
+        let (missing, second, taken) = thread.join().expect("the thread ends");
+        assert!(matches!(missing, PortError::NoDevice(_)), "{missing}");
+        assert!(matches!(second, PortError::Busy(_)), "{second}");
+        assert!(matches!(taken, PortError::Busy(_)), "{taken}");
+        scene.client.run("ip link set eth0 mtu 3000");
+        scene.server.run("ip link set eth0 mtu 3000");
+        let thread = scene.server.thread(move || {
+            let mut memory = Memory::new(256, 2048).expect("memory");
+            let device = Device::open("eth0", Mode::Generic).expect("the program attaches");
+            Socket::open(&device, &mut memory, SocketOptions::default()).err()
+        });
+        let refused = thread.join().expect("the thread ends").expect("too large");
+        assert!(
+            matches!(
+                refused,
+                PortError::Mtu {
+                    mtu_bytes: 3000,
+                    ..
+                }
+            ),
+            "{refused}"
+        );
+    });
+}
+
+#[test]
+fn the_end_of_a_process_leaves_the_device_to_linux_and_to_the_next() {
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        let scene = Scene::new();
+        for _ in 0..3 {
+            let thread = scene.server.thread(|| {
+                let mut memory = Memory::new(256, 2048).expect("memory");
+                let device = Device::open("eth0", Mode::Best).expect("the program attaches");
+                device
+                    .claim(Ipv4Addr::new(10, 98, 0, 1).into())
+                    .expect("claimed");
+                Socket::open(&device, &mut memory, SocketOptions::default()).map(drop)
+            });
+            thread
+                .join()
+                .expect("the thread ends")
+                .expect("the queue is free again");
+        }
+        assert!(!scene.server.run("ip link show dev eth0").contains("xdp"));
+        scene.client.ping("10.98.0.1");
+    });
+}
+
+#[test]
+fn a_tap_device_carries_packets_both_ways() {
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        let server = Namespace::new("server");
+        let (made, is_made) = std::sync::mpsc::channel();
+        let (go, may_go) = std::sync::mpsc::channel::<()>();
+        let port = server.thread(move || {
+            let mut memory = Memory::new(64, 2048).expect("memory");
+            let mut tap = Tap::open("tap0", [2, 0, 0, 0, 0, 7]).expect("a tap device");
+            made.send(()).expect("the test waits");
+            may_go.recv().expect("the test tells");
+            let mut packets = [Packet {
+                frame: Frame(0),
+                start: 0,
+                len: 0,
+            }; 8];
+            let mut asked = false;
+            // Linux asks who has the address, and is asked in turn.
+            wait_until("an ARP request", Duration::from_secs(5), || {
+                let n = tap.receive(&mut memory, &mut packets);
+                for packet in &packets[..n] {
+                    asked |= memory.packet(*packet)[12..14] == [0x08, 0x06];
+                    assert!(tap.transmit(&mut memory, *packet));
+                }
+                asked
+            });
+            (memory.available(), tap.counters())
+        });
+        is_made.recv().expect("the device is made");
+        server.address("tap0", "10.98.1.1/24");
+        server.up("tap0");
+        go.send(()).expect("the port waits");
+        let sender = server.thread(|| {
+            let socket = UdpSocket::bind("10.98.1.1:0").expect("a socket");
+            socket.send_to(b"who?", "10.98.1.2:9").expect("sent")
+        });
+        sender.join().expect("the sender ends");
+        let (free, counters) = port.join().expect("the port ends");
+        assert_eq!(free, 64, "every frame is back");
+        assert!(counters.received_packets >= 1);
+        assert_eq!(counters.sent_packets, counters.received_packets);
+    });
+}
