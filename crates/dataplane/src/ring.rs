@@ -1,0 +1,293 @@
+//! Two rings in one shared file: calls from the application, conditions to it.
+//!
+//! Each index has a cache line of its own and one writer. The dataplane keeps its own indices
+//! in its own memory and reads of the shared ones only the other side's: an application that
+//! writes nonsense there is told by its distance and harms itself.
+
+use crate::abi::Entry;
+use cofferdam_xsk::{Access, Mapping};
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+
+/// Entries of each ring.
+pub(crate) const ENTRIES: u32 = 8192;
+const LINE: usize = 64;
+const HEADER: usize = 4096;
+const RING: usize = ENTRIES as usize * size_of::<Entry>();
+const LEN: usize = HEADER + 2 * RING;
+
+/// Places of the shared words, in cache lines.
+#[derive(Clone, Copy)]
+enum Word {
+    CallsWritten = 0,
+    CallsRead = 1,
+    ConditionsWritten = 2,
+    ConditionsRead = 3,
+    ApplicationSleeps = 4,
+    DataplaneSleeps = 5,
+}
+
+/// A shared file of fixed size: it can be neither shrunk nor grown under a reader's feet.
+pub(crate) fn sealed_file(name: &str, len: usize) -> io::Result<OwnedFd> {
+    let file = memfd_create(name, MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
+    nix::unistd::ftruncate(&file, i64::try_from(len).map_err(io::Error::other)?)?;
+    let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
+    fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
+    Ok(file)
+}
+
+/// The file of the two rings.
+pub(crate) fn ring_file() -> io::Result<OwnedFd> {
+    sealed_file("cofferdam-rings", LEN)
+}
+
+struct Shared(Mapping);
+
+impl Shared {
+    fn word(&self, word: Word) -> &AtomicU32 {
+        // SAFETY: the word lies inside the first page of the mapping, aligned to a cache line;
+        // both sides use it atomically.
+        unsafe { &*self.0.base().as_ptr().add(word as usize * LINE).cast() }
+    }
+
+    fn call(&self, index: u32) -> *mut Entry {
+        self.entry(HEADER, index)
+    }
+
+    fn condition(&self, index: u32) -> *mut Entry {
+        self.entry(HEADER + RING, index)
+    }
+
+    fn entry(&self, ring: usize, index: u32) -> *mut Entry {
+        let place = ring + (index % ENTRIES) as usize * size_of::<Entry>();
+        // SAFETY: the modulus keeps the entry inside the mapping of LEN bytes; HEADER and RING
+        // are multiples of the entry's alignment.
+        unsafe { self.0.base().as_ptr().add(place).cast() }
+    }
+}
+
+/// The other side's index is further away than a ring is long.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Nonsense;
+
+/// The dataplane's end.
+pub(crate) struct DataplaneEnd {
+    shared: Shared,
+    calls_read: u32,
+    conditions_written: u32,
+    published: u32,
+}
+
+impl DataplaneEnd {
+    pub fn map(file: BorrowedFd<'_>) -> io::Result<DataplaneEnd> {
+        Ok(DataplaneEnd {
+            shared: Shared(Mapping::new(file, 0, LEN, Access::Write)?),
+            calls_read: 0,
+            conditions_written: 0,
+            published: 0,
+        })
+    }
+
+    /// Calls that wait.
+    pub fn waiting(&self) -> Result<u32, Nonsense> {
+        let written = self.shared.word(Word::CallsWritten).load(Ordering::Acquire);
+        let waiting = written.wrapping_sub(self.calls_read);
+        if waiting > ENTRIES {
+            return Err(Nonsense);
+        }
+        Ok(waiting)
+    }
+
+    /// Copies the next call out; only as often as `waiting` said. Copied once, so that what is
+    /// checked is what is used.
+    pub fn take(&mut self) -> Entry {
+        // SAFETY: inside the mapping; the application may write meanwhile, so the copy may be
+        // of mixed bytes, all of which are valid integers.
+        let entry = unsafe { self.shared.call(self.calls_read).read_volatile() };
+        self.calls_read = self.calls_read.wrapping_add(1);
+        entry
+    }
+
+    /// Gives the taken entries back.
+    pub fn release(&self) {
+        self.shared.word(Word::CallsRead).store(self.calls_read, Ordering::Release);
+    }
+
+    /// Room for conditions.
+    pub fn room(&self) -> Result<u32, Nonsense> {
+        let read = self.shared.word(Word::ConditionsRead).load(Ordering::Acquire);
+        let unread = self.conditions_written.wrapping_sub(read);
+        if unread > ENTRIES {
+            return Err(Nonsense);
+        }
+        Ok(ENTRIES - unread)
+    }
+
+    /// Conditions written and not read.
+    pub fn unread(&self) -> u32 {
+        ENTRIES - self.room().unwrap_or(ENTRIES)
+    }
+
+    /// Writes a condition; only while `room` says so.
+    pub fn push(&mut self, entry: Entry) {
+        // SAFETY: inside the mapping; whoever reads it meanwhile reads another process's copy.
+        unsafe { self.shared.condition(self.conditions_written).write(entry) };
+        self.conditions_written = self.conditions_written.wrapping_add(1);
+    }
+
+    /// Shows the application what was written. True when it sleeps and must be woken.
+    pub fn publish(&mut self) -> bool {
+        if self.published == self.conditions_written {
+            return false;
+        }
+        self.published = self.conditions_written;
+        let word = self.shared.word(Word::ConditionsWritten);
+        word.store(self.conditions_written, Ordering::Release);
+        // Either the sleeper sees the new index, or we see that it sleeps.
+        fence(Ordering::SeqCst);
+        let sleeps = self.shared.word(Word::ApplicationSleeps);
+        sleeps.load(Ordering::Relaxed) != 0 && sleeps.swap(0, Ordering::Relaxed) != 0
+    }
+
+    /// Says that the dataplane sleeps, or not; true when no call waits.
+    pub fn sleep(&self, sleeps: bool) -> bool {
+        self.shared.word(Word::DataplaneSleeps).store(u32::from(sleeps), Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.waiting() == Ok(0)
+    }
+}
+
+/// The application's end.
+pub(crate) struct ApplicationEnd {
+    shared: Shared,
+    calls_written: u32,
+    published: u32,
+    conditions_read: u32,
+}
+
+impl ApplicationEnd {
+    pub fn map(file: BorrowedFd<'_>) -> io::Result<ApplicationEnd> {
+        Ok(ApplicationEnd {
+            shared: Shared(Mapping::new(file, 0, LEN, Access::Write)?),
+            calls_written: 0,
+            published: 0,
+            conditions_read: 0,
+        })
+    }
+
+    /// Writes a call; false when the ring is full.
+    pub fn push(&mut self, entry: Entry) -> bool {
+        let read = self.shared.word(Word::CallsRead).load(Ordering::Acquire);
+        if self.calls_written.wrapping_sub(read) >= ENTRIES {
+            return false;
+        }
+        // SAFETY: inside the mapping; the dataplane has read this entry.
+        unsafe { self.shared.call(self.calls_written).write(entry) };
+        self.calls_written = self.calls_written.wrapping_add(1);
+        true
+    }
+
+    /// Shows the dataplane what was written. True when it sleeps and must be woken.
+    pub fn publish(&mut self) -> bool {
+        if self.published == self.calls_written {
+            return false;
+        }
+        self.published = self.calls_written;
+        self.shared.word(Word::CallsWritten).store(self.calls_written, Ordering::Release);
+        fence(Ordering::SeqCst);
+        let sleeps = self.shared.word(Word::DataplaneSleeps);
+        sleeps.load(Ordering::Relaxed) != 0 && sleeps.swap(0, Ordering::Relaxed) != 0
+    }
+
+    /// The next condition.
+    pub fn take(&mut self) -> Option<Entry> {
+        let written = self.shared.word(Word::ConditionsWritten).load(Ordering::Acquire);
+        if written == self.conditions_read {
+            return None;
+        }
+        // SAFETY: inside the mapping, and written: the index was read with acquire.
+        let entry = unsafe { self.shared.condition(self.conditions_read).read() };
+        self.conditions_read = self.conditions_read.wrapping_add(1);
+        Some(entry)
+    }
+
+    /// Gives the taken entries back.
+    pub fn release(&self) {
+        self.shared.word(Word::ConditionsRead).store(self.conditions_read, Ordering::Release);
+    }
+
+    /// Says that the application sleeps, or not; true when no condition waits.
+    pub fn sleep(&self, sleeps: bool) -> bool {
+        self.shared.word(Word::ApplicationSleeps).store(u32::from(sleeps), Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let written = self.shared.word(Word::ConditionsWritten).load(Ordering::Acquire);
+        written == self.conditions_read
+    }
+
+    /// Writes a word as a hostile application would.
+    #[cfg(test)]
+    pub fn corrupt(&self, value: u32) {
+        self.shared.word(Word::CallsWritten).store(value, Ordering::Release);
+        self.shared.word(Word::ConditionsRead).store(value, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ends() -> (DataplaneEnd, ApplicationEnd) {
+        let file = ring_file().expect("a file");
+        let dataplane = DataplaneEnd::map(file.as_fd()).expect("mapped");
+        (dataplane, ApplicationEnd::map(file.as_fd()).expect("mapped"))
+    }
+
+    #[test]
+    fn entries_go_through_in_order_and_a_full_ring_refuses() {
+        let (mut dataplane, mut application) = ends();
+        let entry = |cookie| Entry { cookie, ..Entry::default() };
+        for round in 0..3_u64 {
+            for n in 0..u64::from(ENTRIES) {
+                assert!(application.push(entry(round * 100_000 + n)));
+            }
+            assert!(!application.push(entry(0)), "full");
+            assert_eq!(dataplane.waiting(), Ok(0), "nothing is seen before it is shown");
+            assert!(!application.publish(), "nobody sleeps");
+            assert_eq!(dataplane.waiting(), Ok(ENTRIES));
+            for n in 0..u64::from(ENTRIES) {
+                assert_eq!(dataplane.take().cookie, round * 100_000 + n);
+            }
+            dataplane.release();
+        }
+    }
+
+    #[test]
+    fn only_a_sleeper_is_woken_and_only_once() {
+        let (mut dataplane, mut application) = ends();
+        dataplane.push(Entry::default());
+        assert!(!dataplane.publish(), "the application is awake");
+        assert!(!application.sleep(true), "something waits: it must not sleep");
+        assert!(application.take().is_some());
+        assert!(application.sleep(true));
+        dataplane.push(Entry::default());
+        assert!(dataplane.publish(), "it sleeps now");
+        dataplane.push(Entry::default());
+        assert!(!dataplane.publish(), "it was woken already");
+    }
+
+    #[test]
+    fn an_index_that_cannot_be_is_noticed() {
+        let (dataplane, application) = ends();
+        application.corrupt(ENTRIES + 1);
+        assert_eq!(dataplane.waiting(), Err(Nonsense));
+        application.corrupt(ENTRIES);
+        assert_eq!(dataplane.waiting(), Ok(ENTRIES));
+        application.corrupt(u32::MAX);
+        assert_eq!(dataplane.waiting(), Err(Nonsense));
+        application.corrupt(5);
+        assert_eq!(dataplane.room(), Err(Nonsense), "it cannot have read what was not written");
+    }
+}
