@@ -178,8 +178,9 @@ pub enum Condition {
         handle: u64,
         /// Bytes acknowledged since the last such condition; may be 0.
         bytes: u32,
-        /// Bytes that may be sent now.
-        window_bytes: u32,
+        /// Bytes that may have been sent since the connection opened. Counted from the start,
+        /// because calls may be under way that the dataplane has not seen.
+        limit_bytes: u64,
     },
     /// A connection has ended, or could not be opened.
     Dead {
@@ -322,22 +323,34 @@ impl Entry {
 impl From<Call> for Entry {
     fn from(call: Call) -> Entry {
         match call {
-            Call::Listen { local, backlog, cookie } => {
-                Entry::of(LISTEN, 0, cookie).at(local).value(backlog)
-            }
+            Call::Listen {
+                local,
+                backlog,
+                cookie,
+            } => Entry::of(LISTEN, 0, cookie).at(local).value(backlog),
             Call::UdpBind { local, cookie } => Entry::of(UDP_BIND, 0, cookie).at(local),
             Call::Unbind { handle } => Entry::of(UNBIND, handle, 0),
             Call::Connect { remote, cookie } => Entry::of(CONNECT, 0, cookie).at(remote),
             Call::Accept { handle, cookie } => Entry::of(ACCEPT, handle, cookie),
             Call::Reject { handle } => Entry::of(REJECT, handle, 0),
-            Call::Send { handle, offset, len } => Entry::of(SEND, handle, 0).range(offset, len),
+            Call::Send {
+                handle,
+                offset,
+                len,
+            } => Entry::of(SEND, handle, 0).range(offset, len),
             Call::RecvDone { frame } => Entry::new(RECV_DONE).value(frame),
             Call::Shutdown { handle } => Entry::of(SHUTDOWN, handle, 0),
             Call::Close { handle } => Entry::of(CLOSE, handle, 0),
             Call::Abort { handle } => Entry::of(ABORT, handle, 0),
-            Call::UdpSend { handle, remote, offset, len, token } => {
-                Entry::of(UDP_SEND, handle, token).at(remote).range(offset, len)
-            }
+            Call::UdpSend {
+                handle,
+                remote,
+                offset,
+                len,
+                token,
+            } => Entry::of(UDP_SEND, handle, token)
+                .at(remote)
+                .range(offset, len),
             Call::UdpRecvDone { frame } => Entry::new(UDP_RECV_DONE).value(frame),
             Call::Timer { delay_ns, cookie } => Entry::of(TIMER, 0, cookie).more(delay_ns),
         }
@@ -347,22 +360,52 @@ impl From<Call> for Entry {
 impl Call {
     /// Reads an entry that an application wrote; `None` when it is no call.
     pub fn decode(entry: &Entry) -> Option<Call> {
-        let Entry { handle, cookie, offset, len, value, .. } = *entry;
+        let Entry {
+            handle,
+            cookie,
+            offset,
+            len,
+            value,
+            ..
+        } = *entry;
         Some(match entry.kind {
-            LISTEN => Call::Listen { local: entry.address(), backlog: value, cookie },
-            UDP_BIND => Call::UdpBind { local: entry.address(), cookie },
+            LISTEN => Call::Listen {
+                local: entry.address(),
+                backlog: value,
+                cookie,
+            },
+            UDP_BIND => Call::UdpBind {
+                local: entry.address(),
+                cookie,
+            },
             UNBIND => Call::Unbind { handle },
-            CONNECT => Call::Connect { remote: entry.address(), cookie },
+            CONNECT => Call::Connect {
+                remote: entry.address(),
+                cookie,
+            },
             ACCEPT => Call::Accept { handle, cookie },
             REJECT => Call::Reject { handle },
-            SEND => Call::Send { handle, offset, len },
+            SEND => Call::Send {
+                handle,
+                offset,
+                len,
+            },
             RECV_DONE => Call::RecvDone { frame: value },
             SHUTDOWN => Call::Shutdown { handle },
             CLOSE => Call::Close { handle },
             ABORT => Call::Abort { handle },
-            UDP_SEND => Call::UdpSend { handle, remote: entry.address(), offset, len, token: cookie },
+            UDP_SEND => Call::UdpSend {
+                handle,
+                remote: entry.address(),
+                offset,
+                len,
+                token: cookie,
+            },
             UDP_RECV_DONE => Call::UdpRecvDone { frame: value },
-            TIMER => Call::Timer { delay_ns: entry.more, cookie },
+            TIMER => Call::Timer {
+                delay_ns: entry.more,
+                cookie,
+            },
             _ => return None,
         })
     }
@@ -371,29 +414,58 @@ impl Call {
 impl From<Condition> for Entry {
     fn from(condition: Condition) -> Entry {
         match condition {
-            Condition::Bound { cookie, result: Ok(handle) } => Entry::of(BOUND, handle, cookie),
-            Condition::Bound { cookie, result: Err(why) } => {
-                Entry::of(BOUND, 0, cookie).value(why as u32)
-            }
-            Condition::Knock { cookie, handle, remote } => {
-                Entry::of(KNOCK, handle, cookie).at(remote)
-            }
-            Condition::Connected { cookie, handle, window_bytes } => {
-                Entry::of(CONNECTED, handle, cookie).value(window_bytes)
-            }
-            Condition::Recv { cookie, handle, frame, offset, len } => {
-                Entry::of(RECV, handle, cookie).range(offset, len).value(frame)
-            }
+            Condition::Bound {
+                cookie,
+                result: Ok(handle),
+            } => Entry::of(BOUND, handle, cookie),
+            Condition::Bound {
+                cookie,
+                result: Err(why),
+            } => Entry::of(BOUND, 0, cookie).value(why as u32),
+            Condition::Knock {
+                cookie,
+                handle,
+                remote,
+            } => Entry::of(KNOCK, handle, cookie).at(remote),
+            Condition::Connected {
+                cookie,
+                handle,
+                window_bytes,
+            } => Entry::of(CONNECTED, handle, cookie).value(window_bytes),
+            Condition::Recv {
+                cookie,
+                handle,
+                frame,
+                offset,
+                len,
+            } => Entry::of(RECV, handle, cookie)
+                .range(offset, len)
+                .value(frame),
             Condition::PeerClosed { cookie, handle } => Entry::of(PEER_CLOSED, handle, cookie),
-            Condition::Sent { cookie, handle, bytes, window_bytes } => {
-                Entry::of(SENT, handle, cookie).range(0, bytes).value(window_bytes)
-            }
-            Condition::Dead { cookie, handle, reason } => {
-                Entry::of(DEAD, handle, cookie).value(reason as u32)
-            }
-            Condition::UdpRecv { cookie, handle, frame, offset, len, remote } => {
-                Entry::of(UDP_RECV, handle, cookie).range(offset, len).value(frame).at(remote)
-            }
+            Condition::Sent {
+                cookie,
+                handle,
+                bytes,
+                limit_bytes,
+            } => Entry::of(SENT, handle, cookie)
+                .range(0, bytes)
+                .more(limit_bytes),
+            Condition::Dead {
+                cookie,
+                handle,
+                reason,
+            } => Entry::of(DEAD, handle, cookie).value(reason as u32),
+            Condition::UdpRecv {
+                cookie,
+                handle,
+                frame,
+                offset,
+                len,
+                remote,
+            } => Entry::of(UDP_RECV, handle, cookie)
+                .range(offset, len)
+                .value(frame)
+                .at(remote),
             Condition::UdpSent { cookie, token } => Entry::of(UDP_SENT, 0, cookie).more(token),
             Condition::Timer { cookie } => Entry::of(TIMER_DUE, 0, cookie),
         }
@@ -404,7 +476,14 @@ impl Condition {
     /// Reads an entry that the dataplane wrote; `None` for a kind that this version does not
     /// know.
     pub fn decode(entry: &Entry) -> Option<Condition> {
-        let Entry { handle, cookie, offset, len, value, .. } = *entry;
+        let Entry {
+            handle,
+            cookie,
+            offset,
+            len,
+            value,
+            ..
+        } = *entry;
         Some(match entry.kind {
             BOUND => Condition::Bound {
                 cookie,
@@ -417,11 +496,30 @@ impl Condition {
                     _ => Err(Refusal::Invalid),
                 },
             },
-            KNOCK => Condition::Knock { cookie, handle, remote: entry.address() },
-            CONNECTED => Condition::Connected { cookie, handle, window_bytes: value },
-            RECV => Condition::Recv { cookie, handle, frame: value, offset, len },
+            KNOCK => Condition::Knock {
+                cookie,
+                handle,
+                remote: entry.address(),
+            },
+            CONNECTED => Condition::Connected {
+                cookie,
+                handle,
+                window_bytes: value,
+            },
+            RECV => Condition::Recv {
+                cookie,
+                handle,
+                frame: value,
+                offset,
+                len,
+            },
             PEER_CLOSED => Condition::PeerClosed { cookie, handle },
-            SENT => Condition::Sent { cookie, handle, bytes: len, window_bytes: value },
+            SENT => Condition::Sent {
+                cookie,
+                handle,
+                bytes: len,
+                limit_bytes: entry.more,
+            },
             DEAD => Condition::Dead {
                 cookie,
                 handle,
@@ -444,7 +542,10 @@ impl Condition {
                 len,
                 remote: entry.address(),
             },
-            UDP_SENT => Condition::UdpSent { cookie, token: entry.more },
+            UDP_SENT => Condition::UdpSent {
+                cookie,
+                token: entry.more,
+            },
             TIMER_DUE => Condition::Timer { cookie },
             _ => return None,
         })
@@ -460,39 +561,115 @@ mod tests {
         let v4: SocketAddr = "10.1.2.3:80".parse().expect("an address");
         let v6: SocketAddr = "[fd00::1]:443".parse().expect("an address");
         for call in [
-            Call::Listen { local: v4, backlog: 9, cookie: 1 },
-            Call::UdpBind { local: v6, cookie: u64::MAX },
+            Call::Listen {
+                local: v4,
+                backlog: 9,
+                cookie: 1,
+            },
+            Call::UdpBind {
+                local: v6,
+                cookie: u64::MAX,
+            },
             Call::Unbind { handle: 1 },
-            Call::Connect { remote: v6, cookie: 2 },
-            Call::Accept { handle: 3, cookie: 4 },
+            Call::Connect {
+                remote: v6,
+                cookie: 2,
+            },
+            Call::Accept {
+                handle: 3,
+                cookie: 4,
+            },
             Call::Reject { handle: 5 },
-            Call::Send { handle: 6, offset: 1 << 40, len: 7 },
+            Call::Send {
+                handle: 6,
+                offset: 1 << 40,
+                len: 7,
+            },
             Call::RecvDone { frame: 8 },
             Call::Shutdown { handle: 9 },
             Call::Close { handle: 10 },
             Call::Abort { handle: 11 },
-            Call::UdpSend { handle: 12, remote: v4, offset: 13, len: 14, token: 15 },
+            Call::UdpSend {
+                handle: 12,
+                remote: v4,
+                offset: 13,
+                len: 14,
+                token: 15,
+            },
             Call::UdpRecvDone { frame: 16 },
-            Call::Timer { delay_ns: 17, cookie: 18 },
+            Call::Timer {
+                delay_ns: 17,
+                cookie: 18,
+            },
         ] {
             assert_eq!(Call::decode(&call.into()), Some(call));
-            assert_eq!(Condition::decode(&call.into()), None, "no call is a condition");
+            assert_eq!(
+                Condition::decode(&call.into()),
+                None,
+                "no call is a condition"
+            );
         }
         for condition in [
-            Condition::Bound { cookie: 1, result: Ok(2) },
-            Condition::Bound { cookie: 1, result: Err(Refusal::Forbidden) },
-            Condition::Knock { cookie: 1, handle: 2, remote: v6 },
-            Condition::Connected { cookie: 1, handle: 2, window_bytes: 3 },
-            Condition::Recv { cookie: 1, handle: 2, frame: 3, offset: 4, len: 5 },
-            Condition::PeerClosed { cookie: 1, handle: 2 },
-            Condition::Sent { cookie: 1, handle: 2, bytes: 3, window_bytes: 4 },
-            Condition::Dead { cookie: 1, handle: 2, reason: Ending::NoRoom },
-            Condition::UdpRecv { cookie: 1, handle: 2, frame: 3, offset: 4, len: 5, remote: v4 },
-            Condition::UdpSent { cookie: 1, token: 2 },
+            Condition::Bound {
+                cookie: 1,
+                result: Ok(2),
+            },
+            Condition::Bound {
+                cookie: 1,
+                result: Err(Refusal::Forbidden),
+            },
+            Condition::Knock {
+                cookie: 1,
+                handle: 2,
+                remote: v6,
+            },
+            Condition::Connected {
+                cookie: 1,
+                handle: 2,
+                window_bytes: 3,
+            },
+            Condition::Recv {
+                cookie: 1,
+                handle: 2,
+                frame: 3,
+                offset: 4,
+                len: 5,
+            },
+            Condition::PeerClosed {
+                cookie: 1,
+                handle: 2,
+            },
+            Condition::Sent {
+                cookie: 1,
+                handle: 2,
+                bytes: 3,
+                limit_bytes: 1 << 40,
+            },
+            Condition::Dead {
+                cookie: 1,
+                handle: 2,
+                reason: Ending::NoRoom,
+            },
+            Condition::UdpRecv {
+                cookie: 1,
+                handle: 2,
+                frame: 3,
+                offset: 4,
+                len: 5,
+                remote: v4,
+            },
+            Condition::UdpSent {
+                cookie: 1,
+                token: 2,
+            },
             Condition::Timer { cookie: 1 },
         ] {
             assert_eq!(Condition::decode(&condition.into()), Some(condition));
-            assert_eq!(Call::decode(&condition.into()), None, "no condition is a call");
+            assert_eq!(
+                Call::decode(&condition.into()),
+                None,
+                "no condition is a call"
+            );
         }
         assert_eq!(Call::decode(&Entry::new(0)), None);
         assert_eq!(Call::decode(&Entry::new(u32::MAX)), None);

@@ -9,7 +9,7 @@ use cofferdam_xsk::{Access, Mapping};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 /// Entries of each ring.
@@ -113,12 +113,17 @@ impl DataplaneEnd {
 
     /// Gives the taken entries back.
     pub fn release(&self) {
-        self.shared.word(Word::CallsRead).store(self.calls_read, Ordering::Release);
+        self.shared
+            .word(Word::CallsRead)
+            .store(self.calls_read, Ordering::Release);
     }
 
     /// Room for conditions.
     pub fn room(&self) -> Result<u32, Nonsense> {
-        let read = self.shared.word(Word::ConditionsRead).load(Ordering::Acquire);
+        let read = self
+            .shared
+            .word(Word::ConditionsRead)
+            .load(Ordering::Acquire);
         let unread = self.conditions_written.wrapping_sub(read);
         if unread > ENTRIES {
             return Err(Nonsense);
@@ -154,7 +159,9 @@ impl DataplaneEnd {
 
     /// Says that the dataplane sleeps, or not; true when no call waits.
     pub fn sleep(&self, sleeps: bool) -> bool {
-        self.shared.word(Word::DataplaneSleeps).store(u32::from(sleeps), Ordering::Relaxed);
+        self.shared
+            .word(Word::DataplaneSleeps)
+            .store(u32::from(sleeps), Ordering::Relaxed);
         fence(Ordering::SeqCst);
         self.waiting() == Ok(0)
     }
@@ -196,7 +203,9 @@ impl ApplicationEnd {
             return false;
         }
         self.published = self.calls_written;
-        self.shared.word(Word::CallsWritten).store(self.calls_written, Ordering::Release);
+        self.shared
+            .word(Word::CallsWritten)
+            .store(self.calls_written, Ordering::Release);
         fence(Ordering::SeqCst);
         let sleeps = self.shared.word(Word::DataplaneSleeps);
         sleeps.load(Ordering::Relaxed) != 0 && sleeps.swap(0, Ordering::Relaxed) != 0
@@ -204,7 +213,10 @@ impl ApplicationEnd {
 
     /// The next condition.
     pub fn take(&mut self) -> Option<Entry> {
-        let written = self.shared.word(Word::ConditionsWritten).load(Ordering::Acquire);
+        let written = self
+            .shared
+            .word(Word::ConditionsWritten)
+            .load(Ordering::Acquire);
         if written == self.conditions_read {
             return None;
         }
@@ -216,45 +228,67 @@ impl ApplicationEnd {
 
     /// Gives the taken entries back.
     pub fn release(&self) {
-        self.shared.word(Word::ConditionsRead).store(self.conditions_read, Ordering::Release);
+        self.shared
+            .word(Word::ConditionsRead)
+            .store(self.conditions_read, Ordering::Release);
     }
 
     /// Says that the application sleeps, or not; true when no condition waits.
     pub fn sleep(&self, sleeps: bool) -> bool {
-        self.shared.word(Word::ApplicationSleeps).store(u32::from(sleeps), Ordering::Relaxed);
+        self.shared
+            .word(Word::ApplicationSleeps)
+            .store(u32::from(sleeps), Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let written = self.shared.word(Word::ConditionsWritten).load(Ordering::Acquire);
+        let written = self
+            .shared
+            .word(Word::ConditionsWritten)
+            .load(Ordering::Acquire);
         written == self.conditions_read
     }
 
     /// Writes a word as a hostile application would.
     #[cfg(test)]
     pub fn corrupt(&self, value: u32) {
-        self.shared.word(Word::CallsWritten).store(value, Ordering::Release);
-        self.shared.word(Word::ConditionsRead).store(value, Ordering::Release);
+        self.shared
+            .word(Word::CallsWritten)
+            .store(value, Ordering::Release);
+        self.shared
+            .word(Word::ConditionsRead)
+            .store(value, Ordering::Release);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsFd;
 
     fn ends() -> (DataplaneEnd, ApplicationEnd) {
         let file = ring_file().expect("a file");
         let dataplane = DataplaneEnd::map(file.as_fd()).expect("mapped");
-        (dataplane, ApplicationEnd::map(file.as_fd()).expect("mapped"))
+        (
+            dataplane,
+            ApplicationEnd::map(file.as_fd()).expect("mapped"),
+        )
     }
 
     #[test]
     fn entries_go_through_in_order_and_a_full_ring_refuses() {
         let (mut dataplane, mut application) = ends();
-        let entry = |cookie| Entry { cookie, ..Entry::default() };
+        let entry = |cookie| Entry {
+            cookie,
+            ..Entry::default()
+        };
         for round in 0..3_u64 {
             for n in 0..u64::from(ENTRIES) {
                 assert!(application.push(entry(round * 100_000 + n)));
             }
             assert!(!application.push(entry(0)), "full");
-            assert_eq!(dataplane.waiting(), Ok(0), "nothing is seen before it is shown");
+            assert_eq!(
+                dataplane.waiting(),
+                Ok(0),
+                "nothing is seen before it is shown"
+            );
             assert!(!application.publish(), "nobody sleeps");
             assert_eq!(dataplane.waiting(), Ok(ENTRIES));
             for n in 0..u64::from(ENTRIES) {
@@ -269,7 +303,10 @@ mod tests {
         let (mut dataplane, mut application) = ends();
         dataplane.push(Entry::default());
         assert!(!dataplane.publish(), "the application is awake");
-        assert!(!application.sleep(true), "something waits: it must not sleep");
+        assert!(
+            !application.sleep(true),
+            "something waits: it must not sleep"
+        );
         assert!(application.take().is_some());
         assert!(application.sleep(true));
         dataplane.push(Entry::default());
@@ -288,6 +325,10 @@ mod tests {
         application.corrupt(u32::MAX);
         assert_eq!(dataplane.waiting(), Err(Nonsense));
         application.corrupt(5);
-        assert_eq!(dataplane.room(), Err(Nonsense), "it cannot have read what was not written");
+        assert_eq!(
+            dataplane.room(),
+            Err(Nonsense),
+            "it cannot have read what was not written"
+        );
     }
 }

@@ -19,7 +19,7 @@ mod tap;
 pub use device::{Device, Mode};
 pub use error::PortError;
 pub use mapping::{Access, Mapping};
-pub use memory::{Frame, Memory};
+pub use memory::{Frame, FrameFacts, Memory};
 pub use pipe::{Pipe, pipe};
 pub use port::{Facts, Packet, Port, PortCounters};
 pub use socket::{Socket, SocketOptions};

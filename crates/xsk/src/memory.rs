@@ -6,6 +6,25 @@ use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// A packet memory's file and sizes, for other threads.
+#[derive(Debug)]
+pub struct FrameFacts {
+    /// The sealed file.
+    pub file: Arc<OwnedFd>,
+    /// Frames altogether.
+    pub frames: u32,
+    /// Size of a frame.
+    pub frame_bytes: u32,
+}
+
+impl FrameFacts {
+    /// Length of the file.
+    pub fn len_bytes(&self) -> u64 {
+        u64::from(self.frames) * u64::from(self.frame_bytes)
+    }
+}
 
 /// Index of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -17,7 +36,7 @@ pub struct Frame(pub u32);
 /// The file is sealed: it keeps its size, and whoever else gets it can map it only for reading.
 #[derive(Debug)]
 pub struct Memory {
-    file: OwnedFd,
+    file: Arc<OwnedFd>,
     map: Mapping,
     frame_bytes: u32,
     frames: u32,
@@ -56,7 +75,7 @@ impl Memory {
         )?;
         fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SEAL))?;
         Ok(Memory {
-            file,
+            file: Arc::new(file),
             map,
             frame_bytes,
             frames,
@@ -127,6 +146,24 @@ impl Memory {
         bytes.and_then(|b| b.get(..len)).unwrap_or_default()
     }
 
+    /// Copies `len` bytes from one frame into another; false, and nothing done, when they do not
+    /// lie inside both.
+    pub fn copy(&mut self, from: (Frame, usize), to: (Frame, usize), len: usize) -> bool {
+        let inside = |(frame, start): (Frame, usize)| {
+            let end = start.checked_add(len);
+            (frame.0 < self.frames && end.is_some_and(|e| e <= self.frame_bytes as usize))
+                .then(|| frame.0 as usize * self.frame_bytes as usize + start)
+        };
+        let (Some(from), Some(to)) = (inside(from), inside(to)) else {
+            return false;
+        };
+        let base = self.map.base().as_ptr();
+        // SAFETY: both ranges lie inside the mapping; `copy` allows them to overlap; `&mut
+        // self` keeps slices of this process away.
+        unsafe { std::ptr::copy(base.add(from), base.add(to), len) };
+        true
+    }
+
     /// Frames that are free.
     pub fn available(&self) -> u32 {
         self.free.len() as u32
@@ -145,6 +182,20 @@ impl Memory {
     /// The sealed file, for a process that is to read the frames.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
+    }
+
+    /// File and sizes.
+    pub fn facts(&self) -> FrameFacts {
+        FrameFacts {
+            file: self.file.clone(),
+            frames: self.frames,
+            frame_bytes: self.frame_bytes,
+        }
+    }
+
+    /// Length of all frames together.
+    pub fn len_bytes(&self) -> u64 {
+        self.map.len() as u64
     }
 
     pub(crate) fn mapping(&self) -> &Mapping {

@@ -89,7 +89,7 @@ impl Port for Tap {
 
     fn pending(&self) -> u32 {
         // Only a read can tell.
-        1
+        0
     }
 
     fn transmit(&mut self, memory: &mut Memory, packet: Packet) -> bool {

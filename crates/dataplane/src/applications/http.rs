@@ -1,0 +1,180 @@
+//! A small HTTP/1.1 server: keep-alive, pipelining, fixed responses.
+
+use super::{BACKLOG, refused};
+use crate::session::{Application, Connection, Event, Session};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+/// Longest request head.
+const MOST_HEAD: usize = 8 << 10;
+
+/// Serves `GET /` with a short text, `GET /bytes/N` with N bytes (at most 16 MiB), anything else
+/// with 404.
+pub struct Http {
+    address: SocketAddr,
+    /// Beginnings of requests whose end has not come yet.
+    partial: HashMap<Connection, Vec<u8>>,
+    /// Bytes of bodies still to be sent, and whether the connection ends then.
+    bodies: HashMap<Connection, (usize, bool)>,
+    /// Requests answered.
+    pub requests: u64,
+}
+
+const ZEROS: [u8; 16384] = [b'x'; 16384];
+/// Body bytes handed over ahead of the window.
+const AHEAD: usize = 256 << 10;
+
+impl Http {
+    /// Serves `address`.
+    pub fn new(address: SocketAddr) -> Http {
+        Http {
+            address,
+            partial: HashMap::new(),
+            bodies: HashMap::new(),
+            requests: 0,
+        }
+    }
+
+    fn received(&mut self, session: &mut Session, connection: Connection, data: &[u8]) {
+        let mut joined = self.partial.remove(&connection);
+        if let Some(joined) = &mut joined {
+            joined.extend_from_slice(data);
+        }
+        let mut rest = joined.as_deref().unwrap_or(data);
+        // While a body is on its way the next requests wait.
+        while !self.bodies.contains_key(&connection) {
+            let Some(end) = rest.windows(4).position(|w| w == b"\r\n\r\n") else {
+                break;
+            };
+            let (head, next) = rest.split_at(end + 4);
+            rest = next;
+            if !self.answer(session, connection, head) {
+                return;
+            }
+        }
+        if rest.len() > MOST_HEAD {
+            session.send(connection, b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            session.close(connection);
+        } else if !rest.is_empty() {
+            let rest = rest.to_vec();
+            self.partial.insert(connection, rest);
+        }
+    }
+
+    /// Answers one request; false when the connection ends with it.
+    fn answer(&mut self, session: &mut Session, connection: Connection, head: &[u8]) -> bool {
+        self.requests += 1;
+        let text = String::from_utf8_lossy(head);
+        let mut lines = text.split("\r\n");
+        let mut first = lines.next().unwrap_or_default().split(' ');
+        let (method, path) = (
+            first.next().unwrap_or_default(),
+            first.next().unwrap_or_default(),
+        );
+        let version = first.next().unwrap_or_default();
+        let mut keep = version == "HTTP/1.1";
+        for line in lines {
+            let Some((name, value)) = line.split_once(':') else {
+                continue;
+            };
+            if name.eq_ignore_ascii_case("connection") {
+                keep = !value.trim().eq_ignore_ascii_case("close")
+                    && (keep || value.trim().eq_ignore_ascii_case("keep-alive"));
+            }
+        }
+        let connection_is = if keep { "keep-alive" } else { "close" };
+        let length = path
+            .strip_prefix("/bytes/")
+            .and_then(|n| n.parse::<usize>().ok());
+        match (method, path, length) {
+            ("GET", "/", _) => {
+                let text = "Served by the dataplane.\n";
+                let answer = format!(
+                    "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: {connection_is}\r\n\r\n{text}",
+                    text.len()
+                );
+                session.send(connection, answer.as_bytes());
+            }
+            ("GET", _, Some(length)) if length <= 16 << 20 => {
+                let answer = format!(
+                    "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: {length}\r\nConnection: {connection_is}\r\n\r\n"
+                );
+                session.send(connection, answer.as_bytes());
+                self.bodies.insert(connection, (length, !keep));
+                self.body(session, connection);
+                return keep;
+            }
+            ("GET", _, _) => {
+                let answer = format!(
+                    "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: {connection_is}\r\n\r\n"
+                );
+                session.send(connection, answer.as_bytes());
+            }
+            _ => {
+                session.send(connection, b"HTTP/1.1 501 Not Implemented\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+                session.close(connection);
+                return false;
+            }
+        }
+        if !keep {
+            session.close(connection);
+        }
+        keep
+    }
+
+    /// Sends on with a body.
+    fn body(&mut self, session: &mut Session, connection: Connection) {
+        let Some((left, ends)) = self.bodies.get_mut(&connection) else {
+            return;
+        };
+        while *left > 0 && session.unsent_bytes(connection) < AHEAD {
+            let part = &ZEROS[..(*left).min(ZEROS.len())];
+            let sent = session.send(connection, part);
+            *left -= sent;
+            if sent < part.len() {
+                return;
+            }
+        }
+        if *left > 0 {
+            return;
+        }
+        let ends = *ends;
+        self.bodies.remove(&connection);
+        if ends {
+            session.close(connection);
+        } else if self.partial.contains_key(&connection) {
+            self.received(session, connection, &[]);
+        }
+    }
+}
+
+impl Application for Http {
+    fn start(&mut self, session: &mut Session) {
+        session.listen(self.address, BACKLOG);
+    }
+
+    fn event(&mut self, session: &mut Session, event: Event) {
+        match event {
+            Event::Knock(knock) => {
+                session.accept(&knock);
+            }
+            Event::Received { connection, data } => self.received(session, connection, &data),
+            Event::Sent { connection, .. } => self.body(session, connection),
+            Event::PeerClosed(connection) => match self.bodies.get_mut(&connection) {
+                Some((_, ends)) => *ends = true,
+                None => session.close(connection),
+            },
+            Event::Dead { connection, .. } => {
+                self.partial.remove(&connection);
+                self.bodies.remove(&connection);
+            }
+            Event::Bound {
+                result: Err(why), ..
+            } => refused(self.address, why),
+            Event::Bound { .. }
+            | Event::Connected(_)
+            | Event::Datagram { .. }
+            | Event::Timer(_) => {}
+        }
+    }
+}

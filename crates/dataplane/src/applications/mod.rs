@@ -1,0 +1,54 @@
+//! Small servers on the dataplane: the examples, and what the benchmarks measure.
+
+mod echo;
+mod http;
+mod memcached;
+mod pingpong;
+
+pub use echo::Echo;
+pub use http::Http;
+pub use memcached::Memcached;
+pub use pingpong::PingPong;
+
+use crate::session::{Application, EventLoop, Session};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Waiting connections of each listener.
+const BACKLOG: u32 = 1024;
+
+/// Runs an example: `EXAMPLE SOCKET NAME ADDRESS:PORT`. Prints `ready` when it serves.
+pub fn example<A: Application>(make: impl FnOnce(SocketAddr) -> A) -> ExitCode {
+    let words: Vec<String> = std::env::args().collect();
+    let [_, socket, name, address] = words.as_slice() else {
+        eprintln!("usage: EXAMPLE SOCKET NAME ADDRESS:PORT");
+        return ExitCode::from(2);
+    };
+    let Ok(address) = address.parse() else {
+        eprintln!("`{address}` is no address and port, such as 10.0.0.9:80");
+        return ExitCode::from(2);
+    };
+    let session = match Session::attach(&PathBuf::from(socket), name) {
+        Ok(session) => session,
+        Err(e) => {
+            eprintln!("{e}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut event_loop = EventLoop::new(session, make(address));
+    println!("ready");
+    match event_loop.run(Duration::from_secs(1), |_| false) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("{e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Says on standard error when an address was not given: an example that serves nothing ends.
+pub(crate) fn refused(address: SocketAddr, why: crate::Refusal) {
+    eprintln!("{address}: {why}");
+}

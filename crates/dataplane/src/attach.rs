@@ -1,0 +1,197 @@
+//! How an application comes to its dataplane: a Unix socket, one message each way, and the
+//! descriptors of the shared memory with the answer.
+
+use crate::channel::{Outside, Sizes};
+use crate::session::Session;
+use nix::cmsg_space;
+use nix::sys::eventfd::EventFd;
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr,
+    connect, recvmsg, sendmsg, socket,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::path::Path;
+
+/// Largest message.
+pub(crate) const LARGEST: usize = 64 << 10;
+/// Version of rings and messages.
+pub(crate) const VERSION: u32 = 1;
+/// Descriptors that come with an answer.
+const DESCRIPTORS: usize = 5;
+
+/// What a client asks.
+#[derive(Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Request {
+    /// Be served as this application of the configuration.
+    Attach {
+        /// Of [`VERSION`].
+        version: u32,
+        /// Name of the application.
+        application: String,
+    },
+    /// Tell what was counted.
+    Status {},
+}
+
+/// The answer.
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answer {
+    /// Attached; the descriptors come along.
+    Attached(Sizes),
+    /// What was counted.
+    Status(serde_json::Value),
+    /// Refused, and why.
+    Refused(String),
+}
+
+/// An application that could not attach.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// Nobody listens there.
+    #[error("no dataplane answers on {path}: {source}; start one with `cofferdam dataplane run`")]
+    Connect {
+        /// The socket.
+        path: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The dataplane refused.
+    #[error("the dataplane refused: {0}")]
+    Refused(String),
+    /// It answered something else.
+    #[error("the dataplane's answer makes no sense: {0}")]
+    Answer(String),
+    /// No memory, no descriptors.
+    #[error("cannot map the dataplane's memory: {0}")]
+    Os(#[from] io::Error),
+}
+
+impl Session {
+    /// Attaches to the dataplane that listens on `path`, as `application` of its configuration.
+    pub fn attach(path: &Path, application: &str) -> Result<Session, AttachError> {
+        let request = Request::Attach {
+            version: VERSION,
+            application: application.to_owned(),
+        };
+        let (socket, answer, descriptors) = ask(path, &request)?;
+        match answer {
+            Answer::Attached(sizes) => {
+                let outside = unpack(sizes, descriptors)?;
+                Ok(Session::new(outside.map()?, Some(socket)))
+            }
+            Answer::Refused(why) => Err(AttachError::Refused(why)),
+            other => Err(AttachError::Answer(format!("{other:?}"))),
+        }
+    }
+}
+
+/// What the dataplane that listens on `path` has counted, as JSON (schema
+/// cofferdam.dataplane/1).
+pub fn status(path: &Path) -> Result<serde_json::Value, AttachError> {
+    match ask(path, &Request::Status {})?.1 {
+        Answer::Status(value) => Ok(value),
+        Answer::Refused(why) => Err(AttachError::Refused(why)),
+        other @ Answer::Attached(_) => Err(AttachError::Answer(format!("{other:?}"))),
+    }
+}
+
+fn ask(path: &Path, request: &Request) -> Result<(OwnedFd, Answer, Vec<OwnedFd>), AttachError> {
+    let failed = |source: io::Error| AttachError::Connect {
+        path: path.display().to_string(),
+        source,
+    };
+    let socket = socket(
+        AddressFamily::Unix,
+        SockType::SeqPacket,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )
+    .map_err(|e| failed(e.into()))?;
+    let address = UnixAddr::new(path).map_err(|e| failed(e.into()))?;
+    connect(socket.as_raw_fd(), &address).map_err(|e| failed(e.into()))?;
+    let text = serde_json::to_vec(request).map_err(|e| failed(e.into()))?;
+    let sent = nix::sys::socket::send(socket.as_raw_fd(), &text, MsgFlags::MSG_NOSIGNAL);
+    sent.map_err(|e| failed(e.into()))?;
+    let (text, descriptors) = receive(&socket).map_err(failed)?;
+    let answer = serde_json::from_slice(&text).map_err(|e| AttachError::Answer(e.to_string()))?;
+    Ok((socket, answer, descriptors))
+}
+
+/// One message with its descriptors; the socket does not wait for ever when it was set up so.
+fn receive(socket: &OwnedFd) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+    let mut bytes = vec![0; LARGEST];
+    let mut space = cmsg_space!([RawFd; DESCRIPTORS]);
+    let mut descriptors = Vec::new();
+    let len = {
+        let mut parts = [IoSliceMut::new(&mut bytes)];
+        let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+        let message = recvmsg::<UnixAddr>(socket.as_raw_fd(), &mut parts, Some(&mut space), flags)?;
+        for control in message.cmsgs()? {
+            if let ControlMessageOwned::ScmRights(fds) = control {
+                // SAFETY: the kernel has just installed these descriptors for us.
+                descriptors.extend(
+                    fds.into_iter()
+                        .map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }),
+                );
+            }
+        }
+        message.bytes
+    };
+    bytes.truncate(len);
+    Ok((bytes, descriptors))
+}
+
+/// Sends an answer, with the descriptors of the application's side.
+pub(crate) fn answer(
+    socket: &OwnedFd,
+    answer: &Answer,
+    outside: Option<&Outside>,
+) -> io::Result<()> {
+    let text = serde_json::to_vec(answer)?;
+    let fds: Vec<RawFd> = outside.map_or_else(Vec::new, |o| {
+        let all = [
+            o.rings.as_fd(),
+            o.area.as_fd(),
+            o.inbox.as_fd(),
+            o.bell.as_fd(),
+            o.door.as_fd(),
+        ];
+        all.iter().map(AsRawFd::as_raw_fd).collect()
+    });
+    let rights = [ControlMessage::ScmRights(&fds)];
+    let control: &[ControlMessage<'_>] = if fds.is_empty() { &[] } else { &rights };
+    let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+    sendmsg::<UnixAddr>(
+        socket.as_raw_fd(),
+        &[IoSlice::new(&text)],
+        control,
+        flags,
+        None,
+    )?;
+    Ok(())
+}
+
+fn unpack(sizes: Sizes, descriptors: Vec<OwnedFd>) -> Result<Outside, AttachError> {
+    let count = descriptors.len();
+    let all: Result<[OwnedFd; DESCRIPTORS], _> = descriptors.try_into();
+    let Ok([rings, area, inbox, bell, door]) = all else {
+        return Err(AttachError::Answer(format!(
+            "{count} descriptors came instead of {DESCRIPTORS}"
+        )));
+    };
+    // SAFETY: the dataplane, which runs as root, sends eventfds here; another descriptor would
+    // fail at its first use.
+    let (bell, door) = unsafe { (EventFd::from_owned_fd(bell), EventFd::from_owned_fd(door)) };
+    Ok(Outside {
+        rings,
+        area,
+        inbox,
+        bell,
+        door,
+        sizes,
+    })
+}

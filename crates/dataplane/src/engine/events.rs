@@ -1,0 +1,244 @@
+//! The stack's events, given to the application that each belongs to.
+
+use super::calls::{Bound, unmark};
+use super::domain::{Domain, Holding};
+use super::{Engine, buffer_place};
+use crate::abi::{Condition, Ending};
+use cofferdam_netstack::{Chunk, ConnectionId, DeadReason, Event, Time};
+use cofferdam_xsk::Port;
+
+impl<P: Port> Engine<P> {
+    /// Hands out all events; returns how many.
+    pub(super) fn tell(&mut self, now: Time) -> usize {
+        let mut told = 0;
+        while let Some(event) = self.stack.poll_event() {
+            told += 1;
+            self.event(now, event);
+        }
+        self.tally.conditions += told as u64;
+        told
+    }
+
+    fn event(&mut self, now: Time, event: Event) {
+        match event {
+            Event::Knock {
+                cookie,
+                connection,
+                remote,
+                ..
+            } => {
+                self.knock(now, cookie, connection, remote);
+            }
+            Event::Connected {
+                connection,
+                window_bytes,
+                ..
+            } => {
+                self.tell_owner(connection, |cookie, _| Condition::Connected {
+                    cookie,
+                    handle: connection.to_bits(),
+                    window_bytes,
+                });
+            }
+            Event::Recv {
+                connection, chunk, ..
+            } => self.received(now, connection, chunk),
+            Event::PeerClosed { connection, .. } => {
+                let handle = connection.to_bits();
+                self.tell_owner(connection, |cookie, _| Condition::PeerClosed {
+                    cookie,
+                    handle,
+                });
+            }
+            Event::Sent {
+                connection,
+                bytes,
+                window_bytes,
+                ..
+            } => {
+                let mut freed = 0;
+                let handle = connection.to_bits();
+                let domain = self.tell_owner(connection, |cookie, owner| {
+                    freed = owner.acknowledged(bytes);
+                    let limit_bytes = owner.sent_bytes + u64::from(window_bytes);
+                    Condition::Sent {
+                        cookie,
+                        handle,
+                        bytes,
+                        limit_bytes,
+                    }
+                });
+                if let Some(domain) = domain {
+                    domain.chunks -= freed;
+                }
+            }
+            Event::Dead {
+                connection, reason, ..
+            } => self.dead(connection, reason),
+            Event::UdpRecv {
+                udp,
+                cookie,
+                chunk,
+                remote,
+                ..
+            } => {
+                let what = Holding::Datagram {
+                    handle: udp.to_bits(),
+                };
+                let bound = self.bound(cookie);
+                let place = bound.and_then(|b| self.place(chunk, b.domain, what));
+                let (Some(bound), Some((frame, offset))) = (bound, place) else {
+                    self.tally.over_quota += 1;
+                    self.stack.udp_recv_done(udp, 1);
+                    return self.free(chunk);
+                };
+                if let Some(domain) = self.domain(bound.domain) {
+                    domain.tell(Condition::UdpRecv {
+                        cookie: bound.cookie,
+                        handle: cookie,
+                        frame,
+                        offset,
+                        len: chunk.len,
+                        remote,
+                    });
+                }
+            }
+            Event::UdpSent { cookie, token, .. } => {
+                let (place, generation, token) = unmark(token);
+                let bound = self.bound(cookie);
+                if let Some(domain) = self.domain(place).filter(|d| d.generation == generation) {
+                    domain.datagrams -= 1;
+                    domain.tell(Condition::UdpSent {
+                        cookie: bound.map_or(0, |b| b.cookie),
+                        token,
+                    });
+                }
+            }
+            Event::Timer { cookie, .. } => {
+                let (place, generation, cookie) = unmark(cookie);
+                if let Some(domain) = self.domain(place).filter(|d| d.generation == generation) {
+                    domain.tell(Condition::Timer { cookie });
+                }
+            }
+            Event::Release { buffer } => {
+                self.memory.give(buffer_place(buffer).0);
+            }
+        }
+    }
+
+    fn domain(&mut self, place: u8) -> Option<&mut Domain> {
+        self.domains.get_mut(usize::from(place))?.as_deref_mut()
+    }
+
+    fn bound(&self, index: u64) -> Option<Bound> {
+        self.bounds.get(index as usize).copied().flatten()
+    }
+
+    /// Tells the owner of a connection; the owner's domain.
+    fn tell_owner(
+        &mut self,
+        connection: ConnectionId,
+        condition: impl FnOnce(u64, &mut super::owners::Owner) -> Condition,
+    ) -> Option<&mut Domain> {
+        let owner = self.owners.get_mut(connection)?;
+        let condition = condition(owner.cookie, owner);
+        let domain = self
+            .domains
+            .get_mut(usize::from(owner.domain))?
+            .as_deref_mut()?;
+        domain.tell(condition);
+        Some(domain)
+    }
+
+    fn knock(
+        &mut self,
+        now: Time,
+        index: u64,
+        connection: ConnectionId,
+        remote: std::net::SocketAddr,
+    ) {
+        let Some(bound) = self.bound(index) else {
+            // Its listener has gone meanwhile; so has the peer, then.
+            let _ = self.stack.reject(now, connection);
+            return;
+        };
+        self.owners.set(connection, bound.domain, 0);
+        if let Some(domain) = self.domain(bound.domain) {
+            domain.connections += 1;
+            domain.tell(Condition::Knock {
+                cookie: bound.cookie,
+                handle: connection.to_bits(),
+                remote,
+            });
+        }
+    }
+
+    fn received(&mut self, now: Time, connection: ConnectionId, chunk: Chunk) {
+        let owner = self
+            .owners
+            .get_mut(connection)
+            .map(|o| (o.domain, o.cookie));
+        let handle = connection.to_bits();
+        let what = Holding::Segment {
+            handle,
+            len: chunk.len,
+        };
+        let place = owner.and_then(|(domain, _)| self.place(chunk, domain, what));
+        let (Some((domain, cookie)), Some((frame, offset))) = (owner, place) else {
+            // It holds all the frames it may: data cannot be lost, so the connection is.
+            self.tally.over_quota += 1;
+            let _ = self.stack.abort(now, connection);
+            return self.free(chunk);
+        };
+        if let Some(domain) = self.domain(domain) {
+            domain.tell(Condition::Recv {
+                cookie,
+                handle,
+                frame,
+                offset,
+                len: chunk.len,
+            });
+        }
+    }
+
+    /// Puts received bytes where an application can read them: frame and place in its inbox.
+    fn place(&mut self, chunk: Chunk, domain: u8, what: Holding) -> Option<(u32, u64)> {
+        let (frame, start) = buffer_place(chunk.buffer);
+        let start = start + chunk.offset as usize;
+        let memory = &mut self.memory;
+        let domain = self.domains.get_mut(usize::from(domain))?.as_deref_mut()?;
+        if domain.is_leaving() {
+            return None;
+        }
+        let (frame, offset) = domain.hold(memory, frame, start, chunk.len as usize, what)?;
+        Some((frame.0, offset))
+    }
+
+    fn free(&mut self, chunk: Chunk) {
+        self.memory.give(buffer_place(chunk.buffer).0);
+    }
+
+    fn dead(&mut self, connection: ConnectionId, reason: DeadReason) {
+        let Some(owner) = self.owners.remove(connection) else {
+            return;
+        };
+        let Some(domain) = self.domain(owner.domain) else {
+            return;
+        };
+        domain.connections -= 1;
+        domain.chunks -= owner.chunks();
+        let reason = match reason {
+            DeadReason::Closed => Ending::Closed,
+            DeadReason::Reset => Ending::Reset,
+            DeadReason::Refused => Ending::Refused,
+            DeadReason::TimedOut => Ending::TimedOut,
+            DeadReason::Unreachable => Ending::Unreachable,
+            DeadReason::Aborted => Ending::Aborted,
+        };
+        domain.tell(Condition::Dead {
+            cookie: owner.cookie,
+            handle: connection.to_bits(),
+            reason,
+        });
+    }
+}

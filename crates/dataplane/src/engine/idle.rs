@@ -1,0 +1,132 @@
+//! When to stop polling. Polling pays while the next packet is likely to come before a sleeper
+//! could have been woken; sleeping pays when it is far away.
+
+use super::Engine;
+use cofferdam_netstack::Time;
+use cofferdam_xsk::Port;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+/// Weight of the newest gap in the mean.
+const NEWEST: f64 = 1.0 / 8.0;
+
+/// Follows the gaps between bursts of work.
+#[derive(Debug)]
+pub(super) struct Idle {
+    most: Duration,
+    last_work: Time,
+    mean_gap_ns: f64,
+}
+
+impl Idle {
+    pub fn new(most: Duration) -> Idle {
+        Idle {
+            most,
+            last_work: Time::ZERO,
+            mean_gap_ns: 0.0,
+        }
+    }
+
+    /// Something was done.
+    pub fn worked(&mut self, now: Time) {
+        let gap = now.since(self.last_work).as_nanos() as f64;
+        // One long silence must not make the next minute slow.
+        let gap = gap.min(4.0 * self.most.as_nanos() as f64);
+        self.mean_gap_ns += (gap - self.mean_gap_ns) * NEWEST;
+        self.last_work = now;
+    }
+
+    /// How long to poll after the last work: some gaps' length, at most `most`. Where the mean
+    /// gap is longer than that, polling would mostly be in vain: a moment only.
+    pub fn patience(&self) -> Duration {
+        let most = self.most.as_nanos() as f64;
+        if self.mean_gap_ns > most {
+            return self.most / 50;
+        }
+        self.most
+    }
+
+    pub fn should_sleep(&self, now: Time) -> bool {
+        now.since(self.last_work) >= self.patience()
+    }
+}
+
+impl<P: Port> Engine<P> {
+    /// Sleeps until a packet, a call, an order or a timer.
+    pub(super) fn sleep(&mut self, now: Time) {
+        // Counters of a long sleep are those of its beginning.
+        self.show();
+        let mut calm = true;
+        for domain in self.domains.iter().flatten() {
+            calm &= domain.inside.end.sleep(true);
+        }
+        if calm && self.port.pending() == 0 {
+            self.tally.sleeps += 1;
+            self.block(now);
+        }
+        for domain in self.domains.iter().flatten() {
+            domain.inside.end.sleep(false);
+        }
+    }
+
+    fn block(&self, now: Time) {
+        let port = self.port.descriptor();
+        let mut fds: [PollFd<'_>; super::MOST_APPLICATIONS + 2] =
+            std::array::from_fn(|_| PollFd::new(port, PollFlags::POLLIN));
+        fds[1] = PollFd::new(self.remote.bell.as_fd(), PollFlags::POLLIN);
+        let mut count = 2;
+        for domain in self.domains.iter().flatten() {
+            if let Some(place) = fds.get_mut(count) {
+                *place = PollFd::new(domain.inside.door.as_fd(), PollFlags::POLLIN);
+                count += 1;
+            }
+        }
+        let timeout = self.stack.poll_at().map(|at| TimeSpec::from(at.since(now)));
+        // Interrupted or not: the loop looks at everything next.
+        let _ = ppoll(&mut fds[..count], timeout, None);
+        let _ = self.remote.bell.read();
+        for domain in self.domains.iter().flatten() {
+            let _ = domain.inside.door.read();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOST: Duration = Duration::from_millis(1);
+
+    fn after_gaps(gap: Duration) -> Idle {
+        let mut idle = Idle::new(MOST);
+        let mut now = Time::ZERO;
+        for _ in 0..100 {
+            now = now + gap;
+            idle.worked(now);
+        }
+        idle
+    }
+
+    #[test]
+    fn it_polls_through_short_gaps_and_sleeps_through_long_ones() {
+        let busy = after_gaps(Duration::from_micros(100));
+        assert!(!busy.should_sleep(busy.last_work + Duration::from_micros(900)));
+        assert!(busy.should_sleep(busy.last_work + MOST));
+        let quiet = after_gaps(Duration::from_millis(10));
+        assert!(quiet.should_sleep(quiet.last_work + Duration::from_micros(20)));
+    }
+
+    #[test]
+    fn one_long_silence_is_soon_forgotten() {
+        let mut idle = after_gaps(Duration::from_micros(100));
+        let mut now = idle.last_work + Duration::from_secs(60);
+        idle.worked(now);
+        for _ in 0..8 {
+            now = now + Duration::from_micros(100);
+            idle.worked(now);
+        }
+        assert_eq!(idle.patience(), MOST);
+    }
+}

@@ -1,0 +1,249 @@
+//! The loop against hostile applications. What an honest one gets is tested over devices, in
+//! `tests/`.
+
+use super::*;
+use crate::abi::{Call, Entry};
+use crate::channel::Mapped;
+use cofferdam_netstack::{InterfaceAddress, MacAddress};
+use cofferdam_xsk::{Pipe, pipe};
+
+fn engine(options: Options) -> Engine<Pipe> {
+    let (port, _other) = pipe(1500).expect("a pipe");
+    let memory = Memory::new(512, 2048).expect("memory");
+    let address = InterfaceAddress {
+        ip: [10, 0, 0, 9].into(),
+        prefix_len: 24,
+    };
+    let mut config = Config::new(MacAddress([2, 0, 0, 0, 0, 1]), vec![address], [7; 16]);
+    config.limits.connections = 64;
+    Engine::new(port, memory, config, options).expect("an engine")
+}
+
+fn small() -> Options {
+    Options {
+        area_bytes: 1 << 20,
+        ..Options::default()
+    }
+}
+
+fn attach(engine: &mut Engine<Pipe>, name: &str) -> Mapped {
+    let maker = engine.maker();
+    let (domain, outside) = maker
+        .make(name, Rights::all(), Arc::default())
+        .expect("memory");
+    assert!(engine.attach(domain));
+    outside.map().expect("mapped")
+}
+
+fn turns(engine: &mut Engine<Pipe>, count: u32) {
+    for _ in 0..count {
+        engine.turn(|| false);
+    }
+}
+
+#[test]
+fn each_offence_ends_its_application_and_no_other() {
+    let offences: [(Entry, &str); 6] = [
+        (
+            Entry {
+                kind: 999,
+                ..Entry::default()
+            },
+            "no call",
+        ),
+        (
+            Call::Send {
+                handle: 1,
+                offset: 0,
+                len: 0,
+            }
+            .into(),
+            "memory",
+        ),
+        (
+            Call::Send {
+                handle: 1,
+                offset: 1 << 20,
+                len: 1,
+            }
+            .into(),
+            "memory",
+        ),
+        (
+            Call::Send {
+                handle: 1,
+                offset: u64::MAX,
+                len: 9,
+            }
+            .into(),
+            "memory",
+        ),
+        (Call::RecvDone { frame: 3 }.into(), "frame"),
+        (Call::UdpRecvDone { frame: u32::MAX }.into(), "frame"),
+    ];
+    let mut engine = engine(small());
+    let mut honest = attach(&mut engine, "honest");
+    for (ended, (entry, reason)) in (1..).zip(offences) {
+        let mut hostile = attach(&mut engine, "hostile");
+        hostile.end.push(entry);
+        hostile.end.publish();
+        turns(&mut engine, 2);
+        let tally = engine.tally();
+        assert_eq!((tally.offences, tally.ended), (ended, ended), "{entry:?}");
+        let said = tally.last_offence.expect("a reason");
+        assert!(
+            said.starts_with("hostile: ") && said.contains(reason),
+            "{said}"
+        );
+        // The other is served as before.
+        honest.end.push(
+            Call::UdpBind {
+                local: ([0, 0, 0, 0], 0).into(),
+                cookie: ended,
+            }
+            .into(),
+        );
+        honest.end.publish();
+        turns(&mut engine, 1);
+        assert_eq!(honest.end.take().expect("an answer").cookie, ended);
+        honest.end.release();
+    }
+    assert_eq!(engine.tally().applications.len(), 1);
+}
+
+#[test]
+fn an_impossible_ring_index_ends_its_application() {
+    let mut engine = engine(small());
+    for (ended, value) in (1..).zip([u32::MAX, 1 << 20]) {
+        let hostile = attach(&mut engine, "hostile");
+        hostile.end.corrupt(value);
+        turns(&mut engine, 2);
+        assert_eq!(engine.tally().offences, ended);
+    }
+}
+
+#[test]
+fn an_application_that_reads_nothing_is_ended_and_its_memory_is_bounded() {
+    let mut engine = engine(small());
+    let mut deaf = attach(&mut engine, "deaf");
+    let mut asked = 0_u32;
+    while engine.tally().offences == 0 {
+        for _ in 0..1000 {
+            let local = ([10, 0, 0, 9], 0).into();
+            deaf.end.push(
+                Call::Listen {
+                    local,
+                    backlog: 1,
+                    cookie: 0,
+                }
+                .into(),
+            );
+            asked += 1;
+        }
+        deaf.end.publish();
+        turns(&mut engine, 1);
+        assert!(asked < 200_000, "it was never ended");
+    }
+    let said = engine.tally().last_offence.expect("a reason");
+    assert!(said.contains("unread"), "{said}");
+}
+
+#[test]
+fn a_sudden_end_frees_the_place_for_the_next() {
+    let mut engine = engine(small());
+    for round in 1..=100 {
+        let gone = Arc::new(AtomicBool::new(false));
+        let made = engine.maker().make("short", Rights::all(), gone.clone());
+        let (domain, _outside) = made.expect("memory");
+        assert!(engine.attach(domain), "round {round}");
+        gone.store(true, Ordering::Relaxed);
+        turns(&mut engine, 1);
+        assert_eq!(engine.tally().ended, round);
+    }
+    assert_eq!(engine.tally().offences, 0, "to leave is no offence");
+}
+
+#[test]
+fn more_applications_than_places_are_refused() {
+    let mut engine = engine(small());
+    let held: Vec<Mapped> = (0..MOST_APPLICATIONS)
+        .map(|_| attach(&mut engine, "one"))
+        .collect();
+    assert!(engine.inline().is_err());
+    drop(held);
+}
+
+/// The fuzzer that plays a hostile application, with a fixed seed. `fuzz/` has it without end.
+#[test]
+fn random_calls_harm_only_who_makes_them() {
+    let mut random = fastrand::Rng::with_seed(2026);
+    let mut engine = engine(small());
+    let mut honest = attach(&mut engine, "honest");
+    for round in 0..300_u64 {
+        let mut hostile = attach(&mut engine, "hostile");
+        for _ in 0..random.u32(1..200) {
+            hostile.end.push(random_entry(&mut random));
+        }
+        hostile.end.publish();
+        if random.u8(..) < 20 {
+            hostile.end.corrupt(random.u32(..));
+        }
+        turns(&mut engine, 2);
+        drop(hostile);
+        for domain in engine
+            .domains
+            .iter()
+            .flatten()
+            .filter(|d| d.name == "hostile")
+        {
+            domain.gone.store(true, Ordering::Relaxed);
+        }
+        turns(&mut engine, 3);
+        honest.end.push(
+            Call::UdpBind {
+                local: ([0, 0, 0, 0], 0).into(),
+                cookie: round,
+            }
+            .into(),
+        );
+        honest.end.publish();
+        turns(&mut engine, 1);
+        let answer = honest.end.take().expect("the honest one is answered");
+        assert_eq!(answer.cookie, round);
+        honest.end.release();
+        let tally = engine.tally();
+        assert_eq!(tally.applications.len(), 1, "round {round}: {tally:?}");
+    }
+    assert!(
+        engine.tally().offences > 100,
+        "the fuzzer must hit something"
+    );
+    assert_eq!(engine.tally().attached, 301);
+}
+
+/// Half of the entries are nearly right: random bytes alone would all fail the first check.
+pub(super) fn random_entry(random: &mut fastrand::Rng) -> Entry {
+    let mut entry = Entry {
+        kind: random.u32(0..16),
+        len: random.u32(..),
+        handle: random.u64(..),
+        cookie: random.u64(..),
+        offset: random.u64(..),
+        ip: random.u128(..).to_ne_bytes(),
+        port: random.u16(..),
+        reserved: random.u16(..),
+        value: random.u32(..),
+        more: random.u64(..),
+    };
+    if random.bool() {
+        entry.handle = random.u64(0..8);
+        entry.offset = random.u64(0..1 << 21);
+        entry.len = random.u32(0..4096);
+        entry.value = random.u32(0..600);
+        entry.more = random.u64(0..1_000_000_000);
+        entry.ip = std::net::Ipv4Addr::new(10, 0, 0, random.u8(8..11))
+            .to_ipv6_mapped()
+            .octets();
+    }
+    entry
+}

@@ -1,0 +1,84 @@
+//! Sending: the stack writes headers into a frame, the payload is gathered behind them.
+
+use super::calls::buffer_owner;
+use super::{Engine, buffer_place};
+use cofferdam_netstack::{Chunk, MAX_HEADER_BYTES, Time};
+use cofferdam_xsk::{Frame, Packet, Port};
+
+impl<P: Port> Engine<P> {
+    /// Queues all packets that the stack has; returns how many. Stops when the ring is full or
+    /// no frame is left: the rest goes in the next turn.
+    pub(super) fn transmit(&mut self, now: Time) -> usize {
+        let mut sent = 0;
+        if let Some(packet) = self.unsent.take() {
+            if !self.port.transmit(&mut self.memory, packet) {
+                self.unsent = Some(packet);
+                return 0;
+            }
+            sent += 1;
+        }
+        while self.stack.has_transmit() {
+            let Some(frame) = self.memory.take() else {
+                self.tally.out_of_frames += 1;
+                break;
+            };
+            let Some(header) = self.memory.bytes_mut(frame).get_mut(..MAX_HEADER_BYTES) else {
+                self.memory.give(frame);
+                break;
+            };
+            let Some(transmit) = self.stack.poll_transmit(now, header) else {
+                self.memory.give(frame);
+                break;
+            };
+            let mut end = transmit.header_len;
+            for chunk in transmit.payload.chunks() {
+                self.gather(*chunk, frame, end);
+                end += chunk.len as usize;
+            }
+            if let Some(checksum) = transmit.checksum
+                && let Some(bytes) = self.memory.bytes_mut(frame).get_mut(..end)
+            {
+                checksum.complete(bytes);
+            }
+            if let Some(buffer) = transmit.release {
+                self.memory.give(buffer_place(buffer).0);
+            }
+            let packet = Packet {
+                frame,
+                start: 0,
+                len: end as u32,
+            };
+            if !self.port.transmit(&mut self.memory, packet) {
+                self.unsent = Some(packet);
+                break;
+            }
+            sent += 1;
+        }
+        self.tally.sent += sent as u64;
+        sent
+    }
+
+    /// Copies a range of payload into a frame. What an application writes meanwhile goes out as
+    /// it is found: its own data, its own harm.
+    fn gather(&mut self, chunk: Chunk, frame: Frame, at: usize) {
+        let len = chunk.len as usize;
+        let Some(owner) = buffer_owner(chunk.buffer) else {
+            let (from, start) = buffer_place(chunk.buffer);
+            self.memory
+                .copy((from, start + chunk.offset as usize), (frame, at), len);
+            return;
+        };
+        let domain = self
+            .domains
+            .get(usize::from(owner))
+            .and_then(Option::as_deref);
+        let from = domain.and_then(|d| d.range(u64::from(chunk.offset), chunk.len));
+        let into = self.memory.bytes_mut(frame).get_mut(at..at + len);
+        if let (Some(from), Some(into)) = (from, into) {
+            // SAFETY: `range` has checked that the bytes lie inside the application's memory,
+            // which is mapped as long as its domain lives; `into` is `len` bytes of a frame of
+            // ours. The application may write meanwhile: any bytes are valid.
+            unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), len) };
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! A protected user-level dataplane in the manner of IX (Belay et al., OSDI'14), over AF_XDP.
+//!
+//! An [`Engine`] drives a port and a network stack on one core. Applications hand it batched
+//! calls and are handed event conditions, through shared rings: as processes of their own that
+//! can harm only themselves, or inline, on the loop's thread, unprotected. Either way they are
+//! written against [`Session`] and [`Application`].
+
+pub mod abi;
+pub mod applications;
+mod area;
+mod attach;
+mod channel;
+pub mod config;
+mod control;
+mod engine;
+mod metrics;
+pub mod policy;
+mod ring;
+mod run;
+mod session;
+
+pub use abi::{Ending, Refusal};
+pub use attach::{AttachError, status};
+pub use engine::{
+    Engine, EngineError, MOST_APPLICATIONS, MOST_BATCH, Offence, Options, Stage, Tally,
+};
+pub use metrics::SCHEMA;
+pub use run::{RunError, run};
+pub use session::{
+    Application, Bound, Buffer, Connection, Event, EventLoop, Knock, Received, Session,
+};

@@ -1,0 +1,225 @@
+//! The counters as Prometheus text and as JSON.
+
+use crate::engine::{Stage, Tally};
+use std::fmt::Write;
+
+/// Schema of the JSON document.
+pub const SCHEMA: &str = "cofferdam.dataplane/1";
+
+/// Single counters: name, what it counts, value.
+fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 22] {
+    [
+        (
+            "received_packets",
+            "Packets taken off the device",
+            t.received,
+        ),
+        ("sent_packets", "Packets given to the device", t.sent),
+        (
+            "batches",
+            "Turns of the loop in which packets came",
+            t.batches,
+        ),
+        (
+            "empty_turns",
+            "Turns of the loop without work",
+            t.empty_turns,
+        ),
+        (
+            "queued_packets",
+            "Packets still waiting after each batch, summed",
+            t.queued,
+        ),
+        ("calls", "Calls of applications", t.calls),
+        (
+            "conditions",
+            "Event conditions handed to applications",
+            t.conditions,
+        ),
+        (
+            "wakeups",
+            "Times a sleeping application was woken",
+            t.wakeups,
+        ),
+        ("sleeps", "Times the loop slept", t.sleeps),
+        (
+            "stale_calls",
+            "Calls that named something that had ended",
+            t.stale_calls,
+        ),
+        (
+            "overruns",
+            "Connections ended: the application sent more than its window",
+            t.overruns,
+        ),
+        (
+            "over_quota",
+            "Connections ended and datagrams dropped: the application kept too many frames",
+            t.over_quota,
+        ),
+        (
+            "out_of_frames",
+            "Packets delayed for lack of a free frame",
+            t.out_of_frames,
+        ),
+        (
+            "timers_refused",
+            "Timers refused: the table was full",
+            t.timers_refused,
+        ),
+        (
+            "datagrams_refused",
+            "Datagrams of applications that could not be sent",
+            t.datagrams_refused,
+        ),
+        (
+            "flush_errors",
+            "Sends that the device refused",
+            t.flush_errors,
+        ),
+        (
+            "applications_attached",
+            "Applications that attached",
+            t.attached,
+        ),
+        (
+            "applications_ended",
+            "Applications that ended or were ended",
+            t.ended,
+        ),
+        (
+            "offences",
+            "Applications ended for breaking the interface's rules",
+            t.offences,
+        ),
+        (
+            "lost_packets",
+            "Packets that the device lost for lack of frames or room",
+            t.port.lost_packets,
+        ),
+        (
+            "refused_packets",
+            "Packets that found the transmit ring full",
+            t.port.refused_packets,
+        ),
+        (
+            "system_calls",
+            "System calls made for packets",
+            t.port.system_calls,
+        ),
+    ]
+}
+
+/// Prometheus text (version 0.0.4).
+pub(crate) fn text(tally: &Tally, device: &str) -> String {
+    let mut out = String::new();
+    let device = device.replace(['\\', '"', '\n'], "_");
+    let mut put = |name: &str, help: &str, kind: &str, series: &[(String, f64)]| {
+        let _ = writeln!(out, "# HELP {name} {help}.\n# TYPE {name} {kind}");
+        for (labels, value) in series {
+            let _ = writeln!(out, "{name}{{device=\"{device}\"{labels}}} {value}");
+        }
+    };
+    for (name, help, value) in counters(tally) {
+        let name = format!("cofferdam_dataplane_{name}_total");
+        put(&name, help, "counter", &[(String::new(), value as f64)]);
+    }
+    let stages: Vec<(String, f64)> = Stage::ALL
+        .iter()
+        .zip(tally.stage_cycles)
+        .map(|(stage, cycles)| (format!(",stage=\"{}\"", stage.name()), cycles as f64))
+        .collect();
+    put(
+        "cofferdam_dataplane_stage_cycles_total",
+        "Time in each stage of the loop, in time-stamp cycles",
+        "counter",
+        &stages,
+    );
+    let sizes: Vec<(String, f64)> = tally
+        .batch_sizes
+        .iter()
+        .enumerate()
+        .map(|(class, count)| (format!(",most=\"{}\"", 1_u32 << class), *count as f64))
+        .collect();
+    put(
+        "cofferdam_dataplane_batch_sizes_total",
+        "Batches by size: at most so many packets and more than half of it",
+        "counter",
+        &sizes,
+    );
+    let stack: Vec<(String, f64)> = tally
+        .stack
+        .iter()
+        .map(|(name, value)| (format!(",event=\"{name}\""), *value as f64))
+        .collect();
+    put(
+        "cofferdam_dataplane_stack_total",
+        "What the network stack counts",
+        "counter",
+        &stack,
+    );
+    put(
+        "cofferdam_dataplane_free_frames",
+        "Frames of the packet memory that are free",
+        "gauge",
+        &[(String::new(), f64::from(tally.free_frames))],
+    );
+    for (name, help, of) in [
+        ("connections", "Connections of an application", 0),
+        (
+            "held_frames",
+            "Received frames that an application has not given back",
+            1,
+        ),
+    ] {
+        let series: Vec<(String, f64)> = tally
+            .applications
+            .iter()
+            .map(|a| {
+                let value = if of == 0 {
+                    a.connections
+                } else {
+                    a.held_frames
+                };
+                let label = a.name.replace(['\\', '"', '\n'], "_");
+                (format!(",application=\"{label}\""), f64::from(value))
+            })
+            .collect();
+        put(
+            &format!("cofferdam_dataplane_{name}"),
+            help,
+            "gauge",
+            &series,
+        );
+    }
+    out
+}
+
+/// One JSON document.
+pub(crate) fn status(tally: &Tally, device: &str) -> serde_json::Value {
+    let counts: serde_json::Map<_, _> = counters(tally)
+        .into_iter()
+        .map(|(name, _, value)| (name.to_owned(), value.into()))
+        .collect();
+    let stages: serde_json::Map<_, _> = Stage::ALL
+        .iter()
+        .zip(tally.stage_cycles)
+        .map(|(stage, cycles)| (stage.name().to_owned(), cycles.into()))
+        .collect();
+    let stack: serde_json::Map<_, _> = tally
+        .stack
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).into()))
+        .collect();
+    serde_json::json!({
+        "schema": SCHEMA,
+        "device": device,
+        "counts": counts,
+        "batch_sizes": tally.batch_sizes,
+        "stage_cycles": stages,
+        "stack": stack,
+        "free_frames": tally.free_frames,
+        "applications": tally.applications,
+        "last_offence": tally.last_offence,
+    })
+}

@@ -1,0 +1,159 @@
+//! What an application may do.
+
+use std::net::{IpAddr, SocketAddr};
+
+/// TCP or UDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+/// Addresses that may be bound: `tcp/10.0.0.9:80`, `udp/*:53`, `tcp/[fd00::9]:8000-8099`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Which transport.
+    pub transport: Transport,
+    /// Which address; `None` for all.
+    pub address: Option<IpAddr>,
+    /// First port.
+    pub first_port: u16,
+    /// Last port.
+    pub last_port: u16,
+}
+
+impl Grant {
+    /// Whether `local` may be bound. The unspecified address needs a grant for all addresses.
+    pub fn covers(&self, transport: Transport, local: SocketAddr) -> bool {
+        self.transport == transport
+            && (self.first_port..=self.last_port).contains(&local.port())
+            && self.address.is_none_or(|address| address == local.ip())
+    }
+}
+
+impl std::str::FromStr for Grant {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Grant, String> {
+        let wrong = |why: &str| {
+            format!(
+                "`{text}` {why}: write TRANSPORT/ADDRESS:PORT, such as tcp/10.0.0.9:80, udp/*:53 or tcp/[fd00::9]:8000-8099"
+            )
+        };
+        let (transport, rest) = text
+            .split_once('/')
+            .ok_or_else(|| wrong("names no transport"))?;
+        let transport = match transport {
+            "tcp" => Transport::Tcp,
+            "udp" => Transport::Udp,
+            _ => return Err(wrong("is neither tcp nor udp")),
+        };
+        let (address, ports) = rest
+            .rsplit_once(':')
+            .ok_or_else(|| wrong("names no port"))?;
+        let address = match address {
+            "*" => None,
+            other => {
+                let bare = other.strip_prefix('[').and_then(|a| a.strip_suffix(']'));
+                let parsed = bare.unwrap_or(other).parse();
+                Some(parsed.map_err(|_| wrong("has no valid address"))?)
+            }
+        };
+        let (first, last) = ports.split_once('-').unwrap_or((ports, ports));
+        let port = |text: &str| match text.parse::<u16>() {
+            Ok(port) if port > 0 => Ok(port),
+            _ => Err(wrong("has no valid port")),
+        };
+        let (first_port, last_port) = match ports {
+            "*" => (1, u16::MAX),
+            _ => (port(first)?, port(last)?),
+        };
+        if first_port > last_port {
+            return Err(wrong("has its ports the wrong way round"));
+        }
+        Ok(Grant {
+            transport,
+            address,
+            first_port,
+            last_port,
+        })
+    }
+}
+
+/// What one application may do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rights {
+    /// Addresses that it may bind.
+    pub bind: Vec<Grant>,
+    /// Whether it may open connections.
+    pub connect: bool,
+}
+
+impl Rights {
+    /// Everything: for an application in the dataplane's own process.
+    pub fn all() -> Rights {
+        let all = |transport| Grant {
+            transport,
+            address: None,
+            first_port: 1,
+            last_port: u16::MAX,
+        };
+        Rights {
+            bind: vec![all(Transport::Tcp), all(Transport::Udp)],
+            connect: true,
+        }
+    }
+
+    /// Whether an address may be bound.
+    pub fn may_bind(&self, transport: Transport, local: SocketAddr) -> bool {
+        self.bind.iter().any(|grant| grant.covers(transport, local))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn may(grant: &str, transport: Transport, local: &str) -> bool {
+        let rights = Rights {
+            bind: vec![grant.parse().expect("a grant")],
+            connect: false,
+        };
+        rights.may_bind(transport, local.parse().expect("an address"))
+    }
+
+    #[test]
+    fn a_grant_covers_what_it_says_and_no_more() {
+        use Transport::{Tcp, Udp};
+        assert!(may("tcp/10.0.0.9:80", Tcp, "10.0.0.9:80"));
+        assert!(!may("tcp/10.0.0.9:80", Udp, "10.0.0.9:80"));
+        assert!(!may("tcp/10.0.0.9:80", Tcp, "10.0.0.9:81"));
+        assert!(!may("tcp/10.0.0.9:80", Tcp, "10.0.0.8:80"));
+        assert!(
+            !may("tcp/10.0.0.9:80", Tcp, "0.0.0.0:80"),
+            "all addresses are more than one"
+        );
+        assert!(may("tcp/*:80", Tcp, "0.0.0.0:80"));
+        assert!(may("udp/*:*", Udp, "[fd00::1]:65535"));
+        assert!(may("tcp/[fd00::9]:8000-8099", Tcp, "[fd00::9]:8099"));
+        assert!(!may("tcp/[fd00::9]:8000-8099", Tcp, "[fd00::9]:8100"));
+    }
+
+    #[test]
+    fn wrong_grants_are_refused_with_the_reason() {
+        for (text, reason) in [
+            ("10.0.0.9:80", "names no transport"),
+            ("icmp/10.0.0.9:80", "neither tcp nor udp"),
+            ("tcp/10.0.0.9", "names no port"),
+            ("tcp/10.0.0:80", "no valid address"),
+            ("tcp/*:0", "no valid port"),
+            ("tcp/*:70000", "no valid port"),
+            ("tcp/*:9-8", "the wrong way round"),
+        ] {
+            let error = text.parse::<Grant>().expect_err(text);
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+}

@@ -1,0 +1,583 @@
+//! The application's side: connections, buffers and events over the rings.
+
+mod connection;
+mod received;
+
+pub use received::Received;
+
+use crate::abi::{Call, Condition, Ending, Entry, Refusal};
+use crate::area::{Area, LARGEST, Piece};
+use crate::channel::Mapped;
+use connection::{Connections, State};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use received::Inbox;
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// A connection of this application. The handle of one that ended names nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Connection(pub(crate) u64);
+
+/// A bound address: of a listener or for datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Bound(pub(crate) u64);
+
+/// A connection that a peer opened and that waits for an answer.
+#[derive(Debug)]
+pub struct Knock {
+    handle: u64,
+    /// The listener.
+    pub listener: Bound,
+    /// The peer.
+    pub remote: SocketAddr,
+}
+
+/// What an application is told.
+#[derive(Debug)]
+pub enum Event {
+    /// The answer to `listen` or `udp_bind`.
+    Bound {
+        /// Which.
+        bound: Bound,
+        /// Whether it worked.
+        result: Result<(), Refusal>,
+    },
+    /// A peer opened a connection: `accept` or `reject` it.
+    Knock(Knock),
+    /// A connection that `connect` began is open.
+    Connected(Connection),
+    /// Data, in order. It lies in the received memory until it is dropped.
+    Received {
+        /// From whom.
+        connection: Connection,
+        /// The data.
+        data: Received,
+    },
+    /// The peer sends no more; our side may.
+    PeerClosed(Connection),
+    /// The peer has acknowledged data, or its window has grown.
+    Sent {
+        /// Which.
+        connection: Connection,
+        /// Bytes acknowledged.
+        bytes: u32,
+        /// Bytes that go out at once now; more is queued.
+        window_bytes: u32,
+    },
+    /// A connection has ended, or could not be opened.
+    Dead {
+        /// Which.
+        connection: Connection,
+        /// Why.
+        reason: Ending,
+    },
+    /// A datagram.
+    Datagram {
+        /// To which address.
+        bound: Bound,
+        /// The data.
+        data: Received,
+        /// The sender.
+        remote: SocketAddr,
+    },
+    /// A timer is due.
+    Timer(u64),
+}
+
+/// A place to write what is to be sent.
+#[derive(Debug)]
+pub struct Buffer {
+    piece: Piece,
+}
+
+/// An application's connection to its dataplane.
+///
+/// Calls are gathered and shown to the dataplane by [`Session::flush`]: once a batch, not once a
+/// call.
+pub struct Session {
+    end: crate::ring::ApplicationEnd,
+    area: cofferdam_xsk::Mapping,
+    pieces: Area,
+    inbox: Rc<Inbox>,
+    bell: nix::sys::eventfd::EventFd,
+    door: nix::sys::eventfd::EventFd,
+    /// The socket to the dataplane's process; its end is the dataplane's end.
+    socket: Option<OwnedFd>,
+    connections: Connections,
+    /// By cookie: what the dataplane named the address.
+    bound: Vec<Option<u64>>,
+    datagrams: Vec<Option<Piece>>,
+    free_datagrams: Vec<u32>,
+    /// Calls that found the ring full.
+    waiting: VecDeque<Entry>,
+    /// How long to poll before sleeping.
+    spin: Duration,
+}
+
+impl Session {
+    pub(crate) fn new(mapped: Mapped, socket: Option<OwnedFd>) -> Session {
+        Session {
+            end: mapped.end,
+            pieces: Area::new(mapped.sizes.area_bytes),
+            area: mapped.area,
+            inbox: Rc::new(Inbox::new(mapped.inbox)),
+            bell: mapped.bell,
+            door: mapped.door,
+            socket,
+            connections: Connections::default(),
+            bound: Vec::new(),
+            datagrams: Vec::new(),
+            free_datagrams: Vec::new(),
+            waiting: VecDeque::new(),
+            spin: Duration::ZERO,
+        }
+    }
+
+    /// Sets how long [`Session::wait`] polls before it sleeps. Default not at all: right where
+    /// the dataplane has no CPU of its own.
+    pub fn set_spin(&mut self, spin: Duration) {
+        self.spin = spin;
+    }
+
+    /// Accepts connections to `local`; [`Event::Bound`] tells whether it worked.
+    pub fn listen(&mut self, local: SocketAddr, backlog: u32) -> Bound {
+        let cookie = self.new_bound();
+        self.call(Call::Listen {
+            local,
+            backlog,
+            cookie,
+        });
+        Bound(cookie)
+    }
+
+    /// Takes the datagrams for `local`; [`Event::Bound`] tells whether it worked.
+    pub fn udp_bind(&mut self, local: SocketAddr) -> Bound {
+        let cookie = self.new_bound();
+        self.call(Call::UdpBind { local, cookie });
+        Bound(cookie)
+    }
+
+    fn new_bound(&mut self) -> u64 {
+        self.bound.push(None);
+        self.bound.len() as u64 - 1
+    }
+
+    /// Gives an address back.
+    pub fn unbind(&mut self, bound: Bound) {
+        if let Some(handle) = self.bound.get_mut(bound.0 as usize).and_then(Option::take) {
+            self.call(Call::Unbind { handle });
+        }
+    }
+
+    /// Opens a connection; [`Event::Connected`] or [`Event::Dead`] follows.
+    pub fn connect(&mut self, remote: SocketAddr) -> Connection {
+        let connection = self.connections.add(State::Opening);
+        self.call(Call::Connect {
+            remote,
+            cookie: connection.0,
+        });
+        connection
+    }
+
+    /// Takes a connection.
+    pub fn accept(&mut self, knock: &Knock) -> Connection {
+        let connection = self.connections.add(State::Open {
+            handle: knock.handle,
+        });
+        self.call(Call::Accept {
+            handle: knock.handle,
+            cookie: connection.0,
+        });
+        connection
+    }
+
+    /// Refuses a connection.
+    pub fn reject(&mut self, knock: &Knock) {
+        self.call(Call::Reject {
+            handle: knock.handle,
+        });
+    }
+
+    /// A place for `len` bytes to send, at most 16 KiB; `None` when all memory is in use: go on
+    /// after the next [`Event::Sent`].
+    pub fn buffer(&mut self, len: usize) -> Option<Buffer> {
+        let piece = self.pieces.take(len)?;
+        if (piece.len as usize) < len || len > LARGEST {
+            self.pieces.give(piece);
+            return None;
+        }
+        Some(Buffer { piece })
+    }
+
+    /// The bytes of a buffer, to fill.
+    pub fn bytes_mut(&mut self, buffer: &mut Buffer) -> &mut [u8] {
+        let Piece { offset, len, .. } = buffer.piece;
+        self.slice(offset, len)
+    }
+
+    fn slice(&mut self, offset: u32, len: u32) -> &mut [u8] {
+        debug_assert!((offset + len) as usize <= self.area.len());
+        // SAFETY: pieces lie inside the memory (`Area::new` was told its length) and do not
+        // overlap; the dataplane only reads it; `&mut self` keeps other slices away.
+        unsafe {
+            std::slice::from_raw_parts_mut(
+                self.area.base().as_ptr().add(offset as usize),
+                len as usize,
+            )
+        }
+    }
+
+    /// Sends a buffer without copying it. False when the connection has ended.
+    pub fn send_buffer(&mut self, connection: Connection, buffer: Buffer) -> bool {
+        let Some(place) = self.connections.get_mut(connection) else {
+            self.pieces.give(buffer.piece);
+            return false;
+        };
+        place.queue(buffer.piece);
+        self.advance(connection);
+        true
+    }
+
+    /// Copies `data` and sends it; what the window does not take yet is queued. Returns the bytes
+    /// taken: fewer than all when memory is in use everywhere (go on after [`Event::Sent`]), 0
+    /// when the connection has ended.
+    pub fn send(&mut self, connection: Connection, data: &[u8]) -> usize {
+        let mut rest = data;
+        while !rest.is_empty() && self.connections.get_mut(connection).is_some() {
+            let Some(piece) = self.pieces.take(rest.len()) else {
+                break;
+            };
+            let (now, later) = rest.split_at(piece.len as usize);
+            self.slice(piece.offset, piece.len).copy_from_slice(now);
+            if let Some(place) = self.connections.get_mut(connection) {
+                place.queue(piece);
+            }
+            rest = later;
+        }
+        self.advance(connection);
+        data.len() - rest.len()
+    }
+
+    /// Bytes of a connection that are queued or not acknowledged.
+    pub fn unsent_bytes(&mut self, connection: Connection) -> usize {
+        self.connections
+            .get_mut(connection)
+            .map_or(0, |c| c.held_bytes())
+    }
+
+    /// Hands over what the window takes.
+    fn advance(&mut self, connection: Connection) {
+        while let Some(call) = self
+            .connections
+            .get_mut(connection)
+            .and_then(|c| c.next_call())
+        {
+            self.call(call);
+        }
+    }
+
+    /// Sends one datagram, at most what fits into a frame. False when memory is in use
+    /// everywhere or the address is not bound.
+    pub fn send_datagram(&mut self, bound: Bound, remote: SocketAddr, data: &[u8]) -> bool {
+        let handle = self.bound.get(bound.0 as usize).copied().flatten();
+        let (Some(handle), Some(mut buffer)) = (handle, self.buffer(data.len())) else {
+            return false;
+        };
+        self.bytes_mut(&mut buffer).copy_from_slice(data);
+        let index = self.free_datagrams.pop().unwrap_or_else(|| {
+            self.datagrams.push(None);
+            self.datagrams.len() as u32 - 1
+        });
+        if let Some(place) = self.datagrams.get_mut(index as usize) {
+            *place = Some(buffer.piece);
+        }
+        self.call(Call::UdpSend {
+            handle,
+            remote,
+            offset: u64::from(buffer.piece.offset),
+            len: buffer.piece.len,
+            token: u64::from(index),
+        });
+        true
+    }
+
+    /// Ends our side after what is queued; the peer may go on.
+    pub fn shutdown(&mut self, connection: Connection) {
+        self.end_with(connection, |handle| Call::Shutdown { handle });
+    }
+
+    /// Ends the connection after what is queued; [`Event::Dead`] follows.
+    pub fn close(&mut self, connection: Connection) {
+        self.end_with(connection, |handle| Call::Close { handle });
+    }
+
+    fn end_with(&mut self, connection: Connection, call: impl FnOnce(u64) -> Call) {
+        if let Some(place) = self.connections.get_mut(connection) {
+            place.end_with(call);
+        }
+        self.advance(connection);
+    }
+
+    /// Ends the connection at once; [`Event::Dead`] follows.
+    pub fn abort(&mut self, connection: Connection) {
+        let handle = self
+            .connections
+            .get_mut(connection)
+            .and_then(|c| c.handle());
+        if let Some(handle) = handle {
+            self.call(Call::Abort { handle });
+        }
+    }
+
+    /// [`Event::Timer`] with `cookie` (48 bits) after `delay`.
+    pub fn timer(&mut self, delay: Duration, cookie: u64) {
+        let delay_ns = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
+        self.call(Call::Timer { delay_ns, cookie });
+    }
+
+    fn call(&mut self, call: Call) {
+        self.push(call.into());
+    }
+
+    fn push(&mut self, entry: Entry) {
+        if !self.waiting.is_empty() || !self.end.push(entry) {
+            self.waiting.push_back(entry);
+        }
+    }
+
+    /// Shows the dataplane all calls so far, and wakes it when it sleeps.
+    pub fn flush(&mut self) {
+        while let Some(entry) = self.inbox.next_done() {
+            self.push(entry);
+        }
+        while let Some(entry) = self.waiting.front() {
+            if !self.end.push(*entry) {
+                break;
+            }
+            self.waiting.pop_front();
+        }
+        self.end.release();
+        if self.end.publish() {
+            // A full counter rings as well.
+            let _ = self.door.write(1);
+        }
+    }
+
+    /// The next event; `None` when there is none now.
+    pub fn next_event(&mut self) -> Option<Event> {
+        loop {
+            let entry = self.end.take()?;
+            if let Some(event) = Condition::decode(&entry).and_then(|c| self.translate(c)) {
+                return Some(event);
+            }
+        }
+    }
+
+    fn translate(&mut self, condition: Condition) -> Option<Event> {
+        Some(match condition {
+            Condition::Bound { cookie, result } => {
+                if let (Some(place), Ok(handle)) = (self.bound.get_mut(cookie as usize), result) {
+                    *place = Some(handle);
+                }
+                Event::Bound {
+                    bound: Bound(cookie),
+                    result: result.map(drop),
+                }
+            }
+            Condition::Knock {
+                cookie,
+                handle,
+                remote,
+            } => Event::Knock(Knock {
+                handle,
+                listener: Bound(cookie),
+                remote,
+            }),
+            Condition::Connected {
+                cookie,
+                handle,
+                window_bytes,
+            } => {
+                let connection = Connection(cookie);
+                self.connections
+                    .get_mut(connection)?
+                    .open(handle, window_bytes);
+                self.advance(connection);
+                Event::Connected(connection)
+            }
+            Condition::Recv {
+                cookie,
+                frame,
+                offset,
+                len,
+                ..
+            } => Event::Received {
+                connection: Connection(cookie),
+                data: Received::new(&self.inbox, Call::RecvDone { frame }, offset, len),
+            },
+            Condition::PeerClosed { cookie, .. } => Event::PeerClosed(Connection(cookie)),
+            Condition::Sent {
+                cookie,
+                bytes,
+                limit_bytes,
+                ..
+            } => {
+                let connection = Connection(cookie);
+                let pieces = &mut self.pieces;
+                let place = self.connections.get_mut(connection)?;
+                place.acknowledged(bytes, limit_bytes, |piece| pieces.give(piece));
+                let window_bytes = place.window_bytes();
+                self.advance(connection);
+                Event::Sent {
+                    connection,
+                    bytes,
+                    window_bytes,
+                }
+            }
+            Condition::Dead { cookie, reason, .. } => {
+                let connection = Connection(cookie);
+                let pieces = &mut self.pieces;
+                if !self
+                    .connections
+                    .remove(connection, |piece| pieces.give(piece))
+                {
+                    return None;
+                }
+                Event::Dead { connection, reason }
+            }
+            Condition::UdpRecv {
+                cookie,
+                frame,
+                offset,
+                len,
+                remote,
+                ..
+            } => Event::Datagram {
+                bound: Bound(cookie),
+                data: Received::new(&self.inbox, Call::UdpRecvDone { frame }, offset, len),
+                remote,
+            },
+            Condition::UdpSent { token, .. } => {
+                let piece = self
+                    .datagrams
+                    .get_mut(token as usize)
+                    .and_then(Option::take)?;
+                self.pieces.give(piece);
+                self.free_datagrams.push(token as u32);
+                return None;
+            }
+            Condition::Timer { cookie } => Event::Timer(cookie),
+        })
+    }
+
+    /// Shows the calls and waits for an event, at most `limit` (`None`: without end).
+    ///
+    /// # Errors
+    /// `ConnectionAborted` when the dataplane is gone.
+    pub fn wait(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        self.flush();
+        if self.spin > Duration::ZERO {
+            let start = Instant::now();
+            while start.elapsed() < self.spin {
+                if !self.end.sleep(false) {
+                    return Ok(());
+                }
+                std::hint::spin_loop();
+            }
+        }
+        if self.end.sleep(true) {
+            self.sleep(limit)?;
+        }
+        self.end.sleep(false);
+        Ok(())
+    }
+
+    fn sleep(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        let timeout = match limit {
+            None => PollTimeout::NONE,
+            Some(limit) => PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX),
+        };
+        let bell = PollFd::new(self.bell.as_fd(), PollFlags::POLLIN);
+        let hung_up = match &self.socket {
+            Some(socket) => {
+                let mut fds = [bell, PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+                poll(&mut fds, timeout)?;
+                fds[1].any().unwrap_or(false)
+            }
+            None => {
+                poll(&mut [bell], timeout)?;
+                false
+            }
+        };
+        // Empty is no error: a timeout.
+        let _ = self.bell.read();
+        if hung_up && self.end.sleep(false) {
+            return Err(io::Error::new(
+                io::ErrorKind::ConnectionAborted,
+                "the dataplane is gone, or has ended this application (see its log)",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// An application: what it does about each event.
+pub trait Application {
+    /// Called once at the start.
+    fn start(&mut self, session: &mut Session);
+    /// Called for each event.
+    fn event(&mut self, session: &mut Session, event: Event);
+}
+
+/// Runs an application over a session, in its own process.
+pub struct EventLoop<A> {
+    /// The session.
+    pub session: Session,
+    /// The application.
+    pub application: A,
+}
+
+impl<A: Application> EventLoop<A> {
+    /// Starts the application.
+    pub fn new(mut session: Session, mut application: A) -> EventLoop<A> {
+        application.start(&mut session);
+        session.flush();
+        EventLoop {
+            session,
+            application,
+        }
+    }
+
+    /// Handles all events that are there; true when there were any.
+    pub fn turn(&mut self) -> bool {
+        let mut any = false;
+        while let Some(event) = self.session.next_event() {
+            self.application.event(&mut self.session, event);
+            any = true;
+        }
+        self.session.flush();
+        any
+    }
+
+    /// Handles events until `stop` says so; it is asked after each batch, and `interval` after
+    /// the last event at the latest.
+    ///
+    /// # Errors
+    /// When the dataplane is gone.
+    pub fn run(
+        &mut self,
+        interval: Duration,
+        mut stop: impl FnMut(&mut A) -> bool,
+    ) -> io::Result<()> {
+        while !stop(&mut self.application) {
+            if !self.turn() {
+                self.session.wait(Some(interval))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,172 @@
+//! An application's connections: what each has queued and what is unacknowledged.
+
+use super::Connection;
+use crate::abi::Call;
+use crate::area::Piece;
+use std::collections::VecDeque;
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// `Connect` was called.
+    Opening,
+    /// Open, by this name.
+    Open { handle: u64 },
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Place {
+    state: State,
+    /// Bytes that may have been handed over since it opened, and that were.
+    limit_bytes: u64,
+    handed_bytes: u64,
+    /// Queued, oldest first; the first may be handed over in part.
+    queued: VecDeque<Piece>,
+    handed_of_first: u32,
+    /// Handed over and not acknowledged.
+    unacknowledged: VecDeque<Piece>,
+    acknowledged_of_first: u32,
+    /// What to call when all is handed over.
+    ending: Option<fn(u64) -> Call>,
+    ending_is_close: bool,
+}
+
+impl Place {
+    fn new(state: State) -> Place {
+        Place {
+            state,
+            limit_bytes: 0,
+            handed_bytes: 0,
+            queued: VecDeque::new(),
+            handed_of_first: 0,
+            unacknowledged: VecDeque::new(),
+            acknowledged_of_first: 0,
+            ending: None,
+            ending_is_close: false,
+        }
+    }
+
+    pub fn handle(&self) -> Option<u64> {
+        match self.state {
+            State::Open { handle } => Some(handle),
+            State::Opening => None,
+        }
+    }
+
+    pub fn open(&mut self, handle: u64, window_bytes: u32) {
+        self.state = State::Open { handle };
+        self.limit_bytes = u64::from(window_bytes);
+    }
+
+    pub fn window_bytes(&self) -> u32 {
+        u32::try_from(self.limit_bytes.saturating_sub(self.handed_bytes)).unwrap_or(u32::MAX)
+    }
+
+    pub fn queue(&mut self, piece: Piece) {
+        self.queued.push_back(piece);
+    }
+
+    pub fn end_with(&mut self, call: impl FnOnce(u64) -> Call) {
+        let close = matches!(call(0), Call::Close { .. });
+        self.ending_is_close |= close;
+        self.ending = Some(if self.ending_is_close {
+            |handle| Call::Close { handle }
+        } else {
+            |handle| Call::Shutdown { handle }
+        });
+    }
+
+    pub fn held_bytes(&self) -> usize {
+        let sum = |pieces: &VecDeque<Piece>| pieces.iter().map(|p| p.len as usize).sum::<usize>();
+        sum(&self.queued) + sum(&self.unacknowledged)
+    }
+
+    /// The next call that the window allows. A piece is sent in parts when the window is
+    /// smaller than it.
+    pub fn next_call(&mut self) -> Option<Call> {
+        let handle = self.handle()?;
+        let Some(piece) = self.queued.front().copied() else {
+            return self.ending.take().map(|call| call(handle));
+        };
+        let left = piece.len - self.handed_of_first;
+        let len = left.min(self.window_bytes());
+        if len == 0 {
+            return None;
+        }
+        let offset = piece.offset + self.handed_of_first;
+        self.handed_bytes += u64::from(len);
+        self.handed_of_first += len;
+        if self.handed_of_first == piece.len {
+            self.queued.pop_front();
+            self.handed_of_first = 0;
+            self.unacknowledged.push_back(piece);
+        }
+        Some(Call::Send {
+            handle,
+            offset: u64::from(offset),
+            len,
+        })
+    }
+
+    /// Takes an acknowledgement of `bytes`, oldest first. A piece that is still queued in part is
+    /// given back only as a whole.
+    pub fn acknowledged(&mut self, bytes: u32, limit_bytes: u64, mut give: impl FnMut(Piece)) {
+        self.acknowledged_of_first += bytes;
+        while let Some(piece) = self.unacknowledged.front().copied() {
+            if self.acknowledged_of_first < piece.len {
+                break;
+            }
+            self.acknowledged_of_first -= piece.len;
+            self.unacknowledged.pop_front();
+            give(piece);
+        }
+        self.limit_bytes = limit_bytes;
+    }
+}
+
+/// All of them, by cookie: place and generation.
+#[derive(Debug, Default)]
+pub(super) struct Connections {
+    places: Vec<(u32, Option<Place>)>,
+    free: Vec<u32>,
+}
+
+impl Connections {
+    pub fn add(&mut self, state: State) -> Connection {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.places.push((0, None));
+            self.places.len() as u32 - 1
+        });
+        let mut generation = 0;
+        if let Some((g, place)) = self.places.get_mut(index as usize) {
+            *place = Some(Place::new(state));
+            generation = *g;
+        }
+        Connection(u64::from(generation) << 32 | u64::from(index))
+    }
+
+    pub fn get_mut(&mut self, connection: Connection) -> Option<&mut Place> {
+        let (generation, place) = self.places.get_mut(connection.0 as u32 as usize)?;
+        (*generation == (connection.0 >> 32) as u32).then_some(place.as_mut())?
+    }
+
+    /// Forgets a connection and gives its memory back; false when it was not there.
+    pub fn remove(&mut self, connection: Connection, mut give: impl FnMut(Piece)) -> bool {
+        let index = connection.0 as u32;
+        let Some((generation, place)) = self.places.get_mut(index as usize) else {
+            return false;
+        };
+        if *generation != (connection.0 >> 32) as u32 {
+            return false;
+        }
+        let Some(mut old) = place.take() else {
+            return false;
+        };
+        old.queued.drain(..).for_each(&mut give);
+        old.unacknowledged.drain(..).for_each(&mut give);
+        *generation = generation.wrapping_add(1);
+        self.free.push(index);
+        true
+    }
+}

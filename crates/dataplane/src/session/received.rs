@@ -1,0 +1,81 @@
+//! Received data, read where the device put it.
+
+use crate::abi::{Call, Entry};
+use cofferdam_xsk::Mapping;
+use std::cell::RefCell;
+use std::ops::Deref;
+use std::rc::Rc;
+
+/// The received memory, and what of it is no longer needed.
+pub(super) struct Inbox {
+    map: Mapping,
+    done: RefCell<Vec<Entry>>,
+}
+
+impl Inbox {
+    pub fn new(map: Mapping) -> Inbox {
+        Inbox {
+            map,
+            done: RefCell::new(Vec::with_capacity(4096)),
+        }
+    }
+
+    /// A call that gives a frame back.
+    pub fn next_done(&self) -> Option<Entry> {
+        self.done.borrow_mut().pop()
+    }
+}
+
+/// Received bytes. They stay where they are until this is dropped; then the frame goes back to
+/// the dataplane and, for TCP, the window opens.
+pub struct Received {
+    inbox: Rc<Inbox>,
+    done: Call,
+    offset: usize,
+    len: usize,
+}
+
+impl Received {
+    pub(super) fn new(inbox: &Rc<Inbox>, done: Call, offset: u64, len: u32) -> Received {
+        let (offset, len) = (offset as usize, len as usize);
+        let fits = offset
+            .checked_add(len)
+            .is_some_and(|end| end <= inbox.map.len());
+        Received {
+            inbox: inbox.clone(),
+            done,
+            offset,
+            len: if fits { len } else { 0 },
+        }
+    }
+}
+
+impl Deref for Received {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the range lies inside the mapping (checked in `new`), which lives as long as
+        // the inbox; the dataplane writes to the frame only after it was given back by `drop`.
+        unsafe {
+            let first = self
+                .inbox
+                .map
+                .base()
+                .as_ptr()
+                .add(self.offset.min(self.inbox.map.len()));
+            std::slice::from_raw_parts(first, self.len)
+        }
+    }
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        self.inbox.done.borrow_mut().push(self.done.into());
+    }
+}
+
+impl std::fmt::Debug for Received {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Received({} bytes)", self.len)
+    }
+}
