@@ -28,8 +28,9 @@ struct rd_port {
 /* How many packets went where; one set a CPU. */
 struct rd_counts {
 	__u64 redirected_packets;
-	__u64 passed_packets; /* for Linux */
-	__u64 unserved_packets; /* for the dataplane, but no socket serves the queue: Linux gets them */
+	__u64 passed_packets;	/* for Linux */
+	__u64 unserved_packets; /* for the dataplane, but no socket serves the queue: Linux gets
+				   them */
 };
 
 _Static_assert(sizeof(struct rd_address) == 16, "rd_address");

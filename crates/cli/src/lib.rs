@@ -5,6 +5,7 @@
 mod agent;
 mod args;
 mod bench;
+mod dataplane;
 mod diagnosis;
 mod doctor;
 mod exit;
@@ -69,6 +70,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Accounting(AccountingCommand::Record(args)) => record::run(&args, &interrupt),
         Command::Status(args) => status::run(&args),
         Command::Latency(command) => latency::run(command, &interrupt),
+        Command::Dataplane(command) => dataplane::run(command, &interrupt),
         Command::Bench(command) => bench::run(command, &interrupt),
         Command::Report(args) => bench::report(&args.dir),
         Command::Demo(args) => bench::demo(args, &interrupt),

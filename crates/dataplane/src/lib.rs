@@ -21,6 +21,7 @@ mod session;
 
 pub use abi::{Ending, Refusal};
 pub use attach::{AttachError, status};
+pub use cofferdam_xsk::PortError;
 pub use engine::{
     Engine, EngineError, MOST_APPLICATIONS, MOST_BATCH, Offence, Options, Stage, Tally,
 };

@@ -2,6 +2,7 @@
 
 mod agent;
 mod bench;
+mod dataplane;
 pub mod values;
 
 pub use crate::latency::args::LatencyCommand;
@@ -9,6 +10,7 @@ pub use agent::{AgentArgs, SocketArgs, StatusArgs};
 pub use bench::{
     BenchAccountingArgs, BenchCommand, BenchReservationArgs, HostArgs, PenaltyArgs, RunArgs,
 };
+pub use dataplane::{DataplaneCommand, DataplaneRunArgs, DataplaneTopArgs};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use cofferdam_types::Selector;
@@ -48,6 +50,9 @@ pub enum Command {
     /// Measure what a container's own network path adds to each packet
     #[command(subcommand)]
     Latency(LatencyCommand),
+    /// Serve latency-critical traffic past the kernel, the application in a process of its own
+    #[command(subcommand)]
+    Dataplane(DataplaneCommand),
     /// Measure how well this host keeps containers apart
     #[command(subcommand)]
     Bench(BenchCommand),

@@ -1,0 +1,43 @@
+//! `cofferdam dataplane …`
+
+use super::values;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// `cofferdam dataplane …`
+#[derive(Debug, Subcommand)]
+pub enum DataplaneCommand {
+    /// Run a dataplane: device, loop and control plane of one configuration
+    Run(DataplaneRunArgs),
+    /// Show what a running dataplane does
+    Top(DataplaneTopArgs),
+}
+
+/// `cofferdam dataplane run`
+#[derive(Debug, Args)]
+pub struct DataplaneRunArgs {
+    /// The configuration
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// Say what is wrong with the configuration, and end
+    #[arg(long)]
+    pub check_config: bool,
+}
+
+/// `cofferdam dataplane top`
+#[derive(Debug, Args)]
+pub struct DataplaneTopArgs {
+    /// Socket of the running dataplane
+    #[arg(long, value_name = "PATH", default_value = cofferdam_dataplane::config::DEFAULT_SOCKET)]
+    pub socket: PathBuf,
+    /// Measure one interval, print it and end
+    #[arg(long)]
+    pub once: bool,
+    /// All counters since the start as one JSON document (schema cofferdam.dataplane/1), and end
+    #[arg(long)]
+    pub json: bool,
+    /// Time between readings, with its unit
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::interval)]
+    pub interval: Duration,
+}
