@@ -434,9 +434,8 @@ impl<P: Port> Engine<P> {
             let own: Vec<ConnectionId> = self.owners.of(place).collect();
             for connection in own {
                 // One that knocked is rejected, which is silent; others die with an event.
-                if self.stack.reject(now, connection).is_ok() {
-                    self.forget(domain, connection);
-                } else if self.stack.abort(now, connection).is_err() {
+                let rejected = self.stack.reject(now, connection).is_ok();
+                if rejected || self.stack.abort(now, connection).is_err() {
                     self.forget(domain, connection);
                 }
             }
