@@ -27,7 +27,7 @@ const _: () = assert!(size_of::<Entry>() == 64, "one cache line");
 pub enum Call {
     /// Accept connections to an address; answered by [`Condition::Bound`].
     Listen {
-        /// Address and port; 0.0.0.0 and [::] mean every address of the family.
+        /// Address and port; 0.0.0.0 and `::` mean every address of the family.
         local: SocketAddr,
         /// Connections that may wait for `accept`.
         backlog: u32,
