@@ -5,7 +5,7 @@ use cofferdam_dataplane::applications::{Echo, Http, Memcached};
 use cofferdam_dataplane::config::Config;
 use cofferdam_dataplane::{Application, EventLoop, Session, run, status};
 use cofferdam_testkit::{Namespace, Net, Place, VethPair, exclusive, time_limit, wait_until};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -110,7 +110,16 @@ fn connect(to: &str, port: u16) -> TcpStream {
     }
     .parse()
     .expect("an address");
-    let stream = TcpStream::connect_timeout(&to, Duration::from_secs(5)).expect("it connects");
+    // Right after the start the application may not have its address yet.
+    let until = Instant::now() + Duration::from_secs(5);
+    let stream = loop {
+        match TcpStream::connect_timeout(&to, Duration::from_secs(5)) {
+            Err(e) if e.kind() == ErrorKind::ConnectionRefused && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            other => break other.expect("it connects"),
+        }
+    };
     stream.set_nodelay(true).expect("no delay");
     stream
         .set_read_timeout(Some(Duration::from_secs(5)))
@@ -152,6 +161,7 @@ fn linux_gets_its_bytes_back_over_tcp_and_udp_in_every_mode() {
             let scene = echo_scene(device);
             scene.client.ping(ADDRESS);
             scene.client.ping("10.98.2.1");
+            scene.client(|| drop(connect(ADDRESS, 7)));
             let datagram = scene.client(|| {
                 let socket = UdpSocket::bind("10.98.2.2:0").expect("a socket");
                 socket
@@ -405,6 +415,7 @@ fn curl_gets_pages_and_a_memcached_client_its_values() {
         scene.serve("cache", || {
             Memcached::new(SocketAddr::from(([0, 0, 0, 0], 11211)), 1 << 20)
         });
+        scene.client(|| drop((connect(ADDRESS, 80), connect(ADDRESS, 11211))));
         let url = format!("http://{ADDRESS}");
         assert_eq!(
             scene.client.run(&format!("curl -sS {url}/")),
