@@ -3,6 +3,7 @@
 use crate::assign::Assigner;
 use crate::config::{Config, ConfigError, Loaded, Source};
 use crate::effects::{Effects, ObserveOnly, Undone};
+use crate::latency::Latency;
 use crate::ledger::{Ledger, Readings};
 use crate::losses::{Losses, OpenDiagnosis};
 use crate::rules::changes_host;
@@ -77,6 +78,7 @@ pub(crate) struct Control<L> {
     try_again: Option<Instant>,
     assigner: Assigner,
     losses: Losses,
+    latency: Latency,
     config: Config,
     source: Source,
     configuration: ConfigurationRecord,
@@ -119,6 +121,7 @@ impl<L: Ledger> Control<L> {
             try_again: None,
             assigner,
             losses: Losses::new(open_diagnosis),
+            latency: Latency::default(),
             configuration: ConfigurationRecord {
                 path: source.path.display().to_string(),
                 from_file: loaded.from_file,
@@ -154,6 +157,7 @@ impl<L: Ledger> Control<L> {
             tracing::warn!("{warning}");
         }
         control.losses.switch(control.config.diagnosis);
+        control.latency.switch(&control.config.latency);
         control.step();
         Ok(control)
     }
@@ -259,6 +263,7 @@ impl<L: Ledger> Control<L> {
         if let Some(effects) = &mut self.effects {
             effects.step(&interval);
         }
+        self.latency.follow(&self.readings.containers());
         if self.losses.is_due() {
             let containers = self.readings.containers();
             self.losses.step(&containers, self.assigner.reserved());
@@ -500,6 +505,7 @@ impl<L: Ledger> Control<L> {
             || new.reservation != old.reservation;
         // Also when it is the same: what was missing may be there by now.
         self.losses.switch(new.diagnosis);
+        self.latency.switch(&new.latency);
         if (options || !asked)
             && let Some(effects) = self.effects.take()
         {
@@ -551,10 +557,12 @@ impl<L: Ledger> Control<L> {
             add("not_taken_back", failure.clone());
         }
         degraded.extend(self.losses.degraded.clone());
+        degraded.extend(self.latency.degraded());
         View {
             snapshot: self.last.clone(),
             enforcement: self.enforcement.clone(),
             losses: self.losses.view.clone(),
+            latency: self.latency.view(),
             rules: self.rules.clone(),
             paths: self.paths.clone(),
             configuration: Arc::new(self.configuration.clone()),

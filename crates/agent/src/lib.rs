@@ -13,6 +13,7 @@ mod control;
 mod control_tests;
 mod cost;
 mod effects;
+mod latency;
 mod ledger;
 pub mod log;
 mod losses;

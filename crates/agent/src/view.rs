@@ -1,5 +1,6 @@
 //! What the control loop shows to the threads that answer questions.
 
+use crate::latency::LatencyView;
 use crate::losses::LossView;
 use crate::wire::{
     AgentRecord, ConfigurationRecord, ContainerRecord, DegradedRecord, LossRecord, MeansRecord,
@@ -20,6 +21,7 @@ pub(crate) struct View {
     pub snapshot: Arc<Snapshot>,
     pub enforcement: EnforcementStatus,
     pub losses: Arc<LossView>,
+    pub latency: Arc<LatencyView>,
     pub rules: Arc<Vec<RuleRecord>>,
     pub paths: Arc<HashMap<CgroupId, String>>,
     pub configuration: Arc<ConfigurationRecord>,

@@ -1,94 +1,14 @@
 //! `cofferdam latency` on real namespaces: recording, pinging, and the socket inside.
 
-use cofferdam_testkit::{FakeContainer, Namespace, Net, Router, exclusive, time_limit, wait_until};
+mod latency_scene;
+
+use cofferdam_testkit::{FakeContainer, Net, wait_until};
+use latency_scene::{COFFERDAM, Serve, alone, ask, scene};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
-
-const COFFERDAM: &str = env!("CARGO_BIN_EXE_cofferdam");
-
-fn alone(body: impl FnOnce() + Send + 'static) {
-    let _alone = exclusive();
-    time_limit(Duration::from_secs(60), body);
-}
-
-struct Scene {
-    web: FakeContainer,
-    other: FakeContainer,
-    peer: Namespace,
-    _router: Router,
-}
-
-fn scene() -> Scene {
-    let scene = Scene {
-        web: FakeContainer::new("web"),
-        other: FakeContainer::new("other"),
-        peer: Namespace::new("peer"),
-        _router: Router::new("router"),
-    };
-    for net in [scene.web.namespace(), scene.other.namespace(), &scene.peer] {
-        scene._router.attach(net);
-    }
-    // The peer is 10.98.3.2.
-    scene.web.ping("10.98.3.2");
-    scene.other.ping("10.98.3.2");
-    scene
-}
-
-/// Ends its process when dropped, as Ctrl-C does.
-struct Serve {
-    child: Child,
-    socket: PathBuf,
-}
-
-impl Serve {
-    fn start(dir: &std::path::Path) -> Serve {
-        let socket = dir.join("latency.sock");
-        let child = Command::new(COFFERDAM)
-            .args(["latency", "serve", "--socket"])
-            .arg(&socket)
-            .spawn()
-            .expect("the binary runs");
-        let serve = Serve { child, socket };
-        wait_until("the socket", Duration::from_secs(20), || {
-            UnixStream::connect(&serve.socket).is_ok()
-        });
-        serve
-    }
-
-    fn stop(&mut self) -> Option<i32> {
-        let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
-        let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT);
-        self.child.wait().ok()?.code()
-    }
-}
-
-impl Drop for Serve {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// One request from inside a namespace, with nothing but a socket.
-fn ask(net: &Namespace, serve: &Serve, request: &'static str) -> Vec<String> {
-    let socket = serve.socket.clone();
-    // A socket tells its peer by its process: a process of its own for each namespace.
-    let mut command = Command::new("ip");
-    command
-        .args(["netns", "exec", net.name(), COFFERDAM, "latency"])
-        .args(request.split(' '))
-        .arg("--socket")
-        .arg(socket);
-    let out = command.output().expect("ip runs");
-    let error = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert!(out.status.success(), "{request}: {error}");
-    let text = String::from_utf8_lossy(&out.stdout).into_owned();
-    text.lines().map(str::to_owned).collect()
-}
 
 #[test]
 fn the_three_steps_inside_a_container() {
@@ -97,10 +17,10 @@ fn the_three_steps_inside_a_container() {
         let dir = tempfile::tempdir().expect("a directory");
         let mut serve = Serve::start(dir.path());
         let (web, other) = (scene.web.namespace(), scene.other.namespace());
-        ask(web, &serve, "on --protocol icmp");
+        ask(web, &serve.socket, "on --protocol icmp");
         web.sh("busybox ping -q -c 3 -i 0.1 10.98.3.2");
         other.sh("busybox ping -q -c 5 -i 0.1 10.98.3.2");
-        let lines = ask(web, &serve, "read --mace");
+        let lines = ask(web, &serve.socket, "read --mace");
         let of = |way: &str| lines.iter().filter(|l| l.contains(way)).count();
         assert_eq!((of(" egress: "), of(" ingress: ")), (3, 3), "{lines:?}");
         for line in &lines {
@@ -111,16 +31,16 @@ fn the_three_steps_inside_a_container() {
             assert!(ns.parse::<u64>().is_ok_and(|ns| ns > 0), "{line}");
         }
         // The neighbour sees nothing of it, before and after its own measurement.
-        assert_eq!(ask(other, &serve, "read"), Vec::<String>::new());
-        ask(other, &serve, "on");
+        assert_eq!(ask(other, &serve.socket, "read"), Vec::<String>::new());
+        ask(other, &serve.socket, "on");
         web.sh("busybox ping -q -c 3 -i 0.1 10.98.3.2");
         assert!(
-            !ask(other, &serve, "read")
+            !ask(other, &serve.socket, "read")
                 .iter()
                 .any(|l| l.contains("10.98.1.2")),
             "another namespace's packets"
         );
-        ask(web, &serve, "off");
+        ask(web, &serve.socket, "off");
         assert_eq!(serve.stop(), Some(130));
         assert!(!serve.socket.exists(), "the socket's file stays");
     });
@@ -149,71 +69,6 @@ fn the_host_itself_is_refused_and_a_second_server_too() {
         serve.child.wait().expect("it ran");
         let mut next = Serve::start(dir.path());
         assert_eq!(next.stop(), Some(130));
-    });
-}
-
-#[test]
-fn a_ping_from_a_container_is_corrected() {
-    alone(|| {
-        let scene = scene();
-        let out = Command::new(COFFERDAM)
-            .args([
-                "latency",
-                "ping",
-                "10.98.3.2",
-                "--json",
-                "-c",
-                "5",
-                "-i",
-                "20ms",
-            ])
-            .args(["--container", scene.web.name()])
-            .stderr(Stdio::inherit())
-            .output()
-            .expect("the binary runs");
-        assert!(out.status.success());
-        let record: Value = serde_json::from_slice(&out.stdout).expect("one JSON document");
-        assert_eq!(record["schema"], "cofferdam.latency-ping/1");
-        assert_eq!(record["received"], 5);
-        assert_eq!(record["measured"], 5, "{record}");
-        for round in record["rounds"].as_array().expect("rounds") {
-            let ns = |name: &str| round[name].as_u64().expect(name);
-            assert!(ns("rtt_ns") > ns("added_ns"), "{round}");
-            assert_eq!(ns("corrected_ns"), ns("rtt_ns") - ns("added_ns"));
-            assert!(ns("wire_ns") < ns("corrected_ns"), "{round}");
-        }
-    });
-}
-
-#[test]
-fn connections_are_pinged_too() {
-    alone(|| {
-        let scene = scene();
-        let peer = &scene.peer;
-        let server = peer.thread(|| {
-            let listener = std::net::TcpListener::bind("0.0.0.0:9000").expect("a free port");
-            for _ in 0..3 {
-                drop(listener.accept());
-            }
-        });
-        let out = Command::new(COFFERDAM)
-            .args([
-                "latency",
-                "ping",
-                "10.98.3.2",
-                "--json",
-                "-c",
-                "3",
-                "-i",
-                "20ms",
-            ])
-            .args(["--tcp-connect", "9000", "--container", scene.web.name()])
-            .output()
-            .expect("the binary runs");
-        assert!(out.status.success(), "{out:?}");
-        let record: Value = serde_json::from_slice(&out.stdout).expect("one JSON document");
-        assert_eq!(record["measured"], 3, "{record}");
-        server.join().expect("three connections");
     });
 }
 
@@ -296,5 +151,112 @@ fn bad_input_is_one_clear_line() {
         );
         let full = ["record", "--duration", "100ms", "--output", "/dev/full"];
         fails(&full, 1, "No space left");
+    });
+}
+
+/// A small file system; unmounted when dropped.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount() -> SmallDisk {
+        let disk = SmallDisk(tempfile::tempdir().expect("a directory"));
+        let options = ["-t", "tmpfs", "-o", "size=64k", "tmpfs"];
+        let done = Command::new("mount")
+            .args(options)
+            .arg(disk.0.path())
+            .status();
+        assert!(done.expect("mount runs").success());
+        disk
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_full_disk_ends_the_recording_with_whole_lines() {
+    alone(|| {
+        let scene = scene();
+        let disk = SmallDisk::mount();
+        let file = disk.0.path().join("latency.jsonl");
+        let mut child = Command::new(COFFERDAM)
+            .args(["latency", "record", "--format", "jsonl", "--per", "packet"])
+            .args(["--duration", "30s", "--container", scene.web.name()])
+            .arg("--output")
+            .arg(&file)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        // Some 600 bytes a packet and direction: the disk has room for about fifty echoes.
+        wait_until("the recording has ended", Duration::from_secs(30), || {
+            scene
+                .web
+                .namespace()
+                .sh("busybox ping -q -c 20 -i 0.01 10.98.3.2 >/dev/null || true");
+            child.try_wait().expect("it can be waited for").is_some()
+        });
+        let out = child.wait_with_output().expect("it ended");
+        let text = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(1), "{text}");
+        assert!(text.contains("No space left"), "{text}");
+        let kept = std::fs::read_to_string(&file).expect("text");
+        let whole = kept.rfind('\n').map_or("", |end| &kept[..end]);
+        assert!(whole.lines().count() > 20, "{kept}");
+        for line in whole.lines() {
+            serde_json::from_str::<Value>(line).expect(line);
+        }
+    });
+}
+
+#[test]
+fn a_container_that_goes_ends_its_recording() {
+    alone(|| {
+        let scene = scene();
+        let brief = FakeContainer::new("brief");
+        scene.router.attach(&brief);
+        brief.ping("10.98.3.2");
+        let child = Command::new(COFFERDAM)
+            .args(["latency", "record", "--format", "jsonl", "--per", "packet"])
+            .args(["--duration", "30s", "--container", brief.name()])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        std::thread::sleep(Duration::from_secs(1));
+        brief
+            .namespace()
+            .sh("busybox ping -q -c 5 -i 0.05 10.98.3.2");
+        drop(brief);
+        let out = child.wait_with_output().expect("it ends");
+        let text = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(1), "{text}");
+        assert!(text.contains("every selected container is gone"), "{text}");
+        let kept = String::from_utf8(out.stdout).expect("text");
+        assert!(kept.lines().count() >= 10, "{kept}");
+    });
+}
+
+#[test]
+fn a_filter_that_matches_nothing_says_so() {
+    alone(|| {
+        let scene = scene();
+        let out = Command::new(COFFERDAM)
+            .args([
+                "latency",
+                "record",
+                "--duration",
+                "300ms",
+                "--port",
+                "65000",
+            ])
+            .args(["--container", scene.web.name()])
+            .output()
+            .expect("the binary runs");
+        assert!(out.status.success());
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert!(text.contains("no packets"), "{text}");
     });
 }

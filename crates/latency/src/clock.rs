@@ -1,6 +1,8 @@
 //! From the kernel's monotonic clock to the time of day.
 
 use nix::time::{ClockId, clock_gettime};
+use std::fs;
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
 /// The distance between the two clocks, as it was at one moment. Taken anew for every reading:
@@ -31,15 +33,39 @@ impl Clock {
     }
 }
 
-/// CLOCK_MONOTONIC, ns: the clock of all reports.
+/// CLOCK_MONOTONIC of the host, ns: the clock of all reports. In a time namespace the clock that
+/// a process reads is another one, by a distance that never changes.
 pub fn monotonic_ns() -> u64 {
-    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from);
-    time.map_or(0, |t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX))
+    static OFFSET_NS: OnceLock<i64> = OnceLock::new();
+    let offset_ns = *OFFSET_NS.get_or_init(|| {
+        // Before 5.6, or without time namespaces, there is no such file and no distance.
+        let text = fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+        offset_ns(&text)
+    });
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC)
+        .map_or(0, |time| time.tv_sec() * 1_000_000_000 + time.tv_nsec());
+    now.wrapping_sub(offset_ns).max(0).cast_unsigned()
+}
+
+/// What a time namespace adds to CLOCK_MONOTONIC, ns: a line `monotonic SECONDS NANOSECONDS`.
+fn offset_ns(text: &str) -> i64 {
+    let mut lines = text.lines().map(str::split_ascii_whitespace);
+    let found = lines.find_map(|mut words| {
+        let seconds: i64 = match words.next()? {
+            "monotonic" => words.next()?.parse().ok()?,
+            _ => return None,
+        };
+        let nanoseconds: i64 = words.next()?.parse().ok()?;
+        seconds.checked_mul(1_000_000_000)?.checked_add(nanoseconds)
+    });
+    found.unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::Sample;
+    use cofferdam_bpf::latency::Direction;
 
     #[test]
     fn past_and_future_keep_their_distance() {
@@ -50,5 +76,30 @@ mod tests {
             future.duration_since(past).unwrap(),
             Duration::from_nanos(2_000)
         );
+    }
+
+    #[test]
+    fn the_distance_of_a_time_namespace_is_read() {
+        let text = "monotonic      100000         5\nboottime            0         0\n";
+        assert_eq!(offset_ns(text), 100_000_000_000_005);
+        assert_eq!(offset_ns("monotonic -1 0"), -1_000_000_000);
+        for text in ["", "boottime 1 1", "monotonic", "monotonic x y"] {
+            assert_eq!(offset_ns(text), 0, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_step_of_the_wall_clock_shifts_times_of_day_and_nothing_else() {
+        let before = Clock::now();
+        let after = Clock {
+            wall: before.wall + Duration::from_secs(3600),
+            ..before
+        };
+        let report = crate::stages::tests::report(Direction::Ingress, [Some(7); 5]);
+        let [early, late] = [before, after].map(|clock| Sample::new(report.clone(), &clock));
+        assert_eq!(early.stages, late.stages);
+        assert_eq!(early.end_ns(), late.end_ns());
+        let shift = late.time.duration_since(early.time).unwrap();
+        assert_eq!(shift, Duration::from_secs(3600));
     }
 }

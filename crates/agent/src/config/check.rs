@@ -1,9 +1,10 @@
 //! What the form of the file cannot say: ranges, and rules that do not go together.
 
 use super::problem::{Problem, Severity, place};
-use super::raw::{RawConfig, RawCpu, RawRule};
-use super::{Config, MOST_RULES};
+use super::raw::{RawConfig, RawCpu, RawLatency, RawRule, RawStart};
+use super::{Config, LatencyConfig, MOST_RULES};
 use crate::rules::{Matcher, Rule};
+use cofferdam_latency::Start;
 use cofferdam_types::{CpuPolicy, Policy};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -17,6 +18,7 @@ const LONGEST_PERIOD: Duration = Duration::from_secs(10);
 const SMALLEST_DEBT: Duration = Duration::from_millis(1);
 const LARGEST_DEBT: Duration = Duration::from_secs(3600);
 const MOST_EXPORTED: u32 = 10_000;
+const MOST_MEASURED: u32 = 1_000;
 /// The kernel's limit for the path of a socket, without its final zero.
 const LONGEST_SOCKET_PATH: usize = 107;
 
@@ -116,6 +118,30 @@ fn sections(checker: &mut Checker<'_>, raw: &RawConfig, config: &mut Config) {
     let move_irqs = raw.reservation.move_irqs;
     config.reservation.move_irqs = move_irqs.unwrap_or(config.reservation.move_irqs);
     config.diagnosis = raw.diagnosis.enabled.unwrap_or(config.diagnosis);
+    latency(checker, &raw.latency, &mut config.latency);
+}
+
+fn latency(checker: &mut Checker<'_>, raw: &RawLatency, config: &mut LatencyConfig) {
+    config.histograms = raw.histograms.unwrap_or(config.histograms);
+    match raw.start {
+        Some(RawStart::Queue) => config.start = Start::Queue,
+        Some(RawStart::Send) => config.start = Start::Send,
+        None => {}
+    }
+    if let Some(count) = &raw.containers {
+        if !(1..=MOST_MEASURED).contains(count.get_ref()) {
+            checker.error(&count.span(), format!("give 1 to {MOST_MEASURED}"));
+        }
+        config.containers = *count.get_ref();
+    }
+    if let Some(path) = &raw.socket
+        && path.get_ref() != Path::new("off")
+    {
+        match socket_path(path.get_ref()) {
+            Ok(()) => config.socket = Some(path.get_ref().clone()),
+            Err(what) => checker.error(&path.span(), format!("{what}, or off")),
+        }
+    }
 }
 
 fn socket_path(path: &Path) -> Result<(), String> {

@@ -12,6 +12,7 @@ mod tests;
 pub use problem::{ConfigError, Problem, Severity};
 
 use crate::rules::Rule;
+use cofferdam_latency::Start;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::net::SocketAddr;
@@ -42,6 +43,8 @@ pub struct Config {
     pub reservation: ReservationConfig,
     /// Whether lost CPU time is diagnosed.
     pub diagnosis: bool,
+    /// Latency of containers' packets.
+    pub latency: LatencyConfig,
 }
 
 /// `[socket]`
@@ -80,6 +83,30 @@ pub struct ReservationConfig {
     pub move_irqs: bool,
 }
 
+/// `[latency]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LatencyConfig {
+    /// Whether every container is measured, for the metrics.
+    pub histograms: bool,
+    /// Containers that are measured for it, at most.
+    pub containers: u32,
+    /// Where egress begins.
+    pub start: Start,
+    /// Where containers read their own reports; `None`: nowhere.
+    pub socket: Option<PathBuf>,
+}
+
+impl Default for LatencyConfig {
+    fn default() -> LatencyConfig {
+        LatencyConfig {
+            histograms: false,
+            containers: 64,
+            start: Start::Queue,
+            socket: None,
+        }
+    }
+}
+
 impl Default for Config {
     fn default() -> Config {
         Config {
@@ -101,6 +128,7 @@ impl Default for Config {
                 move_irqs: false,
             },
             diagnosis: true,
+            latency: LatencyConfig::default(),
         }
     }
 }

@@ -16,6 +16,7 @@ pub(super) struct RawConfig {
     pub enforcement: RawEnforcement,
     pub reservation: RawReservation,
     pub diagnosis: RawDiagnosis,
+    pub latency: RawLatency,
 }
 
 #[derive(Debug, Deserialize)]
@@ -83,6 +84,22 @@ pub(super) struct RawReservation {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawDiagnosis {
     pub enabled: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawLatency {
+    pub histograms: Option<bool>,
+    pub containers: Option<Spanned<u32>>,
+    pub start: Option<RawStart>,
+    pub socket: Option<Spanned<PathBuf>>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RawStart {
+    Queue,
+    Send,
 }
 
 /// A duration with its unit.

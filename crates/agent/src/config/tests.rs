@@ -67,6 +67,11 @@ lend = false
 move_irqs = true
 [diagnosis]
 enabled = false
+[latency]
+histograms = true
+containers = 9
+start = "send"
+socket = "/run/latency.sock"
 "#;
     let (config, _) = parse(text).unwrap();
     assert_eq!(config.socket.path, Path::new("/run/x.sock"));
@@ -84,12 +89,24 @@ enabled = false
     );
     assert_eq!(config.enforcement.debt_bound, Duration::from_secs(2));
     assert!(!config.reservation.lend && config.reservation.move_irqs && !config.diagnosis);
+    let latency = LatencyConfig {
+        histograms: true,
+        containers: 9,
+        start: cofferdam_latency::Start::Send,
+        socket: Some("/run/latency.sock".into()),
+    };
+    assert_eq!(config.latency, latency);
+    let (config, _) = parse("[latency]\nsocket = \"off\"").unwrap();
+    assert_eq!(config.latency, LatencyConfig::default());
 }
 
 #[test]
 fn each_mistake_is_told_with_line_column_and_remedy() {
     for (text, place, words) in [
         ("rule = 5", "1:8", "sequence"),
+        ("[latency]\ncontainers = 0", "2:14", "1 to 1000"),
+        ("[latency]\nstart = \"now\"", "2:9", "`queue`"),
+        ("[latency]\nsocket = \"x\"", "2:10", "absolute path"),
         ("[[rule]]\nmatch = \"a\"\ncpuz = 1", "3:1", "`network_cpu`"),
         ("[rules]", "1:2", "`rule`"),
         (

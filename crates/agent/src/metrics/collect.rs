@@ -1,6 +1,8 @@
 //! The value of every metric, from what the control loop shows.
 
+use super::latency;
 use super::table::*;
+use crate::latency::Buckets;
 use crate::server::Traffic;
 use crate::view::View;
 use cofferdam_types::{
@@ -13,17 +15,37 @@ pub(super) type Series = (Vec<String>, f64);
 
 /// The series of every metric.
 #[derive(Debug, Default)]
-pub(super) struct Values(HashMap<&'static str, Vec<Series>>);
+pub(super) struct Values {
+    series: HashMap<&'static str, Vec<Series>>,
+    histograms: HashMap<&'static str, Vec<(Vec<String>, Buckets)>>,
+}
 
 impl Values {
     pub fn of(&self, metric: &Metric) -> &[Series] {
-        self.0.get(metric.stem).map_or(&[], Vec::as_slice)
+        self.series.get(metric.stem).map_or(&[], Vec::as_slice)
     }
 
-    fn add(&mut self, metric: &'static Metric, labels: &[&str], value: f64) {
+    pub fn histograms(&self, metric: &Metric) -> &[(Vec<String>, Buckets)] {
+        self.histograms.get(metric.stem).map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn add(&mut self, metric: &'static Metric, labels: &[&str], value: f64) {
         debug_assert_eq!(labels.len(), metric.labels.len(), "{}", metric.stem);
         let labels = labels.iter().map(|&l| l.to_owned()).collect();
-        self.0.entry(metric.stem).or_default().push((labels, value));
+        let series = self.series.entry(metric.stem).or_default();
+        series.push((labels, value));
+    }
+
+    pub(super) fn add_histogram(
+        &mut self,
+        metric: &'static Metric,
+        labels: &[&str],
+        value: Buckets,
+    ) {
+        debug_assert_eq!(labels.len(), metric.labels.len(), "{}", metric.stem);
+        let labels = labels.iter().map(|&l| l.to_owned()).collect();
+        let series = self.histograms.entry(metric.stem).or_default();
+        series.push((labels, value));
     }
 }
 
@@ -46,6 +68,7 @@ pub(super) fn values(view: &View, more: &[Degraded], traffic: Traffic) -> Values
         }
     }
     losses(&mut values, view, &names);
+    latency::values(&mut values, view);
     agent(&mut values, view, more);
     requests(&mut values, traffic);
     values
@@ -76,7 +99,7 @@ fn shown(view: &View) -> Vec<&ContainerLedger> {
     all
 }
 
-fn name(container: &Container) -> [String; 3] {
+pub(super) fn name(container: &Container) -> [String; 3] {
     [
         container.name.clone(),
         container.pod.clone().unwrap_or_default(),
@@ -84,7 +107,7 @@ fn name(container: &Container) -> [String; 3] {
     ]
 }
 
-fn seconds(ns: u64) -> f64 {
+pub(super) fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 

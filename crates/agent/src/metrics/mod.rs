@@ -1,10 +1,12 @@
 //! Metrics in the OpenMetrics text format, made anew from the last view at each scrape.
 
 mod collect;
+mod latency;
 pub mod table;
 #[cfg(test)]
 mod tests;
 
+use crate::latency::{BOUNDS_NS, Buckets};
 use crate::server::Traffic;
 use crate::view::View;
 use cofferdam_types::Degraded;
@@ -27,35 +29,45 @@ pub(crate) fn text(view: &View, more: &[Degraded], traffic: Traffic) -> String {
     out
 }
 
+/// Sum, and upper end and count of each bucket.
+fn in_seconds(histogram: &Buckets) -> (f64, Vec<(f64, u64)>) {
+    let bounds = BOUNDS_NS.iter().map(|ns| f64::from(*ns) / 1e9);
+    let bounds = bounds.chain([f64::INFINITY]);
+    let buckets = bounds.zip(histogram.counts).collect();
+    (histogram.sum_ns as f64 / 1e9, buckets)
+}
+
 #[derive(Debug)]
 struct Exposition(Values);
 
 impl Collector for Exposition {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         for metric in ALL {
-            let series = self.0.of(metric);
-            if series.is_empty() {
+            let (series, histograms) = (self.0.of(metric), self.0.histograms(metric));
+            if series.is_empty() && histograms.is_empty() {
                 continue;
             }
             let kind = match metric.kind {
                 Kind::Counter => MetricType::Counter,
                 Kind::Gauge => MetricType::Gauge,
+                Kind::Histogram => MetricType::Histogram,
             };
             let unit = (!metric.unit.is_empty()).then(|| Unit::Other(metric.unit.to_owned()));
             let mut family =
                 encoder.encode_descriptor(metric.stem, metric.help, unit.as_ref(), kind)?;
             for (labels, value) in series {
-                let labels: Vec<(&str, &str)> = metric
-                    .labels
-                    .iter()
-                    .zip(labels)
-                    .map(|(key, value)| (*key, value.as_str()))
-                    .collect();
+                let labels = metric.labelled(labels);
                 let mut one = family.encode_family(&labels)?;
                 match metric.kind {
                     Kind::Counter => one.encode_counter::<NoLabelSet, f64, f64>(value, None)?,
-                    Kind::Gauge => one.encode_gauge(value)?,
+                    Kind::Gauge | Kind::Histogram => one.encode_gauge(value)?,
                 }
+            }
+            for (labels, histogram) in histograms {
+                let labels = metric.labelled(labels);
+                let mut one = family.encode_family(&labels)?;
+                let (sum, buckets) = in_seconds(histogram);
+                one.encode_histogram::<NoLabelSet>(sum, histogram.count(), &buckets, None)?;
             }
         }
         Ok(())

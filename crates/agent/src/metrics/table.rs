@@ -7,6 +7,8 @@ pub enum Kind {
     Counter,
     /// Any number.
     Gauge,
+    /// Counts by size, and their sum; its series end in `_bucket`, `_count` and `_sum`.
+    Histogram,
 }
 
 /// One metric.
@@ -36,8 +38,16 @@ impl Metric {
         }
         match self.kind {
             Kind::Counter => name + "_total",
-            Kind::Gauge => name,
+            Kind::Gauge | Kind::Histogram => name,
         }
+    }
+}
+
+impl Metric {
+    /// Its labels with these values.
+    pub(super) fn labelled<'a>(&self, values: &'a [String]) -> Vec<(&'static str, &'a str)> {
+        let values = values.iter().map(String::as_str);
+        self.labels.iter().copied().zip(values).collect()
     }
 }
 
@@ -129,6 +139,24 @@ metrics! {
         "Times a CPU of the container was lent";
     REWRITES = Counter "reservation_rewrites" "" ["container", "pod", "cgroup"]
         "Times the runtime had rewritten the container's cpuset and it was put right";
+    LATENCY = Histogram "container_latency" "seconds" ["container", "pod", "cgroup", "direction", "protocol"]
+        "Time from a packet's start to its end inside this host";
+    LATENCY_ADDED = Histogram "container_latency_added" "seconds" ["container", "pod", "cgroup", "direction", "protocol"]
+        "The part of it that the container's own network adds";
+    LATENCY_STAGE = Counter "container_latency_stage" "seconds" ["container", "pod", "cgroup", "direction", "protocol", "stage"]
+        "Time of all packets in one stage of the way";
+    LATENCY_PACKETS = Counter "container_latency_packets" "" ["container", "pod", "cgroup", "direction", "protocol"]
+        "Packets that a report was due for";
+    LATENCY_MISSED = Counter "container_latency_missed_packets" "" ["container", "pod", "cgroup", "direction", "reason"]
+        "Packets without a report";
+    LATENCY_CONTAINERS = Gauge "latency_containers" "" []
+        "Containers whose packets are measured";
+    LATENCY_NOT_MEASURED = Gauge "latency_containers_not_measured" "" []
+        "Containers that are not measured, because latency.containers is reached";
+    LATENCY_REPORTS = Counter "latency_unread_reports" "" ["event"]
+        "Reports that were written over before they were read, or contradicted themselves";
+    LATENCY_MEMORY = Gauge "latency_memory" "bytes" []
+        "Memory of the kernel's tables for latency, fixed while it is measured";
     CHANGES = Gauge "changes_in_force" "" []
         "Changes to the host in force, which stopping takes back";
     FAILED_CHANGES = Counter "failed_changes" "" []

@@ -1,14 +1,16 @@
 use super::table::{ALL, CONTAINER, Kind, Metric};
 use super::*;
+use crate::latency::{Buckets, FlowTotals, LatencyView, MeasuredContainer};
 use crate::losses::LossView;
 use crate::view::Cost;
 use crate::wire::{ConfigurationRecord, PolicyRecord, RuleRecord};
+use cofferdam_latency::{Class, Counts, Direction, Miss};
 use cofferdam_types::{
     CgroupId, Container, ContainerLedger, ContainerStatus, CpuId, CpuLoss, CpuPolicy, CpuTime,
     DiagnosisHealth, EnforcementStatus, Health, Ledger, Means, MeansState, NetworkCpu,
     NetworkEnforcement, Policy, Reason, ReservationState, Runtime, Snapshot,
 };
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -51,6 +53,32 @@ fn degraded(name: &str) -> Degraded {
     Degraded {
         name: name.into(),
         text: "words".into(),
+    }
+}
+
+/// One container whose packets took 30 µs each.
+fn latency() -> LatencyView {
+    let mut buckets = Buckets::default();
+    buckets.add(30_000, 4);
+    let flow = FlowTotals {
+        total: buckets,
+        added: buckets,
+        stages_ns: [5_000; 6],
+    };
+    LatencyView {
+        containers: vec![MeasuredContainer {
+            container: container(1, "web-1").container,
+            counts: Counts {
+                packets: [[5; 4]; 2],
+                reports: [[4; 4]; 2],
+                misses: [[1; Miss::COUNT]; 2],
+            },
+            flows: BTreeMap::from([((Direction::Egress, Class::Udp), flow)]),
+        }],
+        not_measured: 1,
+        reports_lost: 1,
+        reports_rejected: 1,
+        memory_bytes: 1,
     }
 }
 
@@ -145,6 +173,7 @@ fn full(containers: u64) -> View {
                 segments_rejected: 1,
             },
         }),
+        latency: Arc::new(latency()),
         rules: Arc::new(vec![RuleRecord {
             line: Some(1),
             matches: "x".into(),
@@ -188,7 +217,10 @@ fn served(containers: u64) -> String {
 
 /// Value of the first series of `metric`.
 fn value(text: &str, metric: &Metric) -> Option<f64> {
-    let name = metric.name();
+    let name = match metric.kind {
+        Kind::Histogram => metric.name() + "_sum",
+        _ => metric.name(),
+    };
     let line = text.lines().find(|l| {
         l.strip_prefix(name.as_str())
             .is_some_and(|r| r.starts_with(['{', ' ']))
@@ -294,6 +326,25 @@ fn containers_beyond_the_limit_are_counted_and_the_enforced_stay() {
 }
 
 #[test]
+fn histograms_are_cumulative_and_end_in_infinity() {
+    let text = served(1);
+    let of = |part: &str| -> Vec<f64> {
+        let start = format!("cofferdam_container_latency_seconds_{part}{{");
+        text.lines()
+            .filter(|l| l.starts_with(&start))
+            .filter_map(|l| l.rsplit(' ').next()?.parse().ok())
+            .collect()
+    };
+    // 30 µs is above 20 µs, the third bound, and below 50.
+    let mut expected = vec![0.0; 3];
+    expected.extend([4.0; 10]);
+    assert_eq!(of("bucket"), expected);
+    assert_eq!(of("count"), [4.0]);
+    assert_eq!(of("sum"), [0.000_12]);
+    assert!(text.contains("le=\"+Inf\""));
+}
+
+#[test]
 fn a_name_cannot_break_the_text() {
     let mut view = full(1);
     let mut snapshot = Snapshot::clone(&view.snapshot);
@@ -339,7 +390,12 @@ fn the_dashboard_asks_for_metrics_and_labels_that_exist() {
         let metrics: Vec<&Metric> = names
             .iter()
             .map(|name| {
-                let metric = ALL.iter().find(|m| m.name() == *name);
+                let metric = ALL.iter().find(|m| match m.kind {
+                    Kind::Histogram => ["_bucket", "_count", "_sum"]
+                        .iter()
+                        .any(|part| m.name() + part == *name),
+                    _ => m.name() == *name,
+                });
                 *metric.unwrap_or_else(|| panic!("{query}: there is no {name}"))
             })
             .collect();
@@ -358,7 +414,8 @@ fn the_dashboard_asks_for_metrics_and_labels_that_exist() {
             .filter_map(|rest| rest.split(')').next());
         labels.extend(by.flat_map(|list| list.split(',')));
         for label in labels.into_iter().map(str::trim) {
-            let known = label == "instance" || metrics.iter().all(|m| m.labels.contains(&label));
+            let known = ["instance", "le"].contains(&label)
+                || metrics.iter().all(|m| m.labels.contains(&label));
             assert!(known, "{query}: no label {label}");
         }
     }

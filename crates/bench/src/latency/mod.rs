@@ -39,7 +39,7 @@ impl Options {
 
     /// Round trips in a block.
     fn block(&self) -> u32 {
-        if self.quick { 60 } else { 150 }
+        if self.quick { 500 } else { 1000 }
     }
 }
 

@@ -73,7 +73,7 @@ pub(super) fn measure(
         rig.random.shuffle(&mut order);
         for state in order {
             let on = begin(STATES[state], scene)?;
-            let values = pings(scene, options.block() * 2)?;
+            let values = pings(scene, options.block() * 4)?;
             let seconds = if options.quick { 0.15 } else { 0.3 };
             rate[state].push(flood(scene, seconds)?);
             drop(on);

@@ -315,3 +315,54 @@ pub fn decode_report(record: &[u8]) -> Option<Report> {
         merged: flags & 8 != 0,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// splitmix64: the same bytes at every run.
+    fn next(state: &mut u64) -> u64 {
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed ^ (mixed >> 27)
+    }
+
+    #[test]
+    fn any_record_is_refused_or_makes_sense() {
+        let (mut state, mut believed, mut refused) = (1, 0, 0);
+        for round in 0..50_000 {
+            let mut record: Vec<u8> = (0..size_of::<lt_report>() / 8)
+                .flat_map(|_| next(&mut state).to_ne_bytes())
+                .collect();
+            // Bytes and order by which nearly all would be refused; every other record is raw.
+            if round % 2 == 0 {
+                record[offset_of!(lt_report, direction)] &= 1;
+                record[offset_of!(lt_report, end)] &= 3;
+                record[offset_of!(lt_report, version)] = if round % 4 == 0 { 4 } else { 6 };
+                let at = offset_of!(lt_report, delta_ns);
+                let mut deltas: Vec<u32> = record[at..at + 20]
+                    .chunks(4)
+                    .map(|b| u32::from_ne_bytes([b[0], b[1], b[2], b[3]]))
+                    .collect();
+                deltas.sort_unstable();
+                for (i, delta) in deltas.iter().enumerate() {
+                    record[at + 4 * i..][..4].copy_from_slice(&delta.to_ne_bytes());
+                }
+            }
+            match decode_report(&record) {
+                Some(report) => {
+                    let points: Vec<u32> = report.points_ns.iter().flatten().copied().collect();
+                    assert!(points.is_sorted(), "{report:?}");
+                    believed += 1;
+                }
+                None => refused += 1,
+            }
+            let cut = (next(&mut state) % record.len() as u64) as usize;
+            assert_eq!(decode_report(&record[..cut]), None);
+        }
+        assert!(
+            believed > 20_000 && refused > 20_000,
+            "{believed} {refused}"
+        );
+    }
+}

@@ -8,13 +8,17 @@
 mod buffer;
 mod client;
 mod format;
+mod listen;
+mod live;
 mod peer;
 mod protocol;
 mod spaces;
 
+pub use listen::{BindError, SocketFile, bind};
+pub use live::{Live, OnDemand};
 pub use peer::netns_of;
 pub use protocol::{Form, MAX_LINE_BYTES, Refusal, Request, parse};
-pub use spaces::{Live, Source};
+pub use spaces::Source;
 
 use client::{Client, Mode};
 use cofferdam_types::NetnsId;

@@ -2,14 +2,11 @@
 
 use super::buffer::Buffer;
 use super::{Every, VANISHED};
-use crate::meter::{Meter, Reader};
 use crate::sample::Sample;
 use cofferdam_bpf::latency::{Counts, Direction, Filter, Miss};
 use cofferdam_types::NetnsId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 
 /// What measures. A trait, so that tests need no kernel.
 pub trait Source {
@@ -23,61 +20,6 @@ pub trait Source {
     fn counts(&self, netns: NetnsId) -> Counts;
     /// The namespaces that have a process.
     fn living(&self) -> BTreeSet<NetnsId>;
-}
-
-/// The kernel's measurement. The host's own namespace is none of a container's.
-pub struct Live {
-    meter: Meter,
-    reader: Reader,
-    host: NetnsId,
-}
-
-impl Live {
-    /// Serves from `meter`.
-    pub fn new(meter: Meter, host: NetnsId) -> Result<Live, crate::MeasureError> {
-        Ok(Live {
-            reader: meter.reader()?,
-            meter,
-            host,
-        })
-    }
-}
-
-impl Source for Live {
-    fn on(&mut self, netns: NetnsId, filter: &Filter) -> Result<(), String> {
-        if netns == self.host {
-            return Err(
-                "this is the host's own network namespace: connect from inside a container"
-                    .to_owned(),
-            );
-        }
-        // Why it cannot is the host's business: the reason may tell of others.
-        let done = self.meter.on(netns, filter);
-        done.map_err(|_| "the measurement cannot be switched on now; ask the host".to_owned())
-    }
-
-    fn off(&mut self, netns: NetnsId) {
-        self.meter.off(netns);
-    }
-
-    fn take(&mut self, sink: &mut dyn FnMut(Sample)) {
-        // What cannot be settled now stays in the table until its place is needed.
-        let _ = self.meter.tend();
-        self.reader.take(sink);
-    }
-
-    fn counts(&self, netns: NetnsId) -> Counts {
-        self.meter.counts(netns).unwrap_or_default()
-    }
-
-    fn living(&self) -> BTreeSet<NetnsId> {
-        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let netns = |entry: fs::DirEntry| {
-            let file = fs::metadata(entry.path().join("ns/net")).ok()?;
-            u32::try_from(file.ino()).ok().map(NetnsId)
-        };
-        entries.filter_map(netns).collect()
-    }
 }
 
 struct Space {

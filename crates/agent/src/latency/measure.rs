@@ -1,0 +1,212 @@
+//! The thread that measures: it reads the kernel's rings and adds up. The control loop hands the
+//! containers in and takes the sums out, and never waits for it.
+
+use super::histogram::Buckets;
+use crate::config::LatencyConfig;
+use cofferdam_latency::{
+    Class, Counts, Direction, Filter, LatencySizes, MeasureError, Meter, Reader, Sample, Stage,
+    measurable,
+};
+use cofferdam_types::{Container, NetnsId};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Between two readings of the rings.
+const READ_EVERY: Duration = Duration::from_millis(20);
+/// Between two looks at the containers, and two views.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Sums of one container, direction and protocol.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FlowTotals {
+    pub total: Buckets,
+    pub added: Buckets,
+    /// Time in each [`Stage`], ns.
+    pub stages_ns: [u64; Stage::ALL.len()],
+}
+
+/// What was measured of one container.
+#[derive(Clone, Debug)]
+pub(crate) struct MeasuredContainer {
+    pub container: Arc<Container>,
+    pub counts: Counts,
+    pub flows: BTreeMap<(Direction, Class), FlowTotals>,
+}
+
+/// What is shown. Sums since the container is measured.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LatencyView {
+    pub containers: Vec<MeasuredContainer>,
+    /// Containers that could be measured, were there not too many.
+    pub not_measured: u64,
+    pub reports_lost: u64,
+    pub reports_rejected: u64,
+    pub memory_bytes: u64,
+}
+
+struct Shared {
+    stop: AtomicBool,
+    wanted: Mutex<Vec<Arc<Container>>>,
+    view: Mutex<Arc<LatencyView>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The running thread; ended, and the programs unloaded, when dropped.
+pub(super) struct Measuring {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Measuring {
+    /// Loads the programs and starts the thread.
+    pub fn start(config: &LatencyConfig) -> Result<Measuring, String> {
+        let sizes = LatencySizes {
+            containers: config.containers.max(1),
+            ..LatencySizes::default()
+        };
+        let meter = Meter::load(sizes, config.start).map_err(|e| e.to_string())?;
+        let reader = meter.reader().map_err(|e| e.to_string())?;
+        let shared = Arc::new(Shared {
+            stop: AtomicBool::new(false),
+            wanted: Mutex::default(),
+            view: Mutex::default(),
+        });
+        let worker = Worker {
+            most: config.containers as usize,
+            meter,
+            reader,
+            measured: BTreeMap::new(),
+            not_measured: 0,
+        };
+        let theirs = shared.clone();
+        let thread = std::thread::Builder::new()
+            .name("cofferdam-latency".into())
+            .spawn(move || worker.run(&theirs))
+            .map_err(|e| e.to_string())?;
+        Ok(Measuring {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    pub fn follow(&self, containers: &[Arc<Container>]) {
+        *locked(&self.shared.wanted) = containers.to_vec();
+    }
+
+    pub fn view(&self) -> Arc<LatencyView> {
+        locked(&self.shared.view).clone()
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+impl Drop for Measuring {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It panicked or it ended; either way it is gone.
+            let _gone = thread.join();
+        }
+    }
+}
+
+struct Worker {
+    most: usize,
+    meter: Meter,
+    reader: Reader,
+    measured: BTreeMap<NetnsId, MeasuredContainer>,
+    not_measured: u64,
+}
+
+impl Worker {
+    fn run(mut self, shared: &Shared) {
+        let mut due = Instant::now();
+        while !shared.stop.load(Ordering::Relaxed) {
+            let measured = &mut self.measured;
+            self.reader.take(|sample| add(measured, &sample));
+            if Instant::now() >= due {
+                due = Instant::now() + LOOK_EVERY;
+                if let Err(why) = self.look(shared) {
+                    tracing::error!("latency is not measured any more: {why}");
+                    return;
+                }
+            }
+            std::thread::sleep(READ_EVERY);
+        }
+    }
+
+    fn look(&mut self, shared: &Shared) -> Result<(), MeasureError> {
+        self.meter.tend()?;
+        let wanted = locked(&shared.wanted).clone();
+        self.follow(&wanted)?;
+        for (netns, measured) in &mut self.measured {
+            measured.counts = self.meter.counts(*netns)?;
+        }
+        let totals = self.reader.totals();
+        *locked(&shared.view) = Arc::new(LatencyView {
+            containers: self.measured.values().cloned().collect(),
+            not_measured: self.not_measured,
+            reports_lost: totals.lost,
+            reports_rejected: totals.rejected,
+            memory_bytes: self.meter.memory_bytes(),
+        });
+        Ok(())
+    }
+
+    /// One container a namespace: the first; the others of a pod share its path.
+    fn follow(&mut self, containers: &[Arc<Container>]) -> Result<(), MeasureError> {
+        let mut there: BTreeMap<NetnsId, &Arc<Container>> = BTreeMap::new();
+        for container in containers {
+            if let Ok(netns) = measurable(container) {
+                there.entry(netns).or_insert(container);
+            }
+        }
+        let gone = |n: &&NetnsId| !there.contains_key(n);
+        let gone: Vec<NetnsId> = self.measured.keys().filter(gone).copied().collect();
+        for netns in gone {
+            self.meter.off(netns);
+            self.measured.remove(&netns);
+        }
+        let count = there.len();
+        for (netns, container) in there {
+            if let Some(measured) = self.measured.get_mut(&netns) {
+                measured.container = container.clone();
+            } else if self.measured.len() < self.most {
+                self.meter.on(netns, &Filter::default())?;
+                let measured = MeasuredContainer {
+                    container: container.clone(),
+                    counts: Counts::default(),
+                    flows: BTreeMap::new(),
+                };
+                self.measured.insert(netns, measured);
+            }
+        }
+        self.not_measured = (count - self.measured.len()) as u64;
+        Ok(())
+    }
+}
+
+fn add(measured: &mut BTreeMap<NetnsId, MeasuredContainer>, sample: &Sample) {
+    let report = &sample.report;
+    let Some(measured) = measured.get_mut(&report.netns) else {
+        return;
+    };
+    let key = (report.direction, report.class());
+    let flow = measured.flows.entry(key).or_default();
+    let packets = u64::from(report.segments.max(1));
+    flow.total.add(sample.stages.total_ns, packets);
+    if let Some(added_ns) = sample.stages.added_ns {
+        flow.added.add(added_ns, packets);
+    }
+    for (stage, ns) in &sample.stages.parts_ns {
+        flow.stages_ns[*stage as usize] += u64::from(*ns) * packets;
+    }
+}

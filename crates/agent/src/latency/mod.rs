@@ -1,0 +1,94 @@
+//! Latency in the agent: histograms of every container for Prometheus, and the socket by which a
+//! container reads its own reports. Both are off unless the configuration asks: they cost time
+//! for each packet.
+
+mod histogram;
+mod measure;
+mod service;
+
+pub(crate) use histogram::{BOUNDS_NS, Buckets};
+pub(crate) use measure::LatencyView;
+#[cfg(test)]
+pub(crate) use measure::{FlowTotals, MeasuredContainer};
+
+use crate::config::LatencyConfig;
+use cofferdam_types::{Container, Degraded};
+use measure::Measuring;
+use service::Service;
+use std::sync::Arc;
+
+/// What runs of it.
+#[derive(Default)]
+pub(crate) struct Latency {
+    config: LatencyConfig,
+    measuring: Option<Measuring>,
+    service: Option<Service>,
+    failures: Vec<Degraded>,
+}
+
+impl Latency {
+    /// Begins or ends what the configuration asks for. What has failed is tried again.
+    pub fn switch(&mut self, config: &LatencyConfig) {
+        let changed = *config != self.config;
+        self.config = config.clone();
+        self.failures.clear();
+        if changed {
+            // The socket's file must be gone before another is made in its place.
+            self.measuring = None;
+            self.service = None;
+        }
+        if config.histograms && self.measuring.as_ref().is_none_or(Measuring::has_ended) {
+            self.measuring = None;
+            match Measuring::start(config) {
+                Ok(measuring) => self.measuring = Some(measuring),
+                Err(why) => self.fail("latency_unavailable", "latency is not measured", &why),
+            }
+        }
+        if let Some(path) = &config.socket
+            && self.service.as_ref().is_none_or(Service::has_ended)
+        {
+            self.service = None;
+            match Service::start(path, config.start) {
+                Ok(service) => self.service = Some(service),
+                Err(why) => self.fail("latency_socket", "containers cannot read latencies", &why),
+            }
+        }
+    }
+
+    /// Measures these containers from now on.
+    pub fn follow(&mut self, containers: &[Arc<Container>]) {
+        if let Some(measuring) = &self.measuring {
+            measuring.follow(containers);
+        }
+    }
+
+    /// What was measured; empty while nothing is.
+    pub fn view(&self) -> Arc<LatencyView> {
+        let view = self.measuring.as_ref().map(Measuring::view);
+        view.unwrap_or_default()
+    }
+
+    /// What is not as the configuration says.
+    pub fn degraded(&self) -> impl Iterator<Item = Degraded> {
+        let ended = |name: &str, what: &str| Degraded {
+            name: name.to_owned(),
+            text: format!("{what}: its thread has ended, the log says why; reload to try again"),
+        };
+        let measuring = self.measuring.as_ref().filter(|m| m.has_ended());
+        let service = self.service.as_ref().filter(|s| s.has_ended());
+        self.failures
+            .clone()
+            .into_iter()
+            .chain(measuring.map(|_| ended("latency_unavailable", "latency is not measured")))
+            .chain(service.map(|_| ended("latency_socket", "containers cannot read latencies")))
+    }
+
+    fn fail(&mut self, name: &str, what: &str, why: &str) {
+        let text = format!("{what}: {why}");
+        tracing::warn!("{text}");
+        self.failures.push(Degraded {
+            name: name.to_owned(),
+            text,
+        });
+    }
+}

@@ -1,0 +1,57 @@
+//! The socket by which a container reads its own reports, in a thread of its own. The programs
+//! are loaded while a container measures.
+
+use cofferdam_host::{HostFs, host_netns};
+use cofferdam_latency::serve::{Limits, OnDemand, Server, SocketFile, bind, netns_of};
+use cofferdam_latency::{LatencySizes, Start};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::thread::JoinHandle;
+
+/// The running server; ended, and its socket removed, when dropped.
+pub(super) struct Service {
+    thread: Option<JoinHandle<()>>,
+    /// Closed, it ends the thread.
+    wake: Option<std::io::PipeWriter>,
+    _socket: SocketFile,
+}
+
+impl Service {
+    /// Listens on `path`.
+    pub fn start(path: &Path, start: Start) -> Result<Service, String> {
+        let host = host_netns(&HostFs::host()).map_err(|e| e.to_string())?;
+        let source = OnDemand::new(LatencySizes::default(), start, host);
+        let (listener, socket) = bind(path).map_err(|e| e.to_string())?;
+        let (wait, wake) = std::io::pipe().map_err(|e| format!("cannot make a pipe: {e}"))?;
+        let server = move || {
+            let server = Server::new(listener, source, Limits::default(), Box::new(netns_of));
+            if let Err(why) = server.and_then(|mut server| server.run(wait.as_fd())) {
+                tracing::error!("containers cannot read latencies any more: {why}");
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("cofferdam-latency-socket".into())
+            .spawn(server)
+            .map_err(|e| e.to_string())?;
+        Ok(Service {
+            thread: Some(thread),
+            wake: Some(wake),
+            _socket: socket,
+        })
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        // The other end becomes readable (hung up).
+        drop(self.wake.take());
+        if let Some(thread) = self.thread.take() {
+            // It panicked or it ended; either way it is gone.
+            let _gone = thread.join();
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! What was measured of containers' packets. At most `latency.containers` containers, two
+//! directions and four protocols each: the number of series has a bound.
+
+use super::collect::{Values, name, seconds};
+use super::table::*;
+use crate::view::View;
+use cofferdam_latency::{Class, Direction, Miss, Stage};
+
+pub(super) fn values(values: &mut Values, view: &View) {
+    let latency = &view.latency;
+    if latency.memory_bytes == 0 {
+        return;
+    }
+    for measured in &latency.containers {
+        let who = name(&measured.container);
+        let [container, pod, cgroup] = who.each_ref().map(String::as_str);
+        for (&(direction, class), flow) in &measured.flows {
+            let (way, protocol) = (direction.label(), class.label());
+            let labels = [container, pod, cgroup, way, protocol];
+            values.add_histogram(&LATENCY, &labels, flow.total);
+            if flow.added.count() > 0 {
+                values.add_histogram(&LATENCY_ADDED, &labels, flow.added);
+            }
+            for (stage, ns) in Stage::ALL.iter().zip(flow.stages_ns) {
+                if ns > 0 {
+                    let labels = [container, pod, cgroup, way, protocol, stage.label()];
+                    values.add(&LATENCY_STAGE, &labels, seconds(ns));
+                }
+            }
+        }
+        for direction in Direction::ALL {
+            let (d, way) = (direction as usize, direction.label());
+            for (class, packets) in Class::ALL.iter().zip(measured.counts.packets[d]) {
+                if packets > 0 {
+                    let labels = [container, pod, cgroup, way, class.label()];
+                    values.add(&LATENCY_PACKETS, &labels, packets as f64);
+                }
+            }
+            for (miss, packets) in Miss::ALL.iter().zip(measured.counts.misses[d]) {
+                if packets > 0 {
+                    let labels = [container, pod, cgroup, way, miss.label()];
+                    values.add(&LATENCY_MISSED, &labels, packets as f64);
+                }
+            }
+        }
+    }
+    values.add(&LATENCY_CONTAINERS, &[], latency.containers.len() as f64);
+    values.add(&LATENCY_NOT_MEASURED, &[], latency.not_measured as f64);
+    values.add(&LATENCY_REPORTS, &["lost"], latency.reports_lost as f64);
+    values.add(
+        &LATENCY_REPORTS,
+        &["rejected"],
+        latency.reports_rejected as f64,
+    );
+    values.add(&LATENCY_MEMORY, &[], latency.memory_bytes as f64);
+}

@@ -1,0 +1,136 @@
+//! Latency in the agent: histograms for Prometheus, and the socket inside the containers.
+
+mod latency_scene;
+
+use cofferdam_testkit::{Net, wait_until};
+use latency_scene::{COFFERDAM, alone, ask, scene};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// A running agent; ended as systemd does when dropped.
+struct Agent {
+    child: Child,
+    socket: PathBuf,
+}
+
+impl Agent {
+    fn start(folder: &Path, latency: &str) -> Agent {
+        let socket = folder.join("agent.sock");
+        let config = folder.join("agent.toml");
+        let text = format!(
+            "socket.path = \"{}\"\nmetrics.address = \"127.0.0.1:0\"\n[latency]\n{latency}\n",
+            socket.display()
+        );
+        std::fs::write(&config, text).expect("a file of our own");
+        let child = Command::new(COFFERDAM)
+            .args(["agent", "--config"])
+            .arg(&config)
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("the binary runs");
+        let agent = Agent { child, socket };
+        wait_until("the agent answers", Duration::from_secs(30), || {
+            agent.status().is_some()
+        });
+        agent
+    }
+
+    fn status(&self) -> Option<Value> {
+        let out = Command::new(COFFERDAM)
+            .args(["status", "--json", "--socket"])
+            .arg(&self.socket)
+            .stderr(Stdio::null())
+            .output()
+            .expect("the binary runs");
+        let status = out.status.success().then_some(out.stdout)?;
+        serde_json::from_slice(&status).ok()
+    }
+
+    /// One scrape.
+    fn metrics(&self) -> String {
+        let status = self.status().expect("it runs");
+        let address = status["agent"]["metrics_address"]
+            .as_str()
+            .expect("an address");
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        stream
+            .write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            .expect("it reads");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("it answers");
+        text
+    }
+
+    fn stop(&mut self) -> Option<i32> {
+        let pid = nix::unistd::Pid::from_raw(self.child.id().cast_signed());
+        let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
+        self.child.wait().ok()?.code()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The value of a series whose labels hold all of `labels`.
+fn value(text: &str, name: &str, labels: &[&str]) -> f64 {
+    let start = format!("{name}{{");
+    let line = text
+        .lines()
+        .find(|l| l.starts_with(&start) && labels.iter().all(|label| l.contains(label)));
+    line.and_then(|l| l.rsplit(' ').next()?.parse().ok())
+        .unwrap_or(0.0)
+}
+
+#[test]
+fn the_agent_exports_histograms_and_serves_the_containers() {
+    alone(|| {
+        let scene = scene();
+        let dir = tempfile::tempdir().expect("a directory");
+        let socket = dir.path().join("latency.sock");
+        let latency = format!("histograms = true\nsocket = \"{}\"", socket.display());
+        let mut agent = Agent::start(dir.path(), &latency);
+        let (web, other) = (scene.web.namespace(), scene.other.namespace());
+        let name = format!("container=\"{}\"", scene.web.name());
+        let echoes = [name.as_str(), "direction=\"egress\"", "protocol=\"icmp\""];
+        wait_until("its packets are measured", Duration::from_secs(20), || {
+            web.sh("busybox ping -q -c 2 -i 0.05 10.98.3.2");
+            value(
+                &agent.metrics(),
+                "cofferdam_container_latency_seconds_count",
+                &echoes,
+            ) > 0.0
+        });
+        // Beside the agent's own measurement, the container's: its reports and nothing else.
+        ask(web, &socket, "on --protocol icmp");
+        web.sh("busybox ping -q -c 3 -i 0.05 10.98.3.2");
+        let lines = ask(web, &socket, "read --mace");
+        let of = |way: &str| lines.iter().filter(|l| l.contains(way)).count();
+        assert_eq!((of(" egress: "), of(" ingress: ")), (3, 3), "{lines:?}");
+        assert_eq!(ask(other, &socket, "read"), Vec::<String>::new());
+        ask(web, &socket, "off");
+        // The histograms have them as well, and add up.
+        wait_until("the histograms follow", Duration::from_secs(10), || {
+            let text = agent.metrics();
+            let name = "cofferdam_container_latency_packets_total";
+            let packets = value(&text, name, &echoes);
+            let count = "cofferdam_container_latency_seconds_count";
+            packets >= 5.0 && packets == value(&text, count, &echoes)
+        });
+        let text = agent.metrics();
+        let above: Vec<&str> = echoes.iter().copied().chain(["le=\"+Inf\""]).collect();
+        let bucket = "cofferdam_container_latency_added_seconds_bucket";
+        assert!(value(&text, bucket, &above) >= 5.0, "{text}");
+        let veth: Vec<&str> = echoes.iter().copied().chain(["stage=\"veth\""]).collect();
+        let stage = "cofferdam_container_latency_stage_seconds_total";
+        assert!(value(&text, stage, &veth) > 0.0, "{text}");
+        assert_eq!(agent.stop(), Some(0));
+        assert!(!socket.exists(), "the socket's file stays");
+    });
+}

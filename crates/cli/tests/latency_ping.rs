@@ -1,0 +1,177 @@
+//! `cofferdam latency ping`: each way to probe, and from where.
+
+mod latency_scene;
+
+use cofferdam_testkit::{Net, traffic};
+use latency_scene::{COFFERDAM, Serve, alone, scene};
+use serde_json::Value;
+use std::process::{Command, Output, Stdio};
+use std::time::SystemTime;
+
+/// Every probe is measured in both directions, and what is told of it adds up.
+fn assert_corrected(record: &Value, count: u64) {
+    assert_eq!(record["schema"], "cofferdam.latency-ping/1");
+    assert_eq!(record["received"], count, "{record}");
+    assert_eq!(record["measured"], count, "{record}");
+    for round in record["rounds"].as_array().expect("rounds") {
+        let ns = |name: &str| round[name].as_u64().expect(name);
+        assert!(ns("rtt_ns") > ns("added_ns"), "{round}");
+        assert_eq!(ns("corrected_ns"), ns("rtt_ns") - ns("added_ns"));
+        assert!(ns("wire_ns") < ns("corrected_ns"), "{round}");
+    }
+}
+
+fn record(out: &Output) -> Value {
+    assert!(out.status.success(), "{out:?}");
+    serde_json::from_slice(&out.stdout).expect("one JSON document")
+}
+
+#[test]
+fn a_ping_from_a_container_is_corrected() {
+    alone(|| {
+        let scene = scene();
+        let out = Command::new(COFFERDAM)
+            .args([
+                "latency",
+                "ping",
+                "10.98.3.2",
+                "--json",
+                "-c",
+                "5",
+                "-i",
+                "20ms",
+            ])
+            .args(["--container", scene.web.name()])
+            .stderr(Stdio::inherit())
+            .output()
+            .expect("the binary runs");
+        assert_corrected(&record(&out), 5);
+    });
+}
+
+#[test]
+fn connections_are_pinged_too() {
+    alone(|| {
+        let scene = scene();
+        let peer = &scene.peer;
+        let server = peer.thread(|| {
+            let listener = std::net::TcpListener::bind("0.0.0.0:9000").expect("a free port");
+            for _ in 0..3 {
+                drop(listener.accept());
+            }
+        });
+        let out = Command::new(COFFERDAM)
+            .args([
+                "latency",
+                "ping",
+                "10.98.3.2",
+                "--json",
+                "-c",
+                "3",
+                "-i",
+                "20ms",
+            ])
+            .args(["--tcp-connect", "9000", "--container", scene.web.name()])
+            .output()
+            .expect("the binary runs");
+        assert_eq!(record(&out)["measured"], 3);
+        server.join().expect("three connections");
+    });
+}
+
+#[test]
+fn datagrams_are_pinged_too() {
+    alone(|| {
+        let scene = scene();
+        let at = "10.98.3.2:9000".parse().expect("an address");
+        let _echo = traffic::udp_echo(&scene.peer, None, at);
+        let out = Command::new(COFFERDAM)
+            .args(["latency", "ping", "10.98.3.2", "--json"])
+            .args(["-c", "5", "-i", "20ms", "--udp", "9000"])
+            .args(["--container", scene.web.name()])
+            .output()
+            .expect("the binary runs");
+        assert_corrected(&record(&out), 5);
+    });
+}
+
+/// Inside the container, a user without any capability: the kernel's ping socket, and the
+/// reports of the socket that was mounted into it.
+#[test]
+fn a_user_without_capabilities_pings_by_a_ping_socket() {
+    alone(|| {
+        let scene = scene();
+        let dir = tempfile::tempdir().expect("a directory");
+        let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(dir.path(), everybody).expect("our own directory");
+        let serve = Serve::start(dir.path());
+        let web = scene.web.namespace();
+        web.sysctl("net/ipv4/ping_group_range", "'0 2147483647'");
+        let out = Command::new("ip")
+            .args(["netns", "exec", web.name(), "setpriv", "--reuid=65534"])
+            .args(["--regid=65534", "--clear-groups", "--bounding-set=-all"])
+            .args(["--inh-caps=-all", "--no-new-privs", COFFERDAM])
+            .args([
+                "latency",
+                "ping",
+                "10.98.3.2",
+                "--json",
+                "-c",
+                "5",
+                "-i",
+                "20ms",
+            ])
+            .arg("--socket")
+            .arg(&serve.socket)
+            .output()
+            .expect("ip runs");
+        assert_corrected(&record(&out), 5);
+    });
+}
+
+/// CLOCK_MONOTONIC of another time namespace is another than the reports': it is corrected.
+#[test]
+fn a_time_namespace_shifts_nothing() {
+    alone(|| {
+        let scene = scene();
+        let begin = SystemTime::now();
+        let out = Command::new("unshare")
+            .args(["--time", "--monotonic", "100000", "--fork", COFFERDAM])
+            .args([
+                "latency",
+                "ping",
+                "10.98.3.2",
+                "--json",
+                "-c",
+                "5",
+                "-i",
+                "20ms",
+            ])
+            .args(["--container", scene.web.name()])
+            .output()
+            .expect("unshare runs");
+        assert_corrected(&record(&out), 5);
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("latency.jsonl");
+        let mut child = Command::new("unshare")
+            .args(["--time", "--monotonic", "100000", "--fork", COFFERDAM])
+            .args(["latency", "record", "--format", "jsonl", "--per", "packet"])
+            .args(["--duration", "2s", "--container", scene.web.name()])
+            .arg("--output")
+            .arg(&file)
+            .spawn()
+            .expect("unshare runs");
+        while child.try_wait().expect("it can be waited for").is_none() {
+            scene
+                .web
+                .namespace()
+                .sh("busybox ping -q -c 2 -i 0.1 10.98.3.2");
+        }
+        let text = std::fs::read_to_string(&file).expect("text");
+        let first: Value =
+            serde_json::from_str(text.lines().next().expect("a packet")).expect("JSON");
+        let time = first["time"].as_str().expect("a time");
+        let time = humantime::parse_rfc3339(time).expect("RFC 3339");
+        assert!(begin <= time && time <= SystemTime::now(), "{first}");
+    });
+}

@@ -1,0 +1,90 @@
+//! Two containers to be measured, and clients inside them.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use cofferdam_testkit::{FakeContainer, Namespace, Net, Router, exclusive, time_limit, wait_until};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::Duration;
+
+pub const COFFERDAM: &str = env!("CARGO_BIN_EXE_cofferdam");
+
+pub fn alone(body: impl FnOnce() + Send + 'static) {
+    let _alone = exclusive();
+    time_limit(Duration::from_secs(60), body);
+}
+
+pub struct Scene {
+    pub web: FakeContainer,
+    pub other: FakeContainer,
+    pub peer: Namespace,
+    pub router: Router,
+}
+
+/// Two containers and a peer (10.98.3.2) behind a router; all know their way.
+pub fn scene() -> Scene {
+    let scene = Scene {
+        web: FakeContainer::new("web"),
+        other: FakeContainer::new("other"),
+        peer: Namespace::new("peer"),
+        router: Router::new("router"),
+    };
+    for net in [scene.web.namespace(), scene.other.namespace(), &scene.peer] {
+        scene.router.attach(net);
+    }
+    // The peer is 10.98.3.2.
+    scene.web.ping("10.98.3.2");
+    scene.other.ping("10.98.3.2");
+    scene
+}
+
+/// One request from inside a namespace, with nothing but a socket.
+pub fn ask(net: &Namespace, socket: &Path, request: &str) -> Vec<String> {
+    // A socket tells its peer by its process: a process of its own for each namespace.
+    let mut command = Command::new("ip");
+    command
+        .args(["netns", "exec", net.name(), COFFERDAM, "latency"])
+        .args(request.split(' '))
+        .arg("--socket")
+        .arg(socket);
+    let out = command.output().expect("ip runs");
+    let error = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(out.status.success(), "{request}: {error}");
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// Ends its process when dropped, as Ctrl-C does.
+pub struct Serve {
+    pub child: Child,
+    pub socket: PathBuf,
+}
+
+impl Serve {
+    pub fn start(dir: &Path) -> Serve {
+        let socket = dir.join("latency.sock");
+        let child = Command::new(COFFERDAM)
+            .args(["latency", "serve", "--socket"])
+            .arg(&socket)
+            .spawn()
+            .expect("the binary runs");
+        let serve = Serve { child, socket };
+        wait_until("the socket", Duration::from_secs(20), || {
+            UnixStream::connect(&serve.socket).is_ok()
+        });
+        serve
+    }
+
+    pub fn stop(&mut self) -> Option<i32> {
+        let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
+        let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT);
+        self.child.wait().ok()?.code()
+    }
+}
+
+impl Drop for Serve {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
