@@ -226,11 +226,12 @@ impl Stack {
         let slot = self.owned(connection).ok_or(GoneError)?;
         let tcb = &mut self.tcbs[slot as usize];
         // What nobody was told of yet is lost: the peer must know.
-        if !tcb.is_synchronized() || !tcb.received.is_empty() {
+        let unread = !tcb.received.is_empty();
+        tcb.deaf = true;
+        if !tcb.is_synchronized() || unread {
             self.reset(slot, now);
             return Ok(());
         }
-        tcb.deaf = true;
         tcb.tell_peer_closed = false;
         tcb.queue_fin();
         if tcb.state == State::FinWait2 {

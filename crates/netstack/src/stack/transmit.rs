@@ -39,15 +39,19 @@ impl Stack {
         if out.len() < MAX_HEADER_BYTES {
             return None;
         }
-        let sent = match self.replies.pop() {
-            Some(reply) => reply.write(out),
-            None => match self.poll_datagram(now, out) {
-                Some(datagram) => datagram,
-                None => self.poll_segment(now, out)?,
-            },
-        };
+        // Looking for a neighbour makes a reply: so once more.
+        let sent = self
+            .poll_reply(out)
+            .or_else(|| self.poll_datagram(now, out));
+        let sent = sent
+            .or_else(|| self.poll_segment(now, out))
+            .or_else(|| self.poll_reply(out))?;
         self.counters.frames_sent += 1;
         Some(sent)
+    }
+
+    fn poll_reply(&mut self, out: &mut [u8]) -> Option<Transmit> {
+        self.replies.pop().map(|reply| reply.write(out))
     }
 
     fn poll_segment(&mut self, now: Time, out: &mut [u8]) -> Option<Transmit> {

@@ -43,7 +43,8 @@ impl Tcb {
     /// RFC 5681, 2: no data, nothing else new, data under way. With SACK, new ranges say it all
     /// (RFC 6675, 2).
     fn is_duplicate(&self, segment: &Incoming, sack_news: bool) -> bool {
-        if !self.is_waiting() {
+        // Answers to probes of a closed window look the same.
+        if !self.is_waiting() || self.probing {
             return false;
         }
         if self.sack_ok {

@@ -4,6 +4,8 @@
 pub mod app;
 pub mod faults;
 pub mod node;
+pub mod script;
+pub mod segment;
 pub mod world;
 
 use cofferdam_netstack::*;

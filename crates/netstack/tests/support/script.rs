@@ -1,0 +1,479 @@
+//! Scripts in packetdrill's spirit: one stack, a peer made of text, explicit time.
+//!
+//! ```text
+//! set sack off              a setting, before anything else (see `setting`)
+//! family 6                  IPv6 instead of IPv4
+//! listen | connect          our side; port 80, the peer has 5000 (or the other way round)
+//! accept | reject | shutdown | close | abort | send N | read N
+//! < FLAGS SEQ:END [ack N] [win N] [mss N] [scale N] [sackok] [sack A-B,…] [ts V/E] [urg N]
+//! > FLAGS SEQ:END [ack N] [win N] [mss N] [scale N] [sackok] [sack A-B,…|none] [ts|nots] [echo E]
+//! > nothing                 no segment is to be sent now
+//! event NAME [N]            the next event (`recv` and `sent` with their bytes); `event none`
+//! +SECONDS                  time passes
+//! state NAME | count NAME N | gone | unreachable CODE seq N [mtu N]
+//! port N                    the peer's port from here on
+//! ```
+//! Numbers are relative: ours to our SYN, the peer's to its own. Flags as tcpdump has them. What a
+//! `>` line does not name is not looked at. `#` begins a comment.
+
+use super::node::Node;
+use super::segment::{Segment, flags, flags_text};
+use super::{config, ip};
+use cofferdam_netstack::*;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+const PEER_ISN: u32 = 0xffff_ff00;
+const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1]];
+
+struct Run {
+    node: Node,
+    now: Time,
+    us: IpAddr,
+    peer: IpAddr,
+    ports: (u16, u16),
+    iss: u32,
+    connection: Option<ConnectionId>,
+    /// Our last timestamp, to be echoed.
+    stamp: u32,
+    sent: u64,
+}
+
+/// Runs a script; panics with the line that is not met.
+pub fn run(name: &str, script: &str) {
+    let lines: Vec<(usize, &str)> = script
+        .lines()
+        .enumerate()
+        .map(|(index, line)| (index + 1, line.split('#').next().unwrap_or("").trim()))
+        .filter(|(_, line)| !line.is_empty())
+        .collect();
+    let mut settings = config(0);
+    let mut v6 = false;
+    let mut rest = lines.as_slice();
+    while let [(_, line), after @ ..] = rest {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["set", key, value] => setting(&mut settings, key, value),
+            ["family", family] => v6 = family == "6",
+            _ => break,
+        }
+        rest = after;
+    }
+    let now = Time::from_nanos(5_000_000_000);
+    let mut run = Run {
+        node: Node::new(settings, now),
+        now,
+        us: ip(0, v6),
+        peer: ip(1, v6),
+        ports: (80, 5000),
+        iss: 0,
+        connection: None,
+        stamp: 0,
+        sent: 0,
+    };
+    for (number, line) in rest {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let place = format!("{name}:{number}: {line}");
+        run.line(&words, &place);
+    }
+}
+
+fn setting(settings: &mut Config, key: &str, value: &str) {
+    let on = value == "on";
+    let number = || value.parse::<u32>().expect("a number");
+    let ms = || Duration::from_millis(u64::from(number()));
+    let tcp = &mut settings.tcp;
+    match key {
+        "sack" => tcp.sack = on,
+        "timestamps" => tcp.timestamps = on,
+        "scaling" => tcp.window_scaling = on,
+        "nagle" => tcp.nagle = on,
+        "newreno" => {
+            tcp.congestion = if on {
+                Congestion::NewReno
+            } else {
+                Congestion::Cubic
+            }
+        }
+        "receive_window" => tcp.receive_window_bytes = number(),
+        "receive_buffers" => tcp.receive_buffers = number() as u16,
+        "send_window" => tcp.send_window_bytes = number(),
+        "half_open" => settings.limits.half_open = number(),
+        "syn_retries" => tcp.syn_retries = number() as u8,
+        "syn_ack_retries" => tcp.syn_ack_retries = number() as u8,
+        "data_retries" => tcp.data_retries = number() as u8,
+        "max_rto_ms" => tcp.max_rto = ms(),
+        "time_wait_ms" => tcp.time_wait = ms(),
+        "fin_wait_2_ms" => tcp.fin_wait_2 = ms(),
+        "keepalive" => {
+            tcp.keepalive = Some(Keepalive {
+                idle: Duration::from_secs(10),
+                interval: Duration::from_secs(2),
+                probes: number() as u8,
+            });
+        }
+        other => panic!("no setting {other}"),
+    }
+}
+
+fn number(text: &str) -> u32 {
+    text.parse()
+        .unwrap_or_else(|_| panic!("not a number: {text}"))
+}
+
+/// The words behind the numbers, with their values.
+fn fields<'a>(words: &[&'a str]) -> Vec<(&'a str, &'a str)> {
+    let mut fields = Vec::new();
+    let mut at = 0;
+    while at < words.len() {
+        let bare = ["sackok", "ts", "nots"].contains(&words[at])
+            && words.get(at + 1).is_none_or(|next| !next.contains('/'));
+        let value = if bare {
+            ""
+        } else {
+            words.get(at + 1).unwrap_or(&"")
+        };
+        fields.push((words[at], value));
+        at += if bare { 1 } else { 2 };
+    }
+    fields
+}
+
+impl Run {
+    fn line(&mut self, words: &[&str], place: &str) {
+        let id = || {
+            self.connection
+                .unwrap_or_else(|| panic!("{place}: no connection"))
+        };
+        match words {
+            ["listen"] => self.listen(8, place),
+            ["listen", backlog] => self.listen(number(backlog), place),
+            ["unlisten"] => panic!("{place}: not a command"),
+            ["connect"] => {
+                self.ports = (5000, 80);
+                let local = SocketAddr::new(self.us, 5000);
+                let to = SocketAddr::new(self.peer, 80);
+                let opened = self.node.stack.connect(self.now, Some(local), to, 7);
+                self.connection = Some(opened.unwrap_or_else(|error| panic!("{place}: {error}")));
+            }
+            ["accept"] => assert!(self.node.stack.accept(self.now, id(), 7).is_ok(), "{place}"),
+            ["reject"] => assert!(self.node.stack.reject(self.now, id()).is_ok(), "{place}"),
+            ["shutdown"] => assert!(self.node.stack.shutdown(self.now, id()).is_ok(), "{place}"),
+            ["close"] => assert!(self.node.stack.close(self.now, id()).is_ok(), "{place}"),
+            ["abort"] => assert!(self.node.stack.abort(self.now, id()).is_ok(), "{place}"),
+            ["send", bytes] => {
+                let data: Vec<u8> = (0..number(bytes))
+                    .map(|at| super::app::pattern(self.sent + u64::from(at)))
+                    .collect();
+                let chunk = self.node.memory.data(&data);
+                let taken = self.node.stack.sendv(self.now, id(), &[chunk]);
+                self.sent += u64::from(taken.unwrap_or(0));
+                assert_eq!(taken, Ok(number(bytes)), "{place}");
+            }
+            ["read", bytes] => {
+                let done = self.node.stack.recv_done(self.now, id(), number(bytes), 1);
+                assert!(done.is_ok(), "{place}");
+            }
+            ["<", rest @ ..] => self.inject(rest),
+            [">", "nothing"] => {
+                let frame = self.segment();
+                assert!(
+                    frame.is_none(),
+                    "{place}: sent {}",
+                    self.text(frame.as_ref())
+                );
+            }
+            [">", rest @ ..] => self.expect(rest, place),
+            ["event", "none"] => assert_eq!(self.node.event(), None, "{place}"),
+            ["event", name, rest @ ..] => self.event(name, rest, place),
+            ["state", state] => {
+                let info = self.node.stack.connection(id());
+                assert_eq!(info.map(|info| info.state), Some(*state), "{place}");
+            }
+            ["gone"] => {
+                assert_eq!(self.node.event(), None, "{place}");
+                assert!(self.segment().is_none(), "{place}");
+                let usage = self.node.stack.usage();
+                assert_eq!(
+                    (usage.connections, usage.time_wait, usage.chunks),
+                    (0, 0, 0),
+                    "{place}: {usage:?}"
+                );
+            }
+            ["count", name, count] => {
+                let found = self
+                    .node
+                    .stack
+                    .counters()
+                    .each()
+                    .find(|(found, _)| found == name);
+                assert_eq!(
+                    found.map(|found| found.1),
+                    Some(u64::from(number(count))),
+                    "{place}"
+                );
+            }
+            ["port", port] => self.ports.1 = number(port) as u16,
+            ["unreachable", code, "seq", seq, rest @ ..] => {
+                self.unreachable(number(code) as u8, number(seq), rest)
+            }
+            [time] if time.starts_with('+') => {
+                let seconds: f64 = time[1..]
+                    .parse()
+                    .unwrap_or_else(|_| panic!("{place}: not a time"));
+                self.now = self.now + Duration::from_secs_f64(seconds);
+                self.node.stack.handle_timers(self.now);
+            }
+            _ => panic!("{place}: not a command"),
+        }
+    }
+
+    fn listen(&mut self, backlog: u32, place: &str) {
+        let at = SocketAddr::new(self.us, 80);
+        assert!(self.node.stack.listen(at, backlog, 1).is_ok(), "{place}");
+    }
+
+    fn inject(&mut self, words: &[&str]) {
+        let (start, end) = words[1].split_once(':').expect("SEQ:END");
+        let (start, end) = (number(start), number(end));
+        let control = flags(words[0]) & 3;
+        let len = if control == 0 || end > start {
+            end.wrapping_sub(start)
+        } else {
+            0
+        };
+        let mut segment = Segment {
+            from: self.ports.1,
+            to: self.ports.0,
+            seq: PEER_ISN.wrapping_add(start),
+            flags: flags(words[0]),
+            window: 65535,
+            data: vec![0x55; len as usize],
+            ..Segment::default()
+        };
+        for (field, value) in fields(&words[2..]) {
+            match field {
+                "ack" => segment.ack = self.iss.wrapping_add(number(value)),
+                "win" => segment.window = number(value) as u16,
+                "urg" => segment.urgent = number(value) as u16,
+                "mss" => segment
+                    .options
+                    .push((2, (number(value) as u16).to_be_bytes().to_vec())),
+                "scale" => segment.options.push((3, vec![number(value) as u8])),
+                "sackok" => segment.options.push((4, Vec::new())),
+                "sack" => {
+                    let body = value.split(',').flat_map(|range| {
+                        let (left, right) = range.split_once('-').expect("A-B");
+                        [left, right]
+                            .map(|edge| self.iss.wrapping_add(number(edge)).to_be_bytes())
+                            .concat()
+                    });
+                    segment.options.push((5, body.collect()));
+                }
+                "ts" => {
+                    let (value, echo) = value.split_once('/').expect("V/E");
+                    let echo = if echo == "us" {
+                        self.stamp
+                    } else {
+                        number(echo)
+                    };
+                    segment.options.push((
+                        8,
+                        [number(value).to_be_bytes(), echo.to_be_bytes()].concat(),
+                    ));
+                }
+                other => panic!("no field {other}"),
+            }
+        }
+        let frame = segment.write(MACS, self.peer, self.us);
+        self.node.receive(self.now, &frame);
+    }
+
+    /// The next TCP segment; questions for our neighbour are answered on the way.
+    fn segment(&mut self) -> Option<Segment> {
+        while let Some(frame) = self.node.transmit(self.now) {
+            if let Some(segment) = Segment::read(&frame) {
+                return Some(segment);
+            }
+            if let Some(answer) = neighbour_answer(&frame, self.us, self.peer) {
+                self.node.receive(self.now, &answer);
+            }
+        }
+        None
+    }
+
+    fn text(&self, segment: Option<&Segment>) -> String {
+        let Some(segment) = segment else {
+            return "nothing".to_string();
+        };
+        let start = segment.seq.wrapping_sub(self.iss);
+        let end = start.wrapping_add(segment.data.len() as u32);
+        let ack = segment.ack.wrapping_sub(PEER_ISN);
+        let flags = flags_text(segment.flags);
+        format!(
+            "{flags} {start}:{end} ack {ack} win {} {:x?}",
+            segment.window, segment.options
+        )
+    }
+
+    fn expect(&mut self, words: &[&str], place: &str) {
+        let found = self.segment();
+        let Some(segment) = &found else {
+            panic!("{place}: nothing was sent")
+        };
+        if segment.flags & 2 != 0 {
+            self.iss = segment.seq;
+        }
+        if let Some(stamp) = segment.option(8) {
+            self.stamp = u32::from_be_bytes([stamp[0], stamp[1], stamp[2], stamp[3]]);
+        }
+        let was = self.text(found.as_ref());
+        let (start, end) = words[1]
+            .split_once(':')
+            .unwrap_or_else(|| panic!("{place}: SEQ:END"));
+        let (start, end) = (number(start), number(end));
+        let range = (
+            segment.seq.wrapping_sub(self.iss),
+            segment.data.len() as u32,
+        );
+        assert_eq!(
+            flags_text(segment.flags),
+            flags_text(flags(words[0])),
+            "{place}: sent {was}"
+        );
+        assert_eq!(range, (start, end - start), "{place}: sent {was}");
+        let first = u64::from(start).saturating_sub(1);
+        let data: Vec<u8> = (first..first + u64::from(end - start))
+            .map(super::app::pattern)
+            .collect();
+        assert_eq!(segment.data, data, "{place}: other bytes");
+        for (field, value) in fields(&words[2..]) {
+            let option = |kind: u8| segment.option(kind);
+            let fits = match field {
+                "ack" => segment.ack == PEER_ISN.wrapping_add(number(value)),
+                "win" => u32::from(segment.window) == number(value),
+                "mss" => option(2) == Some(&(number(value) as u16).to_be_bytes()),
+                "scale" if value == "none" => option(3).is_none(),
+                "scale" => option(3) == Some(&[number(value) as u8]),
+                "sackok" => option(4).is_some(),
+                "ts" => option(8).is_some(),
+                "nots" => option(8).is_none(),
+                "echo" => option(8).is_some_and(|body| body[4..] == number(value).to_be_bytes()),
+                "sack" if value == "none" => option(5).is_none() && option(4).is_none(),
+                "sack" => {
+                    let edges: Vec<String> = option(5)
+                        .unwrap_or(&[])
+                        .chunks(8)
+                        .map(|range| {
+                            let edge = |at: usize| {
+                                u32::from_be_bytes([
+                                    range[at],
+                                    range[at + 1],
+                                    range[at + 2],
+                                    range[at + 3],
+                                ])
+                            };
+                            format!(
+                                "{}-{}",
+                                edge(0).wrapping_sub(PEER_ISN),
+                                edge(4).wrapping_sub(PEER_ISN)
+                            )
+                        })
+                        .collect();
+                    edges.join(",") == value
+                }
+                other => panic!("{place}: no field {other}"),
+            };
+            assert!(fits, "{place}: {field}: sent {was}");
+        }
+    }
+
+    fn event(&mut self, name: &str, rest: &[&str], place: &str) {
+        let event = self
+            .node
+            .event()
+            .unwrap_or_else(|| panic!("{place}: no event"));
+        let (found, value) = match event {
+            Event::Knock { connection, .. } => {
+                self.connection = Some(connection);
+                ("knock", None)
+            }
+            Event::Connected { .. } => ("connected", None),
+            Event::Recv { chunk, .. } => {
+                self.node.memory.free(chunk.buffer);
+                ("recv", Some(chunk.len.to_string()))
+            }
+            Event::PeerClosed { .. } => ("closed", None),
+            Event::Sent { bytes, .. } => ("sent", Some(bytes.to_string())),
+            Event::Dead { reason, .. } => ("dead", Some(format!("{reason:?}"))),
+            Event::UdpRecv { .. } | Event::UdpSent { .. } => ("udp", None),
+            Event::Timer { .. } => ("timer", None),
+            Event::Release { .. } => ("release", None),
+        };
+        assert_eq!(found, name, "{place}: {event:?}");
+        if let [wanted] = rest {
+            assert_eq!(value.as_deref(), Some(*wanted), "{place}");
+        }
+    }
+
+    /// An ICMP (or ICMPv6) error about the segment at `seq`: for `mtu`, "too big".
+    fn unreachable(&mut self, code: u8, seq: u32, rest: &[&str]) {
+        let ours = Segment {
+            from: self.ports.0,
+            to: self.ports.1,
+            seq: self.iss.wrapping_add(seq),
+            flags: 16,
+            data: vec![0; 64],
+            ..Segment::default()
+        };
+        let quoted = &ours.write(MACS, self.us, self.peer)[14..];
+        let mtu = rest.get(1).map_or(0, |mtu| number(mtu));
+        let v6 = self.us.is_ipv6();
+        let kind = match (v6, mtu > 0) {
+            (false, _) => 3,
+            (true, false) => 1,
+            (true, true) => 2,
+        };
+        let mut icmp = vec![kind, if v6 && mtu > 0 { 0 } else { code }, 0, 0];
+        icmp.extend(mtu.to_be_bytes());
+        icmp.extend(quoted);
+        let protocol = if v6 { 58 } else { 1 };
+        let sum = if v6 {
+            super::segment::checksum(self.peer, self.us, protocol, &icmp)
+        } else {
+            // No pseudo header: what it adds is taken away by writing none.
+            super::segment::plain_checksum(&icmp)
+        };
+        icmp[2..4].copy_from_slice(&sum.to_be_bytes());
+        let frame = super::segment::frame(MACS, self.peer, self.us, protocol, &icmp);
+        self.node.receive(self.now, &frame);
+    }
+}
+
+/// The answer to an ARP request or a neighbour solicitation for `peer`.
+pub fn neighbour_answer(question: &[u8], us: IpAddr, peer: IpAddr) -> Option<Vec<u8>> {
+    match (&question[12..14], us, peer) {
+        ([8, 6], IpAddr::V4(us), IpAddr::V4(peer)) => {
+            let mut arp = [MACS[1], MACS[0]].concat();
+            arp.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, 2]);
+            arp.extend(MACS[0]);
+            arp.extend(peer.octets());
+            arp.extend(MACS[1]);
+            arp.extend(us.octets());
+            Some(arp)
+        }
+        ([0x86, 0xdd], IpAddr::V6(target), _) if question[20] == 58 && question[54] == 135 => {
+            let IpAddr::V6(of) = peer else { return None };
+            let mut body = vec![136, 0, 0, 0, 0x60, 0, 0, 0];
+            body.extend(of.octets());
+            body.extend([2, 1]);
+            body.extend(MACS[0]);
+            let sum = super::segment::checksum(peer, target.into(), 58, &body);
+            body[2..4].copy_from_slice(&sum.to_be_bytes());
+            let mut frame = super::segment::frame(MACS, peer, target.into(), 58, &body);
+            frame[21] = 255;
+            Some(frame)
+        }
+        _ => None,
+    }
+}
