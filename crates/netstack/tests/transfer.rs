@@ -3,51 +3,13 @@
 mod support;
 
 use cofferdam_netstack::*;
+use proptest::prelude::*;
 use std::time::Duration;
 use support::app::Stream;
 use support::faults::Faults;
+use support::transfer::{assert_complete, transfer};
 use support::world::World;
 use support::{at, config};
-
-/// Sends both ways over a wire and closes; the world and both applications afterwards.
-fn transfer(mut world: World, bytes: [u64; 2], piece: usize, v6: bool) -> (World, [Stream; 2]) {
-    let mut client = Stream::new(bytes[0], piece, false);
-    let mut server = Stream::new(bytes[1], piece, true);
-    world.nodes[1]
-        .stack
-        .listen(at(1, v6, 80), 8, 1)
-        .expect("free");
-    let connection = world.nodes[0]
-        .stack
-        .connect(world.now, None, at(1, v6, 80), 1)
-        .expect("room");
-    client.connection = Some(connection);
-    for _ in 0..3600 {
-        world.run_for(Duration::from_secs(1), &mut [&mut client, &mut server]);
-        if client.dead.is_some() && server.dead.is_some() {
-            break;
-        }
-    }
-    (world, [client, server])
-}
-
-fn assert_complete(world: &mut World, apps: &mut [Stream; 2]) {
-    for side in 0..2 {
-        assert_eq!(
-            apps[side].dead.map(|dead| dead.1),
-            Some(DeadReason::Closed),
-            "side {side}: {:?}",
-            apps[side]
-        );
-        assert_eq!(
-            (apps[side].acknowledged, apps[side].received),
-            (apps[side].total, apps[1 - side].total)
-        );
-    }
-    let [client, server] = apps;
-    world.run_for(Duration::from_secs(61), &mut [client, server]);
-    world.assert_empty();
-}
 
 #[test]
 fn a_stream_arrives_whole_and_both_sides_close() {
@@ -95,5 +57,144 @@ fn loss_and_reordering_change_nothing_but_the_time() {
         let (mut world, mut apps) = transfer(world, [200_000, 100_000], 3000, seed == 3);
         assert_complete(&mut world, &mut apps);
         assert!(world.nodes[0].stack.counters().retransmits > 0 || loss_pct == 0);
+    }
+}
+
+/// Flow groups move to another stack in the middle of a transfer, with data out of order, unread and
+/// unacknowledged: nobody notices.
+#[test]
+fn a_flow_group_moves_to_another_stack_and_its_connections_go_on() {
+    let faults = Faults {
+        loss_pct: 5,
+        reorder_pct: 20,
+        ..Faults::default()
+    };
+    let mut world = World::new(faults, 9);
+    let mut client = Stream::new(300_000, 3000, false);
+    let mut server = Stream::new(300_000, 3000, true);
+    world.nodes[1]
+        .stack
+        .listen(at(1, false, 80), 8, 1)
+        .expect("free");
+    let opened = world.nodes[0]
+        .stack
+        .connect(world.now, None, at(1, false, 80), 1);
+    client.connection = Some(opened.expect("room"));
+    let mut moves = 0;
+    for turn in 0..10_000 {
+        world.run_for(Duration::from_millis(1), &mut [&mut client, &mut server]);
+        if client.dead.is_some() && server.dead.is_some() {
+            break;
+        }
+        let old = client
+            .connection
+            .and_then(|id| world.nodes[0].stack.connection(id));
+        if let (0, Some(info)) = (turn % 5, old) {
+            let mut other = Stack::new(config(0), world.now).expect("settings that work");
+            let group = world.nodes[0].stack.take_group(info.flow_group);
+            assert_eq!(group.len(), 1);
+            assert_eq!(
+                world.nodes[0].stack.usage().chunks,
+                0,
+                "the ranges went along"
+            );
+            let handles = other.put_group(group).expect("room");
+            assert_eq!(Some(handles[0].0), client.connection);
+            client.connection = Some(handles[0].1);
+            world.nodes[0].stack = other;
+            moves += 1;
+        }
+    }
+    assert!(moves > 5, "{moves}");
+    let mut apps = [client, server];
+    assert_complete(&mut world, &mut apps);
+}
+
+#[test]
+fn a_group_that_does_not_fit_is_given_back() {
+    let mut world = World::new(Faults::default(), 9);
+    let (mut client, mut server) = (
+        Stream::new(5_000_000, 5000, false),
+        Stream::new(0, 10, true),
+    );
+    world.nodes[1]
+        .stack
+        .listen(at(1, false, 80), 8, 1)
+        .expect("free");
+    let opened = world.nodes[0]
+        .stack
+        .connect(world.now, None, at(1, false, 80), 1)
+        .expect("room");
+    client.connection = Some(opened);
+    world.run_for(Duration::from_millis(1), &mut [&mut client, &mut server]);
+    let id = server.connection.expect("accepted");
+    let group = world.nodes[1]
+        .stack
+        .connection(id)
+        .expect("open")
+        .flow_group;
+    let taken = world.nodes[1].stack.take_group(group);
+    assert_eq!(
+        world.nodes[1].stack.sendv(world.now, id, &[]),
+        Err(SendError::Gone),
+        "the old handle is dead"
+    );
+    let mut small = config(1);
+    small.limits.connections = 1;
+    let mut full = Stack::new(small, world.now).expect("settings that work");
+    full.connect(world.now, None, at(0, false, 9), 1)
+        .expect("room");
+    let taken = full.put_group(taken).expect_err("no room");
+    assert_eq!(taken.len(), 1);
+    assert_eq!(
+        world.nodes[1]
+            .stack
+            .put_group(taken)
+            .map(|handles| handles.len())
+            .ok(),
+        Some(1)
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    /// Any fault schedule, any settings that agree or not: bytes in are bytes out, in order; after
+    /// close and TIME_WAIT no state and no buffer is left.
+    #[test]
+    fn bytes_in_are_bytes_out_under_any_faults(
+        seed in 1u64..1 << 40,
+        faults in (0u32..25, 0u32..20, 0u32..10, 0u32..40, 10u64..50_000, 1u64..30_000),
+        bytes in (0u64..120_000, 0u64..60_000),
+        piece in 1usize..9000,
+        switches in any::<[bool; 10]>(),
+        windows in (2u32..200, 2u16..200),
+        v6 in any::<bool>(),
+    ) {
+        let (loss_pct, duplicate_pct, corrupt_pct, reorder_pct, delay_us, jitter_us) = faults;
+        let faults = Faults {
+            loss_pct, duplicate_pct, corrupt_pct, reorder_pct,
+            delay: Duration::from_micros(delay_us), jitter: Duration::from_micros(jitter_us),
+            ..Faults::default()
+        };
+        let mut configs = [config(0), config(1)];
+        for (side, settings) in configs.iter_mut().enumerate() {
+            let tcp = &mut settings.tcp;
+            tcp.sack = switches[side];
+            tcp.timestamps = switches[2 + side];
+            tcp.window_scaling = switches[4 + side];
+            tcp.nagle = switches[6 + side];
+            tcp.congestion = if switches[8 + side] { Congestion::NewReno } else { Congestion::Cubic };
+            tcp.receive_window_bytes = windows.0 * 2048;
+            tcp.receive_buffers = windows.1;
+            // A quarter of all frames lost, both ways: fifteen times in a row happens.
+            (tcp.data_retries, tcp.syn_retries, tcp.syn_ack_retries) = (60, 60, 60);
+            tcp.max_rto = Duration::from_secs(2);
+        }
+        // Small pieces, large counts: enough ranges.
+        let piece = piece.max(bytes.0.max(bytes.1) as usize / 1500);
+        let world = World::with(faults, seed, configs);
+        let (mut world, mut apps) = transfer(world, [bytes.0, bytes.1], piece, v6);
+        assert_complete(&mut world, &mut apps);
     }
 }

@@ -113,7 +113,7 @@ impl Stack {
         if tcb.state != crate::tcp::state::State::SynSent {
             let key = tcb.key;
             let segment = crate::tcp::segment::Outgoing {
-                seq: tcb.snd_nxt,
+                seq: tcb.snd_max,
                 ack: tcb.rcv_nxt,
                 flags: crate::wire::tcp::RST | crate::wire::tcp::ACK,
                 ..Default::default()

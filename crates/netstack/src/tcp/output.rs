@@ -130,7 +130,7 @@ impl Tcb {
         let segment = self.segment(start, data, fin, context);
         self.resent = seq::max(
             self.resent,
-            start.wrapping_add(segment.payload.len() as u32 + u32::from(fin)),
+            start.wrapping_add(segment.payload.len() as u32 + u32::from(segment.flags & FIN != 0)),
         );
         context.counters.retransmits += 1;
         // Nothing sent again is timed (Karn's rule).
@@ -251,13 +251,15 @@ impl Tcb {
         let due = |at: Time| at <= context.now;
         if std::mem::take(&mut self.keepalive_now) {
             context.counters.keepalives += 1;
-            let mut segment = self.segment(self.snd_nxt, 0, false, context);
+            let mut segment = self.segment(self.snd_max, 0, false, context);
             // A number that was acknowledged long ago must be answered (RFC 9293, 3.8.4).
             segment.seq = self.snd_una.wrapping_sub(1);
             return Some(segment);
         }
+        // The end of what was ever sent: while data is sent again, `snd_nxt` lies before the peer's
+        // window, and the acknowledgement would not be taken.
         (self.ack_now || self.ack_at.is_some_and(due))
-            .then(|| self.segment(self.snd_nxt, 0, false, context))
+            .then(|| self.segment(self.snd_max, 0, false, context))
     }
 
     /// A segment of `len` bytes from `start`; shorter when they lie in too many places.

@@ -56,7 +56,7 @@ impl Stream {
             let len = (self.total - self.sent).min(self.piece as u64);
             let bytes: Vec<u8> = (self.sent..self.sent + len).map(pattern).collect();
             let chunk = node.memory.data(&bytes);
-            let taken = match node.stack.sendv(now, connection, &[chunk]) {
+            let taken = match node.call(|stack| stack.sendv(now, connection, &[chunk])) {
                 Ok(taken) => taken,
                 Err(_) => {
                     node.memory.free(chunk.buffer);
@@ -75,7 +75,8 @@ impl Stream {
         }
         if !self.closed {
             self.closed = true;
-            node.stack.shutdown(now, connection).expect("open");
+            node.call(|stack| stack.shutdown(now, connection))
+                .expect("open");
         }
     }
 
@@ -84,7 +85,7 @@ impl Stream {
             && self.acknowledged == self.total
             && let Some(connection) = self.connection
         {
-            let _ = node.stack.close(now, connection);
+            let _ = node.call(|stack| stack.close(now, connection));
         }
     }
 }
@@ -93,7 +94,8 @@ impl App for Stream {
     fn event(&mut self, now: Time, node: &mut Node, event: Event) {
         match event {
             Event::Knock { connection, .. } if self.server => {
-                node.stack.accept(now, connection, 2).expect("knocked");
+                node.call(|stack| stack.accept(now, connection, 2))
+                    .expect("knocked");
                 self.connection = Some(connection);
                 self.send(now, node);
             }
@@ -114,7 +116,7 @@ impl App for Stream {
                     self.lazy_bytes.0 += chunk.len;
                     self.lazy_bytes.1 += 1;
                 } else {
-                    let _ = node.stack.recv_done(now, connection, chunk.len, 1);
+                    let _ = node.call(|stack| stack.recv_done(now, connection, chunk.len, 1));
                 }
             }
             Event::Sent { bytes, .. } => {

@@ -6,6 +6,7 @@ pub mod faults;
 pub mod node;
 pub mod script;
 pub mod segment;
+pub mod transfer;
 pub mod world;
 
 use cofferdam_netstack::*;

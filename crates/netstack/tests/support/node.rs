@@ -1,7 +1,27 @@
 //! A stack with packet memory that knows who has each buffer.
 
 use cofferdam_netstack::*;
+use std::cell::Cell;
 use std::collections::HashMap;
+
+thread_local! {
+    /// Allocations of this thread; counted where a test binary installs an allocator that does.
+    pub static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    /// Those that the stack's caller made within the stack's call.
+    static EXCUSED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Runs a call of the stack, which must not allocate.
+fn without_allocation<T>(call: impl FnOnce() -> T) -> T {
+    let before = ALLOCATIONS.get() - EXCUSED.get();
+    let result = call();
+    assert_eq!(
+        ALLOCATIONS.get() - EXCUSED.get(),
+        before,
+        "the stack allocated"
+    );
+    result
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
@@ -67,7 +87,10 @@ impl Memory {
 
 impl BufferPool for Memory {
     fn copy_in(&mut self, bytes: &[u8]) -> Option<BufferId> {
-        Some(self.add(bytes, Owner::Stack))
+        let before = ALLOCATIONS.get();
+        let buffer = self.add(bytes, Owner::Stack);
+        EXCUSED.set(EXCUSED.get() + ALLOCATIONS.get() - before);
+        Some(buffer)
     }
 }
 
@@ -86,6 +109,11 @@ impl Node {
         }
     }
 
+    /// A command of the application's.
+    pub fn call<T>(&mut self, command: impl FnOnce(&mut Stack) -> T) -> T {
+        without_allocation(|| command(&mut self.stack))
+    }
+
     /// A frame arrives.
     pub fn receive(&mut self, now: Time, frame: &[u8]) {
         let buffer = self.memory.add(frame, Owner::Stack);
@@ -101,7 +129,7 @@ impl Node {
     /// The next event; releases are dealt with here.
     pub fn event(&mut self) -> Option<Event> {
         loop {
-            match self.stack.poll_event()? {
+            match without_allocation(|| self.stack.poll_event())? {
                 Event::Release { buffer } => self.memory.free(buffer),
                 event => {
                     if let Event::Recv { chunk, .. } | Event::UdpRecv { chunk, .. } = event {
@@ -116,7 +144,7 @@ impl Node {
     /// The next frame to send, whole, its checksum completed.
     pub fn transmit(&mut self, now: Time) -> Option<Vec<u8>> {
         let mut frame = vec![0; MAX_HEADER_BYTES];
-        let transmit = self.stack.poll_transmit(now, &mut frame)?;
+        let transmit = without_allocation(|| self.stack.poll_transmit(now, &mut frame))?;
         frame.truncate(transmit.header_len);
         for chunk in transmit.payload.chunks() {
             frame.extend_from_slice(self.memory.read(*chunk));

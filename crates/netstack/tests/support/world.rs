@@ -82,7 +82,7 @@ impl World {
     /// One turn of a node's loop.
     fn turn(&mut self, side: usize, app: &mut dyn App) {
         let node = &mut self.nodes[side];
-        node.stack.handle_timers(self.now);
+        node.call(|stack| stack.handle_timers(self.now));
         while let Some(event) = node.event() {
             app.event(self.now, node, event);
         }
