@@ -3,7 +3,7 @@
 mod support;
 
 macro_rules! scripts {
-    ($($name:ident),* $(,)?) => {
+    ($(fn $name:ident();)*) => {
         $(#[test]
         fn $name() {
             support::script::run(stringify!($name), include_str!(concat!("scripts/", stringify!($name), ".script")));
@@ -27,85 +27,85 @@ macro_rules! scripts {
 }
 
 scripts! {
-    abort,
-    ack_of_request_is_not_delayed,
-    ack_of_the_future,
-    ack_storm,
-    ack_waits_for_quick_answers,
-    backlog,
-    challenges_are_limited,
-    close_active,
-    close_at_once,
-    close_passive,
-    close_simultaneous,
-    close_with_data,
-    close_with_unread_data,
-    closed_port,
-    data_after_close,
-    data_and_piggyback,
-    delayed_ack,
-    duplicate_sack,
-    fast_retransmit_newreno,
-    fin_out_of_order,
-    fin_wait_2_ends,
-    half_close,
-    half_close_peer,
-    half_open_bad_ack,
-    half_open_reset,
-    idle_restart,
-    initial_window,
-    keepalive,
-    keepalive_answered,
-    limited_transmit,
-    mss_default,
-    nagle,
-    nagle_off,
-    open_active,
-    open_active_v6,
-    open_bad_ack,
-    open_half_times_out,
-    open_passive,
-    open_refused,
-    open_simultaneous,
-    open_simultaneous_ack,
-    open_times_out,
-    our_window_closes,
-    our_window_probed,
-    overlaps,
-    path_mtu,
-    path_mtu_spoofed,
-    path_mtu_v6,
-    paws,
-    reject,
-    reset_exact,
-    reset_in_window,
-    rst_without_ack_to_listener,
-    rto_after_lost_syn_ack,
-    rto_backoff,
-    rto_resends_all,
-    sack_recovery,
-    sack_sent,
-    segments_of_mss,
-    silly_window_sender,
-    small_segments_take_buffers,
-    spurious_ack_of_hole,
-    syn_again,
-    syn_cookie,
-    syn_cookie_forged,
-    syn_in_connection,
-    time_wait_ignores_rst,
-    time_wait_reused,
-    time_wait_reused_by_number,
-    timestamp_missing,
-    timestamp_of_the_left_edge,
-    timestamps_and_mss,
-    unreachable_in_syn_sent,
-    unreachable_when_open,
-    urgent,
-    window_scaling,
-    window_scaling_refused,
-    window_shrinks,
-    zero_window_probe,
-    zero_window_probe_taken,
-    zero_window_unanswered,
+    fn abort();
+    fn ack_of_request_is_not_delayed();
+    fn ack_of_the_future();
+    fn ack_storm();
+    fn ack_waits_for_quick_answers();
+    fn backlog();
+    fn challenges_are_limited();
+    fn close_active();
+    fn close_at_once();
+    fn close_passive();
+    fn close_simultaneous();
+    fn close_with_data();
+    fn close_with_unread_data();
+    fn closed_port();
+    fn data_after_close();
+    fn data_and_piggyback();
+    fn delayed_ack();
+    fn duplicate_sack();
+    fn fast_retransmit_newreno();
+    fn fin_out_of_order();
+    fn fin_wait_2_ends();
+    fn half_close();
+    fn half_close_peer();
+    fn half_open_bad_ack();
+    fn half_open_reset();
+    fn idle_restart();
+    fn initial_window();
+    fn keepalive();
+    fn keepalive_answered();
+    fn limited_transmit();
+    fn mss_default();
+    fn nagle();
+    fn nagle_off();
+    fn open_active();
+    fn open_active_v6();
+    fn open_bad_ack();
+    fn open_half_times_out();
+    fn open_passive();
+    fn open_refused();
+    fn open_simultaneous();
+    fn open_simultaneous_ack();
+    fn open_times_out();
+    fn our_window_closes();
+    fn our_window_probed();
+    fn overlaps();
+    fn path_mtu();
+    fn path_mtu_spoofed();
+    fn path_mtu_v6();
+    fn paws();
+    fn reject();
+    fn reset_exact();
+    fn reset_in_window();
+    fn rst_without_ack_to_listener();
+    fn rto_after_lost_syn_ack();
+    fn rto_backoff();
+    fn rto_resends_all();
+    fn sack_recovery();
+    fn sack_sent();
+    fn segments_of_mss();
+    fn silly_window_sender();
+    fn small_segments_take_buffers();
+    fn spurious_ack_of_hole();
+    fn syn_again();
+    fn syn_cookie();
+    fn syn_cookie_forged();
+    fn syn_in_connection();
+    fn time_wait_ignores_rst();
+    fn time_wait_reused();
+    fn time_wait_reused_by_number();
+    fn timestamp_missing();
+    fn timestamp_of_the_left_edge();
+    fn timestamps_and_mss();
+    fn unreachable_in_syn_sent();
+    fn unreachable_when_open();
+    fn urgent();
+    fn window_scaling();
+    fn window_scaling_refused();
+    fn window_shrinks();
+    fn zero_window_probe();
+    fn zero_window_probe_taken();
+    fn zero_window_unanswered();
 }
