@@ -70,9 +70,10 @@ enum lt_flag {
 
 /* One packet in one direction. */
 struct lt_report {
-	__u64 published; /* position in its CPU's ring, plus one; written last */
-	__u64 base_ns;	 /* CLOCK_MONOTONIC of the first point */
-	__u64 cookie;	 /* of the socket; 0 when none was seen */
+	__u64 published;   /* position in its CPU's ring, plus one; written last */
+	__u64 base_ns;	   /* CLOCK_MONOTONIC of the first point */
+	__u64 cookie;	   /* of the socket; 0 when none was seen */
+	__u64 hardware_ns; /* ingress: receipt by the first device's own clock; 0: absent */
 	/* Points after the first, ns after base. Egress: LT_QUEUE_IN … LT_XMIT_HOST; ingress:
 	 * LT_QUEUE_HOST … LT_COPIED. */
 	__u32 delta_ns[LT_POINTS];
@@ -96,7 +97,7 @@ struct lt_report {
 	__u8 source[16];
 	__u8 destination[16];
 };
-_Static_assert(sizeof(struct lt_report) == 128, "lt_report is part of the ABI");
+_Static_assert(sizeof(struct lt_report) == 136, "lt_report is part of the ABI");
 
 /* What is measured for one container. */
 struct lt_config {

@@ -113,9 +113,14 @@ struct sk_buff {
 	unsigned char *head;
 	unsigned char *data;
 };
+struct skb_shared_hwtstamps {
+	s64 hwtstamp;
+};
 struct skb_shared_info {
+	u8 tx_flags;
 	unsigned short gso_size;
 	unsigned short gso_segs;
+	struct skb_shared_hwtstamps hwtstamps;
 };
 
 struct tcp_sock {

@@ -56,6 +56,7 @@ static __noinline struct lt_entry *lt_claim(__u64 skb, __u64 head, __u64 now)
 	e->whole = 0;
 	e->left_bytes = 0;
 	e->cookie = 0;
+	e->hardware_ns = 0;
 	e->row[0] = 0;
 	e->row[1] = 0;
 	e->first_host_ifindex = 0;

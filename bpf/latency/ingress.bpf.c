@@ -48,6 +48,8 @@ static __always_inline struct lt_entry *lt_receive_host(struct lt_device *d, str
 		return NULL;
 	e->stamp[LT_RECV_HOST] = now;
 	e->check = p.check;
+	if (hardware_stamps)
+		e->hardware_ns = lt_hardware_stamp(skb);
 	e->first_host_ifindex = d->ifindex;
 	if (skb->data_len) {
 		e->packet = p;

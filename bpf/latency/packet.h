@@ -160,6 +160,21 @@ static __always_inline __u32 lt_segments(const struct sk_buff *skb, __u32 payloa
 	return (payload_bytes + size - 1) / size;
 }
 
+#define LT_STAMP_IN_DEVICE (1 << 5) /* SKBTX_HW_TSTAMP_NETDEV: a pointer stands for the stamp */
+
+/* When the device received it, by its own clock, ns; 0: it does not tell. */
+static __always_inline __u64 lt_hardware_stamp(const struct sk_buff *skb)
+{
+	struct skb_shared_info *info = (struct skb_shared_info *)(skb->head + skb->end);
+	__s64 stamp = 0;
+	__u8 flags = 0;
+
+	bpf_core_read(&flags, sizeof(flags), &info->tx_flags);
+	if (!(flags & LT_STAMP_IN_DEVICE))
+		bpf_core_read(&stamp, sizeof(stamp), &info->hwtstamps.hwtstamp);
+	return stamp > 0 ? stamp : 0;
+}
+
 static __always_inline const __u8 *lt_sent_l3(const struct sk_buff *skb)
 {
 	return skb->head + skb->network_header;

@@ -61,6 +61,7 @@ static __noinline void lt_emit(struct lt_entry *e, __u32 direction, __u32 end)
 	}
 	r->base_ns = base;
 	r->cookie = e->cookie;
+	r->hardware_ns = direction == LT_INGRESS ? e->hardware_ns : 0;
 	r->row = row;
 	r->netns = e->netns[direction];
 	r->ordinal = e->ordinal[direction];

@@ -78,6 +78,7 @@ static __noinline struct lt_entry *lt_segment(struct lt_cpu *cpu, const struct s
 	for (int i = 0; i < LT_STAMPS; i++)
 		e->stamp[i] = whole->stamp[i];
 	e->cookie = whole->cookie;
+	e->hardware_ns = whole->hardware_ns;
 	e->check = p.check;
 	e->first_host_ifindex = whole->first_host_ifindex;
 	e->last_host_ifindex = whole->last_host_ifindex;

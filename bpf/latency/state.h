@@ -37,6 +37,7 @@ struct lt_entry {
 	__u64 used_ns;	  /* last time anything was written: the oldest is evicted first */
 	__u64 claimed_ns; /* tells it from a later packet in the same place */
 	__u64 cookie;
+	__u64 hardware_ns;
 	__u32 check;
 	__u32 row[LT_DIRECTIONS]; /* 0: not in that direction, or reported */
 	__u32 netns[LT_DIRECTIONS];
@@ -110,6 +111,9 @@ const volatile __u32 ring_mask __weak = 0;
 
 /* `sys_enter` is attached. */
 const volatile __u32 watch_sends __weak = 0;
+
+/* A device of the host stamps in hardware what it receives. */
+const volatile __u32 hardware_stamps __weak = 0;
 
 /* Raised after each change of `rows` and `configs`. */
 __u32 generation __weak = 1;

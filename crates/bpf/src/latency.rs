@@ -22,10 +22,10 @@ use std::os::fd::AsFd;
 #[derive(Clone, Copy, Debug)]
 pub struct LatencySizes {
     /// Packets that can be on their way at the same time; rounded up to a power of two, at
-    /// least 64. About 262 bytes each.
+    /// least 64. About 270 bytes each.
     pub packets: u32,
     /// Reports that a CPU keeps until they are read; rounded up to a power of two, at least
-    /// 64. 128 bytes each.
+    /// 64. 136 bytes each.
     pub reports_per_cpu: u32,
     /// Containers that can be measured at the same time.
     pub containers: u32,
@@ -124,11 +124,16 @@ pub const LATENCY_TRACEPOINTS: [&str; 6] = [
 ];
 
 impl LatencyPrograms {
-    /// Loads and attaches everything; measures nothing until [`LatencyPrograms::set`].
+    /// Loads and attaches everything; measures nothing until [`LatencyPrograms::set`]. With
+    /// `hardware_stamps` each packet that a host device received is asked for its stamp.
     ///
     /// # Errors
     /// [`LoadError`] when this kernel or this caller cannot.
-    pub fn load(sizes: LatencySizes, start: Start) -> Result<LatencyPrograms, LoadError> {
+    pub fn load(
+        sizes: LatencySizes,
+        start: Start,
+        hardware_stamps: bool,
+    ) -> Result<LatencyPrograms, LoadError> {
         libbpf_rs::set_print(None);
         for name in LATENCY_TRACEPOINTS {
             match kernel_has_tracepoint(name) {
@@ -152,6 +157,7 @@ impl LatencyPrograms {
             rodata.bucket_mask = sizes.packets / 4 - 1;
             rodata.ring_mask = sizes.reports_per_cpu - 1;
             rodata.watch_sends = u32::from(start == Start::Send);
+            rodata.hardware_stamps = u32::from(hardware_stamps);
         }
         let set = |map: &mut libbpf_rs::OpenMapMut<'_>, entries: u32| {
             map.set_max_entries(entries).map_err(failed("size a map"))

@@ -6,6 +6,7 @@
 
 mod classify;
 mod cpus;
+mod device;
 pub mod doctor;
 mod error;
 mod fs;
@@ -24,6 +25,7 @@ mod usage;
 
 pub use classify::{Class, Named};
 pub use cpus::{online_cpus, possible_cpus};
+pub use device::hardware_timestamping;
 pub use error::HostError;
 pub use fs::HostFs;
 pub use inventory::Inventory;

@@ -7,6 +7,7 @@ use cofferdam_bpf::ProgramCost;
 use cofferdam_bpf::latency::{
     Counts, Filter, LatencyPrograms, LatencySizes, ReportRing, Start, Taken,
 };
+use cofferdam_host::hardware_timestamping;
 use cofferdam_types::NetnsId;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -21,6 +22,8 @@ pub struct Meter {
     /// Bucket that the next look begins with.
     next_bucket: u32,
     tended: Instant,
+    /// Host devices that stamp in hardware.
+    stamping: Vec<String>,
 }
 
 /// Nothing seen of a packet for so long: its end will not be seen.
@@ -39,13 +42,26 @@ impl Meter {
     /// [`MeasureError::Unsupported`] when this host lacks something (said by name, with the
     /// remedy).
     pub fn load(sizes: LatencySizes, start: Start) -> Result<Meter, MeasureError> {
-        let programs = LatencyPrograms::load(sizes, start)?;
+        Meter::load_with(sizes, start, hardware_timestamping())
+    }
+
+    /// The same, where these host devices stamp in hardware what they receive.
+    ///
+    /// # Errors
+    /// As [`Meter::load`].
+    pub fn load_with(
+        sizes: LatencySizes,
+        start: Start,
+        stamping: Vec<String>,
+    ) -> Result<Meter, MeasureError> {
+        let programs = LatencyPrograms::load(sizes, start, !stamping.is_empty())?;
         Ok(Meter {
             free: (1..=programs.rows()).collect(),
             programs,
             rows: BTreeMap::new(),
             next_bucket: 0,
             tended: Instant::now(),
+            stamping,
         })
     }
 
@@ -119,6 +135,11 @@ impl Meter {
             ring: self.programs.reports()?,
             taken: Taken::default(),
         })
+    }
+
+    /// The host's devices whose hardware stamps what they receive; known since the start.
+    pub fn hardware_timestamping(&self) -> &[String] {
+        &self.stamping
     }
 
     /// Where egress begins.

@@ -145,6 +145,27 @@ fn a_namespace_that_goes_leaves_the_others() {
     });
 }
 
+/// No device here stamps in hardware: asked for each packet, it is said to be absent.
+#[test]
+fn a_stamp_that_no_hardware_gives_is_absent() {
+    alone(|| {
+        let (web, peer) = (FakeContainer::new("web"), Namespace::new("peer"));
+        let router = Router::new("router");
+        let here = router.attach(&web);
+        router.attach(&peer);
+        let stamping = vec!["nic0".to_owned()];
+        let meter = Meter::load_with(LatencySizes::default(), Start::Queue, stamping);
+        let mut watch = Watch::of_meter(meter, web.namespace(), &Filter::default());
+        assert_eq!(watch.meter.hardware_timestamping(), ["nic0"]);
+        send(&peer, web.namespace(), here.v4(9000), 100);
+        watch.settle();
+        watch.assert_covered(Direction::Ingress, Class::Udp, 100);
+        for sample in &watch.samples {
+            assert_eq!(sample.report.hardware_ns, None);
+        }
+    });
+}
+
 #[test]
 fn rows_run_out_with_a_clear_error() {
     alone(|| {

@@ -182,6 +182,9 @@ pub struct Report {
     pub host_ifindex: u32,
     /// Socket cookie; `None` when no socket was seen.
     pub cookie: Option<u64>,
+    /// Ingress: when the first device received it by the device's own clock, ns; `None` where its
+    /// hardware does not stamp.
+    pub hardware_ns: Option<u64>,
     /// Source and destination as the container sees them.
     pub source: IpAddr,
     /// See `source`.
@@ -289,6 +292,7 @@ pub fn decode_report(record: &[u8]) -> Option<Report> {
     let flags = b(offset_of!(lt_report, flags));
     let some = |value: u32| (value != 0).then_some(value);
     let cookie = l(offset_of!(lt_report, cookie));
+    let hardware_ns = l(offset_of!(lt_report, hardware_ns));
     Some(Report {
         base_ns: l(offset_of!(lt_report, base_ns)),
         points_ns,
@@ -301,6 +305,7 @@ pub fn decode_report(record: &[u8]) -> Option<Report> {
         container_ifindex: some(w(offset_of!(lt_report, container_ifindex))),
         host_ifindex: w(offset_of!(lt_report, host_ifindex)),
         cookie: (cookie != 0).then_some(cookie),
+        hardware_ns: (hardware_ns != 0).then_some(hardware_ns),
         source: address(offset_of!(lt_report, source))?,
         destination: address(offset_of!(lt_report, destination))?,
         source_port: h(offset_of!(lt_report, source_port)),

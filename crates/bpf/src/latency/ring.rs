@@ -79,7 +79,7 @@ impl ReportRing {
     fn published(&self, cpu: usize, position: u64) -> u64 {
         let at = self.record(cpu, position);
         // SAFETY: inside the mapping (see `record`), aligned as the record is (a multiple of
-        // 128 from a page); the kernel writes it meanwhile, hence volatile.
+        // 8 from a page); the kernel writes it meanwhile, hence volatile.
         unsafe {
             at.add(offset_of!(lt_report, published))
                 .cast::<u64>()

@@ -153,6 +153,7 @@ impl Recorder<'_> {
             self.session.totals(),
             self.args.measure.one_in,
             self.session.memory_bytes(),
+            self.session.hardware_timestamping(),
         );
         let text = match self.args.format {
             RecordFormat::Table => text::interval(&record),

@@ -55,6 +55,10 @@ pub struct PacketRecord {
     /// Cookie of the socket (SO_COOKIE); null when no socket was seen, or nobody has asked
     /// for its cookie yet.
     pub cookie: Option<u64>,
+    /// Ingress: when the host's first device received it, by the clock of that device,
+    /// nanoseconds; null where its hardware does not stamp.
+    #[serde(default)]
+    pub hardware_ns: Option<u64>,
     /// Bytes from the network header on.
     pub bytes: u32,
     /// Bytes after the transport header. A TCP record covers `sequence` to `sequence` +
@@ -109,7 +113,8 @@ pub struct IntervalRecord {
     pub one_in: u32,
     /// Memory of the kernel's tables, bytes.
     pub memory_bytes: u64,
-    /// Whether a device of the way gives hardware timestamps; `absent`: none was used.
+    /// The host's devices that stamp in hardware what they receive, as `receive: eth0, eth1`;
+    /// `absent` without any.
     pub hardware_timestamps: String,
 }
 
@@ -266,6 +271,7 @@ impl PacketRecord {
             sequence: r.sequence,
             ordinal: r.ordinal,
             cookie: r.cookie,
+            hardware_ns: r.hardware_ns,
             bytes: r.bytes,
             payload_bytes: r.payload_bytes,
             segments: r.segments,
@@ -355,6 +361,7 @@ impl IntervalRecord {
         taken: Taken,
         one_in: u32,
         memory_bytes: u64,
+        stamping: &[String],
     ) -> IntervalRecord {
         IntervalRecord {
             schema: LATENCY.to_owned(),
@@ -365,7 +372,10 @@ impl IntervalRecord {
             reports_rejected: taken.rejected,
             one_in,
             memory_bytes,
-            hardware_timestamps: "absent".to_owned(),
+            hardware_timestamps: match stamping {
+                [] => "absent".to_owned(),
+                devices => format!("receive: {}", devices.join(", ")),
+            },
         }
     }
 }

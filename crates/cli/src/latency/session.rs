@@ -130,6 +130,11 @@ impl Session {
         self.meter.memory_bytes()
     }
 
+    /// Host devices whose hardware stamps what they receive.
+    pub fn hardware_timestamping(&self) -> &[String] {
+        self.meter.hardware_timestamping()
+    }
+
     /// Names of containers that went away since the last call.
     pub fn take_gone(&mut self) -> Vec<String> {
         std::mem::take(&mut self.gone)

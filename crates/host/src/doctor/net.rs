@@ -5,8 +5,6 @@ use super::{Check, Status};
 use crate::fs::HostFs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 
 const CLASS: &str = "/sys/class/net";
@@ -215,7 +213,6 @@ fn listed(items: impl Iterator<Item = String>) -> String {
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GGRO: u32 = 0x2b;
 const ETHTOOL_SGRO: u32 = 0x2c;
-const SIOCETHTOOL: libc::c_ulong = 0x8946;
 
 /// Whether GRO is on.
 fn gro_of(device: &str) -> io::Result<bool> {
@@ -245,22 +242,5 @@ fn driver_name(device: &str) -> io::Result<String> {
 /// One ethtool request on a device of the calling thread's namespace; `words` begins with the
 /// command and is as large as that command's structure.
 fn ethtool<const N: usize>(device: &str, words: &mut [u32; N]) -> io::Result<()> {
-    let socket = UnixDatagram::unbound()?;
-    // SAFETY: ifreq is plain data for which all zeroes is a valid value.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    if device.len() >= request.ifr_name.len() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    for (to, from) in request.ifr_name.iter_mut().zip(device.bytes()) {
-        *to = from.cast_signed();
-    }
-    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-    // SAFETY: `request` names a device and points to `words`, which is as large as the command
-    // in its first word asks for (callers in this file only); both outlive the call.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    crate::device::request(device, crate::device::SIOCETHTOOL, words)
 }

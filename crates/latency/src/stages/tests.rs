@@ -18,6 +18,7 @@ pub fn report(direction: Direction, points_ns: [Option<u32>; 5]) -> Report {
         container_ifindex: Some(2),
         host_ifindex: 3,
         cookie: Some(9),
+        hardware_ns: None,
         source: Ipv4Addr::new(10, 0, 0, 1).into(),
         destination: Ipv4Addr::new(10, 0, 0, 2).into(),
         source_port: 4000,

@@ -3,7 +3,8 @@
 
 use cofferdam_accounting::unseen_by_reference;
 use cofferdam_latency::{
-    Class, Counts, Direction, Filter, LatencySizes, Meter, Miss, Reader, Sample, Start, Taken,
+    Class, Counts, Direction, Filter, LatencySizes, MeasureError, Meter, Miss, Reader, Sample,
+    Start, Taken,
 };
 use cofferdam_testkit::{Namespace, exclusive, repeat_when_hidden, time_limit};
 use cofferdam_types::NetnsId;
@@ -35,7 +36,15 @@ impl Watch {
         start: Start,
         sizes: LatencySizes,
     ) -> Watch {
-        let mut meter = match Meter::load(sizes, start) {
+        Watch::of_meter(Meter::load(sizes, start), namespace, filter)
+    }
+
+    pub fn of_meter(
+        meter: Result<Meter, MeasureError>,
+        namespace: &Namespace,
+        filter: &Filter,
+    ) -> Watch {
+        let mut meter = match meter {
             Ok(meter) => meter,
             Err(e) => panic!("{e}"),
         };

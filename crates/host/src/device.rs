@@ -1,0 +1,73 @@
+//! Requests to network devices (`ioctl`), and what their hardware can stamp.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixDatagram;
+
+pub(crate) const SIOCETHTOOL: libc::c_ulong = 0x8946;
+const SIOCGHWTSTAMP: libc::c_ulong = 0x89b1;
+const HWTSTAMP_FILTER_NONE: u32 = 0;
+
+/// One request on a device of the calling thread's network namespace. `words` is as large as the
+/// structure of that request.
+pub(crate) fn request<const N: usize>(
+    device: &str,
+    number: libc::c_ulong,
+    words: &mut [u32; N],
+) -> io::Result<()> {
+    let socket = UnixDatagram::unbound()?;
+    // SAFETY: ifreq is plain data for which all zeroes is a valid value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if device.len() >= request.ifr_name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(device.bytes()) {
+        *to = from.cast_signed();
+    }
+    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+    // SAFETY: `request` names a device and points to `words`, which is as large as the request
+    // asks for (callers in this crate only); both outlive the call.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), number, &raw mut request) };
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+/// Whether the hardware of `device` stamps what it receives, as it is configured now (`ptp4l` and
+/// others turn it on). Source: Documentation/networking/timestamping.rst, section 3.
+fn stamps_received(device: &str) -> io::Result<bool> {
+    // struct hwtstamp_config: flags, tx_type, rx_filter.
+    let mut config = [0; 3];
+    request(device, SIOCGHWTSTAMP, &mut config)?;
+    Ok(config[2] != HWTSTAMP_FILTER_NONE)
+}
+
+/// The devices of the calling thread's network namespace whose hardware stamps what they
+/// receive; most often none.
+pub fn hardware_timestamping() -> Vec<String> {
+    let devices = std::fs::read_dir("/sys/class/net");
+    let names = devices.into_iter().flatten().flatten();
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut found: Vec<String> = names
+        .filter(|name| stamps_received(name).unwrap_or(false))
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_device_has_no_hardware_to_stamp_with() {
+        assert!(stamps_received("lo").is_err());
+        assert!(!hardware_timestamping().contains(&"lo".to_owned()));
+        let unknown = stamps_received("no-such-device").unwrap_err();
+        assert_eq!(unknown.raw_os_error(), Some(libc::ENODEV));
+        let long = stamps_received("a-name-longer-than-any-device").unwrap_err();
+        assert_eq!(long.kind(), io::ErrorKind::InvalidInput);
+    }
+}
