@@ -8,6 +8,7 @@
 mod accounting;
 #[macro_use]
 mod cell;
+mod dataplane;
 mod latency;
 mod load;
 mod reservation;
@@ -18,6 +19,9 @@ pub use accounting::{
 };
 pub use cell::{
     Cell, Direction, EVEN_SHARE_PCT, Interferer, Limit, Path, Protocol, Treatment, VictimKind,
+};
+pub use dataplane::{
+    DataplaneCell, DataplaneExperiment, DataplaneResult, DataplaneRow, DataplaneSample, EchoServer,
 };
 pub use latency::{
     BiasRow, CoverageRow, InjectionRow, LatencyProgramRow, LatencyResult, LatencySample,
@@ -50,6 +54,8 @@ pub enum Kind {
     Demo,
     /// `cofferdam bench reservation`.
     Reservation,
+    /// `cofferdam bench dataplane`.
+    Dataplane,
 }
 
 impl Kind {
@@ -61,6 +67,7 @@ impl Kind {
             Kind::Latency => "latency",
             Kind::Demo => "demo",
             Kind::Reservation => "reservation",
+            Kind::Dataplane => "dataplane",
         }
     }
 }
@@ -391,4 +398,6 @@ pub enum RunResult {
     Demo(Box<DemoResult>),
     /// Of `bench reservation`.
     Reservation(ReservationResult),
+    /// Of `bench dataplane`.
+    Dataplane(DataplaneResult),
 }

@@ -4,6 +4,7 @@ pub mod accounting;
 mod command;
 mod cpustat;
 pub mod data;
+pub mod dataplane;
 pub mod demo;
 mod error;
 mod experiment;

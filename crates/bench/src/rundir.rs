@@ -4,8 +4,8 @@
 //! one, so that an interrupted run keeps every finished sample.
 
 use crate::data::{
-    Kind, LatencySample, LedgerRecord, Manifest, PeriodSample, ReservationSample, ResultFile,
-    RunResult, SCHEMA, Sample,
+    DataplaneSample, Kind, LatencySample, LedgerRecord, Manifest, PeriodSample, ReservationSample,
+    ResultFile, RunResult, SCHEMA, Sample,
 };
 use crate::error::BenchError;
 use crate::host_facts;
@@ -137,6 +137,13 @@ impl RunDir {
 
     /// Appends a sample of a reservation run.
     pub fn reservation(&mut self, sample: &ReservationSample) -> Result<(), BenchError> {
+        let path = self.path.join("samples.jsonl");
+        self.has_samples = true;
+        line(&mut self.samples, &path, sample)
+    }
+
+    /// Appends a sample of a dataplane run.
+    pub fn dataplane(&mut self, sample: &DataplaneSample) -> Result<(), BenchError> {
         let path = self.path.join("samples.jsonl");
         self.has_samples = true;
         line(&mut self.samples, &path, sample)

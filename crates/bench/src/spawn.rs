@@ -144,7 +144,12 @@ impl Worker {
     }
 
     /// Ends it in order and returns its last counters.
-    pub fn end(mut self) -> Result<Reading, BenchError> {
+    pub fn end(self) -> Result<Reading, BenchError> {
+        self.end_with()
+    }
+
+    /// Ends it in order and returns its last line.
+    pub fn end_with<T: DeserializeOwned>(mut self) -> Result<T, BenchError> {
         self.say("end")?;
         let reading = self.answer()?;
         let deadline = Instant::now() + PATIENCE;

@@ -13,6 +13,8 @@ mod channel;
 pub mod config;
 mod control;
 mod engine;
+#[doc(hidden)]
+pub mod hostile;
 mod metrics;
 pub mod policy;
 mod ring;

@@ -84,8 +84,8 @@ impl RunData {
             Kind::Accounting => periods = lines(&samples_path)?,
             Kind::Penalty | Kind::Demo => samples = lines(&samples_path)?,
             Kind::Reservation => reservations = lines(&samples_path)?,
-            // Raw round trips, for other tools; the report needs the result alone.
-            Kind::Latency => {}
+            // For other tools; the report needs the result alone.
+            Kind::Latency | Kind::Dataplane => {}
         }
         let result_path = dir.join("result.json");
         let result = match optional(&result_path)? {

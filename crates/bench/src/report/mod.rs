@@ -6,6 +6,7 @@
 
 mod accounting;
 mod chart;
+pub mod dataplane;
 mod environment;
 pub mod finding;
 pub mod format;
@@ -100,6 +101,9 @@ pub fn html(run: &RunData) -> Result<String, ReportError> {
         Some(RunResult::Reservation(result)) if kind == Kind::Reservation => {
             reservation::sections(result)?
         }
+        Some(RunResult::Dataplane(result)) if kind == Kind::Dataplane => {
+            dataplane::sections(result)?
+        }
         Some(RunResult::Latency(result)) if kind == Kind::Latency => latency::sections(result)?,
         Some(other) => {
             let result = match other {
@@ -108,6 +112,7 @@ pub fn html(run: &RunData) -> Result<String, ReportError> {
                 RunResult::Latency(_) => Kind::Latency,
                 RunResult::Demo(_) => Kind::Demo,
                 RunResult::Reservation(_) => Kind::Reservation,
+                RunResult::Dataplane(_) => Kind::Dataplane,
             };
             return Err(ReportError::Mixed {
                 dir: run.dir.clone(),

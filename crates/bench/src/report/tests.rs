@@ -17,6 +17,7 @@ fn every_kind_of_run_renders_and_the_same_data_gives_the_same_bytes() {
         sample::demo(),
         sample::accounting(),
         sample::reservation(),
+        sample::dataplane(),
     ] {
         let dir = directory(&run);
         let path = render(dir.path()).unwrap();
@@ -38,6 +39,7 @@ fn the_page_needs_nothing_but_itself() {
         sample::demo(),
         sample::accounting(),
         sample::reservation(),
+        sample::dataplane(),
     ] {
         let page = html(&run).unwrap();
         assert!(page.starts_with("<!DOCTYPE html>"));
@@ -281,6 +283,7 @@ fn every_field_of_a_run_directory_is_documented() {
         sample::demo(),
         sample::accounting(),
         sample::reservation(),
+        sample::dataplane(),
     ] {
         let dir = directory(&run);
         for name in [
@@ -297,5 +300,32 @@ fn every_field_of_a_run_directory_is_documented() {
     }
     for field in found {
         assert!(page.contains(&format!("`{field}`")), "no `{field}`");
+    }
+}
+
+#[test]
+fn a_dataplane_run_says_which_goals_are_reached() {
+    let run = sample::dataplane();
+    let text = finding::of(&run).join("\n");
+    assert!(
+        text.contains("blocking sockets is 0.250; the goal of at most 0.450 is reached"),
+        "{text}"
+    );
+    assert!(
+        text.contains("kept is 0.500; the goal of at least 0.900 is missed"),
+        "{text}"
+    );
+    assert!(
+        text.contains("process ÷ inline is 0.900; the goal of at least 0.850 is reached"),
+        "{text}"
+    );
+    let page = html(&run).unwrap();
+    for words in [
+        "Batch bound",
+        "NetPIPE",
+        "Where the time of a packet goes",
+        "it ended",
+    ] {
+        assert!(page.contains(words), "{words}");
     }
 }

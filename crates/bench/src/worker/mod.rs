@@ -9,6 +9,7 @@
 
 mod args;
 mod control;
+mod dataplane;
 mod flood;
 mod memcached;
 mod mmsg;
@@ -26,6 +27,7 @@ pub(crate) mod victim;
 mod waker;
 
 pub use control::Reading;
+pub use dataplane::{LoadReport, ServerReport};
 pub use rpc::RpcReport;
 pub use victim::VictimReport;
 pub use waker::WakerReport;
@@ -56,6 +58,9 @@ fn run(args: &[String]) -> Result<(), Failure> {
     let kind = args.kind.clone();
     let mut control = Control::new(&mut args)?;
     place::enter(&mut args)?;
+    if kind.starts_with("dp-") {
+        return dataplane::run(&kind, args, &mut control);
+    }
     match kind.as_str() {
         "hold" => hold(args, &mut control),
         "burn" => burn(args, &mut control),

@@ -4,8 +4,8 @@ use super::values;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use cofferdam_bench::data::{
-    Direction, Interferer, Limit, NeighbourLimit, Neighbours, Path, ReservationPolicy, Target,
-    Treatment, VictimKind,
+    DataplaneExperiment, Direction, Interferer, Limit, NeighbourLimit, Neighbours, Path,
+    ReservationPolicy, Target, Treatment, VictimKind,
 };
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -22,6 +22,8 @@ pub enum BenchCommand {
     Accounting(BenchAccountingArgs),
     /// What a CPU reservation is worth beside neighbours, by policy
     Reservation(BenchReservationArgs),
+    /// The dataplane beside Linux sockets: latency, throughput, connections, batch bound
+    Dataplane(BenchDataplaneArgs),
 }
 
 /// What every benchmark takes.
@@ -151,6 +153,26 @@ pub struct BenchReservationArgs {
     /// Only these policies, and `alone`; may be repeated or separated by commas
     #[arg(long, value_name = "POLICY", value_delimiter = ',', value_parser = one_of(ReservationPolicy::ALL, ReservationPolicy::label))]
     pub policy: Vec<ReservationPolicy>,
+    /// Seed of the order of runs and of the bootstrap
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// `cofferdam bench dataplane`
+#[derive(Clone, Debug, Args)]
+pub struct BenchDataplaneArgs {
+    /// Fewer conditions and shorter samples, about two minutes
+    #[arg(long)]
+    pub quick: bool,
+    /// Directory for the run's data and report; it must not exist, or be empty
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Rounds, in each of which every condition is measured once [default: 7; 3 with --quick]
+    #[arg(long, value_name = "N", value_parser = values::positive)]
+    pub rounds: Option<u32>,
+    /// Only these experiments; may be repeated or separated by commas
+    #[arg(long, value_name = "EXPERIMENT", value_delimiter = ',', value_parser = one_of(DataplaneExperiment::ALL, DataplaneExperiment::label))]
+    pub experiment: Vec<DataplaneExperiment>,
     /// Seed of the order of runs and of the bootstrap
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,

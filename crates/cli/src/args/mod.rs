@@ -8,7 +8,8 @@ pub mod values;
 pub use crate::latency::args::LatencyCommand;
 pub use agent::{AgentArgs, SocketArgs, StatusArgs};
 pub use bench::{
-    BenchAccountingArgs, BenchCommand, BenchReservationArgs, HostArgs, PenaltyArgs, RunArgs,
+    BenchAccountingArgs, BenchCommand, BenchDataplaneArgs, BenchReservationArgs, HostArgs,
+    PenaltyArgs, RunArgs,
 };
 pub use dataplane::{DataplaneCommand, DataplaneRunArgs, DataplaneTopArgs};
 

@@ -3,8 +3,8 @@
 mod results;
 
 use crate::args::{
-    BenchAccountingArgs, BenchCommand, BenchReservationArgs, DemoArgs, HostArgs, PenaltyArgs,
-    RunArgs, WorkerArgs,
+    BenchAccountingArgs, BenchCommand, BenchDataplaneArgs, BenchReservationArgs, DemoArgs,
+    HostArgs, PenaltyArgs, RunArgs, WorkerArgs,
 };
 use crate::exit::{Failure, Outcome, one_line};
 use crate::interrupt::Interrupt;
@@ -13,7 +13,7 @@ use crate::progress::Progress;
 use cofferdam_bench::data::RunData;
 use cofferdam_bench::report::ReportError;
 use cofferdam_bench::{
-    BenchError, RunDir, accounting, demo, latency, penalty, report, reservation,
+    BenchError, RunDir, accounting, dataplane, demo, latency, penalty, report, reservation,
 };
 use std::path::Path;
 
@@ -27,6 +27,7 @@ pub fn run(command: BenchCommand, interrupt: &Interrupt) -> Outcome {
         BenchCommand::Reservation(args) => {
             reservation::run(&reservation_options(args), &mut progress)
         }
+        BenchCommand::Dataplane(args) => dataplane::run(&dataplane_options(args), &mut progress),
     };
     finish(dir, progress, interrupt)
 }
@@ -215,6 +216,16 @@ fn accounting_options(args: BenchAccountingArgs) -> accounting::Options {
         victim_cpu,
         peer_cpu,
         seed,
+    }
+}
+
+fn dataplane_options(args: BenchDataplaneArgs) -> dataplane::Options {
+    dataplane::Options {
+        quick: args.quick,
+        output: args.output,
+        rounds: args.rounds,
+        experiments: args.experiment,
+        seed: args.seed,
     }
 }
 

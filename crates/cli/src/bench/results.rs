@@ -2,7 +2,8 @@
 
 use crate::table;
 use cofferdam_bench::data::{
-    AccountingResult, CellResult, Estimate, Metric, ReservationResult, RunData, RunResult,
+    AccountingResult, CellResult, DataplaneResult, Estimate, Metric, ReservationResult, RunData,
+    RunResult,
 };
 use cofferdam_bench::report::{finding, format};
 
@@ -19,6 +20,7 @@ pub fn text(run: &RunData, width: Option<u16>) -> String {
         Some(RunResult::Demo(result)) => story(&result.cell, width),
         Some(RunResult::Accounting(result)) => accounting(result, width),
         Some(RunResult::Reservation(result)) => reservation(result, width),
+        Some(RunResult::Dataplane(result)) => dataplane(result, width),
         Some(RunResult::Latency(_)) => cofferdam_bench::report::finding::of(run).join("\n") + "\n",
     };
     if !tables.is_empty() {
@@ -129,6 +131,33 @@ fn reservation(result: &ReservationResult, width: Option<u16>) -> String {
                 format::share(row.host_utilisation.median),
             ]);
         }
+    }
+    table::numbers_right(&mut table);
+    table::finish(&table)
+}
+
+fn dataplane(result: &DataplaneResult, width: Option<u16>) -> String {
+    let mut table = table::plain(width);
+    table.set_header([
+        "condition",
+        "requests/s",
+        "÷ blocking",
+        "÷ busy-polling",
+        "p50 µs",
+        "p99 µs",
+        "p50 ÷ blocking",
+    ]);
+    let ratio = |e: &Option<Estimate>| e.as_ref().map_or("–".to_owned(), format::estimate);
+    for row in &result.rows {
+        table.add_row([
+            row.cell.id(),
+            format::scaled(row.requests_per_s.median),
+            ratio(&row.rate_to_blocking),
+            ratio(&row.rate_to_busy),
+            format::estimate(&row.p50_us),
+            format::estimate(&row.p99_us),
+            ratio(&row.p50_to_blocking),
+        ]);
     }
     table::numbers_right(&mut table);
     table::finish(&table)

@@ -1,0 +1,142 @@
+//! What `bench dataplane` measured: echo servers on sockets and on the dataplane, alternated.
+
+use super::{Estimate, Latency};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Who answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EchoServer {
+    /// Linux sockets, epoll that sleeps.
+    Blocking,
+    /// Linux sockets, epoll that never sleeps.
+    BusyPolling,
+    /// The dataplane, the application on its thread.
+    Inline,
+    /// The dataplane, the application in a process of its own on the same CPU.
+    Process,
+}
+labels!(EchoServer {
+    Blocking => "blocking", BusyPolling => "busy-polling", Inline => "inline",
+    Process => "process",
+});
+
+impl EchoServer {
+    /// Words for tables.
+    pub fn words(self) -> &'static str {
+        match self {
+            EchoServer::Blocking => "Linux, blocking epoll",
+            EchoServer::BusyPolling => "Linux, busy-polling epoll",
+            EchoServer::Inline => "dataplane, inline",
+            EchoServer::Process => "dataplane, process",
+        }
+    }
+
+    /// Whether it is Linux'.
+    pub fn is_linux(self) -> bool {
+        matches!(self, EchoServer::Blocking | EchoServer::BusyPolling)
+    }
+}
+
+/// What is varied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DataplaneExperiment {
+    /// One request at a time from a Linux client; nothing else runs.
+    Unloaded,
+    /// As many connections, each with one request on its way.
+    Connections,
+    /// The batch bound.
+    Batch,
+    /// Share of the server's own peak, offered in an open loop, percent.
+    Load,
+    /// Size of the message, bytes: NetPIPE's ping-pong with a Linux client.
+    Sizes,
+    /// A new connection for each request.
+    ShortConnections,
+}
+labels!(DataplaneExperiment {
+    Unloaded => "unloaded", Connections => "connections", Batch => "batch", Load => "load",
+    Sizes => "sizes", ShortConnections => "short-connections",
+});
+
+/// One condition.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DataplaneCell {
+    /// What is varied.
+    pub experiment: DataplaneExperiment,
+    /// Its value: connections, batch bound, percent, bytes; 0 where nothing is varied.
+    pub at: u32,
+    /// Who answers.
+    pub server: EchoServer,
+}
+
+impl DataplaneCell {
+    /// `EXPERIMENT/AT/SERVER`, unique within a run.
+    pub fn id(&self) -> String {
+        format!("{}/{}/{}", self.experiment, self.at, self.server)
+    }
+}
+
+/// One measurement: a line of `samples.jsonl` in dataplane runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DataplaneSample {
+    /// Schema of this line.
+    pub schema: u32,
+    /// End of the sample, RFC 3339 in UTC.
+    pub time: String,
+    /// The condition.
+    pub cell: DataplaneCell,
+    /// Number of the round, from 0: each cell of an experiment is measured once a round.
+    pub round: u32,
+    /// Offered requests a second; `None` in a closed loop.
+    pub offered_per_s: Option<f64>,
+    /// Answers a second.
+    pub requests_per_s: f64,
+    /// From when a request was due to its answer.
+    pub latency: Latency,
+    /// Packets that reached the dataplane; 0 for Linux.
+    pub packets: u64,
+    /// Cycles in each stage of the dataplane's loop, the whole life of the server.
+    pub stage_cycles: BTreeMap<String, u64>,
+}
+
+/// One condition's figures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DataplaneRow {
+    /// The condition.
+    pub cell: DataplaneCell,
+    /// Answers a second.
+    pub requests_per_s: Estimate,
+    /// Percentiles of the latency, microseconds.
+    pub p50_us: Estimate,
+    /// See `p50_us`.
+    pub p99_us: Estimate,
+    /// See `p50_us`.
+    pub p999_us: Estimate,
+    /// p50 ÷ that of the blocking server in the same round; `None` for that one.
+    pub p50_to_blocking: Option<Estimate>,
+    /// Requests a second ÷ those of the blocking server in the same round.
+    pub rate_to_blocking: Option<Estimate>,
+    /// The same, against the busy-polling server.
+    pub p50_to_busy: Option<Estimate>,
+    /// The same, against the busy-polling server.
+    pub rate_to_busy: Option<Estimate>,
+    /// For `process`: requests a second ÷ those of `inline` in the same round.
+    pub rate_to_inline: Option<Estimate>,
+}
+
+/// The outcome of a dataplane run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DataplaneResult {
+    /// Every condition with at least one sample, in the order measured.
+    pub rows: Vec<DataplaneRow>,
+    /// Cycles a packet in each stage of the inline loop, at the highest load measured; idle
+    /// turns included.
+    pub stage_cycles_per_packet: BTreeMap<String, f64>,
+    /// TCP congestion control of all ends.
+    pub congestion_control: String,
+    /// Conditions that could not be measured, with the reason.
+    pub failed: BTreeMap<String, String>,
+}

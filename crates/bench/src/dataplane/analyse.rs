@@ -1,0 +1,139 @@
+//! Rows from samples. Ratios are taken within a round.
+
+use crate::data::{
+    DataplaneCell, DataplaneExperiment, DataplaneRow, DataplaneSample, EchoServer, Estimate,
+};
+use crate::stats::estimate;
+use std::collections::BTreeMap;
+
+/// One row for each condition, in the order first measured, servers in their own order.
+pub(super) fn rows(samples: &[DataplaneSample], seed: u64) -> Vec<DataplaneRow> {
+    let mut cells: Vec<DataplaneCell> = Vec::new();
+    for sample in samples {
+        if !cells.contains(&sample.cell) {
+            cells.push(sample.cell);
+        }
+    }
+    cells.sort_by_key(|c| (c.experiment, c.at, c.server));
+    cells
+        .iter()
+        .filter_map(|cell| row(cell, samples, seed))
+        .collect()
+}
+
+fn row(cell: &DataplaneCell, samples: &[DataplaneSample], seed: u64) -> Option<DataplaneRow> {
+    let own: Vec<&DataplaneSample> = samples.iter().filter(|s| s.cell == *cell).collect();
+    let all = |value: fn(&DataplaneSample) -> f64| {
+        let values: Vec<f64> = own.iter().map(|s| value(s)).collect();
+        estimate(&values, seed)
+    };
+    let against = |server: EchoServer, value: fn(&DataplaneSample) -> f64| -> Option<Estimate> {
+        if server == cell.server {
+            return None;
+        }
+        let other = DataplaneCell { server, ..*cell };
+        let ratios: Vec<f64> = own
+            .iter()
+            .filter_map(|s| {
+                let same = |o: &&DataplaneSample| o.cell == other && o.round == s.round;
+                let base = value(samples.iter().find(same)?);
+                (base > 0.0).then(|| value(s) / base)
+            })
+            .collect();
+        estimate(&ratios, seed)
+    };
+    Some(DataplaneRow {
+        cell: *cell,
+        requests_per_s: all(rate)?,
+        p50_us: all(p50)?,
+        p99_us: all(|s| s.latency.p99_us)?,
+        p999_us: all(|s| s.latency.p999_us)?,
+        p50_to_blocking: against(EchoServer::Blocking, p50),
+        rate_to_blocking: against(EchoServer::Blocking, rate),
+        p50_to_busy: against(EchoServer::BusyPolling, p50),
+        rate_to_busy: against(EchoServer::BusyPolling, rate),
+        rate_to_inline: (cell.server == EchoServer::Process)
+            .then(|| against(EchoServer::Inline, rate))
+            .flatten(),
+    })
+}
+
+fn rate(sample: &DataplaneSample) -> f64 {
+    sample.requests_per_s
+}
+
+fn p50(sample: &DataplaneSample) -> f64 {
+    sample.latency.p50_us
+}
+
+/// Cycles a packet in each stage of the inline loop, in the sample with most packets.
+pub(super) fn stages(samples: &[DataplaneSample]) -> BTreeMap<String, f64> {
+    let inline = samples.iter().filter(|s| {
+        s.cell.server == EchoServer::Inline
+            && s.cell.experiment == DataplaneExperiment::Connections
+            && s.packets > 0
+    });
+    let Some(sample) = inline.max_by_key(|s| s.packets) else {
+        return BTreeMap::new();
+    };
+    let each =
+        |(name, cycles): (&String, &u64)| (name.clone(), *cycles as f64 / sample.packets as f64);
+    sample.stage_cycles.iter().map(each).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Latency, SCHEMA};
+
+    fn sample(server: EchoServer, round: u32, rate: f64, p50_us: f64) -> DataplaneSample {
+        DataplaneSample {
+            schema: SCHEMA,
+            time: String::new(),
+            cell: DataplaneCell {
+                experiment: DataplaneExperiment::Unloaded,
+                at: 0,
+                server,
+            },
+            round,
+            offered_per_s: None,
+            requests_per_s: rate,
+            latency: Latency {
+                p50_us,
+                ..Latency::default()
+            },
+            packets: 0,
+            stage_cycles: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn ratios_are_taken_within_a_round() {
+        let mut samples = Vec::new();
+        for (round, drift) in [(0, 1.0), (1, 2.0), (2, 4.0)] {
+            samples.push(sample(
+                EchoServer::Inline,
+                round,
+                300.0 * drift,
+                5.0 * drift,
+            ));
+            samples.push(sample(
+                EchoServer::Blocking,
+                round,
+                100.0 * drift,
+                20.0 * drift,
+            ));
+        }
+        let rows = rows(&samples, 1);
+        assert_eq!(rows.len(), 2);
+        assert_eq!(rows[0].cell.server, EchoServer::Blocking);
+        assert_eq!(rows[0].p50_to_blocking, None);
+        let ratio = rows[1].rate_to_blocking.as_ref().expect("a ratio");
+        assert_eq!((ratio.low, ratio.median, ratio.high), (3.0, 3.0, 3.0));
+        assert_eq!(
+            rows[1].p50_to_blocking.as_ref().expect("a ratio").median,
+            0.25
+        );
+        assert_eq!(rows[1].rate_to_busy, None, "nothing to compare with");
+    }
+}

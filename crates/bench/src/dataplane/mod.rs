@@ -1,0 +1,142 @@
+//! The dataplane experiment: the same echo server on Linux sockets and on the dataplane, on one
+//! veth pair each, alternated in one run.
+//!
+//! In each round every condition of an experiment is measured once, in an order drawn at random, so
+//! that drift of the host hits all alike. Server and client have a CPU each. In the unloaded, size
+//! and short-connection experiments the client is a Linux one that polls. In the others it is a
+//! load generator over AF_XDP, because a Linux client on one CPU is slower than the servers that
+//! it is to measure; receive work is then steered to the CPU of whom it is for (RPS), as a NIC's
+//! interrupts would be.
+
+mod analyse;
+mod measure;
+mod scene;
+
+use crate::data::{
+    DataplaneCell, DataplaneExperiment, DataplaneResult, EchoServer, Kind, RunResult,
+};
+use crate::error::BenchError;
+use crate::experiment::{Rig, RigOptions};
+use crate::progress::Progress;
+use crate::rundir::RunDir;
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+/// What `bench dataplane` is told.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Options {
+    /// Fewer and shorter samples; default no.
+    pub quick: bool,
+    /// The run directory; default `runs/<UTC time>-dataplane`.
+    pub output: Option<PathBuf>,
+    /// Rounds; default 7, 3 when `quick`.
+    pub rounds: Option<u32>,
+    /// Only these experiments; empty for all.
+    pub experiments: Vec<DataplaneExperiment>,
+    /// Seed of orders and bootstrap; default 1.
+    pub seed: u64,
+}
+
+impl Options {
+    fn rounds(&self) -> u32 {
+        self.rounds.unwrap_or(if self.quick { 3 } else { 7 })
+    }
+
+    fn values(&self, experiment: DataplaneExperiment) -> &'static [u32] {
+        match (experiment, self.quick) {
+            (DataplaneExperiment::Unloaded | DataplaneExperiment::ShortConnections, _) => &[0],
+            (DataplaneExperiment::Connections, true) => &[100],
+            (DataplaneExperiment::Connections, false) => &[10, 100, 1000, 10_000],
+            (DataplaneExperiment::Batch, true) => &[1, 64],
+            (DataplaneExperiment::Batch, false) => &[1, 2, 8, 16, 64, 256],
+            (DataplaneExperiment::Load, _) => &[50, 90],
+            (DataplaneExperiment::Sizes, true) => &[64, 16384],
+            (DataplaneExperiment::Sizes, false) => &[64, 512, 1448, 4096, 16384, 65536, 262_144],
+        }
+    }
+
+    fn cells(&self, experiment: DataplaneExperiment) -> Vec<DataplaneCell> {
+        let servers = match experiment {
+            DataplaneExperiment::Batch => &[EchoServer::Inline],
+            _ => EchoServer::ALL,
+        };
+        let cells = self.values(experiment).iter().flat_map(|at| {
+            let cell = move |server: &EchoServer| DataplaneCell {
+                experiment,
+                at: *at,
+                server: *server,
+            };
+            servers.iter().map(cell)
+        });
+        cells.collect()
+    }
+}
+
+/// Runs the experiments. Returns the written directory; when interrupted or failed, what was
+/// measured until then stays in it.
+pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, BenchError> {
+    let rig_options = RigOptions {
+        kind: Kind::Dataplane,
+        quick: options.quick,
+        output: options.output.clone(),
+        victim_cpu: None,
+        peer_cpu: None,
+        seed: options.seed,
+        ledger: false,
+    };
+    let mut rig = Rig::new(rig_options, progress)?;
+    let mut result = DataplaneResult {
+        congestion_control: "cubic".to_owned(),
+        ..DataplaneResult::default()
+    };
+    let outcome = measure_all(&mut rig, options, &mut result);
+    rig.close(Some(RunResult::Dataplane(result)), outcome)
+}
+
+fn measure_all(
+    rig: &mut Rig<'_>,
+    options: &Options,
+    result: &mut DataplaneResult,
+) -> Result<(), BenchError> {
+    let scene = scene::Scene::make()?;
+    let mut samples = Vec::new();
+    // Each server's peak, for the share of it that is offered.
+    let mut peaks: HashMap<EchoServer, f64> = HashMap::new();
+    let wanted = |e: &&DataplaneExperiment| {
+        options.experiments.is_empty() || options.experiments.contains(e)
+    };
+    let experiments: Vec<_> = DataplaneExperiment::ALL.iter().filter(wanted).collect();
+    for experiment in &experiments {
+        for round in 0..options.rounds() {
+            let mut cells = options.cells(**experiment);
+            rig.random.shuffle(&mut cells);
+            for (i, cell) in cells.iter().enumerate() {
+                rig.check()?;
+                let place = round as usize * cells.len() + i;
+                let all = options.rounds() as usize * cells.len();
+                rig.progress.step(place, all, &cell.id());
+                match measure::sample(rig, &scene, options, cell, round, &mut peaks) {
+                    Ok(sample) => {
+                        rig.dir.dataplane(&sample)?;
+                        samples.push(sample);
+                    }
+                    Err(e @ (BenchError::Worker { .. } | BenchError::Host { .. })) => {
+                        rig.warn(&format!("{}: {e}", cell.id()))?;
+                        result.failed.insert(cell.id(), e.to_string());
+                    }
+                    Err(e) => return Err(e),
+                }
+            }
+        }
+        result.rows = analyse::rows(&samples, rig.seed);
+        result.stage_cycles_per_packet = analyse::stages(&samples);
+        rig.dir.result(&RunResult::Dataplane(result.clone()))?;
+    }
+    match result.failed.iter().next() {
+        Some((cell, reason)) if samples.is_empty() => Err(BenchError::Worker {
+            worker: cell.clone(),
+            reason: reason.clone(),
+        }),
+        _ => Ok(()),
+    }
+}

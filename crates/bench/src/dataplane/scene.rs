@@ -1,0 +1,88 @@
+//! Two veth pairs, one for the Linux servers and one for the dataplane: a baseline must not pay
+//! for XDP on its device.
+
+use crate::data::EchoServer;
+use crate::error::BenchError;
+use crate::topology::{Netns, link, sweep};
+use crate::undo::UndoStack;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// One pair: server's and client's namespaces, each with an `eth0`.
+pub(super) struct Pair {
+    pub server: Netns,
+    pub client: Netns,
+    /// Whom the client asks.
+    pub address: Ipv4Addr,
+    /// The load generator's own address.
+    pub generator: Ipv4Addr,
+}
+
+/// Both; undone when dropped.
+pub(super) struct Scene {
+    linux: Pair,
+    dataplane: Pair,
+    _undo: UndoStack,
+}
+
+impl Scene {
+    pub fn make() -> Result<Scene, BenchError> {
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        sweep::leftovers();
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let tag = format!("{}{}-dp{serial}", sweep::NETNS_PREFIX, std::process::id());
+        let mut undo = UndoStack::default();
+        let mut pair = |name: &str, net: u8, address: u8| {
+            let server = Netns::make(&format!("{tag}-{name}s"), &mut undo)?;
+            let client = Netns::make(&format!("{tag}-{name}c"), &mut undo)?;
+            link(&server, "eth0", &client, "eth0")?;
+            let ip = |last| Ipv4Addr::new(10, 79, net, last);
+            server.address("eth0", ip(1))?;
+            client.address("eth0", ip(2))?;
+            Ok::<_, BenchError>(Pair {
+                server,
+                client,
+                address: ip(address),
+                generator: ip(8),
+            })
+        };
+        let linux = pair("l", 1, 1)?;
+        let dataplane = pair("d", 2, 9)?;
+        // AF_XDP takes no packets larger than a frame; the Linux pair keeps its offloads.
+        dataplane
+            .client
+            .exec("ethtool -K eth0 tx off tso off gso off")?;
+        Ok(Scene {
+            linux,
+            dataplane,
+            _undo: undo,
+        })
+    }
+
+    /// The pair that a server is measured on.
+    pub fn pair(&self, server: EchoServer) -> &Pair {
+        if server.is_linux() {
+            &self.linux
+        } else {
+            &self.dataplane
+        }
+    }
+}
+
+impl Pair {
+    /// Steers receive work to the CPUs of whom it is for; `None`: it stays with the sender, as on
+    /// any veth.
+    pub fn steer(&self, cpus: Option<(u32, u32)>) -> Result<(), BenchError> {
+        match cpus {
+            Some((server, client)) => {
+                self.server.steer("eth0", server)?;
+                self.client.steer("eth0", client)
+            }
+            None => {
+                let path = "/sys/class/net/eth0/queues/rx-0/rps_cpus";
+                self.server.write(path, "0")?;
+                self.client.write(path, "0")
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! A Linux client that polls: one request at a time, on one connection or on a fresh one each.
+
+use super::{Args, Control, Failure, LoadReport, report};
+use crate::worker::tcp;
+use crate::worker::waker::{histogram, latency};
+use nix::sys::socket::{setsockopt, sockopt};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Longest wait for one answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// `--to IP --port P --size S --warm W --seconds T --fresh 0|1`.
+pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> {
+    let to: Ipv4Addr = args.need("to")?;
+    let port: u16 = args.need("port")?;
+    let size: usize = args.need("size")?;
+    let warm = Duration::from_secs_f64(args.need("warm")?);
+    let length = Duration::from_secs_f64(args.need("seconds")?);
+    let fresh: u8 = args.need("fresh")?;
+    args.finish()?;
+    control.start()?;
+    let message = vec![0x61; size];
+    let mut answer = vec![0; size];
+    let mut flow = open(to, port)?;
+    let start = Instant::now();
+    let mut times = histogram()?;
+    let mut from = None;
+    while from.is_none_or(|f: Instant| f.elapsed() < length) && !control.done() {
+        let now = Instant::now();
+        if from.is_none() && now - start >= warm {
+            from = Some(now);
+        }
+        if fresh == 1 {
+            // Ended by RST: no port waits in TIME_WAIT for the next.
+            let linger = libc::linger {
+                l_onoff: 1,
+                l_linger: 0,
+            };
+            let set = setsockopt(&flow, sockopt::Linger, &linger);
+            set.map_err(|e| format!("cannot set linger: {e}"))?;
+            flow = open(to, port)?;
+        }
+        round_trip(&mut flow, &message, &mut answer, now)?;
+        if from.is_some() {
+            times.saturating_record(now.elapsed().as_nanos() as u64);
+        }
+    }
+    let elapsed = from.map_or(length, |f| f.elapsed());
+    report(&LoadReport {
+        requests_per_s: times.len() as f64 / elapsed.as_secs_f64(),
+        latency: latency(&times, 0),
+    })
+}
+
+fn open(to: Ipv4Addr, port: u16) -> Result<TcpStream, Failure> {
+    let flow = tcp::connect(to, port)?;
+    let set = flow
+        .set_nodelay(true)
+        .and_then(|()| flow.set_nonblocking(true));
+    set.map_err(|e| format!("cannot set up a connection: {e}"))?;
+    Ok(flow)
+}
+
+fn round_trip(
+    flow: &mut TcpStream,
+    message: &[u8],
+    answer: &mut [u8],
+    start: Instant,
+) -> Result<(), Failure> {
+    let failed = |e: &dyn std::fmt::Display| format!("the echo server failed: {e}");
+    let (mut sent, mut got) = (0, 0);
+    while got < answer.len() {
+        if sent < message.len() {
+            match flow.write(&message[sent..]) {
+                Ok(len) => sent += len,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {}
+                Err(e) => return Err(failed(&e)),
+            }
+        }
+        match flow.read(&mut answer[got..]) {
+            Ok(0) => return Err(failed(&"it closed the connection")),
+            Ok(len) => got += len,
+            Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                if start.elapsed() > PATIENCE {
+                    return Err(failed(&"no answer for 5 s"));
+                }
+            }
+            Err(e) => return Err(failed(&e)),
+        }
+    }
+    Ok(())
+}

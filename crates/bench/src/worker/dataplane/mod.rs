@@ -1,0 +1,101 @@
+//! Servers and clients of `bench dataplane`.
+
+mod ask;
+mod attached;
+mod epoll;
+mod load;
+
+use super::{Args, Control, Failure, control};
+use cofferdam_dataplane::config::Config;
+use cofferdam_dataplane::{Engine, Options};
+use cofferdam_netstack::{Config as StackConfig, InterfaceAddress, MacAddress};
+use cofferdam_xsk::{Device, Memory, Mode, Port, Socket, SocketOptions};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+/// What a client prints as its last line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadReport {
+    /// Answers a second within the measured time.
+    pub requests_per_s: f64,
+    /// Times from when a request was due to its answer.
+    pub latency: crate::data::Latency,
+}
+
+/// What a server prints as its last line.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServerReport {
+    /// Packets that came in; 0 where the server cannot know.
+    pub packets: u64,
+    /// Cycles in each stage of the loop; empty for servers without one.
+    pub stage_cycles: BTreeMap<String, u64>,
+}
+
+/// Runs one of them.
+pub(super) fn run(kind: &str, args: Args, control: &mut Control) -> Result<(), Failure> {
+    match kind {
+        "dp-epoll" => epoll::serve(args, control),
+        "dp-inline" => attached::inline(args, control),
+        "dp-dataplane" => attached::dataplane(args, control),
+        "dp-attached" => attached::attached(args, control),
+        "dp-load" => load::run(args, control),
+        "dp-ask" => ask::run(args, control),
+        other => Err(format!("unknown kind '{other}'")),
+    }
+}
+
+/// Frames of a dataplane in these experiments.
+const FRAMES: u32 = 32768;
+
+/// A dataplane over generic AF_XDP on `device`: the receive work is then done where RPS steers it,
+/// as for Linux.
+fn engine(
+    device: &str,
+    address: Ipv4Addr,
+    batch: u32,
+) -> Result<(Device, Engine<Socket>), Failure> {
+    let failed = |e: &dyn std::fmt::Display| format!("cannot set a dataplane up: {e}");
+    let mut memory = Memory::new(FRAMES, 2048).map_err(|e| failed(&e))?;
+    let device = Device::open(device, Mode::Generic).map_err(|e| failed(&e))?;
+    let options = SocketOptions {
+        ring_entries: 4096,
+        ..SocketOptions::default()
+    };
+    let socket = Socket::open(&device, &mut memory, options).map_err(|e| failed(&e))?;
+    device.claim(address.into()).map_err(|e| failed(&e))?;
+    let own = InterfaceAddress {
+        ip: address.into(),
+        prefix_len: 24,
+    };
+    let facts = socket.facts().clone();
+    let mut config = StackConfig::new(MacAddress(facts.mac), vec![own], [42; 16]);
+    config.mtu_bytes = facts.mtu_bytes;
+    // The other end of a veth pair leaves checksums to a NIC that does not exist.
+    config.received_checksums_verified = true;
+    config.limits.connections = 16384;
+    config.limits.chunks = 65536;
+    let options = Options {
+        batch,
+        area_bytes: 64 << 20,
+        spin: std::time::Duration::from_secs(1),
+        ..Options::default()
+    };
+    let engine = Engine::new(socket, memory, config, options).map_err(|e| failed(&e))?;
+    Ok((device, engine))
+}
+
+/// The settings of a dataplane with one application in a process of its own on the same CPU.
+fn config(device: &str, address: Ipv4Addr, socket: &str, batch: u32) -> Result<Config, Failure> {
+    let text = format!(
+        "socket = \"{socket}\"\n[device]\nname = \"{device}\"\nmode = \"generic\"\nframes = {FRAMES}\n\
+         checksums = \"trust\"\n[network]\naddresses = [\"{address}/24\"]\n[tcp]\nconnections = 16384\n\
+         [loop]\nbatch = {batch}\nyields = true\n\
+         [[application]]\nname = \"bench\"\nuser = \"0\"\nbind = [\"tcp/*:*\"]\n"
+    );
+    Config::parse(&text)
+}
+
+fn report(report: &impl Serialize) -> Result<(), Failure> {
+    control::say_json(report)
+}

@@ -1,0 +1,129 @@
+//! A hostile application for the fuzzer: writes what it is given into the rings of a dataplane
+//! over a pipe, and checks that an honest one beside it is answered.
+
+use crate::abi::{Call, Entry};
+use crate::channel::Mapped;
+use crate::engine::{Engine, Options, Order};
+use crate::policy::Rights;
+use cofferdam_netstack::{Config, InterfaceAddress, MacAddress};
+use cofferdam_xsk::{Memory, Pipe, pipe};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A dataplane with one honest application.
+pub struct Hostile {
+    engine: Engine<Pipe>,
+    honest: Mapped,
+    rounds: u64,
+}
+
+impl Hostile {
+    /// Sets it up.
+    ///
+    /// # Panics
+    /// When the machine has no memory for it.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Hostile {
+        let (port, _) = pipe(1500).expect("a pipe");
+        let memory = Memory::new(512, 2048).expect("memory");
+        let address = InterfaceAddress {
+            ip: [10, 0, 0, 9].into(),
+            prefix_len: 24,
+        };
+        let config = Config::new(MacAddress([2, 0, 0, 0, 0, 1]), vec![address], [7; 16]);
+        let options = Options {
+            area_bytes: 1 << 20,
+            ..Options::default()
+        };
+        let engine = Engine::new(port, memory, config, options).expect("an engine");
+        let honest = attach(&engine, Arc::default());
+        Hostile {
+            engine,
+            honest,
+            rounds: 0,
+        }
+    }
+
+    /// Attaches, writes `bytes` as calls, 64 each, and leaves.
+    ///
+    /// # Panics
+    /// When the honest application is not answered: the finding.
+    pub fn attack(&mut self, bytes: &[u8]) {
+        let gone = Arc::new(AtomicBool::new(false));
+        let mut hostile = attach(&self.engine, gone.clone());
+        self.turns(1);
+        for part in bytes.chunks(64).take(4096) {
+            hostile.end.push(entry(part));
+        }
+        hostile.end.publish();
+        self.turns(3);
+        gone.store(true, Ordering::Relaxed);
+        self.turns(3);
+        self.rounds += 1;
+        let local = ([0, 0, 0, 0], 0).into();
+        let cookie = self.rounds;
+        self.honest.end.push(Call::UdpBind { local, cookie }.into());
+        self.honest.end.publish();
+        self.turns(1);
+        let answer = self.honest.end.take().expect("the honest one is answered");
+        assert_eq!(answer.cookie, cookie);
+        self.honest.end.release();
+    }
+
+    fn turns(&mut self, count: u32) {
+        for _ in 0..count {
+            self.engine.turn(|| false);
+        }
+    }
+}
+
+fn attach(engine: &Engine<Pipe>, gone: Arc<AtomicBool>) -> Mapped {
+    let made = engine.maker().make("fuzz", Rights::all(), gone);
+    let (domain, outside) = made.expect("memory");
+    assert!(engine.remote().order(Order::Attach(domain)));
+    outside.map().expect("mapped")
+}
+
+/// The bytes as an entry of a ring; what is missing is zero.
+fn entry(bytes: &[u8]) -> Entry {
+    let mut all = [0; 64];
+    for (to, from) in all.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+    let word = |at: usize| {
+        let mut eight = [0; 8];
+        eight.copy_from_slice(&all[at..at + 8]);
+        u64::from_ne_bytes(eight)
+    };
+    let mut ip = [0; 16];
+    ip.copy_from_slice(&all[32..48]);
+    Entry {
+        // One in four is no call at all.
+        kind: u32::from(all[0]) % 20,
+        len: word(0).wrapping_shr(32) as u32,
+        handle: word(8),
+        cookie: word(16),
+        offset: word(24),
+        ip,
+        port: word(48) as u16,
+        reserved: 0,
+        value: word(48).wrapping_shr(32) as u32,
+        more: word(56),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_bytes_in_the_rings_harm_no_neighbour() {
+        let mut random = fastrand::Rng::with_seed(5);
+        let mut target = Hostile::new();
+        for _ in 0..200 {
+            let len = random.usize(0..4096);
+            let bytes: Vec<u8> = (0..len).map(|_| random.u8(..)).collect();
+            target.attack(&bytes);
+        }
+    }
+}
