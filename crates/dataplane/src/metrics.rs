@@ -7,7 +7,7 @@ use std::fmt::Write;
 pub const SCHEMA: &str = "cofferdam.dataplane/1";
 
 /// Single counters: name, what it counts, value.
-fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 22] {
+fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 23] {
     [
         (
             "received_packets",
@@ -19,6 +19,11 @@ fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 22] {
             "batches",
             "Turns of the loop in which packets came",
             t.batches,
+        ),
+        (
+            "idle_cycles",
+            "Time in turns without work, in time-stamp cycles",
+            t.idle_cycles,
         ),
         (
             "empty_turns",
@@ -131,7 +136,7 @@ pub(crate) fn text(tally: &Tally, device: &str) -> String {
         .collect();
     put(
         "cofferdam_dataplane_stage_cycles_total",
-        "Time in each stage of the loop, in time-stamp cycles",
+        "Time in each stage of turns with work, in time-stamp cycles",
         "counter",
         &stages,
     );

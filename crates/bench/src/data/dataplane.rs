@@ -132,8 +132,8 @@ pub struct DataplaneRow {
 pub struct DataplaneResult {
     /// Every condition with at least one sample, in the order measured.
     pub rows: Vec<DataplaneRow>,
-    /// Cycles a packet in each stage of the inline loop, at the highest load measured; idle
-    /// turns included.
+    /// Cycles a packet in each stage of the inline loop, at the highest load measured; turns
+    /// without work left out.
     pub stage_cycles_per_packet: BTreeMap<String, f64>,
     /// TCP congestion control of all ends.
     pub congestion_control: String,

@@ -218,7 +218,7 @@ fn stages(result: &DataplaneResult) -> Result<Markup, ReportError> {
     Ok(section(
         "Where the time of a packet goes",
         "Cycles of the time-stamp counter in each stage of the inline loop, over the server's whole \
-         life, idle turns included. `flush` is the system call that sends: on veth it copies each \
+         life, turns without work left out. `flush` is the system call that sends: on veth it copies each \
          packet and runs the device's transmit path. A NIC with zero-copy AF_XDP would leave there \
          only the wake-up.",
         html! { div.charts { (figure(axis, &chart.svg()?)) } },

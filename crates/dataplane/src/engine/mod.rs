@@ -251,47 +251,47 @@ impl<P: Port> Engine<P> {
     pub fn turn(&mut self, mut inline: impl FnMut() -> bool) -> bool {
         let mut stages = self.tally.start();
         self.port.reclaim(&mut self.memory);
-        stages.end(&mut self.tally, Stage::Reclaim);
+        stages.end(Stage::Reclaim);
 
         let now = self.clock.now();
         let mut work = self.take_orders() + self.take_calls(now);
-        stages.end(&mut self.tally, Stage::Calls);
+        stages.end(Stage::Calls);
 
         if self.stack.poll_at().is_some_and(|at| at <= now) {
             self.stack.handle_timers(now);
             work += 1;
         }
-        stages.end(&mut self.tally, Stage::Timers);
+        stages.end(Stage::Timers);
 
         let got = self.port.receive(&mut self.memory, &mut self.batch);
-        stages.end(&mut self.tally, Stage::Receive);
+        stages.end(Stage::Receive);
         self.process(now, got);
-        stages.end(&mut self.tally, Stage::Process);
+        stages.end(Stage::Process);
 
         work += got + self.tell(now);
         self.publish();
-        stages.end(&mut self.tally, Stage::Conditions);
+        stages.end(Stage::Conditions);
 
         // What the application answers goes out with this turn's packets.
         if inline() {
             work += 1 + self.take_calls(now);
             self.tell(now);
         }
-        stages.end(&mut self.tally, Stage::Application);
+        stages.end(Stage::Application);
 
         let sent = self.transmit(now);
-        stages.end(&mut self.tally, Stage::Transmit);
+        stages.end(Stage::Transmit);
         if sent > 0 {
             if self.port.flush(&mut self.memory).is_err() {
                 self.tally.flush_errors += 1;
             }
-            stages.end(&mut self.tally, Stage::Flush);
+            stages.end(Stage::Flush);
         }
         self.tally.count_batch(got, self.port.pending());
-        if work == 0 && sent == 0 {
-            self.tally.empty_turns += 1;
-        }
-        work + sent > 0
+        let had_work = work + sent > 0;
+        self.tally.empty_turns += u64::from(!had_work);
+        stages.count(&mut self.tally, had_work);
+        had_work
     }
 
     fn process(&mut self, now: Time, got: usize) {

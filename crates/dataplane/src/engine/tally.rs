@@ -115,7 +115,9 @@ pub struct Tally {
     pub refused_applications: u64,
     /// Application and reason of the last offence.
     pub last_offence: Option<String>,
-    /// Time in each stage, in cycles of the time-stamp counter; turns with work and without.
+    /// Time in turns without work, in cycles of the time-stamp counter.
+    pub idle_cycles: u64,
+    /// Time in each stage of turns with work, in the same unit.
     pub stage_cycles: [u64; Stage::ALL.len()],
     /// Free frames.
     pub free_frames: u32,
@@ -130,7 +132,10 @@ pub struct Tally {
 impl Tally {
     /// Begins a turn.
     pub(super) fn start(&self) -> Stages {
-        Stages { last: cycles() }
+        Stages {
+            last: cycles(),
+            spent: [0; Stage::ALL.len()],
+        }
     }
 
     pub(super) fn count_batch(&mut self, got: usize, pending: u32) {
@@ -150,15 +155,27 @@ impl Tally {
 /// Measures the stages of one turn.
 pub(super) struct Stages {
     last: u64,
+    spent: [u64; Stage::ALL.len()],
 }
 
 impl Stages {
     /// The time since the last stage's end was this stage's.
     #[inline]
-    pub fn end(&mut self, tally: &mut Tally, stage: Stage) {
+    pub fn end(&mut self, stage: Stage) {
         let now = cycles();
-        tally.stage_cycles[stage as usize] += now.wrapping_sub(self.last);
+        self.spent[stage as usize] += now.wrapping_sub(self.last);
         self.last = now;
+    }
+
+    /// Adds the turn to the tally: an empty one would hide what a packet costs.
+    pub fn count(self, tally: &mut Tally, had_work: bool) {
+        if !had_work {
+            tally.idle_cycles += self.spent.iter().sum::<u64>();
+            return;
+        }
+        for (total, spent) in tally.stage_cycles.iter_mut().zip(self.spent) {
+            *total += spent;
+        }
     }
 }
 
