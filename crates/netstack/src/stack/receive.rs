@@ -194,13 +194,15 @@ impl Stack {
             self.counters.spoofed += 1;
             return false;
         }
-        let group = v6 && self.routes.is_our_group(destination);
+        // Groups are for neighbour discovery alone.
+        let discovery = v6 && datagram.packet.protocol == ip::ICMPV6;
+        let group = discovery && self.routes.is_our_group(destination);
         if !group && !self.routes.is_ours(destination) {
             self.counters.frames_not_ours += 1;
             return false;
         }
         // Duplicate address detection asks from the unspecified address.
-        let detection = group && source.is_unspecified() && datagram.packet.protocol == ip::ICMPV6;
+        let detection = group && source.is_unspecified();
         let honest = source.is_unicast()
             && !self.routes.is_ours(source)
             && !self.routes.is_broadcast(source);

@@ -46,11 +46,10 @@ impl Tcb {
             context.counters.out_of_window += 1;
             if !segment.is(RST) {
                 self.report_duplicate(segment);
-                // A probe of our closed window is answered each time (RFC 9293, 3.8.6.1): it comes
-                // with the peer's back-off.
-                if segment.payload.len > 0 && self.offered() < u32::from(self.mss) {
-                    self.ack_now = true;
-                }
+                // Data is acknowledged each time: a probe of our closed window (RFC 9293,
+                // 3.8.6.1), or the peer lacks our last acknowledgement. It cannot go on for ever
+                // as bare acknowledgements could.
+                self.ack_now |= segment.payload.len > 0;
                 self.challenge(context);
             }
             return drop;

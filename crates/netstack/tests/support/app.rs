@@ -21,6 +21,8 @@ pub struct Stream {
     pub peer_closed: bool,
     pub closed: bool,
     pub dead: Option<(Time, DeadReason)>,
+    /// Closes its side only when so much has come.
+    pub close_after: u64,
     /// Accepts what knocks.
     pub server: bool,
     /// Hands data back only when told to.
@@ -41,6 +43,7 @@ impl Stream {
             peer_closed: false,
             closed: false,
             dead: None,
+            close_after: 0,
             server,
             lazy: false,
             lazy_bytes: (0, 0),
@@ -73,7 +76,7 @@ impl Stream {
                 return;
             }
         }
-        if !self.closed {
+        if !self.closed && self.received >= self.close_after {
             self.closed = true;
             node.call(|stack| stack.shutdown(now, connection))
                 .expect("open");
@@ -117,6 +120,9 @@ impl App for Stream {
                     self.lazy_bytes.1 += 1;
                 } else {
                     let _ = node.call(|stack| stack.recv_done(now, connection, chunk.len, 1));
+                }
+                if self.close_after > 0 {
+                    self.send(now, node);
                 }
             }
             Event::Sent { bytes, .. } => {
