@@ -10,20 +10,27 @@ struct cf_address {
 	__u8 bytes[16];
 };
 
-/* What one container may still cost. The agent writes the first four fields, the programs the
- * others. */
-struct cf_bucket {
+/* What one container may cost; written by the agent. */
+struct cf_limit {
 	__u64 rate_ns_per_s; /* network CPU that it may cause in a second, ns; 0: no limit */
-	__u64 cost_ns;	     /* what one of its packets costs, ns */
+	__u64 rx_cost_ns;    /* what a packet to it costs, ns */
+	__u64 tx_cost_ns;    /* what a packet from it costs, ns */
 	__u64 burst_ns;	     /* what it may save up, ns */
-	__u64 reserved;
+};
+
+/* What it has left, and what was done; written by the programs. */
+struct cf_bucket {
 	__s64 tokens_ns;   /* what is left, ns; down to -burst_ns */
 	__u64 refilled_ns; /* when it was filled last, CLOCK_MONOTONIC */
-	__u64 passed_packets;
-	__u64 dropped_packets;
+	__u64 rx_passed;   /* packets */
+	__u64 rx_dropped;
+	__u64 tx_passed;
+	__u64 tx_dropped;
+	__u64 reserved[2];
 };
 
 _Static_assert(sizeof(struct cf_address) == 16, "cf_address");
+_Static_assert(sizeof(struct cf_limit) == 32, "cf_limit");
 _Static_assert(sizeof(struct cf_bucket) == 64, "cf_bucket: one cache line");
 
 #endif

@@ -3,19 +3,24 @@
  * Stop (Iron): drops the packets of a container that has used up its share, before the stack
  * works on them.
  *
- * Attached to the devices by which packets enter the host, as XDP or at tc ingress. The
- * destination tells the container: its own address, or, behind port forwarding, what the
+ * Ingress: attached to the devices by which packets enter the host, as XDP or at tc ingress.
+ * The destination tells the container: its own address, or, behind port forwarding, what the
  * connection's entry in conntrack says. Whatever is for nobody in `addresses` passes at the
- * price of one look-up.
+ * price of one look-up. Egress: attached at tc ingress of the host's ends of the containers'
+ * interfaces, where what they send enters the host stage; the device tells the container.
  *
- * A container has a token bucket in nanoseconds of network CPU. The agent writes the rate, from
- * what the container may still cause, and what one of its packets costs, from the ledger. A
- * packet takes its cost out. TCP segments with data are dropped with a probability that grows
- * as the lower half of the bucket empties, so that senders slow down one by one; those that
- * open, acknowledge or end a connection pass on credit, down to one burst.
+ * A container has a token bucket in nanoseconds of network CPU, one for both directions. The
+ * agent writes the rate, from what the container may still cause, and what one of its packets
+ * costs, from the ledger. A packet takes its cost out. TCP segments with data are dropped with a
+ * probability that grows as the lower half of the bucket empties, so that senders slow down one
+ * by one; those that open, acknowledge or end a connection pass on credit, down to one burst.
  *
- * Maps: `addresses` (agent -> programs), `buckets` (both ways; counters are read by the agent).
- * One set of maps a network namespace: addresses mean nothing across namespaces.
+ * The bucket is filled once a millisecond where no TCP is. A datagram that passes alone raises
+ * an interrupt of its own on the CPU that handles it, which costs that CPU as much as the packet
+ * does and is nobody's time; a millisecond's worth that passes at once shares a few.
+ *
+ * Maps: `addresses`, `devices`, `limits` (agent -> programs), `buckets` (programs -> agent). One
+ * set of maps a network namespace: addresses and indices mean nothing across namespaces.
  */
 #include "../include/packet.h"
 #include "../abi/enforce_abi.h"
@@ -28,6 +33,20 @@ struct {
 	__type(key, struct cf_address);
 	__type(value, __u32);
 } addresses SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u32); /* ifindex of a host's end */
+	__type(value, __u32);
+} devices SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, struct cf_limit);
+} limits SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -79,6 +98,9 @@ extern void bpf_ct_release(struct nf_conn *) __weak __ksym;
 #define CT_CURRENT_NETNS (-1)
 /* TCP segments dropped early, at most: congestion control halves its rate for one loss. */
 #define EARLY_ONE_IN 64
+/* How often a bucket is filled. TCP is paced by what passes, and would lose whole windows. */
+#define REFILL_NS 1000000
+#define REFILL_TCP_NS 20000
 
 static __always_inline bool cf_has_ports(const struct cf_packet *p)
 {
@@ -104,67 +126,78 @@ static __always_inline void cf_real_destination(struct nf_conn *ct, struct cf_pa
 	__builtin_memcpy(p->to + 12, &to, 4);
 }
 
-static __always_inline struct cf_bucket *cf_bucket_of(const struct cf_packet *p)
+/* The container that a packet is for: its slot, or NULL. */
+static __always_inline __u32 *cf_slot_of(const struct cf_packet *p)
 {
-	__u32 *slot = bpf_map_lookup_elem(&addresses, p->to);
-
-	return slot ? bpf_map_lookup_elem(&buckets, slot) : NULL;
+	return bpf_map_lookup_elem(&addresses, p->to);
 }
 
-static __always_inline void cf_refill(struct cf_bucket *b)
+static __always_inline void cf_refill(struct cf_bucket *b, const struct cf_limit *limit,
+				      __u64 every_ns)
 {
 	__u64 now = bpf_ktime_get_ns(), then = b->refilled_ns, elapsed = now - then;
 	__s64 tokens;
 
 	/* A race between CPUs loses a refill of some microseconds at most. */
-	if (now <= then || elapsed < 20000)
+	if (now <= then || elapsed < every_ns)
 		return;
 	if (__sync_val_compare_and_swap(&b->refilled_ns, then, now) != then)
 		return;
 	if (elapsed > 1000000000)
 		elapsed = 1000000000;
-	tokens = b->tokens_ns + (__s64)(elapsed * (b->rate_ns_per_s / 1000) / 1000000);
-	if (tokens > (__s64)b->burst_ns)
-		tokens = b->burst_ns;
+	tokens = b->tokens_ns + (__s64)(elapsed * (limit->rate_ns_per_s / 1000) / 1000000);
+	if (tokens > (__s64)limit->burst_ns)
+		tokens = limit->burst_ns;
 	b->tokens_ns = tokens;
 }
 
 /* Whether the packet, or the `packets` in one, may pass. */
-static __always_inline bool cf_may_pass(struct cf_bucket *b, const struct cf_packet *p,
-					__u32 packets)
+static __always_inline bool cf_may_pass(__u32 *slot, const struct cf_packet *p, __u32 packets,
+					bool sent)
 {
-	__s64 tokens, half = b->burst_ns / 2, floor = 0;
+	struct cf_limit *limit = bpf_map_lookup_elem(&limits, slot);
+	struct cf_bucket *b = bpf_map_lookup_elem(&buckets, slot);
+	bool tcp = p->protocol == IP_TCP;
+	__s64 tokens, half, floor = 0;
 
-	if (!b->rate_ns_per_s)
+	if (!limit || !b || !limit->rate_ns_per_s)
 		return true;
-	cf_refill(b);
+	half = limit->burst_ns / 2;
+	cf_refill(b, limit, tcp ? REFILL_TCP_NS : REFILL_NS);
 	tokens = b->tokens_ns;
 	if (p->control)
-		floor = -(__s64)b->burst_ns;
-	else if (p->protocol == IP_TCP && tokens > 0 && tokens < half &&
+		floor = -(__s64)limit->burst_ns;
+	else if (tcp && tokens > 0 && tokens < half &&
 		 bpf_get_prandom_u32() % EARLY_ONE_IN == 0 &&
 		 (__s64)(bpf_get_prandom_u32() % 1024) * half > tokens * 1024)
 		tokens = floor;
 	if (tokens <= floor) {
-		__sync_fetch_and_add(&b->dropped_packets, packets);
+		__sync_fetch_and_add(sent ? &b->tx_dropped : &b->rx_dropped, packets);
 		return false;
 	}
-	__sync_fetch_and_add(&b->tokens_ns, -(__s64)(b->cost_ns * packets));
-	__sync_fetch_and_add(&b->passed_packets, packets);
+	__sync_fetch_and_add(&b->tokens_ns,
+			     -(__s64)((sent ? limit->tx_cost_ns : limit->rx_cost_ns) * packets));
+	__sync_fetch_and_add(sent ? &b->tx_passed : &b->rx_passed, packets);
 	return true;
+}
+
+/* A super-packet stands for its segments. */
+static __always_inline __u32 cf_packets(const struct __sk_buff *ctx)
+{
+	return ctx->gso_segs ? ctx->gso_segs : 1;
 }
 
 SEC("xdp")
 int drop_xdp(struct xdp_md *ctx)
 {
 	struct cf_packet p = {};
-	struct cf_bucket *b;
+	__u32 *slot;
 
 	cf_parse((void *)(long)ctx->data, (void *)(long)ctx->data_end, &p);
 	if (!p.family)
 		return XDP_PASS;
-	b = cf_bucket_of(&p);
-	if (!b && cf_has_ports(&p) && bpf_ksym_exists(bpf_xdp_ct_lookup)) {
+	slot = cf_slot_of(&p);
+	if (!slot && cf_has_ports(&p) && bpf_ksym_exists(bpf_xdp_ct_lookup)) {
 		struct bpf_sock_tuple tuple = {};
 		struct bpf_ct_opts opts = {};
 		struct nf_conn *ct;
@@ -175,22 +208,22 @@ int drop_xdp(struct xdp_md *ctx)
 			return XDP_PASS;
 		cf_real_destination(ct, &p);
 		bpf_ct_release(ct);
-		b = cf_bucket_of(&p);
+		slot = cf_slot_of(&p);
 	}
-	return !b || cf_may_pass(b, &p, 1) ? XDP_PASS : XDP_DROP;
+	return !slot || cf_may_pass(slot, &p, 1, false) ? XDP_PASS : XDP_DROP;
 }
 
 SEC("tcx/ingress")
 int drop_tc(struct __sk_buff *ctx)
 {
 	struct cf_packet p = {};
-	struct cf_bucket *b;
+	__u32 *slot;
 
 	cf_parse((void *)(long)ctx->data, (void *)(long)ctx->data_end, &p);
 	if (!p.family)
 		return TC_NEXT;
-	b = cf_bucket_of(&p);
-	if (!b && cf_has_ports(&p) && bpf_ksym_exists(bpf_skb_ct_lookup)) {
+	slot = cf_slot_of(&p);
+	if (!slot && cf_has_ports(&p) && bpf_ksym_exists(bpf_skb_ct_lookup)) {
 		struct bpf_sock_tuple tuple = {};
 		struct bpf_ct_opts opts = {};
 		struct nf_conn *ct;
@@ -201,9 +234,23 @@ int drop_tc(struct __sk_buff *ctx)
 			return TC_NEXT;
 		cf_real_destination(ct, &p);
 		bpf_ct_release(ct);
-		b = cf_bucket_of(&p);
+		slot = cf_slot_of(&p);
 	}
-	return !b || cf_may_pass(b, &p, ctx->gso_segs ? ctx->gso_segs : 1) ? TC_NEXT : TC_DROP;
+	return !slot || cf_may_pass(slot, &p, cf_packets(ctx), false) ? TC_NEXT : TC_DROP;
+}
+
+SEC("tcx/ingress")
+int drop_sent(struct __sk_buff *ctx)
+{
+	struct cf_packet p = {};
+	__u32 device = ctx->ifindex, *slot;
+
+	slot = bpf_map_lookup_elem(&devices, &device);
+	if (!slot)
+		return TC_NEXT;
+	cf_parse((void *)(long)ctx->data, (void *)(long)ctx->data_end, &p);
+	/* ARP and the like keep the container reachable. */
+	return !p.family || cf_may_pass(slot, &p, cf_packets(ctx), true) ? TC_NEXT : TC_DROP;
 }
 
 char LICENSE[] SEC("license") = "GPL";

@@ -3,7 +3,7 @@
 use crate::link::{
     BPF_TCX_INGRESS, BPF_XDP, XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE, address_key, link_create,
 };
-use crate::skeleton::enforce_types::cf_bucket;
+use crate::skeleton::enforce_types::{cf_bucket, cf_limit};
 use crate::skeleton::{EnforceSkel, EnforceSkelBuilder};
 use cofferdam_types::IfIndex;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -22,6 +22,8 @@ pub enum Entry {
     Tc,
     /// XDP in the stack.
     Generic,
+    /// tc ingress of a host's end: what its container sends.
+    Sent,
 }
 
 /// A token bucket in nanoseconds of network CPU; see `bpf/abi/enforce_abi.h`.
@@ -29,10 +31,33 @@ pub enum Entry {
 pub struct Bucket {
     /// What may be caused in a second; 0 for no limit.
     pub rate_ns_per_s: u64,
-    /// What one packet costs.
-    pub cost_ns: u64,
+    /// What one received packet costs.
+    pub rx_cost_ns: u64,
+    /// What one sent packet costs.
+    pub tx_cost_ns: u64,
     /// What may be saved up.
     pub burst_ns: u64,
+}
+
+/// Packets of one container, cumulative.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DropCounts {
+    /// Received, and let through.
+    pub rx_passed: u64,
+    /// Received, and dropped.
+    pub rx_dropped: u64,
+    /// Sent, and let through.
+    pub tx_passed: u64,
+    /// Sent, and dropped.
+    pub tx_dropped: u64,
+}
+
+/// Descriptors of the loaded programs, to attach them in another network namespace.
+#[derive(Clone, Copy, Debug)]
+pub struct DropDescriptors {
+    xdp: RawFd,
+    tc: RawFd,
+    sent: RawFd,
 }
 
 /// An attached program: detached when dropped, and by the kernel when the process ends.
@@ -63,13 +88,29 @@ impl DropPrograms {
         })
     }
 
-    /// The descriptors by which [`attach`] attaches: of the XDP and of the tc program.
-    pub fn programs(&self) -> (RawFd, RawFd) {
+    /// The descriptors by which [`attach`] attaches.
+    pub fn programs(&self) -> DropDescriptors {
         let progs = &self.skeleton.progs;
-        (
-            progs.drop_xdp.as_fd().as_raw_fd(),
-            progs.drop_tc.as_fd().as_raw_fd(),
+        DropDescriptors {
+            xdp: progs.drop_xdp.as_fd().as_raw_fd(),
+            tc: progs.drop_tc.as_fd().as_raw_fd(),
+            sent: progs.drop_sent.as_fd().as_raw_fd(),
+        }
+    }
+
+    /// What enters by the host's end `device` was sent by the container in `slot`.
+    pub fn set_device(&self, device: IfIndex, slot: u32) -> libbpf_rs::Result<()> {
+        let map = &self.skeleton.maps.devices;
+        map.update(
+            &device.0.to_ne_bytes(),
+            &slot.to_ne_bytes(),
+            MapFlags::ANY,
         )
+    }
+
+    /// Forgets `device`; unknown is fine.
+    pub fn remove_device(&self, device: IfIndex) {
+        let _ = self.skeleton.maps.devices.delete(&device.0.to_ne_bytes());
     }
 
     /// Packets for `address` are those of the container in `slot`.
@@ -83,33 +124,36 @@ impl DropPrograms {
         let _ = self.skeleton.maps.addresses.delete(&address_key(address));
     }
 
-    /// Sets what the container in `slot` may cost, keeping what it has saved up and its
-    /// counters.
+    /// Sets what the container in `slot` may cost; what it has saved up stays.
     pub fn set_bucket(&self, slot: u32, bucket: Bucket) -> libbpf_rs::Result<()> {
-        let map = &self.skeleton.maps.buckets;
-        let key = slot.to_ne_bytes();
-        let mut value = map.lookup(&key, MapFlags::ANY)?.unwrap_or_default();
+        let mut value = [0; size_of::<cf_limit>()];
         for (offset, number) in [
-            (offset_of!(cf_bucket, rate_ns_per_s), bucket.rate_ns_per_s),
-            (offset_of!(cf_bucket, cost_ns), bucket.cost_ns),
-            (offset_of!(cf_bucket, burst_ns), bucket.burst_ns),
+            (offset_of!(cf_limit, rate_ns_per_s), bucket.rate_ns_per_s),
+            (offset_of!(cf_limit, rx_cost_ns), bucket.rx_cost_ns),
+            (offset_of!(cf_limit, tx_cost_ns), bucket.tx_cost_ns),
+            (offset_of!(cf_limit, burst_ns), bucket.burst_ns),
         ] {
             if let Some(bytes) = value.get_mut(offset..offset + 8) {
                 bytes.copy_from_slice(&number.to_ne_bytes());
             }
         }
-        map.update(&key, &value, MapFlags::ANY)
+        let map = &self.skeleton.maps.limits;
+        map.update(&slot.to_ne_bytes(), &value, MapFlags::ANY)
     }
 
     /// Clears a slot for another container.
     pub fn clear(&self, slot: u32) {
-        let zero = [0; size_of::<cf_bucket>()];
-        let map = &self.skeleton.maps.buckets;
-        let _ = map.update(&slot.to_ne_bytes(), &zero, MapFlags::ANY);
+        let (key, maps) = (slot.to_ne_bytes(), &self.skeleton.maps);
+        let _ = maps
+            .limits
+            .update(&key, &[0; size_of::<cf_limit>()], MapFlags::ANY);
+        let _ = maps
+            .buckets
+            .update(&key, &[0; size_of::<cf_bucket>()], MapFlags::ANY);
     }
 
-    /// Packets of the container in `slot` that passed and that were dropped, cumulative.
-    pub fn counts(&self, slot: u32) -> (u64, u64) {
+    /// What happened to the packets of the container in `slot`.
+    pub fn counts(&self, slot: u32) -> DropCounts {
         let map = &self.skeleton.maps.buckets;
         let value = map.lookup(&slot.to_ne_bytes(), MapFlags::ANY);
         let value = value.ok().flatten().unwrap_or_default();
@@ -119,10 +163,12 @@ impl DropPrograms {
                 .and_then(|b| b.try_into().ok())
                 .map_or(0, u64::from_ne_bytes)
         };
-        (
-            at(offset_of!(cf_bucket, passed_packets)),
-            at(offset_of!(cf_bucket, dropped_packets)),
-        )
+        DropCounts {
+            rx_passed: at(offset_of!(cf_bucket, rx_passed)),
+            rx_dropped: at(offset_of!(cf_bucket, rx_dropped)),
+            tx_passed: at(offset_of!(cf_bucket, tx_passed)),
+            tx_dropped: at(offset_of!(cf_bucket, tx_dropped)),
+        }
     }
 }
 
@@ -131,11 +177,12 @@ impl DropPrograms {
 ///
 /// # Errors
 /// The kernel's: busy when another XDP program is there, unsupported, the device gone.
-pub fn attach(programs: (RawFd, RawFd), device: IfIndex, entry: Entry) -> io::Result<DropLink> {
+pub fn attach(programs: DropDescriptors, device: IfIndex, entry: Entry) -> io::Result<DropLink> {
     let (program, kind, flags) = match entry {
-        Entry::Native => (programs.0, BPF_XDP, XDP_FLAGS_DRV_MODE),
-        Entry::Generic => (programs.0, BPF_XDP, XDP_FLAGS_SKB_MODE),
-        Entry::Tc => (programs.1, BPF_TCX_INGRESS, 0),
+        Entry::Native => (programs.xdp, BPF_XDP, XDP_FLAGS_DRV_MODE),
+        Entry::Generic => (programs.xdp, BPF_XDP, XDP_FLAGS_SKB_MODE),
+        Entry::Tc => (programs.tc, BPF_TCX_INGRESS, 0),
+        Entry::Sent => (programs.sent, BPF_TCX_INGRESS, 0),
     };
     let link = link_create(program, device, kind, flags)?;
     Ok(DropLink { _link: link, entry })

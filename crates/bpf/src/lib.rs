@@ -20,7 +20,9 @@ mod support;
 pub use accounting::{AccountingPrograms, CpuReading, LoadError, Sizes};
 pub use cost::{ProgramCost, RuntimeStatistics};
 pub use delay::Delay;
-pub use enforce::{Bucket, DropLink, DropPrograms, Entry, attach as attach_drop};
+pub use enforce::{
+    Bucket, DropCounts, DropDescriptors, DropLink, DropPrograms, Entry, attach as attach_drop,
+};
 pub use events::decode_event;
 pub use gate::{Gate, GateError};
 pub use ledger::{LedgerReader, RowReading};

@@ -96,7 +96,12 @@ impl Enforcer {
             .iter()
             .filter(|w| w.policy.network_cpu == NetworkCpu::Enforce);
         let containers: Vec<Arc<Container>> = enforce.map(|w| w.container.clone()).collect();
-        self.network.set(&mut self.journal, &containers);
+        let reserved = wanted
+            .iter()
+            .filter(|w| w.policy.cpu != CpuPolicy::Standard)
+            .map(|w| w.container.cgroup)
+            .collect();
+        self.network.set(&mut self.journal, &containers, &reserved);
         let mut strict = Vec::new();
         let mut standard = Vec::new();
         for one in &wanted {
@@ -160,6 +165,7 @@ impl Enforcer {
 
     /// Takes everything back, and gives the lock up.
     pub fn undo(mut self) -> UndoReport {
+        self.network.settle(&mut self.journal);
         // Dropping the rest detaches the programs.
         self.journal.undo_all()
     }

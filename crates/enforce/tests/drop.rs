@@ -78,7 +78,8 @@ fn packets_of_a_container_in_debt_are_dropped_and_a_neighbours_are_not() {
             .unwrap();
         let in_debt = Bucket {
             rate_ns_per_s: 1000,
-            cost_ns: 1000,
+            rx_cost_ns: 1000,
+            tx_cost_ns: 1000,
             burst_ns: 1000,
         };
         programs.set_bucket(3, in_debt).unwrap();
@@ -89,14 +90,14 @@ fn packets_of_a_container_in_debt_are_dropped_and_a_neighbours_are_not() {
             let link = cofferdam_host::in_namespace(&file, || attach_drop(descriptors, up0, entry));
             let link = link.unwrap().unwrap();
             for forwarded in [false, true] {
-                let (_, dropped) = programs.counts(3);
+                let dropped = programs.counts(3).rx_dropped;
                 let (debtor, neighbour) = scene.send(200, forwarded);
                 let what = format!("{entry:?}, forwarded by port: {forwarded}");
                 assert_eq!(neighbour, 200, "{what}");
                 // A forwarded connection is known from its second packet on, and each of the
                 // four rounds of sending is a connection.
                 assert!(debtor <= 10, "{debtor} arrived; {what}");
-                assert!(programs.counts(3).1 >= dropped + 190, "{what}");
+                assert!(programs.counts(3).rx_dropped >= dropped + 190, "{what}");
             }
             drop(link);
         }

@@ -34,10 +34,8 @@ fn the_napi_thread_runs_in_the_containers_cgroup_and_everything_comes_back() {
         let mut enforcer = Enforcer::open(options(folder.path())).unwrap();
         let (o, v) = (found(&offender), found(&victim));
         enforcer.set(enforce(&[&o, &v]));
-        enforcer.step(&interval(&o, &v, 10));
+        until_napi_in_force(&mut enforcer, &o, &interval(&o, &v, 10));
 
-        let napi = means(&enforcer, &o, Means::NapiThread);
-        assert!(napi.in_force, "{}", napi.why);
         assert!(!means(&enforcer, &v, Means::NapiThread).in_force);
         for controller in ["unified", "cpu", "cpuacct"] {
             let threads = leaf_threads(offender.cgroup().controller(controller));
@@ -104,8 +102,7 @@ fn a_container_that_ends_does_not_find_its_cgroup_held() {
         let (o, v) = (found(&offender), found(&victim));
         enforcer.set(enforce(&[&o, &v]));
         let interval = interval(&o, &v, 10);
-        enforcer.step(&interval);
-        assert!(means(&enforcer, &o, Means::NapiThread).in_force);
+        until_napi_in_force(&mut enforcer, &o, &interval);
         // Its process ends; the runtime will remove the cgroup next.
         nix::sys::signal::kill(
             nix::unistd::Pid::from_raw(offender.pid().cast_signed()),
@@ -135,7 +132,7 @@ fn a_cgroup_and_a_namespace_that_vanished_are_no_failure() {
         router.attach(&offender);
         let (o, v) = (found(&offender), found(&victim));
         enforcer.set(enforce(&[&o, &v]));
-        enforcer.step(&interval(&o, &v, 10));
+        until_napi_in_force(&mut enforcer, &o, &interval(&o, &v, 10));
         assert!(enforcer.status().changes_in_force > 5);
         drop(offender); // cgroup, namespace and device
         let report = enforcer.undo();

@@ -73,6 +73,24 @@ pub enum Written {
     AfterRewrite(String),
 }
 
+/// A change that is in the journal and not made yet.
+#[derive(Clone, Debug)]
+pub struct Pending {
+    id: u64,
+    target: Target,
+    value: String,
+}
+
+impl Pending {
+    /// Makes it, on any thread.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn write(&self) -> io::Result<()> {
+        values::write(&self.target, &self.value)
+    }
+}
+
 /// What taking back found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UndoReport {
@@ -163,24 +181,73 @@ impl Journal {
         form: Form,
         value: &str,
     ) -> Result<Written, ChangeError> {
-        self.try_set(target, form, value).map_err(|source| {
-            if !is_gone(&source) {
-                self.failed_changes += 1;
-            }
-            ChangeError {
-                target: target.to_string(),
-                value: value.to_owned(),
-                source,
-            }
-        })
+        let set = self.try_set(target, form, value);
+        set.map_err(|source| self.failed(target, value, source))
     }
 
     fn try_set(&mut self, target: &Target, form: Form, value: &str) -> io::Result<Written> {
+        let (pending, found) = self.note(target, form, value)?;
+        if let Some(pending) = pending {
+            let written = pending.write();
+            self.conclude(&pending, written)?;
+        }
+        Ok(found)
+    }
+
+    /// Notes a change that the caller will make, somewhere else than here: some take the kernel
+    /// long. `None` when `target` has the value already.
+    ///
+    /// # Errors
+    /// As [`Journal::set`]. [`Journal::finish`] must follow in any case.
+    pub fn begin(
+        &mut self,
+        target: &Target,
+        form: Form,
+        value: &str,
+    ) -> Result<Option<Pending>, ChangeError> {
+        let noted = self.note(target, form, value);
+        noted
+            .map(|(pending, _)| pending)
+            .map_err(|source| self.failed(target, value, source))
+    }
+
+    /// What became of a change that [`Journal::begin`] noted.
+    ///
+    /// # Errors
+    /// The one in `written`.
+    pub fn finish(&mut self, pending: &Pending, written: io::Result<()>) -> Result<(), ChangeError> {
+        self.conclude(pending, written)
+            .map_err(|source| self.failed(&pending.target, &pending.value, source))
+    }
+
+    fn failed(&mut self, target: &Target, value: &str, source: io::Error) -> ChangeError {
+        if !is_gone(&source) {
+            self.failed_changes += 1;
+        }
+        ChangeError {
+            target: target.to_string(),
+            value: value.to_owned(),
+            source,
+        }
+    }
+
+    /// Writes down what is about to be written, and tells what is there now.
+    fn note(
+        &mut self,
+        target: &Target,
+        form: Form,
+        value: &str,
+    ) -> io::Result<(Option<Pending>, Written)> {
         let found = values::read(target)?;
         let same = form.canonical(&found) == form.canonical(value);
+        let pending = |id| Pending {
+            id,
+            target: target.clone(),
+            value: value.to_owned(),
+        };
         let Some(id) = self.by_target.get(target).copied() else {
             if same {
-                return Ok(Written::Same);
+                return Ok((None, Written::Same));
             }
             let id = self.log.begin(Change {
                 target: target.clone(),
@@ -189,14 +256,7 @@ impl Journal {
                 ours: vec![value.to_owned()],
             })?;
             self.by_target.insert(target.clone(), id);
-            if let Err(e) = values::write(target, value) {
-                // A refused write changed nothing; one that half worked is found by reading.
-                if values::read(target).is_ok_and(|now| self.is_before(id, &now)) {
-                    self.forget(id);
-                }
-                return Err(e);
-            }
-            return Ok(Written::Changed);
+            return Ok((Some(pending(id)), Written::Changed));
         };
         let rewritten = !self.log.changes.get(&id).is_some_and(|c| c.is_ours(&found));
         if rewritten {
@@ -204,13 +264,24 @@ impl Journal {
         }
         if !same {
             self.log.ours(id, value)?;
-            values::write(target, value)?;
         }
-        Ok(match (rewritten, same) {
+        let found = match (rewritten, same) {
             (true, _) => Written::AfterRewrite(found),
             (false, true) => Written::Same,
             (false, false) => Written::Changed,
-        })
+        };
+        Ok(((!same).then(|| pending(id)), found))
+    }
+
+    fn conclude(&mut self, pending: &Pending, written: io::Result<()>) -> io::Result<()> {
+        if written.is_err() {
+            // A refused write changed nothing; one that half worked is found by reading.
+            let now = values::read(&pending.target);
+            if now.is_ok_and(|now| self.is_before(pending.id, &now)) {
+                self.forget(pending.id);
+            }
+        }
+        written
     }
 
     fn is_before(&self, id: u64, value: &str) -> bool {

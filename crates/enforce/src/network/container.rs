@@ -1,10 +1,10 @@
 //! One container whose network CPU is enforced.
 
 use super::control::{Debt, PacketCost, Rates, Use};
-use super::napi::NapiThreads;
+use super::napis::NapiThreads;
 use super::place::Place;
 use crate::journal::{Form, Journal, Target, Written};
-use cofferdam_types::{Container, ContainerLedger, Interval};
+use cofferdam_types::{Container, ContainerLedger, Interval, Ledger};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,14 +27,25 @@ pub(super) struct Enforced {
     pub until: Option<Instant>,
     pub charged_ns: u64,
     pub returned_ns: u64,
+    /// Network CPU that it may cause now, in CPUs; `None` where nobody waits.
     pub budget: Option<f64>,
+    /// CPUs that it is entitled to of those where others wait; `None` where nobody does.
+    pub share: Option<f64>,
+    /// Its weight is its reservation's.
+    pub weight_reserved: bool,
     pressed: Vec<(u32, Instant)>,
-    pub cost: PacketCost,
+    pub rx_cost: PacketCost,
+    pub tx_cost: PacketCost,
     pub dropped_rx_packets: u64,
+    pub dropped_tx_packets: u64,
     pub drop_refused: Option<String>,
     pub has_quota: bool,
+    /// Its own quota, in CPUs; known once it was looked at.
+    pub quota_cpus: Option<f64>,
     /// CPU time of its NAPI threads at the last step.
     napi_ns: u64,
+    /// CPU time that it was billed on each CPU at the last step, where the kernel tells.
+    billed_by_cpu_ns: Vec<u64>,
 }
 
 /// A file whose value follows what is owed.
@@ -95,12 +106,18 @@ impl Corrected {
     pub fn is_corrected(&self) -> bool {
         self.written.is_some()
     }
+
+    /// What was written last.
+    fn value(&self) -> Option<f64> {
+        self.written.map(|(value, _)| value)
+    }
 }
 
 impl Enforced {
     pub fn new(container: Arc<Container>, place: Place) -> Enforced {
         Enforced {
             has_quota: place.has_quota(),
+            quota_cpus: None,
             container,
             place,
             napi: NapiThreads::default(),
@@ -112,11 +129,16 @@ impl Enforced {
             charged_ns: 0,
             returned_ns: 0,
             budget: None,
+            share: None,
+            weight_reserved: false,
             pressed: Vec::new(),
-            cost: PacketCost::default(),
+            rx_cost: PacketCost::default(),
+            tx_cost: PacketCost::default(),
             dropped_rx_packets: 0,
+            dropped_tx_packets: 0,
             drop_refused: None,
             napi_ns: 0,
+            billed_by_cpu_ns: Vec::new(),
         }
     }
 
@@ -129,35 +151,89 @@ impl Enforced {
         self.pressed.iter().map(|(cpu, _)| *cpu).collect()
     }
 
-    /// Takes an interval's counts in; `pressed` are the CPUs on which others pay.
-    /// Returns its corrected use of the interval, in CPUs.
+    /// Takes an interval's counts in; `pressed` are the CPUs on which others pay, `unseen_ns` what
+    /// its packets cost there that the ledger does not see. Returns its corrected use of these
+    /// CPUs, in CPUs.
     pub fn measure(
         &mut self,
         row: Option<&ContainerLedger>,
         pressed: &[u32],
         interval: &Interval,
-        unseen_part: f64,
+        unseen_ns: f64,
     ) -> f64 {
         let ledger = row.map(|row| row.ledger).unwrap_or_default();
         let napi_ns = self.napi.usage_ns();
         let napi_used = napi_ns.saturating_sub(self.napi_ns);
         self.napi_ns = napi_ns;
-        let by_cpu = row.into_iter().flat_map(|row| &row.caused_by_cpu_ns);
-        let at_others_cost = interval.cpus.iter().zip(by_cpu);
-        let at_others_cost: u64 = at_others_cost
-            .filter(|((cpu, _), _)| pressed.contains(&cpu.0))
-            .map(|(_, ns)| *ns)
-            .sum();
+        let at_pressed = |column: &[u64]| -> u64 {
+            let cpus = interval.cpus.iter().zip(column);
+            let pressed = cpus.filter(|((cpu, _), _)| pressed.contains(&cpu.0));
+            pressed.map(|(_, ns)| *ns).sum()
+        };
+        let caused = row.map_or(0, |row| at_pressed(&row.caused_by_cpu_ns));
+        let charged = row.map_or(0, |row| at_pressed(&row.charged_by_cpu_ns));
         let used = Use {
-            billed_ns: ledger.cpu_usage_ns as f64,
+            billed_ns: self.billed_ns(&ledger, pressed),
             caused_ns: ledger.caused_ns() as f64,
-            charged_ns: ledger.charged_network_ns as f64,
-            softirq_ns: at_others_cost.saturating_sub(napi_used) as f64 * (1.0 + unseen_part),
+            charged_ns: charged as f64,
+            owed_ns: ledger.owed_ns() as f64,
+            softirq_ns: caused.saturating_sub(napi_used) as f64 + unseen_ns,
             napi_ns: napi_used as f64,
         };
         self.rates.update(&used, interval.length);
         self.charged_ns += napi_used;
         Rates::of(&used, interval.length).corrected()
+    }
+
+    /// What the scheduler billed to it on the CPUs `pressed`; where the kernel does not tell (pure
+    /// cgroup v2) on all CPUs, at most all of these.
+    fn billed_ns(&mut self, ledger: &Ledger, pressed: &[u32]) -> f64 {
+        let now = self.place.usage_by_cpu_ns();
+        let before = std::mem::replace(&mut self.billed_by_cpu_ns, now);
+        if self.billed_by_cpu_ns.is_empty() || before.is_empty() {
+            return ledger.cpu_usage_ns as f64;
+        }
+        let cpus = (0_u32..).zip(self.billed_by_cpu_ns.iter().zip(before));
+        let used: u64 = cpus
+            .filter(|(cpu, _)| pressed.contains(cpu))
+            .map(|(_, (now, before))| now.saturating_sub(before))
+            .sum();
+        used as f64
+    }
+
+    /// Learns what its packets cost from an interval in which so many went each way.
+    pub fn packets(&mut self, rx: u64, tx: u64, ledger: &Ledger, interval: &Interval) {
+        let all = self.rates.at_others_cost() * interval.length.as_nanos() as f64;
+        let (caused_rx, caused_tx) = (ledger.caused_rx_ns as f64, ledger.caused_tx_ns as f64);
+        let part = caused_tx / (caused_rx + caused_tx).max(1.0);
+        self.rx_cost
+            .update(all * (1.0 - part), rx as f64, interval.length);
+        self.tx_cost.update(all * part, tx as f64, interval.length);
+    }
+
+    /// The part (0..=1) of its network CPU that is for what it sends.
+    pub fn sends(&self) -> f64 {
+        let (rx, tx) = (self.rx_cost.ns(), self.tx_cost.ns());
+        tx / (rx + tx).max(1.0)
+    }
+
+    /// Scheduled time that it had less in an interval than its weight would have given it, while
+    /// that was lowered; nanoseconds.
+    pub fn withheld_ns(&self, length: Duration) -> f64 {
+        match self.share {
+            Some(share) if self.weight.is_corrected() => {
+                self.rates.withheld(share) * length.as_nanos() as f64
+            }
+            _ => 0.0,
+        }
+    }
+
+    /// CPU time by which its quota was raised for an interval, nanoseconds.
+    pub fn added_quota_ns(&self, length: Duration) -> f64 {
+        let added = self.quota.value().zip(self.quota.base);
+        let added = added.map_or(0.0, |(value, base)| value / base.max(1.0) - 1.0);
+        let quota = self.quota_cpus.unwrap_or(0.0);
+        (added * quota).max(0.0) * length.as_nanos() as f64
     }
 
     /// A process of it is alive; without one nothing of ours may hold its cgroup.
@@ -174,13 +250,12 @@ impl Enforced {
         })
     }
 
-    /// Takes everything back.
+    /// Takes everything back but its NAPI threads.
     pub fn release(&mut self, journal: &mut Journal) {
-        self.napi.disengage(journal);
         self.weight.restore(journal);
         self.quota.restore(journal);
         self.until = None;
-        self.budget = None;
+        (self.budget, self.share) = (None, None);
     }
 
     /// Weight in the file, ours left out.

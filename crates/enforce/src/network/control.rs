@@ -8,6 +8,9 @@ const MEMORY_S: f64 = 0.06;
 const PAY_BACK_S: f64 = 0.5;
 /// A weight is never lowered below this part of its own: the container must be able to run.
 const LOWEST_WEIGHT: f64 = 0.02;
+/// What was used less than the share is kept for so long a time of it, seconds: what is measured
+/// scatters, and who is held to its share on average must be given the average.
+const CREDIT_S: f64 = 0.02;
 /// Part of its share that a container's traffic always keeps: it must be able to end its
 /// connections, and to be seen.
 const LOWEST_BUDGET: f64 = 0.05;
@@ -15,12 +18,14 @@ const LOWEST_BUDGET: f64 = 0.05;
 /// What one container did in an interval. Nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Use {
-    /// CPU time billed by the scheduler.
+    /// CPU time billed by the scheduler on the CPUs where others pay.
     pub billed_ns: f64,
-    /// Network CPU caused, NAPI threads included.
+    /// Network CPU caused anywhere, NAPI threads included.
     pub caused_ns: f64,
-    /// Network CPU of anybody that ran in its time slices.
+    /// Network CPU of anybody that ran in its time slices on the CPUs where others pay.
     pub charged_ns: f64,
+    /// caused − charged on all CPUs.
+    pub owed_ns: f64,
     /// Of what it caused, softirq work on CPUs where others run: nobody schedules that.
     pub softirq_ns: f64,
     /// Time of its NAPI threads in its own cgroup: caused, and billed to it as it should be.
@@ -33,6 +38,7 @@ pub(super) struct Rates {
     billed: f64,
     caused: f64,
     charged: f64,
+    owed: f64,
     softirq: f64,
     napi: f64,
 }
@@ -45,6 +51,7 @@ impl Rates {
             billed: used.billed_ns / ns,
             caused: used.caused_ns / ns,
             charged: used.charged_ns / ns,
+            owed: used.owed_ns / ns,
             softirq: used.softirq_ns / ns,
             napi: used.napi_ns / ns,
         }
@@ -58,6 +65,7 @@ impl Rates {
         mix(&mut self.billed, now.billed);
         mix(&mut self.caused, now.caused);
         mix(&mut self.charged, now.charged);
+        mix(&mut self.owed, now.owed);
         mix(&mut self.softirq, now.softirq);
         mix(&mut self.napi, now.napi);
     }
@@ -77,9 +85,9 @@ impl Rates {
         self.caused
     }
 
-    /// caused − charged.
+    /// caused − charged, wherever.
     pub fn owed(&self) -> f64 {
-        self.caused - self.charged
+        self.owed
     }
 
     /// Its use of the CPUs that it shares with others, as it would read had every packet been
@@ -94,16 +102,22 @@ impl Rates {
     }
 
     /// The part of its weight that it should have, so that its scheduled time and its softirq
-    /// time together come to its share (0.02..=1). With softirq fraction s of a CPU, corrected
-    /// use u and share F, scheduled time must be F − s of what is left, 1 − s; by weights that
-    /// is (F − s)/F of its own weight; where it is at its share, u = F.
-    pub fn weight_part(&self, debt: &Debt) -> f64 {
-        let corrected = self.corrected();
+    /// time together come to `share` (0.02..=1). With softirq fraction s of a CPU and share F,
+    /// scheduled time must be F − s of what is left, 1 − s; by weights that is (F − s)/F of its
+    /// own weight. Who uses more than its share at the moment comes down to it step by step: its
+    /// use u stands for F then.
+    pub fn weight_part(&self, share: f64, debt: &Debt) -> f64 {
+        let reference = self.corrected().max(share);
         let stolen = self.softirq() + debt.payment();
-        if corrected <= 0.0 {
+        if reference <= 0.0 {
             return 1.0;
         }
-        (1.0 - stolen / corrected).clamp(LOWEST_WEIGHT, 1.0)
+        (1.0 - stolen / reference).clamp(LOWEST_WEIGHT, 1.0)
+    }
+
+    /// Scheduled time, in CPUs, that it has less than `share` of what softirq leaves.
+    pub fn withheld(&self, share: f64) -> f64 {
+        (share * (1.0 - self.softirq) - self.own_work() - self.napi).max(0.0)
     }
 
     /// Network CPU that it may cause, in CPUs, so that with its other work it stays within
@@ -122,28 +136,28 @@ pub(super) struct Debt {
 
 impl Debt {
     /// Takes in an interval in which `used` CPUs were used of an entitlement of `share`. Grows
-    /// to `bound` at most; the rest is forgiven, and counted.
+    /// to `bound` at most; the rest is forgiven, and counted. Below zero it is a small credit.
     pub fn update(&mut self, used: f64, share: f64, length: Duration, bound: Duration) {
         let ns = self.ns + (used - share) * length.as_secs_f64() * 1e9;
         let bound = bound.as_secs_f64() * 1e9;
         self.forgiven_ns += (ns - bound).max(0.0);
-        self.ns = ns.clamp(0.0, bound);
+        self.ns = ns.clamp(-share * CREDIT_S * 1e9, bound);
     }
 
     /// Lets it lapse: nobody waits any more.
     pub fn lapse(&mut self) {
-        self.forgiven_ns += self.ns;
+        self.forgiven_ns += self.ns.max(0.0);
         self.ns = 0.0;
     }
 
-    /// CPUs that should be paid now.
+    /// CPUs that should be paid now; below zero: that may be had more.
     pub fn payment(&self) -> f64 {
         self.ns / 1e9 / PAY_BACK_S
     }
 
     /// Nanoseconds.
     pub fn ns(&self) -> u64 {
-        self.ns as u64
+        self.ns.max(0.0) as u64
     }
 
     /// Nanoseconds, cumulative.
@@ -157,8 +171,10 @@ impl Debt {
 pub(super) struct Spending {
     /// Network CPU, in CPUs.
     pub cpus: f64,
-    /// What one packet costs, nanoseconds.
-    pub ns_per_packet: f64,
+    /// What one received packet costs, nanoseconds.
+    pub ns_per_rx_packet: f64,
+    /// What one sent packet costs, nanoseconds.
+    pub ns_per_tx_packet: f64,
 }
 
 /// Cost of a packet, smoothed.
@@ -174,6 +190,11 @@ impl PacketCost {
         let keep = (-length.as_secs_f64() / MEMORY_S).exp();
         self.ns = self.ns * keep + caused_ns;
         self.packets = self.packets * keep + packets;
+    }
+
+    /// All of the cost, smoothed; to compare.
+    pub fn ns(&self) -> f64 {
+        self.ns
     }
 
     /// Nanoseconds; between 100 ns and 1 ms, whatever was measured.
@@ -203,6 +224,7 @@ mod tests {
             billed_ns: ns(billed),
             caused_ns: ns(caused),
             charged_ns: ns(charged),
+            owed_ns: ns(caused - charged),
             softirq_ns: ns(caused - napi),
             napi_ns: ns(napi),
         })
@@ -218,7 +240,7 @@ mod tests {
                 let (offender, victim) = (share * part, 1.0 - share);
                 let billed = offender / (offender + victim);
                 let rates = of(billed, s, billed * s, 0.0);
-                part = rates.weight_part(&Debt::default());
+                part = rates.weight_part(share, &Debt::default());
             }
             let (offender, victim) = (share * part, 1.0 - share);
             let left = victim / (offender + victim) * (1.0 - s);
@@ -229,7 +251,22 @@ mod tests {
     #[test]
     fn what_the_kernel_charges_itself_needs_no_correction() {
         let rates = of(0.5, 0.4, 0.4, 0.4);
-        assert!((rates.weight_part(&Debt::default()) - 1.0).abs() < 1e-6);
+        assert!((rates.weight_part(0.5, &Debt::default()) - 1.0).abs() < 1e-6);
+    }
+
+    /// Who sleeps most of the time is not pushed below its share for it.
+    #[test]
+    fn who_uses_less_than_its_share_keeps_the_weight_that_its_share_needs() {
+        let rates = of(0.1, 0.1, 0.05, 0.0);
+        let part = rates.weight_part(0.5, &Debt::default());
+        assert!((part - 0.8).abs() < 1e-6, "{part}");
+    }
+
+    #[test]
+    fn what_the_weight_takes_is_what_is_withheld() {
+        let rates = of(0.2, 0.3, 0.1, 0.0);
+        assert!((rates.withheld(0.5) - (0.5 * 0.7 - 0.1)).abs() < 1e-6);
+        assert_eq!(of(0.9, 0.1, 0.0, 0.0).withheld(0.5), 0.0);
     }
 
     #[test]
@@ -253,5 +290,6 @@ mod tests {
         assert_eq!(debt.ns(), 800_000_000);
         debt.update(0.0, 0.5, Duration::from_secs(100), bound);
         assert_eq!((debt.ns(), debt.forgiven_ns()), (0, 500_000_000));
+        assert!((debt.payment() + 0.02).abs() < 1e-9, "{}", debt.payment());
     }
 }

@@ -1,4 +1,5 @@
-//! Stop: drops the packets of containers in debt where they enter the host.
+//! Stop: drops the packets of containers in debt where they enter the host, and what those
+//! containers send where it enters the host stage.
 //!
 //! The programs are loaded only while a container needs them, once for each network namespace
 //! that forwards to such containers, and attached to the devices by which packets enter it.
@@ -6,7 +7,9 @@
 
 use super::control::Spending;
 use crate::device::find_namespace;
-use cofferdam_bpf::{Bucket, DropLink, DropPrograms, Entry, attach_drop};
+use cofferdam_bpf::{
+    Bucket, DropCounts, DropDescriptors, DropLink, DropPrograms, Entry, attach_drop,
+};
 use cofferdam_host::{in_namespace, inside};
 use cofferdam_types::{CgroupId, Container, IfIndex, NetnsId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,15 +40,19 @@ struct Gate {
 struct Member {
     slot: u32,
     addresses: BTreeSet<IpAddr>,
-    passed: u64,
-    dropped: u64,
+    /// The host's ends by which it sends, while that is limited.
+    sent: BTreeMap<u32, DropLink>,
+    counts: DropCounts,
 }
 
-/// Packets since the last step.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
-    pub passed: u64,
-    pub dropped: u64,
+/// What of a container is limited, and to what.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub spending: Spending,
+    /// What it receives.
+    pub received: bool,
+    /// What it sends.
+    pub sent: bool,
 }
 
 /// All gates, by namespace.
@@ -77,17 +84,17 @@ impl Ingress {
         &mut self,
         container: &Container,
         netns: NetnsId,
-        spending: Spending,
+        limits: Limits,
         skip: &BTreeSet<(NetnsId, IfIndex)>,
-    ) -> Result<Counts, String> {
+    ) -> Result<DropCounts, String> {
         if let Some((until, why)) = self.refused.get(&netns)
             && *until > Instant::now()
         {
             return Err(why.clone());
         }
-        self.try_limit(container, netns, spending, skip)
+        self.try_limit(container, netns, limits, skip)
             .inspect_err(|why| {
-                let until = Instant::now() + super::napi::TRY_AGAIN;
+                let until = Instant::now() + super::napis::TRY_AGAIN;
                 self.refused.insert(netns, (until, why.clone()));
             })
     }
@@ -127,9 +134,9 @@ impl Ingress {
         &mut self,
         container: &Container,
         netns: NetnsId,
-        spending: Spending,
+        limits: Limits,
         skip: &BTreeSet<(NetnsId, IfIndex)>,
-    ) -> Result<Counts, String> {
+    ) -> Result<DropCounts, String> {
         self.load(netns)?;
         let Some(gate) = self.gates.get_mut(&netns) else {
             return Err("no gate".to_owned());
@@ -140,11 +147,18 @@ impl Ingress {
         }
         if new || gate.looked.elapsed() > LOOK_AGAIN {
             gate.looked = Instant::now();
-            gate.learn_addresses(container)?;
             let file = find_namespace(netns, container.pid).map_err(|e| e.to_string())?;
-            gate.attach(&file, netns, skip)?;
+            if limits.received {
+                gate.learn_addresses(container)?;
+                gate.attach(&file, netns, skip)?;
+            }
         }
-        gate.spend(container.cgroup, spending)
+        let unsent = |m: &Member| m.sent.is_empty();
+        if limits.sent && (new || gate.members.get(&container.cgroup).is_some_and(unsent)) {
+            let file = find_namespace(netns, container.pid).map_err(|e| e.to_string())?;
+            gate.attach_sent(&file, netns, container)?;
+        }
+        gate.spend(container.cgroup, limits.spending)
     }
 
     /// Ends a container's limit; the last one takes the programs away.
@@ -159,7 +173,16 @@ impl Ingress {
 
     /// Whether a container's packets are limited now.
     pub fn limits(&self, cgroup: CgroupId) -> bool {
-        self.gates.values().any(|g| g.members.contains_key(&cgroup))
+        self.member(cgroup).is_some_and(|m| !m.addresses.is_empty())
+    }
+
+    /// Whether what it sends is limited now.
+    pub fn limits_sent(&self, cgroup: CgroupId) -> bool {
+        self.member(cgroup).is_some_and(|m| !m.sent.is_empty())
+    }
+
+    fn member(&self, cgroup: CgroupId) -> Option<&Member> {
+        self.gates.values().find_map(|g| g.members.get(&cgroup))
     }
 }
 
@@ -173,8 +196,8 @@ impl Gate {
         let member = Member {
             slot,
             addresses: BTreeSet::new(),
-            passed: 0,
-            dropped: 0,
+            sent: BTreeMap::new(),
+            counts: DropCounts::default(),
         };
         self.members.insert(container.cgroup, member);
         Ok(())
@@ -184,6 +207,9 @@ impl Gate {
         if let Some(member) = self.members.remove(&cgroup) {
             for address in member.addresses {
                 self.programs.remove_address(address);
+            }
+            for device in member.sent.keys() {
+                self.programs.remove_device(IfIndex(*device));
             }
             self.programs.clear(member.slot);
         }
@@ -258,33 +284,60 @@ impl Gate {
         }
     }
 
-    fn spend(&mut self, cgroup: CgroupId, spending: Spending) -> Result<Counts, String> {
+    /// Attaches to the host's ends of the container's interfaces in this namespace.
+    fn attach_sent(
+        &mut self,
+        file: &File,
+        netns: NetnsId,
+        container: &Container,
+    ) -> Result<(), String> {
+        let programs = self.programs.programs();
+        let Some(member) = self.members.get_mut(&container.cgroup) else {
+            return Ok(());
+        };
+        let pairs = container.interfaces.iter();
+        let ends = pairs.filter(|pair| pair.host_netns == Some(netns));
+        for device in ends.filter_map(|pair| pair.host_ifindex) {
+            let link = in_namespace(file, || attach_drop(programs, device, Entry::Sent))
+                .and_then(|link| link)
+                .map_err(|e| format!("what it sends cannot be dropped (Linux 6.6 on): {e}"))?;
+            self.programs
+                .set_device(device, member.slot)
+                .map_err(|e| format!("its device cannot be told to the programs: {e}"))?;
+            member.sent.insert(device.0, link);
+        }
+        Ok(())
+    }
+
+    fn spend(&mut self, cgroup: CgroupId, spending: Spending) -> Result<DropCounts, String> {
         let Some(member) = self.members.get_mut(&cgroup) else {
-            return Ok(Counts::default());
+            return Ok(DropCounts::default());
         };
         let rate_ns_per_s = (spending.cpus * 1e9) as u64;
         let bucket = Bucket {
             rate_ns_per_s,
-            cost_ns: spending.ns_per_packet.max(1.0) as u64,
+            rx_cost_ns: spending.ns_per_rx_packet.max(1.0) as u64,
+            tx_cost_ns: spending.ns_per_tx_packet.max(1.0) as u64,
             burst_ns: (spending.cpus * BURST.as_nanos() as f64) as u64 + 1,
         };
         self.programs
             .set_bucket(member.slot, bucket)
             .map_err(|e| format!("its limit cannot be set: {e}"))?;
-        let (passed, dropped) = self.programs.counts(member.slot);
-        let counts = Counts {
-            passed: passed.saturating_sub(member.passed),
-            dropped: dropped.saturating_sub(member.dropped),
-        };
-        (member.passed, member.dropped) = (passed, dropped);
-        Ok(counts)
+        let now = self.programs.counts(member.slot);
+        let before = std::mem::replace(&mut member.counts, now);
+        Ok(DropCounts {
+            rx_passed: now.rx_passed.saturating_sub(before.rx_passed),
+            rx_dropped: now.rx_dropped.saturating_sub(before.rx_dropped),
+            tx_passed: now.tx_passed.saturating_sub(before.tx_passed),
+            tx_dropped: now.tx_dropped.saturating_sub(before.tx_dropped),
+        })
     }
 }
 
 /// A veth takes XDP in its driver without harm; a real device may reset its queues for it, so tc
 /// ingress comes first there.
 fn first_that_works(
-    programs: (i32, i32),
+    programs: DropDescriptors,
     device: IfIndex,
     kind: &str,
 ) -> std::io::Result<DropLink> {

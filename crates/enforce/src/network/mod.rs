@@ -6,24 +6,29 @@
 
 mod container;
 mod control;
+mod correct;
 mod cpus;
 mod ingress;
+mod interrupt;
+mod moving;
 mod napi;
+mod napis;
 mod place;
+mod rivals;
 mod share;
+mod status;
+mod stop;
 
 use crate::journal::Journal;
 use cofferdam_host::CgroupLayout;
-use cofferdam_types::{
-    CgroupId, Container, ContainerLedger, IfIndex, Interval, Means, MeansState, NetnsId,
-    NetworkEnforcement,
-};
+use cofferdam_types::{CgroupId, Container, ContainerLedger, IfIndex, Interval, Means, NetnsId};
 use container::Enforced;
-use control::Spending;
 use cpus::IdleTime;
 use ingress::Ingress;
+use interrupt::Interrupts;
+use napis::Leaving;
+use rivals::Rivals;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,10 +41,9 @@ pub struct NetworkOptions {
     pub napi_in_container: bool,
     /// Debt that a container can have at most, in CPU time; default 1 s.
     pub debt_bound: Duration,
-    /// What softirq work costs beyond what the ledger says of it, as a part of that: the
-    /// interrupts that raise it, and the way in and out, which no tracepoint brackets. Default
-    /// 0.25, from what victims lost on the test machine.
-    pub unseen_part: f64,
+    /// What an interrupt for a container's packets costs whoever it interrupts, beyond what the
+    /// ledger can see; default measured on this host when first needed.
+    pub interruption: Option<Duration>,
     /// How long the means stay in place when nobody pays any more; default 30 s.
     pub linger: Duration,
 }
@@ -50,7 +54,7 @@ impl Default for NetworkOptions {
             means: Means::ALL.to_vec(),
             napi_in_container: true,
             debt_bound: Duration::from_secs(1),
-            unseen_part: 0.25,
+            interruption: None,
             linger: Duration::from_secs(30),
         }
     }
@@ -60,17 +64,6 @@ impl Default for NetworkOptions {
 const PAID: f64 = 0.003;
 /// A container causes work on a CPU when it takes this part of it.
 const CAUSES: f64 = 0.01;
-/// Who ran on a CPU within this time runs beside the others.
-const BESIDE: Duration = Duration::from_secs(1);
-/// Weights are written when they change by this part, and at most so often.
-const WEIGHT_STEP: f64 = 0.03;
-const WEIGHT_INTERVAL: Duration = Duration::from_millis(15);
-/// Writing a quota refills it, so it is written seldom.
-const QUOTA_STEP: f64 = 0.1;
-const QUOTA_INTERVAL: Duration = Duration::from_millis(500);
-/// How long the weight of a cgroup that is not ours is believed.
-const WEIGHT_LIFE: Duration = Duration::from_secs(2);
-
 /// The enforcement of network CPU on this host.
 pub(crate) struct Network {
     options: NetworkOptions,
@@ -80,10 +73,10 @@ pub(crate) struct Network {
     ingress: Ingress,
     /// The host's ends of all containers' interfaces.
     host_ends: BTreeSet<(NetnsId, IfIndex)>,
-    /// Who ran on which CPU, and when last.
-    beside: HashMap<(u32, CgroupId), Instant>,
-    paths: HashMap<CgroupId, PathBuf>,
-    weights: HashMap<PathBuf, (f64, Instant)>,
+    rivals: Rivals,
+    leaving: Leaving,
+    /// `None` until something is enforced.
+    interrupts: Option<Interrupts>,
 }
 
 impl Network {
@@ -95,9 +88,9 @@ impl Network {
             idle: IdleTime::default(),
             ingress: Ingress::default(),
             host_ends: BTreeSet::new(),
-            beside: HashMap::new(),
-            paths: HashMap::new(),
-            weights: HashMap::new(),
+            rivals: Rivals::default(),
+            leaving: Leaving::default(),
+            interrupts: None,
         }
     }
 
@@ -105,8 +98,23 @@ impl Network {
         self.options.means.contains(&means)
     }
 
-    /// The containers to enforce: complete, in any order.
-    pub fn set(&mut self, journal: &mut Journal, wanted: &[Arc<Container>]) {
+    fn may_drop(&self) -> bool {
+        self.may(Means::IngressDrop) || self.may(Means::EgressDrop)
+    }
+
+    /// The containers to enforce: complete, in any order. The weights of those in `reserved`
+    /// belong to their CPU reservations.
+    pub fn set(
+        &mut self,
+        journal: &mut Journal,
+        wanted: &[Arc<Container>],
+        reserved: &HashSet<CgroupId>,
+    ) {
+        if !wanted.is_empty() && self.interrupts.is_none() {
+            let cost = self.options.interruption.or_else(interrupt::measure);
+            self.interrupts = Some(Interrupts::new(cost.unwrap_or_default()));
+        }
+        let may_drop = self.may_drop();
         let keep: HashSet<CgroupId> = wanted.iter().map(|c| c.cgroup).collect();
         let gone: Vec<CgroupId> = self
             .enforced
@@ -123,23 +131,30 @@ impl Network {
             match self.enforced.get_mut(&container.cgroup) {
                 Some(known) if Arc::ptr_eq(&known.container, container) => {}
                 Some(known) => {
-                    if self.options.means.contains(&Means::IngressDrop) {
+                    if may_drop {
                         self.ingress.prepare(container);
                     }
-                    if known.container.netns != container.netns {
-                        known.napi.disengage(journal);
-                    }
+                    let moved = known.container.netns != container.netns;
                     known.container = container.clone();
                     known.place = place::find(&self.layout, container);
-                    known.napi.drop_stale(journal, container);
+                    if moved || known.napi.is_stale(container) {
+                        self.leaving
+                            .add(container.cgroup, known.napi.leave(journal));
+                    }
                 }
                 None => {
-                    if self.may(Means::IngressDrop) {
+                    if may_drop {
                         self.ingress.prepare(container);
                     }
                     let place = place::find(&self.layout, container);
                     let new = Enforced::new(container.clone(), place);
                     self.enforced.insert(container.cgroup, new);
+                }
+            }
+            if let Some(known) = self.enforced.get_mut(&container.cgroup) {
+                known.weight_reserved = reserved.contains(&container.cgroup);
+                if known.weight_reserved {
+                    known.weight.restore(journal);
                 }
             }
         }
@@ -150,6 +165,7 @@ impl Network {
 
     /// Acts on what happened in `interval`.
     pub fn step(&mut self, journal: &mut Journal, interval: &Interval) {
+        self.leaving.step(journal, false);
         if self.enforced.is_empty() || interval.length.is_zero() {
             return;
         }
@@ -159,7 +175,10 @@ impl Network {
             .map(|row| (row.container.cgroup, row))
             .collect();
         self.idle.update(interval.length.as_secs_f64());
-        self.note_who_runs(interval);
+        self.rivals.note(interval);
+        if let Some(interrupts) = &mut self.interrupts {
+            interrupts.update();
+        }
         let length_ns = interval.length.as_nanos() as f64;
         let mut charged_by_cpu = vec![0_u64; interval.cpus.len()];
         for row in &interval.containers {
@@ -183,6 +202,7 @@ impl Network {
             })
             .map(|(id, _)| *id)
             .collect();
+        let mut withheld = Vec::new();
         for id in active {
             let Some(mut enforced) = self.enforced.remove(&id) else {
                 continue;
@@ -192,7 +212,33 @@ impl Network {
                 pressed_cpus(row, &charged_by_cpu, interval, length_ns)
             });
             self.step_one(journal, &mut enforced, row, &pressed, interval);
+            withheld.push((id, pressed, enforced.withheld_ns(interval.length)));
             self.enforced.insert(id, enforced);
+        }
+        self.note_returned(&withheld, interval);
+    }
+
+    /// What was withheld from those who caused went back to those who had paid, by what each
+    /// had paid.
+    fn note_returned(&mut self, withheld: &[(CgroupId, Vec<u32>, f64)], interval: &Interval) {
+        for (offender, pressed, ns) in withheld.iter().filter(|(_, _, ns)| *ns > 0.0) {
+            let payers = interval.containers.iter();
+            let payers = payers.filter(|row| row.container.cgroup != *offender);
+            let paid: Vec<(CgroupId, f64)> = payers
+                .map(|row| (row.container.cgroup, paid_ns(row, pressed, interval)))
+                .collect();
+            let all: f64 = paid.iter().map(|(_, ns)| ns).sum();
+            if all <= 0.0 {
+                continue;
+            }
+            for (id, one) in paid {
+                if let Some(payer) = self.enforced.get_mut(&id) {
+                    payer.returned_ns += (ns.min(all) * one / all) as u64;
+                }
+            }
+        }
+        for payer in self.enforced.values_mut() {
+            payer.returned_ns += payer.added_quota_ns(interval.length) as u64;
         }
     }
 
@@ -206,7 +252,12 @@ impl Network {
     ) {
         let now = Instant::now();
         let pressed = &enforced.still_pressed(pressed, now);
-        let used = enforced.measure(row, pressed, interval, self.options.unseen_part);
+        enforced.napi.arrive(journal);
+        let unseen_ns = match (&self.interrupts, row) {
+            (Some(interrupts), Some(row)) => interrupts.unseen_ns(row, pressed, interval),
+            _ => 0.0,
+        };
+        let used = enforced.measure(row, pressed, interval, unseen_ns);
         if !enforced.is_alive() {
             self.let_go(journal, enforced);
             return;
@@ -227,16 +278,20 @@ impl Network {
         self.stop(enforced, row, interval);
         self.correct_weight(journal, enforced);
         self.correct_quota(journal, enforced);
-        // Last: moving threads between cgroups can take the kernel a tenth of a second.
         if self.may(Means::NapiThread) {
             let container = enforced.container.clone();
-            enforced.napi.drop_stale(journal, &container);
-            enforced.napi.engage(
-                journal,
-                &container,
-                &enforced.place,
-                self.options.napi_in_container,
-            );
+            if enforced.napi.is_stale(&container) {
+                self.leaving
+                    .add(container.cgroup, enforced.napi.leave(journal));
+            }
+            if !self.leaving.of(container.cgroup) {
+                enforced.napi.engage(
+                    journal,
+                    &container,
+                    &enforced.place,
+                    self.options.napi_in_container,
+                );
+            }
         }
     }
 
@@ -254,7 +309,7 @@ impl Network {
             .filter(|cpu| self.idle.is_full(*cpu))
             .collect();
         if full.is_empty() {
-            enforced.budget = None;
+            (enforced.budget, enforced.share) = (None, None);
             return;
         }
         let id = enforced.container.cgroup;
@@ -269,239 +324,35 @@ impl Network {
         enforced
             .debt
             .update(used, shares, interval.length, self.options.debt_bound);
+        enforced.share = Some(shares);
         enforced.budget = Some(enforced.rates.budget(shares, &enforced.debt));
     }
 
-    /// Drops what it may not cause any more. Once in place, the limit stays as long as the other
-    /// means: it only ever binds while others wait.
-    fn stop(
-        &mut self,
-        enforced: &mut Enforced,
-        row: Option<&ContainerLedger>,
-        interval: &Interval,
-    ) {
-        if !self.may(Means::IngressDrop) {
-            return;
-        }
-        let container = enforced.container.clone();
-        let limited = self.ingress.limits(container.cgroup);
-        let over = enforced
-            .budget
-            .is_some_and(|budget| enforced.rates.at_others_cost() > budget);
-        if !limited {
-            let ledger = row.map(|row| row.ledger).unwrap_or_default();
-            enforced.cost.update(
-                enforced.rates.at_others_cost() * interval.length.as_nanos() as f64,
-                ledger.rx_packets as f64,
-                interval.length,
-            );
-            if !over {
-                return;
-            }
-        }
-        // Without a NAPI thread of its own the last place to drop is its own interface, when
-        // the other end of it is no host that forwards.
-        let own = !self.may(Means::NapiThread) && container.interfaces.len() == 1;
-        let gates = [false, own];
-        for own in gates.iter().take(if own { 2 } else { 1 }) {
-            let Some(netns) = ingress::gate_of(&container, *own) else {
-                continue;
-            };
-            let spending = Spending {
-                cpus: enforced.budget.unwrap_or(0.0),
-                ns_per_packet: enforced.cost.ns_per_packet(),
-            };
-            let skip = if *own {
-                &BTreeSet::new()
-            } else {
-                &self.host_ends
-            };
-            match self.ingress.limit(&container, netns, spending, skip) {
-                Ok(counts) => {
-                    enforced.drop_refused = None;
-                    enforced.dropped_rx_packets += counts.dropped;
-                    if limited {
-                        enforced.cost.update(
-                            enforced.rates.at_others_cost() * interval.length.as_nanos() as f64,
-                            counts.passed as f64,
-                            interval.length,
-                        );
-                    }
-                    return;
-                }
-                Err(why) => enforced.drop_refused = Some(why),
-            }
-        }
-    }
-
     fn let_go(&mut self, journal: &mut Journal, enforced: &mut Enforced) {
-        self.ingress.release(enforced.container.cgroup);
+        let cgroup = enforced.container.cgroup;
+        self.ingress.release(cgroup);
+        self.leaving.add(cgroup, enforced.napi.leave(journal));
         enforced.release(journal);
     }
 
-    fn correct_weight(&self, journal: &mut Journal, enforced: &mut Enforced) {
-        if !self.may(Means::WeightCorrection) {
-            return;
+    /// Waits for threads that are on their way: nothing moves any more after.
+    pub fn settle(&mut self, journal: &mut Journal) {
+        for enforced in self.enforced.values_mut() {
+            let leaving = enforced.napi.leave(journal);
+            self.leaving.add(enforced.container.cgroup, leaving);
         }
-        let Some((file, base)) = enforced.base_weight() else {
-            return;
-        };
-        let value = base * enforced.rates.weight_part(&enforced.debt);
-        let lowest = if file.ends_with("cpu.weight") {
-            1.0
-        } else {
-            2.0
-        };
-        let text = |value: f64| format!("{:.0}", value.max(lowest));
-        enforced
-            .weight
-            .set(journal, &file, value, text, WEIGHT_STEP, WEIGHT_INTERVAL);
+        self.leaving.step(journal, true);
     }
+}
 
-    /// Takes what it owes off its quota, gives what it paid for others back to it.
-    fn correct_quota(&self, journal: &mut Journal, enforced: &mut Enforced) {
-        if !self.may(Means::QuotaCorrection) || !enforced.has_quota {
-            return;
-        }
-        let Some((directory, v2)) = enforced.place.cpu.clone() else {
-            return;
-        };
-        let Some((file, quota_us, period_us)) = read_quota(&directory, v2) else {
-            return;
-        };
-        let base = *enforced.quota.base.get_or_insert(quota_us);
-        let value = (base - enforced.rates.owed() * period_us).max(1_000.0);
-        let text = |value: f64| {
-            if v2 {
-                format!("{value:.0} {period_us:.0}")
-            } else {
-                format!("{value:.0}")
-            }
-        };
-        enforced
-            .quota
-            .set(journal, &file, value, text, QUOTA_STEP, QUOTA_INTERVAL);
-    }
-
-    /// Its share of a CPU among those that ran there a moment ago.
-    fn share(&mut self, path: &Path, id: CgroupId, cpu: u32, own_weight: Option<f64>) -> f64 {
-        let rivals: Vec<PathBuf> = self
-            .beside
-            .keys()
-            .filter(|(at, other)| *at == cpu && *other != id)
-            .filter_map(|(_, other)| self.paths.get(other).cloned())
-            .collect();
-        let active: Vec<&Path> = rivals.iter().map(PathBuf::as_path).collect();
-        let base: HashMap<PathBuf, f64> = self
-            .enforced
-            .values()
-            .filter_map(|e| {
-                let weight = e.weight.base?;
-                Some((e.container.cgroup_path.clone(), weight))
-            })
-            .collect();
-        let (layout, weights) = (&self.layout, &mut self.weights);
-        share::fair_share(path, &active, |of| {
-            match own_weight.filter(|_| of == path) {
-                Some(weight) => weight,
-                None => match base.get(of) {
-                    Some(weight) => *weight,
-                    None => weight_of(layout, weights, of),
-                },
-            }
-        })
-    }
-
-    fn note_who_runs(&mut self, interval: &Interval) {
-        let now = Instant::now();
-        let length_ns = interval.length.as_nanos() as f64;
-        for row in &interval.containers {
-            for ((cpu, time), ns) in interval.cpus.iter().zip(&row.charged_by_cpu_ns) {
-                // What it is charged of a CPU's work says how much it ran there.
-                let all = time.measured_ns().max(1) as f64;
-                if *ns as f64 > 0.05 * all && *ns as f64 > 0.001 * length_ns {
-                    self.beside.insert((cpu.0, row.container.cgroup), now);
-                    let path = &row.container.cgroup_path;
-                    let known = self.paths.entry(row.container.cgroup);
-                    known.or_insert_with(|| path.clone());
-                }
-            }
-        }
-        self.beside
-            .retain(|_, last| now.duration_since(*last) < BESIDE);
-        let beside = &self.beside;
-        self.paths
-            .retain(|id, _| beside.keys().any(|(_, other)| other == id));
-    }
-
-    /// State of a container's network enforcement.
-    pub fn status(&self, cgroup: CgroupId) -> Option<NetworkEnforcement> {
-        let enforced = self.enforced.get(&cgroup)?;
-        Some(NetworkEnforcement {
-            means: Means::ALL
-                .iter()
-                .map(|means| self.means_state(enforced, *means))
-                .collect(),
-            debt_ns: enforced.debt.ns(),
-            forgiven_ns: enforced.debt.forgiven_ns(),
-            charged_ns: enforced.charged_ns,
-            returned_ns: enforced.returned_ns,
-            dropped_rx_packets: enforced.dropped_rx_packets,
-            dropped_tx_packets: 0,
-        })
-    }
-
-    fn means_state(&self, enforced: &Enforced, means: Means) -> MeansState {
-        let no = |why: &str| (false, why.to_owned());
-        let needed = enforced.until.is_some();
-        let (in_force, why) = if !self.may(means) {
-            no("not allowed by the options")
-        } else if !needed {
-            no("nobody else pays for it")
-        } else {
-            match means {
-                Means::NapiThread if enforced.napi.any() => (
-                    true,
-                    "its interface's NAPI thread runs in its cgroup".to_owned(),
-                ),
-                Means::NapiThread => no(enforced
-                    .napi
-                    .refusal()
-                    .unwrap_or("it has no interface of its own")),
-                Means::WeightCorrection => match (&enforced.weight.refused, &enforced.place.cpu) {
-                    (Some(why), _) => no(why),
-                    (_, None) => no("its cgroup has no CPU controller"),
-                    _ if enforced.weight.is_corrected() => (
-                        true,
-                        "its weight is lowered by what runs in softirq".to_owned(),
-                    ),
-                    _ => no("little of its work runs in softirq"),
-                },
-                Means::QuotaCorrection => match &enforced.quota.refused {
-                    Some(why) => no(why),
-                    None if !enforced.has_quota => no("it has no quota"),
-                    None if enforced.quota.is_corrected() => {
-                        (true, "its quota is corrected by what it owes".to_owned())
-                    }
-                    None => no("it owes little"),
-                },
-                Means::IngressDrop => match &enforced.drop_refused {
-                    Some(why) => no(why),
-                    None if self.ingress.limits(enforced.container.cgroup) => (
-                        true,
-                        "its packets pass at the rate that its share leaves".to_owned(),
-                    ),
-                    None => no("it is within its share"),
-                },
-                Means::EgressDrop => no("not built: its weight stops what it sends"),
-            }
-        };
-        MeansState {
-            means,
-            in_force,
-            why,
-        }
-    }
+/// What a container paid for others on these CPUs, nanoseconds.
+fn paid_ns(row: &ContainerLedger, cpus: &[u32], interval: &Interval) -> f64 {
+    let columns = row.caused_by_cpu_ns.iter().zip(&row.charged_by_cpu_ns);
+    let columns = interval.cpus.iter().zip(columns);
+    let paid = columns
+        .filter(|((cpu, _), _)| cpus.contains(&cpu.0))
+        .map(|(_, (caused, charged))| charged.saturating_sub(*caused));
+    paid.sum::<u64>() as f64
 }
 
 /// CPUs on which the container of `row` causes work and others pay.
@@ -521,50 +372,3 @@ fn pressed_cpus(
     .collect()
 }
 
-/// File, quota and period in microseconds; `None` without a quota.
-fn read_quota(directory: &Path, v2: bool) -> Option<(PathBuf, f64, f64)> {
-    let read = |file: &str| std::fs::read_to_string(directory.join(file)).ok();
-    let (file, quota, period) = if v2 {
-        let text = read("cpu.max")?;
-        let (quota, period) = text.trim().split_once(' ')?;
-        ("cpu.max", quota.to_owned(), period.to_owned())
-    } else {
-        (
-            "cpu.cfs_quota_us",
-            read("cpu.cfs_quota_us")?,
-            read("cpu.cfs_period_us")?,
-        )
-    };
-    let quota: f64 = quota.trim().parse().ok()?;
-    let period: f64 = period.trim().parse().ok()?;
-    (quota > 0.0 && period > 0.0).then(|| (directory.join(file), quota, period))
-}
-
-/// Weight of a cgroup that we do not correct, v1 shares on hybrid hosts.
-fn weight_of(
-    layout: &CgroupLayout,
-    known: &mut HashMap<PathBuf, (f64, Instant)>,
-    path: &Path,
-) -> f64 {
-    if let Some((weight, read)) = known.get(path)
-        && read.elapsed() < WEIGHT_LIFE
-    {
-        return *weight;
-    }
-    let file = match layout.v1_directory("cpu", path) {
-        Some(directory) => directory.join("cpu.shares"),
-        None => layout.v2_directory(path).join("cpu.weight"),
-    };
-    let default = if file.ends_with("cpu.shares") {
-        1024.0
-    } else {
-        100.0
-    };
-    let text = std::fs::read_to_string(file).unwrap_or_default();
-    let weight = text.trim().parse().unwrap_or(default);
-    if known.len() > 4096 {
-        known.clear();
-    }
-    known.insert(path.to_owned(), (weight, Instant::now()));
-    weight
-}

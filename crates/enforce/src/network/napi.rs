@@ -6,9 +6,10 @@
 //! it; a packet that RPS steers away is handled in softirq again. All three are set right, and
 //! back.
 
+use super::moving::Moving;
 use super::place::{Place, usage_ns};
 use crate::device::{DeviceId, Inside, find_namespace};
-use crate::journal::{ChangeError, Form, Journal, Target, ThreadId, UndoReport};
+use crate::journal::{ChangeError, Form, Journal, Pending, Target, ThreadId, UndoReport};
 use crate::thread;
 use cofferdam_host::parse;
 use cofferdam_types::{Container, InterfacePair};
@@ -16,7 +17,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 /// The cgroup of ours below the container's. Of ours, so that the runtime finds no thread that
 /// it cannot end in its own.
@@ -31,6 +31,10 @@ pub(super) struct NapiThread {
     threads: Vec<ThreadId>,
     /// Counts what the threads use; `None` where they stay in the root.
     leaf: Option<PathBuf>,
+    /// CPUs to which they are kept; `None` for all.
+    cpus: Option<String>,
+    /// Its threads are on their way into the leaf, or out of it.
+    moving: Option<Moving>,
 }
 
 /// Why it could not be put in place.
@@ -68,6 +72,8 @@ impl NapiThread {
             targets: Vec::new(),
             threads: Vec::new(),
             leaf: None,
+            cpus: None,
+            moving: None,
         };
         match made.try_engage(journal, container, pair, place, in_container) {
             Ok(()) => Ok(made),
@@ -104,7 +110,7 @@ impl NapiThread {
             self.feature(journal, &device, GRO, true)?;
         }
         self.segments_from_peer(journal, pair)?;
-        let cpus = self.steering_off(journal, &inside, &device, place)?;
+        self.cpus = self.steering_off(journal, &inside, &device, place)?;
         let named = format!("napi/{name}-");
         let earlier: BTreeSet<u32> = thread::kernel_threads(&named).into_iter().collect();
         let target = Target::DeviceFile {
@@ -131,13 +137,9 @@ impl NapiThread {
         for tid in tids {
             self.threads.push(ThreadId::of(tid)?);
         }
+        self.keep_to_cpus(journal)?;
         if in_container {
             self.move_in(journal, place)?;
-        }
-        if let Some(cpus) = cpus {
-            for thread in self.threads.clone() {
-                self.set(journal, Target::ThreadCpus(thread), Form::CpuList, &cpus)?;
-            }
         }
         Ok(())
     }
@@ -200,7 +202,31 @@ impl NapiThread {
         }))
     }
 
+    fn keep_to_cpus(&mut self, journal: &mut Journal) -> Result<(), NapiError> {
+        let Some(cpus) = self.cpus.clone() else {
+            return Ok(());
+        };
+        for thread in self.threads.clone() {
+            self.set(journal, Target::ThreadCpus(thread), Form::CpuList, &cpus)?;
+        }
+        Ok(())
+    }
+
+    /// Begins to move the threads into the leaf.
     fn move_in(&mut self, journal: &mut Journal, place: &Place) -> Result<(), NapiError> {
+        let mut moves = Vec::new();
+        let outcome = self.note_moves(journal, place, &mut moves);
+        // Also after an error: what is in the journal must be finished.
+        self.moving = Some(Moving::start(moves));
+        outcome
+    }
+
+    fn note_moves(
+        &mut self,
+        journal: &mut Journal,
+        place: &Place,
+        moves: &mut Vec<Pending>,
+    ) -> Result<(), NapiError> {
         for directory in &place.directories {
             let leaf = directory.full().join(LEAF);
             // Another interface of the same container has made it already.
@@ -214,9 +240,44 @@ impl NapiThread {
                     thread,
                     mount: directory.mount.clone(),
                 };
-                self.set(journal, target, Form::Text, &path)?;
+                self.targets.push(target.clone());
+                moves.extend(journal.begin(&target, Form::Text, &path)?);
             }
             self.leaf = Some(leaf);
+        }
+        Ok(())
+    }
+
+    /// Begins to move the threads back to where they came from. What else was changed is taken
+    /// back by [`NapiThread::disengage`], which does not wait once [`NapiThread::has_left`].
+    pub fn leave(&mut self, journal: &mut Journal) {
+        if let Some(moving) = self.moving.take() {
+            // Rare: it was on its way in.
+            let _ = moving.finish(journal);
+        }
+        let mut moves = Vec::new();
+        for target in &self.targets {
+            if matches!(target, Target::ThreadCgroup { .. })
+                && let Some(before) = journal.before(target).map(str::to_owned)
+                && let Ok(pending) = journal.begin(target, Form::Text, &before)
+            {
+                moves.extend(pending);
+            }
+        }
+        self.moving = Some(Moving::start(moves));
+    }
+
+    /// Whether its threads have arrived where [`NapiThread::leave`] sends them.
+    pub fn has_left(&self) -> bool {
+        self.moving.as_ref().is_none_or(Moving::is_done)
+    }
+
+    /// Takes note of threads that have arrived; `Err` when one could not be moved.
+    pub fn arrive(&mut self, journal: &mut Journal) -> Result<(), NapiError> {
+        if let Some(moving) = self.moving.take_if(|m| m.is_done()) {
+            moving.finish(journal)?;
+            // In cgroup v2 a move can widen them to all that the cgroup may use.
+            self.keep_to_cpus(journal)?;
         }
         Ok(())
     }
@@ -243,7 +304,9 @@ impl NapiThread {
         value: &str,
     ) -> Result<(), NapiError> {
         // Noted first: a change that half worked is taken back as well.
-        self.targets.push(target.clone());
+        if !self.targets.contains(&target) {
+            self.targets.push(target.clone());
+        }
         journal.set(&target, form, value)?;
         Ok(())
     }
@@ -260,98 +323,22 @@ impl NapiThread {
         usage_ns(self.leaf.as_ref()?)
     }
 
+    /// Whether its threads are still on their way.
+    pub fn is_moving(&self) -> bool {
+        self.moving.is_some()
+    }
+
     /// Takes everything back, newest first.
-    pub fn disengage(self, journal: &mut Journal) -> UndoReport {
+    pub fn disengage(mut self, journal: &mut Journal) -> UndoReport {
+        if let Some(moving) = self.moving.take() {
+            // What could not be moved is taken back all the same, or told below.
+            let _ = moving.finish(journal);
+        }
         let mut report = UndoReport::default();
         for target in self.targets.iter().rev() {
             report.add(journal.undo(target));
         }
         report
-    }
-}
-
-/// When something that failed is tried again.
-pub(super) const TRY_AGAIN: Duration = Duration::from_secs(10);
-
-/// The NAPI threads of one container.
-#[derive(Debug, Default)]
-pub(super) struct NapiThreads {
-    /// By index of the interface inside the container.
-    engaged: Vec<(u32, NapiThread)>,
-    /// Interfaces that could not be engaged, until when, and why.
-    refused: Vec<(u32, Instant, String)>,
-}
-
-impl NapiThreads {
-    /// Puts every interface's thread in place that is not; drops those whose interface went.
-    pub fn engage(
-        &mut self,
-        journal: &mut Journal,
-        container: &Container,
-        place: &Place,
-        in_container: bool,
-    ) {
-        let now = Instant::now();
-        self.refused.retain(|(_, until, _)| *until > now);
-        for pair in &container.interfaces {
-            let index = pair.container_ifindex.0;
-            let known = self.engaged.iter().any(|(i, _)| *i == index)
-                || self.refused.iter().any(|(i, _, _)| *i == index);
-            if known {
-                continue;
-            }
-            match NapiThread::engage(journal, container, pair, place, in_container) {
-                Ok(thread) => self.engaged.push((index, thread)),
-                Err(e) if e.vanished() => {
-                    self.refused.push((
-                        index,
-                        now + TRY_AGAIN / 10,
-                        "the interface is gone".into(),
-                    ));
-                }
-                Err(e) => self.refused.push((index, now + TRY_AGAIN, e.to_string())),
-            }
-        }
-    }
-
-    /// Takes all back when an interface or a thread is gone (a device whose GRO somebody turned
-    /// off and on has another thread): they share a cgroup. The next step puts the rest in place
-    /// again.
-    pub fn drop_stale(&mut self, journal: &mut Journal, container: &Container) {
-        let listed = |index: u32| {
-            let mut pairs = container.interfaces.iter();
-            pairs.any(|pair| pair.container_ifindex.0 == index)
-        };
-        if !self
-            .engaged
-            .iter()
-            .all(|(index, t)| listed(*index) && t.is_alive())
-        {
-            self.disengage(journal);
-        }
-    }
-
-    /// Takes everything back.
-    pub fn disengage(&mut self, journal: &mut Journal) {
-        while let Some((_, thread)) = self.engaged.pop() {
-            thread.disengage(journal);
-        }
-    }
-
-    pub fn any(&self) -> bool {
-        !self.engaged.is_empty()
-    }
-
-    /// Why an interface has no thread in place.
-    pub fn refusal(&self) -> Option<&str> {
-        self.refused.first().map(|(_, _, why)| why.as_str())
-    }
-
-    /// CPU time that the threads have used, nanoseconds.
-    pub fn usage_ns(&self) -> u64 {
-        // One leaf for all interfaces of the container.
-        let first = self.engaged.first();
-        first.and_then(|(_, t)| t.usage_ns()).unwrap_or(0)
     }
 }
 

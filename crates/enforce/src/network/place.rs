@@ -95,6 +95,17 @@ impl Place {
         Some(directory.join(if *v2 { "cpu.weight" } else { "cpu.shares" }))
     }
 
+    /// CPU time that it was billed on each CPU, nanoseconds; empty where only v2 counts.
+    pub fn usage_by_cpu_ns(&self) -> Vec<u64> {
+        let files = self.directories.iter().map(|d| d.full());
+        let text = files
+            .filter_map(|d| fs::read_to_string(d.join("cpuacct.usage_percpu")).ok())
+            .next();
+        let text = text.unwrap_or_default();
+        let numbers = text.split_whitespace().map(str::parse);
+        numbers.collect::<Result<_, _>>().unwrap_or_default()
+    }
+
     /// Whether the container's CPU time is capped by a quota.
     pub fn has_quota(&self) -> bool {
         let Some((directory, v2)) = &self.cpu else {

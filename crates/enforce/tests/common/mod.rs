@@ -98,6 +98,21 @@ pub fn means(enforcer: &Enforcer, container: &Container, means: Means) -> MeansS
         .expect("every means is told")
 }
 
+/// Steps until the NAPI thread of `container` runs in its cgroup: the kernel takes its time.
+pub fn until_napi_in_force(enforcer: &mut Enforcer, container: &Container, interval: &Interval) {
+    let mut why = String::new();
+    for _ in 0..500 {
+        enforcer.step(interval);
+        let state = means(enforcer, container, Means::NapiThread);
+        if state.in_force {
+            return;
+        }
+        why = state.why;
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{why}");
+}
+
 /// Everything that enforcement may change for a container, as text.
 pub fn state(container: &FakeContainer, host: &dyn Net, host_device: &str) -> String {
     let mut text = container.sh(
