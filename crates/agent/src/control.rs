@@ -1,7 +1,10 @@
 //! The control loop: follow, read, decide, act, show. It owns everything that acts on the host.
 
+mod requests;
+mod show;
+
 use crate::assign::Assigner;
-use crate::config::{Config, ConfigError, Loaded, Source};
+use crate::config::{Config, Loaded, Source};
 use crate::effects::{Effects, ObserveOnly, Undone};
 use crate::latency::Latency;
 use crate::ledger::{Ledger, Readings};
@@ -10,12 +13,9 @@ use crate::rules::changes_host;
 use crate::server::{Command, Notice};
 use crate::view::{Cost, View};
 use crate::wake::{Sleeper, Waker};
-use crate::wire::{
-    Changed, ConfigurationRecord, PolicyRecord, Refusal, RefusalCode, Reloaded, Request,
-    RuleRecord, SetRule, Stopping, ok_line, refusal_line,
-};
+use crate::wire::{ConfigurationRecord, RuleRecord};
 use cofferdam_accounting::ReadError;
-use cofferdam_types::{ContainerStatus, Degraded, EnforcementStatus, Interval, Snapshot};
+use cofferdam_types::{Degraded, EnforcementStatus, Interval, Snapshot};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
@@ -26,12 +26,6 @@ use std::time::{Duration, Instant, SystemTime};
 const OBSERVING: Duration = Duration::from_secs(1);
 /// While nobody causes network CPU to speak of, steps are so many times as far apart.
 const QUIET: u32 = 5;
-/// From this part of a CPU on, network work is something to speak of.
-const BUSY: f64 = 0.01;
-/// Youngest reading that a client's request makes: more often costs more than it tells.
-const FRESH: Duration = Duration::from_millis(10);
-/// Requests served between two looks at the clock.
-const AT_ONCE: usize = 16;
 /// How often the process looks at what it uses itself.
 const LOOK_AT_COST: Duration = Duration::from_secs(1);
 /// Readings may fail so long in a row before the agent gives up.
@@ -269,7 +263,7 @@ impl<L: Ledger> Control<L> {
             self.losses.step(&containers, self.assigner.reserved());
         }
         self.tell_changes();
-        self.busy = is_busy(&interval, &self.enforcement);
+        self.busy = show::is_busy(&interval, &self.enforcement);
         self.last = snapshot.clone();
     }
 
@@ -325,39 +319,6 @@ impl<L: Ledger> Control<L> {
         self.undo_failures.extend(failure);
     }
 
-    fn rule_records(&self, counts: &[u64]) -> Vec<RuleRecord> {
-        let rules = self.assigner.rules().zip(counts);
-        rules
-            .map(|(rule, containers)| RuleRecord {
-                line: (rule.line > 0).then_some(rule.line as u64),
-                matches: rule.matcher.to_string(),
-                policy: PolicyRecord::new(&rule.policy),
-                containers: *containers,
-            })
-            .collect()
-    }
-
-    /// Logs what has become degraded, and what is so no more.
-    fn tell_changes(&mut self) {
-        let status = match &self.effects {
-            Some(effects) => effects.status(),
-            None => EnforcementStatus::default(),
-        };
-        let mut now: BTreeSet<String> = status.degraded.iter().map(|d| d.text.clone()).collect();
-        for container in &status.containers {
-            let of = |d: &Degraded| format!("container {}: {}", container.name, d.text);
-            now.extend(container.degraded.iter().map(of));
-        }
-        for text in now.difference(&self.told) {
-            tracing::warn!("degraded: {text}");
-        }
-        for text in self.told.difference(&now) {
-            tracing::info!("no longer degraded: {text}");
-        }
-        self.told = now;
-        self.enforcement = status;
-    }
-
     fn period(&self) -> Duration {
         let control = self.config.enforcement.control_period;
         match &self.effects {
@@ -378,222 +339,6 @@ impl<L: Ledger> Control<L> {
         }
         Ok(())
     }
-
-    /// Serves what clients wait for. True when something changed that must be shown.
-    fn serve(&mut self, channels: &Channels) -> bool {
-        let mut show = false;
-        for _ in 0..AT_ONCE {
-            let Ok(command) = channels.commands.try_recv() else {
-                return show;
-            };
-            let client = command.client;
-            let notice = match command.request {
-                Request::Snapshot { gone_after } => match self.readings.read(FRESH) {
-                    Ok(snapshot) => Notice::Reading {
-                        client,
-                        gone: self.readings.gone_since(gone_after),
-                        snapshot,
-                    },
-                    Err(error) => answer(client, Err::<(), _>(error.to_string())),
-                },
-                request => {
-                    show = true;
-                    let notice = self.change(client, request, channels);
-                    // Whoever asks for the status next must find the change in it.
-                    self.publish(channels);
-                    notice
-                }
-            };
-            // The server outlives this loop.
-            let _ = channels.notices.send(notice);
-            channels.wake_server.wake();
-        }
-        // More may be waiting: come back at once.
-        channels.sleeper.wake_again();
-        show
-    }
-
-    fn change(&mut self, client: u64, request: Request, channels: &Channels) -> Notice {
-        match request {
-            Request::Reload => answer(client, self.reload(channels)),
-            Request::Stop => {
-                tracing::info!("asked to stop over the socket");
-                self.stop = true;
-                answer(client, Ok(Stopping { stopping: true }))
-            }
-            Request::Set(rule) => {
-                let SetRule(rule) = *rule;
-                let text = rule.matcher.to_string();
-                if !self.assigner.set(rule) {
-                    let most = crate::assign::MOST_SET;
-                    let why = format!("{most} rules are set already: clear one, or use the file");
-                    return answer(client, Err::<Changed, _>(why));
-                }
-                tracing::info!("rule for '{text}' set over the socket");
-                self.step();
-                let set = self.rules.first().map_or(0, |r| r.containers);
-                answer(client, Ok(Changed { containers: set }))
-            }
-            Request::Clear { matches } => {
-                if !self.assigner.clear(&matches) {
-                    let why = format!("no rule for '{matches}' was set over the socket");
-                    return answer(client, Err::<Changed, _>(why));
-                }
-                tracing::info!("rule for '{matches}' cleared over the socket");
-                self.step();
-                answer(client, Ok(Changed { containers: 0 }))
-            }
-            // Answered by the server itself, or by `serve`.
-            Request::Status | Request::Snapshot { .. } => {
-                answer(client, Err::<(), _>("not a change".to_owned()))
-            }
-        }
-    }
-
-    /// Puts the configuration in force as it is now, whole; or keeps the old one and says why.
-    fn reload(&mut self, channels: &Channels) -> Result<Reloaded, String> {
-        let checked = self.source.load().and_then(|loaded| {
-            let group = loaded.config.socket.group.as_deref();
-            match group.map(crate::server::find_group).transpose() {
-                Ok(_) => Ok(loaded),
-                Err(e) => Err(ConfigError::Read {
-                    path: self.source.path.clone(),
-                    why: e.to_string(),
-                }),
-            }
-        });
-        let loaded = match checked {
-            Ok(loaded) => loaded,
-            Err(error) => {
-                let text = error.to_string();
-                tracing::error!("configuration refused, the old one stays in force: {text}");
-                self.configuration.refusals += 1;
-                self.configuration.refused = Some(text.clone());
-                return Err(format!("{text}; the old configuration stays in force"));
-            }
-        };
-        let old = std::mem::replace(&mut self.config, loaded.config.clone());
-        self.configuration.from_file = loaded.from_file;
-        self.configuration.loaded = now();
-        self.configuration.loads += 1;
-        self.configuration.refused = None;
-        self.configuration.warnings = warnings(&self.source, &loaded);
-        for warning in &self.configuration.warnings {
-            tracing::warn!("{warning}");
-        }
-        self.apply(&old, channels);
-        tracing::info!("configuration in force: {} rules", self.config.rules.len());
-        Ok(Reloaded {
-            rules: self.config.rules.len() as u64,
-            warnings: self.configuration.warnings.clone(),
-        })
-    }
-
-    fn apply(&mut self, old: &Config, channels: &Channels) {
-        let new = &self.config;
-        self.restart_needed |= new.socket.path != old.socket.path;
-        if new.socket.group != old.socket.group {
-            let _ = channels
-                .notices
-                .send(Notice::Group(new.socket.group.clone()));
-        }
-        // Also when it is the same: the port may be free by now.
-        let _ = channels.notices.send(Notice::Metrics(new.metrics.address));
-        channels.wake_server.wake();
-        let asked = new.rules.iter().any(|r| changes_host(&r.policy));
-        let options = new.enforcement.debt_bound != old.enforcement.debt_bound
-            || new.reservation != old.reservation;
-        // Also when it is the same: what was missing may be there by now.
-        self.losses.switch(new.diagnosis);
-        self.latency.switch(&new.latency);
-        if (options || !asked)
-            && let Some(effects) = self.effects.take()
-        {
-            // Other options begin anew; without a rule that needs it nothing stays changed.
-            let undone = effects.undo();
-            undone.log("enforcement ends");
-            self.undo_failures = undone.failures;
-            self.try_again = None;
-        }
-        self.assigner.replace(self.config.rules.clone());
-        self.step();
-    }
-
-    fn publish(&self, channels: &Channels) {
-        let view = Arc::new(self.view());
-        *channels.view.lock().unwrap_or_else(PoisonError::into_inner) = view;
-    }
-
-    /// What is shown now.
-    pub fn view(&self) -> View {
-        let mut degraded = Vec::new();
-        let mut add = |name: &str, text: String| {
-            degraded.push(Degraded {
-                name: name.to_owned(),
-                text,
-            });
-        };
-        if let Some(why) = &self.configuration.refused {
-            add(
-                "configuration_refused",
-                format!("the old configuration stays in force: {why}"),
-            );
-        }
-        if self.restart_needed {
-            add(
-                "restart_needed",
-                "another [socket] path is in force only after a restart: \
-                 systemctl restart cofferdam"
-                    .to_owned(),
-            );
-        }
-        if self.failing_since.is_some() {
-            add(
-                "accounting_unreadable",
-                "the accounting cannot be read; the log says why".to_owned(),
-            );
-        }
-        for failure in &self.undo_failures {
-            add("not_taken_back", failure.clone());
-        }
-        degraded.extend(self.losses.degraded.clone());
-        degraded.extend(self.latency.degraded());
-        View {
-            snapshot: self.last.clone(),
-            enforcement: self.enforcement.clone(),
-            losses: self.losses.view.clone(),
-            latency: self.latency.view(),
-            rules: self.rules.clone(),
-            paths: self.paths.clone(),
-            configuration: Arc::new(self.configuration.clone()),
-            degraded,
-            started: self.started,
-            control_period: self.period(),
-            last_step: self.last_step,
-            steps: self.steps,
-            failed_readings: self.failed_readings,
-            cost: self.cost,
-            exported: self.config.metrics.containers,
-        }
-    }
-}
-
-fn is_busy(interval: &Interval, enforcement: &EnforcementStatus) -> bool {
-    let length_ns = interval.length.as_nanos() as f64;
-    let debt = |c: &ContainerStatus| c.network.as_ref().is_some_and(|n| n.debt_ns > 0);
-    enforcement.containers.iter().any(debt)
-        || interval.cpus.iter().any(|(_, cpu)| {
-            let ns = cpu.network_softirq_ns + cpu.napi_thread_ns + cpu.drain_ns;
-            ns as f64 > length_ns * BUSY
-        })
-}
-
-fn answer<T: serde::Serialize>(client: u64, result: Result<T, String>) -> Notice {
-    let line = match result {
-        Ok(value) => ok_line(&value),
-        Err(text) => refusal_line(&Refusal::new(RefusalCode::Failed, text)),
-    };
-    Notice::Answer { client, line }
 }
 
 fn warnings(source: &Source, loaded: &Loaded) -> Vec<String> {

@@ -101,11 +101,7 @@ impl DropPrograms {
     /// What enters by the host's end `device` was sent by the container in `slot`.
     pub fn set_device(&self, device: IfIndex, slot: u32) -> libbpf_rs::Result<()> {
         let map = &self.skeleton.maps.devices;
-        map.update(
-            &device.0.to_ne_bytes(),
-            &slot.to_ne_bytes(),
-            MapFlags::ANY,
-        )
+        map.update(&device.0.to_ne_bytes(), &slot.to_ne_bytes(), MapFlags::ANY)
     }
 
     /// Forgets `device`; unknown is fine.

@@ -19,6 +19,8 @@ struct Scene {
     neighbour: FakeContainer,
     router: Router,
     peer: Namespace,
+    /// The host's ends of the debtor's interface and of the neighbour's.
+    ends: [String; 2],
     _uplink: VethPair,
 }
 
@@ -41,8 +43,24 @@ impl Scene {
             neighbour,
             router,
             peer,
+            ends: to.map(|port| port.device),
             _uplink: uplink,
         }
+    }
+
+    /// Packets received of `packets` that each sends to the peer.
+    fn answer(&self, packets: u64) -> (u64, u64) {
+        let send = |container: &FakeContainer, port: u16| {
+            let at = format!("10.97.0.1:{port}").parse().expect("an address");
+            let sink = traffic::udp_sink(&self.peer, None, at, packets);
+            for _ in 0..packets / 50 {
+                traffic::udp_send(container, None, Udp::to(at).packets(50)).finish();
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            sink
+        };
+        let (debtor, neighbour) = (send(&self.debtor, 9001), send(&self.neighbour, 9002));
+        (debtor.finish()[0], neighbour.finish()[0])
     }
 
     /// Packets received of `packets` sent to each, at addresses or at forwarded ports.
@@ -106,5 +124,41 @@ fn packets_of_a_container_in_debt_are_dropped_and_a_neighbours_are_not() {
             debtor, 200,
             "nothing is dropped once the program is detached"
         );
+    });
+}
+
+#[test]
+fn what_a_container_in_debt_sends_is_dropped_and_a_neighbours_is_not() {
+    alone(120, || {
+        let scene = Scene::new();
+        let programs = DropPrograms::load().unwrap();
+        let file = File::open(format!("/run/netns/{}", scene.router.name())).unwrap();
+        let end = |index: usize| IfIndex(scene.router.ifindex(&scene.ends[index]));
+        programs.set_device(end(0), 5).unwrap();
+        let in_debt = Bucket {
+            rate_ns_per_s: 1000,
+            rx_cost_ns: 1000,
+            tx_cost_ns: 1000,
+            burst_ns: 1000,
+        };
+        programs.set_bucket(5, in_debt).unwrap();
+        let descriptors = programs.programs();
+        // Also on the neighbour's end: the program looks at it, and lets it pass.
+        let links: Vec<_> = [end(0), end(1)]
+            .into_iter()
+            .map(|device| {
+                let attach = || attach_drop(descriptors, device, Entry::Sent);
+                cofferdam_host::in_namespace(&file, attach)
+                    .unwrap()
+                    .unwrap()
+            })
+            .collect();
+        let (debtor, neighbour) = scene.answer(200);
+        assert_eq!(neighbour, 200);
+        assert!(debtor <= 10, "{debtor} arrived");
+        assert!(programs.counts(5).tx_dropped >= 190);
+        assert_eq!(programs.counts(5).rx_dropped, 0);
+        drop(links);
+        assert_eq!(scene.answer(200).0, 200, "nothing is dropped any more");
     });
 }

@@ -4,10 +4,12 @@ mod common;
 
 use cofferdam_enforce::{Enforcer, Options, UndoReport};
 use cofferdam_testkit::{FakeContainer, Net, Router};
-use cofferdam_types::Means;
+use cofferdam_types::{Container, Means};
 use common::*;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Threads in the leaf that we make below a container's cgroup.
@@ -56,6 +58,100 @@ fn the_napi_thread_runs_in_the_containers_cgroup_and_everything_comes_back() {
         ));
         assert!(used().trim().parse::<u64>().unwrap() > earlier);
 
+        let report = enforcer.undo();
+        assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
+        assert_eq!(state(&offender, &*router, &port.device), before);
+    });
+}
+
+/// A thread that keeps a CPU busy until it is dropped.
+struct Burner(Arc<AtomicBool>);
+
+impl Burner {
+    fn on(cpu: usize) -> Burner {
+        let over = Arc::new(AtomicBool::new(false));
+        let theirs = over.clone();
+        std::thread::spawn(move || {
+            let mut set = nix::sched::CpuSet::new();
+            set.set(cpu).unwrap();
+            nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set).unwrap();
+            while !theirs.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        Burner(over)
+    }
+}
+
+impl Drop for Burner {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn what_is_withheld_from_the_offender_is_returned_to_who_paid() {
+    alone(60, || {
+        let (offender, victim) = (FakeContainer::new("offender"), FakeContainer::new("victim"));
+        let folder = tempfile::tempdir().unwrap();
+        let mut enforcer = Enforcer::open(options(folder.path())).unwrap();
+        let (o, v) = (found(&offender), found(&victim));
+        enforcer.set(enforce(&[&o, &v]));
+        let interval = interval(&o, &v, 4);
+        // Only on a CPU without idle time does anybody wait.
+        let _burner = Burner::on(0);
+        let returned = |enforcer: &Enforcer, of: &Container| {
+            let status = enforcer.status();
+            let mut all = status.containers.iter();
+            let one = all.find(|c| c.cgroup == of.cgroup).unwrap();
+            one.network.as_ref().unwrap().returned_ns
+        };
+        cofferdam_testkit::wait_until("a return", Duration::from_secs(20), || {
+            enforcer.step(&interval);
+            std::thread::sleep(Duration::from_millis(20));
+            returned(&enforcer, &v) > 0
+        });
+        assert!(means(&enforcer, &o, Means::WeightCorrection).in_force);
+        assert_eq!(returned(&enforcer, &o), 0, "it paid for nobody");
+        // Never more than what was paid: 2 ms of each interval of 20 ms.
+        let before = returned(&enforcer, &v);
+        enforcer.step(&interval);
+        assert!(returned(&enforcer, &v) - before <= 2_000_000);
+        let report = enforcer.undo();
+        assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
+    });
+}
+
+#[test]
+fn moving_a_thread_does_not_hold_up_a_step() {
+    alone(60, || {
+        let (offender, victim) = (FakeContainer::new("offender"), FakeContainer::new("victim"));
+        let router = Router::new("router");
+        let port = router.attach(&offender);
+        router.attach(&victim);
+        let before = state(&offender, &*router, &port.device);
+        let folder = tempfile::tempdir().unwrap();
+        let mut enforcer = Enforcer::open(options(folder.path())).unwrap();
+        let (o, v) = (found(&offender), found(&victim));
+        enforcer.set(enforce(&[&o, &v]));
+        let interval = interval(&o, &v, 10);
+        enforcer.step(&interval);
+        // On its way or there already: the step did not wait for it, and says so.
+        let napi = means(&enforcer, &o, Means::NapiThread);
+        assert!(
+            napi.in_force || napi.why.contains("on its way"),
+            "{}",
+            napi.why
+        );
+        until_napi_in_force(&mut enforcer, &o, &interval);
+        // On the way out it is not touched again until it has left; then all is as before.
+        enforcer.set(enforce(&[&v]));
+        cofferdam_testkit::wait_until("it to leave", Duration::from_secs(20), || {
+            enforcer.step(&interval);
+            state(&offender, &*router, &port.device) == before
+        });
+        enforcer.set(enforce(&[&o, &v]));
+        until_napi_in_force(&mut enforcer, &o, &interval);
         let report = enforcer.undo();
         assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
         assert_eq!(state(&offender, &*router, &port.device), before);

@@ -9,121 +9,23 @@
 
 mod change;
 mod log;
+mod outcome;
 mod values;
 
 pub use change::{Change, Form, Target, ThreadId};
+pub use outcome::{ChangeError, JournalError, Pending, UndoReport, Written};
 
 use cofferdam_host::{HostLock, LockError};
 use log::Log;
+use outcome::is_gone;
 use std::collections::HashMap;
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use values::{ABSENT, PRESENT};
 
 /// Where the journal and its lock are by default.
 pub const FOLDER: &str = "/run/cofferdam";
-
-/// The journal cannot be used, so nothing may be changed.
-#[derive(Debug, thiserror::Error)]
-pub enum JournalError {
-    /// Another process enforces on this host.
-    #[error("enforcement is already running ({0} is locked): stop the other cofferdam first")]
-    Locked(PathBuf),
-    /// The journal could not be read or written.
-    #[error("cannot keep the journal {path}: {source}; nothing was changed")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-}
-
-/// A change that could not be made.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot set {target} to {value}: {source}")]
-pub struct ChangeError {
-    /// What.
-    pub target: String,
-    /// The value that it should have got.
-    pub value: String,
-    /// Why not.
-    #[source]
-    pub source: io::Error,
-}
-
-impl ChangeError {
-    /// True when the object is gone: no failure, its container ended.
-    pub fn vanished(&self) -> bool {
-        is_gone(&self.source)
-    }
-}
-
-/// What [`Journal::set`] found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Written {
-    /// It had that value already.
-    Same,
-    /// It has it now.
-    Changed,
-    /// It has it now; meanwhile somebody else had written this other value, which is what it
-    /// goes back to.
-    AfterRewrite(String),
-}
-
-/// A change that is in the journal and not made yet.
-#[derive(Clone, Debug)]
-pub struct Pending {
-    id: u64,
-    target: Target,
-    value: String,
-}
-
-impl Pending {
-    /// Makes it, on any thread.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn write(&self) -> io::Result<()> {
-        values::write(&self.target, &self.value)
-    }
-}
-
-/// What taking back found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UndoReport {
-    /// Values put back.
-    pub restored: u64,
-    /// Already as they were before: the change had not been made yet.
-    pub unchanged: u64,
-    /// Objects that are gone, or made anew since.
-    pub vanished: u64,
-    /// Left alone, because somebody else has written them since.
-    pub foreign: Vec<String>,
-    /// Not put back, with the reason. They stay in the journal.
-    pub failed: Vec<String>,
-    /// Lines of the journal that could not be read.
-    pub unreadable_lines: u64,
-}
-
-impl UndoReport {
-    /// Everything that we changed is back, or is somebody else's by now.
-    pub fn is_clean(&self) -> bool {
-        self.failed.is_empty() && self.unreadable_lines == 0
-    }
-
-    /// Adds the counts of another report.
-    pub fn add(&mut self, other: UndoReport) {
-        self.restored += other.restored;
-        self.unchanged += other.unchanged;
-        self.vanished += other.vanished;
-        self.foreign.extend(other.foreign);
-        self.failed.extend(other.failed);
-        self.unreadable_lines += other.unreadable_lines;
-    }
-}
 
 /// The changes in force, and the only way to make one. One a host, by a lock that ends with the
 /// process.
@@ -215,7 +117,11 @@ impl Journal {
     ///
     /// # Errors
     /// The one in `written`.
-    pub fn finish(&mut self, pending: &Pending, written: io::Result<()>) -> Result<(), ChangeError> {
+    pub fn finish(
+        &mut self,
+        pending: &Pending,
+        written: io::Result<()>,
+    ) -> Result<(), ChangeError> {
         self.conclude(pending, written)
             .map_err(|source| self.failed(&pending.target, &pending.value, source))
     }
@@ -443,15 +349,6 @@ fn remove_directory(path: &Path) -> io::Result<()> {
         }
     }
     last
-}
-
-/// The object itself is gone, as opposed to a write that failed.
-fn is_gone(e: &io::Error) -> bool {
-    e.kind() == ErrorKind::NotFound
-        || matches!(
-            e.raw_os_error(),
-            Some(libc::ENODEV | libc::ESRCH | libc::ENXIO)
-        )
 }
 
 fn boot() -> String {

@@ -3,8 +3,9 @@
 //! measured once, on this host: a thread that does nothing but look at the clock is interrupted
 //! from another CPU, and the gaps are what it loses.
 
+use cofferdam_host::parse;
 use cofferdam_types::{ContainerLedger, Interval};
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use std::collections::HashMap;
 use std::fs;
@@ -24,10 +25,12 @@ const MEMBARRIER_PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
 const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
 /// What one interrupt takes from the task that runs, measured within 30 ms; `None` where this
-/// host cannot tell: one CPU, or no `membarrier` (Linux 4.14).
+/// host cannot tell: one CPU, a cpuset without the first two, or no `membarrier` (Linux 4.14).
 pub(super) fn measure() -> Option<Duration> {
-    let allowed = sched_getaffinity(Pid::from_raw(0)).ok()?;
-    let mut cpus = (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false));
+    // Not those that this thread may run on: it may keep off CPUs where others work.
+    let online = fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
+    let cpus = parse::cpu_list(online.trim())?;
+    let mut cpus = cpus.into_iter().map(|cpu| cpu.0 as usize);
     let (here, there) = (cpus.next()?, cpus.next()?);
     membarrier(MEMBARRIER_REGISTER_PRIVATE_EXPEDITED)?;
     let over = AtomicBool::new(false);

@@ -371,4 +371,3 @@ fn pressed_cpus(
     .map(|(((cpu, _), _), _)| cpu.0)
     .collect()
 }
-

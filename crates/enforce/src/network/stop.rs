@@ -64,8 +64,16 @@ impl Network {
                     enforced.drop_refused = None;
                     enforced.dropped_rx_packets += counts.rx_dropped;
                     enforced.dropped_tx_packets += counts.tx_dropped;
-                    let rx = if limited { counts.rx_passed } else { ledger.rx_packets };
-                    let tx = if limited_tx { counts.tx_passed } else { ledger.tx_packets };
+                    let rx = if limited {
+                        counts.rx_passed
+                    } else {
+                        ledger.rx_packets
+                    };
+                    let tx = if limited_tx {
+                        counts.tx_passed
+                    } else {
+                        ledger.tx_packets
+                    };
                     if limited || limited_tx {
                         enforced.packets(rx, tx, &ledger, interval);
                     }

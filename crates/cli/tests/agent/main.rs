@@ -2,208 +2,18 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod harness;
+mod killed;
+mod strict;
+
 use cofferdam::schema::{ACCOUNTING, AccountingRecord};
-use cofferdam_agent::wire::{STATUS, StatusReport};
-use cofferdam_testkit::traffic::{Udp, compute, udp_send, udp_sink};
-use cofferdam_testkit::{
-    FakeContainer, Namespace, Net, VethPair, exclusive, leftovers, time_limit, wait_until,
-};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
-
-const BINARY: &str = env!("CARGO_BIN_EXE_cofferdam");
-/// What etc/cofferdam.service grants, as `setpriv` spells it.
-const SERVICE: &str = include_str!("../../../etc/cofferdam.service");
-
-fn alone(body: impl FnOnce() + Send + 'static) {
-    let _alone = exclusive();
-    time_limit(Duration::from_secs(150), body);
-    cofferdam_testkit::assert_nothing_left();
-}
-
-/// A running agent; killed when a test ends without its end.
-struct Agent {
-    child: Child,
-    folder: tempfile::TempDir,
-}
-
-impl Agent {
-    fn start(config: &str) -> Agent {
-        Agent::with(config, &[])
-    }
-
-    /// Starts it under the command `before`; waits while somebody else's accounting is at work.
-    fn with(config: &str, before: &[&str]) -> Agent {
-        let folder = tempfile::tempdir().unwrap();
-        write(folder.path(), config);
-        let until = Instant::now() + Duration::from_secs(90);
-        loop {
-            let mut words = before.to_vec();
-            let path = folder.path().join("agent.toml");
-            words.extend([BINARY, "agent", "--config", path.to_str().unwrap()]);
-            let mut child = Command::new(words[0])
-                .args(&words[1..])
-                .stdin(Stdio::null())
-                .stderr(Stdio::piped())
-                .spawn()
-                .unwrap();
-            let mut log = BufReader::new(child.stderr.take().unwrap());
-            let mut told = String::new();
-            while log.read_line(&mut told).unwrap() > 0 && !told.contains(" ready: ") {}
-            if told.contains(" ready: ") {
-                // Its later lines go on to the test's output.
-                std::thread::spawn(move || log.lines().for_each(|l| eprintln!("agent: {l:?}")));
-                return Agent { child, folder };
-            }
-            child.wait().unwrap();
-            assert!(
-                told.contains("another cofferdam") && Instant::now() < until,
-                "{told}"
-            );
-            std::thread::sleep(Duration::from_millis(200));
-        }
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.folder.path().join("agent.sock")
-    }
-
-    /// Runs a command that asks this agent.
-    fn ask(&self, args: &[&str]) -> Output {
-        Command::new(BINARY)
-            .args(args)
-            .args(["--socket", self.socket().to_str().unwrap()])
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
-    }
-
-    fn status(&self) -> StatusReport {
-        let output = self.ask(&["status", "--json"]);
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
-    }
-
-    /// Ends it by `signal`; its exit code.
-    fn end(mut self, signal: Signal) -> Option<i32> {
-        self.signal(signal);
-        self.child.wait().unwrap().code()
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        // Both are errors when it has ended already, as it should have.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn write(folder: &Path, config: &str) {
-    let head = format!(
-        "socket.path = \"{}\"\nmetrics.address = \"127.0.0.1:0\"\n",
-        folder.join("agent.sock").display()
-    );
-    std::fs::write(folder.join("agent.toml"), head + config).unwrap();
-}
-
-fn cofferdam(args: &[&str]) -> Output {
-    Command::new(BINARY)
-        .args(args)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
-}
-
-fn line(output: &Output) -> String {
-    let text = String::from_utf8(output.stderr.clone()).unwrap();
-    assert_eq!(text.lines().count(), 1, "{text}");
-    text
-}
-
-fn enforce(glob: &str) -> String {
-    format!("[[rule]]\nmatch = \"{glob}\"\nnetwork_cpu = \"enforce\"\n")
-}
-
-/// A container that is flooded on CPU 0, where another computes.
-struct Scene {
-    _traffic: Vec<cofferdam_testkit::Forked>,
-    _link: VethPair,
-    flooded: FakeContainer,
-    victim: FakeContainer,
-    source: Namespace,
-}
-
-impl Scene {
-    fn new() -> Scene {
-        let (victim, flooded) = (FakeContainer::new("victim"), FakeContainer::new("flooded"));
-        let source = Namespace::new("source");
-        let link = VethPair::new((&source, "veth0"), (flooded.namespace(), "eth0"));
-        source.address("veth0", "10.98.0.1/24");
-        flooded.namespace().address("eth0", "10.98.0.2/24");
-        flooded.namespace().steer("eth0", 1);
-        Scene {
-            _traffic: Vec::new(),
-            _link: link,
-            flooded,
-            victim,
-            source,
-        }
-    }
-
-    fn load(&mut self) {
-        let length = Duration::from_secs(60);
-        let to: SocketAddr = "10.98.0.2:9000".parse().unwrap();
-        self._traffic = vec![
-            compute(&self.victim, Some(0), length),
-            udp_sink(&self.flooded, Some(0), to, u64::MAX),
-            udp_send(&self.source, Some(1), Udp::to(to).flood(length)),
-        ];
-    }
-
-    /// All that the agent may change here, as text.
-    fn state(&self) -> String {
-        let mut text = String::new();
-        for container in [&self.flooded, &self.victim] {
-            for (controller, file) in [
-                ("cpu", "cpu.shares"),
-                ("cpu", "cpu.cfs_quota_us"),
-                ("cpu", "cpu.cfs_period_us"),
-                ("cpu", "cpu.weight"),
-                ("cpu", "cpu.max"),
-                ("cpu", "cpu.idle"),
-                ("cpuset", "cpuset.cpus"),
-            ] {
-                let path = container.cgroup().controller(controller).join(file);
-                let value = std::fs::read_to_string(&path).unwrap_or_default();
-                text += &format!("{}: {value}\n", path.display());
-            }
-            for child in std::fs::read_dir(container.cgroup().controller("cpu")).unwrap() {
-                let child = child.unwrap();
-                if child.file_type().unwrap().is_dir() {
-                    text += &format!("below: {}\n", child.path().display());
-                }
-            }
-        }
-        let script = "for d in /sys/class/net/*; do echo $d; cat $d/threaded; done; \
-                      ip link | sed 's/state .*//'; tc qdisc show; \
-                      cat /sys/class/net/*/queues/*/rps_cpus";
-        text += &self.flooded.namespace().sh(script);
-        text += &self.flooded.namespace().run("ethtool -k eth0");
-        text += &self.source.sh(script);
-        text += &self.source.run("ethtool -k veth0");
-        text
-    }
-}
+use cofferdam_agent::wire::STATUS;
+use cofferdam_testkit::{FakeContainer, leftovers, wait_until};
+use harness::*;
+use nix::sys::signal::Signal;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 #[test]
 fn a_container_under_a_rule_is_enforced_and_sigterm_takes_all_of_it_back() {
@@ -234,7 +44,7 @@ fn a_container_under_a_rule_is_enforced_and_sigterm_takes_all_of_it_back() {
         let text = String::from_utf8(agent.ask(&["status"]).stdout).unwrap();
         assert!(text.contains(scene.flooded.name()), "{text}");
 
-        scene._traffic.clear();
+        scene.traffic.clear();
         assert_eq!(agent.end(Signal::SIGTERM), Some(0));
         assert_eq!(scene.state(), before);
         assert_eq!(leftovers::bpf_programs(), programs);
@@ -261,7 +71,7 @@ fn after_kill_9_restore_puts_everything_back_and_a_new_agent_starts() {
         assert_ne!(scene.state(), before, "its changes stay");
         let told = line(&agent.ask(&["status"]));
         assert!(told.contains("no agent is running"), "{told}");
-        scene._traffic.clear();
+        scene.traffic.clear();
         let output = cofferdam(&["agent", "--restore"]);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         assert_eq!(scene.state(), before);
@@ -429,7 +239,7 @@ fn the_capabilities_of_the_service_are_enough() {
             (0, 0),
             "{status:?}"
         );
-        scene._traffic.clear();
+        scene.traffic.clear();
         assert_eq!(agent.end(Signal::SIGTERM), Some(0));
         assert_eq!(scene.state(), state);
     });

@@ -1,0 +1,166 @@
+//! What clients and signals ask of the control loop.
+
+use super::{Channels, Control, now, warnings};
+use crate::config::{Config, ConfigError};
+use crate::ledger::Ledger;
+use crate::rules::changes_host;
+use crate::server::Notice;
+use crate::wire::{
+    Changed, Refusal, RefusalCode, Reloaded, Request, SetRule, Stopping, ok_line, refusal_line,
+};
+use std::time::Duration;
+
+/// Requests served between two looks at the clock.
+const AT_ONCE: usize = 16;
+/// Youngest reading that a client's request makes: more often costs more than it tells.
+const FRESH: Duration = Duration::from_millis(10);
+
+impl<L: Ledger> Control<L> {
+    /// Serves what clients wait for. True when something changed that must be shown.
+    pub(super) fn serve(&mut self, channels: &Channels) -> bool {
+        let mut show = false;
+        for _ in 0..AT_ONCE {
+            let Ok(command) = channels.commands.try_recv() else {
+                return show;
+            };
+            let client = command.client;
+            let notice = match command.request {
+                Request::Snapshot { gone_after } => match self.readings.read(FRESH) {
+                    Ok(snapshot) => Notice::Reading {
+                        client,
+                        gone: self.readings.gone_since(gone_after),
+                        snapshot,
+                    },
+                    Err(error) => answer(client, Err::<(), _>(error.to_string())),
+                },
+                request => {
+                    show = true;
+                    let notice = self.change(client, request, channels);
+                    // Whoever asks for the status next must find the change in it.
+                    self.publish(channels);
+                    notice
+                }
+            };
+            // The server outlives this loop.
+            let _ = channels.notices.send(notice);
+            channels.wake_server.wake();
+        }
+        // More may be waiting: come back at once.
+        channels.sleeper.wake_again();
+        show
+    }
+
+    fn change(&mut self, client: u64, request: Request, channels: &Channels) -> Notice {
+        match request {
+            Request::Reload => answer(client, self.reload(channels)),
+            Request::Stop => {
+                tracing::info!("asked to stop over the socket");
+                self.stop = true;
+                answer(client, Ok(Stopping { stopping: true }))
+            }
+            Request::Set(rule) => {
+                let SetRule(rule) = *rule;
+                let text = rule.matcher.to_string();
+                if !self.assigner.set(rule) {
+                    let most = crate::assign::MOST_SET;
+                    let why = format!("{most} rules are set already: clear one, or use the file");
+                    return answer(client, Err::<Changed, _>(why));
+                }
+                tracing::info!("rule for '{text}' set over the socket");
+                self.step();
+                let set = self.rules.first().map_or(0, |r| r.containers);
+                answer(client, Ok(Changed { containers: set }))
+            }
+            Request::Clear { matches } => {
+                if !self.assigner.clear(&matches) {
+                    let why = format!("no rule for '{matches}' was set over the socket");
+                    return answer(client, Err::<Changed, _>(why));
+                }
+                tracing::info!("rule for '{matches}' cleared over the socket");
+                self.step();
+                answer(client, Ok(Changed { containers: 0 }))
+            }
+            // Answered by the server itself, or by `serve`.
+            Request::Status | Request::Snapshot { .. } => {
+                answer(client, Err::<(), _>("not a change".to_owned()))
+            }
+        }
+    }
+
+    /// Puts the configuration in force as it is now, whole; or keeps the old one and says why.
+    pub(super) fn reload(&mut self, channels: &Channels) -> Result<Reloaded, String> {
+        let checked = self.source.load().and_then(|loaded| {
+            let group = loaded.config.socket.group.as_deref();
+            match group.map(crate::server::find_group).transpose() {
+                Ok(_) => Ok(loaded),
+                Err(e) => Err(ConfigError::Read {
+                    path: self.source.path.clone(),
+                    why: e.to_string(),
+                }),
+            }
+        });
+        let loaded = match checked {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                let text = error.to_string();
+                tracing::error!("configuration refused, the old one stays in force: {text}");
+                self.configuration.refusals += 1;
+                self.configuration.refused = Some(text.clone());
+                return Err(format!("{text}; the old configuration stays in force"));
+            }
+        };
+        let old = std::mem::replace(&mut self.config, loaded.config.clone());
+        self.configuration.from_file = loaded.from_file;
+        self.configuration.loaded = now();
+        self.configuration.loads += 1;
+        self.configuration.refused = None;
+        self.configuration.warnings = warnings(&self.source, &loaded);
+        for warning in &self.configuration.warnings {
+            tracing::warn!("{warning}");
+        }
+        self.apply(&old, channels);
+        tracing::info!("configuration in force: {} rules", self.config.rules.len());
+        Ok(Reloaded {
+            rules: self.config.rules.len() as u64,
+            warnings: self.configuration.warnings.clone(),
+        })
+    }
+
+    fn apply(&mut self, old: &Config, channels: &Channels) {
+        let new = &self.config;
+        self.restart_needed |= new.socket.path != old.socket.path;
+        if new.socket.group != old.socket.group {
+            let _ = channels
+                .notices
+                .send(Notice::Group(new.socket.group.clone()));
+        }
+        // Also when it is the same: the port may be free by now.
+        let _ = channels.notices.send(Notice::Metrics(new.metrics.address));
+        channels.wake_server.wake();
+        let asked = new.rules.iter().any(|r| changes_host(&r.policy));
+        let options = new.enforcement.debt_bound != old.enforcement.debt_bound
+            || new.reservation != old.reservation;
+        // Also when it is the same: what was missing may be there by now.
+        self.losses.switch(new.diagnosis);
+        self.latency.switch(&new.latency);
+        if (options || !asked)
+            && let Some(effects) = self.effects.take()
+        {
+            // Other options begin anew; without a rule that needs it nothing stays changed.
+            let undone = effects.undo();
+            undone.log("enforcement ends");
+            self.undo_failures = undone.failures;
+            self.try_again = None;
+        }
+        self.assigner.replace(self.config.rules.clone());
+        self.step();
+    }
+}
+
+fn answer<T: serde::Serialize>(client: u64, result: Result<T, String>) -> Notice {
+    let line = match result {
+        Ok(value) => ok_line(&value),
+        Err(text) => refusal_line(&Refusal::new(RefusalCode::Failed, text)),
+    };
+    Notice::Answer { client, line }
+}

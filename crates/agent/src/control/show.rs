@@ -1,0 +1,115 @@
+//! What the control loop shows: its log, and the view that clients and scrapes are answered from.
+
+use super::{Channels, Control};
+use crate::ledger::Ledger;
+use crate::view::View;
+use crate::wire::{PolicyRecord, RuleRecord};
+use cofferdam_types::{ContainerStatus, Degraded, EnforcementStatus, Interval};
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError};
+
+/// From this part of a CPU on, network work is something to speak of.
+const BUSY: f64 = 0.01;
+
+impl<L: Ledger> Control<L> {
+    pub(super) fn rule_records(&self, counts: &[u64]) -> Vec<RuleRecord> {
+        let rules = self.assigner.rules().zip(counts);
+        rules
+            .map(|(rule, containers)| RuleRecord {
+                line: (rule.line > 0).then_some(rule.line as u64),
+                matches: rule.matcher.to_string(),
+                policy: PolicyRecord::new(&rule.policy),
+                containers: *containers,
+            })
+            .collect()
+    }
+
+    /// Logs what has become degraded, and what is so no more.
+    pub(super) fn tell_changes(&mut self) {
+        let status = match &self.effects {
+            Some(effects) => effects.status(),
+            None => EnforcementStatus::default(),
+        };
+        let mut now: BTreeSet<String> = status.degraded.iter().map(|d| d.text.clone()).collect();
+        for container in &status.containers {
+            let of = |d: &Degraded| format!("container {}: {}", container.name, d.text);
+            now.extend(container.degraded.iter().map(of));
+        }
+        for text in now.difference(&self.told) {
+            tracing::warn!("degraded: {text}");
+        }
+        for text in self.told.difference(&now) {
+            tracing::info!("no longer degraded: {text}");
+        }
+        self.told = now;
+        self.enforcement = status;
+    }
+
+    pub(super) fn publish(&self, channels: &Channels) {
+        let view = Arc::new(self.view());
+        *channels.view.lock().unwrap_or_else(PoisonError::into_inner) = view;
+    }
+
+    /// What is shown now.
+    pub fn view(&self) -> View {
+        let mut degraded = Vec::new();
+        let mut add = |name: &str, text: String| {
+            degraded.push(Degraded {
+                name: name.to_owned(),
+                text,
+            });
+        };
+        if let Some(why) = &self.configuration.refused {
+            add(
+                "configuration_refused",
+                format!("the old configuration stays in force: {why}"),
+            );
+        }
+        if self.restart_needed {
+            add(
+                "restart_needed",
+                "another [socket] path is in force only after a restart: \
+                 systemctl restart cofferdam"
+                    .to_owned(),
+            );
+        }
+        if self.failing_since.is_some() {
+            add(
+                "accounting_unreadable",
+                "the accounting cannot be read; the log says why".to_owned(),
+            );
+        }
+        for failure in &self.undo_failures {
+            add("not_taken_back", failure.clone());
+        }
+        degraded.extend(self.losses.degraded.clone());
+        degraded.extend(self.latency.degraded());
+        View {
+            snapshot: self.last.clone(),
+            enforcement: self.enforcement.clone(),
+            losses: self.losses.view.clone(),
+            latency: self.latency.view(),
+            rules: self.rules.clone(),
+            paths: self.paths.clone(),
+            configuration: Arc::new(self.configuration.clone()),
+            degraded,
+            started: self.started,
+            control_period: self.period(),
+            last_step: self.last_step,
+            steps: self.steps,
+            failed_readings: self.failed_readings,
+            cost: self.cost,
+            exported: self.config.metrics.containers,
+        }
+    }
+}
+
+pub(super) fn is_busy(interval: &Interval, enforcement: &EnforcementStatus) -> bool {
+    let length_ns = interval.length.as_nanos() as f64;
+    let debt = |c: &ContainerStatus| c.network.as_ref().is_some_and(|n| n.debt_ns > 0);
+    enforcement.containers.iter().any(debt)
+        || interval.cpus.iter().any(|(_, cpu)| {
+            let ns = cpu.network_softirq_ns + cpu.napi_thread_ns + cpu.drain_ns;
+            ns as f64 > length_ns * BUSY
+        })
+}

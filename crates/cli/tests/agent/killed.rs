@@ -1,0 +1,69 @@
+//! kill -9 of the agent at random moments, under load: the host is put back each time.
+
+use crate::harness::*;
+use cofferdam_testkit::leftovers;
+use nix::sys::signal::Signal;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+/// Rounds unless `COFFERDAM_KILL_ROUNDS` says otherwise, and where the random moments begin
+/// unless `COFFERDAM_KILL_SEED` does. A round takes
+/// one to four seconds.
+const ROUNDS: u64 = 5;
+const SEED: u64 = 1;
+
+fn told(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// Kernel threads of interfaces.
+fn napi_threads() -> BTreeSet<String> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let name = |entry: std::fs::DirEntry| {
+        let comm = std::fs::read_to_string(entry.path().join("comm")).ok()?;
+        comm.starts_with("napi/").then_some(comm)
+    };
+    processes.filter_map(name).collect()
+}
+
+#[test]
+fn killed_at_random_moments_under_load_the_agent_leaves_nothing_that_restore_does_not_mend() {
+    let rounds = told("COFFERDAM_KILL_ROUNDS").unwrap_or(ROUNDS);
+    let limit = Duration::from_secs(60 + 8 * rounds);
+    alone_for(limit, move || {
+        let mut scene = Scene::new();
+        let state = |scene: &Scene| (scene.state(), napi_threads(), leftovers::bpf_programs());
+        let before = state(&scene);
+        let config = enforce(scene.flooded.name());
+        let seed = told("COFFERDAM_KILL_SEED").unwrap_or(SEED);
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut changed = 0;
+        for round in 0..rounds {
+            if round % 20 == 0 {
+                scene.load();
+            }
+            let mut agent = Agent::start(&config);
+            // Engagement begins within the first 100 ms and takes some 200 more.
+            let moment = Duration::from_micros(random.u64(0..500_000));
+            std::thread::sleep(moment);
+            agent.signal(Signal::SIGKILL);
+            agent.child.wait().unwrap();
+            changed += u64::from(Path::new("/run/cofferdam/journal").exists());
+            let output = cofferdam(&["agent", "--restore"]);
+            assert_eq!(output.status.code(), Some(0), "round {round}: {output:?}");
+            assert_eq!(
+                state(&scene),
+                before,
+                "round {round}, killed after {moment:?}"
+            );
+            assert!(!Path::new("/run/cofferdam/journal").exists());
+        }
+        scene.traffic.clear();
+        println!("{rounds} kills, {changed} of them with changes in force; seed {seed}");
+        assert!(
+            changed > rounds / 4,
+            "killed with changes in force {changed} times only"
+        );
+    });
+}
