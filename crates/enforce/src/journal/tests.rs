@@ -1,4 +1,5 @@
 use super::*;
+use std::path::PathBuf;
 
 struct Scene {
     folder: tempfile::TempDir,
