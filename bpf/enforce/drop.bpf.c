@@ -167,8 +167,7 @@ static __always_inline bool cf_may_pass(__u32 *slot, const struct cf_packet *p, 
 	tokens = b->tokens_ns;
 	if (p->control)
 		floor = -(__s64)limit->burst_ns;
-	else if (tcp && tokens > 0 && tokens < half &&
-		 bpf_get_prandom_u32() % EARLY_ONE_IN == 0 &&
+	else if (tcp && tokens > 0 && tokens < half && bpf_get_prandom_u32() % EARLY_ONE_IN == 0 &&
 		 (__s64)(bpf_get_prandom_u32() % 1024) * half > tokens * 1024)
 		tokens = floor;
 	if (tokens <= floor) {
