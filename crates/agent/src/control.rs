@@ -19,7 +19,7 @@ use cofferdam_types::{Degraded, EnforcementStatus, Interval, Snapshot};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Time between two steps while no rule changes the host.

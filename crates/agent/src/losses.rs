@@ -67,6 +67,11 @@ pub(crate) struct LossView {
     /// Sums since the diagnosis began, of the containers that are there.
     pub totals: HashMap<CgroupId, CpuLoss>,
     pub health: DiagnosisHealth,
+    /// Of the last interval, all CPUs: idle, idle after a container was throttled, tasks of no
+    /// container. Nanoseconds.
+    pub idle_ns: u64,
+    pub left_idle_ns: u64,
+    pub host_ns: u64,
 }
 
 pub(crate) struct Losses {
@@ -146,6 +151,9 @@ impl Losses {
             containers: interval.containers,
             totals,
             health: interval.health,
+            idle_ns: interval.idle_ns,
+            left_idle_ns: interval.left_idle_ns,
+            host_ns: interval.host_ns,
         });
     }
 

@@ -3,8 +3,8 @@
 use crate::latency::LatencyView;
 use crate::losses::LossView;
 use crate::wire::{
-    AgentRecord, ConfigurationRecord, ContainerRecord, DegradedRecord, LossRecord, MeansRecord,
-    NetworkRecord, PolicyRecord, ReservationRecord, RuleRecord, STATUS, StatusReport,
+    AgentRecord, ConfigurationRecord, ContainerRecord, DegradedRecord, HostLossRecord, LossRecord,
+    MeansRecord, NetworkRecord, PolicyRecord, ReservationRecord, RuleRecord, STATUS, StatusReport,
 };
 use cofferdam_types::{
     CgroupId, ContainerStatus, CpuPolicy, Degraded, DiagnosedContainer, EnforcementStatus,
@@ -75,6 +75,7 @@ impl View {
                 .iter()
                 .map(|c| LossRecord::new(c, self.losses.length))
                 .collect(),
+            diagnosis: (!self.losses.length.is_zero()).then(|| self.losses.host_record()),
             containers_known: self.paths.len() as u64,
             degraded,
             changes_in_force: self.enforcement.changes_in_force,
@@ -105,6 +106,20 @@ impl PolicyRecord {
             .to_owned(),
             cpu: cpu.to_owned(),
             cpus,
+        }
+    }
+}
+
+impl LossView {
+    fn host_record(&self) -> HostLossRecord {
+        HostLossRecord {
+            interval_s: self.length.as_secs_f64(),
+            idle_ns: self.idle_ns,
+            left_idle_ns: self.left_idle_ns,
+            host_ns: self.host_ns,
+            containers_without_slot: self.health.containers_without_slot,
+            mismatches: self.health.mismatches,
+            segments_rejected: self.health.segments_rejected,
         }
     }
 }

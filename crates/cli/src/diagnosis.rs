@@ -6,8 +6,14 @@ use crate::exit::one_line;
 use crate::schema::{CpuLossRecord, DiagnosisRecord};
 use crate::selection::Selection;
 use crate::table::{finish, numbers_right, plain};
+use cofferdam_agent::Client;
+use cofferdam_agent::wire::{LossRecord, StatusReport};
 use cofferdam_diagnosis::{Diagnosis, Options, Reading};
-use cofferdam_types::{Container, DiagnosedContainer, ScheduleInterval};
+use cofferdam_types::{
+    Container, CpuLoss, DiagnosedContainer, DiagnosisHealth, Entitlement, Neighbour,
+    ScheduleInterval, ScheduleTime,
+};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,8 +22,15 @@ const WORTH_WORDS_CPUS: f64 = 0.01;
 
 /// The running diagnosis, or why there is none.
 pub struct Watch {
-    running: Option<(Diagnosis, Option<Reading>)>,
+    running: Option<Running>,
     off: Option<String>,
+}
+
+enum Running {
+    /// In this process.
+    Own(Box<(Diagnosis, Option<Reading>)>),
+    /// In the agent, which has done it over the last second or so.
+    Agent(Client),
 }
 
 impl Watch {
@@ -28,7 +41,21 @@ impl Watch {
         }
         match Diagnosis::start(Options::default()) {
             Ok(diagnosis) => Watch {
-                running: Some((diagnosis, None)),
+                running: Some(Running::Own(Box::new((diagnosis, None)))),
+                off: None,
+            },
+            Err(e) => Watch::off(Some(e.to_string())),
+        }
+    }
+
+    /// That of the agent at `socket`, unless it is not wanted: nothing is loaded twice.
+    pub fn agent(wanted: bool, socket: &Path) -> Watch {
+        if !wanted {
+            return Watch::off(None);
+        }
+        match Client::connect(socket) {
+            Ok(client) => Watch {
+                running: Some(Running::Agent(client)),
                 off: None,
             },
             Err(e) => Watch::off(Some(e.to_string())),
@@ -50,19 +77,72 @@ impl Watch {
 
     /// Ends an interval and begins the next; `None` for the first, and when there is none.
     pub fn cut(&mut self, containers: &[Arc<Container>]) -> Option<ScheduleInterval> {
-        let (diagnosis, last) = self.running.as_mut()?;
-        match diagnosis.snapshot(containers) {
-            Ok(now) => {
-                let interval = last.as_ref().map(|last| now.since(last));
-                *last = Some(now);
-                interval
+        let cut = match self.running.as_mut()? {
+            Running::Own(own) => {
+                let (diagnosis, last) = own.as_mut();
+                match diagnosis.snapshot(containers) {
+                    Ok(now) => {
+                        let interval = last.as_ref().map(|last| now.since(last));
+                        *last = Some(now);
+                        Ok(interval)
+                    }
+                    Err(e) => Err(e.to_string()),
+                }
             }
-            Err(e) => {
-                *self = Watch::off(Some(e.to_string()));
-                None
-            }
-        }
+            Running::Agent(client) => match client.status() {
+                Ok(status) => Ok(of_agent(&status, containers)),
+                Err(e) => Err(e.to_string()),
+            },
+        };
+        cut.unwrap_or_else(|why| {
+            *self = Watch::off(Some(why));
+            None
+        })
     }
+}
+
+/// What the agent diagnosed last; `None` while its diagnosis is off or has just begun.
+fn of_agent(status: &StatusReport, containers: &[Arc<Container>]) -> Option<ScheduleInterval> {
+    let host = status.diagnosis?;
+    let diagnosed = |loss: &LossRecord| {
+        let mut known = containers.iter();
+        Some(DiagnosedContainer {
+            container: known.find(|c| c.cgroup.0 == loss.cgroup_id)?.clone(),
+            loss: CpuLoss {
+                entitled_ns: loss.entitled_ns,
+                got_ns: loss.got_ns,
+                forced_sharing_ns: loss.forced_sharing_ns,
+                phantom_ns: loss.phantom_ns,
+                throttled_ns: loss.throttled_ns,
+                lack_ns: loss.lack_ns,
+            },
+            entitlement: Entitlement::of_label(&loss.entitlement)?,
+            time: ScheduleTime {
+                run_ns: loss.got_ns,
+                ..ScheduleTime::default()
+            },
+            neighbour: loss.neighbour.as_ref().map(|name| {
+                if *name == Neighbour::Host.to_string() {
+                    Neighbour::Host
+                } else {
+                    Neighbour::Container(name.clone())
+                }
+            }),
+        })
+    };
+    Some(ScheduleInterval {
+        length: Duration::try_from_secs_f64(host.interval_s).ok()?,
+        cpus: 0,
+        idle_ns: host.idle_ns,
+        left_idle_ns: host.left_idle_ns,
+        host_ns: host.host_ns,
+        containers: status.losses.iter().filter_map(diagnosed).collect(),
+        health: DiagnosisHealth {
+            containers_without_slot: host.containers_without_slot,
+            mismatches: host.mismatches,
+            segments_rejected: host.segments_rejected,
+        },
+    })
 }
 
 /// The containers of `selection`, those that lost most to others first.
@@ -151,7 +231,7 @@ fn cpus(ns: u64, length: Duration) -> f64 {
 mod tests {
     use super::*;
     use crate::fixture::container;
-    use cofferdam_types::{CpuLoss, DiagnosisHealth, Entitlement, Neighbour, ScheduleTime};
+    use cofferdam_agent::wire::HostLossRecord;
 
     const MS: u64 = 1_000_000;
 
@@ -208,6 +288,44 @@ mod tests {
         );
         assert!(lines[2].starts_with("n1 "), "{text}");
         assert!(lines[3].starts_with("t got 0.60 of 1.00 CPUs"), "{text}");
+    }
+
+    #[test]
+    fn the_agents_diagnosis_is_shown_as_ones_own() {
+        let own = interval();
+        let record = |one: &DiagnosedContainer| LossRecord {
+            name: one.container.name.clone(),
+            cgroup_id: one.container.cgroup.0,
+            interval_s: 1.0,
+            entitlement: one.entitlement.to_string(),
+            entitled_ns: one.loss.entitled_ns,
+            got_ns: one.loss.got_ns,
+            forced_sharing_ns: one.loss.forced_sharing_ns,
+            phantom_ns: one.loss.phantom_ns,
+            throttled_ns: one.loss.throttled_ns,
+            lack_ns: one.loss.lack_ns,
+            neighbour: one.neighbour.as_ref().map(ToString::to_string),
+        };
+        let mut report = crate::status::tests::report();
+        report.losses = own.containers.iter().map(record).collect();
+        let known: Vec<_> = own.containers.iter().map(|c| c.container.clone()).collect();
+        assert_eq!(of_agent(&report, &known), None, "it has just begun");
+        report.diagnosis = Some(HostLossRecord {
+            interval_s: 1.0,
+            idle_ns: 5,
+            left_idle_ns: 4,
+            host_ns: 3,
+            containers_without_slot: 2,
+            mismatches: 1,
+            segments_rejected: 0,
+        });
+        let shown = of_agent(&report, &known).unwrap();
+        let all = Selection::default();
+        assert_eq!(table(&shown, &all, None), table(&own, &all, None));
+        assert_eq!(super::record(&shown, &all).idle_ns, 5);
+        // A container that the ledger does not know is left out.
+        let one = of_agent(&report, &known[..1]).unwrap();
+        assert_eq!(one.containers.len(), 1);
     }
 
     #[test]

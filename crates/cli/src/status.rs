@@ -222,4 +222,4 @@ fn problems(report: &StatusReport) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

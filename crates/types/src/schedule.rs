@@ -108,14 +108,34 @@ pub enum Entitlement {
     Cpuset,
 }
 
-impl fmt::Display for Entitlement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl Entitlement {
+    /// Every value.
+    pub const ALL: [Entitlement; 4] = [
+        Entitlement::Reserved,
+        Entitlement::Weight,
+        Entitlement::Quota,
+        Entitlement::Cpuset,
+    ];
+
+    /// Its name in data.
+    pub fn label(self) -> &'static str {
+        match self {
             Entitlement::Reserved => "reserved",
             Entitlement::Weight => "weight",
             Entitlement::Quota => "quota",
             Entitlement::Cpuset => "cpuset",
-        })
+        }
+    }
+
+    /// The one with that name.
+    pub fn of_label(label: &str) -> Option<Entitlement> {
+        Entitlement::ALL.into_iter().find(|e| e.label() == label)
+    }
+}
+
+impl fmt::Display for Entitlement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.label())
     }
 }
 

@@ -172,6 +172,9 @@ fn full(containers: u64) -> View {
                 mismatches: 1,
                 segments_rejected: 1,
             },
+            idle_ns: 0,
+            left_idle_ns: 0,
+            host_ns: 0,
         }),
         latency: Arc::new(latency()),
         rules: Arc::new(vec![RuleRecord {

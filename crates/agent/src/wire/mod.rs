@@ -7,8 +7,8 @@ mod status;
 pub use request::{Request, RequestError, SetRule};
 pub use snapshot::{SNAPSHOT, WireContainer, WireCpu, WireSnapshot};
 pub use status::{
-    AgentRecord, ConfigurationRecord, ContainerRecord, DegradedRecord, LossRecord, MeansRecord,
-    NetworkRecord, PolicyRecord, ReservationRecord, RuleRecord, STATUS, StatusReport,
+    AgentRecord, ConfigurationRecord, ContainerRecord, DegradedRecord, HostLossRecord, LossRecord,
+    MeansRecord, NetworkRecord, PolicyRecord, ReservationRecord, RuleRecord, STATUS, StatusReport,
 };
 
 use serde::{Deserialize, Serialize};

@@ -26,6 +26,8 @@ pub struct StatusReport {
     /// CPU that containers were entitled to and did not get, over the last second or so; empty
     /// when the diagnosis is off.
     pub losses: Vec<LossRecord>,
+    /// The host as a whole over the same time; null when the diagnosis is off or has just begun.
+    pub diagnosis: Option<HostLossRecord>,
     /// Containers known, under a rule or not.
     pub containers_known: u64,
     /// What is not as it should be, for the host as a whole. Empty: all is well.
@@ -195,6 +197,25 @@ pub struct LossRecord {
     pub lack_ns: u64,
     /// Whom it waited behind most, `the host` or a container; null when nobody.
     pub neighbour: Option<String>,
+}
+
+/// The CPUs of the host over the last interval of the diagnosis.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HostLossRecord {
+    /// Length of the interval, seconds.
+    pub interval_s: f64,
+    /// Idle time of all CPUs, nanoseconds.
+    pub idle_ns: u64,
+    /// The part of it that followed the throttling of a container, nanoseconds.
+    pub left_idle_ns: u64,
+    /// Time of tasks of no container, all CPUs, nanoseconds.
+    pub host_ns: u64,
+    /// Containers that found no row free, since the start; they count as the host.
+    pub containers_without_slot: u64,
+    /// Stretches of time whose end did not name the task they began with, since the start.
+    pub mismatches: u64,
+    /// Stretches of impossible length, thrown away, since the start.
+    pub segments_rejected: u64,
 }
 
 /// Something that is not as it should be.

@@ -90,6 +90,7 @@ pub(crate) fn report() -> StatusReport {
             lack_ns: 0,
             neighbour: Some("db-1".into()),
         }],
+        diagnosis: None,
         containers_known: 9,
         degraded: Vec::new(),
         changes_in_force: 4,

@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::schema::AccountingRecord;
 use crate::selection::Selection;
-use crate::source::{self, Meter, Source};
+use crate::source::{self, Either, Meter, Source};
 use crate::{record, table, units};
 use screen::Screen;
 use state::{Effect, State};
@@ -32,7 +32,11 @@ pub fn run(args: &TopArgs, interrupt: &Interrupt) -> Outcome {
         ));
     }
     let source = source::start(&args.agent.socket)?;
-    let watch = Watch::start(args.diagnosis == Switch::On);
+    let wanted = args.diagnosis == Switch::On;
+    let watch = match &source {
+        Either::Agent(_) => Watch::agent(wanted, &args.agent.socket),
+        Either::Own(_) => Watch::start(wanted),
+    };
     if once {
         print_once(args, source, watch, &mut Output::stdout(), interrupt)
     } else {
