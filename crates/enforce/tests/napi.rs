@@ -73,8 +73,9 @@ impl Burner {
         let theirs = over.clone();
         std::thread::spawn(move || {
             let mut set = nix::sched::CpuSet::new();
-            set.set(cpu).unwrap();
-            nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set).unwrap();
+            set.set(cpu).expect("a CPU number");
+            let this = nix::unistd::Pid::from_raw(0);
+            nix::sched::sched_setaffinity(this, &set).expect("a CPU of ours");
             while !theirs.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
             }
