@@ -42,7 +42,7 @@ impl ChangeError {
     }
 }
 
-/// What [`Journal::set`] found.
+/// What [`super::Journal::set`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
     /// It had that value already.
