@@ -76,19 +76,25 @@ fn the_host_itself_is_refused_and_a_second_server_too() {
 fn packets_are_recorded_as_json_lines() {
     alone(|| {
         let scene = scene();
-        let child = Command::new(COFFERDAM)
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("latency.jsonl");
+        let mut child = Command::new(COFFERDAM)
             .args(["latency", "record", "--format", "jsonl", "--per", "packet"])
             .args(["--duration", "3s", "--container", scene.web.name()])
-            .stdout(Stdio::piped())
+            .arg("--output")
+            .arg(&file)
             .spawn()
             .expect("the binary runs");
-        scene
-            .web
-            .namespace()
-            .sh("busybox ping -q -c 20 -i 0.1 10.98.3.2");
-        let out = child.wait_with_output().expect("it ends");
-        assert!(out.status.success());
-        let text = String::from_utf8(out.stdout).expect("text");
+        // Until its end: nobody knows when the recording begins.
+        let web = scene.web.namespace();
+        let status = loop {
+            if let Some(status) = child.try_wait().expect("it can be waited for") {
+                break status;
+            }
+            web.sh("busybox ping -q -c 5 -i 0.02 10.98.3.2");
+        };
+        assert!(status.success());
+        let text = std::fs::read_to_string(&file).expect("text");
         let lines: Vec<Value> = text
             .lines()
             .map(|l| serde_json::from_str(l).expect("one object a line"))
@@ -218,24 +224,29 @@ fn a_container_that_goes_ends_its_recording() {
         let brief = FakeContainer::new("brief");
         scene.router.attach(&brief);
         brief.ping("10.98.3.2");
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("latency.jsonl");
         let child = Command::new(COFFERDAM)
             .args(["latency", "record", "--format", "jsonl", "--per", "packet"])
-            .args(["--duration", "30s", "--container", brief.name()])
-            .stdout(Stdio::piped())
+            .args(["--duration", "50s", "--container", brief.name()])
+            .arg("--output")
+            .arg(&file)
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary runs");
-        std::thread::sleep(Duration::from_secs(1));
-        brief
-            .namespace()
-            .sh("busybox ping -q -c 5 -i 0.05 10.98.3.2");
+        let kept = || std::fs::read_to_string(&file).unwrap_or_default();
+        wait_until("packets are recorded", Duration::from_secs(30), || {
+            brief
+                .namespace()
+                .sh("busybox ping -q -c 5 -i 0.02 10.98.3.2");
+            kept().lines().count() >= 10
+        });
         drop(brief);
         let out = child.wait_with_output().expect("it ends");
         let text = String::from_utf8_lossy(&out.stderr).into_owned();
         assert_eq!(out.status.code(), Some(1), "{text}");
         assert!(text.contains("every selected container is gone"), "{text}");
-        let kept = String::from_utf8(out.stdout).expect("text");
-        assert!(kept.lines().count() >= 10, "{kept}");
+        assert!(kept().lines().count() >= 10, "{}", kept());
     });
 }
 

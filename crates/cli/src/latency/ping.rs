@@ -16,8 +16,8 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-/// How long an answer's report may take to come.
-const PATIENCE: Duration = Duration::from_millis(60);
+/// How long an answer's report may take to come: a server on a busy host needs its turn first.
+const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Pings until it is done or a signal comes.
 pub fn run(args: &PingArgs, interrupt: &Interrupt) -> Outcome {
