@@ -9,6 +9,7 @@ mod accounting;
 #[macro_use]
 mod cell;
 mod dataplane;
+mod isolation;
 mod latency;
 mod load;
 mod reservation;
@@ -22,6 +23,10 @@ pub use cell::{
 };
 pub use dataplane::{
     DataplaneCell, DataplaneExperiment, DataplaneResult, DataplaneRow, DataplaneSample, EchoServer,
+};
+pub use isolation::{
+    Care, CellKey, IsolationEnvironment, IsolationResult, IsolationRow, IsolationSample,
+    IsolationTable, Level, Point, Resource, RuntimeKind, Scenario, TenantSample,
 };
 pub use latency::{
     BiasRow, CoverageRow, InjectionRow, LatencyProgramRow, LatencyResult, LatencySample,
@@ -56,6 +61,8 @@ pub enum Kind {
     Reservation,
     /// `cofferdam bench dataplane`.
     Dataplane,
+    /// `cofferdam bench isolation`.
+    Isolation,
 }
 
 impl Kind {
@@ -68,6 +75,7 @@ impl Kind {
             Kind::Demo => "demo",
             Kind::Reservation => "reservation",
             Kind::Dataplane => "dataplane",
+            Kind::Isolation => "isolation",
         }
     }
 }
@@ -400,4 +408,6 @@ pub enum RunResult {
     Reservation(ReservationResult),
     /// Of `bench dataplane`.
     Dataplane(DataplaneResult),
+    /// Of `bench isolation`.
+    Isolation(IsolationResult),
 }

@@ -9,6 +9,7 @@ pub mod demo;
 mod error;
 mod experiment;
 mod host_facts;
+pub mod isolation;
 pub mod latency;
 pub mod ledger;
 mod noise;

@@ -4,11 +4,13 @@
 //! one, so that an interrupted run keeps every finished sample.
 
 use crate::data::{
-    DataplaneSample, Kind, LatencySample, LedgerRecord, Manifest, PeriodSample, ReservationSample,
-    ResultFile, RunResult, SCHEMA, Sample,
+    DataplaneSample, IsolationSample, Kind, LatencySample, LedgerRecord, Manifest, PeriodSample,
+    ReservationSample, ResultFile, RunResult, SCHEMA, Sample,
 };
 use crate::error::BenchError;
 use crate::host_facts;
+use crate::isolation::Experiment;
+use nix::fcntl::{Flock, FlockArg};
 use owner::Owner;
 use serde::Serialize;
 use std::fs::{self, File, OpenOptions};
@@ -23,7 +25,8 @@ pub(crate) mod owner;
 pub struct RunDir {
     path: PathBuf,
     manifest: Manifest,
-    samples: File,
+    /// Locked as long as it is open: two runs in one directory would mix their samples.
+    samples: Flock<File>,
     ledgers: File,
     made: bool,
     owner: Option<Owner>,
@@ -98,17 +101,61 @@ impl RunDir {
             seed: about.seed,
             warnings: about.warnings.clone(),
         };
+        let samples = lock(append(&path.join("samples.jsonl"), owner)?).map_err(|source| {
+            BenchError::Output {
+                path: path.clone(),
+                source,
+            }
+        })?;
         let dir = RunDir {
             made,
             owner,
             has_samples: false,
-            samples: append(&path.join("samples.jsonl"), owner)?,
+            samples,
             ledgers: append(&path.join("ledger.jsonl"), owner)?,
             path,
             manifest,
         };
         dir.document("manifest.json", &dir.manifest)?;
         Ok(dir)
+    }
+
+    /// Opens a directory that an earlier run of the same kind wrote, to go on with it. A torn last
+    /// line of its samples is cut off.
+    pub fn reopen(path: &Path, kind: Kind) -> Result<RunDir, BenchError> {
+        let output_error = |source| BenchError::Output {
+            path: path.to_owned(),
+            source,
+        };
+        let text = fs::read_to_string(path.join("manifest.json")).map_err(output_error)?;
+        let unusable = |reason: String| BenchError::Usage(format!("{}: {reason}", path.display()));
+        let manifest: Manifest = serde_json::from_str(&text)
+            .map_err(|e| unusable(format!("manifest.json is damaged or newer ({e})")))?;
+        if manifest.schema > SCHEMA {
+            return Err(unusable(format!(
+                "it has schema {}, this build reads up to {SCHEMA}: use a newer cofferdam",
+                manifest.schema
+            )));
+        }
+        if manifest.kind != kind {
+            return Err(unusable(format!(
+                "it holds a {} run: give another directory with --output",
+                manifest.kind.label()
+            )));
+        }
+        let owner = Owner::of(path);
+        let samples = lock(append(&path.join("samples.jsonl"), owner)?)
+            .map_err(|_| unusable("another run is writing here: wait for its end".to_owned()))?;
+        cut_torn_line(&path.join("samples.jsonl")).map_err(output_error)?;
+        Ok(RunDir {
+            made: false,
+            owner,
+            has_samples: true,
+            samples,
+            ledgers: append(&path.join("ledger.jsonl"), owner)?,
+            path: path.to_owned(),
+            manifest,
+        })
     }
 
     /// The directory.
@@ -156,6 +203,18 @@ impl RunDir {
         line(&mut self.samples, &path, sample)
     }
 
+    /// Appends a sample of an isolation run.
+    pub fn isolation(&mut self, sample: &IsolationSample) -> Result<(), BenchError> {
+        let path = self.path.join("samples.jsonl");
+        self.has_samples = true;
+        line(&mut self.samples, &path, sample)
+    }
+
+    /// Keeps what an isolation run is to measure.
+    pub(crate) fn experiment(&self, experiment: &Experiment) -> Result<(), BenchError> {
+        self.document("experiment.json", experiment)
+    }
+
     /// Appends a ledger.
     pub fn ledger(&mut self, record: &LedgerRecord) -> Result<(), BenchError> {
         let path = self.path.join("ledger.jsonl");
@@ -193,6 +252,7 @@ impl RunDir {
             "samples.jsonl",
             "ledger.jsonl",
             "result.json",
+            "experiment.json",
         ] {
             let _kept = fs::remove_file(self.path.join(name));
         }
@@ -218,6 +278,26 @@ impl RunDir {
 /// The time now, RFC 3339 in UTC, whole seconds.
 pub(crate) fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+fn lock(file: File) -> io::Result<Flock<File>> {
+    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno.into())
+}
+
+/// Cuts what stands behind the last newline: a line that was being written when its run died.
+fn cut_torn_line(path: &Path) -> io::Result<()> {
+    let bytes = fs::read(path)?;
+    let whole = bytes
+        .iter()
+        .rposition(|b| *b == b'\n')
+        .map_or(0, |end| end + 1);
+    if whole < bytes.len() {
+        OpenOptions::new()
+            .write(true)
+            .open(path)?
+            .set_len(whole as u64)?;
+    }
+    Ok(())
 }
 
 fn append(path: &Path, owner: Option<Owner>) -> Result<File, BenchError> {

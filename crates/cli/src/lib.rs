@@ -72,7 +72,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Latency(command) => latency::run(command, &interrupt),
         Command::Dataplane(command) => dataplane::run(command, &interrupt),
         Command::Bench(command) => bench::run(command, &interrupt),
-        Command::Report(args) => bench::report(&args.dir),
+        Command::Report(args) => bench::report(&args),
         Command::Demo(args) => bench::demo(args, &interrupt),
         Command::Agent(_) | Command::BenchWorker(_) | Command::Generate(_) => Ok(()),
     }

@@ -318,6 +318,10 @@ pub fn all() -> Vec<(&'static str, schemars::Schema)> {
             "latency-ping-1.schema.json",
             schemars::schema_for!(PingRecord),
         ),
+        (
+            "experiment-1.schema.json",
+            cofferdam_bench::isolation::Experiment::schema(),
+        ),
         ("doctor-1.schema.json", schemars::schema_for!(DoctorReport)),
         (
             "status-1.schema.json",

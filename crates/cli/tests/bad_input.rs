@@ -322,3 +322,31 @@ fn the_example_configuration_can_be_put_in_force() {
     assert_eq!(output.status.code(), Some(0), "{told}");
     assert!(told.contains("1 rules"), "{told}");
 }
+
+#[test]
+fn a_bad_experiment_is_told_with_its_place_and_a_good_one_becomes_a_workflow() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("mine.yaml");
+    let name = path.to_str().unwrap();
+    let bench = ["bench", "isolation", "--experiment", name];
+    fs::write(
+        &path,
+        "runtimes: [process]\nrepetitions: 5\nwarmup: 1s\nmesure: 2s\n",
+    )
+    .unwrap();
+    contains(&bench, 2, &["mine.yaml:4:1", "mesure"]);
+    contains(&["bench", "isolation", "--scenario", "a_x"], 2, &["a_x"]);
+    contains(&["bench", "compare", name, name], 1, &["manifest.json"]);
+    contains(&["report", name, name], 2, &["--output"]);
+    fs::write(
+        &path,
+        "runtimes: [process]\nrepetitions: 5\nwarmup: 1s\nmeasure: 2s\n",
+    )
+    .unwrap();
+    let output = cofferdam(&[&bench[..], &["--emit", "argo"]].concat());
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let body: String = text.lines().filter(|l| !l.starts_with('#')).collect();
+    let workflow: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(workflow["kind"], "Workflow");
+}

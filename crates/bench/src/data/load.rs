@@ -1,9 +1,10 @@
 //! Reading a run directory back.
 
 use super::{
-    Kind, LedgerRecord, Manifest, PeriodSample, ReservationSample, ResultFile, RunResult, SCHEMA,
-    Sample,
+    IsolationSample, Kind, LedgerRecord, Manifest, PeriodSample, ReservationSample, ResultFile,
+    RunResult, SCHEMA, Sample,
 };
+use crate::isolation::Experiment;
 use serde::de::DeserializeOwned;
 use std::fs;
 use std::io;
@@ -56,6 +57,10 @@ pub struct RunData {
     pub periods: Vec<PeriodSample>,
     /// Samples of a reservation run; empty otherwise.
     pub reservations: Vec<ReservationSample>,
+    /// Samples of an isolation run; empty otherwise.
+    pub isolation: Vec<IsolationSample>,
+    /// What an isolation run was told to measure.
+    pub experiment: Option<Experiment>,
     /// Ledgers; empty where the accounting could not run.
     pub ledgers: Vec<LedgerRecord>,
     /// Medians and intervals; `None` when the run did not get that far.
@@ -80,10 +85,12 @@ impl RunData {
         let manifest: Manifest = parse(&manifest_path, 1, &text)?;
         let samples_path = dir.join("samples.jsonl");
         let (mut samples, mut periods, mut reservations) = (Vec::new(), Vec::new(), Vec::new());
+        let mut isolation = Vec::new();
         match manifest.kind {
             Kind::Accounting => periods = lines(&samples_path)?,
             Kind::Penalty | Kind::Demo => samples = lines(&samples_path)?,
             Kind::Reservation => reservations = lines(&samples_path)?,
+            Kind::Isolation => isolation = lines(&samples_path)?,
             // For other tools; the report needs the result alone.
             Kind::Latency | Kind::Dataplane => {}
         }
@@ -92,12 +99,22 @@ impl RunData {
             None => None,
             Some(text) => Some(parse::<ResultFile>(&result_path, 1, &text)?.result),
         };
+        let experiment_path = dir.join("experiment.json");
+        let experiment = match optional(&experiment_path)? {
+            None => None,
+            Some(text) => {
+                let read = serde_json::from_str(&text);
+                Some(read.map_err(|e| malformed(&experiment_path, 1, &e))?)
+            }
+        };
         Ok(RunData {
             dir: dir.to_owned(),
             manifest,
             samples,
             periods,
             reservations,
+            isolation,
+            experiment,
             ledgers: lines(&dir.join("ledger.jsonl"))?,
             result,
         })
@@ -126,13 +143,17 @@ fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, DataError> {
         .collect()
 }
 
-/// The schema is looked at first: a newer document is refused by name, not as damage.
-fn parse<T: DeserializeOwned>(path: &Path, line: usize, text: &str) -> Result<T, DataError> {
-    let malformed = |e: serde_json::Error| DataError::Malformed {
+fn malformed(path: &Path, line: usize, e: &serde_json::Error) -> DataError {
+    DataError::Malformed {
         path: path.to_owned(),
         line: if e.line() > 1 { e.line() } else { line },
         reason: e.to_string(),
-    };
+    }
+}
+
+/// The schema is looked at first: a newer document is refused by name, not as damage.
+fn parse<T: DeserializeOwned>(path: &Path, line: usize, text: &str) -> Result<T, DataError> {
+    let malformed = |e| malformed(path, line, &e);
     let version: Versioned = serde_json::from_str(text).map_err(malformed)?;
     if version.schema > SCHEMA {
         return Err(DataError::NewerSchema {

@@ -24,6 +24,7 @@ pub fn of(run: &RunData) -> Vec<String> {
         Some(RunResult::Accounting(result)) => accounting(result),
         Some(RunResult::Reservation(result)) => reservation(result),
         Some(RunResult::Dataplane(result)) => super::dataplane::finding(result),
+        Some(RunResult::Isolation(result)) => super::isolation::finding(result),
         Some(RunResult::Latency(result)) => super::latency::finding(result),
     };
     if run.manifest.interrupted {
@@ -282,6 +283,7 @@ pub fn title(run: &RunData) -> String {
             crate::data::Kind::Accounting => "Cost and accuracy of the accounting".to_owned(),
             crate::data::Kind::Latency => "Truth and cost of the latency measurement".to_owned(),
             crate::data::Kind::Demo => "Demo".to_owned(),
+            crate::data::Kind::Isolation => "How well tenants are isolated".to_owned(),
             crate::data::Kind::Reservation => "What a CPU reservation is worth".to_owned(),
             crate::data::Kind::Dataplane => "The dataplane beside Linux sockets".to_owned(),
         },

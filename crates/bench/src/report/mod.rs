@@ -10,6 +10,7 @@ pub mod dataplane;
 mod environment;
 pub mod finding;
 pub mod format;
+pub mod isolation;
 mod latency;
 mod ledger;
 mod page;
@@ -104,6 +105,9 @@ pub fn html(run: &RunData) -> Result<String, ReportError> {
         Some(RunResult::Dataplane(result)) if kind == Kind::Dataplane => {
             dataplane::sections(result)?
         }
+        Some(RunResult::Isolation(result)) if kind == Kind::Isolation => {
+            isolation::sections(run, result)?
+        }
         Some(RunResult::Latency(result)) if kind == Kind::Latency => latency::sections(result)?,
         Some(other) => {
             let result = match other {
@@ -113,6 +117,7 @@ pub fn html(run: &RunData) -> Result<String, ReportError> {
                 RunResult::Demo(_) => Kind::Demo,
                 RunResult::Reservation(_) => Kind::Reservation,
                 RunResult::Dataplane(_) => Kind::Dataplane,
+                RunResult::Isolation(_) => Kind::Isolation,
             };
             return Err(ReportError::Mixed {
                 dir: run.dir.clone(),

@@ -18,6 +18,7 @@ fn every_kind_of_run_renders_and_the_same_data_gives_the_same_bytes() {
         sample::accounting(),
         sample::reservation(),
         sample::dataplane(),
+        sample::isolation(),
     ] {
         let dir = directory(&run);
         let path = render(dir.path()).unwrap();
@@ -40,6 +41,7 @@ fn the_page_needs_nothing_but_itself() {
         sample::accounting(),
         sample::reservation(),
         sample::dataplane(),
+        sample::isolation(),
     ] {
         let page = html(&run).unwrap();
         assert!(page.starts_with("<!DOCTYPE html>"));
@@ -50,6 +52,32 @@ fn the_page_needs_nothing_but_itself() {
         let rest = page.replace("http://www.w3.org/2000/svg", "");
         assert!(!rest.contains("http://") && !rest.contains("https://"));
     }
+}
+
+#[test]
+fn an_isolation_report_has_the_papers_rows_and_shows_no_noise_as_loss() {
+    let run = sample::isolation();
+    let page = html(&run).unwrap();
+    for text in [
+        "podman: network",
+        "74.28",
+        "The paper's podman beside ours",
+        "class=\"heat5\"",
+        "Method",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+    let told = finding::of(&run);
+    assert!(
+        told[0].contains("podman") && told[0].contains("a_s_b_f"),
+        "{told:#?}"
+    );
+    assert!(
+        told[1].starts_with("In 1 of 2 contended cells"),
+        "{told:#?}"
+    );
+    let unmeasured = page.find("Not measured").unwrap();
+    assert!(page[unmeasured..].contains("&lt;ctr&gt;"));
 }
 
 #[test]
@@ -257,7 +285,15 @@ fn a_reservation_run_says_which_goals_are_reached() {
 
 /// Names of all fields in `value`, but not the keys of maps whose keys are data.
 fn fields(value: &serde_json::Value, found: &mut std::collections::BTreeSet<String>) {
-    const MAPS: [&str; 3] = ["mitigations", "unattributed_ns", "failed"];
+    const MAPS: [&str; 7] = [
+        "mitigations",
+        "unattributed_ns",
+        "failed",
+        "unavailable",
+        "host",
+        "runtimes",
+        "images",
+    ];
     match value {
         serde_json::Value::Object(map) => {
             for (name, inside) in map {
@@ -284,6 +320,7 @@ fn every_field_of_a_run_directory_is_documented() {
         sample::accounting(),
         sample::reservation(),
         sample::dataplane(),
+        sample::isolation(),
     ] {
         let dir = directory(&run);
         for name in [

@@ -20,6 +20,10 @@ pub struct Layout {
     pub v1_cpuacct: Option<PathBuf>,
     /// The v1 `cpuset` controller, where v1 has it.
     pub v1_cpuset: Option<PathBuf>,
+    /// The v1 `memory` controller, where v1 has it.
+    pub v1_memory: Option<PathBuf>,
+    /// The v1 `blkio` controller, where v1 has it.
+    pub v1_blkio: Option<PathBuf>,
 }
 
 impl Layout {
@@ -59,6 +63,10 @@ impl Layout {
                 layout.v1_cpuacct.get_or_insert_with(|| at.into());
             } else if controls("cpuset") {
                 layout.v1_cpuset.get_or_insert_with(|| at.into());
+            } else if controls("memory") {
+                layout.v1_memory.get_or_insert_with(|| at.into());
+            } else if controls("blkio") {
+                layout.v1_blkio.get_or_insert_with(|| at.into());
             }
         }
         layout
@@ -76,6 +84,21 @@ impl Layout {
     /// As [`Layout::roots`], with the v1 `cpuset` controller.
     pub fn roots_with_cpuset(&self) -> Vec<PathBuf> {
         let mut roots = self.roots();
+        roots.extend(self.v1_cpuset.clone());
+        roots
+    }
+
+    /// As [`Layout::roots`], with the v1 `memory` and `blkio` controllers.
+    pub fn roots_with_limits(&self) -> Vec<PathBuf> {
+        let mut roots = self.roots();
+        roots.extend(self.v1_memory.clone());
+        roots.extend(self.v1_blkio.clone());
+        roots
+    }
+
+    /// Every mount that a benchmark may have made a cgroup in.
+    pub fn all_roots(&self) -> Vec<PathBuf> {
+        let mut roots = self.roots_with_limits();
         roots.extend(self.v1_cpuset.clone());
         roots
     }

@@ -5,7 +5,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use cofferdam_bench::data::{
     DataplaneExperiment, Direction, Interferer, Limit, NeighbourLimit, Neighbours, Path,
-    ReservationPolicy, Target, Treatment, VictimKind,
+    ReservationPolicy, Resource, RuntimeKind, Scenario, Target, Treatment, VictimKind,
 };
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -24,6 +24,21 @@ pub enum BenchCommand {
     Reservation(BenchReservationArgs),
     /// The dataplane beside Linux sockets: latency, throughput, connections, batch bound
     Dataplane(BenchDataplaneArgs),
+    /// How well a runtime isolates two tenants: CPU, memory, disk, network
+    Isolation(Box<BenchIsolationArgs>),
+    /// What differs between two isolation runs: in environment and in results
+    Compare(CompareArgs),
+}
+
+/// `cofferdam bench compare`
+#[derive(Clone, Debug, Args)]
+pub struct CompareArgs {
+    /// Directory of the first run
+    #[arg(value_name = "RUN")]
+    pub first: PathBuf,
+    /// Directory of the second run
+    #[arg(value_name = "RUN")]
+    pub second: PathBuf,
 }
 
 /// What every benchmark takes.
@@ -176,6 +191,57 @@ pub struct BenchDataplaneArgs {
     /// Seed of the order of runs and of the bootstrap
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+}
+
+/// `cofferdam bench isolation`
+#[derive(Clone, Debug, Args)]
+pub struct BenchIsolationArgs {
+    /// The experiment, as YAML; everything that is measured is in it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "paper"])]
+    pub experiment: Option<PathBuf>,
+    /// The whole matrix in about 10 minutes a runtime [the default]
+    #[arg(long)]
+    pub quick: bool,
+    /// The paper's: scenarios of 30 minutes, ten times
+    #[arg(long, conflicts_with = "quick")]
+    pub paper: bool,
+    /// Directory for the run's data and report; one that holds the same experiment is gone on
+    /// with
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Only these runtimes; may be repeated or separated by commas
+    #[arg(long, value_name = "RUNTIME", value_delimiter = ',', value_parser = one_of(RuntimeKind::ALL, RuntimeKind::label))]
+    pub runtime: Vec<RuntimeKind>,
+    /// Only these resources; may be repeated or separated by commas
+    #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = one_of(Resource::ALL, Resource::label))]
+    pub resource: Vec<Resource>,
+    /// Only these scenarios, such as a_s_b_f, with their baselines; may be repeated or separated
+    /// by commas
+    #[arg(long, value_name = "SCENARIO", value_delimiter = ',')]
+    pub scenario: Vec<Scenario>,
+    /// Measured blocks; at least 5 for an interval worth the name
+    #[arg(long, value_name = "N", value_parser = values::positive)]
+    pub repetitions: Option<u32>,
+    /// Seed of the orders and of the bootstrap
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// End in order after this long; the next call with the same --output goes on
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub stop_after: Option<Duration>,
+    /// Measure everything once more with Cofferdam's agent looking after the tenants
+    #[arg(long)]
+    pub cofferdam: bool,
+    /// Measure nothing; print the experiment as a workflow for a cluster
+    #[arg(long, value_name = "FORMAT", value_parser = ["argo"])]
+    pub emit: Option<String>,
+    /// Container image of the workflow
+    #[arg(
+        long,
+        value_name = "IMAGE",
+        requires = "emit",
+        default_value = "localhost/cofferdam"
+    )]
+    pub image: String,
 }
 
 /// All but vanilla, which every pair has.

@@ -8,8 +8,8 @@ pub mod values;
 pub use crate::latency::args::LatencyCommand;
 pub use agent::{AgentArgs, SocketArgs, StatusArgs};
 pub use bench::{
-    BenchAccountingArgs, BenchCommand, BenchDataplaneArgs, BenchReservationArgs, HostArgs,
-    PenaltyArgs, RunArgs,
+    BenchAccountingArgs, BenchCommand, BenchDataplaneArgs, BenchIsolationArgs,
+    BenchReservationArgs, CompareArgs, HostArgs, PenaltyArgs, RunArgs,
 };
 pub use dataplane::{DataplaneCommand, DataplaneRunArgs, DataplaneTopArgs};
 
@@ -160,9 +160,13 @@ pub enum RecordFormat {
 /// `cofferdam report`
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Directory of a run, as `cofferdam bench … --output DIR` made it
-    #[arg(value_name = "DIR")]
-    pub dir: PathBuf,
+    /// Directory of a run, as `cofferdam bench … --output DIR` made it; several parts of one
+    /// isolation experiment are merged into the one that --output names
+    #[arg(value_name = "DIR", required = true)]
+    pub dirs: Vec<PathBuf>,
+    /// New directory for the parts together
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
 }
 
 /// `cofferdam demo`

@@ -1,10 +1,11 @@
 //! `cofferdam bench`, `cofferdam report`, `cofferdam demo`: thin over `cofferdam_bench`.
 
+mod isolation;
 mod results;
 
 use crate::args::{
     BenchAccountingArgs, BenchCommand, BenchDataplaneArgs, BenchReservationArgs, DemoArgs,
-    HostArgs, PenaltyArgs, RunArgs, WorkerArgs,
+    HostArgs, PenaltyArgs, ReportArgs, RunArgs, WorkerArgs,
 };
 use crate::exit::{Failure, Outcome, one_line};
 use crate::interrupt::Interrupt;
@@ -15,7 +16,6 @@ use cofferdam_bench::report::ReportError;
 use cofferdam_bench::{
     BenchError, RunDir, accounting, dataplane, demo, latency, penalty, report, reservation,
 };
-use std::path::Path;
 
 /// Runs a benchmark, prints its results and renders its report.
 pub fn run(command: BenchCommand, interrupt: &Interrupt) -> Outcome {
@@ -28,6 +28,14 @@ pub fn run(command: BenchCommand, interrupt: &Interrupt) -> Outcome {
             reservation::run(&reservation_options(args), &mut progress)
         }
         BenchCommand::Dataplane(args) => dataplane::run(&dataplane_options(args), &mut progress),
+        BenchCommand::Isolation(args) => {
+            if args.emit.is_some() {
+                return isolation::emit(*args);
+            }
+            let options = isolation::options(*args)?;
+            cofferdam_bench::isolation::run(&options, &mut progress)
+        }
+        BenchCommand::Compare(args) => return isolation::compare(&args),
     };
     finish(dir, progress, interrupt)
 }
@@ -46,9 +54,19 @@ pub fn demo(args: DemoArgs, interrupt: &Interrupt) -> Outcome {
     finish(dir, progress, interrupt)
 }
 
-/// Renders the report of `dir` again.
-pub fn report(dir: &Path) -> Outcome {
-    let path = report::render(dir).map_err(failed_report)?;
+/// Renders the report of a run again, or of several parts of one.
+pub fn report(args: &ReportArgs) -> Outcome {
+    let dir = match (args.dirs.as_slice(), &args.output) {
+        ([one], None) => one.clone(),
+        (_, None) => {
+            return Err(Failure::Usage(
+                "several directories become one: name it with --output".to_owned(),
+            ));
+        }
+        (parts, Some(output)) => cofferdam_bench::isolation::merge::merge(parts, output)
+            .map_err(|e| Failure::failed(e.to_string()))?,
+    };
+    let path = report::render(&dir).map_err(failed_report)?;
     Output::stdout().write(&format!("{}\n", path.display()))
 }
 
@@ -93,7 +111,7 @@ fn finish(
     Ok(())
 }
 
-fn failed_run(error: BenchError) -> Failure {
+pub(super) fn failed_run(error: BenchError) -> Failure {
     match error {
         BenchError::Unsupported(text) => Failure::Unsupported(text),
         BenchError::Usage(text) => Failure::Usage(text),

@@ -2,8 +2,8 @@
 
 use crate::table;
 use cofferdam_bench::data::{
-    AccountingResult, CellResult, DataplaneResult, Estimate, Metric, ReservationResult, RunData,
-    RunResult,
+    AccountingResult, CellResult, DataplaneResult, Estimate, IsolationResult, Metric,
+    ReservationResult, RunData, RunResult,
 };
 use cofferdam_bench::report::{finding, format};
 
@@ -21,6 +21,7 @@ pub fn text(run: &RunData, width: Option<u16>) -> String {
         Some(RunResult::Accounting(result)) => accounting(result, width),
         Some(RunResult::Reservation(result)) => reservation(result, width),
         Some(RunResult::Dataplane(result)) => dataplane(result, width),
+        Some(RunResult::Isolation(result)) => isolation(result, width),
         Some(RunResult::Latency(_)) => cofferdam_bench::report::finding::of(run).join("\n") + "\n",
     };
     if !tables.is_empty() {
@@ -161,6 +162,34 @@ fn dataplane(result: &DataplaneResult, width: Option<u16>) -> String {
     }
     table::numbers_right(&mut table);
     table::finish(&table)
+}
+
+fn isolation(result: &IsolationResult, width: Option<u16>) -> String {
+    let tables = result.tables.iter().map(|of| {
+        let mut table = table::plain(width);
+        table.set_header([
+            &cofferdam_bench::report::isolation::title(of),
+            "utilisation %",
+            "I_ulr",
+            "I_plr",
+            "loss of performance %",
+            "p99′ ÷ p99",
+        ]);
+        for row in &of.rows {
+            let optional = |e: Option<&Estimate>| e.map_or("–".to_owned(), format::estimate);
+            table.add_row([
+                format!("{:2} {}", row.id, row.scenario),
+                format::estimate(&row.utilisation_pct),
+                row.i_ulr.map_or("–".to_owned(), |v| format!("{v:.2}")),
+                row.i_plr.map_or("–".to_owned(), |v| format!("{v:.2}")),
+                optional(row.performance_loss_pct.as_ref()),
+                optional(row.p99_factor.as_ref()),
+            ]);
+        }
+        table::numbers_right(&mut table);
+        table::finish(&table)
+    });
+    tables.collect::<Vec<_>>().join("\n")
 }
 
 fn accounting(result: &AccountingResult, width: Option<u16>) -> String {

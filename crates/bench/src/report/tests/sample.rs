@@ -299,6 +299,8 @@ pub fn penalty() -> RunData {
         manifest: manifest(Kind::Penalty),
         samples: results.iter().flat_map(samples).collect(),
         periods: Vec::new(),
+        isolation: Vec::new(),
+        experiment: None,
         reservations: Vec::new(),
         ledgers: results
             .iter()
@@ -331,6 +333,8 @@ pub fn demo() -> RunData {
         manifest: manifest(Kind::Demo),
         samples: samples(&outcome),
         periods: Vec::new(),
+        isolation: Vec::new(),
+        experiment: None,
         reservations: Vec::new(),
         ledgers: vec![record.clone()],
         result: Some(RunResult::Demo(Box::new(DemoResult {
@@ -368,6 +372,8 @@ pub fn accounting() -> RunData {
         manifest: manifest(Kind::Accounting),
         samples: Vec::new(),
         periods: Vec::new(),
+        isolation: Vec::new(),
+        experiment: None,
         reservations: Vec::new(),
         ledgers: Vec::new(),
         result: Some(RunResult::Accounting(AccountingResult {
@@ -476,6 +482,8 @@ pub fn reservation() -> RunData {
         manifest: manifest(Kind::Reservation),
         samples: Vec::new(),
         periods: Vec::new(),
+        isolation: Vec::new(),
+        experiment: None,
         ledgers: Vec::new(),
         result: Some(RunResult::Reservation(ReservationResult {
             cells: cells.iter().map(outcome).collect(),
@@ -540,6 +548,8 @@ pub fn dataplane() -> RunData {
         periods: Vec::new(),
         ledgers: Vec::new(),
         reservations: Vec::new(),
+        isolation: Vec::new(),
+        experiment: None,
         result: Some(RunResult::Dataplane(DataplaneResult {
             rows,
             stage_cycles_per_packet: [("flush".to_owned(), 2000.0), ("process".to_owned(), 700.0)]
@@ -550,6 +560,75 @@ pub fn dataplane() -> RunData {
     }
 }
 
+/// Podman's network as the paper has it: saturated beside undercommitted and unrestricted.
+pub fn isolation() -> RunData {
+    let cell = |scenario: &str, repetition: u32, mbit: f64| {
+        let noise = 1.0 + f64::from(repetition % 3) * 0.01;
+        let point = |i: u32| Point {
+            t_ms: f64::from(i) * 100.0,
+            bytes: (mbit * noise * 12_500.0 * f64::from(i)) as u64,
+            ..Point::default()
+        };
+        let tenant = |mbit: f64| TenantSample {
+            asked: Some(2e8),
+            used: mbit * 1e6 * noise,
+            performance: mbit * 0.97e6 * noise,
+            p99_us: Some(900.0 * noise),
+            series: (0..16).map(point).collect(),
+            ..TenantSample::default()
+        };
+        let scenario: Scenario = scenario.parse().unwrap();
+        IsolationSample {
+            schema: SCHEMA,
+            time: "2026-11-22T00:00:00Z".to_owned(),
+            key: CellKey {
+                runtime: RuntimeKind::Podman,
+                care: Care::Vanilla,
+                resource: Resource::Network,
+                scenario,
+                repetition,
+            },
+            position: 0,
+            window_s: 1.2,
+            a: tenant(mbit),
+            b: scenario.b.map(|_| tenant(2.0 * mbit)),
+            acquisition_cpu_pct: 0.2,
+            steal_fraction: Some(0.0),
+        }
+    };
+    let samples: Vec<IsolationSample> = (0..5)
+        .flat_map(|rep| {
+            let uneven = if rep % 2 == 0 { 197.0 } else { 203.0 };
+            [
+                cell("a_s", rep, 200.0),
+                cell("a_s_b_u", rep, uneven),
+                cell("a_s_b_f", rep, 51.0),
+            ]
+        })
+        .collect();
+    let mut experiment = crate::isolation::Experiment::quick();
+    experiment.runtimes = vec![RuntimeKind::Podman, RuntimeKind::Containerd];
+    experiment.resources = vec![Resource::Network];
+    let tables = crate::isolation::tables(&experiment, &samples);
+    RunData {
+        dir: "runs/isolation".into(),
+        manifest: manifest(Kind::Isolation),
+        samples: Vec::new(),
+        periods: Vec::new(),
+        reservations: Vec::new(),
+        ledgers: Vec::new(),
+        result: Some(RunResult::Isolation(IsolationResult {
+            tables,
+            unavailable: [("containerd".to_owned(), "no <ctr> here".to_owned())].into(),
+            done: [15, 15],
+            acquisition_cpu_pct: Some(estimate(&[0.2, 0.21])),
+            ..IsolationResult::default()
+        })),
+        isolation: samples,
+        experiment: Some(experiment),
+    }
+}
+
 /// Writes `run` as a run directory.
 pub fn write(run: &RunData, dir: &std::path::Path) {
     let lines = |values: Vec<String>| values.into_iter().map(|l| l + "\n").collect::<String>();
@@ -557,6 +636,7 @@ pub fn write(run: &RunData, dir: &std::path::Path) {
     let samples = match run.manifest.kind {
         Kind::Accounting => run.periods.iter().map(|p| json(p)).collect(),
         Kind::Reservation => run.reservations.iter().map(|s| json(s)).collect(),
+        Kind::Isolation => run.isolation.iter().map(|s| json(s)).collect(),
         Kind::Latency | Kind::Dataplane => Vec::new(),
         Kind::Penalty | Kind::Demo => run.samples.iter().map(|s| json(s)).collect(),
     };
@@ -564,6 +644,9 @@ pub fn write(run: &RunData, dir: &std::path::Path) {
     std::fs::write(dir.join("samples.jsonl"), lines(samples)).unwrap();
     let ledgers = run.ledgers.iter().map(|l| json(l)).collect();
     std::fs::write(dir.join("ledger.jsonl"), lines(ledgers)).unwrap();
+    if let Some(experiment) = &run.experiment {
+        std::fs::write(dir.join("experiment.json"), json(experiment)).unwrap();
+    }
     if let Some(result) = &run.result {
         let file = ResultFile {
             schema: SCHEMA,

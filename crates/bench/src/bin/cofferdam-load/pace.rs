@@ -1,0 +1,45 @@
+//! An open-loop schedule: what is due when, whatever became of what was due before.
+
+use std::time::Duration;
+
+/// What is later than this is given up.
+pub const GIVE_UP: Duration = Duration::from_millis(500);
+
+/// A steady rate.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    per_s: f64,
+}
+
+impl Pace {
+    /// `per_s` operations a second; 0 or less means as fast as possible.
+    pub fn new(per_s: f64) -> Option<Pace> {
+        (per_s > 0.0).then_some(Pace { per_s })
+    }
+
+    /// When operation `index` (from 0) is due.
+    pub fn due(&self, index: u64) -> Duration {
+        Duration::from_secs_f64(index as f64 / self.per_s)
+    }
+
+    /// The first operation that is not too late at `now`.
+    pub fn first_in_time(&self, now: Duration) -> u64 {
+        let oldest = now.saturating_sub(GIVE_UP).as_secs_f64();
+        (oldest * self.per_s).ceil() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schedule_is_fixed_and_what_is_too_late_is_skipped() {
+        assert!(Pace::new(0.0).is_none());
+        let pace = Pace::new(1000.0).unwrap();
+        assert_eq!(pace.due(0), Duration::ZERO);
+        assert_eq!(pace.due(500), Duration::from_millis(500));
+        assert_eq!(pace.first_in_time(Duration::from_millis(400)), 0);
+        assert_eq!(pace.first_in_time(Duration::from_millis(1500)), 1000);
+    }
+}

@@ -1,0 +1,432 @@
+//! What `bench isolation` measured: how much two tenants with equal limits feel of each other
+//! (methodology of ICPE'23).
+
+use super::Estimate;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What two tenants compete for.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Resource {
+    /// CPU time.
+    Cpu,
+    /// Memory: capacity, and the bandwidth of walking it.
+    Memory,
+    /// A file on a real file system, by O_DIRECT.
+    Disk,
+    /// The same through the page cache, with fsync.
+    DiskBuffered,
+    /// Datagrams through the runtime's network to a peer behind one shared link.
+    Network,
+}
+labels!(Resource { Cpu => "cpu", Memory => "memory", Disk => "disk", DiskBuffered => "disk-buffered", Network => "network" });
+
+impl Resource {
+    /// The paper's four.
+    pub const PAPER: [Resource; 4] = [
+        Resource::Cpu,
+        Resource::Memory,
+        Resource::Disk,
+        Resource::Network,
+    ];
+
+    /// Unit of [`TenantSample::performance`].
+    pub fn performance_unit(self) -> &'static str {
+        match self {
+            Resource::Cpu => "operations/s",
+            Resource::Memory => "bytes/s walked",
+            Resource::Disk | Resource::DiskBuffered => "operations/s",
+            Resource::Network => "bit/s arrived",
+        }
+    }
+
+    /// Weight of a difference in points: the paper's CPU table has half of it, its network and
+    /// memory tables the whole.
+    pub fn ulr_weight(self) -> f64 {
+        match self {
+            Resource::Cpu => 0.5,
+            _ => 1.0,
+        }
+    }
+}
+
+/// How much a tenant asks for, against its limit.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Below its limit.
+    Undercommitted,
+    /// At its limit.
+    Saturated,
+    /// Above its limit, which holds it.
+    Overcommitted,
+    /// As much as it can, without a limit.
+    Unrestricted,
+}
+labels!(Level { Undercommitted => "undercommitted", Saturated => "saturated", Overcommitted => "overcommitted", Unrestricted => "unrestricted" });
+
+impl Level {
+    /// The letter of the scenario's short name.
+    pub fn letter(self) -> char {
+        match self {
+            Level::Undercommitted => 'u',
+            Level::Saturated => 's',
+            Level::Overcommitted => 'o',
+            Level::Unrestricted => 'f',
+        }
+    }
+}
+
+/// What the two tenants do: tenant a is judged, tenant b is beside it or is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Scenario {
+    /// Of the tenant that is judged.
+    pub a: Level,
+    /// Of the other; `None`: a baseline.
+    pub b: Option<Level>,
+}
+
+impl Scenario {
+    /// The 16 of the paper, in its order: 4 baselines, then a below `unrestricted` beside each b.
+    pub fn paper() -> Vec<Scenario> {
+        let baselines = Level::ALL.iter().map(|a| Scenario { a: *a, b: None });
+        let contended = Level::ALL[..3].iter().flat_map(|a| beside(*a));
+        baselines.chain(contended).collect()
+    }
+
+    /// The four that the paper's text implies: an unrestricted a beside each b.
+    pub fn unrestricted() -> Vec<Scenario> {
+        beside(Level::Unrestricted).collect()
+    }
+
+    /// All 20, numbered as in [`Scenario::number`].
+    pub fn all() -> Vec<Scenario> {
+        let mut all = Scenario::paper();
+        all.extend(Scenario::unrestricted());
+        all
+    }
+
+    /// The paper's number, from 1; 17 to 20 are the additional ones.
+    pub fn number(self) -> usize {
+        let place = Scenario::all().iter().position(|s| *s == self);
+        place.map_or(0, |i| i + 1)
+    }
+
+    /// The baseline that it is compared with; itself for a baseline.
+    pub fn baseline(self) -> Scenario {
+        Scenario { a: self.a, b: None }
+    }
+}
+
+fn beside(a: Level) -> impl Iterator<Item = Scenario> {
+    Level::ALL.iter().map(move |b| Scenario { a, b: Some(*b) })
+}
+
+/// The short name: `a_s`, `a_s_b_f`.
+impl std::fmt::Display for Scenario {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut name = format!("a_{}", self.a.letter());
+        if let Some(b) = self.b {
+            name += &format!("_b_{}", b.letter());
+        }
+        f.pad(&name)
+    }
+}
+
+impl std::str::FromStr for Scenario {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Scenario, String> {
+        let known = Scenario::all();
+        known
+            .iter()
+            .copied()
+            .find(|s| s.to_string() == text)
+            .ok_or_else(|| format!("'{text}' is not a scenario such as a_s or a_s_b_f"))
+    }
+}
+
+impl From<Scenario> for String {
+    fn from(scenario: Scenario) -> String {
+        scenario.to_string()
+    }
+}
+
+impl TryFrom<String> for Scenario {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Scenario, String> {
+        text.parse()
+    }
+}
+
+/// Name of the type in the experiment's schema: an enumeration of the short names.
+impl JsonSchema for Scenario {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Scenario".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let names: Vec<String> = Scenario::all().iter().map(Scenario::to_string).collect();
+        schemars::json_schema!({
+            "description": "a_X: tenant a alone at level X; a_X_b_Y: beside tenant b at level Y. Levels: u undercommitted, s saturated, o overcommitted, f unrestricted.",
+            "type": "string",
+            "enum": names,
+        })
+    }
+}
+
+/// What runs the tenants.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum RuntimeKind {
+    /// Namespaces and cgroups of our own: always there.
+    Process,
+    /// podman with runc.
+    Podman,
+    /// podman with crun.
+    PodmanCrun,
+    /// docker.
+    Docker,
+    /// containerd, by ctr.
+    Containerd,
+    /// runc with a bundle of our own.
+    Runc,
+    /// gVisor: runsc with a bundle of our own.
+    Gvisor,
+    /// systemd-nspawn.
+    Nspawn,
+}
+labels!(RuntimeKind {
+    Process => "process", Podman => "podman", PodmanCrun => "podman-crun", Docker => "docker",
+    Containerd => "containerd", Runc => "runc", Gvisor => "gvisor", Nspawn => "nspawn",
+});
+
+/// Whether Cofferdam's agent looks after the tenants.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Care {
+    /// No: the runtime alone.
+    #[default]
+    Vanilla,
+    /// Yes: `network_cpu = "enforce"` and a strict reservation of their CPU limit.
+    Cofferdam,
+}
+labels!(Care { Vanilla => "vanilla", Cofferdam => "cofferdam" });
+
+/// Which measurement: a run never makes the same one twice.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct CellKey {
+    /// What ran the tenants.
+    pub runtime: RuntimeKind,
+    /// With or without Cofferdam.
+    #[serde(default)]
+    pub care: Care,
+    /// What they competed for.
+    pub resource: Resource,
+    /// What they did.
+    pub scenario: Scenario,
+    /// Number of the block, from 0: each block has every scenario once, in an order of its own.
+    pub repetition: u32,
+}
+
+impl std::fmt::Display for CellKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.runtime)?;
+        if self.care != Care::Vanilla {
+            write!(f, "+{}", self.care)?;
+        }
+        write!(
+            f,
+            "/{}/{}#{}",
+            self.resource, self.scenario, self.repetition
+        )
+    }
+}
+
+/// One moment of a tenant, by its cgroup's files: counters since the cell began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Since the load was let go, milliseconds.
+    pub t_ms: f64,
+    /// CPU time used, milliseconds.
+    pub cpu_ms: f64,
+    /// Anonymous memory held, bytes.
+    pub rss_bytes: u64,
+    /// Block I/O operations.
+    pub io_ops: u64,
+    /// Block I/O, bytes.
+    pub io_bytes: u64,
+    /// Sent through its interfaces, packets.
+    pub tx_packets: u64,
+    /// Sent through its interfaces, bytes.
+    pub tx_bytes: u64,
+    /// Operations that its load generator had done.
+    pub ops: u64,
+    /// Bytes that its load generator had moved; for the network, that had arrived at the peer.
+    pub bytes: u64,
+}
+
+/// What one tenant did in a cell, within the measured window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TenantSample {
+    /// What its load was asked for, in the resource's own unit; `None`: as much as it can.
+    pub asked: Option<f64>,
+    /// What it got of the resource, by the kernel's count: CPUs, bytes held, operations/s, bit/s.
+    pub used: f64,
+    /// What its work achieved, in [`Resource::performance_unit`].
+    pub performance: f64,
+    /// Median time from when an operation was due until it was done, microseconds.
+    pub p50_us: Option<f64>,
+    /// 99th percentile of that.
+    pub p99_us: Option<f64>,
+    /// Operations given up as too late, or that never arrived.
+    pub lost: u64,
+    /// Times it was killed and began again.
+    pub restarts: u64,
+    /// Its counters each 100 ms.
+    pub series: Vec<Point>,
+}
+
+/// One finished cell: a line of `samples.jsonl` in isolation runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IsolationSample {
+    /// Schema of this line.
+    pub schema: u32,
+    /// End of the cell, RFC 3339 in UTC.
+    pub time: String,
+    /// Which.
+    pub key: CellKey,
+    /// Place within its block, from 0: the order that was drawn.
+    pub position: u32,
+    /// Length of the measured window, seconds.
+    pub window_s: f64,
+    /// The tenant that is judged.
+    pub a: TenantSample,
+    /// The other.
+    pub b: Option<TenantSample>,
+    /// CPU that the acquisition took, percent of one CPU.
+    pub acquisition_cpu_pct: f64,
+    /// Share of all CPUs that the hypervisor took meanwhile, 0 to 1.
+    pub steal_fraction: Option<f64>,
+}
+
+/// One row of the paper's table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IsolationRow {
+    /// The paper's number.
+    pub id: u32,
+    /// What the tenants did.
+    pub scenario: Scenario,
+    /// Utilisation by a, percent of the capacity.
+    pub utilisation_pct: Estimate,
+    /// Utilisation by b.
+    pub b_utilisation_pct: Option<Estimate>,
+    /// |a − a′| in points, halved for CPU: as the paper's tables have it.
+    pub i_ulr: Option<f64>,
+    /// 100·|a − a′| ÷ a: as the paper's tables have it.
+    pub i_plr: Option<f64>,
+    /// 100·(a − a′) ÷ a block by block: below 0 it gained.
+    pub utilisation_loss_pct: Option<Estimate>,
+    /// What its work achieved.
+    pub performance: Estimate,
+    /// 100·(p − p′) ÷ p block by block: below 0 it gained.
+    pub performance_loss_pct: Option<Estimate>,
+    /// Achieved ÷ asked; `None` where it asked for all it can get.
+    pub achieved: Option<Estimate>,
+    /// 99th percentile of its operations' time, microseconds.
+    pub p99_us: Option<Estimate>,
+    /// p99′ ÷ p99 block by block.
+    pub p99_factor: Option<Estimate>,
+    /// Most restarts in one cell.
+    pub restarts: u64,
+}
+
+/// One table: a runtime and a resource.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IsolationTable {
+    /// What ran the tenants.
+    pub runtime: RuntimeKind,
+    /// With or without Cofferdam.
+    #[serde(default)]
+    pub care: Care,
+    /// What they competed for.
+    pub resource: Resource,
+    /// What 100% is, in the resource's own unit.
+    pub capacity: f64,
+    /// By id.
+    pub rows: Vec<IsolationRow>,
+}
+
+/// What was measured with: compared by `bench compare`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct IsolationEnvironment {
+    /// Facts of the host that the manifest does not have, by name.
+    pub host: BTreeMap<String, String>,
+    /// Runtime → what it says its version is.
+    pub runtimes: BTreeMap<String, String>,
+    /// Image → digest.
+    pub images: BTreeMap<String, String>,
+}
+
+/// The outcome of an isolation run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct IsolationResult {
+    /// Where it was measured.
+    pub environment: IsolationEnvironment,
+    /// One a runtime, care and resource.
+    pub tables: Vec<IsolationTable>,
+    /// Runtimes that this host lacks, with the reason.
+    pub unavailable: BTreeMap<String, String>,
+    /// Cells that could not be measured, with the reason.
+    pub failed: BTreeMap<String, String>,
+    /// Cells that are measured and cells of the whole experiment.
+    pub done: [u32; 2],
+    /// CPU that the acquisition took, percent of one CPU for each tenant.
+    pub acquisition_cpu_pct: Option<Estimate>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scenarios_are_the_papers() {
+        let names: Vec<String> = Scenario::paper().iter().map(Scenario::to_string).collect();
+        assert_eq!(
+            names,
+            [
+                "a_u", "a_s", "a_o", "a_f", "a_u_b_u", "a_u_b_s", "a_u_b_o", "a_u_b_f", "a_s_b_u",
+                "a_s_b_s", "a_s_b_o", "a_s_b_f", "a_o_b_u", "a_o_b_s", "a_o_b_o", "a_o_b_f"
+            ]
+        );
+        for (i, scenario) in Scenario::all().into_iter().enumerate() {
+            assert_eq!(scenario.number(), i + 1);
+            assert_eq!(scenario.to_string().parse(), Ok(scenario));
+        }
+        assert_eq!(Scenario::all().len(), 20);
+        assert!("a_x".parse::<Scenario>().is_err());
+    }
+}

@@ -1,0 +1,330 @@
+//! What a tenant uses, by the files of its cgroups and of its network namespace, each 100 ms: the
+//! same for every runtime and every load.
+
+use crate::data::Point;
+use crate::error::BenchError;
+use crate::topology::Layout;
+use nix::time::{ClockId, clock_gettime};
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Between two readings.
+pub(super) const INTERVAL: Duration = Duration::from_millis(100);
+/// Longest text of a file that is read; what matters stands in front.
+const TEXT: usize = 16 << 10;
+
+/// A tenant's open files. A file that the kernel does not have is absent, and reads as 0.
+pub(super) struct Files {
+    cpu: Option<(File, CpuFile)>,
+    memory: Option<(File, &'static str)>,
+    io: Option<(File, IoFile)>,
+    /// v1 keeps bytes in a file of their own.
+    io_bytes: Option<File>,
+    net: Option<File>,
+    text: Vec<u8>,
+}
+
+#[derive(Clone, Copy)]
+enum CpuFile {
+    /// `cpuacct.usage`: nanoseconds.
+    V1,
+    /// `cpu.stat`: `usage_usec`.
+    V2,
+}
+
+#[derive(Clone, Copy)]
+enum IoFile {
+    /// `blkio.throttle.io_serviced_recursive`: `Total N` in the last line.
+    V1,
+    /// `io.stat`: `rios=N wios=N rbytes=N wbytes=N` a device.
+    V2,
+}
+
+impl Files {
+    /// Opens the files of the process `pid`.
+    pub fn of(pid: u32) -> Result<Files, BenchError> {
+        let layout = Layout::detect()?;
+        let path = PathBuf::from(format!("/proc/{pid}/cgroup"));
+        let text = fs::read_to_string(&path).map_err(|source| BenchError::Host {
+            action: "read",
+            path,
+            source,
+        })?;
+        let dir = |controller: &str, root: &Option<PathBuf>| {
+            Some(root.as_ref()?.join(place(&text, controller)?))
+        };
+        let open = |dir: Option<PathBuf>, name: &str| File::open(dir?.join(name)).ok();
+        let v2 = dir("", &layout.v2);
+        // cpu and cpuacct are often one mount.
+        let cpuacct = dir("cpuacct", &layout.v1_cpuacct).or_else(|| dir("cpu", &layout.v1_cpu));
+        let cpu = open(cpuacct, "cpuacct.usage")
+            .map(|f| (f, CpuFile::V1))
+            .or_else(|| Some((open(v2.clone(), "cpu.stat")?, CpuFile::V2)));
+        let memory = open(dir("memory", &layout.v1_memory), "memory.stat")
+            .map(|f| (f, "total_rss"))
+            .or_else(|| Some((open(v2.clone(), "memory.stat")?, "anon")));
+        let blkio = dir("blkio", &layout.v1_blkio);
+        let io = open(blkio.clone(), "blkio.throttle.io_serviced_recursive")
+            .map(|f| (f, IoFile::V1))
+            .or_else(|| Some((open(v2, "io.stat")?, IoFile::V2)));
+        Ok(Files {
+            cpu,
+            memory,
+            io,
+            io_bytes: open(blkio, "blkio.throttle.io_service_bytes_recursive"),
+            net: File::open(format!("/proc/{pid}/net/dev")).ok(),
+            text: vec![0; TEXT],
+        })
+    }
+
+    /// The counters now, as the kernel counts them since the cgroup was made.
+    pub fn read(&mut self) -> Point {
+        let text = &mut self.text;
+        let cpu_ns = self.cpu.as_ref().map_or(0, |(file, kind)| {
+            let text = read(file, text);
+            match kind {
+                CpuFile::V1 => text.trim().parse().unwrap_or(0),
+                CpuFile::V2 => field(text, "usage_usec").unwrap_or(0) * 1000,
+            }
+        });
+        let rss_bytes = self
+            .memory
+            .as_ref()
+            .map_or(0, |(file, key)| field(read(file, text), key).unwrap_or(0));
+        let (mut io_ops, mut io_bytes) = (0, 0);
+        if let Some((file, kind)) = &self.io {
+            let text = read(file, text);
+            (io_ops, io_bytes) = match kind {
+                IoFile::V1 => (total(text), 0),
+                IoFile::V2 => (
+                    sum(text, &["rios=", "wios="]),
+                    sum(text, &["rbytes=", "wbytes="]),
+                ),
+            };
+        }
+        if let Some(file) = &self.io_bytes {
+            io_bytes = total(read(file, text));
+        }
+        let (tx_packets, tx_bytes) = self
+            .net
+            .as_ref()
+            .map_or((0, 0), |file| sent(read(file, text)));
+        Point {
+            cpu_ms: cpu_ns as f64 / 1e6,
+            rss_bytes,
+            io_ops,
+            io_bytes,
+            tx_packets,
+            tx_bytes,
+            ..Point::default()
+        }
+    }
+}
+
+/// The path of a controller's cgroup below its mount; `""`: the v2 one.
+fn place<'a>(text: &'a str, controller: &str) -> Option<&'a Path> {
+    text.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (parts.next()?, parts.next()?);
+        let found = match controller {
+            "" => controllers.is_empty(),
+            name => controllers.split(',').any(|c| c == name),
+        };
+        found.then(|| Path::new(path.trim_start_matches('/')))
+    })
+}
+
+fn read<'a>(file: &File, text: &'a mut [u8]) -> &'a str {
+    let length = file.read_at(text, 0).unwrap_or(0);
+    std::str::from_utf8(&text[..length]).unwrap_or_default()
+}
+
+/// `KEY VALUE` on a line of its own.
+fn field(text: &str, key: &str) -> Option<u64> {
+    text.lines().find_map(|line| {
+        line.strip_prefix(key)?
+            .strip_prefix(' ')?
+            .trim()
+            .parse()
+            .ok()
+    })
+}
+
+/// `Total N`, the last line of blkio's files; 0 where nothing was served yet.
+fn total(text: &str) -> u64 {
+    field(text, "Total").unwrap_or(0)
+}
+
+/// The sum of the values behind `keys`, over all devices.
+fn sum(text: &str, keys: &[&str]) -> u64 {
+    text.split_whitespace()
+        .filter_map(|word| keys.iter().find_map(|key| word.strip_prefix(key)))
+        .filter_map(|value| value.parse::<u64>().ok())
+        .sum()
+}
+
+/// Packets and bytes sent by all interfaces but loopback, of `/proc/net/dev`.
+fn sent(text: &str) -> (u64, u64) {
+    let mut all = (0, 0);
+    for line in text.lines() {
+        let Some((name, numbers)) = line.split_once(':') else {
+            continue;
+        };
+        if name.trim() == "lo" {
+            continue;
+        }
+        let mut numbers = numbers.split_whitespace().skip(8);
+        let mut next = || {
+            numbers
+                .next()
+                .and_then(|n| n.parse::<u64>().ok())
+                .unwrap_or(0)
+        };
+        all.1 += next();
+        all.0 += next();
+    }
+    all
+}
+
+/// Reads tenants each 100 ms in a thread of its own until it is stopped.
+pub(super) struct Acquisition {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Acquired>,
+}
+
+/// What was read.
+pub(super) struct Acquired {
+    /// For each tenant, its points since the start.
+    pub series: Vec<Vec<Point>>,
+    /// CPU that the reading took, percent of one CPU.
+    pub cpu_pct: f64,
+}
+
+impl Acquisition {
+    /// Begins now.
+    pub fn start(mut tenants: Vec<Files>) -> Acquisition {
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = stop.clone();
+        let thread = std::thread::spawn(move || {
+            let started = Instant::now();
+            let cpu_before = thread_cpu();
+            let first: Vec<Point> = tenants.iter_mut().map(Files::read).collect();
+            let mut series: Vec<Vec<Point>> = first.iter().map(|_| Vec::new()).collect();
+            let mut round = 0;
+            loop {
+                let t_ms = started.elapsed().as_secs_f64() * 1e3;
+                for (i, files) in tenants.iter_mut().enumerate() {
+                    series[i].push(since(&files.read(), &first[i], t_ms));
+                }
+                if told.load(Ordering::Relaxed) {
+                    break;
+                }
+                round += 1;
+                let next = INTERVAL * round;
+                // Late, it leaves readings out instead of hurrying after them.
+                round = round.max((started.elapsed().as_nanos() / INTERVAL.as_nanos()) as u32);
+                std::thread::park_timeout(next.saturating_sub(started.elapsed()));
+            }
+            let wall = started.elapsed().as_secs_f64();
+            Acquired {
+                series,
+                cpu_pct: (thread_cpu() - cpu_before).as_secs_f64() / wall.max(1e-9) * 100.0,
+            }
+        });
+        Acquisition { stop, thread }
+    }
+
+    /// Takes a last reading and ends.
+    pub fn end(self) -> Acquired {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.thread().unpark();
+        self.thread.join().unwrap_or(Acquired {
+            series: Vec::new(),
+            cpu_pct: 0.0,
+        })
+    }
+}
+
+/// Memory is a level; all else counts from the start.
+fn since(now: &Point, first: &Point, t_ms: f64) -> Point {
+    Point {
+        t_ms,
+        cpu_ms: now.cpu_ms - first.cpu_ms,
+        rss_bytes: now.rss_bytes,
+        io_ops: now.io_ops.saturating_sub(first.io_ops),
+        io_bytes: now.io_bytes.saturating_sub(first.io_bytes),
+        tx_packets: now.tx_packets.saturating_sub(first.tx_packets),
+        tx_bytes: now.tx_bytes.saturating_sub(first.tx_bytes),
+        ..Point::default()
+    }
+}
+
+fn thread_cpu() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_files_of_both_versions() {
+        let v1 = "254:0 Read 5\n254:0 Write 2\n254:0 Total 7\nTotal 7\n";
+        assert_eq!((total(v1), total("")), (7, 0));
+        let v2 = "254:0 rbytes=4096 wbytes=8192 rios=1 wios=2 dbytes=0 dios=9\n254:16 rios=3\n";
+        assert_eq!(sum(v2, &["rios=", "wios="]), 6);
+        assert_eq!(field("anon 5\nanon_thp 9\n", "anon"), Some(5));
+        let dev = "Inter-| Receive\n face |bytes\n  lo: 1 1 0 0 0 0 0 0 9 9 0 0 0 0 0 0\n\
+                   eth0: 1 2 0 0 0 0 0 0 1500 3 0 0 0 0 0 0\n";
+        assert_eq!(sent(dev), (3, 1500));
+        let cgroup = "5:cpu,cpuacct:/a\n3:memory:/b/c\n0::/u\n";
+        assert_eq!(place(cgroup, "cpuacct"), Some(Path::new("a")));
+        assert_eq!(place(cgroup, "memory"), Some(Path::new("b/c")));
+        assert_eq!(place(cgroup, ""), Some(Path::new("u")));
+        assert_eq!(place(cgroup, "blkio"), None);
+    }
+
+    #[test]
+    fn any_text_is_read() {
+        let mut random = fastrand::Rng::with_seed(4);
+        let words = [
+            "Total",
+            "rios=",
+            "eth0:",
+            "lo:",
+            "9",
+            "18446744073709551616",
+            "\n",
+            " ",
+            ":",
+            "anon ",
+        ];
+        for _ in 0..2_000 {
+            let text: String = (0..random.usize(..20))
+                .map(|_| words[random.usize(..10)])
+                .collect();
+            let (_, _) = sent(&text);
+            let _ = (
+                total(&text),
+                sum(&text, &["rios="]),
+                place(&text, "x"),
+                field(&text, "anon"),
+            );
+        }
+    }
+
+    #[test]
+    fn this_process_has_files() {
+        let mut files = Files::of(std::process::id()).unwrap();
+        let point = files.read();
+        assert!(point.cpu_ms >= 0.0);
+        let acquisition = Acquisition::start(vec![files]);
+        let acquired = acquisition.end();
+        assert!(!acquired.series[0].is_empty());
+    }
+}

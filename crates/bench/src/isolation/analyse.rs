@@ -1,0 +1,178 @@
+//! From samples to the paper's tables.
+
+use super::experiment::Experiment;
+use crate::data::{
+    Care, Estimate, IsolationRow, IsolationSample, IsolationTable, Resource, RuntimeKind, Scenario,
+};
+use crate::host_facts;
+use crate::stats;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+/// One table for each runtime, care and resource that has a sample.
+pub(crate) fn tables(experiment: &Experiment, samples: &[IsolationSample]) -> Vec<IsolationTable> {
+    let kinds: BTreeSet<(RuntimeKind, Care, Resource)> = samples
+        .iter()
+        .map(|s| (s.key.runtime, s.key.care, s.key.resource))
+        .collect();
+    kinds
+        .into_iter()
+        .map(|(runtime, care, resource)| {
+            let capacity = capacity(experiment, resource, samples);
+            let of = |s: &&IsolationSample| {
+                (s.key.runtime, s.key.care, s.key.resource) == (runtime, care, resource)
+            };
+            let mine: Vec<&IsolationSample> = samples.iter().filter(of).collect();
+            IsolationTable {
+                runtime,
+                care,
+                resource,
+                capacity,
+                rows: rows(&mine, resource, capacity, experiment.seed),
+            }
+        })
+        .collect()
+}
+
+/// What 100% is: the seed's c_b + c_i, m_u + m_f, n_m and iops_m. The disk's is what an
+/// unrestricted tenant alone got, the most of all runtimes; without one, the limit's four-fold is
+/// not guessed: the most that any tenant got.
+fn capacity(experiment: &Experiment, resource: Resource, samples: &[IsolationSample]) -> f64 {
+    match resource {
+        Resource::Cpu => host_facts::online_cpus().len() as f64,
+        Resource::Memory => memory_bytes(),
+        Resource::Network => experiment.link.0 as f64,
+        Resource::Disk | Resource::DiskBuffered => {
+            let mut alone: BTreeMap<RuntimeKind, Vec<f64>> = BTreeMap::new();
+            let mut most: f64 = 0.0;
+            for s in samples.iter().filter(|s| s.key.resource == resource) {
+                most = most.max(s.a.used);
+                if s.key.scenario.to_string() == "a_f" {
+                    alone.entry(s.key.runtime).or_default().push(s.a.used);
+                }
+            }
+            let medians = alone.values().filter_map(|values| stats::median(values));
+            medians.reduce(f64::max).unwrap_or(most)
+        }
+    }
+}
+
+/// `MemTotal` of the host.
+fn memory_bytes() -> f64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text.lines().find_map(|l| l.strip_prefix("MemTotal:"));
+    let kib = total.and_then(|t| t.split_whitespace().next()?.parse::<f64>().ok());
+    kib.unwrap_or(0.0) * 1024.0
+}
+
+fn rows(
+    samples: &[&IsolationSample],
+    resource: Resource,
+    capacity: f64,
+    seed: u64,
+) -> Vec<IsolationRow> {
+    let scenarios: BTreeSet<(usize, Scenario)> = samples
+        .iter()
+        .map(|s| (s.key.scenario.number(), s.key.scenario))
+        .collect();
+    scenarios
+        .into_iter()
+        .filter_map(|(number, scenario)| {
+            row(samples, resource, capacity, seed, number as u32, scenario)
+        })
+        .collect()
+}
+
+fn row(
+    samples: &[&IsolationSample],
+    resource: Resource,
+    capacity: f64,
+    seed: u64,
+    id: u32,
+    scenario: Scenario,
+) -> Option<IsolationRow> {
+    let mine = |of: Scenario| samples.iter().filter(move |s| s.key.scenario == of);
+    let estimate = |values: &[f64]| stats::estimate(values, seed);
+    let pct = |used: f64| match capacity > 0.0 {
+        true => used / capacity * 100.0,
+        false => 0.0,
+    };
+    let all = |of: &dyn Fn(&IsolationSample) -> Option<f64>| {
+        let values: Vec<f64> = mine(scenario).filter_map(|s| of(s)).collect();
+        estimate(&values)
+    };
+    let utilisation = all(&|s| Some(pct(s.a.used)))?;
+    let performance = all(&|s| Some(s.a.performance))?;
+    let mut row = IsolationRow {
+        id,
+        scenario,
+        b_utilisation_pct: all(&|s| s.b.as_ref().map(|b| pct(b.used))),
+        i_ulr: None,
+        i_plr: None,
+        utilisation_loss_pct: None,
+        performance_loss_pct: None,
+        achieved: all(&|s| achieved(s, resource)),
+        p99_us: all(&|s| s.a.p99_us),
+        p99_factor: None,
+        restarts: mine(scenario).map(|s| s.a.restarts).max().unwrap_or(0),
+        utilisation_pct: utilisation,
+        performance,
+    };
+    if scenario.b.is_none() {
+        return Some(row);
+    }
+    // Block by block: what drifted from one block to the next has hit both alike.
+    let pairs: Vec<(&IsolationSample, &IsolationSample)> = mine(scenario)
+        .filter_map(|s| {
+            let same = |base: &&&IsolationSample| base.key.repetition == s.key.repetition;
+            Some((*mine(scenario.baseline()).find(same)?, *s))
+        })
+        .collect();
+    let paired = |of: &dyn Fn(&IsolationSample, &IsolationSample) -> Option<f64>| {
+        let values: Vec<f64> = pairs.iter().filter_map(|(base, s)| of(base, s)).collect();
+        estimate(&values)
+    };
+    let loss = |base: f64, now: f64| (base > 0.0).then_some((base - now) / base * 100.0);
+    row.utilisation_loss_pct = paired(&|base, s| loss(base.a.used, s.a.used));
+    row.performance_loss_pct = paired(&|base, s| loss(base.a.performance, s.a.performance));
+    row.p99_factor = paired(&|base, s| {
+        let (before, now) = (base.a.p99_us?, s.a.p99_us?);
+        (before > 0.0).then_some(now / before)
+    });
+    let bases: Vec<f64> = mine(scenario.baseline()).map(|s| pct(s.a.used)).collect();
+    if let Some(base) = stats::median(&bases) {
+        let (ulr, plr) = paper_losses(resource, base, row.utilisation_pct.median);
+        row.i_ulr = Some(ulr);
+        row.i_plr = plr;
+    }
+    Some(row)
+}
+
+/// I_ulr and I_plr as the paper's tables compute them: without a sign. `None`: a used nothing.
+fn paper_losses(resource: Resource, a: f64, contended: f64) -> (f64, Option<f64>) {
+    let points = (a - contended).abs();
+    let plr = (a > 0.0).then_some(points / a * 100.0);
+    (points * resource.ulr_weight(), plr)
+}
+
+/// What it got ÷ what it asked for.
+fn achieved(sample: &IsolationSample, resource: Resource) -> Option<f64> {
+    let asked = sample.a.asked.filter(|asked| *asked > 0.0)?;
+    let got = match resource {
+        Resource::Disk | Resource::DiskBuffered => sample.a.performance,
+        _ => sample.a.used,
+    };
+    Some(got / asked)
+}
+
+/// CPU that the acquisition took, percent of one CPU a tenant.
+pub(super) fn acquisition(
+    experiment: &Experiment,
+    samples: &[IsolationSample],
+) -> Option<Estimate> {
+    let values: Vec<f64> = samples.iter().map(|s| s.acquisition_cpu_pct).collect();
+    stats::estimate(&values, experiment.seed)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! The experiment as an Argo Workflow: the matrix as a graph of steps, one after the other within a
+//! machine, because two cells on one machine would be each other's noise.
+
+use super::experiment::Experiment;
+use serde_json::{Value, json};
+
+/// The container image's recipe that belongs to the workflow.
+pub const RECIPE: &str = include_str!("argo/Containerfile");
+
+/// The workflow, as JSON (which is YAML): `argo submit FILE`. Each task measures one runtime and
+/// resource into a directory of the shared volume, the last merges them and renders the report.
+pub fn workflow(experiment: &Experiment, image: &str) -> Value {
+    let mut tasks = Vec::new();
+    let mut before: Option<String> = None;
+    let mut parts = Vec::new();
+    for runtime in &experiment.runtimes {
+        for resource in &experiment.resources {
+            let name = format!("{runtime}-{resource}");
+            let mut part = experiment.clone();
+            part.runtimes = vec![*runtime];
+            part.resources = vec![*resource];
+            let mut task = json!({
+                "name": name,
+                "template": "cell",
+                "arguments": { "parameters": [
+                    { "name": "experiment", "value": json!(part).to_string() },
+                    { "name": "output", "value": format!("/results/{name}") },
+                ] },
+            });
+            if let Some(before) = before.replace(name.clone()) {
+                // A runtime that fails must not keep the others from being measured.
+                task["depends"] =
+                    format!("{before}.Succeeded || {before}.Failed || {before}.Errored").into();
+            }
+            tasks.push(task);
+            parts.push(format!("/results/{name}"));
+        }
+    }
+    if let Some(last) = before {
+        tasks.push(json!({
+            "name": "report",
+            "template": "report",
+            "depends": format!("{last}.Succeeded || {last}.Failed || {last}.Errored"),
+        }));
+    }
+    let mounts = json!([
+        { "name": "results", "mountPath": "/results" },
+        { "name": "cgroup", "mountPath": "/sys/fs/cgroup" },
+        { "name": "data", "mountPath": "/var/tmp" },
+    ]);
+    let host = |path: &str| json!({ "path": path, "type": "Directory" });
+    let measure = "set -e; printf %s \"$EXPERIMENT\" > /tmp/experiment.json; \
+                   exec cofferdam bench isolation --experiment /tmp/experiment.json --output \"$OUTPUT\"";
+    let mut report = vec![
+        "cofferdam".to_owned(),
+        "report".into(),
+        "--output".into(),
+        "/results/whole".into(),
+    ];
+    report.extend(parts);
+    json!({
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Workflow",
+        "metadata": { "generateName": "cofferdam-isolation-" },
+        "spec": {
+            "entrypoint": "matrix",
+            // One at a time: the machine is measured, not the cluster.
+            "parallelism": 1,
+            "volumes": [
+                { "name": "cgroup", "hostPath": host("/sys/fs/cgroup") },
+                { "name": "data", "hostPath": host("/var/tmp") },
+            ],
+            "volumeClaimTemplates": [{
+                "metadata": { "name": "results" },
+                "spec": {
+                    "accessModes": ["ReadWriteOnce"],
+                    "resources": { "requests": { "storage": "1Gi" } },
+                },
+            }],
+            "templates": [
+                { "name": "matrix", "dag": { "failFast": false, "tasks": tasks } },
+                {
+                    "name": "cell",
+                    "inputs": { "parameters": [{ "name": "experiment" }, { "name": "output" }] },
+                    // Resumed, not repeated: the directory holds what was measured.
+                    "retryStrategy": { "limit": "2", "retryPolicy": "OnError" },
+                    "container": {
+                        "image": image,
+                        "command": ["sh", "-c", measure],
+                        "env": [
+                            { "name": "EXPERIMENT", "value": "{{inputs.parameters.experiment}}" },
+                            { "name": "OUTPUT", "value": "{{inputs.parameters.output}}" },
+                        ],
+                        "securityContext": { "privileged": true },
+                        "volumeMounts": mounts,
+                    },
+                },
+                {
+                    "name": "report",
+                    "container": {
+                        "image": image,
+                        "command": report,
+                        "volumeMounts": [{ "name": "results", "mountPath": "/results" }],
+                    },
+                },
+            ],
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Resource, RuntimeKind};
+    use std::collections::HashSet;
+
+    /// Argo's rules that its published types cannot say, and the graph itself.
+    #[test]
+    fn the_graph_is_whole_and_its_experiments_are_readable() {
+        let mut experiment = Experiment::quick();
+        experiment.runtimes = vec![RuntimeKind::Process, RuntimeKind::Podman];
+        let workflow = workflow(&experiment, "example.org/cofferdam:1");
+        let templates = workflow["spec"]["templates"].as_array().unwrap();
+        let names: HashSet<&str> = templates
+            .iter()
+            .map(|t| t["name"].as_str().unwrap())
+            .collect();
+        assert!(names.contains(workflow["spec"]["entrypoint"].as_str().unwrap()));
+        let tasks = templates[0]["dag"]["tasks"].as_array().unwrap();
+        assert_eq!(tasks.len(), 2 * 4 + 1);
+        let mut known = HashSet::new();
+        for task in tasks {
+            assert!(names.contains(task["template"].as_str().unwrap()));
+            let depends = task["depends"].as_str().unwrap_or_default();
+            for word in depends.split(" || ").filter(|w| !w.is_empty()) {
+                let (name, state) = word.split_once('.').unwrap();
+                assert!(known.contains(name), "{depends}");
+                assert!(["Succeeded", "Failed", "Errored"].contains(&state));
+            }
+            let name = task["name"].as_str().unwrap();
+            let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';
+            assert!(name.len() <= 128 && name.chars().all(allowed) && known.insert(name));
+            if let Some(text) = task["arguments"]["parameters"][0]["value"].as_str() {
+                let part = Experiment::parse(text, name).unwrap();
+                assert_eq!((part.runtimes.len(), part.resources.len()), (1, 1));
+                assert_eq!(part.scenarios, experiment.scenarios);
+            }
+        }
+        assert_eq!(Resource::PAPER.len(), 4);
+        let volumes: HashSet<&str> = ["results", "cgroup", "data"].into();
+        for template in &templates[1..] {
+            for mount in template["container"]["volumeMounts"].as_array().unwrap() {
+                assert!(volumes.contains(mount["name"].as_str().unwrap()));
+            }
+        }
+        assert!(RECIPE.contains("COPY") && RECIPE.contains("iproute2"));
+    }
+}

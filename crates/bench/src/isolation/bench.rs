@@ -1,0 +1,387 @@
+//! Measures cells: keeps the tenants of one runtime and resource alive from cell to cell.
+
+use super::acquire::{Acquired, Acquisition, Files};
+use super::care::Agent;
+use super::device::{self, BlockDevice};
+use super::experiment::Experiment;
+use super::guest::{Done, Guest};
+use super::levels::{DATAGRAM_WIRE_BITS, Target, demand, split_iops};
+use super::runtime::{self, Limit, Runtime, Tenant, TenantSpec};
+use super::stage::{Stage, shape};
+use crate::command::run;
+use crate::cpustat;
+use crate::data::{
+    Care, CellKey, IsolationSample, Level, Point, Resource, SCHEMA, Scenario, TenantSample,
+};
+use crate::error::BenchError;
+use crate::host_facts;
+use crate::rundir::now;
+use crate::signals::Signals;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The other tenant's load is let go earlier by this, so that a begins beside it.
+const LEAD: Duration = Duration::from_millis(100);
+/// How long a load may be late with its end: its CPU may be taken.
+const LATE: Duration = Duration::from_secs(20);
+/// Ports of the sinks of a and b.
+const PORTS: [u16; 2] = [9001, 9002];
+
+/// The two tenants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Who {
+    A,
+    B,
+}
+
+/// One runtime's tenants for one resource, and the stage that they are on.
+pub(super) struct Bench<'a> {
+    experiment: &'a Experiment,
+    signals: &'a Signals,
+    resource: Resource,
+    // Before the runtime (its images) and the stage: they stand on those.
+    tenants: BTreeMap<(Who, bool), (Tenant, Target)>,
+    sinks: Vec<Guest>,
+    runtime: Box<dyn Runtime>,
+    // After the tenants: their limits must not come back while it still works.
+    _agent: Option<Agent>,
+    stage: Stage,
+    /// Tenants started so far: each has a name of its own.
+    started: u8,
+    pub image: Option<(String, String)>,
+}
+
+impl<'a> Bench<'a> {
+    /// Builds the stage and prepares the runtime.
+    pub fn new(
+        experiment: &'a Experiment,
+        key: &CellKey,
+        signals: &'a Signals,
+    ) -> Result<Bench<'a>, BenchError> {
+        let mut runtime = runtime::of(key.runtime);
+        runtime.version()?;
+        let stage = Stage::build(experiment.link.0)?;
+        let image = runtime.prepare(&stage)?;
+        let agent = match key.care {
+            Care::Vanilla => None,
+            Care::Cofferdam => Some(Agent::start(experiment, &stage)?),
+        };
+        Ok(Bench {
+            experiment,
+            signals,
+            resource: key.resource,
+            tenants: BTreeMap::new(),
+            sinks: Vec::new(),
+            runtime,
+            _agent: agent,
+            stage,
+            started: 0,
+            image,
+        })
+    }
+
+    /// Measures one cell.
+    pub fn cell(&mut self, key: &CellKey, position: u32) -> Result<IsolationSample, BenchError> {
+        let outcome = self.measure(key, position);
+        if outcome.is_err() {
+            // What state they are in nobody knows: the next cell begins with new ones.
+            self.tenants.clear();
+            self.sinks.clear();
+        }
+        outcome
+    }
+
+    fn measure(&mut self, key: &CellKey, position: u32) -> Result<IsolationSample, BenchError> {
+        let Scenario { a, b } = key.scenario;
+        let roles: Vec<(Who, Level)> = std::iter::once((Who::A, a))
+            .chain(b.map(|b| (Who::B, b)))
+            .collect();
+        if self.resource == Resource::Network && self.sinks.is_empty() {
+            for port in PORTS {
+                let mut command = self.stage.in_peer(&self.stage.load);
+                command.arg("serve");
+                let mut sink = Guest::start("sink", command, Duration::from_secs(20))?;
+                sink.prepare(&format!("sink port={port}"))?;
+                self.sinks.push(sink);
+            }
+        }
+        let mut asked = Vec::new();
+        let mut files = Vec::new();
+        for (who, level) in &roles {
+            self.ready(*who, *level)?;
+            let experiment = self.experiment;
+            let (tenant, target) = self.tenant(*who, *level)?;
+            let demand = demand(experiment, key.resource, *level, target);
+            tenant.guest.prepare(&demand.line)?;
+            files.push(Files::of(tenant.pid)?);
+            asked.push(demand.asked);
+        }
+        let (warmup, measure) = (self.experiment.warmup.0, self.experiment.measure.0);
+        let online = host_facts::online_cpus();
+        let cpus_before: Vec<_> = online.iter().map(|cpu| cpustat::read(*cpu)).collect();
+        for sink in &mut self.sinks {
+            sink.go(LEAD + warmup, measure)?;
+        }
+        if let [_, (who, level), ..] = roles.as_slice() {
+            self.tenant(*who, *level)?
+                .0
+                .guest
+                .go(LEAD + warmup, measure)?;
+        }
+        std::thread::sleep(LEAD);
+        let acquisition = Acquisition::start(files);
+        self.tenant(Who::A, a)?.0.guest.go(warmup, measure)?;
+        let done = self.finish(&roles, warmup + measure);
+        let acquired = acquisition.end();
+        let done = done?;
+        let arrived = self.arrived(&roles)?;
+        let mut samples = Vec::new();
+        for (i, (who, level)) in roles.iter().enumerate() {
+            let (tenant, _) = self.tenant(*who, *level)?;
+            let at_sink = match key.resource {
+                Resource::Network => arrived.get(i),
+                _ => None,
+            };
+            let (ticks, host_clock) = match at_sink {
+                Some((_, ticks)) => (ticks.as_slice(), tenant.host_clock),
+                None => (tenant.guest.ticks(), true),
+            };
+            let series = series(&acquired, i, ticks);
+            samples.push(sample(
+                key.resource,
+                asked[i],
+                &done[i],
+                at_sink.map(|(done, _)| done),
+                host_clock,
+                series,
+                warmup,
+            ));
+        }
+        let steal = steal(&online, &cpus_before);
+        let mut samples = samples.into_iter();
+        Ok(IsolationSample {
+            schema: SCHEMA,
+            time: now(),
+            key: key.clone(),
+            position,
+            window_s: done[0].window_s,
+            a: samples.next().unwrap_or_default(),
+            b: samples.next(),
+            acquisition_cpu_pct: acquired.cpu_pct / roles.len() as f64,
+            steal_fraction: steal,
+        })
+    }
+
+    /// Waits for a, then ends b; signals are seen within 50 ms.
+    fn finish(&mut self, roles: &[(Who, Level)], time: Duration) -> Result<Vec<Done>, BenchError> {
+        let deadline = Instant::now() + time + LATE;
+        let mut all = Vec::new();
+        for (i, (who, level)) in roles.iter().enumerate() {
+            let mut done = None;
+            while done.is_none() {
+                if self.signals.caught() {
+                    // The directory is filled in by the caller.
+                    return Err(BenchError::Interrupted {
+                        dir: Path::new("").to_owned(),
+                    });
+                }
+                let (tenant, _) = self.tenant(*who, *level)?;
+                done = tenant.guest.done(Duration::from_millis(50))?;
+                if done.is_none() && Instant::now() > deadline {
+                    return Err(BenchError::Worker {
+                        worker: tenant_name(*who, *level),
+                        reason: format!("it was not done {} s after its time", LATE.as_secs()),
+                    });
+                }
+            }
+            all.extend(done);
+            if i == 0 && roles.len() > 1 {
+                // It is about to end by itself; held up, it must not hold up the rest.
+                let (tenant, _) = self.tenant(roles[1].0, roles[1].1)?;
+                tenant.guest.stop()?;
+            }
+        }
+        Ok(all)
+    }
+
+    /// What came to the sinks: its figures, and its ticks.
+    #[expect(clippy::type_complexity, reason = "a pair, used once")]
+    fn arrived(
+        &mut self,
+        roles: &[(Who, Level)],
+    ) -> Result<Vec<(Done, Vec<(u64, u64, u64)>)>, BenchError> {
+        let mut all = Vec::new();
+        for (i, sink) in self.sinks.iter_mut().enumerate() {
+            let done = sink.done(LATE)?.ok_or_else(|| BenchError::Worker {
+                worker: "sink".to_owned(),
+                reason: "it was not done in time".to_owned(),
+            })?;
+            if i < roles.len() {
+                // Its clock began LEAD before a's.
+                let lead = LEAD.as_micros() as u64;
+                let ticks = sink.ticks().iter();
+                let ticks = ticks.map(|(t, ops, bytes)| (t.saturating_sub(lead), *ops, *bytes));
+                all.push((done, ticks.collect()));
+            }
+            sink.prepare(&format!("sink port={}", PORTS[i]))?;
+        }
+        Ok(all)
+    }
+
+    fn tenant(&mut self, who: Who, level: Level) -> Result<&mut (Tenant, Target), BenchError> {
+        let limited = level != Level::Unrestricted;
+        self.tenants
+            .get_mut(&(who, limited))
+            .ok_or_else(|| BenchError::Worker {
+                worker: tenant_name(who, level),
+                reason: "it was not started".to_owned(),
+            })
+    }
+
+    /// Starts a tenant that is not there yet.
+    fn ready(&mut self, who: Who, level: Level) -> Result<(), BenchError> {
+        let limited = level != Level::Unrestricted;
+        if self.tenants.contains_key(&(who, limited)) {
+            return Ok(());
+        }
+        if matches!(self.resource, Resource::Disk | Resource::DiskBuffered) {
+            device::room_for(&self.stage.data, self.experiment.limits.disk_file.0)?;
+        }
+        let limit = match limited {
+            true => Some(self.limit()?),
+            false => None,
+        };
+        let index = self.started;
+        self.started = self.started.wrapping_add(1);
+        let spec = TenantSpec {
+            name: format!("{}{index}", tenant_name(who, level)),
+            // Addresses are free again when a tenant has gone.
+            index: index % 200,
+            limit,
+            network: self.resource == Resource::Network,
+        };
+        let tenant = self.runtime.start(&self.stage, &spec)?;
+        if let Some(Limit::Network(bits_per_s)) = spec.limit {
+            shape(tenant.pid, bits_per_s)?;
+        }
+        let target = Target {
+            file: format!("{}/file", tenant.dir),
+            sink: Stage::sink(PORTS[who as usize]),
+        };
+        self.tenants.insert((who, limited), (tenant, target));
+        if self.resource == Resource::Network {
+            // A runtime's bridge may take another hardware address with each new port: what the
+            // tenants know of it is then stale, and they would send to nobody for a while.
+            for (tenant, _) in self.tenants.values() {
+                run(&format!(
+                    "nsenter --target {} --net ip neigh flush all",
+                    tenant.pid
+                ))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn limit(&self) -> Result<Limit, BenchError> {
+        let limits = &self.experiment.limits;
+        Ok(match self.resource {
+            Resource::Cpu => Limit::Cpus(self.experiment.cpus()),
+            Resource::Memory => Limit::Memory(limits.memory.0),
+            Resource::Disk | Resource::DiskBuffered => {
+                let (reads, writes) = split_iops(limits.disk_iops);
+                Limit::Disk {
+                    device: BlockDevice::under(&self.stage.data)?,
+                    reads,
+                    writes,
+                }
+            }
+            Resource::Network => Limit::Network(limits.network.0),
+        })
+    }
+}
+
+fn tenant_name(who: Who, level: Level) -> String {
+    let name = match who {
+        Who::A => "a",
+        Who::B => "b",
+    };
+    match level {
+        Level::Unrestricted => format!("{name}-free"),
+        _ => name.to_owned(),
+    }
+}
+
+/// The points of tenant `index`, joined with its generator's ticks.
+fn series(acquired: &Acquired, index: usize, ticks: &[(u64, u64, u64)]) -> Vec<Point> {
+    let mut points = acquired.series.get(index).cloned().unwrap_or_default();
+    for point in &mut points {
+        let last = ticks
+            .iter()
+            .rev()
+            .find(|(t, _, _)| *t as f64 / 1e3 <= point.t_ms);
+        if let Some((_, ops, bytes)) = last {
+            (point.ops, point.bytes) = (*ops, *bytes);
+        }
+    }
+    points
+}
+
+/// A tenant's figures within the window.
+fn sample(
+    resource: Resource,
+    asked: Option<f64>,
+    done: &Done,
+    at_sink: Option<&Done>,
+    host_clock: bool,
+    series: Vec<Point>,
+    warmup: Duration,
+) -> TenantSample {
+    let judged = at_sink.unwrap_or(done);
+    let window_s = judged.window_s.max(1e-3);
+    let ops_per_s = judged.ops as f64 / window_s;
+    let from_ms = warmup.as_secs_f64() * 1e3;
+    let inside: Vec<&Point> = series.iter().filter(|p| p.t_ms >= from_ms).collect();
+    let per_s = |of: fn(&Point) -> f64| match (inside.first(), inside.last()) {
+        (Some(first), Some(last)) if last.t_ms > first.t_ms => {
+            (of(last) - of(first)) / (last.t_ms - first.t_ms) * 1e3
+        }
+        _ => 0.0,
+    };
+    let used = match resource {
+        Resource::Cpu => per_s(|p| p.cpu_ms / 1e3),
+        Resource::Memory => {
+            inside.iter().map(|p| p.rss_bytes as f64).sum::<f64>() / inside.len().max(1) as f64
+        }
+        Resource::Disk | Resource::DiskBuffered => per_s(|p| p.io_ops as f64),
+        Resource::Network => ops_per_s * DATAGRAM_WIRE_BITS,
+    };
+    let performance = match resource {
+        Resource::Cpu | Resource::Disk | Resource::DiskBuffered => ops_per_s,
+        Resource::Memory => judged.bytes as f64 / window_s,
+        Resource::Network => judged.bytes as f64 * 8.0 / window_s,
+    };
+    // Sent and not arrived counts as lost, beside what was not even sent in time.
+    let missing = at_sink.map_or(0, |sink| done.ops.saturating_sub(sink.ops));
+    TenantSample {
+        asked,
+        used,
+        performance,
+        p50_us: judged.p50_us.filter(|_| host_clock),
+        p99_us: judged.p99_us.filter(|_| host_clock),
+        lost: done.lost + missing,
+        restarts: done.restarts,
+        series,
+    }
+}
+
+fn steal(online: &[u32], before: &[Option<cpustat::CpuStat>]) -> Option<f64> {
+    let used: Vec<_> = online
+        .iter()
+        .zip(before)
+        .filter_map(|(cpu, before)| Some(cpustat::read(*cpu)?.since(before.as_ref()?)))
+        .collect();
+    let total: f64 = used.iter().map(cpustat::CpuStat::total).sum();
+    let steal: f64 = used.iter().map(|u| u.steal).sum();
+    (total > 0.0).then_some(steal / total)
+}

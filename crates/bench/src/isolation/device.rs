@@ -1,0 +1,100 @@
+//! The block device under a directory.
+
+use crate::error::BenchError;
+use nix::sys::stat::{major, minor, stat};
+use nix::sys::statvfs::statvfs;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A whole disk: a partition has no limits of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct BlockDevice {
+    pub major: u64,
+    pub minor: u64,
+    /// Its node, as runtimes' flags take it.
+    pub node: PathBuf,
+}
+
+/// `MAJOR:MINOR`, as the cgroup files take it.
+impl fmt::Display for BlockDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.major, self.minor)
+    }
+}
+
+impl BlockDevice {
+    /// The disk under `path`; fails on file systems without one (tmpfs, overlay).
+    pub fn under(path: &Path) -> Result<BlockDevice, BenchError> {
+        let device = stat(path).map_err(|e| BenchError::Host {
+            action: "read",
+            path: path.to_owned(),
+            source: e.into(),
+        })?;
+        let device = device.st_dev;
+        let lacks = |what: &str| {
+            BenchError::Unsupported(format!(
+                "{} lies on {what}, which takes no I/O limits: mount a file system of a disk there",
+                path.display()
+            ))
+        };
+        let sysfs = format!("/sys/dev/block/{}:{}", major(device), minor(device));
+        let sysfs = fs::canonicalize(sysfs).map_err(|_| lacks("no block device"))?;
+        let disk = match sysfs.join("partition").exists() {
+            true => sysfs.parent().unwrap_or(&sysfs),
+            false => &sysfs,
+        };
+        let numbers = fs::read_to_string(disk.join("dev")).unwrap_or_default();
+        let parsed = numbers
+            .trim()
+            .split_once(':')
+            .and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+        let (Some((major, minor)), Some(name)) = (parsed, disk.file_name()) else {
+            return Err(lacks("a device that sysfs does not know"));
+        };
+        Ok(BlockDevice {
+            major,
+            minor,
+            node: Path::new("/dev").join(name),
+        })
+    }
+}
+
+/// Fails unless the file system of `path` has room for `bytes` and a twentieth of it stays free:
+/// a benchmark must not fill the host's disk.
+pub(super) fn room_for(path: &Path, bytes: u64) -> Result<(), BenchError> {
+    let space = statvfs(path).map_err(|e| BenchError::Host {
+        action: "read",
+        path: path.to_owned(),
+        source: e.into(),
+    })?;
+    let free = space.blocks_available() * space.fragment_size();
+    let reserve = space.blocks() * space.fragment_size() / 20;
+    if bytes.saturating_add(reserve) <= free {
+        return Ok(());
+    }
+    Err(BenchError::Unsupported(format!(
+        "{} has {} MiB free, of which {} MiB are left alone, and a tenant's file needs {} MiB: \
+         free some space, or give a smaller 'limits.disk_file'",
+        path.display(),
+        free >> 20,
+        reserve >> 20,
+        bytes >> 20
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_without_a_disk_is_named() {
+        let reason = BlockDevice::under(Path::new("/proc")).unwrap_err();
+        assert_eq!(reason.exit_code(), 3);
+        assert!(reason.to_string().contains("/proc"), "{reason}");
+        assert!(BlockDevice::under(Path::new("/no/such/place")).is_err());
+        room_for(Path::new("/var/tmp"), 1).unwrap();
+        let reason = room_for(Path::new("/var/tmp"), 1 << 60).unwrap_err();
+        assert!(reason.to_string().contains("free"), "{reason}");
+    }
+}

@@ -1,0 +1,67 @@
+//! Facts of the host that can change a result, for the run's data.
+
+use crate::data::{IsolationEnvironment, RuntimeKind};
+use std::collections::BTreeMap;
+use std::fs;
+
+/// The host's facts; runtimes and images are added as they are used.
+pub(super) fn capture() -> IsolationEnvironment {
+    let read = |path: &str| {
+        let text = fs::read_to_string(path).ok()?;
+        let text = text.trim();
+        (!text.is_empty()).then(|| text.to_owned())
+    };
+    let facts = [
+        ("kernel command line", read("/proc/cmdline")),
+        ("operating system", os()),
+        ("memory", meminfo("MemTotal:")),
+        ("swap", meminfo("SwapTotal:")),
+        (
+            "frequency governor",
+            read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        ),
+        (
+            "simultaneous multithreading",
+            read("/sys/devices/system/cpu/smt/control"),
+        ),
+        (
+            "transparent huge pages",
+            read("/sys/kernel/mm/transparent_hugepage/enabled"),
+        ),
+        (
+            "congestion control",
+            read("/proc/sys/net/ipv4/tcp_congestion_control"),
+        ),
+        ("overcommit", read("/proc/sys/vm/overcommit_memory")),
+        (
+            "hypervisor",
+            read("/sys/hypervisor/type").or_else(|| read("/sys/class/dmi/id/sys_vendor")),
+        ),
+    ];
+    let host = facts
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+        .collect();
+    IsolationEnvironment {
+        host,
+        runtimes: BTreeMap::new(),
+        images: BTreeMap::new(),
+    }
+}
+
+fn os() -> Option<String> {
+    let text = fs::read_to_string("/etc/os-release").ok()?;
+    let name = text.lines().find_map(|l| l.strip_prefix("PRETTY_NAME="))?;
+    Some(name.trim_matches('"').to_owned())
+}
+
+fn meminfo(key: &str) -> Option<String> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let value = text.lines().find_map(|l| l.strip_prefix(key))?;
+    Some(value.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// What a runtime says of itself, or why it cannot be used.
+pub(super) fn runtime(kind: RuntimeKind) -> Result<String, crate::BenchError> {
+    super::runtime::of(kind).version()
+}

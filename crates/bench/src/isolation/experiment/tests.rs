@@ -1,0 +1,171 @@
+use super::*;
+use crate::data::Level;
+
+const WHOLE: &str = "\
+name: mine
+runtimes: [process, podman]
+resources: [cpu, network]
+scenarios: [a_s_b_f, a_u]
+repetitions: 3
+warmup: 500ms
+measure: 2s
+seed: 7
+limits:
+  cpus: 0.5
+  memory: 128MiB
+link: 1Gbit
+";
+
+fn refused(text: &str) -> String {
+    Experiment::parse(text, "x.yaml").unwrap_err().to_string()
+}
+
+#[test]
+fn a_file_is_the_experiment() {
+    let experiment = Experiment::parse(WHOLE, "x.yaml").unwrap();
+    assert_eq!(
+        experiment.runtimes,
+        [RuntimeKind::Process, RuntimeKind::Podman]
+    );
+    // The baseline of a_s_b_f has been added.
+    let names: Vec<String> = experiment
+        .scenarios
+        .iter()
+        .map(Scenario::to_string)
+        .collect();
+    assert_eq!(names, ["a_u", "a_s", "a_s_b_f"]);
+    assert_eq!(experiment.limits.memory.0, 128 << 20);
+    assert_eq!(experiment.limits.disk_iops, Limits::default().disk_iops);
+    assert_eq!(experiment.cells().len(), 2 * 2 * 3 * 3);
+}
+
+#[test]
+fn the_order_is_drawn_block_by_block_and_the_same_for_one_seed() {
+    let experiment = Experiment::quick();
+    let cells = experiment.cells();
+    assert_eq!(cells, experiment.cells());
+    assert_eq!(cells.len(), 4 * 16 * 5);
+    let mut seen = HashSet::new();
+    assert!(cells.iter().all(|c| seen.insert(c.clone())));
+    let order = |rep: u32| -> Vec<Scenario> {
+        let of = cells
+            .iter()
+            .filter(|c| c.resource == Resource::Cpu && c.repetition == rep);
+        of.map(|c| c.scenario).collect()
+    };
+    assert_ne!(order(0), order(1));
+    // Blocks are whole: no scenario comes a second time before all have come once.
+    let block: HashSet<Scenario> = cells[..16].iter().map(|c| c.scenario).collect();
+    assert_eq!(block.len(), 16);
+    let other = Experiment {
+        seed: 2,
+        ..Experiment::quick()
+    };
+    assert_ne!(other.cells(), cells);
+}
+
+#[test]
+fn mistakes_are_told_with_line_and_column() {
+    let typo = WHOLE.replace("repetitions", "repetition");
+    assert!(
+        refused(&typo).starts_with("x.yaml:5:1: "),
+        "{}",
+        refused(&typo)
+    );
+    assert!(
+        refused(&typo).contains("unknown field"),
+        "{}",
+        refused(&typo)
+    );
+    let runtime = WHOLE.replace("podman", "podmann");
+    assert!(
+        refused(&runtime).starts_with("x.yaml:2:21: "),
+        "{}",
+        refused(&runtime)
+    );
+    assert!(
+        refused(&runtime).contains("podmann"),
+        "{}",
+        refused(&runtime)
+    );
+    let unit = WHOLE.replace("128MiB", "128");
+    assert!(
+        refused(&unit).starts_with("x.yaml:11:11: "),
+        "{}",
+        refused(&unit)
+    );
+    assert!(refused(&unit).contains("128"), "{}", refused(&unit));
+    let syntax = WHOLE.replace("[cpu, network]", "[cpu, network");
+    assert!(
+        refused(&syntax).starts_with("x.yaml:"),
+        "{}",
+        refused(&syntax)
+    );
+    for (from, to, word) in [
+        ("repetitions: 3", "repetitions: 0", "repetitions"),
+        ("[process, podman]", "[process, process]", "twice"),
+        ("[process, podman]", "[]", "at least one"),
+        ("measure: 2s", "measure: 1ms", "200ms"),
+        ("cpus: 0.5", "cpus: 4097", "limits.cpus"),
+        ("cpus: 0.5", "cpus: .nan", "limits.cpus"),
+        ("memory: 128MiB", "memory: 1MiB", "limits.memory"),
+        ("link: 1Gbit", "link: 1Mbit", "link"),
+    ] {
+        let text = refused(&WHOLE.replace(from, to));
+        assert!(text.contains(word), "{to}: {text}");
+        assert!(!text.contains('\n'), "{text}");
+    }
+}
+
+#[test]
+fn presets_are_sound_and_written_as_they_are_read() {
+    for preset in [Experiment::quick(), Experiment::paper()] {
+        preset.check().unwrap();
+        // JSON is YAML: a run's kept experiment can be run again.
+        let text = serde_json::to_string_pretty(&preset).unwrap();
+        assert_eq!(Experiment::parse(&text, "kept").unwrap(), preset);
+    }
+    let seconds: f64 = Experiment::paper().cells().len() as f64 / 4.0 * 1800.0;
+    assert_eq!(seconds / 3600.0, 80.0, "hours a resource, as FACTS has it");
+    assert!(
+        Experiment::quick()
+            .scenarios
+            .iter()
+            .all(|s| s.b.is_none() || s.a != Level::Unrestricted)
+    );
+}
+
+#[test]
+fn any_bytes_are_read_or_refused() {
+    let mut random = fastrand::Rng::with_seed(11);
+    for _ in 0..2_000 {
+        let mut bytes = WHOLE.as_bytes().to_vec();
+        for _ in 0..random.usize(1..6) {
+            let at = random.usize(..bytes.len());
+            match random.u8(..4) {
+                0 => bytes[at] = random.u8(..),
+                1 => bytes.truncate(at.max(1)),
+                2 => bytes.insert(at, b"{}[]&*!|>'\"\n\t:-#"[random.usize(..16)]),
+                _ => {
+                    let part = bytes[at..].to_vec();
+                    bytes.extend(part);
+                }
+            }
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        if let Err(e) = Experiment::parse(&text, "x.yaml") {
+            assert_eq!(e.exit_code(), 2);
+        }
+    }
+    // Aliases that would grow without bound are refused, not expanded.
+    let mut bomb = String::from("a: &a [x, x, x, x, x, x, x, x, x]\n");
+    for (new, old) in ["b", "c", "d", "e", "f", "g", "h", "i", "j"]
+        .iter()
+        .zip("abcdefghi".chars())
+    {
+        bomb += &format!(
+            "{new}: &{new} [*{old}, *{old}, *{old}, *{old}, *{old}, *{old}, *{old}, *{old}, *{old}]\n"
+        );
+    }
+    assert!(Experiment::parse(&bomb, "x.yaml").is_err());
+}

@@ -1,0 +1,342 @@
+//! The driver's side of a load generator, wherever it runs: lines in, lines out.
+
+use crate::error::BenchError;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long it may take to prepare: a disk load writes its file first, on a throttled device.
+const PREPARE: Duration = Duration::from_secs(60);
+/// How long its standard error may take to be closed after its end.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// Lines of its standard error that are kept, for when it dies.
+const KEPT_WORDS: usize = 5;
+
+/// What a load achieved in its window.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Done {
+    pub window_s: f64,
+    pub ops: u64,
+    pub bytes: u64,
+    pub lost: u64,
+    pub restarts: u64,
+    pub p50_us: Option<f64>,
+    pub p99_us: Option<f64>,
+}
+
+/// A running load generator. Dropping it ends its input, then kills what does not end.
+pub(super) struct Guest {
+    name: String,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+    words: Arc<Mutex<Vec<String>>>,
+    /// Reads its standard error until that is closed.
+    listener: Option<JoinHandle<()>>,
+    /// How long its end may take: a container's runtime cleans up after it.
+    ending: Duration,
+    /// Operations and bytes so far, by its own ticks: time of the last, µs since go.
+    ticks: Vec<(u64, u64, u64)>,
+}
+
+impl Guest {
+    /// Starts `command`, which runs `cofferdam-load serve` somewhere with its standard input and
+    /// output here, and waits at most `patience` until that says it is ready.
+    pub fn start(
+        name: &str,
+        mut command: Command,
+        patience: Duration,
+    ) -> Result<Guest, BenchError> {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // A terminal's Ctrl-C goes to the whole group; the driver ends its guests itself.
+            .process_group(0)
+            .spawn()
+            .map_err(|e| BenchError::Worker {
+                worker: name.to_owned(),
+                reason: format!("{}: {e}", command.get_program().to_string_lossy()),
+            })?;
+        let (sender, lines) = channel();
+        if let Some(stdout) = child.stdout.take() {
+            std::thread::spawn(move || {
+                let mut reader = BufReader::new(stdout);
+                let mut line = Vec::new();
+                // Bytes, not text: a virtual machine's console may say anything.
+                while reader.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
+                    let text = String::from_utf8_lossy(&line);
+                    let answer = text.find('@').map(|at| text[at..].trim_end().to_owned());
+                    if answer.is_some_and(|a| sender.send(a).is_err()) {
+                        return;
+                    }
+                    line.clear();
+                }
+            });
+        }
+        let words = Arc::new(Mutex::new(Vec::new()));
+        let listener = child.stderr.take().map(|stderr| {
+            let words = words.clone();
+            std::thread::spawn(move || {
+                for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                    if let Ok(mut words) = words.lock()
+                        && !line.trim().is_empty()
+                    {
+                        words.push(line.trim().to_owned());
+                        let surplus = words.len().saturating_sub(KEPT_WORDS);
+                        words.drain(..surplus);
+                    }
+                }
+            })
+        });
+        let stdin = child.stdin.take();
+        let mut guest = Guest {
+            name: name.to_owned(),
+            child,
+            stdin,
+            lines,
+            words,
+            listener,
+            ending: Duration::from_secs(10),
+            ticks: Vec::new(),
+        };
+        guest.expect("@ready", patience)?;
+        Ok(guest)
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The process that was started here.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Tells it what to do next.
+    pub fn prepare(&mut self, line: &str) -> Result<(), BenchError> {
+        self.forget();
+        self.say(&format!("prepare {line}"))?;
+        self.expect("@prepared", PREPARE)
+    }
+
+    /// Lets it go.
+    pub fn go(&mut self, warmup: Duration, measure: Duration) -> Result<(), BenchError> {
+        self.say(&format!(
+            "go warmup_ms={} measure_ms={}",
+            warmup.as_millis(),
+            measure.as_millis()
+        ))
+    }
+
+    /// Ends its load early.
+    pub fn stop(&mut self) -> Result<(), BenchError> {
+        self.say("stop")
+    }
+
+    /// Waits at most `patience` for it to be done; `None` when it is not yet.
+    pub fn done(&mut self, patience: Duration) -> Result<Option<Done>, BenchError> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let rest = deadline.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(rest) {
+                Ok(line) => {
+                    if let Some(tick) = tick(&line) {
+                        self.ticks.push(tick);
+                    } else if let Some(words) = line.strip_prefix("@done ") {
+                        let done = done(words);
+                        return match done {
+                            Some(done) => Ok(Some(done)),
+                            None => Err(self.failure(format!("it answered '{line}'"))),
+                        };
+                    } else if let Some(reason) = line.strip_prefix("@error ") {
+                        return Err(self.failure(reason.to_owned()));
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => return Ok(None),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.post_mortem()),
+            }
+        }
+    }
+
+    /// Its ticks since it was prepared: µs since go, operations, bytes.
+    pub fn ticks(&self) -> &[(u64, u64, u64)] {
+        &self.ticks
+    }
+
+    /// Forgets what it has said so far.
+    fn forget(&mut self) {
+        self.ticks.clear();
+        while self.lines.try_recv().is_ok() {}
+    }
+
+    fn expect(&mut self, answer: &str, patience: Duration) -> Result<(), BenchError> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let rest = deadline.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(rest) {
+                Ok(line) if line == answer => return Ok(()),
+                Ok(line) => {
+                    if let Some(reason) = line.strip_prefix("@error ") {
+                        return Err(self.failure(reason.to_owned()));
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    let waited = patience.as_secs();
+                    return Err(self.failure(format!("it did not answer for {waited} s")));
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(self.post_mortem()),
+            }
+        }
+    }
+
+    fn say(&mut self, line: &str) -> Result<(), BenchError> {
+        let written = match &mut self.stdin {
+            Some(stdin) => writeln!(stdin, "{line}").and_then(|()| stdin.flush()),
+            None => return Err(self.failure("it has no input".to_owned())),
+        };
+        written.map_err(|_| self.post_mortem())
+    }
+
+    fn failure(&self, reason: String) -> BenchError {
+        BenchError::Worker {
+            worker: self.name.clone(),
+            reason,
+        }
+    }
+
+    /// Why it closed its output: its own words.
+    fn post_mortem(&mut self) -> BenchError {
+        self.end();
+        // What it said last may still be in the pipe; a helper that lives on may hold that open.
+        let deadline = Instant::now() + LAST_WORDS;
+        while self.listener.as_ref().is_some_and(|l| !l.is_finished()) && Instant::now() < deadline
+        {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let words = self.words.lock().map(|w| w.join("; ")).unwrap_or_default();
+        let status = self.child.try_wait().ok().flatten();
+        let status = status.map_or("it ended".to_owned(), |s| format!("it ended ({s})"));
+        self.failure(match words.is_empty() {
+            true => status,
+            false => format!("{status}: {words}"),
+        })
+    }
+
+    fn end(&mut self) {
+        // The end of its input is its end.
+        self.stdin = None;
+        let deadline = Instant::now() + self.ending;
+        while Instant::now() < deadline {
+            match self.child.try_wait() {
+                Ok(None) => std::thread::sleep(Duration::from_millis(5)),
+                _ => return,
+            }
+        }
+        // Both fail only when it is gone already.
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// `@tick T_US OPS BYTES`.
+fn tick(line: &str) -> Option<(u64, u64, u64)> {
+    let mut numbers = line.strip_prefix("@tick ")?.split(' ').map(str::parse);
+    Some((
+        numbers.next()?.ok()?,
+        numbers.next()?.ok()?,
+        numbers.next()?.ok()?,
+    ))
+}
+
+/// The words after `@done`.
+fn done(words: &str) -> Option<Done> {
+    let values: BTreeMap<&str, u64> = words
+        .split(' ')
+        .map(|word| {
+            let (key, value) = word.split_once('=')?;
+            Some((key, value.parse().ok()?))
+        })
+        .collect::<Option<_>>()?;
+    let need = |key| values.get(key).copied();
+    Some(Done {
+        window_s: need("window_us")? as f64 / 1e6,
+        ops: need("ops")?,
+        bytes: need("bytes")?,
+        lost: need("lost")?,
+        restarts: need("restarts")?,
+        p50_us: need("p50_us").map(|us| us as f64),
+        p99_us: need("p99_us").map(|us| us as f64),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn answers_are_found_among_a_consoles_noise() {
+        let script = "printf 'boot \\377\\n[ 0.1] @ready\\r\\n'; read x; echo @prepared; read x; \
+            echo '@tick 100 5 6'; echo '@done window_us=500000 ops=7 bytes=8 lost=1 restarts=0 p99_us=9'";
+        let mut guest = Guest::start("console", shell(script), Duration::from_secs(20)).unwrap();
+        guest.prepare("cpu").unwrap();
+        guest.go(Duration::ZERO, Duration::from_secs(1)).unwrap();
+        let done = guest.done(Duration::from_secs(20)).unwrap().unwrap();
+        assert_eq!((done.window_s, done.ops, done.p99_us), (0.5, 7, Some(9.0)));
+        assert_eq!(done.p50_us, None);
+        assert_eq!(guest.ticks(), [(100, 5, 6)]);
+    }
+
+    #[test]
+    fn a_guest_that_dies_is_told_in_its_own_words() {
+        let script = "echo @ready; read x; echo 'no such memory' >&2; exit 3";
+        let mut guest = Guest::start("frail", shell(script), Duration::from_secs(20)).unwrap();
+        let reason = guest.prepare("cpu").unwrap_err().to_string();
+        assert!(
+            reason.contains("frail") && reason.contains("no such memory"),
+            "{reason}"
+        );
+        let missing = Command::new("/no/such/program");
+        assert!(Guest::start("x", missing, Duration::from_secs(1)).is_err());
+    }
+
+    #[test]
+    fn any_bytes_are_an_answer_or_none() {
+        let mut random = fastrand::Rng::with_seed(5);
+        let words = [
+            "window_us=1",
+            "ops=",
+            "=",
+            "p99_us=18446744073709551616",
+            "ops=2",
+            "x",
+            "",
+        ];
+        for _ in 0..2_000 {
+            let line: Vec<&str> = (0..random.usize(..9))
+                .map(|_| words[random.usize(..7)])
+                .collect();
+            let line = line.join(" ");
+            assert!(done(&line).is_none() || line.contains("window_us=1"));
+            assert!(tick(&format!("@tick {line}")).is_none());
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What the four load levels ask for, by resource: the one place.
+//!
+//! | resource | limit L | undercommitted | saturated | overcommitted | unrestricted |
+//! |---|---|---|---|---|---|
+//! | CPU | quota | L/2 | L | 2 L | all CPUs of the host |
+//! | memory | memory limit | L/2 | 0.9 L | 1.25 L | 3 L |
+//! | disk | 0.7 L reads and 0.3 L writes a second | L/2 | L | 2 L | as fast as it goes |
+//! | network | HTB | L/5 | L | 2 L | as fast as it goes |
+//!
+//! Why: half of the limit is clearly below it, twice is clearly above it (the paper's CPU table
+//! has 12.5, 25 and 25% of the host). The paper's network table has 10, 50 and 100% of the link,
+//! which is L/5, L and 2 L with L at half of the link. Memory cannot be overcommitted twofold
+//! without being killed at once and for ever in the middle of its filling: 1.25 L fills, is
+//! killed, begins again. At L itself a tenant is killed as well, because the kernel's own pages
+//! count, so saturated is 0.9 L. Unrestricted memory is bounded at 3 L (72% to 24% in the
+//! paper): the host must survive.
+
+use super::experiment::Experiment;
+use crate::data::{Level, Resource};
+use crate::host_facts;
+
+/// Threads of a disk load: its queue depth.
+const DISK_THREADS: u32 = 8;
+/// Share of a disk load's operations that write, percent. Its limit is divided alike.
+const WRITE_PCT: u32 = 30;
+/// Payload of a datagram, bytes: an Ethernet frame's worth.
+const DATAGRAM_BYTES: u32 = 1400;
+/// Threads of an unrestricted network load: one alone may not fill the link.
+const FLOOD_THREADS: u32 = 2;
+/// Bits on the wire of such a datagram, UDP, IP and Ethernet headers included.
+pub(super) const DATAGRAM_WIRE_BITS: f64 = (DATAGRAM_BYTES + 8 + 20 + 14) as f64 * 8.0;
+
+/// Reads and writes a second that a limit of `iops` allows.
+pub(super) fn split_iops(iops: u32) -> (u32, u32) {
+    let writes = (iops * WRITE_PCT / 100).max(1);
+    ((iops - writes.min(iops)).max(1), writes)
+}
+
+/// What a load is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Demand {
+    /// In the resource's own unit (CPUs, bytes, operations/s, bit/s); `None`: all it can get.
+    pub asked: Option<f64>,
+    /// What the load generator is told to prepare.
+    pub line: String,
+}
+
+/// Where a tenant's load goes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Target {
+    /// Path of the disk load's file as the tenant sees it.
+    pub file: String,
+    /// Address and port of the sink.
+    pub sink: String,
+}
+
+/// The demand of `level`.
+pub(super) fn demand(
+    experiment: &Experiment,
+    resource: Resource,
+    level: Level,
+    target: &Target,
+) -> Demand {
+    let limits = &experiment.limits;
+    match resource {
+        Resource::Cpu => {
+            let host = host_facts::online_cpus().len() as f64;
+            let limit = experiment.cpus();
+            let cpus = match level {
+                Level::Undercommitted => limit / 2.0,
+                Level::Saturated => limit,
+                Level::Overcommitted => limit * 2.0,
+                Level::Unrestricted => host,
+            };
+            Demand {
+                asked: (level != Level::Unrestricted).then_some(cpus),
+                line: format!("cpu cpus={cpus}"),
+            }
+        }
+        Resource::Memory => {
+            let part = match level {
+                Level::Undercommitted => 0.5,
+                Level::Saturated => 0.9,
+                Level::Overcommitted => 1.25,
+                Level::Unrestricted => 3.0,
+            };
+            let bytes = (limits.memory.0 as f64 * part) as u64;
+            // Its own limit's worth of memory is walked twice a second.
+            let rate = match level {
+                Level::Unrestricted => 0,
+                _ => limits.memory.0 * 2,
+            };
+            Demand {
+                asked: (level != Level::Unrestricted).then_some(bytes as f64),
+                line: format!("memory bytes={bytes} rate={rate}"),
+            }
+        }
+        Resource::Disk | Resource::DiskBuffered => {
+            let limit = f64::from(limits.disk_iops);
+            let asked = match level {
+                Level::Undercommitted => Some(limit / 2.0),
+                Level::Saturated => Some(limit),
+                Level::Overcommitted => Some(limit * 2.0),
+                Level::Unrestricted => None,
+            };
+            Demand {
+                asked,
+                line: format!(
+                    "disk path={} size={} iops={} write_pct={WRITE_PCT} direct={} threads={DISK_THREADS}",
+                    target.file,
+                    limits.disk_file.0,
+                    asked.unwrap_or(0.0),
+                    u8::from(resource == Resource::Disk)
+                ),
+            }
+        }
+        Resource::Network => {
+            let limit = limits.network.0 as f64;
+            let wire = match level {
+                Level::Undercommitted => Some(limit / 5.0),
+                Level::Saturated => Some(limit),
+                Level::Overcommitted => Some(limit * 2.0),
+                Level::Unrestricted => None,
+            };
+            // Limits and links count whole frames, the generator its payload.
+            let payload =
+                wire.unwrap_or(0.0) * f64::from(DATAGRAM_BYTES) * 8.0 / DATAGRAM_WIRE_BITS;
+            Demand {
+                asked: wire,
+                line: format!(
+                    "source to={} bits={payload} size={DATAGRAM_BYTES} threads={}",
+                    target.sink,
+                    if wire.is_some() { 1 } else { FLOOD_THREADS }
+                ),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_level_asks_for_more_and_the_limit_lies_between() {
+        let experiment = Experiment::quick();
+        let target = Target {
+            file: "/data/a".into(),
+            sink: "10.0.0.1:9".into(),
+        };
+        for resource in Resource::ALL {
+            let asked = |level| demand(&experiment, *resource, level, &target).asked;
+            let below = asked(Level::Undercommitted).unwrap();
+            let at = asked(Level::Saturated).unwrap();
+            let above = asked(Level::Overcommitted).unwrap();
+            assert!(below < at && at < above, "{resource}");
+            assert_eq!(asked(Level::Unrestricted), None);
+            let limit = match resource {
+                Resource::Cpu => experiment.cpus(),
+                Resource::Memory => experiment.limits.memory.0 as f64,
+                Resource::Disk | Resource::DiskBuffered => f64::from(experiment.limits.disk_iops),
+                Resource::Network => experiment.limits.network.0 as f64,
+            };
+            assert!(below < limit && at <= limit && above > limit, "{resource}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The static load generator that this program carries.
+
+use crate::error::BenchError;
+use std::fs::{self, File, Permissions};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Built by `build.rs` from `src/bin/cofferdam-load`.
+static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/cofferdam-load"));
+
+/// Name of the program in images and directories.
+pub(super) const NAME: &str = "cofferdam-load";
+
+/// Writes it into `dir`; returns its path.
+pub(super) fn write(dir: &Path) -> Result<PathBuf, BenchError> {
+    let path = dir.join(NAME);
+    // Removed first: a copy that somebody runs is busy, a name is not.
+    let _absent = fs::remove_file(&path);
+    let written = File::create(&path).and_then(|mut file| {
+        file.write_all(PROGRAM)?;
+        file.set_permissions(Permissions::from_mode(0o755))
+    });
+    written.map_err(|source| BenchError::Host {
+        action: "write",
+        path: path.clone(),
+        source,
+    })?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn it_is_static_and_answers() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = write(dir.path()).unwrap();
+        // No interpreter in its program headers: it needs nothing of the root it runs in.
+        let elf = fs::read(&path).unwrap();
+        assert_eq!(&elf[..4], b"\x7fELF");
+        let table = u64::from_le_bytes(elf[32..40].try_into().unwrap()) as usize;
+        let size = u16::from_le_bytes([elf[54], elf[55]]) as usize;
+        let count = u16::from_le_bytes([elf[56], elf[57]]) as usize;
+        let kinds = (0..count).map(|i| elf[table + i * size]);
+        const INTERPRETER: u8 = 3;
+        assert!(kinds.into_iter().all(|kind| kind != INTERPRETER));
+        let output = Command::new(&path)
+            .arg("serve")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert_eq!(output.stdout, b"@ready\n");
+    }
+}

@@ -1,0 +1,158 @@
+//! Cells that were measured in several directories, as one run: on several machines, say.
+
+use super::analyse;
+use super::experiment::Experiment;
+use super::export;
+use crate::data::{
+    DataError, IsolationResult, IsolationSample, Kind, Manifest, RunData, RunResult,
+};
+use crate::error::BenchError;
+use crate::rundir::{About, RunDir};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Directories could not be merged.
+#[derive(Debug, thiserror::Error)]
+pub enum MergeError {
+    /// One of them cannot be read.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// They do not belong together.
+    #[error("{path}: {reason}")]
+    Unfit {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The new directory cannot be written.
+    #[error(transparent)]
+    Write(#[from] BenchError),
+}
+
+/// Writes the samples of `parts` into the new directory `output`. They must be of one experiment
+/// but for what it runs (runtimes, resources, scenarios): whoever spreads a matrix over machines
+/// gives each a part. A cell that two parts have is refused.
+pub fn merge(parts: &[PathBuf], output: &Path) -> Result<PathBuf, MergeError> {
+    let mut samples: BTreeMap<_, IsolationSample> = BTreeMap::new();
+    let mut whole: Option<Experiment> = None;
+    let mut manifest: Option<Manifest> = None;
+    let mut result = IsolationResult::default();
+    let mut warnings = BTreeSet::new();
+    for path in parts {
+        let run = RunData::load(path)?;
+        let unfit = |reason: String| MergeError::Unfit {
+            path: path.clone(),
+            reason,
+        };
+        let experiment = run
+            .experiment
+            .filter(|_| run.manifest.kind == Kind::Isolation)
+            .ok_or_else(|| unfit("it is no run of 'bench isolation'".to_owned()))?;
+        match &mut whole {
+            None => whole = Some(experiment),
+            Some(whole) => join(whole, experiment).map_err(unfit)?,
+        }
+        for sample in run.isolation {
+            let key = sample.key.clone();
+            if samples.insert(key.clone(), sample).is_some() {
+                return Err(MergeError::Unfit {
+                    path: path.clone(),
+                    reason: format!("{key} is in another directory too: give each cell once"),
+                });
+            }
+        }
+        if let Some(RunResult::Isolation(part)) = run.result {
+            result.environment.host.extend(part.environment.host);
+            result
+                .environment
+                .runtimes
+                .extend(part.environment.runtimes);
+            result.environment.images.extend(part.environment.images);
+            result.unavailable.extend(part.unavailable);
+            result.failed.extend(part.failed);
+        }
+        warnings.extend(run.manifest.warnings.iter().cloned());
+        manifest.get_or_insert(run.manifest);
+    }
+    let (Some(experiment), Some(manifest)) = (whole, manifest) else {
+        return Err(MergeError::Unfit {
+            path: output.to_owned(),
+            reason: "there is nothing to merge".to_owned(),
+        });
+    };
+    let about = About {
+        kind: Kind::Isolation,
+        quick: manifest.quick,
+        victim_cpu: manifest.victim_cpu,
+        peer_cpu: manifest.peer_cpu,
+        seed: experiment.seed,
+        warnings: warnings.into_iter().collect(),
+    };
+    let mut dir = RunDir::create(Some(output), &about)?;
+    dir.experiment(&experiment)?;
+    let samples: Vec<IsolationSample> = samples.into_values().collect();
+    for sample in &samples {
+        dir.isolation(sample)?;
+    }
+    result.done = [samples.len() as u32, experiment.cells().len() as u32];
+    result.tables = analyse::tables(&experiment, &samples);
+    result.acquisition_cpu_pct = analyse::acquisition(&experiment, &samples);
+    export::write(dir.path(), &samples, &result)?;
+    dir.result(&RunResult::Isolation(result))?;
+    dir.finish(false)?;
+    Ok(dir.path().to_owned())
+}
+
+/// Adds what `part` runs to `whole`; everything else must be equal.
+fn join(whole: &mut Experiment, part: Experiment) -> Result<(), String> {
+    let mut same = part.clone();
+    same.runtimes = whole.runtimes.clone();
+    same.resources = whole.resources.clone();
+    same.scenarios = whole.scenarios.clone();
+    if same != *whole {
+        return Err(
+            "its limits, times, repetitions, seed or name are not those of the first directory"
+                .to_owned(),
+        );
+    }
+    let Experiment {
+        runtimes,
+        resources,
+        scenarios,
+        ..
+    } = part;
+    add(&mut whole.runtimes, runtimes);
+    add(&mut whole.resources, resources);
+    add(&mut whole.scenarios, scenarios);
+    whole.complete();
+    Ok(())
+}
+
+fn add<T: PartialEq>(to: &mut Vec<T>, more: Vec<T>) {
+    for value in more {
+        if !to.contains(&value) {
+            to.push(value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Resource, RuntimeKind};
+
+    #[test]
+    fn parts_of_one_experiment_join_and_others_do_not() {
+        let mut whole = Experiment::quick();
+        whole.resources = vec![Resource::Cpu];
+        let mut part = whole.clone();
+        part.resources = vec![Resource::Network];
+        part.runtimes = vec![RuntimeKind::Podman];
+        join(&mut whole, part.clone()).unwrap();
+        assert_eq!(whole.resources, [Resource::Cpu, Resource::Network]);
+        assert_eq!(whole.runtimes, [RuntimeKind::Process, RuntimeKind::Podman]);
+        part.limits.disk_iops += 1;
+        assert!(join(&mut whole, part).unwrap_err().contains("limits"));
+    }
+}

@@ -1,0 +1,113 @@
+//! The runtimes, one file each.
+
+mod containerd;
+mod docker;
+mod nspawn;
+mod oci;
+mod podman;
+mod process;
+mod runc;
+
+use super::device::BlockDevice;
+use super::guest::Guest;
+use super::stage::Stage;
+use crate::data::RuntimeKind;
+use crate::error::BenchError;
+use crate::undo::UndoStack;
+use std::time::Duration;
+
+/// How long a tenant may take to start.
+const START: Duration = Duration::from_secs(30);
+
+/// A limit of the resource that is measured.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Limit {
+    /// CPUs.
+    Cpus(f64),
+    /// Bytes.
+    Memory(u64),
+    /// Operations a second on one device.
+    Disk {
+        /// Which.
+        device: BlockDevice,
+        /// Reads a second.
+        reads: u32,
+        /// Writes a second.
+        writes: u32,
+    },
+    /// Bits a second; set by [`super::stage::shape`] on the interface that the runtime made.
+    Network(u64),
+}
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub(super) struct TenantSpec {
+    /// Unique within the stage.
+    pub name: String,
+    /// From 0; unique within the stage.
+    pub index: u8,
+    /// `None`: unrestricted.
+    pub limit: Option<Limit>,
+    /// Whether its load needs the network.
+    pub network: bool,
+}
+
+/// A started tenant: a load generator that waits for orders. Dropped, it is gone.
+pub(super) struct Tenant {
+    pub guest: Guest,
+    /// A process in its cgroups and in its network namespace.
+    pub pid: u32,
+    /// Its directory on a real file system, as it sees it.
+    pub dir: String,
+    /// Whether its clock is the host's, so that one-way delays can be told.
+    pub host_clock: bool,
+    // Last: fields are dropped in order, and the guest has to go first.
+    pub _undo: UndoStack,
+}
+
+/// How tenants are started.
+pub(super) trait Runtime {
+    /// What it says its version is; an error says why it cannot be used here.
+    fn version(&self) -> Result<String, BenchError>;
+
+    /// Once, before the first tenant: images, root directories. Returns image → digest.
+    fn prepare(&mut self, stage: &Stage) -> Result<Option<(String, String)>, BenchError>;
+
+    /// Starts a tenant.
+    fn start(&self, stage: &Stage, spec: &TenantSpec) -> Result<Tenant, BenchError>;
+}
+
+/// The runtime of this kind.
+pub(super) fn of(kind: RuntimeKind) -> Box<dyn Runtime> {
+    match kind {
+        RuntimeKind::Process => Box::new(process::Process),
+        RuntimeKind::Podman => Box::new(podman::Podman::new("runc")),
+        RuntimeKind::PodmanCrun => Box::new(podman::Podman::new("crun")),
+        RuntimeKind::Docker => Box::new(docker::Docker::default()),
+        RuntimeKind::Containerd => Box::new(containerd::Containerd),
+        RuntimeKind::Runc => Box::new(runc::Bundle::runc()),
+        RuntimeKind::Gvisor => Box::new(runc::Bundle::runsc()),
+        RuntimeKind::Nspawn => Box::new(nspawn::Nspawn),
+    }
+}
+
+/// The tenant whose container's first process a runtime names in `pid`.
+fn contained(guest: Guest, pid: &str, undo: UndoStack) -> Result<Tenant, BenchError> {
+    let pid = pid.trim().parse().map_err(|_| BenchError::Worker {
+        worker: guest.name().to_owned(),
+        reason: format!("its runtime names no process, but '{}'", pid.trim()),
+    })?;
+    Ok(Tenant {
+        guest,
+        pid,
+        dir: oci::DATA.to_owned(),
+        host_clock: true,
+        _undo: undo,
+    })
+}
+
+/// First line of what a command says of itself.
+fn first_line(command: &str) -> Result<String, BenchError> {
+    let text = crate::command::run(command)?;
+    Ok(text.lines().next().unwrap_or_default().trim().to_owned())
+}

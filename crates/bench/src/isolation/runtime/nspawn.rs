@@ -1,0 +1,67 @@
+//! systemd-nspawn, without a registration at systemd-machined: it then runs on hosts that were not
+//! booted by systemd too. Its limits are the cgroup's that it is started in; nspawn's own
+//! `--property` needs a scope of a running systemd.
+
+use super::process::placed;
+use super::{Runtime, START, Tenant, TenantSpec, first_line, oci};
+use crate::error::BenchError;
+use crate::isolation::guest::Guest;
+use crate::isolation::stage::Stage;
+use crate::isolation::{groups, load};
+use crate::undo::UndoStack;
+
+/// systemd-nspawn.
+pub(super) struct Nspawn;
+
+impl Runtime for Nspawn {
+    fn version(&self) -> Result<String, BenchError> {
+        first_line("systemd-nspawn --version").map_err(|e| match e {
+            BenchError::Unsupported(_) => BenchError::Unsupported(
+                "this host has no 'systemd-nspawn': install the package 'systemd-container' (apt-get install systemd-container)".to_owned(),
+            ),
+            other => other,
+        })
+    }
+
+    fn prepare(&mut self, _stage: &Stage) -> Result<Option<(String, String)>, BenchError> {
+        Ok(None)
+    }
+
+    fn start(&self, stage: &Stage, spec: &TenantSpec) -> Result<Tenant, BenchError> {
+        let mut undo = UndoStack::default();
+        let cgroups = groups::make_limited(&stage.tag, spec, &mut undo)?;
+        let net = stage.tenant(&spec.name, spec.index, &mut undo)?;
+        let data = stage.tenant_dir(&spec.name)?;
+        let root = oci::root(stage, &stage.tenant_dir(&format!("{}-root", spec.name))?)?;
+        let mut command = placed(&cgroups, None);
+        command
+            .args([
+                "systemd-nspawn",
+                "--quiet",
+                "--register=no",
+                "--keep-unit",
+                "--console=pipe",
+            ])
+            .args([
+                "--as-pid2",
+                "--link-journal=no",
+                "--resolv-conf=off",
+                "--timezone=off",
+            ])
+            .arg(format!("--machine=cf-{}", spec.name))
+            .arg(format!("--network-namespace-path={}", net.path.display()))
+            .arg(format!("--bind={}:{}", data.display(), oci::DATA))
+            .arg("--directory")
+            .arg(&root)
+            .args([format!("/{}", load::NAME), "serve".to_owned()]);
+        let guest = Guest::start(&spec.name, command, START)?;
+        Ok(Tenant {
+            // nspawn itself is in the tenant's cgroups; its network is the namespace's.
+            pid: crate::isolation::descendant(guest.pid()),
+            guest,
+            dir: oci::DATA.to_owned(),
+            host_clock: true,
+            _undo: undo,
+        })
+    }
+}

@@ -1,0 +1,135 @@
+//! Root directory and configuration of an OCI bundle, for runc, runsc and ctr.
+
+use super::{Limit, TenantSpec};
+use crate::command::run;
+use crate::error::BenchError;
+use crate::isolation::load;
+use crate::isolation::stage::Stage;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Quotas are given over this.
+const PERIOD_US: u64 = 100_000;
+/// Where a tenant sees its directory.
+pub(super) const DATA: &str = "/data";
+
+/// A root directory with nothing but the load generator and the places to mount on.
+pub(super) fn root(stage: &Stage, dir: &Path) -> Result<PathBuf, BenchError> {
+    let root = dir.join("rootfs");
+    for place in ["dev", "proc", "sys", "data", "tmp", "etc", "usr", "run"] {
+        make(&root.join(place))?;
+    }
+    let program = root.join(load::NAME);
+    fs::copy(&stage.load, &program).map_err(|source| BenchError::Host {
+        action: "write",
+        path: program,
+        source,
+    })?;
+    Ok(root)
+}
+
+/// Packs the root directory as an image's only layer. Numbers and times are fixed: the same
+/// generator has the same digest everywhere.
+pub(super) fn archive(stage: &Stage, name: &str) -> Result<PathBuf, BenchError> {
+    let dir = stage.tenant_dir(name)?;
+    let root = root(stage, &dir)?;
+    let archive = dir.join("image.tar");
+    run(&format!(
+        "tar --numeric-owner --owner=0 --group=0 --mtime=@0 --sort=name -C {} -cf {} .",
+        root.display(),
+        archive.display()
+    ))?;
+    Ok(archive)
+}
+
+/// Makes a directory and those above it.
+pub(super) fn make(path: &Path) -> Result<(), BenchError> {
+    fs::create_dir_all(path).map_err(|source| BenchError::Host {
+        action: "make",
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// `config.json` after the OCI runtime specification 1.0.
+pub(super) fn config(spec: &TenantSpec, data: &Path, netns: &Path, cgroup: &str) -> Value {
+    let mounts = json!([
+        { "destination": "/proc", "type": "proc", "source": "proc" },
+        { "destination": "/dev", "type": "tmpfs", "source": "tmpfs",
+          "options": ["nosuid", "strictatime", "mode=755", "size=65536k"] },
+        { "destination": "/sys", "type": "sysfs", "source": "sysfs",
+          "options": ["nosuid", "noexec", "nodev", "ro"] },
+        { "destination": DATA, "type": "bind", "source": data, "options": ["bind", "rw"] },
+    ]);
+    json!({
+        "ociVersion": "1.0.2",
+        "process": {
+            "terminal": false,
+            "user": { "uid": 0, "gid": 0 },
+            "args": [format!("/{}", load::NAME), "serve"],
+            "env": ["PATH=/"],
+            "cwd": "/",
+            "noNewPrivileges": true,
+        },
+        "root": { "path": "rootfs", "readonly": true },
+        "hostname": spec.name,
+        "mounts": mounts,
+        "linux": {
+            "cgroupsPath": cgroup,
+            "resources": resources(spec.limit.as_ref()),
+            "namespaces": [
+                { "type": "pid" }, { "type": "ipc" }, { "type": "uts" }, { "type": "mount" },
+                { "type": "network", "path": netns },
+            ],
+        },
+    })
+}
+
+/// The limit as the specification writes it.
+fn resources(limit: Option<&Limit>) -> Value {
+    match limit {
+        Some(Limit::Cpus(cpus)) => json!({
+            "cpu": { "quota": (cpus * PERIOD_US as f64).round() as i64, "period": PERIOD_US }
+        }),
+        Some(Limit::Memory(bytes)) => json!({ "memory": { "limit": bytes, "swap": bytes } }),
+        Some(Limit::Disk {
+            device,
+            reads,
+            writes,
+        }) => {
+            let rate =
+                |rate: u32| json!([{ "major": device.major, "minor": device.minor, "rate": rate }]);
+            json!({ "blockIO": {
+                "throttleReadIOPSDevice": rate(*reads),
+                "throttleWriteIOPSDevice": rate(*writes),
+            } })
+        }
+        Some(Limit::Network(_)) | None => json!({}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::isolation::device::BlockDevice;
+
+    #[test]
+    fn limits_are_written_as_the_specification_has_them() {
+        assert_eq!(resources(None), json!({}));
+        let cpus = resources(Some(&Limit::Cpus(0.5)));
+        assert_eq!(cpus["cpu"], json!({ "quota": 50_000, "period": 100_000 }));
+        let device = BlockDevice {
+            major: 254,
+            minor: 0,
+            node: "/dev/vda".into(),
+        };
+        let disk = resources(Some(&Limit::Disk {
+            device,
+            reads: 350,
+            writes: 150,
+        }));
+        assert_eq!(disk["blockIO"]["throttleReadIOPSDevice"][0]["rate"], 350);
+        assert_eq!(disk["blockIO"]["throttleWriteIOPSDevice"][0]["major"], 254);
+    }
+}

@@ -1,0 +1,93 @@
+//! An OCI bundle of our own, run by runc or by gVisor's runsc.
+
+use super::{Runtime, START, Tenant, TenantSpec, contained, first_line, oci};
+use crate::command::run;
+use crate::error::BenchError;
+use crate::isolation::guest::Guest;
+use crate::isolation::stage::Stage;
+use crate::topology::sweep::CGROUP_PREFIX;
+use crate::undo::UndoStack;
+use std::fs;
+use std::process::Command;
+
+/// `runc` or `runsc`.
+pub(super) struct Bundle {
+    program: &'static str,
+    /// Before the subcommand.
+    options: &'static [&'static str],
+    /// Option that switches its own network stack off, where it has one.
+    without_network: Option<&'static str>,
+}
+
+impl Bundle {
+    pub fn runc() -> Bundle {
+        Bundle {
+            program: "runc",
+            options: &[],
+            without_network: None,
+        }
+    }
+
+    /// ptrace: the platform that needs neither KVM nor a new kernel; it is the slowest.
+    pub fn runsc() -> Bundle {
+        Bundle {
+            program: "runsc",
+            options: &["--platform=ptrace"],
+            // Its own stack in the sandbox is the default; on new kernels versions before 2023
+            // take every namespace for the host's and refuse it, so only who needs it gets it.
+            without_network: Some("--network=none"),
+        }
+    }
+}
+
+impl Runtime for Bundle {
+    fn version(&self) -> Result<String, BenchError> {
+        first_line(&format!("{} --version", self.program))
+    }
+
+    fn prepare(&mut self, _stage: &Stage) -> Result<Option<(String, String)>, BenchError> {
+        Ok(None)
+    }
+
+    fn start(&self, stage: &Stage, spec: &TenantSpec) -> Result<Tenant, BenchError> {
+        let mut undo = UndoStack::default();
+        let net = stage.tenant(&spec.name, spec.index, &mut undo)?;
+        let data = stage.tenant_dir(&spec.name)?;
+        let bundle = stage.tenant_dir(&format!("{}-bundle", spec.name))?;
+        oci::root(stage, &bundle)?;
+        let id = format!("{CGROUP_PREFIX}{}-{}", stage.tag, spec.name);
+        let config = oci::config(spec, &data, &net.path, &format!("/{id}"));
+        let path = bundle.join("config.json");
+        fs::write(&path, config.to_string()).map_err(|source| BenchError::Host {
+            action: "write",
+            path,
+            source,
+        })?;
+        let state = stage.tenant_dir("state")?;
+        let network = self.without_network.filter(|_| !spec.network);
+        let base = format!(
+            "{} {} {} --root {}",
+            self.program,
+            self.options.join(" "),
+            network.unwrap_or_default(),
+            state.display()
+        );
+        let (gone, delete) = (id.clone(), base.clone());
+        undo.push(format!("container {id}"), move || {
+            run(&format!("{delete} delete --force {gone}"))
+                .map(drop)
+                .map_err(|e| e.to_string())
+        });
+        let mut words = base.split_whitespace();
+        let mut command = Command::new(words.next().unwrap_or(self.program));
+        command
+            .args(words)
+            .args(["run", "--bundle"])
+            .arg(&bundle)
+            .arg(&id);
+        let guest = Guest::start(&spec.name, command, START)?;
+        let state = run(&format!("{base} state {id}"))?;
+        let state: serde_json::Value = serde_json::from_str(&state).unwrap_or_default();
+        contained(guest, &state["pid"].to_string(), undo)
+    }
+}

@@ -1,0 +1,162 @@
+//! Where the tenants meet: a router's namespace that stands for the host, a peer behind one
+//! shared link, a directory on a real file system.
+//!
+//! ```text
+//! tenant a ── br0 ┐
+//!                 ├ router ── up0 (the link's rate) ── peer: sinks
+//! tenant b ── br0 ┘
+//! ```
+//!
+//! Runtimes that make their own network (podman) are started inside the router's namespace: their
+//! bridge and their firewall rules are then really theirs, and go with it.
+
+use crate::command::run;
+use crate::error::BenchError;
+use crate::topology::{Netns, link, sweep};
+use crate::undo::UndoStack;
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const PEER: Ipv4Addr = Ipv4Addr::new(10, 79, 1, 1);
+const UPLINK: Ipv4Addr = Ipv4Addr::new(10, 79, 1, 2);
+const BRIDGE: Ipv4Addr = Ipv4Addr::new(10, 79, 0, 1);
+/// The queue of the shared link: 10 ms at the default rate, a small switch's.
+const LINK_QUEUE_BYTES: u64 = 512 << 10;
+
+/// A tenant's network namespace, by the path that a runtime takes.
+#[derive(Clone, Debug)]
+pub(super) struct TenantNet {
+    pub path: PathBuf,
+}
+
+/// The built stage; dropped, everything is undone.
+pub(super) struct Stage {
+    pub tag: String,
+    /// Of the static load generator.
+    pub load: PathBuf,
+    /// Where tenants' directories go.
+    pub data: PathBuf,
+    router: Netns,
+    peer: Netns,
+    _undo: UndoStack,
+}
+
+impl Stage {
+    /// Builds it; the link carries `link_bits_per_s`.
+    pub fn build(link_bits_per_s: u64) -> Result<Stage, BenchError> {
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        sweep::leftovers();
+        let mut undo = UndoStack::default();
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let tag = format!("{}-i{serial}", std::process::id());
+        let data = Path::new(sweep::DATA_ROOT).join(format!("{}{tag}", sweep::CGROUP_PREFIX));
+        make_dir(&data)?;
+        let gone = data.clone();
+        undo.push(format!("directory {}", data.display()), move || {
+            fs::remove_dir_all(&gone).map_err(|e| e.to_string())
+        });
+        let load = super::load::write(&data)?;
+        let mut netns =
+            |name: &str| Netns::make(&format!("{}{tag}-{name}", sweep::NETNS_PREFIX), &mut undo);
+        let (router, peer) = (netns("router")?, netns("peer")?);
+        router.script("echo 1 > /proc/sys/net/ipv4/ip_forward")?;
+        link(&router, "up0", &peer, "eth0")?;
+        peer.address("eth0", PEER)?;
+        router.address("up0", UPLINK)?;
+        peer.ip(&format!("route add default via {UPLINK}"))?;
+        // A queue as a NIC has it: first in, first out, dropped at its tail.
+        run(&format!(
+            "tc -n {} qdisc add dev up0 root tbf rate {link_bits_per_s}bit burst 128k limit {LINK_QUEUE_BYTES}",
+            router.name
+        ))?;
+        // With an address of its own: by default it takes the lowest of its ports', and a new port
+        // would leave the others with a stale neighbour.
+        router.ip("link add br0 address 02:cf:00:00:00:01 type bridge")?;
+        router.address("br0", BRIDGE)?;
+        Ok(Stage {
+            tag,
+            load,
+            data,
+            router,
+            peer,
+            _undo: undo,
+        })
+    }
+
+    /// Address and port of a sink.
+    pub fn sink(port: u16) -> String {
+        format!("{PEER}:{port}")
+    }
+
+    /// A command inside the peer's namespace, with the host's mounts.
+    pub fn in_peer(&self, program: &Path) -> Command {
+        inside(&self.peer.name, program)
+    }
+
+    /// A command inside the namespace that stands for the host, with the host's mounts.
+    pub fn in_router(&self, program: &str) -> Command {
+        inside(&self.router.name, Path::new(program))
+    }
+
+    /// As [`Stage::in_router`], for [`run`].
+    pub fn router_prefix(&self) -> String {
+        format!("nsenter --net=/run/netns/{}", self.router.name)
+    }
+
+    /// A network namespace on the bridge for tenant number `index`.
+    pub fn tenant(
+        &self,
+        name: &str,
+        index: u8,
+        undo: &mut UndoStack,
+    ) -> Result<TenantNet, BenchError> {
+        let netns = Netns::make(&format!("{}{}-{name}", sweep::NETNS_PREFIX, self.tag), undo)?;
+        let port = format!("v{index}");
+        link(&self.router, &port, &netns, "eth0")?;
+        self.router.ip(&format!("link set {port} master br0 up"))?;
+        let address = Ipv4Addr::new(10, 79, 0, 10 + index);
+        netns.address("eth0", address)?;
+        netns.ip(&format!("route add default via {BRIDGE}"))?;
+        Ok(TenantNet {
+            path: Path::new("/run/netns").join(&netns.name),
+        })
+    }
+
+    /// A directory for a tenant's files.
+    pub fn tenant_dir(&self, name: &str) -> Result<PathBuf, BenchError> {
+        let dir = self.data.join(name);
+        make_dir(&dir)?;
+        Ok(dir)
+    }
+}
+
+/// Limits what the process `pid` may send through its eth0, by HTB.
+pub(super) fn shape(pid: u32, bits_per_s: u64) -> Result<(), BenchError> {
+    let inside = format!("nsenter --target {pid} --net tc");
+    run(&format!(
+        "{inside} qdisc add dev eth0 root handle 1: htb default 1"
+    ))?;
+    run(&format!(
+        "{inside} class add dev eth0 parent 1: classid 1:1 htb rate {bits_per_s}bit burst 64k"
+    ))
+    .map(drop)
+}
+
+fn inside(netns: &str, program: &Path) -> Command {
+    let mut command = Command::new("nsenter");
+    command
+        .arg(format!("--net=/run/netns/{netns}"))
+        .arg(program);
+    command
+}
+
+fn make_dir(path: &Path) -> Result<(), BenchError> {
+    fs::create_dir_all(path).map_err(|source| BenchError::Host {
+        action: "make",
+        path: path.to_owned(),
+        source,
+    })
+}

@@ -1,0 +1,163 @@
+//! Sections of isolation runs.
+
+mod across;
+mod heat;
+mod paper;
+mod series;
+mod table;
+
+use super::ReportError;
+use super::format::{estimate, number};
+use super::page::section;
+use crate::data::{Care, Estimate, IsolationResult, IsolationTable, RunData};
+use maud::{Markup, html};
+
+/// All sections.
+pub fn sections(run: &RunData, result: &IsolationResult) -> Result<Vec<Markup>, ReportError> {
+    let mut sections = Vec::new();
+    sections.extend(across::runtimes(result));
+    for of in &result.tables {
+        let lead = "Loss of tenant a's performance by its own level and its neighbour's. A dot \
+                    marks what may be noise: the 95% interval holds 0, or there are fewer than three blocks.";
+        let inside = html! {
+            (heat::map(of))
+            (series::of(run, of))
+            details {
+                summary { "The paper's table, with intervals" }
+                (table::paper(of))
+            }
+        };
+        sections.push(section(&title(of), lead, inside));
+    }
+    sections.extend(across::with_the_paper(result));
+    sections.extend(not_measured(result));
+    sections.push(method(run, result));
+    Ok(sections)
+}
+
+/// `podman: network`, and whether Cofferdam was at work.
+pub fn title(of: &IsolationTable) -> String {
+    match of.care {
+        Care::Vanilla => format!("{}: {}", of.runtime, of.resource),
+        Care::Cofferdam => format!("{}: {}, with Cofferdam", of.runtime, of.resource),
+    }
+}
+
+/// Blocks below which an interval says nothing: one value has no width.
+const FEWEST: usize = 3;
+
+/// Whether a loss is one beyond the noise.
+fn is_loss(loss: &Estimate) -> bool {
+    loss.values.len() >= FEWEST && loss.low > 0.0
+}
+
+/// The worst loss that is no noise, how many there are, and what is missing.
+pub fn finding(result: &IsolationResult) -> Vec<String> {
+    let mut text = Vec::new();
+    let rows = result
+        .tables
+        .iter()
+        .flat_map(|t| t.rows.iter().map(move |row| (t, row)));
+    let contended: Vec<_> = rows
+        .filter_map(|(t, row)| Some((t, row, row.performance_loss_pct.as_ref()?)))
+        .collect();
+    let lost = contended.iter().filter(|(_, _, loss)| is_loss(loss));
+    let worst = lost
+        .clone()
+        .max_by(|a, b| a.2.median.total_cmp(&b.2.median));
+    text.push(match worst {
+        None => "No tenant lost performance to its neighbour beyond the noise.".to_owned(),
+        Some((t, row, loss)) => format!(
+            "Under {}, tenant a lost {}% of its {} performance in {} (95% interval {} to {}).",
+            t.runtime,
+            number(loss.median),
+            t.resource,
+            row.scenario,
+            number(loss.low),
+            number(loss.high)
+        ),
+    });
+    if !contended.is_empty() {
+        text.push(format!(
+            "In {} of {} contended cells a lost performance beyond the noise.",
+            lost.count(),
+            contended.len()
+        ));
+    }
+    let [done, total] = result.done;
+    if done < total {
+        text.push(format!(
+            "{done} of {total} cells are measured: run it again with the same --output to go on."
+        ));
+    }
+    text
+}
+
+fn not_measured(result: &IsolationResult) -> Option<Markup> {
+    if result.unavailable.is_empty() && result.failed.is_empty() {
+        return None;
+    }
+    Some(section(
+        "Not measured",
+        "",
+        html! {
+            ul {
+                @for (runtime, reason) in &result.unavailable { li { (runtime) ": " (reason) } }
+                @for (cell, reason) in &result.failed { li { (cell) ": " (reason) } }
+            }
+        },
+    ))
+}
+
+/// The method and the environment in plain words.
+fn method(run: &RunData, result: &IsolationResult) -> Markup {
+    let told = run.experiment.as_ref().map(|e| {
+        format!(
+            "Two tenants with equal limits. Each cell was measured {} times for {} after a \
+             warm-up of {} that does not count; in each block every scenario came once, in an \
+             order drawn at random from seed {}. A limit is {} CPUs, {} of memory, {} block \
+             operations a second or {}/s of network, set while that resource is measured; the \
+             link that both share carries {}/s.",
+            e.repetitions,
+            e.measure,
+            e.warmup,
+            e.seed,
+            number(e.cpus()),
+            e.limits.memory,
+            e.limits.disk_iops,
+            e.limits.network,
+            e.link
+        )
+    });
+    let cost = result.acquisition_cpu_pct.as_ref().map(|e| {
+        format!(
+            "Reading what the tenants used took {}% of one CPU for each.",
+            estimate(e)
+        )
+    });
+    let environment = &result.environment;
+    let facts = environment.host.iter().map(|(k, v)| (k.clone(), v));
+    let runtimes = environment
+        .runtimes
+        .iter()
+        .map(|(k, v)| (format!("runtime {k}"), v));
+    let images = environment
+        .images
+        .iter()
+        .map(|(k, v)| (format!("image {k}"), v));
+    section(
+        "Method",
+        "",
+        html! {
+            @for text in told.iter().chain(&cost) { p.lead { (text) } }
+            p.lead {
+                "I_plr is 100·|a − a′| ÷ a, I_ulr |a − a′| in points (half of it for CPU), as the \
+                 paper's tables have them: without a sign. The losses beside them are signed, \
+                 compared block by block."
+            }
+            dl { @for (name, value) in facts.chain(runtimes).chain(images) {
+                div { dt { (name) } dd { (value) } }
+            } }
+        },
+    )
+}

@@ -1,0 +1,66 @@
+//! The seed's table, with intervals beside it.
+
+use crate::data::{Estimate, IsolationRow, IsolationTable, Resource};
+use crate::report::format::{estimate, number, scaled};
+use maud::{Markup, html};
+
+/// id, short name, a, a′, I_ulr, I_plr as in the paper; then what the paper has not.
+pub fn paper(of: &IsolationTable) -> Markup {
+    html! {
+        div.scroll { table {
+            thead { tr {
+                th { "id" } th.words { "scenario" }
+                th { "a, %" } th { "a′, %" } th { "I_ulr" } th { "I_plr" }
+                th { "loss of utilisation, %" } th { "performance, " (of.resource.performance_unit()) }
+                th { "loss of performance, %" } th { "achieved ÷ asked" } th { "p99, µs" } th { "p99′ ÷ p99" }
+                @if of.resource == Resource::Memory { th { "kills" } }
+            } }
+            tbody { @for row in &of.rows { (line(of, row)) } }
+        } }
+    }
+}
+
+fn line(of: &IsolationTable, row: &IsolationRow) -> Markup {
+    let base = of
+        .rows
+        .iter()
+        .find(|r| r.scenario == row.scenario.baseline());
+    let contended = row.scenario.b.is_some();
+    let a = base.map_or("–".to_owned(), |r| number(r.utilisation_pct.median));
+    let optional = |e: Option<&Estimate>| e.map_or("–".to_owned(), estimate);
+    html! {
+        tr {
+            th { (row.id) } td.words { (short_name(row)) }
+            td { (a) }
+            td { @if contended { (number(row.utilisation_pct.median)) } }
+            td { (row.i_ulr.map(points).unwrap_or_default()) }
+            td { (row.i_plr.map(points).unwrap_or_default()) }
+            td { @if contended { (optional(row.utilisation_loss_pct.as_ref())) } }
+            td { (scaled(row.performance.median)) }
+            td.bad[is_loss(row)] { @if contended { (optional(row.performance_loss_pct.as_ref())) } }
+            td { (optional(row.achieved.as_ref())) }
+            td { (row.p99_us.as_ref().map_or("–".to_owned(), |e| number(e.median))) }
+            td { @if contended { (optional(row.p99_factor.as_ref())) } }
+            @if of.resource == Resource::Memory { td { (row.restarts) } }
+        }
+    }
+}
+
+/// Two digits behind the point, as the paper writes them.
+pub fn points(value: f64) -> String {
+    format!("{value:.2}")
+}
+
+/// Lost beyond the noise, and more than a twentieth.
+fn is_loss(row: &IsolationRow) -> bool {
+    let loss = row.performance_loss_pct.as_ref();
+    loss.is_some_and(|e| super::is_loss(e) && e.median > 5.0)
+}
+
+/// `a_s b_f`: as the paper writes it, subscripts and all.
+pub fn short_name(row: &IsolationRow) -> Markup {
+    html! {
+        "a" sub { (row.scenario.a.letter()) }
+        @if let Some(b) = row.scenario.b { " b" sub { (b.letter()) } }
+    }
+}

@@ -1,0 +1,261 @@
+//! The isolation benchmark as a user runs it, as short as it goes.
+
+// Clippy's exception for tests does not reach their helpers.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use cofferdam_bench::data::{
+    IsolationResult, IsolationTable, Resource, RunData, RunResult, RuntimeKind,
+};
+use cofferdam_bench::isolation::quantity::{Size, Span};
+use cofferdam_bench::isolation::{Experiment, Limits, Options, run};
+use cofferdam_bench::{BenchError, Silent};
+use cofferdam_testkit::{exclusive, time_limit};
+use common::LIMIT;
+use nix::fcntl::{Flock, FlockArg};
+use std::collections::HashSet;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+fn experiment(runtime: RuntimeKind, scenarios: &[&str]) -> Experiment {
+    let mut experiment = Experiment {
+        name: "test".to_owned(),
+        runtimes: vec![runtime],
+        resources: Resource::ALL.to_vec(),
+        scenarios: scenarios.iter().map(|s| s.parse().unwrap()).collect(),
+        repetitions: 1,
+        warmup: Span(Duration::from_millis(100)),
+        measure: Span(Duration::from_millis(400)),
+        limits: Limits {
+            memory: Size(64 << 20),
+            disk_file: Size(4 << 20),
+            ..Limits::default()
+        },
+        ..Experiment::quick()
+    };
+    experiment.complete();
+    experiment
+}
+
+fn options(experiment: Experiment, dir: &Path) -> Options {
+    Options {
+        experiment,
+        quick: false,
+        output: Some(dir.to_owned()),
+        stop_after: None,
+    }
+}
+
+fn measured(options: Options) -> RunData {
+    let _alone = exclusive();
+    time_limit(LIMIT, move || {
+        let dir = run(&options, &mut Silent).unwrap();
+        RunData::load(dir.path()).unwrap()
+    })
+}
+
+fn result(data: &RunData) -> &IsolationResult {
+    match &data.result {
+        Some(RunResult::Isolation(result)) => result,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What a driver of this process has left on the host.
+fn left() -> Vec<String> {
+    let mine = format!("{}-", std::process::id());
+    let places = [
+        "/var/tmp",
+        "/run/netns",
+        "/sys/fs/cgroup/unified",
+        "/sys/fs/cgroup/cpu",
+        "/sys/fs/cgroup/memory",
+        "/sys/fs/cgroup/blkio",
+    ];
+    places
+        .iter()
+        .flat_map(|dir| fs::read_dir(dir).into_iter().flatten().flatten())
+        .map(|entry| entry.path().display().to_string())
+        .filter(|name| name.contains(&format!("bench-{mine}")))
+        .collect()
+}
+
+fn whole(runtime: RuntimeKind) {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("run");
+    let data = measured(options(experiment(runtime, &["a_s_b_o"]), &dir));
+    let result = result(&data);
+    assert_eq!(result.failed, Default::default());
+    assert_eq!(result.unavailable, Default::default());
+    assert_eq!(result.done, [10, 10], "two scenarios of five resources");
+    assert_eq!(result.tables.len(), 5);
+    for sample in &data.isolation {
+        let b = sample.key.scenario.b.is_some();
+        assert_eq!(sample.b.is_some(), b, "{}", sample.key);
+        let tenants = std::iter::once(&sample.a).chain(&sample.b);
+        for tenant in tenants {
+            // Buffered reads need no device, and a slow one may not have served a write yet.
+            let served = sample.key.resource == Resource::DiskBuffered || tenant.used > 0.0;
+            assert!(served, "{}: {tenant:?}", sample.key);
+            assert!(!tenant.series.is_empty(), "{}", sample.key);
+            assert!(
+                tenant.asked.is_some_and(|asked| asked > 0.0),
+                "{}",
+                sample.key
+            );
+        }
+    }
+    // The limit holds: b asks for half of the host, and may have a quarter. In a short window the
+    // edges of the quota's periods add to that.
+    let cpu = |t: &&IsolationTable| t.resource == Resource::Cpu;
+    let rows = result.tables.iter().find(cpu).unwrap().rows.iter();
+    let of_b: Vec<f64> = rows
+        .filter_map(|r| Some(r.b_utilisation_pct.as_ref()?.median))
+        .collect();
+    assert!(of_b.len() == 1 && of_b[0] < 45.0, "{of_b:?}");
+    for file in [
+        "samples.parquet",
+        "samples.csv",
+        "result.csv",
+        "experiment.json",
+    ] {
+        assert!(dir.join(file).exists(), "{file}");
+    }
+    assert_eq!(left(), Vec::<String>::new());
+    cofferdam_bench::report::render(&dir).unwrap();
+}
+
+#[test]
+fn a_process_run_is_whole_and_leaves_nothing() {
+    whole(RuntimeKind::Process);
+}
+
+#[test]
+fn a_podman_run_is_whole_and_leaves_nothing() {
+    whole(RuntimeKind::Podman);
+    let names = std::process::Command::new("podman")
+        .args(["ps", "--all", "--format", "{{.Names}} {{.Image}}"])
+        .output()
+        .unwrap();
+    let names = String::from_utf8_lossy(&names.stdout).into_owned();
+    assert!(
+        !names.contains(&format!("bench-{}-", std::process::id())),
+        "{names}"
+    );
+}
+
+#[test]
+fn a_bundle_of_runc_is_whole_and_leaves_nothing() {
+    whole(RuntimeKind::Runc);
+}
+
+#[test]
+fn a_stopped_run_goes_on_and_measures_nothing_twice() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("run");
+    let mut short = experiment(RuntimeKind::Process, &["a_u", "a_s", "a_u_b_u"]);
+    short.resources = vec![Resource::Cpu];
+    let mut first = options(short.clone(), &dir);
+    // Time for at least one cell, and not for all three on any machine.
+    first.stop_after = Some(Duration::from_millis(1400));
+    let data = measured(first);
+    let before = data.isolation.len();
+    assert!(before < 3, "{before}");
+    // Killed in the middle of a line: what is not whole is measured again.
+    let mut samples = OpenOptions::new()
+        .append(true)
+        .open(dir.join("samples.jsonl"))
+        .unwrap();
+    samples.write_all(b"{\"schema\":1,\"ti").unwrap();
+    drop(samples);
+    let data = measured(options(short.clone(), &dir));
+    let keys: HashSet<String> = data.isolation.iter().map(|s| s.key.to_string()).collect();
+    assert_eq!((keys.len(), data.isolation.len()), (3, 3));
+    assert_eq!(result(&data).done, [3, 3]);
+    // Once more: there is nothing left to do.
+    let again = measured(options(short.clone(), &dir));
+    assert_eq!(again.isolation, data.isolation);
+    // Another experiment in the same directory is refused.
+    let other = Experiment { seed: 2, ..short };
+    let error = run(&options(other, &dir), &mut Silent).unwrap_err();
+    assert!(matches!(error, BenchError::Usage(_)), "{error}");
+    assert!(error.to_string().contains("another experiment"), "{error}");
+}
+
+#[test]
+fn a_directory_of_a_newer_version_or_of_another_run_is_refused() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("run");
+    let mut short = experiment(RuntimeKind::Process, &["a_u"]);
+    short.resources = vec![Resource::Cpu];
+    measured(options(short.clone(), &dir));
+    // Two at once: the first holds the directory.
+    let held = OpenOptions::new()
+        .append(true)
+        .open(dir.join("samples.jsonl"))
+        .unwrap();
+    let held = Flock::lock(held, FlockArg::LockExclusiveNonblock)
+        .map_err(|(_, e)| e)
+        .unwrap();
+    let error = run(&options(short.clone(), &dir), &mut Silent).unwrap_err();
+    assert!(error.to_string().contains("another run"), "{error}");
+    drop(held);
+    let manifest = fs::read_to_string(dir.join("manifest.json")).unwrap();
+    fs::write(
+        dir.join("manifest.json"),
+        manifest.replace("\"schema\": 1", "\"schema\": 99"),
+    )
+    .unwrap();
+    let error = run(&options(short.clone(), &dir), &mut Silent).unwrap_err();
+    assert!(error.to_string().contains("schema 99"), "{error}");
+    fs::write(
+        dir.join("manifest.json"),
+        manifest.replace("\"isolation\"", "\"demo\""),
+    )
+    .unwrap();
+    let error = run(&options(short, &dir), &mut Silent).unwrap_err();
+    assert!(error.to_string().contains("demo"), "{error}");
+    assert_eq!(error.exit_code(), 2);
+}
+
+#[test]
+fn a_runtime_that_is_missing_is_named_and_the_others_are_measured() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("run");
+    let mut both = experiment(RuntimeKind::Containerd, &["a_u"]);
+    both.runtimes.push(RuntimeKind::Process);
+    both.resources = vec![Resource::Cpu];
+    let data = measured(options(both, &dir));
+    let result = result(&data);
+    assert!(
+        result.unavailable["containerd"].contains("ctr"),
+        "{:?}",
+        result.unavailable
+    );
+    assert_eq!(result.tables.len(), 1);
+    assert_eq!(result.tables[0].runtime, RuntimeKind::Process);
+}
+
+#[test]
+fn a_tenant_that_cannot_start_fails_its_cells_alone() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("run");
+    let mut short = experiment(RuntimeKind::Process, &["a_u"]);
+    short.resources = vec![Resource::Disk, Resource::Cpu];
+    // Larger than any disk: refused before a byte is written.
+    short.limits.disk_file = Size(1 << 52);
+    let data = measured(options(short, &dir));
+    let result = result(&data);
+    let failed: Vec<&String> = result.failed.keys().collect();
+    assert_eq!(failed, ["process/disk/a_u#0"]);
+    assert!(
+        result.failed["process/disk/a_u#0"].contains("MiB free"),
+        "{:?}",
+        result.failed
+    );
+    assert_eq!(result.tables.len(), 1);
+    assert_eq!(left(), Vec::<String>::new());
+}

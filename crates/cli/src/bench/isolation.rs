@@ -1,0 +1,104 @@
+//! Options of `cofferdam bench isolation`, and `cofferdam bench compare`.
+
+use crate::args::{BenchIsolationArgs, CompareArgs};
+use crate::exit::{Failure, Outcome};
+use crate::output::Output;
+use crate::table;
+use cofferdam_bench::isolation::compare::{self, Compared};
+use cofferdam_bench::isolation::{Experiment, Options, argo};
+use cofferdam_bench::report::format;
+
+/// The experiment that the options name, narrowed by what else they say.
+pub fn options(args: BenchIsolationArgs) -> Result<Options, Failure> {
+    let mut experiment = match (&args.experiment, args.paper) {
+        (Some(path), _) => Experiment::read(path).map_err(super::failed_run)?,
+        (None, true) => Experiment::paper(),
+        (None, false) => Experiment::quick(),
+    };
+    let quick = args.experiment.is_none() && !args.paper;
+    if !args.runtime.is_empty() {
+        experiment.runtimes = args.runtime;
+    }
+    if !args.resource.is_empty() {
+        experiment.resources = args.resource;
+    }
+    if !args.scenario.is_empty() {
+        experiment.scenarios = args.scenario;
+    }
+    experiment.cofferdam |= args.cofferdam;
+    experiment.complete();
+    experiment.repetitions = args.repetitions.unwrap_or(experiment.repetitions);
+    experiment.seed = args.seed.unwrap_or(experiment.seed);
+    Ok(Options {
+        experiment,
+        quick,
+        output: args.output,
+        stop_after: args.stop_after,
+    })
+}
+
+/// Prints the experiment as a workflow.
+pub fn emit(args: BenchIsolationArgs) -> Outcome {
+    let image = args.image.clone();
+    let options = options(args)?;
+    options.experiment.check().map_err(Failure::Usage)?;
+    let workflow = argo::workflow(&options.experiment, &image);
+    let text = serde_json::to_string_pretty(&workflow).map_err(anyhow::Error::from)?;
+    let recipe: String = argo::RECIPE.lines().map(|l| format!("# {l}\n")).collect();
+    Output::stdout().write(&format!("{recipe}{text}\n"))
+}
+
+/// Prints what differs between two runs.
+pub fn compare(args: &CompareArgs) -> Outcome {
+    let comparison =
+        compare::compare(&args.first, &args.second).map_err(|e| Failure::failed(e.to_string()))?;
+    let mut text = String::new();
+    if comparison.environment.is_empty() {
+        text += "The environments are the same.\n";
+    } else {
+        let mut table = table::plain(table::terminal_width());
+        table.set_header(["environment", "first", "second"]);
+        for (name, first, second) in &comparison.environment {
+            table.add_row([name, first, second]);
+        }
+        text += &table::finish(&table);
+    }
+    for (what, cells) in [
+        ("utilisation", &comparison.utilisation),
+        ("performance", &comparison.performance),
+    ] {
+        text += &format!("\n{}\n", agreement(what, cells));
+        let apart: Vec<&Compared> = cells.iter().filter(|c| !c.overlap || c.p < 0.05).collect();
+        if apart.is_empty() {
+            continue;
+        }
+        let mut table = table::plain(table::terminal_width());
+        table.set_header([what, "first", "second", "intervals", "p"]);
+        for c in apart {
+            table.add_row([
+                c.cell.clone(),
+                format::estimate(&c.first),
+                format::estimate(&c.second),
+                if c.overlap { "overlap" } else { "apart" }.to_owned(),
+                format::number(c.p),
+            ]);
+        }
+        table::numbers_right(&mut table);
+        text += &table::finish(&table);
+    }
+    for cell in &comparison.lone {
+        text += &format!("only in one run: {cell}\n");
+    }
+    Output::stdout().write(&text)
+}
+
+fn agreement(what: &str, cells: &[Compared]) -> String {
+    let overlap = cells.iter().filter(|c| c.overlap).count();
+    let differ = cells.iter().filter(|c| c.p < 0.05).count();
+    format!(
+        "{what}: the 95% intervals of {overlap} of {} cells overlap; {differ} differ by the \
+         Mann-Whitney test at 5% (about {:.0} would by chance)",
+        cells.len(),
+        cells.len() as f64 * 0.05
+    )
+}
