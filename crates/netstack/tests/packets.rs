@@ -709,3 +709,25 @@ fn wrong_settings_are_refused() {
 fn ip_of(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
+
+/// A SYN whose frame has a wrong sender: the peer's next one gets its answer.
+#[test]
+fn a_syn_with_a_broken_sender_is_answered_when_it_comes_again() {
+    let mut node = node();
+    node.stack.listen(at(0, false, 80), 8, 0).expect("free");
+    let syn = Segment {
+        from: 9,
+        to: 80,
+        flags: flags("S"),
+        ..Segment::default()
+    };
+    let right = syn.write(MACS, ip(1, false), ip(0, false));
+    let mut broken = right.clone();
+    broken[11] ^= 4;
+    node.receive(NOW, &broken);
+    let astray = node.transmit(NOW).expect("SYN+ACK");
+    assert_eq!(astray[..6], broken[6..12]);
+    node.receive(NOW, &right);
+    let answer = node.transmit(NOW).expect("SYN+ACK");
+    assert_eq!(answer[..6], MACS[0]);
+}

@@ -74,6 +74,11 @@ impl Stack {
         }
         let half_open = self.is_half_open(slot);
         let tcb = &mut self.tcbs[slot as usize];
+        if half_open {
+            // Answers go where the last segment came from: one SYN with a broken or forged sender
+            // must not send them astray for good.
+            tcb.mac = datagram.mac;
+        }
         let context = &mut context!(self, now);
         let verdict = if tcb.state == State::SynSent {
             tcb.input_syn_sent(segment, context)
