@@ -41,6 +41,8 @@ fn killed_at_random_moments_under_load_the_agent_leaves_nothing_that_restore_doe
         let mut changed = 0;
         for round in 0..rounds {
             if round % 20 == 0 {
+                // The port must be free again first.
+                scene.traffic.clear();
                 scene.load();
             }
             let mut agent = Agent::start(&config);
