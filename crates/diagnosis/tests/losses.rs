@@ -137,21 +137,37 @@ fn what_it_got_is_what_the_kernel_billed() {
         ];
         read(&mut diagnosis);
         std::thread::sleep(ms(300));
-        let before = read(&mut diagnosis);
-        let billed = [a.cgroup().cpu_usage(), b.cgroup().cpu_usage()];
-        std::thread::sleep(LENGTH);
-        let interval = read(&mut diagnosis).since(&before);
-        let after = [a.cgroup().cpu_usage(), b.cgroup().cpu_usage()];
-        for (i, container) in [&a, &b].into_iter().enumerate() {
-            let one = of(&interval, container);
-            let kernel = (after[i] - billed[i]).as_nanos() as u64;
-            assert!(
-                one.time.run_ns.abs_diff(kernel) * 50 < kernel,
-                "{} ns seen, {kernel} ns billed: {:?}",
-                one.time.run_ns,
-                interval.health
-            );
+        // The two are read one after the other: when the host takes the CPU away between them they
+        // differ by that pause. Such a round is measured again; a wrong count is wrong in each.
+        let mut round = || {
+            let before = read(&mut diagnosis);
+            let billed = [a.cgroup().cpu_usage(), b.cgroup().cpu_usage()];
+            std::thread::sleep(LENGTH);
+            let interval = read(&mut diagnosis).since(&before);
+            let after = [a.cgroup().cpu_usage(), b.cgroup().cpu_usage()];
+            let pairs = [0, 1].map(|i| {
+                let seen = of(&interval, [&a, &b][i]).time.run_ns;
+                (seen, (after[i] - billed[i]).as_nanos() as u64)
+            });
+            (interval, pairs)
+        };
+        let agree = |pairs: &[(u64, u64); 2]| {
+            pairs
+                .iter()
+                .all(|(seen, kernel)| seen.abs_diff(*kernel) * 50 < *kernel)
+        };
+        let (mut interval, mut pairs) = round();
+        for _ in 0..3 {
+            if agree(&pairs) {
+                break;
+            }
+            (interval, pairs) = round();
         }
+        assert!(
+            agree(&pairs),
+            "ns seen, ns billed: {pairs:?}: {:?}",
+            interval.health
+        );
         assert_sums(&interval);
     });
 }
