@@ -165,9 +165,12 @@ impl Enforcer {
 
     /// Takes everything back, and gives the lock up.
     pub fn undo(mut self) -> UndoReport {
-        self.network.settle(&mut self.journal);
+        let mut report = self.network.settle(&mut self.journal);
+        // What failed is still in the journal: tried once more, and told then.
+        report.failed.clear();
+        report.add(self.journal.undo_all());
         // Dropping the rest detaches the programs.
-        self.journal.undo_all()
+        report
     }
 }
 

@@ -234,6 +234,7 @@ fn a_cgroup_and_a_namespace_that_vanished_are_no_failure() {
         drop(offender); // cgroup, namespace and device
         let report = enforcer.undo();
         assert!(report.is_clean(), "{report:?}");
+        assert!(report.vanished > 0, "{report:?}");
     });
 }
 

@@ -60,27 +60,38 @@ impl BlockDevice {
     }
 }
 
-/// Fails unless the file system of `path` has room for `bytes` and a twentieth of it stays free:
-/// a benchmark must not fill the host's disk.
+/// What of a large file system is left alone at most.
+const RESERVE: u64 = 4 << 30;
+
+/// Fails unless the file system of `path` has room for `bytes` and a twentieth of it, or 4 GiB of a
+/// large one, stays free: a benchmark must not fill the host's disk.
 pub(super) fn room_for(path: &Path, bytes: u64) -> Result<(), BenchError> {
     let space = statvfs(path).map_err(|e| BenchError::Host {
         action: "read",
         path: path.to_owned(),
         source: e.into(),
     })?;
-    let free = space.blocks_available() * space.fragment_size();
-    let reserve = space.blocks() * space.fragment_size() / 20;
+    let unit = space.fragment_size();
+    let (free, all) = (space.blocks_available() * unit, space.blocks() * unit);
+    room_in(free, all, bytes).map_err(|reserve| {
+        BenchError::Unsupported(format!(
+            "{} has {} MiB free, of which {} MiB are left alone, and a tenant's file needs {} MiB: \
+             free some space, or give a smaller 'limits.disk_file'",
+            path.display(),
+            free >> 20,
+            reserve >> 20,
+            bytes >> 20
+        ))
+    })
+}
+
+/// As [`room_for`], for a file system with `free` of `all` bytes; fails with what is left alone.
+fn room_in(free: u64, all: u64, bytes: u64) -> Result<(), u64> {
+    let reserve = (all / 20).min(RESERVE);
     if bytes.saturating_add(reserve) <= free {
         return Ok(());
     }
-    Err(BenchError::Unsupported(format!(
-        "{} has {} MiB free, of which {} MiB are left alone, and a tenant's file needs {} MiB: \
-         free some space, or give a smaller 'limits.disk_file'",
-        path.display(),
-        free >> 20,
-        reserve >> 20,
-        bytes >> 20
-    )))
+    Err(reserve)
 }
 
 #[cfg(test)]
@@ -93,8 +104,15 @@ mod tests {
         assert_eq!(reason.exit_code(), 3);
         assert!(reason.to_string().contains("/proc"), "{reason}");
         assert!(BlockDevice::under(Path::new("/no/such/place")).is_err());
-        room_for(Path::new("/var/tmp"), 1).unwrap();
         let reason = room_for(Path::new("/var/tmp"), 1 << 60).unwrap_err();
         assert!(reason.to_string().contains("free"), "{reason}");
+    }
+    #[test]
+    fn a_twentieth_or_four_gib_stay_free() {
+        const GIB: u64 = 1 << 30;
+        assert_eq!(room_in(2 * GIB, 20 * GIB, GIB), Ok(()));
+        assert_eq!(room_in(2 * GIB, 20 * GIB, GIB + 1), Err(GIB));
+        assert_eq!(room_in(5 * GIB, 1000 * GIB, GIB), Ok(()));
+        assert_eq!(room_in(5 * GIB, 1000 * GIB, GIB + 1), Err(RESERVE));
     }
 }

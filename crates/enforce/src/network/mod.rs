@@ -19,7 +19,7 @@ mod share;
 mod status;
 mod stop;
 
-use crate::journal::Journal;
+use crate::journal::{Journal, UndoReport};
 use cofferdam_host::CgroupLayout;
 use cofferdam_types::{CgroupId, Container, ContainerLedger, IfIndex, Interval, Means, NetnsId};
 use container::Enforced;
@@ -335,13 +335,14 @@ impl Network {
         enforced.release(journal);
     }
 
-    /// Waits for threads that are on their way: nothing moves any more after.
-    pub fn settle(&mut self, journal: &mut Journal) {
+    /// Takes back all that was changed for NAPI threads, and waits for those that are on their
+    /// way: nothing moves any more after.
+    pub fn settle(&mut self, journal: &mut Journal) -> UndoReport {
         for enforced in self.enforced.values_mut() {
             let leaving = enforced.napi.leave(journal);
             self.leaving.add(enforced.container.cgroup, leaving);
         }
-        self.leaving.step(journal, true);
+        self.leaving.step(journal, true)
     }
 }
 

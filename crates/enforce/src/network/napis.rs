@@ -2,7 +2,7 @@
 
 use super::napi::NapiThread;
 use super::place::Place;
-use crate::journal::Journal;
+use crate::journal::{Journal, UndoReport};
 use cofferdam_types::{CgroupId, Container};
 use std::time::{Duration, Instant};
 
@@ -130,8 +130,10 @@ impl Leaving {
         self.0.iter().any(|(id, _)| *id == cgroup)
     }
 
-    /// Takes back what else was changed for those that have left; with `wait` for all.
-    pub fn step(&mut self, journal: &mut Journal, wait: bool) {
+    /// Takes back what else was changed for those that have left; with `wait` for all. Tells what
+    /// was taken back.
+    pub fn step(&mut self, journal: &mut Journal, wait: bool) -> UndoReport {
+        let mut report = UndoReport::default();
         let gone = |threads: &Vec<NapiThread>| wait || threads.iter().all(NapiThread::has_left);
         let (done, rest) = std::mem::take(&mut self.0)
             .into_iter()
@@ -141,8 +143,9 @@ impl Leaving {
         for (_, threads) in done {
             // The first one made the cgroup that they were all in.
             for thread in threads.into_iter().rev() {
-                thread.disengage(journal);
+                report.add(thread.disengage(journal));
             }
         }
+        report
     }
 }
