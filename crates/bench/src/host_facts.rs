@@ -82,6 +82,19 @@ fn parse_list(text: &str) -> Vec<u32> {
         .collect()
 }
 
+/// Memory of this host, bytes; 0 when the kernel does not tell.
+pub(crate) fn memory_bytes() -> u64 {
+    let kib = meminfo("MemTotal:").and_then(|t| t.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) << 10
+}
+
+/// The value behind `key` (with its colon) in `/proc/meminfo`, such as `1024 kB`.
+pub(crate) fn meminfo(key: &str) -> Option<String> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let value = text.lines().find_map(|l| l.strip_prefix(key))?;
+    Some(value.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
 /// Hyper-threads on the core of `cpu`, itself included.
 pub(crate) fn siblings(cpu: u32) -> Vec<u32> {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
@@ -103,5 +116,6 @@ mod tests {
         assert!(!online_cpus().is_empty());
         assert!(kernel().contains('.'));
         assert!(!cpu_model().is_empty());
+        assert!(memory_bytes() > 64 << 20);
     }
 }

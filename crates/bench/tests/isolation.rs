@@ -30,7 +30,8 @@ fn experiment(runtime: RuntimeKind, scenarios: &[&str]) -> Experiment {
         warmup: Span(Duration::from_millis(100)),
         measure: Span(Duration::from_millis(400)),
         limits: Limits {
-            memory: Size(64 << 20),
+            memory: Some(Size(64 << 20)),
+            disk_iops: Some(1000),
             disk_file: Size(4 << 20),
             ..Limits::default()
         },
@@ -74,6 +75,7 @@ fn left() -> Vec<String> {
         "/sys/fs/cgroup/cpu",
         "/sys/fs/cgroup/memory",
         "/sys/fs/cgroup/blkio",
+        "/sys/fs/cgroup/systemd",
     ];
     places
         .iter()
@@ -152,6 +154,36 @@ fn a_bundle_of_runc_is_whole_and_leaves_nothing() {
     whole(RuntimeKind::Runc);
 }
 
+/// What the experiment leaves to the host is the same for all cells, also after going on.
+#[test]
+fn limits_by_the_hosts_measure_hold_for_the_whole_run() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("run");
+    let mut short = experiment(RuntimeKind::Process, &["a_u", "a_s", "a_o"]);
+    short.resources = vec![Resource::Disk];
+    short.limits.disk_iops = None;
+    let mut first = options(short.clone(), &dir);
+    // The calibration takes three cells of its own; then there is time for one, not for all.
+    first.stop_after = Some(Duration::from_millis(600));
+    let before = measured(first).isolation.len();
+    let data = measured(options(short, &dir));
+    assert_eq!(result(&data).failed, Default::default());
+    assert!(before < 3 && data.isolation.len() == 3, "{before}");
+    let limit = data.isolation[0].limit;
+    assert!(limit >= 1.0 && limit.fract() == 0.0, "{limit}");
+    for sample in &data.isolation {
+        assert_eq!(sample.limit, limit, "{}", sample.key);
+    }
+    // Each level asks for its part of that limit.
+    let asked: HashSet<u64> = data
+        .isolation
+        .iter()
+        .map(|s| (s.a.asked.unwrap() / limit * 2.0).round() as u64)
+        .collect();
+    assert_eq!(asked, [1, 2, 4].into());
+    assert_eq!(left(), Vec::<String>::new());
+}
+
 #[test]
 fn a_stopped_run_goes_on_and_measures_nothing_twice() {
     let temp = tempfile::tempdir().unwrap();
@@ -178,6 +210,9 @@ fn a_stopped_run_goes_on_and_measures_nothing_twice() {
     // Once more: there is nothing left to do.
     let again = measured(options(short.clone(), &dir));
     assert_eq!(again.isolation, data.isolation);
+    // And it still tells what ran its cells.
+    let runtimes = &result(&again).environment.runtimes;
+    assert!(runtimes["process"].contains("cofferdam"), "{runtimes:?}");
     // Another experiment in the same directory is refused.
     let other = Experiment { seed: 2, ..short };
     let error = run(&options(other, &dir), &mut Silent).unwrap_err();

@@ -323,6 +323,9 @@ pub struct IsolationSample {
     pub position: u32,
     /// Length of the measured window, seconds.
     pub window_s: f64,
+    /// Each tenant's limit, in the resource's own unit.
+    #[serde(default)]
+    pub limit: f64,
     /// The tenant that is judged.
     pub a: TenantSample,
     /// The other.

@@ -7,7 +7,6 @@ use crate::data::{
 use crate::host_facts;
 use crate::stats;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 
 /// One table for each runtime, care and resource that has a sample.
 pub(crate) fn tables(experiment: &Experiment, samples: &[IsolationSample]) -> Vec<IsolationTable> {
@@ -40,7 +39,7 @@ pub(crate) fn tables(experiment: &Experiment, samples: &[IsolationSample]) -> Ve
 fn capacity(experiment: &Experiment, resource: Resource, samples: &[IsolationSample]) -> f64 {
     match resource {
         Resource::Cpu => host_facts::online_cpus().len() as f64,
-        Resource::Memory => memory_bytes(),
+        Resource::Memory => host_facts::memory_bytes() as f64,
         Resource::Network => experiment.link.0 as f64,
         Resource::Disk | Resource::DiskBuffered => {
             let mut alone: BTreeMap<RuntimeKind, Vec<f64>> = BTreeMap::new();
@@ -55,14 +54,6 @@ fn capacity(experiment: &Experiment, resource: Resource, samples: &[IsolationSam
             medians.reduce(f64::max).unwrap_or(most)
         }
     }
-}
-
-/// `MemTotal` of the host.
-fn memory_bytes() -> f64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = text.lines().find_map(|l| l.strip_prefix("MemTotal:"));
-    let kib = total.and_then(|t| t.split_whitespace().next()?.parse::<f64>().ok());
-    kib.unwrap_or(0.0) * 1024.0
 }
 
 fn rows(

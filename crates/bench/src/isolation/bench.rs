@@ -113,9 +113,12 @@ impl<'a> Bench<'a> {
             let experiment = self.experiment;
             let (tenant, target) = self.tenant(*who, *level)?;
             let demand = demand(experiment, key.resource, *level, target);
-            tenant.guest.prepare(&demand.line)?;
+            tenant.guest.begin(&demand.line)?;
             files.push(Files::of(tenant.pid)?);
             asked.push(demand.asked);
+        }
+        for (who, level) in &roles {
+            self.tenant(*who, *level)?.0.guest.prepared()?;
         }
         let (warmup, measure) = (self.experiment.warmup.0, self.experiment.measure.0);
         let online = host_facts::online_cpus();
@@ -166,6 +169,7 @@ impl<'a> Bench<'a> {
             key: key.clone(),
             position,
             window_s: done[0].window_s,
+            limit: self.limit_value(),
             a: samples.next().unwrap_or_default(),
             b: samples.next(),
             acquisition_cpu_pct: acquired.cpu_pct / roles.len() as f64,
@@ -283,13 +287,24 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
+    /// The limit as a number, in the resource's unit.
+    fn limit_value(&self) -> f64 {
+        let limits = &self.experiment.limits;
+        match self.resource {
+            Resource::Cpu => self.experiment.cpus(),
+            Resource::Memory => self.experiment.memory().0 as f64,
+            Resource::Disk | Resource::DiskBuffered => f64::from(limits.disk_iops.unwrap_or(0)),
+            Resource::Network => limits.network.0 as f64,
+        }
+    }
+
     fn limit(&self) -> Result<Limit, BenchError> {
         let limits = &self.experiment.limits;
         Ok(match self.resource {
             Resource::Cpu => Limit::Cpus(self.experiment.cpus()),
-            Resource::Memory => Limit::Memory(limits.memory.0),
+            Resource::Memory => Limit::Memory(self.experiment.memory().0),
             Resource::Disk | Resource::DiskBuffered => {
-                let (reads, writes) = split_iops(limits.disk_iops);
+                let (reads, writes) = split_iops(limits.disk_iops.unwrap_or(1));
                 Limit::Disk {
                     device: BlockDevice::under(&self.stage.data)?,
                     reads,

@@ -1,6 +1,7 @@
 //! Facts of the host that can change a result, for the run's data.
 
 use crate::data::{IsolationEnvironment, RuntimeKind};
+use crate::host_facts::meminfo;
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -55,13 +56,35 @@ fn os() -> Option<String> {
     Some(name.trim_matches('"').to_owned())
 }
 
-fn meminfo(key: &str) -> Option<String> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let value = text.lines().find_map(|l| l.strip_prefix(key))?;
-    Some(value.split_whitespace().collect::<Vec<_>>().join(" "))
+/// What has changed on the host since `before`: cells of one run that were measured on either side
+/// do not compare as others do.
+pub(super) fn changes(before: &IsolationEnvironment, now: &IsolationEnvironment) -> Vec<String> {
+    let changed = before.host.iter().filter_map(|(fact, was)| {
+        let is = now.host.get(fact).map_or("unknown", String::as_str);
+        (is != was).then(|| {
+            format!("since this run began its {fact} has changed from '{was}' to '{is}': begin a new run")
+        })
+    });
+    changed.collect()
 }
 
 /// What a runtime says of itself, or why it cannot be used.
 pub(super) fn runtime(kind: RuntimeKind) -> Result<String, crate::BenchError> {
     super::runtime::of(kind).version()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_host_is_told_and_the_same_one_is_not() {
+        let before = capture();
+        assert!(before.host.contains_key("memory"));
+        assert_eq!(changes(&before, &before), [] as [String; 0]);
+        let mut now = before.clone();
+        now.host.insert("memory".into(), "1 kB".into());
+        let told = changes(&before, &now);
+        assert!(told.len() == 1 && told[0].contains("1 kB"), "{told:?}");
+    }
 }

@@ -11,7 +11,10 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Smallest limit of a tenant's memory: the generator itself must fit.
-const LEAST_MEMORY: u64 = 32 << 20;
+const LEAST_MEMORY: u64 = 32 * MIB;
+/// A tenant's limit by default is this part of the host's memory, in whole MiB.
+const PARTS_OF_MEMORY: u64 = 16;
+const MIB: u64 = 1 << 20;
 
 /// A whole experiment. Unknown keys are errors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -55,10 +58,14 @@ pub struct Limits {
     /// CPUs; absent: a quarter of the host's, as in the paper.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<f64>,
-    /// Memory.
-    pub memory: Size,
-    /// Block operations a second: seven tenths reads, three tenths writes.
-    pub disk_iops: u32,
+    /// Memory; absent: a sixteenth of the host's. An unrestricted tenant takes three limits' worth,
+    /// so that with its neighbour a quarter of the host is used, and the host lives on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Size>,
+    /// Block operations a second: seven tenths reads, three tenths writes. Absent: a quarter of
+    /// what an unrestricted process alone gets of this disk, measured before the first disk cell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_iops: Option<u32>,
     /// Size of the file that disk loads use.
     pub disk_file: Size,
     /// Network, by HTB on the tenant's interface.
@@ -69,8 +76,8 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             cpus: None,
-            memory: Size(256 << 20),
-            disk_iops: 1000,
+            memory: None,
+            disk_iops: None,
             disk_file: Size(64 << 20),
             network: BitRate(200_000_000),
         }
@@ -182,14 +189,14 @@ impl Experiment {
         {
             return Err(format!("'limits.cpus' is {cpus}: give 0.05 to {host}"));
         }
-        if self.limits.memory.0 < LEAST_MEMORY {
+        let memory = self.memory();
+        if memory.0 < LEAST_MEMORY {
             return Err(format!(
-                "'limits.memory' is {}: give at least {}",
-                self.limits.memory,
+                "'limits.memory' is {memory}: give at least {}",
                 Size(LEAST_MEMORY)
             ));
         }
-        if self.limits.disk_iops == 0 {
+        if self.limits.disk_iops == Some(0) {
             return Err("'limits.disk_iops' is 0: give at least 1".into());
         }
         if self.limits.network.0 > self.link.0 {
@@ -205,6 +212,12 @@ impl Experiment {
     pub fn cpus(&self) -> f64 {
         let host = host_facts::online_cpus().len() as f64;
         self.limits.cpus.unwrap_or(host / 4.0)
+    }
+
+    /// A tenant's limit of memory.
+    pub fn memory(&self) -> Size {
+        let part = host_facts::memory_bytes() / PARTS_OF_MEMORY;
+        self.limits.memory.unwrap_or(Size(part & !(MIB - 1)))
     }
 
     /// Every cell in the order in which they are measured: runtime, care and resource outside,

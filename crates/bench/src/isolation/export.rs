@@ -234,6 +234,7 @@ mod tests {
             },
             position: 0,
             window_s: 1.0,
+            limit: 0.5,
             a: TenantSample {
                 asked: Some(2.5),
                 series: vec![point(0.0), point(100.25)],

@@ -32,18 +32,58 @@ pub(super) fn make_limited(
                 }
             }
         }
-        let dir = root.join(format!("{CGROUP_PREFIX}{tag}-{}", spec.name));
+        let dir = root.join(name(tag, spec));
         make(&dir, undo)?;
-        let made = dir.clone();
-        undo.push(format!("cgroups below {}", dir.display()), move || {
-            remove_below(&made).map_err(|e| e.to_string())
-        });
+        below(&dir, undo);
         if let Some(limit) = &spec.limit {
             set(&dir, limit)?;
         }
         dirs.push(dir);
     }
     Ok(dirs)
+}
+
+/// A runtime that manages cgroups itself (nspawn) makes the tenant's in the hierarchies without a
+/// controller too: they go with the tenant.
+pub(super) fn take_named(
+    tag: &str,
+    spec: &TenantSpec,
+    undo: &mut UndoStack,
+) -> Result<(), BenchError> {
+    take_below(&Layout::detect()?.v1_named, &name(tag, spec), undo);
+    Ok(())
+}
+
+/// Cgroups called `name` right below `roots` go, if they are there by then.
+fn take_below(roots: &[PathBuf], name: &str, undo: &mut UndoStack) {
+    for root in roots {
+        let dir = root.join(name);
+        let own = dir.clone();
+        undo.push(format!("cgroup {}", dir.display()), move || {
+            match own.exists() {
+                true => remove(&own).map_err(|e| e.to_string()),
+                false => Ok(()),
+            }
+        });
+        below(&dir, undo);
+    }
+}
+
+/// A tenant's cgroup in each hierarchy.
+fn name(tag: &str, spec: &TenantSpec) -> String {
+    format!("{CGROUP_PREFIX}{tag}-{}", spec.name)
+}
+
+/// What is made below `dir` goes before it.
+fn below(dir: &Path, undo: &mut UndoStack) {
+    let made = dir.to_owned();
+    undo.push(
+        format!("cgroups below {}", dir.display()),
+        move || match made.exists() {
+            true => remove_below(&made).map_err(|e| e.to_string()),
+            false => Ok(()),
+        },
+    );
 }
 
 /// Removes the cgroups that a runtime made in one of ours, innermost first.
@@ -100,5 +140,27 @@ fn files(limit: &Limit) -> Vec<(&'static str, String)> {
         ],
         // By HTB on its interface.
         Limit::Network(_) => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plain directories are removed as cgroups are: one by one, when they are empty.
+    #[test]
+    fn what_a_runtime_made_in_another_hierarchy_goes_and_the_rest_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let roots = [root.path().to_owned()];
+        let other = root.path().join("other");
+        fs::create_dir(&other).unwrap();
+        let mut undo = UndoStack::default();
+        take_below(&roots, "tenant", &mut undo);
+        take_below(&roots, "never-made", &mut undo);
+        fs::create_dir_all(root.path().join("tenant/payload/inner")).unwrap();
+        fs::create_dir(root.path().join("tenant/supervisor")).unwrap();
+        drop(undo);
+        assert!(!root.path().join("tenant").exists());
+        assert!(other.exists());
     }
 }

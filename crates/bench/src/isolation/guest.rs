@@ -121,8 +121,18 @@ impl Guest {
 
     /// Tells it what to do next.
     pub fn prepare(&mut self, line: &str) -> Result<(), BenchError> {
+        self.begin(line)?;
+        self.prepared()
+    }
+
+    /// As [`Guest::prepare`], but does not wait: others may prepare meanwhile.
+    pub fn begin(&mut self, line: &str) -> Result<(), BenchError> {
         self.forget();
-        self.say(&format!("prepare {line}"))?;
+        self.say(&format!("prepare {line}"))
+    }
+
+    /// Waits for what [`Guest::begin`] began.
+    pub fn prepared(&mut self) -> Result<(), BenchError> {
         self.expect("@prepared", PREPARE)
     }
 

@@ -7,6 +7,10 @@
 //! | disk | 0.7 L reads and 0.3 L writes a second | L/2 | L | 2 L | as fast as it goes |
 //! | network | HTB | L/5 | L | 2 L | as fast as it goes |
 //!
+//! Unless the experiment gives limits, L is a quarter of the host's CPUs, a sixteenth of its
+//! memory, a quarter of what its disk serves, and half of the link, so that the levels show in the
+//! utilisation and both tenants at their limits leave room.
+//!
 //! Why: half of the limit is clearly below it, twice is clearly above it (the paper's CPU table
 //! has 12.5, 25 and 25% of the host). The paper's network table has 10, 50 and 100% of the link,
 //! which is L/5, L and 2 L with L at half of the link. Memory cannot be overcommitted twofold
@@ -21,8 +25,12 @@ use crate::host_facts;
 
 /// Threads of a disk load: its queue depth.
 const DISK_THREADS: u32 = 8;
+/// By default a tenant's limit of the disk is this part of what an unrestricted one gets.
+pub(super) const PARTS_OF_DISK: f64 = 4.0;
 /// Share of a disk load's operations that write, percent. Its limit is divided alike.
 const WRITE_PCT: u32 = 30;
+/// Its own limit's worth of memory is walked once in this time, seconds.
+const WALK_S: u64 = 1;
 /// Payload of a datagram, bytes: an Ethernet frame's worth.
 const DATAGRAM_BYTES: u32 = 1400;
 /// Threads of an unrestricted network load: one alone may not fill the link.
@@ -84,11 +92,11 @@ pub(super) fn demand(
                 Level::Overcommitted => 1.25,
                 Level::Unrestricted => 3.0,
             };
-            let bytes = (limits.memory.0 as f64 * part) as u64;
-            // Its own limit's worth of memory is walked twice a second.
+            let limit = experiment.memory().0;
+            let bytes = (limit as f64 * part) as u64;
             let rate = match level {
                 Level::Unrestricted => 0,
-                _ => limits.memory.0 * 2,
+                _ => limit / WALK_S,
             };
             Demand {
                 asked: (level != Level::Unrestricted).then_some(bytes as f64),
@@ -96,7 +104,7 @@ pub(super) fn demand(
             }
         }
         Resource::Disk | Resource::DiskBuffered => {
-            let limit = f64::from(limits.disk_iops);
+            let limit = f64::from(limits.disk_iops.unwrap_or(0));
             let asked = match level {
                 Level::Undercommitted => Some(limit / 2.0),
                 Level::Saturated => Some(limit),
@@ -143,7 +151,8 @@ mod tests {
 
     #[test]
     fn each_level_asks_for_more_and_the_limit_lies_between() {
-        let experiment = Experiment::quick();
+        let mut experiment = Experiment::quick();
+        experiment.limits.disk_iops = Some(1000);
         let target = Target {
             file: "/data/a".into(),
             sink: "10.0.0.1:9".into(),
@@ -157,8 +166,8 @@ mod tests {
             assert_eq!(asked(Level::Unrestricted), None);
             let limit = match resource {
                 Resource::Cpu => experiment.cpus(),
-                Resource::Memory => experiment.limits.memory.0 as f64,
-                Resource::Disk | Resource::DiskBuffered => f64::from(experiment.limits.disk_iops),
+                Resource::Memory => experiment.memory().0 as f64,
+                Resource::Disk | Resource::DiskBuffered => 1000.0,
                 Resource::Network => experiment.limits.network.0 as f64,
             };
             assert!(below < limit && at <= limit && above > limit, "{resource}");

@@ -152,7 +152,7 @@ mod tests {
         join(&mut whole, part.clone()).unwrap();
         assert_eq!(whole.resources, [Resource::Cpu, Resource::Network]);
         assert_eq!(whole.runtimes, [RuntimeKind::Process, RuntimeKind::Podman]);
-        part.limits.disk_iops += 1;
+        part.limits.disk_iops = Some(9);
         assert!(join(&mut whole, part).unwrap_err().contains("limits"));
     }
 }

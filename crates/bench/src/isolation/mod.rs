@@ -10,6 +10,7 @@ mod acquire;
 mod analyse;
 pub mod argo;
 mod bench;
+mod calibrate;
 mod care;
 pub mod compare;
 mod device;

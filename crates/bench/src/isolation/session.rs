@@ -2,10 +2,14 @@
 
 use super::analyse;
 use super::bench::Bench;
+use super::calibrate;
 use super::environment;
 use super::experiment::Experiment;
 use super::export;
-use crate::data::{CellKey, IsolationResult, IsolationSample, Kind, RunData, RunResult};
+use crate::data::{
+    CellKey, IsolationEnvironment, IsolationResult, IsolationSample, Kind, Resource, RunData,
+    RunResult,
+};
 use crate::error::BenchError;
 use crate::host_facts;
 use crate::noise;
@@ -45,13 +49,24 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
         path: PathBuf::from("/proc/self"),
         source,
     })?;
-    let (mut dir, samples) = open(options, progress)?;
+    let environment = environment::capture();
+    let (mut dir, samples, earlier) = open(options, progress)?;
+    for change in environment::changes(&earlier, &environment) {
+        progress.warn(&change);
+        dir.warn(&change)?;
+    }
     let mut session = Session {
         options,
+        experiment: options.experiment.clone(),
         started,
         signals: &signals,
         result: IsolationResult {
-            environment: environment::capture(),
+            // What earlier parts of this run used stays named.
+            environment: IsolationEnvironment {
+                runtimes: earlier.runtimes,
+                images: earlier.images,
+                ..environment
+            },
             ..IsolationResult::default()
         },
         samples,
@@ -80,11 +95,12 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
     }
 }
 
-/// A new directory, or the one of an earlier run of the same experiment with its samples.
+/// A new directory, or the one of an earlier run of the same experiment with its samples and what
+/// it was measured with.
 fn open(
     options: &Options,
     progress: &mut dyn Progress,
-) -> Result<(RunDir, Vec<IsolationSample>), BenchError> {
+) -> Result<(RunDir, Vec<IsolationSample>, IsolationEnvironment), BenchError> {
     let experiment = &options.experiment;
     if let Some(path) = &options.output
         && path.join("manifest.json").exists()
@@ -97,7 +113,11 @@ fn open(
                 "this directory holds another experiment: give a new one with --output, or the same experiment to go on with it".to_owned(),
             ));
         }
-        return Ok((dir, kept.isolation));
+        let earlier = match kept.result {
+            Some(RunResult::Isolation(result)) => result.environment,
+            _ => IsolationEnvironment::default(),
+        };
+        return Ok((dir, kept.isolation, earlier));
     }
     progress.step(0, 0, "looking for noise");
     let cpus = host_facts::online_cpus();
@@ -116,11 +136,13 @@ fn open(
     };
     let dir = RunDir::create(options.output.as_deref(), &about)?;
     dir.experiment(experiment)?;
-    Ok((dir, Vec::new()))
+    Ok((dir, Vec::new(), IsolationEnvironment::default()))
 }
 
 struct Session<'a> {
     options: &'a Options,
+    /// The options' experiment, with what it leaves to the host filled in as it becomes known.
+    experiment: Experiment,
     started: Instant,
     signals: &'a Signals,
     result: IsolationResult,
@@ -166,6 +188,7 @@ impl Session<'_> {
             if !self.group(dir, cells)? {
                 return Ok(());
             }
+            self.keep(dir)?;
         }
         Ok(())
     }
@@ -178,20 +201,27 @@ impl Session<'_> {
             self.result.done[1] as usize,
             &format!("{}/{}: starting tenants", first.runtime, first.resource),
         );
-        let opened = Bench::new(&self.options.experiment, first, self.signals);
+        if let Err(e) = self.settle(first) {
+            if matches!(e, BenchError::Interrupted { .. }) {
+                return Err(e);
+            }
+            self.give_up(dir, cells, &e)?;
+            return Ok(true);
+        }
+        let experiment = self.experiment.clone();
+        let opened = Bench::new(&experiment, first, self.signals);
         let mut bench = match opened {
             Ok(bench) => bench,
             Err(e) => {
-                for (_, key) in cells {
-                    self.failed(key, &e);
-                }
-                self.warn(dir, &format!("{}/{}: {e}", first.runtime, first.resource))?;
+                self.give_up(dir, cells, &e)?;
                 return Ok(true);
             }
         };
         if let Some((image, digest)) = bench.image.take() {
             self.result.environment.images.insert(image, digest);
         }
+        // Killed from now on, it still tells what its samples were measured with.
+        self.keep(dir)?;
         let mut failures = 0;
         for (position, key) in cells {
             if self.signals.caught() {
@@ -227,6 +257,45 @@ impl Session<'_> {
             }
         }
         Ok(true)
+    }
+
+    /// Fills in the limit of block operations where the experiment leaves it to the host: as the
+    /// run had it before, or a quarter of what an unrestricted process alone gets.
+    fn settle(&mut self, first: &CellKey) -> Result<(), BenchError> {
+        let disk = |resource| matches!(resource, Resource::Disk | Resource::DiskBuffered);
+        if !disk(first.resource) || self.experiment.limits.disk_iops.is_some() {
+            return Ok(());
+        }
+        let mut before = self.samples.iter().filter(|s| disk(s.key.resource));
+        let iops = match before.next() {
+            Some(sample) => sample.limit,
+            None => calibrate::disk_iops(&self.experiment, self.signals)?,
+        };
+        self.experiment.limits.disk_iops = Some((iops.round() as u32).max(1));
+        Ok(())
+    }
+
+    /// Writes what there is so far.
+    fn keep(&mut self, dir: &RunDir) -> Result<(), BenchError> {
+        self.summarise();
+        dir.result(&RunResult::Isolation(self.result.clone()))
+    }
+
+    /// A whole group fails for one reason.
+    fn give_up(
+        &mut self,
+        dir: &mut RunDir,
+        cells: &[(u32, CellKey)],
+        error: &BenchError,
+    ) -> Result<(), BenchError> {
+        for (_, key) in cells {
+            self.failed(key, error);
+        }
+        let first = &cells[0].1;
+        self.warn(
+            dir,
+            &format!("{}/{}: {error}", first.runtime, first.resource),
+        )
     }
 
     fn time_is_up(&self) -> bool {

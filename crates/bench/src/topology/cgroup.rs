@@ -24,6 +24,8 @@ pub struct Layout {
     pub v1_memory: Option<PathBuf>,
     /// The v1 `blkio` controller, where v1 has it.
     pub v1_blkio: Option<PathBuf>,
+    /// v1 hierarchies without a controller, such as systemd's.
+    pub v1_named: Vec<PathBuf>,
 }
 
 impl Layout {
@@ -67,6 +69,8 @@ impl Layout {
                 layout.v1_memory.get_or_insert_with(|| at.into());
             } else if controls("blkio") {
                 layout.v1_blkio.get_or_insert_with(|| at.into());
+            } else if kind == "cgroup" && options.split(',').any(|o| o.starts_with("name=")) {
+                layout.v1_named.push(at.into());
             }
         }
         layout
@@ -100,6 +104,7 @@ impl Layout {
     pub fn all_roots(&self) -> Vec<PathBuf> {
         let mut roots = self.roots_with_limits();
         roots.extend(self.v1_cpuset.clone());
+        roots.extend(self.v1_named.clone());
         roots
     }
 
@@ -261,12 +266,15 @@ mod tests {
         let hybrid = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\n\
             cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,relatime,cpu,cpuacct 0 0\n\
             cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\n\
+            cgroup /sys/fs/cgroup/systemd cgroup rw,xattr,name=systemd 0 0\n\
             cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
         let layout = Layout::parse(hybrid);
         assert_eq!(layout.label(), "hybrid");
         assert_eq!(layout.v1_cpu, Some("/sys/fs/cgroup/cpu,cpuacct".into()));
         assert_eq!(layout.v1_cpuacct, None);
         assert_eq!(layout.roots().len(), 2);
+        assert_eq!(layout.v1_named, [PathBuf::from("/sys/fs/cgroup/systemd")]);
+        assert!(layout.all_roots().contains(&layout.v1_named[0]));
 
         let v2 = Layout::parse("cgroup2 /sys/fs/cgroup cgroup2 rw,nsdelegate 0 0\n");
         assert_eq!(

@@ -7,9 +7,11 @@ use crate::Failure;
 use crate::meter::Meter;
 use crate::pace::{GIVE_UP, Pace};
 use crate::params::Params;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
+use std::cell::RefCell;
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -17,6 +19,8 @@ use std::time::{Duration, Instant};
 const CHUNK: usize = 1 << 20;
 /// The child reports at least as often.
 const REPORT: Duration = Duration::from_millis(20);
+/// A child says so when its set is filled.
+const FILLED: &str = "filled";
 /// Rest before a killed child is started again.
 const REST: Duration = Duration::from_millis(20);
 
@@ -24,6 +28,54 @@ const REST: Duration = Duration::from_millis(20);
 pub struct Memory {
     bytes: u64,
     rate: f64,
+    /// Filled already, or killed while it was filling.
+    first: RefCell<Option<Walker>>,
+}
+
+/// A running child.
+struct Walker {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Walker {
+    fn start(bytes: u64, rate: f64) -> Option<Walker> {
+        let mut child = Command::new("/proc/self/exe")
+            .args([
+                "memory-child",
+                &format!("bytes={bytes}"),
+                &format!("rate={rate}"),
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .ok()?;
+        let lines = BufReader::new(child.stdout.take()?).lines();
+        Some(Walker { child, lines })
+    }
+
+    /// Waits until it has filled its set; `None`: it was killed on the way.
+    fn filled(mut self) -> Option<Walker> {
+        loop {
+            if self.lines.next()?.ok()? == FILLED {
+                return Some(self);
+            }
+        }
+    }
+
+    /// Lets it walk; one that is filling begins afterwards.
+    fn go(&mut self) {
+        // Dead already: its output tells.
+        let _dead = self.child.stdin.as_mut().map(|to| writeln!(to, "go"));
+    }
+}
+
+impl Drop for Walker {
+    fn drop(&mut self) {
+        // Fails only when it is gone already.
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
 }
 
 impl Memory {
@@ -34,43 +86,47 @@ impl Memory {
         if bytes < CHUNK as u64 {
             return Err(format!("bytes={bytes} is less than {CHUNK}"));
         }
-        Ok(Memory { bytes, rate })
+        Ok(Memory {
+            bytes,
+            rate,
+            first: RefCell::new(None),
+        })
+    }
+
+    /// Fills the working set, so that the window shows walking and not filling; above the limit
+    /// the first child is killed here.
+    pub fn fill(self) -> Memory {
+        let walker = Walker::start(self.bytes, self.rate).and_then(Walker::filled);
+        self.first.replace(walker);
+        self
     }
 
     pub fn start(&self, meter: &Arc<Meter>) -> Vec<JoinHandle<()>> {
         let (bytes, rate, meter) = (self.bytes, self.rate, meter.clone());
-        vec![std::thread::spawn(move || supervise(bytes, rate, &meter))]
+        let first = self.first.take();
+        vec![std::thread::spawn(move || {
+            supervise(first, bytes, rate, &meter);
+        })]
     }
 }
 
-fn supervise(bytes: u64, rate: f64, meter: &Meter) {
+fn supervise(first: Option<Walker>, bytes: u64, rate: f64, meter: &Meter) {
+    let mut walker = first;
     while !meter.ended() {
-        let child = Command::new("/proc/self/exe")
-            .args([
-                "memory-child",
-                &format!("bytes={bytes}"),
-                &format!("rate={rate}"),
-            ])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn();
-        let Ok(mut child) = child else {
+        let Some(mut now) = walker.take().or_else(|| Walker::start(bytes, rate)) else {
             // Not even a small process fits: as good as killed.
             meter.restart();
             std::thread::sleep(REST);
             continue;
         };
-        if let Some(lines) = child.stdout.take() {
-            for line in BufReader::new(lines).lines().map_while(Result::ok) {
-                note(&line, meter);
-                if meter.ended() {
-                    break;
-                }
+        now.go();
+        for line in now.lines.by_ref().map_while(Result::ok) {
+            note(&line, meter);
+            if meter.ended() {
+                break;
             }
         }
-        // Fails only when it is gone already.
-        let _gone = child.kill();
-        let _reaped = child.wait();
+        drop(now);
         if !meter.ended() {
             meter.restart();
             std::thread::sleep(REST);
@@ -97,10 +153,14 @@ pub fn child(words: &[&str]) {
     let Ok(memory) = parsed else {
         std::process::exit(2);
     };
-    // The end of the input is the parent's end.
-    std::thread::spawn(|| {
+    // The first line is the word to go; the end of the input is the parent's end.
+    let (sender, word) = channel();
+    std::thread::spawn(move || {
         let mut line = String::new();
-        while std::io::stdin().read_line(&mut line).is_ok_and(|n| n > 0) {}
+        while std::io::stdin().read_line(&mut line).is_ok_and(|n| n > 0) {
+            // Nobody asks for a second word.
+            let _once = sender.send(());
+        }
         std::process::exit(0);
     });
     let chunks = (memory.bytes as usize / CHUNK).max(1);
@@ -111,6 +171,10 @@ pub fn child(words: &[&str]) {
         // Written, not zeroed: the kernel then has to give a page for each.
         set.push((0..(CHUNK / 8) as u64).map(|j| j ^ i as u64).collect());
         report.chunk(began.elapsed());
+    }
+    report.send(FILLED);
+    if word.recv().is_err() {
+        return;
     }
     let pace = Pace::new(memory.rate / CHUNK as f64);
     let started = Instant::now();
@@ -169,7 +233,16 @@ impl Report {
         if self.since.elapsed() < REPORT {
             return;
         }
-        let line = format!("{} {}{}\n", self.bytes, self.lost, self.latencies);
+        self.send("");
+    }
+
+    /// Tells what is there, then `last`.
+    fn send(&mut self, last: &str) {
+        let last = match last {
+            "" => String::new(),
+            word => format!("{word}\n"),
+        };
+        let line = format!("{} {}{}\n{last}", self.bytes, self.lost, self.latencies);
         let mut out = std::io::stdout().lock();
         if out
             .write_all(line.as_bytes())

@@ -32,7 +32,7 @@ impl Load {
         let params = Params::parse(rest)?;
         Ok(match *kind {
             "cpu" => Load::Cpu(Cpu::prepare(params)?),
-            "memory" => Load::Memory(Memory::prepare(params)?),
+            "memory" => Load::Memory(Memory::prepare(params)?.fill()),
             "disk" => Load::Disk(Disk::prepare(params)?),
             "source" => Load::Source(Source::prepare(params)?),
             "sink" => Load::Sink(Sink::prepare(params)?),

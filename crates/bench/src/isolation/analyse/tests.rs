@@ -14,6 +14,7 @@ fn sample(scenario: &str, repetition: u32, used: f64, performance: f64) -> Isola
         },
         position: 0,
         window_s: 1.0,
+        limit: 0.5,
         a: TenantSample {
             asked: Some(5e8),
             used,

@@ -34,8 +34,8 @@ fn a_file_is_the_experiment() {
         .map(Scenario::to_string)
         .collect();
     assert_eq!(names, ["a_u", "a_s", "a_s_b_f"]);
-    assert_eq!(experiment.limits.memory.0, 128 << 20);
-    assert_eq!(experiment.limits.disk_iops, Limits::default().disk_iops);
+    assert_eq!(experiment.memory().0, 128 << 20);
+    assert_eq!(experiment.limits.disk_iops, None);
     assert_eq!(experiment.cells().len(), 2 * 2 * 3 * 3);
 }
 

@@ -30,6 +30,7 @@ impl Runtime for Nspawn {
     fn start(&self, stage: &Stage, spec: &TenantSpec) -> Result<Tenant, BenchError> {
         let mut undo = UndoStack::default();
         let cgroups = groups::make_limited(&stage.tag, spec, &mut undo)?;
+        groups::take_named(&stage.tag, spec, &mut undo)?;
         let net = stage.tenant(&spec.name, spec.index, &mut undo)?;
         let data = stage.tenant_dir(&spec.name)?;
         let root = oci::root(stage, &stage.tenant_dir(&format!("{}-root", spec.name))?)?;

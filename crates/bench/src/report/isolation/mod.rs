@@ -9,7 +9,7 @@ mod table;
 use super::ReportError;
 use super::format::{estimate, number};
 use super::page::section;
-use crate::data::{Care, Estimate, IsolationResult, IsolationTable, RunData};
+use crate::data::{Care, Estimate, IsolationResult, IsolationTable, Resource, RunData};
 use maud::{Markup, html};
 
 /// All sections.
@@ -111,7 +111,13 @@ fn not_measured(result: &IsolationResult) -> Option<Markup> {
 
 /// The method and the environment in plain words.
 fn method(run: &RunData, result: &IsolationResult) -> Markup {
+    let mut disk = run.isolation.iter().filter(|s| {
+        s.limit > 0.0 && matches!(s.key.resource, Resource::Disk | Resource::DiskBuffered)
+    });
+    let measured = disk.next().map(|s| s.limit);
     let told = run.experiment.as_ref().map(|e| {
+        let iops = e.limits.disk_iops.map(f64::from).or(measured);
+        let iops = iops.map_or("a quarter of the disk's".to_owned(), number);
         format!(
             "Two tenants with equal limits. Each cell was measured {} times for {} after a \
              warm-up of {} that does not count; in each block every scenario came once, in an \
@@ -123,8 +129,8 @@ fn method(run: &RunData, result: &IsolationResult) -> Markup {
             e.warmup,
             e.seed,
             number(e.cpus()),
-            e.limits.memory,
-            e.limits.disk_iops,
+            e.memory(),
+            iops,
             e.limits.network,
             e.link
         )

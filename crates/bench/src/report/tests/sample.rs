@@ -590,6 +590,7 @@ pub fn isolation() -> RunData {
             },
             position: 0,
             window_s: 1.2,
+            limit: 0.5,
             a: tenant(mbit),
             b: scenario.b.map(|_| tenant(2.0 * mbit)),
             acquisition_cpu_pct: 0.2,

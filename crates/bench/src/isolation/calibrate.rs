@@ -1,0 +1,39 @@
+//! Limits that the host decides.
+
+use super::bench::Bench;
+use super::experiment::Experiment;
+use super::levels::PARTS_OF_DISK;
+use crate::data::{Care, CellKey, Level, Resource, RuntimeKind, Scenario};
+use crate::error::BenchError;
+use crate::signals::Signals;
+use crate::stats;
+use std::path::Path;
+
+/// Measured so often; the median counts.
+const ROUNDS: u32 = 3;
+
+/// A tenant's limit of block operations a second: a quarter of what an unrestricted process alone
+/// gets by O_DIRECT, as a tenant's CPU limit is a quarter of the host's CPUs.
+pub(super) fn disk_iops(experiment: &Experiment, signals: &Signals) -> Result<f64, BenchError> {
+    let key = CellKey {
+        runtime: RuntimeKind::Process,
+        care: Care::Vanilla,
+        resource: Resource::Disk,
+        scenario: Scenario {
+            a: Level::Unrestricted,
+            b: None,
+        },
+        repetition: 0,
+    };
+    let mut bench = Bench::new(experiment, &key, signals)?;
+    let mut got = Vec::new();
+    for _ in 0..ROUNDS {
+        if signals.caught() {
+            return Err(BenchError::Interrupted {
+                dir: Path::new("").to_owned(),
+            });
+        }
+        got.push(bench.cell(&key, 0)?.a.used);
+    }
+    Ok(stats::median(&got).unwrap_or(0.0) / PARTS_OF_DISK)
+}
