@@ -7,7 +7,7 @@ use nix::cmsg_space;
 use nix::sys::eventfd::EventFd;
 use nix::sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr,
-    connect, recvmsg, sendmsg, socket,
+    connect, recvmsg, sendmsg, socket, sockopt,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -19,6 +19,9 @@ pub(crate) const LARGEST: usize = 64 << 10;
 pub(crate) const VERSION: u32 = 1;
 /// Descriptors that come with an answer.
 const DESCRIPTORS: usize = 5;
+
+/// Longest wait for an answer, in seconds.
+const PATIENCE_S: i64 = 5;
 
 /// What a client asks.
 #[derive(Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -113,15 +116,24 @@ fn ask(path: &Path, request: &Request) -> Result<(OwnedFd, Answer, Vec<OwnedFd>)
     .map_err(|e| failed(e.into()))?;
     let address = UnixAddr::new(path).map_err(|e| failed(e.into()))?;
     connect(socket.as_raw_fd(), &address).map_err(|e| failed(e.into()))?;
+    let patience = nix::sys::time::TimeVal::new(PATIENCE_S, 0);
+    nix::sys::socket::setsockopt(&socket, sockopt::ReceiveTimeout, &patience)
+        .map_err(|e| failed(e.into()))?;
     let text = serde_json::to_vec(request).map_err(|e| failed(e.into()))?;
     let sent = nix::sys::socket::send(socket.as_raw_fd(), &text, MsgFlags::MSG_NOSIGNAL);
     sent.map_err(|e| failed(e.into()))?;
-    let (text, descriptors) = receive(&socket).map_err(failed)?;
+    let (text, descriptors) = receive(&socket).map_err(|e| match e.kind() {
+        io::ErrorKind::WouldBlock => failed(io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("it did not answer within {PATIENCE_S} s"),
+        )),
+        _ => failed(e),
+    })?;
     let answer = serde_json::from_slice(&text).map_err(|e| AttachError::Answer(e.to_string()))?;
     Ok((socket, answer, descriptors))
 }
 
-/// One message with its descriptors; the socket does not wait for ever when it was set up so.
+/// One message with its descriptors.
 fn receive(socket: &OwnedFd) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     let mut bytes = vec![0; LARGEST];
     let mut space = cmsg_space!([RawFd; DESCRIPTORS]);

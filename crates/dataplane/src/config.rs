@@ -1,14 +1,18 @@
 //! The dataplane's configuration file.
 
+mod raw;
+
 use crate::engine::{MOST_BATCH, Options};
 use crate::policy::{Grant, Rights};
 use cofferdam_netstack::{Config as StackConfig, Congestion, InterfaceAddress, MacAddress};
 use cofferdam_xsk::Mode;
 use nix::unistd::User;
-use serde::Deserialize;
+use raw::{Raw, RawApplication, RawChecksums, RawCongestion, RawMode};
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use toml::Spanned;
 
 /// Where applications attach when the file does not say.
 pub const DEFAULT_SOCKET: &str = "/run/cofferdam/dataplane.sock";
@@ -93,98 +97,9 @@ pub enum ConfigError {
     Wrong {
         /// The file.
         path: PathBuf,
-        /// What, with the remedy.
+        /// Line, what, and the remedy.
         why: String,
     },
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Raw {
-    socket: Option<PathBuf>,
-    metrics: Option<SocketAddr>,
-    device: RawDevice,
-    network: RawNetwork,
-    #[serde(default)]
-    tcp: RawTcp,
-    #[serde(default, rename = "loop")]
-    turns: RawLoop,
-    #[serde(default, rename = "application")]
-    applications: Vec<RawApplication>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawDevice {
-    name: String,
-    #[serde(default)]
-    mode: RawMode,
-    #[serde(default)]
-    queue: u32,
-    cpu: Option<usize>,
-    frames: Option<u32>,
-    frame_bytes: Option<u32>,
-    #[serde(default)]
-    checksums: RawChecksums,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "lowercase")]
-enum RawMode {
-    #[default]
-    Best,
-    Native,
-    Generic,
-    Tap,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "lowercase")]
-enum RawChecksums {
-    #[default]
-    Verify,
-    Trust,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawNetwork {
-    addresses: Vec<String>,
-    #[serde(default)]
-    gateways: Vec<IpAddr>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields)]
-struct RawTcp {
-    connections: Option<u32>,
-    congestion: Option<RawCongestion>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum RawCongestion {
-    Cubic,
-    Newreno,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields)]
-struct RawLoop {
-    batch: Option<u32>,
-    spin: Option<String>,
-    yields: Option<bool>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawApplication {
-    name: String,
-    user: String,
-    #[serde(default)]
-    bind: Vec<String>,
-    #[serde(default)]
-    connect: bool,
 }
 
 impl Config {
@@ -209,63 +124,65 @@ impl Config {
         })
     }
 
-    /// Checks the text of a file; the reason when it is wrong.
+    /// Checks the text of a file; the line and the reason when it is wrong.
     pub fn parse(text: &str) -> Result<Config, String> {
-        let raw: Raw = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_owned())?;
+        let raw: Raw = toml::from_str(text)
+            .map_err(|e| wrong_at(text, e.span().unwrap_or_default(), e.message()))?;
         let defaults = Options::default();
-        let batch = raw.turns.batch.unwrap_or(defaults.batch);
-        if !(1..=MOST_BATCH).contains(&batch) {
-            return Err(format!("loop.batch = {batch} is outside 1..={MOST_BATCH}"));
-        }
-        let spin = match raw.turns.spin.as_deref() {
-            None => defaults.spin,
-            Some(text) => duration(text).ok_or_else(|| {
-                format!(
-                    "loop.spin = \"{text}\": write a number with its unit, such as 200us, 1ms, 0s"
-                )
-            })?,
-        };
-        if spin > Duration::from_secs(1) {
-            return Err("loop.spin is longer than 1s".to_owned());
-        }
-        let frames = raw.device.frames.unwrap_or(8192);
-        if !(256..=1 << 20).contains(&frames) {
-            return Err(format!("device.frames = {frames} is outside 256..=1048576"));
-        }
-        let frame_bytes = raw.device.frame_bytes.unwrap_or(2048);
-        if !matches!(frame_bytes, 2048 | 4096) {
-            return Err(format!("device.frame_bytes = {frame_bytes}: 2048 or 4096"));
-        }
-        let connections = raw.tcp.connections.unwrap_or(4096);
-        if !(1..=1 << 20).contains(&connections) {
-            return Err(format!(
-                "tcp.connections = {connections} is outside 1..=1048576"
-            ));
-        }
-        if raw.network.addresses.is_empty() {
-            return Err(
-                "network.addresses is empty: the dataplane needs an address of its own".to_owned(),
-            );
-        }
-        let addresses: Vec<InterfaceAddress> = raw
-            .network
-            .addresses
-            .iter()
-            .map(|a| interface(a))
-            .collect::<Result<_, _>>()?;
-        let applications: Vec<Client> = raw
-            .applications
-            .into_iter()
-            .map(client)
-            .collect::<Result<_, _>>()?;
-        for (i, one) in applications.iter().enumerate() {
-            if applications
-                .iter()
-                .take(i)
-                .any(|other| other.name == one.name)
-            {
-                return Err(format!("two applications are named '{}'", one.name));
+        let at = |span, why: String| wrong_at(text, span, &why);
+        let within = |key: &str, found: Option<Spanned<u32>>, default: u32, range: Range<u32>| {
+            let Some(found) = found else {
+                return Ok(default);
+            };
+            let value = *found.get_ref();
+            if range.contains(&value) {
+                return Ok(value);
             }
+            let (first, last) = (range.start, range.end - 1);
+            let why = format!("{key} = {value} is outside {first}..={last}");
+            Err(at(found.span(), why))
+        };
+        let batch = within(
+            "loop.batch",
+            raw.turns.batch,
+            defaults.batch,
+            1..MOST_BATCH + 1,
+        )?;
+        let spin = match raw.turns.spin {
+            None => defaults.spin,
+            Some(found) => spin(found.get_ref()).map_err(|why| at(found.span(), why))?,
+        };
+        let frames = within("device.frames", raw.device.frames, 8192, 256..(1 << 20) + 1)?;
+        let frame_bytes = match raw.device.frame_bytes {
+            None => 2048,
+            Some(found) => match *found.get_ref() {
+                bytes @ (2048 | 4096) => bytes,
+                bytes => {
+                    let why = format!("device.frame_bytes = {bytes}: 2048 or 4096");
+                    return Err(at(found.span(), why));
+                }
+            },
+        };
+        let connections = raw.tcp.connections;
+        let connections = within("tcp.connections", connections, 4096, 1..(1 << 20) + 1)?;
+        let given = raw.network.addresses;
+        if given.get_ref().is_empty() {
+            let why = "network.addresses is empty: the dataplane needs an address of its own";
+            return Err(at(given.span(), why.to_owned()));
+        }
+        let addresses = given.get_ref().iter();
+        let addresses: Vec<InterfaceAddress> = addresses
+            .map(|a| interface(a.get_ref()).map_err(|why| at(a.span(), why)))
+            .collect::<Result<_, _>>()?;
+        let mut applications: Vec<Client> = Vec::new();
+        for raw in raw.applications {
+            let named = raw.name.span();
+            let client = client(raw).map_err(|(span, why)| at(span, why))?;
+            if applications.iter().any(|other| other.name == client.name) {
+                let why = format!("two applications are named '{}'", client.name);
+                return Err(at(named, why));
+            }
+            applications.push(client);
         }
         Ok(Config {
             socket: raw.socket.unwrap_or_else(|| DEFAULT_SOCKET.into()),
@@ -319,24 +236,34 @@ impl Config {
     }
 }
 
-fn client(raw: RawApplication) -> Result<Client, String> {
-    let name = raw.name;
+/// What is wrong, and where.
+fn wrong_at(text: &str, span: Range<usize>, why: &str) -> String {
+    let before = text.get(..span.start).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    // The parser tells some mistakes in two lines.
+    let why = why.trim_end().replace('\n', "; ");
+    format!("line {line}: {why}")
+}
+
+fn client(raw: RawApplication) -> Result<Client, (Range<usize>, String)> {
+    let (named, name) = (raw.name.span(), raw.name.into_inner());
     if name.is_empty() || name.len() > 64 || name.chars().any(char::is_control) {
-        return Err("an application's name has 1 to 64 printable characters".to_owned());
+        let why = "an application's name has 1 to 64 printable characters";
+        return Err((named, why.to_owned()));
     }
-    let bind = raw.bind.iter().map(|grant| grant.parse::<Grant>());
-    let bind = bind
-        .collect::<Result<_, _>>()
-        .map_err(|e| format!("application '{name}': {e}"))?;
-    let uid = match raw.user.parse() {
+    let grant = |text: &Spanned<String>| {
+        let grant = text.get_ref().parse::<Grant>();
+        grant.map_err(|e| (text.span(), format!("application '{name}': {e}")))
+    };
+    let bind = raw.bind.iter().map(grant).collect::<Result<_, _>>()?;
+    let user = raw.user.get_ref();
+    let uid = match user.parse() {
         Ok(uid) => uid,
-        Err(_) => match User::from_name(&raw.user) {
+        Err(_) => match User::from_name(user) {
             Ok(Some(user)) => user.uid.as_raw(),
             _ => {
-                return Err(format!(
-                    "application '{name}': no user '{}' on this host",
-                    raw.user
-                ));
+                let why = format!("application '{name}': no user '{user}' on this host");
+                return Err((raw.user.span(), why));
             }
         },
     };
@@ -348,6 +275,17 @@ fn client(raw: RawApplication) -> Result<Client, String> {
             connect: raw.connect,
         },
     })
+}
+
+/// How long to poll.
+fn spin(text: &str) -> Result<Duration, String> {
+    let spin = duration(text).ok_or_else(|| {
+        format!("loop.spin = \"{text}\": write a number with its unit, such as 200us, 1ms, 0s")
+    })?;
+    if spin > Duration::from_secs(1) {
+        return Err("loop.spin is longer than 1s".to_owned());
+    }
+    Ok(spin)
 }
 
 fn interface(text: &str) -> Result<InterfaceAddress, String> {
@@ -378,88 +316,4 @@ fn duration(text: &str) -> Option<Duration> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LEAST: &str = "[device]\nname = \"eth0\"\n[network]\naddresses = [\"10.0.0.9/24\"]\n";
-
-    #[test]
-    fn the_least_file_has_the_documented_defaults() {
-        let config = Config::parse(LEAST).expect("a configuration");
-        assert_eq!(config.socket, Path::new(DEFAULT_SOCKET));
-        assert_eq!(config.device.kind, Kind::Xdp(Mode::Best));
-        assert_eq!(
-            (config.device.frames, config.device.frame_bytes),
-            (8192, 2048)
-        );
-        assert_eq!(config.options.batch, 64);
-        assert_eq!(config.options.spin, Duration::from_millis(1));
-        assert!(!config.device.trusts_checksums);
-        assert!(config.applications.is_empty());
-    }
-
-    #[test]
-    fn several_applications_get_frames_of_their_own() {
-        let one = "[[application]]\nname = \"a\"\nuser = \"0\"\n";
-        let two = "[[application]]\nname = \"b\"\nuser = \"root\"\nbind = [\"tcp/*:80\"]\n";
-        let config = Config::parse(&format!("{LEAST}{one}")).expect("a configuration");
-        assert_eq!(config.options.private_frames, None);
-        let config = Config::parse(&format!("{LEAST}{one}{two}")).expect("a configuration");
-        assert_eq!(config.options.private_frames, Some(4096));
-        assert_eq!(config.applications[1].uid, 0);
-    }
-
-    #[test]
-    fn wrong_files_are_refused_with_the_reason() {
-        for (more, reason) in [
-            ("[loop]\nbatch = 0\n", "outside 1..=256"),
-            ("[loop]\nbatch = 257\n", "outside 1..=256"),
-            ("[loop]\nspin = \"5\"\n", "with its unit"),
-            ("[loop]\nspin = \"5s\"\n", "longer than 1s"),
-            ("[loop]\nbacth = 5\n", "unknown field"),
-            ("[tcp]\nconnections = 0\n", "outside"),
-            ("[tcp]\ncongestion = \"bbr\"\n", "unknown variant"),
-            (
-                "[[application]]\nname = \"a\"\nuser = \"nobody-here\"\n",
-                "no user",
-            ),
-            ("[[application]]\nname = \"\"\nuser = \"0\"\n", "1 to 64"),
-            (
-                "[[application]]\nname = \"a\"\nuser = \"0\"\nbind = [\"80\"]\n",
-                "application 'a'",
-            ),
-            (
-                "[[application]]\nname = \"a\"\nuser = \"0\"\n[[application]]\nname = \"a\"\nuser = \"0\"\n",
-                "two applications",
-            ),
-        ] {
-            let error = Config::parse(&format!("{LEAST}{more}")).expect_err(more);
-            assert!(error.contains(reason), "{more}: {error}");
-        }
-        let no_prefix = LEAST.replace("/24", "");
-        assert!(
-            Config::parse(&no_prefix)
-                .expect_err("no prefix")
-                .contains("prefix")
-        );
-        let long = LEAST.replace("/24", "/33");
-        assert!(
-            Config::parse(&long)
-                .expect_err("too long")
-                .contains("prefix")
-        );
-    }
-
-    #[test]
-    fn random_text_never_panics() {
-        let mut random = fastrand::Rng::with_seed(1);
-        for _ in 0..2000 {
-            let mut text = LEAST.as_bytes().to_vec();
-            for _ in 0..random.usize(1..6) {
-                let at = random.usize(..text.len());
-                text[at] = random.u8(..);
-            }
-            let _ = Config::parse(&String::from_utf8_lossy(&text));
-        }
-    }
-}
+mod tests;

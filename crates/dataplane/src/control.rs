@@ -3,8 +3,10 @@
 
 use crate::attach::{Answer, LARGEST, Request, VERSION, answer};
 use crate::config::Config;
-use crate::engine::{Maker, Order, Remote};
+use crate::engine::{Maker, Order, Remote, Tally};
 use crate::metrics;
+use crate::run::Notice;
+use cofferdam_xsk::{LinkState, PortError, link_state};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
@@ -40,6 +42,10 @@ pub(crate) struct Control {
     config: Config,
     remote: Remote,
     maker: Maker,
+    /// Index of the device; 0 when it is none of the kernel's.
+    device: u32,
+    link: LinkState,
+    offences: u64,
 }
 
 impl Control {
@@ -47,7 +53,7 @@ impl Control {
     ///
     /// # Errors
     /// Another dataplane listens there; no rights; the metrics' address is taken.
-    pub fn open(config: Config, remote: Remote, maker: Maker) -> io::Result<Control> {
+    pub fn open(config: Config, device: u32, remote: Remote, maker: Maker) -> io::Result<Control> {
         let listener = open_socket(&config.socket)?;
         let metrics = match config.metrics {
             None => None,
@@ -66,15 +72,58 @@ impl Control {
             config,
             remote,
             maker,
+            device,
+            // It was opened, so it is there; a device that is down is told of at once.
+            link: LinkState::Up,
+            offences: 0,
         })
     }
 
-    /// Serves until `stop`.
-    pub fn run(mut self, stop: &AtomicBool) {
-        while !stop.load(Ordering::Relaxed) {
+    /// Serves until `stop`, and tells `say` what changes.
+    ///
+    /// # Errors
+    /// [`PortError::Gone`] when the device is gone.
+    pub fn run(mut self, stop: &AtomicBool, say: impl Fn(Notice)) -> Result<(), PortError> {
+        let mut outcome = Ok(());
+        while outcome.is_ok() && !stop.load(Ordering::Relaxed) {
             self.turn();
+            self.look_at_offences(&say);
+            outcome = self.look_at_device(&say);
         }
         let _ = std::fs::remove_file(&self.config.socket);
+        outcome
+    }
+
+    fn look_at_device(&mut self, say: impl Fn(Notice)) -> Result<(), PortError> {
+        let link = match self.device {
+            0 => LinkState::Up,
+            index => link_state(index),
+        };
+        if link == LinkState::Gone {
+            return Err(PortError::Gone(self.config.device.name.clone()));
+        }
+        if link != self.link {
+            self.link = link;
+            say(Notice::Device(link));
+        }
+        Ok(())
+    }
+
+    /// Applications that broke the rules, at most one notice a turn.
+    fn look_at_offences(&mut self, say: impl Fn(Notice)) {
+        let tally = self.shown();
+        let count = tally.offences.saturating_sub(self.offences);
+        if let (1.., Some(last)) = (count, tally.last_offence) {
+            self.offences = tally.offences;
+            say(Notice::Offence { count, last });
+        }
+    }
+
+    fn shown(&self) -> Tally {
+        let shown = self.remote.shown.lock();
+        shown
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .clone()
     }
 
     fn turn(&mut self) {
@@ -205,11 +254,7 @@ impl Control {
     }
 
     fn status(&self) -> serde_json::Value {
-        let shown = self.remote.shown.lock();
-        let tally = shown
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .clone();
-        metrics::status(&tally, &self.config.device.name)
+        metrics::status(&self.shown(), &self.config.device.name)
     }
 
     /// Answers one scrape. A client that is slow loses its answer, not our time.
@@ -224,10 +269,7 @@ impl Control {
         let mut request = [0; 4096];
         let len = stream.read(&mut request).unwrap_or(0);
         let is_metrics = request[..len].starts_with(b"GET /metrics");
-        let shown = self.remote.shown.lock();
-        let tally = shown
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .clone();
+        let tally = self.shown();
         let (code, body) = if is_metrics {
             ("200 OK", metrics::text(&tally, &self.config.device.name))
         } else {

@@ -9,6 +9,7 @@ pub mod abi;
 pub mod applications;
 mod area;
 mod attach;
+pub mod c;
 mod channel;
 pub mod config;
 mod control;
@@ -23,12 +24,12 @@ mod session;
 
 pub use abi::{Ending, Refusal};
 pub use attach::{AttachError, status};
-pub use cofferdam_xsk::PortError;
+pub use cofferdam_xsk::{LinkState, PortError};
 pub use engine::{
     Engine, EngineError, MOST_APPLICATIONS, MOST_BATCH, Offence, Options, Stage, Tally,
 };
 pub use metrics::SCHEMA;
-pub use run::{RunError, run};
+pub use run::{Notice, RunError, run};
 pub use session::{
     Application, Bound, Buffer, Connection, Event, EventLoop, Knock, Received, Session,
 };

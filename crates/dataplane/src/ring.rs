@@ -239,6 +239,11 @@ impl ApplicationEnd {
             .word(Word::ApplicationSleeps)
             .store(u32::from(sleeps), Ordering::Relaxed);
         fence(Ordering::SeqCst);
+        self.is_empty()
+    }
+
+    /// Whether no condition waits.
+    pub fn is_empty(&self) -> bool {
         let written = self
             .shared
             .word(Word::ConditionsWritten)

@@ -231,6 +231,11 @@ impl Session {
         }
     }
 
+    /// Gives a buffer back that is not to be sent.
+    pub fn give_back(&mut self, buffer: Buffer) {
+        self.pieces.give(buffer.piece);
+    }
+
     /// Sends a buffer without copying it. False when the connection has ended.
     pub fn send_buffer(&mut self, connection: Connection, buffer: Buffer) -> bool {
         let Some(place) = self.connections.get_mut(connection) else {
@@ -377,6 +382,11 @@ impl Session {
         }
     }
 
+    /// Whether no event is there now.
+    pub fn is_empty(&self) -> bool {
+        self.end.is_empty()
+    }
+
     fn translate(&mut self, condition: Condition) -> Option<Event> {
         Some(match condition {
             Condition::Bound { cookie, result } => {
@@ -505,11 +515,11 @@ impl Session {
         let hung_up = match &self.socket {
             Some(socket) => {
                 let mut fds = [bell, PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
-                poll(&mut fds, timeout)?;
+                pause(&mut fds, timeout)?;
                 fds[1].any().unwrap_or(false)
             }
             None => {
-                poll(&mut [bell], timeout)?;
+                pause(&mut [bell], timeout)?;
                 false
             }
         };
@@ -518,10 +528,18 @@ impl Session {
         if hung_up && self.end.sleep(false) {
             return Err(io::Error::new(
                 io::ErrorKind::ConnectionAborted,
-                "the dataplane is gone, or has ended this application (see its log)",
+                "the dataplane is gone, or has ended this application (its standard error says why)",
             ));
         }
         Ok(())
+    }
+}
+
+/// Waits; a signal ends the wait as an event does.
+fn pause(fds: &mut [PollFd<'_>], timeout: PollTimeout) -> io::Result<()> {
+    match poll(fds, timeout) {
+        Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+        Err(e) => Err(e.into()),
     }
 }
 

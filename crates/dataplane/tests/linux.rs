@@ -1,151 +1,20 @@
 //! The dataplane against Linux clients over veth, its applications attached as they would be from
 //! processes of their own.
 
+mod support;
+
 use cofferdam_dataplane::applications::{Echo, Http, Memcached};
 use cofferdam_dataplane::config::Config;
-use cofferdam_dataplane::{Application, EventLoop, Session, run, status};
-use cofferdam_testkit::{Namespace, Net, Place, VethPair, exclusive, time_limit, wait_until};
-use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::path::PathBuf;
+use cofferdam_dataplane::{EventLoop, Session, run};
+use cofferdam_testkit::{Namespace, Net, Place, exclusive, time_limit, wait_until};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use support::{ADDRESS, ECHO, Scene, bytes, connect, round_trip, tell};
 
 const LIMIT: Duration = Duration::from_secs(60);
-const ADDRESS: &str = "10.98.2.9";
-
-/// A client's namespace (10.98.2.2, fd98::2), a server's in which a dataplane has 10.98.2.9 and
-/// fd98::9 beside Linux's 10.98.2.1.
-struct Scene {
-    client: Namespace,
-    _server: Namespace,
-    _pair: VethPair,
-    folder: tempfile::TempDir,
-    stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Scene {
-    fn new(device: &str, applications: &str) -> Scene {
-        let (server, client) = (Namespace::new("server"), Namespace::new("client"));
-        let pair = VethPair::new((&server, "eth0"), (&client, "eth0"));
-        server.address("eth0", "10.98.2.1/24");
-        for address in ["10.98.2.2/24", "fd98::2/64"] {
-            client.address("eth0", address);
-        }
-        client.offload("eth0", "tx", false);
-        let folder = tempfile::tempdir().expect("a folder");
-        let text = format!(
-            "socket = \"{}\"\n[device]\nname = \"eth0\"\n{device}\n[network]\n\
-             addresses = [\"{ADDRESS}/24\", \"fd98::9/64\"]\n{applications}",
-            folder.path().join("dataplane.sock").display()
-        );
-        let config = Config::parse(&text).expect("a configuration");
-        let stop = Arc::new(AtomicBool::new(false));
-        let (ready, is_ready) = std::sync::mpsc::channel();
-        let theirs = stop.clone();
-        let thread = server.thread(move || {
-            run(&config, &theirs, || ready.send(()).expect("the test waits"))
-                .expect("the dataplane runs");
-        });
-        is_ready.recv().expect("the dataplane starts");
-        Scene {
-            client,
-            _server: server,
-            _pair: pair,
-            folder,
-            stop,
-            threads: vec![thread],
-        }
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.folder.path().join("dataplane.sock")
-    }
-
-    /// Attaches an application and runs it until the scene ends.
-    fn serve<A: Application>(&mut self, name: &str, make: impl FnOnce() -> A + Send + 'static) {
-        let (socket, name, stop) = (self.socket(), name.to_owned(), self.stop.clone());
-        let (ready, is_ready) = std::sync::mpsc::channel();
-        self.threads.push(std::thread::spawn(move || {
-            let session = Session::attach(&socket, &name).expect("it attaches");
-            let mut event_loop = EventLoop::new(session, make());
-            ready.send(()).expect("the test waits");
-            let stopped = |_: &mut A| stop.load(Ordering::Relaxed);
-            // The dataplane may end first.
-            let _ = event_loop.run(Duration::from_millis(20), stopped);
-        }));
-        is_ready.recv().expect("the application starts");
-    }
-
-    /// Runs `body` in the client's namespace.
-    fn client<T: Send + 'static>(&self, body: impl FnOnce() -> T + Send + 'static) -> T {
-        self.client.thread(body).join().expect("the client ends")
-    }
-
-    fn count(&self, pointer: &str) -> u64 {
-        let value = status(&self.socket()).expect("a status");
-        value
-            .pointer(pointer)
-            .and_then(serde_json::Value::as_u64)
-            .unwrap_or_else(|| panic!("no {pointer} in {value}"))
-    }
-}
-
-impl Drop for Scene {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn connect(to: &str, port: u16) -> TcpStream {
-    let to: SocketAddr = match to.contains(':') {
-        true => format!("[{to}]:{port}"),
-        false => format!("{to}:{port}"),
-    }
-    .parse()
-    .expect("an address");
-    // Right after the start the application may not have its address yet.
-    let until = Instant::now() + Duration::from_secs(5);
-    let stream = loop {
-        match TcpStream::connect_timeout(&to, Duration::from_secs(5)) {
-            Err(e) if e.kind() == ErrorKind::ConnectionRefused && Instant::now() < until => {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            other => break other.expect("it connects"),
-        }
-    };
-    stream.set_nodelay(true).expect("no delay");
-    stream
-        .set_read_timeout(Some(Duration::from_secs(5)))
-        .expect("a time limit");
-    stream
-}
-
-/// Random bytes, the same for the same seed.
-fn bytes(len: usize, seed: u64) -> Vec<u8> {
-    let mut random = fastrand::Rng::with_seed(seed);
-    (0..len).map(|_| random.u8(..)).collect()
-}
-
-/// Sends all and reads as much back, at the same time.
-fn round_trip(mut stream: TcpStream, sent: Vec<u8>) -> Vec<u8> {
-    let mut writer = stream.try_clone().expect("a second handle");
-    let (len, copy) = (sent.len(), sent);
-    let writing = std::thread::spawn(move || writer.write_all(&copy).expect("it takes all"));
-    let mut back = vec![0; len];
-    stream.read_exact(&mut back).expect("all comes back");
-    writing.join().expect("the writer ends");
-    back
-}
-
-const ECHO: &str =
-    "[[application]]\nname = \"echo\"\nuser = \"0\"\nbind = [\"tcp/*:7\", \"udp/*:7\"]\n";
 
 fn echo_scene(device: &str) -> Scene {
     let mut scene = Scene::new(device, ECHO);
@@ -162,17 +31,7 @@ fn linux_gets_its_bytes_back_over_tcp_and_udp_in_every_mode() {
             scene.client.ping(ADDRESS);
             scene.client.ping("10.98.2.1");
             scene.client(|| drop(connect(ADDRESS, 7)));
-            let datagram = scene.client(|| {
-                let socket = UdpSocket::bind("10.98.2.2:0").expect("a socket");
-                socket
-                    .set_read_timeout(Some(Duration::from_secs(5)))
-                    .expect("a limit");
-                socket.send_to(&bytes(1400, 1), (ADDRESS, 7)).expect("sent");
-                let mut back = [0; 2000];
-                let (len, from) = socket.recv_from(&mut back).expect("an answer");
-                (back[..len].to_vec(), from.to_string())
-            });
-            assert_eq!(datagram, (bytes(1400, 1), format!("{ADDRESS}:7")));
+            assert_eq!(scene.client(|| support::datagram(1400, 1)), bytes(1400, 1));
             for (len, seed) in [(1, 2), (64, 3), (5000, 4), (1 << 20, 5)] {
                 let back = scene.client(move || round_trip(connect(ADDRESS, 7), bytes(len, seed)));
                 assert!(back == bytes(len, seed), "{len} bytes came back changed");
@@ -215,7 +74,7 @@ fn a_tap_device_serves_as_well() {
         let (ready, is_ready) = std::sync::mpsc::channel();
         let theirs = stop.clone();
         let dataplane = host.thread(move || {
-            run(&config, &theirs, || ready.send(()).expect("the test waits")).expect("it runs");
+            run(&config, &theirs, tell(ready)).expect("it runs");
         });
         is_ready.recv().expect("the dataplane starts");
         host.address("tap0", "10.98.2.2/24");
@@ -314,7 +173,7 @@ fn strangers_and_wrong_names_are_refused() {
                 .expect("refused");
             assert!(error.to_string().contains(reason), "{error}");
         }
-        let error = Session::attach(&scene.folder.path().join("none"), "web").err();
+        let error = Session::attach(&scene.folder().join("none"), "web").err();
         assert!(
             error
                 .expect("nobody there")
@@ -378,29 +237,15 @@ fn a_peer_that_never_reads_takes_no_more_than_its_window() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let scene = echo_scene("");
-        let (done, wait) = std::sync::mpsc::channel::<()>();
-        let stuck = scene.client.thread(move || {
-            let mut stream = connect(ADDRESS, 7);
-            stream
-                .set_write_timeout(Some(Duration::from_millis(500)))
-                .expect("a limit");
-            let mut sent = 0;
-            while let Ok(len) = stream.write(&[7; 65536]) {
-                sent += len;
-                assert!(sent < 64 << 20, "the window never closed");
-            }
-            wait.recv().expect("the test tells");
-            sent
-        });
+        let stuck = support::a_writer_that_never_reads(&scene);
         // Others are served meanwhile.
         let back = scene.client(|| round_trip(connect(ADDRESS, 7), bytes(100_000, 9)));
         assert!(back == bytes(100_000, 9));
-        done.send(()).expect("the client waits");
-        assert!(stuck.join().expect("the client ends") > 0);
         assert!(
             scene.count("/free_frames") > 4096,
             "the packet memory is not used up"
         );
+        drop(stuck);
     });
 }
 

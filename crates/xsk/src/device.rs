@@ -23,7 +23,6 @@ pub enum Mode {
 /// The redirecting program on one device; it goes when this is dropped.
 pub struct Device {
     facts: Facts,
-    index: IfIndex,
     programs: RedirectPrograms,
     link: RedirectLink,
 }
@@ -32,8 +31,8 @@ impl Device {
     /// Attaches to device `name` of the calling thread's network namespace. Until addresses
     /// are claimed every packet passes to Linux.
     pub fn open(name: &str, mode: Mode) -> Result<Device, PortError> {
-        let (facts, index) = facts(name)?;
-        let index = IfIndex(index);
+        let facts = facts(name)?;
+        let index = IfIndex(facts.index);
         let program = |source| PortError::Program {
             device: name.to_owned(),
             source,
@@ -54,7 +53,6 @@ impl Device {
         };
         Ok(Device {
             facts,
-            index,
             programs,
             link,
         })
@@ -67,7 +65,7 @@ impl Device {
 
     /// Its index.
     pub fn index(&self) -> u32 {
-        self.index.0
+        self.facts.index
     }
 
     /// Whether the program runs in the driver.

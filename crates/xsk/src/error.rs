@@ -19,6 +19,9 @@ pub enum PortError {
     /// No such device in this network namespace.
     #[error("there is no network device {0} here: see `ip link`")]
     NoDevice(String),
+    /// The device went while it was used.
+    #[error("{0} is gone: it was removed, or moved to another network namespace")]
+    Gone(String),
     /// Its queue has an AF_XDP socket already, or its device another XDP program.
     #[error(
         "{0} is in use by another XDP program or AF_XDP socket: end that one first (see `ip link show {0}`)"

@@ -21,6 +21,6 @@ pub use error::PortError;
 pub use mapping::{Access, Mapping};
 pub use memory::{Frame, FrameFacts, Memory};
 pub use pipe::{Pipe, pipe};
-pub use port::{Facts, Packet, Port, PortCounters};
+pub use port::{Facts, LinkState, Packet, Port, PortCounters, link_state};
 pub use socket::{Socket, SocketOptions};
 pub use tap::Tap;

@@ -75,6 +75,7 @@ pub fn pipe(mtu_bytes: u32) -> io::Result<(Pipe, Pipe)> {
             name: format!("pipe{last}"),
             mac: [2, 0, 0, 0, 0, last],
             mtu_bytes: mtu_bytes.min(SLOT_BYTES as u32 - 14),
+            index: 0,
         },
         out: out.clone(),
         back: back.clone(),

@@ -25,6 +25,69 @@ pub struct Facts {
     pub mac: [u8; 6],
     /// Largest IP packet.
     pub mtu_bytes: u32,
+    /// Index in its network namespace; 0 for what is no device of the kernel's.
+    pub index: u32,
+}
+
+/// How a device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// Up.
+    Up,
+    /// Set down: nothing comes and goes until it is up again.
+    Down,
+    /// Removed, or moved to another network namespace: nothing will come any more.
+    Gone,
+}
+
+/// How the device of this index is, in the calling thread's network namespace.
+///
+/// By index, not by name: another device may have the name by now.
+pub fn link_state(index: u32) -> LinkState {
+    let Ok(name) = nix::net::if_::if_indextoname(index) else {
+        return LinkState::Gone;
+    };
+    let name = name.to_string_lossy();
+    match request(&name, libc::SIOCGIFFLAGS, "cannot read the flags") {
+        // SAFETY: SIOCGIFFLAGS fills ifru_flags.
+        Ok(answer) => match unsafe { answer.ifr_ifru.ifru_flags } & libc::IFF_UP as i16 {
+            0 => LinkState::Down,
+            _ => LinkState::Up,
+        },
+        Err(_) => LinkState::Gone,
+    }
+}
+
+/// Asks the kernel one thing about a device.
+fn request(name: &str, request: libc::Ioctl, what: &'static str) -> Result<libc::ifreq, PortError> {
+    // SAFETY: an all-zero ifreq is valid: it is made of integers and arrays of them.
+    let mut ifreq: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in ifreq
+        .ifr_name
+        .iter_mut()
+        .zip(name.bytes().take(libc::IFNAMSIZ - 1))
+    {
+        *to = from.cast_signed();
+    }
+    let socket = nix::sys::socket::socket(
+        nix::sys::socket::AddressFamily::Inet,
+        nix::sys::socket::SockType::Datagram,
+        nix::sys::socket::SockFlag::SOCK_CLOEXEC,
+        None,
+    );
+    let socket = socket.map_err(|e| PortError::os(what, name, e.into()))?;
+    // SAFETY: the requests made here read the name from, and write their answer to, one ifreq.
+    let code = unsafe {
+        libc::ioctl(
+            std::os::fd::AsRawFd::as_raw_fd(&socket),
+            request,
+            &raw mut ifreq,
+        )
+    };
+    if code < 0 {
+        return Err(PortError::os(what, name, io::Error::last_os_error()));
+    }
+    Ok(ifreq)
 }
 
 /// What a port has done since it was opened.
@@ -79,51 +142,25 @@ pub trait Port {
 }
 
 /// Reads a device's hardware address and MTU in the calling thread's network namespace.
-pub(crate) fn facts(name: &str) -> Result<(Facts, u32), PortError> {
+pub(crate) fn facts(name: &str) -> Result<Facts, PortError> {
     let index =
         nix::net::if_::if_nametoindex(name).map_err(|_| PortError::NoDevice(name.to_owned()))?;
-    let request = |request: libc::Ioctl, what| {
-        // SAFETY: an all-zero ifreq is valid: it is made of integers and arrays of them.
-        let mut ifreq: libc::ifreq = unsafe { std::mem::zeroed() };
-        for (to, from) in ifreq
-            .ifr_name
-            .iter_mut()
-            .zip(name.bytes().take(libc::IFNAMSIZ - 1))
-        {
-            *to = from.cast_signed();
-        }
-        let socket = nix::sys::socket::socket(
-            nix::sys::socket::AddressFamily::Inet,
-            nix::sys::socket::SockType::Datagram,
-            nix::sys::socket::SockFlag::SOCK_CLOEXEC,
-            None,
-        );
-        let socket = socket.map_err(|e| PortError::os(what, name, e.into()))?;
-        // SAFETY: both requests read the name from, and write their answer to, one ifreq.
-        let code = unsafe {
-            libc::ioctl(
-                std::os::fd::AsRawFd::as_raw_fd(&socket),
-                request,
-                &raw mut ifreq,
-            )
-        };
-        if code < 0 {
-            return Err(PortError::os(what, name, io::Error::last_os_error()));
-        }
-        Ok(ifreq)
-    };
-    let mac = request(libc::SIOCGIFHWADDR, "cannot read the hardware address")?;
-    let mtu = request(libc::SIOCGIFMTU, "cannot read the MTU")?;
+    let mac = request(
+        name,
+        libc::SIOCGIFHWADDR,
+        "cannot read the hardware address",
+    )?;
+    let mtu = request(name, libc::SIOCGIFMTU, "cannot read the MTU")?;
     // SAFETY: SIOCGIFHWADDR fills ifru_hwaddr, SIOCGIFMTU ifru_mtu.
     let (mac, mtu) = unsafe { (mac.ifr_ifru.ifru_hwaddr.sa_data, mtu.ifr_ifru.ifru_mtu) };
     let mut octets = [0; 6];
     for (to, from) in octets.iter_mut().zip(mac) {
         *to = from.cast_unsigned();
     }
-    let facts = Facts {
+    Ok(Facts {
         name: name.to_owned(),
         mac: octets,
         mtu_bytes: mtu.max(0).cast_unsigned(),
-    };
-    Ok((facts, index))
+        index,
+    })
 }

@@ -43,7 +43,7 @@ impl Tap {
         if code < 0 {
             return Err(os("cannot make a tap device")(io::Error::last_os_error()));
         }
-        let (facts, _) = facts(name)?;
+        let facts = facts(name)?;
         Ok(Tap {
             file,
             facts: Facts { mac, ..facts },

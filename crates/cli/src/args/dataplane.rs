@@ -1,7 +1,8 @@
 //! `cofferdam dataplane …`
 
 use super::values;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,8 +11,38 @@ use std::time::Duration;
 pub enum DataplaneCommand {
     /// Run a dataplane: device, loop and control plane of one configuration
     Run(DataplaneRunArgs),
-    /// Show what a running dataplane does
+    /// Show what a running dataplane does: live, or once
     Top(DataplaneTopArgs),
+    /// Run a small server on a running dataplane, to try it
+    Serve(DataplaneServeArgs),
+}
+
+/// `cofferdam dataplane serve`
+#[derive(Debug, Args)]
+pub struct DataplaneServeArgs {
+    /// Which server
+    #[arg(value_enum)]
+    pub server: Server,
+    /// Address and port to serve, which the configuration must give to this name
+    #[arg(value_name = "ADDRESS:PORT")]
+    pub address: SocketAddr,
+    /// Name of the application in the dataplane's configuration
+    #[arg(long)]
+    pub name: String,
+    /// Socket of the running dataplane
+    #[arg(long, value_name = "PATH", default_value = cofferdam_dataplane::config::DEFAULT_SOCKET)]
+    pub socket: PathBuf,
+}
+
+/// A small server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Server {
+    /// Sends back what it receives, over TCP and UDP
+    Echo,
+    /// HTTP/1.1: `/`, `/bytes/N`
+    Http,
+    /// memcached's text protocol: get, set, delete, stats; 64 MiB
+    Memcached,
 }
 
 /// `cofferdam dataplane run`

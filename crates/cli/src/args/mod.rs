@@ -11,7 +11,9 @@ pub use bench::{
     BenchAccountingArgs, BenchCommand, BenchDataplaneArgs, BenchIsolationArgs,
     BenchReservationArgs, CompareArgs, HostArgs, PenaltyArgs, RunArgs,
 };
-pub use dataplane::{DataplaneCommand, DataplaneRunArgs, DataplaneTopArgs};
+pub use dataplane::{
+    DataplaneCommand, DataplaneRunArgs, DataplaneServeArgs, DataplaneTopArgs, Server,
+};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use cofferdam_types::Selector;

@@ -1,157 +1,152 @@
-//! `cofferdam dataplane top`: rates between two readings.
+//! `cofferdam dataplane top`: rates between two readings, live or once.
+
+mod draw;
+mod reading;
 
 use crate::args::DataplaneTopArgs;
-use crate::exit::{Failure, Outcome, one_line};
+use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::table;
+use crate::top::screen::Screen;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use draw::Shown;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use reading::Reading;
 use serde_json::Value;
-use std::fmt::Write;
+use std::io::{IsTerminal, stdout};
 use std::time::{Duration, Instant};
 
-/// Shows until a signal, or once.
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Shows until `q` or a signal, or once.
 pub fn run(args: &DataplaneTopArgs, interrupt: &Interrupt) -> Outcome {
-    let mut last = ask(args)?;
     if args.json {
-        let text = serde_json::to_string_pretty(&last)
+        let text = serde_json::to_string_pretty(&ask(args)?)
             .map_err(|e| Failure::failed(format!("cannot write JSON: {e}")))?;
         return Output::stdout().write(&(text + "\n"));
     }
-    loop {
-        let start = Instant::now();
-        while start.elapsed() < args.interval {
-            if interrupt.raised() {
-                return Err(Failure::Interrupted(None));
-            }
-            let left = args.interval.saturating_sub(start.elapsed());
-            std::thread::sleep(left.min(Duration::from_millis(50)));
-        }
-        let now = ask(args)?;
-        let shown = text(&last, &now, start.elapsed(), table::terminal_width());
-        Output::stdout().write(&shown)?;
-        if args.once {
-            return Ok(());
-        }
-        last = now;
+    if args.once {
+        return once(args, interrupt);
     }
+    if !stdout().is_terminal() {
+        return Err(Failure::Usage(
+            "top needs a terminal on standard output: use 'dataplane top --once' or \
+             'dataplane top --json' here"
+                .to_owned(),
+        ));
+    }
+    live(args, interrupt)
 }
 
 fn ask(args: &DataplaneTopArgs) -> Result<Value, Failure> {
     cofferdam_dataplane::status(&args.socket).map_err(|e| Failure::failed(e.to_string()))
 }
 
-/// The rates, the loop's stages, what went wrong, the applications.
-fn text(before: &Value, now: &Value, time: Duration, width: Option<u16>) -> String {
-    let count = |name: &str| {
-        let at = |v: &Value| {
-            v.pointer(&format!("/counts/{name}"))
-                .and_then(Value::as_u64)
-        };
-        at(now).unwrap_or(0).saturating_sub(at(before).unwrap_or(0))
-    };
-    let rate = |name: &str| count(name) as f64 / time.as_secs_f64();
-    let device = now.get("device").and_then(Value::as_str).unwrap_or("?");
-    let batches = count("batches").max(1) as f64;
-    let mut out = format!(
-        "{}: {:.0} packets/s in, {:.0} out; {:.1} a batch, {:.1} waiting after it; {:.0} sleeps/s, {:.0} wake-ups/s\n",
-        one_line(device),
-        rate("received_packets"),
-        rate("sent_packets"),
-        count("received_packets") as f64 / batches,
-        count("queued_packets") as f64 / batches,
-        rate("sleeps"),
-        rate("wakeups"),
-    );
-    // Writing to a String cannot fail.
-    let _ = write!(
-        out,
-        "\n{}",
-        stages(before, now, count("received_packets"), width)
-    );
-    let wrong: Vec<String> = [
-        "lost_packets",
-        "refused_packets",
-        "out_of_frames",
-        "over_quota",
-        "overruns",
-        "flush_errors",
-        "offences",
-    ]
-    .into_iter()
-    .filter(|name| count(name) > 0)
-    .map(|name| format!("{} {}", count(name), name.replace('_', " ")))
-    .collect();
-    if !wrong.is_empty() {
-        let _ = writeln!(out, "\n{}", wrong.join(", "));
-    }
-    let applications = now.get("applications").and_then(Value::as_array);
-    if let Some(applications) = applications.filter(|a| !a.is_empty()) {
-        let mut table = table::plain(width);
-        table.set_header(["application", "connections", "held frames"]);
-        for application in applications {
-            let number = |key| {
-                application
-                    .get(key)
-                    .and_then(Value::as_u64)
-                    .unwrap_or(0)
-                    .to_string()
-            };
-            let name = application
-                .get("name")
-                .and_then(Value::as_str)
-                .unwrap_or("?");
-            table.add_row([one_line(name), number("connections"), number("held_frames")]);
+fn once(args: &DataplaneTopArgs, interrupt: &Interrupt) -> Outcome {
+    let (start, before) = (Instant::now(), ask(args)?);
+    while start.elapsed() < args.interval {
+        if interrupt.raised() {
+            return Err(Failure::Interrupted(None));
         }
-        table::numbers_right(&mut table);
-        let _ = write!(out, "\n{table}\n");
+        let left = args.interval.saturating_sub(start.elapsed());
+        std::thread::sleep(left.min(Duration::from_millis(50)));
     }
-    out
+    let reading = Reading::new(&before, &ask(args)?, start.elapsed());
+    Output::stdout().write(&draw::text(&reading, table::terminal_width()))
 }
 
-fn stages(before: &Value, now: &Value, packets: u64, width: Option<u16>) -> String {
-    let Some(stages) = now.get("stage_cycles").and_then(Value::as_object) else {
-        return String::new();
+/// A dataplane that ends while it is watched is waited for: it may be started again.
+fn live(args: &DataplaneTopArgs, interrupt: &Interrupt) -> Outcome {
+    let mut last = Some((Instant::now(), ask(args)?));
+    let mut shown = Shown {
+        interval: args.interval,
+        ..Shown::default()
     };
-    let cycles = |name: &str| {
-        let at = |v: &Value| {
-            v.pointer(&format!("/stage_cycles/{name}"))
-                .and_then(Value::as_u64)
-        };
-        at(now).unwrap_or(0).saturating_sub(at(before).unwrap_or(0))
-    };
-    let all: u64 = stages.keys().map(|name| cycles(name)).sum();
-    let mut table = table::plain(width);
-    table.set_header(["stage", "share", "cycles a packet"]);
-    for name in stages.keys() {
-        let own = cycles(name);
-        let share = own as f64 / all.max(1) as f64 * 100.0;
-        let each = match packets {
-            0 => "-".to_owned(),
-            n => format!("{:.0}", own as f64 / n as f64),
-        };
-        table.add_row([name.clone(), format!("{share:.1}%"), each]);
+    let mut screen = Screen::open(interrupt)?;
+    let mut next = Instant::now() + shown.interval;
+    loop {
+        screen.draw(|frame| shown.draw(frame))?;
+        wait(&screen, next);
+        if interrupt.raised() {
+            return Err(Failure::Interrupted(None));
+        }
+        for key in screen.keys()? {
+            match key.code {
+                KeyCode::Char('q') | KeyCode::Esc => return Ok(()),
+                _ if is_interrupt(key) => return Err(Failure::Interrupted(None)),
+                KeyCode::Char('p' | ' ') => shown.paused = !shown.paused,
+                KeyCode::Char('+') => shown.interval = (shown.interval * 2).min(LONGEST),
+                KeyCode::Char('-') => shown.interval = (shown.interval / 2).max(SHORTEST),
+                _ => {}
+            }
+        }
+        if Instant::now() < next {
+            continue;
+        }
+        next = Instant::now() + shown.interval;
+        match cofferdam_dataplane::status(&args.socket) {
+            Ok(now) => {
+                if let Some((at, before)) = &last
+                    && !shown.paused
+                {
+                    shown.reading = Some(Reading::new(before, &now, at.elapsed()));
+                }
+                shown.trouble = None;
+                last = Some((Instant::now(), now));
+            }
+            Err(e) => {
+                // The next one counts from zero.
+                last = None;
+                shown.trouble = Some(e.to_string());
+            }
+        }
     }
-    table::numbers_right(&mut table);
-    format!("{table}\n")
+}
+
+fn is_interrupt(key: KeyEvent) -> bool {
+    key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL)
+}
+
+/// Until a key, a resize, a signal or the next reading.
+fn wait(screen: &Screen, next: Instant) {
+    let left = next.saturating_duration_since(Instant::now());
+    // A millisecond more: rounded down it would turn idly until the time has come.
+    let left = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+    let mut fds = [PollFd::new(screen.wake(), PollFlags::POLLIN)];
+    // Interrupted or not: everything is looked at next.
+    let _ = poll(&mut fds, left);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ratatui::{Terminal, backend::TestBackend};
+
+    fn at(received: u64, offences: u64) -> Value {
+        serde_json::json!({
+            "device": "eth0",
+            "counts": {"received_packets": received, "batches": received / 10,
+                       "offences": offences, "idle_cycles": received * 400},
+            "batch_sizes": [0, 0, 0, 0, received / 10, 0, 0, 0, 0],
+            "stage_cycles": {"receive": received * 100, "flush": received * 300},
+            "stack": {"tcp_segments_in": received, "never": 0},
+            "free_frames": 512,
+            "applications": [{"name": "web\u{1b}[2J", "connections": 3, "held_frames": 4}],
+            "last_offence": "web: it handed over a frame that it does not hold",
+        })
+    }
+
+    fn interval() -> Reading {
+        Reading::new(&at(1000, 1), &at(3000, 2), Duration::from_secs(2))
+    }
 
     #[test]
     fn rates_are_differences_over_time_and_only_what_went_wrong_is_listed() {
-        let at = |received: u64, offences: u64| {
-            serde_json::json!({
-                "device": "eth0",
-                "counts": {"received_packets": received, "batches": received / 10, "offences": offences},
-                "stage_cycles": {"receive": received * 100, "flush": received * 300},
-                "applications": [{"name": "web", "connections": 3, "held_frames": 4}],
-            })
-        };
-        let shown = text(&at(1000, 1), &at(3000, 2), Duration::from_secs(2), None);
+        let shown = draw::text(&interval(), None);
         assert!(
-            shown.starts_with("eth0: 1000 packets/s in, 0 out; 10.0 a batch"),
+            shown.starts_with("eth0: 1000 packets/s in, 0 out; 50% of the loop's time with work\n10.0 packets a batch"),
             "{shown}"
         );
         assert!(shown.contains("75.0%"), "{shown}");
@@ -165,5 +160,55 @@ mod tests {
                 .any(|l| l.starts_with("web") && l.contains('3')),
             "{shown}"
         );
+    }
+
+    fn drawn(shown: &Shown, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| shown.draw(frame)).unwrap();
+        let buffer = terminal.backend().buffer().clone();
+        let lines = buffer.content().chunks(usize::from(width));
+        let line = |cells: &[ratatui::buffer::Cell]| {
+            let text: String = cells.iter().map(|c| c.symbol()).collect();
+            text.trim_end().to_owned()
+        };
+        lines.map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn the_screen_shows_stages_batches_and_applications_in_place() {
+        let mut shown = Shown {
+            interval: Duration::from_secs(1),
+            ..Shown::default()
+        };
+        assert!(drawn(&shown, 100, 30).contains("Measuring: first figures in 1s."));
+        shown.reading = Some(interval());
+        let screen = drawn(&shown, 100, 30);
+        for words in [
+            "eth0: 1000 packets/s in",
+            "receive      25.0%             100 █████",
+            "flush        75.0%             300 ███████████████",
+            "≤16  100.0%",
+            "web?[2J                            3           4",
+            "1000  tcp segments in",
+            "the last: web: it handed over",
+            "q quit",
+        ] {
+            assert!(screen.contains(words), "no `{words}` in\n{screen}");
+        }
+        assert!(!screen.contains("never"), "{screen}");
+        shown.trouble = Some("no dataplane answers on /x".to_owned());
+        assert!(drawn(&shown, 100, 30).contains("no dataplane answers on /x"));
+    }
+
+    #[test]
+    fn a_terminal_of_any_size_is_drawn_without_a_panic() {
+        let shown = Shown {
+            reading: Some(interval()),
+            trouble: Some("x".repeat(500)),
+            ..Shown::default()
+        };
+        for (width, height) in [(1, 1), (5, 3), (40, 10), (300, 4), (20, 100)] {
+            drawn(&shown, width, height);
+        }
     }
 }

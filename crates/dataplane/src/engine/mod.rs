@@ -132,6 +132,8 @@ pub struct Engine<P> {
     batch: Vec<Packet>,
     /// A packet that found the transmit ring full.
     unsent: Option<Packet>,
+    /// The last flush left packets in the ring.
+    is_stuck: bool,
     share: Share,
     idle: Idle,
     tally: Tally,
@@ -191,6 +193,7 @@ impl<P: Port> Engine<P> {
             domains: (0..MOST_APPLICATIONS).map(|_| None).collect(),
             generations: [0; MOST_APPLICATIONS],
             unsent: None,
+            is_stuck: false,
             idle: Idle::new(options.spin),
             tally: Tally::default(),
             remote: Remote {
@@ -281,10 +284,12 @@ impl<P: Port> Engine<P> {
 
         let sent = self.transmit(now);
         stages.end(Stage::Transmit);
-        if sent > 0 {
-            if self.port.flush(&mut self.memory).is_err() {
-                self.tally.flush_errors += 1;
-            }
+        // What the device refused stays in its ring: without another try a full ring would stay
+        // full when the device is up again.
+        if sent > 0 || self.is_stuck {
+            let flushed = self.port.flush(&mut self.memory);
+            self.is_stuck = flushed.is_err() || self.unsent.is_some();
+            self.tally.flush_errors += u64::from(flushed.is_err());
             stages.end(Stage::Flush);
         }
         self.tally.count_batch(got, self.port.pending());

@@ -13,6 +13,7 @@ impl<P: Port> Engine<P> {
         if let Some(packet) = self.unsent.take() {
             if !self.port.transmit(&mut self.memory, packet) {
                 self.unsent = Some(packet);
+                self.is_stuck = true;
                 return 0;
             }
             sent += 1;
@@ -20,6 +21,8 @@ impl<P: Port> Engine<P> {
         while self.stack.has_transmit() {
             let Some(frame) = self.memory.take() else {
                 self.tally.out_of_frames += 1;
+                // They may lie in the device's ring.
+                self.is_stuck = true;
                 break;
             };
             let Some(header) = self.memory.bytes_mut(frame).get_mut(..MAX_HEADER_BYTES) else {
@@ -50,6 +53,7 @@ impl<P: Port> Engine<P> {
             };
             if !self.port.transmit(&mut self.memory, packet) {
                 self.unsent = Some(packet);
+                self.is_stuck = true;
                 break;
             }
             sent += 1;

@@ -65,7 +65,7 @@ pub(super) fn dataplane(mut args: Args, control: &mut Control) -> Result<(), Fai
             stop.store(true, Ordering::Relaxed);
             shown
         });
-        let outcome = cofferdam_dataplane::run(&config, &stop, || ());
+        let outcome = cofferdam_dataplane::run(&config, &stop, |_| ());
         stop.store(true, Ordering::Relaxed);
         let shown = watching
             .join()

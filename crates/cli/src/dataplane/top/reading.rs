@@ -1,0 +1,154 @@
+//! What happened between two readings of the counters.
+
+use crate::exit::one_line;
+use cofferdam_dataplane::Stage;
+use serde_json::Value;
+use std::time::Duration;
+
+/// Counters that name something wrong.
+const WRONG: [&str; 8] = [
+    "lost_packets",
+    "refused_packets",
+    "out_of_frames",
+    "over_quota",
+    "overruns",
+    "timers_refused",
+    "flush_errors",
+    "offences",
+];
+
+/// One stage of the loop.
+#[derive(Debug, PartialEq)]
+pub struct StageRow {
+    /// Its name.
+    pub name: String,
+    /// Share of the time of turns with work, 0 to 1.
+    pub share: f64,
+    /// Cycles of the time-stamp counter for each packet received; `None` without packets.
+    pub cycles_a_packet: Option<f64>,
+}
+
+/// One application.
+#[derive(Debug, PartialEq)]
+pub struct ApplicationRow {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Open connections.
+    pub connections: u64,
+    /// Received frames that it has not given back.
+    pub held_frames: u64,
+}
+
+/// The interval between two readings.
+#[derive(Debug, Default)]
+pub struct Reading {
+    /// Device, packet rates, batches, sleeps: two lines.
+    pub head: [String; 2],
+    /// The loop's stages, in its order.
+    pub stages: Vec<StageRow>,
+    /// Batches of at most 1, 2, 4, … packets, with their count; sizes that came.
+    pub batches: Vec<(u32, u64)>,
+    /// What the network stack counted, the most frequent first: name and rate a second.
+    pub stack: Vec<(String, f64)>,
+    /// What went wrong, if anything.
+    pub wrong: Option<String>,
+    /// Who is attached.
+    pub applications: Vec<ApplicationRow>,
+}
+
+/// How much a counter has grown.
+fn grown(before: &Value, now: &Value, pointer: &str) -> u64 {
+    let at = |v: &Value| v.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
+    at(now).saturating_sub(at(before))
+}
+
+/// Growth of each number of an object, with its name.
+fn each(before: &Value, now: &Value, key: &str) -> Vec<(String, u64)> {
+    let Some(object) = now.get(key).and_then(Value::as_object) else {
+        return Vec::new();
+    };
+    object
+        .keys()
+        .map(|name| (name.clone(), grown(before, now, &format!("/{key}/{name}"))))
+        .collect()
+}
+
+impl Reading {
+    /// What happened from `before` to `now`, `time` later.
+    pub fn new(before: &Value, now: &Value, time: Duration) -> Reading {
+        let count = |name: &str| grown(before, now, &format!("/counts/{name}"));
+        let seconds = time.as_secs_f64().max(1e-3);
+        let rate = |name: &str| count(name) as f64 / seconds;
+        let text = |key| now.get(key).and_then(Value::as_str).unwrap_or("?");
+        let packets = count("received_packets");
+        let batches = count("batches").max(1) as f64;
+        let mut stages = each(before, now, "stage_cycles");
+        // JSON sorts names; the loop's order says more.
+        stages.sort_by_key(|(name, _)| Stage::ALL.iter().position(|s| s.name() == name));
+        let busy: u64 = stages.iter().map(|(_, cycles)| cycles).sum();
+        let idle = count("idle_cycles");
+        let head = [
+            format!(
+                "{}: {:.0} packets/s in, {:.0} out; {:.0}% of the loop's time with work",
+                one_line(text("device")),
+                rate("received_packets"),
+                rate("sent_packets"),
+                busy as f64 / (busy + idle).max(1) as f64 * 100.0,
+            ),
+            format!(
+                "{:.1} packets a batch, {:.1} waiting after it; {:.0} sleeps/s, {:.0} wake-ups/s; {} frames free",
+                packets as f64 / batches,
+                count("queued_packets") as f64 / batches,
+                rate("sleeps"),
+                rate("wakeups"),
+                now.get("free_frames").and_then(Value::as_u64).unwrap_or(0),
+            ),
+        ];
+        let stages = stages.into_iter().map(|(name, cycles)| StageRow {
+            name,
+            share: cycles as f64 / busy.max(1) as f64,
+            cycles_a_packet: (packets > 0).then(|| cycles as f64 / packets as f64),
+        });
+        let batches = (0..9).map(|class| {
+            let counted = grown(before, now, &format!("/batch_sizes/{class}"));
+            (1 << class, counted)
+        });
+        let mut stack = each(before, now, "stack");
+        stack.retain(|(_, n)| *n > 0);
+        stack.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+        let mut wrong: Vec<String> = WRONG
+            .into_iter()
+            .filter(|name| count(name) > 0)
+            .map(|name| format!("{} {}", count(name), name.replace('_', " ")))
+            .collect();
+        if count("offences") > 0 {
+            wrong.push(format!("the last: {}", one_line(text("last_offence"))));
+        }
+        Reading {
+            head,
+            stages: stages.collect(),
+            batches: batches.filter(|(_, n)| *n > 0).collect(),
+            stack: stack
+                .into_iter()
+                .map(|(name, n)| (name.replace('_', " "), n as f64 / seconds))
+                .collect(),
+            wrong: (!wrong.is_empty()).then(|| wrong.join(", ")),
+            applications: applications(now),
+        }
+    }
+}
+
+fn applications(now: &Value) -> Vec<ApplicationRow> {
+    let all = now.get("applications").and_then(Value::as_array);
+    let row = |application: &Value| {
+        let number = |key| application.get(key).and_then(Value::as_u64).unwrap_or(0);
+        let name = application.get("name").and_then(Value::as_str);
+        ApplicationRow {
+            name: one_line(name.unwrap_or("?")),
+            connections: number("connections"),
+            held_frames: number("held_frames"),
+        }
+    };
+    all.map(|all| all.iter().map(row).collect())
+        .unwrap_or_default()
+}

@@ -1,0 +1,327 @@
+//! `cofferdam dataplane` as its user starts it: commands, a file, two namespaces. Needs root.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use cofferdam_testkit::{
+    Namespace, Net, Process, VethPair, exclusive, time_limit, try_run, wait_until,
+};
+use nix::sys::signal::Signal;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_cofferdam");
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+const WEB: &str = "[[application]]\nname = \"web\"\nuser = \"root\"\nbind = [\"tcp/*:80\"]\n";
+
+fn alone(body: impl FnOnce() + Send + 'static) {
+    let _alone = exclusive();
+    time_limit(Duration::from_secs(120), body);
+    cofferdam_testkit::assert_nothing_left();
+}
+
+/// A server's namespace with the dataplane's device, and a client's.
+struct Scene {
+    pair: VethPair,
+    server: Namespace,
+    client: Namespace,
+    folder: tempfile::TempDir,
+    net: u8,
+}
+
+impl Scene {
+    /// The dataplane's address is 10.98.NET.9, Linux has 10.98.NET.1 beside it.
+    fn new(net: u8) -> Scene {
+        let (server, client) = (Namespace::new("server"), Namespace::new("client"));
+        let pair = VethPair::new((&server, "eth0"), (&client, "eth0"));
+        server.address("eth0", &format!("10.98.{net}.1/24"));
+        client.address("eth0", &format!("10.98.{net}.2/24"));
+        client.offload("eth0", "tx", false);
+        Scene {
+            pair,
+            server,
+            client,
+            folder: tempfile::tempdir().unwrap(),
+            net,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn socket(&self) -> String {
+        self.path("dataplane.sock").display().to_string()
+    }
+
+    /// Writes the configuration, with `more` behind it.
+    fn configure(&self, address: &str, device: &str, more: &str) -> String {
+        let path = self.path("dataplane.toml");
+        let text = format!(
+            "socket = \"{}\"\n[device]\nname = \"{device}\"\n[network]\naddresses = [\"{address}/24\"]\n{more}",
+            self.socket()
+        );
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+
+    fn start(&self, label: &str, words: &str) -> Running {
+        Running::start(&self.server, self.folder.path(), label, words)
+    }
+
+    /// A dataplane that serves.
+    fn dataplane(&self) -> Running {
+        let config = self.configure(&format!("10.98.{}.9", self.net), "eth0", WEB);
+        let running = self.start("run", &format!("run --config {config}"));
+        wait_until("the dataplane", PATIENCE, || {
+            running.out().contains("serving")
+        });
+        running
+    }
+
+    /// The web server on it.
+    fn web(&self) -> Running {
+        let words = format!(
+            "serve http 10.98.{}.9:80 --name web --socket {}",
+            self.net,
+            self.socket()
+        );
+        let running = self.start("web", &words);
+        wait_until("the web server", PATIENCE, || self.page().is_some());
+        running
+    }
+
+    /// What a client sees; `None` when nobody answers.
+    fn page(&self) -> Option<String> {
+        let url = format!("http://10.98.{}.9/", self.net);
+        let curl = ["curl", "-sS", "--max-time", "2", &url];
+        let name = self.client.name().to_owned();
+        let mut argv = vec!["ip", "netns", "exec", &name];
+        argv.extend(curl);
+        try_run(&argv).ok()
+    }
+
+    fn is_served(&self) {
+        assert_eq!(self.page().as_deref(), Some("Served by the dataplane.\n"));
+    }
+}
+
+/// A command that runs, with what it says in files.
+struct Running {
+    process: Process,
+    out: PathBuf,
+    err: PathBuf,
+}
+
+impl Running {
+    fn start(net: &Namespace, folder: &Path, label: &str, words: &str) -> Running {
+        let file = |kind: &str| folder.join(format!("{label}.{kind}"));
+        let (script, out, err) = (file("sh"), file("out"), file("err"));
+        let text = format!(
+            "exec {BINARY} dataplane {words} >{} 2>{}\n",
+            out.display(),
+            err.display()
+        );
+        std::fs::write(&script, text).unwrap();
+        // One of that name may have run before: what it said must not be taken for this one's.
+        let _ = (std::fs::remove_file(&out), std::fs::remove_file(&err));
+        Running {
+            process: net.spawn(&format!("sh {}", script.display())),
+            out,
+            err,
+        }
+    }
+
+    fn out(&self) -> String {
+        std::fs::read_to_string(&self.out).unwrap_or_default()
+    }
+
+    fn err(&self) -> String {
+        std::fs::read_to_string(&self.err).unwrap_or_default()
+    }
+
+    /// Its exit code, and its one line on standard error.
+    fn end(&self) -> (Option<i32>, String) {
+        let code = self.process.wait();
+        (code, self.err())
+    }
+
+    fn fails_with(&self, words: &[&str]) {
+        let (code, err) = self.end();
+        assert_eq!((code, err.lines().count()), (Some(1), 1), "{err}");
+        for word in words {
+            assert!(err.contains(word), "no `{word}` in {err}");
+        }
+    }
+}
+
+/// Runs a command to its end, in this namespace.
+fn cofferdam(args: &[&str]) -> Output {
+    Command::new("timeout")
+        .args(["--kill-after=5", "60", BINARY, "dataplane"])
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn a_dataplane_serves_is_looked_at_and_leaves_nothing_at_sigterm() {
+    alone(|| {
+        let scene = Scene::new(3);
+        let dataplane = scene.dataplane();
+        assert_eq!(
+            dataplane.out(),
+            format!(
+                "serving 10.98.3.9 on eth0 (AF_XDP); applications attach at {}\n",
+                scene.socket()
+            )
+        );
+        let web = scene.web();
+        scene.is_served();
+        scene.client.ping("10.98.3.1");
+
+        let socket = scene.socket();
+        let seen = cofferdam(&["top", "--json", "--socket", &socket]);
+        let seen: serde_json::Value = serde_json::from_slice(&seen.stdout).unwrap();
+        assert_eq!(seen["schema"], cofferdam_dataplane::SCHEMA);
+        assert_eq!(seen["applications"][0]["name"], "web");
+        let once = ["top", "--once", "--interval", "100ms", "--socket", &socket];
+        let seen = text(&cofferdam(&once).stdout);
+        assert!(
+            seen.starts_with("eth0: ") && seen.contains("\nweb "),
+            "{seen}"
+        );
+        let seen = cofferdam(&["top", "--socket", &socket]);
+        assert_eq!(seen.status.code(), Some(2), "no terminal: {seen:?}");
+
+        dataplane.process.signal(Signal::SIGTERM);
+        assert_eq!(dataplane.end(), (Some(0), String::new()));
+        web.fails_with(&["the dataplane is gone"]);
+        assert!(!Path::new(&socket).exists(), "its socket is left");
+        let link = scene.server.run("ip link show eth0");
+        assert!(!link.contains("xdp"), "its program is left: {link}");
+        let seen = cofferdam(&["top", "--once", "--socket", &socket]);
+        assert_eq!(seen.status.code(), Some(1));
+        assert!(
+            text(&seen.stderr).contains("no dataplane answers"),
+            "{seen:?}"
+        );
+    });
+}
+
+#[test]
+fn after_kill_9_the_next_dataplane_serves_in_its_place() {
+    alone(|| {
+        let scene = Scene::new(4);
+        let dataplane = scene.dataplane();
+        let web = scene.web();
+        let config = scene.path("dataplane.toml").display().to_string();
+        let second = scene.start("second", &format!("run --config {config}"));
+        second.fails_with(&["eth0 is in use", "ip link show eth0"]);
+        scene.is_served();
+        dataplane.process.signal(Signal::SIGKILL);
+        assert_eq!(dataplane.process.wait(), None);
+        web.fails_with(&["the dataplane is gone"]);
+        let _dataplane = scene.dataplane();
+        let _web = scene.web();
+        scene.is_served();
+    });
+}
+
+#[test]
+fn a_device_set_down_is_waited_for_and_one_that_goes_ends_its_dataplane_alone() {
+    alone(|| {
+        let (scene, other) = (Scene::new(5), Scene::new(6));
+        let (dataplane, others) = (scene.dataplane(), other.dataplane());
+        let (web, _others_web) = (scene.web(), other.web());
+        scene.server.run("ip link set eth0 down");
+        wait_until("the notice", PATIENCE, || {
+            dataplane.err().contains("eth0 is down")
+        });
+        assert_eq!(scene.page(), None);
+        other.is_served();
+        scene.server.run("ip link set eth0 up");
+        wait_until("the notice", PATIENCE, || {
+            dataplane.err().contains("eth0 is up again")
+        });
+        wait_until("the page", PATIENCE, || scene.page().is_some());
+
+        drop(scene.pair);
+        assert_eq!(dataplane.process.wait(), Some(1));
+        let err = dataplane.err();
+        let last = err.lines().last().unwrap_or_default();
+        assert!(last.contains("eth0 is gone: it was removed"), "{err}");
+        assert_eq!(err.lines().count(), 3, "{err}");
+        web.fails_with(&["the dataplane is gone"]);
+        other.is_served();
+        assert_eq!(others.err(), "");
+    });
+}
+
+#[test]
+fn an_address_of_linux_and_a_missing_device_are_refused_by_name() {
+    alone(|| {
+        let scene = Scene::new(7);
+        for (address, device, words) in [
+            (
+                "10.98.7.1",
+                "eth0",
+                ["10.98.7.1 is an address of Linux, on eth0", "of its own"],
+            ),
+            ("10.98.7.9", "eth7", ["no network device eth7", "ip link"]),
+        ] {
+            let config = scene.configure(address, device, "");
+            let run = scene.start("run", &format!("run --config {config}"));
+            run.fails_with(&words);
+            assert!(!Path::new(&scene.socket()).exists());
+        }
+        // The device and its address are Linux's as before.
+        scene.client.ping("10.98.7.1");
+    });
+}
+
+#[test]
+fn a_wrong_file_is_told_with_line_and_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("dataplane.toml");
+    let path = path.to_str().unwrap();
+    let good = "[device]\nname = \"eth0\"\n[network]\naddresses = [\"10.0.0.9/24\"]\n";
+    for (more, words) in [
+        (
+            "[loop]\nbatch = 0\n",
+            "line 6: loop.batch = 0 is outside 1..=256",
+        ),
+        ("[lop]\n", "line 5: unknown field `lop`"),
+        ("[loop]\nspin = \"5\"\n", "line 6: loop.spin"),
+        (
+            "[[application]]\nname = \"web\"\nuser = \"no-such-user\"\n",
+            "line 7: application 'web'",
+        ),
+    ] {
+        std::fs::write(path, format!("{good}{more}")).unwrap();
+        for check in [&["--check-config"][..], &[]] {
+            let output = cofferdam(&[&["run", "--config", path][..], check].concat());
+            let err = text(&output.stderr);
+            assert_eq!(
+                (output.status.code(), err.lines().count()),
+                (Some(1), 1),
+                "{err}"
+            );
+            assert!(err.contains(path) && err.contains(words), "{err}");
+        }
+    }
+    std::fs::write(path, good).unwrap();
+    let output = cofferdam(&["run", "--check-config", "--config", path]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let output = cofferdam(&["run", "--config", "/no/such/file"]);
+    assert!(
+        text(&output.stderr).contains("cannot read /no/such/file"),
+        "{output:?}"
+    );
+}

@@ -1,0 +1,95 @@
+//! The form of the file: which keys there are, and of which type. Ranges are checked beside it.
+
+use serde::Deserialize;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use toml::Spanned;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Raw {
+    pub socket: Option<PathBuf>,
+    pub metrics: Option<SocketAddr>,
+    pub device: RawDevice,
+    pub network: RawNetwork,
+    #[serde(default)]
+    pub tcp: RawTcp,
+    #[serde(default, rename = "loop")]
+    pub turns: RawLoop,
+    #[serde(default, rename = "application")]
+    pub applications: Vec<RawApplication>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawDevice {
+    pub name: String,
+    #[serde(default)]
+    pub mode: RawMode,
+    #[serde(default)]
+    pub queue: u32,
+    pub cpu: Option<usize>,
+    pub frames: Option<Spanned<u32>>,
+    pub frame_bytes: Option<Spanned<u32>>,
+    #[serde(default)]
+    pub checksums: RawChecksums,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RawMode {
+    #[default]
+    Best,
+    Native,
+    Generic,
+    Tap,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RawChecksums {
+    #[default]
+    Verify,
+    Trust,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawNetwork {
+    pub addresses: Spanned<Vec<Spanned<String>>>,
+    #[serde(default)]
+    pub gateways: Vec<IpAddr>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawTcp {
+    pub connections: Option<Spanned<u32>>,
+    pub congestion: Option<RawCongestion>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RawCongestion {
+    Cubic,
+    Newreno,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawLoop {
+    pub batch: Option<Spanned<u32>>,
+    pub spin: Option<Spanned<String>>,
+    pub yields: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawApplication {
+    pub name: Spanned<String>,
+    pub user: Spanned<String>,
+    #[serde(default)]
+    pub bind: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub connect: bool,
+}

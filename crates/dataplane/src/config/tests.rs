@@ -1,0 +1,106 @@
+//! What a file may say.
+
+use super::*;
+
+const LEAST: &str = "[device]\nname = \"eth0\"\n[network]\naddresses = [\"10.0.0.9/24\"]\n";
+
+#[test]
+fn the_least_file_has_the_documented_defaults() {
+    let config = Config::parse(LEAST).expect("a configuration");
+    assert_eq!(config.socket, Path::new(DEFAULT_SOCKET));
+    assert_eq!(config.device.kind, Kind::Xdp(Mode::Best));
+    assert_eq!(
+        (config.device.frames, config.device.frame_bytes),
+        (8192, 2048)
+    );
+    assert_eq!(config.options.batch, 64);
+    assert_eq!(config.options.spin, Duration::from_millis(1));
+    assert!(!config.device.trusts_checksums);
+    assert!(config.applications.is_empty());
+}
+
+#[test]
+fn several_applications_get_frames_of_their_own() {
+    let one = "[[application]]\nname = \"a\"\nuser = \"0\"\n";
+    let two = "[[application]]\nname = \"b\"\nuser = \"root\"\nbind = [\"tcp/*:80\"]\n";
+    let config = Config::parse(&format!("{LEAST}{one}")).expect("a configuration");
+    assert_eq!(config.options.private_frames, None);
+    let config = Config::parse(&format!("{LEAST}{one}{two}")).expect("a configuration");
+    assert_eq!(config.options.private_frames, Some(4096));
+    assert_eq!(config.applications[1].uid, 0);
+}
+
+#[test]
+fn wrong_files_are_refused_with_the_reason() {
+    for (more, reason) in [
+        ("[loop]\nbatch = 0\n", "outside 1..=256"),
+        ("[loop]\nbatch = 257\n", "outside 1..=256"),
+        ("[loop]\nspin = \"5\"\n", "with its unit"),
+        ("[loop]\nspin = \"5s\"\n", "longer than 1s"),
+        ("[loop]\nbacth = 5\n", "unknown field"),
+        ("[tcp]\nconnections = 0\n", "outside"),
+        ("[tcp]\ncongestion = \"bbr\"\n", "unknown variant"),
+        (
+            "[[application]]\nname = \"a\"\nuser = \"nobody-here\"\n",
+            "no user",
+        ),
+        ("[[application]]\nname = \"\"\nuser = \"0\"\n", "1 to 64"),
+        (
+            "[[application]]\nname = \"a\"\nuser = \"0\"\nbind = [\"80\"]\n",
+            "application 'a'",
+        ),
+        (
+            "[[application]]\nname = \"a\"\nuser = \"0\"\n[[application]]\nname = \"a\"\nuser = \"0\"\n",
+            "two applications",
+        ),
+    ] {
+        let error = Config::parse(&format!("{LEAST}{more}")).expect_err(more);
+        assert!(error.contains(reason), "{more}: {error}");
+        assert!(!error.contains('\n'), "{more}: {error}");
+    }
+    let no_prefix = LEAST.replace("/24", "");
+    assert!(
+        Config::parse(&no_prefix)
+            .expect_err("no prefix")
+            .contains("prefix")
+    );
+    let long = LEAST.replace("/24", "/33");
+    assert!(
+        Config::parse(&long)
+            .expect_err("too long")
+            .contains("prefix")
+    );
+}
+
+#[test]
+fn random_text_never_panics() {
+    let mut random = fastrand::Rng::with_seed(1);
+    for _ in 0..2000 {
+        let mut text = LEAST.as_bytes().to_vec();
+        for _ in 0..random.usize(1..6) {
+            let at = random.usize(..text.len());
+            text[at] = random.u8(..);
+        }
+        let _ = Config::parse(&String::from_utf8_lossy(&text));
+    }
+}
+
+#[test]
+fn a_mistake_is_told_with_its_line() {
+    let application =
+        "[[application]]\nname = \"a\"\nuser = \"0\"\nbind = [\n\"tcp/*:1\",\n\"tcp/*:0\"]\n";
+    for (more, line) in [
+        ("[loop]\n\nbatch = 0\n", 7),
+        ("[loop]\nbacth = 5\n", 6),
+        ("[loop]\nspin = 5\n", 6),
+        ("[[application]]\nuser = \"0\"\n", 5),
+        (application, 10),
+        ("[loop\n", 5),
+    ] {
+        let error = Config::parse(&format!("{LEAST}{more}")).expect_err(more);
+        assert!(
+            error.starts_with(&format!("line {line}: ")),
+            "{more}: {error}"
+        );
+    }
+}

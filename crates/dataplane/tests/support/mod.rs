@@ -1,0 +1,192 @@
+//! A dataplane between two namespaces, and clients of it.
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use cofferdam_dataplane::config::Config;
+use cofferdam_dataplane::{Application, EventLoop, Notice, Session, run, status};
+use cofferdam_testkit::{Namespace, Net, VethPair};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+pub const ADDRESS: &str = "10.98.2.9";
+
+/// A client's namespace (10.98.2.2, fd98::2), a server's in which a dataplane has 10.98.2.9 and
+/// fd98::9 beside Linux's 10.98.2.1.
+pub struct Scene {
+    pub client: Namespace,
+    pub server: Namespace,
+    _pair: VethPair,
+    folder: tempfile::TempDir,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Scene {
+    pub fn new(device: &str, applications: &str) -> Scene {
+        let (server, client) = (Namespace::new("server"), Namespace::new("client"));
+        let pair = VethPair::new((&server, "eth0"), (&client, "eth0"));
+        server.address("eth0", "10.98.2.1/24");
+        for address in ["10.98.2.2/24", "fd98::2/64"] {
+            client.address("eth0", address);
+        }
+        client.offload("eth0", "tx", false);
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = format!(
+            "socket = \"{}\"\n[device]\nname = \"eth0\"\n{device}\n[network]\n\
+             addresses = [\"{ADDRESS}/24\", \"fd98::9/64\"]\n{applications}",
+            folder.path().join("dataplane.sock").display()
+        );
+        let config = Config::parse(&text).expect("a configuration");
+        let stop = Arc::new(AtomicBool::new(false));
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let theirs = stop.clone();
+        let thread = server.thread(move || {
+            run(&config, &theirs, tell(ready)).expect("the dataplane runs");
+        });
+        is_ready.recv().expect("the dataplane starts");
+        Scene {
+            client,
+            server,
+            _pair: pair,
+            folder,
+            stop,
+            threads: vec![thread],
+        }
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join("dataplane.sock")
+    }
+
+    /// Attaches an application and runs it until the scene ends.
+    pub fn serve<A: Application>(&mut self, name: &str, make: impl FnOnce() -> A + Send + 'static) {
+        let (socket, name, stop) = (self.socket(), name.to_owned(), self.stop.clone());
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        self.threads.push(std::thread::spawn(move || {
+            let session = Session::attach(&socket, &name).expect("it attaches");
+            let mut event_loop = EventLoop::new(session, make());
+            ready.send(()).expect("the test waits");
+            let stopped = |_: &mut A| stop.load(Ordering::Relaxed);
+            // The dataplane may end first.
+            let _ = event_loop.run(Duration::from_millis(20), stopped);
+        }));
+        is_ready.recv().expect("the application starts");
+    }
+
+    /// Runs `body` in the client's namespace.
+    pub fn client<T: Send + 'static>(&self, body: impl FnOnce() -> T + Send + 'static) -> T {
+        self.client.thread(body).join().expect("the client ends")
+    }
+
+    pub fn count(&self, pointer: &str) -> u64 {
+        let value = status(&self.socket()).expect("a status");
+        value
+            .pointer(pointer)
+            .and_then(serde_json::Value::as_u64)
+            .unwrap_or_else(|| panic!("no {pointer} in {value}"))
+    }
+}
+
+/// Tells the test when the dataplane serves.
+pub fn tell(ready: Sender<()>) -> impl Fn(Notice) + Send + Sync {
+    move |notice| {
+        if notice == Notice::Ready {
+            ready.send(()).expect("the test waits");
+        }
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+pub fn connect(to: &str, port: u16) -> TcpStream {
+    let to: SocketAddr = match to.contains(':') {
+        true => format!("[{to}]:{port}"),
+        false => format!("{to}:{port}"),
+    }
+    .parse()
+    .expect("an address");
+    // Right after the start the application may not have its address yet.
+    let until = Instant::now() + Duration::from_secs(5);
+    let stream = loop {
+        match TcpStream::connect_timeout(&to, Duration::from_secs(5)) {
+            Err(e) if e.kind() == ErrorKind::ConnectionRefused && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            other => break other.expect("it connects"),
+        }
+    };
+    stream.set_nodelay(true).expect("no delay");
+    stream
+        .set_read_timeout(Some(Duration::from_secs(5)))
+        .expect("a time limit");
+    stream
+}
+
+/// Random bytes, the same for the same seed.
+pub fn bytes(len: usize, seed: u64) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    (0..len).map(|_| random.u8(..)).collect()
+}
+
+/// Sends all and reads as much back, at the same time.
+pub fn round_trip(mut stream: TcpStream, sent: Vec<u8>) -> Vec<u8> {
+    let mut writer = stream.try_clone().expect("a second handle");
+    let (len, copy) = (sent.len(), sent);
+    let writing = std::thread::spawn(move || writer.write_all(&copy).expect("it takes all"));
+    let mut back = vec![0; len];
+    stream.read_exact(&mut back).expect("all comes back");
+    writing.join().expect("the writer ends");
+    back
+}
+
+pub const ECHO: &str =
+    "[[application]]\nname = \"echo\"\nuser = \"0\"\nbind = [\"tcp/*:7\", \"udp/*:7\"]\n";
+
+/// Sends a datagram of random bytes to port 7; what came back.
+pub fn datagram(len: usize, seed: u64) -> Vec<u8> {
+    let socket = UdpSocket::bind("10.98.2.2:0").expect("a socket");
+    socket
+        .set_read_timeout(Some(Duration::from_secs(5)))
+        .expect("a limit");
+    socket
+        .send_to(&bytes(len, seed), (ADDRESS, 7))
+        .expect("sent");
+    let mut back = [0; 2000];
+    let (len, from) = socket.recv_from(&mut back).expect("an answer");
+    assert_eq!(from.to_string(), format!("{ADDRESS}:7"));
+    back[..len].to_vec()
+}
+
+/// A connection to port 7 into which was written until it took no more, and whose answers nobody
+/// reads.
+pub fn a_writer_that_never_reads(scene: &Scene) -> TcpStream {
+    scene.client(|| {
+        let mut stream = connect(ADDRESS, 7);
+        stream
+            .set_write_timeout(Some(Duration::from_millis(500)))
+            .expect("a limit");
+        let mut sent = 0;
+        while let Ok(len) = stream.write(&[7; 65536]) {
+            sent += len;
+            assert!(sent < 64 << 20, "the window never closed");
+        }
+        assert!(sent > 0);
+        stream
+    })
+}
