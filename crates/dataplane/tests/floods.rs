@@ -1,0 +1,319 @@
+//! Floods and greed, end to end over veth: bounded memory, counted, and others keep their service.
+
+mod support;
+
+use cofferdam_dataplane::applications::Echo;
+use cofferdam_dataplane::{Application, Event, Received, Session};
+use cofferdam_testkit::{exclusive, time_limit, wait_until};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use support::{ADDRESS, ECHO, Scene, bytes, connect, round_trip};
+
+const LIMIT: Duration = Duration::from_secs(90);
+const PACKETS: u32 = 20_000;
+const OURS: Ipv4Addr = Ipv4Addr::new(10, 98, 2, 9);
+const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 98, 2, 2);
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
+const ACK: u8 = 0x10;
+
+/// A TCP segment to port 7 of the dataplane.
+struct Forged {
+    from: Ipv4Addr,
+    port: u16,
+    flags: u8,
+    sequence: u32,
+    acknowledgement: u32,
+    payload: &'static [u8],
+}
+
+impl Forged {
+    /// The IPv4 packet; the kernel completes the IP header's checksum.
+    fn packet(&self) -> Vec<u8> {
+        let mut tcp = Vec::new();
+        tcp.extend(self.port.to_be_bytes());
+        tcp.extend(7_u16.to_be_bytes());
+        tcp.extend(self.sequence.to_be_bytes());
+        tcp.extend(self.acknowledgement.to_be_bytes());
+        // Five words of header; a window; checksum and urgent pointer follow.
+        tcp.extend([5 << 4, self.flags, 0x20, 0x00, 0, 0, 0, 0]);
+        tcp.extend(self.payload);
+        let mut pseudo = Vec::new();
+        pseudo.extend(self.from.octets());
+        pseudo.extend(OURS.octets());
+        pseudo.extend([0, 6]);
+        pseudo.extend((tcp.len() as u16).to_be_bytes());
+        pseudo.extend(&tcp);
+        tcp[16..18].copy_from_slice(&checksum(&pseudo).to_be_bytes());
+        let mut ip = vec![0x45, 0];
+        ip.extend((20 + tcp.len() as u16).to_be_bytes());
+        ip.extend([0, 0, 0, 0, 64, 6, 0, 0]);
+        ip.extend(self.from.octets());
+        ip.extend(OURS.octets());
+        ip.extend(tcp);
+        ip
+    }
+}
+
+/// RFC 1071.
+fn checksum(bytes: &[u8]) -> u16 {
+    let words = bytes.chunks(2);
+    let mut sum: u32 = words
+        .map(|w| u32::from(w[0]) << 8 | u32::from(w.get(1).copied().unwrap_or(0)))
+        .sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+/// Sends what `forge` makes, as fast as the kernel takes it.
+fn flood(packets: u32, mut forge: impl FnMut(&mut fastrand::Rng) -> Forged) {
+    // SAFETY: makes a descriptor, touches no memory.
+    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_RAW) };
+    assert!(fd >= 0, "a raw socket");
+    // SAFETY: the kernel has just made this descriptor for us.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: all-zero integers are a valid address; the fields that matter follow.
+    let mut to: libc::sockaddr_in = unsafe { std::mem::zeroed() };
+    to.sin_family = libc::AF_INET as u16;
+    to.sin_addr.s_addr = u32::from_ne_bytes(OURS.octets());
+    let mut random = fastrand::Rng::with_seed(9);
+    for _ in 0..packets {
+        let packet = forge(&mut random).packet();
+        // SAFETY: the packet and the address are of the lengths told. A full queue loses it, as
+        // any link would.
+        unsafe {
+            libc::sendto(
+                socket.as_raw_fd(),
+                packet.as_ptr().cast(),
+                packet.len(),
+                libc::MSG_DONTWAIT,
+                (&raw const to).cast(),
+                size_of_val(&to) as u32,
+            )
+        };
+    }
+}
+
+fn scene() -> Scene {
+    let mut scene = Scene::new("", ECHO);
+    scene.serve("echo", || Echo::new(SocketAddr::from(([0, 0, 0, 0], 7))));
+    // One that answers shows that the application has its address.
+    scene.client(|| drop(connect(ADDRESS, 7)));
+    scene
+}
+
+/// A client that asks and is answered over one connection until it is told to stop; then how often
+/// it was.
+struct Steady {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<u64>,
+}
+
+impl Steady {
+    fn start(scene: &Scene) -> Steady {
+        let stop = Arc::new(AtomicBool::new(false));
+        let theirs = stop.clone();
+        let thread = scene.client.thread(move || {
+            let mut stream = connect(ADDRESS, 7);
+            let mut answered = 0;
+            while !theirs.load(Ordering::Relaxed) {
+                ask(&mut stream, answered);
+                answered += 1;
+            }
+            answered
+        });
+        Steady { stop, thread }
+    }
+
+    /// Panics when one answer was wrong or did not come.
+    fn end(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let answered = self.thread.join().expect("every answer came");
+        assert!(answered > 0);
+    }
+}
+
+fn ask(stream: &mut TcpStream, number: u64) {
+    let mut back = [0; 8];
+    stream.write_all(&number.to_ne_bytes()).expect("sent");
+    stream.read_exact(&mut back).expect("an answer");
+    assert_eq!(back, number.to_ne_bytes());
+}
+
+fn stack(scene: &Scene, name: &str) -> u64 {
+    scene.count(&format!("/stack/{name}"))
+}
+
+/// Others are served, and the packet memory comes back.
+fn has_room_and_serves(scene: &Scene) {
+    let back = scene.client(|| round_trip(connect(ADDRESS, 7), bytes(100_000, 1)));
+    assert!(back == bytes(100_000, 1), "others are served");
+    wait_until("the frames", Duration::from_secs(20), || {
+        scene.count("/free_frames") > 4096
+    });
+    assert_eq!(scene.count("/counts/offences"), 0);
+}
+
+#[test]
+fn a_syn_flood_over_veth_takes_no_memory_and_keeps_nobody_out() {
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        let scene = scene();
+        let steady = Steady::start(&scene);
+        scene.client(|| {
+            // Half of the senders would be on the link, half are nowhere.
+            flood(PACKETS, |random| Forged {
+                from: match random.bool() {
+                    true => Ipv4Addr::new(10, 98, 2, random.u8(20..250)),
+                    false => Ipv4Addr::new(192, 0, 2, random.u8(..)),
+                },
+                port: random.u16(1024..),
+                flags: SYN,
+                sequence: random.u32(..),
+                acknowledgement: 0,
+                payload: b"",
+            });
+        });
+        has_room_and_serves(&scene);
+        steady.end();
+        // Its own clients have ended: none is left, of theirs or of the flood's.
+        wait_until("the last to end", Duration::from_secs(20), || {
+            scene.count("/applications/0/connections") == 0
+        });
+        assert!(stack(&scene, "cookies_sent") > 0, "no cookie was sent");
+    });
+}
+
+/// Segments that did not belong into any window, by number or by timestamp.
+fn refused(scene: &Scene) -> u64 {
+    stack(scene, "out_of_window") + stack(scene, "paws_rejected")
+}
+
+/// The port of a connection that is open, and the connection.
+fn victim(scene: &Scene) -> (TcpStream, u16) {
+    let mut stream = scene.client(|| connect(ADDRESS, 7));
+    ask(&mut stream, 1);
+    let port = stream.local_addr().expect("an address").port();
+    (stream, port)
+}
+
+#[test]
+fn a_flood_of_rsts_and_a_storm_of_acks_end_no_connection() {
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        let scene = scene();
+        for flags in [RST, ACK] {
+            let (mut stream, port) = victim(&scene);
+            let steady = Steady::start(&scene);
+            let challenges = stack(&scene, "challenge_acks");
+            let before = refused(&scene);
+            scene.client(move || {
+                flood(PACKETS, |random| Forged {
+                    from: CLIENT,
+                    port,
+                    flags,
+                    sequence: random.u32(..),
+                    acknowledgement: random.u32(..),
+                    payload: if flags == ACK { b"not yours" } else { b"" },
+                });
+            });
+            has_room_and_serves(&scene);
+            steady.end();
+            ask(&mut stream, 2);
+            // Segments of the flood alone: nobody else sends such.
+            let seen = refused(&scene) - before;
+            assert!(
+                seen > u64::from(PACKETS) / 20,
+                "the flood did not arrive: {seen}"
+            );
+            // RFC 5961, 7: at most one every 100 ms and connection.
+            let challenges = stack(&scene, "challenge_acks") - challenges;
+            assert!(
+                challenges < seen / 10,
+                "{challenges} challenges to {seen} segments"
+            );
+        }
+    });
+}
+
+/// Keeps all it receives for ever.
+#[derive(Default)]
+struct Hoarder {
+    kept: Vec<Received>,
+}
+
+impl Application for Hoarder {
+    fn start(&mut self, session: &mut Session) {
+        session.listen(SocketAddr::from(([0, 0, 0, 0], 8)), 128);
+    }
+
+    fn event(&mut self, session: &mut Session, event: Event) {
+        match event {
+            Event::Knock(knock) => {
+                session.accept(&knock);
+            }
+            Event::Received { data, .. } => self.kept.push(data),
+            _ => {}
+        }
+    }
+}
+
+/// Writes segments of one byte until the connection takes no more or is ended. True when ended.
+fn feed(mut stream: TcpStream) -> bool {
+    stream
+        .set_write_timeout(Some(Duration::from_secs(2)))
+        .expect("a limit");
+    for _ in 0..4000 {
+        match stream.write_all(b"x") {
+            Ok(()) => {}
+            Err(e) if e.kind() == ErrorKind::WouldBlock => return false,
+            Err(_) => return true,
+        }
+        // One segment each, not one for all: a frame for each byte.
+        std::thread::sleep(Duration::from_micros(20));
+    }
+    false
+}
+
+#[test]
+fn an_application_that_gives_nothing_back_runs_dry_alone() {
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        let two = format!(
+            "{ECHO}[[application]]\nname = \"hoarder\"\nuser = \"0\"\nbind = [\"tcp/*:8\"]\n"
+        );
+        let mut scene = Scene::new("frames = 1024", &two);
+        scene.serve("echo", || Echo::new(SocketAddr::from(([0, 0, 0, 0], 7))));
+        scene.serve("hoarder", Hoarder::default);
+        let steady = Steady::start(&scene);
+        let ended = scene.client(|| {
+            let feeders: Vec<_> = (0..4)
+                .map(|_| {
+                    let stream = connect(ADDRESS, 8);
+                    std::thread::spawn(move || feed(stream))
+                })
+                .collect();
+            let ended = feeders.into_iter().map(|f| f.join().expect("it ends"));
+            ended.filter(|ended| *ended).count()
+        });
+        assert!(ended > 0, "nothing was refused to the hoarder");
+        // What is shown is 10 ms old.
+        wait_until("the count", Duration::from_secs(5), || {
+            scene.count("/counts/over_quota") > 0
+        });
+        let back = scene.client(|| round_trip(connect(ADDRESS, 7), bytes(100_000, 2)));
+        assert!(back == bytes(100_000, 2), "others are served");
+        steady.end();
+        assert!(
+            scene.count("/free_frames") > 256,
+            "frames stay for what arrives"
+        );
+    });
+}
