@@ -19,6 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "redirect",
         "reference",
         "schedule",
+        "tenants",
     ] {
         let object = link(
             &compile(&bpf.join(skeleton), &out)?,

@@ -26,7 +26,7 @@ pub use dataplane::{
 };
 pub use isolation::{
     Care, CellKey, IsolationEnvironment, IsolationResult, IsolationRow, IsolationSample,
-    IsolationTable, Level, Point, Resource, RuntimeKind, Scenario, TenantSample,
+    IsolationTable, Level, Point, Resource, RuntimeKind, Scenario, TenantSample, Traced,
 };
 pub use latency::{
     BiasRow, CoverageRow, InjectionRow, LatencyProgramRow, LatencyResult, LatencySample,

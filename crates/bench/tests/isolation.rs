@@ -6,7 +6,7 @@
 mod common;
 
 use cofferdam_bench::data::{
-    IsolationResult, IsolationTable, Resource, RunData, RunResult, RuntimeKind,
+    IsolationResult, IsolationTable, Point, Resource, RunData, RunResult, RuntimeKind,
 };
 use cofferdam_bench::isolation::quantity::{Size, Span};
 use cofferdam_bench::isolation::{Experiment, Limits, Options, run};
@@ -128,6 +128,64 @@ fn whole(runtime: RuntimeKind) {
     }
     assert_eq!(left(), Vec::<String>::new());
     cofferdam_bench::report::render(&dir).unwrap();
+}
+
+/// The kernel's two ways to count say the same of one load: cgroup files, and BPF.
+#[test]
+fn tracepoints_and_cgroup_files_agree() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("run");
+    let mut short = experiment(RuntimeKind::Runc, &["a_s"]);
+    short.resources = vec![Resource::Memory, Resource::Disk, Resource::Network];
+    let data = measured(options(short, &dir));
+    assert_eq!(result(&data).failed, Default::default());
+    assert_eq!(data.isolation.len(), 3);
+    for sample in &data.isolation {
+        let last = sample.a.series.last().unwrap();
+        let traced = last.traced.unwrap();
+        match sample.key.resource {
+            Resource::Memory => {
+                // 0.9 of 64 MiB are held; beside them the program and its tables.
+                let held = 0.9 * f64::from(64 << 20);
+                let held_most = |p: &&Point| p.traced.map_or(0, |t| t.rss_bytes);
+                let middle = sample.a.series.iter().max_by_key(held_most).unwrap();
+                let rss = middle.traced.unwrap().rss_bytes as f64;
+                assert!(rss > 0.95 * held && rss < 1.2 * held, "{middle:?}");
+                let anonymous = middle.rss_bytes as f64;
+                assert!((rss - anonymous).abs() < 0.1 * held, "{middle:?}");
+                assert!((sample.a.used - rss).abs() < 0.05 * held, "{sample:?}");
+                // It has been taken down by now, and so have the books.
+                assert!(traced.rss_bytes < 16 << 20, "{last:?}");
+            }
+            Resource::Disk => {
+                // Blocks of 4 KiB by O_DIRECT: what the limit let through is what the device
+                // served, where neighbours may have become one request.
+                let (file, device) = (last.io_bytes as f64, traced.device_bytes as f64);
+                let few = 16.0 * 4096.0;
+                assert!(
+                    device > 0.0 && (file - device).abs() <= 0.1 * file + few,
+                    "{last:?}"
+                );
+                let blocks = traced.device_bytes / 4096;
+                assert_eq!(traced.device_bytes, blocks * 4096, "{last:?}");
+                assert!(
+                    traced.device_ops > 0 && traced.device_ops <= blocks,
+                    "{last:?}"
+                );
+            }
+            _ => {
+                // What HTB drops has left the socket and not the interface.
+                let (link, sockets) = (last.tx_packets as f64, traced.tx_packets as f64);
+                assert!(sockets > 0.0 && link <= sockets + 16.0, "{last:?}");
+                // 1400 bytes and the headers of UDP and IP; a few may be the kernel's own.
+                let (bytes, most) = (traced.tx_bytes as f64, sockets * 1428.0);
+                assert!(bytes <= most && bytes >= most - 16.0 * 1428.0, "{last:?}");
+            }
+        }
+        // Its own cost is told, the programs' included.
+        assert!(sample.acquisition_cpu_pct > 0.0);
+    }
+    assert_eq!(left(), Vec::<String>::new());
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod reference;
 mod schedule;
 mod skeleton;
 mod support;
+mod tenants;
 
 pub use accounting::{AccountingPrograms, CpuReading, LoadError, Sizes};
 pub use cost::{ProgramCost, RuntimeStatistics};
@@ -34,6 +35,7 @@ pub use schedule::{
     ScheduleCpu, SchedulePrograms, ScheduleReading,
 };
 pub use support::{kernel_has_tracepoint, possible_cpus};
+pub use tenants::{TenantCounter, TenantPrograms, TenantReading, TenantWatch};
 
 /// Row of the first container in the ledger; smaller rows are reasons.
 pub const FIRST_CONTAINER_ROW: u32 = skeleton::types::cf_row_index::CF_FIRST_CONTAINER_ROW.0;

@@ -19,6 +19,12 @@ pub(crate) struct MappedArray<T> {
 /// The type must be `repr(C)`, made of integers only, and of the map's value size.
 pub(crate) unsafe trait Plain: Copy {}
 
+// SAFETY: the mapping is this value's own and read-only, belongs to no thread, and is read by
+// volatile loads of integers alone, from however many threads.
+unsafe impl<T: Plain + Send> Send for MappedArray<T> {}
+// SAFETY: as above.
+unsafe impl<T: Plain + Sync> Sync for MappedArray<T> {}
+
 impl<T: Plain> MappedArray<T> {
     /// Maps `length` values of the array map `fd`, which must have been made mappable.
     pub(crate) fn map(fd: BorrowedFd<'_>, length: u32) -> io::Result<Self> {

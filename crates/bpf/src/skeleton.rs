@@ -18,6 +18,9 @@ mod reference {
 mod schedule {
     include!(concat!(env!("OUT_DIR"), "/schedule.skel.rs"));
 }
+mod tenants {
+    include!(concat!(env!("OUT_DIR"), "/tenants.skel.rs"));
+}
 mod delay {
     include!(concat!(env!("OUT_DIR"), "/delay.skel.rs"));
 }
@@ -35,3 +38,4 @@ pub use latency::{LatencySkel, LatencySkelBuilder, types as latency_types};
 pub use redirect::{RedirectSkel, RedirectSkelBuilder, types as redirect_types};
 pub use reference::{ReferenceSkel, ReferenceSkelBuilder, types as reference_types};
 pub use schedule::{ScheduleSkel, ScheduleSkelBuilder, types as schedule_types};
+pub use tenants::{TenantsSkel, TenantsSkelBuilder, types as tenants_types};

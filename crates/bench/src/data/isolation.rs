@@ -287,6 +287,28 @@ pub struct Point {
     pub ops: u64,
     /// Bytes that its load generator had moved; for the network, that had arrived at the peer.
     pub bytes: u64,
+    /// The same moment by BPF; `None` where the programs could not be loaded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traced: Option<Traced>,
+}
+
+/// One moment of a tenant by BPF, by its cgroup: counters since the cell began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traced {
+    /// Resident memory of its processes by the tracepoint `rss_stat`, bytes.
+    pub rss_bytes: u64,
+    /// Requests that block devices completed for it.
+    pub device_ops: u64,
+    /// Bytes of those.
+    pub device_bytes: u64,
+    /// Packets that its sockets sent.
+    pub tx_packets: u64,
+    /// Bytes of those, from the network header on.
+    pub tx_bytes: u64,
+    /// Packets that came for its sockets.
+    pub rx_packets: u64,
+    /// Bytes of those.
+    pub rx_bytes: u64,
 }
 
 /// What one tenant did in a cell, within the measured window.
@@ -330,7 +352,7 @@ pub struct IsolationSample {
     pub a: TenantSample,
     /// The other.
     pub b: Option<TenantSample>,
-    /// CPU that the acquisition took, percent of one CPU.
+    /// CPU that the acquisition took, its BPF programs included, percent of one CPU a tenant.
     pub acquisition_cpu_pct: f64,
     /// Share of all CPUs that the hypervisor took meanwhile, 0 to 1.
     pub steal_fraction: Option<f64>,

@@ -1,9 +1,11 @@
-//! What a tenant uses, by the files of its cgroups and of its network namespace, each 100 ms: the
-//! same for every runtime and every load.
+//! What a tenant uses, by the files of its cgroups and of its network namespace and by BPF
+//! ([`super::trace`]), each 100 ms: the same for every runtime and every load.
 
+use super::trace;
 use crate::data::Point;
 use crate::error::BenchError;
 use crate::topology::Layout;
+use cofferdam_bpf::TenantCounter;
 use nix::time::{ClockId, clock_gettime};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -26,7 +28,43 @@ pub(super) struct Files {
     /// v1 keeps bytes in a file of their own.
     io_bytes: Option<File>,
     net: Option<File>,
+    counter: Option<TenantCounter>,
     text: Vec<u8>,
+}
+
+/// The cgroups of a tenant, as directories; `None`: the host has no such hierarchy.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Places {
+    /// In the unified tree.
+    pub v2: Option<PathBuf>,
+    /// Of v1's cpuacct; cpu and cpuacct are often one mount.
+    pub cpuacct: Option<PathBuf>,
+    /// Of v1's memory.
+    pub memory: Option<PathBuf>,
+    /// Of v1's blkio.
+    pub blkio: Option<PathBuf>,
+}
+
+impl Places {
+    /// Of the process `pid`.
+    pub fn of(pid: u32) -> Result<Places, BenchError> {
+        let layout = Layout::detect()?;
+        let path = PathBuf::from(format!("/proc/{pid}/cgroup"));
+        let text = fs::read_to_string(&path).map_err(|source| BenchError::Host {
+            action: "read",
+            path,
+            source,
+        })?;
+        let dir = |controller: &str, root: &Option<PathBuf>| {
+            Some(root.as_ref()?.join(place(&text, controller)?))
+        };
+        Ok(Places {
+            v2: dir("", &layout.v2),
+            cpuacct: dir("cpuacct", &layout.v1_cpuacct).or_else(|| dir("cpu", &layout.v1_cpu)),
+            memory: dir("memory", &layout.v1_memory),
+            blkio: dir("blkio", &layout.v1_blkio),
+        })
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -46,40 +84,33 @@ enum IoFile {
 }
 
 impl Files {
-    /// Opens the files of the process `pid`.
-    pub fn of(pid: u32) -> Result<Files, BenchError> {
-        let layout = Layout::detect()?;
-        let path = PathBuf::from(format!("/proc/{pid}/cgroup"));
-        let text = fs::read_to_string(&path).map_err(|source| BenchError::Host {
-            action: "read",
-            path,
-            source,
-        })?;
-        let dir = |controller: &str, root: &Option<PathBuf>| {
-            Some(root.as_ref()?.join(place(&text, controller)?))
-        };
+    /// Opens the files of the tenant of process `pid`, whose cgroups are `places`.
+    pub fn of(pid: u32, places: &Places, counter: Option<TenantCounter>) -> Files {
+        let Places {
+            v2,
+            cpuacct,
+            memory,
+            blkio,
+        } = places.clone();
         let open = |dir: Option<PathBuf>, name: &str| File::open(dir?.join(name)).ok();
-        let v2 = dir("", &layout.v2);
-        // cpu and cpuacct are often one mount.
-        let cpuacct = dir("cpuacct", &layout.v1_cpuacct).or_else(|| dir("cpu", &layout.v1_cpu));
         let cpu = open(cpuacct, "cpuacct.usage")
             .map(|f| (f, CpuFile::V1))
             .or_else(|| Some((open(v2.clone(), "cpu.stat")?, CpuFile::V2)));
-        let memory = open(dir("memory", &layout.v1_memory), "memory.stat")
+        let memory = open(memory, "memory.stat")
             .map(|f| (f, "total_rss"))
             .or_else(|| Some((open(v2.clone(), "memory.stat")?, "anon")));
-        let blkio = dir("blkio", &layout.v1_blkio);
         let io = open(blkio.clone(), "blkio.throttle.io_serviced_recursive")
             .map(|f| (f, IoFile::V1))
             .or_else(|| Some((open(v2, "io.stat")?, IoFile::V2)));
-        Ok(Files {
+        Files {
             cpu,
             memory,
             io,
             io_bytes: open(blkio, "blkio.throttle.io_service_bytes_recursive"),
             net: File::open(format!("/proc/{pid}/net/dev")).ok(),
+            counter,
             text: vec![0; TEXT],
-        })
+        }
     }
 
     /// The counters now, as the kernel counts them since the cgroup was made.
@@ -121,6 +152,7 @@ impl Files {
             io_bytes,
             tx_packets,
             tx_bytes,
+            traced: self.counter.as_ref().map(trace::traced),
             ..Point::default()
         }
     }
@@ -203,6 +235,8 @@ pub(super) struct Acquired {
     pub series: Vec<Vec<Point>>,
     /// CPU that the reading took, percent of one CPU.
     pub cpu_pct: f64,
+    /// How long it read, seconds.
+    pub wall_s: f64,
 }
 
 impl Acquisition {
@@ -234,6 +268,7 @@ impl Acquisition {
             Acquired {
                 series,
                 cpu_pct: (thread_cpu() - cpu_before).as_secs_f64() / wall.max(1e-9) * 100.0,
+                wall_s: wall,
             }
         });
         Acquisition { stop, thread }
@@ -246,6 +281,7 @@ impl Acquisition {
         self.thread.join().unwrap_or(Acquired {
             series: Vec::new(),
             cpu_pct: 0.0,
+            wall_s: 0.0,
         })
     }
 }
@@ -260,6 +296,9 @@ fn since(now: &Point, first: &Point, t_ms: f64) -> Point {
         io_bytes: now.io_bytes.saturating_sub(first.io_bytes),
         tx_packets: now.tx_packets.saturating_sub(first.tx_packets),
         tx_bytes: now.tx_bytes.saturating_sub(first.tx_bytes),
+        traced: now
+            .traced
+            .map(|t| trace::since(&t, &first.traced.unwrap_or_default())),
         ..Point::default()
     }
 }
@@ -320,7 +359,8 @@ mod tests {
 
     #[test]
     fn this_process_has_files() {
-        let mut files = Files::of(std::process::id()).unwrap();
+        let pid = std::process::id();
+        let mut files = Files::of(pid, &Places::of(pid).unwrap(), None);
         let point = files.read();
         assert!(point.cpu_ms >= 0.0);
         let acquisition = Acquisition::start(vec![files]);

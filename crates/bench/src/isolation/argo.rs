@@ -155,4 +155,75 @@ mod tests {
         }
         assert!(RECIPE.contains("COPY") && RECIPE.contains("iproute2"));
     }
+
+    /// Argo 3.5's own schema, the definitions that a workflow of ours needs.
+    const SCHEMA: &str = include_str!("argo/workflow.schema.json");
+
+    /// What is wrong with `value`, by the path to it. Stricter than the schema: a property that a
+    /// definition does not name is a mistake.
+    fn mistakes(schema: &Value, rule: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
+        if let Some(name) = rule["$ref"].as_str() {
+            let name = name.trim_start_matches("#/definitions/");
+            match &schema["definitions"][name] {
+                Value::Null => found.push(format!("{at}: {name} is not kept")),
+                rule => mistakes(schema, rule, value, at, found),
+            }
+            return;
+        }
+        let kind = rule["type"].as_str().unwrap_or("object");
+        let fits = match kind {
+            "object" => value.is_object(),
+            "array" => value.is_array(),
+            "string" => value.is_string(),
+            "integer" => value.is_i64() || value.is_u64(),
+            "boolean" => value.is_boolean(),
+            other => panic!("{at}: the schema's type {other} is not known here"),
+        };
+        if !fits {
+            found.push(format!("{at}: {value} is no {kind}"));
+        }
+        for name in rule["required"].as_array().into_iter().flatten() {
+            if value.get(name.as_str().unwrap()).is_none() {
+                found.push(format!("{at}: {name} is missing"));
+            }
+        }
+        let items = value.as_array().into_iter().flatten().enumerate();
+        for (i, item) in items {
+            mistakes(schema, &rule["items"], item, &format!("{at}[{i}]"), found);
+        }
+        for (name, inner) in value.as_object().into_iter().flatten() {
+            let at = format!("{at}.{name}");
+            match (&rule["properties"][name], &rule["additionalProperties"]) {
+                (Value::Null, Value::Null) => found.push(format!("{at}: unknown")),
+                (Value::Null, any) => mistakes(schema, any, inner, &at, found),
+                (rule, _) => mistakes(schema, rule, inner, &at, found),
+            }
+        }
+    }
+
+    #[test]
+    fn the_workflow_is_one_by_argos_own_schema() {
+        let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+        let rule = json!({ "$ref": "#/definitions/io.argoproj.workflow.v1alpha1.Workflow" });
+        let check = |workflow: &Value| {
+            let mut found = Vec::new();
+            mistakes(&schema, &rule, workflow, "workflow", &mut found);
+            found
+        };
+        let mut experiment = Experiment::quick();
+        experiment.runtimes = RuntimeKind::ALL.to_vec();
+        let whole = workflow(&experiment, "example.org/cofferdam:1");
+        assert_eq!(check(&whole), [] as [String; 0]);
+        // It sees what is wrong: a typo, a wrong type, something that is missing.
+        let mut typo = whole.clone();
+        typo["spec"]["templates"][0]["dag"]["tasks"][0]["template_name"] = "x".into();
+        assert!(check(&typo)[0].contains("tasks[0].template_name: unknown"));
+        let mut kind = whole.clone();
+        kind["spec"]["parallelism"] = "1".into();
+        assert!(check(&kind)[0].contains("parallelism"));
+        let mut missing = whole;
+        let container = &mut missing["spec"]["templates"][1]["container"];
+        container.as_object_mut().unwrap().remove("image");
+        assert!(check(&missing)[0].contains("image"));
+    }
 }

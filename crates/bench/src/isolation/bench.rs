@@ -1,6 +1,6 @@
 //! Measures cells: keeps the tenants of one runtime and resource alive from cell to cell.
 
-use super::acquire::{Acquired, Acquisition, Files};
+use super::acquire::{Acquired, Acquisition, Files, Places};
 use super::care::Agent;
 use super::device::{self, BlockDevice};
 use super::experiment::Experiment;
@@ -8,6 +8,7 @@ use super::guest::{Done, Guest};
 use super::levels::{DATAGRAM_WIRE_BITS, Target, demand, split_iops};
 use super::runtime::{self, Limit, Runtime, Tenant, TenantSpec};
 use super::stage::{Stage, shape};
+use super::trace::Tracer;
 use crate::command::run;
 use crate::cpustat;
 use crate::data::{
@@ -17,6 +18,7 @@ use crate::error::BenchError;
 use crate::host_facts;
 use crate::rundir::now;
 use crate::signals::Signals;
+use cofferdam_bpf::TenantWatch;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -35,15 +37,27 @@ enum Who {
     B,
 }
 
+/// A tenant that lives, and what is known of it.
+struct Place {
+    // First: its programs go before its cgroups.
+    watch: Option<TenantWatch>,
+    tenant: Tenant,
+    target: Target,
+    cgroups: Places,
+}
+
 /// One runtime's tenants for one resource, and the stage that they are on.
 pub(super) struct Bench<'a> {
     experiment: &'a Experiment,
     signals: &'a Signals,
     resource: Resource,
     // Before the runtime (its images) and the stage: they stand on those.
-    tenants: BTreeMap<(Who, bool), (Tenant, Target)>,
+    tenants: BTreeMap<(Who, bool), Place>,
     sinks: Vec<Guest>,
     runtime: Box<dyn Runtime>,
+    tracer: Option<Tracer>,
+    /// Why there are no BPF programs.
+    pub untraced: Option<String>,
     // After the tenants: their limits must not come back while it still works.
     _agent: Option<Agent>,
     stage: Stage,
@@ -67,8 +81,14 @@ impl<'a> Bench<'a> {
             Care::Vanilla => None,
             Care::Cofferdam => Some(Agent::start(experiment, &stage)?),
         };
+        let (tracer, untraced) = match Tracer::start() {
+            Ok(tracer) => (Some(tracer), None),
+            Err(e) => (None, Some(e.to_string())),
+        };
         Ok(Bench {
             experiment,
+            tracer,
+            untraced,
             signals,
             resource: key.resource,
             tenants: BTreeMap::new(),
@@ -111,14 +131,15 @@ impl<'a> Bench<'a> {
         for (who, level) in &roles {
             self.ready(*who, *level)?;
             let experiment = self.experiment;
-            let (tenant, target) = self.tenant(*who, *level)?;
-            let demand = demand(experiment, key.resource, *level, target);
-            tenant.guest.begin(&demand.line)?;
-            files.push(Files::of(tenant.pid)?);
+            let place = self.tenant(*who, *level)?;
+            let demand = demand(experiment, key.resource, *level, &place.target);
+            place.tenant.guest.begin(&demand.line)?;
+            let counter = place.watch.as_ref().map(TenantWatch::counter);
+            files.push(Files::of(place.tenant.pid, &place.cgroups, counter));
             asked.push(demand.asked);
         }
         for (who, level) in &roles {
-            self.tenant(*who, *level)?.0.guest.prepared()?;
+            self.tenant(*who, *level)?.tenant.guest.prepared()?;
         }
         let (warmup, measure) = (self.experiment.warmup.0, self.experiment.measure.0);
         let online = host_facts::online_cpus();
@@ -128,20 +149,24 @@ impl<'a> Bench<'a> {
         }
         if let [_, (who, level), ..] = roles.as_slice() {
             self.tenant(*who, *level)?
-                .0
+                .tenant
                 .guest
                 .go(LEAD + warmup, measure)?;
         }
         std::thread::sleep(LEAD);
+        let programs_before = self.tracer.as_ref().map_or(0, Tracer::run_time_ns);
         let acquisition = Acquisition::start(files);
-        self.tenant(Who::A, a)?.0.guest.go(warmup, measure)?;
+        self.tenant(Who::A, a)?.tenant.guest.go(warmup, measure)?;
         let done = self.finish(&roles, warmup + measure);
-        let acquired = acquisition.end();
+        let mut acquired = acquisition.end();
+        let programs = self.tracer.as_ref().map_or(0, Tracer::run_time_ns);
+        let programs_s = programs.saturating_sub(programs_before) as f64 / 1e9;
+        acquired.cpu_pct += programs_s / acquired.wall_s.max(1e-9) * 100.0;
         let done = done?;
         let arrived = self.arrived(&roles)?;
         let mut samples = Vec::new();
         for (i, (who, level)) in roles.iter().enumerate() {
-            let (tenant, _) = self.tenant(*who, *level)?;
+            let tenant = &self.tenant(*who, *level)?.tenant;
             let at_sink = match key.resource {
                 Resource::Network => arrived.get(i),
                 _ => None,
@@ -158,7 +183,7 @@ impl<'a> Bench<'a> {
                 at_sink.map(|(done, _)| done),
                 host_clock,
                 series,
-                warmup,
+                [warmup, warmup + measure],
             ));
         }
         let steal = steal(&online, &cpus_before);
@@ -190,7 +215,7 @@ impl<'a> Bench<'a> {
                         dir: Path::new("").to_owned(),
                     });
                 }
-                let (tenant, _) = self.tenant(*who, *level)?;
+                let tenant = &mut self.tenant(*who, *level)?.tenant;
                 done = tenant.guest.done(Duration::from_millis(50))?;
                 if done.is_none() && Instant::now() > deadline {
                     return Err(BenchError::Worker {
@@ -202,8 +227,8 @@ impl<'a> Bench<'a> {
             all.extend(done);
             if i == 0 && roles.len() > 1 {
                 // It is about to end by itself; held up, it must not hold up the rest.
-                let (tenant, _) = self.tenant(roles[1].0, roles[1].1)?;
-                tenant.guest.stop()?;
+                let (who, level) = roles[1];
+                self.tenant(who, level)?.tenant.guest.stop()?;
             }
         }
         Ok(all)
@@ -233,7 +258,7 @@ impl<'a> Bench<'a> {
         Ok(all)
     }
 
-    fn tenant(&mut self, who: Who, level: Level) -> Result<&mut (Tenant, Target), BenchError> {
+    fn tenant(&mut self, who: Who, level: Level) -> Result<&mut Place, BenchError> {
         let limited = level != Level::Unrestricted;
         self.tenants
             .get_mut(&(who, limited))
@@ -273,11 +298,19 @@ impl<'a> Bench<'a> {
             file: format!("{}/file", tenant.dir),
             sink: Stage::sink(PORTS[who as usize]),
         };
-        self.tenants.insert((who, limited), (tenant, target));
+        let cgroups = Places::of(tenant.pid)?;
+        let watch = self.tracer.as_mut().map(|t| t.watch(&cgroups)).transpose();
+        let place = Place {
+            watch: watch?,
+            tenant,
+            target,
+            cgroups,
+        };
+        self.tenants.insert((who, limited), place);
         if self.resource == Resource::Network {
             // A runtime's bridge may take another hardware address with each new port: what the
             // tenants know of it is then stale, and they would send to nobody for a while.
-            for (tenant, _) in self.tenants.values() {
+            for Place { tenant, .. } in self.tenants.values() {
                 run(&format!(
                     "nsenter --target {} --net ip neigh flush all",
                     tenant.pid
@@ -350,13 +383,14 @@ fn sample(
     at_sink: Option<&Done>,
     host_clock: bool,
     series: Vec<Point>,
-    warmup: Duration,
+    [from, to]: [Duration; 2],
 ) -> TenantSample {
     let judged = at_sink.unwrap_or(done);
     let window_s = judged.window_s.max(1e-3);
     let ops_per_s = judged.ops as f64 / window_s;
-    let from_ms = warmup.as_secs_f64() * 1e3;
-    let inside: Vec<&Point> = series.iter().filter(|p| p.t_ms >= from_ms).collect();
+    // After its end a load holds no memory: a late reading must not count.
+    let window = from.as_secs_f64() * 1e3..=to.as_secs_f64() * 1e3;
+    let inside: Vec<&Point> = series.iter().filter(|p| window.contains(&p.t_ms)).collect();
     let per_s = |of: fn(&Point) -> f64| match (inside.first(), inside.last()) {
         (Some(first), Some(last)) if last.t_ms > first.t_ms => {
             (of(last) - of(first)) / (last.t_ms - first.t_ms) * 1e3
@@ -366,7 +400,8 @@ fn sample(
     let used = match resource {
         Resource::Cpu => per_s(|p| p.cpu_ms / 1e3),
         Resource::Memory => {
-            inside.iter().map(|p| p.rss_bytes as f64).sum::<f64>() / inside.len().max(1) as f64
+            let held = |p: &&Point| p.traced.map_or(p.rss_bytes, |t| t.rss_bytes) as f64;
+            inside.iter().map(held).sum::<f64>() / inside.len().max(1) as f64
         }
         Resource::Disk | Resource::DiskBuffered => per_s(|p| p.io_ops as f64),
         Resource::Network => ops_per_s * DATAGRAM_WIRE_BITS,

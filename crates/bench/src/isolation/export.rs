@@ -1,7 +1,7 @@
 //! A run's raw samples for other programs: Parquet and CSV, one row each 100 ms of a tenant, and
 //! the results as CSV. Made from the samples alone, so they are written anew at each end.
 
-use crate::data::{IsolationResult, IsolationSample, Point, TenantSample};
+use crate::data::{IsolationResult, IsolationSample, Point, TenantSample, Traced};
 use crate::error::BenchError;
 use parquet::basic::Compression;
 use parquet::column::writer::ColumnWriter;
@@ -53,9 +53,24 @@ const COLUMNS: &[Column] = &[
     Column::Whole("io_bytes", |l| l.point.io_bytes),
     Column::Whole("tx_packets", |l| l.point.tx_packets),
     Column::Whole("tx_bytes", |l| l.point.tx_bytes),
+    Column::Number("traced_rss_bytes", |l| traced(l, |t| t.rss_bytes)),
+    Column::Number("traced_device_ops", |l| traced(l, |t| t.device_ops)),
+    Column::Number("traced_device_bytes", |l| traced(l, |t| t.device_bytes)),
+    Column::Number("traced_tx_packets", |l| traced(l, |t| t.tx_packets)),
+    Column::Number("traced_tx_bytes", |l| traced(l, |t| t.tx_bytes)),
+    Column::Number("traced_rx_packets", |l| traced(l, |t| t.rx_packets)),
+    Column::Number("traced_rx_bytes", |l| traced(l, |t| t.rx_bytes)),
     Column::Whole("ops", |l| l.point.ops),
     Column::Whole("bytes", |l| l.point.bytes),
 ];
+
+/// What was not traced is no number, not 0.
+fn traced(line: &Line<'_>, of: fn(&Traced) -> u64) -> f64 {
+    line.point
+        .traced
+        .as_ref()
+        .map_or(f64::NAN, |t| of(t) as f64)
+}
 
 /// Writes all three files into the run directory `dir`.
 pub(super) fn write(

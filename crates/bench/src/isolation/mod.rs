@@ -26,6 +26,7 @@ pub mod quantity;
 mod runtime;
 mod session;
 mod stage;
+mod trace;
 
 #[cfg(test)]
 pub(crate) use analyse::tables;

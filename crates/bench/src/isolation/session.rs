@@ -220,6 +220,10 @@ impl Session<'_> {
         if let Some((image, digest)) = bench.image.take() {
             self.result.environment.images.insert(image, digest);
         }
+        if let Some(reason) = bench.untraced.take() {
+            let text = format!("what tenants use is read from files alone: {reason}");
+            self.warn(dir, &text)?;
+        }
         // Killed from now on, it still tells what its samples were measured with.
         self.keep(dir)?;
         let mut failures = 0;

@@ -30,7 +30,7 @@ pub fn runtimes(result: &IsolationResult) -> Option<Markup> {
         html! {
             @for (resource, tables) in &several {
                 h3 { (resource) }
-                div.scroll { table {
+                div.scroll { table.paper {
                     thead { tr { th { "scenario" } @for t in tables { th { (title(t)) } } } }
                     tbody {
                         @for row in tables[0].rows.iter().filter(|r| r.scenario.b.is_some()) { tr {
@@ -66,7 +66,7 @@ pub fn with_the_paper(result: &IsolationResult) -> Option<Markup> {
         html! {
             @for of in tables {
                 h3 { (title(of)) }
-                div.scroll { table {
+                div.scroll { table.paper {
                     thead { tr {
                         th { "id" } th.words { "scenario" } th { "paper: utilisation, %" }
                         th { "ours, %" } th { "paper: I_plr" } th { "ours" }

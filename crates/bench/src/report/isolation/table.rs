@@ -7,7 +7,7 @@ use maud::{Markup, html};
 /// id, short name, a, a′, I_ulr, I_plr as in the paper; then what the paper has not.
 pub fn paper(of: &IsolationTable) -> Markup {
     html! {
-        div.scroll { table {
+        div.scroll { table.paper {
             thead { tr {
                 th { "id" } th.words { "scenario" }
                 th { "a, %" } th { "a′, %" } th { "I_ulr" } th { "I_plr" }

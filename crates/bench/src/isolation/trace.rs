@@ -1,0 +1,74 @@
+//! What a tenant uses by BPF, beside the files of its cgroups: resident memory by the tracepoint
+//! rss_stat, requests that devices completed, packets of its sockets.
+
+use super::acquire::Places;
+use crate::data::Traced;
+use crate::error::BenchError;
+use cofferdam_bpf::{RuntimeStatistics, TenantCounter, TenantPrograms, TenantWatch};
+use cofferdam_types::CgroupId;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// The loaded programs. The kernel keeps their run time while they are loaded.
+pub(super) struct Tracer {
+    programs: TenantPrograms,
+    _statistics: RuntimeStatistics,
+}
+
+impl Tracer {
+    /// Loads them.
+    pub fn start() -> Result<Tracer, BenchError> {
+        let lacks = |e: &dyn std::fmt::Display| BenchError::Unsupported(e.to_string());
+        Ok(Tracer {
+            programs: TenantPrograms::load().map_err(|e| lacks(&e))?,
+            _statistics: RuntimeStatistics::enable().map_err(|e| lacks(&e))?,
+        })
+    }
+
+    /// Watches the tenant whose cgroups are `places`.
+    pub fn watch(&mut self, places: &Places) -> Result<TenantWatch, BenchError> {
+        let lacks = |e: &dyn std::fmt::Display| BenchError::Unsupported(e.to_string());
+        let tasks = places.v2.as_deref().ok_or_else(|| lacks(&"no cgroup v2"))?;
+        let open = File::open(tasks).map_err(|e| lacks(&e))?;
+        let id = |dir: &Path| dir.metadata().map(|m| CgroupId(m.ino())).ok();
+        let own = id(tasks).ok_or_else(|| lacks(&"its cgroup is gone"))?;
+        let blocks = places.blkio.as_deref().map_or(Some(own), id);
+        let watch = self.programs.watch(open.as_fd(), own, blocks);
+        watch.map_err(|e| lacks(&e))
+    }
+
+    /// Time that the programs have run since they were loaded, nanoseconds.
+    pub fn run_time_ns(&self) -> u64 {
+        let costs = self.programs.program_costs().unwrap_or_default();
+        costs.iter().map(|cost| cost.run_time_ns).sum()
+    }
+}
+
+/// A reading as the data has it.
+pub(super) fn traced(counter: &TenantCounter) -> Traced {
+    let now = counter.read();
+    Traced {
+        rss_bytes: now.rss_bytes,
+        device_ops: now.device_ops,
+        device_bytes: now.device_bytes,
+        tx_packets: now.tx_packets,
+        tx_bytes: now.tx_bytes,
+        rx_packets: now.rx_packets,
+        rx_bytes: now.rx_bytes,
+    }
+}
+
+/// Memory is a level; all else counts from `first` on.
+pub(super) fn since(now: &Traced, first: &Traced) -> Traced {
+    Traced {
+        rss_bytes: now.rss_bytes,
+        device_ops: now.device_ops.saturating_sub(first.device_ops),
+        device_bytes: now.device_bytes.saturating_sub(first.device_bytes),
+        tx_packets: now.tx_packets.saturating_sub(first.tx_packets),
+        tx_bytes: now.tx_bytes.saturating_sub(first.tx_bytes),
+        rx_packets: now.rx_packets.saturating_sub(first.rx_packets),
+        rx_bytes: now.rx_bytes.saturating_sub(first.rx_bytes),
+    }
+}

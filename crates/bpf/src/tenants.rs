@@ -1,0 +1,248 @@
+//! The isolation benchmark's programs: cgroups of tenants in, what they use out.
+
+use crate::accounting::LoadError;
+use crate::cost::{self, ProgramCost};
+use crate::mapped::{MappedArray, Plain};
+use crate::skeleton::tenants_types::{cf_tenant, cf_tenant_packets};
+use crate::skeleton::{TenantsSkel, TenantsSkelBuilder};
+use crate::support::{kernel_has_tracepoint, possible_cpus};
+use cofferdam_types::CgroupId;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
+use std::io;
+use std::mem::{MaybeUninit, offset_of, size_of};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::Arc;
+
+/// Tenants that one load can watch, one after the other included.
+const ROWS: u32 = 256;
+/// The tracepoints that nothing can stand in for.
+const TRACEPOINTS: [&str; 2] = ["rss_stat", "block_rq_complete"];
+/// Directions of a cgroup's sockets; `enum bpf_attach_type`.
+const INGRESS: u32 = 0;
+const EGRESS: u32 = 1;
+/// Kinds of pages that are resident: file, anonymous, shared.
+const RESIDENT_KINDS: i64 = 3;
+
+// SAFETY: generated from a C struct of integers without padding.
+unsafe impl Plain for cf_tenant {}
+
+/// What a tenant used since it was first watched; memory is what it holds now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TenantReading {
+    /// Resident memory of its processes, file and shared pages included. Processes that have not
+    /// changed theirs since the tenant was watched are not in it; exact to 32 pages a CPU (or more
+    /// with many CPUs) and process.
+    pub rss_bytes: u64,
+    /// Requests that devices completed.
+    pub device_ops: u64,
+    /// Bytes of those.
+    pub device_bytes: u64,
+    /// Packets that its sockets sent.
+    pub tx_packets: u64,
+    /// Bytes of those from the network header on.
+    pub tx_bytes: u64,
+    /// Packets that came for its sockets.
+    pub rx_packets: u64,
+    /// Bytes of those.
+    pub rx_bytes: u64,
+    /// Address spaces that found no room and are missing in `rss_bytes`.
+    pub untracked: u64,
+}
+
+/// Loaded and attached. Dropping it detaches the programs and frees the maps.
+pub struct TenantPrograms {
+    totals: Arc<MappedArray<cf_tenant>>,
+    packets: Arc<MapHandle>,
+    next_row: u32,
+    skeleton: TenantsSkel<'static>,
+    _links: Vec<Link>,
+}
+
+/// Watches one tenant until it is dropped.
+pub struct TenantWatch {
+    counter: TenantCounter,
+    // (map, id) to be forgotten.
+    tables: Vec<(MapHandle, u64)>,
+    _sockets: [Link; 2],
+}
+
+/// Reads one tenant's counters: one system call a direction of its sockets, none else.
+#[derive(Clone)]
+pub struct TenantCounter {
+    totals: Arc<MappedArray<cf_tenant>>,
+    packets: Arc<MapHandle>,
+    row: u32,
+    cgroup: CgroupId,
+    page_bytes: u64,
+}
+
+fn failed(what: &'static str) -> impl FnOnce(libbpf_rs::Error) -> LoadError {
+    move |source| LoadError::Libbpf {
+        what: what.to_owned(),
+        source,
+    }
+}
+
+impl TenantPrograms {
+    /// Loads and attaches them; nobody is watched yet.
+    pub fn load() -> Result<TenantPrograms, LoadError> {
+        libbpf_rs::set_print(None);
+        for name in TRACEPOINTS {
+            match kernel_has_tracepoint(name) {
+                None => return Err(LoadError::NoBtf),
+                Some(false) => return Err(LoadError::NoTracepoint(name)),
+                Some(true) => {}
+            }
+        }
+        // The skeleton borrows this small block for its life; it is leaked once a load.
+        let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
+        let mut open = TenantsSkelBuilder::default()
+            .open(storage)
+            .map_err(failed("open the tenants' programs"))?;
+        if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+            let cpus = i64::from(possible_cpus());
+            // percpu_counter_batch of lib/percpu_counter.c.
+            rodata.slack_pages = RESIDENT_KINDS * cpus * (2 * cpus).max(32);
+        }
+        open.maps
+            .tenant_totals
+            .set_max_entries(ROWS)
+            .map_err(failed("size a map of the tenants' programs"))?;
+        let skeleton = open.load().map_err(|source| match source.kind() {
+            libbpf_rs::ErrorKind::PermissionDenied => LoadError::Permission,
+            _ => failed("load the tenants' programs")(source),
+        })?;
+        let attach = failed("attach the tenants' programs");
+        let links = skeleton.progs.tenant_rss.attach();
+        let links = links.and_then(|rss| Ok(vec![rss, skeleton.progs.tenant_block.attach()?]));
+        let links = links.map_err(attach)?;
+        let totals = MappedArray::map(skeleton.maps.tenant_totals.as_fd(), ROWS);
+        let packets = MapHandle::try_from(&skeleton.maps.tenant_packets);
+        Ok(TenantPrograms {
+            totals: Arc::new(totals.map_err(LoadError::Map)?),
+            packets: Arc::new(packets.map_err(failed("open a map of the tenants' programs"))?),
+            next_row: 0,
+            skeleton,
+            _links: links,
+        })
+    }
+
+    /// Watches the tenant whose tasks are in the v2 cgroup `tasks` (an open directory) and whose
+    /// I/O is charged to the cgroup `blocks`, which on hybrid hosts is one of v1's blkio.
+    pub fn watch(
+        &mut self,
+        tasks: BorrowedFd<'_>,
+        tasks_id: CgroupId,
+        blocks: Option<CgroupId>,
+    ) -> Result<TenantWatch, LoadError> {
+        let row = self.next_row;
+        if row == ROWS {
+            return Err(LoadError::Map(io::Error::other(
+                "more tenants than one load has rows for",
+            )));
+        }
+        let (maps, progs) = (&self.skeleton.maps, &self.skeleton.progs);
+        let sockets = progs
+            .tenant_received
+            .attach_cgroup(tasks.as_raw_fd())
+            .and_then(|rx| Ok([rx, progs.tenant_sent.attach_cgroup(tasks.as_raw_fd())?]))
+            .map_err(failed("attach to a tenant's cgroup"))?;
+        let mut tables = Vec::new();
+        for (map, id) in [
+            (&maps.tenant_tasks, Some(tasks_id)),
+            (&maps.tenant_blocks, blocks),
+        ] {
+            let Some(CgroupId(id)) = id else { continue };
+            map.update(&id.to_ne_bytes(), &row.to_ne_bytes(), MapFlags::ANY)
+                .and_then(|()| MapHandle::try_from(map))
+                .map(|map| tables.push((map, id)))
+                .map_err(failed("name a tenant's cgroup"))?;
+        }
+        self.next_row += 1;
+        Ok(TenantWatch {
+            counter: TenantCounter {
+                totals: self.totals.clone(),
+                packets: self.packets.clone(),
+                row,
+                cgroup: tasks_id,
+                page_bytes: page_bytes(),
+            },
+            tables,
+            _sockets: sockets,
+        })
+    }
+
+    /// Cost of each program.
+    pub fn program_costs(&self) -> io::Result<Vec<ProgramCost>> {
+        use libbpf_rs::skel::Skel;
+        cost::program_costs(self.skeleton.object())
+    }
+}
+
+impl TenantWatch {
+    /// Reads its counters, also from another thread.
+    pub fn counter(&self) -> TenantCounter {
+        self.counter.clone()
+    }
+}
+
+impl Drop for TenantWatch {
+    fn drop(&mut self) {
+        for (map, id) in &self.tables {
+            // Fails only when it is gone already.
+            let _gone = map.delete(&id.to_ne_bytes());
+        }
+    }
+}
+
+impl TenantCounter {
+    /// The counters now.
+    pub fn read(&self) -> TenantReading {
+        let total = self.totals.read(self.row as usize);
+        let total = total.unwrap_or(cf_tenant {
+            rss_pages: 0,
+            device_ops: 0,
+            device_bytes: 0,
+            untracked_mms: 0,
+        });
+        let ((tx_packets, tx_bytes), (rx_packets, rx_bytes)) =
+            (self.moved(EGRESS), self.moved(INGRESS));
+        TenantReading {
+            rss_bytes: u64::try_from(total.rss_pages).unwrap_or(0) * self.page_bytes,
+            device_ops: total.device_ops,
+            device_bytes: total.device_bytes,
+            tx_packets,
+            tx_bytes,
+            rx_packets,
+            rx_bytes,
+            untracked: total.untracked_mms,
+        }
+    }
+
+    /// Packets and bytes of one direction.
+    fn moved(&self, direction: u32) -> (u64, u64) {
+        // struct bpf_cgroup_storage_key: inode, attach type, padding.
+        let mut key = [0; 16];
+        key[..8].copy_from_slice(&self.cgroup.0.to_ne_bytes());
+        key[8..12].copy_from_slice(&direction.to_ne_bytes());
+        let value = self.packets.lookup(&key, MapFlags::ANY);
+        let value = value.ok().flatten().unwrap_or_default();
+        let field = |offset: usize| {
+            let bytes = value.get(offset..offset + size_of::<u64>());
+            bytes
+                .and_then(|b| b.try_into().ok())
+                .map_or(0, u64::from_ne_bytes)
+        };
+        (
+            field(offset_of!(cf_tenant_packets, packets)),
+            field(offset_of!(cf_tenant_packets, bytes)),
+        )
+    }
+}
+
+fn page_bytes() -> u64 {
+    // SAFETY: takes no pointer and cannot fail for this name.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).unwrap_or(4096)
+}
