@@ -49,6 +49,10 @@ pub struct Accountant {
     unseen: Unseen,
     health: Health,
     online_cpus: String,
+    /// Changes of containers so far.
+    generation: u64,
+    /// When the CPU use of all containers was last read.
+    usage_read: Option<Instant>,
     /// When the kernel was last asked for runs that it skipped.
     missed_asked: Option<Instant>,
     statistics: Option<(RuntimeStatistics, EmptyProgram)>,
@@ -58,6 +62,8 @@ pub struct Accountant {
 const RUN_FOLDER: &str = "/run/cofferdam";
 /// A little less than a second: a reading each second asks each time.
 const MISSED_AT_MOST_EVERY: Duration = Duration::from_millis(900);
+/// How often a loop of quick readings reads the CPU use of all containers.
+const USAGE_AT_MOST_EVERY: Duration = Duration::from_secs(1);
 const ONLINE_CPUS: &str = "/sys/devices/system/cpu/online";
 
 impl Accountant {
@@ -92,6 +98,8 @@ impl Accountant {
             unseen: Unseen::new(0),
             health: Health::default(),
             online_cpus: fs::read_to_string(ONLINE_CPUS).unwrap_or_default(),
+            generation: 0,
+            usage_read: None,
             missed_asked: None,
             statistics,
             _instance: instance,
@@ -154,6 +162,14 @@ impl Accountant {
 
     /// Reads everything: cumulative counts since the start.
     pub fn snapshot(&mut self) -> Result<Snapshot, ReadError> {
+        self.usage_read = None;
+        self.quick_snapshot()
+    }
+
+    /// As [`Accountant::snapshot`], for a loop that reads many times a second: the CPU use of
+    /// containers is read once a second, and is so much older in between. Network work is always
+    /// that of now.
+    pub fn quick_snapshot(&mut self) -> Result<Snapshot, ReadError> {
         self.take_events()?;
         let changes = self.inventory.handle_links();
         self.take_changes(changes)?;
@@ -161,10 +177,19 @@ impl Accountant {
         let reading = Reading::take(&self.programs, self.identities.rows_used())?;
         let softirqs = reading.cpus().map(|cpu| cpu.softirqs).sum();
         let mut containers = mem::take(&mut self.gone);
+        // Each is a system call that has the kernel add up its cgroups.
+        let usage = self
+            .usage_read
+            .is_none_or(|at| at.elapsed() >= USAGE_AT_MOST_EVERY);
+        if usage {
+            self.usage_read = Some(Instant::now());
+        }
         for slot in self.identities.slots_mut() {
-            match self.inventory.cpu_usage_ns(&slot.container) {
-                Ok(ns) => slot.cpu_usage_last_ns = ns,
-                Err(_) => self.health.cpu_usage_unreadable += 1,
+            if usage {
+                match self.inventory.cpu_usage_ns(&slot.container) {
+                    Ok(ns) => slot.cpu_usage_last_ns = ns,
+                    Err(_) => self.health.cpu_usage_unreadable += 1,
+                }
             }
             containers.push(reading.slot(slot, self.returned));
         }
@@ -184,6 +209,11 @@ impl Accountant {
             unattributed_ns: reading.reasons(),
             health: self.health,
         })
+    }
+
+    /// Grows whenever a container comes, goes or changes.
+    pub fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// The containers known now.
@@ -248,6 +278,7 @@ impl Accountant {
         if changes.is_empty() {
             return Ok(());
         }
+        self.generation += 1;
         self.apply(changes);
         let sockets = self.identities.need_sockets();
         let attached = self.programs.attach_socket_markers(sockets);

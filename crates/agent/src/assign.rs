@@ -84,6 +84,11 @@ impl Assigner {
         self.set.len() != before
     }
 
+    /// Whether [`Assigner::follow`] has something to do beside new containers.
+    pub fn is_due(&self) -> bool {
+        self.stale || self.looked.is_none_or(|t| t.elapsed() >= LOOK_AGAIN)
+    }
+
     /// Brings the assignment up to date with `containers`. True when it has changed.
     pub fn follow(&mut self, containers: &[Arc<Container>]) -> bool {
         self.look_up();

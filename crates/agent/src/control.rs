@@ -15,7 +15,7 @@ use crate::view::{Cost, View};
 use crate::wake::{Sleeper, Waker};
 use crate::wire::{ConfigurationRecord, RuleRecord};
 use cofferdam_accounting::ReadError;
-use cofferdam_types::{Degraded, EnforcementStatus, Interval, Snapshot};
+use cofferdam_types::{Container, Degraded, EnforcementStatus, Interval, Snapshot};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
@@ -24,10 +24,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Time between two steps while no rule changes the host.
 const OBSERVING: Duration = Duration::from_secs(1);
-/// While nobody causes network CPU to speak of, steps are so many times as far apart.
+/// While nobody pays for others, steps are so many times as far apart.
 const QUIET: u32 = 5;
 /// How often the process looks at what it uses itself.
 const LOOK_AT_COST: Duration = Duration::from_secs(1);
+/// What is in force is put into words so often, and whenever something changes.
+const SHOW: Duration = Duration::from_millis(200);
 /// Readings may fail so long in a row before the agent gives up.
 const GIVE_UP: Duration = Duration::from_secs(10);
 
@@ -88,8 +90,12 @@ pub(crate) struct Control<L> {
     cost_read: Option<Instant>,
     rules: Arc<Vec<RuleRecord>>,
     paths: Arc<std::collections::HashMap<cofferdam_types::CgroupId, String>>,
-    enforcement: EnforcementStatus,
-    /// There is network work, or debt, that enforcement must follow closely.
+    enforcement: Arc<EnforcementStatus>,
+    /// When that was last brought up to date.
+    shown: Option<Instant>,
+    /// The containers whose classes are in force.
+    followed: Option<Arc<[Arc<Container>]>>,
+    /// Somebody pays for others: enforcement must follow closely.
     busy: bool,
     told: BTreeSet<String>,
     restart_needed: bool,
@@ -139,7 +145,9 @@ impl<L: Ledger> Control<L> {
             cost_read: None,
             rules: Arc::default(),
             paths: Arc::default(),
-            enforcement: EnforcementStatus::default(),
+            enforcement: Arc::default(),
+            shown: None,
+            followed: None,
             busy: false,
             told: BTreeSet::new(),
             restart_needed: false,
@@ -213,7 +221,7 @@ impl<L: Ledger> Control<L> {
     /// One control step: a reading, the classes, the enforcement.
     fn step(&mut self) {
         let begin = Instant::now();
-        match self.readings.read(Duration::ZERO) {
+        match self.readings.read_quickly() {
             Ok(snapshot) => {
                 if self.failing_since.take().is_some() {
                     tracing::info!("the accounting can be read again");
@@ -253,23 +261,34 @@ impl<L: Ledger> Control<L> {
                 }
                 entry
             }));
-        self.follow_rules();
+        let containers = self.readings.containers();
+        let changed = self.follow_rules(&containers);
         if let Some(effects) = &mut self.effects {
             effects.step(&interval);
+            self.busy = effects.is_pressed();
         }
-        self.latency.follow(&self.readings.containers());
+        if changed {
+            self.latency.follow(&containers);
+        }
         if self.losses.is_due() {
-            let containers = self.readings.containers();
             self.losses.step(&containers, self.assigner.reserved());
         }
-        self.tell_changes();
-        self.busy = show::is_busy(&interval, &self.enforcement);
+        if changed || self.shown.is_none_or(|at| at.elapsed() >= SHOW) {
+            self.tell_changes();
+        }
         self.last = snapshot.clone();
     }
 
-    fn follow_rules(&mut self) {
-        let containers = self.readings.containers();
-        let (before, changed) = (self.rules.len(), self.assigner.follow(&containers));
+    /// Gives containers their classes. True when something has changed, or may have.
+    fn follow_rules(&mut self, containers: &Arc<[Arc<Container>]>) -> bool {
+        let same = |known: &Arc<[Arc<Container>]>| Arc::ptr_eq(known, containers);
+        let known = self.followed.as_ref().is_some_and(same);
+        let again = self.try_again.is_some_and(|t| Instant::now() >= t);
+        if known && !again && !self.assigner.is_due() {
+            return false;
+        }
+        self.followed = Some(containers.clone());
+        let (before, changed) = (self.rules.len(), self.assigner.follow(containers));
         let counts = self.assigner.counts();
         let same = before == counts.len()
             && self
@@ -290,7 +309,6 @@ impl<L: Ledger> Control<L> {
         let asked = self.assigner.rules().any(|r| changes_host(&r.policy));
         // Only now: an agent without such a rule touches nothing.
         let begin = self.effects.is_none() && asked;
-        let again = self.try_again.is_some_and(|t| Instant::now() >= t);
         if begin || again {
             self.open_effects();
         }
@@ -299,6 +317,7 @@ impl<L: Ledger> Control<L> {
         {
             effects.set(self.assigner.wanted());
         }
+        true
     }
 
     fn open_effects(&mut self) {

@@ -29,6 +29,11 @@ pub trait Effects {
     /// One control step, with what happened since the last.
     fn step(&mut self, interval: &Interval);
 
+    /// Whether the next step must follow soon: somebody pays for others now.
+    fn is_pressed(&self) -> bool {
+        false
+    }
+
     /// What is in force, and what is not and why.
     fn status(&self) -> EnforcementStatus;
 
@@ -117,6 +122,10 @@ impl Effects for HostEffects {
 
     fn step(&mut self, interval: &Interval) {
         self.0.step(interval);
+    }
+
+    fn is_pressed(&self) -> bool {
+        self.0.is_pressed()
     }
 
     fn status(&self) -> EnforcementStatus {

@@ -15,8 +15,16 @@ pub trait Ledger {
     /// Cumulative counts since the start, with containers gone since the last reading.
     fn snapshot(&mut self) -> Result<Snapshot, ReadError>;
 
+    /// As [`Ledger::snapshot`], cheaper; CPU use of containers may be a second old.
+    fn quick_snapshot(&mut self) -> Result<Snapshot, ReadError> {
+        self.snapshot()
+    }
+
     /// The containers known now.
     fn containers(&self) -> Vec<Arc<Container>>;
+
+    /// Grows whenever [`Ledger::containers`] would say something else.
+    fn generation(&self) -> u64;
 }
 
 impl Ledger for Accountant {
@@ -28,8 +36,16 @@ impl Ledger for Accountant {
         Accountant::snapshot(self)
     }
 
+    fn quick_snapshot(&mut self) -> Result<Snapshot, ReadError> {
+        Accountant::quick_snapshot(self)
+    }
+
     fn containers(&self) -> Vec<Arc<Container>> {
         Accountant::containers(self)
+    }
+
+    fn generation(&self) -> u64 {
+        Accountant::generation(self)
     }
 }
 
@@ -42,7 +58,10 @@ const MOST_KEPT: usize = 4096;
 pub(crate) struct Readings<L> {
     ledger: L,
     last: Option<Arc<Snapshot>>,
-    taken: Instant,
+    /// When the last complete reading was taken, while it is the last.
+    taken: Option<Instant>,
+    /// The containers at a generation.
+    known: Option<(u64, Arc<[Arc<Container>]>)>,
     /// With the uptime of the reading that had them last.
     gone: VecDeque<(Duration, ContainerLedger)>,
 }
@@ -52,7 +71,8 @@ impl<L: Ledger> Readings<L> {
         Readings {
             ledger,
             last: None,
-            taken: Instant::now(),
+            taken: None,
+            known: None,
             gone: VecDeque::new(),
         }
     }
@@ -61,36 +81,62 @@ impl<L: Ledger> Readings<L> {
         &mut self.ledger
     }
 
-    pub fn containers(&self) -> Vec<Arc<Container>> {
-        self.ledger.containers()
+    /// The containers known now; the same as last time unless one came, went or changed.
+    pub fn containers(&mut self) -> Arc<[Arc<Container>]> {
+        let generation = self.ledger.generation();
+        if let Some((of, known)) = &self.known
+            && *of == generation
+        {
+            return known.clone();
+        }
+        let known: Arc<[Arc<Container>]> = self.ledger.containers().into();
+        self.known = Some((generation, known.clone()));
+        known
     }
 
-    /// A reading that is at most `age` old; only containers that live.
+    /// A complete reading that is at most `age` old; only containers that live.
     pub fn read(&mut self, age: Duration) -> Result<Arc<Snapshot>, ReadError> {
         if let Some(last) = &self.last
-            && self.taken.elapsed() < age
+            && self.taken.is_some_and(|at| at.elapsed() < age)
         {
             return Ok(last.clone());
         }
-        let mut snapshot = self.ledger.snapshot()?;
-        let living: HashSet<CgroupId> = self.containers().iter().map(|c| c.cgroup).collect();
+        let snapshot = self.ledger.snapshot()?;
+        self.taken = Some(Instant::now());
+        Ok(self.keep_living(snapshot))
+    }
+
+    /// A reading of now for the control loop: CPU use of containers may be a second old.
+    pub fn read_quickly(&mut self) -> Result<Arc<Snapshot>, ReadError> {
+        let snapshot = self.ledger.quick_snapshot()?;
+        self.taken = None;
+        Ok(self.keep_living(snapshot))
+    }
+
+    fn keep_living(&mut self, mut snapshot: Snapshot) -> Arc<Snapshot> {
         let uptime = snapshot.uptime;
-        let mut kept = Vec::with_capacity(snapshot.containers.len());
-        for entry in snapshot.containers.drain(..) {
-            if living.contains(&entry.container.cgroup) {
-                kept.push(entry);
-            } else {
-                self.gone.push_back((uptime, entry));
-            }
+        let known = self.containers();
+        let all_live = snapshot.containers.len() == known.len()
+            && snapshot
+                .containers
+                .iter()
+                .zip(known.iter())
+                .all(|(entry, known)| entry.container.cgroup == known.cgroup);
+        if !all_live {
+            let living: HashSet<CgroupId> = known.iter().map(|c| c.cgroup).collect();
+            let lives = |entry: &ContainerLedger| living.contains(&entry.container.cgroup);
+            let (kept, gone) = snapshot.containers.into_iter().partition(lives);
+            snapshot.containers = kept;
+            let gone: Vec<ContainerLedger> = gone;
+            self.gone
+                .extend(gone.into_iter().map(|entry| (uptime, entry)));
         }
-        snapshot.containers = kept;
         while self.gone.len() > MOST_KEPT {
             self.gone.pop_front();
         }
         let snapshot = Arc::new(snapshot);
-        self.taken = Instant::now();
         self.last = Some(snapshot.clone());
-        Ok(snapshot)
+        snapshot
     }
 
     /// The containers that went after the reading at `after`; none without one.

@@ -79,6 +79,7 @@ pub(crate) fn container(id: u64, name: &str) -> Arc<Container> {
 struct FakeLedger {
     world: World,
     known: Vec<Arc<Container>>,
+    generation: u64,
     started: Instant,
 }
 
@@ -98,6 +99,7 @@ impl Ledger for FakeLedger {
             &mut self.known,
             self.world.containers.lock().unwrap().clone(),
         );
+        self.generation += u64::from(before != self.known);
         let gone = before
             .iter()
             .filter(|c| !self.known.iter().any(|k| k.cgroup == c.cgroup));
@@ -122,6 +124,10 @@ impl Ledger for FakeLedger {
 
     fn containers(&self) -> Vec<Arc<Container>> {
         self.known.clone()
+    }
+
+    fn generation(&self) -> u64 {
+        self.generation
     }
 }
 
@@ -219,6 +225,7 @@ impl TestAgent {
         let ledger = FakeLedger {
             world: world.clone(),
             known: Vec::new(),
+            generation: 0,
             started: Instant::now(),
         };
         let (ready, started) = channel();

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime};
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub snapshot: Arc<Snapshot>,
-    pub enforcement: EnforcementStatus,
+    pub enforcement: Arc<EnforcementStatus>,
     pub losses: Arc<LossView>,
     pub latency: Arc<LatencyView>,
     pub rules: Arc<Vec<RuleRecord>>,

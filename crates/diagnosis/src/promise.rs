@@ -7,7 +7,8 @@
 //! to the others; one that uses more is held to its share.
 
 use cofferdam_types::Entitlement;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// One cgroup of the cpu controller.
@@ -87,7 +88,7 @@ pub fn promise(
         let Some(level) = after.get(&parent) else {
             break;
         };
-        let Some(own) = level.children.iter().find(|c| c.name == name) else {
+        let Some(own) = level.children.iter().find(|c| c.name.as_os_str() == name) else {
             break;
         };
         let others = demands(own, level, before.get(&parent), seconds);
@@ -109,23 +110,29 @@ pub fn promise(
 /// Weight and demand of everybody at a level but `own`.
 fn demands(own: &Group, level: &Level, before: Option<&Level>, seconds: f64) -> Vec<(u64, f64)> {
     let cpus = |ns: u64| ns as f64 / 1e9 / seconds.max(1e-9);
-    let used = |group: &Group| {
-        let old = before.and_then(|l| l.children.iter().find(|c| c.name == group.name));
-        cpus(
-            group
-                .usage_ns
-                .saturating_sub(old.map_or(group.usage_ns, |o| o.usage_ns)),
-        )
-    };
-    let mut others: Vec<(u64, f64)> = level
+    // Names as they are written: taking paths apart costs more than all the rest of this, for
+    // each container and each of its siblings.
+    let old: HashMap<&OsStr, u64> = before
+        .into_iter()
+        .flat_map(|l| &l.children)
+        .map(|c| (c.name.as_os_str(), c.usage_ns))
+        .collect();
+    let used: Vec<f64> = level
         .children
         .iter()
-        .filter(|c| c.name != own.name)
-        .map(|c| (c.weight, used(c)))
+        .map(|c| {
+            let before = old.get(c.name.as_os_str()).unwrap_or(&c.usage_ns);
+            cpus(c.usage_ns.saturating_sub(*before))
+        })
+        .collect();
+    let children = level.children.iter().zip(&used);
+    let mut others: Vec<(u64, f64)> = children
+        .filter(|(c, _)| c.name.as_os_str() != own.name.as_os_str())
+        .map(|(c, used)| (c.weight, *used))
         .collect();
     // Tasks in the parent itself compete as well; how many is not known: they count as one.
     if let (Some(now), Some(old)) = (level.usage_ns, before.and_then(|b| b.usage_ns)) {
-        let children: f64 = level.children.iter().map(used).sum();
+        let children: f64 = used.iter().sum();
         let rest = cpus(now.saturating_sub(old)) - children;
         if rest > 0.001 {
             others.push((level.task_weight, rest));

@@ -126,6 +126,12 @@ impl Enforcer {
         self.last_step = start.elapsed();
     }
 
+    /// Whether steps must follow each other closely: somebody pays for others' packets, or means
+    /// are in place. Otherwise a fifth as many do.
+    pub fn is_pressed(&self) -> bool {
+        self.network.is_pressed()
+    }
+
     /// What is in force.
     pub fn status(&self) -> EnforcementStatus {
         let reservations: HashMap<CgroupId, (ReservationState, Vec<Degraded>)> = self

@@ -2,6 +2,8 @@
 
 use crate::HostError;
 use crate::fs::HostFs;
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Struct;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -10,6 +12,22 @@ pub fn kernel_release(fs: &HostFs) -> Result<String, HostError> {
     let path = "/proc/sys/kernel/osrelease";
     let text = fs.read_text(path).map_err(HostError::reading(path))?;
     Ok(text.trim().to_owned())
+}
+
+/// Whether a CPU quota that is used up stops kernel threads too. Linux 6.18 began to stop tasks one
+/// by one where they return to user mode, which a kernel thread never does (kernel commit
+/// "sched/fair: Switch to task based throttle model"); until then it stopped the whole group. Told
+/// by what a task of this kernel holds for it; `None` without type information. Takes some
+/// milliseconds.
+pub fn quota_stops_kernel_threads() -> Option<bool> {
+    let btf = Btf::from_vmlinux().ok()?;
+    let task = btf.type_by_name::<Struct<'_>>("task_struct")?;
+    let per_task = task.iter().any(|member| {
+        member
+            .name
+            .is_some_and(|name| name == "sched_throttle_work")
+    });
+    Some(!per_task)
 }
 
 /// What the kernel says about each CPU fault. They change the price of system calls and

@@ -29,7 +29,7 @@ pub use device::hardware_timestamping;
 pub use error::HostError;
 pub use fs::HostFs;
 pub use inventory::Inventory;
-pub use kernel::{Mitigations, kernel_release, mitigations};
+pub use kernel::{Mitigations, kernel_release, mitigations, quota_stops_kernel_threads};
 pub use layout::{CgroupLayout, Controller};
 pub use links::message::{LinkMessage, Message};
 pub use lock::{HostLock, LockError};

@@ -4,12 +4,10 @@ use super::{Channels, Control};
 use crate::ledger::Ledger;
 use crate::view::View;
 use crate::wire::{PolicyRecord, RuleRecord};
-use cofferdam_types::{ContainerStatus, Degraded, EnforcementStatus, Interval};
+use cofferdam_types::{Degraded, EnforcementStatus};
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
-
-/// From this part of a CPU on, network work is something to speak of.
-const BUSY: f64 = 0.01;
+use std::time::Instant;
 
 impl<L: Ledger> Control<L> {
     pub(super) fn rule_records(&self, counts: &[u64]) -> Vec<RuleRecord> {
@@ -42,7 +40,8 @@ impl<L: Ledger> Control<L> {
             tracing::info!("no longer degraded: {text}");
         }
         self.told = now;
-        self.enforcement = status;
+        self.enforcement = Arc::new(status);
+        self.shown = Some(Instant::now());
     }
 
     pub(super) fn publish(&self, channels: &Channels) {
@@ -102,14 +101,4 @@ impl<L: Ledger> Control<L> {
             exported: self.config.metrics.containers,
         }
     }
-}
-
-pub(super) fn is_busy(interval: &Interval, enforcement: &EnforcementStatus) -> bool {
-    let length_ns = interval.length.as_nanos() as f64;
-    let debt = |c: &ContainerStatus| c.network.as_ref().is_some_and(|n| n.debt_ns > 0);
-    enforcement.containers.iter().any(debt)
-        || interval.cpus.iter().any(|(_, cpu)| {
-            let ns = cpu.network_softirq_ns + cpu.napi_thread_ns + cpu.drain_ns;
-            ns as f64 > length_ns * BUSY
-        })
 }

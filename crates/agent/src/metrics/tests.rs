@@ -146,13 +146,13 @@ fn full(containers: u64) -> View {
             unattributed_ns: Reason::ALL.iter().map(|r| (*r, MS)).collect(),
             health,
         }),
-        enforcement: EnforcementStatus {
+        enforcement: Arc::new(EnforcementStatus {
             containers: vec![status],
             degraded: vec![degraded("no_napi")],
             changes_in_force: 3,
             failed_changes: 1,
             last_step: Duration::from_millis(1),
-        },
+        }),
         losses: Arc::new(LossView {
             length: Duration::from_secs(1),
             containers: Vec::new(),

@@ -3,6 +3,8 @@
 use super::control::{Debt, PacketCost, Rates, Use};
 use super::napis::NapiThreads;
 use super::place::Place;
+use super::quota::Quota;
+use super::usage::Usage;
 use crate::journal::{Form, Journal, Target, Written};
 use cofferdam_types::{Container, ContainerLedger, Interval, Ledger};
 use std::fs;
@@ -39,13 +41,15 @@ pub(super) struct Enforced {
     pub dropped_rx_packets: u64,
     pub dropped_tx_packets: u64,
     pub drop_refused: Option<String>,
-    pub has_quota: bool,
-    /// Its own quota, in CPUs; known once it was looked at.
+    /// The quota that it is held to.
+    pub limit: Quota,
+    /// Its own quota, in CPUs, ours left out; known once it was corrected.
     pub quota_cpus: Option<f64>,
+    /// Its NAPI threads must not run in its cgroup, because a quota does not stop them.
+    pub unstoppable: bool,
     /// CPU time of its NAPI threads at the last step.
     napi_ns: u64,
-    /// CPU time that it was billed on each CPU at the last step, where the kernel tells.
-    billed_by_cpu_ns: Vec<u64>,
+    usage: Usage,
 }
 
 /// A file whose value follows what is owed.
@@ -116,7 +120,8 @@ impl Corrected {
 impl Enforced {
     pub fn new(container: Arc<Container>, place: Place) -> Enforced {
         Enforced {
-            has_quota: place.has_quota(),
+            limit: Quota::default(),
+            unstoppable: false,
             quota_cpus: None,
             container,
             place,
@@ -138,7 +143,7 @@ impl Enforced {
             dropped_tx_packets: 0,
             drop_refused: None,
             napi_ns: 0,
-            billed_by_cpu_ns: Vec::new(),
+            usage: Usage::default(),
         }
     }
 
@@ -152,15 +157,15 @@ impl Enforced {
     }
 
     /// Takes an interval's counts in; `pressed` are the CPUs on which others pay, `unseen_ns` what
-    /// its packets cost there that the ledger does not see. Returns its corrected use of these
-    /// CPUs, in CPUs.
+    /// its packets cost there that the ledger does not see. Returns its rates in this
+    /// interval.
     pub fn measure(
         &mut self,
         row: Option<&ContainerLedger>,
         pressed: &[u32],
         interval: &Interval,
         unseen_ns: f64,
-    ) -> f64 {
+    ) -> Rates {
         let ledger = row.map(|row| row.ledger).unwrap_or_default();
         let napi_ns = self.napi.usage_ns();
         let napi_used = napi_ns.saturating_sub(self.napi_ns);
@@ -172,38 +177,51 @@ impl Enforced {
         };
         let caused = row.map_or(0, |row| at_pressed(&row.caused_by_cpu_ns));
         let charged = row.map_or(0, |row| at_pressed(&row.charged_by_cpu_ns));
+        let billed = self.usage.look(&self.place, pressed, interval.length);
         let used = Use {
-            billed_ns: self.billed_ns(&ledger, pressed),
-            caused_ns: ledger.caused_ns() as f64,
+            usage_ns: billed.all_ns,
+            billed_ns: billed.there_ns,
+            caused_ns: ledger.caused_ns() as f64 + unseen_ns,
             charged_ns: charged as f64,
-            owed_ns: ledger.owed_ns() as f64,
+            owed_ns: ledger.owed_ns() as f64 + unseen_ns,
             softirq_ns: caused.saturating_sub(napi_used) as f64 + unseen_ns,
             napi_ns: napi_used as f64,
         };
         self.rates.update(&used, interval.length);
         self.charged_ns += napi_used;
-        Rates::of(&used, interval.length).corrected()
+        Rates::of(&used, interval.length)
     }
 
-    /// What the scheduler billed to it on the CPUs `pressed`; where the kernel does not tell (pure
-    /// cgroup v2) on all CPUs, at most all of these.
-    fn billed_ns(&mut self, ledger: &Ledger, pressed: &[u32]) -> f64 {
-        let now = self.place.usage_by_cpu_ns();
-        let before = std::mem::replace(&mut self.billed_by_cpu_ns, now);
-        if self.billed_by_cpu_ns.is_empty() || before.is_empty() {
-            return ledger.cpu_usage_ns as f64;
+    /// Looks after its quota from time to time.
+    pub fn look_at_quota(&mut self, now: Instant) {
+        let own_us = self.quota.base.filter(|_| self.quota.is_corrected());
+        self.limit.look(self.place.cpu.as_ref(), own_us, now);
+    }
+
+    /// Network CPU that counts against its budget, in CPUs: under a quota all of it, else what
+    /// others pay for.
+    pub fn network_cpus(&self) -> f64 {
+        match self.limit.cpus() {
+            Some(_) => self.rates.caused(),
+            None => self.rates.at_others_cost(),
         }
-        let cpus = (0_u32..).zip(self.billed_by_cpu_ns.iter().zip(before));
-        let used: u64 = cpus
-            .filter(|(cpu, _)| pressed.contains(cpu))
-            .map(|(_, (now, before))| now.saturating_sub(before))
-            .sum();
-        used as f64
+    }
+
+    /// Network CPU that it may cause, in CPUs, within its share of the CPUs where others wait and
+    /// within its quota; as [`Enforced::network_cpus`] counts it.
+    pub fn set_budget(&mut self, of_share: Option<f64>) {
+        let of_quota = self.limit.budget(&self.rates);
+        let scale = self.network_cpus() / self.rates.at_others_cost().max(1e-6);
+        let of_share = of_share.map(|budget| budget * scale.max(1.0));
+        self.budget = match (of_share, of_quota) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (one, other) => one.or(other),
+        };
     }
 
     /// Learns what its packets cost from an interval in which so many went each way.
     pub fn packets(&mut self, rx: u64, tx: u64, ledger: &Ledger, interval: &Interval) {
-        let all = self.rates.at_others_cost() * interval.length.as_nanos() as f64;
+        let all = self.network_cpus() * interval.length.as_nanos() as f64;
         let (caused_rx, caused_tx) = (ledger.caused_rx_ns as f64, ledger.caused_tx_ns as f64);
         let part = caused_tx / (caused_rx + caused_tx).max(1.0);
         self.rx_cost

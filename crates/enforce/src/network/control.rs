@@ -13,11 +13,13 @@ const LOWEST_WEIGHT: f64 = 0.02;
 const CREDIT_S: f64 = 0.02;
 /// Part of its share that a container's traffic always keeps: it must be able to end its
 /// connections, and to be seen.
-const LOWEST_BUDGET: f64 = 0.05;
+pub(super) const LOWEST_BUDGET: f64 = 0.05;
 
 /// What one container did in an interval. Nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Use {
+    /// CPU time billed by the scheduler, wherever.
+    pub usage_ns: f64,
     /// CPU time billed by the scheduler on the CPUs where others pay.
     pub billed_ns: f64,
     /// Network CPU caused anywhere, NAPI threads included.
@@ -35,6 +37,7 @@ pub(super) struct Use {
 /// Rates, in CPUs (ns per ns).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Rates {
+    usage: f64,
     billed: f64,
     caused: f64,
     charged: f64,
@@ -48,6 +51,7 @@ impl Rates {
     pub fn of(used: &Use, length: Duration) -> Rates {
         let ns = (length.as_secs_f64() * 1e9).max(1.0);
         Rates {
+            usage: used.usage_ns / ns,
             billed: used.billed_ns / ns,
             caused: used.caused_ns / ns,
             charged: used.charged_ns / ns,
@@ -62,6 +66,7 @@ impl Rates {
         let now = Rates::of(used, length);
         let keep = (-length.as_secs_f64() / MEMORY_S).exp();
         let mix = |old: &mut f64, new: f64| *old = *old * keep + new * (1.0 - keep);
+        mix(&mut self.usage, now.usage);
         mix(&mut self.billed, now.billed);
         mix(&mut self.caused, now.caused);
         mix(&mut self.charged, now.charged);
@@ -94,6 +99,16 @@ impl Rates {
     /// billed to its owner.
     pub fn corrected(&self) -> f64 {
         self.own_work() + self.softirq + self.napi
+    }
+
+    /// Its use of all CPUs, as it would read had every packet been billed to its owner.
+    pub fn corrected_anywhere(&self) -> f64 {
+        (self.usage + self.owed).max(0.0)
+    }
+
+    /// What it uses beside its network CPU, wherever.
+    pub fn own_work_anywhere(&self) -> f64 {
+        (self.corrected_anywhere() - self.caused).max(0.0)
     }
 
     /// What it uses beside its network CPU.
@@ -221,6 +236,7 @@ mod tests {
     fn of(billed: f64, caused: f64, charged: f64, napi: f64) -> Rates {
         let ns = |part: f64| part * 20e6;
         steady(Use {
+            usage_ns: ns(billed),
             billed_ns: ns(billed),
             caused_ns: ns(caused),
             charged_ns: ns(charged),

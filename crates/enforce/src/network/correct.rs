@@ -2,9 +2,9 @@
 
 use super::Network;
 use super::container::Enforced;
+use super::quota;
 use crate::journal::Journal;
 use cofferdam_types::Means;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Weights are written when they change by this part, and at most so often.
@@ -41,18 +41,24 @@ impl Network {
 
     /// Takes what it owes off its quota, gives what it paid for others back to it.
     pub(super) fn correct_quota(&self, journal: &mut Journal, enforced: &mut Enforced) {
-        if !self.may(Means::QuotaCorrection) || !enforced.has_quota {
+        if !self.may(Means::QuotaCorrection) || enforced.limit.cpus().is_none() {
             return;
         }
         let Some((directory, v2)) = enforced.place.cpu.clone() else {
             return;
         };
-        let Some((file, quota_us, period_us)) = read_quota(&directory, v2) else {
+        // Where only a cgroup above has one, that is for others too, and left alone.
+        let Some(found) = quota::read(&directory, v2) else {
             return;
         };
-        let base = *enforced.quota.base.get_or_insert(quota_us);
+        let period_us = found.period_us;
+        let base = *enforced.quota.base.get_or_insert(found.quota_us);
         enforced.quota_cpus = Some(base / period_us);
-        let value = (base - enforced.rates.owed() * period_us).max(1_000.0);
+        let limited = self.ingress.limits(enforced.container.cgroup);
+        let left = enforced
+            .limit
+            .left_for_tasks(base / period_us, &enforced.rates, limited);
+        let value = (left * period_us).max(1_000.0);
         let text = |value: f64| {
             if v2 {
                 format!("{value:.0} {period_us:.0}")
@@ -60,27 +66,13 @@ impl Network {
                 format!("{value:.0}")
             }
         };
-        enforced
-            .quota
-            .set(journal, &file, value, text, QUOTA_STEP, QUOTA_INTERVAL);
+        enforced.quota.set(
+            journal,
+            &found.file,
+            value,
+            text,
+            QUOTA_STEP,
+            QUOTA_INTERVAL,
+        );
     }
-}
-
-/// File, quota and period in microseconds; `None` without a quota.
-fn read_quota(directory: &Path, v2: bool) -> Option<(PathBuf, f64, f64)> {
-    let read = |file: &str| std::fs::read_to_string(directory.join(file)).ok();
-    let (file, quota, period) = if v2 {
-        let text = read("cpu.max")?;
-        let (quota, period) = text.trim().split_once(' ')?;
-        ("cpu.max", quota.to_owned(), period.to_owned())
-    } else {
-        (
-            "cpu.cfs_quota_us",
-            read("cpu.cfs_quota_us")?,
-            read("cpu.cfs_period_us")?,
-        )
-    };
-    let quota: f64 = quota.trim().parse().ok()?;
-    let period: f64 = period.trim().parse().ok()?;
-    (quota > 0.0 && period > 0.0).then(|| (directory.join(file), quota, period))
 }

@@ -115,6 +115,11 @@ impl Interrupts {
         }
     }
 
+    /// Counts anew with the next update: nobody looked for a while.
+    pub fn forget(&mut self) {
+        self.total.clear();
+    }
+
     /// Reads `/proc/softirqs`.
     pub fn update(&mut self) {
         self.take(&fs::read_to_string("/proc/softirqs").unwrap_or_default());

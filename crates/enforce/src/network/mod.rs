@@ -14,15 +14,18 @@ mod moving;
 mod napi;
 mod napis;
 mod place;
+mod quota;
 mod rivals;
 mod share;
 mod status;
 mod stop;
+mod usage;
 
 use crate::journal::{Journal, UndoReport};
 use cofferdam_host::CgroupLayout;
 use cofferdam_types::{CgroupId, Container, ContainerLedger, IfIndex, Interval, Means, NetnsId};
 use container::Enforced;
+use control::Rates;
 use cpus::IdleTime;
 use ingress::Ingress;
 use interrupt::Interrupts;
@@ -64,6 +67,8 @@ impl Default for NetworkOptions {
 const PAID: f64 = 0.003;
 /// A container causes work on a CPU when it takes this part of it.
 const CAUSES: f64 = 0.01;
+/// Below this part of a CPU a container's network work is passed over.
+const COUNTS: f64 = 0.001;
 /// The enforcement of network CPU on this host.
 pub(crate) struct Network {
     options: NetworkOptions,
@@ -77,6 +82,11 @@ pub(crate) struct Network {
     leaving: Leaving,
     /// `None` until something is enforced.
     interrupts: Option<Interrupts>,
+    /// When [`Network::look_around`] was last.
+    looked: Option<Instant>,
+    pressed: bool,
+    /// A quota stops a NAPI thread as it stops a task. Asked when first needed.
+    stops_threads: Option<bool>,
 }
 
 impl Network {
@@ -91,6 +101,9 @@ impl Network {
             rivals: Rivals::default(),
             leaving: Leaving::default(),
             interrupts: None,
+            looked: None,
+            pressed: false,
+            stops_threads: None,
         }
     }
 
@@ -167,6 +180,7 @@ impl Network {
     pub fn step(&mut self, journal: &mut Journal, interval: &Interval) {
         self.leaving.step(journal, false);
         if self.enforced.is_empty() || interval.length.is_zero() {
+            self.pressed = false;
             return;
         }
         let rows: HashMap<CgroupId, &ContainerLedger> = interval
@@ -174,11 +188,6 @@ impl Network {
             .iter()
             .map(|row| (row.container.cgroup, row))
             .collect();
-        self.idle.update(interval.length.as_secs_f64());
-        self.rivals.note(interval);
-        if let Some(interrupts) = &mut self.interrupts {
-            interrupts.update();
-        }
         let length_ns = interval.length.as_nanos() as f64;
         let mut charged_by_cpu = vec![0_u64; interval.cpus.len()];
         for row in &interval.containers {
@@ -186,36 +195,61 @@ impl Network {
                 *sum += ns;
             }
         }
-        let pairs = interval
-            .containers
-            .iter()
-            .flat_map(|row| &row.container.interfaces);
-        self.host_ends = pairs
-            .filter_map(|pair| Some((pair.host_netns?, pair.host_ifindex?)))
-            .collect();
-        // Most containers did nothing: they cost a look, no more.
-        let active: Vec<CgroupId> = self
-            .enforced
-            .iter()
-            .filter(|(id, enforced)| {
-                enforced.until.is_some() || rows.get(*id).is_some_and(|r| !r.ledger.is_idle())
-            })
-            .map(|(id, _)| *id)
-            .collect();
+        // Most containers did nothing, or nothing that counts: they cost a look, no more.
+        let mut active = Vec::new();
+        for (id, enforced) in &self.enforced {
+            let row = rows.get(id);
+            let pressed = row.map_or_else(Vec::new, |row| {
+                pressed_cpus(row, &charged_by_cpu, interval, length_ns)
+            });
+            let counts = |r: &ContainerLedger| r.ledger.caused_ns() as f64 > COUNTS * length_ns;
+            let counts = row.is_some_and(|row| counts(row));
+            if enforced.until.is_some() || !pressed.is_empty() || counts {
+                active.push((*id, pressed));
+            }
+        }
+        self.pressed = false;
+        if active.is_empty() {
+            return;
+        }
+        self.look_around(interval);
         let mut withheld = Vec::new();
-        for id in active {
+        for (id, pressed) in active {
             let Some(mut enforced) = self.enforced.remove(&id) else {
                 continue;
             };
             let row = rows.get(&id).copied();
-            let pressed = row.map_or_else(Vec::new, |row| {
-                pressed_cpus(row, &charged_by_cpu, interval, length_ns)
-            });
             self.step_one(journal, &mut enforced, row, &pressed, interval);
             withheld.push((id, pressed, enforced.withheld_ns(interval.length)));
+            self.pressed |= enforced.until.is_some();
             self.enforced.insert(id, enforced);
         }
         self.note_returned(&withheld, interval);
+    }
+
+    /// What all containers that count now are measured by: idle time, neighbours, interrupts.
+    fn look_around(&mut self, interval: &Interval) {
+        // After a pause the first figures are of a longer time than the interval.
+        let since = self.looked.map_or(interval.length, |at| at.elapsed());
+        self.looked = Some(Instant::now());
+        self.idle.update(since.max(interval.length).as_secs_f64());
+        self.rivals.note(interval);
+        if let Some(interrupts) = &mut self.interrupts {
+            if since > interval.length * 2 {
+                interrupts.forget();
+            }
+            interrupts.update();
+        }
+        let rows = interval.containers.iter();
+        let pairs = rows.flat_map(|row| &row.container.interfaces);
+        self.host_ends = pairs
+            .filter_map(|pair| Some((pair.host_netns?, pair.host_ifindex?)))
+            .collect();
+    }
+
+    /// Whether steps must follow closely: somebody pays for others, or did a while ago.
+    pub fn is_pressed(&self) -> bool {
+        self.pressed
     }
 
     /// What was withheld from those who caused went back to those who had paid, by what each
@@ -262,7 +296,9 @@ impl Network {
             self.let_go(journal, enforced);
             return;
         }
-        let charges_quota = enforced.has_quota && enforced.rates.caused() > CAUSES;
+        enforced.look_at_quota(now);
+        let limit = enforced.limit.cpus();
+        let charges_quota = limit.is_some_and(|cpus| enforced.rates.caused() > CAUSES * cpus);
         if !pressed.is_empty() || charges_quota {
             enforced.until = Some(now + self.options.linger);
         }
@@ -271,20 +307,23 @@ impl Network {
         };
         if now >= until {
             enforced.debt.lapse();
+            enforced.limit.debt.lapse();
             self.let_go(journal, enforced);
             return;
         }
-        self.keep_accounts(enforced, used, pressed, interval);
+        self.keep_accounts(enforced, &used, pressed, interval);
         self.stop(enforced, row, interval);
         self.correct_weight(journal, enforced);
         self.correct_quota(journal, enforced);
         if self.may(Means::NapiThread) {
             let container = enforced.container.clone();
-            if enforced.napi.is_stale(&container) {
+            enforced.unstoppable =
+                self.options.napi_in_container && limit.is_some() && !self.stops_threads();
+            if enforced.unstoppable || enforced.napi.is_stale(&container) {
                 self.leaving
                     .add(container.cgroup, enforced.napi.leave(journal));
             }
-            if !self.leaving.of(container.cgroup) {
+            if !enforced.unstoppable && !self.leaving.of(container.cgroup) {
                 enforced.napi.engage(
                     journal,
                     &container,
@@ -299,7 +338,7 @@ impl Network {
     fn keep_accounts(
         &mut self,
         enforced: &mut Enforced,
-        used: f64,
+        used: &Rates,
         pressed: &[u32],
         interval: &Interval,
     ) {
@@ -308,8 +347,12 @@ impl Network {
             .copied()
             .filter(|cpu| self.idle.is_full(*cpu))
             .collect();
+        let bound = self.options.debt_bound;
+        let anywhere = used.corrected_anywhere();
+        enforced.limit.update(anywhere, interval.length, bound);
         if full.is_empty() {
-            (enforced.budget, enforced.share) = (None, None);
+            enforced.share = None;
+            enforced.set_budget(None);
             return;
         }
         let id = enforced.container.cgroup;
@@ -320,12 +363,17 @@ impl Network {
             .map(|cpu| self.share(&path, id, *cpu, own))
             .sum();
         // Beyond these CPUs it may use what nobody else wants.
-        let used = used.min(full.len() as f64);
-        enforced
-            .debt
-            .update(used, shares, interval.length, self.options.debt_bound);
+        let used = used.corrected().min(full.len() as f64);
+        enforced.debt.update(used, shares, interval.length, bound);
         enforced.share = Some(shares);
-        enforced.budget = Some(enforced.rates.budget(shares, &enforced.debt));
+        let budget = enforced.rates.budget(shares, &enforced.debt);
+        enforced.set_budget(Some(budget));
+    }
+
+    /// Whether a NAPI thread may run in a cgroup under a quota. Where it cannot be told, it may not.
+    fn stops_threads(&mut self) -> bool {
+        let ask = || cofferdam_host::quota_stops_kernel_threads().unwrap_or(false);
+        *self.stops_threads.get_or_insert_with(ask)
     }
 
     fn let_go(&mut self, journal: &mut Journal, enforced: &mut Enforced) {

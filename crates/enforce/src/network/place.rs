@@ -105,19 +105,6 @@ impl Place {
         let numbers = text.split_whitespace().map(str::parse);
         numbers.collect::<Result<_, _>>().unwrap_or_default()
     }
-
-    /// Whether the container's CPU time is capped by a quota.
-    pub fn has_quota(&self) -> bool {
-        let Some((directory, v2)) = &self.cpu else {
-            return false;
-        };
-        let read = |file: &str| fs::read_to_string(directory.join(file)).unwrap_or_default();
-        if *v2 {
-            !read("cpu.max").starts_with("max")
-        } else {
-            !read("cpu.cfs_quota_us").trim().starts_with('-')
-        }
-    }
 }
 
 /// CPU time of a cgroup directory, nanoseconds: v1 `cpuacct.usage`, or v2 `cpu.stat`.

@@ -4,6 +4,9 @@ use super::Network;
 use super::container::Enforced;
 use cofferdam_types::{CgroupId, Means, MeansState, NetworkEnforcement};
 
+/// Why a container under a quota has no NAPI thread in its cgroup.
+const UNSTOPPABLE: &str = "it is under a CPU quota, which stops its tasks but no kernel thread on this kernel (Linux 6.18 on): the thread's time would hold them up without end";
+
 impl Network {
     /// State of a container's network enforcement.
     pub fn status(&self, cgroup: CgroupId) -> Option<NetworkEnforcement> {
@@ -31,6 +34,7 @@ impl Network {
             no("nobody else pays for it")
         } else {
             match means {
+                Means::NapiThread if enforced.unstoppable => no(UNSTOPPABLE),
                 Means::NapiThread if enforced.napi.in_place() => (
                     true,
                     "its interface's NAPI thread runs in its cgroup".to_owned(),
@@ -56,7 +60,7 @@ impl Network {
                 },
                 Means::QuotaCorrection => match &enforced.quota.refused {
                     Some(why) => no(why),
-                    None if !enforced.has_quota => no("it has no quota"),
+                    None if enforced.limit.cpus().is_none() => no("it has no quota"),
                     None if enforced.quota.is_corrected() => {
                         (true, "its quota is corrected by what it owes".to_owned())
                     }
@@ -65,12 +69,12 @@ impl Network {
                 Means::IngressDrop => self.drop_state(
                     enforced,
                     self.ingress.limits(enforced.container.cgroup),
-                    "its packets pass at the rate that its share leaves",
+                    "its packets pass at the rate that its share or quota leaves",
                 ),
                 Means::EgressDrop => self.drop_state(
                     enforced,
                     self.ingress.limits_sent(enforced.container.cgroup),
-                    "what it sends passes at the rate that its share leaves",
+                    "what it sends passes at the rate that its share or quota leaves",
                 ),
             }
         };
@@ -85,7 +89,7 @@ impl Network {
         match &enforced.drop_refused {
             Some(refused) => (false, refused.clone()),
             None if in_force => (true, why.to_owned()),
-            None => (false, "it is within its share".to_owned()),
+            None => (false, "it is within its share and quota".to_owned()),
         }
     }
 }

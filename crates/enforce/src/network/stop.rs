@@ -28,7 +28,7 @@ impl Network {
         let limited_tx = self.ingress.limits_sent(container.cgroup);
         let over = enforced
             .budget
-            .is_some_and(|budget| enforced.rates.at_others_cost() > budget);
+            .is_some_and(|budget| enforced.network_cpus() > budget);
         let ledger = row.map(|row| row.ledger).unwrap_or_default();
         if !limited && !limited_tx {
             enforced.packets(ledger.rx_packets, ledger.tx_packets, &ledger, interval);
@@ -39,7 +39,8 @@ impl Network {
         let sends = enforced.sends() > SENDS;
         // Without a NAPI thread of its own the last place to drop is its own interface, when
         // the other end of it is no host that forwards.
-        let own = !self.may(Means::NapiThread) && container.interfaces.len() == 1;
+        let own = (!self.may(Means::NapiThread) || enforced.unstoppable)
+            && container.interfaces.len() == 1;
         let gates = [false, own];
         for own in gates.iter().take(if own { 2 } else { 1 }) {
             let Some(netns) = ingress::gate_of(&container, *own) else {

@@ -2,7 +2,7 @@
 
 use super::{Check, Status, bpf, sandbox};
 use crate::fs::HostFs;
-use crate::kernel_release;
+use crate::{kernel_release, quota_stops_kernel_threads};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
 /// Bit number, name, what for, whether the accounting needs it.
@@ -64,9 +64,27 @@ pub(super) fn effective(status: &str) -> Option<u64> {
     u64::from_str_radix(hex.trim(), 16).ok()
 }
 
-/// Lockdown, IRQ time accounting, sched_ext.
+/// Lockdown, IRQ time accounting, what a quota stops, sched_ext.
 pub(super) fn kernel(fs: &HostFs) -> Vec<Check> {
-    vec![lockdown(), irq_time(fs), sched_ext(fs)]
+    vec![lockdown(), irq_time(fs), quota(), sched_ext(fs)]
+}
+
+fn quota() -> Check {
+    let check = Check::new(
+        "quota-threads",
+        "CPU quotas stop kernel threads",
+        "a container under a quota is charged for its packets by the kernel itself",
+    );
+    match quota_stops_kernel_threads() {
+        Some(true) => check.is(Status::Yes, "a quota that is used up stops the whole group"),
+        Some(false) => check
+            .is(
+                Status::No,
+                "this kernel stops tasks as they return to user mode, and so no kernel thread",
+            )
+            .or("nothing to do: such containers are held to their quota by dropping instead"),
+        None => check.is(Status::Partly, "cannot be told: no type information (BTF)"),
+    }
 }
 
 fn lockdown() -> Check {
