@@ -111,10 +111,17 @@ struct lt_config {
 };
 _Static_assert(sizeof(struct lt_config) == 24, "lt_config is part of the ABI");
 
+/* Of one direction. In cache lines of its own: most often another CPU counts the other one. */
+struct lt_way_counts {
+	__u64 packets[LT_CLASSES];
+	__u64 reports[LT_CLASSES]; /* in packets: segments counted */
+	__u64 misses[LT_MISSES];
+	__u64 reserved;
+};
+_Static_assert(sizeof(struct lt_way_counts) == 128, "two cache lines");
+
 struct lt_counts {
-	__u64 packets[LT_DIRECTIONS][LT_CLASSES];
-	__u64 reports[LT_DIRECTIONS][LT_CLASSES]; /* in packets: segments counted */
-	__u64 misses[LT_DIRECTIONS][LT_MISSES];
+	struct lt_way_counts way[LT_DIRECTIONS];
 };
 
 /* What `lt_sweep` is called with. */
@@ -145,6 +152,7 @@ struct lt_layout {
 	struct lt_report report;
 	struct lt_config config;
 	struct lt_counts counts;
+	struct lt_way_counts way_counts;
 	struct lt_sweep_args sweep;
 };
 

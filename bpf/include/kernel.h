@@ -48,6 +48,9 @@ typedef struct {
 	struct net *net;
 } possible_net_t;
 
+struct Qdisc {
+	void *enqueue; /* NULL: `noqueue` */
+};
 struct rtnl_link_ops {
 	const char *kind;
 };
@@ -56,6 +59,7 @@ struct net_device {
 	unsigned int flags;
 	possible_net_t nd_net;
 	const struct rtnl_link_ops *rtnl_link_ops;
+	struct Qdisc *qdisc;
 };
 
 struct kernfs_node {
@@ -106,6 +110,7 @@ struct sk_buff {
 	struct net_device *dev;
 	unsigned int len;
 	unsigned int data_len;
+	u8 cloned : 1;
 	int skb_iif;
 	u16 inner_network_header; /* offsets from head */
 	u16 network_header;
@@ -130,7 +135,6 @@ struct tcp_sock {
 struct pt_regs;
 struct napi_struct;
 struct irqaction;
-struct Qdisc;
 struct netdev_queue;
 struct linux_binprm;
 

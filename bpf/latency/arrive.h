@@ -17,7 +17,7 @@ static __always_inline void lt_arrive_inner(struct lt_entry *e, struct lt_packet
 
 	if (!c)
 		return;
-	__sync_fetch_and_add(&c->packets[LT_INGRESS][e->packet.class & 3],
+	__sync_fetch_and_add(&c->way[LT_INGRESS].packets[e->packet.class & 3],
 			     -(__u64)e->packet.segments);
 	lt_count_in(e, p, row, e->netns[LT_INGRESS], e->ifindex[LT_INGRESS], LT_INGRESS);
 	e->check = p->check;

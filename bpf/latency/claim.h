@@ -102,7 +102,7 @@ static __always_inline void lt_count_in(struct lt_entry *e, const struct lt_pack
 		return;
 	direction &= 1;
 	e->ordinal[direction] =
-		1 + __sync_fetch_and_add(&c->packets[direction][p->class & 3], p->segments);
+		1 + __sync_fetch_and_add(&c->way[direction].packets[p->class & 3], p->segments);
 	e->row[direction] = row;
 	e->netns[direction] = netns;
 	e->ifindex[direction] = ifindex;
@@ -116,8 +116,9 @@ static __always_inline void lt_count_unseen(const struct lt_packet *p, __u32 row
 
 	if (!c)
 		return;
-	__sync_fetch_and_add(&c->packets[direction & 1][p->class & 3], p->segments);
-	__sync_fetch_and_add(&c->misses[direction & 1][reason], p->segments);
+	direction &= 1;
+	__sync_fetch_and_add(&c->way[direction].packets[p->class & 3], p->segments);
+	__sync_fetch_and_add(&c->way[direction].misses[reason], p->segments);
 }
 
 #endif

@@ -25,6 +25,17 @@ int BPF_PROG(lt_skb_copy, const struct sk_buff *skb, int length)
 	return 0;
 }
 
+/* The reader has a clone, and this is the skb that it was made of: the stack frees it when every
+ * socket was told, as a drop when no ping socket wanted it. Found by its head from here on. */
+static __always_inline bool lt_clone_lives(struct lt_entry *e)
+{
+	if (!e->row[LT_INGRESS] || e->packet.class != LT_ICMP || !e->stamp[LT_READY] || e->consumed)
+		return false;
+	e->consumed = 1;
+	lt_set_key(e, LT_DETACHED);
+	return true;
+}
+
 SEC("tp_btf/consume_skb")
 int BPF_PROG(lt_consume, struct sk_buff *skb)
 {
@@ -43,14 +54,10 @@ int BPF_PROG(lt_consume, struct sk_buff *skb)
 		lt_set_key(e, LT_DETACHED);
 		return 0;
 	}
+	if (lt_clone_lives(e))
+		return 0;
 	in_hand = cpu->receiving == lt_id(skb);
 	if (e->row[LT_INGRESS]) {
-		if (e->packet.class == LT_ICMP && e->stamp[LT_READY] && e->consumed == 0) {
-			/* The reader has a clone; `sk_data_ready` took the packet off the hand. */
-			e->consumed = 1;
-			lt_set_key(e, LT_DETACHED);
-			return 0;
-		}
 		if (!e->stamp[LT_READY] && in_hand) {
 			e->stamp[LT_READY] = bpf_ktime_get_ns();
 			lt_emit(e, LT_INGRESS, LT_END_KERNEL);
@@ -72,7 +79,7 @@ int BPF_PROG(lt_kfree, struct sk_buff *skb)
 	if (!active)
 		return 0;
 	e = lt_find(lt_id(skb));
-	if (!e)
+	if (!e || lt_clone_lives(e))
 		return 0;
 	lt_settle(e, LT_MISS_DROPPED);
 	lt_remove(e);

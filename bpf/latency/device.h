@@ -29,6 +29,7 @@ static __noinline void lt_device_learn(struct lt_device *d, const struct net_dev
 		d->row = 0;
 		d->tunnel = 0;
 		d->passes = 1;
+		d->leaves = 0;
 		return;
 	}
 	if (ops)
@@ -42,6 +43,7 @@ static __noinline void lt_device_learn(struct lt_device *d, const struct net_dev
 		    kind == LT_KIND('b', 'o', 'n', 'd') || kind == LT_KIND('t', 'e', 'a', 'm') ||
 		    kind == LT_KIND('v', 'l', 'a', 'n') || kind == LT_KIND('m', 'a', 'c', 'v') ||
 		    kind == LT_KIND('i', 'p', 'v', 'l') || kind == LT_KIND('v', 'r', 'f', 0);
+	d->leaves = !ops || kind == LT_KIND('t', 'u', 'n', 0);
 }
 
 static __always_inline struct lt_device *lt_device(struct lt_cpu *cpu, const struct net_device *dev)
@@ -53,6 +55,12 @@ static __always_inline struct lt_device *lt_device(struct lt_cpu *cpu, const str
 	    d->ifindex != (__u32)dev->ifindex)
 		lt_device_learn(d, dev);
 	return d;
+}
+
+/* Nothing can wait before this device: what is queued to it is transmitted at once. */
+static __always_inline bool lt_no_queue(const struct net_device *dev)
+{
+	return !dev->qdisc->enqueue;
 }
 
 /* Row of the container that has this namespace; the cache is the same. */
@@ -72,6 +80,7 @@ static __always_inline struct lt_device *lt_netns(struct lt_cpu *cpu, const stru
 	d->row = row ? *row : 0;
 	d->passes = 0;
 	d->tunnel = 0;
+	d->leaves = 0;
 	return d;
 }
 

@@ -4,10 +4,31 @@
  * transmits that follow, wherever they are, put their time into its entry; the transmit on the
  * first device of the host that does not pass its packets on ends it. (`net_dev_xmit` would be
  * too late: by then a reader on another CPU may have the packet.)
+ *
+ * A device without a queue transmits what is queued to it at once: both are one stamp there, and
+ * the start of the transmission needs no look, unless it ends the packet or may be a segment's.
  */
 #include "device.h"
 #include "segments.h"
 #include "send.h"
+
+/* Transmitted at `now` as well, when nothing can wait here. */
+static __always_inline void lt_hand_on(struct lt_cpu *cpu, struct lt_entry *e,
+				       const struct lt_device *d, struct sk_buff *skb)
+{
+	if (e->whole || !lt_no_queue(skb->dev))
+		return;
+	if (d->row) {
+		e->stamp[LT_XMIT_IN] = e->used_ns;
+	} else {
+		if (e->row[LT_EGRESS])
+			return;
+		e->stamp[LT_XMIT_HOST] = e->used_ns;
+		e->last_host_ifindex = d->ifindex;
+	}
+	e->queued = 0;
+	cpu->handed = lt_id(skb);
+}
 
 static __always_inline void lt_begin(struct lt_cpu *cpu, struct lt_device *d, struct sk_buff *skb,
 				     __u64 now)
@@ -49,6 +70,7 @@ static __always_inline void lt_begin(struct lt_cpu *cpu, struct lt_device *d, st
 	if (p.class == LT_TCP && p.payload_bytes)
 		lt_range_put(e);
 	lt_whole(cpu, e);
+	lt_hand_on(cpu, e, d, skb);
 }
 
 SEC("tp_btf/net_dev_queue")
@@ -63,6 +85,7 @@ int BPF_PROG(lt_net_dev_queue, struct sk_buff *skb)
 	cpu = lt_this_cpu();
 	if (!cpu)
 		return 0;
+	cpu->handed = 0;
 	d = lt_device(cpu, skb->dev);
 	if (d->row) {
 		lt_begin(cpu, d, skb, bpf_ktime_get_ns());
@@ -82,6 +105,7 @@ int BPF_PROG(lt_net_dev_queue, struct sk_buff *skb)
 	e->stamp[LT_XMIT_HOST] = 0;
 	e->queued = 1;
 	lt_whole(cpu, e);
+	lt_hand_on(cpu, e, d, skb);
 	return 0;
 }
 
@@ -109,10 +133,14 @@ int BPF_PROG(lt_net_dev_start_xmit, const struct sk_buff *skb, const struct net_
 
 	if (!active)
 		return 0;
-	e = lt_find_any(skb);
 	cpu = lt_this_cpu();
 	if (!cpu)
 		return 0;
+	if (cpu->handed == lt_id(skb)) {
+		cpu->handed = 0;
+		return 0;
+	}
+	e = lt_find_any(skb);
 	now = bpf_ktime_get_ns();
 	/* What was not queued is not that packet: its skb was freed unseen and used again. */
 	if (!e || !e->queued) {
@@ -138,6 +166,9 @@ int BPF_PROG(lt_net_dev_start_xmit, const struct sk_buff *skb, const struct net_
 		lt_count_miss(lt_take(e, LT_EGRESS), LT_EGRESS, LT_MISS_CONTENT,
 			      e->packet.segments);
 	}
+	/* Nobody will ask for it again: the one who frees it, on another CPU, finds nothing. */
+	if (d->leaves && !e->row[LT_INGRESS])
+		lt_remove(e);
 	return 0;
 }
 
@@ -153,6 +184,7 @@ int BPF_PROG(lt_qdisc_dequeue, struct Qdisc *qdisc, struct netdev_queue *queue, 
 	cpu = lt_this_cpu();
 	if (!cpu)
 		return 0;
+	cpu->handed = 0;
 	for (int i = 0; i < LT_PARENTS && skb; i++) {
 		struct lt_entry *e = lt_find(lt_id(skb));
 

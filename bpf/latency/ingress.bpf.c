@@ -41,7 +41,10 @@ static __always_inline struct lt_entry *lt_receive_host(struct lt_device *d, str
 			lt_merged(e, skb->len - e->packet.bytes);
 		return e;
 	}
-	if (!lt_read(&p, skb->data))
+	if (!ingress_classes || !lt_read(&p, skb->data))
+		return NULL;
+	/* UDP and others may be a tunnel's, with anything inside. */
+	if ((p.class == LT_ICMP || p.class == LT_TCP) && !(ingress_classes >> p.class & 1))
 		return NULL;
 	e = lt_claim(lt_id(skb), lt_head(skb), now);
 	if (!e)
@@ -67,7 +70,10 @@ static __always_inline void lt_let_go(struct lt_cpu *cpu, __u64 next)
 {
 	struct lt_entry *e;
 
-	if (!cpu->receiving || cpu->receiving == next)
+	if (!cpu->arrived || cpu->receiving == next)
+		return;
+	cpu->arrived = 0;
+	if (!cpu->receiving)
 		return;
 	e = lt_in_hand(cpu);
 	if (e && e->row[LT_INGRESS] && !e->stamp[LT_READY] &&
@@ -96,6 +102,7 @@ int BPF_PROG(lt_netif_receive_skb, struct sk_buff *skb)
 	if (d->row) {
 		e = lt_find_any(skb);
 		lt_arrive(d, e, skb->data, skb, bpf_ktime_get_ns());
+		cpu->arrived = 1;
 	} else {
 		e = lt_receive_host(d, skb);
 	}
@@ -112,8 +119,8 @@ int BPF_PROG(lt_sk_data_ready, const struct sock *sk)
 	if (!active)
 		return 0;
 	cpu = lt_this_cpu();
-	/* TCP has a tracepoint that names the packet. */
-	if (!cpu || !cpu->receiving || sk->sk_protocol == LT_IPPROTO_TCP)
+	/* TCP has a tracepoint that names the packet; Unix and tun have no protocol. */
+	if (!cpu || !cpu->receiving || !sk->sk_protocol || sk->sk_protocol == LT_IPPROTO_TCP)
 		return 0;
 	e = lt_in_hand(cpu);
 	if (!e || e->stamp[LT_READY])

@@ -40,7 +40,7 @@ static __noinline void lt_emit(struct lt_entry *e, __u32 direction, __u32 end)
 	c = bpf_map_lookup_elem(&counts, &row);
 	if (!cpu || !c || !row)
 		return;
-	__sync_fetch_and_add(&c->reports[direction][class], e->packet.segments);
+	__sync_fetch_and_add(&c->way[direction].reports[class], e->packet.segments);
 	position = __sync_fetch_and_add(&cpu->position, 1);
 	key = bpf_get_smp_processor_id() * (ring_mask + 1) + ((__u32)position & ring_mask);
 	r = bpf_map_lookup_elem(&reports, &key);

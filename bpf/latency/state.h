@@ -66,9 +66,11 @@ struct lt_device {
 	__u32 generation;
 	__u32 ifindex;
 	__u32 netns;
-	__u32 row;    /* 0: not inside a measured container */
-	__u32 passes; /* hands its packets to another device of the same host */
-	__u32 tunnel; /* of those, changes the packet's headers */
+	__u32 row;   /* 0: not inside a measured container */
+	__u8 passes; /* hands its packets to another device of the same host */
+	__u8 tunnel; /* of those, changes the packet's headers */
+	__u8 leaves; /* what it sends comes back by no other device of this host */
+	__u8 reserved[5];
 };
 
 /* A TCP super-packet that a device may have cut into segments. */
@@ -94,8 +96,9 @@ struct lt_cpu {
 	__u64 in_hand_ns;    /* and when it was put into the table: tells it from a later one */
 	__u64 position;	     /* of the ring, in reports */
 	__u64 softirq;	     /* one runs; kept only while `sys_enter` is attached */
+	__u64 handed;	     /* id of the packet whose start of transmission needs no look */
 	__u32 next_parent;
-	__u32 reserved;
+	__u32 arrived; /* the packet in hand is a container's, and no socket has told yet */
 	struct lt_parent parents[LT_PARENTS];
 	struct lt_device devices[LT_DEVICES];
 };
@@ -119,6 +122,8 @@ const volatile __u32 hardware_stamps __weak = 0;
 __u32 generation __weak = 1;
 /* Containers that are measured now. */
 __u32 active __weak = 0;
+/* Bit per lt_class: somebody measures what comes. */
+__u32 ingress_classes __weak = 0;
 /* What addresses are told from: see lt_id. */
 __u64 anchor __weak = 0;
 /* Never written: puts the types that no map names into the object's BTF, for the reader. */
@@ -246,7 +251,7 @@ static __always_inline void lt_count_miss(__u32 row, __u32 direction, __u32 reas
 	struct lt_counts *c = bpf_map_lookup_elem(&counts, &row);
 
 	if (c && row)
-		__sync_fetch_and_add(&c->misses[direction & 1][reason], packets);
+		__sync_fetch_and_add(&c->way[direction & 1].misses[reason], packets);
 }
 
 #endif

@@ -61,11 +61,12 @@ static __always_inline struct lt_entry *lt_find_head(__u64 head)
 	return &b->way[way & 3];
 }
 
+/* Only a clone has the head of another skb. */
 static __always_inline struct lt_entry *lt_find_any(const struct sk_buff *skb)
 {
 	struct lt_entry *e = lt_find(lt_id(skb));
 
-	return e ? e : lt_find_head(lt_head(skb));
+	return e || !BPF_CORE_READ_BITFIELD(skb, cloned) ? e : lt_find_head(lt_head(skb));
 }
 
 static __always_inline void lt_set_key(struct lt_entry *e, __u64 skb)

@@ -29,8 +29,8 @@ pub use isolation::{
     IsolationTable, Level, Point, Resource, RuntimeKind, Scenario, TenantSample, Traced,
 };
 pub use latency::{
-    BiasRow, CoverageRow, InjectionRow, LatencyProgramRow, LatencyResult, LatencySample,
-    PerturbationRow, TruthRow,
+    BiasRow, CoverageRow, InjectionRow, LatencyExperiment, LatencyProgramRow, LatencyResult,
+    LatencySample, PerturbationRow, TruthRow,
 };
 pub use load::{DataError, RunData};
 pub use reservation::{

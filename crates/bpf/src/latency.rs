@@ -9,12 +9,13 @@ pub use ring::{ReportRing, Taken};
 
 use crate::accounting::LoadError;
 use crate::cost::{self, ProgramCost};
-use crate::skeleton::latency_types::{lt_config, lt_counts};
+use crate::skeleton::latency_types::{lt_config, lt_counts, lt_way_counts};
 use crate::skeleton::{LatencySkel, LatencySkelBuilder};
 use crate::support::{kernel_has_tracepoint, possible_cpus};
 use cofferdam_types::NetnsId;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
+use std::collections::BTreeMap;
 use std::mem::{MaybeUninit, offset_of, size_of};
 use std::os::fd::AsFd;
 
@@ -100,6 +101,8 @@ pub struct LatencyPrograms {
     skeleton: LatencySkel<'static>,
     sizes: LatencySizes,
     start: Start,
+    /// Classes whose arrival each row wants to know, a bit each.
+    ingress: BTreeMap<u32, u32>,
 }
 
 /// Attached only when egress begins at the system call.
@@ -195,6 +198,7 @@ impl LatencyPrograms {
             skeleton,
             sizes,
             start,
+            ingress: BTreeMap::new(),
         };
         programs.attach()?;
         Ok(programs)
@@ -239,6 +243,8 @@ impl LatencyPrograms {
             &row.to_ne_bytes(),
             MapFlags::ANY,
         )?;
+        let wanted = if filter.ingress { classes(filter) } else { 0 };
+        self.ingress.insert(row, wanted);
         self.publish();
         Ok(())
     }
@@ -247,6 +253,7 @@ impl LatencyPrograms {
     pub fn clear(&mut self, netns: NetnsId, row: u32) {
         let _ = self.write_config(row, &[0; size_of::<lt_config>()]);
         let _ = self.skeleton.maps.rows.delete(&netns.0.to_ne_bytes());
+        self.ingress.remove(&row);
         self.publish();
     }
 
@@ -273,6 +280,7 @@ impl LatencyPrograms {
         }
         if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
             bss.active = active;
+            bss.ingress_classes = self.ingress.values().fold(0, |all, row| all | row);
         }
     }
 
@@ -288,14 +296,16 @@ impl LatencyPrograms {
         };
         let mut counts = Counts::default();
         for direction in 0..2 {
+            let way = offset_of!(lt_counts, way) + direction * size_of::<lt_way_counts>();
             for class in 0..4 {
-                let index = direction * 4 + class;
-                counts.packets[direction][class] = word(offset_of!(lt_counts, packets), index);
-                counts.reports[direction][class] = word(offset_of!(lt_counts, reports), index);
+                counts.packets[direction][class] =
+                    word(way + offset_of!(lt_way_counts, packets), class);
+                counts.reports[direction][class] =
+                    word(way + offset_of!(lt_way_counts, reports), class);
             }
             for miss in 0..Miss::COUNT {
-                let index = direction * Miss::COUNT + miss;
-                counts.misses[direction][miss] = word(offset_of!(lt_counts, misses), index);
+                counts.misses[direction][miss] =
+                    word(way + offset_of!(lt_way_counts, misses), miss);
             }
         }
         Ok(counts)
@@ -322,15 +332,19 @@ fn program_tracepoint(name: &str) -> &str {
     }
 }
 
+/// A bit for each [`Class`] that is measured.
+fn classes(filter: &Filter) -> u32 {
+    (0..4).map(|c| u32::from(filter.classes[c]) << c).sum()
+}
+
 fn encode(filter: &Filter) -> [u8; size_of::<lt_config>()] {
     let mut bytes = [0; size_of::<lt_config>()];
     let mut put = |offset: usize, value: u32| {
         bytes[offset..offset + 4].copy_from_slice(&value.to_ne_bytes());
     };
     let directions = u32::from(filter.egress) | u32::from(filter.ingress) << 1;
-    let classes = (0..4).map(|c| u32::from(filter.classes[c]) << c).sum();
     put(offset_of!(lt_config, directions), directions);
-    put(offset_of!(lt_config, classes), classes);
+    put(offset_of!(lt_config, classes), classes(filter));
     put(offset_of!(lt_config, ifindex), filter.ifindex.unwrap_or(0));
     put(offset_of!(lt_config, one_in), filter.one_in);
     let port = filter.port.unwrap_or(0).to_ne_bytes();

@@ -5,7 +5,7 @@ mod latency_scene;
 use cofferdam_testkit::{Net, traffic};
 use latency_scene::{COFFERDAM, Serve, alone, scene};
 use serde_json::Value;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
 /// Every probe is measured in both directions, and what is told of it adds up.
@@ -21,7 +21,16 @@ fn assert_corrected(record: &Value, count: u64) {
     }
 }
 
-fn record(out: &Output) -> Value {
+/// `cofferdam latency ping 10.98.3.2 --json` with more words, begun by `program`; its record.
+#[track_caller]
+fn ping<'a>(program: &[&'a str], words: impl IntoIterator<Item = &'a str>) -> Value {
+    let out = Command::new(program[0])
+        .args(&program[1..])
+        .args(["latency", "ping", "10.98.3.2", "--json", "-i", "20ms"])
+        .args(words)
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("it runs");
     assert!(out.status.success(), "{out:?}");
     serde_json::from_slice(&out.stdout).expect("one JSON document")
 }
@@ -30,22 +39,8 @@ fn record(out: &Output) -> Value {
 fn a_ping_from_a_container_is_corrected() {
     alone(|| {
         let scene = scene();
-        let out = Command::new(COFFERDAM)
-            .args([
-                "latency",
-                "ping",
-                "10.98.3.2",
-                "--json",
-                "-c",
-                "5",
-                "-i",
-                "20ms",
-            ])
-            .args(["--container", scene.web.name()])
-            .stderr(Stdio::inherit())
-            .output()
-            .expect("the binary runs");
-        assert_corrected(&record(&out), 5);
+        let words = ["-c", "5", "--container", scene.web.name()];
+        assert_corrected(&ping(&[COFFERDAM], words), 5);
     });
 }
 
@@ -60,21 +55,9 @@ fn connections_are_pinged_too() {
                 drop(listener.accept());
             }
         });
-        let out = Command::new(COFFERDAM)
-            .args([
-                "latency",
-                "ping",
-                "10.98.3.2",
-                "--json",
-                "-c",
-                "3",
-                "-i",
-                "20ms",
-            ])
-            .args(["--tcp-connect", "9000", "--container", scene.web.name()])
-            .output()
-            .expect("the binary runs");
-        assert_eq!(record(&out)["measured"], 3);
+        let web = scene.web.name();
+        let words = ["-c", "3", "--tcp-connect", "9000", "--container", web];
+        assert_eq!(ping(&[COFFERDAM], words)["measured"], 3);
         server.join().expect("three connections");
     });
 }
@@ -85,13 +68,9 @@ fn datagrams_are_pinged_too() {
         let scene = scene();
         let at = "10.98.3.2:9000".parse().expect("an address");
         let _echo = traffic::udp_echo(&scene.peer, None, at);
-        let out = Command::new(COFFERDAM)
-            .args(["latency", "ping", "10.98.3.2", "--json"])
-            .args(["-c", "5", "-i", "20ms", "--udp", "9000"])
-            .args(["--container", scene.web.name()])
-            .output()
-            .expect("the binary runs");
-        assert_corrected(&record(&out), 5);
+        let web = scene.web.name();
+        let words = ["-c", "5", "--udp", "9000", "--container", web];
+        assert_corrected(&ping(&[COFFERDAM], words), 5);
     });
 }
 
@@ -107,25 +86,13 @@ fn a_user_without_capabilities_pings_by_a_ping_socket() {
         let serve = Serve::start(dir.path());
         let web = scene.web.namespace();
         web.sysctl("net/ipv4/ping_group_range", "'0 2147483647'");
-        let out = Command::new("ip")
-            .args(["netns", "exec", web.name(), "setpriv", "--reuid=65534"])
-            .args(["--regid=65534", "--clear-groups", "--bounding-set=-all"])
-            .args(["--inh-caps=-all", "--no-new-privs", COFFERDAM])
-            .args([
-                "latency",
-                "ping",
-                "10.98.3.2",
-                "--json",
-                "-c",
-                "5",
-                "-i",
-                "20ms",
-            ])
-            .arg("--socket")
-            .arg(&serve.socket)
-            .output()
-            .expect("ip runs");
-        assert_corrected(&record(&out), 5);
+        let socket = serve.socket.to_str().expect("a plain path");
+        let nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all \
+                      --inh-caps=-all --no-new-privs";
+        let mut program = vec!["ip", "netns", "exec", web.name()];
+        program.extend(nobody.split_whitespace());
+        program.push(COFFERDAM);
+        assert_corrected(&ping(&program, ["-c", "5", "--socket", socket]), 5);
     });
 }
 
@@ -135,26 +102,15 @@ fn a_time_namespace_shifts_nothing() {
     alone(|| {
         let scene = scene();
         let begin = SystemTime::now();
-        let out = Command::new("unshare")
-            .args(["--time", "--monotonic", "100000", "--fork", COFFERDAM])
-            .args([
-                "latency",
-                "ping",
-                "10.98.3.2",
-                "--json",
-                "-c",
-                "5",
-                "-i",
-                "20ms",
-            ])
-            .args(["--container", scene.web.name()])
-            .output()
-            .expect("unshare runs");
-        assert_corrected(&record(&out), 5);
+        let shifted = "unshare --time --monotonic 100000 --fork";
+        let mut program: Vec<&str> = shifted.split(' ').collect();
+        program.push(COFFERDAM);
+        let words = ["-c", "5", "--container", scene.web.name()];
+        assert_corrected(&ping(&program, words), 5);
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("latency.jsonl");
-        let mut child = Command::new("unshare")
-            .args(["--time", "--monotonic", "100000", "--fork", COFFERDAM])
+        let mut child = Command::new(program[0])
+            .args(&program[1..])
             .args(["latency", "record", "--format", "jsonl", "--per", "packet"])
             .args(["--duration", "2s", "--container", scene.web.name()])
             .arg("--output")

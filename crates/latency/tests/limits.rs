@@ -4,10 +4,11 @@ mod common;
 
 use cofferdam_latency::{Class, Direction, Filter, LatencySizes, Meter, Miss, Start};
 use cofferdam_testkit::traffic::{self, Udp};
-use cofferdam_testkit::{FakeContainer, Namespace, Net, Router, htb};
+use cofferdam_testkit::{FakeContainer, Namespace, Net, Router, hardware, htb};
 use common::{Watch, alone, netns};
+use std::net::SocketAddr;
 
-fn send(from: &Namespace, to: &Namespace, at: std::net::SocketAddr, packets: u64) {
+fn send(from: &Namespace, to: &Namespace, at: SocketAddr, packets: u64) {
     let sink = traffic::udp_sink(to, None, at, packets);
     let udp = Udp::to(at).packets(packets).rate(10_000);
     traffic::udp_send(from, None, udp).finish();
@@ -164,6 +165,62 @@ fn a_stamp_that_no_hardware_gives_is_absent() {
             assert_eq!(sample.report.hardware_ns, None);
         }
     });
+}
+
+/// The stamp that the buffer of a received packet has is in its report, and only there.
+#[test]
+fn a_stamp_of_the_hardware_is_reported() {
+    const STAMP_NS: u64 = 1_700_000_000_123_456_789;
+    alone(|| {
+        let (web, peer) = (FakeContainer::new("web"), Namespace::new("peer"));
+        let router = Router::new("router");
+        let here = router.attach(&web);
+        let there = router.attach(&peer);
+        web.ping(&there.ipv4.to_string());
+        let to = here.v4(9000);
+        let frame = datagram(&mac(&router, "c2"), there.v4(9), to);
+        let watch = |stamping: Vec<String>| {
+            let meter = Meter::load_with(LatencySizes::default(), Start::Queue, stamping);
+            let mut watch = Watch::of_meter(meter, web.namespace(), &Filter::default());
+            let sink = traffic::udp_sink(&web, None, to, 1);
+            hardware::receive_stamped(&router, router.ifindex("c2"), &frame, STAMP_NS);
+            assert_eq!(sink.finish()[0], 1);
+            watch.settle();
+            watch.assert_covered(Direction::Ingress, Class::Udp, 1);
+            let of = watch.of(Direction::Ingress, Class::Udp);
+            of.map(|s| s.report.hardware_ns).collect::<Vec<_>>()
+        };
+        assert_eq!(watch(vec!["c2".to_owned()]), [Some(STAMP_NS)]);
+        // Asked of nobody where no device is known to stamp: it costs nothing.
+        assert_eq!(watch(Vec::new()), [None]);
+    });
+}
+
+fn mac(net: &Namespace, device: &str) -> Vec<u8> {
+    let text = net.run(&format!("cat /sys/class/net/{device}/address"));
+    let bytes = text.trim().split(':');
+    bytes
+        .map(|b| u8::from_str_radix(b, 16).expect("a hardware address"))
+        .collect()
+}
+
+/// An Ethernet frame with an IPv4 datagram of 32 bytes that has no checksum of its own.
+fn datagram(to_mac: &[u8], from: SocketAddr, to: SocketAddr) -> Vec<u8> {
+    let (SocketAddr::V4(from), SocketAddr::V4(to)) = (from, to) else {
+        panic!("IPv4");
+    };
+    let mut ip = vec![0x45, 0, 0, 60, 0, 0, 0, 0, 64, 17, 0, 0];
+    ip.extend(from.ip().octets());
+    ip.extend(to.ip().octets());
+    let words = ip.chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
+    let sum: u32 = words.sum();
+    let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+    let udp = [from.port(), to.port(), 40, 0]
+        .map(u16::to_be_bytes)
+        .concat();
+    let from_mac = [2, 0, 0, 0, 0, 1];
+    [to_mac, &from_mac, &[8, 0], &ip, &udp, &[0x5a; 32]].concat()
 }
 
 #[test]

@@ -5,9 +5,10 @@ mod common;
 use cofferdam_latency::{Class, Direction, Stage};
 use cofferdam_testkit::traffic::{self, Udp};
 use cofferdam_testkit::{
-    Bridge, FakeContainer, Lan, Namespace, Net, Router, VethPair, htb, macvlan, masquerade,
-    port_forward, vxlan,
+    FakeContainer, Lan, Namespace, Net, Router, htb, masquerade, port_forward, vxlan,
 };
+use common::bulk::{self, Ends};
+use common::scenes::{Macvlan, Tunnel};
 use common::{Watch, alone};
 use std::net::SocketAddr;
 
@@ -133,22 +134,9 @@ fn masquerade_and_port_forward() {
 #[test]
 fn a_tunnel_of_the_host() {
     alone(|| {
-        let (web, far) = (FakeContainer::new("web"), Namespace::new("far"));
-        let host = Namespace::new("host");
-        let _up = VethPair::new((&host, "up0"), (&far, "eth0"));
-        host.address("up0", "10.94.0.1/24");
-        far.address("eth0", "10.94.0.2/24");
-        vxlan(&host, "vx0", 7, "up0", "10.94.0.1", "10.94.0.2");
-        vxlan(&far, "vx0", 7, "eth0", "10.94.0.2", "10.94.0.1");
-        let bridge = Bridge::new(&host, "br0");
-        bridge.add(&host, "vx0");
-        let _inner = VethPair::new((&host, "c1"), (&web, "eth0"));
-        bridge.add(&host, "c1");
-        web.address("eth0", "10.93.0.1/24");
-        far.address("vx0", "10.93.0.2/24");
-        far.ping("10.93.0.1");
+        let Tunnel { web, far, host, .. } = &Tunnel::make();
         let (here, there) = (address("10.93.0.1:9001"), address("10.93.0.2:9000"));
-        let watch = both_ways(web.namespace(), &far, here, there);
+        let watch = both_ways(web.namespace(), far, here, there);
         assert_stages(&watch, Direction::Egress, &VETH_OUT);
         for sample in watch.of(Direction::Egress, Class::Udp) {
             assert!(sample.report.encapsulated, "{sample:?}");
@@ -180,15 +168,9 @@ fn a_tunnel_of_the_container() {
 #[test]
 fn macvlan_is_told_by_its_sockets() {
     alone(|| {
-        let web = FakeContainer::new("web");
-        let (host, peer) = (Namespace::new("host"), Namespace::new("peer"));
-        let _pair = VethPair::new((&peer, "eth0"), (&host, "up0"));
-        macvlan(&host, "up0", web.namespace(), "eth0");
-        peer.address("eth0", "10.95.0.1/24");
-        web.address("eth0", "10.95.0.2/24");
-        peer.ping("10.95.0.2");
+        let Macvlan { web, peer, .. } = &Macvlan::make();
         let (here, there) = (address("10.95.0.2:9001"), address("10.95.0.1:9000"));
-        let watch = both_ways(web.namespace(), &peer, here, there);
+        let watch = both_ways(web.namespace(), peer, here, there);
         for sample in watch.of(Direction::Ingress, Class::Udp) {
             assert_eq!(sample.report.container_ifindex, None);
             assert_eq!(sample.stages.added_ns, None);
@@ -215,5 +197,90 @@ fn a_shaped_uplink_shows_as_the_hosts_queue() {
         };
         let (queue, rest) = (longest(HostQdisc), longest(ContainerQdisc));
         assert!(queue > 50_000_000 && queue > rest, "{queue} {rest}");
+    });
+}
+
+/// Bytes of TCP each way.
+const BYTES: u64 = 1 << 20;
+
+#[test]
+fn tcp_through_a_bridge_is_told() {
+    alone(|| {
+        let (web, peer) = (FakeContainer::new("web"), Namespace::new("peer"));
+        let lan = Lan::new("lan");
+        let (here, there) = (lan.attach(&web), lan.attach(&peer));
+        for (here, there) in [
+            (here.v4(9001), there.v4(9000)),
+            (here.v6(9001), there.v6(9000)),
+        ] {
+            let ends = Ends {
+                here,
+                door: here,
+                there,
+            };
+            bulk::transfer(web.namespace(), &peer, &ends, BYTES);
+        }
+    });
+}
+
+#[test]
+fn tcp_through_masquerade_and_port_forward_is_told() {
+    alone(|| {
+        let (web, peer) = (FakeContainer::new("web"), Namespace::new("peer"));
+        let router = Router::new("router");
+        let (here, there) = (router.attach(&web), router.attach(&peer));
+        port_forward(&*router, "tcp", 8000, &here.v4(9001).to_string());
+        masquerade(&*router, "c2");
+        let ends = Ends {
+            here: here.v4(9001),
+            door: address("10.98.2.1:8000"),
+            there: there.v4(9000),
+        };
+        let watch = bulk::transfer(web.namespace(), &peer, &ends, BYTES);
+        // As the container sees it, not as it was on the host.
+        for sample in watch.of(Direction::Ingress, Class::Tcp) {
+            assert_eq!(sample.report.destination, ends.here.ip());
+            assert_ne!(sample.report.destination_port, ends.door.port());
+        }
+    });
+}
+
+#[test]
+fn tcp_through_a_tunnel_of_the_host_is_told() {
+    alone(|| {
+        let scene = Tunnel::make();
+        let ends = Ends::plain("10.93.0.1:9001", "10.93.0.2:9000");
+        let watch = bulk::transfer(scene.web.namespace(), &scene.far, &ends, BYTES);
+        for sample in watch.of(Direction::Egress, Class::Tcp) {
+            assert!(sample.report.encapsulated, "{sample:?}");
+        }
+    });
+}
+
+#[test]
+fn tcp_through_a_shaped_uplink_is_told() {
+    alone(|| {
+        let (web, peer) = (FakeContainer::new("web"), Namespace::new("peer"));
+        let router = Router::new("router");
+        let (here, there) = (router.attach(&web), router.attach(&peer));
+        htb(&*router, "c2", "100mbit");
+        let ends = Ends {
+            here: here.v4(9001),
+            door: here.v4(9001),
+            there: there.v4(9000),
+        };
+        bulk::transfer(web.namespace(), &peer, &ends, BYTES);
+    });
+}
+
+/// On the way in the socket tells whose a packet is: what waits on its backlog is told once it
+/// is taken from there, merged with what came behind it.
+#[test]
+fn tcp_through_macvlan_is_told() {
+    alone(|| {
+        let scene = Macvlan::make();
+        let ends = Ends::plain("10.95.0.2:9001", "10.95.0.1:9000");
+        let watch = bulk::send_both_ways(scene.web.namespace(), &scene.peer, &ends, BYTES);
+        bulk::assert_told(&watch, Direction::Egress, &ends, BYTES);
     });
 }

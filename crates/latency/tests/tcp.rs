@@ -4,8 +4,8 @@ mod common;
 
 use cofferdam_latency::{Class, Direction};
 use cofferdam_testkit::{FakeContainer, Namespace, Net, Router, htb, masquerade, traffic};
+use common::bulk::{self, Ends};
 use common::{Watch, alone};
-use std::collections::BTreeMap;
 
 const BYTES: u64 = 4 << 20;
 
@@ -28,81 +28,12 @@ fn scene() -> Scene {
 
 /// Sends [`BYTES`] each way; every byte must be in some report.
 fn transfer(scene: &Scene, v6: bool) -> Watch {
-    let mut watch = Watch::on(scene.web.namespace());
     let (here, there) = match v6 {
         true => ("[fd98:1::2]:9001", "[fd98:2::2]:9000"),
         false => ("10.98.1.2:9001", "10.98.2.2:9000"),
     };
-    let (here, there) = (
-        here.parse().expect("an address"),
-        there.parse().expect("an address"),
-    );
-    let sink = traffic::tcp_sink(&scene.peer, None, there);
-    traffic::tcp_send(&scene.web, None, there, BYTES).finish();
-    assert_eq!(sink.finish()[0], BYTES);
-    watch.read();
-    let sink = traffic::tcp_sink(&scene.web, None, here);
-    traffic::tcp_send(&scene.peer, None, here, BYTES).finish();
-    assert_eq!(sink.finish()[0], BYTES);
-    watch.settle();
-    for direction in Direction::ALL {
-        watch.assert_nearly_covered(direction, Class::Tcp, 100);
-        let told = told(&watch, direction);
-        let counts = watch.counts();
-        assert!(
-            told.bytes * 1000 >= BYTES * 999,
-            "{direction:?}: {told:?} of {BYTES} bytes, {counts:?}"
-        );
-        // The receiver cannot know what is sent again; the sender marks it.
-        if direction == Direction::Egress {
-            assert_eq!(told.twice, 0, "{told:?}, {counts:?}");
-        }
-    }
-    watch.assert_sound();
-    watch
-}
-
-/// What reports say of the bulk streams.
-#[derive(Debug, Default)]
-struct ToldBytes {
-    /// Bytes in some report.
-    bytes: u64,
-    /// Bytes in more than one that is not marked as sent again.
-    twice: u64,
-}
-
-/// The bytes that the container sent to port 9000, or got at port 9001, by connection.
-fn told(watch: &Watch, direction: Direction) -> ToldBytes {
-    let port = match direction {
-        Direction::Egress => 9000,
-        Direction::Ingress => 9001,
-    };
-    let mut connections: BTreeMap<u16, Vec<(u32, u32, bool)>> = BTreeMap::new();
-    for sample in watch.of(direction, Class::Tcp) {
-        let r = &sample.report;
-        if r.destination_port == port && r.payload_bytes > 0 {
-            let ranges = connections.entry(r.source_port).or_default();
-            ranges.push((r.sequence, r.payload_bytes, r.retransmit));
-        }
-    }
-    let mut told = ToldBytes::default();
-    for mut ranges in connections.into_values() {
-        // Sequence numbers may wrap: counted from the first that was told.
-        let first = ranges[0].0.wrapping_sub(1 << 31);
-        ranges.sort_by_key(|r| r.0.wrapping_sub(first));
-        let (mut end, mut end_once) = (0, 0);
-        for (sequence, bytes, again) in ranges {
-            let begin = u64::from(sequence.wrapping_sub(first));
-            let stop = begin + u64::from(bytes);
-            told.bytes += stop.saturating_sub(begin.max(end));
-            end = end.max(stop);
-            if !again {
-                told.twice += stop.min(end_once).saturating_sub(begin);
-                end_once = end_once.max(stop);
-            }
-        }
-    }
-    told
+    let ends = Ends::plain(here, there);
+    bulk::transfer(scene.web.namespace(), &scene.peer, &ends, BYTES)
 }
 
 #[test]

@@ -31,6 +31,7 @@
 mod cgroup;
 mod command;
 mod container;
+pub mod hardware;
 pub mod leftovers;
 mod limit;
 mod links;

@@ -4,6 +4,25 @@ use super::Estimate;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// A part of `bench latency`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LatencyExperiment {
+    /// Reports against the stamps of both ends.
+    Truth,
+    /// Delays put in on purpose.
+    Injection,
+    /// Container against host.
+    Bias,
+    /// Reports ÷ packets.
+    Coverage,
+    /// What the measurement costs those it measures, and what each program takes.
+    Perturbation,
+}
+labels!(LatencyExperiment {
+    Truth => "truth", Injection => "injection", Bias => "bias", Coverage => "coverage",
+    Perturbation => "perturbation",
+});
+
 /// Raw round trips: a line of `samples.jsonl` in latency runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencySample {
@@ -100,7 +119,7 @@ pub struct CoverageRow {
 /// What the measurement does to what it measures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PerturbationRow {
-    /// `off`, `idle`, `on (queue)`, `on (send)` or `ftrace`.
+    /// `off`, `idle`, `no match`, `on (queue)`, `on (send)` or `ftrace`.
     pub state: String,
     /// Median round trip, block by block.
     pub rtt_us: Estimate,

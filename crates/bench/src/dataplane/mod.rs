@@ -16,7 +16,7 @@ use crate::data::{
     DataplaneCell, DataplaneExperiment, DataplaneResult, EchoServer, Kind, RunResult,
 };
 use crate::error::BenchError;
-use crate::experiment::{Rig, RigOptions};
+use crate::experiment::{Rig, RigOptions, chosen};
 use crate::progress::Progress;
 use crate::rundir::RunDir;
 use std::collections::HashMap;
@@ -75,16 +75,9 @@ impl Options {
 /// Runs the experiments. Returns the written directory; when interrupted or failed, what was
 /// measured until then stays in it.
 pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, BenchError> {
-    let rig_options = RigOptions {
-        kind: Kind::Dataplane,
-        quick: options.quick,
-        output: options.output.clone(),
-        victim_cpu: None,
-        peer_cpu: None,
-        seed: options.seed,
-        ledger: false,
-    };
-    let mut rig = Rig::new(rig_options, progress)?;
+    let output = options.output.clone();
+    let plain = RigOptions::plain(Kind::Dataplane, options.quick, output, options.seed);
+    let mut rig = Rig::new(plain, progress)?;
     let mut result = DataplaneResult {
         congestion_control: "cubic".to_owned(),
         ..DataplaneResult::default()
@@ -102,13 +95,10 @@ fn measure_all(
     let mut samples = Vec::new();
     // Each server's peak, for the share of it that is offered.
     let mut peaks: HashMap<EchoServer, f64> = HashMap::new();
-    let wanted = |e: &&DataplaneExperiment| {
-        options.experiments.is_empty() || options.experiments.contains(e)
-    };
-    let experiments: Vec<_> = DataplaneExperiment::ALL.iter().filter(wanted).collect();
+    let experiments = chosen(DataplaneExperiment::ALL, &options.experiments);
     for experiment in &experiments {
         for round in 0..options.rounds() {
-            let mut cells = options.cells(**experiment);
+            let mut cells = options.cells(*experiment);
             rig.random.shuffle(&mut cells);
             for (i, cell) in cells.iter().enumerate() {
                 rig.check()?;

@@ -8,5 +8,5 @@ mod sample;
 mod traffic;
 
 pub(crate) use analyse::{Context, cell_result, same_answers};
-pub(crate) use rig::{Rig, RigOptions};
+pub(crate) use rig::{Rig, RigOptions, chosen};
 pub(crate) use sample::Bench;

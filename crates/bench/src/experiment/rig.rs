@@ -26,6 +26,27 @@ pub(crate) struct RigOptions {
     pub ledger: bool,
 }
 
+impl RigOptions {
+    /// Of an experiment that chooses its CPUs itself and needs no ledger.
+    pub fn plain(kind: Kind, quick: bool, output: Option<PathBuf>, seed: u64) -> RigOptions {
+        RigOptions {
+            kind,
+            quick,
+            output,
+            victim_cpu: None,
+            peer_cpu: None,
+            seed,
+            ledger: false,
+        }
+    }
+}
+
+/// Those of `all` that were asked for, in their own order; all of them when none was.
+pub(crate) fn chosen<E: Copy + PartialEq>(all: &[E], asked: &[E]) -> Vec<E> {
+    let wanted = |e: &E| asked.is_empty() || asked.contains(e);
+    all.iter().copied().filter(wanted).collect()
+}
+
 /// Lives for one run.
 pub(crate) struct Rig<'a> {
     pub victim_cpu: u32,

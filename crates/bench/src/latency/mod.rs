@@ -11,9 +11,9 @@ mod scene;
 mod truth;
 mod wire;
 
-use crate::data::{Kind, LatencyResult, LatencySample, RunResult, SCHEMA};
+use crate::data::{Kind, LatencyExperiment, LatencyResult, LatencySample, RunResult, SCHEMA};
 use crate::error::BenchError;
-use crate::experiment::{Rig, RigOptions};
+use crate::experiment::{Rig, RigOptions, chosen};
 use crate::progress::Progress;
 use crate::rundir::RunDir;
 use std::path::PathBuf;
@@ -28,6 +28,8 @@ pub struct Options {
     pub output: Option<PathBuf>,
     /// Blocks of each case; default 15, 7 when `quick`.
     pub rounds: Option<u32>,
+    /// Only these experiments; empty for all.
+    pub experiments: Vec<LatencyExperiment>,
     /// Seed of orders and bootstrap; default 1.
     pub seed: u64,
 }
@@ -50,16 +52,9 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
             "--pairs 0 measures nothing: give at least 1".to_owned(),
         ));
     }
-    let rig_options = RigOptions {
-        kind: Kind::Latency,
-        quick: options.quick,
-        output: options.output.clone(),
-        victim_cpu: None,
-        peer_cpu: None,
-        seed: options.seed,
-        ledger: false,
-    };
-    let mut rig = Rig::new(rig_options, progress)?;
+    let output = options.output.clone();
+    let plain = RigOptions::plain(Kind::Latency, options.quick, output, options.seed);
+    let mut rig = Rig::new(plain, progress)?;
     let mut result = LatencyResult::default();
     let outcome = measure(&mut rig, options, &mut result);
     rig.close(Some(RunResult::Latency(result)), outcome)
@@ -72,17 +67,20 @@ fn measure(
 ) -> Result<(), BenchError> {
     type Experiment =
         fn(&mut Rig<'_>, &Options, &scene::Scene, &mut LatencyResult) -> Result<(), BenchError>;
-    let experiments: [(&str, Experiment); 5] = [
-        ("truth", truth::stamps),
-        ("injected delays", truth::injection),
-        ("bias", bias::measure),
-        ("coverage", coverage::measure),
-        ("perturbation and cost", perturbation::measure),
-    ];
-    for (i, (name, experiment)) in experiments.iter().enumerate() {
-        rig.progress.step(i, experiments.len(), name);
+    let experiment = |which: &LatencyExperiment| -> Experiment {
+        match which {
+            LatencyExperiment::Truth => truth::stamps,
+            LatencyExperiment::Injection => truth::injection,
+            LatencyExperiment::Bias => bias::measure,
+            LatencyExperiment::Coverage => coverage::measure,
+            LatencyExperiment::Perturbation => perturbation::measure,
+        }
+    };
+    let wanted = chosen(LatencyExperiment::ALL, &options.experiments);
+    for (i, which) in wanted.iter().enumerate() {
+        rig.progress.step(i, wanted.len(), which.label());
         let scene = scene::Scene::make()?;
-        experiment(rig, options, &scene, result)?;
+        experiment(which)(rig, options, &scene, result)?;
         drop(scene);
         rig.dir.result(&RunResult::Latency(result.clone()))?;
     }

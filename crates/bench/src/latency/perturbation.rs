@@ -1,5 +1,5 @@
-//! What the measurement costs those it measures: off, loaded and idle, on, and, for comparison,
-//! ftrace on the same events. Blocks in an order drawn anew each round.
+//! What the measurement costs those it measures: off, loaded and idle (no container, or one whose
+//! packets the filter refuses), on, and, for comparison, ftrace on the same events. Blocks in an order drawn anew each round.
 
 use super::scene::{FAR, Scene};
 use super::{Options, failed, keep, load, lost, us};
@@ -16,7 +16,14 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-const STATES: [&str; 5] = ["off", "idle", "on (queue)", "on (send)", "ftrace"];
+const STATES: [&str; 6] = [
+    "off",
+    "idle",
+    "no match",
+    "on (queue)",
+    "on (send)",
+    "ftrace",
+];
 /// The tracepoints of the programs, as ftrace names them.
 const EVENTS: [&str; 10] = [
     "net/net_dev_queue",
@@ -39,19 +46,25 @@ enum State {
 }
 
 fn begin(state: &str, scene: &Scene) -> Result<State, BenchError> {
-    let meter = |start, on| -> Result<State, BenchError> {
+    let meter = |start, filter: Option<Filter>| -> Result<State, BenchError> {
         let mut meter = load(start)?;
-        if on {
-            meter.on(scene.netns, &Filter::default()).map_err(lost)?;
+        if let Some(filter) = filter {
+            meter.on(scene.netns, &filter).map_err(lost)?;
         }
         Ok(State::Meter {
             _meter: Box::new(meter),
         })
     };
+    // Neither an echo nor the flood: only TCP.
+    let none = Filter {
+        classes: [false, false, true, false],
+        ..Filter::default()
+    };
     match state {
-        "idle" => meter(Start::Queue, false),
-        "on (queue)" => meter(Start::Queue, true),
-        "on (send)" => meter(Start::Send, true),
+        "idle" => meter(Start::Queue, None),
+        "no match" => meter(Start::Queue, Some(none)),
+        "on (queue)" => meter(Start::Queue, Some(Filter::default())),
+        "on (send)" => meter(Start::Send, Some(Filter::default())),
         "ftrace" => Ok(State::Ftrace {
             _events: Ftrace::on()?,
         }),

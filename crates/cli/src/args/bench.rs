@@ -4,8 +4,9 @@ use super::values;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use cofferdam_bench::data::{
-    DataplaneExperiment, Direction, Interferer, Limit, NeighbourLimit, Neighbours, Path,
-    ReservationPolicy, Resource, RuntimeKind, Scenario, Target, Treatment, VictimKind,
+    DataplaneExperiment, Direction, Interferer, LatencyExperiment, Limit, NeighbourLimit,
+    Neighbours, Path, ReservationPolicy, Resource, RuntimeKind, Scenario, Target, Treatment,
+    VictimKind,
 };
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -17,7 +18,7 @@ pub enum BenchCommand {
     /// How much longer a job takes beside traffic than beside an equally entitled compute job
     Penalty(Box<PenaltyArgs>),
     /// Whether the latency measurement tells the truth, and what it costs
-    Latency(BenchAccountingArgs),
+    Latency(BenchLatencyArgs),
     /// What the accounting costs, and how exact it is
     Accounting(BenchAccountingArgs),
     /// What a CPU reservation is worth beside neighbours, by policy
@@ -169,6 +170,26 @@ pub struct BenchReservationArgs {
     #[arg(long, value_name = "POLICY", value_delimiter = ',', value_parser = one_of(ReservationPolicy::ALL, ReservationPolicy::label))]
     pub policy: Vec<ReservationPolicy>,
     /// Seed of the order of runs and of the bootstrap
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// `cofferdam bench latency`
+#[derive(Clone, Debug, Args)]
+pub struct BenchLatencyArgs {
+    /// Fewer and shorter blocks, about three minutes
+    #[arg(long)]
+    pub quick: bool,
+    /// Directory for the run's data and report; it must not exist, or be empty
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Blocks of each case [default: 15; 7 with --quick]
+    #[arg(long, value_name = "N", value_parser = values::positive)]
+    pub pairs: Option<u32>,
+    /// Only these experiments; may be repeated or separated by commas
+    #[arg(long, value_name = "EXPERIMENT", value_delimiter = ',', value_parser = one_of(LatencyExperiment::ALL, LatencyExperiment::label))]
+    pub experiment: Vec<LatencyExperiment>,
+    /// Seed of the order of blocks and of the bootstrap
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 }

@@ -4,8 +4,8 @@ mod isolation;
 mod results;
 
 use crate::args::{
-    BenchAccountingArgs, BenchCommand, BenchDataplaneArgs, BenchReservationArgs, DemoArgs,
-    HostArgs, PenaltyArgs, ReportArgs, RunArgs, WorkerArgs,
+    BenchAccountingArgs, BenchCommand, BenchDataplaneArgs, BenchLatencyArgs, BenchReservationArgs,
+    DemoArgs, HostArgs, PenaltyArgs, ReportArgs, RunArgs, WorkerArgs,
 };
 use crate::exit::{Failure, Outcome, one_line};
 use crate::interrupt::Interrupt;
@@ -149,12 +149,13 @@ impl cofferdam_bench::Progress for Shown {
     }
 }
 
-fn latency_options(args: BenchAccountingArgs) -> latency::Options {
+fn latency_options(args: BenchLatencyArgs) -> latency::Options {
     latency::Options {
-        quick: args.run.quick,
-        output: args.run.output,
-        rounds: args.run.pairs,
-        seed: args.run.host.seed,
+        quick: args.quick,
+        output: args.output,
+        rounds: args.pairs,
+        experiments: args.experiment,
+        seed: args.seed,
     }
 }
 

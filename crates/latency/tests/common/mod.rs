@@ -1,6 +1,9 @@
 //! Measuring one namespace in a test.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod bulk;
+pub mod scenes;
+
 use cofferdam_accounting::unseen_by_reference;
 use cofferdam_latency::{
     Class, Counts, Direction, Filter, LatencySizes, MeasureError, Meter, Miss, Reader, Sample,
