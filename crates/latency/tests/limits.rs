@@ -197,8 +197,13 @@ fn a_stamp_of_the_hardware_is_reported() {
 }
 
 fn mac(net: &Namespace, device: &str) -> Vec<u8> {
-    let text = net.run(&format!("cat /sys/class/net/{device}/address"));
-    let bytes = text.trim().split(':');
+    // NAME STATE ADDRESS FLAGS
+    let text = net.run(&format!("ip -brief link show {device}"));
+    let bytes = text
+        .split_whitespace()
+        .nth(2)
+        .expect("an address")
+        .split(':');
     bytes
         .map(|b| u8::from_str_radix(b, 16).expect("a hardware address"))
         .collect()
