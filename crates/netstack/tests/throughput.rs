@@ -5,9 +5,10 @@ mod support;
 use cofferdam_netstack::*;
 use std::fmt::Write;
 use std::time::Duration;
+use support::config;
 use support::faults::Faults;
+use support::transfer::dial;
 use support::world::World;
-use support::{at, config};
 
 const LINK_BYTES_PER_S: u64 = 12_500_000;
 const ONE_WAY: Duration = Duration::from_millis(5);
@@ -36,14 +37,7 @@ fn goodput(congestion: Congestion, sack: bool, loss_pct: u32, window_kib: u32) -
     world.wires[1].faults.loss_pct = 0;
     let mut client = support::app::Stream::new(u64::MAX >> 8, 16 << 10, false);
     let mut server = support::app::Stream::new(0, 1, true);
-    world.nodes[1]
-        .stack
-        .listen(at(1, false, 80), 8, 1)
-        .expect("free");
-    let opened = world.nodes[0]
-        .stack
-        .connect(world.now, None, at(1, false, 80), 1);
-    client.connection = Some(opened.expect("room"));
+    dial(&mut world, &mut client, false);
     world.run_for(
         Duration::from_secs(SECONDS),
         &mut [&mut client, &mut server],

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::time::Duration;
 use support::app::Stream;
 use support::faults::Faults;
-use support::transfer::{assert_complete, transfer};
+use support::transfer::{assert_complete, dial, transfer};
 use support::world::World;
 use support::{at, config};
 
@@ -72,14 +72,7 @@ fn a_flow_group_moves_to_another_stack_and_its_connections_go_on() {
     let mut world = World::new(faults, 9);
     let mut client = Stream::new(300_000, 3000, false);
     let mut server = Stream::new(300_000, 3000, true);
-    world.nodes[1]
-        .stack
-        .listen(at(1, false, 80), 8, 1)
-        .expect("free");
-    let opened = world.nodes[0]
-        .stack
-        .connect(world.now, None, at(1, false, 80), 1);
-    client.connection = Some(opened.expect("room"));
+    dial(&mut world, &mut client, false);
     let mut moves = 0;
     for turn in 0..10_000 {
         world.run_for(Duration::from_millis(1), &mut [&mut client, &mut server]);
@@ -117,15 +110,7 @@ fn a_group_that_does_not_fit_is_given_back() {
         Stream::new(5_000_000, 5000, false),
         Stream::new(0, 10, true),
     );
-    world.nodes[1]
-        .stack
-        .listen(at(1, false, 80), 8, 1)
-        .expect("free");
-    let opened = world.nodes[0]
-        .stack
-        .connect(world.now, None, at(1, false, 80), 1)
-        .expect("room");
-    client.connection = Some(opened);
+    dial(&mut world, &mut client, false);
     world.run_for(Duration::from_millis(1), &mut [&mut client, &mut server]);
     let id = server.connection.expect("accepted");
     let group = world.nodes[1]

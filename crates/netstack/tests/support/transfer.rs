@@ -6,10 +6,8 @@ use super::world::World;
 use cofferdam_netstack::*;
 use std::time::Duration;
 
-/// Sends both ways over a wire and closes; the world and both applications afterwards.
-pub fn transfer(mut world: World, bytes: [u64; 2], piece: usize, v6: bool) -> (World, [Stream; 2]) {
-    let mut client = Stream::new(bytes[0], piece, false);
-    let mut server = Stream::new(bytes[1], piece, true);
+/// Opens `client`, a connection from node 0 to port 80 of node 1, which listens there.
+pub fn dial(world: &mut World, client: &mut Stream, v6: bool) {
     world.nodes[1]
         .stack
         .listen(at(1, v6, 80), 8, 1)
@@ -19,6 +17,13 @@ pub fn transfer(mut world: World, bytes: [u64; 2], piece: usize, v6: bool) -> (W
         .connect(world.now, None, at(1, v6, 80), 1)
         .expect("room");
     client.connection = Some(connection);
+}
+
+/// Sends both ways over a wire and closes; the world and both applications afterwards.
+pub fn transfer(mut world: World, bytes: [u64; 2], piece: usize, v6: bool) -> (World, [Stream; 2]) {
+    let mut client = Stream::new(bytes[0], piece, false);
+    let mut server = Stream::new(bytes[1], piece, true);
+    dial(&mut world, &mut client, v6);
     for _ in 0..3600 {
         world.run_for(Duration::from_secs(1), &mut [&mut client, &mut server]);
         if client.dead.is_some() && server.dead.is_some() {

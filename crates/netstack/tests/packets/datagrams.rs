@@ -1,0 +1,152 @@
+//! Echo, ICMP errors and UDP.
+
+use crate::support::node::Node;
+use crate::support::script::neighbour_answer;
+use crate::support::segment::{Segment, checksum, flags, plain_checksum};
+use crate::support::{at, config, ip};
+use crate::{MACS, NOW, count, datagram, icmp, node};
+use cofferdam_netstack::*;
+
+/// RFC 792, RFC 4443, 4.2: the same identifier, number and data come back.
+#[test]
+fn echo_requests_are_answered_with_their_data() {
+    for v6 in [false, true] {
+        let mut node = node();
+        let (request, reply) = if v6 { (128, 129) } else { (8, 0) };
+        let mut message = vec![request, 0, 0, 0, 0x12, 0x34, 0, 7];
+        message.extend((0..1000u32).map(|n| n as u8));
+        node.receive(NOW, &icmp(v6, message.clone()));
+        let answer = node.transmit(NOW).expect("a reply");
+        let at = if v6 { 54 } else { 34 };
+        assert_eq!((answer[at], answer[at + 1]), (reply, 0));
+        assert_eq!(answer[at + 4..], message[4..]);
+        let sum = if v6 {
+            checksum(ip(0, v6), ip(1, v6), 58, &answer[at..])
+        } else {
+            plain_checksum(&answer[at..])
+        };
+        assert_eq!(sum, 0, "the checksum is right");
+        assert_eq!(
+            (node.memory.in_stack(), count(&node, "echo_replies")),
+            (0, 1)
+        );
+    }
+}
+
+/// RFC 1122, 3.2.2.1; RFC 4443, 3.1: the error quotes the packet.
+#[test]
+fn a_datagram_to_a_closed_port_is_answered_by_port_unreachable() {
+    for v6 in [false, true] {
+        let mut node = node();
+        let sent = datagram(v6, 77, &[1; 900]);
+        node.receive(NOW, &sent);
+        let answer = node.transmit(NOW).expect("an error");
+        let at = if v6 { 54 } else { 34 };
+        assert_eq!(
+            (answer[at], answer[at + 1]),
+            if v6 { (1, 4) } else { (3, 3) }
+        );
+        let quoted = &answer[at + 8..];
+        assert_eq!(quoted, &sent[14..14 + quoted.len()]);
+        assert!(answer.len() - 14 <= if v6 { 1280 } else { 576 } && quoted.len() >= 28);
+        assert_eq!(node.memory.in_stack(), 0);
+    }
+}
+
+/// RFC 4443, 2.4 f: errors are limited; so are RSTs.
+#[test]
+fn errors_and_resets_are_limited() {
+    let mut node = node();
+    let syn = Segment {
+        from: 9,
+        to: 80,
+        flags: flags("S"),
+        ..Segment::default()
+    };
+    let mut answers = 0;
+    for _ in 0..1000 {
+        node.receive(NOW, &datagram(false, 77, &[1]));
+        node.receive(NOW, &syn.write(MACS, ip(1, false), ip(0, false)));
+        while node.transmit(NOW).is_some() {
+            answers += 1;
+        }
+    }
+    assert_eq!((answers, count(&node, "replies_suppressed")), (200, 1800));
+}
+
+/// RFC 768: to whom it is bound, with the sender's address; back again.
+#[test]
+fn datagrams_go_up_and_down() {
+    for v6 in [false, true] {
+        let mut node = node();
+        let udp = node.stack.udp_bind(at(0, v6, 53), 5).expect("free");
+        assert_eq!(
+            node.stack.udp_bind(at(0, v6, 53), 5),
+            Err(BindError::InUse(at(0, v6, 53)))
+        );
+        node.receive(NOW, &datagram(v6, 53, b"question"));
+        let Some(Event::UdpRecv {
+            cookie: 5,
+            chunk,
+            remote,
+            local,
+            ..
+        }) = node.event()
+        else {
+            panic!()
+        };
+        assert_eq!(
+            (node.memory.read(chunk), remote, local),
+            (&b"question"[..], at(1, v6, 9000), ip(0, v6))
+        );
+        node.memory.free(chunk.buffer);
+        node.stack.udp_recv_done(udp, 1);
+        let answer = [node.memory.data(b"ans"), node.memory.data(b"wer")];
+        node.stack
+            .udp_sendv(NOW, udp, None, remote, &answer, 99)
+            .expect("room");
+        let question = node.transmit(NOW).expect("asks who has the address");
+        assert_eq!((node.transmit(NOW), node.event()), (None, None), "it waits");
+        let told = neighbour_answer(&question, ip(0, v6), ip(1, v6)).expect("a question");
+        node.receive(NOW, &told);
+        let sent = node.transmit(NOW).expect("the datagram");
+        assert!(sent.ends_with(b"answer"));
+        assert_eq!(
+            checksum(ip(0, v6), ip(1, v6), 17, &sent[if v6 { 54 } else { 34 }..]),
+            0
+        );
+        assert_eq!(
+            node.event(),
+            Some(Event::UdpSent {
+                udp,
+                cookie: 5,
+                token: 99
+            })
+        );
+        let long = node.memory.data(&[0; 1473]);
+        let most = if v6 { 1452 } else { 1472 };
+        assert_eq!(
+            node.stack.udp_sendv(NOW, udp, None, remote, &[long], 1),
+            Err(UdpSendError::TooLong { bytes: 1473, most })
+        );
+    }
+}
+
+/// Nobody reads: memory stays bounded, and what is refused is counted.
+#[test]
+fn a_flood_of_datagrams_stops_at_the_backlog() {
+    let mut settings = config(0);
+    settings.limits.udp_backlog = 10;
+    let mut node = Node::new(settings, NOW);
+    let udp = node.stack.udp_bind(at(0, false, 53), 0).expect("free");
+    for _ in 0..100 {
+        node.receive(NOW, &datagram(false, 53, &[1]));
+    }
+    assert_eq!(
+        (count(&node, "udp_received"), count(&node, "udp_dropped")),
+        (10, 90)
+    );
+    assert_eq!(node.memory.in_stack(), 10);
+    assert!(node.stack.udp_unbind(udp) && !node.stack.udp_unbind(udp));
+    assert_eq!((node.event(), node.memory.in_stack()), (None, 0));
+}

@@ -1,0 +1,284 @@
+//! Spoofed, foreign, broken and random packets, and floods.
+
+use crate::fragments::{fragments, long_datagram};
+use crate::support::faults::Random;
+use crate::support::node::Node;
+use crate::support::script::neighbour_answer;
+use crate::support::segment::{Segment, flags};
+use crate::support::{at, config, ip};
+use crate::{MACS, NOW, count, datagram, icmp, node};
+use cofferdam_netstack::*;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// Addresses that nobody may send from, and frames for others.
+#[test]
+fn spoofed_and_foreign_packets_are_dropped_and_counted() {
+    let mut node = node();
+    let syn = Segment {
+        from: 9,
+        to: 80,
+        flags: flags("S"),
+        ..Segment::default()
+    };
+    let spoofed = [
+        "10.0.0.1",
+        "255.255.255.255",
+        "224.0.0.1",
+        "127.0.0.1",
+        "0.0.0.0",
+        "10.0.0.255",
+        "10.0.0.0",
+    ];
+    for from in spoofed {
+        node.receive(
+            NOW,
+            &syn.write(MACS, from.parse().expect("an address"), ip(0, false)),
+        );
+    }
+    // IPv4 dressed as IPv6 (RFC 4291, 2.5.5.2 is not for the wire).
+    let mapped = syn.write(
+        MACS,
+        "::ffff:10.0.0.9".parse().expect("an address"),
+        "::ffff:10.0.0.1".parse().expect("one"),
+    );
+    node.receive(NOW, &mapped);
+    assert_eq!(count(&node, "spoofed"), spoofed.len() as u64 + 1);
+    let foreign = syn.write(MACS, ip(1, false), "10.0.0.77".parse().expect("an address"));
+    node.receive(NOW, &foreign);
+    let mut other_mac = syn.write(MACS, ip(1, false), ip(0, false));
+    other_mac[5] = 99;
+    node.receive(NOW, &other_mac);
+    assert_eq!(
+        (count(&node, "frames_not_ours"), node.transmit(NOW)),
+        (2, None)
+    );
+    let mut broken = syn.write(MACS, ip(1, false), ip(0, false));
+    broken[40] ^= 1;
+    node.receive(NOW, &broken);
+    assert_eq!(count(&node, "bad_checksum"), 1);
+}
+
+/// A flood of SYNs from everywhere: memory bounded, established connections go on.
+#[test]
+fn a_flood_of_syns_does_not_keep_others_out() {
+    let mut settings = config(0);
+    settings.limits.half_open = 16;
+    let mut node = Node::new(settings, NOW);
+    node.stack.listen(at(0, false, 80), 8, 0).expect("free");
+    let mut random = Random::new(5);
+    let mut syn = |node: &mut Node| {
+        let from: IpAddr =
+            std::net::Ipv4Addr::new(10, 9, random.below(256) as u8, 1 + random.below(250) as u8)
+                .into();
+        let port = 1 + random.below(65_535) as u16;
+        let syn = Segment {
+            from: port,
+            to: 80,
+            flags: flags("S"),
+            seq: random.below(1 << 32) as u32,
+            ..Segment::default()
+        };
+        node.receive(NOW, &syn.write(MACS, from, ip(0, false)));
+        while node.transmit(NOW).is_some() {}
+    };
+    (0..5000).for_each(|_| syn(&mut node));
+    assert_eq!(node.stack.usage().connections, 16);
+    assert!(count(&node, "cookies_sent") > 4000);
+    // An honest peer in the middle of it.
+    let ours = Segment {
+        from: 1234,
+        to: 80,
+        flags: flags("S"),
+        seq: 7,
+        ..Segment::default()
+    };
+    node.receive(NOW, &ours.write(MACS, ip(1, false), ip(0, false)));
+    let answer = std::iter::from_fn(|| node.transmit(NOW))
+        .find_map(|frame| Segment::read(&frame))
+        .expect("a cookie");
+    let ack = Segment {
+        seq: 8,
+        ack: answer.seq.wrapping_add(1),
+        flags: flags("."),
+        ..ours
+    };
+    node.receive(NOW, &ack.write(MACS, ip(1, false), ip(0, false)));
+    assert!(
+        matches!(node.event(), Some(Event::Knock { .. })),
+        "{:?}",
+        node.stack.counters()
+    );
+}
+
+/// Random and mutated frames, among them to open connections: no panic, no leak, bounded memory.
+#[test]
+fn hostile_frames_do_no_harm() {
+    let mut random = Random::new(20_261_122);
+    let mut node = node();
+    node.stack.listen(at(0, false, 80), 32, 0).expect("free");
+    node.stack.listen(at(0, true, 80), 32, 0).expect("free");
+    node.stack.udp_bind(at(0, false, 53), 0).expect("free");
+    let mut templates = vec![datagram(false, 53, &[1; 40]), datagram(true, 53, &[1; 40])];
+    templates.extend(fragments(false, &long_datagram(false).1, 1480, 1));
+    templates.extend(fragments(true, &long_datagram(true).1, 1480, 1));
+    templates.push(icmp(
+        false,
+        [vec![3, 4, 0, 0, 0, 0, 1, 0], vec![0x45; 40]].concat(),
+    ));
+    let (mut now, mut isn) = (NOW, 0u32);
+    let mut ids = Vec::new();
+    for step in 0..60_000u32 {
+        let v6 = random.percent(30);
+        let mut bytes = if random.percent(30) {
+            templates[random.below(templates.len() as u64) as usize].clone()
+        } else {
+            // Numbers near the windows of connections that exist.
+            let near = |random: &mut Random| {
+                [0, 1, 2, 100, u32::MAX, 65_000, random.below(1 << 32) as u32]
+                    [random.below(7) as usize]
+            };
+            let segment = Segment {
+                from: 1 + random.below(12) as u16,
+                to: 80,
+                seq: near(&mut random),
+                ack: isn.wrapping_add(near(&mut random)),
+                flags: random.below(64) as u8,
+                window: random.below(65_536) as u16,
+                urgent: random.below(65_536) as u16,
+                options: if random.percent(50) {
+                    vec![
+                        (
+                            5,
+                            (0..8 * random.below(4))
+                                .map(|_| random.below(256) as u8)
+                                .collect(),
+                        ),
+                        (3, vec![random.below(256) as u8]),
+                    ]
+                } else {
+                    vec![(4, Vec::new())]
+                },
+                data: vec![9; random.below(300) as usize],
+            };
+            segment.write(MACS, ip(1, v6), ip(0, v6))
+        };
+        if random.percent(20) {
+            for _ in 0..=random.below(4) {
+                let at = random.below(bytes.len() as u64) as usize;
+                bytes[at] = random.below(256) as u8;
+            }
+            bytes.truncate(bytes.len() - random.below(20).min(bytes.len() as u64 - 1) as usize);
+        }
+        node.receive(now, &bytes);
+        if random.percent(40) {
+            while let Some(sent) = node.transmit(now) {
+                if let Some(told) =
+                    neighbour_answer(&sent, ip(0, sent[12] == 0x86), ip(1, sent[12] == 0x86))
+                {
+                    node.receive(now, &told);
+                } else if let Some(segment) = Segment::read(&sent) {
+                    isn = segment.seq;
+                    if segment.flags == flags("S.") && random.percent(50) {
+                        let ack = Segment {
+                            from: segment.to,
+                            to: 80,
+                            seq: segment.ack,
+                            ack: isn.wrapping_add(1),
+                            flags: flags("."),
+                            window: 5000,
+                            ..Segment::default()
+                        };
+                        let v6 = sent[12] == 0x86;
+                        node.receive(now, &ack.write(MACS, ip(1, v6), ip(0, v6)));
+                    }
+                }
+            }
+        }
+        while let Some(event) = node.event() {
+            match event {
+                Event::Knock { connection, .. } => {
+                    node.stack.accept(now, connection, 1).expect("knocked");
+                    ids.push(connection);
+                }
+                Event::Recv { chunk, .. } | Event::UdpRecv { chunk, .. } => {
+                    node.memory.free(chunk.buffer)
+                }
+                _ => {}
+            }
+        }
+        if let Some(id) = ids.get(random.below(ids.len() as u64) as usize) {
+            let data = Chunk {
+                buffer: BufferId(0),
+                offset: 0,
+                len: 0,
+            };
+            match random.below(50) {
+                0 => drop(node.stack.close(now, *id)),
+                1 => drop(node.stack.abort(now, *id)),
+                2 => drop(node.stack.shutdown(now, *id)),
+                3 => drop(node.stack.sendv(now, *id, &[data])),
+                _ => drop(node.stack.recv_done(
+                    now,
+                    *id,
+                    random.below(1 << 32) as u32,
+                    random.below(9) as u32,
+                )),
+            }
+        }
+        if step % 50 == 0 {
+            now = now + Duration::from_micros(random.below(100_000));
+            node.stack.handle_timers(now);
+        }
+        let usage = node.stack.usage();
+        assert!(usage.chunks <= 4096 && usage.connections <= 64, "{usage:?}");
+    }
+    assert!(ids.len() > 20, "connections were opened: {}", ids.len());
+    for id in ids {
+        let _ = node.stack.abort(now, id);
+    }
+    // All time out, all is given back.
+    for _ in 0..300 {
+        now = now + Duration::from_secs(1);
+        node.stack.handle_timers(now);
+        while node.transmit(now).is_some() {}
+        while let Some(event) = node.event() {
+            if let Event::Recv { chunk, .. } | Event::UdpRecv { chunk, .. } = event {
+                node.memory.free(chunk.buffer);
+            }
+        }
+    }
+    let usage = node.stack.usage();
+    assert_eq!(
+        (
+            usage.connections,
+            usage.time_wait,
+            usage.chunks,
+            node.memory.in_stack()
+        ),
+        (0, 0, 0, 0),
+        "{usage:?}"
+    );
+}
+
+/// A SYN whose frame has a wrong sender: the peer's next one gets its answer.
+#[test]
+fn a_syn_with_a_broken_sender_is_answered_when_it_comes_again() {
+    let mut node = node();
+    node.stack.listen(at(0, false, 80), 8, 0).expect("free");
+    let syn = Segment {
+        from: 9,
+        to: 80,
+        flags: flags("S"),
+        ..Segment::default()
+    };
+    let right = syn.write(MACS, ip(1, false), ip(0, false));
+    let mut broken = right.clone();
+    broken[11] ^= 4;
+    node.receive(NOW, &broken);
+    let astray = node.transmit(NOW).expect("SYN+ACK");
+    assert_eq!(astray[..6], broken[6..12]);
+    node.receive(NOW, &right);
+    let answer = node.transmit(NOW).expect("SYN+ACK");
+    assert_eq!(answer[..6], MACS[0]);
+}
