@@ -13,13 +13,17 @@ use support::node::Node;
 use support::segment::{checksum, frame, plain_checksum};
 use support::{config, ip};
 
+/// Receiver's and sender's hardware address.
 pub const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1]];
+/// When a test begins.
 pub const NOW: Time = Time::from_nanos(1_000_000_000);
 
+/// Node 0, alone.
 pub fn node() -> Node {
     Node::new(config(0), NOW)
 }
 
+/// A counter of the stack.
 pub fn count(node: &Node, name: &str) -> u64 {
     node.stack
         .counters()
@@ -42,6 +46,7 @@ pub fn icmp(v6: bool, mut message: Vec<u8>) -> Vec<u8> {
     frame(MACS, from, to, protocol, &message)
 }
 
+/// A UDP datagram to node 0.
 pub fn datagram(v6: bool, port: u16, data: &[u8]) -> Vec<u8> {
     let (from, to) = (ip(1, v6), ip(0, v6));
     let mut udp = [9000u16, port, 8 + data.len() as u16, 0]
