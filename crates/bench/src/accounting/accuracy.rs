@@ -19,7 +19,7 @@ use crate::data::{AccountingResult, AccuracyRow, Treatment};
 use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::ledger::{Label, record};
-use crate::stats::median;
+use crate::stats::{median, median_interval};
 use cofferdam_accounting::Accountant;
 
 /// Batches of each kind.
@@ -87,7 +87,7 @@ pub(super) fn measure(
         "UDP 64 bytes, packet rates 1:3".to_owned(),
         "(caused b ÷ caused a) ÷ (packets b ÷ packets a)".to_owned(),
         Some(1.0),
-        median(&ratios),
+        &ratios,
     );
 
     for (step, case) in (1..).zip(&CASES) {
@@ -113,10 +113,14 @@ pub(super) fn measure(
             }
         }
         for (i, (what, _)) in case.iter().enumerate() {
-            let apart = median(&apart[i]);
-            let together = apart.zip(median(&ratios[i])).map(|(ns, ratio)| ns * ratio);
             let quantity = format!("{what}: ns a packet, together against alone");
-            push(result, name.clone(), quantity, apart, together);
+            push(
+                result,
+                name.clone(),
+                quantity,
+                median(&apart[i]),
+                &ratios[i],
+            );
         }
     }
     let interval = table
@@ -182,22 +186,25 @@ impl Table {
     }
 }
 
-/// A case without whole batches has no row: its absence is seen in the table.
+/// Adds the row of `ratios`, measured ÷ expected of each turn. A case without whole batches has
+/// no row: its absence is seen in the table.
 fn push(
     result: &mut AccountingResult,
     case: String,
     quantity: String,
     expected: Option<f64>,
-    measured: Option<f64>,
+    ratios: &[f64],
 ) {
-    let (Some(expected), Some(measured)) = (expected, measured) else {
+    let (Some(expected), Some([low, ratio, high])) = (expected, median_interval(ratios)) else {
         return;
     };
+    let percent = |ratio: f64| (ratio - 1.0) * 100.0;
     result.accuracy.push(AccuracyRow {
         case,
         quantity,
         expected,
-        measured,
-        error_pct: (measured - expected) / expected * 100.0,
+        measured: expected * ratio,
+        error_pct: percent(ratio),
+        error_interval_pct: Some([percent(low), percent(high)]),
     });
 }

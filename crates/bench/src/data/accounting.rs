@@ -126,6 +126,9 @@ pub struct AccuracyRow {
     pub measured: f64,
     /// (measured − expected) ÷ expected, percent.
     pub error_pct: f64,
+    /// The 95% interval of `error_pct`, low and high; absent from runs before it was recorded.
+    #[serde(default)]
+    pub error_interval_pct: Option<[f64; 2]>,
 }
 
 /// The outcome of an accounting run.

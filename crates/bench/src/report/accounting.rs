@@ -182,6 +182,9 @@ fn accuracy(result: &AccountingResult) -> Markup {
                 td { (number(row.measured)) }
                 td {
                     (format!("{:+.1}% ", row.error_pct))
+                    @if let Some([low, high]) = row.error_interval_pct {
+                        span.interval { (format!("[{low:+.1}, {high:+.1}] ")) }
+                    }
                     (verdict(row.error_pct.abs() <= GOAL_ACCURACY_PCT))
                 }
             } } }

@@ -400,6 +400,7 @@ pub fn accounting() -> RunData {
                     expected: 3.0,
                     measured: 2.96,
                     error_pct: -1.33,
+                    error_interval_pct: Some([-1.9, -0.8]),
                 },
                 AccuracyRow {
                     case: "large UDP beside small TCP".to_owned(),
@@ -407,6 +408,7 @@ pub fn accounting() -> RunData {
                     expected: 612.0,
                     measured: 655.0,
                     error_pct: 7.03,
+                    error_interval_pct: None,
                 },
             ],
         })),
