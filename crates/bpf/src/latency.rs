@@ -200,11 +200,20 @@ impl LatencyPrograms {
             start,
             ingress: BTreeMap::new(),
         };
-        programs.attach()?;
+        programs.attach(true)?;
         Ok(programs)
     }
 
-    fn attach(&mut self) -> Result<(), LoadError> {
+    /// Detaches the programs for a while, or attaches them again. What is on its way meanwhile
+    /// is missed as `unseen`.
+    ///
+    /// # Errors
+    /// When the kernel refuses; those attached until then stay.
+    pub fn attach(&mut self, on: bool) -> Result<(), LoadError> {
+        self.links.clear();
+        if !on {
+            return Ok(());
+        }
         for program in self.skeleton.object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
             if program.autoload() && name != SWEEP_PROGRAM {

@@ -65,6 +65,12 @@ impl Meter {
         })
     }
 
+    /// Detaches the programs for a while, or attaches them again: detached they cost nothing.
+    /// Packets on their way at that moment are missed as unseen.
+    pub fn attach(&mut self, on: bool) -> Result<(), MeasureError> {
+        Ok(self.programs.attach(on)?)
+    }
+
     /// Measures `netns` from now on, or changes its filter.
     pub fn on(&mut self, netns: NetnsId, filter: &Filter) -> Result<(), MeasureError> {
         let row = match self.rows.get(&netns) {

@@ -123,7 +123,7 @@ pub struct PerturbationRow {
     pub state: String,
     /// Median round trip, block by block.
     pub rtt_us: Estimate,
-    /// Minus that of the `off` block of the same round.
+    /// Each block minus the one off beside it, µs; the median of each round.
     pub added_us: Estimate,
     /// UDP datagrams a second that a sender gets rid of.
     pub packets_per_s: Estimate,

@@ -1,5 +1,6 @@
 //! What the measurement costs those it measures: off, loaded and idle (no container, or one whose
-//! packets the filter refuses), on, and, for comparison, ftrace on the same events. Blocks in an order drawn anew each round.
+//! packets the filter refuses), on, and, for comparison, ftrace on the same events. The order of
+//! the states is drawn anew each round; within one, blocks on and off take turns.
 
 use super::scene::{FAR, Scene};
 use super::{Options, failed, keep, load, lost, us};
@@ -16,14 +17,11 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-const STATES: [&str; 6] = [
-    "off",
-    "idle",
-    "no match",
-    "on (queue)",
-    "on (send)",
-    "ftrace",
-];
+/// Measured with blocks of being off in between.
+const STATES: [&str; 5] = ["idle", "no match", "on (queue)", "on (send)", "ftrace"];
+const OFF: &str = "off";
+/// Round trips of a block: some 3 ms.
+const PINGS: u32 = 200;
 /// The tracepoints of the programs, as ftrace names them.
 const EVENTS: [&str; 10] = [
     "net/net_dev_queue",
@@ -38,38 +36,81 @@ const EVENTS: [&str; 10] = [
     "qdisc/qdisc_dequeue",
 ];
 
-/// What is on while it lives.
+/// What is switched on and off; gone when dropped.
 enum State {
-    None,
-    Meter { _meter: Box<Meter> },
-    Ftrace { _events: Ftrace },
+    Meter(Box<Meter>),
+    Ftrace(Ftrace),
 }
 
-fn begin(state: &str, scene: &Scene) -> Result<State, BenchError> {
-    let meter = |start, filter: Option<Filter>| -> Result<State, BenchError> {
-        let mut meter = load(start)?;
-        if let Some(filter) = filter {
-            meter.on(scene.netns, &filter).map_err(lost)?;
+impl State {
+    /// Loaded, and on.
+    fn load(state: &str, scene: &Scene) -> Result<State, BenchError> {
+        let meter = |start, filter: Option<Filter>| -> Result<State, BenchError> {
+            let mut meter = load(start)?;
+            if let Some(filter) = filter {
+                meter.on(scene.netns, &filter).map_err(lost)?;
+            }
+            Ok(State::Meter(Box::new(meter)))
+        };
+        // Neither an echo nor the flood: only TCP.
+        let none = Filter {
+            classes: [false, false, true, false],
+            ..Filter::default()
+        };
+        match state {
+            "idle" => meter(Start::Queue, None),
+            "no match" => meter(Start::Queue, Some(none)),
+            "on (queue)" => meter(Start::Queue, Some(Filter::default())),
+            "on (send)" => meter(Start::Send, Some(Filter::default())),
+            _ => Ok(State::Ftrace(Ftrace::start()?)),
         }
-        Ok(State::Meter {
-            _meter: Box::new(meter),
-        })
-    };
-    // Neither an echo nor the flood: only TCP.
-    let none = Filter {
-        classes: [false, false, true, false],
-        ..Filter::default()
-    };
-    match state {
-        "idle" => meter(Start::Queue, None),
-        "no match" => meter(Start::Queue, Some(none)),
-        "on (queue)" => meter(Start::Queue, Some(Filter::default())),
-        "on (send)" => meter(Start::Send, Some(Filter::default())),
-        "ftrace" => Ok(State::Ftrace {
-            _events: Ftrace::on()?,
-        }),
-        _ => Ok(State::None),
     }
+
+    fn switch(&mut self, on: bool) -> Result<(), BenchError> {
+        match self {
+            State::Meter(meter) => meter.attach(on).map_err(lost),
+            State::Ftrace(ftrace) => ftrace.switch(on),
+        }
+    }
+}
+
+/// What a state showed in one round, and being off beside it: of on and off, in that order.
+#[derive(Default)]
+struct Round {
+    /// Every round trip, µs.
+    trips_us: [Vec<f64>; 2],
+    /// Medians of the blocks, µs.
+    blocks_us: [Vec<f64>; 2],
+    /// Each block on minus the one off beside it, µs.
+    added_us: Vec<f64>,
+    /// Datagrams a second.
+    rates: [f64; 2],
+}
+
+/// Blocks on and off by turns, milliseconds apart: what a round trip takes on a shared machine
+/// changes by half from one second to the next. On and off begin in turn.
+fn round(scene: &Scene, options: &Options, name: &str) -> Result<Round, BenchError> {
+    let mut state = State::load(name, scene)?;
+    let mut round = Round::default();
+    let (turns, seconds) = if options.quick { (12, 0.1) } else { (24, 0.2) };
+    for turn in 0..turns {
+        let mut medians = [0.0; 2];
+        for second in [false, true] {
+            let on = second != (turn % 2 == 0);
+            state.switch(on)?;
+            let trips = pings(scene, PINGS)?;
+            let side = usize::from(!on);
+            medians[side] = median(&trips).unwrap_or_default();
+            round.blocks_us[side].push(medians[side]);
+            round.trips_us[side].extend(trips);
+        }
+        round.added_us.push(medians[0] - medians[1]);
+    }
+    for on in [true, false] {
+        state.switch(on)?;
+        round.rates[usize::from(!on)] = flood(scene, seconds)?;
+    }
+    Ok(round)
 }
 
 /// Round trips and datagrams in every state, then the programs' own cost.
@@ -79,30 +120,34 @@ pub(super) fn measure(
     scene: &Scene,
     result: &mut LatencyResult,
 ) -> Result<(), BenchError> {
-    let mut rtt: Vec<Vec<f64>> = vec![Vec::new(); STATES.len()];
-    let mut rate: Vec<Vec<f64>> = vec![Vec::new(); STATES.len()];
-    for round in 0..options.rounds() {
-        let mut order: Vec<usize> = (0..STATES.len()).collect();
+    // The last is `off`, from the blocks beside all states.
+    let off = STATES.len();
+    let mut rtt: Vec<Vec<f64>> = vec![Vec::new(); off + 1];
+    let (mut added, mut rate) = (rtt.clone(), rtt.clone());
+    for number in 0..options.rounds() {
+        let mut order: Vec<usize> = (0..off).collect();
         rig.random.shuffle(&mut order);
         for state in order {
-            let on = begin(STATES[state], scene)?;
-            let values = pings(scene, options.block() * 4)?;
-            let seconds = if options.quick { 0.15 } else { 0.3 };
-            rate[state].push(flood(scene, seconds)?);
-            drop(on);
-            keep(rig, "perturbation", STATES[state], round, &values)?;
-            rtt[state].extend(median(&values));
+            let round = round(scene, options, STATES[state])?;
+            let [on_us, off_us] = &round.trips_us;
+            keep(rig, "perturbation", STATES[state], number, on_us)?;
+            keep(rig, "perturbation", OFF, number, off_us)?;
+            for (side, row) in [state, off].into_iter().enumerate() {
+                rtt[row].extend(median(&round.blocks_us[side]));
+                rate[row].push(round.rates[side]);
+            }
+            added[state].extend(median(&round.added_us));
+            added[off].push(0.0);
             rig.check()?;
         }
     }
-    for (i, state) in STATES.iter().enumerate() {
-        let added: Vec<f64> = rtt[i].iter().zip(&rtt[0]).map(|(a, b)| a - b).collect();
+    for (row, name) in [(off, OFF)].into_iter().chain((0..).zip(STATES)) {
         let of = |values: &[f64]| estimate(values, rig.seed);
         if let (Some(rtt_us), Some(added_us), Some(packets_per_s)) =
-            (of(&rtt[i]), of(&added), of(&rate[i]))
+            (of(&rtt[row]), of(&added[row]), of(&rate[row]))
         {
             result.perturbation.push(PerturbationRow {
-                state: (*state).to_owned(),
+                state: name.to_owned(),
                 rtt_us,
                 added_us,
                 packets_per_s,
@@ -174,7 +219,7 @@ struct Ftrace {
 }
 
 impl Ftrace {
-    fn on() -> Result<Ftrace, BenchError> {
+    fn start() -> Result<Ftrace, BenchError> {
         let usual = Path::new("/sys/kernel/tracing");
         let (root, mounted) = if usual.join("instances").is_dir() {
             (usual.to_owned(), None)
@@ -192,16 +237,22 @@ impl Ftrace {
             (place.clone(), Some(place))
         };
         let instance = root.join(format!("instances/cofferdam-{}", std::process::id()));
-        let ftrace = Ftrace { instance, mounted };
+        let mut ftrace = Ftrace { instance, mounted };
         fs::create_dir(&ftrace.instance).map_err(failed("cannot make a tracing instance"))?;
+        ftrace.switch(true)?;
+        Ok(ftrace)
+    }
+
+    fn switch(&mut self, on: bool) -> Result<(), BenchError> {
         for event in EVENTS {
-            let enable = ftrace.instance.join("events").join(event).join("enable");
+            let enable = self.instance.join("events").join(event).join("enable");
             // An event that this kernel lacks costs nothing.
             if enable.exists() {
-                fs::write(enable, "1").map_err(failed("cannot enable ftrace"))?;
+                let word = if on { "1" } else { "0" };
+                fs::write(enable, word).map_err(failed("cannot switch ftrace"))?;
             }
         }
-        Ok(ftrace)
+        Ok(())
     }
 }
 

@@ -210,7 +210,8 @@ fn perturbation(result: &LatencyResult) -> Result<Markup, ReportError> {
         }
     };
     let lead = "The same pings and the same flood with the measurement off, loaded and idle, on, \
-                and with ftrace on the same events; in an order drawn anew each round.";
+                and with ftrace on the same events. Blocks on and off take turns; added is the \
+                difference to the block beside it.";
     Ok(section(
         "Perturbation",
         lead,
