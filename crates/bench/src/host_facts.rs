@@ -26,6 +26,19 @@ pub(crate) fn cpu_model() -> String {
         .map_or("unknown".to_owned(), |(_, model)| model.trim().to_owned())
 }
 
+/// Size of the cache that the first CPU's cores share, bytes; `None`: the host does not tell.
+pub(crate) fn last_level_cache_bytes() -> Option<u64> {
+    let caches = fs::read_dir("/sys/devices/system/cpu/cpu0/cache").ok()?;
+    let levels = caches.flatten().filter_map(|entry| {
+        let read = |name: &str| fs::read_to_string(entry.path().join(name)).ok();
+        let level: u32 = read("level")?.trim().parse().ok()?;
+        let kib: u64 = read("size")?.trim().strip_suffix('K')?.parse().ok()?;
+        Some((level, kib << 10))
+    });
+    // A cache of level 1 or 2 is a core's own.
+    levels.filter(|(level, _)| *level >= 3).max().map(|l| l.1)
+}
+
 /// Vulnerability → mitigation.
 pub(crate) fn mitigations() -> BTreeMap<String, String> {
     let dir = fs::read_dir("/sys/devices/system/cpu/vulnerabilities");

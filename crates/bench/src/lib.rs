@@ -21,6 +21,7 @@ pub mod rundir;
 pub mod schedule_cost;
 pub mod signals;
 pub mod spawn;
+mod spoken;
 pub mod stats;
 pub mod topology;
 mod undo;

@@ -4,13 +4,13 @@
 //! that the environment variable `COFFERDAM_WORKER` or [`use_worker`] names.
 
 use crate::error::BenchError;
+use crate::spoken::Spoken;
 use crate::worker::Reading;
 use serde::de::DeserializeOwned;
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::CommandExt;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -43,9 +43,7 @@ pub struct Place {
 
 /// A running worker. Dropping it kills it and waits for its end.
 pub struct Worker {
-    name: String,
-    child: Child,
-    stdin: Option<ChildStdin>,
+    child: Spoken,
     lines: Receiver<String>,
     pending: Option<String>,
 }
@@ -60,10 +58,6 @@ impl Worker {
     /// As [`Worker::start`], with `extra` arguments that may have spaces in them.
     pub fn start_with(place: &Place, args: &str, extra: &[&OsStr]) -> Result<Worker, BenchError> {
         let mut command = executable();
-        let failed = |reason: String| BenchError::Worker {
-            worker: args.to_owned(),
-            reason,
-        };
         command.args(args.split_whitespace()).args(extra);
         command.args(["--parent", &std::process::id().to_string()]);
         for dir in &place.cgroups {
@@ -75,16 +69,8 @@ impl Worker {
         if let Some(cpu) = place.cpu {
             command.args(["--cpu", &cpu.to_string()]);
         }
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // A terminal's Ctrl-C goes to the whole group; the driver ends its workers itself.
-            .process_group(0)
-            .spawn()
-            .map_err(|e| failed(e.to_string()))?;
-        let stdout = child.stdout.take();
-        let stdin = child.stdin.take();
+        let mut child = Spoken::start(args, &mut command)?;
+        let stdout = child.stdout();
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             let Some(stdout) = stdout else { return };
@@ -95,21 +81,21 @@ impl Worker {
             }
         });
         let mut worker = Worker {
-            name: args.to_owned(),
             child,
-            stdin,
             lines,
             pending: None,
         };
         match worker.line(PATIENCE)?.as_str() {
             "ready" => Ok(worker),
-            other => Err(failed(format!("expected 'ready', got '{other}'"))),
+            other => Err(worker
+                .child
+                .failure(format!("expected 'ready', got '{other}'"))),
         }
     }
 
     /// Its process id.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.child.pid()
     }
 
     /// Lets it work.
@@ -139,8 +125,10 @@ impl Worker {
     /// Its next line as a JSON object.
     pub fn answer<T: DeserializeOwned>(&mut self) -> Result<T, BenchError> {
         let line = self.line(PATIENCE)?;
-        serde_json::from_str(&line)
-            .map_err(|e| self.failure(format!("it answered '{line}', which is not it: {e}")))
+        serde_json::from_str(&line).map_err(|e| {
+            self.child
+                .failure(format!("it answered '{line}', which is not it: {e}"))
+        })
     }
 
     /// Ends it in order and returns its last counters.
@@ -154,61 +142,47 @@ impl Worker {
         let reading = self.answer()?;
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
-            match self.child.try_wait() {
+            match self.child.ended() {
                 Ok(None) => std::thread::sleep(Duration::from_millis(2)),
                 Ok(Some(status)) if status.success() => return Ok(reading),
                 Ok(Some(_)) => return Err(self.post_mortem()),
-                Err(e) => return Err(self.failure(e.to_string())),
+                Err(e) => return Err(self.child.failure(e.to_string())),
             }
         }
-        Err(self.failure("it did not end when told to".to_owned()))
+        Err(self.child.failure("it did not end when told to".to_owned()))
     }
 
     fn say(&mut self, word: &str) -> Result<(), BenchError> {
-        let written = match &mut self.stdin {
-            Some(stdin) => writeln!(stdin, "{word}").and_then(|()| stdin.flush()),
-            None => return Err(self.failure("it has no input".to_owned())),
-        };
-        written.map_err(|_| self.post_mortem())
+        let said = self.child.say(word);
+        said.map_err(|_| self.post_mortem())
     }
 
     fn line(&mut self, patience: Duration) -> Result<String, BenchError> {
         if !self.has_line(patience)? {
-            return Err(self.failure(format!("it did not answer for {} s", patience.as_secs())));
+            return Err(self
+                .child
+                .failure(format!("it did not answer for {} s", patience.as_secs())));
         }
         self.pending
             .take()
-            .ok_or_else(|| self.failure("no line".to_owned()))
-    }
-
-    fn failure(&self, reason: String) -> BenchError {
-        BenchError::Worker {
-            worker: self.name.clone(),
-            reason,
-        }
+            .ok_or_else(|| self.child.failure("no line".to_owned()))
     }
 
     /// Why a worker that closed its output did so: its own words.
     fn post_mortem(&mut self) -> BenchError {
-        self.kill();
+        self.child.kill();
         let mut stderr = String::new();
-        if let Some(mut pipe) = self.child.stderr.take() {
+        if let Some(mut pipe) = self.child.stderr() {
             // Its output is already closed; when its words cannot be read the status must do.
             let _unreadable = pipe.read_to_string(&mut stderr);
         }
         let words = stderr.trim().lines().last().unwrap_or_default();
-        let reason = match (words, self.child.try_wait()) {
+        let reason = match (words, self.child.ended()) {
             ("", Ok(Some(status))) => format!("it ended early ({status})"),
             ("", _) => "it ended early".to_owned(),
             (words, _) => words.to_owned(),
         };
-        self.failure(reason)
-    }
-
-    fn kill(&mut self) {
-        // Both fail only when it is gone already.
-        let _gone = self.child.kill();
-        let _reaped = self.child.wait();
+        self.child.failure(reason)
     }
 }
 
@@ -222,10 +196,4 @@ fn executable() -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg("bench-worker");
     command
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        self.kill();
-    }
 }

@@ -24,6 +24,29 @@ fn quantile(sorted: &[f64], q: f64) -> f64 {
     sorted[rank]
 }
 
+/// Positions of the values beyond one and a half interquartile ranges from the quartiles
+/// (Tukey, 1977; quartiles interpolated). None of fewer than five values: their quartiles say
+/// nothing.
+pub fn outliers(values: &[f64]) -> Vec<usize> {
+    if values.len() < 5 {
+        return Vec::new();
+    }
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = |q: f64| {
+        let place = q * (sorted.len() - 1) as f64;
+        let (low, high) = (
+            sorted[place.floor() as usize],
+            sorted[place.ceil() as usize],
+        );
+        low + (high - low) * place.fract()
+    };
+    let (low, high) = (at(0.25), at(0.75));
+    let reach = 1.5 * (high - low);
+    let apart = |v: f64| v < low - reach || v > high + reach;
+    (0..values.len()).filter(|i| apart(values[*i])).collect()
+}
+
 /// Median with its 95% percentile-bootstrap interval. The same values and seed give the same
 /// interval. With five values it is about their range: more pairs make it narrower. `None`
 /// when empty.
@@ -69,6 +92,17 @@ mod tests {
         assert_eq!(median(&[3.0]), Some(3.0));
         assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
+
+    #[test]
+    fn outliers_stand_beyond_the_fences() {
+        // Quartiles 2 and 4: the fences are at -1 and 7.
+        assert_eq!(outliers(&[1.0, 2.0, 3.0, 4.0, 7.0]), [] as [usize; 0]);
+        assert_eq!(outliers(&[4.0, 7.1, 3.0, 2.0, 1.0]), [1]);
+        assert_eq!(outliers(&[1.0, 2.0, 3.0, 4.0, -1.5]), [] as [usize; 0]);
+        assert_eq!(outliers(&[5.0; 5]), [] as [usize; 0]);
+        assert_eq!(outliers(&[5.0, 5.0, 5.0, 5.0, 5.0, 4.9]), [5]);
+        assert_eq!(outliers(&[1.0, 1.0, 1.0, 9.0]), [] as [usize; 0]);
     }
 
     #[test]

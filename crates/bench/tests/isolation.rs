@@ -33,6 +33,7 @@ fn experiment(runtime: RuntimeKind, scenarios: &[&str]) -> Experiment {
             memory: Some(Size(64 << 20)),
             disk_iops: Some(1000),
             disk_file: Size(4 << 20),
+            llc: Some(Size(1 << 20)),
             ..Limits::default()
         },
         ..Experiment::quick()
@@ -92,8 +93,8 @@ fn whole(runtime: RuntimeKind) {
     let result = result(&data);
     assert_eq!(result.failed, Default::default());
     assert_eq!(result.unavailable, Default::default());
-    assert_eq!(result.done, [10, 10], "two scenarios of five resources");
-    assert_eq!(result.tables.len(), 5);
+    assert_eq!(result.done, [12, 12], "two scenarios of six resources");
+    assert_eq!(result.tables.len(), 6);
     for sample in &data.isolation {
         let b = sample.key.scenario.b.is_some();
         assert_eq!(sample.b.is_some(), b, "{}", sample.key);

@@ -22,8 +22,13 @@ pub enum Resource {
     DiskBuffered,
     /// Datagrams through the runtime's network to a peer behind one shared link.
     Network,
+    /// The last-level cache: dependent loads over a set of a given size. No runtime limits it.
+    Llc,
 }
-labels!(Resource { Cpu => "cpu", Memory => "memory", Disk => "disk", DiskBuffered => "disk-buffered", Network => "network" });
+labels!(Resource {
+    Cpu => "cpu", Memory => "memory", Disk => "disk", DiskBuffered => "disk-buffered",
+    Network => "network", Llc => "llc",
+});
 
 impl Resource {
     /// The paper's four.
@@ -41,6 +46,7 @@ impl Resource {
             Resource::Memory => "bytes/s walked",
             Resource::Disk | Resource::DiskBuffered => "operations/s",
             Resource::Network => "bit/s arrived",
+            Resource::Llc => "loads/s",
         }
     }
 
@@ -205,10 +211,13 @@ pub enum RuntimeKind {
     Gvisor,
     /// systemd-nspawn.
     Nspawn,
+    /// A small virtual machine.
+    Qemu,
 }
 labels!(RuntimeKind {
     Process => "process", Podman => "podman", PodmanCrun => "podman-crun", Docker => "docker",
     Containerd => "containerd", Runc => "runc", Gvisor => "gvisor", Nspawn => "nspawn",
+    Qemu => "qemu",
 });
 
 /// Whether Cofferdam's agent looks after the tenants.

@@ -200,14 +200,14 @@ fn sum(text: &str, keys: &[&str]) -> u64 {
         .sum()
 }
 
-/// Packets and bytes sent by all interfaces but loopback, of `/proc/net/dev`.
+/// Packets and bytes sent through eth0, of `/proc/net/dev`: what else is there (loopback, a virtual
+/// machine's tap and bridge) carries the same packets once more.
 fn sent(text: &str) -> (u64, u64) {
-    let mut all = (0, 0);
     for line in text.lines() {
         let Some((name, numbers)) = line.split_once(':') else {
             continue;
         };
-        if name.trim() == "lo" {
+        if name.trim() != "eth0" {
             continue;
         }
         let mut numbers = numbers.split_whitespace().skip(8);
@@ -217,10 +217,10 @@ fn sent(text: &str) -> (u64, u64) {
                 .and_then(|n| n.parse::<u64>().ok())
                 .unwrap_or(0)
         };
-        all.1 += next();
-        all.0 += next();
+        let bytes = next();
+        return (next(), bytes);
     }
-    all
+    (0, 0)
 }
 
 /// Reads tenants each 100 ms in a thread of its own until it is stopped.
@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(sum(v2, &["rios=", "wios="]), 6);
         assert_eq!(field("anon 5\nanon_thp 9\n", "anon"), Some(5));
         let dev = "Inter-| Receive\n face |bytes\n  lo: 1 1 0 0 0 0 0 0 9 9 0 0 0 0 0 0\n\
-                   eth0: 1 2 0 0 0 0 0 0 1500 3 0 0 0 0 0 0\n";
+                   eth0: 1 2 0 0 0 0 0 0 1500 3 0 0 0 0 0 0\n  br0: 7 7 7 7 7 7 7 7 7 7 7\n";
         assert_eq!(sent(dev), (3, 1500));
         let cgroup = "5:cpu,cpuacct:/a\n3:memory:/b/c\n0::/u\n";
         assert_eq!(place(cgroup, "cpuacct"), Some(Path::new("a")));

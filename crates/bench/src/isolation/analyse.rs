@@ -35,12 +35,17 @@ pub(crate) fn tables(experiment: &Experiment, samples: &[IsolationSample]) -> Ve
 
 /// What 100% is: the seed's c_b + c_i, m_u + m_f, n_m and iops_m. The disk's is what an
 /// unrestricted tenant alone got, the most of all runtimes; without one, the limit's four-fold is
-/// not guessed: the most that any tenant got.
+/// not guessed: the most that any tenant got. The cache's is the most that any tenant got: loads
+/// of the smallest set.
 fn capacity(experiment: &Experiment, resource: Resource, samples: &[IsolationSample]) -> f64 {
     match resource {
         Resource::Cpu => host_facts::online_cpus().len() as f64,
         Resource::Memory => host_facts::memory_bytes() as f64,
         Resource::Network => experiment.link.0 as f64,
+        Resource::Llc => {
+            let of_cache = samples.iter().filter(|s| s.key.resource == resource);
+            of_cache.map(|s| s.a.used).fold(0.0, f64::max)
+        }
         Resource::Disk | Resource::DiskBuffered => {
             let mut alone: BTreeMap<RuntimeKind, Vec<f64>> = BTreeMap::new();
             let mut most: f64 = 0.0;
@@ -151,6 +156,8 @@ fn achieved(sample: &IsolationSample, resource: Resource) -> Option<f64> {
     let asked = sample.a.asked.filter(|asked| *asked > 0.0)?;
     let got = match resource {
         Resource::Disk | Resource::DiskBuffered => sample.a.performance,
+        // It asks for a set, and loads as fast as it can.
+        Resource::Llc => return None,
         _ => sample.a.used,
     };
     Some(got / asked)

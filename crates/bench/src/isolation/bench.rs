@@ -5,7 +5,7 @@ use super::care::Agent;
 use super::device::{self, BlockDevice};
 use super::experiment::Experiment;
 use super::guest::{Done, Guest};
-use super::levels::{DATAGRAM_WIRE_BITS, Target, demand, split_iops};
+use super::levels::{DATAGRAM_WIRE_BITS, Target, demand, most_memory, split_iops};
 use super::runtime::{self, Limit, Runtime, Tenant, TenantSpec};
 use super::stage::{Stage, shape};
 use super::trace::Tracer;
@@ -274,11 +274,15 @@ impl<'a> Bench<'a> {
         if self.tenants.contains_key(&(who, limited)) {
             return Ok(());
         }
-        if matches!(self.resource, Resource::Disk | Resource::DiskBuffered) {
-            device::room_for(&self.stage.data, self.experiment.limits.disk_file.0)?;
+        let disk_bytes = match self.resource {
+            Resource::Disk | Resource::DiskBuffered => self.experiment.limits.disk_file.0,
+            _ => 0,
+        };
+        if disk_bytes > 0 {
+            device::room_for(&self.stage.data, disk_bytes)?;
         }
         let limit = match limited {
-            true => Some(self.limit()?),
+            true => self.limit()?,
             false => None,
         };
         let index = self.started;
@@ -289,6 +293,8 @@ impl<'a> Bench<'a> {
             index: index % 200,
             limit,
             network: self.resource == Resource::Network,
+            memory_bytes: most_memory(self.experiment, self.resource),
+            disk_bytes,
         };
         let tenant = self.runtime.start(&self.stage, &spec)?;
         if let Some(Limit::Network(bits_per_s)) = spec.limit {
@@ -328,12 +334,14 @@ impl<'a> Bench<'a> {
             Resource::Memory => self.experiment.memory().0 as f64,
             Resource::Disk | Resource::DiskBuffered => f64::from(limits.disk_iops.unwrap_or(0)),
             Resource::Network => limits.network.0 as f64,
+            Resource::Llc => self.experiment.llc().0 as f64,
         }
     }
 
-    fn limit(&self) -> Result<Limit, BenchError> {
+    /// `None`: no runtime limits this resource.
+    fn limit(&self) -> Result<Option<Limit>, BenchError> {
         let limits = &self.experiment.limits;
-        Ok(match self.resource {
+        Ok(Some(match self.resource {
             Resource::Cpu => Limit::Cpus(self.experiment.cpus()),
             Resource::Memory => Limit::Memory(self.experiment.memory().0),
             Resource::Disk | Resource::DiskBuffered => {
@@ -345,7 +353,14 @@ impl<'a> Bench<'a> {
                 }
             }
             Resource::Network => Limit::Network(limits.network.0),
-        })
+            Resource::Llc if self.experiment.llc().0 == 0 => {
+                return Err(BenchError::Unsupported(
+                    "this host does not tell the size of its last-level cache: give 'limits.llc'"
+                        .to_owned(),
+                ));
+            }
+            Resource::Llc => return Ok(None),
+        }))
     }
 }
 
@@ -405,9 +420,10 @@ fn sample(
         }
         Resource::Disk | Resource::DiskBuffered => per_s(|p| p.io_ops as f64),
         Resource::Network => ops_per_s * DATAGRAM_WIRE_BITS,
+        Resource::Llc => ops_per_s,
     };
     let performance = match resource {
-        Resource::Cpu | Resource::Disk | Resource::DiskBuffered => ops_per_s,
+        Resource::Cpu | Resource::Disk | Resource::DiskBuffered | Resource::Llc => ops_per_s,
         Resource::Memory => judged.bytes as f64 / window_s,
         Resource::Network => judged.bytes as f64 * 8.0 / window_s,
     };

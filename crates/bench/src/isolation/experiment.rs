@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// Smallest limit of a tenant's memory: the generator itself must fit.
 const LEAST_MEMORY: u64 = 32 * MIB;
+/// Smallest share of the cache: half of it is still a set of lines.
+const LEAST_LLC: u64 = 64 << 10;
 /// A tenant's limit by default is this part of the host's memory, in whole MiB.
 const PARTS_OF_MEMORY: u64 = 16;
 const MIB: u64 = 1 << 20;
@@ -70,6 +72,9 @@ pub struct Limits {
     pub disk_file: Size,
     /// Network, by HTB on the tenant's interface.
     pub network: BitRate,
+    /// Share of the last-level cache, which no runtime keeps; absent: half of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub llc: Option<Size>,
 }
 
 impl Default for Limits {
@@ -80,6 +85,7 @@ impl Default for Limits {
             disk_iops: None,
             disk_file: Size(64 << 20),
             network: BitRate(200_000_000),
+            llc: None,
         }
     }
 }
@@ -199,6 +205,13 @@ impl Experiment {
         if self.limits.disk_iops == Some(0) {
             return Err("'limits.disk_iops' is 0: give at least 1".into());
         }
+        if self.limits.llc.is_some_and(|llc| llc.0 < LEAST_LLC) {
+            return Err(format!(
+                "'limits.llc' is {}: give at least {}",
+                self.llc(),
+                Size(LEAST_LLC)
+            ));
+        }
         if self.limits.network.0 > self.link.0 {
             return Err(format!(
                 "'limits.network' is {}, more than the 'link' of {}",
@@ -218,6 +231,12 @@ impl Experiment {
     pub fn memory(&self) -> Size {
         let part = host_facts::memory_bytes() / PARTS_OF_MEMORY;
         self.limits.memory.unwrap_or(Size(part & !(MIB - 1)))
+    }
+
+    /// A tenant's share of the last-level cache; 0 where the host does not tell its size.
+    pub fn llc(&self) -> Size {
+        let half = || host_facts::last_level_cache_bytes().unwrap_or(0) / 2;
+        self.limits.llc.unwrap_or_else(|| Size(half()))
     }
 
     /// Every cell in the order in which they are measured: runtime, care and resource outside,

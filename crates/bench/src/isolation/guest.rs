@@ -1,10 +1,10 @@
 //! The driver's side of a load generator, wherever it runs: lines in, lines out.
 
 use crate::error::BenchError;
+use crate::spoken::Spoken;
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::io::{BufRead, BufReader};
+use std::process::Command;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -31,9 +31,7 @@ pub(super) struct Done {
 
 /// A running load generator. Dropping it ends its input, then kills what does not end.
 pub(super) struct Guest {
-    name: String,
-    child: Child,
-    stdin: Option<ChildStdin>,
+    child: Spoken,
     lines: Receiver<String>,
     words: Arc<Mutex<Vec<String>>>,
     /// Reads its standard error until that is closed.
@@ -52,19 +50,9 @@ impl Guest {
         mut command: Command,
         patience: Duration,
     ) -> Result<Guest, BenchError> {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // A terminal's Ctrl-C goes to the whole group; the driver ends its guests itself.
-            .process_group(0)
-            .spawn()
-            .map_err(|e| BenchError::Worker {
-                worker: name.to_owned(),
-                reason: format!("{}: {e}", command.get_program().to_string_lossy()),
-            })?;
+        let mut child = Spoken::start(name, &mut command)?;
         let (sender, lines) = channel();
-        if let Some(stdout) = child.stdout.take() {
+        if let Some(stdout) = child.stdout() {
             std::thread::spawn(move || {
                 let mut reader = BufReader::new(stdout);
                 let mut line = Vec::new();
@@ -80,7 +68,7 @@ impl Guest {
             });
         }
         let words = Arc::new(Mutex::new(Vec::new()));
-        let listener = child.stderr.take().map(|stderr| {
+        let listener = child.stderr().map(|stderr| {
             let words = words.clone();
             std::thread::spawn(move || {
                 for line in BufReader::new(stderr).lines().map_while(Result::ok) {
@@ -94,11 +82,8 @@ impl Guest {
                 }
             })
         });
-        let stdin = child.stdin.take();
         let mut guest = Guest {
-            name: name.to_owned(),
             child,
-            stdin,
             lines,
             words,
             listener,
@@ -111,12 +96,12 @@ impl Guest {
 
     /// What it is called.
     pub fn name(&self) -> &str {
-        &self.name
+        self.child.name()
     }
 
     /// The process that was started here.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.child.pid()
     }
 
     /// Tells it what to do next.
@@ -163,10 +148,10 @@ impl Guest {
                         let done = done(words);
                         return match done {
                             Some(done) => Ok(Some(done)),
-                            None => Err(self.failure(format!("it answered '{line}'"))),
+                            None => Err(self.child.failure(format!("it answered '{line}'"))),
                         };
                     } else if let Some(reason) = line.strip_prefix("@error ") {
-                        return Err(self.failure(reason.to_owned()));
+                        return Err(self.child.failure(reason.to_owned()));
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => return Ok(None),
@@ -194,12 +179,14 @@ impl Guest {
                 Ok(line) if line == answer => return Ok(()),
                 Ok(line) => {
                     if let Some(reason) = line.strip_prefix("@error ") {
-                        return Err(self.failure(reason.to_owned()));
+                        return Err(self.child.failure(reason.to_owned()));
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     let waited = patience.as_secs();
-                    return Err(self.failure(format!("it did not answer for {waited} s")));
+                    return Err(self
+                        .child
+                        .failure(format!("it did not answer for {waited} s")));
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err(self.post_mortem()),
             }
@@ -207,18 +194,8 @@ impl Guest {
     }
 
     fn say(&mut self, line: &str) -> Result<(), BenchError> {
-        let written = match &mut self.stdin {
-            Some(stdin) => writeln!(stdin, "{line}").and_then(|()| stdin.flush()),
-            None => return Err(self.failure("it has no input".to_owned())),
-        };
-        written.map_err(|_| self.post_mortem())
-    }
-
-    fn failure(&self, reason: String) -> BenchError {
-        BenchError::Worker {
-            worker: self.name.clone(),
-            reason,
-        }
+        let said = self.child.say(line);
+        said.map_err(|_| self.post_mortem())
     }
 
     /// Why it closed its output: its own words.
@@ -231,27 +208,26 @@ impl Guest {
             std::thread::sleep(Duration::from_millis(2));
         }
         let words = self.words.lock().map(|w| w.join("; ")).unwrap_or_default();
-        let status = self.child.try_wait().ok().flatten();
+        let status = self.child.ended().ok().flatten();
         let status = status.map_or("it ended".to_owned(), |s| format!("it ended ({s})"));
-        self.failure(match words.is_empty() {
+        self.child.failure(match words.is_empty() {
             true => status,
             false => format!("{status}: {words}"),
         })
     }
 
     fn end(&mut self) {
-        // The end of its input is its end.
-        self.stdin = None;
+        // The end of its input is its end; a virtual machine's console has none, so it is told too.
+        let _gone = self.child.say("quit");
+        self.child.hang_up();
         let deadline = Instant::now() + self.ending;
         while Instant::now() < deadline {
-            match self.child.try_wait() {
+            match self.child.ended() {
                 Ok(None) => std::thread::sleep(Duration::from_millis(5)),
                 _ => return,
             }
         }
-        // Both fail only when it is gone already.
-        let _gone = self.child.kill();
-        let _reaped = self.child.wait();
+        self.child.kill();
     }
 }
 

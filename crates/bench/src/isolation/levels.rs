@@ -6,6 +6,7 @@
 //! | memory | memory limit | L/2 | 0.9 L | 1.25 L | 3 L |
 //! | disk | 0.7 L reads and 0.3 L writes a second | L/2 | L | 2 L | as fast as it goes |
 //! | network | HTB | L/5 | L | 2 L | as fast as it goes |
+//! | LLC | half of the last-level cache | L/2 | L | 2 L | 8 L on all CPUs but one |
 //!
 //! Unless the experiment gives limits, L is a quarter of the host's CPUs, a sixteenth of its
 //! memory, a quarter of what its disk serves, and half of the link, so that the levels show in the
@@ -17,7 +18,8 @@
 //! without being killed at once and for ever in the middle of its filling: 1.25 L fills, is
 //! killed, begins again. At L itself a tenant is killed as well, because the kernel's own pages
 //! count, so saturated is 0.9 L. Unrestricted memory is bounded at 3 L (72% to 24% in the
-//! paper): the host must survive.
+//! paper): the host must survive. No runtime limits the cache; L is what each would have if it were
+//! divided. At L both fit just so, and 8 L is four times the cache: every load misses.
 
 use super::experiment::Experiment;
 use crate::data::{Level, Resource};
@@ -42,6 +44,21 @@ pub(super) const DATAGRAM_WIRE_BITS: f64 = (DATAGRAM_BYTES + 8 + 20 + 14) as f64
 pub(super) fn split_iops(iops: u32) -> (u32, u32) {
     let writes = (iops * WRITE_PCT / 100).max(1);
     ((iops - writes.min(iops)).max(1), writes)
+}
+
+/// Part of the limit that an unrestricted tenant fills.
+const FREE_MEMORY: f64 = 3.0;
+
+/// Part of the limit that an unrestricted cache load walks.
+const FREE_LLC: u64 = 8;
+
+/// Most memory that any level of `resource` asks for, bytes; 0: what any program takes.
+pub(super) fn most_memory(experiment: &Experiment, resource: Resource) -> u64 {
+    match resource {
+        Resource::Memory => (experiment.memory().0 as f64 * FREE_MEMORY) as u64,
+        Resource::Llc => experiment.llc().0 * FREE_LLC,
+        _ => 0,
+    }
 }
 
 /// What a load is asked.
@@ -90,7 +107,7 @@ pub(super) fn demand(
                 Level::Undercommitted => 0.5,
                 Level::Saturated => 0.9,
                 Level::Overcommitted => 1.25,
-                Level::Unrestricted => 3.0,
+                Level::Unrestricted => FREE_MEMORY,
             };
             let limit = experiment.memory().0;
             let bytes = (limit as f64 * part) as u64;
@@ -122,6 +139,24 @@ pub(super) fn demand(
                 ),
             }
         }
+        Resource::Llc => {
+            let share = experiment.llc().0;
+            let bytes = match level {
+                Level::Undercommitted => share / 2,
+                Level::Saturated => share,
+                Level::Overcommitted => share * 2,
+                Level::Unrestricted => share * FREE_LLC,
+            };
+            // One CPU stays free for the neighbour: it shall feel the cache, not the scheduler.
+            let threads = match level {
+                Level::Unrestricted => host_facts::online_cpus().len().saturating_sub(1).max(1),
+                _ => 1,
+            };
+            Demand {
+                asked: (level != Level::Unrestricted).then_some(bytes as f64),
+                line: format!("cache bytes={bytes} threads={threads}"),
+            }
+        }
         Resource::Network => {
             let limit = limits.network.0 as f64;
             let wire = match level {
@@ -148,11 +183,13 @@ pub(super) fn demand(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::isolation::quantity::Size;
 
     #[test]
     fn each_level_asks_for_more_and_the_limit_lies_between() {
         let mut experiment = Experiment::quick();
         experiment.limits.disk_iops = Some(1000);
+        experiment.limits.llc = Some(Size(1 << 20));
         let target = Target {
             file: "/data/a".into(),
             sink: "10.0.0.1:9".into(),
@@ -169,6 +206,7 @@ mod tests {
                 Resource::Memory => experiment.memory().0 as f64,
                 Resource::Disk | Resource::DiskBuffered => 1000.0,
                 Resource::Network => experiment.limits.network.0 as f64,
+                Resource::Llc => experiment.llc().0 as f64,
             };
             assert!(below < limit && at <= limit && above > limit, "{resource}");
         }

@@ -32,6 +32,7 @@ pub(super) fn write(dir: &Path) -> Result<PathBuf, BenchError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader};
     use std::process::{Command, Stdio};
 
     #[test]
@@ -53,5 +54,35 @@ mod tests {
             .output()
             .unwrap();
         assert_eq!(output.stdout, b"@ready\n");
+    }
+
+    /// A virtual machine's console has no end of input: the word ends the program and its load.
+    #[test]
+    fn it_ends_when_told_in_the_middle_of_a_load() {
+        cofferdam_testkit::time_limit(std::time::Duration::from_secs(60), || {
+            let dir = tempfile::tempdir().unwrap();
+            let mut child = Command::new(write(dir.path()).unwrap())
+                .arg("serve")
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            // Held open: what ends it is the word alone.
+            let mut input = child.stdin.take().unwrap();
+            let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+            let mut until = |start: &str| {
+                let found = lines.find(|l| l.as_ref().unwrap().starts_with(start));
+                found.unwrap().unwrap()
+            };
+            writeln!(
+                input,
+                "prepare cpu cpus=0.1\ngo warmup_ms=0 measure_ms=600000"
+            )
+            .unwrap();
+            until("@tick");
+            writeln!(input, "quit").unwrap();
+            assert!(until("@done").contains("window_us="));
+            assert!(child.wait().unwrap().success());
+        });
     }
 }

@@ -19,17 +19,24 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 const PEER: Ipv4Addr = Ipv4Addr::new(10, 79, 1, 1);
 const UPLINK: Ipv4Addr = Ipv4Addr::new(10, 79, 1, 2);
 const BRIDGE: Ipv4Addr = Ipv4Addr::new(10, 79, 0, 1);
 /// The queue of the shared link: 10 ms at the default rate, a small switch's.
 const LINK_QUEUE_BYTES: u64 = 512 << 10;
+/// What a limit or a link that was held up may send at once afterwards, in time at its rate. A real
+/// link sends whether or not a CPU is free; these are timers of the kernel, and what falls due
+/// while their CPU is taken would be lost: on a busy host the link then carried half of its rate.
+const BUCKET: Duration = Duration::from_millis(20);
 
 /// A tenant's network namespace, by the path that a runtime takes.
 #[derive(Clone, Debug)]
 pub(super) struct TenantNet {
     pub path: PathBuf,
+    /// Of its eth0, in the bridge's /24.
+    pub address: Ipv4Addr,
 }
 
 /// The built stage; dropped, everything is undone.
@@ -69,8 +76,9 @@ impl Stage {
         peer.ip(&format!("route add default via {UPLINK}"))?;
         // A queue as a NIC has it: first in, first out, dropped at its tail.
         run(&format!(
-            "tc -n {} qdisc add dev up0 root tbf rate {link_bits_per_s}bit burst 128k limit {LINK_QUEUE_BYTES}",
-            router.name
+            "tc -n {} qdisc add dev up0 root tbf rate {link_bits_per_s}bit burst {} limit {LINK_QUEUE_BYTES}",
+            router.name,
+            bucket_bytes(link_bits_per_s)
         ))?;
         // With an address of its own: by default it takes the lowest of its ports', and a new port
         // would leave the others with a stale neighbour.
@@ -86,9 +94,19 @@ impl Stage {
         })
     }
 
+    /// What the container of a tenant, and whatever belongs to it, is called on the host.
+    pub fn container(&self, name: &str) -> String {
+        format!("{}{}-{name}", sweep::CGROUP_PREFIX, self.tag)
+    }
+
     /// Address and port of a sink.
     pub fn sink(port: u16) -> String {
         format!("{PEER}:{port}")
+    }
+
+    /// The tenants' next hop.
+    pub fn gateway() -> Ipv4Addr {
+        BRIDGE
     }
 
     /// A command inside the peer's namespace, with the host's mounts.
@@ -122,6 +140,7 @@ impl Stage {
         netns.ip(&format!("route add default via {BRIDGE}"))?;
         Ok(TenantNet {
             path: Path::new("/run/netns").join(&netns.name),
+            address,
         })
     }
 
@@ -140,9 +159,16 @@ pub(super) fn shape(pid: u32, bits_per_s: u64) -> Result<(), BenchError> {
         "{inside} qdisc add dev eth0 root handle 1: htb default 1"
     ))?;
     run(&format!(
-        "{inside} class add dev eth0 parent 1: classid 1:1 htb rate {bits_per_s}bit burst 64k"
+        "{inside} class add dev eth0 parent 1: classid 1:1 htb rate {bits_per_s}bit burst {}",
+        bucket_bytes(bits_per_s)
     ))
     .map(drop)
+}
+
+/// [`BUCKET`] in bytes, and no less than the largest packet.
+fn bucket_bytes(bits_per_s: u64) -> u64 {
+    let bytes = bits_per_s as f64 / 8.0 * BUCKET.as_secs_f64();
+    (bytes as u64).max(64 << 10)
 }
 
 fn inside(netns: &str, program: &Path) -> Command {

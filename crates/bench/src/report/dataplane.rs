@@ -3,7 +3,7 @@
 use super::ReportError;
 use super::chart::{Chart, Mark, Row, Tone};
 use super::format::{estimate, factor, number};
-use super::page::{figure, section};
+use super::page::{figure, not_measured, section};
 use crate::data::{DataplaneExperiment, DataplaneResult, DataplaneRow, EchoServer, Estimate};
 use maud::{Markup, html};
 
@@ -32,13 +32,7 @@ pub fn sections(result: &DataplaneResult) -> Result<Vec<Markup>, ReportError> {
     if !result.stage_cycles_per_packet.is_empty() {
         sections.push(stages(result)?);
     }
-    if !result.failed.is_empty() {
-        sections.push(section(
-            "Not measured",
-            "",
-            html! { ul { @for (cell, reason) in &result.failed { li { (cell) ": " (reason) } } } },
-        ));
-    }
+    sections.extend(not_measured(&result.failed));
     Ok(sections)
 }
 

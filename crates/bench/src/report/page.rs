@@ -63,6 +63,16 @@ pub fn section(title: &str, lead: &str, inside: Markup) -> Markup {
     }
 }
 
+/// What could not be measured, with the reason; nothing where all was.
+pub fn not_measured<'a>(
+    failed: impl IntoIterator<Item = (&'a String, &'a String)>,
+) -> Option<Markup> {
+    let mut failed = failed.into_iter().peekable();
+    failed.peek()?;
+    let list = html! { ul { @for (what, why) in failed { li { (what) ": " (why) } } } };
+    Some(section("Not measured", "", list))
+}
+
 /// A chart with its title. `svg` comes from [`super::chart::Chart::svg`], which escapes.
 pub fn figure(title: &str, svg: &str) -> Markup {
     html! { figure { figcaption { (title) } (PreEscaped(svg)) } }

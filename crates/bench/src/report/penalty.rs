@@ -8,7 +8,7 @@ use super::format::{
     cell as cell_name, cell_without_direction, estimate, factor, number, rate, role, share,
 };
 use super::ledger::{self, WORTH_SHOWING};
-use super::page::{figure, section};
+use super::page::{figure, not_measured, section};
 use crate::data::{
     Cell, CellResult, Direction, Estimate, Metric, Protocol, Rate, Role, RunData, Sample,
     SoftirqSource, Treatment,
@@ -51,13 +51,7 @@ pub fn sections(
          network work on the shared CPU and whose time slices it took.",
         html! { @for detail in &details { (detail) } },
     ));
-    if !failed.is_empty() {
-        sections.push(section(
-            "Not measured",
-            "",
-            html! { ul { @for (cell, reason) in failed { li { code { (cell) } ": " (reason) } } } },
-        ));
-    }
+    sections.extend(not_measured(failed));
     Ok(sections)
 }
 

@@ -3,7 +3,7 @@
 use super::ReportError;
 use super::chart::{Chart, Mark, Row, Tone};
 use super::format::{estimate, factor, number, share};
-use super::page::{figure, section};
+use super::page::{figure, not_measured, section};
 use crate::data::{
     Estimate, PolicyRow, ReservationCell, ReservationCellResult, ReservationPolicy,
     ReservationResult,
@@ -23,13 +23,7 @@ pub fn sections(result: &ReservationResult) -> Result<Vec<Markup>, ReportError> 
     for cell in &result.cells {
         sections.push(one(cell)?);
     }
-    if !result.failed.is_empty() {
-        sections.push(section(
-            "Not measured",
-            "",
-            html! { ul { @for (cell, reason) in &result.failed { li { (cell) ": " (reason) } } } },
-        ));
-    }
+    sections.extend(not_measured(&result.failed));
     Ok(sections)
 }
 

@@ -12,14 +12,7 @@ fn directory(run: &RunData) -> tempfile::TempDir {
 /// To look at the pages: `COFFERDAM_REPORT_SAMPLES=/tmp/x cargo test -p cofferdam-bench report`.
 #[test]
 fn every_kind_of_run_renders_and_the_same_data_gives_the_same_bytes() {
-    for run in [
-        sample::penalty(),
-        sample::demo(),
-        sample::accounting(),
-        sample::reservation(),
-        sample::dataplane(),
-        sample::isolation(),
-    ] {
+    for run in sample::all() {
         let dir = directory(&run);
         let path = render(dir.path()).unwrap();
         let first = fs::read_to_string(&path).unwrap();
@@ -35,14 +28,7 @@ fn every_kind_of_run_renders_and_the_same_data_gives_the_same_bytes() {
 
 #[test]
 fn the_page_needs_nothing_but_itself() {
-    for run in [
-        sample::penalty(),
-        sample::demo(),
-        sample::accounting(),
-        sample::reservation(),
-        sample::dataplane(),
-        sample::isolation(),
-    ] {
+    for run in sample::all() {
         let page = html(&run).unwrap();
         assert!(page.starts_with("<!DOCTYPE html>"));
         for word in ["<script", "src=", "<link", "@import", "url(", "href="] {
@@ -76,6 +62,18 @@ fn an_isolation_report_has_the_papers_rows_and_shows_no_noise_as_loss() {
         told[1].starts_with("In 1 of 2 contended cells"),
         "{told:#?}"
     );
+    // The block in which something else took the link is shown and named, not dropped.
+    let apart = page
+        .find("from their scenario's quartiles: a_s_b_u in block 4")
+        .unwrap();
+    assert!(page[..apart].contains("Every block"));
+    // With Cofferdam it kept more beside b_f, and nothing is told where there is no difference.
+    assert!(
+        told[2].contains("better in 1 of 3 cells and worse in 0"),
+        "{told:#?}"
+    );
+    let beside = page.find("With Cofferdam and without").unwrap();
+    assert!(page[beside..].contains("no difference told"));
     let unmeasured = page.find("Not measured").unwrap();
     assert!(page[unmeasured..].contains("&lt;ctr&gt;"));
 }
@@ -314,14 +312,7 @@ fn every_field_of_a_run_directory_is_documented() {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/reference/run-directory.md");
     let page = fs::read_to_string(page).unwrap();
     let mut found = std::collections::BTreeSet::new();
-    for run in [
-        sample::penalty(),
-        sample::demo(),
-        sample::accounting(),
-        sample::reservation(),
-        sample::dataplane(),
-        sample::isolation(),
-    ] {
+    for run in sample::all() {
         let dir = directory(&run);
         for name in [
             "manifest.json",

@@ -12,7 +12,7 @@
 //! prepare KIND key=value …         → @prepared, or @error REASON
 //! go warmup_ms=N measure_ms=N      → @tick T_US OPS BYTES each 100 ms, then @done key=value …
 //! stop                             → ends a load early: @done
-//! quit, or end of input            → the process ends
+//! quit, or end of input            → the process ends, its load as well
 //! ```
 //!
 //! Open loop: what is due is set by a schedule fixed at the start. A tenant that is held up falls
@@ -20,6 +20,7 @@
 //! that a backlog of one moment does not become the load of the next.
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod cache;
 mod clock;
 mod cpu;
 mod disk;
@@ -38,8 +39,6 @@ fn main() {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["serve"] => serve::serve(),
-        // As the first process of a virtual machine: the console is told on the kernel's line.
-        [] if std::process::id() == 1 => serve::serve(),
         ["memory-child", rest @ ..] => memory::child(rest),
         _ => {
             eprintln!("usage: cofferdam-load serve");

@@ -1,6 +1,7 @@
 //! The conversation with the driver.
 
 use crate::Failure;
+use crate::cache::Cache;
 use crate::cpu::Cpu;
 use crate::disk::Disk;
 use crate::memory::Memory;
@@ -20,6 +21,7 @@ const LIMIT: Duration = Duration::from_secs(2 * 3600);
 
 enum Load {
     Cpu(Cpu),
+    Cache(Cache),
     Memory(Memory),
     Disk(Disk),
     Source(Source),
@@ -32,6 +34,7 @@ impl Load {
         let params = Params::parse(rest)?;
         Ok(match *kind {
             "cpu" => Load::Cpu(Cpu::prepare(params)?),
+            "cache" => Load::Cache(Cache::prepare(params)?),
             "memory" => Load::Memory(Memory::prepare(params)?.fill()),
             "disk" => Load::Disk(Disk::prepare(params)?),
             "source" => Load::Source(Source::prepare(params)?),
@@ -43,6 +46,7 @@ impl Load {
     fn start(&self, meter: &Arc<Meter>) -> Vec<JoinHandle<()>> {
         match self {
             Load::Cpu(load) => load.start(meter),
+            Load::Cache(load) => load.start(meter),
             Load::Memory(load) => load.start(meter),
             Load::Disk(load) => load.start(meter),
             Load::Source(load) => load.start(meter),
@@ -138,6 +142,10 @@ fn run(load: &Load, warmup: Duration, measure: Duration, lines: &Receiver<String
         let until = next.min(ends).saturating_sub(meter.elapsed());
         match lines.recv_timeout(until) {
             Ok(line) if line.trim() == "stop" => break meter.counts(),
+            Ok(line) if line.trim() == "quit" => {
+                alive = None;
+                break meter.counts();
+            }
             Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 alive = None;

@@ -5,9 +5,7 @@ use crate::command::run;
 use crate::error::BenchError;
 use crate::isolation::guest::Guest;
 use crate::isolation::stage::Stage;
-use crate::topology::sweep::CGROUP_PREFIX;
 use crate::undo::UndoStack;
-use std::fs;
 use std::process::Command;
 
 /// containerd and its client.
@@ -32,20 +30,8 @@ impl Runtime for Containerd {
 
     fn start(&self, stage: &Stage, spec: &TenantSpec) -> Result<Tenant, BenchError> {
         let mut undo = UndoStack::default();
-        let net = stage.tenant(&spec.name, spec.index, &mut undo)?;
-        let data = stage.tenant_dir(&spec.name)?;
-        let bundle = stage.tenant_dir(&format!("{}-bundle", spec.name))?;
-        let root = oci::root(stage, &bundle)?;
-        let id = format!("{CGROUP_PREFIX}{}-{}", stage.tag, spec.name);
-        let mut config = oci::config(spec, &data, &net.path, &format!("/{id}"));
-        // The shim has a bundle of its own.
-        config["root"]["path"] = root.display().to_string().into();
-        let path = bundle.join("config.json");
-        fs::write(&path, config.to_string()).map_err(|source| BenchError::Host {
-            action: "write",
-            path: path.clone(),
-            source,
-        })?;
+        let bundle = oci::bundle(stage, spec, &mut undo)?;
+        let id = bundle.id;
         let gone = id.clone();
         undo.push(format!("container {id}"), move || {
             // --rm may have been faster.
@@ -57,7 +43,7 @@ impl Runtime for Containerd {
         let mut command = Command::new("ctr");
         command
             .args(["--namespace", "cofferdam", "run", "--rm", "--config"])
-            .arg(&path)
+            .arg(&bundle.config)
             .arg(&id);
         let guest = Guest::start(&spec.name, command, START)?;
         let tasks = run("ctr --namespace cofferdam tasks list")?;

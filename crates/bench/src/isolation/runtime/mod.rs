@@ -2,10 +2,12 @@
 
 mod containerd;
 mod docker;
+mod engine;
 mod nspawn;
 mod oci;
 mod podman;
 mod process;
+mod qemu;
 mod runc;
 
 use super::device::BlockDevice;
@@ -50,6 +52,10 @@ pub(super) struct TenantSpec {
     pub limit: Option<Limit>,
     /// Whether its load needs the network.
     pub network: bool,
+    /// Most memory that its load takes, bytes; 0: what any program takes.
+    pub memory_bytes: u64,
+    /// Size of the file that its load uses, bytes; 0: none.
+    pub disk_bytes: u64,
 }
 
 /// A started tenant: a load generator that waits for orders. Dropped, it is gone.
@@ -88,6 +94,7 @@ pub(super) fn of(kind: RuntimeKind) -> Box<dyn Runtime> {
         RuntimeKind::Runc => Box::new(runc::Bundle::runc()),
         RuntimeKind::Gvisor => Box::new(runc::Bundle::runsc()),
         RuntimeKind::Nspawn => Box::new(nspawn::Nspawn),
+        RuntimeKind::Qemu => Box::new(qemu::Qemu::default()),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::command::run;
 use crate::error::BenchError;
 use crate::isolation::load;
 use crate::isolation::stage::Stage;
+use crate::undo::UndoStack;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,8 +53,44 @@ pub(super) fn make(path: &Path) -> Result<(), BenchError> {
     })
 }
 
-/// `config.json` after the OCI runtime specification 1.0.
-pub(super) fn config(spec: &TenantSpec, data: &Path, netns: &Path, cgroup: &str) -> Value {
+/// A tenant's bundle on the disk.
+pub(super) struct Bundle {
+    /// Of the container.
+    pub id: String,
+    /// Holds the configuration and the root directory.
+    pub dir: PathBuf,
+    /// Its `config.json`.
+    pub config: PathBuf,
+}
+
+/// Makes a tenant's network, its directory and its bundle.
+pub(super) fn bundle(
+    stage: &Stage,
+    spec: &TenantSpec,
+    undo: &mut UndoStack,
+) -> Result<Bundle, BenchError> {
+    let net = stage.tenant(&spec.name, spec.index, undo)?;
+    let data = stage.tenant_dir(&spec.name)?;
+    let dir = stage.tenant_dir(&format!("{}-bundle", spec.name))?;
+    let root = root(stage, &dir)?;
+    let id = stage.container(&spec.name);
+    let path = dir.join("config.json");
+    let text = config(spec, &root, &data, &net.path, &format!("/{id}")).to_string();
+    fs::write(&path, text).map_err(|source| BenchError::Host {
+        action: "write",
+        path: path.clone(),
+        source,
+    })?;
+    Ok(Bundle {
+        id,
+        dir,
+        config: path,
+    })
+}
+
+/// `config.json` after the OCI runtime specification 1.0. The root's path is whole: containerd's
+/// shim has a bundle of its own.
+fn config(spec: &TenantSpec, root: &Path, data: &Path, netns: &Path, cgroup: &str) -> Value {
     let mounts = json!([
         { "destination": "/proc", "type": "proc", "source": "proc" },
         { "destination": "/dev", "type": "tmpfs", "source": "tmpfs",
@@ -72,7 +109,7 @@ pub(super) fn config(spec: &TenantSpec, data: &Path, netns: &Path, cgroup: &str)
             "cwd": "/",
             "noNewPrivileges": true,
         },
-        "root": { "path": "rootfs", "readonly": true },
+        "root": { "path": root, "readonly": true },
         "hostname": spec.name,
         "mounts": mounts,
         "linux": {

@@ -5,9 +5,7 @@ use crate::command::run;
 use crate::error::BenchError;
 use crate::isolation::guest::Guest;
 use crate::isolation::stage::Stage;
-use crate::topology::sweep::CGROUP_PREFIX;
 use crate::undo::UndoStack;
-use std::fs;
 use std::process::Command;
 
 /// `runc` or `runsc`.
@@ -51,18 +49,8 @@ impl Runtime for Bundle {
 
     fn start(&self, stage: &Stage, spec: &TenantSpec) -> Result<Tenant, BenchError> {
         let mut undo = UndoStack::default();
-        let net = stage.tenant(&spec.name, spec.index, &mut undo)?;
-        let data = stage.tenant_dir(&spec.name)?;
-        let bundle = stage.tenant_dir(&format!("{}-bundle", spec.name))?;
-        oci::root(stage, &bundle)?;
-        let id = format!("{CGROUP_PREFIX}{}-{}", stage.tag, spec.name);
-        let config = oci::config(spec, &data, &net.path, &format!("/{id}"));
-        let path = bundle.join("config.json");
-        fs::write(&path, config.to_string()).map_err(|source| BenchError::Host {
-            action: "write",
-            path,
-            source,
-        })?;
+        let bundle = oci::bundle(stage, spec, &mut undo)?;
+        let id = bundle.id;
         let state = stage.tenant_dir("state")?;
         let network = self.without_network.filter(|_| !spec.network);
         let base = format!(
@@ -83,7 +71,7 @@ impl Runtime for Bundle {
         command
             .args(words)
             .args(["run", "--bundle"])
-            .arg(&bundle)
+            .arg(&bundle.dir)
             .arg(&id);
         let guest = Guest::start(&spec.name, command, START)?;
         let state = run(&format!("{base} state {id}"))?;

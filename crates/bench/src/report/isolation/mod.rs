@@ -1,6 +1,8 @@
 //! Sections of isolation runs.
 
 mod across;
+mod blocks;
+mod care;
 mod heat;
 mod paper;
 mod series;
@@ -8,7 +10,7 @@ mod table;
 
 use super::ReportError;
 use super::format::{estimate, number};
-use super::page::section;
+use super::page::{not_measured, section};
 use crate::data::{Care, Estimate, IsolationResult, IsolationTable, Resource, RunData};
 use maud::{Markup, html};
 
@@ -16,9 +18,11 @@ use maud::{Markup, html};
 pub fn sections(run: &RunData, result: &IsolationResult) -> Result<Vec<Markup>, ReportError> {
     let mut sections = Vec::new();
     sections.extend(across::runtimes(result));
+    sections.extend(care::comparison(result)?);
     for of in &result.tables {
         let lead = "Loss of tenant a's performance by its own level and its neighbour's. A dot \
                     marks what may be noise: the 95% interval holds 0, or there are fewer than three blocks.";
+        let blocks = blocks::of(run, of)?;
         let inside = html! {
             (heat::map(of))
             (series::of(run, of))
@@ -26,11 +30,14 @@ pub fn sections(run: &RunData, result: &IsolationResult) -> Result<Vec<Markup>, 
                 summary { "The paper's table, with intervals" }
                 (table::paper(of))
             }
+            details { summary { "Every block" } (blocks) }
         };
         sections.push(section(&title(of), lead, inside));
     }
     sections.extend(across::with_the_paper(result));
-    sections.extend(not_measured(result));
+    sections.extend(not_measured(
+        result.unavailable.iter().chain(&result.failed),
+    ));
     sections.push(method(run, result));
     Ok(sections)
 }
@@ -54,10 +61,13 @@ fn is_loss(loss: &Estimate) -> bool {
 /// The worst loss that is no noise, how many there are, and what is missing.
 pub fn finding(result: &IsolationResult) -> Vec<String> {
     let mut text = Vec::new();
-    let rows = result
-        .tables
-        .iter()
-        .flat_map(|t| t.rows.iter().map(move |row| (t, row)));
+    // With Cofferdam at work a runtime is no longer judged for itself.
+    let of = |care| result.tables.iter().filter(move |t| t.care == care);
+    let judged = match of(Care::Vanilla).next() {
+        Some(_) => Care::Vanilla,
+        None => Care::Cofferdam,
+    };
+    let rows = of(judged).flat_map(|t| t.rows.iter().map(move |row| (t, row)));
     let contended: Vec<_> = rows
         .filter_map(|(t, row)| Some((t, row, row.performance_loss_pct.as_ref()?)))
         .collect();
@@ -84,6 +94,7 @@ pub fn finding(result: &IsolationResult) -> Vec<String> {
             contended.len()
         ));
     }
+    text.extend(care::finding(result));
     let [done, total] = result.done;
     if done < total {
         text.push(format!(
@@ -91,22 +102,6 @@ pub fn finding(result: &IsolationResult) -> Vec<String> {
         ));
     }
     text
-}
-
-fn not_measured(result: &IsolationResult) -> Option<Markup> {
-    if result.unavailable.is_empty() && result.failed.is_empty() {
-        return None;
-    }
-    Some(section(
-        "Not measured",
-        "",
-        html! {
-            ul {
-                @for (runtime, reason) in &result.unavailable { li { (runtime) ": " (reason) } }
-                @for (cell, reason) in &result.failed { li { (cell) ": " (reason) } }
-            }
-        },
-    ))
 }
 
 /// The method and the environment in plain words.

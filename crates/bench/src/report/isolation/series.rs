@@ -112,6 +112,7 @@ fn rates(resource: Resource, points: &[Point]) -> Vec<(f64, f64)> {
                 Resource::Disk | Resource::DiskBuffered => counted(|p| p.io_ops as f64),
                 // At the peer, by its ticks.
                 Resource::Network => counted(|p| p.bytes as f64 * 8.0),
+                Resource::Llc => counted(|p| p.ops as f64),
             };
             (pair[1].t_ms, rate.max(0.0))
         })

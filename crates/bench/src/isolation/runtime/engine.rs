@@ -1,0 +1,107 @@
+//! What podman and docker share: their command lines are the same.
+
+use super::{Limit, START, Tenant, TenantSpec, contained, oci};
+use crate::command::run;
+use crate::error::BenchError;
+use crate::isolation::guest::Guest;
+use crate::isolation::load;
+use crate::isolation::stage::Stage;
+use crate::undo::UndoStack;
+use std::process::Command;
+
+/// An image made here; dropped, it is removed.
+pub(super) struct Image {
+    name: String,
+    _undo: UndoStack,
+}
+
+impl Image {
+    /// Imports the generator's root directory as `name`; returns what the engine answers.
+    pub fn import(
+        engine: &'static str,
+        stage: &Stage,
+        name: String,
+    ) -> Result<(Image, String), BenchError> {
+        let archive = oci::archive(stage, &format!("{engine}-image"))?;
+        let mut undo = UndoStack::default();
+        let answer = run(&format!("{engine} import {} {name}", archive.display()))?;
+        let gone = name.clone();
+        undo.push(format!("image {name}"), move || {
+            run(&format!("{engine} rmi --force {gone}"))
+                .map(drop)
+                .map_err(|e| e.to_string())
+        });
+        Ok((Image { name, _undo: undo }, answer.trim().to_owned()))
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// How an engine is called for one tenant.
+pub(super) struct Engine<'a> {
+    /// Its name.
+    pub program: &'static str,
+    /// The engine with its options, before `run`.
+    pub command: Command,
+    /// Further options of `run`: its network, what this host's limits ask for.
+    pub options: Vec<String>,
+    /// Removes the container, by [`run`].
+    pub remove: String,
+    /// What the tenants run.
+    pub image: Option<&'a Image>,
+}
+
+impl Engine<'_> {
+    /// Runs the generator in a container of the spec's limit.
+    pub fn start(mut self, stage: &Stage, spec: &TenantSpec) -> Result<Tenant, BenchError> {
+        let image = self.image.ok_or_else(|| {
+            BenchError::Unsupported(format!("{}'s image was not made", self.program))
+        })?;
+        let mut undo = UndoStack::default();
+        let data = stage.tenant_dir(&spec.name)?;
+        let name = stage.container(&spec.name);
+        let gone = format!("{} {name}", self.remove);
+        undo.push(format!("container {name}"), move || {
+            run(&gone).map(drop).map_err(|e| e.to_string())
+        });
+        self.command
+            .args(["run", "--rm", "--interactive", "--log-driver", "none"])
+            .args(["--name", &name])
+            .args(&self.options)
+            .args(flags(spec.limit.as_ref()))
+            .arg("--volume")
+            .arg(format!("{}:{}", data.display(), oci::DATA))
+            .arg(image.name())
+            .args([format!("/{}", load::NAME), "serve".to_owned()]);
+        let guest = Guest::start(&spec.name, self.command, START)?;
+        let pid = run(&format!(
+            "{} inspect --format {{{{.State.Pid}}}} {name}",
+            self.program
+        ))?;
+        contained(guest, &pid, undo)
+    }
+}
+
+/// The limit in their flags.
+fn flags(limit: Option<&Limit>) -> Vec<String> {
+    match limit {
+        Some(Limit::Cpus(cpus)) => vec!["--cpus".to_owned(), cpus.to_string()],
+        Some(Limit::Memory(bytes)) => vec![
+            format!("--memory={bytes}b"),
+            // As much again would be swap otherwise.
+            format!("--memory-swap={bytes}b"),
+        ],
+        Some(Limit::Disk {
+            device,
+            reads,
+            writes,
+        }) => vec![
+            format!("--device-read-iops={}:{reads}", device.node.display()),
+            format!("--device-write-iops={}:{writes}", device.node.display()),
+        ],
+        Some(Limit::Network(_)) | None => Vec::new(),
+    }
+}

@@ -1,0 +1,322 @@
+//! A small virtual machine: a kernel of the host's distribution, busybox and the load generator.
+//! By KVM where a machine starts with it, else emulated.
+//!
+//! Memory is the machine's (`-m`), disk limits are the drive's own throttle; QEMU has none for CPU
+//! time, so that one is the cgroup's that it runs in. Its network card is a tap on a bridge with
+//! the tenant's interface.
+
+mod archive;
+mod kernel;
+
+use super::process::placed;
+use super::{Limit, Runtime, Tenant, TenantSpec, first_line, oci};
+use crate::command::run;
+use crate::error::BenchError;
+use crate::host_facts;
+use crate::isolation::guest::Guest;
+use crate::isolation::stage::{Stage, TenantNet};
+use crate::isolation::{groups, load};
+use crate::undo::UndoStack;
+use archive::Archive;
+use kernel::Kernel;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+const PROGRAM: &str = "qemu-system-x86_64";
+/// What a machine has where memory is not measured, and beside its load where that has no limit:
+/// its kernel and its programs.
+const OWN_BYTES: u64 = 256 << 20;
+/// Least memory of a machine: with less its kernel does not start.
+const LEAST_BYTES: u64 = 192 << 20;
+/// A disk beside its load's file: the file system's own.
+const DISK_EXTRA_BYTES: u64 = 64 << 20;
+/// How long a machine may take to start: emulated, on a busy host.
+const BOOT: Duration = Duration::from_secs(120);
+/// A machine that takes longer with KVM does not start with it.
+const KVM_START: Duration = Duration::from_secs(15);
+/// The first version whose threads, one a CPU, see code that was just replaced (its commit
+/// deba78709a): the kernel replaces its own.
+const THREADS_SINCE: (u32, u32) = (8, 1);
+
+/// QEMU, once prepared with what its machines start from.
+#[derive(Default)]
+pub(super) struct Qemu {
+    machine: Option<Machine>,
+}
+
+struct Machine {
+    kernel: PathBuf,
+    initrd: PathBuf,
+    /// `-accel`'s value.
+    accelerator: &'static str,
+}
+
+impl Runtime for Qemu {
+    fn version(&self) -> Result<String, BenchError> {
+        let version = first_line(&format!("{PROGRAM} --version")).map_err(|e| match e {
+            BenchError::Unsupported(_) => BenchError::Unsupported(format!(
+                "this host has no '{PROGRAM}': install the package 'qemu-system-x86' (apt-get install qemu-system-x86)"
+            )),
+            other => other,
+        })?;
+        let kernel = Kernel::find()?;
+        busybox()?;
+        Ok(format!("{version}, Linux {}", kernel.version))
+    }
+
+    fn prepare(&mut self, stage: &Stage) -> Result<Option<(String, String)>, BenchError> {
+        let kernel = Kernel::find()?;
+        let initrd = stage.tenant_dir("qemu")?.join("initrd");
+        write(&initrd, &root(stage, &kernel)?)?;
+        let mut machine = Machine {
+            kernel: kernel.image.clone(),
+            initrd,
+            accelerator: "kvm",
+        };
+        if !machine.starts() {
+            machine.accelerator = emulated(&first_line(&format!("{PROGRAM} --version"))?);
+        }
+        let name = format!("qemu ({}), kernel", machine.accelerator);
+        self.machine = Some(machine);
+        Ok(Some((name, kernel.digest()?)))
+    }
+
+    fn start(&self, stage: &Stage, spec: &TenantSpec) -> Result<Tenant, BenchError> {
+        let machine = self
+            .machine
+            .as_ref()
+            .ok_or_else(|| BenchError::Unsupported("qemu was not prepared".to_owned()))?;
+        if memory(spec) < LEAST_BYTES {
+            return Err(BenchError::Unsupported(format!(
+                "a virtual machine does not start with less than {} MiB: give a larger 'limits.memory'",
+                LEAST_BYTES >> 20
+            )));
+        }
+        let mut undo = UndoStack::default();
+        let limit = spec.limit.clone();
+        let by_cgroup = TenantSpec {
+            limit: limit.filter(|limit| matches!(limit, Limit::Cpus(_))),
+            ..spec.clone()
+        };
+        let cgroups = groups::make_limited(&stage.tag, &by_cgroup, &mut undo)?;
+        let net = stage.tenant(&spec.name, spec.index, &mut undo)?;
+        let mut command = placed(&cgroups, Some(&net));
+        let mut kernel_line = String::new();
+        command.arg(PROGRAM).args(machine.arguments(memory(spec)));
+        if spec.network {
+            tap(&net)?;
+            command.args(["-netdev", "tap,id=net,ifname=tap0,script=no,downscript=no"]);
+            command.args(["-device", "virtio-net-pci,netdev=net"]);
+            kernel_line = format!(
+                " cofferdam.address={}/24 cofferdam.gateway={}",
+                net.address,
+                Stage::gateway()
+            );
+        }
+        if spec.disk_bytes > 0 {
+            let image = stage.tenant_dir(&spec.name)?.join("disk");
+            disk(&image, spec.disk_bytes + DISK_EXTRA_BYTES)?;
+            command.args(["-device", "virtio-blk-pci,drive=disk", "-drive"]);
+            command.arg(drive(&image, spec.limit.as_ref()));
+        }
+        command.arg("-append").arg(format!("{LINE}{kernel_line}"));
+        let guest = Guest::start(&spec.name, command, BOOT)?;
+        Ok(Tenant {
+            // Every step on the way replaced the one before: it is still the same process.
+            pid: guest.pid(),
+            guest,
+            dir: oci::DATA.to_owned(),
+            // Its clock runs on its own.
+            host_clock: false,
+            _undo: undo,
+        })
+    }
+}
+
+/// The kernel's line: the console is the driver's, a panic ends the machine.
+const LINE: &str = "console=ttyS0 quiet panic=-1";
+
+impl Machine {
+    /// Everything but the devices of one tenant.
+    fn arguments(&self, memory_bytes: u64) -> Vec<String> {
+        let cpus = host_facts::online_cpus().len();
+        let cpu = match self.accelerator {
+            "kvm" => "host",
+            _ => "max",
+        };
+        let words = format!(
+            "-nodefaults -no-user-config -no-reboot -display none -monitor none -serial stdio \
+             -machine q35 -accel {} -cpu {cpu} -smp {cpus} -m {}M \
+             -device virtio-balloon-pci,free-page-reporting=on",
+            self.accelerator,
+            memory_bytes >> 20
+        );
+        let words = words.split_whitespace().map(str::to_owned);
+        let files = [("-kernel", &self.kernel), ("-initrd", &self.initrd)];
+        let files = files.map(|(option, path)| [option.to_owned(), path.display().to_string()]);
+        words.chain(files.into_iter().flatten()).collect()
+    }
+
+    /// Whether a machine without any device gets as far as its generator.
+    fn starts(&self) -> bool {
+        if !Path::new("/dev/kvm").exists() {
+            return false;
+        }
+        let mut command = Command::new(PROGRAM);
+        command.args(self.arguments(OWN_BYTES));
+        command.args(["-append", LINE]);
+        Guest::start("kvm", command, KVM_START).is_ok()
+    }
+}
+
+/// How to emulate with the version that says so of itself: threads, one a CPU, where that is
+/// sound.
+fn emulated(version: &str) -> &'static str {
+    let number = version.split("version ").nth(1).unwrap_or_default();
+    let mut parts = number.split(|c: char| !c.is_ascii_digit());
+    let mut next = || parts.next().and_then(|p| p.parse().ok()).unwrap_or(0);
+    match (next(), next()) >= THREADS_SINCE {
+        true => "tcg,thread=multi",
+        false => "tcg,thread=single",
+    }
+}
+
+/// The memory of a tenant's machine, bytes.
+fn memory(spec: &TenantSpec) -> u64 {
+    match spec.limit {
+        Some(Limit::Memory(bytes)) => bytes,
+        _ => spec.memory_bytes + OWN_BYTES,
+    }
+}
+
+/// The drive's option, with the limit.
+fn drive(image: &Path, limit: Option<&Limit>) -> String {
+    let mut option = format!(
+        "file={},id=disk,if=none,format=raw,cache=none",
+        image.display()
+    );
+    if let Some(Limit::Disk { reads, writes, .. }) = limit {
+        option += &format!(",throttling.iops-read={reads},throttling.iops-write={writes}");
+    }
+    option
+}
+
+/// A drive's file with an empty file system; its blocks are taken as they are written.
+fn disk(image: &Path, bytes: u64) -> Result<(), BenchError> {
+    let made = File::create(image).and_then(|file| file.set_len(bytes));
+    made.map_err(|source| BenchError::Host {
+        action: "make",
+        path: image.to_owned(),
+        source,
+    })?;
+    run(&format!("mkfs.ext4 -q -F {}", image.display())).map(drop)
+}
+
+/// A tap on a bridge with the tenant's interface, whose address becomes the machine's.
+fn tap(net: &TenantNet) -> Result<(), BenchError> {
+    let inside = format!("nsenter --net={}", net.path.display());
+    for step in [
+        "ip address flush dev eth0",
+        "ip link add br0 type bridge",
+        "ip link set eth0 master br0",
+        "ip tuntap add dev tap0 mode tap",
+        "ip link set tap0 master br0 up",
+        "ip link set br0 up",
+    ] {
+        run(&format!("{inside} {step}"))?;
+    }
+    Ok(())
+}
+
+/// What machines start from: packed once, the same for every tenant.
+fn root(stage: &Stage, kernel: &Kernel) -> Result<Vec<u8>, BenchError> {
+    let mut archive = Archive::default();
+    archive.directory("bin");
+    archive.program("bin/busybox", &read(&busybox()?)?);
+    archive.program("init", include_bytes!("init"));
+    archive.program(load::NAME, &read(&stage.load)?);
+    archive.directory("modules");
+    for (i, module) in kernel.modules()?.iter().enumerate() {
+        // A shell lists them in this order.
+        archive.program(&format!("modules/{i:03}.ko"), module);
+    }
+    Ok(archive.end())
+}
+
+/// The host's busybox, which must need no library.
+fn busybox() -> Result<PathBuf, BenchError> {
+    let paths = ["/bin/busybox", "/usr/bin/busybox"].map(PathBuf::from);
+    let found = paths.into_iter().find(|path| path.exists());
+    found.ok_or_else(|| {
+        BenchError::Unsupported(
+            "a virtual machine starts from busybox, which this host lacks: install the package 'busybox-static' (apt-get install busybox-static)".to_owned(),
+        )
+    })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, BenchError> {
+    fs::read(path).map_err(|source| BenchError::Host {
+        action: "read",
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn write(path: &Path, content: &[u8]) -> Result<(), BenchError> {
+    fs::write(path, content).map_err(|source| BenchError::Host {
+        action: "write",
+        path: path.to_owned(),
+        source,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::isolation::device::BlockDevice;
+
+    fn spec(limit: Option<Limit>) -> TenantSpec {
+        TenantSpec {
+            name: "a".to_owned(),
+            index: 0,
+            limit,
+            network: false,
+            memory_bytes: 3 << 30,
+            disk_bytes: 0,
+        }
+    }
+
+    #[test]
+    fn limits_are_the_machines_own() {
+        assert_eq!(memory(&spec(Some(Limit::Memory(1 << 30)))), 1 << 30);
+        assert_eq!(memory(&spec(None)), (3 << 30) + OWN_BYTES);
+        let device = BlockDevice {
+            major: 254,
+            minor: 0,
+            node: "/dev/vda".into(),
+        };
+        let limit = Limit::Disk {
+            device,
+            reads: 70,
+            writes: 30,
+        };
+        let option = drive(Path::new("/x/disk"), Some(&limit));
+        assert!(
+            option.contains("file=/x/disk,") && option.contains("iops-read=70"),
+            "{option}"
+        );
+        assert!(option.ends_with("throttling.iops-write=30"), "{option}");
+        assert!(!drive(Path::new("/x/disk"), None).contains("throttling"));
+    }
+
+    #[test]
+    fn an_old_qemu_gets_one_thread() {
+        let version = "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)";
+        assert_eq!(emulated(version), "tcg,thread=single");
+        assert_eq!(emulated("QEMU emulator version 8.1.0"), "tcg,thread=multi");
+        assert_eq!(emulated("QEMU emulator version 10.0.2"), "tcg,thread=multi");
+        assert_eq!(emulated("something else"), "tcg,thread=single");
+    }
+}

@@ -1,0 +1,67 @@
+//! A run of `bench dataplane`.
+
+use super::{estimate, manifest};
+use crate::data::*;
+
+/// A dataplane run: all goals reached but the one for many connections.
+pub fn dataplane() -> RunData {
+    let row = |experiment, at, server, rate: f64, p50: f64, ratio: Option<f64>| DataplaneRow {
+        cell: DataplaneCell {
+            experiment,
+            at,
+            server,
+        },
+        requests_per_s: estimate(&[rate, rate * 1.01]),
+        p50_us: estimate(&[p50]),
+        p99_us: estimate(&[p50 * 2.0]),
+        p999_us: estimate(&[p50 * 4.0]),
+        p50_to_blocking: ratio.map(|r| estimate(&[1.0 / r])),
+        rate_to_blocking: ratio.map(|r| estimate(&[r])),
+        p50_to_busy: ratio.map(|r| estimate(&[2.0 / r])),
+        rate_to_busy: ratio.map(|r| estimate(&[r / 2.0])),
+        rate_to_inline: (server == EchoServer::Process).then(|| estimate(&[0.9])),
+    };
+    use DataplaneExperiment::{Batch, Connections, Load, Sizes, Unloaded};
+    let rows = vec![
+        row(Unloaded, 0, EchoServer::Blocking, 5e4, 20.0, None),
+        row(Unloaded, 0, EchoServer::Inline, 2e5, 5.0, Some(4.0)),
+        row(Connections, 100, EchoServer::Blocking, 1e5, 900.0, None),
+        row(Connections, 100, EchoServer::Inline, 4e5, 200.0, Some(4.0)),
+        row(
+            Connections,
+            10_000,
+            EchoServer::Inline,
+            2e5,
+            900.0,
+            Some(2.0),
+        ),
+        row(
+            Connections,
+            100,
+            EchoServer::Process,
+            3.6e5,
+            250.0,
+            Some(3.6),
+        ),
+        row(Batch, 64, EchoServer::Inline, 4e5, 200.0, None),
+        row(Load, 90, EchoServer::Inline, 3.6e5, 30.0, Some(3.0)),
+        row(Sizes, 16384, EchoServer::Inline, 2e4, 40.0, Some(0.7)),
+    ];
+    RunData {
+        dir: "runs/dataplane".into(),
+        manifest: manifest(Kind::Dataplane),
+        samples: Vec::new(),
+        periods: Vec::new(),
+        ledgers: Vec::new(),
+        reservations: Vec::new(),
+        isolation: Vec::new(),
+        experiment: None,
+        result: Some(RunResult::Dataplane(DataplaneResult {
+            rows,
+            stage_cycles_per_packet: [("flush".to_owned(), 2000.0), ("process".to_owned(), 700.0)]
+                .into(),
+            congestion_control: "cubic".to_owned(),
+            failed: [("sizes/64/process".to_owned(), "it ended".to_owned())].into(),
+        })),
+    }
+}

@@ -1,0 +1,87 @@
+//! A run of `bench isolation`.
+
+use super::{estimate, manifest};
+use crate::data::*;
+
+/// Podman's network as the paper has it: saturated beside undercommitted and unrestricted; and
+/// as it might be with Cofferdam. In one block of `a_s_b_u` something else took the link.
+pub fn isolation() -> RunData {
+    let cell = |care: Care, scenario: &str, repetition: u32, mbit: f64| {
+        let noise = 1.0 + f64::from(repetition % 3) * 0.01;
+        let point = |i: u32| Point {
+            t_ms: f64::from(i) * 100.0,
+            bytes: (mbit * noise * 12_500.0 * f64::from(i)) as u64,
+            ..Point::default()
+        };
+        let tenant = |mbit: f64| TenantSample {
+            asked: Some(2e8),
+            used: mbit * 1e6 * noise,
+            performance: mbit * 0.97e6 * noise,
+            p99_us: Some(900.0 * noise),
+            series: (0..16).map(point).collect(),
+            ..TenantSample::default()
+        };
+        let scenario: Scenario = scenario.parse().unwrap();
+        IsolationSample {
+            schema: SCHEMA,
+            time: "2026-11-22T00:00:00Z".to_owned(),
+            key: CellKey {
+                runtime: RuntimeKind::Podman,
+                care,
+                resource: Resource::Network,
+                scenario,
+                repetition,
+            },
+            position: 0,
+            window_s: 1.2,
+            limit: 0.5,
+            a: tenant(mbit),
+            b: scenario.b.map(|_| tenant(2.0 * mbit)),
+            acquisition_cpu_pct: 0.2,
+            steal_fraction: Some(0.0),
+        }
+    };
+    let block = |care: Care, rep: u32| {
+        let uneven = match rep {
+            3 => 120.0,
+            r if r % 2 == 0 => 197.0,
+            _ => 203.0,
+        };
+        let beside_free = match care {
+            Care::Vanilla => 51.0,
+            Care::Cofferdam => 190.0,
+        };
+        [
+            ("a_s", 200.0),
+            ("a_s_b_u", uneven),
+            ("a_s_b_f", beside_free),
+        ]
+        .map(|(scenario, mbit)| cell(care, scenario, rep, mbit))
+    };
+    let samples: Vec<IsolationSample> = Care::ALL
+        .iter()
+        .flat_map(|care| (0..5).flat_map(|rep| block(*care, rep)))
+        .collect();
+    let mut experiment = crate::isolation::Experiment::quick();
+    experiment.runtimes = vec![RuntimeKind::Podman, RuntimeKind::Containerd];
+    experiment.resources = vec![Resource::Network];
+    experiment.cofferdam = true;
+    let tables = crate::isolation::tables(&experiment, &samples);
+    RunData {
+        dir: "runs/isolation".into(),
+        manifest: manifest(Kind::Isolation),
+        samples: Vec::new(),
+        periods: Vec::new(),
+        reservations: Vec::new(),
+        ledgers: Vec::new(),
+        result: Some(RunResult::Isolation(IsolationResult {
+            tables,
+            unavailable: [("containerd".to_owned(), "no <ctr> here".to_owned())].into(),
+            done: [30, 30],
+            acquisition_cpu_pct: Some(estimate(&[0.2, 0.21])),
+            ..IsolationResult::default()
+        })),
+        isolation: samples,
+        experiment: Some(experiment),
+    }
+}

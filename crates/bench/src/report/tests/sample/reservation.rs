@@ -1,0 +1,88 @@
+//! A run of `bench reservation`.
+
+use super::{estimate, manifest};
+use crate::data::*;
+
+/// A reservation run of one batch and one interactive condition.
+pub fn reservation() -> RunData {
+    let cell = |target: Target, limit: NeighbourLimit| ReservationCell {
+        id: format!("{target}/cpu/{limit}"),
+        target,
+        neighbours: Neighbours::Cpu,
+        limit,
+        reserved_cpus: 1.0,
+        neighbour_cpus: 1.0,
+        threads: 2,
+        neighbour_threads: 3,
+    };
+    let sample = |cell: &ReservationCell, policy, slow: f64| ReservationSample {
+        schema: SCHEMA,
+        time: "2026-11-03T10:00:00Z".to_owned(),
+        cell: cell.id.clone(),
+        policy,
+        round: 0,
+        position: 1,
+        elapsed_s: slow,
+        cpu_s: 1.0,
+        cpu_got: 1.0 / slow,
+        latency: cell.target.is_interactive().then(|| Latency {
+            requests: 1_000,
+            p99_us: 90.0 * slow,
+            ..Latency::default()
+        }),
+        host_utilisation: 0.98,
+        neighbour_cpu_s: 1.0,
+        lendings: 1,
+        checksum: (!cell.target.is_interactive()).then(|| "00ff".to_owned()),
+    };
+    let cells = [
+        cell(Target::Batch, NeighbourLimit::Capped),
+        cell(Target::Wakeups, NeighbourLimit::Burstable),
+    ];
+    let policies = [
+        (ReservationPolicy::Alone, 1.0),
+        (ReservationPolicy::None, 1.6),
+        (ReservationPolicy::Strict, 1.01),
+        (ReservationPolicy::Lending, 1.03),
+    ];
+    let reservations: Vec<ReservationSample> = cells
+        .iter()
+        .flat_map(|cell| policies.map(|(policy, slow)| sample(cell, policy, slow)))
+        .collect();
+    let outcome = |cell: &ReservationCell| ReservationCellResult {
+        cell: cell.clone(),
+        rows: policies
+            .iter()
+            .map(|(policy, slow)| {
+                let judged = estimate(&[*slow, slow * 1.02, slow * 0.99]);
+                let interactive = cell.target.is_interactive();
+                PolicyRow {
+                    policy: *policy,
+                    elapsed_s: (!interactive).then(|| judged.clone()),
+                    p99_us: interactive.then(|| judged.clone()),
+                    to_alone: Some(judged),
+                    cpu_got: estimate(&[1.0 / slow]),
+                    host_utilisation: estimate(&[0.98]),
+                }
+            })
+            .collect(),
+    };
+    RunData {
+        dir: "runs/reservation".into(),
+        manifest: manifest(Kind::Reservation),
+        samples: Vec::new(),
+        periods: Vec::new(),
+        isolation: Vec::new(),
+        experiment: None,
+        ledgers: Vec::new(),
+        result: Some(RunResult::Reservation(ReservationResult {
+            cells: cells.iter().map(outcome).collect(),
+            failed: [(
+                "memcached/cpu/capped".to_owned(),
+                "not installed".to_owned(),
+            )]
+            .into(),
+        })),
+        reservations,
+    }
+}
