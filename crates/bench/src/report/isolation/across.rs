@@ -1,9 +1,8 @@
 //! Runtimes side by side, and the paper's beside ours.
 
-use super::table::{points, short_name};
+use super::table::{loss, points, short_name};
 use super::{paper, title};
 use crate::data::{IsolationResult, IsolationTable, Resource};
-use crate::report::format::estimate;
 use crate::report::page::section;
 use maud::{Markup, html};
 
@@ -37,7 +36,7 @@ pub fn runtimes(result: &IsolationResult) -> Option<Markup> {
                             th { (short_name(row)) }
                             @for t in tables {
                                 @let other = t.rows.iter().find(|r| r.scenario == row.scenario);
-                                td { (other.and_then(|r| r.performance_loss_pct.as_ref()).map_or("–".to_owned(), estimate)) }
+                                td { (other.and_then(|r| r.performance_loss_pct.as_ref()).map_or("–".to_owned(), loss)) }
                             }
                         } }
                     }

@@ -1,11 +1,11 @@
 //! With Cofferdam's agent and without it, of the same runtime and resource.
 
-use super::table::short_name;
+use super::table::{loss, short_name};
 use crate::data::{Care, Estimate, IsolationResult, IsolationRow, IsolationTable};
 use crate::isolation::compare::mann_whitney;
 use crate::report::ReportError;
 use crate::report::chart::{Chart, Mark, Row, Tone};
-use crate::report::format::{estimate, factor, number};
+use crate::report::format::{factor, number};
 use crate::report::page::{figure, section};
 use maud::{Markup, html};
 
@@ -153,7 +153,7 @@ fn kept(loss: &Estimate, tone: Tone) -> Vec<Mark> {
 }
 
 fn table(pair: &Pair<'_>) -> Markup {
-    let loss = |row: &IsolationRow| row.performance_loss_pct.as_ref().map(estimate);
+    let lost = |row: &IsolationRow| row.performance_loss_pct.as_ref().map(loss);
     let p99 = |row: &IsolationRow| row.p99_us.as_ref().map(|e| number(e.median));
     let dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
     html! {
@@ -167,8 +167,8 @@ fn table(pair: &Pair<'_>) -> Markup {
                 @let verdict = verdict(old, new);
                 tr {
                     th { (short_name(old)) }
-                    td { (dash(loss(old))) }
-                    td { (dash(loss(new))) }
+                    td { (dash(lost(old))) }
+                    td { (dash(lost(new))) }
                     td { @if old.performance.median > 0.0 {
                         (factor(new.performance.median / old.performance.median))
                     } @else { "–" } }

@@ -1,7 +1,8 @@
 //! The 4×4 matrix as a heat map: how much performance a lost, by its own level and b's.
 
+use super::table::tenths;
 use crate::data::{IsolationRow, IsolationTable, Level};
-use crate::report::format::{number, short};
+use crate::report::format::short;
 use maud::{Markup, html};
 
 /// A table of coloured cells: readable without colour, as each has its number.
@@ -20,10 +21,10 @@ pub fn map(of: &IsolationTable) -> Markup {
     }
     html! {
         div.scroll { table.heat {
-            thead { tr { th { "a ↓ beside b →" } @for b in Level::ALL { th { (b) } } } }
+            thead { tr { th { "a ↓ b →" } @for b in Level::ALL { th title=(b) { "b" sub { (b.letter()) } } } } }
             tbody {
                 @for a in &levels { tr {
-                    th { (a) }
+                    th title=(a) { "a" sub { (a.letter()) } }
                     @for b in Level::ALL {
                         @let row = of.rows.iter().find(|r| r.scenario.a == *a && r.scenario.b == Some(*b));
                         (cell(row))
@@ -41,8 +42,8 @@ fn cell(row: Option<&IsolationRow>) -> Markup {
     let noise = loss.values.len() < super::FEWEST || (loss.low <= 0.0 && loss.high >= 0.0);
     let class = format!("heat{}", step(loss.median, noise));
     html! {
-        td class=(class) title=(short(&format!("{} to {}", number(loss.low), number(loss.high)), 60)) {
-            (number(loss.median)) "%" @if noise { " ·" }
+        td class=(class) title=(short(&format!("{} to {}", tenths(loss.low), tenths(loss.high)), 60)) {
+            (tenths(loss.median)) "%" @if noise { " ·" }
         }
     }
 }
@@ -63,6 +64,16 @@ fn step(loss_pct: f64, noise: bool) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tiny_loss_is_none_and_has_no_sign() {
+        assert_eq!(tenths(-0.005), "0.0");
+        assert_eq!(tenths(1.4e-4), "0.0");
+        assert_eq!(
+            (tenths(-1.96), tenths(71.03)),
+            ("-2.0".into(), "71.0".into())
+        );
+    }
 
     #[test]
     fn noise_and_gains_have_no_colour() {

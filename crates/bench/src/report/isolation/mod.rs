@@ -21,7 +21,8 @@ pub fn sections(run: &RunData, result: &IsolationResult) -> Result<Vec<Markup>, 
     sections.extend(care::comparison(result)?);
     for of in &result.tables {
         let lead = "Loss of tenant a's performance by its own level and its neighbour's. A dot \
-                    marks what may be noise: the 95% interval holds 0, or there are fewer than three blocks.";
+                    marks what may be noise: the 95% interval holds 0, or there are fewer than three \
+                    blocks. Levels: u undercommitted, s saturated, o overcommitted, f unrestricted.";
         let blocks = blocks::of(run, of)?;
         let inside = html! {
             (heat::map(of))

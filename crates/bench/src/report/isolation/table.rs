@@ -35,15 +35,31 @@ fn line(of: &IsolationTable, row: &IsolationRow) -> Markup {
             td { @if contended { (number(row.utilisation_pct.median)) } }
             td { (row.i_ulr.map(points).unwrap_or_default()) }
             td { (row.i_plr.map(points).unwrap_or_default()) }
-            td { @if contended { (optional(row.utilisation_loss_pct.as_ref())) } }
+            td { @if contended { (row.utilisation_loss_pct.as_ref().map_or("–".to_owned(), loss)) } }
             td { (scaled(row.performance.median)) }
-            td.bad[is_loss(row)] { @if contended { (optional(row.performance_loss_pct.as_ref())) } }
+            td.bad[is_loss(row)] { @if contended { (row.performance_loss_pct.as_ref().map_or("–".to_owned(), loss)) } }
             td { (optional(row.achieved.as_ref())) }
             td { (row.p99_us.as_ref().map_or("–".to_owned(), |e| number(e.median))) }
             td { @if contended { (optional(row.p99_factor.as_ref())) } }
             @if of.resource == Resource::Memory { td { (row.restarts) } }
         }
     }
+}
+
+/// A loss in percent to a tenth: what is below is no tenant's concern.
+pub fn tenths(value: f64) -> String {
+    // Without the sign of a zero.
+    format!("{:.1}", (value * 10.0).round() / 10.0 + 0.0)
+}
+
+/// A loss with its interval.
+pub fn loss(e: &Estimate) -> String {
+    format!(
+        "{} [{}, {}]",
+        tenths(e.median),
+        tenths(e.low),
+        tenths(e.high)
+    )
 }
 
 /// Two digits behind the point, as the paper writes them.
