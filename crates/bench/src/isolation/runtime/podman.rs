@@ -47,6 +47,8 @@ impl Runtime for Podman {
     fn start(&self, stage: &Stage, spec: &TenantSpec) -> Result<Tenant, BenchError> {
         let mut command = stage.in_router("podman");
         command.args(["--runtime", self.oci]);
+        // conmon leaves a file 'oom' where it was started when a v1 cgroup runs out of memory.
+        command.current_dir(&stage.data);
         let network = if spec.network { "bridge" } else { "none" };
         let options = [
             "--network",
