@@ -20,7 +20,7 @@ struct cf_limit {
 
 /* What it has left, and what was done; written by the programs. */
 struct cf_bucket {
-	__s64 tokens_ns;   /* what is left, ns; down to -burst_ns */
+	__s64 tokens_ns;   /* what is left, ns; down to -2 burst_ns */
 	__u64 refilled_ns; /* when it was filled last, CLOCK_MONOTONIC */
 	__u64 rx_passed;   /* packets */
 	__u64 rx_dropped;

@@ -12,8 +12,11 @@
  * A container has a token bucket in nanoseconds of network CPU, one for both directions. The
  * agent writes the rate, from what the container may still cause, and what one of its packets
  * costs, from the ledger. A packet takes its cost out. TCP segments with data are dropped with a
- * probability that grows as the lower half of the bucket empties, so that senders slow down one
- * by one; those that open, acknowledge or end a connection pass on credit, down to one burst.
+ * probability that grows as the lower half of the bucket empties, and on, down to one burst below
+ * zero, where none passes: a sender that loses one segment now and then slows down, one that loses
+ * all that it sends falls silent for its retransmission timeout, hundreds of its round trips. What
+ * passed on credit is paid back first. Segments that open, acknowledge or end a connection pass on
+ * credit down to two bursts.
  *
  * The bucket is filled once a millisecond where no TCP is. A datagram that passes alone raises
  * an interrupt of its own on the CPU that handles it, which costs that CPU as much as the packet
@@ -96,8 +99,9 @@ __weak __ksym;
 extern void bpf_ct_release(struct nf_conn *) __weak __ksym;
 
 #define CT_CURRENT_NETNS (-1)
-/* TCP segments dropped early, at most: congestion control halves its rate for one loss. */
-#define EARLY_ONE_IN 64
+/* TCP segments dropped while the bucket still holds something, at most, of 1024: congestion
+ * control halves its rate for one loss. */
+#define EARLY_OF_1024 16
 /* How often a bucket is filled. TCP is paced by what passes, and would lose whole windows. */
 #define REFILL_NS 1000000
 #define REFILL_TCP_NS 20000
@@ -151,6 +155,24 @@ static __always_inline void cf_refill(struct cf_bucket *b, const struct cf_limit
 	b->tokens_ns = tokens;
 }
 
+/* How many of 1024 TCP segments with data to drop at `tokens`: from 0 at half of a burst to
+ * EARLY_OF_1024 at 0, then faster, to all at one burst below.
+ */
+static __always_inline __u64 cf_tcp_drops(__s64 tokens, __s64 burst)
+{
+	__s64 half = (burst >> 1) + 1;
+	__u64 part;
+
+	if (tokens >= half)
+		return 0;
+	if (tokens >= 0)
+		return (__u64)(half - tokens) * EARLY_OF_1024 / (__u64)half;
+	if (tokens <= -burst)
+		return 1024;
+	part = (__u64)-tokens * 1024 / (__u64)(burst + 1);
+	return EARLY_OF_1024 + part * part * (1024 - EARLY_OF_1024) / (1024 * 1024);
+}
+
 /* Whether the packet, or the `packets` in one, may pass. */
 static __always_inline bool cf_may_pass(__u32 *slot, const struct cf_packet *p, __u32 packets,
 					bool sent)
@@ -158,18 +180,18 @@ static __always_inline bool cf_may_pass(__u32 *slot, const struct cf_packet *p, 
 	struct cf_limit *limit = bpf_map_lookup_elem(&limits, slot);
 	struct cf_bucket *b = bpf_map_lookup_elem(&buckets, slot);
 	bool tcp = p->protocol == IP_TCP;
-	__s64 tokens, half, floor = 0;
+	__s64 tokens, burst, floor = 0;
 
 	if (!limit || !b || !limit->rate_ns_per_s)
 		return true;
-	half = limit->burst_ns / 2;
+	burst = limit->burst_ns;
 	cf_refill(b, limit, tcp ? REFILL_TCP_NS : REFILL_NS);
 	tokens = b->tokens_ns;
 	if (p->control)
-		floor = -(__s64)limit->burst_ns;
-	else if (tcp && tokens > 0 && tokens < half && bpf_get_prandom_u32() % EARLY_ONE_IN == 0 &&
-		 (__s64)(bpf_get_prandom_u32() % 1024) * half > tokens * 1024)
-		tokens = floor;
+		floor = -2 * burst;
+	else if (tcp)
+		floor = bpf_get_prandom_u32() % 1024 < cf_tcp_drops(tokens, burst) ? tokens
+										   : -burst;
 	if (tokens <= floor) {
 		__sync_fetch_and_add(sent ? &b->tx_dropped : &b->rx_dropped, packets);
 		return false;

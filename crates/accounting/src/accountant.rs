@@ -211,6 +211,16 @@ impl Accountant {
         })
     }
 
+    /// Time that each CPU has spent on packets since the start, nanoseconds, whoever caused it: one
+    /// map look-up a CPU, where a [`Accountant::snapshot`] has several a container and CPU.
+    pub fn network_ns(&self) -> Result<Vec<u64>, ReadError> {
+        let readings = (0..self.programs.cpus()).map(|cpu| self.programs.cpu_reading(cpu));
+        let times = readings.map(|r| r.map(|r| r.time.network_ns()));
+        times
+            .collect::<Result<_, _>>()
+            .map_err(|e| ReadError(e.to_string()))
+    }
+
     /// Grows whenever a container comes, goes or changes.
     pub fn generation(&self) -> u64 {
         self.generation

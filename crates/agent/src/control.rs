@@ -82,6 +82,8 @@ pub(crate) struct Control<L> {
     started: Instant,
     last: Arc<Snapshot>,
     due: Instant,
+    /// When the last step began.
+    stepped: Option<Instant>,
     last_step: Duration,
     steps: u64,
     failed_readings: u64,
@@ -137,6 +139,7 @@ impl<L: Ledger> Control<L> {
             started: Instant::now(),
             last,
             due: Instant::now(),
+            stepped: None,
             last_step: Duration::ZERO,
             steps: 0,
             failed_readings: 0,
@@ -202,7 +205,7 @@ impl<L: Ledger> Control<L> {
                 show = true;
             }
             show |= self.serve(channels);
-            if Instant::now() >= self.due {
+            if Instant::now() >= self.due && !self.rests() {
                 self.step();
                 if let Some(since) = self.failing_since
                     && since.elapsed() > GIVE_UP
@@ -218,9 +221,23 @@ impl<L: Ledger> Control<L> {
         }
     }
 
+    /// Leaves a step out when there is nothing to do: a reading of many containers costs more than
+    /// all else. True when this one was.
+    fn rests(&mut self) -> bool {
+        let may = self.effects.as_ref().is_some_and(|e| e.may_rest());
+        let lately = self.stepped.is_some_and(|at| at.elapsed() < OBSERVING);
+        // A reading that fails is the step's to tell.
+        if self.busy || !may || !lately || !self.readings.are_calm().unwrap_or(false) {
+            return false;
+        }
+        self.due = Instant::now() + self.period();
+        true
+    }
+
     /// One control step: a reading, the classes, the enforcement.
     fn step(&mut self) {
         let begin = Instant::now();
+        self.stepped = Some(begin);
         match self.readings.read_quickly() {
             Ok(snapshot) => {
                 if self.failing_since.take().is_some() {

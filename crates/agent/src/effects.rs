@@ -34,6 +34,11 @@ pub trait Effects {
         false
     }
 
+    /// Whether steps may be left out while next to nothing is spent on packets.
+    fn may_rest(&self) -> bool {
+        false
+    }
+
     /// What is in force, and what is not and why.
     fn status(&self) -> EnforcementStatus;
 
@@ -126,6 +131,10 @@ impl Effects for HostEffects {
 
     fn is_pressed(&self) -> bool {
         self.0.is_pressed()
+    }
+
+    fn may_rest(&self) -> bool {
+        self.0.may_rest()
     }
 
     fn status(&self) -> EnforcementStatus {

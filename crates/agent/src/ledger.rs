@@ -20,6 +20,12 @@ pub trait Ledger {
         self.snapshot()
     }
 
+    /// Time that each CPU has spent on packets since the start, nanoseconds; much cheaper than a
+    /// reading. Empty where that is not known.
+    fn network_ns(&self) -> Result<Vec<u64>, ReadError> {
+        Ok(Vec::new())
+    }
+
     /// The containers known now.
     fn containers(&self) -> Vec<Arc<Container>>;
 
@@ -40,6 +46,10 @@ impl Ledger for Accountant {
         Accountant::quick_snapshot(self)
     }
 
+    fn network_ns(&self) -> Result<Vec<u64>, ReadError> {
+        Accountant::network_ns(self)
+    }
+
     fn containers(&self) -> Vec<Arc<Container>> {
         Accountant::containers(self)
     }
@@ -49,6 +59,9 @@ impl Ledger for Accountant {
     }
 }
 
+/// Less than this part of a CPU spent on packets costs nobody anything worth a reading: the
+/// enforcement acts on containers that take more.
+const CALM: f64 = 0.01;
 /// Containers that are gone, kept for the last counts.
 const MOST_KEPT: usize = 4096;
 
@@ -62,6 +75,8 @@ pub(crate) struct Readings<L> {
     taken: Option<Instant>,
     /// The containers at a generation.
     known: Option<(u64, Arc<[Arc<Container>]>)>,
+    /// When, and at which counts, [`Readings::are_calm`] last looked.
+    looked: Option<(Instant, Vec<u64>)>,
     /// With the uptime of the reading that had them last.
     gone: VecDeque<(Duration, ContainerLedger)>,
 }
@@ -73,6 +88,7 @@ impl<L: Ledger> Readings<L> {
             last: None,
             taken: None,
             known: None,
+            looked: None,
             gone: VecDeque::new(),
         }
     }
@@ -92,6 +108,22 @@ impl<L: Ledger> Readings<L> {
         let known: Arc<[Arc<Container>]> = self.ledger.containers().into();
         self.known = Some((generation, known.clone()));
         known
+    }
+
+    /// Whether a reading can wait: since the last look no CPU has spent a hundredth of its time on
+    /// packets, and no container has come, gone or changed.
+    pub fn are_calm(&mut self) -> Result<bool, ReadError> {
+        let (at, now) = (Instant::now(), self.ledger.network_ns()?);
+        let generation = self.ledger.generation();
+        let same = self.known.as_ref().is_some_and(|(of, _)| *of == generation);
+        let before = self.looked.replace((at, now.clone()));
+        let Some((earlier, before)) = before.filter(|(_, b)| b.len() == now.len()) else {
+            return Ok(false);
+        };
+        let most = at.duration_since(earlier).as_nanos() as f64 * CALM;
+        let mut cpus = now.iter().zip(&before);
+        let calm = cpus.all(|(now, before)| (now.saturating_sub(*before) as f64) < most);
+        Ok(calm && same && !now.is_empty())
     }
 
     /// A complete reading that is at most `age` old; only containers that live.
@@ -146,5 +178,65 @@ impl<L: Ledger> Readings<L> {
         };
         let since = self.gone.iter().rev().take_while(|(when, _)| *when > after);
         since.map(|(_, entry)| entry.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use std::time::SystemTime;
+
+    #[derive(Default)]
+    struct Quiet {
+        network_ns: Vec<u64>,
+        generation: u64,
+    }
+
+    impl Ledger for Quiet {
+        fn follow(&mut self, _: Instant, _: BorrowedFd<'_>) -> Result<(), ReadError> {
+            Ok(())
+        }
+
+        fn snapshot(&mut self) -> Result<Snapshot, ReadError> {
+            Ok(Snapshot {
+                time: SystemTime::UNIX_EPOCH,
+                uptime: Duration::ZERO,
+                cpus: Vec::new(),
+                containers: Vec::new(),
+                unattributed_ns: BTreeMap::new(),
+                health: cofferdam_types::Health::default(),
+            })
+        }
+
+        fn network_ns(&self) -> Result<Vec<u64>, ReadError> {
+            Ok(self.network_ns.clone())
+        }
+
+        fn containers(&self) -> Vec<Arc<Container>> {
+            Vec::new()
+        }
+
+        fn generation(&self) -> u64 {
+            self.generation
+        }
+    }
+
+    #[test]
+    fn a_reading_waits_only_while_nothing_is_spent_and_nothing_changes() {
+        let mut readings = Readings::new(Quiet::default());
+        readings.containers();
+        assert!(!readings.are_calm().unwrap(), "what is spent is not known");
+        readings.ledger().network_ns = vec![7, 9];
+        assert!(!readings.are_calm().unwrap(), "there was no look before");
+        assert!(readings.are_calm().unwrap());
+        // More than all of the time since the last look, on one CPU.
+        readings.ledger().network_ns[1] += 3_600_000_000_000;
+        assert!(!readings.are_calm().unwrap());
+        assert!(readings.are_calm().unwrap());
+        readings.ledger().generation += 1;
+        assert!(!readings.are_calm().unwrap(), "a container has come");
+        readings.containers();
+        assert!(readings.are_calm().unwrap());
     }
 }

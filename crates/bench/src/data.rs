@@ -1,7 +1,7 @@
 //! The data of a run: all that `cofferdam report` needs to render it again.
 //!
 //! A run directory holds `manifest.json` ([`Manifest`]), `samples.jsonl` (one [`Sample`] a
-//! line), `ledger.jsonl` (one [`LedgerRecord`] a line) and `result.json` ([`RunResult`]).
+//! line; the demo's reservation in `reservations.jsonl`), `ledger.jsonl` (one [`LedgerRecord`] a line) and `result.json` ([`RunResult`]).
 //! Every document and every line carries `schema`; a reader refuses a newer one by name.
 //! Field names carry their units. An absent field means "not measured", never zero.
 
@@ -32,9 +32,10 @@ pub use latency::{
     BiasRow, CoverageRow, InjectionRow, LatencyExperiment, LatencyProgramRow, LatencyResult,
     LatencySample, PerturbationRow, TruthRow,
 };
+pub(crate) use load::DEMO_RESERVATIONS;
 pub use load::{DataError, RunData};
 pub use reservation::{
-    NeighbourLimit, Neighbours, PolicyRow, ReservationCell, ReservationCellResult,
+    Entitled, NeighbourLimit, Neighbours, PolicyRow, ReservationCell, ReservationCellResult,
     ReservationPolicy, ReservationResult, ReservationSample, Target,
 };
 
@@ -219,6 +220,8 @@ pub struct Sample {
     pub offered: Option<Rate>,
     /// What arrived; `None` without traffic.
     pub received: Option<Rate>,
+    /// The same once the victim has ended and nobody else wants the CPU.
+    pub received_idle: Option<Rate>,
 }
 
 /// One container's part of a [`LedgerRecord`].
@@ -348,6 +351,9 @@ pub struct TreatedResult {
     pub penalty: Estimate,
     /// Received rate ÷ that of the vanilla test of the same pair.
     pub goodput_kept: Option<Estimate>,
+    /// The same after the victim's end, while nobody else wants the CPU and the means are still in
+    /// place.
+    pub idle_goodput_kept: Option<Estimate>,
     /// Median share of the victim's CPU in softirq, 0 to 1.
     pub softirq_fraction: Option<f64>,
     /// Median received rate.
@@ -380,6 +386,9 @@ pub struct DemoResult {
     pub ledger: Option<LedgerRecord>,
     /// Who harmed whom, in words.
     pub sentence: String,
+    /// A CPU reservation beside busy neighbours; `None` where this host cannot reserve, and in
+    /// runs of earlier versions.
+    pub reservation: Option<ReservationCellResult>,
 }
 
 /// `result.json`: medians and intervals.

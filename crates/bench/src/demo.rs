@@ -1,16 +1,20 @@
 //! The demo: about a minute that shows the harm and names the offender.
 //!
-//! A job alone; beside a job that computes; beside a container that is flooded with three flows
-//! of 200-byte datagrams and does little but throw them away; and beside that container with
-//! Cofferdam enforcing.
+//! The flood: a job alone; beside a job that computes; beside a container that is flooded with
+//! three flows of 200-byte datagrams and does little but throw them away; and beside that
+//! container with Cofferdam enforcing. The reservation: a job that has half of the host's CPUs
+//! reserved, alone, beside busy neighbours, and beside them with Cofferdam keeping it.
 
 use crate::data::{
     Cell, CellResult, DemoResult, Direction, EVEN_SHARE_PCT, Interferer, Kind, LedgerRecord, Limit,
-    Path, Protocol, Role, RunResult, Treatment, VictimKind,
+    NeighbourLimit, Neighbours, Path, Protocol, ReservationCellResult, ReservationPolicy, Role,
+    RunResult, Target, Treatment, VictimKind,
 };
 use crate::error::BenchError;
 use crate::experiment::{Bench, Context, Rig, RigOptions, cell_result};
+use crate::host_facts;
 use crate::progress::Progress;
+use crate::reservation;
 use crate::rundir::RunDir;
 use std::path::PathBuf;
 
@@ -23,6 +27,10 @@ pub struct Options {
     pub rounds: u32,
     /// Time the victim's work takes alone, seconds; default 0.5.
     pub victim_seconds: f64,
+    /// Rounds of alone, neighbours, neighbours beside a kept reservation; default 4.
+    pub reservation_rounds: u32,
+    /// Time the job with a reservation takes alone, seconds; default 1.
+    pub reservation_seconds: f64,
     /// CPU of victim, competitor and softirq; default the lowest online one.
     pub victim_cpu: Option<u32>,
     /// CPU of the peer; default the next one on another core.
@@ -37,6 +45,8 @@ impl Default for Options {
             output: None,
             rounds: 5,
             victim_seconds: 0.5,
+            reservation_rounds: 4,
+            reservation_seconds: 1.0,
             victim_cpu: None,
             peer_cpu: None,
             seed: 1,
@@ -46,7 +56,7 @@ impl Default for Options {
 
 /// Runs the demo. The run directory holds a [`DemoResult`].
 pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, BenchError> {
-    if options.rounds == 0 {
+    if options.rounds == 0 || options.reservation_rounds == 0 {
         return Err(BenchError::Usage(
             "no rounds measure nothing: give at least 1".to_owned(),
         ));
@@ -61,13 +71,49 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
         ledger: true,
     };
     let mut rig = Rig::new(rig_options, progress)?;
-    match measure(&mut rig, options) {
+    match measure_both(&mut rig, options) {
         Ok(result) => rig.close(Some(RunResult::Demo(Box::new(result))), Ok(())),
         Err(e) => rig.close(None, Err(e)),
     }
 }
 
-fn measure(rig: &mut Rig<'_>, options: &Options) -> Result<DemoResult, BenchError> {
+fn measure_both(rig: &mut Rig<'_>, options: &Options) -> Result<DemoResult, BenchError> {
+    let mut result = flood(rig, options)?;
+    result.reservation = match reserve(rig, options) {
+        Ok(reservation) => reservation,
+        // The flood is worth telling without it.
+        Err(BenchError::Unsupported(why)) => {
+            rig.warn(&format!("no reservation is shown: {why}"))?;
+            None
+        }
+        Err(e) => return Err(e),
+    };
+    Ok(result)
+}
+
+/// A batch job beside neighbours that may use what others leave.
+fn reserve(
+    rig: &mut Rig<'_>,
+    options: &Options,
+) -> Result<Option<ReservationCellResult>, BenchError> {
+    // The highest CPU is reserved first: the driver stays off it.
+    if let Some(last) = host_facts::online_cpus().last() {
+        rig.stay_off(*last);
+    }
+    let options = reservation::Options {
+        rounds: options.reservation_rounds,
+        seconds: Some(options.reservation_seconds),
+        seed: options.seed,
+        targets: vec![Target::Batch],
+        neighbours: vec![Neighbours::Cpu],
+        limits: vec![NeighbourLimit::Burstable],
+        policies: vec![ReservationPolicy::None, ReservationPolicy::Lending],
+        ..reservation::Options::default()
+    };
+    reservation::one(rig, &options)
+}
+
+fn flood(rig: &mut Rig<'_>, options: &Options) -> Result<DemoResult, BenchError> {
     let cell = Cell {
         id: String::new(),
         victim: VictimKind::Cpu,
@@ -131,6 +177,7 @@ fn measure(rig: &mut Rig<'_>, options: &Options) -> Result<DemoResult, BenchErro
         victim: "victim".to_owned(),
         ledger,
         sentence,
+        reservation: None,
     })
 }
 

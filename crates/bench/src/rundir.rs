@@ -4,8 +4,8 @@
 //! one, so that an interrupted run keeps every finished sample.
 
 use crate::data::{
-    DataplaneSample, IsolationSample, Kind, LatencySample, LedgerRecord, Manifest, PeriodSample,
-    ReservationSample, ResultFile, RunResult, SCHEMA, Sample,
+    DEMO_RESERVATIONS, DataplaneSample, IsolationSample, Kind, LatencySample, LedgerRecord,
+    Manifest, PeriodSample, ReservationSample, ResultFile, RunResult, SCHEMA, Sample,
 };
 use crate::error::BenchError;
 use crate::host_facts;
@@ -182,8 +182,13 @@ impl RunDir {
         line(&mut self.samples, &path, period)
     }
 
-    /// Appends a sample of a reservation run.
+    /// Appends a sample of a reservation run, or of the demo's reservation, which has a file of
+    /// its own.
     pub fn reservation(&mut self, sample: &ReservationSample) -> Result<(), BenchError> {
+        if self.manifest.kind == Kind::Demo {
+            let path = self.path.join(DEMO_RESERVATIONS);
+            return line(&mut append(&path, self.owner)?, &path, sample);
+        }
         let path = self.path.join("samples.jsonl");
         self.has_samples = true;
         line(&mut self.samples, &path, sample)

@@ -191,6 +191,8 @@ fn the_demo_names_the_offender() {
             output,
             rounds: 1,
             victim_seconds: 0.05,
+            reservation_rounds: 1,
+            reservation_seconds: 0.2,
             ..Default::default()
         };
         let dir = demo::run(&options, &mut Silent).unwrap();
@@ -206,6 +208,12 @@ fn the_demo_names_the_offender() {
         result.sentence
     );
     assert!(result.cell.alone.is_some() && result.ledger.is_some());
+    let reservation = result.reservation.as_ref().expect("it was measured");
+    use ReservationPolicy::{Alone, Lending, None as Nothing};
+    let policies: Vec<_> = reservation.rows.iter().map(|r| r.policy).collect();
+    assert_eq!(policies, [Alone, Nothing, Lending]);
+    assert_eq!(data.reservations.len(), 3);
+    assert!(data.reservations.iter().all(|s| s.entitled.is_some()));
 }
 
 #[test]
@@ -321,6 +329,8 @@ fn a_reservation_run_is_whole_and_leaves_nothing() {
     assert_eq!(result.failed, Default::default());
     let rows: Vec<usize> = result.cells.iter().map(|c| c.rows.len()).collect();
     assert_eq!(rows, [6, 5, 6]);
+    let mut rows = result.cells.iter().flat_map(|c| &c.rows);
+    assert!(rows.all(|row| row.entitled.is_some()));
     for sample in &data.reservations {
         assert!(sample.elapsed_s > 0.0 && sample.cpu_s > 0.0, "{sample:?}");
         let busy = sample.policy != ReservationPolicy::Alone;
@@ -331,6 +341,10 @@ fn a_reservation_run_is_whole_and_leaves_nothing() {
             .is_some_and(|l| l.requests > 100 && l.p99_us > 0.1);
         assert_eq!(answered, interactive, "{sample:?}");
         assert_eq!(sample.checksum.is_some(), !interactive);
+        let entitled = sample.entitled.as_ref().expect("the diagnosis runs here");
+        let lost: f64 = entitled.losses().into_iter().sum();
+        assert!(entitled.entitled_cpus > 0.0, "{sample:?}");
+        assert!(lost <= entitled.entitled_cpus + 1e-6, "{sample:?}");
     }
     let own = format!("cofferdam-bench-{}-", std::process::id());
     for root in cofferdam_bench::topology::Layout::detect()

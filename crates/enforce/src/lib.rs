@@ -132,6 +132,12 @@ impl Enforcer {
         self.network.is_pressed()
     }
 
+    /// Whether steps may be left out, a second at most, while next to nothing is spent on packets:
+    /// nothing of what is in force needs looking after more often.
+    pub fn may_rest(&self) -> bool {
+        !self.is_pressed() && self.reservations.is_empty()
+    }
+
     /// What is in force.
     pub fn status(&self) -> EnforcementStatus {
         let reservations: HashMap<CgroupId, (ReservationState, Vec<Degraded>)> = self

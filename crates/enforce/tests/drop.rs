@@ -162,3 +162,60 @@ fn what_a_container_in_debt_sends_is_dropped_and_a_neighbours_is_not() {
         assert_eq!(scene.answer(200).0, 200, "nothing is dropped any more");
     });
 }
+
+/// Retransmission timeouts of TCP in a namespace.
+fn timeouts(net: &Namespace) -> u64 {
+    let text = net.run("cat /proc/net/netstat");
+    let mut lines = text.lines().filter_map(|l| l.strip_prefix("TcpExt:"));
+    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+    let mut pairs = names.split_whitespace().zip(values.split_whitespace());
+    let (_, value) = pairs.find(|(name, _)| *name == "TCPTimeouts").unwrap();
+    value.parse().unwrap()
+}
+
+/// A sender that falls silent for its timeout after each burst would have one for every few
+/// hundred segments.
+#[test]
+fn tcp_slows_down_under_a_limit_and_does_not_fall_silent() {
+    alone(120, || {
+        let scene = Scene::new();
+        scene.peer.sysctl("net/ipv4/tcp_congestion_control", "reno");
+        // One segment, one packet, as from a wire.
+        for (net, device) in [(&scene.peer, "p0"), (&*scene.router, "up0")] {
+            for feature in ["tso", "gso", "gro"] {
+                net.offload(device, feature, false);
+            }
+        }
+        let programs = DropPrograms::load().unwrap();
+        programs
+            .set_address("10.98.1.2".parse().unwrap(), 3)
+            .unwrap();
+        let up0 = IfIndex(scene.router.ifindex("up0"));
+        let file = File::open(format!("/run/netns/{}", scene.router.name())).unwrap();
+        let descriptors = programs.programs();
+        let attach = || attach_drop(descriptors, up0, Entry::Native);
+        let _link = cofferdam_host::in_namespace(&file, attach)
+            .unwrap()
+            .unwrap();
+        // 40,000 segments a second, saved up for 100 ms.
+        let limit = Bucket {
+            rate_ns_per_s: 400_000_000,
+            rx_cost_ns: 10_000,
+            tx_cost_ns: 10_000,
+            burst_ns: 40_000_000,
+        };
+        programs.set_bucket(3, limit).unwrap();
+        let at = "10.98.1.2:9000".parse().expect("an address");
+        let (before, bytes) = (timeouts(&scene.peer), 160_000_000);
+        let sink = traffic::tcp_sink(&scene.debtor, None, at);
+        traffic::tcp_send(&scene.peer, None, at, bytes).finish();
+        assert_eq!(sink.finish()[0], bytes);
+        let counts = programs.counts(3);
+        let timeouts = timeouts(&scene.peer) - before;
+        let facts = format!("{timeouts} timeouts, {counts:?}");
+        println!("{facts}");
+        assert!(counts.rx_dropped > 0, "{facts}");
+        assert!(counts.rx_dropped * 5 < counts.rx_passed, "{facts}");
+        assert!(timeouts < counts.rx_passed / 1_000, "{facts}");
+    });
+}

@@ -200,6 +200,11 @@ pub struct CpuTime {
 }
 
 impl CpuTime {
+    /// The part of it that can be for packets: network softirq + hardirq + NAPI-thread + drain time.
+    pub fn network_ns(&self) -> u64 {
+        self.network_softirq_ns + self.hardirq_ns + self.napi_thread_ns + self.drain_ns
+    }
+
     /// softirq + hardirq + NAPI-thread + drain time.
     pub fn measured_ns(&self) -> u64 {
         self.softirq_ns + self.hardirq_ns + self.napi_thread_ns + self.drain_ns

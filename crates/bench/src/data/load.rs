@@ -44,6 +44,9 @@ pub enum DataError {
     },
 }
 
+/// The demo's samples of its reservation.
+pub(crate) const DEMO_RESERVATIONS: &str = "reservations.jsonl";
+
 /// A whole run, read from its directory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunData {
@@ -55,7 +58,7 @@ pub struct RunData {
     pub samples: Vec<Sample>,
     /// Periods of an accounting run; empty otherwise.
     pub periods: Vec<PeriodSample>,
-    /// Samples of a reservation run; empty otherwise.
+    /// Samples of a reservation run, or of the demo's reservation; empty otherwise.
     pub reservations: Vec<ReservationSample>,
     /// Samples of an isolation run; empty otherwise.
     pub isolation: Vec<IsolationSample>,
@@ -88,7 +91,11 @@ impl RunData {
         let mut isolation = Vec::new();
         match manifest.kind {
             Kind::Accounting => periods = lines(&samples_path)?,
-            Kind::Penalty | Kind::Demo => samples = lines(&samples_path)?,
+            Kind::Penalty => samples = lines(&samples_path)?,
+            Kind::Demo => {
+                samples = lines(&samples_path)?;
+                reservations = lines(&dir.join(DEMO_RESERVATIONS))?;
+            }
             Kind::Reservation => reservations = lines(&samples_path)?,
             Kind::Isolation => isolation = lines(&samples_path)?,
             // For other tools; the report needs the result alone.

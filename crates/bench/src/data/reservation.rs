@@ -85,6 +85,42 @@ impl ReservationPolicy {
     }
 }
 
+/// What became of the CPU that the target was entitled to, in CPUs: what it ran and, by cause, what
+/// it did not get. `T` is a figure of one sample, or an estimate over samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Entitled<T> {
+    /// What its weight and quota, or its reservation, promised it.
+    pub entitled_cpus: T,
+    /// Lost to others that ran where it waited.
+    pub forced_sharing_cpus: T,
+    /// Lost while CPUs were idle that it could not use.
+    pub phantom_cpus: T,
+    /// Lost to its own quota.
+    pub throttled_cpus: T,
+    /// Lost for want of a thread that could run.
+    pub lack_cpus: T,
+}
+
+impl<T> Entitled<T> {
+    /// Words for [`Entitled::losses`], in that order.
+    pub const CAUSES: [&'static str; 4] = [
+        "forced sharing",
+        "phantom CPU time",
+        "throttled",
+        "lack of threads",
+    ];
+
+    /// What was lost, by cause.
+    pub fn losses(&self) -> [&T; 4] {
+        [
+            &self.forced_sharing_cpus,
+            &self.phantom_cpus,
+            &self.throttled_cpus,
+            &self.lack_cpus,
+        ]
+    }
+}
+
 /// One condition: a target and its neighbours.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReservationCell {
@@ -135,6 +171,8 @@ pub struct ReservationSample {
     pub neighbour_cpu_s: f64,
     /// Times a CPU was lent meanwhile.
     pub lendings: u64,
+    /// Where the rest of its CPU went; `None` where the diagnosis cannot run.
+    pub entitled: Option<Entitled<f64>>,
     /// Checksum of the work; `None` for interactive targets.
     pub checksum: Option<String>,
 }
@@ -154,6 +192,8 @@ pub struct PolicyRow {
     pub cpu_got: Estimate,
     /// Share of the host's CPU time that was not idle, 0 to 1.
     pub host_utilisation: Estimate,
+    /// Where the rest of its CPU went; `None` where the diagnosis cannot run.
+    pub entitled: Option<Entitled<Estimate>>,
 }
 
 /// The outcome of one cell.

@@ -2,8 +2,8 @@
 
 use super::sample::Measured;
 use crate::data::{
-    Cell, CellResult, LedgerContainer, LedgerRecord, Metric, Rate, Role, Sample, TreatedResult,
-    Treatment, VictimKind,
+    Cell, CellResult, Estimate, LedgerContainer, LedgerRecord, Metric, Rate, Role, Sample,
+    TreatedResult, Treatment, VictimKind,
 };
 use crate::stats::{estimate, median};
 
@@ -84,12 +84,17 @@ fn treated(
             Some(value(metric, &test.sample) / value(metric, baseline))
         })
         .collect();
-    let kept: Vec<f64> = tests()
-        .filter_map(|test| {
-            let vanilla = in_pair(test, Role::Traffic)?.received?.bytes_per_s;
-            (vanilla > 0.0).then_some(test.sample.received?.bytes_per_s / vanilla)
-        })
-        .collect();
+    // Against vanilla of the same pair, which is no treatment of its own.
+    let kept = |rate: fn(&Sample) -> Option<Rate>| -> Option<Estimate> {
+        let ratios: Vec<f64> = tests()
+            .filter(|_| treatment != Treatment::Vanilla)
+            .filter_map(|test| {
+                let vanilla = rate(in_pair(test, Role::Traffic)?)?.bytes_per_s;
+                (vanilla > 0.0).then_some(rate(&test.sample)?.bytes_per_s / vanilla)
+            })
+            .collect();
+        estimated(&ratios)
+    };
     let times: Vec<f64> = tests().map(|m| value(metric, &m.sample)).collect();
     let fractions: Vec<f64> = tests().filter_map(|m| m.sample.softirq_fraction).collect();
     let corrected: Vec<f64> = ledgers()
@@ -114,9 +119,8 @@ fn treated(
         treatment,
         test: estimated(&times)?,
         penalty: estimated(&penalties)?,
-        goodput_kept: (treatment != Treatment::Vanilla)
-            .then(|| estimated(&kept))
-            .flatten(),
+        goodput_kept: kept(|s| s.received),
+        idle_goodput_kept: kept(|s| s.received_idle),
         softirq_fraction: median(&fractions),
         received: median_rate(tests().filter_map(|m| m.sample.received)),
         offender_corrected_fraction: median(&corrected),

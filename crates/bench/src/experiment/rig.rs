@@ -61,7 +61,7 @@ pub(crate) struct Rig<'a> {
     /// Units of work by victim, found once a run.
     pub calibrated: HashMap<VictimKind, u64>,
     signals: Signals,
-    _affinity: Affinity,
+    affinity: Affinity,
 }
 
 impl<'a> Rig<'a> {
@@ -114,8 +114,14 @@ impl<'a> Rig<'a> {
             treatment: None,
             calibrated: HashMap::new(),
             signals,
-            _affinity: Affinity::leave(victim_cpu),
+            affinity: Affinity::leave(victim_cpu),
         })
+    }
+
+    /// Keeps the driver off `cpu` instead of the victim's.
+    pub fn stay_off(&mut self, cpu: u32) {
+        self.affinity.end();
+        self.affinity = Affinity::leave(cpu);
     }
 
     /// Fails once a signal has come.
@@ -261,12 +267,18 @@ impl Affinity {
     }
 }
 
+impl Affinity {
+    fn end(&mut self) {
+        if let Some(before) = self.before.take() {
+            // Fails only when those CPUs have gone offline meanwhile.
+            let _gone = sched_setaffinity(Pid::from_raw(0), &before);
+        }
+    }
+}
+
 impl Drop for Affinity {
     fn drop(&mut self) {
-        if let Some(before) = &self.before {
-            // Fails only when those CPUs have gone offline meanwhile.
-            let _gone = sched_setaffinity(Pid::from_raw(0), before);
-        }
+        self.end();
     }
 }
 

@@ -3,7 +3,9 @@
 use super::rig::Rig;
 use super::traffic::{Counters, Traffic};
 use crate::cpustat;
-use crate::data::{Cell, LedgerRecord, Role, SCHEMA, Sample, SoftirqSource, Treatment, VictimKind};
+use crate::data::{
+    Cell, LedgerRecord, Rate, Role, SCHEMA, Sample, SoftirqSource, Treatment, VictimKind,
+};
 use crate::error::BenchError;
 use crate::ledger::{Label, record};
 use crate::rundir::now;
@@ -15,6 +17,9 @@ use std::time::{Duration, Instant};
 
 /// Between the start of the competitor and that of the victim's work.
 const SETTLE: Duration = Duration::from_millis(300);
+/// After the victim's end, until nobody waits any more; then so long the traffic is measured alone.
+const CALM: Duration = Duration::from_millis(250);
+const IDLE: Duration = Duration::from_millis(400);
 /// Longest life of a worker within a sample.
 const LIMIT_S: u64 = 180;
 /// Requests a second to the `rpc` victim, and rounds of work on each (about 20 µs): 2% load.
@@ -158,12 +163,15 @@ impl Bench {
         // First what changes fastest; the workers answer late on a flooded CPU.
         let later = rig.ledger.as_mut().map(|l| l.snapshot()).transpose()?;
         let stat_later = cpustat::read(rig.victim_cpu);
-        let rates = read_all(&mut traffic)?
-            .iter()
-            .zip(&counters)
-            .map(|(now, earlier)| now.since(earlier))
-            .reduce(|a, b| (a.0 + b.0, a.1 + b.1));
+        let rates = rates_of(&read_all(&mut traffic)?, &counters);
         drop(burners);
+        let mut idle = None;
+        if !traffic.is_empty() {
+            rig.pass(CALM)?;
+            let begin = read_all(&mut traffic)?;
+            rig.pass(IDLE)?;
+            idle = rates_of(&read_all(&mut traffic)?, &begin);
+        }
         for traffic in traffic {
             traffic.end()?;
         }
@@ -207,6 +215,7 @@ impl Bench {
             steal_fraction: ticks.map(|(_, steal)| steal),
             offered: rates.map(|(offered, _)| offered),
             received: rates.map(|(_, received)| received),
+            received_idle: idle.map(|(_, received)| received),
         };
         rig.dir.sample(&sample)?;
         if let Some(ledger) = &ledger {
@@ -326,6 +335,14 @@ fn tenants(cell: &Cell) -> Vec<Tenant> {
 
 fn read_all(traffic: &mut [Traffic]) -> Result<Vec<Counters>, BenchError> {
     traffic.iter_mut().map(Traffic::read).collect()
+}
+
+/// Offered and received by all together since `earlier`; `None` without traffic.
+fn rates_of(now: &[Counters], earlier: &[Counters]) -> Option<(Rate, Rate)> {
+    let pairs = now.iter().zip(earlier);
+    pairs
+        .map(|(now, earlier)| now.since(earlier))
+        .reduce(|a, b| (a.0 + b.0, a.1 + b.1))
 }
 
 /// Units that take `seconds` on the victim's CPU.

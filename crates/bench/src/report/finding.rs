@@ -20,7 +20,16 @@ pub fn of(run: &RunData) -> Vec<String> {
                 .to_owned(),
         ],
         Some(RunResult::Penalty(result)) => penalty(run, &result.cells),
-        Some(RunResult::Demo(result)) => penalty(run, std::slice::from_ref(&result.cell)),
+        Some(RunResult::Demo(result)) => {
+            let mut text = penalty(run, std::slice::from_ref(&result.cell));
+            text.extend(
+                result
+                    .reservation
+                    .as_ref()
+                    .and_then(super::reservation::story),
+            );
+            text
+        }
         Some(RunResult::Accounting(result)) => accounting(result),
         Some(RunResult::Reservation(result)) => reservation(result),
         Some(RunResult::Dataplane(result)) => super::dataplane::finding(result),

@@ -24,6 +24,11 @@ pub fn factor(value: f64) -> String {
     format!("{}×", number(value))
 }
 
+/// CPUs, to a hundredth of one: `0.31`.
+pub fn cpus(value: f64) -> String {
+    format!("{value:.2}")
+}
+
 /// Median and interval: `5.61 [5.10, 6.20]`.
 pub fn estimate(e: &Estimate) -> String {
     format!(

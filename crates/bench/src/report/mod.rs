@@ -94,7 +94,12 @@ pub fn html(run: &RunData) -> Result<String, ReportError> {
             penalty::sections(run, &result.cells, &result.failed)?
         }
         Some(RunResult::Demo(result)) if kind == Kind::Demo => {
-            penalty::sections(run, std::slice::from_ref(&result.cell), &Default::default())?
+            let cells = std::slice::from_ref(&result.cell);
+            let mut sections = penalty::sections(run, cells, &Default::default())?;
+            if let Some(cell) = &result.reservation {
+                sections.push(reservation::one(cell)?);
+            }
+            sections
         }
         Some(RunResult::Accounting(result)) if kind == Kind::Accounting => {
             accounting::sections(result)?

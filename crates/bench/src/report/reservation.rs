@@ -5,7 +5,7 @@ use super::chart::{Chart, Mark, Row, Tone};
 use super::format::{estimate, factor, number, share};
 use super::page::{figure, not_measured, section};
 use crate::data::{
-    Estimate, PolicyRow, ReservationCell, ReservationCellResult, ReservationPolicy,
+    Entitled, Estimate, PolicyRow, ReservationCell, ReservationCellResult, ReservationPolicy,
     ReservationResult,
 };
 use maud::{Markup, html};
@@ -35,7 +35,30 @@ pub fn words(cell: &ReservationCell) -> String {
     )
 }
 
-fn one(result: &ReservationCellResult) -> Result<Markup, ReportError> {
+/// What a kept reservation is worth, in one sentence; `None` where it was not compared.
+pub fn story(result: &ReservationCellResult) -> Option<String> {
+    let row = |policy| result.rows.iter().find(|r| r.policy == policy);
+    let (without, with) = (
+        row(ReservationPolicy::None)?,
+        row(ReservationPolicy::Lending)?,
+    );
+    let lost = without.entitled.as_ref().map_or(String::new(), |e| {
+        format!(
+            "; without, it lost {} of {} CPUs to forced runqueue sharing",
+            number(e.forced_sharing_cpus.median),
+            number(e.entitled_cpus.median)
+        )
+    });
+    Some(format!(
+        "With {} CPUs reserved, a job takes {} as long beside busy neighbours as alone, and {}          with Cofferdam keeping the reservation{lost}.",
+        number(result.cell.reserved_cpus),
+        factor(without.to_alone.as_ref()?.median),
+        factor(with.to_alone.as_ref()?.median),
+    ))
+}
+
+/// The section of one condition.
+pub fn one(result: &ReservationCellResult) -> Result<Markup, ReportError> {
     let cell = &result.cell;
     let what = match cell.target.is_interactive() {
         true => "p99 latency",
@@ -49,6 +72,7 @@ fn one(result: &ReservationCellResult) -> Result<Markup, ReportError> {
         number(cell.neighbour_cpus),
         cell.neighbour_threads
     );
+    let diagnosed = result.rows.iter().any(|row| row.entitled.is_some());
     let got = chart(
         result,
         &format!("{what} ÷ alone"),
@@ -73,6 +97,7 @@ fn one(result: &ReservationCellResult) -> Result<Markup, ReportError> {
                     th { "policy" }
                     th { @if cell.target.is_interactive() { "p99, µs" } @else { "time, s" } }
                     th { "÷ alone" } th { "CPU got ÷ requested" } th { "host utilisation" }
+                    @if diagnosed { th { "entitled to, CPUs" } @for cause in Entitled::<Estimate>::CAUSES { th { (cause) } } }
                 } }
                 tbody { @for row in &result.rows { tr {
                     th { (row.policy.words()) }
@@ -80,10 +105,24 @@ fn one(result: &ReservationCellResult) -> Result<Markup, ReportError> {
                     td { (optional(row.to_alone.as_ref())) }
                     td { (estimate(&row.cpu_got)) }
                     td { (estimate(&row.host_utilisation)) }
+                    @if diagnosed {
+                        td { (optional(row.entitled.as_ref().map(|e| &e.entitled_cpus))) }
+                        @for i in 0..Entitled::<Estimate>::CAUSES.len() { td { (optional(loss(row, i))) } }
+                    }
                 } } }
+            } }
+            @if diagnosed { p.note {
+                "The last columns are CPUs that the target was entitled to and did not get, by cause: "
+                "others ran where it waited; it waited while CPUs were idle; its own quota; no thread "
+                "that could run."
             } }
         },
     ))
+}
+
+/// A cause's loss, by its place in [`Entitled::CAUSES`].
+fn loss(row: &PolicyRow, cause: usize) -> Option<&Estimate> {
+    row.entitled.as_ref().map(|e| e.losses()[cause])
 }
 
 fn optional(value: Option<&Estimate>) -> String {

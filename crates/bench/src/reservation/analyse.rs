@@ -1,7 +1,7 @@
 //! From samples to medians with intervals.
 
 use crate::data::{
-    Estimate, PolicyRow, ReservationCell, ReservationCellResult, ReservationPolicy,
+    Entitled, Estimate, PolicyRow, ReservationCell, ReservationCellResult, ReservationPolicy,
     ReservationSample,
 };
 use crate::stats::estimate;
@@ -48,12 +48,29 @@ pub(super) fn cell(
                 to_alone: estimate(&ratios, seed),
                 cpu_got: all(|s| s.cpu_got)?,
                 host_utilisation: all(|s| s.host_utilisation)?,
+                entitled: entitled(&mine, seed),
             })
         })
         .collect();
     (!rows.is_empty()).then(|| ReservationCellResult {
         cell: cell.clone(),
         rows,
+    })
+}
+
+/// What was promised and lost, of the samples that were diagnosed; `None` when none was.
+fn entitled(samples: &[&ReservationSample], seed: u64) -> Option<Entitled<Estimate>> {
+    let all = |value: fn(&Entitled<f64>) -> f64| {
+        let diagnosed = samples.iter().filter_map(|s| s.entitled.as_ref());
+        let values: Vec<f64> = diagnosed.map(value).collect();
+        estimate(&values, seed)
+    };
+    Some(Entitled {
+        entitled_cpus: all(|e| e.entitled_cpus)?,
+        forced_sharing_cpus: all(|e| e.forced_sharing_cpus)?,
+        phantom_cpus: all(|e| e.phantom_cpus)?,
+        throttled_cpus: all(|e| e.throttled_cpus)?,
+        lack_cpus: all(|e| e.lack_cpus)?,
     })
 }
 
@@ -84,6 +101,11 @@ mod tests {
             host_utilisation: 0.5,
             neighbour_cpu_s: 0.0,
             lendings: 0,
+            entitled: (round == 0).then(|| Entitled {
+                entitled_cpus: 1.0,
+                forced_sharing_cpus: value / 10.0,
+                ..Entitled::default()
+            }),
             checksum: Some("1".to_owned()),
         }
     }
@@ -115,6 +137,12 @@ mod tests {
         assert_eq!(result.rows[1].to_alone.as_ref().unwrap().values, [2.0, 3.0]);
         assert_eq!(result.rows[0].elapsed_s.as_ref().unwrap().median, 2.0);
         assert!(result.rows[0].p99_us.is_none());
+        let lost = result.rows[1].entitled.as_ref().unwrap();
+        assert_eq!(
+            lost.forced_sharing_cpus.values,
+            [0.2],
+            "round 1 was not diagnosed"
+        );
         assert!(cell(&condition(Target::Batch), &[], 1).is_none());
     }
 

@@ -2,6 +2,7 @@
 
 use super::options::Options;
 use super::scene::{SCALE, Scene};
+use super::watch::Watch;
 use crate::cpustat::{self, CpuStat};
 use crate::data::{
     Latency, Neighbours, ReservationCell, ReservationPolicy, ReservationSample, SCHEMA, Target,
@@ -75,11 +76,9 @@ impl Held {
         let lending = policy == ReservationPolicy::Lending;
         let (target, others) = (scene.target.container()?, scene.neighbours.container()?);
         self.reservations.set(&mut self.journal, &[], &[]);
-        if !lending && policy != ReservationPolicy::Strict {
+        let Some(amount) = reserved(cell, policy)? else {
             return Ok(());
-        }
-        let amount = CpuAmount::try_from(cell.reserved_cpus)
-            .map_err(|e| BenchError::Usage(e.to_string()))?;
+        };
         self.reservations.set_options(ReservationOptions {
             lending,
             ..ReservationOptions::default()
@@ -102,6 +101,17 @@ impl Held {
     }
 }
 
+/// What a reservation promises the target under `policy`.
+fn reserved(
+    cell: &ReservationCell,
+    policy: ReservationPolicy,
+) -> Result<Option<CpuAmount>, BenchError> {
+    use ReservationPolicy::{Lending, Strict};
+    let amount = CpuAmount::try_from(cell.reserved_cpus);
+    let amount = amount.map_err(|e| BenchError::Usage(e.to_string()))?;
+    Ok(matches!(policy, Lending | Strict).then_some(amount))
+}
+
 /// What a target's worker tells in the end.
 struct Told {
     elapsed_s: f64,
@@ -113,14 +123,24 @@ struct Told {
 pub(super) struct Bench<'a> {
     options: &'a Options,
     held: Held,
+    watch: Option<Watch>,
     phases: HashMap<Target, u64>,
 }
 
 impl<'a> Bench<'a> {
-    pub fn new(options: &'a Options) -> Result<Bench<'a>, BenchError> {
+    /// Begins; without the diagnosis, and a warning, where this host cannot run it.
+    pub fn new(options: &'a Options, rig: &mut Rig<'_>) -> Result<Bench<'a>, BenchError> {
+        let watch = match Watch::start() {
+            Ok(watch) => Some(watch),
+            Err(why) => {
+                rig.warn(&format!("where CPU time went is not told: {why}"))?;
+                None
+            }
+        };
         Ok(Bench {
             options,
             held: Held::new()?,
+            watch,
             phases: HashMap::new(),
         })
     }
@@ -201,12 +221,19 @@ impl<'a> Bench<'a> {
         let (_server, mut target) = self.start_target(rig, scene, cell, policy)?;
         self.pass(rig, SETTLE)?;
         let lendings = self.held.lendings();
+        let promised = reserved(cell, policy)?;
+        let watched = self.watch.as_mut().map(|w| w.begin(scene, promised));
+        let watched = watched.transpose()?;
         let before = (stat(), scene.target.cpu_s(), scene.neighbours.cpu_s());
         target.go()?;
         while !target.has_line(Duration::from_millis(20))? {
             self.pass(rig, Duration::ZERO)?;
         }
         let after = (stat(), scene.target.cpu_s(), scene.neighbours.cpu_s());
+        let entitled = match (&mut self.watch, &watched) {
+            (Some(watch), Some(begun)) => watch.end(begun)?,
+            _ => None,
+        };
         let told = told(&mut target, cell.target)?;
         if let Some(neighbours) = neighbours.take() {
             neighbours.end()?;
@@ -227,6 +254,7 @@ impl<'a> Bench<'a> {
             host_utilisation: 1.0 - passed.idle / passed.total().max(1.0),
             neighbour_cpu_s: after.2 - before.2,
             lendings: self.held.lendings() - lendings,
+            entitled,
             checksum: told.checksum,
         })
     }

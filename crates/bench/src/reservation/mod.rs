@@ -10,10 +10,11 @@ mod cells;
 mod measure;
 mod options;
 mod scene;
+mod watch;
 
 pub use options::Options;
 
-use crate::data::{Kind, ReservationResult, RunResult};
+use crate::data::{Kind, ReservationCellResult, ReservationResult, RunResult};
 use crate::error::BenchError;
 use crate::experiment::{Rig, RigOptions};
 use crate::host_facts;
@@ -42,6 +43,21 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
     rig.close(Some(RunResult::Reservation(result)), outcome)
 }
 
+/// One condition, measured within another experiment's run; `None` without a whole round.
+pub(crate) fn one(
+    rig: &mut Rig<'_>,
+    options: &Options,
+) -> Result<Option<ReservationCellResult>, BenchError> {
+    let online = host_facts::online_cpus();
+    let cells = cells::cells(options, online.len() as u32)?;
+    let Some(cell) = cells.first() else {
+        return Ok(None);
+    };
+    let mut samples = Vec::new();
+    Bench::new(options, rig)?.cell(rig, cell, &mut samples)?;
+    Ok(analyse::cell(cell, &samples, rig.seed))
+}
+
 /// A cell that fails for its own reasons does not end the run, unless all do.
 fn measure_all(
     rig: &mut Rig<'_>,
@@ -49,7 +65,7 @@ fn measure_all(
     options: &Options,
     result: &mut ReservationResult,
 ) -> Result<(), BenchError> {
-    let mut bench = Bench::new(options)?;
+    let mut bench = Bench::new(options, rig)?;
     let mut failure = None;
     for (i, cell) in cells.iter().enumerate() {
         rig.check()?;

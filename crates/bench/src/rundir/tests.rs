@@ -33,6 +33,7 @@ fn sample() -> Sample {
             bytes_per_s: 2e8,
         }),
         received: None,
+        received_idle: None,
     }
 }
 

@@ -59,6 +59,20 @@ pub struct RunArgs {
     pub host: HostArgs,
 }
 
+/// What a benchmark takes that finds its CPUs itself.
+#[derive(Clone, Debug, Args)]
+pub struct ShortRunArgs {
+    /// Fewer conditions and shorter samples, two or three minutes
+    #[arg(long)]
+    pub quick: bool,
+    /// Directory for the run's data and report; it must not exist, or be empty
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Seed of the order of samples and of the bootstrap
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
 /// CPUs and chance.
 #[derive(Clone, Debug, Args)]
 pub struct HostArgs {
@@ -142,12 +156,9 @@ pub struct BenchAccountingArgs {
 /// `cofferdam bench reservation`
 #[derive(Clone, Debug, Args)]
 pub struct BenchReservationArgs {
-    /// A short grid, a few minutes
-    #[arg(long)]
-    pub quick: bool,
-    /// Directory for the run's data and report; it must not exist, or be empty
-    #[arg(long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
+    /// Length, place and chance.
+    #[command(flatten)]
+    pub run: ShortRunArgs,
     /// Rounds, in each of which every policy is measured once [default: 5]
     #[arg(long, value_name = "N", value_parser = values::positive)]
     pub rounds: Option<u32>,
@@ -169,49 +180,34 @@ pub struct BenchReservationArgs {
     /// Only these policies, and `alone`; may be repeated or separated by commas
     #[arg(long, value_name = "POLICY", value_delimiter = ',', value_parser = one_of(ReservationPolicy::ALL, ReservationPolicy::label))]
     pub policy: Vec<ReservationPolicy>,
-    /// Seed of the order of runs and of the bootstrap
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
 }
 
 /// `cofferdam bench latency`
 #[derive(Clone, Debug, Args)]
 pub struct BenchLatencyArgs {
-    /// Fewer and shorter blocks, about three minutes
-    #[arg(long)]
-    pub quick: bool,
-    /// Directory for the run's data and report; it must not exist, or be empty
-    #[arg(long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
+    /// Length, place and chance.
+    #[command(flatten)]
+    pub run: ShortRunArgs,
     /// Blocks of each case [default: 15; 7 with --quick]
     #[arg(long, value_name = "N", value_parser = values::positive)]
     pub pairs: Option<u32>,
     /// Only these experiments; may be repeated or separated by commas
     #[arg(long, value_name = "EXPERIMENT", value_delimiter = ',', value_parser = one_of(LatencyExperiment::ALL, LatencyExperiment::label))]
     pub experiment: Vec<LatencyExperiment>,
-    /// Seed of the order of blocks and of the bootstrap
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
 }
 
 /// `cofferdam bench dataplane`
 #[derive(Clone, Debug, Args)]
 pub struct BenchDataplaneArgs {
-    /// Fewer conditions and shorter samples, about two minutes
-    #[arg(long)]
-    pub quick: bool,
-    /// Directory for the run's data and report; it must not exist, or be empty
-    #[arg(long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
+    /// Length, place and chance.
+    #[command(flatten)]
+    pub run: ShortRunArgs,
     /// Rounds, in each of which every condition is measured once [default: 7; 3 with --quick]
     #[arg(long, value_name = "N", value_parser = values::positive)]
     pub rounds: Option<u32>,
     /// Only these experiments; may be repeated or separated by commas
     #[arg(long, value_name = "EXPERIMENT", value_delimiter = ',', value_parser = one_of(DataplaneExperiment::ALL, DataplaneExperiment::label))]
     pub experiment: Vec<DataplaneExperiment>,
-    /// Seed of the order of runs and of the bootstrap
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
 }
 
 /// `cofferdam bench isolation`

@@ -2,6 +2,7 @@
 
 mod isolation;
 mod results;
+mod story;
 
 use crate::args::{
     BenchAccountingArgs, BenchCommand, BenchDataplaneArgs, BenchLatencyArgs, BenchReservationArgs,
@@ -151,11 +152,11 @@ impl cofferdam_bench::Progress for Shown {
 
 fn latency_options(args: BenchLatencyArgs) -> latency::Options {
     latency::Options {
-        quick: args.quick,
-        output: args.output,
+        quick: args.run.quick,
+        output: args.run.output,
         rounds: args.pairs,
         experiments: args.experiment,
-        seed: args.seed,
+        seed: args.run.seed,
     }
 }
 
@@ -240,24 +241,24 @@ fn accounting_options(args: BenchAccountingArgs) -> accounting::Options {
 
 fn dataplane_options(args: BenchDataplaneArgs) -> dataplane::Options {
     dataplane::Options {
-        quick: args.quick,
-        output: args.output,
+        quick: args.run.quick,
+        output: args.run.output,
         rounds: args.rounds,
         experiments: args.experiment,
-        seed: args.seed,
+        seed: args.run.seed,
     }
 }
 
 fn reservation_options(args: BenchReservationArgs) -> reservation::Options {
     let defaults = reservation::Options::default();
     reservation::Options {
-        quick: args.quick,
-        output: args.output,
+        quick: args.run.quick,
+        output: args.run.output,
         rounds: args.rounds.unwrap_or(defaults.rounds),
         seconds: None,
         cpus: args.cpus,
         threads: args.threads,
-        seed: args.seed,
+        seed: args.run.seed,
         targets: args.target,
         neighbours: args.neighbours,
         limits: args.limit,

@@ -2,8 +2,8 @@
 
 use crate::table;
 use cofferdam_bench::data::{
-    AccountingResult, CellResult, DataplaneResult, Estimate, IsolationResult, Metric,
-    ReservationResult, RunData, RunResult,
+    AccountingResult, CellResult, DataplaneResult, Entitled, Estimate, IsolationResult, Metric,
+    ReservationCellResult, ReservationResult, RunData, RunResult,
 };
 use cofferdam_bench::report::{finding, format};
 
@@ -17,7 +17,7 @@ pub fn text(run: &RunData, width: Option<u16>) -> String {
     let tables = match &run.result {
         None => String::new(),
         Some(RunResult::Penalty(result)) => cells(&result.cells, width),
-        Some(RunResult::Demo(result)) => story(&result.cell, width),
+        Some(RunResult::Demo(result)) => super::story::text(result, width),
         Some(RunResult::Accounting(result)) => accounting(result, width),
         Some(RunResult::Reservation(result)) => reservation(result, width),
         Some(RunResult::Dataplane(result)) => dataplane(result, width),
@@ -31,7 +31,7 @@ pub fn text(run: &RunData, width: Option<u16>) -> String {
     text
 }
 
-fn optional(value: Option<f64>, show: fn(f64) -> String) -> String {
+pub(super) fn optional(value: Option<f64>, show: fn(f64) -> String) -> String {
     value.map_or("–".to_owned(), show)
 }
 
@@ -79,32 +79,6 @@ fn cells(cells: &[CellResult], width: Option<u16>) -> String {
     table::finish(&table)
 }
 
-/// The demo: the same job four times.
-fn story(c: &CellResult, width: Option<u16>) -> String {
-    let mut table = table::plain(width);
-    table.set_header(["the same job", "takes", "× beside compute"]);
-    let fair = c.baseline.median;
-    // Beside the flood it is the penalty factor: the median over pairs, not of medians.
-    let alone = |e: &Estimate| (fair > 0.0).then(|| e.median / fair);
-    let mut rows = vec![
-        ("alone", c.alone.as_ref(), c.alone.as_ref().and_then(alone)),
-        ("beside compute", Some(&c.baseline), Some(1.0)),
-        ("beside a flood", Some(&c.test), Some(c.penalty.median)),
-    ];
-    for t in &c.treated {
-        let name = "beside a flood, enforced";
-        rows.push((name, Some(&t.test), Some(t.penalty.median)));
-    }
-    for (name, estimate, ratio) in rows {
-        if let Some(e) = estimate {
-            let took = time(c.metric, e.median);
-            table.add_row([name.to_owned(), took, optional(ratio, format::factor)]);
-        }
-    }
-    table::numbers_right(&mut table);
-    table::finish(&table)
-}
-
 fn reservation(result: &ReservationResult, width: Option<u16>) -> String {
     let mut table = table::plain(width);
     table.set_header([
@@ -134,7 +108,37 @@ fn reservation(result: &ReservationResult, width: Option<u16>) -> String {
         }
     }
     table::numbers_right(&mut table);
-    table::finish(&table)
+    let mut text = table::finish(&table);
+    if let Some(lost) = lost(&result.cells, width) {
+        text.push('\n');
+        text += &lost;
+    }
+    text
+}
+
+/// Where the CPU went that the target was entitled to, by cause; `None` where nobody told.
+fn lost(cells: &[ReservationCellResult], width: Option<u16>) -> Option<String> {
+    let mut table = table::plain(width);
+    let head = ["condition", "policy", "entitled"].into_iter();
+    table.set_header(head.chain(Entitled::<Estimate>::CAUSES));
+    let rows = cells
+        .iter()
+        .flat_map(|cell| cell.rows.iter().map(move |row| (cell, row)));
+    for (cell, row) in rows {
+        let Some(entitled) = &row.entitled else {
+            continue;
+        };
+        let mut line = vec![cell.cell.id.clone(), row.policy.words().to_owned()];
+        let figures = std::iter::once(&entitled.entitled_cpus).chain(entitled.losses());
+        line.extend(figures.map(|e| format::cpus(e.median)));
+        table.add_row(line);
+    }
+    if table.is_empty() {
+        return None;
+    }
+    table::numbers_right(&mut table);
+    let what = "CPUs that the target was entitled to, and lost, by cause:";
+    Some(format!("{what}\n\n{}", table::finish(&table)))
 }
 
 fn dataplane(result: &DataplaneResult, width: Option<u16>) -> String {
@@ -257,7 +261,7 @@ fn accounting(result: &AccountingResult, width: Option<u16>) -> String {
     parts.join("\n")
 }
 
-fn time(metric: Metric, value: f64) -> String {
+pub(super) fn time(metric: Metric, value: f64) -> String {
     match metric {
         Metric::ElapsedS => format!("{} s", format::number(value)),
         Metric::P99Us => format!("{} µs", format::number(value)),

@@ -190,6 +190,8 @@ pub(super) struct Spending {
     pub ns_per_rx_packet: f64,
     /// What one sent packet costs, nanoseconds.
     pub ns_per_tx_packet: f64,
+    /// What it may save up while it causes nothing: so long a time of `cpus`.
+    pub saves_up: Duration,
 }
 
 /// Cost of a packet, smoothed.

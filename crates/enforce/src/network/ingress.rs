@@ -17,12 +17,14 @@ use std::fs::File;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// What a container may save up. Longer lets bursts through; shorter drops TCP's normal bursts.
-const BURST: Duration = Duration::from_millis(10);
 /// How often addresses and devices are looked at again while programs are attached.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// Entry devices of one namespace, at most: each costs an attachment.
 const MOST_DEVICES: usize = 64;
+/// A flood: at least so many packets dropped in a step, and as many as passed, in so many steps in a
+/// row. TCP slows down and loses far fewer.
+const FLOOD: u64 = 100;
+const FLOOD_STEPS: u32 = 3;
 /// Drivers of devices that packets do not enter the host by.
 const INNER: [&str; 9] = [
     "bridge", "dummy", "bond", "team", "vlan", "vrf", "ifb", "tun", "macvlan",
@@ -35,6 +37,22 @@ struct Gate {
     /// By container: slot, addresses, counters at the last step.
     members: BTreeMap<CgroupId, Member>,
     looked: Instant,
+    /// Where its programs are attached first.
+    first: First,
+    /// Steps in a row in which somebody flooded.
+    flooded: u32,
+}
+
+/// What matters most where packets are dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum First {
+    /// That those that pass cost little: XDP in a veth's driver copies every packet, and has its peer
+    /// cut TCP's large segments.
+    Passing,
+    /// That those that are dropped cost little. Somebody floods, and is not dropped so yet.
+    DroppingWanted,
+    /// It is so.
+    Dropping,
 }
 
 struct Member {
@@ -119,6 +137,8 @@ impl Ingress {
             links: BTreeMap::new(),
             members: BTreeMap::new(),
             looked: Instant::now(),
+            first: First::Passing,
+            flooded: 0,
         };
         self.gates.insert(netns, gate);
         Ok(())
@@ -145,12 +165,19 @@ impl Ingress {
         if new {
             gate.admit(container)?;
         }
-        if new || gate.looked.elapsed() > LOOK_AGAIN {
+        let flooded = limits.received && gate.first == First::DroppingWanted;
+        if new || flooded || gate.looked.elapsed() > LOOK_AGAIN {
             gate.looked = Instant::now();
             let file = find_namespace(netns, container.pid).map_err(|e| e.to_string())?;
             if limits.received {
                 gate.learn_addresses(container)?;
+                // Detached only once the others are in place.
+                let before = flooded.then(|| {
+                    gate.first = First::Dropping;
+                    std::mem::take(&mut gate.links)
+                });
                 gate.attach(&file, netns, skip)?;
+                drop(before);
             }
         }
         let unsent = |m: &Member| m.sent.is_empty();
@@ -167,6 +194,7 @@ impl Ingress {
             gate.dismiss(cgroup);
             if gate.members.is_empty() {
                 gate.links.clear();
+                gate.first = First::Passing;
             }
         }
     }
@@ -251,6 +279,7 @@ impl Gate {
     ) -> Result<(), String> {
         let programs = self.programs.programs();
         let attached: BTreeSet<u32> = self.links.keys().copied().collect();
+        let first = self.first;
         let skipped = |index: u32| skip.contains(&(netns, IfIndex(index)));
         let (present, new, refusal) = in_namespace(file, || {
             let devices = inside::devices()?;
@@ -264,7 +293,7 @@ impl Gate {
                 if attached.contains(index) {
                     continue;
                 }
-                match first_that_works(programs, IfIndex(*index), kind) {
+                match first_that_works(programs, IfIndex(*index), kind, first) {
                     Ok(link) => new.push((*index, link)),
                     Err(e) => refusal = Some(format!("nothing can be attached to {name}: {e}")),
                 }
@@ -318,39 +347,44 @@ impl Gate {
             rate_ns_per_s,
             rx_cost_ns: spending.ns_per_rx_packet.max(1.0) as u64,
             tx_cost_ns: spending.ns_per_tx_packet.max(1.0) as u64,
-            burst_ns: (spending.cpus * BURST.as_nanos() as f64) as u64 + 1,
+            burst_ns: (spending.cpus * spending.saves_up.as_nanos() as f64) as u64 + 1,
         };
         self.programs
             .set_bucket(member.slot, bucket)
             .map_err(|e| format!("its limit cannot be set: {e}"))?;
         let now = self.programs.counts(member.slot);
         let before = std::mem::replace(&mut member.counts, now);
-        Ok(DropCounts {
+        let since = DropCounts {
             rx_passed: now.rx_passed.saturating_sub(before.rx_passed),
             rx_dropped: now.rx_dropped.saturating_sub(before.rx_dropped),
             tx_passed: now.tx_passed.saturating_sub(before.tx_passed),
             tx_dropped: now.tx_dropped.saturating_sub(before.tx_dropped),
-        })
+        };
+        let floods = since.rx_dropped >= FLOOD.max(since.rx_passed);
+        self.flooded = if floods { self.flooded + 1 } else { 0 };
+        if self.flooded >= FLOOD_STEPS && self.first == First::Passing {
+            self.first = First::DroppingWanted;
+        }
+        Ok(since)
     }
 }
 
-/// A veth takes XDP in its driver without harm; a real device may reset its queues for it, so tc
-/// ingress comes first there.
+/// A real device may reset its queues for XDP in its driver, so that is left out there; a veth takes
+/// it without harm.
 fn first_that_works(
     programs: DropDescriptors,
     device: IfIndex,
     kind: &str,
+    first: First,
 ) -> std::io::Result<DropLink> {
-    let order = if kind == "veth" {
-        [Entry::Native, Entry::Tc, Entry::Generic]
-    } else {
-        [Entry::Tc, Entry::Generic, Entry::Native]
+    let order: &[Entry] = match (kind, first) {
+        ("veth", First::Passing) => &[Entry::Tc, Entry::Native, Entry::Generic],
+        ("veth", _) => &[Entry::Native, Entry::Tc, Entry::Generic],
+        _ => &[Entry::Tc, Entry::Generic],
     };
-    // Native XDP on a device that is not ours to reset is left out.
-    let order = order.into_iter().take(if kind == "veth" { 3 } else { 2 });
     let mut last = Err(std::io::ErrorKind::Unsupported.into());
     for entry in order {
-        last = attach_drop(programs, device, entry);
+        last = attach_drop(programs, device, *entry);
         if last.is_ok() {
             break;
         }

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 /// How often the files are looked at again: somebody may set or lift a quota at any time.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// The kernel's default period.
+const PERIOD: Duration = Duration::from_millis(100);
 /// Of a quota that a container's packets and its tasks both want, each has this part.
 const HALF: f64 = 0.5;
 
@@ -16,6 +18,8 @@ pub(super) struct Quota {
     looked: Option<Instant>,
     /// CPUs that it may use: the tightest quota of its cgroup and those above.
     cpus: Option<f64>,
+    /// Its own quota's period, or the kernel's default.
+    period: Duration,
     /// What it used beyond.
     pub debt: Debt,
 }
@@ -37,9 +41,19 @@ impl Quota {
         }
         self.looked = Some(now);
         self.cpus = cpu.and_then(|(directory, v2)| tightest(directory, *v2, own_us));
+        let own = cpu.and_then(|(directory, v2)| read(directory, *v2));
+        let own = own.map(|found| Duration::from_secs_f64(found.period_us / 1e6));
+        self.period = own.unwrap_or(PERIOD);
         if self.cpus.is_none() {
             self.debt.lapse();
         }
+    }
+
+    /// How long its packets may save up, so that they come in bursts as its tasks run: a task that
+    /// has used up its quota reads nothing until the next period, and then all that has waited.
+    /// `None` without a quota.
+    pub fn saves_up(&self) -> Option<Duration> {
+        self.cpus.map(|_| self.period)
     }
 
     /// CPUs that it may use; `None` without a quota.

@@ -6,7 +6,10 @@ use super::control::Spending;
 use super::ingress::{self, Limits};
 use cofferdam_types::{ContainerLedger, Interval, Means};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+/// What a container may save up. Longer lets bursts through; shorter drops TCP's normal bursts.
+const BURST: Duration = Duration::from_millis(10);
 /// What a container sends is limited as well where it makes up this part of its network CPU.
 const SENDS: f64 = 0.1;
 
@@ -51,6 +54,7 @@ impl Network {
                     cpus: enforced.budget.unwrap_or(0.0),
                     ns_per_rx_packet: enforced.rx_cost.ns_per_packet(),
                     ns_per_tx_packet: enforced.tx_cost.ns_per_packet(),
+                    saves_up: enforced.limit.saves_up().unwrap_or(BURST).max(BURST),
                 },
                 received: may_rx,
                 sent: may_tx && (sends || limited_tx) && !own,

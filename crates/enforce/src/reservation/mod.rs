@@ -176,9 +176,14 @@ impl Reservations {
         }
     }
 
+    /// Whether nothing is reserved, and nobody has to make room.
+    pub fn is_empty(&self) -> bool {
+        self.strict.is_empty() && self.standard.is_empty()
+    }
+
     /// A look-over writes nothing when all is as it should be.
     fn look_over(&mut self, journal: &mut Journal) {
-        if self.strict.is_empty() && self.standard.is_empty() {
+        if self.is_empty() {
             return;
         }
         if let Ok(topology) = topology(&self.fs) {

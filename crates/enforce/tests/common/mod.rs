@@ -3,7 +3,7 @@
 
 use cofferdam_enforce::{Enforcer, Options, Wanted};
 use cofferdam_host::{HostFs, Inventory};
-use cofferdam_testkit::{Cgroup, FakeContainer, Net, exclusive, time_limit};
+use cofferdam_testkit::{Cgroup, FakeContainer, Net, Port, Router, exclusive, time_limit};
 use cofferdam_types::{
     CgroupId, Conservation, Container, ContainerLedger, CpuId, CpuTime, Health, Interval, Ledger,
     Means, MeansState, NetworkCpu, Policy,
@@ -47,6 +47,71 @@ pub fn enforce(containers: &[&Arc<Container>]) -> Vec<Wanted> {
         policy,
     });
     wanted.collect()
+}
+
+/// An offender and a victim behind a router, both enforced.
+pub struct Scene {
+    pub enforcer: Enforcer,
+    pub offender: FakeContainer,
+    pub victim: FakeContainer,
+    pub router: Router,
+    pub port: Port,
+    /// Both as the inventory finds them.
+    pub o: Arc<Container>,
+    pub v: Arc<Container>,
+    before: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Scene {
+    /// With the offender's NAPI thread in place.
+    pub fn engaged() -> Scene {
+        let (offender, victim) = (FakeContainer::new("offender"), FakeContainer::new("victim"));
+        let router = Router::new("router");
+        let port = router.attach(&offender);
+        router.attach(&victim);
+        let before = state(&offender, &*router, &port.device);
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut enforcer = Enforcer::open(options(folder.path())).expect("nobody else enforces");
+        let (o, v) = (found(&offender), found(&victim));
+        enforcer.set(enforce(&[&o, &v]));
+        until_napi_in_force(&mut enforcer, &o, &interval(&o, &v, 10));
+        Scene {
+            enforcer,
+            offender,
+            victim,
+            router,
+            port,
+            o,
+            v,
+            before,
+            _folder: folder,
+        }
+    }
+
+    /// What the runtime or an administrator did to the offender is taken note of.
+    pub fn follow(&mut self) {
+        self.o = found(&self.offender);
+        self.enforcer.set(enforce(&[&self.o, &self.v]));
+    }
+
+    /// Steps, while the offender causes and the victim pays, until `done`.
+    pub fn until(&mut self, what: &str, mut done: impl FnMut(&Scene) -> bool) {
+        let interval = interval(&self.o, &self.v, 10);
+        cofferdam_testkit::wait_until(what, Duration::from_secs(10), || {
+            self.enforcer.step(&interval);
+            done(self)
+        });
+    }
+
+    /// Takes everything back; `meanwhile` undoes what was done to the offender. All is as before.
+    pub fn ends_as_it_began(self, meanwhile: impl FnOnce(&FakeContainer)) {
+        let report = self.enforcer.undo();
+        assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
+        meanwhile(&self.offender);
+        let after = state(&self.offender, &*self.router, &self.port.device);
+        assert_eq!(after, self.before);
+    }
 }
 
 /// A made-up interval of 20 ms: on CPU 0 softirq took `softirq_ms` for `offender`'s packets, in

@@ -83,14 +83,14 @@ fn table(cells: &[CellResult]) -> Markup {
             table {
                 thead { tr {
                     th { "cell" } th { "treatment" } th { "penalty" }
-                    th { "goal " (number(GOAL)) } th { "goodput ÷ vanilla" } th { "received" }
+                    th { "goal " (number(GOAL)) } th { "goodput ÷ vanilla" } th { "the same, victim gone" } th { "received" }
                     th { "softirq" } th { "competitors, corrected" } th { "victim paid" }
                 } }
                 tbody { @for c in cells.iter().filter(|c| !c.treated.is_empty()) {
                     tr {
                         th { (crate::report::format::cell(&c.cell)) }
                         td { "vanilla" }
-                        td { (estimate(&c.penalty)) } td {} td { "1" }
+                        td { (estimate(&c.penalty)) } td {} td { "1" } td { "1" }
                         td { (c.received.as_ref().map_or("–".to_owned(), |r| rate(c.cell.protocol, r))) }
                         td { (optional(c.softirq_fraction, share)) }
                         td { (optional(c.offender_corrected_fraction, share)) }
@@ -102,6 +102,7 @@ fn table(cells: &[CellResult]) -> Markup {
                         td { (estimate(&t.penalty)) }
                         td { (verdict(t)) }
                         td { (kept(&t.goodput_kept)) }
+                        td { (kept(&t.idle_goodput_kept)) }
                         td { (t.received.as_ref().map_or("–".to_owned(), |r| rate(c.cell.protocol, r))) }
                         td { (optional(t.softirq_fraction, share)) }
                         td { (optional(t.offender_corrected_fraction, share)) }

@@ -83,6 +83,7 @@ pub fn enforced(mut result: CellResult, penalty: f64) -> CellResult {
         test: scale(&result.test, by),
         penalty: scale(&result.penalty, by),
         goodput_kept: Some(estimate(&[0.98, 1.0, 0.97])),
+        idle_goodput_kept: Some(estimate(&[1.01, 0.99, 0.98])),
         softirq_fraction: Some(0.02),
         received: result.received,
         offender_corrected_fraction: Some(0.51),
@@ -124,6 +125,7 @@ pub fn samples(result: &CellResult) -> Vec<Sample> {
                 steal_fraction: None,
                 offered: result.offered,
                 received: result.received,
+                received_idle: None,
             });
         }
     }
@@ -312,6 +314,7 @@ pub fn demo() -> RunData {
             victim: "victim".to_owned(),
             ledger: Some(record),
             sentence: "flood caused it".to_owned(),
+            reservation: None,
         }))),
     }
 }

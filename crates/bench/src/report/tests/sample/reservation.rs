@@ -33,6 +33,7 @@ pub fn reservation() -> RunData {
         host_utilisation: 0.98,
         neighbour_cpu_s: 1.0,
         lendings: 1,
+        entitled: None,
         checksum: (!cell.target.is_interactive()).then(|| "00ff".to_owned()),
     };
     let cells = [
@@ -63,6 +64,13 @@ pub fn reservation() -> RunData {
                     to_alone: Some(judged),
                     cpu_got: estimate(&[1.0 / slow]),
                     host_utilisation: estimate(&[0.98]),
+                    entitled: Some(Entitled {
+                        entitled_cpus: estimate(&[1.0]),
+                        forced_sharing_cpus: estimate(&[0.31 * (slow - 1.0)]),
+                        phantom_cpus: estimate(&[0.2 * (slow - 1.0)]),
+                        throttled_cpus: estimate(&[0.0]),
+                        lack_cpus: estimate(&[0.02]),
+                    }),
                 }
             })
             .collect(),

@@ -1,0 +1,71 @@
+//! Where the target's CPU went: the product's own diagnosis, on under every policy alike, so that
+//! what it costs is the same for all.
+
+use super::scene::Scene;
+use crate::data::Entitled;
+use crate::error::BenchError;
+use cofferdam_diagnosis::{Diagnosis, Options, Reading};
+use cofferdam_types::{CgroupId, Container, CpuAmount};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The diagnosis, while this host can run it.
+pub(super) struct Watch(Diagnosis);
+
+/// A reading before the target works.
+pub(super) struct Begun {
+    containers: [Arc<Container>; 2],
+    reading: Reading,
+}
+
+impl Watch {
+    /// Loads it; `Err` says why this host cannot run it.
+    pub fn start() -> Result<Watch, String> {
+        let diagnosis = Diagnosis::start(Options::default());
+        diagnosis.map(Watch).map_err(|e| e.to_string())
+    }
+
+    /// Before the target works; `reserved` is what a reservation promises it now.
+    pub fn begin(
+        &mut self,
+        scene: &Scene,
+        reserved: Option<CpuAmount>,
+    ) -> Result<Begun, BenchError> {
+        let containers = [scene.target.container()?, scene.neighbours.container()?];
+        let reserved: BTreeMap<CgroupId, CpuAmount> = reserved
+            .map(|amount| (containers[0].cgroup, amount))
+            .into_iter()
+            .collect();
+        self.0.set_reserved(reserved);
+        let reading = self.read(&containers)?;
+        Ok(Begun {
+            containers,
+            reading,
+        })
+    }
+
+    /// What became of the target's CPU since `begun`.
+    pub fn end(&mut self, begun: &Begun) -> Result<Option<Entitled<f64>>, BenchError> {
+        let now = self.read(&begun.containers)?;
+        let interval = now.since(&begun.reading);
+        let target = begun.containers[0].cgroup;
+        let of = interval
+            .containers
+            .iter()
+            .find(|c| c.container.cgroup == target);
+        let length_ns = interval.length.as_nanos().max(1) as f64;
+        let cpus = |ns: u64| ns as f64 / length_ns;
+        Ok(of.map(|c| Entitled {
+            entitled_cpus: cpus(c.loss.entitled_ns),
+            forced_sharing_cpus: cpus(c.loss.forced_sharing_ns),
+            phantom_cpus: cpus(c.loss.phantom_ns),
+            throttled_cpus: cpus(c.loss.throttled_ns),
+            lack_cpus: cpus(c.loss.lack_ns),
+        }))
+    }
+
+    fn read(&mut self, containers: &[Arc<Container>]) -> Result<Reading, BenchError> {
+        let reading = self.0.snapshot(containers);
+        reading.map_err(|e| BenchError::Ledger(e.to_string()))
+    }
+}
