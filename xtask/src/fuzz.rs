@@ -36,7 +36,11 @@ pub fn fuzz(arguments: &[String]) -> Result<()> {
             all.join(", ")
         );
     }
-    let mut build = cargo(&["build", "--locked", "--bins", "--target", TARGET]);
+    let mut build = cargo(&["build", "--locked", "--target", TARGET]);
+    match wanted {
+        [] => build.arg("--bins"),
+        some => build.args(some.iter().flat_map(|name| ["--bin", name])),
+    };
     build.current_dir(&folder).env("RUSTFLAGS", COVERAGE);
     check(build)?;
     let mut failed = Vec::new();
