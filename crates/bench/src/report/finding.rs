@@ -33,7 +33,7 @@ pub fn of(run: &RunData) -> Vec<String> {
         Some(RunResult::Accounting(result)) => accounting(result),
         Some(RunResult::Reservation(result)) => reservation(result),
         Some(RunResult::Dataplane(result)) => super::dataplane::finding(result),
-        Some(RunResult::Isolation(result)) => super::isolation::finding(result),
+        Some(RunResult::Isolation(result)) => super::isolation::finding(run, result),
         Some(RunResult::Latency(result)) => super::latency::finding(result),
     };
     if run.manifest.interrupted {

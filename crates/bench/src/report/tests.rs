@@ -72,6 +72,11 @@ fn an_isolation_report_has_the_papers_rows_and_shows_no_noise_as_loss() {
         told[2].contains("better in 1 of 3 cells and worse in 0"),
         "{told:#?}"
     );
+    // What the hypervisor took is told, not taken for the tenants' loss.
+    assert!(
+        told[3].starts_with("In 2 of 30 measured cells the hypervisor took more than 5.0%"),
+        "{told:#?}"
+    );
     let beside = page.find("With Cofferdam and without").unwrap();
     assert!(page[beside..].contains("no difference told"));
     let unmeasured = page.find("Not measured").unwrap();

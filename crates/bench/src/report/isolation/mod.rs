@@ -9,7 +9,7 @@ mod series;
 mod table;
 
 use super::ReportError;
-use super::format::{estimate, number};
+use super::format::{estimate, number, share};
 use super::page::{not_measured, section};
 use crate::data::{Care, Estimate, IsolationResult, IsolationTable, Resource, RunData};
 use maud::{Markup, html};
@@ -59,8 +59,26 @@ fn is_loss(loss: &Estimate) -> bool {
     loss.values.len() >= FEWEST && loss.low > 0.0
 }
 
+/// A cell during which the hypervisor took more than this share of the CPUs is named: it was
+/// measured on a smaller machine.
+const STEAL: f64 = 0.05;
+
+/// How many cells the hypervisor disturbed; `None`: none.
+fn stolen(run: &RunData) -> Option<String> {
+    let above = |s: &&crate::data::IsolationSample| s.steal_fraction.is_some_and(|f| f > STEAL);
+    let disturbed = run.isolation.iter().filter(above).count();
+    (disturbed > 0).then(|| {
+        format!(
+            "In {disturbed} of {} measured cells the hypervisor took more than {} of the CPUs \
+             (steal time): their losses may be its own. Measure again when the host is calm.",
+            run.isolation.len(),
+            share(STEAL)
+        )
+    })
+}
+
 /// The worst loss that is no noise, how many there are, and what is missing.
-pub fn finding(result: &IsolationResult) -> Vec<String> {
+pub fn finding(run: &RunData, result: &IsolationResult) -> Vec<String> {
     let mut text = Vec::new();
     // With Cofferdam at work a runtime is no longer judged for itself.
     let of = |care| result.tables.iter().filter(move |t| t.care == care);
@@ -96,6 +114,7 @@ pub fn finding(result: &IsolationResult) -> Vec<String> {
         ));
     }
     text.extend(care::finding(result));
+    text.extend(stolen(run));
     let [done, total] = result.done;
     if done < total {
         text.push(format!(
