@@ -4,7 +4,7 @@ use crate::run::{cargo, check};
 use crate::tree;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// What cargo-fuzz passes too, but for the address sanitizer, which needs a nightly compiler: our
 /// own code that reads foreign bytes is safe Rust, so that a panic is what there is to find.
@@ -59,6 +59,14 @@ pub fn fuzz(arguments: &[String]) -> Result<()> {
         "{} failed; the inputs are in fuzz/artifacts",
         failed.join(", ")
     )
+}
+
+/// Reads the manifest of the workspace of the targets, which nothing else builds.
+pub fn manifest() -> Command {
+    let mut read = cargo(&["metadata", "--no-deps", "--format-version", "1"]);
+    read.current_dir(tree::root().join("fuzz"))
+        .stdout(Stdio::null());
+    read
 }
 
 fn run(folder: &Path, name: &str, seconds: u32) -> Result<Command> {

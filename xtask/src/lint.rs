@@ -1,7 +1,7 @@
 //! Formatting and warnings.
 
 use crate::run::{cargo, check};
-use crate::{documents, tree};
+use crate::{documents, fuzz, tree};
 use anyhow::Result;
 use std::process::Command;
 
@@ -15,6 +15,7 @@ pub fn lint() -> Result<()> {
     tree::lengths()?;
     documents::links()?;
     documents::specification()?;
+    check(fuzz::manifest())?;
     check(cargo(&[
         "clippy",
         "--locked",
