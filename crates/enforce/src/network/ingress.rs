@@ -37,8 +37,9 @@ struct Gate {
     /// By container: slot, addresses, counters at the last step.
     members: BTreeMap<CgroupId, Member>,
     looked: Instant,
-    /// Where its programs are attached first.
+    /// Where its programs are attached first, now and when it begins.
     first: First,
+    begins: First,
     /// Steps in a row in which somebody flooded.
     flooded: u32,
 }
@@ -122,11 +123,11 @@ impl Ingress {
     pub fn prepare(&mut self, container: &Container) {
         if let Some(netns) = forwarding_namespace(container) {
             // A failure is told when they are needed.
-            let _ = self.load(netns);
+            let _ = self.load(netns, First::Dropping);
         }
     }
 
-    fn load(&mut self, netns: NetnsId) -> Result<(), String> {
+    fn load(&mut self, netns: NetnsId, first: First) -> Result<(), String> {
         if self.gates.contains_key(&netns) {
             return Ok(());
         }
@@ -137,7 +138,8 @@ impl Ingress {
             links: BTreeMap::new(),
             members: BTreeMap::new(),
             looked: Instant::now(),
-            first: First::Passing,
+            first,
+            begins: first,
             flooded: 0,
         };
         self.gates.insert(netns, gate);
@@ -157,7 +159,11 @@ impl Ingress {
         limits: Limits,
         skip: &BTreeSet<(NetnsId, IfIndex)>,
     ) -> Result<DropCounts, String> {
-        self.load(netns)?;
+        // Where the host's packets enter those that are dropped would cost everybody; in a
+        // container's own namespace they are the container's.
+        let own = container.netns == Some(netns);
+        let first = if own { First::Passing } else { First::Dropping };
+        self.load(netns, first)?;
         let Some(gate) = self.gates.get_mut(&netns) else {
             return Err("no gate".to_owned());
         };
@@ -194,7 +200,7 @@ impl Ingress {
             gate.dismiss(cgroup);
             if gate.members.is_empty() {
                 gate.links.clear();
-                gate.first = First::Passing;
+                gate.first = gate.begins;
             }
         }
     }
