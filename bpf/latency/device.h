@@ -46,10 +46,16 @@ static __noinline void lt_device_learn(struct lt_device *d, const struct net_dev
 	d->leaves = !ops || kind == LT_KIND('t', 'u', 'n', 0);
 }
 
+static __always_inline struct lt_device *lt_device_slot(struct lt_cpu *cpu, const void *address)
+{
+	__u64 number = lt_number(address);
+
+	return &cpu->devices[(__u32)(number >> 6 ^ number >> 14) & (LT_DEVICES - 1)];
+}
+
 static __always_inline struct lt_device *lt_device(struct lt_cpu *cpu, const struct net_device *dev)
 {
-	__u32 hash = (__u32)((__u64)dev >> 6) ^ (__u32)((__u64)dev >> 14);
-	struct lt_device *d = &cpu->devices[hash & (LT_DEVICES - 1)];
+	struct lt_device *d = lt_device_slot(cpu, dev);
 
 	if (d->device != (__u64)dev || d->generation != generation ||
 	    d->ifindex != (__u32)dev->ifindex)
@@ -66,8 +72,7 @@ static __always_inline bool lt_no_queue(const struct net_device *dev)
 /* Row of the container that has this namespace; the cache is the same. */
 static __always_inline struct lt_device *lt_netns(struct lt_cpu *cpu, const struct net *net)
 {
-	__u32 hash = (__u32)((__u64)net >> 6) ^ (__u32)((__u64)net >> 14);
-	struct lt_device *d = &cpu->devices[hash & (LT_DEVICES - 1)];
+	struct lt_device *d = lt_device_slot(cpu, net);
 	__u32 inum = net->ns.inum, *row;
 
 	if (d->device == (__u64)net && d->generation == generation && d->netns == inum)

@@ -141,9 +141,13 @@ int BPF_PROG(lt_net_dev_start_xmit, const struct sk_buff *skb, const struct net_
 		return 0;
 	}
 	e = lt_find_any(skb);
-	now = bpf_ktime_get_ns();
 	/* What was not queued is not that packet: its skb was freed unseen and used again. */
-	if (!e || !e->queued) {
+	if (e && !e->queued)
+		e = NULL;
+	if (!e && !cpu->next_parent)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (!e) {
 		e = lt_segment(cpu, skb, lt_id(skb), now);
 		if (!e)
 			return 0;

@@ -21,18 +21,22 @@ static __always_inline struct lt_entry *lt_in_hand(const struct lt_cpu *cpu)
 static __always_inline struct lt_entry *lt_receive_host(struct lt_device *d, struct sk_buff *skb)
 {
 	struct lt_entry *e = lt_find(lt_id(skb));
-	__u64 now = bpf_ktime_get_ns();
 	struct lt_packet p;
+	__u64 now;
 
-	if (e && d->passes) {
+	if (d->passes) {
+		if (!e)
+			return NULL;
 		/* A second look by the same host; a tunnel took its headers off. */
-		e->used_ns = now;
+		e->used_ns = bpf_ktime_get_ns();
 		if (d->tunnel && lt_read(&p, skb->data))
 			e->check = p.check;
 		return e;
 	}
-	if (d->passes)
+	/* Nobody waits for what comes. */
+	if (!e && !ingress_classes)
 		return NULL;
+	now = bpf_ktime_get_ns();
 	if (e && e->row[LT_EGRESS] && e->stamp[LT_XMIT_IN] && !e->stamp[LT_RECV_HOST]) {
 		e->stamp[LT_RECV_HOST] = now;
 		e->first_host_ifindex = d->ifindex;

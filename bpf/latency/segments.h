@@ -61,8 +61,7 @@ static __noinline struct lt_entry *lt_segment(struct lt_cpu *cpu, const struct s
 	__u64 claimed;
 	bool last;
 
-	if (!cpu->next_parent || !lt_read(&p, lt_sent_l3(skb)) || p.class != LT_TCP ||
-	    !p.payload_bytes)
+	if (!lt_read(&p, lt_sent_l3(skb)) || p.class != LT_TCP || !p.payload_bytes)
 		return NULL;
 	whole = lt_parent_of(cpu, &p);
 	if (!whole)

@@ -205,14 +205,19 @@ static __always_inline struct lt_cpu *lt_this_cpu(void)
 	return bpf_map_lookup_elem(&cpus, &cpu);
 }
 
-/* A packet's address as a number: its distance to a fixed one. The verifier lets nobody
- * calculate with a trusted pointer, but subtract one from another. */
+/* An address as a number: its distance to a fixed one. The verifier lets nobody calculate with
+ * a trusted pointer, but subtract one from another. */
+static __always_inline __u64 lt_number(const void *address)
+{
+	__u64 number = (__u64)address;
+
+	__asm__ volatile("%0 -= %1" : "+r"(number) : "r"(&anchor));
+	return number;
+}
+
 static __always_inline __u64 lt_id(const struct sk_buff *skb)
 {
-	__u64 id = (__u64)skb;
-
-	__asm__ volatile("%0 -= %1" : "+r"(id) : "r"(&anchor));
-	return id;
+	return lt_number(skb);
 }
 
 /* The address of its head. Read by a helper: since 6.17 the verifier takes the field for a
