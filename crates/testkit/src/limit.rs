@@ -35,7 +35,7 @@ pub fn time_limit<T: Send + 'static>(
     }
 }
 
-/// Runs `body` again, up to five times, when it fails while `hidden` grows by more than two.
+/// Runs `body` again, up to five times, when it fails while `hidden` grows.
 /// `hidden` counts what the kernel kept from its tracepoints: some hosted kernels hide the time
 /// slices of their supervisor, and such a round proves nothing about programs on tracepoints. A
 /// failure of any other round passes through.
@@ -47,7 +47,7 @@ pub fn repeat_when_hidden(mut hidden: impl FnMut() -> u64, mut body: impl FnMut(
             return;
         };
         let kept = hidden().saturating_sub(before);
-        if round == ROUNDS || kept <= 2 {
+        if round == ROUNDS || kept == 0 {
             resume_unwind(panic);
         }
         eprintln!("round {round}: the kernel hid {kept} softirqs from its tracepoints; again");
