@@ -55,7 +55,7 @@ fn after_kill_9_at_any_moment_the_host_is_as_before() {
             );
         }
         assert!(
-            changed > ROUNDS / 4,
+            changed > ROUNDS / 10,
             "killed in the middle {changed} times only"
         );
     });
