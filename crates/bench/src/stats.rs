@@ -10,6 +10,10 @@ const RESAMPLES: usize = 10_000;
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
+    median_of_sorted(&sorted)
+}
+
+fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
     let middle = sorted.len() / 2;
     match sorted.len() {
         0 => None,
@@ -73,9 +77,9 @@ pub fn estimate(values: &[f64], seed: u64) -> Option<Estimate> {
 /// n/2 ± 0.98·√n, clamped): for hundreds of values, where resampling costs seconds. `None` when
 /// empty.
 pub fn median_interval(values: &[f64]) -> Option<[f64; 3]> {
-    let middle = median(values)?;
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
+    let middle = median_of_sorted(&sorted)?;
     let (n, half) = (sorted.len() as f64, 0.98 * (sorted.len() as f64).sqrt());
     let low = (n / 2.0 - half).floor().max(0.0) as usize;
     let high = ((n / 2.0 + half).ceil() as usize).min(sorted.len() - 1);

@@ -5,7 +5,7 @@ use crate::events::decode_event;
 use crate::ledger::LedgerReader;
 use crate::skeleton::types::{cf_cpu, cf_link_key, cf_netns_value, cf_totals};
 use crate::skeleton::{AccountingSkel, AccountingSkelBuilder};
-use crate::support::{kernel_has_tracepoint, possible_cpus};
+use crate::support::{failed, kernel_has_tracepoint, possible_cpus, require_tracepoints};
 use cofferdam_types::{
     CgroupId, CpuTime, IfIndex, KernelEvent, NetnsId, REQUIRED_TRACEPOINTS, SOCKET_TRACEPOINTS,
 };
@@ -67,11 +67,6 @@ pub enum LoadError {
     Map(std::io::Error),
 }
 
-fn failed(what: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> LoadError {
-    let what = what.into();
-    |source| LoadError::Libbpf { what, source }
-}
-
 /// What one CPU measured since load.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuReading {
@@ -102,7 +97,7 @@ impl AccountingPrograms {
     /// host's own.
     pub fn load(sizes: Sizes, host_netns: NetnsId) -> Result<AccountingPrograms, LoadError> {
         libbpf_rs::set_print(None);
-        check_kernel()?;
+        require_tracepoints(&REQUIRED_TRACEPOINTS)?;
         // The skeleton borrows this small block for its life; it is leaked once a load.
         let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
         let mut open = AccountingSkelBuilder::default()
@@ -353,15 +348,4 @@ fn link_key(netns: NetnsId, ifindex: IfIndex) -> [u8; size_of::<cf_link_key>()] 
     put(&mut key, offset_of!(cf_link_key, netns), netns.0);
     put(&mut key, offset_of!(cf_link_key, ifindex), ifindex.0);
     key
-}
-
-fn check_kernel() -> Result<(), LoadError> {
-    for name in REQUIRED_TRACEPOINTS {
-        match kernel_has_tracepoint(name) {
-            None => return Err(LoadError::NoBtf),
-            Some(false) => return Err(LoadError::NoTracepoint(name)),
-            Some(true) => {}
-        }
-    }
-    Ok(())
 }

@@ -11,7 +11,7 @@ use crate::accounting::LoadError;
 use crate::cost::{self, ProgramCost};
 use crate::skeleton::latency_types::{lt_config, lt_counts, lt_way_counts};
 use crate::skeleton::{LatencySkel, LatencySkelBuilder};
-use crate::support::{kernel_has_tracepoint, possible_cpus};
+use crate::support::{failed, kernel_has_tracepoint, possible_cpus, require_tracepoints};
 use cofferdam_types::NetnsId;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
@@ -111,11 +111,6 @@ const SEND_PROGRAMS: [&str; 3] = ["lt_sys_enter", "lt_softirq_entry", "lt_softir
 /// Called, not attached.
 const SWEEP_PROGRAM: &str = "lt_sweep";
 
-fn failed(what: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> LoadError {
-    let what = what.into();
-    |source| LoadError::Libbpf { what, source }
-}
-
 /// Tracepoints without which nothing can be measured.
 pub const LATENCY_TRACEPOINTS: [&str; 6] = [
     "net_dev_queue",
@@ -138,13 +133,7 @@ impl LatencyPrograms {
         hardware_stamps: bool,
     ) -> Result<LatencyPrograms, LoadError> {
         libbpf_rs::set_print(None);
-        for name in LATENCY_TRACEPOINTS {
-            match kernel_has_tracepoint(name) {
-                None => return Err(LoadError::NoBtf),
-                Some(false) => return Err(LoadError::NoTracepoint(name)),
-                Some(true) => {}
-            }
-        }
+        require_tracepoints(&LATENCY_TRACEPOINTS)?;
         let sizes = LatencySizes {
             packets: sizes.packets.clamp(64, 1 << 22).next_power_of_two(),
             reports_per_cpu: sizes.reports_per_cpu.clamp(64, 1 << 22).next_power_of_two(),

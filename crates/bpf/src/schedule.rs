@@ -5,7 +5,7 @@ use crate::cost::{self, ProgramCost};
 use crate::mapped::{MappedArray, Plain};
 use crate::skeleton::schedule_types::{cf_sched_cell, cf_sched_cpu, cf_sched_window};
 use crate::skeleton::{ScheduleSkel, ScheduleSkelBuilder};
-use crate::support::{kernel_has_tracepoint, possible_cpus};
+use crate::support::{failed, possible_cpus, require_tracepoints};
 use cofferdam_types::CgroupId;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
@@ -81,24 +81,11 @@ pub struct SchedulePrograms {
     rows: u32,
 }
 
-fn failed(what: &'static str) -> impl FnOnce(libbpf_rs::Error) -> LoadError {
-    move |source| LoadError::Libbpf {
-        what: what.to_owned(),
-        source,
-    }
-}
-
 impl SchedulePrograms {
     /// Loads, with room for `containers` containers.
     pub fn load(containers: u32) -> Result<SchedulePrograms, LoadError> {
         libbpf_rs::set_print(None);
-        for name in SCHEDULE_TRACEPOINTS {
-            match kernel_has_tracepoint(name) {
-                None => return Err(LoadError::NoBtf),
-                Some(false) => return Err(LoadError::NoTracepoint(name)),
-                Some(true) => {}
-            }
-        }
+        require_tracepoints(&SCHEDULE_TRACEPOINTS)?;
         let cpus = possible_cpus();
         let rows = SCHEDULE_FIRST_CONTAINER_ROW + containers;
         // The skeleton borrows this small block for its life; it is leaked once a load.

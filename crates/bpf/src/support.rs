@@ -1,5 +1,6 @@
 //! What the running kernel offers.
 
+use crate::accounting::LoadError;
 use libbpf_rs::btf::types::Typedef;
 use libbpf_rs::btf::{Btf, TypeId};
 use std::sync::OnceLock;
@@ -11,6 +12,27 @@ pub fn kernel_has_tracepoint(name: &str) -> Option<bool> {
     BTF.get_or_init(Names::read)
         .as_ref()
         .map(|names| names.has(&format!("btf_trace_{name}")))
+}
+
+/// That the kernel has all of these.
+///
+/// # Errors
+/// [`LoadError::NoBtf`], or the first that it lacks.
+pub(crate) fn require_tracepoints(names: &[&'static str]) -> Result<(), LoadError> {
+    for name in names {
+        match kernel_has_tracepoint(name) {
+            None => return Err(LoadError::NoBtf),
+            Some(false) => return Err(LoadError::NoTracepoint(name)),
+            Some(true) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Makes an error of what libbpf could not do.
+pub(crate) fn failed(what: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> LoadError {
+    let what = what.into();
+    |source| LoadError::Libbpf { what, source }
 }
 
 /// Names of the tracepoint typedefs; the BTF itself is not kept (it is megabytes).

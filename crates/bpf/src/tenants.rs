@@ -5,7 +5,7 @@ use crate::cost::{self, ProgramCost};
 use crate::mapped::{MappedArray, Plain};
 use crate::skeleton::tenants_types::{cf_tenant, cf_tenant_packets};
 use crate::skeleton::{TenantsSkel, TenantsSkelBuilder};
-use crate::support::{kernel_has_tracepoint, possible_cpus};
+use crate::support::{failed, possible_cpus, require_tracepoints};
 use cofferdam_types::CgroupId;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
@@ -77,24 +77,11 @@ pub struct TenantCounter {
     page_bytes: u64,
 }
 
-fn failed(what: &'static str) -> impl FnOnce(libbpf_rs::Error) -> LoadError {
-    move |source| LoadError::Libbpf {
-        what: what.to_owned(),
-        source,
-    }
-}
-
 impl TenantPrograms {
     /// Loads and attaches them; nobody is watched yet.
     pub fn load() -> Result<TenantPrograms, LoadError> {
         libbpf_rs::set_print(None);
-        for name in TRACEPOINTS {
-            match kernel_has_tracepoint(name) {
-                None => return Err(LoadError::NoBtf),
-                Some(false) => return Err(LoadError::NoTracepoint(name)),
-                Some(true) => {}
-            }
-        }
+        require_tracepoints(&TRACEPOINTS)?;
         // The skeleton borrows this small block for its life; it is leaked once a load.
         let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
         let mut open = TenantsSkelBuilder::default()

@@ -131,6 +131,16 @@ pub struct AccuracyRow {
     pub error_interval_pct: Option<[f64; 2]>,
 }
 
+impl AccuracyRow {
+    /// The error with its interval, in words: `+1.2% [-0.5, +2.0]`.
+    pub fn error(&self) -> String {
+        match self.error_interval_pct {
+            Some([low, high]) => format!("{:+.1}% [{low:+.1}, {high:+.1}]", self.error_pct),
+            None => format!("{:+.1}%", self.error_pct),
+        }
+    }
+}
+
 /// The outcome of an accounting run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AccountingResult {

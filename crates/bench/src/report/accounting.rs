@@ -181,10 +181,7 @@ fn accuracy(result: &AccountingResult) -> Markup {
                 td { (number(row.expected)) }
                 td { (number(row.measured)) }
                 td {
-                    (format!("{:+.1}% ", row.error_pct))
-                    @if let Some([low, high]) = row.error_interval_pct {
-                        span.interval { (format!("[{low:+.1}, {high:+.1}] ")) }
-                    }
+                    (row.error()) " "
                     (verdict(row.error_pct.abs() <= GOAL_ACCURACY_PCT))
                 }
             } } }

@@ -249,10 +249,7 @@ fn accounting(result: &AccountingResult, width: Option<u16>) -> String {
                 format!("{}: {}", row.case, row.quantity),
                 format::number(row.expected),
                 format::number(row.measured),
-                match row.error_interval_pct {
-                    Some([low, high]) => format!("{:+.1}% [{low:+.1}, {high:+.1}]", row.error_pct),
-                    None => format!("{:+.1}%", row.error_pct),
-                },
+                row.error(),
             ]);
         }
         table::numbers_right(&mut table);

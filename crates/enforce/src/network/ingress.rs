@@ -72,6 +72,8 @@ pub(super) struct Limits {
     pub received: bool,
     /// What it sends.
     pub sent: bool,
+    /// Its packets are large, as a TCP stream's are: work on those that pass matters most.
+    pub large: bool,
 }
 
 /// All gates, by namespace.
@@ -162,7 +164,11 @@ impl Ingress {
         // Where the host's packets enter those that are dropped would cost everybody; in a
         // container's own namespace they are the container's.
         let own = container.netns == Some(netns);
-        let first = if own { First::Passing } else { First::Dropping };
+        let first = if own && limits.large {
+            First::Passing
+        } else {
+            First::Dropping
+        };
         self.load(netns, first)?;
         let Some(gate) = self.gates.get_mut(&netns) else {
             return Err("no gate".to_owned());

@@ -24,9 +24,9 @@ const MOST: Duration = Duration::from_micros(20);
 const MEMBARRIER_PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
 const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
-/// What one interrupt takes from the task that runs, measured within 30 ms; `None` where this
-/// host cannot tell: one CPU, a cpuset without the first two, or no `membarrier` (Linux 4.14). A
-/// host that is busy may hide it from one attempt, hardly from three.
+/// What one interrupt takes from the task that runs; `None` where this host cannot tell: one CPU, a
+/// cpuset without the first two, or no `membarrier` (Linux 4.14). A host that is busy may hide it from
+/// one attempt, hardly from three; each takes some 30 ms.
 pub(super) fn measure() -> Option<Duration> {
     (0..3).find_map(|_| attempt())
 }

@@ -12,6 +12,8 @@ use std::time::Duration;
 const BURST: Duration = Duration::from_millis(10);
 /// What a container sends is limited as well where it makes up this part of its network CPU.
 const SENDS: f64 = 0.1;
+/// Received packets from this mean size on, in bytes, are a stream's: full segments.
+const LARGE: u64 = 1_000;
 
 impl Network {
     /// Drops what it may not cause any more. Once in place, the limit stays as long as the other
@@ -58,6 +60,7 @@ impl Network {
                 },
                 received: may_rx,
                 sent: may_tx && (sends || limited_tx) && !own,
+                large: ledger.rx_bytes >= LARGE * ledger.rx_packets,
             };
             let skip = if *own {
                 &BTreeSet::new()
