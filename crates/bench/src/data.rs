@@ -8,6 +8,7 @@
 mod accounting;
 #[macro_use]
 mod cell;
+mod agent;
 mod dataplane;
 mod isolation;
 mod latency;
@@ -17,6 +18,10 @@ mod reservation;
 pub use accounting::{
     AccountingResult, AccuracyRow, ConservationRow, LoadShape, OverheadRow, PeriodSample,
     ProgramRow,
+};
+pub use agent::{
+    AgentCostRow, AgentDuty, AgentExperiment, AgentResult, AgentSample, DiagnosisCostRow,
+    SwitchCase, SwitchProgramRow,
 };
 pub use cell::{
     Cell, Direction, EVEN_SHARE_PCT, Interferer, Limit, Path, Protocol, Treatment, VictimKind,
@@ -64,6 +69,8 @@ pub enum Kind {
     Dataplane,
     /// `cofferdam bench isolation`.
     Isolation,
+    /// `cofferdam bench agent`.
+    Agent,
 }
 
 impl Kind {
@@ -77,6 +84,7 @@ impl Kind {
             Kind::Reservation => "reservation",
             Kind::Dataplane => "dataplane",
             Kind::Isolation => "isolation",
+            Kind::Agent => "agent",
         }
     }
 }
@@ -419,4 +427,6 @@ pub enum RunResult {
     Dataplane(DataplaneResult),
     /// Of `bench isolation`.
     Isolation(IsolationResult),
+    /// Of `bench agent`.
+    Agent(AgentResult),
 }

@@ -1,6 +1,7 @@
 //! Experiments, load generators, statistics and reports.
 
 pub mod accounting;
+pub mod agent;
 mod command;
 mod cpustat;
 pub mod data;
@@ -18,7 +19,6 @@ pub mod progress;
 pub mod report;
 pub mod reservation;
 pub mod rundir;
-pub mod schedule_cost;
 pub mod signals;
 pub mod spawn;
 mod spoken;

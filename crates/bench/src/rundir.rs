@@ -4,8 +4,8 @@
 //! one, so that an interrupted run keeps every finished sample.
 
 use crate::data::{
-    DEMO_RESERVATIONS, DataplaneSample, IsolationSample, Kind, LatencySample, LedgerRecord,
-    Manifest, PeriodSample, ReservationSample, ResultFile, RunResult, SCHEMA, Sample,
+    AgentSample, DEMO_RESERVATIONS, DataplaneSample, IsolationSample, Kind, LatencySample,
+    LedgerRecord, Manifest, PeriodSample, ReservationSample, ResultFile, RunResult, SCHEMA, Sample,
 };
 use crate::error::BenchError;
 use crate::host_facts;
@@ -203,6 +203,13 @@ impl RunDir {
 
     /// Appends a sample of a latency run.
     pub fn latency(&mut self, sample: &LatencySample) -> Result<(), BenchError> {
+        let path = self.path.join("samples.jsonl");
+        self.has_samples = true;
+        line(&mut self.samples, &path, sample)
+    }
+
+    /// Appends a sample of an agent run.
+    pub fn agent(&mut self, sample: &AgentSample) -> Result<(), BenchError> {
         let path = self.path.join("samples.jsonl");
         self.has_samples = true;
         line(&mut self.samples, &path, sample)

@@ -73,6 +73,8 @@ fn usage_errors_are_one_line_and_code_2() {
         &["none", "wordcount"],
     );
     contains(&["bench", "penalty", "--flows", "0"], 2, &["at least 1"]);
+    let many = ["bench", "agent", "--containers", "500"];
+    contains(&many, 2, &["--containers 500", "1 to 200"]);
     contains(&["bench", "penalty", "--payload", "200"], 2, &["no unit"]);
 }
 

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use cofferdam_bench::data::{RunData, RunResult};
-use cofferdam_bench::{BenchError, Progress, RunDir, accounting, penalty, schedule_cost};
+use cofferdam_bench::{BenchError, Progress, RunDir, accounting, penalty};
 
 struct Plain;
 
@@ -18,8 +18,7 @@ impl Progress for Plain {
 }
 
 /// `DIR PAIRS SECONDS CELL_ID…`: penalty; without ids the quick grid. `DIR PAIRS SECONDS
-/// accounting`: the cost and accuracy of the accounting, as it is in `result.json`. `DIR PAIRS
-/// SECONDS schedule-cost`: what the diagnosis costs; nothing is written to DIR.
+/// accounting`: the cost and accuracy of the accounting, as it is in `result.json`.
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args.first().is_some_and(|first| first == "bench-worker") {
@@ -43,9 +42,6 @@ fn main() {
         };
         return end(accounting::run(&options, &mut Plain));
     }
-    if cells.first().is_some_and(|first| first == "schedule-cost") {
-        return print_schedule_cost(pairs, seconds.unwrap_or(0.5));
-    }
     let options = penalty::Options {
         quick: cells.is_empty(),
         output,
@@ -58,41 +54,6 @@ fn main() {
         ..penalty::Options::default()
     };
     end(penalty::run(&options, &mut Plain));
-}
-
-fn print_schedule_cost(pairs: u32, seconds: f64) {
-    let options = schedule_cost::Options {
-        pairs,
-        period: std::time::Duration::from_secs_f64(seconds),
-        ..schedule_cost::Options::default()
-    };
-    let rows = match schedule_cost::run(&options, &mut Plain) {
-        Ok(rows) => rows,
-        Err(e) => {
-            eprintln!("{e}");
-            std::process::exit(e.exit_code());
-        }
-    };
-    for row in rows {
-        println!(
-            "{}: {:.0} round trips/s off, {:.0} on, ratio {:.4} ({:.4} to {:.4}), programs {:.2}%, \
-             statistics {:.0} ns a run",
-            row.case.label(),
-            row.off.median,
-            row.on.median,
-            row.ratio.median,
-            row.ratio.low,
-            row.ratio.high,
-            row.programs_pct,
-            row.statistics_ns_per_run
-        );
-        for p in row.programs {
-            println!(
-                "    {}: {:.2} runs a round trip, {:.0} ns a run",
-                p.name, p.runs_per_round_trip, p.ns_per_run
-            );
-        }
-    }
 }
 
 fn end(outcome: Result<RunDir, BenchError>) {

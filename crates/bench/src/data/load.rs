@@ -99,7 +99,7 @@ impl RunData {
             Kind::Reservation => reservations = lines(&samples_path)?,
             Kind::Isolation => isolation = lines(&samples_path)?,
             // For other tools; the report needs the result alone.
-            Kind::Latency | Kind::Dataplane => {}
+            Kind::Latency | Kind::Dataplane | Kind::Agent => {}
         }
         let result_path = dir.join("result.json");
         let result = match optional(&result_path)? {

@@ -120,8 +120,13 @@ impl<'a> Rig<'a> {
 
     /// Keeps the driver off `cpu` instead of the victim's.
     pub fn stay_off(&mut self, cpu: u32) {
-        self.affinity.end();
+        self.go_anywhere();
         self.affinity = Affinity::leave(cpu);
+    }
+
+    /// Lets the driver, and what it starts, run on any CPU.
+    pub fn go_anywhere(&mut self) {
+        self.affinity.end();
     }
 
     /// Fails once a signal has come.

@@ -1,7 +1,7 @@
 //! Measures cells: keeps the tenants of one runtime and resource alive from cell to cell.
 
 use super::acquire::{Acquired, Acquisition, Files, Places};
-use super::care::Agent;
+use super::care;
 use super::device::{self, BlockDevice};
 use super::experiment::Experiment;
 use super::guest::{Done, Guest};
@@ -9,6 +9,7 @@ use super::levels::{DATAGRAM_WIRE_BITS, Target, demand, most_memory, split_iops}
 use super::runtime::{self, Limit, Runtime, Tenant, TenantSpec};
 use super::stage::{Stage, shape};
 use super::trace::Tracer;
+use crate::agent::process::Agent;
 use crate::command::run;
 use crate::cpustat;
 use crate::data::{
@@ -79,7 +80,7 @@ impl<'a> Bench<'a> {
         let image = runtime.prepare(&stage)?;
         let agent = match key.care {
             Care::Vanilla => None,
-            Care::Cofferdam => Some(Agent::start(experiment, &stage)?),
+            Care::Cofferdam => Some(care::start(experiment, &stage)?),
         };
         let (tracer, untraced) = match Tracer::start() {
             Ok(tracer) => (Some(tracer), None),

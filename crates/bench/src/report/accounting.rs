@@ -3,7 +3,7 @@
 use super::ReportError;
 use super::chart::{Chart, Mark, Row, Tone};
 use super::format::{bytes, estimate, number, scaled};
-use super::page::{figure, section};
+use super::page::{figure, section, verdict};
 use crate::data::{AccountingResult, LoadShape, OverheadRow};
 use maud::{Markup, html};
 
@@ -187,12 +187,4 @@ fn accuracy(result: &AccountingResult) -> Markup {
             } } }
         } } },
     )
-}
-
-/// In words and a sign, not by colour alone.
-fn verdict(good: bool) -> Markup {
-    html! {
-        @if good { span.good title="the goal is reached" { "✓" } }
-        @else { span.bad title="the goal is missed" { "✗ missed" } }
-    }
 }

@@ -35,6 +35,7 @@ pub fn of(run: &RunData) -> Vec<String> {
         Some(RunResult::Dataplane(result)) => super::dataplane::finding(result),
         Some(RunResult::Isolation(result)) => super::isolation::finding(run, result),
         Some(RunResult::Latency(result)) => super::latency::finding(result),
+        Some(RunResult::Agent(result)) => super::agent::finding(result),
     };
     if run.manifest.interrupted {
         text.push("The run was interrupted: it is not complete.".to_owned());
@@ -294,6 +295,7 @@ pub fn title(run: &RunData) -> String {
             crate::data::Kind::Demo => "Demo".to_owned(),
             crate::data::Kind::Isolation => "How well tenants are isolated".to_owned(),
             crate::data::Kind::Reservation => "What a CPU reservation is worth".to_owned(),
+            crate::data::Kind::Agent => "What the agent takes of the host".to_owned(),
             crate::data::Kind::Dataplane => "The dataplane beside Linux sockets".to_owned(),
         },
     };

@@ -5,6 +5,7 @@
 //! only through `maud`, which escapes it, or through the charts' SVG writer, which does too.
 
 mod accounting;
+mod agent;
 mod chart;
 pub mod dataplane;
 mod environment;
@@ -114,6 +115,7 @@ pub fn html(run: &RunData) -> Result<String, ReportError> {
             isolation::sections(run, result)?
         }
         Some(RunResult::Latency(result)) if kind == Kind::Latency => latency::sections(result)?,
+        Some(RunResult::Agent(result)) if kind == Kind::Agent => agent::sections(result)?,
         Some(other) => {
             let result = match other {
                 RunResult::Penalty(_) => Kind::Penalty,
@@ -123,6 +125,7 @@ pub fn html(run: &RunData) -> Result<String, ReportError> {
                 RunResult::Reservation(_) => Kind::Reservation,
                 RunResult::Dataplane(_) => Kind::Dataplane,
                 RunResult::Isolation(_) => Kind::Isolation,
+                RunResult::Agent(_) => Kind::Agent,
             };
             return Err(ReportError::Mixed {
                 dir: run.dir.clone(),

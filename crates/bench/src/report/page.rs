@@ -73,6 +73,14 @@ pub fn not_measured<'a>(
     Some(section("Not measured", "", list))
 }
 
+/// In words and a sign, not by colour alone.
+pub fn verdict(good: bool) -> Markup {
+    html! {
+        @if good { span.good title="the goal is reached" { "✓" } }
+        @else { span.bad title="the goal is missed" { "✗ missed" } }
+    }
+}
+
 /// A chart with its title. `svg` comes from [`super::chart::Chart::svg`], which escapes.
 pub fn figure(title: &str, svg: &str) -> Markup {
     html! { figure { figcaption { (title) } (PreEscaped(svg)) } }

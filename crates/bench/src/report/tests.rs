@@ -112,6 +112,26 @@ fn the_finding_comes_first_and_in_words() {
 }
 
 #[test]
+fn an_agent_report_tells_which_goals_are_missed() {
+    let run = sample::agent();
+    let told = finding::of(&run);
+    assert!(
+        told[0].contains("enforces, one rule takes 0.9 [") && told[0].contains("goal 1%: reached"),
+        "{told:#?}"
+    );
+    assert!(told[1].contains("goal 1%: missed"), "{told:#?}");
+    assert!(
+        told[2].starts_with("Where the diagnosis costs most, two containers, one CPU")
+            && told[2].contains("missed"),
+        "{told:#?}"
+    );
+    let page = html(&run).unwrap();
+    for text in ["1,000 rules", "cf_sched_switch", "What the diagnosis takes"] {
+        assert!(page.contains(text), "{text}");
+    }
+}
+
+#[test]
 fn no_difference_is_said_as_such() {
     let mut run = sample::demo();
     if let Some(RunResult::Demo(result)) = &mut run.result {

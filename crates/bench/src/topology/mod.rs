@@ -138,7 +138,13 @@ impl Topology {
                 None => attach_to_peer(i, &peer, &space, spec)?,
             };
             space.ip(&format!("route add default via {gateway}"))?;
-            let port = 20_000 + firewall::PORTS * u16::from(i);
+            // Only behind port forwarding do they share an address.
+            let apart = if spec.path == Path::BridgeNat {
+                firewall::PORTS
+            } else {
+                0
+            };
+            let port = 20_000 + apart * u16::from(i);
             members.push(Member {
                 name: tenant.name.clone(),
                 netns: space.name,

@@ -4,9 +4,9 @@ use super::values;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use cofferdam_bench::data::{
-    DataplaneExperiment, Direction, Interferer, LatencyExperiment, Limit, NeighbourLimit,
-    Neighbours, Path, ReservationPolicy, Resource, RuntimeKind, Scenario, Target, Treatment,
-    VictimKind,
+    AgentExperiment, DataplaneExperiment, Direction, Interferer, LatencyExperiment, Limit,
+    NeighbourLimit, Neighbours, Path, ReservationPolicy, Resource, RuntimeKind, Scenario, Target,
+    Treatment, VictimKind,
 };
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -23,6 +23,8 @@ pub enum BenchCommand {
     Accounting(BenchAccountingArgs),
     /// What a CPU reservation is worth beside neighbours, by policy
     Reservation(BenchReservationArgs),
+    /// What the agent takes of the host, and its diagnosis of those it watches
+    Agent(BenchAgentArgs),
     /// The dataplane beside Linux sockets: latency, throughput, connections, batch bound
     Dataplane(BenchDataplaneArgs),
     /// How well a runtime isolates two tenants: CPU, memory, disk, network
@@ -194,6 +196,24 @@ pub struct BenchLatencyArgs {
     /// Only these experiments; may be repeated or separated by commas
     #[arg(long, value_name = "EXPERIMENT", value_delimiter = ',', value_parser = one_of(LatencyExperiment::ALL, LatencyExperiment::label))]
     pub experiment: Vec<LatencyExperiment>,
+}
+
+/// `cofferdam bench agent`
+#[derive(Clone, Debug, Args)]
+pub struct BenchAgentArgs {
+    /// Length, place and chance.
+    #[command(flatten)]
+    pub run: ShortRunArgs,
+    /// Rounds, in each of which every duty of the agent is measured once; the diagnosis has six
+    /// off/on pairs a round [default: 10; 5 with --quick]
+    #[arg(long, value_name = "N", value_parser = values::positive)]
+    pub rounds: Option<u32>,
+    /// Containers that the agent looks after, at most 200 [default: 100]
+    #[arg(long, value_name = "N", value_parser = values::positive)]
+    pub containers: Option<u32>,
+    /// Only these experiments; may be repeated or separated by commas
+    #[arg(long, value_name = "EXPERIMENT", value_delimiter = ',', value_parser = one_of(AgentExperiment::ALL, AgentExperiment::label))]
+    pub experiment: Vec<AgentExperiment>,
 }
 
 /// `cofferdam bench dataplane`

@@ -8,8 +8,8 @@ pub mod values;
 pub use crate::latency::args::LatencyCommand;
 pub use agent::{AgentArgs, SocketArgs, StatusArgs};
 pub use bench::{
-    BenchAccountingArgs, BenchCommand, BenchDataplaneArgs, BenchIsolationArgs, BenchLatencyArgs,
-    BenchReservationArgs, CompareArgs, HostArgs, PenaltyArgs, RunArgs,
+    BenchAccountingArgs, BenchAgentArgs, BenchCommand, BenchDataplaneArgs, BenchIsolationArgs,
+    BenchLatencyArgs, BenchReservationArgs, CompareArgs, HostArgs, PenaltyArgs, RunArgs,
 };
 pub use dataplane::{
     DataplaneCommand, DataplaneRunArgs, DataplaneServeArgs, DataplaneTopArgs, Server,

@@ -5,8 +5,8 @@ mod results;
 mod story;
 
 use crate::args::{
-    BenchAccountingArgs, BenchCommand, BenchDataplaneArgs, BenchLatencyArgs, BenchReservationArgs,
-    DemoArgs, HostArgs, PenaltyArgs, ReportArgs, RunArgs, WorkerArgs,
+    BenchAccountingArgs, BenchAgentArgs, BenchCommand, BenchDataplaneArgs, BenchLatencyArgs,
+    BenchReservationArgs, DemoArgs, HostArgs, PenaltyArgs, ReportArgs, RunArgs, WorkerArgs,
 };
 use crate::exit::{Failure, Outcome, one_line};
 use crate::interrupt::Interrupt;
@@ -15,7 +15,7 @@ use crate::progress::Progress;
 use cofferdam_bench::data::RunData;
 use cofferdam_bench::report::ReportError;
 use cofferdam_bench::{
-    BenchError, RunDir, accounting, dataplane, demo, latency, penalty, report, reservation,
+    BenchError, RunDir, accounting, agent, dataplane, demo, latency, penalty, report, reservation,
 };
 
 /// Runs a benchmark, prints its results and renders its report.
@@ -28,6 +28,7 @@ pub fn run(command: BenchCommand, interrupt: &Interrupt) -> Outcome {
         BenchCommand::Reservation(args) => {
             reservation::run(&reservation_options(args), &mut progress)
         }
+        BenchCommand::Agent(args) => agent::run(&agent_options(args), &mut progress),
         BenchCommand::Dataplane(args) => dataplane::run(&dataplane_options(args), &mut progress),
         BenchCommand::Isolation(args) => {
             if args.emit.is_some() {
@@ -236,6 +237,18 @@ fn accounting_options(args: BenchAccountingArgs) -> accounting::Options {
         victim_cpu,
         peer_cpu,
         seed,
+    }
+}
+
+fn agent_options(args: BenchAgentArgs) -> agent::Options {
+    agent::Options {
+        quick: args.run.quick,
+        output: args.run.output,
+        experiments: args.experiment,
+        containers: args.containers,
+        rounds: args.rounds,
+        period_seconds: None,
+        seed: args.run.seed,
     }
 }
 

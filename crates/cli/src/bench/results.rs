@@ -2,8 +2,8 @@
 
 use crate::table;
 use cofferdam_bench::data::{
-    AccountingResult, CellResult, DataplaneResult, Entitled, Estimate, IsolationResult, Metric,
-    ReservationCellResult, ReservationResult, RunData, RunResult,
+    AccountingResult, AgentResult, CellResult, DataplaneResult, Entitled, Estimate,
+    IsolationResult, Metric, ReservationCellResult, ReservationResult, RunData, RunResult,
 };
 use cofferdam_bench::report::{finding, format};
 
@@ -22,6 +22,7 @@ pub fn text(run: &RunData, width: Option<u16>) -> String {
         Some(RunResult::Reservation(result)) => reservation(result, width),
         Some(RunResult::Dataplane(result)) => dataplane(result, width),
         Some(RunResult::Isolation(result)) => isolation(result, width),
+        Some(RunResult::Agent(result)) => agent(result, width),
         Some(RunResult::Latency(_)) => cofferdam_bench::report::finding::of(run).join("\n") + "\n",
     };
     if !tables.is_empty() {
@@ -166,6 +167,40 @@ fn dataplane(result: &DataplaneResult, width: Option<u16>) -> String {
     }
     table::numbers_right(&mut table);
     table::finish(&table)
+}
+
+fn agent(result: &AgentResult, width: Option<u16>) -> String {
+    let mut parts = Vec::new();
+    if !result.cost.is_empty() {
+        let mut table = table::plain(width);
+        table.set_header(["the agent", "containers", "CPU %", "resident", "step ms"]);
+        for row in &result.cost {
+            table.add_row([
+                row.duty.words().to_owned(),
+                row.containers.to_string(),
+                format::estimate(&row.cpu_pct),
+                format::bytes(row.resident_bytes),
+                format::estimate(&row.step_ms),
+            ]);
+        }
+        table::numbers_right(&mut table);
+        parts.push(table::finish(&table));
+    }
+    if !result.diagnosis.is_empty() {
+        let mut table = table::plain(width);
+        table.set_header(["diagnosis", "off /s", "on ÷ off", "programs %"]);
+        for row in &result.diagnosis {
+            table.add_row([
+                row.case.label().to_owned(),
+                format::scaled(row.off.median),
+                format::estimate(&row.ratio),
+                format::number(row.programs_pct),
+            ]);
+        }
+        table::numbers_right(&mut table);
+        parts.push(table::finish(&table));
+    }
+    parts.join("\n")
 }
 
 fn isolation(result: &IsolationResult, width: Option<u16>) -> String {

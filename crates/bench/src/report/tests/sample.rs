@@ -1,12 +1,14 @@
 //! Runs made up for tests, as a real one would be on the test machine.
 
 mod accounting;
+mod agent;
 mod dataplane;
 mod isolation;
 mod penalty;
 mod reservation;
 
 pub use accounting::accounting;
+pub use agent::agent;
 pub use dataplane::dataplane;
 pub use isolation::isolation;
 pub use penalty::{demo, enforced, penalty, samples};
@@ -24,6 +26,7 @@ pub fn all() -> Vec<RunData> {
         reservation(),
         dataplane(),
         isolation(),
+        agent(),
     ]
 }
 
@@ -67,7 +70,7 @@ pub fn write(run: &RunData, dir: &std::path::Path) {
         Kind::Accounting => run.periods.iter().map(|p| json(p)).collect(),
         Kind::Reservation => run.reservations.iter().map(|s| json(s)).collect(),
         Kind::Isolation => run.isolation.iter().map(|s| json(s)).collect(),
-        Kind::Latency | Kind::Dataplane => Vec::new(),
+        Kind::Latency | Kind::Dataplane | Kind::Agent => Vec::new(),
         Kind::Penalty | Kind::Demo => run.samples.iter().map(|s| json(s)).collect(),
     };
     std::fs::write(dir.join("manifest.json"), json(&run.manifest)).unwrap();

@@ -1,7 +1,7 @@
 //! The two processes, their containers and their pipes.
 
-use super::Case;
-use crate::data::Limit;
+use super::{containers, two_cpus};
+use crate::data::{Limit, SwitchCase};
 use crate::error::BenchError;
 use crate::spawn::{Place, Worker};
 use crate::topology::{Groups, Layout, Tenant};
@@ -26,7 +26,7 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    pub(super) fn start(case: Case) -> Result<Scene, BenchError> {
+    pub(super) fn start(case: SwitchCase) -> Result<Scene, BenchError> {
         let mut undo = UndoStack::default();
         let layout = Layout::detect()?;
         let tag = std::process::id().to_string();
@@ -36,18 +36,18 @@ impl Scene {
             dirs.push(groups.container(&tenant, Limit::Weights, &mut undo)?);
         }
         let roots = layout.roots();
-        let containers = dirs.iter().map(|dirs| container(dirs, &roots));
-        let containers = containers.collect::<Result<Vec<_>, _>>()?;
+        let known = dirs.iter().map(|dirs| container(dirs, &roots));
+        let known = known.collect::<Result<Vec<_>, _>>()?;
         let pipes = [
             pipe(&tag, "there", &mut undo)?,
             pipe(&tag, "back", &mut undo)?,
         ];
         let worker = |i: usize| {
-            let cgroups = case.containers()[i].and_then(|c| dirs.get(c).cloned());
+            let cgroups = containers(case)[i].and_then(|c| dirs.get(c).cloned());
             let place = Place {
                 netns: None,
                 cgroups: cgroups.unwrap_or_default(),
-                cpu: Some(if case.two_cpus() { i as u32 } else { 0 }),
+                cpu: Some(if two_cpus(case) { i as u32 } else { 0 }),
             };
             let (from, to) = (&pipes[i], &pipes[1 - i]);
             let first = u32::from(i == 0);
@@ -64,7 +64,7 @@ impl Scene {
         partner.go()?;
         player.go()?;
         Ok(Scene {
-            containers,
+            containers: known,
             player,
             _partner: partner,
             _undo: undo,

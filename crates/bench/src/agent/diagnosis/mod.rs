@@ -1,0 +1,158 @@
+//! What the diagnosis costs where it costs most: two processes that do nothing but wake each
+//! other over a pipe.
+//!
+//! Periods with the diagnosis off and on alternate, each pair in an order drawn at random; the
+//! figure is round trips on ÷ off of each pair. The kernel's own run-time statistics, which
+//! cost about 25 ns a run, are on only in a period of their own.
+
+mod scene;
+
+use super::{Options, sample};
+use crate::data::{
+    AgentExperiment, AgentResult, AgentSample, DiagnosisCostRow, SwitchCase, SwitchProgramRow,
+};
+use crate::error::BenchError;
+use crate::experiment::Rig;
+use crate::stats::estimate;
+use cofferdam_diagnosis::{
+    Diagnosis, DiagnosisError, Options as DiagnosisOptions, ProgramCost, StartError,
+};
+use scene::Scene;
+use std::time::Duration;
+
+/// After switching, before the period begins: attaching programs disturbs for a moment.
+const SETTLE: Duration = Duration::from_millis(20);
+
+/// Length of a period: the host's own speed moves by tens of percent from one second to the next,
+/// less from one such period to the next.
+const PERIOD: Duration = Duration::from_millis(60);
+/// Length of the period with the kernel's statistics on.
+const MEASURED: Duration = Duration::from_millis(500);
+/// The program that does nothing.
+const EMPTY: &str = "reference_empty_switch";
+/// What it costs to call a program that does nothing, measured without the statistics.
+const CALL_NS: f64 = 8.0;
+
+/// The container of each process.
+pub(super) fn containers(case: SwitchCase) -> [Option<usize>; 2] {
+    match case {
+        SwitchCase::OneContainerOneCpu | SwitchCase::OneContainerTwoCpus => [Some(0), Some(0)],
+        SwitchCase::TwoContainersOneCpu | SwitchCase::TwoContainersTwoCpus => [Some(0), Some(1)],
+        SwitchCase::NoContainerOneCpu => [None, None],
+    }
+}
+
+pub(super) fn two_cpus(case: SwitchCase) -> bool {
+    matches!(
+        case,
+        SwitchCase::OneContainerTwoCpus | SwitchCase::TwoContainersTwoCpus
+    )
+}
+
+/// Measures every case.
+pub(super) fn measure(
+    rig: &mut Rig<'_>,
+    options: &Options,
+    result: &mut AgentResult,
+) -> Result<(), BenchError> {
+    drop(start(false)?);
+    for (i, case) in SwitchCase::ALL.iter().enumerate() {
+        let what = format!("diagnosis: {case}");
+        rig.progress.step(i, SwitchCase::ALL.len(), &what);
+        result.diagnosis.extend(one(rig, options, *case)?);
+    }
+    Ok(())
+}
+
+fn one(
+    rig: &mut Rig<'_>,
+    options: &Options,
+    case: SwitchCase,
+) -> Result<Option<DiagnosisCostRow>, BenchError> {
+    let mut scene = Scene::start(case)?;
+    let unusable = |e: DiagnosisError| BenchError::Ledger(e.to_string());
+    let (mut off, mut on, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let mut diagnosis = watch(&scene, false)?;
+    for pair in 0..options.pairs() {
+        rig.check()?;
+        let mut order = [false, true];
+        rig.random.shuffle(&mut order);
+        let mut rates = [0.0; 2];
+        for diagnosing in order {
+            diagnosis.switch(diagnosing).map_err(unusable)?;
+            std::thread::sleep(SETTLE);
+            rates[usize::from(diagnosing)] = scene.round_trips_per_s(PERIOD)?;
+        }
+        off.push(rates[0]);
+        on.push(rates[1]);
+        ratios.push(rates[1] / rates[0]);
+        rig.dir.agent(&AgentSample {
+            off_per_s: Some(rates[0]),
+            on_per_s: Some(rates[1]),
+            ..sample(AgentExperiment::Diagnosis, case.label(), pair)
+        })?;
+    }
+    drop(diagnosis);
+    let costs = |d: &Diagnosis| {
+        let mut costs = d.program_costs().map_err(unusable)?;
+        costs.extend(d.statistics_cost().map_err(unusable)?);
+        Ok::<_, BenchError>(costs)
+    };
+    let measured = watch(&scene, true)?;
+    let before = costs(&measured)?;
+    let trips = scene.round_trips_per_s(MEASURED)? * MEASURED.as_secs_f64();
+    let after = costs(&measured)?;
+    let estimates = (
+        estimate(&off, rig.seed),
+        estimate(&on, rig.seed),
+        estimate(&ratios, rig.seed),
+    );
+    let (Some(off), Some(on), Some(ratio)) = estimates else {
+        return Ok(None);
+    };
+    let costs = before.iter().zip(&after);
+    let programs: Vec<_> = costs.filter_map(|(b, a)| program(b, a, trips)).collect();
+    let (own, empty): (Vec<_>, Vec<_>) = programs.into_iter().partition(|p| p.name != EMPTY);
+    // The statistics' own time is no cost; calling a program is.
+    let empty_ns = empty.first().map_or(0.0, |p| p.ns_per_run);
+    let ns_per_run = |p: &SwitchProgramRow| (p.ns_per_run - empty_ns).max(0.0) + CALL_NS;
+    let parts = own.iter().map(|p| p.runs_per_round_trip * ns_per_run(p));
+    let ns: f64 = parts.sum();
+    Ok(Some(DiagnosisCostRow {
+        case,
+        programs_pct: ns * off.median / 1e9 * 100.0,
+        statistics_ns_per_run: empty_ns,
+        off,
+        on,
+        ratio,
+        programs: own,
+    }))
+}
+
+fn program(before: &ProgramCost, after: &ProgramCost, trips: f64) -> Option<SwitchProgramRow> {
+    let runs = after.runs.saturating_sub(before.runs);
+    let ns = after.run_time_ns.saturating_sub(before.run_time_ns);
+    (runs > 0).then(|| SwitchProgramRow {
+        name: after.name.clone(),
+        runs_per_round_trip: runs as f64 / trips.max(1.0),
+        ns_per_run: ns as f64 / runs as f64,
+    })
+}
+
+fn start(measure_programs: bool) -> Result<Diagnosis, BenchError> {
+    let options = DiagnosisOptions {
+        measure_programs,
+        ..DiagnosisOptions::default()
+    };
+    Diagnosis::start(options).map_err(|e| match e {
+        StartError::Unsupported(text) => BenchError::Unsupported(text),
+        StartError::Failed(_) => BenchError::Ledger(e.to_string()),
+    })
+}
+
+fn watch(scene: &Scene, measure_programs: bool) -> Result<Diagnosis, BenchError> {
+    let mut diagnosis = start(measure_programs)?;
+    let followed = diagnosis.follow(&scene.containers);
+    followed.map_err(|e| BenchError::Ledger(e.to_string()))?;
+    Ok(diagnosis)
+}

@@ -1,0 +1,136 @@
+//! Cofferdam's own agent as a process of the benchmark: started, asked, ended in order.
+
+use crate::error::BenchError;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde::Deserialize;
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long the agent may take until it answers, and to take everything back.
+const PATIENCE: Duration = Duration::from_secs(20);
+const OURSELVES: &str = "/proc/self/exe";
+
+/// A running agent; dropped, it takes everything back and ends.
+pub(crate) struct Agent {
+    child: Child,
+    log: PathBuf,
+    socket: PathBuf,
+}
+
+/// What an agent says of itself: a part of `cofferdam status --json`.
+#[derive(Deserialize)]
+pub(crate) struct Status {
+    pub agent: OwnStatus,
+    pub containers_known: u64,
+}
+
+/// The agent's own part of it.
+#[derive(Deserialize)]
+pub(crate) struct OwnStatus {
+    pub resident_bytes: u64,
+    pub last_step_s: f64,
+    #[serde(default)]
+    pub metrics_address: Option<SocketAddr>,
+}
+
+impl Agent {
+    /// Starts it with these rules and a socket in `dir`, where its log is too, and waits until it
+    /// answers. `metrics` is the address that they are served at, or `off`.
+    pub fn start(dir: &Path, rules: &str, metrics: &str) -> Result<Agent, BenchError> {
+        let (config, socket) = (dir.join("agent.toml"), dir.join("agent.sock"));
+        let log = dir.join("agent.log");
+        let host = |action, path: &Path| {
+            let path = path.to_owned();
+            move |source| BenchError::Host {
+                action,
+                path,
+                source,
+            }
+        };
+        let text = format!(
+            "{rules}\n[socket]\npath = \"{}\"\n\n[metrics]\naddress = \"{metrics}\"\n",
+            socket.display()
+        );
+        fs::write(&config, text).map_err(host("write", &config))?;
+        let words = fs::File::create(&log).map_err(host("write", &log))?;
+        let child = Command::new(OURSELVES)
+            .arg("agent")
+            .arg("--config")
+            .arg(&config)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(words)
+            // Ctrl-C on a terminal is the driver's; it ends the agent in order.
+            .process_group(0)
+            .spawn()
+            .map_err(host("start", Path::new(OURSELVES)))?;
+        let mut agent = Agent { child, log, socket };
+        agent.wait()?;
+        Ok(agent)
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it says of itself now; `None` when it does not answer.
+    pub fn status(&self) -> Option<Status> {
+        let answer = Command::new(OURSELVES)
+            .args(["status", "--json", "--socket"])
+            .arg(&self.socket)
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .output()
+            .ok()?;
+        serde_json::from_slice(&answer.stdout).ok()
+    }
+
+    /// Waits until it answers.
+    fn wait(&mut self) -> Result<(), BenchError> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let ended = self.child.try_wait().ok().flatten();
+            match (ended, self.status()) {
+                (None, Some(_)) => return Ok(()),
+                (None, None) if Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+                (ended, _) => return Err(self.silent(ended.is_some())),
+            }
+        }
+    }
+
+    /// Why it does not answer.
+    pub fn silent(&self, ended: bool) -> BenchError {
+        let words = fs::read_to_string(&self.log).unwrap_or_default();
+        let words = words.lines().last().unwrap_or("it says nothing").to_owned();
+        BenchError::Unsupported(match ended {
+            true => format!("Cofferdam's agent cannot run here: {words}"),
+            false => format!("Cofferdam's agent does not answer: {words}"),
+        })
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let pid = Pid::from_raw(self.child.id().cast_signed());
+        // Fails only when it has ended already.
+        let _gone = kill(pid, Signal::SIGTERM);
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            match self.child.try_wait() {
+                Ok(None) => std::thread::sleep(Duration::from_millis(20)),
+                _ => return,
+            }
+        }
+        // Its journal is put right by the next one that starts.
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}

@@ -1,0 +1,187 @@
+//! Sections of agent runs.
+
+use super::ReportError;
+use super::chart::{Chart, Mark, Row, Tone};
+use super::format::{bytes, estimate, number};
+use super::page::{figure, not_measured, section, verdict};
+use crate::data::{AgentCostRow, AgentDuty, AgentResult, DiagnosisCostRow, Estimate};
+use maud::{Markup, html};
+
+/// Most CPU time of an agent that enforces, percent of one CPU.
+const GOAL_CPU_PCT: f64 = 1.0;
+/// Most resident memory, bytes.
+const GOAL_RESIDENT_BYTES: u64 = 50 << 20;
+/// Least round trips with the diagnosis on ÷ off, on a load that does nothing but switch.
+const GOAL_SWITCHES: f64 = 0.98;
+
+/// All sections.
+pub fn sections(result: &AgentResult) -> Result<Vec<Markup>, ReportError> {
+    let mut sections = Vec::new();
+    if !result.cost.is_empty() {
+        sections.push(cost(&result.cost)?);
+    }
+    if !result.diagnosis.is_empty() {
+        sections.push(diagnosis(&result.diagnosis)?);
+        sections.push(programs(&result.diagnosis));
+    }
+    sections.extend(not_measured(&result.failed));
+    Ok(sections)
+}
+
+/// Each goal, in its worst case.
+pub fn finding(result: &AgentResult) -> Vec<String> {
+    let mut text: Vec<String> = result
+        .cost
+        .iter()
+        .filter(|row| row.duty != AgentDuty::Observe)
+        .map(|row| {
+            format!(
+                "An agent that looks after {} containers and {} takes {}% of a CPU (goal {}%: {}) \
+                 and {} (goal {}: {}).",
+                row.containers,
+                row.duty.words(),
+                estimate(&row.cpu_pct),
+                number(GOAL_CPU_PCT),
+                word(row.cpu_pct.median <= GOAL_CPU_PCT),
+                bytes(row.resident_bytes),
+                bytes(GOAL_RESIDENT_BYTES),
+                word(row.resident_bytes <= GOAL_RESIDENT_BYTES),
+            )
+        })
+        .collect();
+    let worst = result.diagnosis.iter();
+    let worst = worst.min_by(|a, b| a.ratio.median.total_cmp(&b.ratio.median));
+    if let Some(row) = worst {
+        text.push(format!(
+            "Where the diagnosis costs most, {}, processes that do nothing but wake each other keep \
+             {} of their round trips (goal {}: {}).",
+            row.case,
+            estimate(&row.ratio),
+            number(GOAL_SWITCHES),
+            word(row.ratio.median >= GOAL_SWITCHES)
+        ));
+    }
+    if text.is_empty() {
+        text.push("Nothing was measured to its end.".to_owned());
+    }
+    text
+}
+
+fn word(reached: bool) -> &'static str {
+    match reached {
+        true => "reached",
+        false => "missed",
+    }
+}
+
+fn row(label: &str, value: &Estimate, note: String) -> Row {
+    Row {
+        label: label.to_owned(),
+        note,
+        lanes: vec![
+            vec![Mark::Dots {
+                values: value.values.clone(),
+                tone: Tone::Paid,
+            }],
+            vec![Mark::Interval {
+                low: value.low,
+                mid: value.median,
+                high: value.high,
+                tone: Tone::Caused,
+            }],
+        ],
+    }
+}
+
+fn cost(rows: &[AgentCostRow]) -> Result<Markup, ReportError> {
+    let chart = Chart {
+        alt: "CPU time of the agent, percent of one CPU, by what it does".to_owned(),
+        axis: "percent of one CPU".to_owned(),
+        from: 0.0,
+        references: vec![(GOAL_CPU_PCT, "goal")],
+        rows: rows
+            .iter()
+            .map(|r| row(r.duty.words(), &r.cpu_pct, estimate(&r.cpu_pct)))
+            .collect(),
+    };
+    let chart = figure("CPU time of the agent", &chart.svg()?);
+    Ok(section(
+        "What the agent takes",
+        "An agent of its own for every point, scraped once; a few containers receive a trickle of \
+         datagrams, the others are quiet.",
+        html! {
+            div.charts { (chart) }
+            div.scroll { table {
+                thead { tr {
+                    th { "the agent" } th { "containers" } th { "with traffic" }
+                    th { "CPU, % of one" } th { "resident" } th { "control step, ms" }
+                } }
+                tbody { @for row in rows { tr {
+                    th { (row.duty.words()) }
+                    td { (row.containers) }
+                    td { (row.busy) }
+                    td { (estimate(&row.cpu_pct)) " " (verdict(row.cpu_pct.median <= GOAL_CPU_PCT)) }
+                    td { (bytes(row.resident_bytes)) " " (verdict(row.resident_bytes <= GOAL_RESIDENT_BYTES)) }
+                    td { (estimate(&row.step_ms)) }
+                } } }
+            } }
+        },
+    ))
+}
+
+fn diagnosis(rows: &[DiagnosisCostRow]) -> Result<Markup, ReportError> {
+    let ratios = rows.iter().flat_map(|r| r.ratio.values.iter().copied());
+    let lowest = ratios.filter(|v| v.is_finite()).fold(0.95, f64::min);
+    // Ratios stand close together near 1: the axis begins where they do, and says so.
+    let from = (lowest * 20.0 - 0.5).floor() / 20.0;
+    let chart = Chart {
+        alt: "round trips with the diagnosis on over round trips with it off, by case".to_owned(),
+        axis: format!("round trips on ÷ off (axis begins at {})", number(from)),
+        from,
+        references: vec![(GOAL_SWITCHES, "goal"), (1.0, "free")],
+        rows: rows
+            .iter()
+            .map(|r| row(r.case.label(), &r.ratio, estimate(&r.ratio)))
+            .collect(),
+    };
+    let chart = figure("Round trips kept", &chart.svg()?);
+    Ok(section(
+        "What the diagnosis takes",
+        "Two processes do nothing but wake each other over a pipe. Off and on alternate within each \
+         pair. No real load switches so much.",
+        html! {
+            div.charts { (chart) }
+            div.scroll { table {
+                thead { tr {
+                    th { "the processes" } th { "off, /s" } th { "on, /s" } th { "on ÷ off" } th { "pairs" }
+                    th { "programs, % of a round trip" }
+                } }
+                tbody { @for row in rows { tr {
+                    th { (row.case) }
+                    td { (number(row.off.median)) }
+                    td { (number(row.on.median)) }
+                    td { (estimate(&row.ratio)) " " (verdict(row.ratio.median >= GOAL_SWITCHES)) }
+                    td { (row.ratio.values.len()) }
+                    td { (number(row.programs_pct)) }
+                } } }
+            } }
+        },
+    ))
+}
+
+fn programs(rows: &[DiagnosisCostRow]) -> Markup {
+    section(
+        "Cost of each program",
+        "As the kernel measured it, its own time for measuring included.",
+        html! { div.scroll { table {
+            thead { tr { th { "the processes" } th { "program" } th { "runs a round trip" } th { "ns a run" } th { "of them for measuring" } } }
+            tbody { @for row in rows { @for program in &row.programs { tr {
+                th { (row.case) }
+                td { (program.name) }
+                td { (number(program.runs_per_round_trip)) }
+                td { (number(program.ns_per_run)) }
+                td { (number(row.statistics_ns_per_run)) }
+            } } } }
+        } } },
+    )
+}

@@ -1,0 +1,50 @@
+//! A run of `bench agent`.
+
+use super::{estimate, manifest};
+use crate::data::*;
+
+pub fn agent() -> RunData {
+    let cost = |duty, cpu: &[f64]| AgentCostRow {
+        duty,
+        containers: 100,
+        busy: 10,
+        cpu_pct: estimate(cpu),
+        resident_bytes: 18 << 20,
+        step_ms: estimate(&[0.4, 0.5, 0.45]),
+    };
+    let diagnosis = |case, ratios: &[f64]| DiagnosisCostRow {
+        case,
+        off: estimate(&vec![180e3; ratios.len()]),
+        on: estimate(&ratios.iter().map(|r| r * 180e3).collect::<Vec<_>>()),
+        ratio: estimate(ratios),
+        programs_pct: 1.4,
+        statistics_ns_per_run: 26.0,
+        programs: vec![SwitchProgramRow {
+            name: "cf_sched_switch".to_owned(),
+            runs_per_round_trip: 2.0,
+            ns_per_run: 61.0,
+        }],
+    };
+    RunData {
+        dir: "runs/agent".into(),
+        manifest: manifest(Kind::Agent),
+        samples: Vec::new(),
+        periods: Vec::new(),
+        isolation: Vec::new(),
+        experiment: None,
+        reservations: Vec::new(),
+        ledgers: Vec::new(),
+        result: Some(RunResult::Agent(AgentResult {
+            cost: vec![
+                cost(AgentDuty::Observe, &[0.5, 0.6, 0.7]),
+                cost(AgentDuty::Enforce, &[0.8, 0.9, 1.0]),
+                cost(AgentDuty::ThousandRules, &[1.1, 1.2, 1.3]),
+            ],
+            diagnosis: vec![
+                diagnosis(SwitchCase::OneContainerOneCpu, &[0.98, 0.99, 1.0]),
+                diagnosis(SwitchCase::TwoContainersOneCpu, &[0.95, 0.96, 0.97]),
+            ],
+            failed: Default::default(),
+        })),
+    }
+}

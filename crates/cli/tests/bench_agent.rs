@@ -1,0 +1,42 @@
+//! `cofferdam bench agent` from the command line. Needs root.
+
+use cofferdam_testkit::{exclusive, time_limit};
+use std::process::Command;
+use std::time::Duration;
+
+#[test]
+fn bench_agent_measures_an_agent_that_knows_its_containers_and_leaves_nothing() {
+    let _alone = exclusive();
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("run");
+    let output = time_limit(Duration::from_secs(120), move || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cofferdam"));
+        command.args(["bench", "agent", "--quick", "--rounds", "1"]);
+        command.args(["--containers", "12", "--output"]).arg(&dir);
+        (command.output().unwrap(), dir)
+    });
+    let (output, dir) = output;
+    let told = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{complained}");
+    for word in [
+        "looks after 12 containers",
+        "enforces, 1,000 rules",
+        "two containers, one CPU",
+    ] {
+        assert!(told.contains(word), "{word}: {told}");
+    }
+    let text = std::fs::read_to_string(dir.join("result.json")).unwrap();
+    let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for row in result["cost"].as_array().unwrap() {
+        assert!(row["cpu_pct"]["median"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["resident_bytes"].as_u64().unwrap() > 1 << 20, "{row}");
+    }
+    for row in result["diagnosis"].as_array().unwrap() {
+        assert!(row["off"]["median"].as_f64().unwrap() > 0.0, "{row}");
+        let programs = row["programs"].as_array().unwrap();
+        assert!(!programs.is_empty(), "the programs did not run: {row}");
+    }
+    assert!(dir.join("report.html").exists());
+    cofferdam_testkit::assert_nothing_left();
+}
