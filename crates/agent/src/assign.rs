@@ -35,6 +35,8 @@ struct Assigned {
     container: Arc<Container>,
     /// Index among all rules; `None`: no rule, observe and standard.
     rule: Option<usize>,
+    /// That rule's.
+    policy: Policy,
 }
 
 impl Assigner {
@@ -103,9 +105,11 @@ impl Assigner {
                 Some(old) if Arc::ptr_eq(&old.container, container) => old,
                 _ => {
                     changed = true;
+                    let rule = self.rule_of(container);
                     Assigned {
                         container: container.clone(),
-                        rule: self.rule_of(container),
+                        rule,
+                        policy: self.policy(rule),
                     }
                 }
             };
@@ -127,7 +131,7 @@ impl Assigner {
             .values()
             .map(|a| Wanted {
                 container: a.container.clone(),
-                policy: self.policy(a.rule),
+                policy: a.policy,
             })
             .collect();
         wanted.sort_by_key(|w| w.container.cgroup);
@@ -136,7 +140,7 @@ impl Assigner {
 
     /// What rules reserve, by container.
     pub fn reserved(&self) -> BTreeMap<CgroupId, CpuAmount> {
-        let amount = |a: &Assigned| match self.policy(a.rule).cpu {
+        let amount = |a: &Assigned| match a.policy.cpu {
             CpuPolicy::Strict(amount) => Some((a.container.cgroup, amount)),
             CpuPolicy::Standard => None,
         };
