@@ -1,92 +1,25 @@
 //! The application's side: connections, buffers and events over the rings.
 
 mod connection;
+mod event;
+mod event_loop;
 mod received;
+mod wait;
 
+pub use event::{Bound, Connection, Event, Knock};
+pub use event_loop::{Application, EventLoop};
 pub use received::Received;
 
-use crate::abi::{Call, Condition, Ending, Entry, Refusal};
+use crate::abi::{Call, Condition, Entry};
 use crate::area::{Area, LARGEST, Piece};
 use crate::channel::Mapped;
 use connection::{Connections, State};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use received::Inbox;
 use std::collections::VecDeque;
-use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
-
-/// A connection of this application. The handle of one that ended names nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Connection(pub(crate) u64);
-
-/// A bound address: of a listener or for datagrams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Bound(pub(crate) u64);
-
-/// A connection that a peer opened and that waits for an answer.
-#[derive(Debug)]
-pub struct Knock {
-    handle: u64,
-    /// The listener.
-    pub listener: Bound,
-    /// The peer.
-    pub remote: SocketAddr,
-}
-
-/// What an application is told.
-#[derive(Debug)]
-pub enum Event {
-    /// The answer to `listen` or `udp_bind`.
-    Bound {
-        /// Which.
-        bound: Bound,
-        /// Whether it worked.
-        result: Result<(), Refusal>,
-    },
-    /// A peer opened a connection: `accept` or `reject` it.
-    Knock(Knock),
-    /// A connection that `connect` began is open.
-    Connected(Connection),
-    /// Data, in order. It lies in the received memory until it is dropped.
-    Received {
-        /// From whom.
-        connection: Connection,
-        /// The data.
-        data: Received,
-    },
-    /// The peer sends no more; our side may.
-    PeerClosed(Connection),
-    /// The peer has acknowledged data, or its window has grown.
-    Sent {
-        /// Which.
-        connection: Connection,
-        /// Bytes acknowledged.
-        bytes: u32,
-        /// Bytes that go out at once now; more is queued.
-        window_bytes: u32,
-    },
-    /// A connection has ended, or could not be opened.
-    Dead {
-        /// Which.
-        connection: Connection,
-        /// Why.
-        reason: Ending,
-    },
-    /// A datagram.
-    Datagram {
-        /// To which address.
-        bound: Bound,
-        /// The data.
-        data: Received,
-        /// The sender.
-        remote: SocketAddr,
-    },
-    /// A timer is due.
-    Timer(u64),
-}
+use std::time::Duration;
 
 /// A place to write what is to be sent.
 #[derive(Debug)]
@@ -482,120 +415,5 @@ impl Session {
             }
             Condition::Timer { cookie } => Event::Timer(cookie),
         })
-    }
-
-    /// Shows the calls and waits for an event, at most `limit` (`None`: without end).
-    ///
-    /// # Errors
-    /// `ConnectionAborted` when the dataplane is gone.
-    pub fn wait(&mut self, limit: Option<Duration>) -> io::Result<()> {
-        self.flush();
-        if self.spin > Duration::ZERO {
-            let start = Instant::now();
-            while start.elapsed() < self.spin {
-                if !self.end.sleep(false) {
-                    return Ok(());
-                }
-                std::hint::spin_loop();
-            }
-        }
-        if self.end.sleep(true) {
-            self.sleep(limit)?;
-        }
-        self.end.sleep(false);
-        Ok(())
-    }
-
-    fn sleep(&mut self, limit: Option<Duration>) -> io::Result<()> {
-        let timeout = match limit {
-            None => PollTimeout::NONE,
-            Some(limit) => PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX),
-        };
-        let bell = PollFd::new(self.bell.as_fd(), PollFlags::POLLIN);
-        let hung_up = match &self.socket {
-            Some(socket) => {
-                let mut fds = [bell, PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
-                pause(&mut fds, timeout)?;
-                fds[1].any().unwrap_or(false)
-            }
-            None => {
-                pause(&mut [bell], timeout)?;
-                false
-            }
-        };
-        // Empty is no error: a timeout.
-        let _ = self.bell.read();
-        if hung_up && self.end.sleep(false) {
-            return Err(io::Error::new(
-                io::ErrorKind::ConnectionAborted,
-                "the dataplane is gone, or has ended this application (its standard error says why)",
-            ));
-        }
-        Ok(())
-    }
-}
-
-/// Waits; a signal ends the wait as an event does.
-fn pause(fds: &mut [PollFd<'_>], timeout: PollTimeout) -> io::Result<()> {
-    match poll(fds, timeout) {
-        Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
-        Err(e) => Err(e.into()),
-    }
-}
-
-/// An application: what it does about each event.
-pub trait Application {
-    /// Called once at the start.
-    fn start(&mut self, session: &mut Session);
-    /// Called for each event.
-    fn event(&mut self, session: &mut Session, event: Event);
-}
-
-/// Runs an application over a session, in its own process.
-pub struct EventLoop<A> {
-    /// The session.
-    pub session: Session,
-    /// The application.
-    pub application: A,
-}
-
-impl<A: Application> EventLoop<A> {
-    /// Starts the application.
-    pub fn new(mut session: Session, mut application: A) -> EventLoop<A> {
-        application.start(&mut session);
-        session.flush();
-        EventLoop {
-            session,
-            application,
-        }
-    }
-
-    /// Handles all events that are there; true when there were any.
-    pub fn turn(&mut self) -> bool {
-        let mut any = false;
-        while let Some(event) = self.session.next_event() {
-            self.application.event(&mut self.session, event);
-            any = true;
-        }
-        self.session.flush();
-        any
-    }
-
-    /// Handles events until `stop` says so; it is asked after each batch, and `interval` after
-    /// the last event at the latest.
-    ///
-    /// # Errors
-    /// When the dataplane is gone.
-    pub fn run(
-        &mut self,
-        interval: Duration,
-        mut stop: impl FnMut(&mut A) -> bool,
-    ) -> io::Result<()> {
-        while !stop(&mut self.application) {
-            if !self.turn() {
-                self.session.wait(Some(interval))?;
-            }
-        }
-        Ok(())
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use support::{ADDRESS, ECHO, Scene, bytes, connect, round_trip};
+use support::{ADDRESS, ECHO, Scene, bytes, connect, echo_and, round_trip};
 
 const LIMIT: Duration = Duration::from_secs(90);
 const PACKETS: u32 = 20_000;
@@ -286,10 +286,7 @@ fn feed(mut stream: TcpStream) -> bool {
 fn an_application_that_gives_nothing_back_runs_dry_alone() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
-        let two = format!(
-            "{ECHO}[[application]]\nname = \"hoarder\"\nuser = \"0\"\nbind = [\"tcp/*:8\"]\n"
-        );
-        let mut scene = Scene::new("frames = 1024", &two);
+        let mut scene = Scene::new("frames = 1024", &echo_and("hoarder"));
         scene.serve("echo", || Echo::new(SocketAddr::from(([0, 0, 0, 0], 7))));
         scene.serve("hoarder", Hoarder::default);
         let steady = Steady::start(&scene);

@@ -12,7 +12,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use support::{ADDRESS, ECHO, Scene, bytes, connect, round_trip, tell};
+use support::{ADDRESS, ECHO, Scene, bytes, connect, echo_and, round_trip, tell};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -100,10 +100,7 @@ fn a_tap_device_serves_as_well() {
 fn a_killed_application_is_cleaned_up_and_others_do_not_notice() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
-        let two = format!(
-            "{ECHO}[[application]]\nname = \"victim\"\nuser = \"0\"\nbind = [\"tcp/*:8\"]\n"
-        );
-        let mut scene = Scene::new("", &two);
+        let mut scene = Scene::new("", &echo_and("victim"));
         scene.serve("echo", || Echo::new(SocketAddr::from(([0, 0, 0, 0], 7))));
         let socket = scene.socket();
         let mut victim = cofferdam_testkit::Host.spot().fork(None, |child| {

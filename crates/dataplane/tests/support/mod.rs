@@ -158,6 +158,11 @@ pub fn round_trip(mut stream: TcpStream, sent: Vec<u8>) -> Vec<u8> {
 pub const ECHO: &str =
     "[[application]]\nname = \"echo\"\nuser = \"0\"\nbind = [\"tcp/*:7\", \"udp/*:7\"]\n";
 
+/// [`ECHO`], and an application of this name that may listen at port 8.
+pub fn echo_and(other: &str) -> String {
+    format!("{ECHO}[[application]]\nname = \"{other}\"\nuser = \"0\"\nbind = [\"tcp/*:8\"]\n")
+}
+
 /// Sends a datagram of random bytes to port 7; what came back.
 pub fn datagram(len: usize, seed: u64) -> Vec<u8> {
     let socket = UdpSocket::bind("10.98.2.2:0").expect("a socket");

@@ -2,9 +2,9 @@
 
 use crate::support::node::Node;
 use crate::support::script::neighbour_answer;
-use crate::support::segment::{Segment, checksum, flags, plain_checksum};
+use crate::support::segment::{checksum, plain_checksum};
 use crate::support::{at, config, ip};
-use crate::{MACS, NOW, count, datagram, icmp, node};
+use crate::{MACS, NOW, count, datagram, icmp, node, syn};
 use cofferdam_netstack::*;
 
 /// RFC 792, RFC 4443, 4.2: the same identifier, number and data come back.
@@ -57,12 +57,7 @@ fn a_datagram_to_a_closed_port_is_answered_by_port_unreachable() {
 #[test]
 fn errors_and_resets_are_limited() {
     let mut node = node();
-    let syn = Segment {
-        from: 9,
-        to: 80,
-        flags: flags("S"),
-        ..Segment::default()
-    };
+    let syn = syn(9);
     let mut answers = 0;
     for _ in 0..1000 {
         node.receive(NOW, &datagram(false, 77, &[1]));

@@ -4,7 +4,7 @@ use crate::support::faults::Random;
 use crate::support::node::Node;
 use crate::support::segment::{Segment, flags, frame, plain_checksum};
 use crate::support::{at, ip};
-use crate::{MACS, NOW, count, datagram, node};
+use crate::{MACS, NOW, count, datagram, node, syn};
 use cofferdam_netstack::*;
 
 /// Fragments of a packet: bytes of each, and whether more follow.
@@ -111,11 +111,8 @@ fn a_fragmented_segment_is_taken() {
     let mut node = node();
     node.stack.listen(at(0, true, 80), 8, 0).expect("free");
     let syn = Segment {
-        from: 9,
-        to: 80,
-        flags: flags("S"),
         options: vec![(2, vec![5, 160])],
-        ..Segment::default()
+        ..syn(9)
     };
     let whole = syn.write(MACS, ip(1, true), ip(0, true));
     for mut piece in fragments(true, &whole[54..], 16, 1) {

@@ -6,7 +6,7 @@ use crate::support::node::Node;
 use crate::support::script::neighbour_answer;
 use crate::support::segment::{Segment, flags};
 use crate::support::{at, config, ip};
-use crate::{MACS, NOW, count, datagram, icmp, node};
+use crate::{MACS, NOW, count, datagram, icmp, node, syn};
 use cofferdam_netstack::*;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -15,12 +15,7 @@ use std::time::Duration;
 #[test]
 fn spoofed_and_foreign_packets_are_dropped_and_counted() {
     let mut node = node();
-    let syn = Segment {
-        from: 9,
-        to: 80,
-        flags: flags("S"),
-        ..Segment::default()
-    };
+    let syn = syn(9);
     let spoofed = [
         "10.0.0.1",
         "255.255.255.255",
@@ -67,31 +62,25 @@ fn a_flood_of_syns_does_not_keep_others_out() {
     let mut node = Node::new(settings, NOW);
     node.stack.listen(at(0, false, 80), 8, 0).expect("free");
     let mut random = Random::new(5);
-    let mut syn = |node: &mut Node| {
+    let mut attack = |node: &mut Node| {
         let from: IpAddr =
             std::net::Ipv4Addr::new(10, 9, random.below(256) as u8, 1 + random.below(250) as u8)
                 .into();
         let port = 1 + random.below(65_535) as u16;
         let syn = Segment {
-            from: port,
-            to: 80,
-            flags: flags("S"),
             seq: random.below(1 << 32) as u32,
-            ..Segment::default()
+            ..syn(port)
         };
         node.receive(NOW, &syn.write(MACS, from, ip(0, false)));
         while node.transmit(NOW).is_some() {}
     };
-    (0..5000).for_each(|_| syn(&mut node));
+    (0..5000).for_each(|_| attack(&mut node));
     assert_eq!(node.stack.usage().connections, 16);
     assert!(count(&node, "cookies_sent") > 4000);
     // An honest peer in the middle of it.
     let ours = Segment {
-        from: 1234,
-        to: 80,
-        flags: flags("S"),
         seq: 7,
-        ..Segment::default()
+        ..syn(1234)
     };
     node.receive(NOW, &ours.write(MACS, ip(1, false), ip(0, false)));
     let answer = std::iter::from_fn(|| node.transmit(NOW))
@@ -266,12 +255,7 @@ fn hostile_frames_do_no_harm() {
 fn a_syn_with_a_broken_sender_is_answered_when_it_comes_again() {
     let mut node = node();
     node.stack.listen(at(0, false, 80), 8, 0).expect("free");
-    let syn = Segment {
-        from: 9,
-        to: 80,
-        flags: flags("S"),
-        ..Segment::default()
-    };
+    let syn = syn(9);
     let right = syn.write(MACS, ip(1, false), ip(0, false));
     let mut broken = right.clone();
     broken[11] ^= 4;

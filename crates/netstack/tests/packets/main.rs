@@ -10,7 +10,7 @@ mod support;
 
 use cofferdam_netstack::*;
 use support::node::Node;
-use support::segment::{checksum, frame, plain_checksum};
+use support::segment::{Segment, checksum, flags, frame, plain_checksum};
 use support::{config, ip};
 
 /// Receiver's and sender's hardware address.
@@ -31,6 +31,16 @@ pub fn count(node: &Node, name: &str) -> u64 {
         .find(|counter| counter.0 == name)
         .expect("a counter")
         .1
+}
+
+/// The start of a connection from a port of node 1 to port 80 of node 0.
+pub fn syn(from: u16) -> Segment {
+    Segment {
+        from,
+        to: 80,
+        flags: flags("S"),
+        ..Segment::default()
+    }
 }
 
 /// An ICMP or ICMPv6 message to node 0.

@@ -1,0 +1,294 @@
+//! Calls and conditions as entries of a ring, and back. What comes from an application is not
+//! trusted: an unknown kind is no call.
+
+use super::{Call, Condition, Ending, Entry, Refusal};
+use std::net::{IpAddr, SocketAddr};
+
+macro_rules! kinds {
+    ($($name:ident = $number:literal),* $(,)?) => { $(const $name: u32 = $number;)* };
+}
+kinds! {
+    LISTEN = 1, UDP_BIND = 2, UNBIND = 3, CONNECT = 4, ACCEPT = 5, REJECT = 6, SEND = 7,
+    RECV_DONE = 8, SHUTDOWN = 9, CLOSE = 10, ABORT = 11, UDP_SEND = 12, UDP_RECV_DONE = 13,
+    TIMER = 14,
+    BOUND = 32, KNOCK = 33, CONNECTED = 34, RECV = 35, PEER_CLOSED = 36, SENT = 37, DEAD = 38,
+    UDP_RECV = 39, UDP_SENT = 40, TIMER_DUE = 41,
+}
+
+impl Entry {
+    pub(super) fn new(kind: u32) -> Entry {
+        Entry {
+            kind,
+            ..Entry::default()
+        }
+    }
+
+    fn of(kind: u32, handle: u64, cookie: u64) -> Entry {
+        Entry {
+            kind,
+            handle,
+            cookie,
+            ..Entry::default()
+        }
+    }
+
+    fn at(mut self, address: SocketAddr) -> Entry {
+        self.ip = match address.ip() {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+            IpAddr::V6(v6) => v6.octets(),
+        };
+        self.port = address.port();
+        self
+    }
+
+    fn address(&self) -> SocketAddr {
+        SocketAddr::new(IpAddr::from(self.ip).to_canonical(), self.port)
+    }
+
+    fn range(mut self, offset: u64, len: u32) -> Entry {
+        (self.offset, self.len) = (offset, len);
+        self
+    }
+
+    fn value(mut self, value: u32) -> Entry {
+        self.value = value;
+        self
+    }
+
+    fn more(mut self, more: u64) -> Entry {
+        self.more = more;
+        self
+    }
+}
+
+impl From<Call> for Entry {
+    fn from(call: Call) -> Entry {
+        match call {
+            Call::Listen {
+                local,
+                backlog,
+                cookie,
+            } => Entry::of(LISTEN, 0, cookie).at(local).value(backlog),
+            Call::UdpBind { local, cookie } => Entry::of(UDP_BIND, 0, cookie).at(local),
+            Call::Unbind { handle } => Entry::of(UNBIND, handle, 0),
+            Call::Connect { remote, cookie } => Entry::of(CONNECT, 0, cookie).at(remote),
+            Call::Accept { handle, cookie } => Entry::of(ACCEPT, handle, cookie),
+            Call::Reject { handle } => Entry::of(REJECT, handle, 0),
+            Call::Send {
+                handle,
+                offset,
+                len,
+            } => Entry::of(SEND, handle, 0).range(offset, len),
+            Call::RecvDone { frame } => Entry::new(RECV_DONE).value(frame),
+            Call::Shutdown { handle } => Entry::of(SHUTDOWN, handle, 0),
+            Call::Close { handle } => Entry::of(CLOSE, handle, 0),
+            Call::Abort { handle } => Entry::of(ABORT, handle, 0),
+            Call::UdpSend {
+                handle,
+                remote,
+                offset,
+                len,
+                token,
+            } => Entry::of(UDP_SEND, handle, token)
+                .at(remote)
+                .range(offset, len),
+            Call::UdpRecvDone { frame } => Entry::new(UDP_RECV_DONE).value(frame),
+            Call::Timer { delay_ns, cookie } => Entry::of(TIMER, 0, cookie).more(delay_ns),
+        }
+    }
+}
+
+impl Call {
+    /// Reads an entry that an application wrote; `None` when it is no call.
+    pub fn decode(entry: &Entry) -> Option<Call> {
+        let Entry {
+            handle,
+            cookie,
+            offset,
+            len,
+            value,
+            ..
+        } = *entry;
+        Some(match entry.kind {
+            LISTEN => Call::Listen {
+                local: entry.address(),
+                backlog: value,
+                cookie,
+            },
+            UDP_BIND => Call::UdpBind {
+                local: entry.address(),
+                cookie,
+            },
+            UNBIND => Call::Unbind { handle },
+            CONNECT => Call::Connect {
+                remote: entry.address(),
+                cookie,
+            },
+            ACCEPT => Call::Accept { handle, cookie },
+            REJECT => Call::Reject { handle },
+            SEND => Call::Send {
+                handle,
+                offset,
+                len,
+            },
+            RECV_DONE => Call::RecvDone { frame: value },
+            SHUTDOWN => Call::Shutdown { handle },
+            CLOSE => Call::Close { handle },
+            ABORT => Call::Abort { handle },
+            UDP_SEND => Call::UdpSend {
+                handle,
+                remote: entry.address(),
+                offset,
+                len,
+                token: cookie,
+            },
+            UDP_RECV_DONE => Call::UdpRecvDone { frame: value },
+            TIMER => Call::Timer {
+                delay_ns: entry.more,
+                cookie,
+            },
+            _ => return None,
+        })
+    }
+}
+
+impl From<Condition> for Entry {
+    fn from(condition: Condition) -> Entry {
+        match condition {
+            Condition::Bound {
+                cookie,
+                result: Ok(handle),
+            } => Entry::of(BOUND, handle, cookie),
+            Condition::Bound {
+                cookie,
+                result: Err(why),
+            } => Entry::of(BOUND, 0, cookie).value(why as u32),
+            Condition::Knock {
+                cookie,
+                handle,
+                remote,
+            } => Entry::of(KNOCK, handle, cookie).at(remote),
+            Condition::Connected {
+                cookie,
+                handle,
+                window_bytes,
+            } => Entry::of(CONNECTED, handle, cookie).value(window_bytes),
+            Condition::Recv {
+                cookie,
+                handle,
+                frame,
+                offset,
+                len,
+            } => Entry::of(RECV, handle, cookie)
+                .range(offset, len)
+                .value(frame),
+            Condition::PeerClosed { cookie, handle } => Entry::of(PEER_CLOSED, handle, cookie),
+            Condition::Sent {
+                cookie,
+                handle,
+                bytes,
+                limit_bytes,
+            } => Entry::of(SENT, handle, cookie)
+                .range(0, bytes)
+                .more(limit_bytes),
+            Condition::Dead {
+                cookie,
+                handle,
+                reason,
+            } => Entry::of(DEAD, handle, cookie).value(reason as u32),
+            Condition::UdpRecv {
+                cookie,
+                handle,
+                frame,
+                offset,
+                len,
+                remote,
+            } => Entry::of(UDP_RECV, handle, cookie)
+                .range(offset, len)
+                .value(frame)
+                .at(remote),
+            Condition::UdpSent { cookie, token } => Entry::of(UDP_SENT, 0, cookie).more(token),
+            Condition::Timer { cookie } => Entry::of(TIMER_DUE, 0, cookie),
+        }
+    }
+}
+
+impl Condition {
+    /// Reads an entry that the dataplane wrote; `None` for a kind that this version does not
+    /// know.
+    pub fn decode(entry: &Entry) -> Option<Condition> {
+        let Entry {
+            handle,
+            cookie,
+            offset,
+            len,
+            value,
+            ..
+        } = *entry;
+        Some(match entry.kind {
+            BOUND => Condition::Bound {
+                cookie,
+                result: match value {
+                    0 => Ok(handle),
+                    1 => Err(Refusal::InUse),
+                    2 => Err(Refusal::NotOurs),
+                    3 => Err(Refusal::Forbidden),
+                    4 => Err(Refusal::Full),
+                    _ => Err(Refusal::Invalid),
+                },
+            },
+            KNOCK => Condition::Knock {
+                cookie,
+                handle,
+                remote: entry.address(),
+            },
+            CONNECTED => Condition::Connected {
+                cookie,
+                handle,
+                window_bytes: value,
+            },
+            RECV => Condition::Recv {
+                cookie,
+                handle,
+                frame: value,
+                offset,
+                len,
+            },
+            PEER_CLOSED => Condition::PeerClosed { cookie, handle },
+            SENT => Condition::Sent {
+                cookie,
+                handle,
+                bytes: len,
+                limit_bytes: entry.more,
+            },
+            DEAD => Condition::Dead {
+                cookie,
+                handle,
+                reason: match value {
+                    1 => Ending::Closed,
+                    2 => Ending::Reset,
+                    3 => Ending::Refused,
+                    4 => Ending::TimedOut,
+                    5 => Ending::Unreachable,
+                    7 => Ending::NoRoom,
+                    8 => Ending::Forbidden,
+                    _ => Ending::Aborted,
+                },
+            },
+            UDP_RECV => Condition::UdpRecv {
+                cookie,
+                handle,
+                frame: value,
+                offset,
+                len,
+                remote: entry.address(),
+            },
+            UDP_SENT => Condition::UdpSent {
+                cookie,
+                token: entry.more,
+            },
+            TIMER_DUE => Condition::Timer { cookie },
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,122 @@
+//! Each call and condition through an entry and back.
+
+use super::*;
+
+#[test]
+fn what_is_encoded_is_decoded_and_nothing_else() {
+    let v4: SocketAddr = "10.1.2.3:80".parse().expect("an address");
+    let v6: SocketAddr = "[fd00::1]:443".parse().expect("an address");
+    for call in [
+        Call::Listen {
+            local: v4,
+            backlog: 9,
+            cookie: 1,
+        },
+        Call::UdpBind {
+            local: v6,
+            cookie: u64::MAX,
+        },
+        Call::Unbind { handle: 1 },
+        Call::Connect {
+            remote: v6,
+            cookie: 2,
+        },
+        Call::Accept {
+            handle: 3,
+            cookie: 4,
+        },
+        Call::Reject { handle: 5 },
+        Call::Send {
+            handle: 6,
+            offset: 1 << 40,
+            len: 7,
+        },
+        Call::RecvDone { frame: 8 },
+        Call::Shutdown { handle: 9 },
+        Call::Close { handle: 10 },
+        Call::Abort { handle: 11 },
+        Call::UdpSend {
+            handle: 12,
+            remote: v4,
+            offset: 13,
+            len: 14,
+            token: 15,
+        },
+        Call::UdpRecvDone { frame: 16 },
+        Call::Timer {
+            delay_ns: 17,
+            cookie: 18,
+        },
+    ] {
+        assert_eq!(Call::decode(&call.into()), Some(call));
+        assert_eq!(
+            Condition::decode(&call.into()),
+            None,
+            "no call is a condition"
+        );
+    }
+    for condition in [
+        Condition::Bound {
+            cookie: 1,
+            result: Ok(2),
+        },
+        Condition::Bound {
+            cookie: 1,
+            result: Err(Refusal::Forbidden),
+        },
+        Condition::Knock {
+            cookie: 1,
+            handle: 2,
+            remote: v6,
+        },
+        Condition::Connected {
+            cookie: 1,
+            handle: 2,
+            window_bytes: 3,
+        },
+        Condition::Recv {
+            cookie: 1,
+            handle: 2,
+            frame: 3,
+            offset: 4,
+            len: 5,
+        },
+        Condition::PeerClosed {
+            cookie: 1,
+            handle: 2,
+        },
+        Condition::Sent {
+            cookie: 1,
+            handle: 2,
+            bytes: 3,
+            limit_bytes: 1 << 40,
+        },
+        Condition::Dead {
+            cookie: 1,
+            handle: 2,
+            reason: Ending::NoRoom,
+        },
+        Condition::UdpRecv {
+            cookie: 1,
+            handle: 2,
+            frame: 3,
+            offset: 4,
+            len: 5,
+            remote: v4,
+        },
+        Condition::UdpSent {
+            cookie: 1,
+            token: 2,
+        },
+        Condition::Timer { cookie: 1 },
+    ] {
+        assert_eq!(Condition::decode(&condition.into()), Some(condition));
+        assert_eq!(
+            Call::decode(&condition.into()),
+            None,
+            "no condition is a call"
+        );
+    }
+    assert_eq!(Call::decode(&Entry::new(0)), None);
+    assert_eq!(Call::decode(&Entry::new(u32::MAX)), None);
+}

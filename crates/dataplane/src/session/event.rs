@@ -1,0 +1,75 @@
+//! What an application is told, and the names of what it is told about.
+
+use super::Received;
+use crate::abi::{Ending, Refusal};
+use std::net::SocketAddr;
+
+/// A connection of this application. The handle of one that ended names nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Connection(pub(crate) u64);
+
+/// A bound address: of a listener or for datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Bound(pub(crate) u64);
+
+/// A connection that a peer opened and that waits for an answer.
+#[derive(Debug)]
+pub struct Knock {
+    pub(super) handle: u64,
+    /// The listener.
+    pub listener: Bound,
+    /// The peer.
+    pub remote: SocketAddr,
+}
+
+/// What an application is told.
+#[derive(Debug)]
+pub enum Event {
+    /// The answer to `listen` or `udp_bind`.
+    Bound {
+        /// Which.
+        bound: Bound,
+        /// Whether it worked.
+        result: Result<(), Refusal>,
+    },
+    /// A peer opened a connection: `accept` or `reject` it.
+    Knock(Knock),
+    /// A connection that `connect` began is open.
+    Connected(Connection),
+    /// Data, in order. It lies in the received memory until it is dropped.
+    Received {
+        /// From whom.
+        connection: Connection,
+        /// The data.
+        data: Received,
+    },
+    /// The peer sends no more; our side may.
+    PeerClosed(Connection),
+    /// The peer has acknowledged data, or its window has grown.
+    Sent {
+        /// Which.
+        connection: Connection,
+        /// Bytes acknowledged.
+        bytes: u32,
+        /// Bytes that go out at once now; more is queued.
+        window_bytes: u32,
+    },
+    /// A connection has ended, or could not be opened.
+    Dead {
+        /// Which.
+        connection: Connection,
+        /// Why.
+        reason: Ending,
+    },
+    /// A datagram.
+    Datagram {
+        /// To which address.
+        bound: Bound,
+        /// The data.
+        data: Received,
+        /// The sender.
+        remote: SocketAddr,
+    },
+    /// A timer is due.
+    Timer(u64),
+}

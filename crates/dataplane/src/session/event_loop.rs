@@ -1,0 +1,62 @@
+//! An application as an object, and the loop that runs it over a session.
+
+use super::{Event, Session};
+use std::io;
+use std::time::Duration;
+
+/// An application: what it does about each event.
+pub trait Application {
+    /// Called once at the start.
+    fn start(&mut self, session: &mut Session);
+    /// Called for each event.
+    fn event(&mut self, session: &mut Session, event: Event);
+}
+
+/// Runs an application over a session, in its own process.
+pub struct EventLoop<A> {
+    /// The session.
+    pub session: Session,
+    /// The application.
+    pub application: A,
+}
+
+impl<A: Application> EventLoop<A> {
+    /// Starts the application.
+    pub fn new(mut session: Session, mut application: A) -> EventLoop<A> {
+        application.start(&mut session);
+        session.flush();
+        EventLoop {
+            session,
+            application,
+        }
+    }
+
+    /// Handles all events that are there; true when there were any.
+    pub fn turn(&mut self) -> bool {
+        let mut any = false;
+        while let Some(event) = self.session.next_event() {
+            self.application.event(&mut self.session, event);
+            any = true;
+        }
+        self.session.flush();
+        any
+    }
+
+    /// Handles events until `stop` says so; it is asked after each batch, and `interval` after
+    /// the last event at the latest.
+    ///
+    /// # Errors
+    /// When the dataplane is gone.
+    pub fn run(
+        &mut self,
+        interval: Duration,
+        mut stop: impl FnMut(&mut A) -> bool,
+    ) -> io::Result<()> {
+        while !stop(&mut self.application) {
+            if !self.turn() {
+                self.session.wait(Some(interval))?;
+            }
+        }
+        Ok(())
+    }
+}
