@@ -1,10 +1,11 @@
 //! Against the Linux kernel, over a tap device, with a wire between that may lose and reorder.
 
 mod support;
+#[path = "support/tap.rs"]
+mod tap;
 
 use cofferdam_netstack::{DeadReason, Time};
-use cofferdam_testkit::{Namespace, exclusive, run, time_limit};
-use cofferdam_xsk::{Memory, Packet, Port, Tap};
+use cofferdam_testkit::{Namespace, exclusive, time_limit};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -14,8 +15,7 @@ use support::faults::{Faults, Wire};
 use support::node::Node;
 use support::world::App;
 use support::{at, config, ip};
-
-const DEVICE: &str = "cfstack0";
+use tap::Cable;
 
 /// The kernel's side of a stream: writes and reads at the same time, checks each byte.
 fn kernel_side(stream: TcpStream, send: u64, receive: u64) -> u64 {
@@ -45,27 +45,24 @@ fn kernel_side(stream: TcpStream, send: u64, receive: u64) -> u64 {
     received
 }
 
-/// The cable: what the tap gives goes over a wire to the stack, and back.
-struct Cable {
-    port: Tap,
-    memory: Memory,
+/// A stack at one end of the cable, with a wire between.
+struct Bench {
+    cable: Cable,
     wires: [Wire; 2],
     on_the_way: Vec<(Time, usize, Vec<u8>)>,
     start: Instant,
 }
 
-impl Cable {
+impl Bench {
     fn now(&self) -> Time {
         Time::from_nanos(1_000_000_000) + self.start.elapsed()
     }
 
     fn turn(&mut self, node: &mut Node, app: &mut Stream) {
         let now = self.now();
-        let mut packets = [empty(); 32];
-        let got = self.port.receive(&mut self.memory, &mut packets);
-        for packet in &packets[..got] {
-            let frame = self.memory.packet(*packet).to_vec();
-            self.memory.give(packet.frame);
+        let frames = self.cable.receive();
+        let got = frames.len();
+        for frame in frames {
             let arrivals = self.wires[1].send(now, frame);
             self.on_the_way
                 .extend(arrivals.into_iter().map(|(at, frame)| (at, 0, frame)));
@@ -79,7 +76,7 @@ impl Cable {
             if to == 0 {
                 node.receive(now, &frame)
             } else {
-                self.send(&frame)
+                self.cable.send(&frame)
             }
         }
         while let Some(event) = node.event() {
@@ -94,29 +91,6 @@ impl Cable {
             std::thread::sleep(Duration::from_micros(50));
         }
     }
-
-    fn send(&mut self, bytes: &[u8]) {
-        let frame = self.memory.take().expect("a free frame");
-        self.memory.bytes_mut(frame)[..bytes.len()].copy_from_slice(bytes);
-        let packet = Packet {
-            frame,
-            start: 0,
-            len: bytes.len() as u32,
-        };
-        if !self.port.transmit(&mut self.memory, packet) {
-            self.memory.give(frame);
-        }
-        self.port.flush(&mut self.memory).expect("the device is up");
-        self.port.reclaim(&mut self.memory);
-    }
-}
-
-fn empty() -> Packet {
-    Packet {
-        frame: cofferdam_xsk::Frame(0),
-        start: 0,
-        len: 0,
-    }
 }
 
 /// Runs in the namespace: makes the device, then drives the stack until both sides have closed.
@@ -129,22 +103,14 @@ fn drive(
     ready: &Sender<()>,
     kernel: &Receiver<()>,
 ) -> Stream {
-    let port = Tap::open(DEVICE, config(0).mac.0).expect("a tap device");
-    for (v6, len) in [(false, "24"), (true, "64")] {
-        let address = format!("{}/{len}", ip(1, v6));
-        run(&[
-            "ip", "-n", namespace, "addr", "add", &address, "dev", DEVICE, "nodad",
-        ]);
-    }
-    run(&["ip", "-n", namespace, "link", "set", DEVICE, "up"]);
-    let mut cable = Cable {
-        port,
-        memory: Memory::new(256, 2048).expect("memory"),
+    let kernels = [ip(1, false), ip(1, true)];
+    let mut bench = Bench {
+        cable: Cable::new(namespace, config(0).mac.0, &kernels),
         wires: [Wire::new(faults, 1), Wire::new(faults, 2)],
         on_the_way: Vec::new(),
         start: Instant::now(),
     };
-    let mut node = Node::new(config(0), cable.now());
+    let mut node = Node::new(config(0), bench.now());
     let mut app = Stream::new(bytes[0], 4000, we_serve);
     if we_serve {
         node.stack.listen(at(0, v6, 80), 4, 1).expect("free");
@@ -154,17 +120,17 @@ fn drive(
         kernel.recv().expect("the kernel listens");
         app.connection = Some(
             node.stack
-                .connect(cable.now(), None, at(1, v6, 80), 1)
+                .connect(bench.now(), None, at(1, v6, 80), 1)
                 .expect("room"),
         );
     }
     while app.dead.is_none() {
-        cable.turn(&mut node, &mut app);
+        bench.turn(&mut node, &mut app);
     }
     // Its last acknowledgement.
     let until = Instant::now() + Duration::from_millis(20);
     while Instant::now() < until || kernel.try_recv().is_err() {
-        cable.turn(&mut node, &mut app);
+        bench.turn(&mut node, &mut app);
     }
     assert_eq!(node.memory.in_stack(), 0);
     app

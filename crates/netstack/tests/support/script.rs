@@ -23,8 +23,8 @@ use cofferdam_netstack::*;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-const PEER_ISN: u32 = 0xffff_ff00;
-const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1]];
+pub const PEER_ISN: u32 = 0xffff_ff00;
+pub const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1]];
 
 struct Run {
     node: Node,
@@ -116,7 +116,7 @@ fn setting(settings: &mut Config, key: &str, value: &str) {
     }
 }
 
-fn number(text: &str) -> u32 {
+pub fn number(text: &str) -> u32 {
     text.parse()
         .unwrap_or_else(|_| panic!("not a number: {text}"))
 }
@@ -137,6 +137,59 @@ fn fields<'a>(words: &[&'a str]) -> Vec<(&'a str, &'a str)> {
         at += if bare { 1 } else { 2 };
     }
     fields
+}
+
+/// The segment of a `<` line. `ports`: ours and the peer's; `iss`: our first number; `stamp`: what
+/// `ts V/us` echoes.
+pub fn peer_segment(words: &[&str], ports: (u16, u16), iss: u32, stamp: u32) -> Segment {
+    let (start, end) = words[1].split_once(':').expect("SEQ:END");
+    let (start, end) = (number(start), number(end));
+    let control = flags(words[0]) & 3;
+    let len = if control == 0 || end > start {
+        end.wrapping_sub(start)
+    } else {
+        0
+    };
+    let mut segment = Segment {
+        from: ports.1,
+        to: ports.0,
+        seq: PEER_ISN.wrapping_add(start),
+        flags: flags(words[0]),
+        window: 65535,
+        data: vec![0x55; len as usize],
+        ..Segment::default()
+    };
+    for (field, value) in fields(&words[2..]) {
+        match field {
+            "ack" => segment.ack = iss.wrapping_add(number(value)),
+            "win" => segment.window = number(value) as u16,
+            "urg" => segment.urgent = number(value) as u16,
+            "mss" => segment
+                .options
+                .push((2, (number(value) as u16).to_be_bytes().to_vec())),
+            "scale" => segment.options.push((3, vec![number(value) as u8])),
+            "sackok" => segment.options.push((4, Vec::new())),
+            "sack" => {
+                let body = value.split(',').flat_map(|range| {
+                    let (left, right) = range.split_once('-').expect("A-B");
+                    [left, right]
+                        .map(|edge| iss.wrapping_add(number(edge)).to_be_bytes())
+                        .concat()
+                });
+                segment.options.push((5, body.collect()));
+            }
+            "ts" => {
+                let (value, echo) = value.split_once('/').expect("V/E");
+                let echo = if echo == "us" { stamp } else { number(echo) };
+                segment.options.push((
+                    8,
+                    [number(value).to_be_bytes(), echo.to_be_bytes()].concat(),
+                ));
+            }
+            other => panic!("no field {other}"),
+        }
+    }
+    segment
 }
 
 impl Run {
@@ -234,57 +287,7 @@ impl Run {
     }
 
     fn inject(&mut self, words: &[&str]) {
-        let (start, end) = words[1].split_once(':').expect("SEQ:END");
-        let (start, end) = (number(start), number(end));
-        let control = flags(words[0]) & 3;
-        let len = if control == 0 || end > start {
-            end.wrapping_sub(start)
-        } else {
-            0
-        };
-        let mut segment = Segment {
-            from: self.ports.1,
-            to: self.ports.0,
-            seq: PEER_ISN.wrapping_add(start),
-            flags: flags(words[0]),
-            window: 65535,
-            data: vec![0x55; len as usize],
-            ..Segment::default()
-        };
-        for (field, value) in fields(&words[2..]) {
-            match field {
-                "ack" => segment.ack = self.iss.wrapping_add(number(value)),
-                "win" => segment.window = number(value) as u16,
-                "urg" => segment.urgent = number(value) as u16,
-                "mss" => segment
-                    .options
-                    .push((2, (number(value) as u16).to_be_bytes().to_vec())),
-                "scale" => segment.options.push((3, vec![number(value) as u8])),
-                "sackok" => segment.options.push((4, Vec::new())),
-                "sack" => {
-                    let body = value.split(',').flat_map(|range| {
-                        let (left, right) = range.split_once('-').expect("A-B");
-                        [left, right]
-                            .map(|edge| self.iss.wrapping_add(number(edge)).to_be_bytes())
-                            .concat()
-                    });
-                    segment.options.push((5, body.collect()));
-                }
-                "ts" => {
-                    let (value, echo) = value.split_once('/').expect("V/E");
-                    let echo = if echo == "us" {
-                        self.stamp
-                    } else {
-                        number(echo)
-                    };
-                    segment.options.push((
-                        8,
-                        [number(value).to_be_bytes(), echo.to_be_bytes()].concat(),
-                    ));
-                }
-                other => panic!("no field {other}"),
-            }
-        }
+        let segment = peer_segment(words, self.ports, self.iss, self.stamp);
         let frame = segment.write(MACS, self.peer, self.us);
         self.node.receive(self.now, &frame);
     }
