@@ -1,0 +1,88 @@
+//! The settings in packetdrill's `--so_flags`.
+
+use cofferdam_netstack::{Config, Congestion, InterfaceAddress, MacAddress};
+use std::net::IpAddr;
+
+/// The stack's Ethernet address. Nobody sees it: packetdrill has no link layer.
+pub const OURS: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
+
+/// The same at every run, so that a script that passes once passes always.
+const SECRET: [u8; 16] = *b"cofferdam script";
+
+fn address(text: &str) -> Result<InterfaceAddress, String> {
+    let parsed = text.split_once('/').and_then(|(ip, len)| {
+        let ip = ip.parse().ok()?;
+        let prefix_len = len.parse().ok()?;
+        Some(InterfaceAddress { ip, prefix_len })
+    });
+    parsed.ok_or_else(|| format!("`{text}` is no address with its prefix, such as 192.168.0.2/16"))
+}
+
+fn defaults() -> Config {
+    let at = |ip: [u16; 8]| IpAddr::from(ip);
+    let addresses = vec![
+        InterfaceAddress {
+            ip: IpAddr::from([192, 168, 0, 2]),
+            prefix_len: 16,
+        },
+        InterfaceAddress {
+            ip: at([0xfd3d, 0xfa7b, 0xd17d, 0, 0, 0, 0, 2]),
+            prefix_len: 48,
+        },
+    ];
+    let mut config = Config::new(OURS, addresses, SECRET);
+    config.gateways = vec![
+        IpAddr::from([192, 168, 0, 1]),
+        at([0xfd3d, 0xfa7b, 0xd17d, 0x8888, 0, 0, 0, 0]),
+    ];
+    config.tcp.nagle = true;
+    config
+}
+
+/// Reads settings: words with commas between them, nothing for all defaults.
+///
+/// `local=IP/LEN` (as often as wanted, instead of 192.168.0.2/16 and fd3d:fa7b:d17d::2/48),
+/// `gateway=IP` (likewise, instead of packetdrill's own), `mtu=BYTES`, `nonagle`, `nosack`,
+/// `notimestamps`, `noscaling`, `newreno`.
+///
+/// # Errors
+/// In words, which setting is not understood.
+pub fn parse(flags: &str) -> Result<Config, String> {
+    let mut config = defaults();
+    let (mut addresses, mut gateways) = (Vec::new(), Vec::new());
+    for word in flags.split(',').map(str::trim).filter(|w| !w.is_empty()) {
+        let tcp = &mut config.tcp;
+        match word.split_once('=') {
+            Some(("local", value)) => addresses.push(address(value)?),
+            Some(("gateway", value)) => gateways.push(
+                value
+                    .parse()
+                    .map_err(|_| format!("gateway `{value}` is no address"))?,
+            ),
+            Some(("mtu", value)) => {
+                config.mtu_bytes = value
+                    .parse()
+                    .map_err(|_| format!("MTU `{value}` is no number"))?;
+            }
+            None if word == "nonagle" => tcp.nagle = false,
+            None if word == "nosack" => tcp.sack = false,
+            None if word == "notimestamps" => tcp.timestamps = false,
+            None if word == "noscaling" => tcp.window_scaling = false,
+            None if word == "newreno" => tcp.congestion = Congestion::NewReno,
+            _ => {
+                return Err(format!(
+                    "no setting `{word}`: there are local=, gateway=, mtu=, nonagle, nosack, \
+                     notimestamps, noscaling and newreno"
+                ));
+            }
+        }
+    }
+    if !addresses.is_empty() {
+        config.addresses = addresses;
+        // The default gateways are on the default networks.
+        config.gateways = gateways;
+    } else if !gateways.is_empty() {
+        config.gateways = gateways;
+    }
+    Ok(config)
+}

@@ -1,0 +1,174 @@
+//! A connection as its socket sees it.
+
+use super::Result;
+use crate::buffers::Buffers;
+use cofferdam_netstack::{BufferId, Chunk, ConnectionId, DeadReason};
+use nix::errno::Errno;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+/// A connection, from `connect` or from its knock on.
+#[derive(Debug)]
+pub struct Connection {
+    pub id: ConnectionId,
+    pub local: SocketAddr,
+    pub remote: SocketAddr,
+    /// Opened: the handshake is over.
+    pub is_open: bool,
+    /// A call of `connect` has said so: the next one says `EISCONN`.
+    pub connect_is_over: bool,
+    /// No socket names it any more.
+    pub is_orphan: bool,
+    pub peer_has_closed: bool,
+    pub shut_read: bool,
+    pub shut_write: bool,
+    pub ended: Option<DeadReason>,
+    /// Told once, by the next call or by SO_ERROR.
+    pub error: Option<Errno>,
+    /// Bytes that the stack takes now.
+    pub window_bytes: u32,
+    /// Everything that could make a poller look again, counted (for edge-triggered epoll).
+    pub news: u64,
+    received: VecDeque<Chunk>,
+    unacknowledged: VecDeque<(BufferId, u32)>,
+}
+
+impl Connection {
+    pub fn new(id: ConnectionId, local: SocketAddr, remote: SocketAddr) -> Connection {
+        Connection {
+            id,
+            local,
+            remote,
+            is_open: false,
+            connect_is_over: false,
+            is_orphan: false,
+            peer_has_closed: false,
+            shut_read: false,
+            shut_write: false,
+            ended: None,
+            error: None,
+            window_bytes: 0,
+            news: 0,
+            received: VecDeque::new(),
+            unacknowledged: VecDeque::new(),
+        }
+    }
+
+    pub fn opened(&mut self, window_bytes: u32) {
+        (self.is_open, self.window_bytes) = (true, window_bytes);
+        self.news += 1;
+    }
+
+    pub fn peer_closed(&mut self) {
+        self.peer_has_closed = true;
+        self.news += 1;
+    }
+
+    pub fn received(&mut self, chunk: Chunk) {
+        self.received.push_back(chunk);
+        self.news += 1;
+    }
+
+    /// The stack has taken `bytes` of a buffer.
+    pub fn sent(&mut self, buffer: BufferId, bytes: u32) {
+        self.unacknowledged.push_back((buffer, bytes));
+        self.window_bytes = self.window_bytes.saturating_sub(bytes);
+    }
+
+    pub fn acknowledged(&mut self, mut bytes: u32, window_bytes: u32, buffers: &mut Buffers) {
+        while let Some((buffer, left)) = self.unacknowledged.front_mut() {
+            if *left > bytes {
+                *left -= bytes;
+                break;
+            }
+            bytes -= *left;
+            buffers.free(*buffer);
+            self.unacknowledged.pop_front();
+        }
+        self.window_bytes = window_bytes;
+        self.news += 1;
+    }
+
+    /// It has ended. The error is Linux's: tcp_reset() tells a peer that had closed apart.
+    pub fn ended(&mut self, reason: DeadReason, buffers: &mut Buffers) {
+        for (buffer, _) in self.unacknowledged.drain(..) {
+            buffers.free(buffer);
+        }
+        self.error = match reason {
+            DeadReason::Closed => None,
+            DeadReason::Reset if self.peer_has_closed => Some(Errno::EPIPE),
+            DeadReason::Reset => Some(Errno::ECONNRESET),
+            DeadReason::Refused => Some(Errno::ECONNREFUSED),
+            DeadReason::TimedOut => Some(Errno::ETIMEDOUT),
+            DeadReason::Unreachable => Some(Errno::EHOSTUNREACH),
+            DeadReason::Aborted => Some(Errno::ECONNABORTED),
+        };
+        self.ended = Some(reason);
+        self.news += 1;
+    }
+
+    pub const fn is_over(&self) -> bool {
+        self.is_orphan && self.ended.is_some()
+    }
+
+    pub fn drop_received(&mut self, buffers: &mut Buffers) {
+        for chunk in self.received.drain(..) {
+            buffers.free(chunk.buffer);
+        }
+    }
+
+    /// Bytes that `read` gives now.
+    pub fn unread_bytes(&self) -> u32 {
+        self.received.iter().map(|chunk| chunk.len).sum()
+    }
+
+    /// Bytes sent and not acknowledged.
+    pub fn unacknowledged_bytes(&self) -> u32 {
+        self.unacknowledged.iter().map(|(_, left)| *left).sum()
+    }
+
+    /// Takes up to `most` bytes, or only looks. With them the bytes and buffers that the stack may
+    /// count as done.
+    ///
+    /// # Errors
+    /// `EAGAIN` when there are none yet; what ended the connection, once.
+    pub fn read(
+        &mut self,
+        most: usize,
+        peek: bool,
+        buffers: &mut Buffers,
+    ) -> Result<(Vec<u8>, u32)> {
+        let mut bytes = Vec::new();
+        let mut done = 0;
+        for chunk in &self.received {
+            let wanted = (most - bytes.len()).min(chunk.len as usize);
+            bytes.extend_from_slice(&buffers.read(*chunk)[..wanted]);
+            if bytes.len() == most {
+                break;
+            }
+        }
+        if bytes.is_empty() && most > 0 && !self.shut_read {
+            if let Some(error) = self.error.take() {
+                return Err(error);
+            }
+            if self.ended.is_none() && !self.peer_has_closed {
+                return Err(Errno::EAGAIN);
+            }
+        }
+        if peek {
+            return Ok((bytes, 0));
+        }
+        let mut left = bytes.len() as u32;
+        while let Some(chunk) = self.received.front_mut().filter(|_| left > 0) {
+            let part = left.min(chunk.len);
+            (chunk.offset, chunk.len) = (chunk.offset + part, chunk.len - part);
+            left -= part;
+            if chunk.len == 0 {
+                buffers.free(chunk.buffer);
+                self.received.pop_front();
+                done += 1;
+            }
+        }
+        Ok((bytes, done))
+    }
+}

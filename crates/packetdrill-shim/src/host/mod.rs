@@ -1,0 +1,280 @@
+//! A host around the stack, as a script sees one: files, sockets, a link, and a clock that moves
+//! only when it is told to.
+
+mod connection;
+mod options;
+mod ready;
+mod sockets;
+
+pub use ready::Interest;
+pub use sockets::Flags;
+
+use crate::buffers::Buffers;
+use crate::link::{self, Sent};
+use cofferdam_netstack::{
+    Config, ConfigError, Disposition, Event, ListenerId, MAX_HEADER_BYTES, Stack, Time,
+};
+use connection::Connection;
+use nix::errno::Errno;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// What a system call gives.
+pub type Result<T> = std::result::Result<T, Errno>;
+
+/// The clock at the start, in nanoseconds: the same at every run. Only differences matter to
+/// packetdrill.
+const START_NS: u64 = 1_000_000_000_000_000_000;
+
+/// File numbers begin here, above what a process has open.
+const FIRST_FILE: i32 = 10_000;
+
+/// A socket before and while it has a connection or listens.
+#[derive(Debug)]
+struct Socket {
+    is_v6: bool,
+    nonblocking: bool,
+    local: Option<SocketAddr>,
+    reuse_address: bool,
+    /// SO_LINGER with zero seconds: close resets.
+    close_resets: bool,
+    role: Role,
+}
+
+#[derive(Debug)]
+enum Role {
+    Fresh,
+    /// Connections that wait for `accept`, by [`cofferdam_netstack::ConnectionId::to_bits`].
+    Listening {
+        id: ListenerId,
+        waiting: VecDeque<u64>,
+        /// Connections that came so far.
+        news: u64,
+    },
+    Connection(u64),
+}
+
+#[derive(Debug)]
+enum File {
+    Socket(Socket),
+    Epoll(BTreeMap<i32, Interest>),
+}
+
+/// The host.
+#[derive(Debug)]
+pub struct Host {
+    stack: Stack,
+    buffers: Buffers,
+    now: Time,
+    files: BTreeMap<i32, File>,
+    connections: HashMap<u64, Connection>,
+    /// Packets on their way to packetdrill, and when they left.
+    sent: VecDeque<(Time, Vec<u8>)>,
+    next_file: i32,
+}
+
+impl Host {
+    /// A host with one interface.
+    ///
+    /// # Errors
+    /// When the settings cannot work.
+    pub fn new(config: Config) -> std::result::Result<Host, ConfigError> {
+        let now = Time::from_nanos(START_NS);
+        Ok(Host {
+            stack: Stack::new(config, now)?,
+            buffers: Buffers::default(),
+            now,
+            files: BTreeMap::new(),
+            connections: HashMap::new(),
+            sent: VecDeque::new(),
+            next_file: FIRST_FILE,
+        })
+    }
+
+    /// The clock.
+    pub const fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Buffers, connections and TIME_WAIT entries that there are: zero of each once all is over.
+    pub fn usage(&self) -> (usize, u32, u32) {
+        let usage = self.stack.usage();
+        (self.buffers.len(), usage.connections, usage.time_wait)
+    }
+
+    fn add_file(&mut self, file: File) -> i32 {
+        let number = self.next_file;
+        self.next_file += 1;
+        self.files.insert(number, file);
+        number
+    }
+
+    fn socket_of(&mut self, file: i32) -> Result<&mut Socket> {
+        match self.files.get_mut(&file) {
+            Some(File::Socket(socket)) => Ok(socket),
+            Some(_) => Err(Errno::ENOTSOCK),
+            None => Err(Errno::EBADF),
+        }
+    }
+
+    /// Moves the clock, with all that is due on the way.
+    pub fn advance(&mut self, to: Time) {
+        while let Some(due) = self.stack.poll_at().filter(|due| *due <= to) {
+            // A timer may be told early; the clock moves all the same.
+            self.now = due.max(self.now + Duration::from_micros(1)).min(to);
+            self.stack.handle_timers(self.now);
+            self.turn();
+            if self.now == to {
+                break;
+            }
+        }
+        self.now = self.now.max(to);
+        self.stack.handle_timers(self.now);
+        self.turn();
+    }
+
+    /// Moves the clock to what is due next, `limit` at the latest. False, and nothing done, when
+    /// nothing will ever happen.
+    pub fn skip(&mut self, limit: Option<Time>) -> bool {
+        let Some(next) = self.stack.poll_at().into_iter().chain(limit).min() else {
+            return false;
+        };
+        self.advance(next.max(self.now));
+        true
+    }
+
+    /// A packet arrives from packetdrill.
+    ///
+    /// # Errors
+    /// `EINVAL` when it is not IP.
+    pub fn arrive(&mut self, packet: &[u8]) -> Result<()> {
+        let frame = link::frame(packet).ok_or(Errno::EINVAL)?;
+        self.receive(&frame);
+        self.turn();
+        Ok(())
+    }
+
+    /// The next packet to packetdrill that has left, and when.
+    pub fn departed(&mut self) -> Option<(Time, Vec<u8>)> {
+        self.sent.pop_front()
+    }
+
+    fn receive(&mut self, frame: &[u8]) {
+        let buffer = self.buffers.add(frame);
+        let kept = self
+            .stack
+            .handle_frame(self.now, frame, buffer, &mut self.buffers);
+        if kept == Disposition::Free {
+            self.buffers.free(buffer);
+        }
+    }
+
+    /// One turn of the stack's loop: what it tells, and what it sends.
+    fn turn(&mut self) {
+        loop {
+            while let Some(event) = self.stack.poll_event() {
+                self.event(event);
+            }
+            let Some(frame) = self.transmit() else {
+                return;
+            };
+            match link::sort(&frame) {
+                Sent::Packet(packet) => self.sent.push_back((self.now, packet)),
+                Sent::Question(answer) => self.receive(&answer),
+                Sent::Nothing => {}
+            }
+        }
+    }
+
+    fn transmit(&mut self) -> Option<Vec<u8>> {
+        let mut frame = vec![0; MAX_HEADER_BYTES];
+        let transmit = self.stack.poll_transmit(self.now, &mut frame)?;
+        frame.truncate(transmit.header_len);
+        for chunk in transmit.payload.chunks() {
+            frame.extend_from_slice(self.buffers.read(*chunk));
+        }
+        if let Some(checksum) = transmit.checksum {
+            checksum.complete(&mut frame);
+        }
+        if let Some(buffer) = transmit.release {
+            self.buffers.free(buffer);
+        }
+        Some(frame)
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::Knock {
+                cookie,
+                connection,
+                remote,
+                local,
+                ..
+            } => {
+                let bits = connection.to_bits();
+                if let Ok(Socket {
+                    role: Role::Listening { waiting, news, .. },
+                    ..
+                }) = self.socket_of(cookie as i32)
+                {
+                    waiting.push_back(bits);
+                    *news += 1;
+                    let connection = Connection::new(connection, local, remote);
+                    self.connections.insert(bits, connection);
+                }
+            }
+            Event::Recv {
+                connection, chunk, ..
+            } => match self.connections.get_mut(&connection.to_bits()) {
+                Some(place) => place.received(chunk),
+                None => self.buffers.free(chunk.buffer),
+            },
+            Event::UdpRecv { chunk, .. } => self.buffers.free(chunk.buffer),
+            Event::Release { buffer } => self.buffers.free(buffer),
+            Event::Connected {
+                connection,
+                window_bytes,
+                ..
+            } => self.tell(connection.to_bits(), |place| place.opened(window_bytes)),
+            Event::PeerClosed { connection, .. } => {
+                self.tell(connection.to_bits(), Connection::peer_closed);
+            }
+            Event::Sent {
+                connection,
+                bytes,
+                window_bytes,
+                ..
+            } => {
+                if let Some(place) = self.connections.get_mut(&connection.to_bits()) {
+                    place.acknowledged(bytes, window_bytes, &mut self.buffers);
+                }
+            }
+            Event::Dead {
+                connection, reason, ..
+            } => {
+                let bits = connection.to_bits();
+                if let Some(place) = self.connections.get_mut(&bits) {
+                    place.ended(reason, &mut self.buffers);
+                }
+                self.forget_if_over(bits);
+            }
+            Event::UdpSent { .. } | Event::Timer { .. } => {}
+        }
+    }
+
+    fn tell(&mut self, bits: u64, what: impl FnOnce(&mut Connection)) {
+        if let Some(place) = self.connections.get_mut(&bits) {
+            what(place);
+        }
+    }
+
+    /// A connection that has ended and that no file names is nobody's.
+    fn forget_if_over(&mut self, bits: u64) {
+        if (self.connections.get(&bits)).is_some_and(Connection::is_over)
+            && let Some(mut place) = self.connections.remove(&bits)
+        {
+            place.drop_received(&mut self.buffers);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Who is ready: `poll` and `epoll`.
+
+use super::{File, Host, Result, Role};
+use nix::errno::Errno;
+use std::collections::BTreeMap;
+
+const ALWAYS: i32 = libc::EPOLLERR | libc::EPOLLHUP;
+
+/// What an epoll file was told about one other file.
+#[derive(Clone, Copy, Debug)]
+pub struct Interest {
+    events: i32,
+    data: u64,
+    /// EPOLLONESHOT, and it was told once.
+    is_spent: bool,
+    /// EPOLLET: the count of news when it was told last.
+    told: Option<u64>,
+}
+
+impl Host {
+    /// What a file is ready for, in `EPOLL` bits (`poll`'s are the same), and how much it has had
+    /// to tell so far.
+    fn ready(&self, file: i32) -> Result<(i32, u64)> {
+        let File::Socket(socket) = self.files.get(&file).ok_or(Errno::EBADF)? else {
+            return Err(Errno::EINVAL);
+        };
+        let bits = match &socket.role {
+            Role::Fresh => return Ok((libc::EPOLLOUT | libc::EPOLLHUP, 0)),
+            Role::Listening { waiting, news, .. } => {
+                let ready = if waiting.is_empty() { 0 } else { libc::EPOLLIN };
+                return Ok((ready, *news));
+            }
+            Role::Connection(bits) => bits,
+        };
+        let place = self.connections.get(bits).ok_or(Errno::EBADF)?;
+        let ended = place.ended.is_some();
+        let mut ready = 0;
+        let mut add = |condition: bool, bit: i32| ready |= if condition { bit } else { 0 };
+        let no_more = place.peer_has_closed || place.shut_read || ended;
+        add(place.unread_bytes() > 0 || no_more, libc::EPOLLIN);
+        add(no_more, libc::EPOLLRDHUP);
+        let takes = place.is_open && place.window_bytes > 0;
+        add(takes || place.shut_write || ended, libc::EPOLLOUT);
+        add(ended || (no_more && place.shut_write), libc::EPOLLHUP);
+        add(place.error.is_some(), libc::EPOLLERR);
+        if ready & (libc::EPOLLIN | libc::EPOLLOUT) != 0 {
+            // Each comes with its alias.
+            ready |= (ready & libc::EPOLLIN) << 6 | (ready & libc::EPOLLOUT) << 6;
+        }
+        Ok((ready, place.news))
+    }
+
+    /// One entry of `poll`: what of `events` it is ready for.
+    pub fn poll(&self, file: i32, events: i16) -> i16 {
+        if file < 0 {
+            return 0;
+        }
+        match self.ready(file) {
+            Ok((ready, _)) => (ready & (i32::from(events) | ALWAYS)) as i16,
+            Err(_) => libc::POLLNVAL,
+        }
+    }
+
+    /// A file to wait with.
+    pub fn epoll_create(&mut self) -> i32 {
+        self.add_file(File::Epoll(BTreeMap::new()))
+    }
+
+    fn interests(&mut self, epoll: i32) -> Result<&mut BTreeMap<i32, Interest>> {
+        match self.files.get_mut(&epoll) {
+            Some(File::Epoll(interests)) => Ok(interests),
+            Some(_) => Err(Errno::EINVAL),
+            None => Err(Errno::EBADF),
+        }
+    }
+
+    /// Adds, changes or removes what is waited for. `wanted`: events and data, as in
+    /// `struct epoll_event`.
+    ///
+    /// # Errors
+    /// As `epoll_ctl(2)`.
+    pub fn epoll_control(
+        &mut self,
+        epoll: i32,
+        operation: i32,
+        file: i32,
+        wanted: Option<(u32, u64)>,
+    ) -> Result<()> {
+        if !self.files.contains_key(&file) {
+            return Err(Errno::EBADF);
+        }
+        if matches!(self.files.get(&file), Some(File::Epoll(_))) {
+            return Err(Errno::EINVAL);
+        }
+        let interests = self.interests(epoll)?;
+        let is_there = interests.contains_key(&file);
+        match operation {
+            libc::EPOLL_CTL_ADD if is_there => return Err(Errno::EEXIST),
+            libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL if !is_there => return Err(Errno::ENOENT),
+            libc::EPOLL_CTL_DEL => {
+                interests.remove(&file);
+            }
+            libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD => {
+                let (events, data) = wanted.ok_or(Errno::EFAULT)?;
+                let interest = Interest {
+                    events: events as i32,
+                    data,
+                    is_spent: false,
+                    told: None,
+                };
+                interests.insert(file, interest);
+            }
+            _ => return Err(Errno::EINVAL),
+        }
+        Ok(())
+    }
+
+    /// Events and data of the files that are ready, `most` at the most.
+    ///
+    /// # Errors
+    /// `EAGAIN` when none is; `EINVAL` when this is no epoll file.
+    pub fn epoll_ready(&mut self, epoll: i32, most: usize) -> Result<Vec<(u32, u64)>> {
+        let watched = self.interests(epoll)?.clone();
+        let mut found = Vec::new();
+        for (file, mut interest) in watched {
+            let Ok((ready, news)) = self.ready(file) else {
+                continue;
+            };
+            let ready = ready & (interest.events | ALWAYS);
+            let edge = interest.events & libc::EPOLLET != 0;
+            if found.len() == most
+                || ready == 0
+                || interest.is_spent
+                || (edge && interest.told == Some(news))
+            {
+                continue;
+            }
+            found.push((ready as u32, interest.data));
+            interest.told = Some(news);
+            interest.is_spent = interest.events & libc::EPOLLONESHOT != 0;
+            self.interests(epoll)?.insert(file, interest);
+        }
+        if found.is_empty() {
+            return Err(Errno::EAGAIN);
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,384 @@
+//! Socket calls. One that must wait says `EAGAIN`; the caller waits or not, and asks again.
+
+use super::connection::Connection;
+use super::{File, Host, Result, Role, Socket};
+use cofferdam_netstack::{BindError, ConnectError, ConnectionId};
+use nix::errno::Errno;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+/// What the last argument of `recv` and `send` may ask.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// Never wait.
+    pub dont_wait: bool,
+    /// Look only.
+    pub peek: bool,
+}
+
+impl Flags {
+    /// Reads `MSG_` flags.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` for one that is not done here.
+    pub fn from_bits(bits: i32) -> Result<Flags> {
+        let known = libc::MSG_DONTWAIT | libc::MSG_PEEK | libc::MSG_NOSIGNAL;
+        if bits & !known != 0 {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        Ok(Flags {
+            dont_wait: bits & libc::MSG_DONTWAIT != 0,
+            peek: bits & libc::MSG_PEEK != 0,
+        })
+    }
+}
+
+fn bind_failure(error: BindError) -> Errno {
+    match error {
+        BindError::InUse(_) => Errno::EADDRINUSE,
+        BindError::NotOurs(_) => Errno::EADDRNOTAVAIL,
+        BindError::NoPort => Errno::EINVAL,
+        BindError::Full(_) => Errno::ENOBUFS,
+    }
+}
+
+fn connect_failure(error: ConnectError) -> Errno {
+    match error {
+        ConnectError::Remote(_) | ConnectError::NoRoute(_) => Errno::ENETUNREACH,
+        ConnectError::NotOurs(_) | ConnectError::InUse(_) => Errno::EADDRNOTAVAIL,
+        ConnectError::Full(_) => Errno::ENOBUFS,
+    }
+}
+
+impl Host {
+    /// A TCP socket.
+    ///
+    /// # Errors
+    /// For every other kind of socket.
+    pub fn socket(&mut self, domain: i32, kind: i32, protocol: i32) -> Result<i32> {
+        let is_v6 = match domain {
+            libc::AF_INET => false,
+            libc::AF_INET6 => true,
+            _ => return Err(Errno::EAFNOSUPPORT),
+        };
+        let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        if kind & !flags != libc::SOCK_STREAM || ![0, libc::IPPROTO_TCP].contains(&protocol) {
+            return Err(Errno::EPROTONOSUPPORT);
+        }
+        Ok(self.add_file(File::Socket(Socket {
+            is_v6,
+            nonblocking: kind & libc::SOCK_NONBLOCK != 0,
+            local: None,
+            reuse_address: false,
+            close_resets: false,
+            role: Role::Fresh,
+        })))
+    }
+
+    /// Whether calls on a file give up instead of waiting.
+    pub fn is_nonblocking(&mut self, file: i32) -> bool {
+        self.socket_of(file).is_ok_and(|socket| socket.nonblocking)
+    }
+
+    /// Changes that.
+    ///
+    /// # Errors
+    /// When the file is no socket.
+    pub fn set_nonblocking(&mut self, file: i32, on: bool) -> Result<()> {
+        self.socket_of(file)?.nonblocking = on;
+        Ok(())
+    }
+
+    /// A socket that is to have this address: fresh, and of its family.
+    fn fresh(&mut self, file: i32, address: SocketAddr) -> Result<&mut Socket> {
+        let socket = self.socket_of(file)?;
+        if address.is_ipv6() && !socket.is_v6 {
+            return Err(Errno::EAFNOSUPPORT);
+        }
+        Ok(socket)
+    }
+
+    /// Gives a socket its address. An address in use shows here when another socket has it, and
+    /// one of both does not ask for SO_REUSEADDR, or listens.
+    ///
+    /// # Errors
+    /// As `bind(2)`.
+    pub fn bind(&mut self, file: i32, address: SocketAddr) -> Result<()> {
+        let socket = self.fresh(file, address)?;
+        if socket.local.is_some() || !matches!(socket.role, Role::Fresh) {
+            return Err(Errno::EINVAL);
+        }
+        let reuse = socket.reuse_address;
+        let ours = address.ip().is_unspecified()
+            || (self.stack.config().addresses.iter()).any(|known| known.ip == address.ip());
+        if !ours {
+            return Err(Errno::EADDRNOTAVAIL);
+        }
+        let taken = self.files.values().any(|other| match other {
+            File::Socket(Socket {
+                local: Some(other),
+                reuse_address,
+                role,
+                ..
+            }) => {
+                let listens = matches!(role, Role::Listening { .. });
+                other.port() == address.port()
+                    && other.is_ipv4() == address.is_ipv4()
+                    && (other.ip() == address.ip()
+                        || other.ip().is_unspecified()
+                        || address.ip().is_unspecified())
+                    && (listens || !(reuse && *reuse_address))
+            }
+            _ => false,
+        });
+        if taken {
+            return Err(Errno::EADDRINUSE);
+        }
+        self.socket_of(file)?.local = Some(address);
+        Ok(())
+    }
+
+    /// Accepts connections. A second call changes nothing.
+    ///
+    /// # Errors
+    /// `EINVAL` without an address; as `listen(2)`.
+    pub fn listen(&mut self, file: i32, backlog: i32) -> Result<()> {
+        let socket = self.socket_of(file)?;
+        match socket.role {
+            Role::Fresh => {}
+            Role::Listening { .. } => return Ok(()),
+            Role::Connection(_) => return Err(Errno::EINVAL),
+        }
+        let at = socket.local.ok_or(Errno::EINVAL)?;
+        let backlog = u32::try_from(backlog).unwrap_or(0).max(1);
+        let id = self
+            .stack
+            .listen(at, backlog, file as u64)
+            .map_err(bind_failure)?;
+        self.socket_of(file)?.role = Role::Listening {
+            id,
+            waiting: VecDeque::new(),
+            news: 0,
+        };
+        Ok(())
+    }
+
+    /// The oldest connection that waits: its file and its peer.
+    ///
+    /// # Errors
+    /// `EAGAIN` when none waits; `EINVAL` when the socket does not listen.
+    pub fn accept(&mut self, file: i32) -> Result<(i32, SocketAddr)> {
+        let now = self.now;
+        let socket = self.socket_of(file)?;
+        let is_v6 = socket.is_v6;
+        let Role::Listening { waiting, .. } = &mut socket.role else {
+            return Err(Errno::EINVAL);
+        };
+        let bits = waiting.pop_front().ok_or(Errno::EAGAIN)?;
+        let accepted = self
+            .stack
+            .accept(now, ConnectionId::from_bits(bits), bits)
+            .ok();
+        // One that has been reset meanwhile is accepted as well; its first call tells.
+        let place = self.connections.get_mut(&bits).ok_or(Errno::ECONNABORTED)?;
+        if let Some(window_bytes) = accepted {
+            place.opened(window_bytes);
+        }
+        place.connect_is_over = true;
+        let (local, remote) = (place.local, place.remote);
+        let file = self.add_file(File::Socket(Socket {
+            is_v6,
+            nonblocking: false,
+            local: Some(local),
+            reuse_address: false,
+            close_resets: false,
+            role: Role::Connection(bits),
+        }));
+        self.turn();
+        Ok((file, remote))
+    }
+
+    /// Opens a connection; asked again, tells how it goes.
+    ///
+    /// # Errors
+    /// `EINPROGRESS` at first, `EALREADY` while it goes on, `EISCONN` once it has said that it is
+    /// open; as `connect(2)`.
+    pub fn connect(&mut self, file: i32, remote: SocketAddr) -> Result<()> {
+        let now = self.now;
+        let socket = self.fresh(file, remote)?;
+        match socket.role {
+            Role::Fresh => {}
+            Role::Listening { .. } => return Err(Errno::EISCONN),
+            Role::Connection(_) => {
+                let place = self.connection_of(file)?;
+                if let Some(error) = place.error.take() {
+                    return Err(error);
+                }
+                return match (place.ended, place.is_open) {
+                    (Some(_), _) => Err(Errno::ECONNABORTED),
+                    (None, false) => Err(Errno::EALREADY),
+                    (None, true) if place.connect_is_over => Err(Errno::EISCONN),
+                    (None, true) => {
+                        place.connect_is_over = true;
+                        Ok(())
+                    }
+                };
+            }
+        }
+        let local = socket.local;
+        let id = self
+            .stack
+            .connect(now, local, remote, file as u64)
+            .map_err(connect_failure)?;
+        let local = self.stack.connection(id).map(|info| info.local);
+        let local = local.ok_or(Errno::ENOBUFS)?;
+        let bits = id.to_bits();
+        self.connections
+            .insert(bits, Connection::new(id, local, remote));
+        let socket = self.socket_of(file)?;
+        (socket.role, socket.local) = (Role::Connection(bits), Some(local));
+        self.turn();
+        Err(Errno::EINPROGRESS)
+    }
+
+    /// The connection of a socket; `ENOTCONN` when it has none.
+    pub(super) fn connection_of(&mut self, file: i32) -> Result<&mut Connection> {
+        match self.socket_of(file)?.role {
+            Role::Connection(bits) => self.connections.get_mut(&bits).ok_or(Errno::ENOTCONN),
+            _ => Err(Errno::ENOTCONN),
+        }
+    }
+
+    /// Bytes that have come, `most` at the most; none when there will be none any more.
+    ///
+    /// # Errors
+    /// `EAGAIN` when there are none yet; as `recv(2)`.
+    pub fn read(&mut self, file: i32, most: usize, peek: bool) -> Result<Vec<u8>> {
+        let Role::Connection(bits) = self.socket_of(file)?.role else {
+            return Err(Errno::ENOTCONN);
+        };
+        let place = self.connections.get_mut(&bits).ok_or(Errno::ENOTCONN)?;
+        let (bytes, done) = place.read(most, peek, &mut self.buffers)?;
+        let id = place.id;
+        if !peek {
+            // One that has ended has no window.
+            let _ = self.stack.recv_done(self.now, id, bytes.len() as u32, done);
+        }
+        self.turn();
+        Ok(bytes)
+    }
+
+    /// Sends what the window takes; says how much.
+    ///
+    /// # Errors
+    /// `EAGAIN` when it takes nothing now; `EPIPE` when it never will; as `send(2)`.
+    pub fn write(&mut self, file: i32, bytes: &[u8]) -> Result<usize> {
+        let now = self.now;
+        let role = &self.socket_of(file)?.role;
+        let Role::Connection(bits) = *role else {
+            return Err(Errno::EPIPE);
+        };
+        let place = self.connections.get_mut(&bits).ok_or(Errno::EPIPE)?;
+        if let Some(error) = place.error.take() {
+            return Err(error);
+        }
+        if place.shut_write || place.ended.is_some() {
+            return Err(Errno::EPIPE);
+        }
+        if !place.is_open {
+            return Err(Errno::EAGAIN);
+        }
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        let chunk = self.buffers.data(bytes);
+        let taken = self.stack.sendv(now, place.id, &[chunk]);
+        if taken.unwrap_or(0) == 0 {
+            self.buffers.free(chunk.buffer);
+        }
+        let taken = match taken {
+            Err(_) => return Err(Errno::EPIPE),
+            Ok(0) => return Err(Errno::EAGAIN),
+            Ok(taken) => taken,
+        };
+        place.sent(chunk.buffer, taken);
+        self.turn();
+        Ok(taken as usize)
+    }
+
+    /// Ends one or both directions.
+    ///
+    /// # Errors
+    /// `ENOTCONN` without a connection; as `shutdown(2)`.
+    pub fn shutdown(&mut self, file: i32, how: i32) -> Result<()> {
+        let now = self.now;
+        let (read, write) = match how {
+            libc::SHUT_RD => (true, false),
+            libc::SHUT_WR => (false, true),
+            libc::SHUT_RDWR => (true, true),
+            _ => return Err(Errno::EINVAL),
+        };
+        let place = self.connection_of(file)?;
+        if !place.is_open || place.ended.is_some() {
+            return Err(Errno::ENOTCONN);
+        }
+        place.shut_read |= read;
+        let send_fin = write && !place.shut_write;
+        place.shut_write |= write;
+        place.news += 1;
+        let id = place.id;
+        if send_fin {
+            // Open, as checked above.
+            let _ = self.stack.shutdown(now, id);
+        }
+        self.turn();
+        Ok(())
+    }
+
+    /// Gives a file up. What was sent still goes out; data that nobody read resets the peer (RFC
+    /// 2525, 2.17).
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn close(&mut self, file: i32) -> Result<()> {
+        let now = self.now;
+        let closed = self.files.remove(&file).ok_or(Errno::EBADF)?;
+        for other in self.files.values_mut() {
+            if let File::Epoll(interests) = other {
+                interests.remove(&file);
+            }
+        }
+        let File::Socket(socket) = closed else {
+            return Ok(());
+        };
+        match socket.role {
+            Role::Fresh => {}
+            Role::Listening { id, waiting, .. } => {
+                self.stack.unlisten(now, id);
+                for bits in waiting {
+                    self.orphan(bits);
+                }
+            }
+            Role::Connection(bits) => {
+                if let Some(place) = self.connections.get(&bits)
+                    && place.ended.is_none()
+                {
+                    // It has not ended: the stack knows it.
+                    let _ = if socket.close_resets || place.unread_bytes() > 0 {
+                        self.stack.abort(now, place.id)
+                    } else {
+                        self.stack.close(now, place.id)
+                    };
+                }
+                self.orphan(bits);
+            }
+        }
+        self.turn();
+        Ok(())
+    }
+
+    fn orphan(&mut self, bits: u64) {
+        self.tell(bits, |place| place.is_orphan = true);
+        self.forget_if_over(bits);
+    }
+}

@@ -1,0 +1,57 @@
+//! The network stack as a shared object that packetdrill can drive:
+//! `packetdrill --so_filename=libcofferdam_packetdrill_shim.so`.
+//!
+//! packetdrill calls [`packetdrill_interface_init`] once a script. What it gets is a host with the
+//! stack on one interface, sockets that behave as Linux's do, and a clock that only the script
+//! moves. See the book, "The network stack", for how to run it.
+
+pub mod abi;
+mod buffers;
+mod calls;
+mod flags;
+pub mod host;
+mod link;
+mod shim;
+
+pub use flags::parse as parse_flags;
+
+use libc::c_char;
+use std::ffi::CStr;
+
+/// Makes a host by the settings in `flags` (see [`parse_flags`]).
+///
+/// # Errors
+/// In words, which setting cannot work.
+pub fn interface(flags: &str) -> Result<abi::Interface, String> {
+    let config = flags::parse(flags)?;
+    let host = host::Host::new(config).map_err(|error| error.to_string())?;
+    Ok(calls::fill(Box::new(shim::Shim::new(host))))
+}
+
+/// The entry that packetdrill looks for. Settings that cannot work end the process, as packetdrill
+/// itself does on a bad command line: it takes no error from here.
+///
+/// # Safety
+/// `flags` is null or ends with a zero byte; `filled` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn packetdrill_interface_init(
+    flags: *const c_char,
+    filled: *mut abi::Interface,
+) {
+    let flags = if flags.is_null() {
+        String::new()
+    } else {
+        // SAFETY: as the caller vouches.
+        unsafe { CStr::from_ptr(flags) }
+            .to_string_lossy()
+            .into_owned()
+    };
+    match interface(&flags) {
+        // SAFETY: as the caller vouches.
+        Ok(interface) => unsafe { filled.write(interface) },
+        Err(error) => {
+            eprintln!("--so_flags={flags}: {error}");
+            std::process::exit(1);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The link that packetdrill does not have: Ethernet headers, and a neighbour that is everybody.
+
+use crate::flags::OURS;
+use cofferdam_netstack::{Checksum, MacAddress};
+
+/// Who answers for every address but ours.
+const THEIRS: MacAddress = MacAddress([2, 0, 0, 0, 0, 2]);
+const ETHERNET_BYTES: usize = 14;
+const ARP: [u8; 2] = [8, 6];
+const IPV4: [u8; 2] = [8, 0];
+const IPV6: [u8; 2] = [0x86, 0xdd];
+
+fn header(to: MacAddress, kind: [u8; 2]) -> Vec<u8> {
+    [&to.0[..], &THEIRS.0, &kind].concat()
+}
+
+/// An IP packet as a frame to us; `None` when it is neither IPv4 nor IPv6.
+pub fn frame(packet: &[u8]) -> Option<Vec<u8>> {
+    let kind = match packet.first()? >> 4 {
+        4 => IPV4,
+        6 => IPV6,
+        _ => return None,
+    };
+    let mut frame = header(OURS, kind);
+    frame.extend(packet);
+    Some(frame)
+}
+
+/// What a frame of the stack's is.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// An IP packet for packetdrill.
+    Packet(Vec<u8>),
+    /// A question who has an address, and its answer.
+    Question(Vec<u8>),
+    /// Something between neighbours that needs no answer.
+    Nothing,
+}
+
+/// Takes a frame of the stack's apart.
+pub fn sort(frame: &[u8]) -> Sent {
+    let Some((link, packet)) = frame.split_at_checked(ETHERNET_BYTES) else {
+        return Sent::Nothing;
+    };
+    match [link[12], link[13]] {
+        ARP => arp_reply(packet).map_or(Sent::Nothing, Sent::Question),
+        IPV6 if is_neighbour_message(packet) => {
+            advertisement(packet).map_or(Sent::Nothing, Sent::Question)
+        }
+        _ => Sent::Packet(packet.to_vec()),
+    }
+}
+
+/// RFC 826: sender and target change places.
+fn arp_reply(request: &[u8]) -> Option<Vec<u8>> {
+    let (sender, target) = (request.get(14..18)?, request.get(24..28)?);
+    if request.get(6..8)? != [0, 1] {
+        return None;
+    }
+    let mut reply = header(OURS, ARP);
+    reply.extend([0, 1, 8, 0, 6, 4, 0, 2]);
+    reply.extend(THEIRS.0);
+    reply.extend(target);
+    reply.extend(OURS.0);
+    reply.extend(sender);
+    Some(reply)
+}
+
+/// RFC 4861, 4: ICMPv6 types 133 to 137.
+fn is_neighbour_message(packet: &[u8]) -> bool {
+    packet.get(6) == Some(&58)
+        && packet
+            .get(40)
+            .is_some_and(|kind| (133..=137).contains(kind))
+}
+
+/// RFC 4861, 4.4: solicited, override, with our target link-layer address.
+fn advertisement(solicitation: &[u8]) -> Option<Vec<u8>> {
+    let (source, target) = (solicitation.get(8..24)?, solicitation.get(48..64)?);
+    if solicitation.get(40) != Some(&135) {
+        return None;
+    }
+    const LEN: u8 = 32;
+    let mut reply = header(OURS, IPV6);
+    reply.extend([0x60, 0, 0, 0, 0, LEN, 58, 255]);
+    reply.extend(target);
+    reply.extend(source);
+    let pseudo = (source.chunks(2).chain(target.chunks(2)))
+        .map(|word| u32::from(word[0]) << 8 | u32::from(word[1]))
+        .sum::<u32>()
+        + u32::from(LEN)
+        + 58;
+    let pseudo = (pseudo & 0xffff) + (pseudo >> 16);
+    let pseudo = ((pseudo & 0xffff) + (pseudo >> 16)) as u16;
+    reply.extend([136, 0]);
+    reply.extend(pseudo.to_be_bytes());
+    reply.extend([0x60, 0, 0, 0]);
+    reply.extend(target);
+    reply.extend([2, 1]);
+    reply.extend(THEIRS.0);
+    let checksum = Checksum {
+        start: (ETHERNET_BYTES + 40) as u16,
+        offset: 2,
+        zero_means_none: false,
+    };
+    checksum.complete(&mut reply);
+    Some(reply)
+}

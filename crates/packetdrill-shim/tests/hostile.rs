@@ -1,0 +1,130 @@
+//! Random packets and random calls: no panic, and nothing is left when all is over.
+
+mod support;
+
+use cofferdam_packetdrill_shim::host::Host;
+use cofferdam_packetdrill_shim::parse_flags;
+use cofferdam_testkit::time_limit;
+use std::time::Duration;
+use support::segment::Segment;
+
+const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+const STEPS: u32 = 30_000;
+
+/// Numbers that come again (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % most
+    }
+}
+
+/// A packet: mostly a segment near the windows of connections that exist, or plain noise.
+fn packet(random: &mut Random, isn: u32) -> Vec<u8> {
+    if random.below(10) == 0 {
+        return (0..random.below(100))
+            .map(|_| random.below(256) as u8)
+            .collect();
+    }
+    let near = |random: &mut Random| {
+        [0, 1, 2, 50, u32::MAX, random.below(1 << 32) as u32][random.below(6) as usize]
+    };
+    let segment = Segment {
+        from: 5000 + random.below(4) as u16,
+        to: 8080,
+        seq: near(random),
+        ack: isn.wrapping_add(near(random)),
+        flags: random.below(64) as u8,
+        window: random.below(65_536) as u16,
+        data: vec![7; random.below(60) as usize],
+        ..Segment::default()
+    };
+    let (from, to) = ([192, 0, 2, 1].into(), [192, 168, 0, 2].into());
+    let mut bytes = segment.write(MACS, from, to)[14..].to_vec();
+    if random.below(5) == 0 {
+        let at = random.below(bytes.len() as u64) as usize;
+        bytes[at] ^= 1 << random.below(8);
+        bytes.truncate(bytes.len() - random.below(9) as usize);
+    }
+    bytes
+}
+
+/// A call with arguments that may be wrong.
+fn call(host: &mut Host, random: &mut Random, files: &mut Vec<i32>) {
+    let file = match files.get(random.below(files.len() as u64 + 1) as usize) {
+        Some(file) => *file,
+        None => random.below(30_000) as i32,
+    };
+    let peer = ([192, 0, 2, 1], 5000 + random.below(4) as u16).into();
+    match random.below(12) {
+        0 if files.len() < 40 => files.extend(host.socket(libc::AF_INET, libc::SOCK_STREAM, 0)),
+        1 if files.len() < 40 => files.push(host.epoll_create()),
+        2 => drop(host.bind(
+            file,
+            ([192, 168, 0, 2], 8080 + random.below(2) as u16).into(),
+        )),
+        3 => drop(host.listen(file, random.below(4) as i32 - 1)),
+        4 => files.extend(host.accept(file).map(|(file, _)| file)),
+        5 => drop(host.connect(file, peer)),
+        6 => drop(host.read(file, random.below(100) as usize, random.below(5) == 0)),
+        7 => drop(host.write(file, &vec![9; random.below(5000) as usize])),
+        8 => drop(host.shutdown(file, random.below(4) as i32)),
+        9 if random.below(4) == 0 => {
+            let _ = host.close(file);
+            files.retain(|other| *other != file);
+        }
+        10 => {
+            let wanted = Some((random.below(1 << 32) as u32, 1));
+            let (epoll, operation) = (file, random.below(5) as i32);
+            let other = files.first().copied().unwrap_or(0);
+            let _ = host.epoll_control(epoll, operation, other, wanted);
+            drop(host.epoll_ready(epoll, 3));
+        }
+        _ => {
+            host.poll(file, random.below(1 << 15) as i16);
+            drop(host.option(file, random.below(8) as i32, random.below(20) as i32));
+            let _ = host.queued_bytes(file, libc::FIONREAD);
+        }
+    }
+}
+
+#[test]
+fn random_packets_and_calls_leave_nothing() {
+    time_limit(Duration::from_secs(60), || {
+        let mut random = Random(20_261_122);
+        let mut host = Host::new(parse_flags("").expect("defaults")).expect("they work");
+        // One that listens for sure; others come and go.
+        let listener = host
+            .socket(libc::AF_INET, libc::SOCK_STREAM, 0)
+            .expect("a socket");
+        host.bind(listener, ([192, 168, 0, 2], 8080).into())
+            .expect("free");
+        host.listen(listener, 8).expect("bound");
+        let (mut files, mut isn, mut most) = (vec![listener], 0, 0);
+        for step in 0..STEPS {
+            let bytes = packet(&mut random, isn);
+            let _ = host.arrive(&bytes);
+            call(&mut host, &mut random, &mut files);
+            while let Some((_, sent)) = host.departed() {
+                let frame = [&[0; 12][..], &[8, 0], &sent].concat();
+                isn = Segment::read(&frame).map_or(isn, |segment| segment.seq);
+            }
+            if step % 64 == 0 {
+                host.advance(host.now() + Duration::from_micros(random.below(300_000)));
+            }
+            most = most.max(host.usage().1);
+        }
+        assert!(most > 0, "connections were opened");
+        for file in files {
+            let _ = host.close(file);
+        }
+        // Longer than any retransmission and TIME_WAIT last.
+        host.advance(host.now() + Duration::from_secs(4000));
+        assert_eq!(host.usage(), (0, 0, 0), "buffers, connections, TIME_WAIT");
+    });
+}
