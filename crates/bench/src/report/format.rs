@@ -67,6 +67,12 @@ pub fn rate(protocol: Protocol, rate: &Rate) -> String {
     }
 }
 
+/// A number of CPUs as a person writes it: `1 CPU`, `1.5 CPUs`.
+pub fn cpu_count(cpus: f64) -> String {
+    let many = if cpus == 1.0 { "" } else { "s" };
+    format!("{cpus} CPU{many}")
+}
+
 /// Binary size: `12.5 MiB`.
 pub fn bytes(value: u64) -> String {
     let mib = value as f64 / f64::from(1 << 20);

@@ -2,7 +2,7 @@
 
 use super::ReportError;
 use super::chart::{Chart, Mark, Row, Tone};
-use super::format::{estimate, factor, number, share};
+use super::format::{cpu_count, estimate, factor, number, share};
 use super::page::{figure, not_measured, section};
 use crate::data::{
     Entitled, Estimate, PolicyRow, ReservationCell, ReservationCellResult, ReservationPolicy,
@@ -50,8 +50,9 @@ pub fn story(result: &ReservationCellResult) -> Option<String> {
         )
     });
     Some(format!(
-        "With {} CPUs reserved, a job takes {} as long beside busy neighbours as alone, and {}          with Cofferdam keeping the reservation{lost}.",
-        number(result.cell.reserved_cpus),
+        "With {} reserved, a job takes {} as long beside busy neighbours as alone, and {} \
+         with Cofferdam keeping the reservation{lost}.",
+        cpu_count(result.cell.reserved_cpus),
         factor(without.to_alone.as_ref()?.median),
         factor(with.to_alone.as_ref()?.median),
     ))
@@ -65,11 +66,11 @@ pub fn one(result: &ReservationCellResult) -> Result<Markup, ReportError> {
         false => "completion time",
     };
     let told = format!(
-        "The target has requested {} CPUs and has {} threads; the neighbours have requested {} \
+        "The target has requested {} and has {} threads; the neighbours have requested {} \
          and have {}. Every policy is measured once a round, in a random order.",
-        number(cell.reserved_cpus),
+        cpu_count(cell.reserved_cpus),
         cell.threads,
-        number(cell.neighbour_cpus),
+        cpu_count(cell.neighbour_cpus),
         cell.neighbour_threads
     );
     let diagnosed = result.rows.iter().any(|row| row.entitled.is_some());

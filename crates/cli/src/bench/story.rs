@@ -58,8 +58,8 @@ fn reservation(c: &ReservationCellResult, width: Option<u16>) -> String {
     ];
     let mut table = table::plain(width);
     let first = format!(
-        "a job with {} CPUs reserved, beside",
-        format::number(c.cell.reserved_cpus)
+        "a job with {} reserved, beside",
+        format::cpu_count(c.cell.reserved_cpus)
     );
     table.set_header([first.as_str(), "Linux", "Linux + Cofferdam"]);
     let took = |row: &PolicyRow| {

@@ -41,6 +41,8 @@ pub(super) struct Enforced {
     pub dropped_rx_packets: u64,
     pub dropped_tx_packets: u64,
     pub drop_refused: Option<String>,
+    /// Network CPU that went into packets that were dropped, in CPUs; known under a quota.
+    pub dropping: f64,
     /// The quota that it is held to.
     pub limit: Quota,
     /// Its own quota, in CPUs, ours left out; known once it was corrected.
@@ -120,6 +122,7 @@ impl Corrected {
 impl Enforced {
     pub fn new(container: Arc<Container>, place: Place) -> Enforced {
         Enforced {
+            dropping: 0.0,
             limit: Quota::default(),
             unstoppable: false,
             quota_cpus: None,
@@ -210,7 +213,7 @@ impl Enforced {
     /// Network CPU that it may cause, in CPUs, within its share of the CPUs where others wait and
     /// within its quota; as [`Enforced::network_cpus`] counts it.
     pub fn set_budget(&mut self, of_share: Option<f64>) {
-        let of_quota = self.limit.budget(&self.rates);
+        let of_quota = self.limit.budget(&self.rates, self.dropping);
         let scale = self.network_cpus() / self.rates.at_others_cost().max(1e-6);
         let of_share = of_share.map(|budget| budget * scale.max(1.0));
         self.budget = match (of_share, of_quota) {
@@ -219,9 +222,25 @@ impl Enforced {
         };
     }
 
-    /// Learns what its packets cost from an interval in which so many went each way.
-    pub fn packets(&mut self, rx: u64, tx: u64, ledger: &Ledger, interval: &Interval) {
-        let all = self.network_cpus() * interval.length.as_nanos() as f64;
+    /// Learns what its packets cost from an interval in which so many passed each way, and
+    /// `dropped` did not. Under a quota, once most are dropped, what those that pass cost stays as
+    /// known: the rest went into dropping, which no limit on those that pass can lower.
+    pub fn packets(
+        &mut self,
+        (rx, tx): (u64, u64),
+        dropped: u64,
+        ledger: &Ledger,
+        interval: &Interval,
+    ) {
+        let length_ns = interval.length.as_nanos() as f64;
+        let all = self.network_cpus() * length_ns;
+        if self.limit.cpus().is_some() && dropped > rx + tx {
+            let passed =
+                rx as f64 * self.rx_cost.ns_per_packet() + tx as f64 * self.tx_cost.ns_per_packet();
+            self.dropping = (all - passed).max(0.0) / length_ns;
+            return;
+        }
+        self.dropping = 0.0;
         let (caused_rx, caused_tx) = (ledger.caused_rx_ns as f64, ledger.caused_tx_ns as f64);
         let part = caused_tx / (caused_rx + caused_tx).max(1.0);
         self.rx_cost

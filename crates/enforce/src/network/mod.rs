@@ -190,7 +190,8 @@ impl Network {
             .filter(|cpu| self.idle.is_full(*cpu))
             .collect();
         let bound = self.options.debt_bound;
-        let anywhere = used.corrected_anywhere();
+        // What dropping costs no limit can lower: as a debt it would only grow.
+        let anywhere = (used.corrected_anywhere() - enforced.dropping).max(0.0);
         enforced.limit.update(anywhere, interval.length, bound);
         if full.is_empty() {
             enforced.share = None;

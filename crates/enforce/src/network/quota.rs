@@ -11,6 +11,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const PERIOD: Duration = Duration::from_millis(100);
 /// Of a quota that a container's packets and its tasks both want, each has this part.
 const HALF: f64 = 0.5;
+/// Packets that pass always have this part, whatever it costs to drop the others: a flood must not
+/// silence whom it floods.
+const QUARTER: f64 = 0.25;
 
 /// The quotas above and of one container.
 #[derive(Debug, Default)]
@@ -69,12 +72,14 @@ impl Quota {
     }
 
     /// Network CPU, in CPUs, that it may cause anywhere: what its tasks leave of its quota. Where
-    /// both want more than half, half: neither can stop the other.
-    pub fn budget(&self, rates: &Rates) -> Option<f64> {
+    /// both want more than half, half: neither can stop the other. `dropping` CPUs went into packets
+    /// that were dropped: those come out of the packets' half, down to a quarter.
+    pub fn budget(&self, rates: &Rates, dropping: f64) -> Option<f64> {
         let cpus = self.cpus?;
         let left = cpus - self.debt.payment();
-        let all = left - rates.own_work_anywhere();
-        Some(all.max(left * HALF).max(cpus * LOWEST_BUDGET))
+        let all = left - rates.own_work_anywhere() - dropping;
+        let floor = (left * HALF - dropping).max(left * QUARTER);
+        Some(all.max(floor).max(cpus * LOWEST_BUDGET))
     }
 
     /// What of its own quota `cpus` is left for its tasks once its packets are paid. With `bounded`
@@ -140,8 +145,9 @@ mod tests {
         }
     }
 
-    /// A model: packets cost what they may, tasks use what the quota leaves them and `wants`.
-    fn settle(quota: &mut Quota, offered: f64, wants: f64) -> (f64, f64) {
+    /// A model: packets cost what they may, tasks use what the quota leaves them and `wants`. To
+    /// drop the rest of what is offered costs `dropping`.
+    fn settle(quota: &mut Quota, offered: f64, wants: f64, dropping: f64) -> (f64, f64) {
         let (mut rates, mut packets, mut tasks) = (Rates::default(), offered, 0.0);
         let cpus = quota.cpus.unwrap();
         let ns = |part: f64| part * STEP.as_nanos() as f64;
@@ -149,14 +155,14 @@ mod tests {
             rates.update(
                 &Use {
                     usage_ns: ns(tasks),
-                    caused_ns: ns(packets),
-                    owed_ns: ns(packets),
+                    caused_ns: ns(packets + dropping),
+                    owed_ns: ns(packets + dropping),
                     ..Use::default()
                 },
                 STEP,
             );
-            quota.update(rates.corrected_anywhere(), STEP, BOUND);
-            packets = quota.budget(&rates).unwrap().min(offered);
+            quota.update(rates.corrected_anywhere() - dropping, STEP, BOUND);
+            packets = quota.budget(&rates, dropping).unwrap().min(offered);
             tasks = quota.left_for_tasks(cpus, &rates, true).min(wants);
         }
         (packets, tasks)
@@ -165,7 +171,7 @@ mod tests {
     #[test]
     fn packets_and_tasks_share_the_quota_and_neither_stops_the_other() {
         for (offered, wants) in [(1.0, 1.0), (1.0, 0.05), (0.02, 1.0)] {
-            let (packets, tasks) = settle(&mut under(0.2), offered, wants);
+            let (packets, tasks) = settle(&mut under(0.2), offered, wants, 0.0);
             let facts = format!("{offered} {wants}: {packets:.3} {tasks:.3}");
             assert!(packets + tasks < 0.21, "{facts}");
             assert!(
@@ -174,6 +180,17 @@ mod tests {
             );
             assert!(tasks > 0.09_f64.min(wants * 0.9), "{facts}");
         }
+    }
+
+    /// Dropping alone takes more than the quota: what it needs passes all the same.
+    #[test]
+    fn a_flood_does_not_silence_whom_it_floods() {
+        let (packets, tasks) = settle(&mut under(0.2), 1.0, 0.03, 0.3);
+        assert!((0.045..0.055).contains(&packets), "{packets:.3}");
+        assert!(tasks > 0.029, "{tasks:.3}");
+        // A cheap flood takes from the packets' half, no more than it costs.
+        let (packets, _) = settle(&mut under(0.2), 1.0, 1.0, 0.02);
+        assert!((0.075..0.085).contains(&packets), "{packets:.3}");
     }
 
     #[test]

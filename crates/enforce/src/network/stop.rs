@@ -36,7 +36,8 @@ impl Network {
             .is_some_and(|budget| enforced.network_cpus() > budget);
         let ledger = row.map(|row| row.ledger).unwrap_or_default();
         if !limited && !limited_tx {
-            enforced.packets(ledger.rx_packets, ledger.tx_packets, &ledger, interval);
+            let packets = (ledger.rx_packets, ledger.tx_packets);
+            enforced.packets(packets, 0, &ledger, interval);
             if !over {
                 return;
             }
@@ -83,7 +84,8 @@ impl Network {
                         ledger.tx_packets
                     };
                     if limited || limited_tx {
-                        enforced.packets(rx, tx, &ledger, interval);
+                        let dropped = counts.rx_dropped + counts.tx_dropped;
+                        enforced.packets((rx, tx), dropped, &ledger, interval);
                     }
                     return;
                 }
