@@ -21,7 +21,7 @@ fn bench_agent_measures_an_agent_that_knows_its_containers_and_leaves_nothing() 
     assert!(output.status.success(), "{complained}");
     for word in [
         "looks after 12 containers",
-        "enforces, 1,000 rules",
+        "enforces (1,000 rules)",
         "two containers, one CPU",
     ] {
         assert!(told.contains(word), "{word}: {told}");

@@ -35,8 +35,8 @@ impl AgentDuty {
     pub fn words(self) -> &'static str {
         match self {
             AgentDuty::Observe => "observes",
-            AgentDuty::Enforce => "enforces, one rule",
-            AgentDuty::ThousandRules => "enforces, 1,000 rules",
+            AgentDuty::Enforce => "enforces (one rule)",
+            AgentDuty::ThousandRules => "enforces (1,000 rules)",
         }
     }
 }

@@ -36,12 +36,11 @@ pub fn finding(result: &AgentResult) -> Vec<String> {
         .filter(|row| row.duty != AgentDuty::Observe)
         .map(|row| {
             format!(
-                "An agent that looks after {} containers and {} takes {}% of a CPU (goal {}%: {}) \
+                "An agent that looks after {} containers and {} takes {}% of a CPU (goal {GOAL_CPU_PCT}%: {}) \
                  and {} (goal {}: {}).",
                 row.containers,
                 row.duty.words(),
                 estimate(&row.cpu_pct),
-                number(GOAL_CPU_PCT),
                 word(row.cpu_pct.median <= GOAL_CPU_PCT),
                 bytes(row.resident_bytes),
                 bytes(GOAL_RESIDENT_BYTES),
@@ -54,10 +53,9 @@ pub fn finding(result: &AgentResult) -> Vec<String> {
     if let Some(row) = worst {
         text.push(format!(
             "Where the diagnosis costs most, {}, processes that do nothing but wake each other keep \
-             {} of their round trips (goal {}: {}).",
+             {} of their round trips (goal {GOAL_SWITCHES}: {}).",
             row.case,
             estimate(&row.ratio),
-            number(GOAL_SWITCHES),
             word(row.ratio.median >= GOAL_SWITCHES)
         ));
     }

@@ -116,7 +116,8 @@ fn an_agent_report_tells_which_goals_are_missed() {
     let run = sample::agent();
     let told = finding::of(&run);
     assert!(
-        told[0].contains("enforces, one rule takes 0.9 [") && told[0].contains("goal 1%: reached"),
+        told[0].contains("enforces (one rule) takes 0.900 [")
+            && told[0].contains("goal 1%: reached"),
         "{told:#?}"
     );
     assert!(told[1].contains("goal 1%: missed"), "{told:#?}");
