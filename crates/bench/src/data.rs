@@ -30,8 +30,9 @@ pub use dataplane::{
     DataplaneCell, DataplaneExperiment, DataplaneResult, DataplaneRow, DataplaneSample, EchoServer,
 };
 pub use isolation::{
-    Care, CellKey, IsolationEnvironment, IsolationResult, IsolationRow, IsolationSample,
-    IsolationTable, Level, Point, Resource, RuntimeKind, Scenario, TenantSample, Traced,
+    Care, CellKey, DISTURBING_STEAL, GeneratorKind, IsolationEnvironment, IsolationResult,
+    IsolationRow, IsolationSample, IsolationTable, Level, Point, Resource, RuntimeKind, Scenario,
+    TenantSample, Traced, counted,
 };
 pub use latency::{
     BiasRow, CoverageRow, InjectionRow, LatencyExperiment, LatencyProgramRow, LatencyResult,

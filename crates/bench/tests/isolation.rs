@@ -6,7 +6,8 @@
 mod common;
 
 use cofferdam_bench::data::{
-    IsolationResult, IsolationTable, Point, Resource, RunData, RunResult, RuntimeKind,
+    GeneratorKind, IsolationResult, IsolationSample, IsolationTable, Level, Point, Resource,
+    RunData, RunResult, RuntimeKind,
 };
 use cofferdam_bench::isolation::quantity::{Size, Span};
 use cofferdam_bench::isolation::{Experiment, Limits, Options, run};
@@ -29,6 +30,8 @@ fn experiment(runtime: RuntimeKind, scenarios: &[&str]) -> Experiment {
         repetitions: 1,
         warmup: Span(Duration::from_millis(100)),
         measure: Span(Duration::from_millis(400)),
+        // As many measurements as cells, whatever the host's hypervisor does.
+        attempts: 1,
         limits: Limits {
             memory: Some(Size(64 << 20)),
             disk_iops: Some(1000),
@@ -211,6 +214,120 @@ fn a_podman_run_is_whole_and_leaves_nothing() {
 #[test]
 fn a_bundle_of_runc_is_whole_and_leaves_nothing() {
     whole(RuntimeKind::Runc);
+}
+
+#[test]
+fn a_run_of_nspawn_is_whole_and_leaves_nothing() {
+    whole(RuntimeKind::Nspawn);
+}
+
+/// Each for real: its tenants use what they were asked, its figures are there, and nobody is left.
+fn generated(generator: GeneratorKind, contended: &str, check: impl Fn(&IsolationSample)) {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("run");
+    let mut short = experiment(RuntimeKind::Process, &["a_u", contended]);
+    short.generator = generator;
+    short.resources = generator.resources().to_vec();
+    short.warmup = Span(Duration::from_millis(600));
+    short.measure = Span(Duration::from_millis(400));
+    let data = measured(options(short, &dir));
+    let result = result(&data);
+    assert_eq!(result.failed, Default::default());
+    let version = &result.environment.host["load generator"];
+    assert!(version.contains(generator.label()), "{version}");
+    assert_eq!(data.isolation.len(), 3 * generator.resources().len());
+    for sample in &data.isolation {
+        assert!(sample.a.performance > 0.0, "{}: {sample:?}", sample.key);
+        let b = sample.b.as_ref();
+        assert!(
+            b.is_none_or(|b| b.performance > 0.0),
+            "{}: {sample:?}",
+            sample.key
+        );
+        check(sample);
+    }
+    assert_eq!(left(), Vec::<String>::new());
+    cofferdam_bench::report::render(&dir).unwrap();
+}
+
+#[test]
+fn stress_ng_loads_cpu_and_memory() {
+    generated(GeneratorKind::StressNg, "a_s_b_f", |sample| {
+        let held = sample.limit
+            * if sample.key.scenario.a == Level::Undercommitted {
+                0.5
+            } else {
+                0.9
+            };
+        match sample.key.resource {
+            Resource::Cpu => assert!(sample.a.used > 0.0, "{sample:?}"),
+            _ => {
+                // It has its set and its own pages; beside a tenant without a limit it may be late.
+                let most = sample
+                    .a
+                    .series
+                    .iter()
+                    .filter_map(|p| p.traced)
+                    .map(|t| t.rss_bytes);
+                let most = most.max().unwrap() as f64;
+                assert!(most > 0.9 * held, "{most} of {held}: {}", sample.key);
+            }
+        }
+    });
+}
+
+#[test]
+fn fio_loads_the_disk() {
+    generated(GeneratorKind::Fio, "a_s_b_f", |sample| {
+        if sample.key.resource == Resource::Disk {
+            assert!(sample.a.used > 0.0, "{sample:?}");
+            assert!(sample.a.p99_us.is_some_and(|us| us > 0.0), "{sample:?}");
+        }
+    });
+}
+
+#[test]
+fn iperf3_loads_the_network() {
+    // A neighbour that leaves the link room: client and server agree by TCP over it.
+    generated(GeneratorKind::Iperf3, "a_s_b_u", |sample| {
+        let sent = sample.a.series.last().unwrap().tx_bytes;
+        assert!(sent > 0, "{sample:?}");
+    });
+}
+
+/// However often the hypervisor disturbs it: a cell's attempts are numbered, the calmest counts,
+/// and what is finished stays finished.
+#[test]
+fn what_is_measured_again_is_kept_and_a_finished_run_stays_finished() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("run");
+    let mut short = experiment(RuntimeKind::Process, &["a_u", "a_s", "a_u_b_u"]);
+    short.resources = vec![Resource::Cpu];
+    short.attempts = 3;
+    let data = measured(options(short.clone(), &dir));
+    assert_eq!(data.isolation.len(), 3);
+    assert!(
+        data.repeated.len() <= 2,
+        "half as many as a block has cells"
+    );
+    assert_eq!(result(&data).repeated as usize, data.repeated.len());
+    for sample in &data.isolation {
+        let others = data.repeated.iter().filter(|s| s.key == sample.key);
+        let mut attempts: Vec<u32> = others.clone().map(|s| s.attempt).collect();
+        attempts.push(sample.attempt);
+        attempts.sort_unstable();
+        assert_eq!(attempts, (0..attempts.len() as u32).collect::<Vec<u32>>());
+        for other in others {
+            assert!(other.steal() >= sample.steal(), "{}", sample.key);
+        }
+    }
+    let first = data.isolation.iter().chain(&data.repeated);
+    assert!(first.filter(|s| s.attempt == 0).count() == 3);
+    let again = measured(options(short, &dir));
+    assert_eq!(
+        (again.isolation, again.repeated),
+        (data.isolation, data.repeated)
+    );
 }
 
 /// What the experiment leaves to the host is the same for all cells, also after going on.

@@ -4,7 +4,7 @@
 use super::Estimate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// What two tenants compete for.
 #[derive(
@@ -40,8 +40,11 @@ impl Resource {
     ];
 
     /// Unit of [`TenantSample::performance`].
-    pub fn performance_unit(self) -> &'static str {
+    pub fn performance_unit(self, generator: GeneratorKind) -> &'static str {
         match self {
+            Resource::Cpu | Resource::Memory if generator == GeneratorKind::StressNg => {
+                "bogo operations/s"
+            }
             Resource::Cpu => "operations/s",
             Resource::Memory => "bytes/s walked",
             Resource::Disk | Resource::DiskBuffered => "operations/s",
@@ -220,6 +223,54 @@ labels!(RuntimeKind {
     Qemu => "qemu",
 });
 
+/// What makes the tenants' load.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum GeneratorKind {
+    /// Our own: static, with exact set-points, for every resource and runtime.
+    #[default]
+    CofferdamLoad,
+    /// stress-ng, of the host: CPU and memory.
+    StressNg,
+    /// fio, of the host: disk.
+    Fio,
+    /// iperf3, of the host: network.
+    Iperf3,
+}
+labels!(GeneratorKind {
+    CofferdamLoad => "cofferdam-load", StressNg => "stress-ng", Fio => "fio", Iperf3 => "iperf3",
+});
+
+impl GeneratorKind {
+    /// What it can load.
+    pub fn resources(self) -> &'static [Resource] {
+        match self {
+            GeneratorKind::CofferdamLoad => Resource::ALL,
+            GeneratorKind::StressNg => &[Resource::Cpu, Resource::Memory],
+            GeneratorKind::Fio => &[Resource::Disk, Resource::DiskBuffered],
+            GeneratorKind::Iperf3 => &[Resource::Network],
+        }
+    }
+
+    /// Whether it is a program of the host that joins a tenant, and not ours.
+    pub fn is_foreign(self) -> bool {
+        self != GeneratorKind::CofferdamLoad
+    }
+}
+
 /// Whether Cofferdam's agent looks after the tenants.
 #[derive(
     Clone,
@@ -352,6 +403,9 @@ pub struct IsolationSample {
     pub key: CellKey,
     /// Place within its block, from 0: the order that was drawn.
     pub position: u32,
+    /// Which measurement of this cell, from 0: one that the hypervisor disturbed is made again.
+    #[serde(default)]
+    pub attempt: u32,
     /// Length of the measured window, seconds.
     pub window_s: f64,
     /// Each tenant's limit, in the resource's own unit.
@@ -365,6 +419,45 @@ pub struct IsolationSample {
     pub acquisition_cpu_pct: f64,
     /// Share of all CPUs that the hypervisor took meanwhile, 0 to 1.
     pub steal_fraction: Option<f64>,
+}
+
+/// A measurement during which the hypervisor took more than this share of the CPUs (steal time)
+/// is disturbed: it saw a smaller machine.
+pub const DISTURBING_STEAL: f64 = 0.05;
+
+impl IsolationSample {
+    /// Share of the CPUs that the hypervisor took; 0 where the host does not tell.
+    pub fn steal(&self) -> f64 {
+        self.steal_fraction.unwrap_or(0.0)
+    }
+
+    /// Whether the hypervisor disturbed it.
+    pub fn disturbed(&self) -> bool {
+        self.steal() > DISTURBING_STEAL
+    }
+}
+
+/// Divides what was measured into what counts and the disturbed measurements that were made again.
+/// Of each cell the one counts during which the hypervisor took least, whatever its figures are;
+/// of equals the first. The order stays.
+pub fn counted(samples: Vec<IsolationSample>) -> (Vec<IsolationSample>, Vec<IsolationSample>) {
+    let mut best: HashMap<CellKey, (f64, u32)> = HashMap::new();
+    for sample in &samples {
+        let this = (sample.steal(), sample.attempt);
+        let least = best.entry(sample.key.clone()).or_insert(this);
+        if this
+            .0
+            .total_cmp(&least.0)
+            .then(this.1.cmp(&least.1))
+            .is_lt()
+        {
+            *least = this;
+        }
+    }
+    samples.into_iter().partition(|s| {
+        best.get(&s.key)
+            .is_some_and(|(_, attempt)| *attempt == s.attempt)
+    })
 }
 
 /// One row of the paper's table.
@@ -438,6 +531,9 @@ pub struct IsolationResult {
     pub failed: BTreeMap<String, String>,
     /// Cells that are measured and cells of the whole experiment.
     pub done: [u32; 2],
+    /// Disturbed measurements that were made again and do not count.
+    #[serde(default)]
+    pub repeated: u32,
     /// CPU that the acquisition took, percent of one CPU for each tenant.
     pub acquisition_cpu_pct: Option<Estimate>,
 }
@@ -445,6 +541,49 @@ pub struct IsolationResult {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_several_attempts_the_calmest_counts() {
+        let sample = |repetition: u32, attempt: u32, steal: Option<f64>| IsolationSample {
+            schema: super::super::SCHEMA,
+            time: String::new(),
+            key: CellKey {
+                runtime: RuntimeKind::Process,
+                care: Care::Vanilla,
+                resource: Resource::Cpu,
+                scenario: "a_s".parse().unwrap(),
+                repetition,
+            },
+            position: 0,
+            attempt,
+            window_s: 1.0,
+            limit: 1.0,
+            a: TenantSample::default(),
+            b: None,
+            acquisition_cpu_pct: 0.0,
+            steal_fraction: steal,
+        };
+        assert!(!sample(0, 0, Some(DISTURBING_STEAL)).disturbed());
+        assert!(sample(0, 0, Some(DISTURBING_STEAL + 1e-9)).disturbed());
+        assert!(!sample(0, 0, None).disturbed());
+        let all = vec![
+            sample(0, 0, Some(0.3)),
+            sample(1, 0, None),
+            sample(2, 0, Some(0.2)),
+            sample(0, 1, Some(0.1)),
+            sample(0, 2, Some(0.4)),
+            sample(2, 1, Some(0.2)),
+        ];
+        let (counting, repeated) = counted(all);
+        let short = |samples: &[IsolationSample]| -> Vec<(u32, u32)> {
+            samples
+                .iter()
+                .map(|s| (s.key.repetition, s.attempt))
+                .collect()
+        };
+        assert_eq!(short(&counting), [(1, 0), (2, 0), (0, 1)]);
+        assert_eq!(short(&repeated), [(0, 0), (0, 2), (2, 1)]);
+    }
 
     #[test]
     fn the_scenarios_are_the_papers() {

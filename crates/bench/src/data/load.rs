@@ -2,7 +2,7 @@
 
 use super::{
     IsolationSample, Kind, LedgerRecord, Manifest, PeriodSample, ReservationSample, ResultFile,
-    RunResult, SCHEMA, Sample,
+    RunResult, SCHEMA, Sample, counted,
 };
 use crate::isolation::Experiment;
 use serde::de::DeserializeOwned;
@@ -60,8 +60,10 @@ pub struct RunData {
     pub periods: Vec<PeriodSample>,
     /// Samples of a reservation run, or of the demo's reservation; empty otherwise.
     pub reservations: Vec<ReservationSample>,
-    /// Samples of an isolation run; empty otherwise.
+    /// Samples of an isolation run, one a cell; empty otherwise.
     pub isolation: Vec<IsolationSample>,
+    /// Disturbed measurements of its cells that were made again.
+    pub repeated: Vec<IsolationSample>,
     /// What an isolation run was told to measure.
     pub experiment: Option<Experiment>,
     /// Ledgers; empty where the accounting could not run.
@@ -101,6 +103,7 @@ impl RunData {
             // For other tools; the report needs the result alone.
             Kind::Latency | Kind::Dataplane | Kind::Agent => {}
         }
+        let (isolation, repeated) = counted(isolation);
         let result_path = dir.join("result.json");
         let result = match optional(&result_path)? {
             None => None,
@@ -121,6 +124,7 @@ impl RunData {
             periods,
             reservations,
             isolation,
+            repeated,
             experiment,
             ledgers: lines(&dir.join("ledger.jsonl"))?,
             result,

@@ -4,16 +4,19 @@ use super::acquire::{Acquired, Acquisition, Files, Places};
 use super::care;
 use super::device::{self, BlockDevice};
 use super::experiment::Experiment;
-use super::guest::{Done, Guest};
+use super::generator::Foreign;
+use super::guest::Done;
 use super::levels::{DATAGRAM_WIRE_BITS, Target, demand, most_memory, split_iops};
-use super::runtime::{self, Limit, Runtime, Tenant, TenantSpec};
+use super::place::{Place, Sink, Ticks};
+use super::runtime::{self, Limit, Runtime, TenantSpec};
 use super::stage::{Stage, shape};
 use super::trace::Tracer;
 use crate::agent::process::Agent;
 use crate::command::run;
 use crate::cpustat;
 use crate::data::{
-    Care, CellKey, IsolationSample, Level, Point, Resource, SCHEMA, Scenario, TenantSample,
+    Care, CellKey, GeneratorKind, IsolationSample, Level, Point, Resource, SCHEMA, Scenario,
+    TenantSample,
 };
 use crate::error::BenchError;
 use crate::host_facts;
@@ -38,15 +41,6 @@ enum Who {
     B,
 }
 
-/// A tenant that lives, and what is known of it.
-struct Place {
-    // First: its programs go before its cgroups.
-    watch: Option<TenantWatch>,
-    tenant: Tenant,
-    target: Target,
-    cgroups: Places,
-}
-
 /// One runtime's tenants for one resource, and the stage that they are on.
 pub(super) struct Bench<'a> {
     experiment: &'a Experiment,
@@ -54,7 +48,7 @@ pub(super) struct Bench<'a> {
     resource: Resource,
     // Before the runtime (its images) and the stage: they stand on those.
     tenants: BTreeMap<(Who, bool), Place>,
-    sinks: Vec<Guest>,
+    sinks: Vec<Sink>,
     runtime: Box<dyn Runtime>,
     tracer: Option<Tracer>,
     /// Why there are no BPF programs.
@@ -75,7 +69,6 @@ impl<'a> Bench<'a> {
         signals: &'a Signals,
     ) -> Result<Bench<'a>, BenchError> {
         let mut runtime = runtime::of(key.runtime);
-        runtime.version()?;
         let stage = Stage::build(experiment.link.0)?;
         let image = runtime.prepare(&stage)?;
         let agent = match key.care {
@@ -120,44 +113,41 @@ impl<'a> Bench<'a> {
             .collect();
         if self.resource == Resource::Network && self.sinks.is_empty() {
             for port in PORTS {
-                let mut command = self.stage.in_peer(&self.stage.load);
-                command.arg("serve");
-                let mut sink = Guest::start("sink", command, Duration::from_secs(20))?;
-                sink.prepare(&format!("sink port={port}"))?;
+                let sink = Sink::new(&self.stage, self.experiment.generator, port)?;
                 self.sinks.push(sink);
             }
         }
-        let mut asked = Vec::new();
+        for sink in &mut self.sinks {
+            sink.prepare(&self.stage)?;
+        }
+        let mut demands = Vec::new();
         let mut files = Vec::new();
         for (who, level) in &roles {
             self.ready(*who, *level)?;
             let experiment = self.experiment;
             let place = self.tenant(*who, *level)?;
             let demand = demand(experiment, key.resource, *level, &place.target);
-            place.tenant.guest.begin(&demand.line)?;
+            place.begin(&demand.load)?;
             let counter = place.watch.as_ref().map(TenantWatch::counter);
             files.push(Files::of(place.tenant.pid, &place.cgroups, counter));
-            asked.push(demand.asked);
+            demands.push(demand);
         }
-        for (who, level) in &roles {
-            self.tenant(*who, *level)?.tenant.guest.prepared()?;
+        for ((who, level), demand) in roles.iter().zip(&demands) {
+            self.tenant(*who, *level)?.prepared(&demand.load)?;
         }
         let (warmup, measure) = (self.experiment.warmup.0, self.experiment.measure.0);
         let online = host_facts::online_cpus();
         let cpus_before: Vec<_> = online.iter().map(|cpu| cpustat::read(*cpu)).collect();
         for sink in &mut self.sinks {
-            sink.go(LEAD + warmup, measure)?;
+            sink.go(LEAD, warmup, measure)?;
         }
         if let [_, (who, level), ..] = roles.as_slice() {
-            self.tenant(*who, *level)?
-                .tenant
-                .guest
-                .go(LEAD + warmup, measure)?;
+            self.tenant(*who, *level)?.go(LEAD + warmup, measure)?;
         }
         std::thread::sleep(LEAD);
         let programs_before = self.tracer.as_ref().map_or(0, Tracer::run_time_ns);
         let acquisition = Acquisition::start(files);
-        self.tenant(Who::A, a)?.tenant.guest.go(warmup, measure)?;
+        self.tenant(Who::A, a)?.go(warmup, measure)?;
         let done = self.finish(&roles, warmup + measure);
         let mut acquired = acquisition.end();
         let programs = self.tracer.as_ref().map_or(0, Tracer::run_time_ns);
@@ -165,21 +155,23 @@ impl<'a> Bench<'a> {
         acquired.cpu_pct += programs_s / acquired.wall_s.max(1e-9) * 100.0;
         let done = done?;
         let arrived = self.arrived(&roles)?;
+        let generator = self.experiment.generator;
         let mut samples = Vec::new();
         for (i, (who, level)) in roles.iter().enumerate() {
-            let tenant = &self.tenant(*who, *level)?.tenant;
+            let place = self.tenant(*who, *level)?;
             let at_sink = match key.resource {
                 Resource::Network => arrived.get(i),
                 _ => None,
             };
             let (ticks, host_clock) = match at_sink {
-                Some((_, ticks)) => (ticks.as_slice(), tenant.host_clock),
-                None => (tenant.guest.ticks(), true),
+                Some((_, ticks)) => (ticks.as_slice(), place.tenant.host_clock),
+                None => (place.ticks(), true),
             };
             let series = series(&acquired, i, ticks);
             samples.push(sample(
                 key.resource,
-                asked[i],
+                generator,
+                demands[i].asked,
                 &done[i],
                 at_sink.map(|(done, _)| done),
                 host_clock,
@@ -194,6 +186,7 @@ impl<'a> Bench<'a> {
             time: now(),
             key: key.clone(),
             position,
+            attempt: 0,
             window_s: done[0].window_s,
             limit: self.limit_value(),
             a: samples.next().unwrap_or_default(),
@@ -216,8 +209,8 @@ impl<'a> Bench<'a> {
                         dir: Path::new("").to_owned(),
                     });
                 }
-                let tenant = &mut self.tenant(*who, *level)?.tenant;
-                done = tenant.guest.done(Duration::from_millis(50))?;
+                let place = self.tenant(*who, *level)?;
+                done = place.done(Duration::from_millis(50))?;
                 if done.is_none() && Instant::now() > deadline {
                     return Err(BenchError::Worker {
                         worker: tenant_name(*who, *level),
@@ -229,32 +222,17 @@ impl<'a> Bench<'a> {
             if i == 0 && roles.len() > 1 {
                 // It is about to end by itself; held up, it must not hold up the rest.
                 let (who, level) = roles[1];
-                self.tenant(who, level)?.tenant.guest.stop()?;
+                self.tenant(who, level)?.stop()?;
             }
         }
         Ok(all)
     }
 
     /// What came to the sinks: its figures, and its ticks.
-    #[expect(clippy::type_complexity, reason = "a pair, used once")]
-    fn arrived(
-        &mut self,
-        roles: &[(Who, Level)],
-    ) -> Result<Vec<(Done, Vec<(u64, u64, u64)>)>, BenchError> {
+    fn arrived(&mut self, roles: &[(Who, Level)]) -> Result<Vec<(Done, Ticks)>, BenchError> {
         let mut all = Vec::new();
         for (i, sink) in self.sinks.iter_mut().enumerate() {
-            let done = sink.done(LATE)?.ok_or_else(|| BenchError::Worker {
-                worker: "sink".to_owned(),
-                reason: "it was not done in time".to_owned(),
-            })?;
-            if i < roles.len() {
-                // Its clock began LEAD before a's.
-                let lead = LEAD.as_micros() as u64;
-                let ticks = sink.ticks().iter();
-                let ticks = ticks.map(|(t, ops, bytes)| (t.saturating_sub(lead), *ops, *bytes));
-                all.push((done, ticks.collect()));
-            }
-            sink.prepare(&format!("sink port={}", PORTS[i]))?;
+            all.extend(sink.done(i < roles.len(), LEAD, LATE)?);
         }
         Ok(all)
     }
@@ -309,6 +287,7 @@ impl<'a> Bench<'a> {
         let watch = self.tracer.as_mut().map(|t| t.watch(&cgroups)).transpose();
         let place = Place {
             watch: watch?,
+            foreign: Foreign::of(self.experiment.generator, &tenant)?,
             tenant,
             target,
             cgroups,
@@ -392,8 +371,10 @@ fn series(acquired: &Acquired, index: usize, ticks: &[(u64, u64, u64)]) -> Vec<P
 }
 
 /// A tenant's figures within the window.
+#[expect(clippy::too_many_arguments, reason = "one call")]
 fn sample(
     resource: Resource,
+    generator: GeneratorKind,
     asked: Option<f64>,
     done: &Done,
     at_sink: Option<&Done>,
@@ -425,6 +406,7 @@ fn sample(
     };
     let performance = match resource {
         Resource::Cpu | Resource::Disk | Resource::DiskBuffered | Resource::Llc => ops_per_s,
+        Resource::Memory if generator.is_foreign() => ops_per_s,
         Resource::Memory => judged.bytes as f64 / window_s,
         Resource::Network => judged.bytes as f64 * 8.0 / window_s,
     };

@@ -1,7 +1,7 @@
 //! The experiment as one file: everything that decides what is measured.
 
 use super::quantity::{BitRate, Size, Span};
-use crate::data::{Care, CellKey, Resource, RuntimeKind, Scenario};
+use crate::data::{Care, CellKey, GeneratorKind, Resource, RuntimeKind, Scenario};
 use crate::error::BenchError;
 use crate::host_facts;
 use schemars::JsonSchema;
@@ -17,6 +17,12 @@ const LEAST_LLC: u64 = 64 << 10;
 /// A tenant's limit by default is this part of the host's memory, in whole MiB.
 const PARTS_OF_MEMORY: u64 = 16;
 const MIB: u64 = 1 << 20;
+/// Most that the quick preset limits memory to: an unrestricted tenant fills three times as much
+/// before its cell begins.
+const QUICK_MEMORY: u64 = 1 << 30;
+
+/// Least warm-up with a generator that is started for each cell.
+const FOREIGN_START: Duration = Duration::from_millis(500);
 
 /// A whole experiment. Unknown keys are errors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -27,6 +33,10 @@ pub struct Experiment {
     pub name: String,
     /// What runs the tenants, in this order.
     pub runtimes: Vec<RuntimeKind>,
+    /// What makes their load; another than our own is a program of the host, and needs the runtime
+    /// `process`.
+    #[serde(default)]
+    pub generator: GeneratorKind,
     /// What the tenants compete for.
     #[serde(default = "paper_resources")]
     pub resources: Vec<Resource>,
@@ -39,6 +49,10 @@ pub struct Experiment {
     pub warmup: Span,
     /// Measured in each cell after that.
     pub measure: Span,
+    /// Measurements of one cell at the most: one that the hypervisor disturbed is made again at
+    /// the end of its block. 1: none is.
+    #[serde(default = "three")]
+    pub attempts: u32,
     /// Seed of the orders and of the bootstrap.
     #[serde(default = "one")]
     pub seed: u64,
@@ -90,12 +104,21 @@ impl Default for Limits {
     }
 }
 
+/// A tenant's limit of memory where the experiment gives none, bytes.
+fn part_of_memory() -> u64 {
+    host_facts::memory_bytes() / PARTS_OF_MEMORY & !(MIB - 1)
+}
+
 fn unnamed() -> String {
     "unnamed".to_owned()
 }
 
 fn paper_resources() -> Vec<Resource> {
     Resource::PAPER.to_vec()
+}
+
+fn three() -> u32 {
+    3
 }
 
 fn one() -> u64 {
@@ -107,19 +130,25 @@ fn link() -> BitRate {
 }
 
 impl Experiment {
-    /// The whole matrix of one runtime in about ten minutes: 64 cells five times.
+    /// The whole matrix of one runtime in about ten minutes: 64 cells five times, each a second and
+    /// what it takes to begin; filling memory takes longest, so its limit is bounded.
     pub fn quick() -> Experiment {
         Experiment {
             name: "quick".to_owned(),
             runtimes: vec![RuntimeKind::Process],
+            generator: GeneratorKind::CofferdamLoad,
             resources: paper_resources(),
             scenarios: Scenario::paper(),
             repetitions: 5,
-            warmup: Span(Duration::from_millis(400)),
-            measure: Span(Duration::from_millis(1200)),
+            warmup: Span(Duration::from_millis(300)),
+            measure: Span(Duration::from_millis(700)),
+            attempts: three(),
             seed: 1,
             cofferdam: false,
-            limits: Limits::default(),
+            limits: Limits {
+                memory: Some(Size(part_of_memory().min(QUICK_MEMORY))),
+                ..Limits::default()
+            },
             link: link(),
         }
     }
@@ -131,6 +160,7 @@ impl Experiment {
             repetitions: 10,
             warmup: Span(Duration::from_secs(60)),
             measure: Span(Duration::from_secs(1740)),
+            limits: Limits::default(),
             ..Experiment::quick()
         }
     }
@@ -183,12 +213,16 @@ impl Experiment {
                 self.repetitions
             ));
         }
+        if self.attempts == 0 || self.attempts > 10 {
+            return Err(format!("'attempts' is {}: give 1 to 10", self.attempts));
+        }
         if self.measure.0 < Duration::from_millis(200) {
             return Err(format!(
                 "'measure' is {}: give at least 200ms",
                 self.measure
             ));
         }
+        self.check_generator()?;
         let host = host_facts::online_cpus().len() as f64;
         if let Some(cpus) = self.limits.cpus
             && !(cpus >= 0.05 && cpus <= host)
@@ -221,6 +255,35 @@ impl Experiment {
         Ok(())
     }
 
+    fn check_generator(&self) -> Result<(), String> {
+        let generator = self.generator;
+        let can = generator.resources();
+        if let Some(other) = self.resources.iter().find(|r| !can.contains(r)) {
+            let can: Vec<&str> = can.iter().map(|r| r.label()).collect();
+            return Err(format!(
+                "'generator' {generator} makes no load of '{other}': give 'resources' of {}",
+                can.join(", ")
+            ));
+        }
+        let mut others = self.runtimes.iter();
+        if generator.is_foreign()
+            && let Some(other) = others.find(|r| **r != RuntimeKind::Process)
+        {
+            return Err(format!(
+                "'generator' {generator} is a program of the host, which is not in a tenant of \
+                 '{other}': give 'runtimes: [process]'"
+            ));
+        }
+        if generator.is_foreign() && self.warmup.0 < FOREIGN_START {
+            return Err(format!(
+                "'warmup' is {}: give at least {}, which {generator} may take to start",
+                self.warmup,
+                Span(FOREIGN_START)
+            ));
+        }
+        Ok(())
+    }
+
     /// A tenant's limit in CPUs.
     pub fn cpus(&self) -> f64 {
         let host = host_facts::online_cpus().len() as f64;
@@ -229,8 +292,7 @@ impl Experiment {
 
     /// A tenant's limit of memory.
     pub fn memory(&self) -> Size {
-        let part = host_facts::memory_bytes() / PARTS_OF_MEMORY;
-        self.limits.memory.unwrap_or(Size(part & !(MIB - 1)))
+        self.limits.memory.unwrap_or_else(|| Size(part_of_memory()))
     }
 
     /// A tenant's share of the last-level cache; 0 where the host does not tell its size.
@@ -239,36 +301,46 @@ impl Experiment {
         self.limits.llc.unwrap_or_else(|| Size(half()))
     }
 
-    /// Every cell in the order in which they are measured: runtime, care and resource outside,
-    /// because their tenants live on from cell to cell; within, block by block, each shuffled.
-    /// The same seed gives the same order, wherever a run was interrupted.
+    /// Every cell in the order in which they are measured: a runtime's blocks one after the other,
+    /// in each all resources with and without care, and of each the scenarios in an order drawn at
+    /// random. So the blocks of a cell are spread over the whole time, and their spread holds what
+    /// changes on the host meanwhile. The same seed gives the same order, wherever a run was
+    /// interrupted.
     pub fn cells(&self) -> Vec<CellKey> {
-        let cares: &[Care] = match self.cofferdam {
-            true => Care::ALL,
-            false => &[Care::Vanilla],
-        };
         let mut cells = Vec::new();
         for runtime in &self.runtimes {
-            for care in cares {
-                for resource in &self.resources {
-                    for repetition in 0..self.repetitions {
-                        let place = (*runtime as u64) << 24 | (*care as u64) << 16;
-                        let place = place | (*resource as u64) << 32 | u64::from(repetition);
-                        let mut random = fastrand::Rng::with_seed(self.seed ^ place);
-                        let mut block = self.scenarios.clone();
-                        random.shuffle(&mut block);
-                        cells.extend(block.into_iter().map(|scenario| CellKey {
-                            runtime: *runtime,
-                            care: *care,
-                            resource: *resource,
-                            scenario,
-                            repetition,
-                        }));
-                    }
+            for repetition in 0..self.repetitions {
+                for (resource, care) in self.groups(repetition) {
+                    let place = (*runtime as u64) << 24 | (care as u64) << 16;
+                    let place = place | (resource as u64) << 32 | u64::from(repetition);
+                    let mut random = fastrand::Rng::with_seed(self.seed ^ place);
+                    let mut block = self.scenarios.clone();
+                    random.shuffle(&mut block);
+                    cells.extend(block.into_iter().map(|scenario| CellKey {
+                        runtime: *runtime,
+                        care,
+                        resource,
+                        scenario,
+                        repetition,
+                    }));
                 }
             }
         }
         cells
+    }
+
+    /// What shares its tenants within block `repetition`. A resource with care comes right beside
+    /// itself without, first in every other block: the host's state is then the same for both.
+    fn groups(&self, repetition: u32) -> impl Iterator<Item = (Resource, Care)> {
+        let mut cares = match self.cofferdam {
+            true => Care::ALL.to_vec(),
+            false => vec![Care::Vanilla],
+        };
+        if repetition % 2 == 1 {
+            cares.reverse();
+        }
+        let resources = self.resources.iter();
+        resources.flat_map(move |resource| cares.clone().into_iter().map(|care| (*resource, care)))
     }
 
     /// The JSON Schema of the file.

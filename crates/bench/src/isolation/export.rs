@@ -28,6 +28,7 @@ struct Line<'a> {
     tenant: &'static str,
     of: &'a TenantSample,
     point: &'a Point,
+    counts: bool,
 }
 
 /// A column: its name and what it holds.
@@ -44,6 +45,11 @@ const COLUMNS: &[Column] = &[
     Column::Text("resource", |l| l.sample.key.resource.to_string()),
     Column::Text("scenario", |l| l.sample.key.scenario.to_string()),
     Column::Whole("repetition", |l| l.sample.key.repetition.into()),
+    Column::Whole("attempt", |l| l.sample.attempt.into()),
+    Column::Whole("counts", |l| l.counts.into()),
+    Column::Number("steal_fraction", |l| {
+        l.sample.steal_fraction.unwrap_or(f64::NAN)
+    }),
     Column::Text("tenant", |l| l.tenant.to_owned()),
     Column::Number("asked", |l| l.of.asked.unwrap_or(f64::INFINITY)),
     Column::Number("t_ms", |l| l.point.t_ms),
@@ -72,13 +78,17 @@ fn traced(line: &Line<'_>, of: fn(&Traced) -> u64) -> f64 {
         .map_or(f64::NAN, |t| of(t) as f64)
 }
 
-/// Writes all three files into the run directory `dir`.
+/// Writes all three files into the run directory `dir`: what counts, then what was made again.
 pub(super) fn write(
     dir: &Path,
     samples: &[IsolationSample],
+    repeated: &[IsolationSample],
     result: &IsolationResult,
 ) -> Result<(), BenchError> {
-    let lines: Vec<Line<'_>> = samples.iter().flat_map(lines).collect();
+    let counting = samples.iter().flat_map(|s| lines(s, true));
+    let lines: Vec<Line<'_>> = counting
+        .chain(repeated.iter().flat_map(|s| lines(s, false)))
+        .collect();
     let failed = |path: &Path, source: std::io::Error| BenchError::Output {
         path: path.to_owned(),
         source,
@@ -96,7 +106,7 @@ pub(super) fn write(
     Ok(())
 }
 
-fn lines(sample: &IsolationSample) -> Vec<Line<'_>> {
+fn lines(sample: &IsolationSample, counts: bool) -> Vec<Line<'_>> {
     let tenants = std::iter::once(("a", &sample.a)).chain(sample.b.as_ref().map(|b| ("b", b)));
     tenants
         .flat_map(|(tenant, of)| {
@@ -105,6 +115,7 @@ fn lines(sample: &IsolationSample) -> Vec<Line<'_>> {
                 tenant,
                 of,
                 point,
+                counts,
             })
         })
         .collect()
@@ -248,6 +259,7 @@ mod tests {
                 repetition: 3,
             },
             position: 0,
+            attempt: 0,
             window_s: 1.0,
             limit: 0.5,
             a: TenantSample {
@@ -263,7 +275,12 @@ mod tests {
             steal_fraction: None,
         };
         let dir = tempfile::tempdir().unwrap();
-        write(dir.path(), &[sample], &IsolationResult::default()).unwrap();
+        let again = IsolationSample {
+            attempt: 1,
+            b: None,
+            ..sample.clone()
+        };
+        write(dir.path(), &[again], &[sample], &IsolationResult::default()).unwrap();
         let file = File::open(dir.path().join(PARQUET)).unwrap();
         let reader = SerializedFileReader::new(file).unwrap();
         let rows: Vec<_> = reader
@@ -271,19 +288,30 @@ mod tests {
             .unwrap()
             .map(Result::unwrap)
             .collect();
-        assert_eq!(rows.len(), 3);
+        // The repeated measurement's three points come behind the counting one's two.
+        assert_eq!(rows.len(), 5);
+        assert_eq!(
+            (rows[0].get_long(5).unwrap(), rows[0].get_long(6).unwrap()),
+            (1, 1)
+        );
+        assert_eq!(
+            (rows[4].get_long(5).unwrap(), rows[4].get_long(6).unwrap()),
+            (0, 0)
+        );
         assert_eq!(rows[1].get_string(0).unwrap(), "podman");
         assert_eq!(rows[1].get_string(3).unwrap(), "a_s_b_f");
         assert_eq!(rows[1].get_long(4).unwrap(), 3);
-        assert_eq!(rows[1].get_double(7).unwrap(), 100.25);
-        assert_eq!(rows[2].get_string(5).unwrap(), "b");
+        assert_eq!(rows[1].get_double(10).unwrap(), 100.25);
+        assert_eq!(rows[4].get_string(8).unwrap(), "b");
         let text = fs::read_to_string(dir.path().join(CSV)).unwrap();
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 4);
+        assert_eq!(lines.len(), 6);
+        assert!(lines[0].starts_with(
+            "runtime,care,resource,scenario,repetition,attempt,counts,steal_fraction,tenant,asked,t_ms"
+        ));
         assert!(
-            lines[0].starts_with("runtime,care,resource,scenario,repetition,tenant,asked,t_ms")
+            lines[2].starts_with("podman,vanilla,memory,a_s_b_f,3,1,1,NaN,a,2.5,100.25,0,4096,")
         );
-        assert!(lines[2].starts_with("podman,vanilla,memory,a_s_b_f,3,a,2.5,100.25,0,4096,"));
         let result = fs::read_to_string(dir.path().join(RESULT_CSV)).unwrap();
         assert_eq!(result.lines().count(), 1);
         assert!(!dir.path().join("samples.parquet.tmp").exists());

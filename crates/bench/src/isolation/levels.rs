@@ -26,15 +26,15 @@ use crate::data::{Level, Resource};
 use crate::host_facts;
 
 /// Threads of a disk load: its queue depth.
-const DISK_THREADS: u32 = 8;
+pub(super) const DISK_THREADS: u32 = 8;
 /// By default a tenant's limit of the disk is this part of what an unrestricted one gets.
 pub(super) const PARTS_OF_DISK: f64 = 4.0;
 /// Share of a disk load's operations that write, percent. Its limit is divided alike.
-const WRITE_PCT: u32 = 30;
+pub(super) const WRITE_PCT: u32 = 30;
 /// Its own limit's worth of memory is walked once in this time, seconds.
 const WALK_S: u64 = 1;
 /// Payload of a datagram, bytes: an Ethernet frame's worth.
-const DATAGRAM_BYTES: u32 = 1400;
+pub(super) const DATAGRAM_BYTES: u32 = 1400;
 /// Threads of an unrestricted network load: one alone may not fill the link.
 const FLOOD_THREADS: u32 = 2;
 /// Bits on the wire of such a datagram, UDP, IP and Ethernet headers included.
@@ -66,8 +66,60 @@ pub(super) fn most_memory(experiment: &Experiment, resource: Resource) -> u64 {
 pub(super) struct Demand {
     /// In the resource's own unit (CPUs, bytes, operations/s, bit/s); `None`: all it can get.
     pub asked: Option<f64>,
-    /// What the load generator is told to prepare.
-    pub line: String,
+    /// What its generator has to do.
+    pub load: Load,
+}
+
+/// A load, whatever generates it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Load {
+    /// CPUs to use.
+    Cpu { cpus: f64 },
+    /// Bytes to hold, and to walk a second (0: as fast as possible).
+    Memory { bytes: u64, rate: u64 },
+    /// Bytes that each of some threads walks, load after load.
+    Cache { bytes: u64, threads: u32 },
+    /// Blocks of a file.
+    Disk {
+        /// As the tenant sees it.
+        path: String,
+        /// Of the file, bytes.
+        size: u64,
+        /// Operations a second; 0: as fast as possible.
+        iops: f64,
+        direct: bool,
+    },
+    /// Datagrams to a sink.
+    Source {
+        /// `ADDRESS:PORT`.
+        to: String,
+        /// Payload a second; 0: as fast as possible.
+        bits: f64,
+        threads: u32,
+    },
+}
+
+impl Load {
+    /// What our own generator is told to prepare.
+    pub fn line(&self) -> String {
+        match self {
+            Load::Cpu { cpus } => format!("cpu cpus={cpus}"),
+            Load::Memory { bytes, rate } => format!("memory bytes={bytes} rate={rate}"),
+            Load::Cache { bytes, threads } => format!("cache bytes={bytes} threads={threads}"),
+            Load::Disk {
+                path,
+                size,
+                iops,
+                direct,
+            } => format!(
+                "disk path={path} size={size} iops={iops} write_pct={WRITE_PCT} direct={} threads={DISK_THREADS}",
+                u8::from(*direct)
+            ),
+            Load::Source { to, bits, threads } => {
+                format!("source to={to} bits={bits} size={DATAGRAM_BYTES} threads={threads}")
+            }
+        }
+    }
 }
 
 /// Where a tenant's load goes.
@@ -99,7 +151,7 @@ pub(super) fn demand(
             };
             Demand {
                 asked: (level != Level::Unrestricted).then_some(cpus),
-                line: format!("cpu cpus={cpus}"),
+                load: Load::Cpu { cpus },
             }
         }
         Resource::Memory => {
@@ -117,7 +169,7 @@ pub(super) fn demand(
             };
             Demand {
                 asked: (level != Level::Unrestricted).then_some(bytes as f64),
-                line: format!("memory bytes={bytes} rate={rate}"),
+                load: Load::Memory { bytes, rate },
             }
         }
         Resource::Disk | Resource::DiskBuffered => {
@@ -130,13 +182,12 @@ pub(super) fn demand(
             };
             Demand {
                 asked,
-                line: format!(
-                    "disk path={} size={} iops={} write_pct={WRITE_PCT} direct={} threads={DISK_THREADS}",
-                    target.file,
-                    limits.disk_file.0,
-                    asked.unwrap_or(0.0),
-                    u8::from(resource == Resource::Disk)
-                ),
+                load: Load::Disk {
+                    path: target.file.clone(),
+                    size: limits.disk_file.0,
+                    iops: asked.unwrap_or(0.0),
+                    direct: resource == Resource::Disk,
+                },
             }
         }
         Resource::Llc => {
@@ -154,7 +205,10 @@ pub(super) fn demand(
             };
             Demand {
                 asked: (level != Level::Unrestricted).then_some(bytes as f64),
-                line: format!("cache bytes={bytes} threads={threads}"),
+                load: Load::Cache {
+                    bytes,
+                    threads: threads as u32,
+                },
             }
         }
         Resource::Network => {
@@ -170,11 +224,11 @@ pub(super) fn demand(
                 wire.unwrap_or(0.0) * f64::from(DATAGRAM_BYTES) * 8.0 / DATAGRAM_WIRE_BITS;
             Demand {
                 asked: wire,
-                line: format!(
-                    "source to={} bits={payload} size={DATAGRAM_BYTES} threads={}",
-                    target.sink,
-                    if wire.is_some() { 1 } else { FLOOD_THREADS }
-                ),
+                load: Load::Source {
+                    to: target.sink.clone(),
+                    bits: payload,
+                    threads: if wire.is_some() { 1 } else { FLOOD_THREADS },
+                },
             }
         }
     }

@@ -4,7 +4,7 @@ use super::analyse;
 use super::experiment::Experiment;
 use super::export;
 use crate::data::{
-    DataError, IsolationResult, IsolationSample, Kind, Manifest, RunData, RunResult,
+    DataError, IsolationResult, IsolationSample, Kind, Manifest, RunData, RunResult, counted,
 };
 use crate::error::BenchError;
 use crate::rundir::{About, RunDir};
@@ -53,12 +53,15 @@ pub fn merge(parts: &[PathBuf], output: &Path) -> Result<PathBuf, MergeError> {
             None => whole = Some(experiment),
             Some(whole) => join(whole, experiment).map_err(unfit)?,
         }
-        for sample in run.isolation {
-            let key = sample.key.clone();
-            if samples.insert(key.clone(), sample).is_some() {
+        for sample in run.isolation.into_iter().chain(run.repeated) {
+            let key = (sample.key.clone(), sample.attempt);
+            if let Some(twice) = samples.insert(key, sample) {
                 return Err(MergeError::Unfit {
                     path: path.clone(),
-                    reason: format!("{key} is in another directory too: give each cell once"),
+                    reason: format!(
+                        "{} is in another directory too: give each cell once",
+                        twice.key
+                    ),
                 });
             }
         }
@@ -95,10 +98,12 @@ pub fn merge(parts: &[PathBuf], output: &Path) -> Result<PathBuf, MergeError> {
     for sample in &samples {
         dir.isolation(sample)?;
     }
+    let (samples, repeated) = counted(samples);
     result.done = [samples.len() as u32, experiment.cells().len() as u32];
+    result.repeated = repeated.len() as u32;
     result.tables = analyse::tables(&experiment, &samples);
     result.acquisition_cpu_pct = analyse::acquisition(&experiment, &samples);
-    export::write(dir.path(), &samples, &result)?;
+    export::write(dir.path(), &samples, &repeated, &result)?;
     dir.result(&RunResult::Isolation(result))?;
     dir.finish(false)?;
     Ok(dir.path().to_owned())

@@ -3,10 +3,12 @@
 //!
 //! A cell is one scenario of one resource under one runtime, once. Cells are measured in
 //! randomised blocks and written as they end, so a run that was stopped anywhere goes on where it
-//! was. The load generator is the same everywhere ([`load`]), and so is the acquisition
+//! was; disturbed ones are measured again ([`again`]). The load generator is the same everywhere
+//! ([`load`]) unless the experiment names another ([`generator`]), and so is the acquisition
 //! ([`acquire`]), which asks the kernel and neither the load nor the runtime.
 
 mod acquire;
+mod again;
 mod analyse;
 pub mod argo;
 mod bench;
@@ -17,11 +19,13 @@ mod device;
 mod environment;
 mod experiment;
 pub mod export;
+mod generator;
 mod groups;
 mod guest;
 mod levels;
 mod load;
 pub mod merge;
+mod place;
 pub mod quantity;
 mod runtime;
 mod session;

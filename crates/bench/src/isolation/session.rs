@@ -1,14 +1,16 @@
 //! A run: opens or goes on with its directory, measures what is missing, writes what came out.
 
+use super::again::{self, Attempts};
 use super::analyse;
 use super::bench::Bench;
 use super::calibrate;
 use super::environment;
 use super::experiment::Experiment;
 use super::export;
+use super::generator;
 use crate::data::{
-    CellKey, IsolationEnvironment, IsolationResult, IsolationSample, Kind, Resource, RunData,
-    RunResult,
+    Care, CellKey, IsolationEnvironment, IsolationResult, IsolationSample, Kind, Resource, RunData,
+    RunResult, RuntimeKind, counted,
 };
 use crate::error::BenchError;
 use crate::host_facts;
@@ -16,9 +18,12 @@ use crate::noise;
 use crate::progress::Progress;
 use crate::rundir::{About, RunDir};
 use crate::signals::Signals;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+
+/// Between two summaries of what there is so far: the intervals take seconds of a CPU.
+const SUMMARY: Duration = Duration::from_secs(120);
 
 /// What is run.
 #[derive(Clone, Debug)]
@@ -49,7 +54,10 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
         path: PathBuf::from("/proc/self"),
         source,
     })?;
-    let environment = environment::capture();
+    let mut environment = environment::capture();
+    let generator = generator::version(options.experiment.generator)?;
+    let facts = &mut environment.host;
+    facts.insert("load generator".to_owned(), generator);
     let (mut dir, samples, earlier) = open(options, progress)?;
     for change in environment::changes(&earlier, &environment) {
         progress.warn(&change);
@@ -69,16 +77,22 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
             },
             ..IsolationResult::default()
         },
+        attempts: attempts(&samples),
         samples,
+        failed: HashSet::new(),
+        given_up: HashMap::new(),
+        asked: HashSet::new(),
+        untraced: false,
+        summarised: started,
         progress,
     };
     let outcome = session.measure(&mut dir);
-    session.summarise();
+    let (samples, repeated) = session.summarise();
     let interrupted = matches!(outcome, Err(BenchError::Interrupted { .. }));
-    let (samples, result) = (session.samples, session.result);
+    let result = session.result;
     let written = match samples.is_empty() {
         true => Ok(()),
-        false => export::write(dir.path(), &samples, &result),
+        false => export::write(dir.path(), &samples, &repeated, &result),
     };
     let written = written
         .and_then(|()| dir.result(&RunResult::Isolation(result)))
@@ -117,7 +131,8 @@ fn open(
             Some(RunResult::Isolation(result)) => result.environment,
             _ => IsolationEnvironment::default(),
         };
-        return Ok((dir, kept.isolation, earlier));
+        let samples = [kept.isolation, kept.repeated].concat();
+        return Ok((dir, samples, earlier));
     }
     progress.step(0, 0, "looking for noise");
     let cpus = host_facts::online_cpus();
@@ -139,6 +154,16 @@ fn open(
     Ok((dir, Vec::new(), IsolationEnvironment::default()))
 }
 
+/// What was measured so far, as [`again::next`] takes it.
+fn attempts(samples: &[IsolationSample]) -> Attempts {
+    let mut attempts = Attempts::new();
+    for sample in samples {
+        let of = attempts.entry(sample.key.clone()).or_default();
+        of.push(sample.steal());
+    }
+    attempts
+}
+
 struct Session<'a> {
     options: &'a Options,
     /// The options' experiment, with what it leaves to the host filled in as it becomes known.
@@ -146,46 +171,38 @@ struct Session<'a> {
     started: Instant,
     signals: &'a Signals,
     result: IsolationResult,
+    /// Every measurement, those that were made again too.
     samples: Vec<IsolationSample>,
+    attempts: Attempts,
+    /// Cells that failed since this call began.
+    failed: HashSet<CellKey>,
+    /// Why a group is not tried again.
+    given_up: HashMap<(RuntimeKind, Care, Resource), String>,
+    /// Runtimes that have told their version.
+    asked: HashSet<&'static str>,
+    /// It has been said that there are no BPF programs.
+    untraced: bool,
+    /// When the tables were made last.
+    summarised: Instant,
     progress: &'a mut dyn Progress,
 }
 
 impl Session<'_> {
-    /// Measures group by group: a runtime, care and resource share their tenants.
+    /// Measures block by block: within one, a runtime, care and resource share their tenants.
     fn measure(&mut self, dir: &mut RunDir) -> Result<(), BenchError> {
-        let experiment = &self.options.experiment;
-        let cells = experiment.cells();
-        let total = cells.len();
-        let done: HashSet<CellKey> = self.samples.iter().map(|s| s.key.clone()).collect();
-        let block = experiment.scenarios.len();
-        let missing: Vec<(u32, CellKey)> = cells
-            .into_iter()
-            .enumerate()
-            .filter(|(_, key)| !done.contains(key))
-            .map(|(i, key)| ((i % block) as u32, key))
-            .collect();
-        self.result.done = [done.len() as u32, total as u32];
-        let group = |key: &CellKey| (key.runtime, key.care, key.resource);
-        for cells in missing.chunk_by(|a, b| group(&a.1) == group(&b.1)) {
-            let key = &cells[0].1;
-            let name = key.runtime.label();
-            if self.result.unavailable.contains_key(name) {
+        let cells = self.options.experiment.cells();
+        self.result.done = [self.attempts.len() as u32, cells.len() as u32];
+        for block in cells.chunk_by(|a, b| group(a) == group(b) && a.repetition == b.repetition) {
+            let first = &block[0];
+            if self.next(block).is_none() || !self.is_available(dir, first)? {
                 continue;
             }
-            match environment::runtime(key.runtime) {
-                Ok(version) => {
-                    let runtimes = &mut self.result.environment.runtimes;
-                    runtimes.insert(name.to_owned(), version);
-                }
-                Err(e) => {
-                    self.warn(dir, &format!("{name} is not available: {e}"))?;
-                    self.result
-                        .unavailable
-                        .insert(name.to_owned(), e.to_string());
-                    continue;
-                }
+            if let Some(reason) = self.given_up.get(&group(first)) {
+                let reason = reason.clone();
+                self.fail_rest(block, &reason);
+                continue;
             }
-            if !self.group(dir, cells)? {
+            if self.time_is_up() || !self.block(dir, block)? {
                 return Ok(());
             }
             self.keep(dir)?;
@@ -193,9 +210,40 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Measures the cells of one group; false when the time is up.
-    fn group(&mut self, dir: &mut RunDir, cells: &[(u32, CellKey)]) -> Result<bool, BenchError> {
-        let first = &cells[0].1;
+    /// What of `block` is measured next.
+    fn next<'b>(&self, block: &'b [CellKey]) -> Option<(&'b CellKey, u32)> {
+        let most = self.options.experiment.attempts;
+        again::next(block, &self.attempts, &self.failed, most)
+    }
+
+    /// Whether the cell's runtime can be used here; asked once.
+    fn is_available(&mut self, dir: &mut RunDir, key: &CellKey) -> Result<bool, BenchError> {
+        let name = key.runtime.label();
+        if self.result.unavailable.contains_key(name) {
+            return Ok(false);
+        }
+        if self.asked.contains(name) {
+            return Ok(true);
+        }
+        match environment::runtime(key.runtime) {
+            Ok(version) => {
+                let runtimes = &mut self.result.environment.runtimes;
+                runtimes.insert(name.to_owned(), version);
+                self.asked.insert(name);
+                Ok(true)
+            }
+            Err(e) => {
+                self.warn(dir, &format!("{name} is not available: {e}"))?;
+                let unavailable = &mut self.result.unavailable;
+                unavailable.insert(name.to_owned(), e.to_string());
+                Ok(false)
+            }
+        }
+    }
+
+    /// Measures a block; false when the time is up.
+    fn block(&mut self, dir: &mut RunDir, block: &[CellKey]) -> Result<bool, BenchError> {
+        let first = &block[0];
         self.progress.step(
             self.result.done[0] as usize,
             self.result.done[1] as usize,
@@ -205,7 +253,7 @@ impl Session<'_> {
             if matches!(e, BenchError::Interrupted { .. }) {
                 return Err(e);
             }
-            self.give_up(dir, cells, &e)?;
+            self.give_up(dir, block, &e)?;
             return Ok(true);
         }
         let experiment = self.experiment.clone();
@@ -213,21 +261,22 @@ impl Session<'_> {
         let mut bench = match opened {
             Ok(bench) => bench,
             Err(e) => {
-                self.give_up(dir, cells, &e)?;
+                self.give_up(dir, block, &e)?;
                 return Ok(true);
             }
         };
         if let Some((image, digest)) = bench.image.take() {
             self.result.environment.images.insert(image, digest);
         }
-        if let Some(reason) = bench.untraced.take() {
+        if let Some(reason) = bench.untraced.take().filter(|_| !self.untraced) {
+            self.untraced = true;
             let text = format!("what tenants use is read from files alone: {reason}");
             self.warn(dir, &text)?;
         }
         // Killed from now on, it still tells what its samples were measured with.
         self.keep(dir)?;
         let mut failures = 0;
-        for (position, key) in cells {
+        while let Some((key, attempt)) = self.next(block) {
             if self.signals.caught() {
                 return Err(BenchError::Interrupted {
                     dir: dir.path().to_owned(),
@@ -237,27 +286,31 @@ impl Session<'_> {
                 return Ok(false);
             }
             self.tell(key);
-            match bench.cell(key, *position) {
+            let position = block.iter().position(|k| k == key).unwrap_or(0);
+            match bench.cell(key, position as u32) {
                 Ok(sample) => {
+                    let sample = IsolationSample { attempt, ..sample };
                     dir.isolation(&sample)?;
+                    self.attempts
+                        .entry(key.clone())
+                        .or_default()
+                        .push(sample.steal());
                     self.samples.push(sample);
-                    self.result.done[0] += 1;
+                    self.result.done[0] += u32::from(attempt == 0);
                     failures = 0;
                 }
                 Err(e @ BenchError::Interrupted { .. }) => return Err(e),
                 Err(e) => {
                     self.warn(dir, &format!("{key}: {e}"))?;
-                    self.failed(key, &e);
+                    self.fail(key, &e.to_string());
                     failures += 1;
                 }
             }
             // What fails three times in a row fails for a reason that the next cell has too.
             if failures == 3 {
                 let reason = "given up after three failures in a row".to_owned();
-                for (_, key) in cells.iter().skip_while(|(_, k)| k != key).skip(1) {
-                    self.result.failed.insert(key.to_string(), reason.clone());
-                }
-                break;
+                self.fail_rest(block, &reason);
+                self.given_up.insert(group(first), reason);
             }
         }
         Ok(true)
@@ -279,27 +332,37 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Writes what there is so far.
+    /// Writes what there is so far, for who kills it.
     fn keep(&mut self, dir: &RunDir) -> Result<(), BenchError> {
-        self.summarise();
+        if self.summarised.elapsed() > SUMMARY {
+            self.summarise();
+        }
         dir.result(&RunResult::Isolation(self.result.clone()))
     }
 
-    /// A whole group fails for one reason.
+    /// A whole group fails for one reason, in every block.
     fn give_up(
         &mut self,
         dir: &mut RunDir,
-        cells: &[(u32, CellKey)],
+        block: &[CellKey],
         error: &BenchError,
     ) -> Result<(), BenchError> {
-        for (_, key) in cells {
-            self.failed(key, error);
-        }
-        let first = &cells[0].1;
+        let first = &block[0];
+        self.fail_rest(block, &error.to_string());
+        self.given_up.insert(group(first), error.to_string());
         self.warn(
             dir,
             &format!("{}/{}: {error}", first.runtime, first.resource),
         )
+    }
+
+    /// What of `block` was not measured and has not failed for another reason fails for this one.
+    fn fail_rest(&mut self, block: &[CellKey], reason: &str) {
+        for key in block {
+            if !self.attempts.contains_key(key) && !self.failed.contains(key) {
+                self.fail(key, reason);
+            }
+        }
     }
 
     fn time_is_up(&self) -> bool {
@@ -318,10 +381,13 @@ impl Session<'_> {
         self.progress.step(done as usize, total as usize, &text);
     }
 
-    fn failed(&mut self, key: &CellKey, error: &BenchError) {
-        self.result
-            .failed
-            .insert(key.to_string(), error.to_string());
+    /// A cell that could not be measured again keeps what it had.
+    fn fail(&mut self, key: &CellKey, reason: &str) {
+        self.failed.insert(key.clone());
+        if !self.attempts.contains_key(key) {
+            let failed = &mut self.result.failed;
+            failed.insert(key.to_string(), reason.to_owned());
+        }
     }
 
     fn warn(&mut self, dir: &mut RunDir, text: &str) -> Result<(), BenchError> {
@@ -329,9 +395,19 @@ impl Session<'_> {
         dir.warn(text)
     }
 
-    fn summarise(&mut self) {
+    /// Makes the tables; returns what counts and what was made again.
+    fn summarise(&mut self) -> (Vec<IsolationSample>, Vec<IsolationSample>) {
         let experiment = &self.options.experiment;
-        self.result.tables = analyse::tables(experiment, &self.samples);
-        self.result.acquisition_cpu_pct = analyse::acquisition(experiment, &self.samples);
+        let (samples, repeated) = counted(self.samples.clone());
+        self.result.tables = analyse::tables(experiment, &samples);
+        self.result.acquisition_cpu_pct = analyse::acquisition(experiment, &samples);
+        self.result.repeated = repeated.len() as u32;
+        self.summarised = Instant::now();
+        (samples, repeated)
     }
+}
+
+/// The cells that fail together when their tenants cannot be had.
+fn group(key: &CellKey) -> (RuntimeKind, Care, Resource) {
+    (key.runtime, key.care, key.resource)
 }

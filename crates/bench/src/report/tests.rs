@@ -77,6 +77,10 @@ fn an_isolation_report_has_the_papers_rows_and_shows_no_noise_as_loss() {
         told[3].starts_with("In 2 of 30 measured cells the hypervisor took more than 5.0%"),
         "{told:#?}"
     );
+    assert!(
+        told[3].contains("2 measurements that it disturbed were made again"),
+        "{told:#?}"
+    );
     let beside = page.find("With Cofferdam and without").unwrap();
     assert!(page[beside..].contains("no difference told"));
     let unmeasured = page.find("Not measured").unwrap();

@@ -13,6 +13,7 @@ fn sample(scenario: &str, repetition: u32, used: f64, performance: f64) -> Isola
             repetition,
         },
         position: 0,
+        attempt: 0,
         window_s: 1.0,
         limit: 0.5,
         a: TenantSample {

@@ -110,11 +110,78 @@ fn mistakes_are_told_with_line_and_column() {
         ("cpus: 0.5", "cpus: .nan", "limits.cpus"),
         ("memory: 128MiB", "memory: 1MiB", "limits.memory"),
         ("link: 1Gbit", "link: 1Mbit", "link"),
+        ("seed: 7", "attempts: 0", "attempts"),
+        (
+            "seed: 7",
+            "generator: fio",
+            "makes no load of 'cpu': give 'resources' of disk",
+        ),
     ] {
         let text = refused(&WHOLE.replace(from, to));
         assert!(text.contains(word), "{to}: {text}");
         assert!(!text.contains('\n'), "{text}");
     }
+}
+
+#[test]
+fn a_generator_of_the_host_is_taken_where_it_can_work() {
+    let text = WHOLE
+        .replace("[cpu, network]", "[cpu]")
+        .replace("seed: 7", "generator: stress-ng");
+    let reason = refused(&text);
+    assert!(reason.contains("not in a tenant of 'podman'"), "{reason}");
+    let text = text.replace("[process, podman]", "[process]");
+    let experiment = Experiment::parse(&text, "x.yaml").unwrap();
+    assert_eq!(experiment.generator, GeneratorKind::StressNg);
+    let reason = refused(&text.replace("warmup: 500ms", "warmup: 499ms"));
+    assert!(reason.contains("may take to start"), "{reason}");
+    let reason = refused(&text.replace("stress-ng", "stress"));
+    assert!(reason.starts_with("x.yaml:8:12: "), "{reason}");
+}
+
+/// A cell with care stands beside itself without, first in every other block; a cell's blocks are
+/// spread over the whole run.
+#[test]
+fn blocks_are_spread_and_care_takes_turns() {
+    let mut experiment = Experiment::quick();
+    experiment.cofferdam = true;
+    experiment.repetitions = 4;
+    let cells = experiment.cells();
+    assert_eq!(cells.len(), 4 * 4 * 2 * 16);
+    let groups: Vec<(u32, Resource, Care)> = cells
+        .chunks(16)
+        .map(|c| (c[0].repetition, c[0].resource, c[0].care))
+        .collect();
+    for (i, pair) in groups.chunks(2).enumerate() {
+        assert_eq!(pair[0].0 as usize, i / 4, "{pair:?}");
+        assert_eq!(pair[0].1, pair[1].1, "{pair:?}");
+        assert_ne!(pair[0].2, pair[1].2, "{pair:?}");
+        let first = if i / 4 % 2 == 0 {
+            Care::Vanilla
+        } else {
+            Care::Cofferdam
+        };
+        assert_eq!(pair[0].2, first, "{pair:?}");
+    }
+}
+
+/// The quick matrix of one runtime: what its cells take by what was measured of each resource
+/// (seconds beside the window: 0.13; memory of 1 GiB to fill three of it, 1.3 on the mean), and a
+/// start of the tenants for each resource and block (up to 5).
+#[test]
+fn the_quick_matrix_takes_about_ten_minutes() {
+    let quick = Experiment::quick();
+    let cells = quick.cells();
+    let window = (quick.warmup.0 + quick.measure.0).as_secs_f64();
+    let beside = |c: &CellKey| match c.resource {
+        Resource::Memory => 1.3,
+        _ => 0.13,
+    };
+    let measured: f64 = cells.iter().map(|c| window + beside(c)).sum();
+    let starts = f64::from(quick.repetitions) * quick.resources.len() as f64 * 5.0;
+    let minutes = (measured + starts) / 60.0;
+    assert!(minutes > 6.0 && minutes < 11.0, "{minutes}");
+    assert!(quick.memory().0 <= 1 << 30);
 }
 
 #[test]

@@ -16,7 +16,10 @@ use super::stage::Stage;
 use crate::data::RuntimeKind;
 use crate::error::BenchError;
 use crate::undo::UndoStack;
+use std::path::PathBuf;
 use std::time::Duration;
+
+pub(super) use process::placed;
 
 /// How long a tenant may take to start.
 const START: Duration = Duration::from_secs(30);
@@ -65,6 +68,8 @@ pub(super) struct Tenant {
     pub pid: u32,
     /// Its directory on a real file system, as it sees it.
     pub dir: String,
+    /// Its cgroups, where a program of the host can be run as the tenant runs its own.
+    pub cgroups: Option<Vec<PathBuf>>,
     /// Whether its clock is the host's, so that one-way delays can be told.
     pub host_clock: bool,
     // Last: fields are dropped in order, and the guest has to go first.
@@ -108,13 +113,14 @@ fn contained(guest: Guest, pid: &str, undo: UndoStack) -> Result<Tenant, BenchEr
         guest,
         pid,
         dir: oci::DATA.to_owned(),
+        cgroups: None,
         host_clock: true,
         _undo: undo,
     })
 }
 
 /// First line of what a command says of itself.
-fn first_line(command: &str) -> Result<String, BenchError> {
+pub(super) fn first_line(command: &str) -> Result<String, BenchError> {
     let text = crate::command::run(command)?;
     Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }

@@ -61,6 +61,7 @@ impl Runtime for Nspawn {
             pid: crate::isolation::descendant(guest.pid()),
             guest,
             dir: oci::DATA.to_owned(),
+            cgroups: None,
             host_clock: true,
             _undo: undo,
         })

@@ -38,6 +38,7 @@ impl Runtime for Process {
             pid: guest.pid(),
             guest,
             dir: dir.display().to_string(),
+            cgroups: Some(cgroups),
             host_clock: true,
             _undo: undo,
         })
@@ -46,7 +47,7 @@ impl Runtime for Process {
 
 /// A command that joins cgroups and a network namespace, then becomes what its further arguments
 /// say.
-pub(super) fn placed(cgroups: &[PathBuf], net: Option<&TenantNet>) -> Command {
+pub(in crate::isolation) fn placed(cgroups: &[PathBuf], net: Option<&TenantNet>) -> Command {
     const SCRIPT: &str = "while [ \"$1\" != -- ]; do echo 0 > \"$1\"/cgroup.procs; shift; done; \
                           shift; exec \"$@\"";
     let mut command = Command::new("sh");

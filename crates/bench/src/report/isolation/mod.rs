@@ -11,12 +11,17 @@ mod table;
 use super::ReportError;
 use super::format::{estimate, number, share};
 use super::page::{not_measured, section};
-use crate::data::{Care, Estimate, IsolationResult, IsolationTable, Resource, RunData};
+use crate::data::{
+    Care, DISTURBING_STEAL, Estimate, GeneratorKind, IsolationResult, IsolationTable, Resource,
+    RunData,
+};
 use maud::{Markup, html};
 
 /// All sections.
 pub fn sections(run: &RunData, result: &IsolationResult) -> Result<Vec<Markup>, ReportError> {
     let mut sections = Vec::new();
+    let experiment = run.experiment.as_ref();
+    let generator = experiment.map_or_else(GeneratorKind::default, |e| e.generator);
     sections.extend(across::runtimes(result));
     sections.extend(care::comparison(result)?);
     for of in &result.tables {
@@ -29,7 +34,7 @@ pub fn sections(run: &RunData, result: &IsolationResult) -> Result<Vec<Markup>, 
             (series::of(run, of))
             details {
                 summary { "The paper's table, with intervals" }
-                (table::paper(of))
+                (table::paper(of, generator))
             }
             details { summary { "Every block" } (blocks) }
         };
@@ -59,21 +64,31 @@ fn is_loss(loss: &Estimate) -> bool {
     loss.values.len() >= FEWEST && loss.low > 0.0
 }
 
-/// A cell during which the hypervisor took more than this share of the CPUs is named: it was
-/// measured on a smaller machine.
-const STEAL: f64 = 0.05;
-
-/// How many cells the hypervisor disturbed; `None`: none.
-fn stolen(run: &RunData) -> Option<String> {
-    let above = |s: &&crate::data::IsolationSample| s.steal_fraction.is_some_and(|f| f > STEAL);
-    let disturbed = run.isolation.iter().filter(above).count();
-    (disturbed > 0).then(|| {
-        format!(
+/// How many cells the hypervisor disturbed, and how many measurements were made again for it;
+/// `None`: none.
+fn stolen(run: &RunData, result: &IsolationResult) -> Option<String> {
+    let disturbed = run.isolation.iter().filter(|s| s.disturbed()).count();
+    if disturbed == 0 && result.repeated == 0 {
+        return None;
+    }
+    let still = match disturbed {
+        0 => format!(
+            "No cell has more than {} of steal time.",
+            share(DISTURBING_STEAL)
+        ),
+        _ => format!(
             "In {disturbed} of {} measured cells the hypervisor took more than {} of the CPUs \
              (steal time): their losses may be its own. Measure again when the host is calm.",
             run.isolation.len(),
-            share(STEAL)
-        )
+            share(DISTURBING_STEAL)
+        ),
+    };
+    Some(match result.repeated {
+        0 => still,
+        n => format!(
+            "{still} {n} measurements that it disturbed were made again and do not count; they are \
+             in the data."
+        ),
     })
 }
 
@@ -114,7 +129,7 @@ pub fn finding(run: &RunData, result: &IsolationResult) -> Vec<String> {
         ));
     }
     text.extend(care::finding(result));
-    text.extend(stolen(run));
+    text.extend(stolen(run, result));
     let [done, total] = result.done;
     if done < total {
         text.push(format!(
@@ -134,15 +149,20 @@ fn method(run: &RunData, result: &IsolationResult) -> Markup {
         let iops = e.limits.disk_iops.map(f64::from).or(measured);
         let iops = iops.map_or("a quarter of the disk's".to_owned(), number);
         format!(
-            "Two tenants with equal limits. Each cell was measured {} times for {} after a \
-             warm-up of {} that does not count; in each block every scenario came once, in an \
-             order drawn at random from seed {}. A limit is {} CPUs, {} of memory, {} block \
+            "Two tenants with equal limits; their load is made by {}. Each cell was measured {} \
+             times for {} after a warm-up of {} that does not count; in each block every scenario \
+             came once, in an order drawn at random from seed {}, and those that the hypervisor \
+             disturbed (more than {} of the CPUs) again at its end, at most {} times in all; the \
+             calmest counts. A limit is {} CPUs, {} of memory, {} block \
              operations a second or {}/s of network, set while that resource is measured; the \
              link that both share carries {}/s.",
+            e.generator,
             e.repetitions,
             e.measure,
             e.warmup,
             e.seed,
+            share(DISTURBING_STEAL),
+            e.attempts,
             number(e.cpus()),
             e.memory(),
             iops,

@@ -1,17 +1,17 @@
 //! The seed's table, with intervals beside it.
 
-use crate::data::{Estimate, IsolationRow, IsolationTable, Resource};
+use crate::data::{Estimate, GeneratorKind, IsolationRow, IsolationTable, Resource};
 use crate::report::format::{estimate, number, scaled};
 use maud::{Markup, html};
 
 /// id, short name, a, a′, I_ulr, I_plr as in the paper; then what the paper has not.
-pub fn paper(of: &IsolationTable) -> Markup {
+pub fn paper(of: &IsolationTable, generator: GeneratorKind) -> Markup {
     html! {
         div.scroll { table.paper {
             thead { tr {
                 th { "id" } th.words { "scenario" }
                 th { "a, %" } th { "a′, %" } th { "I_ulr" } th { "I_plr" }
-                th { "loss of utilisation, %" } th { "performance, " (of.resource.performance_unit()) }
+                th { "loss of utilisation, %" } th { "performance, " (of.resource.performance_unit(generator)) }
                 th { "loss of performance, %" } th { "achieved ÷ asked" } th { "p99, µs" } th { "p99′ ÷ p99" }
                 @if of.resource == Resource::Memory { th { "kills" } }
             } }

@@ -129,6 +129,7 @@ impl Runtime for Qemu {
             pid: guest.pid(),
             guest,
             dir: oci::DATA.to_owned(),
+            cgroups: None,
             // Its clock runs on its own.
             host_clock: false,
             _undo: undo,

@@ -29,6 +29,7 @@ pub fn accounting() -> RunData {
         samples: Vec::new(),
         periods: Vec::new(),
         isolation: Vec::new(),
+        repeated: Vec::new(),
         experiment: None,
         reservations: Vec::new(),
         ledgers: Vec::new(),

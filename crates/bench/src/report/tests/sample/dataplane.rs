@@ -55,6 +55,7 @@ pub fn dataplane() -> RunData {
         ledgers: Vec::new(),
         reservations: Vec::new(),
         isolation: Vec::new(),
+        repeated: Vec::new(),
         experiment: None,
         result: Some(RunResult::Dataplane(DataplaneResult {
             rows,

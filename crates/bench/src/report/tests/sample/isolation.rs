@@ -33,12 +33,13 @@ pub fn isolation() -> RunData {
                 repetition,
             },
             position: 0,
+            attempt: 0,
             window_s: 1.2,
             limit: 0.5,
             a: tenant(mbit),
             b: scenario.b.map(|_| tenant(2.0 * mbit)),
             acquisition_cpu_pct: 0.2,
-            // In the last block the hypervisor took a third of a_s.
+            // In the last block the hypervisor took a third of a_s, again and again.
             steal_fraction: Some(if (scenario.b, repetition) == (None, 4) {
                 0.3
             } else {
@@ -67,6 +68,14 @@ pub fn isolation() -> RunData {
         .iter()
         .flat_map(|care| (0..5).flat_map(|rep| block(*care, rep)))
         .collect();
+    let again = samples.iter().filter(|s| s.disturbed()).cloned();
+    let repeated: Vec<IsolationSample> = again
+        .map(|s| IsolationSample {
+            attempt: 1,
+            steal_fraction: Some(0.4),
+            ..s
+        })
+        .collect();
     let mut experiment = crate::isolation::Experiment::quick();
     experiment.runtimes = vec![RuntimeKind::Podman, RuntimeKind::Containerd];
     experiment.resources = vec![Resource::Network];
@@ -83,10 +92,12 @@ pub fn isolation() -> RunData {
             tables,
             unavailable: [("containerd".to_owned(), "no <ctr> here".to_owned())].into(),
             done: [30, 30],
+            repeated: repeated.len() as u32,
             acquisition_cpu_pct: Some(estimate(&[0.2, 0.21])),
             ..IsolationResult::default()
         })),
         isolation: samples,
+        repeated,
         experiment: Some(experiment),
     }
 }

@@ -271,6 +271,7 @@ pub fn penalty() -> RunData {
         samples: results.iter().flat_map(samples).collect(),
         periods: Vec::new(),
         isolation: Vec::new(),
+        repeated: Vec::new(),
         experiment: None,
         reservations: Vec::new(),
         ledgers: results
@@ -305,6 +306,7 @@ pub fn demo() -> RunData {
         samples: samples(&outcome),
         periods: Vec::new(),
         isolation: Vec::new(),
+        repeated: Vec::new(),
         experiment: None,
         reservations: Vec::new(),
         ledgers: vec![record.clone()],

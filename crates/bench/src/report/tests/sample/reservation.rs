@@ -81,6 +81,7 @@ pub fn reservation() -> RunData {
         samples: Vec::new(),
         periods: Vec::new(),
         isolation: Vec::new(),
+        repeated: Vec::new(),
         experiment: None,
         ledgers: Vec::new(),
         result: Some(RunResult::Reservation(ReservationResult {

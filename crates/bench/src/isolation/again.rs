@@ -1,0 +1,112 @@
+//! What of a block is measured next: each cell once, then those again that the hypervisor
+//! disturbed.
+//!
+//! They wait for the end of their block, because steal time comes in spells of seconds and longer,
+//! and stay within it, because a cell is compared with its block's baseline. On a host that is
+//! never calm they would only cost time: a block measures at most half as many again as it has
+//! cells. What is chosen by is the steal time alone, never what a cell came to.
+
+use crate::data::{CellKey, DISTURBING_STEAL};
+use std::collections::{HashMap, HashSet};
+
+/// Of each cell that was measured, the steal fraction of every attempt.
+pub(super) type Attempts = HashMap<CellKey, Vec<f64>>;
+
+/// The next measurement of `block`, and its number from 0; `None`: it is done. Cells in `failed`
+/// are left out. The same attempts give the same answer, so a stopped run goes on where it was and
+/// a finished one has nothing left.
+pub(super) fn next<'a>(
+    block: &'a [CellKey],
+    attempts: &Attempts,
+    failed: &HashSet<CellKey>,
+    most: u32,
+) -> Option<(&'a CellKey, u32)> {
+    let open = || block.iter().filter(|key| !failed.contains(*key));
+    let of = |key: &CellKey| attempts.get(key).map_or(&[] as &[f64], Vec::as_slice);
+    if let Some(new) = open().find(|key| of(key).is_empty()) {
+        return Some((new, 0));
+    }
+    let again: usize = open().map(|key| of(key).len() - 1).sum();
+    if again >= block.len().div_ceil(2) {
+        return None;
+    }
+    let least = |key: &CellKey| of(key).iter().copied().fold(f64::INFINITY, f64::min);
+    let disturbed = open().filter(|key| least(key) > DISTURBING_STEAL);
+    // Round by round; the most disturbed first.
+    let turn = |key: &CellKey| (of(key).len(), -least(key));
+    disturbed
+        .filter(|key| of(key).len() < most as usize)
+        .min_by(|a, b| {
+            let ((a_count, a_calm), (b_count, b_calm)) = (turn(a), turn(b));
+            a_count.cmp(&b_count).then(a_calm.total_cmp(&b_calm))
+        })
+        .map(|key| (key, of(key).len() as u32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Resource;
+    use crate::isolation::Experiment;
+
+    fn block(scenarios: usize) -> Vec<CellKey> {
+        let mut experiment = Experiment::quick();
+        experiment.resources = vec![Resource::Cpu];
+        let cells = experiment.cells();
+        cells.into_iter().take(scenarios).collect()
+    }
+
+    /// Measures until there is nothing left; `steal` by cell and attempt.
+    fn run(block: &[CellKey], most: u32, steal: impl Fn(usize, u32) -> f64) -> Vec<(usize, u32)> {
+        let mut attempts = Attempts::new();
+        let mut order = Vec::new();
+        while let Some((key, attempt)) = next(block, &attempts, &HashSet::new(), most) {
+            let index = block.iter().position(|k| k == key).unwrap();
+            assert_eq!(attempts.get(key).map_or(0, Vec::len), attempt as usize);
+            attempts
+                .entry(key.clone())
+                .or_default()
+                .push(steal(index, attempt));
+            order.push((index, attempt));
+            assert!(order.len() < 100);
+        }
+        order
+    }
+
+    #[test]
+    fn a_calm_block_is_measured_once_in_its_order() {
+        let all = run(&block(4), 3, |_, _| DISTURBING_STEAL);
+        assert_eq!(all, [(0, 0), (1, 0), (2, 0), (3, 0)]);
+    }
+
+    #[test]
+    fn disturbed_cells_come_again_the_worst_first_until_one_is_calm() {
+        // Cell 1 is calm the second time, cell 2 never.
+        let steal = |cell: usize, attempt: u32| match (cell, attempt) {
+            (1, 0) => 0.2,
+            (2, _) => 0.3,
+            _ => 0.0,
+        };
+        let all = run(&block(6), 3, steal);
+        assert_eq!(all[6..], [(2, 1), (1, 1), (2, 2)]);
+        assert_eq!(run(&block(6), 1, steal).len(), 6);
+    }
+
+    #[test]
+    fn a_host_that_is_never_calm_costs_half_as_much_again() {
+        let all = run(&block(16), 3, |cell, _| 0.1 + cell as f64 / 100.0);
+        assert_eq!(all.len(), 24);
+        // Each at most once more before any comes a third time; those that were worst.
+        let again: Vec<usize> = all[16..].iter().map(|(cell, _)| *cell).collect();
+        assert_eq!(again, [15, 14, 13, 12, 11, 10, 9, 8]);
+    }
+
+    #[test]
+    fn what_failed_is_not_tried_again() {
+        let block = block(3);
+        let failed = HashSet::from([block[1].clone()]);
+        let attempts = Attempts::from([(block[0].clone(), vec![0.0])]);
+        let (key, attempt) = next(&block, &attempts, &failed, 3).unwrap();
+        assert_eq!((key, attempt), (&block[2], 0));
+    }
+}

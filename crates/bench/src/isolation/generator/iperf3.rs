@@ -1,0 +1,147 @@
+//! iperf3: datagrams to a server of its own at the peer.
+//!
+//! Client and server agree over a TCP connection through the same link: beside a flood it may take
+//! long to begin. What counts is what the server says that it received.
+
+use super::program::Program;
+use super::{Generator, whole_seconds};
+use crate::error::BenchError;
+use crate::isolation::guest::Done;
+use crate::isolation::levels::{DATAGRAM_BYTES, Load};
+use crate::isolation::stage::Stage;
+use serde_json::Value;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Its client.
+pub(super) struct Iperf3;
+
+/// How long its server may take to listen.
+const LISTEN: Duration = Duration::from_secs(10);
+
+impl Generator for Iperf3 {
+    fn program(&self) -> &'static str {
+        "iperf3"
+    }
+
+    fn arguments(&self, load: &Load, warmup: Duration, measure: Duration) -> Option<Vec<String>> {
+        let Load::Source { to, bits, threads } = load else {
+            return None;
+        };
+        let (address, port) = to.rsplit_once(':')?;
+        let line = format!(
+            "--client {address} --port {port} --udp --bitrate {:.0} --length {DATAGRAM_BYTES} \
+             --parallel {threads} --time {} --interval 0.1 --json --connect-timeout 5000",
+            bits / f64::from(*threads),
+            whole_seconds(warmup + measure)
+        );
+        Some(line.split_whitespace().map(str::to_owned).collect())
+    }
+
+    fn done(&self, output: &str, warmup: Duration, measure: Duration) -> Result<Done, String> {
+        within(output, warmup, measure)
+    }
+}
+
+/// Bytes and datagrams of the intervals that lie within the window.
+fn within(output: &str, warmup: Duration, measure: Duration) -> Result<Done, String> {
+    let report: Value =
+        serde_json::from_str(output).map_err(|_| "iperf3's report is not JSON".to_owned())?;
+    let own = report["error"].as_str();
+    let intervals = report["intervals"].as_array();
+    let (from, to) = (warmup.as_secs_f64(), (warmup + measure).as_secs_f64());
+    // Its intervals end a little late.
+    const SLACK: f64 = 0.02;
+    let (mut seconds, mut bytes) = (0.0, 0.0);
+    for sum in intervals.into_iter().flatten().map(|i| &i["sum"]) {
+        let number = |name: &str| sum[name].as_f64().filter(|n| n.is_finite() && *n >= 0.0);
+        let (Some(start), Some(end), Some(length), Some(moved)) = (
+            number("start"),
+            number("end"),
+            number("seconds"),
+            number("bytes"),
+        ) else {
+            continue;
+        };
+        if start >= from - SLACK && end <= to + SLACK {
+            seconds += length;
+            bytes += moved;
+        }
+    }
+    if seconds <= 0.0 {
+        return Err(own.map_or_else(
+            || "iperf3 told no interval within the window".to_owned(),
+            |own| format!("iperf3 says '{own}'"),
+        ));
+    }
+    Ok(Done {
+        window_s: seconds,
+        ops: (bytes / f64::from(DATAGRAM_BYTES)) as u64,
+        bytes: bytes as u64,
+        ..Done::default()
+    })
+}
+
+/// Its server at the peer: serves one test.
+pub(in crate::isolation) struct Iperf3Sink {
+    program: Program,
+    window: [Duration; 2],
+}
+
+impl Iperf3Sink {
+    /// Starts it and waits until it listens.
+    pub fn start(stage: &Stage, port: u16) -> Result<Iperf3Sink, BenchError> {
+        let mut command = stage.in_peer(Path::new("iperf3"));
+        command.args(["--server", "--one-off", "--json", "--interval", "0.1"]);
+        command.args(["--port", &port.to_string()]);
+        let mut sink = Iperf3Sink {
+            program: Program::start("iperf3's server", command)?,
+            window: [Duration::ZERO; 2],
+        };
+        let deadline = Instant::now() + LISTEN;
+        while !listens(sink.program.pid(), port) {
+            let soon = Instant::now() + Duration::from_millis(10);
+            if let Some(output) = sink.program.output(soon)? {
+                return Err(sink.program.failure(&output, "it ended at once"));
+            }
+            if Instant::now() > deadline {
+                return Err(BenchError::Worker {
+                    worker: "iperf3's server".to_owned(),
+                    reason: format!("it did not listen within {} s", LISTEN.as_secs()),
+                });
+            }
+        }
+        Ok(sink)
+    }
+
+    /// Keeps the window that counts.
+    pub fn go(&mut self, warmup: Duration, measure: Duration) {
+        self.window = [warmup, measure];
+    }
+
+    /// What it received, once its client has gone; `None`: not within `patience`.
+    pub fn done(&mut self, patience: Duration) -> Result<Option<Done>, BenchError> {
+        let Some(output) = self.program.output(Instant::now() + patience)? else {
+            return Ok(None);
+        };
+        let [warmup, measure] = self.window;
+        match within(&output.text, warmup, measure) {
+            Ok(done) => Ok(Some(done)),
+            Err(reason) => Err(self.program.failure(&output, &reason)),
+        }
+    }
+}
+
+/// Whether a TCP socket in the network namespace of `pid` listens at `port`.
+fn listens(pid: u32, port: u16) -> bool {
+    const LISTEN: &str = "0A";
+    let end = format!(":{port:04X}");
+    ["tcp", "tcp6"].iter().any(|family| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/net/{family}"));
+        text.unwrap_or_default().lines().any(|line| {
+            let mut words = line.split_whitespace().skip(1);
+            let (local, state) = (words.next(), words.nth(1));
+            local.is_some_and(|l| l.ends_with(&end)) && state == Some(LISTEN)
+        })
+    })
+}

@@ -1,0 +1,241 @@
+//! Load generators of the host (stress-ng, fio, iperf3): each cell starts one inside its tenant's
+//! cgroups and namespaces, and reads what it says of itself.
+//!
+//! They know less than our own: they are started anew for each cell, two of them know whole
+//! seconds alone, and none is an open loop. They are here so that a figure can be checked by a
+//! program that we did not write.
+
+mod fio;
+mod iperf3;
+mod program;
+mod stress_ng;
+
+pub(super) use iperf3::Iperf3Sink;
+
+use super::guest::Done;
+use super::levels::Load;
+use super::runtime::{Tenant, first_line};
+use crate::data::GeneratorKind;
+use crate::error::BenchError;
+use program::Program;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How a program of the host is called, and what its words mean.
+trait Generator {
+    /// Its name in the path.
+    fn program(&self) -> &'static str;
+
+    /// Its arguments for `load`, which is measured for `measure` after `warmup`; `None`: it has no
+    /// such load.
+    fn arguments(&self, load: &Load, warmup: Duration, measure: Duration) -> Option<Vec<String>>;
+
+    /// What it achieved in its window, by what it printed.
+    fn done(&self, output: &str, warmup: Duration, measure: Duration) -> Result<Done, String>;
+}
+
+/// `None`: our own, which is no program of the host.
+fn of(kind: GeneratorKind) -> Option<Box<dyn Generator>> {
+    match kind {
+        GeneratorKind::CofferdamLoad => None,
+        GeneratorKind::StressNg => Some(Box::new(stress_ng::StressNg)),
+        GeneratorKind::Fio => Some(Box::new(fio::Fio)),
+        GeneratorKind::Iperf3 => Some(Box::new(iperf3::Iperf3)),
+    }
+}
+
+/// What it says of itself; an error names the package that the host lacks.
+pub(super) fn version(kind: GeneratorKind) -> Result<String, BenchError> {
+    match of(kind) {
+        None => Ok(format!("cofferdam-load {}", env!("CARGO_PKG_VERSION"))),
+        Some(generator) => {
+            let line = first_line(&format!("{} --version", generator.program()))?;
+            Ok(format!("{kind}: {line}"))
+        }
+    }
+}
+
+/// A generator in a tenant: nothing runs between cells.
+pub(super) struct Foreign {
+    generator: Box<dyn Generator>,
+    /// Of the tenant.
+    name: String,
+    pid: u32,
+    cgroups: Vec<PathBuf>,
+    dir: PathBuf,
+    load: Option<Load>,
+    running: Option<Running>,
+}
+
+/// One that was let go.
+struct Running {
+    program: Program,
+    warmup: Duration,
+    measure: Duration,
+}
+
+impl Foreign {
+    /// For `tenant`; `None`: its guest makes its load.
+    pub fn of(kind: GeneratorKind, tenant: &Tenant) -> Result<Option<Foreign>, BenchError> {
+        let Some(generator) = of(kind) else {
+            return Ok(None);
+        };
+        let cgroups = tenant.cgroups.clone().ok_or_else(|| {
+            BenchError::Unsupported(format!(
+                "{} cannot join this runtime's tenants: take the runtime 'process'",
+                generator.program()
+            ))
+        })?;
+        Ok(Some(Foreign {
+            generator,
+            name: tenant.guest.name().to_owned(),
+            pid: tenant.pid,
+            cgroups,
+            dir: PathBuf::from(&tenant.dir),
+            load: None,
+            running: None,
+        }))
+    }
+
+    /// Keeps what it shall do.
+    pub fn prepare(&mut self, load: &Load) {
+        (self.load, self.running) = (Some(load.clone()), None);
+    }
+
+    /// Starts it.
+    pub fn go(&mut self, warmup: Duration, measure: Duration) -> Result<(), BenchError> {
+        let name = self.generator.program();
+        let arguments = self
+            .load
+            .as_ref()
+            .and_then(|load| self.generator.arguments(load, warmup, measure));
+        let arguments = arguments.ok_or_else(|| {
+            BenchError::Unsupported(format!("{name} makes no load of this resource"))
+        })?;
+        let mut command = super::runtime::placed(&self.cgroups, None);
+        command
+            // Its mounts are the host's.
+            .args(["nsenter", "--net", "--ipc", "--uts"])
+            .args(["--target", &self.pid.to_string(), name])
+            .args(arguments)
+            .current_dir(&self.dir);
+        self.running = Some(Running {
+            program: Program::start(&format!("{name} of {}", self.name), command)?,
+            warmup,
+            measure,
+        });
+        Ok(())
+    }
+
+    /// Asks it to end early.
+    pub fn stop(&mut self) {
+        if let Some(running) = &mut self.running {
+            running.program.interrupt();
+        }
+    }
+
+    /// Waits at most `patience` for it to end; `None` when it has not yet.
+    pub fn done(&mut self, patience: Duration) -> Result<Option<Done>, BenchError> {
+        let deadline = Instant::now() + patience;
+        let Some(running) = &mut self.running else {
+            return Err(BenchError::Worker {
+                worker: self.name.clone(),
+                reason: format!("{} was not started", self.generator.program()),
+            });
+        };
+        let Some(output) = running.program.output(deadline)? else {
+            return Ok(None);
+        };
+        let read = self
+            .generator
+            .done(&output.text, running.warmup, running.measure);
+        let done = read.map_err(|reason| running.program.failure(&output, &reason))?;
+        self.running = None;
+        Ok(Some(done))
+    }
+}
+
+/// For clocks that know whole seconds.
+fn whole_seconds(time: Duration) -> u64 {
+    time.as_secs() + u64::from(time.subsec_nanos() > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_its_loads_and_no_other() {
+        let loads = [
+            Load::Cpu { cpus: 0.5 },
+            Load::Memory {
+                bytes: 1 << 20,
+                rate: 0,
+            },
+            Load::Disk {
+                path: "/data/file".into(),
+                size: 1 << 20,
+                iops: 100.0,
+                direct: true,
+            },
+            Load::Source {
+                to: "10.0.0.1:9".into(),
+                bits: 1e6,
+                threads: 1,
+            },
+        ];
+        let second = Duration::from_secs(1);
+        for kind in GeneratorKind::ALL.iter().filter(|k| k.is_foreign()) {
+            let generator = of(*kind).unwrap();
+            let can = loads
+                .iter()
+                .filter(|load| generator.arguments(load, second, second).is_some());
+            let expected = match kind {
+                GeneratorKind::StressNg => 2,
+                _ => 1,
+            };
+            assert_eq!(can.count(), expected, "{kind}");
+        }
+        assert!(of(GeneratorKind::CofferdamLoad).is_none());
+    }
+
+    #[test]
+    fn any_output_is_figures_or_a_reason() {
+        let words = [
+            "{",
+            "}",
+            "[",
+            "]",
+            "\"jobs\":",
+            "\"intervals\":",
+            "\"sum\":",
+            "\"bytes\":",
+            "1e308",
+            "-1",
+            "bogo-ops: ",
+            "wall-clock-time: ",
+            "\n",
+            "null",
+            ",",
+            "stressor: cpu\n",
+            "\"mixed\":",
+            "\"total_ios\":",
+            "\"seconds\":",
+            "\"runtime\":",
+        ];
+        let mut random = fastrand::Rng::with_seed(6);
+        let second = Duration::from_secs(1);
+        for _ in 0..3_000 {
+            let text: String = (0..random.usize(..30))
+                .map(|_| words[random.usize(..words.len())])
+                .collect();
+            for kind in GeneratorKind::ALL.iter().filter(|k| k.is_foreign()) {
+                let done = of(*kind).unwrap().done(&text, second, second);
+                assert!(
+                    done.is_err() || done.is_ok_and(|d| d.window_s > 0.0),
+                    "{text}"
+                );
+            }
+        }
+    }
+}
