@@ -106,7 +106,7 @@ impl Default for Limits {
 
 /// A tenant's limit of memory where the experiment gives none, bytes.
 fn part_of_memory() -> u64 {
-    host_facts::memory_bytes() / PARTS_OF_MEMORY & !(MIB - 1)
+    (host_facts::memory_bytes() / PARTS_OF_MEMORY) & !(MIB - 1)
 }
 
 fn unnamed() -> String {

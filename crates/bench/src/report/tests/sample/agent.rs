@@ -31,6 +31,7 @@ pub fn agent() -> RunData {
         samples: Vec::new(),
         periods: Vec::new(),
         isolation: Vec::new(),
+        repeated: Vec::new(),
         experiment: None,
         reservations: Vec::new(),
         ledgers: Vec::new(),
