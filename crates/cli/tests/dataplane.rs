@@ -197,6 +197,15 @@ fn a_dataplane_serves_is_looked_at_and_leaves_nothing_at_sigterm() {
             seen.starts_with("eth0: ") && seen.contains("\nweb "),
             "{seen}"
         );
+        // The page that was fetched; what is shown is 10 ms old.
+        wait_until("the segments", PATIENCE, || {
+            let seen = cofferdam(&["groups", "--json", "--socket", &socket]);
+            let seen: serde_json::Value = serde_json::from_slice(&seen.stdout).unwrap();
+            assert_eq!(seen["schema"], "cofferdam.dataplane-groups/1");
+            seen["flow_groups"][0]["segments"].as_u64() > Some(0)
+        });
+        let seen = text(&cofferdam(&["groups", "--socket", &socket]).stdout);
+        assert!(seen.contains(" of 128 flow groups, "), "{seen}");
         let seen = cofferdam(&["top", "--socket", &socket]);
         assert_eq!(seen.status.code(), Some(2), "no terminal: {seen:?}");
 

@@ -24,6 +24,7 @@ mod session;
 
 pub use abi::{Ending, Refusal};
 pub use attach::{AttachError, status};
+pub use cofferdam_netstack::FLOW_GROUPS;
 pub use cofferdam_xsk::{LinkState, PortError};
 pub use engine::{
     Engine, EngineError, MOST_APPLICATIONS, MOST_BATCH, Offence, Options, Stage, Tally,

@@ -225,6 +225,7 @@ pub(crate) fn status(tally: &Tally, device: &str) -> serde_json::Value {
         "stack": stack,
         "free_frames": tally.free_frames,
         "applications": tally.applications,
+        "flow_groups": tally.groups,
         "last_offence": tally.last_offence,
     })
 }

@@ -84,14 +84,18 @@ fn a_flow_group_moves_to_another_stack_and_its_connections_go_on() {
             .and_then(|id| world.nodes[0].stack.connection(id));
         if let (0, Some(info)) = (turn % 5, old) {
             let mut other = Stack::new(config(0), world.now).expect("settings that work");
+            let number = usize::from(info.flow_group);
+            assert_eq!(world.nodes[0].stack.groups()[number].connections, 1);
             let group = world.nodes[0].stack.take_group(info.flow_group);
             assert_eq!(group.len(), 1);
+            assert_eq!(world.nodes[0].stack.groups()[number].connections, 0);
             assert_eq!(
                 world.nodes[0].stack.usage().chunks,
                 0,
                 "the ranges went along"
             );
             let handles = other.put_group(group).expect("room");
+            assert_eq!(other.groups()[number].connections, 1);
             assert_eq!(Some(handles[0].0), client.connection);
             client.connection = Some(handles[0].1);
             world.nodes[0].stack = other;

@@ -13,6 +13,8 @@ pub enum DataplaneCommand {
     Run(DataplaneRunArgs),
     /// Show what a running dataplane does: live, or once
     Top(DataplaneTopArgs),
+    /// Show how a running dataplane's connections and segments spread over its flow groups
+    Groups(DataplaneGroupsArgs),
     /// Run a small server on a running dataplane, to try it
     Serve(DataplaneServeArgs),
 }
@@ -71,4 +73,15 @@ pub struct DataplaneTopArgs {
     /// Time between readings, with its unit
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::interval)]
     pub interval: Duration,
+}
+
+/// `cofferdam dataplane groups`
+#[derive(Debug, Args)]
+pub struct DataplaneGroupsArgs {
+    /// Socket of the running dataplane
+    #[arg(long, value_name = "PATH", default_value = cofferdam_dataplane::config::DEFAULT_SOCKET)]
+    pub socket: PathBuf,
+    /// One JSON document (schema cofferdam.dataplane-groups/1)
+    #[arg(long)]
+    pub json: bool,
 }

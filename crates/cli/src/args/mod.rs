@@ -12,7 +12,8 @@ pub use bench::{
     BenchLatencyArgs, BenchReservationArgs, CompareArgs, HostArgs, PenaltyArgs, RunArgs,
 };
 pub use dataplane::{
-    DataplaneCommand, DataplaneRunArgs, DataplaneServeArgs, DataplaneTopArgs, Server,
+    DataplaneCommand, DataplaneGroupsArgs, DataplaneRunArgs, DataplaneServeArgs, DataplaneTopArgs,
+    Server,
 };
 
 use clap::{Args, Parser, Subcommand, ValueEnum};

@@ -1,5 +1,6 @@
 //! `cofferdam dataplane`.
 
+mod groups;
 mod top;
 
 use crate::args::{DataplaneCommand, DataplaneRunArgs, DataplaneServeArgs, Server};
@@ -26,6 +27,7 @@ pub fn run(command: DataplaneCommand, interrupt: &Interrupt) -> Outcome {
     match command {
         DataplaneCommand::Run(args) => serve(&args, interrupt),
         DataplaneCommand::Top(args) => top::run(&args, interrupt),
+        DataplaneCommand::Groups(args) => groups::run(&args),
         DataplaneCommand::Serve(args) => application(&args, interrupt),
     }
 }

@@ -392,6 +392,14 @@ impl<P: Port> Engine<P> {
         self.tally.stack.clear();
         self.tally.stack.extend(self.stack.counters().each());
         self.tally.free_frames = self.memory.available();
+        self.tally.groups.clear();
+        let groups = (0..).zip(self.stack.groups());
+        let groups = groups.map(|(group, usage)| tally::GroupTally {
+            group,
+            connections: usage.connections,
+            segments: usage.segments,
+        });
+        (self.tally.groups).extend(groups.filter(|g| g.connections > 0 || g.segments > 0));
         self.tally.applications.clear();
         for domain in self.domains.iter().flatten() {
             self.tally.applications.push(tally::ApplicationTally {

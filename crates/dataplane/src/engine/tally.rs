@@ -68,6 +68,17 @@ pub struct ApplicationTally {
     pub held_frames: u32,
 }
 
+/// A flow group with connections, or that had some.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct GroupTally {
+    /// Its number, `0..`[`cofferdam_netstack::FLOW_GROUPS`].
+    pub group: u8,
+    /// Connections that it has now; those in TIME_WAIT are not counted.
+    pub connections: u32,
+    /// TCP segments received for them since the start.
+    pub segments: u64,
+}
+
 /// Counts since the start.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
@@ -127,6 +138,8 @@ pub struct Tally {
     pub stack: Vec<(&'static str, u64)>,
     /// The attached applications.
     pub applications: Vec<ApplicationTally>,
+    /// Flow groups that had something to do, by number.
+    pub groups: Vec<GroupTally>,
 }
 
 impl Tally {

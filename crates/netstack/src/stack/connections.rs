@@ -46,7 +46,9 @@ impl Stack {
     }
 
     fn join_group(&mut self, slot: u32) {
-        let head = &mut self.group_heads[usize::from(flow::group(self.tcbs[slot as usize].hash))];
+        let group = usize::from(flow::group(self.tcbs[slot as usize].hash));
+        self.groups[group].connections += 1;
+        let head = &mut self.group_heads[group];
         let next = std::mem::replace(head, slot);
         let links = &mut self.tcbs[slot as usize].links;
         (links.group_next, links.group_previous) = (next, NONE);
@@ -56,6 +58,8 @@ impl Stack {
     }
 
     fn leave_group(&mut self, slot: u32) {
+        let group = usize::from(flow::group(self.tcbs[slot as usize].hash));
+        self.groups[group].connections -= 1;
         let links = self.tcbs[slot as usize].links;
         if links.group_next != NONE {
             self.tcbs[links.group_next as usize].links.group_previous = links.group_previous;
@@ -63,8 +67,7 @@ impl Stack {
         if links.group_previous != NONE {
             self.tcbs[links.group_previous as usize].links.group_next = links.group_next;
         } else {
-            self.group_heads[usize::from(flow::group(self.tcbs[slot as usize].hash))] =
-                links.group_next;
+            self.group_heads[group] = links.group_next;
         }
     }
 

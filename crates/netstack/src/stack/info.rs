@@ -57,7 +57,21 @@ pub struct Usage {
     pub reassemblies: u32,
 }
 
+/// What a flow group has to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GroupUsage {
+    /// Connections, half-open ones included; those in TIME_WAIT are not.
+    pub connections: u32,
+    /// Segments received for its connections since the start.
+    pub segments: u64,
+}
+
 impl Stack {
+    /// Every flow group, by number.
+    pub const fn groups(&self) -> &[GroupUsage; flow::FLOW_GROUPS as usize] {
+        &self.groups
+    }
+
     /// A connection as it is now; `None` when the handle names none.
     pub fn connection(&self, connection: ConnectionId) -> Option<ConnectionInfo> {
         use crate::tcp::state::State;

@@ -21,7 +21,7 @@ mod transmit;
 mod udp;
 
 pub use groups::FlowGroup;
-pub use info::{ConnectionInfo, Usage};
+pub use info::{ConnectionInfo, GroupUsage, Usage};
 
 use crate::api::*;
 use crate::core::NONE;
@@ -52,6 +52,7 @@ pub struct Stack {
     table: Table,
     time_wait: TimeWait,
     group_heads: [u32; flow::FLOW_GROUPS as usize],
+    groups: [GroupUsage; flow::FLOW_GROUPS as usize],
     owned_groups: u128,
     next_port: u16,
     listeners: listen::Listeners,
@@ -112,6 +113,7 @@ impl Stack {
             table: Table::new(places),
             time_wait: TimeWait::new(limits.time_wait),
             group_heads: [NONE; flow::FLOW_GROUPS as usize],
+            groups: [GroupUsage::default(); flow::FLOW_GROUPS as usize],
             owned_groups: u128::MAX,
             next_port: first_port(&config.secret),
             listeners: listen::Listeners::new(limits.listeners, &config.secret),

@@ -1,6 +1,6 @@
 //! TCP segments in: which connection, and what follows from its verdict.
 
-use super::flow::FlowKey;
+use super::flow::{self, FlowKey};
 use super::receive::Datagram;
 use super::{Stack, context};
 use crate::api::Time;
@@ -74,6 +74,7 @@ impl Stack {
         }
         let half_open = self.is_half_open(slot);
         let tcb = &mut self.tcbs[slot as usize];
+        self.groups[usize::from(flow::group(tcb.hash))].segments += 1;
         if half_open {
             // Answers go where the last segment came from: one SYN with a broken or forged sender
             // must not send them astray for good.

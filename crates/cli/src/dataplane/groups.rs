@@ -1,0 +1,116 @@
+//! `cofferdam dataplane groups`: what each flow group has to do.
+
+use crate::args::DataplaneGroupsArgs;
+use crate::exit::{Failure, Outcome};
+use crate::output::Output;
+use crate::table;
+use crate::units::pct;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt::Write;
+
+const SCHEMA: &str = "cofferdam.dataplane-groups/1";
+
+/// A flow group, as the dataplane tells it.
+#[derive(Debug, Deserialize, Serialize)]
+struct Group {
+    group: u8,
+    connections: u64,
+    segments: u64,
+}
+
+/// Shows them once.
+pub fn run(args: &DataplaneGroupsArgs) -> Outcome {
+    let status = cofferdam_dataplane::status(&args.socket);
+    let status = status.map_err(|e| Failure::failed(e.to_string()))?;
+    let groups = read(&status).map_err(|e| {
+        Failure::failed(format!(
+            "the dataplane's answer has no flow groups ({e}): is it of another version?"
+        ))
+    })?;
+    let text = if args.json {
+        json(&status["device"], &groups)
+    } else {
+        text(&groups, table::terminal_width())
+    };
+    Output::stdout().write(&text)
+}
+
+fn read(status: &Value) -> serde_json::Result<Vec<Group>> {
+    Vec::deserialize(&status["flow_groups"])
+}
+
+fn json(device: &Value, groups: &[Group]) -> String {
+    let document = serde_json::json!({
+        "schema": SCHEMA,
+        "device": device,
+        "flow_groups": groups,
+    });
+    format!("{document:#}\n")
+}
+
+/// The busiest first.
+fn text(groups: &[Group], width: Option<u16>) -> String {
+    let connections: u64 = groups.iter().map(|g| g.connections).sum();
+    let segments: u64 = groups.iter().map(|g| g.segments).sum();
+    let used = groups.iter().filter(|g| g.connections > 0).count();
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{connections} connections in {used} of {} flow groups, {segments} segments since the start",
+        cofferdam_dataplane::FLOW_GROUPS
+    );
+    if groups.is_empty() {
+        return text;
+    }
+    let mut sorted: Vec<&Group> = groups.iter().collect();
+    sorted.sort_by_key(|g| (std::cmp::Reverse((g.segments, g.connections)), g.group));
+    let mut table = table::plain(width);
+    table.set_header(["group", "connections", "segments", "share %"]);
+    for group in sorted {
+        let share = 100.0 * group.segments as f64 / segments.max(1) as f64;
+        table.add_row([
+            group.group.to_string(),
+            group.connections.to_string(),
+            group.segments.to_string(),
+            pct(share),
+        ]);
+    }
+    table::numbers_right(&mut table);
+    let _ = writeln!(text, "\n{table}");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flow_groups_are_shown_busiest_first_with_their_share() {
+        let status = serde_json::json!({
+            "device": "eth0",
+            "flow_groups": [
+                {"group": 3, "connections": 1, "segments": 10},
+                {"group": 90, "connections": 2, "segments": 30},
+                {"group": 127, "connections": 0, "segments": 0},
+            ],
+        });
+        let groups = read(&status).expect("they are there");
+        let shown = text(&groups, None);
+        let lines: Vec<Vec<&str>> = shown
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert_eq!(
+            lines[0].join(" "),
+            "3 connections in 2 of 128 flow groups, 40 segments since the start"
+        );
+        assert_eq!(lines[2], ["group", "connections", "segments", "share", "%"]);
+        assert_eq!(lines[3], ["90", "2", "30", "75.0"]);
+        assert_eq!(lines[5][0], "127");
+        let document: Value =
+            serde_json::from_str(&json(&status["device"], &groups)).expect("JSON");
+        assert_eq!(document["flow_groups"], status["flow_groups"]);
+        assert!(read(&serde_json::json!({})).is_err());
+    }
+}
