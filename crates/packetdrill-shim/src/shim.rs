@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// How long the script waits, in real time, for the other thread to see what happened. It is
 /// there only so that a thread which is stuck elsewhere cannot stop the script for good.
-const PATIENCE: Duration = Duration::from_millis(200);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What `packetdrill_interface.userdata` points at.
 #[derive(Debug)]
