@@ -30,7 +30,8 @@ pub struct Options {
     /// Rounds in which every duty is measured once; default 10, 5 when `quick`. The diagnosis has
     /// six off/on pairs a round.
     pub rounds: Option<u32>,
-    /// Length of a period of the agent's, seconds; default 3, 2 when `quick`.
+    /// Length of a period of the agent's, seconds; default 15, as often as Prometheus scrapes; 5 when
+    /// `quick`.
     pub period_seconds: Option<f64>,
     /// Seed of orders and bootstrap.
     pub seed: u64,
@@ -51,7 +52,7 @@ impl Options {
 
     fn period(&self) -> Duration {
         let seconds = self.period_seconds;
-        Duration::from_secs_f64(seconds.unwrap_or(if self.quick { 2.0 } else { 3.0 }))
+        Duration::from_secs_f64(seconds.unwrap_or(if self.quick { 5.0 } else { 15.0 }))
     }
 }
 

@@ -159,20 +159,23 @@ impl Enforced {
         self.pressed.iter().map(|(cpu, _)| *cpu).collect()
     }
 
+    /// CPU time of its NAPI threads since this was asked last, nanoseconds.
+    pub fn napi_used_ns(&mut self) -> u64 {
+        let now = self.napi.usage_ns();
+        now.saturating_sub(std::mem::replace(&mut self.napi_ns, now))
+    }
+
     /// Takes an interval's counts in; `pressed` are the CPUs on which others pay, `unseen_ns` what
-    /// its packets cost there that the ledger does not see. Returns its rates in this
-    /// interval.
+    /// its packets cost there that the ledger does not see, `napi_used` what its NAPI threads ran.
+    /// Returns its rates in this interval.
     pub fn measure(
         &mut self,
         row: Option<&ContainerLedger>,
         pressed: &[u32],
         interval: &Interval,
-        unseen_ns: f64,
+        (unseen_ns, napi_used): (f64, u64),
     ) -> Rates {
         let ledger = row.map(|row| row.ledger).unwrap_or_default();
-        let napi_ns = self.napi.usage_ns();
-        let napi_used = napi_ns.saturating_sub(self.napi_ns);
-        self.napi_ns = napi_ns;
         let at_pressed = |column: &[u64]| -> u64 {
             let cpus = interval.cpus.iter().zip(column);
             let pressed = cpus.filter(|((cpu, _), _)| pressed.contains(&cpu.0));

@@ -4,7 +4,7 @@
 //! from another CPU, and the gaps are what it loses.
 
 use cofferdam_host::parse;
-use cofferdam_types::{ContainerLedger, Interval};
+use cofferdam_types::{CpuId, CpuTime};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use std::collections::HashMap;
@@ -146,19 +146,29 @@ impl Interrupts {
         }
     }
 
-    /// What the interrupts for the packets of `row`'s container took from others on the CPUs
-    /// `pressed`, nanoseconds: of each CPU's its part of the network work there, without what
-    /// ran in its own time, which is billed to it anyway.
-    pub fn unseen_ns(&self, row: &ContainerLedger, pressed: &[u32], interval: &Interval) -> f64 {
-        let columns = row.caused_by_cpu_ns.iter().zip(&row.charged_by_cpu_ns);
-        let cpus = interval.cpus.iter().zip(columns);
+    /// What the interrupts for a container's packets took from others on the CPUs `pressed`,
+    /// nanoseconds: of each CPU's its part of the softirq work there, without what ran in its own
+    /// time, which is billed to it anyway. By CPU, as in `cpus`: network CPU that it `caused`, and
+    /// that was `charged` to it. `napi_ns` is what its NAPI threads ran: that is both, and is no
+    /// softirq.
+    pub fn unseen_ns(
+        &self,
+        cpus: &[(CpuId, CpuTime)],
+        (caused, charged): (&[u64], &[u64]),
+        pressed: &[u32],
+        napi_ns: u64,
+    ) -> f64 {
+        let threads: u64 = cpus.iter().map(|(_, time)| time.napi_thread_ns).sum();
+        let part_of_threads = (napi_ns as f64 / threads.max(1) as f64).min(1.0);
+        let cpus = cpus.iter().zip(caused.iter().zip(charged));
         cpus.filter(|((cpu, _), _)| pressed.contains(&cpu.0))
             .map(|((cpu, time), (caused, own))| {
                 let all = time.network_softirq_ns as f64;
                 if all <= 0.0 {
                     return 0.0;
                 }
-                let part = |ns: u64| (ns as f64 / all).min(1.0);
+                let in_thread = time.napi_thread_ns as f64 * part_of_threads;
+                let part = |ns: u64| ((ns as f64 - in_thread).max(0.0) / all).min(1.0);
                 let count = self.since.get(&cpu.0).copied().unwrap_or(0) as f64;
                 count * self.cost_ns * part(*caused) * (1.0 - part(*own))
             })
@@ -169,6 +179,24 @@ impl Interrupts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A CPU whose softirq work is the container's: what of it ran in its own time counts apart from
+    /// what its NAPI thread ran there.
+    #[test]
+    fn the_time_of_a_napi_thread_is_no_softirq() {
+        let mut interrupts = Interrupts::new(Duration::from_micros(1));
+        interrupts.since = HashMap::from([(0, 1_000)]);
+        let time = CpuTime {
+            network_softirq_ns: 400,
+            napi_thread_ns: 100,
+            ..CpuTime::default()
+        };
+        let unseen =
+            |pressed| interrupts.unseen_ns(&[(CpuId(0), time)], (&[500], &[200]), &[pressed], 100);
+        // Of 400 in softirq 100 ran in its own time: three quarters of 1 ms are others'.
+        assert!((unseen(0) - 750_000.0).abs() < 1.0, "{}", unseen(0));
+        assert_eq!(unseen(1), 0.0);
+    }
 
     #[test]
     fn receive_softirqs_are_counted_a_cpu() {

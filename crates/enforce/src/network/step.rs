@@ -121,11 +121,15 @@ impl Network {
         let now = Instant::now();
         let pressed = &enforced.still_pressed(pressed, now);
         enforced.napi.arrive(journal);
+        let napi_ns = enforced.napi_used_ns();
         let unseen_ns = match (&self.interrupts, row) {
-            (Some(interrupts), Some(row)) => interrupts.unseen_ns(row, pressed, interval),
+            (Some(interrupts), Some(row)) => {
+                let columns = (&row.caused_by_cpu_ns[..], &row.charged_by_cpu_ns[..]);
+                interrupts.unseen_ns(&interval.cpus, columns, pressed, napi_ns)
+            }
             _ => 0.0,
         };
-        let used = enforced.measure(row, pressed, interval, unseen_ns);
+        let used = enforced.measure(row, pressed, interval, (unseen_ns, napi_ns));
         if !enforced.is_alive() {
             self.let_go(journal, enforced);
             return;
