@@ -170,16 +170,12 @@ impl RunDir {
 
     /// Appends a sample of a penalty or demo run.
     pub fn sample(&mut self, sample: &Sample) -> Result<(), BenchError> {
-        let path = self.path.join("samples.jsonl");
-        self.has_samples = true;
-        line(&mut self.samples, &path, sample)
+        self.append(sample)
     }
 
     /// Appends a period of an accounting run.
     pub fn period(&mut self, period: &PeriodSample) -> Result<(), BenchError> {
-        let path = self.path.join("samples.jsonl");
-        self.has_samples = true;
-        line(&mut self.samples, &path, period)
+        self.append(period)
     }
 
     /// Appends a sample of a reservation run, or of the demo's reservation, which has a file of
@@ -189,34 +185,30 @@ impl RunDir {
             let path = self.path.join(DEMO_RESERVATIONS);
             return line(&mut append(&path, self.owner)?, &path, sample);
         }
-        let path = self.path.join("samples.jsonl");
-        self.has_samples = true;
-        line(&mut self.samples, &path, sample)
+        self.append(sample)
     }
 
     /// Appends a sample of a dataplane run.
     pub fn dataplane(&mut self, sample: &DataplaneSample) -> Result<(), BenchError> {
-        let path = self.path.join("samples.jsonl");
-        self.has_samples = true;
-        line(&mut self.samples, &path, sample)
+        self.append(sample)
     }
 
     /// Appends a sample of a latency run.
     pub fn latency(&mut self, sample: &LatencySample) -> Result<(), BenchError> {
-        let path = self.path.join("samples.jsonl");
-        self.has_samples = true;
-        line(&mut self.samples, &path, sample)
+        self.append(sample)
     }
 
     /// Appends a sample of an agent run.
     pub fn agent(&mut self, sample: &AgentSample) -> Result<(), BenchError> {
-        let path = self.path.join("samples.jsonl");
-        self.has_samples = true;
-        line(&mut self.samples, &path, sample)
+        self.append(sample)
     }
 
     /// Appends a sample of an isolation run.
     pub fn isolation(&mut self, sample: &IsolationSample) -> Result<(), BenchError> {
+        self.append(sample)
+    }
+
+    fn append<T: Serialize>(&mut self, sample: &T) -> Result<(), BenchError> {
         let path = self.path.join("samples.jsonl");
         self.has_samples = true;
         line(&mut self.samples, &path, sample)

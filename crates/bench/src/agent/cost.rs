@@ -13,6 +13,7 @@ use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::spawn::Worker;
 use crate::stats::estimate;
+use crate::topology::sweep::{CGROUP_PREFIX, DATA_ROOT};
 use crate::topology::{Spec, Tenant, Topology};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -226,11 +227,8 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn make(round: u32, duty: AgentDuty) -> Result<Folder, BenchError> {
-        let name = format!(
-            "cofferdam-bench-{}-agent-{round}-{duty}",
-            std::process::id()
-        );
-        let path = std::path::Path::new(crate::topology::sweep::DATA_ROOT).join(name);
+        let name = format!("{CGROUP_PREFIX}{}-agent-{round}-{duty}", std::process::id());
+        let path = std::path::Path::new(DATA_ROOT).join(name);
         std::fs::create_dir_all(&path).map_err(|source| BenchError::Host {
             action: "make",
             path: path.clone(),

@@ -57,22 +57,12 @@ fn overhead(rows: &[OverheadRow]) -> Result<Markup, ReportError> {
             axis: format!("goodput on ÷ off (axis begins at {})", number(from)),
             from,
             references: vec![(row.goal, "goal"), (1.0, "free")],
-            rows: vec![Row {
-                label: "every pair, median, interval".to_owned(),
-                note: estimate(&row.ratio),
-                lanes: vec![
-                    vec![Mark::Dots {
-                        values: row.ratio.values.clone(),
-                        tone: Tone::Paid,
-                    }],
-                    vec![Mark::Interval {
-                        low: row.ratio.low,
-                        mid: row.ratio.median,
-                        high: row.ratio.high,
-                        tone: Tone::Caused,
-                    }],
-                ],
-            }],
+            rows: vec![Row::of_estimate(
+                "every pair, median, interval".to_owned(),
+                estimate(&row.ratio),
+                &row.ratio,
+                [Tone::Paid, Tone::Caused],
+            )],
         };
         charts.push(figure(row.load.label(), &chart.svg()?));
     }

@@ -1,7 +1,7 @@
 //! Sections of agent runs.
 
 use super::ReportError;
-use super::chart::{Chart, Mark, Row, Tone};
+use super::chart::{Chart, Row, Tone};
 use super::format::{bytes, estimate, number};
 use super::page::{figure, not_measured, section, verdict};
 use crate::data::{AgentCostRow, AgentDuty, AgentResult, DiagnosisCostRow, Estimate};
@@ -72,23 +72,9 @@ fn word(reached: bool) -> &'static str {
     }
 }
 
-fn row(label: &str, value: &Estimate, note: String) -> Row {
-    Row {
-        label: label.to_owned(),
-        note,
-        lanes: vec![
-            vec![Mark::Dots {
-                values: value.values.clone(),
-                tone: Tone::Paid,
-            }],
-            vec![Mark::Interval {
-                low: value.low,
-                mid: value.median,
-                high: value.high,
-                tone: Tone::Caused,
-            }],
-        ],
-    }
+fn row(label: &str, value: &Estimate) -> Row {
+    let tones = [Tone::Paid, Tone::Caused];
+    Row::of_estimate(label.to_owned(), estimate(value), value, tones)
 }
 
 fn cost(rows: &[AgentCostRow]) -> Result<Markup, ReportError> {
@@ -99,7 +85,7 @@ fn cost(rows: &[AgentCostRow]) -> Result<Markup, ReportError> {
         references: vec![(GOAL_CPU_PCT, "goal")],
         rows: rows
             .iter()
-            .map(|r| row(r.duty.words(), &r.cpu_pct, estimate(&r.cpu_pct)))
+            .map(|r| row(r.duty.words(), &r.cpu_pct))
             .collect(),
     };
     let chart = figure("CPU time of the agent", &chart.svg()?);
@@ -137,10 +123,7 @@ fn diagnosis(rows: &[DiagnosisCostRow]) -> Result<Markup, ReportError> {
         axis: format!("round trips on ÷ off (axis begins at {})", number(from)),
         from,
         references: vec![(GOAL_SWITCHES, "goal"), (1.0, "free")],
-        rows: rows
-            .iter()
-            .map(|r| row(r.case.label(), &r.ratio, estimate(&r.ratio)))
-            .collect(),
+        rows: rows.iter().map(|r| row(r.case.label(), &r.ratio)).collect(),
     };
     let chart = figure("Round trips kept", &chart.svg()?);
     Ok(section(

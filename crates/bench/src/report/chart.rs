@@ -6,6 +6,7 @@
 
 use super::ReportError;
 use super::format::{number, short};
+use crate::data::Estimate;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::fmt::Write as _;
@@ -75,6 +76,29 @@ pub struct Row {
     pub note: String,
     /// From the top.
     pub lanes: Vec<Vec<Mark>>,
+}
+
+impl Row {
+    /// Every value of `estimate` as a dot, and below them its median with its interval.
+    pub fn of_estimate(label: String, note: String, estimate: &Estimate, tones: [Tone; 2]) -> Row {
+        let [dots, interval] = tones;
+        Row {
+            label,
+            note,
+            lanes: vec![
+                vec![Mark::Dots {
+                    values: estimate.values.clone(),
+                    tone: dots,
+                }],
+                vec![Mark::Interval {
+                    low: estimate.low,
+                    mid: estimate.median,
+                    high: estimate.high,
+                    tone: interval,
+                }],
+            ],
+        }
+    }
 }
 
 /// A chart.

@@ -153,18 +153,6 @@ fn chart(
             EchoServer::Inline => Tone::Paid,
             EchoServer::Process => Tone::Neutral,
         };
-        let marks = vec![
-            vec![Mark::Dots {
-                values: value.values.clone(),
-                tone,
-            }],
-            vec![Mark::Interval {
-                low: value.low,
-                mid: value.median,
-                high: value.high,
-                tone,
-            }],
-        ];
         let note = match &row.rate_to_blocking {
             Some(ratio) => format!(
                 "{} ({} × blocking)",
@@ -173,11 +161,7 @@ fn chart(
             ),
             None => number(value.median),
         };
-        Row {
-            label: label(row),
-            note,
-            lanes: marks,
-        }
+        Row::of_estimate(label(row), note, value, [tone; 2])
     });
     let chart = Chart {
         alt: axis.to_owned(),

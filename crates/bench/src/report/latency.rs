@@ -63,22 +63,7 @@ fn truth(result: &LatencyResult) -> Markup {
 }
 
 fn row(label: String, e: &Estimate, tone: Tone) -> Row {
-    Row {
-        label,
-        note: estimate(e),
-        lanes: vec![
-            vec![Mark::Dots {
-                values: e.values.clone(),
-                tone: Tone::Paid,
-            }],
-            vec![Mark::Interval {
-                low: e.low,
-                mid: e.median,
-                high: e.high,
-                tone,
-            }],
-        ],
-    }
+    Row::of_estimate(label, estimate(e), e, [Tone::Paid, tone])
 }
 
 fn injection(result: &LatencyResult) -> Result<Markup, ReportError> {

@@ -1,7 +1,7 @@
 //! Sections of reservation runs.
 
 use super::ReportError;
-use super::chart::{Chart, Mark, Row, Tone};
+use super::chart::{Chart, Row, Tone};
 use super::format::{cpu_count, estimate, factor, number, share};
 use super::page::{figure, not_measured, section};
 use crate::data::{
@@ -144,22 +144,9 @@ fn chart(
             ReservationPolicy::Strict | ReservationPolicy::Lending => Tone::Paid,
             _ => Tone::Caused,
         };
-        Some(Row {
-            label: row.policy.words().to_owned(),
-            note: words(value.median),
-            lanes: vec![
-                vec![Mark::Dots {
-                    values: value.values.clone(),
-                    tone,
-                }],
-                vec![Mark::Interval {
-                    low: value.low,
-                    mid: value.median,
-                    high: value.high,
-                    tone,
-                }],
-            ],
-        })
+        let label = row.policy.words().to_owned();
+        let note = words(value.median);
+        Some(Row::of_estimate(label, note, value, [tone; 2]))
     });
     let chart = Chart {
         alt: format!("{}: {axis} by policy", result.cell.id),
