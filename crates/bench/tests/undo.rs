@@ -59,19 +59,24 @@ struct Driver {
 
 impl Driver {
     fn start() -> Driver {
-        let dir = tempfile::tempdir().unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_cofferdam-bench-driver"))
-            .arg(dir.path().join("run"))
-            .args(["1000", "0.05", "cpu/flood/receiver/veth/3x200B"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let driver = Driver { child, dir };
+        let driver = Driver::with(&["1000", "0.05", "cpu/flood/receiver/veth/3x200B"]);
         wait_until("a first pair", Duration::from_secs(60), || {
             driver.samples() >= 2
         });
         driver
+    }
+
+    /// `args`: see `bin/cofferdam-bench-driver.rs`.
+    fn with(args: &[&str]) -> Driver {
+        let dir = tempfile::tempdir().unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_cofferdam-bench-driver"))
+            .arg(dir.path().join("run"))
+            .args(args)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Driver { child, dir }
     }
 
     fn data(&self) -> RunData {
@@ -90,7 +95,7 @@ impl Driver {
     fn traces(&self) -> Vec<String> {
         let pid = self.child.id();
         let groups = Topology::roots().unwrap().into_iter();
-        let dirs = groups.chain(["/run/netns".into()]);
+        let dirs = groups.chain(["/run/netns".into(), "/run".into()]);
         dirs.flat_map(|dir| std::fs::read_dir(dir).into_iter().flatten().flatten())
             .map(|entry| entry.path().display().to_string())
             .filter(|path| path.contains(&format!("bench-{pid}-")))
@@ -146,6 +151,28 @@ fn a_killed_driver_takes_its_workers_along_and_the_next_run_sweeps() {
         });
         drop(Topology::build(&spec(Path::Veth)).unwrap());
         assert_eq!(driver.traces(), [] as [String; 0]);
+    });
+}
+
+#[test]
+fn the_socket_of_a_killed_dataplane_run_is_swept_by_the_next() {
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        let mut driver = Driver::with(&["1000", "0", "dataplane"]);
+        let folder = format!("/run/cofferdam-bench-{}-dp0", driver.child.id());
+        wait_until("a dataplane's socket", Duration::from_secs(60), || {
+            std::path::Path::new(&folder)
+                .join("dataplane.sock")
+                .exists()
+        });
+        driver.signal(Signal::SIGKILL);
+        driver.child.wait().unwrap();
+        assert!(driver.traces().contains(&folder));
+        // A worker that is just ending may write there again.
+        wait_until("the sweep", Duration::from_secs(20), || {
+            drop(Topology::build(&spec(Path::Veth)).unwrap());
+            driver.traces().is_empty()
+        });
     });
 }
 

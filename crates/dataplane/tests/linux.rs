@@ -5,13 +5,14 @@ mod support;
 
 use cofferdam_dataplane::applications::{Echo, Http, Memcached};
 use cofferdam_dataplane::config::Config;
-use cofferdam_dataplane::{Application, Connection, Ending, Event, EventLoop, Session, run};
+use cofferdam_dataplane::{Ending, EventLoop, Session, run};
 use cofferdam_testkit::{Namespace, Net, Place, exclusive, time_limit, wait_until};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use support::asker::ask;
 use support::{ADDRESS, ECHO, Scene, bytes, connect, echo_and, round_trip, tell};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -289,43 +290,6 @@ fn curl_gets_pages_and_a_memcached_client_its_values() {
     });
 }
 
-/// Opens one connection, asks, and collects the answer until the server closes.
-struct Asker {
-    remote: SocketAddr,
-    request: Vec<u8>,
-    sent: usize,
-    answer: Arc<Mutex<(Vec<u8>, Option<Ending>)>>,
-}
-
-impl Asker {
-    fn go_on(&mut self, session: &mut Session, connection: Connection) {
-        let rest = self.request.get(self.sent..).unwrap_or_default();
-        self.sent += session.send(connection, rest);
-    }
-}
-
-impl Application for Asker {
-    fn start(&mut self, session: &mut Session) {
-        session.connect(self.remote);
-    }
-
-    fn event(&mut self, session: &mut Session, event: Event) {
-        match event {
-            Event::Connected(connection) | Event::Sent { connection, .. } => {
-                self.go_on(session, connection);
-            }
-            Event::Received { data, .. } => {
-                self.answer.lock().expect("no panic").0.extend(&data[..]);
-            }
-            Event::PeerClosed(connection) => session.close(connection),
-            Event::Dead { reason, .. } => {
-                self.answer.lock().expect("no panic").1 = Some(reason);
-            }
-            _ => {}
-        }
-    }
-}
-
 #[test]
 fn our_client_is_served_by_a_real_memcached_and_told_of_a_closed_port() {
     let _alone = exclusive();
@@ -346,23 +310,14 @@ fn our_client_is_served_by_a_real_memcached_and_told_of_a_closed_port() {
             (11211, answer, Ending::Closed),
             (11212, String::new(), Ending::Refused),
         ] {
-            let told = Arc::default();
-            let asker = Asker {
-                remote: SocketAddr::from(([10, 98, 2, 2], port)),
-                request: request.clone().into_bytes(),
-                sent: 0,
-                answer: Arc::clone(&told),
-            };
-            scene.serve("asker", move || asker);
-            wait_until("the end", Duration::from_secs(20), || {
-                told.lock().expect("no panic").1.is_some()
-            });
-            let (said, reason) = &*told.lock().expect("no panic");
-            assert_eq!(*reason, Some(ending));
+            let remote = SocketAddr::from(([10, 98, 2, 2], port));
+            let asked = vec![request.clone().into_bytes()];
+            let told = ask(&mut scene, "asker", remote, asked);
+            assert_eq!(told[0].ending, Some(ending));
             assert!(
-                String::from_utf8_lossy(said) == answer,
+                told[0].bytes == answer.as_bytes(),
                 "{} bytes came instead of {}",
-                said.len(),
+                told[0].bytes.len(),
                 answer.len()
             );
         }

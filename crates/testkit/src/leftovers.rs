@@ -16,7 +16,7 @@ const OUR_PREFIXES: [&str; 3] = ["cf-", "cfbench-", "cofferdam-bench-"];
 const OUR_MAPS: [&str; 4] = ["netns_rows", "cgroup_rows", "link_rows", "sched_cell_map"];
 
 /// Everything on this host whose name says that it is ours, one line each: `kind name`.
-/// Namespaces, links, cgroups, BPF programs, NAPI threads of our links, podman containers.
+/// Namespaces, folders, links, cgroups, BPF programs, NAPI threads of our links, podman containers.
 pub fn list() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut add = |kind: &str, names: Vec<String>, is_ours: fn(&str) -> bool| {
@@ -32,6 +32,8 @@ pub fn list() -> BTreeSet<String> {
         dir_names(Path::new("/run/netns")),
         has_our_prefix,
     );
+    add("folder", dir_names(Path::new("/run")), has_our_prefix);
+    add("folder", dir_names(Path::new("/var/tmp")), has_our_prefix);
     add("link", dir_names(Path::new("/sys/class/net")), is_our_link);
     let containers = try_run(&["podman", "ps", "-a", "--format", "{{.Names}}"]);
     let containers = containers

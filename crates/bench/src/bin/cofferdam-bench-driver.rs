@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use cofferdam_bench::data::{RunData, RunResult};
-use cofferdam_bench::{BenchError, Progress, RunDir, accounting, penalty};
+use cofferdam_bench::{BenchError, Progress, RunDir, accounting, dataplane, penalty};
 
 struct Plain;
 
@@ -18,7 +18,8 @@ impl Progress for Plain {
 }
 
 /// `DIR PAIRS SECONDS CELL_ID…`: penalty; without ids the quick grid. `DIR PAIRS SECONDS
-/// accounting`: the cost and accuracy of the accounting, as it is in `result.json`.
+/// accounting`: the cost and accuracy of the accounting, as it is in `result.json`. `DIR ROUNDS 0
+/// dataplane`: the dataplane's quick runs.
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args.first().is_some_and(|first| first == "bench-worker") {
@@ -41,6 +42,15 @@ fn main() {
             ..accounting::Options::default()
         };
         return end(accounting::run(&options, &mut Plain));
+    }
+    if cells.first().is_some_and(|first| first == "dataplane") {
+        let options = dataplane::Options {
+            quick: true,
+            output,
+            rounds: Some(pairs),
+            ..dataplane::Options::default()
+        };
+        return end(dataplane::run(&options, &mut Plain));
     }
     let options = penalty::Options {
         quick: cells.is_empty(),

@@ -25,17 +25,18 @@ struct Servers(Vec<Worker>);
 impl Servers {
     fn start(
         rig: &Rig<'_>,
-        pair: &Pair,
+        scene: &Scene,
         server: EchoServer,
         batch: u32,
     ) -> Result<Servers, BenchError> {
+        let pair = scene.pair(server);
         let place = Place {
             netns: Some(pair.server.name.clone()),
             cgroups: Vec::new(),
             cpu: Some(rig.victim_cpu),
         };
         let address = pair.address;
-        let socket = format!("/run/cofferdam-bench-{}.sock", std::process::id());
+        let socket = scene.socket().display().to_string();
         let lines = match server {
             EchoServer::Blocking => vec![format!("dp-epoll --port {PORT} --spin 0")],
             EchoServer::BusyPolling => vec![format!("dp-epoll --port {PORT} --spin 1")],
@@ -89,7 +90,7 @@ pub(super) fn sample(
                 Some(peak) => *peak,
                 None => {
                     let closed = generator(pair, CONNECTIONS, 0.0, warm, seconds);
-                    once(rig, pair, cell, BATCH, &closed, true)?
+                    once(rig, scene, cell, BATCH, &closed, true)?
                         .0
                         .requests_per_s
                 }
@@ -126,7 +127,7 @@ pub(super) fn sample(
             )
         }
     };
-    let (told, server) = once(rig, pair, cell, batch, &client, steered)?;
+    let (told, server) = once(rig, scene, cell, batch, &client, steered)?;
     Ok(DataplaneSample {
         schema: SCHEMA,
         time: now(),
@@ -151,14 +152,15 @@ fn generator(pair: &Pair, connections: u32, rate: f64, warm: f64, seconds: f64) 
 
 fn once(
     rig: &mut Rig<'_>,
-    pair: &Pair,
+    scene: &Scene,
     cell: &DataplaneCell,
     batch: u32,
     client: &str,
     steered: bool,
 ) -> Result<(LoadReport, ServerReport), BenchError> {
+    let pair = scene.pair(cell.server);
     pair.steer(steered.then_some((rig.victim_cpu, rig.peer_cpu)))?;
-    let servers = Servers::start(rig, pair, cell.server, batch)?;
+    let servers = Servers::start(rig, scene, cell.server, batch)?;
     let place = Place {
         netns: Some(pair.client.name.clone()),
         cgroups: Vec::new(),

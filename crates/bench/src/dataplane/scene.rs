@@ -5,7 +5,9 @@ use crate::data::EchoServer;
 use crate::error::BenchError;
 use crate::topology::{Netns, link, sweep};
 use crate::undo::UndoStack;
+use std::fs;
 use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// One pair: server's and client's namespaces, each with an `eth0`.
@@ -22,6 +24,7 @@ pub(super) struct Pair {
 pub(super) struct Scene {
     linux: Pair,
     dataplane: Pair,
+    folder: PathBuf,
     _undo: UndoStack,
 }
 
@@ -46,17 +49,37 @@ impl Scene {
                 generator: ip(8),
             })
         };
+        let folder = Path::new(sweep::SOCKET_ROOT).join(format!(
+            "{}{}-dp{serial}",
+            sweep::CGROUP_PREFIX,
+            std::process::id()
+        ));
         let linux = pair("l", 1, 1)?;
         let dataplane = pair("d", 2, 9)?;
         // AF_XDP takes no packets larger than a frame; the Linux pair keeps its offloads.
         dataplane
             .client
             .exec("ethtool -K eth0 tx off tso off gso off")?;
+        fs::create_dir(&folder).map_err(|source| BenchError::Host {
+            action: "make",
+            path: folder.clone(),
+            source,
+        })?;
+        let gone = folder.clone();
+        undo.push(folder.display().to_string(), move || {
+            fs::remove_dir_all(gone).map_err(|e| e.to_string())
+        });
         Ok(Scene {
             linux,
             dataplane,
+            folder,
             _undo: undo,
         })
+    }
+
+    /// Where the dataplane and its application meet.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.join("dataplane.sock")
     }
 
     /// The pair that a server is measured on.

@@ -8,20 +8,25 @@ use std::path::Path;
 
 /// Network namespaces are named `cfbench-PID-SERIAL-ROLE`.
 pub(crate) const NETNS_PREFIX: &str = "cfbench-";
-/// Cgroups, and directories in [`DATA_ROOT`], are named `cofferdam-bench-PID-SERIAL`.
+/// Cgroups, and directories in [`DATA_ROOT`] and [`SOCKET_ROOT`], are named
+/// `cofferdam-bench-PID-SERIAL`.
 pub(crate) const CGROUP_PREFIX: &str = "cofferdam-bench-";
 
 /// Where tenants' files are: on a real file system, as the standard for files that outlive a boot
 /// has it.
 pub(crate) const DATA_ROOT: &str = "/var/tmp";
+/// Where sockets between workers are: gone with the next boot at the latest.
+pub(crate) const SOCKET_ROOT: &str = "/run";
 
 /// Best effort: what cannot be removed does not hinder a new run, whose names differ.
 pub(crate) fn leftovers() {
     for name in orphans(Path::new("/run/netns"), NETNS_PREFIX) {
         let _kept = run(&format!("ip netns delete {name}"));
     }
-    for name in orphans(Path::new(DATA_ROOT), CGROUP_PREFIX) {
-        let _kept = fs::remove_dir_all(Path::new(DATA_ROOT).join(name));
+    for root in [DATA_ROOT, SOCKET_ROOT].map(Path::new) {
+        for name in orphans(root, CGROUP_PREFIX) {
+            let _kept = fs::remove_dir_all(root.join(name));
+        }
     }
     let roots = Layout::detect().map(|l| l.all_roots()).unwrap_or_default();
     for root in roots {

@@ -1,6 +1,8 @@
 //! A dataplane between two namespaces, and clients of it.
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub mod asker;
+
 use cofferdam_dataplane::config::Config;
 use cofferdam_dataplane::{Application, EventLoop, Notice, Session, run, status};
 use cofferdam_testkit::{Namespace, Net, VethPair};
