@@ -114,6 +114,7 @@ struct cf_packet {
 	__u8 protocol;
 	__u8 control; /* TCP that carries no data: opens, acknowledges, ends */
 	struct cf_ports ports;
+	__u8 fragment; /* a part of an IPv4 packet; of an IPv6 packet the protocol tells */
 };
 
 /* Reads the headers between data and end. Fragments but the first have no ports. */
@@ -147,6 +148,8 @@ static __always_inline void cf_parse(void *data, void *end, struct cf_packet *p)
 		p->to4 = ip->to;
 		p->protocol = ip->protocol;
 		p->family = 4;
+		/* RFC 791: the offset, and whether more follow. */
+		p->fragment = (ip->fragment & __builtin_bswap16(0x3fff)) != 0;
 		header = (ip->version_ihl & 15) * 4;
 		if (header < sizeof(*ip) || (ip->fragment & __builtin_bswap16(0x1fff)))
 			return;

@@ -6,8 +6,9 @@
  * decides: the destination address is looked up in `claims`; what is not there passes at the
  * price of that one look-up. An address may be the dataplane's as a whole (then its ARP and
  * neighbour solicitations are as well), or only some of its ports (then Linux answers for the
- * address, and for fragments that carry no port). VLAN tags, broadcast and multicast pass, but
- * for solicitations.
+ * address). A packet in fragments goes one way as a whole: only the first of them has ports, so
+ * all of them are the dataplane's where the address is, and Linux's where only ports are. VLAN
+ * tags, broadcast and multicast pass, but for solicitations.
  *
  * The packet goes to the socket in `sockets` at the index of its receive queue: an AF_XDP socket
  * receives only from the queue that it is bound to. A queue without a socket passes to Linux.
@@ -108,7 +109,7 @@ static __always_inline bool rd_port_is_ours(const struct cf_packet *p, const str
 	struct rd_port key = {};
 	__u16 port = cf_ntohs(p->ports.to);
 
-	if (p->protocol != IP_TCP && p->protocol != IP_UDP)
+	if (p->fragment || (p->protocol != IP_TCP && p->protocol != IP_UDP))
 		return false;
 	if (port && port >= claim->first_port && port <= claim->last_port)
 		return true;

@@ -8,9 +8,26 @@ use std::time::Duration;
 
 /// A tick of the wheel, in nanoseconds: a timer comes so much late at most.
 const TICK_NS: u64 = 1 << 14;
+/// Places for timers: few, so that they run out.
+const TIMERS: u32 = 64;
 
 fuzz_target!(|bytes: &[u8]| {
-    let config = Config::new(MacAddress([2, 0, 0, 0, 0, 1]), Vec::new(), [3; 16]);
+    let mut config = Config::new(MacAddress([2, 0, 0, 0, 0, 1]), Vec::new(), [3; 16]);
+    // Small tables: an input makes a stack.
+    config.limits = Limits {
+        connections: 1,
+        time_wait: 1,
+        half_open: 0,
+        chunks: 16,
+        listeners: 0,
+        udp: 0,
+        udp_backlog: 1,
+        udp_sends: 1,
+        timers: TIMERS,
+        neighbours: 4,
+        replies: 4,
+        reassemblies: 0,
+    };
     let mut now = Time::from_nanos(1);
     let mut stack = Stack::new(config, now).expect("settings that work");
     let mut armed: BTreeMap<u64, (TimerId, Time)> = BTreeMap::new();
@@ -21,8 +38,9 @@ fuzz_target!(|bytes: &[u8]| {
         match step[0] % 4 {
             0 | 1 => {
                 count += 1;
-                if let Some(timer) = stack.set_timer(now + span, count) {
-                    armed.insert(count, (timer, now + span));
+                match stack.set_timer(now + span, count) {
+                    Some(timer) => drop(armed.insert(count, (timer, now + span))),
+                    None => assert_eq!(armed.len(), TIMERS as usize, "refused with room left"),
                 }
             }
             2 => {

@@ -7,6 +7,10 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+/// Buffers for datagrams that came in fragments and fit no frame: of the dataplane, and of each
+/// application that has frames of its own.
+pub(crate) const SPANS: u32 = 16;
+
 /// Sizes, told to the application with the descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Sizes {
@@ -46,7 +50,7 @@ pub(crate) fn channel(
     private_frames: Option<u32>,
 ) -> io::Result<(Inside, Outside)> {
     let frames = private_frames
-        .map(|count| Memory::new(count, shared.frame_bytes))
+        .map(|count| Memory::with_spans(count, shared.frame_bytes, SPANS))
         .transpose()?;
     let (inbox, inbox_bytes) = match &frames {
         Some(own) => (own.file(), own.len_bytes()),

@@ -1,5 +1,6 @@
 //! A dataplane from its configuration: device, loop and control plane.
 
+use crate::channel::SPANS;
 use crate::config::{Config, Kind};
 use crate::control::Control;
 use crate::engine::{Engine, EngineError};
@@ -63,7 +64,7 @@ pub fn run(
     say: impl Fn(Notice) + Send + Sync,
 ) -> Result<(), RunError> {
     refuse_addresses_of_linux(config)?;
-    let mut memory = Memory::new(config.device.frames, config.device.frame_bytes)?;
+    let mut memory = Memory::with_spans(config.device.frames, config.device.frame_bytes, SPANS)?;
     match config.device.kind {
         Kind::Tap => {
             let mut mac = [2; 6];

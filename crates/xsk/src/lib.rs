@@ -14,6 +14,7 @@ mod pipe;
 mod port;
 mod ring;
 mod socket;
+mod spans;
 mod tap;
 
 pub use device::{Device, Mode};
@@ -23,4 +24,5 @@ pub use memory::{Frame, FrameFacts, Memory};
 pub use pipe::{Pipe, pipe};
 pub use port::{Facts, LinkState, Packet, Port, PortCounters, link_state};
 pub use socket::{Socket, SocketOptions};
+pub use spans::Spans;
 pub use tap::Tap;

@@ -22,6 +22,9 @@ pub struct Mapping {
 
 // SAFETY: a mapping is plain memory, valid in every thread of the process until it is unmapped.
 unsafe impl Send for Mapping {}
+// SAFETY: a shared reference gives only the address and the length away; who reads or writes there
+// says why he may.
+unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps `len` bytes of `file` from `offset` on, all pages present.

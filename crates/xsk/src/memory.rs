@@ -2,6 +2,7 @@
 
 use crate::mapping::{Access, Mapping};
 use crate::port::Packet;
+use crate::spans::Spans;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::io;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 pub struct FrameFacts {
     /// The sealed file.
     pub file: Arc<OwnedFd>,
-    /// Frames altogether.
+    /// Frames altogether, those that the spans take included.
     pub frames: u32,
     /// Size of a frame.
     pub frame_bytes: u32,
@@ -37,7 +38,8 @@ pub struct Frame(pub u32);
 #[derive(Debug)]
 pub struct Memory {
     file: Arc<OwnedFd>,
-    map: Mapping,
+    map: Arc<Mapping>,
+    spans: Spans,
     frame_bytes: u32,
     frames: u32,
     free: Vec<Frame>,
@@ -52,19 +54,32 @@ impl Memory {
     /// # Errors
     /// The kernel's; `InvalidInput` for another size.
     pub fn new(frames: u32, frame_bytes: u32) -> io::Result<Memory> {
+        Memory::with_spans(frames, frame_bytes, 0)
+    }
+
+    /// As [`Memory::new`], with `spans` buffers of 64 KiB and more behind the frames.
+    ///
+    /// # Errors
+    /// As [`Memory::new`].
+    pub fn with_spans(frames: u32, frame_bytes: u32, spans: u32) -> io::Result<Memory> {
         if !matches!(frame_bytes, 2048 | 4096) || frames == 0 {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "frames are of 2048 or 4096 bytes, and at least one",
             ));
         }
-        let len = frames as usize * frame_bytes as usize;
+        let numbers = u64::from(spans) * u64::from(Spans::frames_each(frame_bytes));
+        let numbers = numbers + u64::from(frames);
+        if numbers > u64::from(u32::MAX) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let len = numbers as usize * frame_bytes as usize;
         let file = memfd_create(
             "cofferdam-frames",
             MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING,
         )?;
         nix::unistd::ftruncate(&file, i64::try_from(len).map_err(io::Error::other)?)?;
-        let map = Mapping::new(file.as_fd(), 0, len, Access::Write)?;
+        let map = Arc::new(Mapping::new(file.as_fd(), 0, len, Access::Write)?);
         fcntl(
             &file,
             FcntlArg::F_ADD_SEALS(
@@ -76,6 +91,7 @@ impl Memory {
         fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SEAL))?;
         Ok(Memory {
             file: Arc::new(file),
+            spans: Spans::new(map.clone(), frames, frame_bytes, spans),
             map,
             frame_bytes,
             frames,
@@ -94,9 +110,25 @@ impl Memory {
         Some(frame)
     }
 
-    /// Gives a frame back; false when it was free already or does not exist, and then nothing
-    /// changes. Never allocates.
+    /// Copies `bytes` into a free frame, or into a span when they do not fit one. `None` when
+    /// none is free. Never allocates.
+    pub fn store(&mut self, bytes: &[u8]) -> Option<Frame> {
+        if bytes.len() > self.frame_bytes as usize {
+            return self.spans.store(bytes);
+        }
+        let frame = self.take()?;
+        self.bytes_mut(frame)
+            .get_mut(..bytes.len())?
+            .copy_from_slice(bytes);
+        Some(frame)
+    }
+
+    /// Gives a frame or a span back; false when it was free already or does not exist, and then
+    /// nothing changes. Never allocates.
     pub fn give(&mut self, frame: Frame) -> bool {
+        if frame.0 >= self.frames {
+            return self.spans.give(frame);
+        }
         match self.is_free.get_mut(frame.0 as usize) {
             Some(free) if !*free => {
                 *free = true;
@@ -107,10 +139,10 @@ impl Memory {
         }
     }
 
-    /// The bytes of a frame; empty when it does not exist.
+    /// The bytes of a frame or a span; empty when it does not exist.
     pub fn bytes(&self, frame: Frame) -> &[u8] {
         if frame.0 >= self.frames {
-            return &[];
+            return self.spans.bytes(frame);
         }
         let offset = frame.0 as usize * self.frame_bytes as usize;
         // SAFETY: the frame lies inside the mapping (checked above; `new` made it that long), is
@@ -146,9 +178,30 @@ impl Memory {
         bytes.and_then(|b| b.get(..len)).unwrap_or_default()
     }
 
-    /// Copies `len` bytes from one frame into another; false, and nothing done, when they do not
-    /// lie inside both.
+    /// The bytes of a packet in a frame, and the spans beside them.
+    pub fn packet_and_spans(&mut self, packet: Packet) -> (&[u8], &mut Spans) {
+        let (start, len) = (packet.start as usize, packet.len as usize);
+        let inside = packet.frame.0 < self.frames
+            && start
+                .checked_add(len)
+                .is_some_and(|end| end <= self.frame_bytes as usize);
+        if !inside {
+            return (&[], &mut self.spans);
+        }
+        let offset = packet.frame.0 as usize * self.frame_bytes as usize + start;
+        // SAFETY: as in `bytes`: the packet lies inside its frame (checked above). The spans write
+        // only behind the last frame.
+        let bytes =
+            unsafe { std::slice::from_raw_parts(self.map.base().as_ptr().add(offset), len) };
+        (bytes, &mut self.spans)
+    }
+
+    /// Copies `len` bytes from one frame or span into a frame; false, and nothing done, when they
+    /// do not lie inside both.
     pub fn copy(&mut self, from: (Frame, usize), to: (Frame, usize), len: usize) -> bool {
+        if from.0.0 >= self.frames {
+            return self.copy_from_span(from, to, len);
+        }
         let inside = |(frame, start): (Frame, usize)| {
             let end = start.checked_add(len);
             (frame.0 < self.frames && end.is_some_and(|e| e <= self.frame_bytes as usize))
@@ -164,14 +217,49 @@ impl Memory {
         true
     }
 
+    fn copy_from_span(&mut self, from: (Frame, usize), to: (Frame, usize), len: usize) -> bool {
+        let bytes = self.spans.bytes(from.0);
+        let end = from.1.checked_add(len);
+        let Some(bytes) = end.and_then(|end| bytes.get(from.1..end)) else {
+            return false;
+        };
+        let room = (self.frame_bytes as usize).checked_sub(to.1);
+        if to.0.0 >= self.frames || room.is_none_or(|room| room < len) {
+            return false;
+        }
+        let offset = to.0.0 as usize * self.frame_bytes as usize + to.1;
+        // SAFETY: the target lies inside a frame (checked above), which no span overlaps, and `&mut
+        // self` keeps slices of this process away.
+        unsafe {
+            let into = self.map.base().as_ptr().add(offset);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), into, len);
+        }
+        true
+    }
+
+    /// The spans.
+    pub fn spans_mut(&mut self) -> &mut Spans {
+        &mut self.spans
+    }
+
     /// Frames that are free.
     pub fn available(&self) -> u32 {
         self.free.len() as u32
     }
 
-    /// Frames altogether.
+    /// Frames altogether, without the spans.
     pub fn frames(&self) -> u32 {
         self.frames
+    }
+
+    /// One more than the highest number of a frame or a span.
+    pub fn numbers(&self) -> u32 {
+        (self.map.len() / self.frame_bytes as usize) as u32
+    }
+
+    /// Length of the frames, which a device may use, without the spans.
+    pub fn frames_len_bytes(&self) -> u64 {
+        u64::from(self.frames) * u64::from(self.frame_bytes)
     }
 
     /// Size of a frame.
@@ -188,12 +276,12 @@ impl Memory {
     pub fn facts(&self) -> FrameFacts {
         FrameFacts {
             file: self.file.clone(),
-            frames: self.frames,
+            frames: self.numbers(),
             frame_bytes: self.frame_bytes,
         }
     }
 
-    /// Length of all frames together.
+    /// Length of all frames and spans together.
     pub fn len_bytes(&self) -> u64 {
         self.map.len() as u64
     }

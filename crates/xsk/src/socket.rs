@@ -275,7 +275,7 @@ fn unbound(memory: &Memory, entries: u32) -> io::Result<OwnedFd> {
     // SAFETY: all-zero integers are a valid registration; the fields that matter follow.
     let mut registration: libc::xdp_umem_reg = unsafe { std::mem::zeroed() };
     registration.addr = map.base().as_ptr() as u64;
-    registration.len = map.len() as u64;
+    registration.len = memory.frames_len_bytes();
     registration.chunk_size = memory.frame_bytes();
     set_option(&fd, libc::XDP_UMEM_REG, &registration)?;
     for ring in [

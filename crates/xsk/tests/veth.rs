@@ -126,6 +126,56 @@ fn only_what_is_claimed_is_redirected_and_linux_keeps_the_rest() {
 }
 
 #[test]
+fn fragments_of_a_whole_address_are_redirected_and_those_of_a_shared_one_are_linuxs() {
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        for mode in [Mode::Native, Mode::Generic] {
+            let scene = Scene::new();
+            let (ready, is_ready) = std::sync::mpsc::channel();
+            let server = scene.server.thread(move || {
+                let mut memory = Memory::new(1024, 2048).expect("memory");
+                let device = Device::open("eth0", mode).expect("the program attaches");
+                let mut socket = Socket::open(&device, &mut memory, SocketOptions::default())
+                    .expect("the socket binds");
+                let whole = Ipv4Addr::new(10, 98, 0, 9).into();
+                let shared = Ipv4Addr::new(10, 98, 0, 1).into();
+                device.claim(whole).expect("claimed");
+                device.share(shared, 0, 0).expect("shared");
+                device.claim_port(shared, 17, 7007).expect("a port");
+                let linux = UdpSocket::bind("10.98.0.1:7007").expect("a socket of Linux's");
+                linux
+                    .set_read_timeout(Some(Duration::from_secs(5)))
+                    .expect("a limit");
+                ready.send(()).expect("the test waits");
+                // Three fragments of 4,008 bytes, and the whole one behind them.
+                let got = receive_all(&mut socket, &mut memory, 4);
+                let mut whole = [0; 8000];
+                let len = linux.recv(&mut whole).expect("Linux put it together");
+                (got, whole[..len].to_vec(), device.counts())
+            });
+            is_ready.recv().expect("the server is ready");
+            scene.neighbour(9);
+            let sender = scene.client.thread(|| {
+                let socket = UdpSocket::bind("10.98.0.2:0").expect("a socket");
+                for (to, len) in [("10.98.0.9:7007", 4000), ("10.98.0.1:7007", 4000)] {
+                    socket.send_to(&vec![5; len], to).expect("sent");
+                }
+                socket.send_to(&[6; 40], "10.98.0.1:7007").expect("sent");
+            });
+            sender.join().expect("the sender ends");
+            let (got, whole, counts) = server.join().expect("the server ends");
+            let offset = |packet: &Vec<u8>| u16::from_be_bytes([packet[20], packet[21]]) & 0x3fff;
+            let more = 0x2000;
+            let offsets: Vec<u16> = got.iter().map(offset).collect();
+            assert_eq!(offsets, [more, 185 | more, 370, 0], "{counts:?}");
+            assert_eq!((got[0][33], got[3][33]), (9, 1), "to which address");
+            assert!(whole == [5; 4000], "{} bytes", whole.len());
+            assert_eq!(counts.redirected_packets, 4);
+        }
+    });
+}
+
+#[test]
 fn what_is_sent_arrives_and_frames_come_back() {
     let _alone = exclusive();
     time_limit(LIMIT, || {

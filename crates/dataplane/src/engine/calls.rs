@@ -5,9 +5,9 @@ use super::{Engine, MOST_APPLICATIONS};
 use crate::abi::{Call, Condition, Ending, Refusal};
 use crate::policy::Transport;
 use cofferdam_netstack::{
-    BindError, BufferId, Chunk, ConnectError, ConnectionId, ListenerId, Time, UdpId,
+    BindError, BufferId, BufferPool, Chunk, ConnectError, ConnectionId, ListenerId, Time, UdpId,
 };
-use cofferdam_xsk::{Frame, Port};
+use cofferdam_xsk::{Frame, Port, Spans};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -37,6 +37,15 @@ pub(crate) enum Kind {
 /// The stack's name for a received frame.
 pub(super) fn received_buffer(frame: Frame, start: u32) -> BufferId {
     BufferId(u64::from(frame.0) | u64::from(start) << 32)
+}
+
+/// Where datagrams that came in fragments are put together.
+pub(super) struct Whole<'a>(pub &'a mut Spans);
+
+impl BufferPool for Whole<'_> {
+    fn copy_in(&mut self, bytes: &[u8]) -> Option<BufferId> {
+        self.0.store(bytes).map(|span| received_buffer(span, 0))
+    }
 }
 
 /// The stack's name for an application's memory.

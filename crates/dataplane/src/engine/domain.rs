@@ -76,16 +76,15 @@ impl Domain {
         shared_frames: u32,
         share: Share,
     ) -> Domain {
-        let frames = inside.frames.as_ref().map_or(shared_frames, Memory::frames);
+        let numbers = inside
+            .frames
+            .as_ref()
+            .map_or(shared_frames, Memory::numbers);
         Domain {
             name,
-            holdings: vec![Holding::Nothing; frames as usize],
+            holdings: vec![Holding::Nothing; numbers as usize],
             held_frames: 0,
-            most_frames: if inside.frames.is_some() {
-                frames
-            } else {
-                share.frames
-            },
+            most_frames: inside.frames.as_ref().map_or(share.frames, Memory::frames),
             inside,
             rights,
             gone,
@@ -183,9 +182,8 @@ impl Domain {
         let place = match &mut self.inside.frames {
             None => (frame, start),
             Some(own) => {
-                let into = own.take()?;
                 let bytes = memory.bytes(frame).get(start..start + len)?;
-                own.bytes_mut(into).get_mut(..len)?.copy_from_slice(bytes);
+                let into = own.store(bytes)?;
                 memory.give(frame);
                 (into, 0)
             }

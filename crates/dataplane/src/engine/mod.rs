@@ -301,9 +301,10 @@ impl<P: Port> Engine<P> {
 
     fn process(&mut self, now: Time, got: usize) {
         for packet in self.batch.iter().take(got) {
-            let bytes = self.memory.packet(*packet);
+            let (bytes, spans) = self.memory.packet_and_spans(*packet);
             let buffer = calls::received_buffer(packet.frame, packet.start);
-            if self.stack.handle_frame(now, bytes, buffer, &mut ()) == Disposition::Free {
+            let mut whole = calls::Whole(spans);
+            if self.stack.handle_frame(now, bytes, buffer, &mut whole) == Disposition::Free {
                 self.memory.give(packet.frame);
             }
         }

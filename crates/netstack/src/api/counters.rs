@@ -41,6 +41,8 @@ counters! {
     reassembled,
     /// Fragments dropped: no room, overlap, too late, no buffer.
     fragments_dropped,
+    /// Fragments sent.
+    fragments_sent,
     /// Echo requests answered.
     echo_replies,
     /// ICMP errors received and acted on.

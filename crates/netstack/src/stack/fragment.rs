@@ -3,6 +3,7 @@
 //! same: no honest sender makes them); an exact repetition is ignored.
 
 use crate::api::Time;
+use crate::core::siphash::Key;
 use crate::wire::address::Addr;
 use crate::wire::ip::{Fragment, Packet};
 use std::time::Duration;
@@ -12,6 +13,30 @@ pub const MOST_BYTES: usize = 65_535;
 const MOST_FRAGMENTS: usize = 64;
 /// RFC 8200 says 60 s, RFC 1122 60 to 120 s; with few places half of it serves more.
 const TIME: Duration = Duration::from_secs(30);
+
+/// Identifications of the packets that we cut: they go up by one, from a start that is another
+/// one for each destination and that nobody can foresee (RFC 7739, 5.3; RFC 6864, 4.3).
+#[derive(Debug)]
+pub struct Ids {
+    key: Key,
+    count: u32,
+}
+
+impl Ids {
+    pub fn new(secret: &[u8; 16]) -> Self {
+        Self {
+            key: Key::new(secret, 9),
+            count: 0,
+        }
+    }
+
+    pub fn next(&mut self, destination: &Addr) -> u32 {
+        self.count = self.count.wrapping_add(1);
+        let words = u128::from_ne_bytes(destination.0);
+        let start = self.key.hash(&[words as u64, (words >> 64) as u64]) as u32;
+        start.wrapping_add(self.count)
+    }
+}
 
 #[derive(Debug)]
 struct Slot {

@@ -1,4 +1,4 @@
-//! ICMP and ICMPv6: echo, errors in (RFC 5927) and out (RFC 1122, 3.2.2; RFC 4443, 2.4).
+//! ICMP and ICMPv6: errors in (RFC 5927) and out (RFC 1122, 3.2.2; RFC 4443, 2.4).
 
 use super::flow::FlowKey;
 use super::receive::Datagram;
@@ -30,7 +30,8 @@ impl Stack {
         } else {
             datagram.sum_is_right(payload.len())
         };
-        if !self.config.received_checksums_verified && !right {
+        let verified = self.config.received_checksums_verified && !datagram.reassembled;
+        if !verified && !right {
             self.counters.bad_checksum += 1;
             return false;
         }
@@ -43,26 +44,8 @@ impl Stack {
         false
     }
 
-    /// Sends the message's data back, out of the buffer it came in.
-    fn echo(&mut self, now: Time, datagram: &Datagram<'_>) -> bool {
-        let packet = datagram.packet;
-        let v4 = packet.source.is_v4();
-        let payload = datagram.payload();
-        let fits = payload.len() + ip::header_bytes(v4) <= self.config.mtu_bytes as usize;
-        // To a group, or reassembled and so too large for a frame: no answer.
-        if !datagram.unicast || datagram.reassembled || !fits || !self.icmp_limit.allow(now) {
-            self.counters.replies_suppressed += 1;
-            return false;
-        }
-        let chunk = datagram.chunk(icmp::HEADER_BYTES, payload.len());
-        let identifier = be32(payload, 4).to_be_bytes();
-        let sent = self.icmp_reply(datagram, if v4 { 0 } else { 129 }, 0, identifier, chunk);
-        self.counters.echo_replies += u64::from(sent);
-        sent
-    }
-
     /// An ICMP message back to the sender of `datagram`, with a part of its frame as data.
-    fn icmp_reply(
+    pub(super) fn icmp_reply(
         &mut self,
         datagram: &Datagram<'_>,
         kind: u8,
@@ -181,10 +164,7 @@ impl Stack {
         self.counters.icmp_errors += 1;
         match message {
             Message::TooBig { mtu_bytes } => {
-                let current = self
-                    .paths
-                    .get(&key.remote, now)
-                    .unwrap_or(self.config.mtu_bytes);
+                let current = self.path_mtu(&key.remote, now);
                 if let Some(mtu) = self.paths.too_big(&key.remote, mtu_bytes, current, now) {
                     self.counters.path_mtu_reduced += 1;
                     self.path_shrank(slot, mtu);

@@ -1,6 +1,7 @@
 //! The stack: tables of connections, listeners and neighbours, and the doors in and out.
 
 mod connections;
+mod echo;
 mod events;
 pub mod flow;
 mod fragment;
@@ -70,6 +71,7 @@ pub struct Stack {
     neighbours: neighbour::Neighbours,
     paths: pmtu::Paths,
     fragments: fragment::Reassembly,
+    fragment_ids: fragment::Ids,
     replies: replies::Replies,
     icmp_limit: replies::RateLimit,
     reset_limit: replies::RateLimit,
@@ -127,6 +129,7 @@ impl Stack {
             neighbours: neighbour::Neighbours::new(limits.neighbours, &config.secret),
             paths: pmtu::Paths::new(&config.secret),
             fragments: fragment::Reassembly::new(limits.reassemblies),
+            fragment_ids: fragment::Ids::new(&config.secret),
             replies: replies::Replies::new(limits.replies),
             icmp_limit: replies::RateLimit::new(now),
             reset_limit: replies::RateLimit::new(now),

@@ -1,5 +1,6 @@
 //! Path MTU (RFC 1191, RFC 8201): what a router said does not fit, kept for ten minutes.
 
+use super::Stack;
 use crate::api::Time;
 use crate::core::siphash::Key;
 use crate::wire::address::Addr;
@@ -69,5 +70,15 @@ impl Paths {
             until: now + KEEP,
         };
         Some(mtu_bytes)
+    }
+}
+
+impl Stack {
+    /// Largest IP packet to `remote`, as far as is known.
+    pub(super) fn path_mtu(&self, remote: &Addr, now: Time) -> u32 {
+        let interface = self.config.mtu_bytes;
+        self.paths
+            .get(remote, now)
+            .map_or(interface, |path| path.min(interface))
     }
 }

@@ -5,6 +5,7 @@ use crate::api::{
     BufferId, Checksum, Chunk, MAX_HEADER_BYTES, MacAddress, Payload, Time, Transmit,
 };
 use crate::wire::address::Addr;
+use crate::wire::ip::Fragment;
 use crate::wire::{ethernet, ip};
 use std::collections::VecDeque;
 
@@ -57,6 +58,23 @@ impl Reply {
         reply
     }
 
+    /// A part of an IP packet: `head` behind the headers, then `quoted` bytes of payload.
+    pub fn fragment(
+        to: MacAddress,
+        from: MacAddress,
+        packet: &Outline<'_>,
+        fragment: &Fragment,
+        head: &[u8],
+        quoted: usize,
+    ) -> Self {
+        let v4 = packet.source.is_v4();
+        let extra = ip::fragment_bytes(v4);
+        let mut reply = Self::ip(to, from, packet, extra + head.len(), quoted);
+        ip::make_fragment(reply.link_body(), packet.protocol, v4, fragment);
+        reply.body(v4)[extra..extra + head.len()].copy_from_slice(head);
+        reply
+    }
+
     /// The bytes behind the IP header.
     pub fn body(&mut self, v4: bool) -> &mut [u8] {
         &mut self.header[ethernet::HEADER_BYTES + ip::header_bytes(v4)..]
@@ -78,11 +96,17 @@ impl Reply {
         self
     }
 
-    /// Bytes of a received frame follow; its buffer is free once they are sent.
-    pub fn with_payload(mut self, chunk: Chunk) -> Self {
+    /// Bytes of a received frame follow.
+    pub fn with_part(mut self, chunk: Chunk) -> Self {
         self.payload = (chunk.len > 0).then_some(chunk);
-        self.release = Some(chunk.buffer);
         self
+    }
+
+    /// Bytes of a received frame follow; its buffer is free once they are sent.
+    pub fn with_payload(self, chunk: Chunk) -> Self {
+        let mut last = self.with_part(chunk);
+        last.release = Some(chunk.buffer);
+        last
     }
 
     /// Writes it out.
@@ -126,8 +150,13 @@ impl Replies {
         }
     }
 
+    /// How many more there is room for.
+    pub fn room(&self) -> usize {
+        self.most.saturating_sub(self.queue.len())
+    }
+
     pub fn has_room(&self) -> bool {
-        self.queue.len() < self.most
+        self.room() > 0
     }
 
     /// Appends; `false` when there is no room.

@@ -203,12 +203,8 @@ impl Stack {
                 return Err(UdpSendError::TooManyChunks(data.len()));
             }
         }
-        let mtu = self
-            .paths
-            .get(&to, now)
-            .unwrap_or(self.config.mtu_bytes)
-            .min(self.config.mtu_bytes);
-        let most = mtu - (ip::header_bytes(to.is_v4()) + udp::HEADER_BYTES) as u32;
+        let most =
+            self.path_mtu(&to, now) - (ip::header_bytes(to.is_v4()) + udp::HEADER_BYTES) as u32;
         if payload.len() > most as usize {
             return Err(UdpSendError::TooLong {
                 bytes: payload.len() as u32,

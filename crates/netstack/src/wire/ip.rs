@@ -68,6 +68,25 @@ pub fn header_bytes(v4: bool) -> usize {
     }
 }
 
+/// What a fragment's headers take beside those of a whole packet.
+pub fn fragment_bytes(v4: bool) -> usize {
+    if v4 {
+        0
+    } else {
+        super::ipv6::FRAGMENT_HEADER_BYTES
+    }
+}
+
+/// Makes the packet whose header was just written a part of a larger one. IPv6 has
+/// the fragment header behind its own, in room that counts as payload.
+pub fn make_fragment(packet: &mut [u8], protocol: u8, v4: bool, fragment: &Fragment) {
+    if v4 {
+        super::ipv4::make_fragment(packet, fragment);
+    } else {
+        super::ipv6::make_fragment(packet, protocol, fragment);
+    }
+}
+
 /// Writes an IP header without options for `payload_len` bytes of `protocol`.
 pub fn write(
     out: &mut [u8],

@@ -63,3 +63,15 @@ pub fn write(
     let sum = !checksum::sum(out);
     out[10..12].copy_from_slice(&sum.to_be_bytes());
 }
+
+/// Makes a packet whose header was just written a part of a larger one (RFC 791, 3.2): it may be
+/// cut further, and has an identification.
+pub fn make_fragment(packet: &mut [u8], fragment: &Fragment) {
+    let out = &mut packet[..HEADER_BYTES];
+    let more = if fragment.more { MORE_FRAGMENTS } else { 0 };
+    out[4..6].copy_from_slice(&(fragment.id as u16).to_be_bytes());
+    out[6..8].copy_from_slice(&((fragment.offset / 8) as u16 | more).to_be_bytes());
+    out[10..12].fill(0);
+    let sum = !checksum::sum(out);
+    out[10..12].copy_from_slice(&sum.to_be_bytes());
+}

@@ -5,6 +5,8 @@ use super::ip::{Fragment, Packet, Refused};
 use super::{be16, be32};
 
 pub const HEADER_BYTES: usize = 40;
+/// RFC 8200, 4.5.
+pub const FRAGMENT_HEADER_BYTES: usize = 8;
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
@@ -105,4 +107,13 @@ pub fn write(
     out[7] = hop_limit;
     out[8..24].copy_from_slice(&source.0);
     out[24..40].copy_from_slice(&destination.0);
+}
+
+/// Makes a packet whose header was just written a part of a larger one (RFC 8200, 4.5).
+pub fn make_fragment(packet: &mut [u8], protocol: u8, fragment: &Fragment) {
+    packet[6] = FRAGMENT;
+    let out = &mut packet[HEADER_BYTES..HEADER_BYTES + FRAGMENT_HEADER_BYTES];
+    out[..2].copy_from_slice(&[protocol, 0]);
+    out[2..4].copy_from_slice(&(fragment.offset as u16 | u16::from(fragment.more)).to_be_bytes());
+    out[4..8].copy_from_slice(&fragment.id.to_be_bytes());
 }

@@ -2,24 +2,29 @@
 
 use crate::support::faults::Random;
 use crate::support::node::Node;
-use crate::support::segment::{Segment, flags, frame, plain_checksum};
+use crate::support::segment::{Segment, checksum, flags, frame, plain_checksum};
 use crate::support::{at, ip};
-use crate::{MACS, NOW, count, datagram, node, syn};
+use crate::{MACS, NOW, count, datagram, icmp, node, syn};
 use cofferdam_netstack::*;
 
-/// Fragments of a packet: bytes of each, and whether more follow.
+/// The fragments of a UDP datagram.
 pub fn fragments(v6: bool, payload: &[u8], size: usize, id: u16) -> Vec<Vec<u8>> {
+    fragments_of(17, v6, payload, size, id)
+}
+
+/// The fragments of a packet of a protocol, `size` bytes of payload each, as frames.
+fn fragments_of(protocol: u8, v6: bool, payload: &[u8], size: usize, id: u16) -> Vec<Vec<u8>> {
     let pieces = payload.len().div_ceil(size);
     let piece = |(index, bytes): (usize, &[u8])| {
         let more = u16::from(index + 1 < pieces);
         if v6 {
             let word = ((index * size) as u16 | more).to_be_bytes();
-            let mut body = vec![17, 0, word[0], word[1], 0, 0];
+            let mut body = vec![protocol, 0, word[0], word[1], 0, 0];
             body.extend(id.to_be_bytes());
             body.extend(bytes);
             frame(MACS, ip(1, v6), ip(0, v6), 44, &body)
         } else {
-            let mut packet = frame(MACS, ip(1, v6), ip(0, v6), 17, bytes);
+            let mut packet = frame(MACS, ip(1, v6), ip(0, v6), protocol, bytes);
             packet[18..20].copy_from_slice(&id.to_be_bytes());
             packet[20..22].copy_from_slice(&((index * size / 8) as u16 | more << 13).to_be_bytes());
             packet[24..26].copy_from_slice(&[0, 0]);
@@ -115,8 +120,7 @@ fn a_fragmented_segment_is_taken() {
         ..syn(9)
     };
     let whole = syn.write(MACS, ip(1, true), ip(0, true));
-    for mut piece in fragments(true, &whole[54..], 16, 1) {
-        piece[54] = 6;
+    for piece in fragments_of(6, true, &whole[54..], 16, 1) {
         node.receive(NOW, &piece);
     }
     let answer = node
@@ -127,4 +131,135 @@ fn a_fragmented_segment_is_taken() {
         (answer.flags, node.event(), node.memory.in_stack()),
         (flags("S."), None, 0)
     );
+}
+
+/// An echo request of so many bytes of data, as a packet's payload.
+fn long_echo(v6: bool, len: u32) -> Vec<u8> {
+    let mut message = vec![if v6 { 128 } else { 8 }, 0, 0, 0, 0x12, 0x34, 0, 7];
+    message.extend((0..len).map(|n| (n * 5) as u8));
+    icmp(v6, message)[if v6 { 54 } else { 34 }..].to_vec()
+}
+
+/// The fragments that a node sends: identification, offset, whether more follow, and bytes.
+fn sent_fragments(node: &mut Node, v6: bool) -> Vec<(u32, usize, bool, Vec<u8>)> {
+    let word =
+        |bytes: &[u8], at: usize| usize::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]));
+    let mut all = Vec::new();
+    while let Some(frame) = node.transmit(NOW) {
+        assert!(frame.len() <= 1514);
+        if v6 {
+            assert_eq!(
+                (frame[20], frame[54], word(&frame, 18)),
+                (44, 58, frame.len() - 54)
+            );
+            let id = u32::from_be_bytes([frame[58], frame[59], frame[60], frame[61]]);
+            let at = word(&frame, 56);
+            all.push((id, at & !7, at & 1 == 1, frame[62..].to_vec()));
+        } else {
+            assert_eq!((frame[23], word(&frame, 16)), (1, frame.len() - 14));
+            assert_eq!(plain_checksum(&frame[14..34]), 0, "the header's sum");
+            let at = word(&frame, 20);
+            assert_eq!(at & 0xc000, 0, "a fragment may be cut");
+            let (offset, more) = ((at & 0x1fff) * 8, at & 0x2000 != 0);
+            all.push((word(&frame, 18) as u32, offset, more, frame[34..].to_vec()));
+        }
+    }
+    all
+}
+
+/// RFC 1122, 3.2.2.6; RFC 4443, 4.2: an echo request that came in fragments is answered with all its
+/// data, in fragments (RFC 791, 3.2; RFC 8200, 4.5).
+#[test]
+fn a_long_echo_request_is_answered_in_fragments() {
+    for (v6, len) in [(false, 4000), (true, 4000), (false, 1473), (true, 60_000)] {
+        let mut node = node();
+        let message = long_echo(v6, len);
+        let protocol = if v6 { 58 } else { 1 };
+        let mut identifications = Vec::new();
+        for id in 0..2 {
+            for piece in fragments_of(protocol, v6, &message, 1448, id) {
+                node.receive(NOW, &piece);
+            }
+            let pieces = sent_fragments(&mut node, v6);
+            let mut whole = Vec::new();
+            for (index, (id, offset, more, bytes)) in pieces.iter().enumerate() {
+                assert_eq!((*id, *offset), (pieces[0].0, whole.len()));
+                assert_eq!(*more, index + 1 < pieces.len());
+                whole.extend(bytes);
+            }
+            assert_eq!(whole[0], if v6 { 129 } else { 0 });
+            assert_eq!(whole[4..], message[4..]);
+            let sum = if v6 {
+                checksum(ip(0, v6), ip(1, v6), 58, &whole)
+            } else {
+                plain_checksum(&whole)
+            };
+            assert_eq!(sum, 0, "the sum over all fragments");
+            assert_eq!(
+                count(&node, "fragments_sent"),
+                pieces.len() as u64 * (u64::from(id) + 1)
+            );
+            identifications.push(pieces[0].0);
+            assert_eq!((node.event(), node.memory.in_stack()), (None, 0));
+        }
+        assert_ne!(identifications[0], identifications[1]);
+    }
+}
+
+/// No room for all fragments of a reply: none is sent, and the buffer comes back.
+#[test]
+fn an_echo_that_finds_no_room_is_not_answered_in_part() {
+    for v6 in [false, true] {
+        let mut settings = crate::support::config(0);
+        settings.limits.replies = 4;
+        let mut node = Node::new(settings, NOW);
+        let protocol = if v6 { 58 } else { 1 };
+        for piece in fragments_of(protocol, v6, &long_echo(v6, 9000), 1448, 1) {
+            node.receive(NOW, &piece);
+        }
+        assert_eq!((node.transmit(NOW), node.event()), (None, None));
+        assert_eq!(
+            (
+                count(&node, "reassembled"),
+                count(&node, "replies_suppressed")
+            ),
+            (1, 1)
+        );
+        assert_eq!(
+            (count(&node, "echo_replies"), node.memory.in_stack()),
+            (0, 0)
+        );
+    }
+}
+
+/// RFC 5722 and the like: random fragments of few datagrams, many overlapping, lose and keep nothing.
+#[test]
+fn random_fragments_leave_nothing_behind() {
+    for v6 in [false, true] {
+        let mut node = udp_node(v6);
+        let (data, payload) = long_datagram(v6);
+        let mut random = Random::new(11);
+        let mut handed_up = 0;
+        for _ in 0..20_000 {
+            let size = [8, 1000, 1448][random.below(3) as usize];
+            let pieces = fragments(v6, &payload, size, random.below(6) as u16);
+            let piece = random.below(pieces.len() as u64) as usize;
+            node.receive(NOW, &pieces[piece]);
+            while let Some(event) = node.event() {
+                let Event::UdpRecv { udp, chunk, .. } = event else {
+                    panic!("{event:?}")
+                };
+                // Overlap never mixes two: what is handed up is what was sent.
+                assert_eq!(node.memory.read(chunk), data);
+                node.memory.free(chunk.buffer);
+                node.stack.udp_recv_done(udp, 1);
+                handed_up += 1;
+            }
+            assert_eq!(node.memory.in_stack(), 0);
+        }
+        assert_eq!(count(&node, "reassembled"), handed_up);
+        assert!(count(&node, "fragments_dropped") > 0);
+        let limit = node.stack.config().limits.reassemblies;
+        assert!(node.stack.usage().reassemblies <= limit);
+    }
 }

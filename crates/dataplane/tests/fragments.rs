@@ -1,0 +1,199 @@
+//! Datagrams that come in fragments, through the whole dataplane: from Linux over veth to an application
+//! and to `ping`.
+
+mod support;
+
+use cofferdam_dataplane::{Application, Event, Received, Session};
+use cofferdam_testkit::{Net, exclusive, time_limit, wait_until};
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, sendto, socket,
+};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+use support::{ADDRESS, ECHO, Scene, bytes};
+
+const LIMIT: Duration = Duration::from_secs(60);
+/// Bytes of a datagram in [`Parts`]' answer.
+const PART: usize = 1000;
+
+/// Answers a datagram with its data, in datagrams that need no fragments.
+struct Parts(&'static str);
+
+impl Application for Parts {
+    fn start(&mut self, session: &mut Session) {
+        session.udp_bind(self.0.parse().expect("an address"));
+    }
+
+    fn event(&mut self, session: &mut Session, event: Event) {
+        if let Event::Datagram {
+            bound,
+            data,
+            remote,
+        } = event
+        {
+            for part in data.chunks(PART) {
+                session.send_datagram(bound, remote, part);
+            }
+        }
+    }
+}
+
+/// Keeps what it receives.
+struct Hoard(Vec<Received>);
+
+impl Application for Hoard {
+    fn start(&mut self, session: &mut Session) {
+        session.udp_bind(SocketAddr::from(([0, 0, 0, 0], 8)));
+    }
+
+    fn event(&mut self, _: &mut Session, event: Event) {
+        if let Event::Datagram { data, .. } = event {
+            self.0.push(data);
+        }
+    }
+}
+
+/// A client's socket, of the family of `to`.
+fn client(to: &str) -> UdpSocket {
+    let from = if to.starts_with('[') {
+        "[fd98::2]:0"
+    } else {
+        "10.98.2.2:0"
+    };
+    let socket = UdpSocket::bind(from).expect("a socket");
+    socket
+        .set_read_timeout(Some(Duration::from_secs(5)))
+        .expect("a limit");
+    socket
+}
+
+/// Sends a datagram and puts the answer's parts together.
+fn ask(socket: &UdpSocket, to: &str, data: &[u8]) -> Vec<u8> {
+    socket.send_to(data, to).expect("sent");
+    let (mut back, mut part) = (Vec::new(), [0; 2 * PART]);
+    while back.len() < data.len() {
+        let len = socket.recv(&mut part).expect("a part of the answer");
+        back.extend(&part[..len]);
+    }
+    back
+}
+
+#[test]
+fn datagrams_in_fragments_arrive_whole_and_long_pings_are_answered() {
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        // Alone it reads the dataplane's memory, beside another it has its own.
+        let beside = format!("{ECHO}[[application]]\nname = \"other\"\nuser = \"0\"\n");
+        for (device, grants) in [
+            ("mode = \"native\"", ECHO),
+            ("mode = \"generic\"", ECHO),
+            ("frame_bytes = 4096", beside.as_str()),
+        ] {
+            for (at, to) in [("0.0.0.0:7", "10.98.2.9:7"), ("[::]:7", "[fd98::9]:7")] {
+                let mut scene = Scene::new(device, grants);
+                scene.serve("echo", move || Parts(at));
+                scene.client(move || {
+                    let socket = client(to);
+                    // More of them than there is room for at a time: none is kept.
+                    for (round, len) in [4000, 1473, 60_000, 1, 65_000]
+                        .into_iter()
+                        .cycle()
+                        .enumerate()
+                        .take(50)
+                    {
+                        let data = bytes(len, round as u64);
+                        assert!(ask(&socket, to, &data) == data, "{len} bytes came changed");
+                    }
+                });
+                for _ in 0..3 {
+                    let options = "-q -c 1 -W 5 -s 4000";
+                    scene
+                        .client
+                        .sh(&format!("busybox ping {options} {ADDRESS}"));
+                    scene.client.sh(&format!(
+                        "busybox ping6 {options} fd98::9 2>/dev/null || ping -6 {options} fd98::9"
+                    ));
+                }
+                assert!(scene.count("/stack/reassembled") >= 46);
+                assert!(scene.count("/stack/fragments_sent") >= 18);
+                for none in [
+                    "/stack/fragments_dropped",
+                    "/counts/over_quota",
+                    "/counts/offences",
+                ] {
+                    assert_eq!(scene.count(none), 0, "{none}");
+                }
+            }
+        }
+    });
+}
+
+/// An IPv4 fragment of a UDP datagram to port 7; `offset` in bytes.
+fn fragment(id: u16, offset: u16, more: bool, payload: &[u8]) -> Vec<u8> {
+    // The kernel fills in the source and the sums.
+    let mut packet = vec![0x45, 0, 0, 0];
+    packet.extend(id.to_be_bytes());
+    packet.extend(((offset / 8) | (u16::from(more) << 13)).to_be_bytes());
+    packet.extend([64, 17, 0, 0, 0, 0, 0, 0, 10, 98, 2, 9]);
+    packet.extend(payload);
+    packet
+}
+
+#[test]
+fn hostile_fragments_and_an_application_that_keeps_them_take_nothing_from_others() {
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        let grants = format!(
+            "{ECHO}[[application]]\nname = \"hoard\"\nuser = \"0\"\nbind = [\"udp/*:8\"]\n"
+        );
+        let mut scene = Scene::new("", &grants);
+        scene.serve("echo", || Parts("0.0.0.0:7"));
+        scene.serve("hoard", || Hoard(Vec::new()));
+        let to = "10.98.2.9:7";
+        let data = bytes(4000, 1);
+        let (first, second) = (data.clone(), data.clone());
+        scene.client(move || assert!(ask(&client(to), to, &first) == first));
+        // First fragments without end, others that overlap, one beyond 64 KiB.
+        scene.client(|| {
+            // It takes whole IP headers.
+            let (family, flags) = (AddressFamily::Inet, SockFlag::SOCK_CLOEXEC);
+            let raw = socket(family, SockType::Raw, flags, SockProtocol::Raw);
+            let raw = raw.expect("a raw socket");
+            let to = SockaddrIn::new(10, 98, 2, 9, 0);
+            let send = |packet: Vec<u8>| {
+                sendto(raw.as_raw_fd(), &packet, &to, MsgFlags::empty()).expect("sent");
+            };
+            for id in 1..500 {
+                send(fragment(id, 0, true, &[1; 1400]));
+                if id % 5 == 0 {
+                    send(fragment(id, 1000, true, &[2; 800]));
+                    send(fragment(id, 65_512, false, &[3; 100]));
+                }
+            }
+        });
+        wait_until("the fragments", Duration::from_secs(5), || {
+            scene.count("/stack/fragments_dropped") >= 99
+        });
+        assert_eq!(scene.count("/stack/reassembled"), 1);
+        // More than the hoarder has room for.
+        scene.client(|| {
+            let socket = client("10.98.2.9:8");
+            for round in 0..60 {
+                socket
+                    .send_to(&bytes(4000, round), "10.98.2.9:8")
+                    .expect("sent");
+            }
+        });
+        wait_until("its room to be full", Duration::from_secs(5), || {
+            scene.count("/counts/over_quota") > 0
+        });
+        scene.client(move || {
+            let socket = client(to);
+            for _ in 0..30 {
+                assert!(ask(&socket, to, &second) == second, "it came changed");
+            }
+        });
+        assert_eq!(scene.count("/counts/offences"), 0);
+    });
+}

@@ -1,0 +1,103 @@
+//! Echo (RFC 792, RFC 4443): a request is answered out of the buffer it came in. A reply that is
+//! larger than its path goes out in fragments, as the request came in.
+
+use super::Stack;
+use super::receive::Datagram;
+use super::replies::{Outline, Reply};
+use crate::api::Time;
+use crate::wire::ip::{self, Fragment};
+use crate::wire::{be32, checksum, icmp};
+
+impl Stack {
+    /// Sends the message's data back. Says whether its buffer is kept.
+    pub(super) fn echo(&mut self, now: Time, datagram: &Datagram<'_>) -> bool {
+        let v4 = datagram.packet.source.is_v4();
+        let message = datagram.payload();
+        // To a group: no answer.
+        if !datagram.unicast || !self.icmp_limit.allow(now) {
+            self.counters.replies_suppressed += 1;
+            return false;
+        }
+        let mtu_bytes = self.path_mtu(&datagram.packet.source, now) as usize;
+        let kind = if v4 { 0 } else { 129 };
+        let identifier = be32(message, 4).to_be_bytes();
+        let sent = if message.len() + ip::header_bytes(v4) <= mtu_bytes {
+            let chunk = datagram.chunk(icmp::HEADER_BYTES, message.len());
+            self.icmp_reply(datagram, kind, 0, identifier, chunk)
+        } else {
+            self.echo_in_fragments(datagram, kind, identifier, mtu_bytes)
+        };
+        self.counters.echo_replies += u64::from(sent);
+        sent
+    }
+
+    /// All fragments or none: they are as many as those of the request, or nearly so.
+    fn echo_in_fragments(
+        &mut self,
+        datagram: &Datagram<'_>,
+        kind: u8,
+        identifier: [u8; 4],
+        mtu_bytes: usize,
+    ) -> bool {
+        let packet = datagram.packet;
+        let (v4, message) = (packet.source.is_v4(), datagram.payload());
+        let outline = Outline {
+            source: &packet.destination,
+            destination: &packet.source,
+            protocol: if v4 { ip::ICMP } else { ip::ICMPV6 },
+            hop_limit: super::transmit::HOP_LIMIT,
+        };
+        // Each but the last carries a multiple of eight bytes.
+        let room = (mtu_bytes - ip::header_bytes(v4) - ip::fragment_bytes(v4)) & !7;
+        if self.replies.room() < message.len().div_ceil(room) {
+            self.counters.replies_suppressed += 1;
+            return false;
+        }
+        // The sum covers all fragments and stands in the first: it is made here.
+        let mut header = [0; icmp::HEADER_BYTES];
+        icmp::write(&mut header, kind, 0, 0, identifier);
+        let pseudo = if v4 {
+            0
+        } else {
+            ip::pseudo_sum(
+                outline.source,
+                outline.destination,
+                outline.protocol,
+                message.len(),
+            )
+        };
+        let data = checksum::sum(&message[icmp::HEADER_BYTES..]);
+        let sum = !checksum::add(checksum::add(pseudo, checksum::sum(&header)), data);
+        icmp::write(&mut header, kind, 0, sum, identifier);
+
+        let id = self.fragment_ids.next(outline.destination);
+        for start in (0..message.len()).step_by(room) {
+            let end = message.len().min(start + room);
+            let more = end < message.len();
+            let fragment = Fragment {
+                id,
+                offset: start as u32,
+                more,
+            };
+            // The first carries the header, which is not the request's.
+            let head: &[u8] = if start == 0 { &header } else { &[] };
+            let chunk = datagram.chunk(start + head.len(), end);
+            let reply = Reply::fragment(
+                datagram.mac,
+                self.config.mac,
+                &outline,
+                &fragment,
+                head,
+                chunk.len as usize,
+            );
+            let reply = if more {
+                reply.with_part(chunk)
+            } else {
+                reply.with_payload(chunk)
+            };
+            self.replies.push(reply);
+            self.counters.fragments_sent += 1;
+        }
+        true
+    }
+}

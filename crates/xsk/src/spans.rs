@@ -1,0 +1,207 @@
+//! Long buffers behind the frames of a packet memory: what does not fit a frame, such as a datagram put
+//! together from fragments, lies in one of these, in one piece.
+
+use crate::mapping::Mapping;
+use crate::memory::Frame;
+use std::sync::Arc;
+
+/// Room of a span in bytes at least: the largest IP packet.
+const LEAST_BYTES: u32 = 65_575;
+
+/// The spans of a memory. Each has the number of its first frame as a name; no device is ever given
+/// one.
+#[derive(Debug)]
+pub struct Spans {
+    map: Arc<Mapping>,
+    /// Number of the first frame of the first span.
+    first: u32,
+    /// Frames that a span takes.
+    frames_each: u32,
+    frame_bytes: u32,
+    free: Vec<Frame>,
+    /// For each span whether it is free.
+    is_free: Vec<bool>,
+}
+
+impl Spans {
+    /// Frames that a span takes.
+    pub(crate) fn frames_each(frame_bytes: u32) -> u32 {
+        LEAST_BYTES.div_ceil(frame_bytes)
+    }
+
+    /// `count` spans from frame `first` on; the mapping reaches that far.
+    pub(crate) fn new(map: Arc<Mapping>, first: u32, frame_bytes: u32, count: u32) -> Spans {
+        let frames_each = Spans::frames_each(frame_bytes);
+        let names = (0..count)
+            .rev()
+            .map(|index| Frame(first + index * frames_each));
+        Spans {
+            map,
+            first,
+            frames_each,
+            frame_bytes,
+            free: names.collect(),
+            is_free: vec![true; count as usize],
+        }
+    }
+
+    /// Copies `bytes` into a free span. `None` when none is free, or they do not fit. Never
+    /// allocates.
+    pub fn store(&mut self, bytes: &[u8]) -> Option<Frame> {
+        if bytes.len() > self.span_bytes() {
+            return None;
+        }
+        let span = self.free.pop()?;
+        let index = self.index(span)?;
+        *self.is_free.get_mut(index)? = false;
+        let offset = self.offset(span);
+        // SAFETY: the span lies inside the mapping (`new`), `bytes` fits it (checked above), and it is
+        // nobody else's: it was free, and the frames of the memory end before `first`. `bytes` is
+        // no part of it, then. Who maps the file for reading finds any bytes valid.
+        unsafe {
+            let into = self.map.base().as_ptr().add(offset);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), into, bytes.len());
+        }
+        Some(span)
+    }
+
+    /// Gives a span back; false when it was free already or is none. Never allocates.
+    pub(crate) fn give(&mut self, span: Frame) -> bool {
+        let place = self
+            .index(span)
+            .and_then(|index| self.is_free.get_mut(index));
+        match place {
+            Some(free) if !*free => {
+                *free = true;
+                self.free.push(span);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The bytes of a span; empty when it is none.
+    pub(crate) fn bytes(&self, span: Frame) -> &[u8] {
+        if self.index(span).is_none() {
+            return &[];
+        }
+        let offset = self.offset(span);
+        // SAFETY: the span lies inside the mapping (`new`) and is initialised (a memory file begins
+        // as zeros); only `store` writes to it, which needs `&mut self`.
+        unsafe {
+            let first = self.map.base().as_ptr().add(offset);
+            std::slice::from_raw_parts(first, self.span_bytes())
+        }
+    }
+
+    /// Spans that are free.
+    pub fn available(&self) -> u32 {
+        self.free.len() as u32
+    }
+
+    fn span_bytes(&self) -> usize {
+        self.frames_each as usize * self.frame_bytes as usize
+    }
+
+    fn offset(&self, span: Frame) -> usize {
+        span.0 as usize * self.frame_bytes as usize
+    }
+
+    /// Which span a name is.
+    fn index(&self, span: Frame) -> Option<usize> {
+        let behind = span.0.checked_sub(self.first)?;
+        let index = (behind / self.frames_each) as usize;
+        (behind % self.frames_each == 0 && index < self.is_free.len()).then_some(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::memory::{Frame, Memory};
+    use crate::port::Packet;
+
+    #[test]
+    fn a_span_holds_what_no_frame_does_and_is_given_back_once() {
+        for frame_bytes in [2048, 4096] {
+            let mut memory = Memory::with_spans(4, frame_bytes, 2).expect("memory");
+            let long: Vec<u8> = (0..65_575_u32).map(|n| n as u8).collect();
+            let first = memory.spans_mut().store(&long).expect("a span");
+            let second = memory.spans_mut().store(&long[1..]).expect("a span");
+            assert_eq!(memory.spans_mut().store(&[1]), None, "both are taken");
+            assert_eq!(memory.available(), 4, "no frame was");
+            assert!(first.0 >= 4 && second.0 > first.0);
+            assert!(second.0 < memory.numbers());
+            assert_eq!(memory.bytes(first)[..long.len()], long);
+            assert_eq!(memory.bytes(second)[..long.len() - 1], long[1..]);
+            assert!(memory.bytes(Frame(first.0 + 1)).is_empty(), "within a span");
+            assert!(
+                memory.bytes_mut(first).is_empty(),
+                "no frame to write headers into"
+            );
+            assert!(memory.give(first) && !memory.give(first));
+            assert!(!memory.give(Frame(first.0 + 1)) && !memory.give(Frame(u32::MAX)));
+            assert_eq!(memory.spans_mut().store(&[7; 9]), Some(first));
+            assert_eq!(
+                memory.bytes(second)[..9],
+                long[1..10],
+                "the other is as it was"
+            );
+        }
+    }
+
+    #[test]
+    fn parts_of_a_span_are_copied_into_frames_and_never_beyond_its_end() {
+        let mut memory = Memory::with_spans(2, 2048, 1).expect("memory");
+        let long: Vec<u8> = (0..5000_u32).map(|n| (n * 3) as u8).collect();
+        let span = memory.spans_mut().store(&long).expect("a span");
+        let frame = memory.take().expect("a frame");
+        assert!(memory.copy((span, 1480), (frame, 34), 1480));
+        assert_eq!(memory.bytes(frame)[34..34 + 1480], long[1480..2960]);
+        let end = memory.bytes(span).len();
+        assert!(memory.copy((span, end - 10), (frame, 0), 10));
+        assert!(!memory.copy((span, end - 10), (frame, 0), 11));
+        assert!(
+            !memory.copy((frame, 0), (span, 0), 10),
+            "a span is no target"
+        );
+        let packet = Packet {
+            frame: span,
+            start: 1,
+            len: 3,
+        };
+        assert_eq!(memory.packet(packet), &long[1..4]);
+    }
+
+    #[test]
+    fn what_is_stored_takes_a_frame_when_it_fits_one() {
+        let mut memory = Memory::with_spans(1, 2048, 1).expect("memory");
+        assert_eq!(memory.store(&[1; 2048]), Some(Frame(0)));
+        assert_eq!(
+            memory.store(&[1; 2048]),
+            None,
+            "a span is not for what fits a frame"
+        );
+        assert_eq!(memory.store(&[2; 2049]), Some(Frame(1)));
+        assert_eq!(memory.store(&[2; 2049]), None);
+        let mut without = Memory::new(1, 2048).expect("memory");
+        assert_eq!(without.store(&[2; 2049]), None);
+    }
+
+    #[test]
+    fn packet_and_spans_can_be_had_at_the_same_time() {
+        let mut memory = Memory::with_spans(1, 2048, 1).expect("memory");
+        let frame = memory.take().expect("a frame");
+        memory.bytes_mut(frame)[..3].copy_from_slice(b"abc");
+        let packet = Packet {
+            frame,
+            start: 0,
+            len: 3,
+        };
+        let (bytes, spans) = memory.packet_and_spans(packet);
+        let span = spans.store(&[bytes, bytes].concat()).expect("a span");
+        assert_eq!(
+            (bytes, &spans.bytes(span)[..6]),
+            (&b"abc"[..], &b"abcabc"[..])
+        );
+    }
+}
