@@ -20,11 +20,4 @@ struct cf_tenant_mm {
 };
 _Static_assert(sizeof(struct cf_tenant_mm) == 16, "cf_tenant_mm is part of the ABI");
 
-/* What the sockets of one cgroup moved, one direction. */
-struct cf_tenant_packets {
-	__u64 packets; /* as they are on the wire: a GSO packet is all its segments */
-	__u64 bytes; /* from the network header on, headers of GSO segments but for the first not */
-};
-_Static_assert(sizeof(struct cf_tenant_packets) == 16, "cf_tenant_packets is part of the ABI");
-
 #endif

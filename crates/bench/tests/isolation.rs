@@ -96,8 +96,8 @@ fn whole(runtime: RuntimeKind) {
     let result = result(&data);
     assert_eq!(result.failed, Default::default());
     assert_eq!(result.unavailable, Default::default());
-    assert_eq!(result.done, [12, 12], "two scenarios of six resources");
-    assert_eq!(result.tables.len(), 6);
+    assert_eq!(result.done, [14, 14], "two scenarios of seven resources");
+    assert_eq!(result.tables.len(), 7);
     for sample in &data.isolation {
         let b = sample.key.scenario.b.is_some();
         assert_eq!(sample.b.is_some(), b, "{}", sample.key);
@@ -114,6 +114,17 @@ fn whole(runtime: RuntimeKind) {
             );
         }
     }
+    // What the peer sends b is received by b: fewer or as many as its interface has seen.
+    let flooded = |s: &&IsolationSample| s.key.resource == Resource::NetworkCpu && s.b.is_some();
+    let sample = data.isolation.iter().find(flooded).unwrap();
+    let b = sample.b.as_ref().unwrap();
+    let received = b.series.last().unwrap();
+    assert!(
+        received.rx_packets > 0 && received.ops <= received.rx_packets,
+        "{received:?}"
+    );
+    assert!(b.performance > 0.0 && b.p99_us.is_some(), "{b:?}");
+    assert_eq!(b.asked, Some(200_000.0), "twice the default");
     // The limit holds: b asks for half of the host, and may have a quarter. In a short window the
     // edges of the quota's periods add to that.
     let cpu = |t: &&IsolationTable| t.resource == Resource::Cpu;
@@ -178,12 +189,12 @@ fn tracepoints_and_cgroup_files_agree() {
                 );
             }
             _ => {
-                // What HTB drops has left the socket and not the interface.
-                let (link, sockets) = (last.tx_packets as f64, traced.tx_packets as f64);
-                assert!(sockets > 0.0 && link <= sockets + 16.0, "{last:?}");
-                // 1400 bytes and the headers of UDP and IP; a few may be the kernel's own.
-                let (bytes, most) = (traced.tx_bytes as f64, sockets * 1428.0);
-                assert!(bytes <= most && bytes >= most - 16.0 * 1428.0, "{last:?}");
+                // 1400 bytes and the headers of UDP, IP and Ethernet; a few may be the kernel's
+                // own. What the sink has seen left through the interface.
+                let (packets, bytes) = (last.tx_packets as f64, last.tx_bytes as f64);
+                let most = packets * 1442.0;
+                assert!(bytes <= most && bytes >= most - 16.0 * 1442.0, "{last:?}");
+                assert!(last.ops > 0 && last.ops <= last.tx_packets, "{last:?}");
             }
         }
         // Its own cost is told, the programs' included.

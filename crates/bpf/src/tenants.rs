@@ -3,24 +3,21 @@
 use crate::accounting::LoadError;
 use crate::cost::{self, ProgramCost};
 use crate::mapped::{MappedArray, Plain};
-use crate::skeleton::tenants_types::{cf_tenant, cf_tenant_packets};
+use crate::skeleton::tenants_types::cf_tenant;
 use crate::skeleton::{TenantsSkel, TenantsSkelBuilder};
 use crate::support::{failed, possible_cpus, require_tracepoints};
 use cofferdam_types::CgroupId;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
 use std::io;
-use std::mem::{MaybeUninit, offset_of, size_of};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 /// Tenants that one load can watch, one after the other included.
 const ROWS: u32 = 256;
 /// The tracepoints that nothing can stand in for.
 const TRACEPOINTS: [&str; 2] = ["rss_stat", "block_rq_complete"];
-/// Directions of a cgroup's sockets; `enum bpf_attach_type`.
-const INGRESS: u32 = 0;
-const EGRESS: u32 = 1;
 /// Kinds of pages that are resident: file, anonymous, shared.
 const RESIDENT_KINDS: i64 = 3;
 
@@ -38,14 +35,6 @@ pub struct TenantReading {
     pub device_ops: u64,
     /// Bytes of those.
     pub device_bytes: u64,
-    /// Packets that its sockets sent.
-    pub tx_packets: u64,
-    /// Bytes of those from the network header on.
-    pub tx_bytes: u64,
-    /// Packets that came for its sockets.
-    pub rx_packets: u64,
-    /// Bytes of those.
-    pub rx_bytes: u64,
     /// Address spaces that found no room and are missing in `rss_bytes`.
     pub untracked: u64,
 }
@@ -53,7 +42,6 @@ pub struct TenantReading {
 /// Loaded and attached. Dropping it detaches the programs and frees the maps.
 pub struct TenantPrograms {
     totals: Arc<MappedArray<cf_tenant>>,
-    packets: Arc<MapHandle>,
     next_row: u32,
     skeleton: TenantsSkel<'static>,
     _links: Vec<Link>,
@@ -64,16 +52,13 @@ pub struct TenantWatch {
     counter: TenantCounter,
     // (map, id) to be forgotten.
     tables: Vec<(MapHandle, u64)>,
-    _sockets: [Link; 2],
 }
 
-/// Reads one tenant's counters: one system call a direction of its sockets, none else.
+/// Reads one tenant's counters: no system call.
 #[derive(Clone)]
 pub struct TenantCounter {
     totals: Arc<MappedArray<cf_tenant>>,
-    packets: Arc<MapHandle>,
     row: u32,
-    cgroup: CgroupId,
     page_bytes: u64,
 }
 
@@ -105,22 +90,19 @@ impl TenantPrograms {
         let links = links.and_then(|rss| Ok(vec![rss, skeleton.progs.tenant_block.attach()?]));
         let links = links.map_err(attach)?;
         let totals = MappedArray::map(skeleton.maps.tenant_totals.as_fd(), ROWS);
-        let packets = MapHandle::try_from(&skeleton.maps.tenant_packets);
         Ok(TenantPrograms {
             totals: Arc::new(totals.map_err(LoadError::Map)?),
-            packets: Arc::new(packets.map_err(failed("open a map of the tenants' programs"))?),
             next_row: 0,
             skeleton,
             _links: links,
         })
     }
 
-    /// Watches the tenant whose tasks are in the v2 cgroup `tasks` (an open directory) and whose
-    /// I/O is charged to the cgroup `blocks`, which on hybrid hosts is one of v1's blkio.
+    /// Watches the tenant whose tasks are in the v2 cgroup `tasks` and whose I/O is charged to the
+    /// cgroup `blocks`, which on hybrid hosts is one of v1's blkio.
     pub fn watch(
         &mut self,
-        tasks: BorrowedFd<'_>,
-        tasks_id: CgroupId,
+        tasks: CgroupId,
         blocks: Option<CgroupId>,
     ) -> Result<TenantWatch, LoadError> {
         let row = self.next_row;
@@ -129,15 +111,10 @@ impl TenantPrograms {
                 "more tenants than one load has rows for",
             )));
         }
-        let (maps, progs) = (&self.skeleton.maps, &self.skeleton.progs);
-        let sockets = progs
-            .tenant_received
-            .attach_cgroup(tasks.as_raw_fd())
-            .and_then(|rx| Ok([rx, progs.tenant_sent.attach_cgroup(tasks.as_raw_fd())?]))
-            .map_err(failed("attach to a tenant's cgroup"))?;
+        let maps = &self.skeleton.maps;
         let mut tables = Vec::new();
         for (map, id) in [
-            (&maps.tenant_tasks, Some(tasks_id)),
+            (&maps.tenant_tasks, Some(tasks)),
             (&maps.tenant_blocks, blocks),
         ] {
             let Some(CgroupId(id)) = id else { continue };
@@ -150,13 +127,10 @@ impl TenantPrograms {
         Ok(TenantWatch {
             counter: TenantCounter {
                 totals: self.totals.clone(),
-                packets: self.packets.clone(),
                 row,
-                cgroup: tasks_id,
                 page_bytes: page_bytes(),
             },
             tables,
-            _sockets: sockets,
         })
     }
 
@@ -193,38 +167,12 @@ impl TenantCounter {
             device_bytes: 0,
             untracked_mms: 0,
         });
-        let ((tx_packets, tx_bytes), (rx_packets, rx_bytes)) =
-            (self.moved(EGRESS), self.moved(INGRESS));
         TenantReading {
             rss_bytes: u64::try_from(total.rss_pages).unwrap_or(0) * self.page_bytes,
             device_ops: total.device_ops,
             device_bytes: total.device_bytes,
-            tx_packets,
-            tx_bytes,
-            rx_packets,
-            rx_bytes,
             untracked: total.untracked_mms,
         }
-    }
-
-    /// Packets and bytes of one direction.
-    fn moved(&self, direction: u32) -> (u64, u64) {
-        // struct bpf_cgroup_storage_key: inode, attach type, padding.
-        let mut key = [0; 16];
-        key[..8].copy_from_slice(&self.cgroup.0.to_ne_bytes());
-        key[8..12].copy_from_slice(&direction.to_ne_bytes());
-        let value = self.packets.lookup(&key, MapFlags::ANY);
-        let value = value.ok().flatten().unwrap_or_default();
-        let field = |offset: usize| {
-            let bytes = value.get(offset..offset + size_of::<u64>());
-            bytes
-                .and_then(|b| b.try_into().ok())
-                .map_or(0, u64::from_ne_bytes)
-        };
-        (
-            field(offset_of!(cf_tenant_packets, packets)),
-            field(offset_of!(cf_tenant_packets, bytes)),
-        )
     }
 }
 

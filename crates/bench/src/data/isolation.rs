@@ -56,6 +56,12 @@ pub struct Point {
     pub tx_packets: u64,
     /// Sent through its interfaces, bytes.
     pub tx_bytes: u64,
+    /// Received through its interfaces, packets.
+    #[serde(default)]
+    pub rx_packets: u64,
+    /// Received through its interfaces, bytes.
+    #[serde(default)]
+    pub rx_bytes: u64,
     /// Operations that its load generator had done.
     pub ops: u64,
     /// Bytes that its load generator had moved; for the network, that had arrived at the peer.
@@ -74,14 +80,6 @@ pub struct Traced {
     pub device_ops: u64,
     /// Bytes of those.
     pub device_bytes: u64,
-    /// Packets that its sockets sent.
-    pub tx_packets: u64,
-    /// Bytes of those, from the network header on.
-    pub tx_bytes: u64,
-    /// Packets that came for its sockets.
-    pub rx_packets: u64,
-    /// Bytes of those.
-    pub rx_bytes: u64,
 }
 
 /// What one tenant did in a cell, within the measured window.

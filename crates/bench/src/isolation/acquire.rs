@@ -141,17 +141,17 @@ impl Files {
         if let Some(file) = &self.io_bytes {
             io_bytes = total(read(file, text));
         }
-        let (tx_packets, tx_bytes) = self
-            .net
-            .as_ref()
-            .map_or((0, 0), |file| sent(read(file, text)));
+        let moved = self.net.as_ref().map(|file| moved(read(file, text)));
+        let moved = moved.unwrap_or_default();
         Point {
             cpu_ms: cpu_ns as f64 / 1e6,
             rss_bytes,
             io_ops,
             io_bytes,
-            tx_packets,
-            tx_bytes,
+            tx_packets: moved.tx_packets,
+            tx_bytes: moved.tx_bytes,
+            rx_packets: moved.rx_packets,
+            rx_bytes: moved.rx_bytes,
             traced: self.counter.as_ref().map(trace::traced),
             ..Point::default()
         }
@@ -200,27 +200,33 @@ fn sum(text: &str, keys: &[&str]) -> u64 {
         .sum()
 }
 
-/// Packets and bytes sent through eth0, of `/proc/net/dev`: what else is there (loopback, a virtual
-/// machine's tap and bridge) carries the same packets once more.
-fn sent(text: &str) -> (u64, u64) {
-    for line in text.lines() {
-        let Some((name, numbers)) = line.split_once(':') else {
-            continue;
-        };
-        if name.trim() != "eth0" {
-            continue;
-        }
-        let mut numbers = numbers.split_whitespace().skip(8);
-        let mut next = || {
-            numbers
-                .next()
-                .and_then(|n| n.parse::<u64>().ok())
-                .unwrap_or(0)
-        };
-        let bytes = next();
-        return (next(), bytes);
+/// What went through an interface.
+#[derive(Debug, Default)]
+struct Moved {
+    rx_bytes: u64,
+    rx_packets: u64,
+    tx_bytes: u64,
+    tx_packets: u64,
+}
+
+/// Packets and bytes of eth0, of `/proc/net/dev`: what else is there (loopback, a virtual machine's
+/// tap and bridge) carries the same packets once more.
+fn moved(text: &str) -> Moved {
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    let Some((_, numbers)) = lines.find(|(name, _)| name.trim() == "eth0") else {
+        return Moved::default();
+    };
+    let numbers: Vec<&str> = numbers.split_whitespace().collect();
+    let number = |place: usize| {
+        let number = numbers.get(place).and_then(|n| n.parse().ok());
+        number.unwrap_or(0)
+    };
+    Moved {
+        rx_bytes: number(0),
+        rx_packets: number(1),
+        tx_bytes: number(8),
+        tx_packets: number(9),
     }
-    (0, 0)
 }
 
 /// Reads tenants each 100 ms in a thread of its own until it is stopped.
@@ -296,6 +302,8 @@ fn since(now: &Point, first: &Point, t_ms: f64) -> Point {
         io_bytes: now.io_bytes.saturating_sub(first.io_bytes),
         tx_packets: now.tx_packets.saturating_sub(first.tx_packets),
         tx_bytes: now.tx_bytes.saturating_sub(first.tx_bytes),
+        rx_packets: now.rx_packets.saturating_sub(first.rx_packets),
+        rx_bytes: now.rx_bytes.saturating_sub(first.rx_bytes),
         traced: now
             .traced
             .map(|t| trace::since(&t, &first.traced.unwrap_or_default())),
@@ -320,7 +328,9 @@ mod tests {
         assert_eq!(field("anon 5\nanon_thp 9\n", "anon"), Some(5));
         let dev = "Inter-| Receive\n face |bytes\n  lo: 1 1 0 0 0 0 0 0 9 9 0 0 0 0 0 0\n\
                    eth0: 1 2 0 0 0 0 0 0 1500 3 0 0 0 0 0 0\n  br0: 7 7 7 7 7 7 7 7 7 7 7\n";
-        assert_eq!(sent(dev), (3, 1500));
+        let eth0 = moved(dev);
+        assert_eq!((eth0.rx_bytes, eth0.rx_packets), (1, 2));
+        assert_eq!((eth0.tx_bytes, eth0.tx_packets), (1500, 3));
         let cgroup = "5:cpu,cpuacct:/a\n3:memory:/b/c\n0::/u\n";
         assert_eq!(place(cgroup, "cpuacct"), Some(Path::new("a")));
         assert_eq!(place(cgroup, "memory"), Some(Path::new("b/c")));
@@ -347,7 +357,7 @@ mod tests {
             let text: String = (0..random.usize(..20))
                 .map(|_| words[random.usize(..10)])
                 .collect();
-            let (_, _) = sent(&text);
+            let _ = moved(&text);
             let _ = (
                 total(&text),
                 sum(&text, &["rios="]),

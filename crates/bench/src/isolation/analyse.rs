@@ -39,7 +39,7 @@ pub(crate) fn tables(experiment: &Experiment, samples: &[IsolationSample]) -> Ve
 /// of the smallest set.
 fn capacity(experiment: &Experiment, resource: Resource, samples: &[IsolationSample]) -> f64 {
     match resource {
-        Resource::Cpu => host_facts::online_cpus().len() as f64,
+        Resource::Cpu | Resource::NetworkCpu => host_facts::online_cpus().len() as f64,
         Resource::Memory => host_facts::memory_bytes() as f64,
         Resource::Network => experiment.link.0 as f64,
         Resource::Llc => {

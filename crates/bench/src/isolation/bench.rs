@@ -1,12 +1,14 @@
 //! Measures cells: keeps the tenants of one runtime and resource alive from cell to cell.
 
-use super::acquire::{Acquired, Acquisition, Files, Places};
+use super::acquire::{Acquisition, Files, Places};
 use super::care;
 use super::device::{self, BlockDevice};
 use super::experiment::Experiment;
+use super::figures::{Loaded, sample, series};
+use super::flood::{self, Flood};
 use super::generator::Foreign;
 use super::guest::Done;
-use super::levels::{DATAGRAM_WIRE_BITS, Target, demand, most_memory, split_iops};
+use super::levels::{self, Demand, Load, Target, most_memory, split_iops};
 use super::place::{Place, Sink, Ticks};
 use super::runtime::{self, Limit, Runtime, TenantSpec};
 use super::stage::{Stage, shape};
@@ -14,10 +16,7 @@ use super::trace::Tracer;
 use crate::agent::process::Agent;
 use crate::command::run;
 use crate::cpustat;
-use crate::data::{
-    Care, CellKey, GeneratorKind, IsolationSample, Level, Point, Resource, SCHEMA, Scenario,
-    TenantSample,
-};
+use crate::data::{Care, CellKey, IsolationSample, Level, Resource, SCHEMA, Scenario};
 use crate::error::BenchError;
 use crate::host_facts;
 use crate::rundir::now;
@@ -49,6 +48,8 @@ pub(super) struct Bench<'a> {
     // Before the runtime (its images) and the stage: they stand on those.
     tenants: BTreeMap<(Who, bool), Place>,
     sinks: Vec<Sink>,
+    /// What comes for b, where network CPU is measured.
+    flood: Option<Flood>,
     runtime: Box<dyn Runtime>,
     tracer: Option<Tracer>,
     /// Why there are no BPF programs.
@@ -87,6 +88,7 @@ impl<'a> Bench<'a> {
             resource: key.resource,
             tenants: BTreeMap::new(),
             sinks: Vec::new(),
+            flood: None,
             runtime,
             _agent: agent,
             stage,
@@ -102,6 +104,7 @@ impl<'a> Bench<'a> {
             // What state they are in nobody knows: the next cell begins with new ones.
             self.tenants.clear();
             self.sinks.clear();
+            self.flood = None;
         }
         outcome
     }
@@ -124,9 +127,8 @@ impl<'a> Bench<'a> {
         let mut files = Vec::new();
         for (who, level) in &roles {
             self.ready(*who, *level)?;
-            let experiment = self.experiment;
+            let demand = self.demand(*who, *level)?;
             let place = self.tenant(*who, *level)?;
-            let demand = demand(experiment, key.resource, *level, &place.target);
             place.begin(&demand.load)?;
             let counter = place.watch.as_ref().map(TenantWatch::counter);
             files.push(Files::of(place.tenant.pid, &place.cgroups, counter));
@@ -143,6 +145,9 @@ impl<'a> Bench<'a> {
         }
         if let [_, (who, level), ..] = roles.as_slice() {
             self.tenant(*who, *level)?.go(LEAD + warmup, measure)?;
+            if let Some(flood) = &mut self.flood {
+                flood.go(LEAD + warmup, measure)?;
+            }
         }
         std::thread::sleep(LEAD);
         let programs_before = self.tracer.as_ref().map_or(0, Tracer::run_time_ns);
@@ -155,6 +160,10 @@ impl<'a> Bench<'a> {
         acquired.cpu_pct += programs_s / acquired.wall_s.max(1e-9) * 100.0;
         let done = done?;
         let arrived = self.arrived(&roles)?;
+        let flooded = match &mut self.flood {
+            Some(flood) if roles.len() > 1 => Some(flood.end(LATE)?),
+            _ => None,
+        };
         let generator = self.experiment.generator;
         let mut samples = Vec::new();
         for (i, (who, level)) in roles.iter().enumerate() {
@@ -163,21 +172,21 @@ impl<'a> Bench<'a> {
                 Resource::Network => arrived.get(i),
                 _ => None,
             };
-            let (ticks, host_clock) = match at_sink {
-                Some((_, ticks)) => (ticks.as_slice(), place.tenant.host_clock),
-                None => (place.ticks(), true),
-            };
+            let ticks = at_sink.map_or(place.ticks(), |(_, ticks)| ticks.as_slice());
             let series = series(&acquired, i, ticks);
-            samples.push(sample(
-                key.resource,
-                generator,
-                demands[i].asked,
-                &done[i],
-                at_sink.map(|(done, _)| done),
-                host_clock,
-                series,
-                [warmup, warmup + measure],
-            ));
+            // Where it is done and where it arrives, if these are two.
+            let (source, sink) = match (&flooded, who) {
+                (Some(flooded), Who::B) => (flooded, Some(&done[i])),
+                _ => (&done[i], at_sink.map(|(done, _)| done)),
+            };
+            let load = Loaded {
+                asked: demands[i].asked,
+                source,
+                sink,
+                one_clock: sink.is_none() || place.tenant.host_clock,
+            };
+            let window = [warmup, warmup + measure];
+            samples.push(sample(key.resource, generator, &load, series, window));
         }
         let steal = steal(&online, &cpus_before);
         let mut samples = samples.into_iter();
@@ -247,15 +256,38 @@ impl<'a> Bench<'a> {
             })
     }
 
+    /// What a tenant is asked, once it has started. Where network CPU is measured b is asked to
+    /// receive, and the peer to send it that.
+    fn demand(&mut self, who: Who, level: Level) -> Result<Demand, BenchError> {
+        let experiment = self.experiment;
+        let resource = self.resource;
+        let place = self.tenant(who, level)?;
+        if (who, resource) != (Who::B, Resource::NetworkCpu) {
+            return Ok(levels::demand(experiment, resource, level, &place.target));
+        }
+        let port = PORTS[who as usize];
+        let to = format!("{}:{port}", flood::address(&place.tenant)?);
+        let sent = levels::flood(experiment, level, to);
+        let flood = match &mut self.flood {
+            Some(flood) => flood,
+            none => none.insert(Flood::new(&self.stage)?),
+        };
+        flood.prepare(&sent)?;
+        Ok(Demand {
+            asked: sent.asked,
+            load: Load::Sink { port },
+        })
+    }
+
     /// Starts a tenant that is not there yet.
     fn ready(&mut self, who: Who, level: Level) -> Result<(), BenchError> {
         let limited = level != Level::Unrestricted;
         if self.tenants.contains_key(&(who, limited)) {
             return Ok(());
         }
-        let disk_bytes = match self.resource {
-            Resource::Disk | Resource::DiskBuffered => self.experiment.limits.disk_file.0,
-            _ => 0,
+        let disk_bytes = match self.resource.is_disk() {
+            true => self.experiment.limits.disk_file.0,
+            false => 0,
         };
         if disk_bytes > 0 {
             device::room_for(&self.stage.data, disk_bytes)?;
@@ -271,7 +303,7 @@ impl<'a> Bench<'a> {
             // Addresses are free again when a tenant has gone.
             index: index % 200,
             limit,
-            network: self.resource == Resource::Network,
+            network: self.resource.needs_network(),
             memory_bytes: most_memory(self.experiment, self.resource),
             disk_bytes,
         };
@@ -293,7 +325,7 @@ impl<'a> Bench<'a> {
             cgroups,
         };
         self.tenants.insert((who, limited), place);
-        if self.resource == Resource::Network {
+        if self.resource.needs_network() {
             // A runtime's bridge may take another hardware address with each new port: what the
             // tenants know of it is then stale, and they would send to nobody for a while.
             for Place { tenant, .. } in self.tenants.values() {
@@ -310,7 +342,7 @@ impl<'a> Bench<'a> {
     fn limit_value(&self) -> f64 {
         let limits = &self.experiment.limits;
         match self.resource {
-            Resource::Cpu => self.experiment.cpus(),
+            Resource::Cpu | Resource::NetworkCpu => self.experiment.cpus(),
             Resource::Memory => self.experiment.memory().0 as f64,
             Resource::Disk | Resource::DiskBuffered => f64::from(limits.disk_iops.unwrap_or(0)),
             Resource::Network => limits.network.0 as f64,
@@ -322,7 +354,7 @@ impl<'a> Bench<'a> {
     fn limit(&self) -> Result<Option<Limit>, BenchError> {
         let limits = &self.experiment.limits;
         Ok(Some(match self.resource {
-            Resource::Cpu => Limit::Cpus(self.experiment.cpus()),
+            Resource::Cpu | Resource::NetworkCpu => Limit::Cpus(self.experiment.cpus()),
             Resource::Memory => Limit::Memory(self.experiment.memory().0),
             Resource::Disk | Resource::DiskBuffered => {
                 let (reads, writes) = split_iops(limits.disk_iops.unwrap_or(1));
@@ -352,75 +384,6 @@ fn tenant_name(who: Who, level: Level) -> String {
     match level {
         Level::Unrestricted => format!("{name}-free"),
         _ => name.to_owned(),
-    }
-}
-
-/// The points of tenant `index`, joined with its generator's ticks.
-fn series(acquired: &Acquired, index: usize, ticks: &[(u64, u64, u64)]) -> Vec<Point> {
-    let mut points = acquired.series.get(index).cloned().unwrap_or_default();
-    for point in &mut points {
-        let last = ticks
-            .iter()
-            .rev()
-            .find(|(t, _, _)| *t as f64 / 1e3 <= point.t_ms);
-        if let Some((_, ops, bytes)) = last {
-            (point.ops, point.bytes) = (*ops, *bytes);
-        }
-    }
-    points
-}
-
-/// A tenant's figures within the window.
-#[expect(clippy::too_many_arguments, reason = "one call")]
-fn sample(
-    resource: Resource,
-    generator: GeneratorKind,
-    asked: Option<f64>,
-    done: &Done,
-    at_sink: Option<&Done>,
-    host_clock: bool,
-    series: Vec<Point>,
-    [from, to]: [Duration; 2],
-) -> TenantSample {
-    let judged = at_sink.unwrap_or(done);
-    let window_s = judged.window_s.max(1e-3);
-    let ops_per_s = judged.ops as f64 / window_s;
-    // After its end a load holds no memory: a late reading must not count.
-    let window = from.as_secs_f64() * 1e3..=to.as_secs_f64() * 1e3;
-    let inside: Vec<&Point> = series.iter().filter(|p| window.contains(&p.t_ms)).collect();
-    let per_s = |of: fn(&Point) -> f64| match (inside.first(), inside.last()) {
-        (Some(first), Some(last)) if last.t_ms > first.t_ms => {
-            (of(last) - of(first)) / (last.t_ms - first.t_ms) * 1e3
-        }
-        _ => 0.0,
-    };
-    let used = match resource {
-        Resource::Cpu => per_s(|p| p.cpu_ms / 1e3),
-        Resource::Memory => {
-            let held = |p: &&Point| p.traced.map_or(p.rss_bytes, |t| t.rss_bytes) as f64;
-            inside.iter().map(held).sum::<f64>() / inside.len().max(1) as f64
-        }
-        Resource::Disk | Resource::DiskBuffered => per_s(|p| p.io_ops as f64),
-        Resource::Network => ops_per_s * DATAGRAM_WIRE_BITS,
-        Resource::Llc => ops_per_s,
-    };
-    let performance = match resource {
-        Resource::Cpu | Resource::Disk | Resource::DiskBuffered | Resource::Llc => ops_per_s,
-        Resource::Memory if generator.is_foreign() => ops_per_s,
-        Resource::Memory => judged.bytes as f64 / window_s,
-        Resource::Network => judged.bytes as f64 * 8.0 / window_s,
-    };
-    // Sent and not arrived counts as lost, beside what was not even sent in time.
-    let missing = at_sink.map_or(0, |sink| done.ops.saturating_sub(sink.ops));
-    TenantSample {
-        asked,
-        used,
-        performance,
-        p50_us: judged.p50_us.filter(|_| host_clock),
-        p99_us: judged.p99_us.filter(|_| host_clock),
-        lost: done.lost + missing,
-        restarts: done.restarts,
-        series,
     }
 }
 

@@ -1,6 +1,9 @@
 //! What differs between two runs: in the environment, and in the results.
 
-use crate::data::{DataError, Estimate, IsolationResult, Manifest, RunData, RunResult};
+use crate::data::{
+    DataError, Estimate, IsolationResult, IsolationRow, IsolationTable, Manifest, RunData,
+    RunResult,
+};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -30,6 +33,9 @@ pub struct Comparison {
     pub performance: Vec<Compared>,
     /// Cells that only one of them has.
     pub lone: Vec<String>,
+    /// Limits that each run took from its host, in block operations a second: their cells are
+    /// compared in parts of them.
+    pub own_limits: Option<[f64; 2]>,
 }
 
 /// Two runs could not be compared.
@@ -47,47 +53,88 @@ pub enum CompareError {
 
 /// Compares the runs in two directories.
 pub fn compare(first: &Path, second: &Path) -> Result<Comparison, CompareError> {
-    let load = |path: &Path| -> Result<(Manifest, IsolationResult), CompareError> {
+    let load = |path: &Path| -> Result<Side, CompareError> {
         let run = RunData::load(path)?;
-        match run.result {
-            Some(RunResult::Isolation(result)) => Ok((run.manifest, result)),
-            _ => Err(CompareError::Other(path.display().to_string())),
-        }
+        let Some(RunResult::Isolation(result)) = run.result else {
+            return Err(CompareError::Other(path.display().to_string()));
+        };
+        let given = run.experiment.and_then(|e| e.limits.disk_iops).is_some();
+        let mut of_disk = run.isolation.iter().filter(|s| s.key.resource.is_disk());
+        Ok(Side {
+            facts: facts(&run.manifest, &result),
+            result,
+            own_limit: of_disk
+                .next()
+                .map(|s| s.limit)
+                .filter(|l| !given && *l > 0.0),
+        })
     };
     let (first, second) = (load(first)?, load(second)?);
     Ok(between(&first, &second))
 }
 
-fn between(
-    first: &(Manifest, IsolationResult),
-    second: &(Manifest, IsolationResult),
-) -> Comparison {
+/// One of the two.
+struct Side {
+    /// Of its environment, by name.
+    facts: BTreeMap<String, String>,
+    result: IsolationResult,
+    /// Block operations a second, where the experiment left the limit to the host: what a disk
+    /// serves may differ from one run to the next, and the limit with it.
+    own_limit: Option<f64>,
+}
+
+fn between(first: &Side, second: &Side) -> Comparison {
+    let own_limits = first.own_limit.zip(second.own_limit).map(<[f64; 2]>::from);
     let mut comparison = Comparison {
-        environment: differences(&facts(first), &facts(second)),
+        environment: differences(&first.facts, &second.facts),
+        own_limits,
         ..Comparison::default()
     };
-    let (old, new) = (rows(&first.1), rows(&second.1));
-    for (cell, row) in &old {
-        let Some(other) = new.get(cell) else {
+    let (old, new) = (rows(&first.result), rows(&second.result));
+    for (cell, (table, row)) in &old {
+        let Some((other_table, other)) = new.get(cell) else {
             comparison.lone.push(cell.clone());
             continue;
         };
-        let pair = |of: fn(&crate::data::IsolationRow) -> &Estimate| Compared {
+        let scales = own_limits.filter(|_| table.resource.is_disk());
+        let pair = |first: Estimate, second: Estimate| Compared {
             cell: cell.clone(),
-            first: of(row).clone(),
-            second: of(other).clone(),
-            p: mann_whitney(&of(row).values, &of(other).values),
-            overlap: of(row).low <= of(other).high && of(other).low <= of(row).high,
+            p: mann_whitney(&first.values, &second.values),
+            overlap: first.low <= second.high && second.low <= first.high,
+            first,
+            second,
         };
-        comparison.utilisation.push(pair(|r| &r.utilisation_pct));
-        comparison.performance.push(pair(|r| &r.performance));
+        let [one, two] = scales.unwrap_or([1.0; 2]);
+        comparison.performance.push(pair(
+            scaled(&row.performance, 1.0 / one),
+            scaled(&other.performance, 1.0 / two),
+        ));
+        // Percent of the capacity, or parts of the limit.
+        let part = |table: &IsolationTable, limit| match scales {
+            Some(_) => table.capacity / 100.0 / limit,
+            None => 1.0,
+        };
+        comparison.utilisation.push(pair(
+            scaled(&row.utilisation_pct, part(table, one)),
+            scaled(&other.utilisation_pct, part(other_table, two)),
+        ));
     }
     let lone = new.keys().filter(|cell| !old.contains_key(*cell));
     comparison.lone.extend(lone.cloned());
     comparison
 }
 
-fn rows(result: &IsolationResult) -> BTreeMap<String, &crate::data::IsolationRow> {
+/// Each value `factor` times as large.
+fn scaled(estimate: &Estimate, factor: f64) -> Estimate {
+    Estimate {
+        median: estimate.median * factor,
+        low: estimate.low * factor,
+        high: estimate.high * factor,
+        values: estimate.values.iter().map(|v| v * factor).collect(),
+    }
+}
+
+fn rows(result: &IsolationResult) -> BTreeMap<String, (&IsolationTable, &IsolationRow)> {
     let tables = result.tables.iter();
     tables
         .flat_map(|t| {
@@ -98,14 +145,14 @@ fn rows(result: &IsolationResult) -> BTreeMap<String, &crate::data::IsolationRow
                 };
                 (
                     format!("{}{care}/{}/{}", t.runtime, t.resource, row.scenario),
-                    row,
+                    (t, row),
                 )
             })
         })
         .collect()
 }
 
-fn facts((manifest, result): &(Manifest, IsolationResult)) -> BTreeMap<String, String> {
+fn facts(manifest: &Manifest, result: &IsolationResult) -> BTreeMap<String, String> {
     let mut facts = BTreeMap::from([
         ("version of Cofferdam".to_owned(), manifest.version.clone()),
         ("kernel".to_owned(), manifest.kernel.clone()),
@@ -194,6 +241,8 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::{Care, Resource, RuntimeKind};
+    use crate::stats;
 
     /// Checked against the published tables: n = m = 5, U = 0 → p = 2/252.
     #[test]
@@ -209,6 +258,64 @@ mod tests {
         // n = 3, m = 3, U = 0 → 2/20.
         let p = mann_whitney(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]);
         assert!((p - 0.1).abs() < 1e-12, "{p}");
+    }
+
+    /// Two runs of a tenant at its limit, of which each took another limit from its host.
+    #[test]
+    fn limits_that_the_host_decided_are_divided_out() {
+        let side = |limit: f64, resource: Resource, own: bool| {
+            let at = |value: f64| stats::estimate(&[value * 0.99, value, value * 1.01], 1).unwrap();
+            let row = IsolationRow {
+                id: 2,
+                scenario: "a_s".parse().unwrap(),
+                utilisation_pct: at(100.0 * limit / 50_000.0),
+                b_utilisation_pct: None,
+                i_ulr: None,
+                i_plr: None,
+                utilisation_loss_pct: None,
+                performance: at(limit),
+                performance_loss_pct: None,
+                achieved: None,
+                p99_us: None,
+                p99_factor: None,
+                restarts: 0,
+            };
+            let table = IsolationTable {
+                runtime: RuntimeKind::Process,
+                care: Care::Vanilla,
+                resource,
+                capacity: 50_000.0,
+                rows: vec![row],
+            };
+            Side {
+                facts: BTreeMap::new(),
+                result: IsolationResult {
+                    tables: vec![table],
+                    ..IsolationResult::default()
+                },
+                own_limit: own.then_some(limit),
+            }
+        };
+        let compared = |resource, own| {
+            let [first, second] = [9_500.0, 11_700.0].map(|limit| side(limit, resource, own));
+            between(&first, &second)
+        };
+        let divided = compared(Resource::Disk, true);
+        assert_eq!(divided.own_limits, Some([9_500.0, 11_700.0]));
+        for cell in divided.performance.iter().chain(&divided.utilisation) {
+            assert!(
+                cell.overlap && (cell.first.median - 1.0).abs() < 1e-9,
+                "{cell:?}"
+            );
+        }
+        // Given by the experiment, or of another resource, they stay as they are.
+        for comparison in [
+            compared(Resource::Disk, false),
+            compared(Resource::Cpu, true),
+        ] {
+            assert!(!comparison.performance[0].overlap, "{comparison:?}");
+            assert_eq!(comparison.performance[0].first.median, 9_500.0);
+        }
     }
 
     #[test]

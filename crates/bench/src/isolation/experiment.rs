@@ -86,6 +86,9 @@ pub struct Limits {
     pub disk_file: Size,
     /// Network, by HTB on the tenant's interface.
     pub network: BitRate,
+    /// Datagrams of 64 bytes that a saturated tenant b is sent each second where network CPU is
+    /// measured, which no runtime limits.
+    pub datagrams: u32,
     /// Share of the last-level cache, which no runtime keeps; absent: half of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub llc: Option<Size>,
@@ -99,6 +102,7 @@ impl Default for Limits {
             disk_iops: None,
             disk_file: Size(64 << 20),
             network: BitRate(200_000_000),
+            datagrams: 100_000,
             llc: None,
         }
     }
@@ -238,6 +242,9 @@ impl Experiment {
         }
         if self.limits.disk_iops == Some(0) {
             return Err("'limits.disk_iops' is 0: give at least 1".into());
+        }
+        if self.limits.datagrams == 0 {
+            return Err("'limits.datagrams' is 0: give at least 1".into());
         }
         if self.limits.llc.is_some_and(|llc| llc.0 < LEAST_LLC) {
             return Err(format!(

@@ -7,6 +7,8 @@
 //! | disk | 0.7 L reads and 0.3 L writes a second | L/2 | L | 2 L | as fast as it goes |
 //! | network | HTB | L/5 | L | 2 L | as fast as it goes |
 //! | LLC | half of the last-level cache | L/2 | L | 2 L | 8 L on all CPUs but one |
+//! | network CPU, a | quota, as CPU | L/2 | L | 2 L | all CPUs of the host |
+//! | network CPU, b | quota; is sent R datagrams a second | R/5 | R | 2 R | as many as come, no quota |
 //!
 //! Unless the experiment gives limits, L is a quarter of the host's CPUs, a sixteenth of its
 //! memory, a quarter of what its disk serves, and half of the link, so that the levels show in the
@@ -19,7 +21,9 @@
 //! killed, begins again. At L itself a tenant is killed as well, because the kernel's own pages
 //! count, so saturated is 0.9 L. Unrestricted memory is bounded at 3 L (72% to 24% in the
 //! paper): the host must survive. No runtime limits the cache; L is what each would have if it were
-//! divided. At L both fit just so, and 8 L is four times the cache: every load misses.
+//! divided. At L both fit just so, and 8 L is four times the cache: every load misses. What a packet
+//! costs no tenant asks for and no runtime limits: R is a rate that a busy service sees, its levels
+//! are the network's, and each CPU quota is the one that a runtime would give.
 
 use super::experiment::Experiment;
 use crate::data::{Level, Resource};
@@ -35,6 +39,8 @@ pub(super) const WRITE_PCT: u32 = 30;
 const WALK_S: u64 = 1;
 /// Payload of a datagram, bytes: an Ethernet frame's worth.
 pub(super) const DATAGRAM_BYTES: u32 = 1400;
+/// Payload of a datagram that shall cost CPU and not fill a link, bytes.
+const SMALL_BYTES: u32 = 64;
 /// Threads of an unrestricted network load: one alone may not fill the link.
 const FLOOD_THREADS: u32 = 2;
 /// Bits on the wire of such a datagram, UDP, IP and Ethernet headers included.
@@ -95,8 +101,12 @@ pub(super) enum Load {
         to: String,
         /// Payload a second; 0: as fast as possible.
         bits: f64,
+        /// Payload of a datagram.
+        bytes: u32,
         threads: u32,
     },
+    /// Datagrams from elsewhere.
+    Sink { port: u16 },
 }
 
 impl Load {
@@ -115,9 +125,13 @@ impl Load {
                 "disk path={path} size={size} iops={iops} write_pct={WRITE_PCT} direct={} threads={DISK_THREADS}",
                 u8::from(*direct)
             ),
-            Load::Source { to, bits, threads } => {
-                format!("source to={to} bits={bits} size={DATAGRAM_BYTES} threads={threads}")
-            }
+            Load::Source {
+                to,
+                bits,
+                bytes,
+                threads,
+            } => format!("source to={to} bits={bits} size={bytes} threads={threads}"),
+            Load::Sink { port } => format!("sink port={port}"),
         }
     }
 }
@@ -140,7 +154,7 @@ pub(super) fn demand(
 ) -> Demand {
     let limits = &experiment.limits;
     match resource {
-        Resource::Cpu => {
+        Resource::Cpu | Resource::NetworkCpu => {
             let host = host_facts::online_cpus().len() as f64;
             let limit = experiment.cpus();
             let cpus = match level {
@@ -227,10 +241,32 @@ pub(super) fn demand(
                 load: Load::Source {
                     to: target.sink.clone(),
                     bits: payload,
+                    bytes: DATAGRAM_BYTES,
                     threads: if wire.is_some() { 1 } else { FLOOD_THREADS },
                 },
             }
         }
+    }
+}
+
+/// What tenant b is sent at `level` where network CPU is measured, and by what load of the peer;
+/// `to` is its address and port.
+pub(super) fn flood(experiment: &Experiment, level: Level, to: String) -> Demand {
+    let rate = f64::from(experiment.limits.datagrams);
+    let per_s = match level {
+        Level::Undercommitted => Some(rate / 5.0),
+        Level::Saturated => Some(rate),
+        Level::Overcommitted => Some(rate * 2.0),
+        Level::Unrestricted => None,
+    };
+    Demand {
+        asked: per_s,
+        load: Load::Source {
+            to,
+            bits: per_s.unwrap_or(0.0) * f64::from(SMALL_BYTES) * 8.0,
+            bytes: SMALL_BYTES,
+            threads: 1,
+        },
     }
 }
 
@@ -256,7 +292,7 @@ mod tests {
             assert!(below < at && at < above, "{resource}");
             assert_eq!(asked(Level::Unrestricted), None);
             let limit = match resource {
-                Resource::Cpu => experiment.cpus(),
+                Resource::Cpu | Resource::NetworkCpu => experiment.cpus(),
                 Resource::Memory => experiment.memory().0 as f64,
                 Resource::Disk | Resource::DiskBuffered => 1000.0,
                 Resource::Network => experiment.limits.network.0 as f64,
@@ -264,5 +300,22 @@ mod tests {
             };
             assert!(below < limit && at <= limit && above > limit, "{resource}");
         }
+    }
+
+    #[test]
+    fn a_tenant_is_sent_more_at_each_level() {
+        let mut experiment = Experiment::quick();
+        experiment.limits.datagrams = 1000;
+        let sent = |level| flood(&experiment, level, "10.0.0.1:9".into());
+        let rates: Vec<_> = Level::ALL.iter().map(|level| sent(*level).asked).collect();
+        assert_eq!(rates, [Some(200.0), Some(1000.0), Some(2000.0), None]);
+        assert_eq!(
+            sent(Level::Saturated).load.line(),
+            "source to=10.0.0.1:9 bits=512000 size=64 threads=1"
+        );
+        assert_eq!(
+            sent(Level::Unrestricted).load.line(),
+            "source to=10.0.0.1:9 bits=0 size=64 threads=1"
+        );
     }
 }

@@ -19,6 +19,8 @@ mod device;
 mod environment;
 mod experiment;
 pub mod export;
+mod figures;
+mod flood;
 mod generator;
 mod groups;
 mod guest;

@@ -319,11 +319,10 @@ impl Session<'_> {
     /// Fills in the limit of block operations where the experiment leaves it to the host: as the
     /// run had it before, or a quarter of what an unrestricted process alone gets.
     fn settle(&mut self, first: &CellKey) -> Result<(), BenchError> {
-        let disk = |resource| matches!(resource, Resource::Disk | Resource::DiskBuffered);
-        if !disk(first.resource) || self.experiment.limits.disk_iops.is_some() {
+        if !first.resource.is_disk() || self.experiment.limits.disk_iops.is_some() {
             return Ok(());
         }
-        let mut before = self.samples.iter().filter(|s| disk(s.key.resource));
+        let mut before = self.samples.iter().filter(|s| s.key.resource.is_disk());
         let iops = match before.next() {
             Some(sample) => sample.limit,
             None => calibrate::disk_iops(&self.experiment, self.signals)?,

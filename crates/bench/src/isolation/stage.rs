@@ -114,6 +114,23 @@ impl Stage {
         inside(&self.peer.name, program)
     }
 
+    /// As [`Stage::in_peer`], on one CPU.
+    pub fn in_peer_on(&self, cpu: u32, program: &Path) -> Command {
+        let inside = self.in_peer(program);
+        let mut command = Command::new("taskset");
+        command
+            .args(["--cpu-list", &cpu.to_string()])
+            .arg(inside.get_program())
+            .args(inside.get_args());
+        command
+    }
+
+    /// What comes from the peer is received on one CPU, as a network card's queue has it. Otherwise
+    /// the CPU that sends it receives it too.
+    pub fn receive_on(&self, cpu: u32) -> Result<(), BenchError> {
+        self.router.steer("up0", cpu)
+    }
+
     /// A command inside the namespace that stands for the host, with the host's mounts.
     pub fn in_router(&self, program: &str) -> Command {
         inside(&self.router.name, Path::new(program))

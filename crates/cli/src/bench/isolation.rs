@@ -7,6 +7,7 @@ use crate::table;
 use cofferdam_bench::isolation::compare::{self, Compared};
 use cofferdam_bench::isolation::{Experiment, Options, argo};
 use cofferdam_bench::report::format;
+use std::collections::BTreeMap;
 
 /// The experiment that the options name, narrowed by what else they say.
 pub fn options(args: BenchIsolationArgs) -> Result<Options, Failure> {
@@ -63,6 +64,14 @@ pub fn compare(args: &CompareArgs) -> Outcome {
         }
         text += &table::finish(&table);
     }
+    if let Some([first, second]) = comparison.own_limits {
+        text += &format!(
+            "\nThe experiment leaves the disk's limit to the host ({} and {} operations/s): disk \
+             cells are compared in parts of each run's own limit.\n",
+            format::number(first),
+            format::number(second)
+        );
+    }
     for (what, cells) in [
         ("utilisation", &comparison.utilisation),
         ("performance", &comparison.performance),
@@ -86,10 +95,22 @@ pub fn compare(args: &CompareArgs) -> Outcome {
         table::numbers_right(&mut table);
         text += &table::finish(&table);
     }
-    for cell in &comparison.lone {
-        text += &format!("only in one run: {cell}\n");
+    for (group, cells) in lone(&comparison.lone) {
+        text += &format!("only in one run: {group} ({cells} cells)\n");
     }
     Output::stdout().write(&text)
+}
+
+/// Runtimes and resources of `podman/cpu/a_s`, with the number of their cells.
+fn lone(cells: &[String]) -> BTreeMap<&str, usize> {
+    let mut groups = BTreeMap::new();
+    for cell in cells {
+        let group = cell
+            .rsplit_once('/')
+            .map_or(cell.as_str(), |(group, _)| group);
+        *groups.entry(group).or_default() += 1;
+    }
+    groups
 }
 
 fn agreement(what: &str, cells: &[Compared]) -> String {

@@ -21,10 +21,12 @@ pub enum Resource {
     Network,
     /// The last-level cache: dependent loads over a set of a given size. No runtime limits it.
     Llc,
+    /// CPU that the kernel spends on packets: tenant a computes, tenant b is sent small datagrams.
+    NetworkCpu,
 }
 labels!(Resource {
     Cpu => "cpu", Memory => "memory", Disk => "disk", DiskBuffered => "disk-buffered",
-    Network => "network", Llc => "llc",
+    Network => "network", Llc => "llc", NetworkCpu => "network-cpu",
 });
 
 impl Resource {
@@ -42,7 +44,7 @@ impl Resource {
             Resource::Cpu | Resource::Memory if generator == GeneratorKind::StressNg => {
                 "bogo operations/s"
             }
-            Resource::Cpu => "operations/s",
+            Resource::Cpu | Resource::NetworkCpu => "operations/s",
             Resource::Memory => "bytes/s walked",
             Resource::Disk | Resource::DiskBuffered => "operations/s",
             Resource::Network => "bit/s arrived",
@@ -54,9 +56,19 @@ impl Resource {
     /// memory tables the whole.
     pub fn ulr_weight(self) -> f64 {
         match self {
-            Resource::Cpu => 0.5,
+            Resource::Cpu | Resource::NetworkCpu => 0.5,
             _ => 1.0,
         }
+    }
+
+    /// Whether its tenants need a network.
+    pub fn needs_network(self) -> bool {
+        matches!(self, Resource::Network | Resource::NetworkCpu)
+    }
+
+    /// Whether it is a file's.
+    pub fn is_disk(self) -> bool {
+        matches!(self, Resource::Disk | Resource::DiskBuffered)
     }
 }
 

@@ -25,12 +25,18 @@ impl Generator for Iperf3 {
     }
 
     fn arguments(&self, load: &Load, warmup: Duration, measure: Duration) -> Option<Vec<String>> {
-        let Load::Source { to, bits, threads } = load else {
+        let Load::Source {
+            to,
+            bits,
+            bytes,
+            threads,
+        } = load
+        else {
             return None;
         };
         let (address, port) = to.rsplit_once(':')?;
         let line = format!(
-            "--client {address} --port {port} --udp --bitrate {:.0} --length {DATAGRAM_BYTES} \
+            "--client {address} --port {port} --udp --bitrate {:.0} --length {bytes} \
              --parallel {threads} --time {} --interval 0.1 --json --connect-timeout 5000",
             bits / f64::from(*threads),
             whole_seconds(warmup + measure)

@@ -179,6 +179,7 @@ mod tests {
                 direct: true,
             },
             Load::Source {
+                bytes: 1400,
                 to: "10.0.0.1:9".into(),
                 bits: 1e6,
                 threads: 1,

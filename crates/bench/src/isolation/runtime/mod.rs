@@ -16,6 +16,7 @@ use super::stage::Stage;
 use crate::data::RuntimeKind;
 use crate::error::BenchError;
 use crate::undo::UndoStack;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -66,6 +67,8 @@ pub(super) struct Tenant {
     pub guest: Guest,
     /// A process in its cgroups and in its network namespace.
     pub pid: u32,
+    /// Its own, where that is not its network namespace's (a virtual machine).
+    pub address: Option<Ipv4Addr>,
     /// Its directory on a real file system, as it sees it.
     pub dir: String,
     /// Its cgroups, where a program of the host can be run as the tenant runs its own.
@@ -112,6 +115,7 @@ fn contained(guest: Guest, pid: &str, undo: UndoStack) -> Result<Tenant, BenchEr
     Ok(Tenant {
         guest,
         pid,
+        address: None,
         dir: oci::DATA.to_owned(),
         cgroups: None,
         host_clock: true,

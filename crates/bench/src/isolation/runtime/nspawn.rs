@@ -59,6 +59,7 @@ impl Runtime for Nspawn {
         Ok(Tenant {
             // nspawn itself is in the tenant's cgroups; its network is the namespace's.
             pid: crate::isolation::descendant(guest.pid()),
+            address: None,
             guest,
             dir: oci::DATA.to_owned(),
             cgroups: None,

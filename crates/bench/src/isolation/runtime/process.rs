@@ -36,6 +36,7 @@ impl Runtime for Process {
         Ok(Tenant {
             // Every step on the way replaced the one before: it is still the same process.
             pid: guest.pid(),
+            address: Some(net.address),
             guest,
             dir: dir.display().to_string(),
             cgroups: Some(cgroups),

@@ -12,8 +12,7 @@ use super::ReportError;
 use super::format::{estimate, number, share};
 use super::page::{not_measured, section};
 use crate::data::{
-    Care, DISTURBING_STEAL, Estimate, GeneratorKind, IsolationResult, IsolationTable, Resource,
-    RunData,
+    Care, DISTURBING_STEAL, Estimate, GeneratorKind, IsolationResult, IsolationTable, RunData,
 };
 use maud::{Markup, html};
 
@@ -141,9 +140,10 @@ pub fn finding(run: &RunData, result: &IsolationResult) -> Vec<String> {
 
 /// The method and the environment in plain words.
 fn method(run: &RunData, result: &IsolationResult) -> Markup {
-    let mut disk = run.isolation.iter().filter(|s| {
-        s.limit > 0.0 && matches!(s.key.resource, Resource::Disk | Resource::DiskBuffered)
-    });
+    let mut disk = run
+        .isolation
+        .iter()
+        .filter(|s| s.limit > 0.0 && s.key.resource.is_disk());
     let measured = disk.next().map(|s| s.limit);
     let told = run.experiment.as_ref().map(|e| {
         let iops = e.limits.disk_iops.map(f64::from).or(measured);

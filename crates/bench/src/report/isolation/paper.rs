@@ -8,7 +8,7 @@ pub fn podman(resource: Resource) -> Option<&'static [f64; 16]> {
         Resource::Cpu => Some(&CPU),
         Resource::Memory => Some(&MEMORY),
         Resource::Network => Some(&NETWORK),
-        Resource::Disk | Resource::DiskBuffered | Resource::Llc => None,
+        Resource::Disk | Resource::DiskBuffered | Resource::Llc | Resource::NetworkCpu => None,
     }
 }
 

@@ -108,7 +108,9 @@ fn rates(resource: Resource, points: &[Point]) -> Vec<(f64, f64)> {
             let seconds = (pair[1].t_ms - pair[0].t_ms) / 1e3;
             let counted = |of: fn(&Point) -> f64| (of(&pair[1]) - of(&pair[0])) / seconds;
             let rate = match resource {
-                Resource::Cpu | Resource::Memory => counted(|p| p.cpu_ms / 1e3),
+                Resource::Cpu | Resource::NetworkCpu | Resource::Memory => {
+                    counted(|p| p.cpu_ms / 1e3)
+                }
                 Resource::Disk | Resource::DiskBuffered => counted(|p| p.io_ops as f64),
                 // At the peer, by its ticks.
                 Resource::Network => counted(|p| p.bytes as f64 * 8.0),

@@ -127,6 +127,7 @@ impl Runtime for Qemu {
         Ok(Tenant {
             // Every step on the way replaced the one before: it is still the same process.
             pid: guest.pid(),
+            address: Some(net.address),
             guest,
             dir: oci::DATA.to_owned(),
             cgroups: None,

@@ -1,0 +1,107 @@
+//! What the kernel does for a tenant: the peer sends it small datagrams, and each is handled in
+//! whoever's time it interrupts.
+
+use super::guest::{Done, Guest};
+use super::levels::Demand;
+use super::runtime::Tenant;
+use super::stage::Stage;
+use crate::command::run;
+use crate::error::BenchError;
+use crate::host_facts;
+use serde::Deserialize;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+/// How long the source may take to start.
+const START: Duration = Duration::from_secs(20);
+
+/// The peer's source. It has the last CPU; what it sends is received on the first, as the packets of
+/// a network card would be.
+pub(super) struct Flood {
+    source: Guest,
+}
+
+impl Flood {
+    /// At the peer.
+    pub fn new(stage: &Stage) -> Result<Flood, BenchError> {
+        let cpus = host_facts::online_cpus();
+        let [first, last] = [cpus.first(), cpus.last()].map(|cpu| cpu.copied().unwrap_or(0));
+        stage.receive_on(first)?;
+        let mut command = stage.in_peer_on(last, &stage.load);
+        command.arg("serve");
+        let source = Guest::start("the peer's source", command, START)?;
+        Ok(Flood { source })
+    }
+
+    /// Before each cell.
+    pub fn prepare(&mut self, demand: &Demand) -> Result<(), BenchError> {
+        self.source.prepare(&demand.load.line())
+    }
+
+    /// Lets it go.
+    pub fn go(&mut self, warmup: Duration, measure: Duration) -> Result<(), BenchError> {
+        self.source.go(warmup, measure)
+    }
+
+    /// Ends it; what it sent.
+    pub fn end(&mut self, patience: Duration) -> Result<Done, BenchError> {
+        self.source.stop()?;
+        self.source
+            .done(patience)?
+            .ok_or_else(|| BenchError::Worker {
+                worker: self.source.name().to_owned(),
+                reason: "it was not done in time".to_owned(),
+            })
+    }
+}
+
+/// Where `tenant` can be reached.
+pub(super) fn address(tenant: &Tenant) -> Result<Ipv4Addr, BenchError> {
+    if let Some(address) = tenant.address {
+        return Ok(address);
+    }
+    let text = run(&format!(
+        "nsenter --target {} --net ip -json -4 address show dev eth0",
+        tenant.pid
+    ))?;
+    first_address(&text).ok_or_else(|| BenchError::Worker {
+        worker: tenant.guest.name().to_owned(),
+        reason: "its eth0 has no IPv4 address: nobody can send it anything".to_owned(),
+    })
+}
+
+/// The first address in what `ip -json address` says.
+fn first_address(text: &str) -> Option<Ipv4Addr> {
+    #[derive(Deserialize)]
+    struct Device {
+        #[serde(default)]
+        addr_info: Vec<Address>,
+    }
+    #[derive(Deserialize)]
+    struct Address {
+        local: Ipv4Addr,
+    }
+    let devices: Vec<Device> = serde_json::from_str(text).ok()?;
+    let mut addresses = devices.into_iter().flat_map(|d| d.addr_info);
+    addresses.next().map(|a| a.local)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_found_or_there_is_none() {
+        let text = r#"[{"ifname":"eth0","addr_info":[{"family":"inet","local":"10.88.0.5","prefixlen":16}]}]"#;
+        assert_eq!(first_address(text), Some(Ipv4Addr::new(10, 88, 0, 5)));
+        for text in [
+            "",
+            "[]",
+            "[{}]",
+            r#"[{"addr_info":[]}]"#,
+            r#"[{"addr_info":[{"local":"x"}]}]"#,
+        ] {
+            assert_eq!(first_address(text), None, "{text}");
+        }
+    }
+}
