@@ -8,6 +8,7 @@
 pub mod abi;
 mod buffers;
 mod calls;
+pub mod control;
 mod flags;
 pub mod host;
 mod link;

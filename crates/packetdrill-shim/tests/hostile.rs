@@ -2,11 +2,12 @@
 
 mod support;
 
+use cofferdam_packetdrill_shim::control::Control;
 use cofferdam_packetdrill_shim::host::Host;
 use cofferdam_packetdrill_shim::parse_flags;
 use cofferdam_testkit::time_limit;
 use std::time::Duration;
-use support::segment::Segment;
+use support::segment::{Segment, frame};
 
 const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 const STEPS: u32 = 30_000;
@@ -34,6 +35,15 @@ fn packet(random: &mut Random, isn: u32) -> Vec<u8> {
     let near = |random: &mut Random| {
         [0, 1, 2, 50, u32::MAX, random.below(1 << 32) as u32][random.below(6) as usize]
     };
+    let (from, to) = ([192, 0, 2, 1].into(), [192, 168, 0, 2].into());
+    if random.below(4) == 0 {
+        // A datagram, to the one port or to one that was chosen.
+        let port = [8080, 49_152][random.below(2) as usize];
+        let data = vec![3; random.below(60) as usize];
+        let ports = [5000, port, 8 + data.len() as u16, 0];
+        let udp = [ports.map(u16::to_be_bytes).concat(), data].concat();
+        return frame(MACS, from, to, 17, &udp)[14..].to_vec();
+    }
     let segment = Segment {
         from: 5000 + random.below(4) as u16,
         to: 8080,
@@ -44,7 +54,6 @@ fn packet(random: &mut Random, isn: u32) -> Vec<u8> {
         data: vec![7; random.below(60) as usize],
         ..Segment::default()
     };
-    let (from, to) = ([192, 0, 2, 1].into(), [192, 168, 0, 2].into());
     let mut bytes = segment.write(MACS, from, to)[14..].to_vec();
     if random.below(5) == 0 {
         let at = random.below(bytes.len() as u64) as usize;
@@ -61,8 +70,11 @@ fn call(host: &mut Host, random: &mut Random, files: &mut Vec<i32>) {
         None => random.below(30_000) as i32,
     };
     let peer = ([192, 0, 2, 1], 5000 + random.below(4) as u16).into();
-    match random.below(12) {
-        0 if files.len() < 40 => files.extend(host.socket(libc::AF_INET, libc::SOCK_STREAM, 0)),
+    match random.below(14) {
+        0 if files.len() < 40 => {
+            let kind = [libc::SOCK_STREAM, libc::SOCK_DGRAM][random.below(2) as usize];
+            files.extend(host.socket(libc::AF_INET, kind, 0));
+        }
         1 if files.len() < 40 => files.push(host.epoll_create()),
         2 => drop(host.bind(
             file,
@@ -84,6 +96,24 @@ fn call(host: &mut Host, random: &mut Random, files: &mut Vec<i32>) {
             let other = files.first().copied().unwrap_or(0);
             let _ = host.epoll_control(epoll, operation, other, wanted);
             drop(host.epoll_ready(epoll, 3));
+        }
+        11 => {
+            let to = (random.below(2) == 0).then_some(peer);
+            let kind = [libc::IP_PKTINFO, 1][random.below(2) as usize];
+            let control = [Control {
+                level: libc::IPPROTO_IP,
+                kind,
+                data: vec![0; random.below(20) as usize],
+            }];
+            let data = vec![4; random.below(2000) as usize];
+            let control = &control[random.below(2) as usize..];
+            let _ = host.send_datagram(file, &data, to, control);
+        }
+        12 => {
+            let name = [libc::IP_PKTINFO, 36][random.below(2) as usize];
+            let _ = host.set_option(file, libc::IPPROTO_IP, name, &1_i32.to_ne_bytes());
+            let most = random.below(100) as usize;
+            drop(host.receive_message(file, most, random.below(5) == 0));
         }
         _ => {
             host.poll(file, random.below(1 << 15) as i16);

@@ -349,7 +349,7 @@ fn wrong_calls_get_linuxs_error_numbers() {
             Some(Errno::EAFNOSUPPORT)
         );
         assert_eq!(
-            socket(libc::AF_INET, libc::SOCK_DGRAM),
+            socket(libc::AF_INET, libc::SOCK_RAW),
             Some(Errno::EPROTONOSUPPORT)
         );
         assert_eq!(calls.close(3), Err(Errno::EBADF));

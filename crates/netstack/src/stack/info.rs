@@ -18,14 +18,46 @@ pub struct ConnectionInfo {
     pub flow_group: u8,
     /// Smoothed round-trip time, once measured.
     pub srtt: Option<Duration>,
+    /// Variation of the round-trip time, once measured.
+    pub rttvar: Option<Duration>,
     /// Retransmission timeout with back-off.
     pub rto: Duration,
+    /// How often the timeout was doubled.
+    pub backoff: u8,
+    /// Timeouts, or window probes, in a row without an answer.
+    pub retries: u8,
+    /// Which loss is being repaired.
+    pub repair: Repair,
+    /// Segments sent again since the start.
+    pub retransmits: u32,
     /// Congestion window in bytes.
     pub cwnd_bytes: u32,
+    /// Slow start ends here; `None` before the first loss.
+    pub ssthresh_bytes: Option<u32>,
+    /// Sent and not acknowledged.
+    pub flight_bytes: u32,
+    /// Of those, what the peer says it has (RFC 2018).
+    pub sacked_bytes: u32,
+    /// Of those, what counts as lost (RFC 6675; after a timeout all that is not there).
+    pub lost_bytes: u32,
+    /// Of those, what was sent again.
+    pub resent_bytes: u32,
+    /// Acknowledged since the start, modulo 2^32; SYN and FIN count as a byte each.
+    pub acked_bytes: u32,
+    /// Received in order since the start, modulo 2^32; SYN and FIN count as a byte each.
+    pub received_bytes: u32,
     /// Most payload of a segment in bytes.
     pub mss_bytes: u32,
     /// The peer's window in bytes.
     pub peer_window_bytes: u32,
+    /// The window that we offer, in bytes.
+    pub offered_window_bytes: u32,
+    /// By how many bits the peer's windows are shifted.
+    pub peer_scale: u8,
+    /// By how many bits ours are.
+    pub our_scale: u8,
+    /// The peer's window is closed, and is probed.
+    pub probing: bool,
     /// Sent or waiting, and not acknowledged.
     pub send_queue_bytes: u32,
     /// Received, and not done with.
@@ -36,6 +68,20 @@ pub struct ConnectionInfo {
     pub timestamps: bool,
     /// See `sack`.
     pub window_scaling: bool,
+}
+
+/// Which loss a connection repairs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Repair {
+    /// None that is known.
+    #[default]
+    None,
+    /// Duplicate acknowledgements came, or reports of holes: too few to count as a loss.
+    Suspected,
+    /// Fast recovery (RFC 6582, RFC 6675).
+    Fast,
+    /// All is sent again after a timeout (RFC 5681, 3.1).
+    Timeout,
 }
 
 /// How full the tables are.
@@ -74,7 +120,7 @@ impl Stack {
 
     /// A connection as it is now; `None` when the handle names none.
     pub fn connection(&self, connection: ConnectionId) -> Option<ConnectionInfo> {
-        use crate::tcp::state::State;
+        use crate::tcp::state::{Recovery, State};
         let tcb = &self.tcbs[self.slot_of(connection)? as usize];
         Some(ConnectionInfo {
             local: SocketAddr::new(tcb.key.local.ip(), tcb.key.local_port),
@@ -92,10 +138,31 @@ impl Stack {
             },
             flow_group: flow::group(tcb.hash),
             srtt: tcb.rto.srtt(),
+            rttvar: tcb.rto.rttvar(),
             rto: tcb.rto.timeout(&self.config.tcp),
+            backoff: tcb.rto.backoff(),
+            retries: tcb.retries,
+            repair: match tcb.recovery {
+                Recovery::Fast { .. } => Repair::Fast,
+                Recovery::Loss { .. } => Repair::Timeout,
+                Recovery::None if tcb.dup_acks > 0 || !tcb.board.is_empty() => Repair::Suspected,
+                Recovery::None => Repair::None,
+            },
+            retransmits: tcb.retransmits,
             cwnd_bytes: tcb.window.cwnd,
+            ssthresh_bytes: tcb.window.ssthresh(),
+            flight_bytes: tcb.snd_max.wrapping_sub(tcb.snd_una),
+            sacked_bytes: tcb.board.bytes_between(tcb.snd_una, tcb.snd_max),
+            lost_bytes: tcb.lost(),
+            resent_bytes: tcb.under_repair(),
+            acked_bytes: tcb.snd_una.wrapping_sub(tcb.iss),
+            received_bytes: tcb.rcv_nxt.wrapping_sub(tcb.irs),
             mss_bytes: tcb.payload_mss(),
             peer_window_bytes: tcb.snd_wnd,
+            offered_window_bytes: tcb.offered(),
+            peer_scale: tcb.snd_scale,
+            our_scale: tcb.rcv_scale,
+            probing: tcb.probing,
             send_queue_bytes: tcb.send_bytes,
             unread_bytes: tcb.unread_bytes,
             sack: tcb.sack_ok,

@@ -22,7 +22,7 @@ mod transmit;
 mod udp;
 
 pub use groups::FlowGroup;
-pub use info::{ConnectionInfo, GroupUsage, Usage};
+pub use info::{ConnectionInfo, GroupUsage, Repair, Usage};
 
 use crate::api::*;
 use crate::core::NONE;

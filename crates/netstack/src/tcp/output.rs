@@ -38,7 +38,9 @@ impl Tcb {
         self.snd_nxt = self.iss.wrapping_add(1);
         self.snd_max = seq::max(self.snd_max, self.snd_nxt);
         self.timed = first.then_some((self.snd_nxt, context.now));
-        context.counters.retransmits += u64::from(!first);
+        if !first {
+            self.count_retransmit(context);
+        }
         if self.retransmit_at.is_none() {
             self.retransmit_at = Some(context.now + self.rto.timeout(context.config));
         }
@@ -132,7 +134,7 @@ impl Tcb {
             self.resent,
             start.wrapping_add(segment.payload.len() as u32 + u32::from(segment.flags & FIN != 0)),
         );
-        context.counters.retransmits += 1;
+        self.count_retransmit(context);
         // Nothing sent again is timed (Karn's rule).
         if self
             .timed
@@ -190,7 +192,7 @@ impl Tcb {
         let taken = segment.payload.len() as u32 + u32::from(segment.flags & FIN != 0);
         self.snd_nxt = start.wrapping_add(taken);
         if again {
-            context.counters.retransmits += 1;
+            self.count_retransmit(context);
         } else if self.timed.is_none() {
             self.timed = Some((self.snd_nxt, context.now));
         }

@@ -78,6 +78,16 @@ impl Rto {
     pub fn srtt(&self) -> Option<Duration> {
         (self.srtt_ns != 0).then(|| Duration::from_nanos(self.srtt_ns))
     }
+
+    /// Its variation, once measured.
+    pub fn rttvar(&self) -> Option<Duration> {
+        (self.srtt_ns != 0).then(|| Duration::from_nanos(self.rttvar_ns))
+    }
+
+    /// How often the timeout was doubled.
+    pub const fn backoff(&self) -> u8 {
+        self.backoff
+    }
 }
 
 #[cfg(test)]

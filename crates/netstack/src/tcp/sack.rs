@@ -120,6 +120,25 @@ impl Scoreboard {
                 > (DUP_THRESH - 1) * mss
     }
 
+    /// Bytes from `from` to `to` that the receiver has.
+    pub fn bytes_between(&self, from: u32, to: u32) -> u32 {
+        let part =
+            |(left, right): &(u32, u32)| seq::distance(seq::max(*left, from), seq::min(*right, to));
+        self.ranges().iter().map(part).sum()
+    }
+
+    /// Bytes from `from` on that are lost.
+    pub fn lost(&self, from: u32, mss: u32) -> u32 {
+        let (mut at, mut lost) = (from, 0);
+        for (index, &(left, right)) in self.ranges().iter().enumerate() {
+            if self.lost_below(index, mss) {
+                lost += seq::distance(at, left);
+            }
+            at = seq::max(at, right);
+        }
+        lost
+    }
+
     /// Whether the byte at `una` is lost.
     pub fn first_lost(&self, mss: u32) -> bool {
         self.count > 0 && self.lost_below(0, mss)

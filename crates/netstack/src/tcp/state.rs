@@ -135,6 +135,8 @@ pub struct Tcb {
     pub timed: Option<(u32, Time)>,
     pub last_sent: Time,
     pub retries: u8,
+    /// Segments sent again since the start.
+    pub retransmits: u32,
     /// Hold small segments back (RFC 9293, 3.7.4).
     pub nagle: bool,
 
@@ -256,6 +258,7 @@ impl Tcb {
             timed: None,
             last_sent: now,
             retries: 0,
+            retransmits: 0,
             nagle: config.nagle,
             irs: 0,
             rcv_nxt: 0,
@@ -350,6 +353,37 @@ impl Tcb {
     /// Sent and not acknowledged.
     pub const fn is_waiting(&self) -> bool {
         self.snd_una != self.snd_max
+    }
+
+    /// What counts as lost, whether it was sent again or not.
+    pub fn lost(&self) -> u32 {
+        match self.recovery {
+            // All but what the peer has.
+            Recovery::Loss { point } => {
+                seq::distance(self.snd_una, point) - self.board.bytes_between(self.snd_una, point)
+            }
+            // The first segment, as far as anybody knows (RFC 6582).
+            Recovery::Fast { .. } if self.board.is_empty() => self
+                .payload_mss()
+                .min(seq::distance(self.snd_una, self.snd_max)),
+            _ => self.board.lost(self.snd_una, self.payload_mss()),
+        }
+    }
+
+    /// What was sent again and is not acknowledged.
+    pub fn under_repair(&self) -> u32 {
+        let end = match self.recovery {
+            Recovery::None => return 0,
+            Recovery::Fast { .. } => self.resent,
+            Recovery::Loss { point } => seq::min(self.snd_nxt, point),
+        };
+        seq::distance(self.snd_una, end) - self.board.bytes_between(self.snd_una, end)
+    }
+
+    /// A segment is sent again.
+    pub fn count_retransmit(&mut self, context: &mut Context<'_>) {
+        self.retransmits += 1;
+        context.counters.retransmits += 1;
     }
 
     /// The window we offer now, in bytes from `rcv_nxt`.

@@ -1,40 +1,51 @@
 //! Bytes in and out. All reading calls are one, and all writing calls.
 
-use super::{give, may_wait, shim};
-use crate::host::{Flags, Result};
+use super::{give, may_wait, read_address, shim, write_address};
+use crate::control::{self, Control};
+use crate::host::{Flags, Message, Result};
 use crate::shim::Shim;
 use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use nix::errno::Errno;
+use std::net::SocketAddr;
 
-/// Reads into pieces of memory, in order.
+/// Reads into pieces of memory, in order; what came beside the data.
 ///
 /// # Safety
 /// Each piece is valid memory.
-unsafe fn receive(shim: &Shim, file: c_int, pieces: &[iovec], flags: c_int) -> ssize_t {
+unsafe fn receive(shim: &Shim, file: c_int, pieces: &[iovec], flags: c_int) -> Result<Message> {
     let most = pieces.iter().map(|piece| piece.iov_len).sum();
-    let read = Flags::from_bits(flags).and_then(|flags| {
-        let waits = !flags.dont_wait && !shim.call(|host| host.is_nonblocking(file));
-        may_wait(shim, waits, |host| host.read(file, most, flags.peek))
-    });
-    give(read.map(|bytes| {
-        let mut rest = bytes.as_slice();
-        for piece in pieces {
-            let (now, later) = rest.split_at(piece.iov_len.min(rest.len()));
-            // SAFETY: the piece has `iov_len` bytes, and no more than those are copied.
-            unsafe {
-                std::ptr::copy_nonoverlapping(now.as_ptr(), piece.iov_base.cast(), now.len())
-            };
-            rest = later;
-        }
-        bytes.len()
-    }))
+    let flags = Flags::from_bits(flags)?;
+    let waits = !flags.dont_wait && !shim.call(|host| host.is_nonblocking(file));
+    let message = may_wait(shim, waits, |host| {
+        host.receive_message(file, most, flags.peek)
+    })?;
+    let mut rest = message.bytes.as_slice();
+    for piece in pieces {
+        let (now, later) = rest.split_at(piece.iov_len.min(rest.len()));
+        // SAFETY: the piece has `iov_len` bytes, and no more than those are copied.
+        unsafe { std::ptr::copy_nonoverlapping(now.as_ptr(), piece.iov_base.cast(), now.len()) };
+        rest = later;
+    }
+    Ok(message)
 }
 
-/// Writes pieces of memory, in order. One that waits writes all, as Linux does.
+fn len_of(read: Result<Message>) -> ssize_t {
+    give(read.map(|message| message.bytes.len()))
+}
+
+/// Writes pieces of memory, in order: a datagram, or to a stream. A write to a stream that waits
+/// writes all, as Linux does.
 ///
 /// # Safety
 /// Each piece is valid memory.
-unsafe fn transmit(shim: &Shim, file: c_int, pieces: &[iovec], flags: c_int) -> ssize_t {
+unsafe fn transmit(
+    shim: &Shim,
+    file: c_int,
+    pieces: &[iovec],
+    flags: c_int,
+    to: Option<SocketAddr>,
+    control: &[Control],
+) -> ssize_t {
     let mut bytes = Vec::new();
     for piece in pieces.iter().filter(|piece| piece.iov_len > 0) {
         // SAFETY: the piece has `iov_len` bytes, and is not null for that.
@@ -42,23 +53,30 @@ unsafe fn transmit(shim: &Shim, file: c_int, pieces: &[iovec], flags: c_int) -> 
             std::slice::from_raw_parts(piece.iov_base.cast::<u8>(), piece.iov_len)
         });
     }
-    let written = Flags::from_bits(flags).and_then(|flags| {
-        let waits = !flags.dont_wait && !shim.call(|host| host.is_nonblocking(file));
-        let mut sent = 0;
-        let result = may_wait(shim, waits, |host| {
-            loop {
-                sent += host.write(file, &bytes[sent..])?;
-                if sent == bytes.len() {
-                    return Ok(());
-                }
+    let flags = match Flags::from_bits(flags) {
+        Ok(flags) => flags,
+        Err(error) => return give::<usize, _>(Err(error)),
+    };
+    if shim.call(|host| host.is_datagrams(file)) {
+        return give(shim.call(|host| host.send_datagram(file, &bytes, to, control)));
+    }
+    if !control.is_empty() {
+        return give::<usize, _>(Err(Errno::EOPNOTSUPP));
+    }
+    let waits = !flags.dont_wait && !shim.call(|host| host.is_nonblocking(file));
+    let mut sent = 0;
+    let result = may_wait(shim, waits, |host| {
+        loop {
+            sent += host.write(file, &bytes[sent..])?;
+            if sent == bytes.len() {
+                return Ok(());
             }
-        });
-        match result {
-            Err(error) if sent == 0 => Err(error),
-            _ => Ok(sent),
         }
     });
-    give(written)
+    give(match result {
+        Err(error) if sent == 0 => Err(error),
+        _ => Ok(sent),
+    })
 }
 
 /// One piece.
@@ -93,7 +111,7 @@ pub unsafe extern "C" fn read(
     len: size_t,
 ) -> ssize_t {
     // SAFETY: as in read(2).
-    unsafe { receive(shim(userdata), file, &piece(bytes, len), 0) }
+    len_of(unsafe { receive(shim(userdata), file, &piece(bytes, len), 0) })
 }
 
 pub unsafe extern "C" fn recv(
@@ -104,25 +122,28 @@ pub unsafe extern "C" fn recv(
     flags: c_int,
 ) -> ssize_t {
     // SAFETY: as in recv(2).
-    unsafe { receive(shim(userdata), file, &piece(bytes, len), flags) }
+    len_of(unsafe { receive(shim(userdata), file, &piece(bytes, len), flags) })
 }
 
-/// A stream's sender is its peer: no address is written (as Linux does, RFC 9293 streams).
+/// Writes a datagram's sender. A stream's is its peer: no address is written, as Linux does.
 pub unsafe extern "C" fn recvfrom(
     userdata: *mut c_void,
     file: c_int,
     bytes: *mut c_void,
     len: size_t,
     flags: c_int,
-    _: *mut sockaddr,
+    address: *mut sockaddr,
     address_len: *mut socklen_t,
 ) -> ssize_t {
     // SAFETY: as in recvfrom(2).
     unsafe {
-        if !address_len.is_null() {
-            *address_len = 0;
+        let read = receive(shim(userdata), file, &piece(bytes, len), flags);
+        match read.as_ref().map(|message| message.from) {
+            Ok(Some(from)) => write_address(from, false, address, address_len),
+            Ok(None) if !address_len.is_null() => *address_len = 0,
+            _ => {}
         }
-        receive(shim(userdata), file, &piece(bytes, len), flags)
+        len_of(read)
     }
 }
 
@@ -135,7 +156,7 @@ pub unsafe extern "C" fn readv(
     // SAFETY: as in readv(2).
     unsafe {
         match vector(pieces, count(number)) {
-            Ok(pieces) => receive(shim(userdata), file, pieces, 0),
+            Ok(pieces) => len_of(receive(shim(userdata), file, pieces, 0)),
             Err(error) => give::<i8, _>(Err(error)),
         }
     }
@@ -147,15 +168,37 @@ pub unsafe extern "C" fn recvmsg(
     message: *mut msghdr,
     flags: c_int,
 ) -> ssize_t {
-    // SAFETY: as in recvmsg(2): the message is valid. A stream has no name and no control data.
+    // SAFETY: as in recvmsg(2): the message is valid, and what it points at has the lengths it says.
     unsafe {
-        let pieces = match vector((*message).msg_iov, (*message).msg_iovlen) {
-            Ok(pieces) => pieces,
-            Err(error) => return give::<i8, _>(Err(error)),
-        };
-        ((*message).msg_namelen, (*message).msg_controllen) = (0, 0);
-        (*message).msg_flags = 0;
-        receive(shim(userdata), file, pieces, flags)
+        let message = &mut *message;
+        let read = vector(message.msg_iov, message.msg_iovlen)
+            .and_then(|pieces| receive(shim(userdata), file, pieces, flags));
+        if let Ok(read) = &read {
+            // A stream has no name.
+            let name_len = std::mem::take(&mut message.msg_namelen);
+            if let Some(from) = read.from.filter(|_| !message.msg_name.is_null()) {
+                message.msg_namelen = name_len;
+                write_address(
+                    from,
+                    false,
+                    message.msg_name.cast(),
+                    &raw mut message.msg_namelen,
+                );
+            }
+            let room = match message.msg_control.is_null() {
+                true => 0,
+                false => message.msg_controllen,
+            };
+            let (control, is_cut) = control::lay_out(&read.control, room);
+            if !control.is_empty() {
+                let into = message.msg_control.cast::<u8>();
+                std::ptr::copy_nonoverlapping(control.as_ptr(), into, control.len());
+            }
+            message.msg_controllen = control.len();
+            let flag = |set: bool, flag: c_int| if set { flag } else { 0 };
+            message.msg_flags = flag(read.is_cut, libc::MSG_TRUNC) | flag(is_cut, libc::MSG_CTRUNC);
+        }
+        len_of(read)
     }
 }
 
@@ -166,7 +209,7 @@ pub unsafe extern "C" fn write(
     len: size_t,
 ) -> ssize_t {
     // SAFETY: as in write(2).
-    unsafe { transmit(shim(userdata), file, &piece(bytes, len), 0) }
+    unsafe { transmit(shim(userdata), file, &piece(bytes, len), 0, None, &[]) }
 }
 
 pub unsafe extern "C" fn send(
@@ -177,21 +220,43 @@ pub unsafe extern "C" fn send(
     flags: c_int,
 ) -> ssize_t {
     // SAFETY: as in send(2).
-    unsafe { transmit(shim(userdata), file, &piece(bytes, len), flags) }
+    unsafe { transmit(shim(userdata), file, &piece(bytes, len), flags, None, &[]) }
 }
 
-/// An address is ignored on a stream that has its peer, as Linux does.
+/// The address is a datagram's; on a stream, which has its peer, it is ignored, as Linux does.
 pub unsafe extern "C" fn sendto(
     userdata: *mut c_void,
     file: c_int,
     bytes: *const c_void,
     len: size_t,
     flags: c_int,
-    _: *const sockaddr,
-    _: socklen_t,
+    address: *const sockaddr,
+    address_len: socklen_t,
 ) -> ssize_t {
     // SAFETY: as in sendto(2).
-    unsafe { transmit(shim(userdata), file, &piece(bytes, len), flags) }
+    unsafe {
+        match named(shim(userdata), file, address, address_len) {
+            Ok(to) => transmit(shim(userdata), file, &piece(bytes, len), flags, to, &[]),
+            Err(error) => give::<usize, _>(Err(error)),
+        }
+    }
+}
+
+/// Whom a datagram is for: `None` when no address is given, and for a stream.
+///
+/// # Safety
+/// `address` is null or has `len` bytes.
+unsafe fn named(
+    shim: &Shim,
+    file: c_int,
+    address: *const sockaddr,
+    len: socklen_t,
+) -> Result<Option<SocketAddr>> {
+    if address.is_null() || !shim.call(|host| host.is_datagrams(file)) {
+        return Ok(None);
+    }
+    // SAFETY: as the caller vouches.
+    unsafe { read_address(address, len) }.map(Some)
 }
 
 pub unsafe extern "C" fn writev(
@@ -203,7 +268,7 @@ pub unsafe extern "C" fn writev(
     // SAFETY: as in writev(2).
     unsafe {
         match vector(pieces, count(number)) {
-            Ok(pieces) => transmit(shim(userdata), file, pieces, 0),
+            Ok(pieces) => transmit(shim(userdata), file, pieces, 0, None, &[]),
             Err(error) => give::<i8, _>(Err(error)),
         }
     }
@@ -215,14 +280,24 @@ pub unsafe extern "C" fn sendmsg(
     message: *const msghdr,
     flags: c_int,
 ) -> ssize_t {
-    // SAFETY: as in sendmsg(2): the message is valid.
+    // SAFETY: as in sendmsg(2): the message is valid, and what it points at has the lengths it says.
     unsafe {
-        if (*message).msg_controllen > 0 {
-            return give::<i8, _>(Err(Errno::EOPNOTSUPP));
-        }
-        match vector((*message).msg_iov, (*message).msg_iovlen) {
-            Ok(pieces) => transmit(shim(userdata), file, pieces, flags),
-            Err(error) => give::<i8, _>(Err(error)),
+        let (shim, message) = (shim(userdata), &*message);
+        let control = match message.msg_control.is_null() {
+            true => &[][..],
+            false => std::slice::from_raw_parts(message.msg_control.cast(), message.msg_controllen),
+        };
+        let (name, name_len) = (message.msg_name.cast_const().cast(), message.msg_namelen);
+        let parts = vector(message.msg_iov, message.msg_iovlen).and_then(|pieces| {
+            Ok((
+                pieces,
+                named(shim, file, name, name_len)?,
+                control::parse(control)?,
+            ))
+        });
+        match parts {
+            Ok((pieces, to, control)) => transmit(shim, file, pieces, flags, to, &control),
+            Err(error) => give::<usize, _>(Err(error)),
         }
     }
 }

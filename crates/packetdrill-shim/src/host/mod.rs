@@ -2,19 +2,23 @@
 //! only when it is told to.
 
 mod connection;
+mod datagrams;
+mod info;
 mod options;
 mod ready;
 mod sockets;
 
+pub use datagrams::Message;
 pub use ready::Interest;
 pub use sockets::Flags;
 
 use crate::buffers::Buffers;
 use crate::link::{self, Sent};
 use cofferdam_netstack::{
-    Config, ConfigError, Disposition, Event, ListenerId, MAX_HEADER_BYTES, Stack, Time,
+    BufferId, Config, ConfigError, Disposition, Event, ListenerId, MAX_HEADER_BYTES, Stack, Time,
 };
 use connection::Connection;
+use datagrams::Datagrams;
 use nix::errno::Errno;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -39,7 +43,23 @@ struct Socket {
     reuse_address: bool,
     /// SO_LINGER with zero seconds: close resets.
     close_resets: bool,
+    /// TCP_INQ: reading tells how much is left.
+    tells_queue: bool,
     role: Role,
+}
+
+impl Socket {
+    fn new(is_v6: bool, local: Option<SocketAddr>, role: Role) -> Socket {
+        Socket {
+            is_v6,
+            nonblocking: false,
+            local,
+            reuse_address: false,
+            close_resets: false,
+            tells_queue: false,
+            role,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -53,6 +73,7 @@ enum Role {
         news: u64,
     },
     Connection(u64),
+    Datagrams(Datagrams),
 }
 
 #[derive(Debug)]
@@ -230,7 +251,13 @@ impl Host {
                 Some(place) => place.received(chunk),
                 None => self.buffers.free(chunk.buffer),
             },
-            Event::UdpRecv { chunk, .. } => self.buffers.free(chunk.buffer),
+            Event::UdpRecv {
+                udp,
+                cookie,
+                chunk,
+                remote,
+                local,
+            } => self.datagram_came(cookie as i32, (udp, chunk), remote, local),
             Event::Release { buffer } => self.buffers.free(buffer),
             Event::Connected {
                 connection,
@@ -259,7 +286,10 @@ impl Host {
                 }
                 self.forget_if_over(bits);
             }
-            Event::UdpSent { .. } | Event::Timer { .. } => {}
+            Event::UdpSent { cookie, token, .. } => {
+                self.datagram_sent(cookie as i32, BufferId(token));
+            }
+            Event::Timer { .. } => {}
         }
     }
 

@@ -6,6 +6,11 @@ use std::collections::BTreeMap;
 
 const ALWAYS: i32 = libc::EPOLLERR | libc::EPOLLHUP;
 
+/// EPOLLIN and EPOLLOUT come with EPOLLRDNORM and EPOLLWRNORM.
+const fn with_aliases(ready: i32) -> i32 {
+    ready | ((ready & (libc::EPOLLIN | libc::EPOLLOUT)) << 6)
+}
+
 /// What an epoll file was told about one other file.
 #[derive(Clone, Copy, Debug)]
 pub struct Interest {
@@ -30,6 +35,10 @@ impl Host {
                 let ready = if waiting.is_empty() { 0 } else { libc::EPOLLIN };
                 return Ok((ready, *news));
             }
+            Role::Datagrams(datagrams) => {
+                let (ready, news) = datagrams.ready();
+                return Ok((with_aliases(ready), news));
+            }
             Role::Connection(bits) => bits,
         };
         let place = self.connections.get(bits).ok_or(Errno::EBADF)?;
@@ -43,11 +52,7 @@ impl Host {
         add(takes || place.shut_write || ended, libc::EPOLLOUT);
         add(ended || (no_more && place.shut_write), libc::EPOLLHUP);
         add(place.error.is_some(), libc::EPOLLERR);
-        if ready & (libc::EPOLLIN | libc::EPOLLOUT) != 0 {
-            // Each comes with its alias.
-            ready |= (ready & libc::EPOLLIN) << 6 | (ready & libc::EPOLLOUT) << 6;
-        }
-        Ok((ready, place.news))
+        Ok((with_aliases(ready), place.news))
     }
 
     /// One entry of `poll`: what of `events` it is ready for.

@@ -1,6 +1,7 @@
 //! Socket calls. One that must wait says `EAGAIN`; the caller waits or not, and asks again.
 
 use super::connection::Connection;
+use super::datagrams::Datagrams;
 use super::{File, Host, Result, Role, Socket};
 use cofferdam_netstack::{BindError, ConnectError, ConnectionId};
 use nix::errno::Errno;
@@ -33,7 +34,7 @@ impl Flags {
     }
 }
 
-fn bind_failure(error: BindError) -> Errno {
+pub(super) fn bind_failure(error: BindError) -> Errno {
     match error {
         BindError::InUse(_) => Errno::EADDRINUSE,
         BindError::NotOurs(_) => Errno::EADDRNOTAVAIL,
@@ -51,7 +52,7 @@ fn connect_failure(error: ConnectError) -> Errno {
 }
 
 impl Host {
-    /// A TCP socket.
+    /// A TCP or a UDP socket.
     ///
     /// # Errors
     /// For every other kind of socket.
@@ -62,16 +63,14 @@ impl Host {
             _ => return Err(Errno::EAFNOSUPPORT),
         };
         let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        if kind & !flags != libc::SOCK_STREAM || ![0, libc::IPPROTO_TCP].contains(&protocol) {
-            return Err(Errno::EPROTONOSUPPORT);
-        }
+        let role = match (kind & !flags, protocol) {
+            (libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) => Role::Fresh,
+            (libc::SOCK_DGRAM, 0 | libc::IPPROTO_UDP) => Role::Datagrams(Datagrams::default()),
+            _ => return Err(Errno::EPROTONOSUPPORT),
+        };
         Ok(self.add_file(File::Socket(Socket {
-            is_v6,
             nonblocking: kind & libc::SOCK_NONBLOCK != 0,
-            local: None,
-            reuse_address: false,
-            close_resets: false,
-            role: Role::Fresh,
+            ..Socket::new(is_v6, None, role)
         })))
     }
 
@@ -105,7 +104,8 @@ impl Host {
     /// As `bind(2)`.
     pub fn bind(&mut self, file: i32, address: SocketAddr) -> Result<()> {
         let socket = self.fresh(file, address)?;
-        if socket.local.is_some() || !matches!(socket.role, Role::Fresh) {
+        let is_datagrams = matches!(socket.role, Role::Datagrams(_));
+        if socket.local.is_some() || !(is_datagrams || matches!(socket.role, Role::Fresh)) {
             return Err(Errno::EINVAL);
         }
         let reuse = socket.reuse_address;
@@ -114,24 +114,10 @@ impl Host {
         if !ours {
             return Err(Errno::EADDRNOTAVAIL);
         }
-        let taken = self.files.values().any(|other| match other {
-            File::Socket(Socket {
-                local: Some(other),
-                reuse_address,
-                role,
-                ..
-            }) => {
-                let listens = matches!(role, Role::Listening { .. });
-                other.port() == address.port()
-                    && other.is_ipv4() == address.is_ipv4()
-                    && (other.ip() == address.ip()
-                        || other.ip().is_unspecified()
-                        || address.ip().is_unspecified())
-                    && (listens || !(reuse && *reuse_address))
-            }
-            _ => false,
-        });
-        if taken {
+        if is_datagrams {
+            return self.bind_datagrams(file, address);
+        }
+        if self.is_taken(address, reuse) {
             return Err(Errno::EADDRINUSE);
         }
         self.socket_of(file)?.local = Some(address);
@@ -148,6 +134,7 @@ impl Host {
             Role::Fresh => {}
             Role::Listening { .. } => return Ok(()),
             Role::Connection(_) => return Err(Errno::EINVAL),
+            Role::Datagrams(_) => return Err(Errno::EOPNOTSUPP),
         }
         let at = socket.local.ok_or(Errno::EINVAL)?;
         let backlog = u32::try_from(backlog).unwrap_or(0).max(1);
@@ -171,8 +158,10 @@ impl Host {
         let now = self.now;
         let socket = self.socket_of(file)?;
         let is_v6 = socket.is_v6;
-        let Role::Listening { waiting, .. } = &mut socket.role else {
-            return Err(Errno::EINVAL);
+        let waiting = match &mut socket.role {
+            Role::Listening { waiting, .. } => waiting,
+            Role::Datagrams(_) => return Err(Errno::EOPNOTSUPP),
+            _ => return Err(Errno::EINVAL),
         };
         let bits = waiting.pop_front().ok_or(Errno::EAGAIN)?;
         let accepted = self
@@ -186,14 +175,8 @@ impl Host {
         }
         place.connect_is_over = true;
         let (local, remote) = (place.local, place.remote);
-        let file = self.add_file(File::Socket(Socket {
-            is_v6,
-            nonblocking: false,
-            local: Some(local),
-            reuse_address: false,
-            close_resets: false,
-            role: Role::Connection(bits),
-        }));
+        let role = Role::Connection(bits);
+        let file = self.add_file(File::Socket(Socket::new(is_v6, Some(local), role)));
         self.turn();
         Ok((file, remote))
     }
@@ -209,6 +192,7 @@ impl Host {
         match socket.role {
             Role::Fresh => {}
             Role::Listening { .. } => return Err(Errno::EISCONN),
+            Role::Datagrams(_) => return self.connect_datagrams(file, remote),
             Role::Connection(_) => {
                 let place = self.connection_of(file)?;
                 if let Some(error) = place.error.take() {
@@ -353,6 +337,7 @@ impl Host {
         };
         match socket.role {
             Role::Fresh => {}
+            Role::Datagrams(datagrams) => self.close_datagrams(datagrams),
             Role::Listening { id, waiting, .. } => {
                 self.stack.unlisten(now, id);
                 for bits in waiting {
@@ -375,6 +360,28 @@ impl Host {
         }
         self.turn();
         Ok(())
+    }
+
+    /// Whether another TCP socket has the address, so that this one cannot.
+    fn is_taken(&self, address: SocketAddr, reuse: bool) -> bool {
+        self.files.values().any(|other| match other {
+            File::Socket(Socket {
+                local: Some(other),
+                reuse_address,
+                role,
+                ..
+            }) => {
+                let listens = matches!(role, Role::Listening { .. });
+                !matches!(role, Role::Datagrams(_))
+                    && other.port() == address.port()
+                    && other.is_ipv4() == address.is_ipv4()
+                    && (other.ip() == address.ip()
+                        || other.ip().is_unspecified()
+                        || address.ip().is_unspecified())
+                    && (listens || !(reuse && *reuse_address))
+            }
+            _ => false,
+        })
     }
 
     fn orphan(&mut self, bits: u64) {

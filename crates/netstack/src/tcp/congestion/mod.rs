@@ -16,6 +16,9 @@ pub struct Window {
     cubic: Option<cubic::Cubic>,
 }
 
+/// Before the first loss (RFC 5681, 3.1: arbitrarily high).
+const NO_SSTHRESH: u32 = u32::MAX >> 1;
+
 /// Initial window (RFC 6928): ten segments, at most 14,600 bytes or two segments.
 pub fn initial_window(mss: u32) -> u32 {
     (10 * mss).min((2 * mss).max(14_600))
@@ -26,10 +29,15 @@ impl Window {
     pub fn new(kind: Congestion, mss: u32) -> Self {
         Self {
             cwnd: initial_window(mss),
-            ssthresh: u32::MAX >> 1,
+            ssthresh: NO_SSTHRESH,
             acked: 0,
             cubic: (kind == Congestion::Cubic).then(cubic::Cubic::default),
         }
+    }
+
+    /// Where slow start ends; `None` before the first loss.
+    pub fn ssthresh(&self) -> Option<u32> {
+        (self.ssthresh != NO_SSTHRESH).then_some(self.ssthresh)
     }
 
     pub const fn in_slow_start(&self) -> bool {

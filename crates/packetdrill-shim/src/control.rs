@@ -1,0 +1,123 @@
+//! Control messages (cmsg(3)): what lies beside the data of `sendmsg` and `recvmsg`.
+
+use nix::errno::Errno;
+
+/// `struct cmsghdr`: length of header and data, level, type.
+const HEADER_BYTES: usize = size_of::<libc::cmsghdr>();
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// `cmsg_level`.
+    pub level: i32,
+    /// `cmsg_type`.
+    pub kind: i32,
+    /// What follows the header.
+    pub data: Vec<u8>,
+}
+
+/// Where the next message begins.
+const fn align(len: usize) -> usize {
+    len.next_multiple_of(size_of::<usize>())
+}
+
+/// Lays messages out in at most `room` bytes; with them, whether some had to be left out.
+pub fn lay_out(messages: &[Control], room: usize) -> (Vec<u8>, bool) {
+    let mut out = Vec::new();
+    for message in messages {
+        let len = HEADER_BYTES + message.data.len();
+        if out.len() + len > room {
+            return (out, true);
+        }
+        out.extend(len.to_ne_bytes());
+        out.extend(message.level.to_ne_bytes());
+        out.extend(message.kind.to_ne_bytes());
+        out.extend(&message.data);
+        // The last need not be padded where there is no room.
+        out.resize(align(out.len()).min(room), 0);
+    }
+    (out, false)
+}
+
+/// Reads messages.
+///
+/// # Errors
+/// `EINVAL` for a length that cannot be.
+pub fn parse(mut bytes: &[u8]) -> Result<Vec<Control>, Errno> {
+    let mut messages = Vec::new();
+    while bytes.len() >= HEADER_BYTES {
+        let (len, rest) = bytes.split_first_chunk().ok_or(Errno::EINVAL)?;
+        let (level, rest) = rest.split_first_chunk().ok_or(Errno::EINVAL)?;
+        let (kind, _) = rest.split_first_chunk().ok_or(Errno::EINVAL)?;
+        let len = usize::from_ne_bytes(*len);
+        let data = bytes.get(HEADER_BYTES..len).ok_or(Errno::EINVAL)?;
+        messages.push(Control {
+            level: i32::from_ne_bytes(*level),
+            kind: i32::from_ne_bytes(*kind),
+            data: data.to_vec(),
+        });
+        bytes = bytes.get(align(len)..).unwrap_or_default();
+    }
+    Ok(messages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(kind: i32, len: usize) -> Control {
+        let data = (0..len).map(|n| n as u8).collect();
+        Control {
+            level: libc::SOL_SOCKET,
+            kind,
+            data,
+        }
+    }
+
+    #[test]
+    fn messages_lie_where_the_c_library_looks_for_them() {
+        let messages = [message(1, 4), message(2, 12), message(3, 0)];
+        let (mut bytes, cut) = lay_out(&messages, 1000);
+        assert!(!cut);
+        assert_eq!(parse(&bytes), Ok(messages.to_vec()));
+        // SAFETY: all-zero is a valid message header; the control data is ours, and aligned as
+        // much as a byte vector of this size is (checked).
+        unsafe {
+            assert_eq!(bytes.as_ptr() as usize % align_of::<libc::cmsghdr>(), 0);
+            let mut header: libc::msghdr = std::mem::zeroed();
+            header.msg_control = bytes.as_mut_ptr().cast();
+            header.msg_controllen = bytes.len();
+            let mut next = libc::CMSG_FIRSTHDR(&raw const header);
+            for expected in &messages {
+                assert!(!next.is_null());
+                assert_eq!((*next).cmsg_type, expected.kind);
+                assert_eq!((*next).cmsg_len, HEADER_BYTES + expected.data.len());
+                let data = libc::CMSG_DATA(next);
+                let data = std::slice::from_raw_parts(data, expected.data.len());
+                assert_eq!(data, expected.data);
+                next = libc::CMSG_NXTHDR(&raw const header, next);
+            }
+            assert!(next.is_null());
+        }
+    }
+
+    #[test]
+    fn too_little_room_cuts_and_wrong_lengths_are_refused() {
+        let messages = [message(1, 4), message(2, 4)];
+        let (bytes, cut) = lay_out(&messages, 40);
+        assert!(cut && parse(&bytes) == Ok(messages[..1].to_vec()));
+        assert_eq!(lay_out(&messages, 0), (Vec::new(), true));
+        assert_eq!(
+            lay_out(&messages[..1], 20).0.len(),
+            20,
+            "no padding beyond the room"
+        );
+        for len in [0, 15, 21, usize::MAX] {
+            let mut wrong = bytes.clone();
+            wrong.truncate(20);
+            wrong[..8].copy_from_slice(&len.to_ne_bytes());
+            assert_eq!(parse(&wrong), Err(Errno::EINVAL), "{len}");
+        }
+        assert_eq!(parse(&[0; 15]), Ok(Vec::new()), "no header");
+    }
+}
