@@ -124,6 +124,12 @@ pub enum Call {
         /// Comes back with [`Condition::Timer`].
         cookie: u64,
     },
+    /// All calls for a flow group's connections that go through this ring have been made; answered
+    /// by [`Condition::Settled`] where the group is.
+    Passed {
+        /// The flow group.
+        group: u8,
+    },
 }
 
 /// An event condition: what the dataplane tells an application.
@@ -221,6 +227,23 @@ pub enum Condition {
     Timer {
         /// As given.
         cookie: u64,
+    },
+    /// A flow group has left for another core: nothing more of its connections comes here.
+    Left {
+        /// The flow group.
+        group: u8,
+    },
+    /// A flow group has arrived: what follows comes after its `Left` in the ring of core `from`.
+    Arrived {
+        /// The flow group.
+        group: u8,
+        /// The core that it comes from.
+        from: u8,
+    },
+    /// The calls up to `Passed` are done: those for the group go through this ring now.
+    Settled {
+        /// The flow group.
+        group: u8,
     },
 }
 

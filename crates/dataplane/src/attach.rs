@@ -2,6 +2,7 @@
 //! descriptors of the shared memory with the answer.
 
 use crate::channel::{Outside, Sizes};
+use crate::engine::MOST_CORES;
 use crate::session::Session;
 use nix::cmsg_space;
 use nix::sys::eventfd::EventFd;
@@ -16,9 +17,12 @@ use std::path::Path;
 /// Largest message.
 pub(crate) const LARGEST: usize = 64 << 10;
 /// Version of rings and messages.
-pub(crate) const VERSION: u32 = 1;
-/// Descriptors that come with an answer.
-const DESCRIPTORS: usize = 5;
+pub(crate) const VERSION: u32 = 2;
+/// Descriptors that come with an answer: of the application, and of each core.
+const DESCRIPTORS: usize = 3;
+const DESCRIPTORS_A_CORE: usize = 2;
+/// Most that come.
+const MOST_DESCRIPTORS: usize = DESCRIPTORS + DESCRIPTORS_A_CORE * MOST_CORES;
 
 /// Longest wait for an answer, in seconds.
 const PATIENCE_S: i64 = 5;
@@ -36,6 +40,13 @@ pub(crate) enum Request {
     },
     /// Tell what was counted.
     Status {},
+    /// Move a flow group to a core.
+    Move {
+        /// The flow group.
+        group: u8,
+        /// The core.
+        core: u8,
+    },
 }
 
 /// The answer.
@@ -46,6 +57,11 @@ pub(crate) enum Answer {
     Attached(Sizes),
     /// What was counted.
     Status(serde_json::Value),
+    /// The flow group is where it was to go.
+    Moved {
+        /// The core that had it.
+        from: u8,
+    },
     /// Refused, and why.
     Refused(String),
 }
@@ -98,7 +114,17 @@ pub fn status(path: &Path) -> Result<serde_json::Value, AttachError> {
     match ask(path, &Request::Status {})?.1 {
         Answer::Status(value) => Ok(value),
         Answer::Refused(why) => Err(AttachError::Refused(why)),
-        other @ Answer::Attached(_) => Err(AttachError::Answer(format!("{other:?}"))),
+        other => Err(AttachError::Answer(format!("{other:?}"))),
+    }
+}
+
+/// Moves flow group `group` of the dataplane that listens on `path` to core `core`, and waits
+/// until it is there. Returns the core that had it.
+pub fn move_group(path: &Path, group: u8, core: u8) -> Result<u8, AttachError> {
+    match ask(path, &Request::Move { group, core })?.1 {
+        Answer::Moved { from } => Ok(from),
+        Answer::Refused(why) => Err(AttachError::Refused(why)),
+        other => Err(AttachError::Answer(format!("{other:?}"))),
     }
 }
 
@@ -136,7 +162,7 @@ fn ask(path: &Path, request: &Request) -> Result<(OwnedFd, Answer, Vec<OwnedFd>)
 /// One message with its descriptors.
 fn receive(socket: &OwnedFd) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     let mut bytes = vec![0; LARGEST];
-    let mut space = cmsg_space!([RawFd; DESCRIPTORS]);
+    let mut space = cmsg_space!([RawFd; MOST_DESCRIPTORS]);
     let mut descriptors = Vec::new();
     let len = {
         let mut parts = [IoSliceMut::new(&mut bytes)];
@@ -165,13 +191,10 @@ pub(crate) fn answer(
 ) -> io::Result<()> {
     let text = serde_json::to_vec(answer)?;
     let fds: Vec<RawFd> = outside.map_or_else(Vec::new, |o| {
-        let all = [
-            o.rings.as_fd(),
-            o.area.as_fd(),
-            o.inbox.as_fd(),
-            o.bell.as_fd(),
-            o.door.as_fd(),
-        ];
+        let mut all = vec![o.area.as_fd(), o.inbox.as_fd(), o.bell.as_fd()];
+        for (rings, door) in &o.cores {
+            all.extend([rings.as_fd(), door.as_fd()]);
+        }
         all.iter().map(AsRawFd::as_raw_fd).collect()
     });
     let rights = [ControlMessage::ScmRights(&fds)];
@@ -189,21 +212,25 @@ pub(crate) fn answer(
 
 fn unpack(sizes: Sizes, descriptors: Vec<OwnedFd>) -> Result<Outside, AttachError> {
     let count = descriptors.len();
-    let all: Result<[OwnedFd; DESCRIPTORS], _> = descriptors.try_into();
-    let Ok([rings, area, inbox, bell, door]) = all else {
+    let cores = sizes.cores as usize;
+    let expected = DESCRIPTORS + DESCRIPTORS_A_CORE * cores.min(MOST_CORES);
+    let mut all = descriptors.into_iter();
+    let (Some(area), Some(inbox), Some(bell), true) =
+        (all.next(), all.next(), all.next(), count == expected)
+    else {
         return Err(AttachError::Answer(format!(
-            "{count} descriptors came instead of {DESCRIPTORS}"
+            "{count} descriptors came instead of {expected}"
         )));
     };
     // SAFETY: the dataplane, which runs as root, sends eventfds here; another descriptor would
     // fail at its first use.
-    let (bell, door) = unsafe { (EventFd::from_owned_fd(bell), EventFd::from_owned_fd(door)) };
+    let event = |fd| unsafe { EventFd::from_owned_fd(fd) };
+    let pairs = std::iter::from_fn(|| Some((all.next()?, event(all.next()?))));
     Ok(Outside {
-        rings,
+        cores: pairs.collect(),
         area,
         inbox,
-        bell,
-        door,
+        bell: event(bell),
         sizes,
     })
 }

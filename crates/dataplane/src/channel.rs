@@ -6,6 +6,7 @@ use cofferdam_xsk::{Access, FrameFacts, Mapping, Memory};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 /// Buffers for datagrams that came in fragments and fit no frame: of the dataplane, and of each
 /// application that has frames of its own.
@@ -18,37 +19,43 @@ pub struct Sizes {
     pub area_bytes: u32,
     /// Memory that received data lies in, bytes.
     pub inbox_bytes: u64,
+    /// Cores; each has rings and a door of its own.
+    pub cores: u32,
 }
 
 /// The dataplane's side.
 pub(crate) struct Inside {
     pub end: DataplaneEnd,
-    pub area: Mapping,
-    /// The application's own frames; `None` when it reads the dataplane's.
+    pub area: Arc<Mapping>,
+    /// The application's own frames, this core's part of them; `None` when it reads the
+    /// dataplane's.
     pub frames: Option<Memory>,
+    /// Frames that received data may lie in.
+    pub inbox_frames: u32,
     /// Rung when the application sleeps.
-    pub bell: EventFd,
+    pub bell: Arc<EventFd>,
     /// Rung by the application when the dataplane sleeps.
     pub door: EventFd,
 }
 
 /// The application's side, as descriptors that can be sent to it.
 pub(crate) struct Outside {
-    pub rings: OwnedFd,
+    /// Rings and door of each core.
+    pub cores: Vec<(OwnedFd, EventFd)>,
     pub area: OwnedFd,
     pub inbox: OwnedFd,
     pub bell: EventFd,
-    pub door: EventFd,
     pub sizes: Sizes,
 }
 
-/// Makes both sides. With `private_frames` received data is copied into that many frames of the
-/// application's own; else it reads the dataplane's `memory`.
+/// Makes both sides, the dataplane's once a core. With `private_frames` received data is copied
+/// into that many frames of the application's own; else it reads the dataplane's `memory`.
 pub(crate) fn channel(
     shared: &FrameFacts,
     area_bytes: u32,
     private_frames: Option<u32>,
-) -> io::Result<(Inside, Outside)> {
+    cores: usize,
+) -> io::Result<(Vec<Inside>, Outside)> {
     let frames = private_frames
         .map(|count| Memory::with_spans(count, shared.frame_bytes, SPANS))
         .transpose()?;
@@ -56,52 +63,72 @@ pub(crate) fn channel(
         Some(own) => (own.file(), own.len_bytes()),
         None => (shared.file.as_fd(), shared.len_bytes()),
     };
-    let rings = ring_file()?;
+    let inbox_frames = frames.as_ref().map_or(shared.frames, Memory::numbers);
     let area = sealed_file("cofferdam-area", area_bytes as usize)?;
     let event = || EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
-    let (bell, door) = (event()?, event()?);
     let dup = |event: &EventFd| -> io::Result<EventFd> {
         let copy = event.as_fd().try_clone_to_owned()?;
         // SAFETY: the descriptor is a copy of an eventfd's.
         Ok(unsafe { EventFd::from_owned_fd(copy) })
     };
-    let outside = Outside {
+    let bell = Arc::new(event()?);
+    let mut outside = Outside {
         inbox: inbox.try_clone_to_owned()?,
         bell: dup(&bell)?,
-        door: dup(&door)?,
+        cores: Vec::with_capacity(cores),
         sizes: Sizes {
             area_bytes,
             inbox_bytes,
+            cores: cores as u32,
         },
-        rings,
         area,
     };
-    let inside = Inside {
-        end: DataplaneEnd::map(outside.rings.as_fd())?,
-        area: Mapping::new(outside.area.as_fd(), 0, area_bytes as usize, Access::Read)?,
-        frames,
-        bell,
-        door,
-    };
+    let area = Mapping::new(outside.area.as_fd(), 0, area_bytes as usize, Access::Read)?;
+    let area = Arc::new(area);
+    let mut parts = frames.map(|frames| frames.split(cores as u32).into_iter());
+    let mut inside = Vec::with_capacity(cores);
+    for _ in 0..cores {
+        let (rings, door) = (ring_file()?, event()?);
+        inside.push(Inside {
+            end: DataplaneEnd::map(rings.as_fd())?,
+            area: area.clone(),
+            frames: parts.as_mut().and_then(Iterator::next),
+            inbox_frames,
+            bell: bell.clone(),
+            door: dup(&door)?,
+        });
+        outside.cores.push((rings, door));
+    }
     Ok((inside, outside))
 }
 
 /// The application's side, mapped.
 pub(crate) struct Mapped {
-    pub end: ApplicationEnd,
+    /// Rings and door of each core.
+    pub cores: Vec<(ApplicationEnd, EventFd)>,
     pub area: Mapping,
     pub inbox: Mapping,
     pub bell: EventFd,
-    pub door: EventFd,
     pub sizes: Sizes,
+}
+
+impl Mapped {
+    /// The rings of the first core.
+    pub fn first(&mut self) -> &mut ApplicationEnd {
+        &mut self.cores[0].0
+    }
 }
 
 impl Outside {
     /// Maps what was sent. Received data can be mapped only for reading.
     pub fn map(self) -> io::Result<Mapped> {
         let len = usize::try_from(self.sizes.inbox_bytes).map_err(io::Error::other)?;
+        let cores = self.cores.into_iter();
+        let cores: io::Result<Vec<(ApplicationEnd, EventFd)>> = cores
+            .map(|(rings, door)| Ok((ApplicationEnd::map(rings.as_fd())?, door)))
+            .collect();
         Ok(Mapped {
-            end: ApplicationEnd::map(self.rings.as_fd())?,
+            cores: cores?,
             area: Mapping::new(
                 self.area.as_fd(),
                 0,
@@ -110,7 +137,6 @@ impl Outside {
             )?,
             inbox: Mapping::new(self.inbox.as_fd(), 0, len, Access::Read)?,
             bell: self.bell,
-            door: self.door,
             sizes: self.sizes,
         })
     }

@@ -1,6 +1,9 @@
 //! The dataplane's configuration file.
 
+mod cores;
 mod raw;
+
+pub use cores::Core;
 
 use crate::engine::{MOST_BATCH, Options};
 use crate::policy::{Grant, Rights};
@@ -28,6 +31,8 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// The device.
     pub device: Device,
+    /// The cores, at least one.
+    pub cores: Vec<Core>,
     /// The dataplane's addresses.
     pub addresses: Vec<InterfaceAddress>,
     /// Where packets to other networks go.
@@ -49,10 +54,6 @@ pub struct Device {
     pub name: String,
     /// AF_XDP, or a tap device that is made.
     pub kind: Kind,
-    /// Receive queue.
-    pub queue: u32,
-    /// CPU of the loop; `None`: wherever the scheduler puts it.
-    pub cpu: Option<usize>,
     /// Frames of the packet memory.
     pub frames: u32,
     /// Size of a frame.
@@ -152,8 +153,13 @@ impl Config {
             None => defaults.spin,
             Some(found) => spin(found.get_ref()).map_err(|why| at(found.span(), why))?,
         };
-        let frames = within("device.frames", raw.device.frames, 8192, 256..(1 << 20) + 1)?;
-        let frame_bytes = match raw.device.frame_bytes {
+        let frames = within(
+            "device.frames",
+            raw.device.frames.clone(),
+            8192,
+            256..(1 << 20) + 1,
+        )?;
+        let frame_bytes = match &raw.device.frame_bytes {
             None => 2048,
             Some(found) => match *found.get_ref() {
                 bytes @ (2048 | 4096) => bytes,
@@ -163,6 +169,8 @@ impl Config {
                 }
             },
         };
+        let cores = cores::cores(&raw.device, &raw.cores, frames);
+        let cores = cores.map_err(|(span, why)| at(span, why))?;
         let connections = raw.tcp.connections;
         let connections = within("tcp.connections", connections, 4096, 1..(1 << 20) + 1)?;
         let given = raw.network.addresses;
@@ -195,12 +203,11 @@ impl Config {
                     RawMode::Generic => Kind::Xdp(Mode::Generic),
                     RawMode::Tap => Kind::Tap,
                 },
-                queue: raw.device.queue,
-                cpu: raw.device.cpu,
                 frames,
                 frame_bytes,
                 trusts_checksums: matches!(raw.device.checksums, RawChecksums::Trust),
             },
+            cores,
             addresses,
             gateways: raw.network.gateways,
             connections,

@@ -1,9 +1,12 @@
 //! The control plane's thread: lets applications in, notices when they go, tells what was
-//! counted. Nothing it does can delay the loop.
+//! counted, moves flow groups. Nothing it does can delay a loop.
+
+mod cores;
 
 use crate::attach::{Answer, LARGEST, Request, VERSION, answer};
 use crate::config::Config;
-use crate::engine::{Maker, Order, Remote, Tally};
+use crate::engine::cores::Hub;
+use crate::engine::{Maker, Order};
 use crate::metrics;
 use crate::run::Notice;
 use cofferdam_xsk::{LinkState, PortError, link_state};
@@ -40,8 +43,10 @@ pub(crate) struct Control {
     metrics: Option<TcpListener>,
     clients: Vec<Client>,
     config: Config,
-    remote: Remote,
+    hub: Arc<Hub>,
     maker: Maker,
+    /// The flow group that was moved last, and where to.
+    moving: Option<(u8, u8)>,
     /// Index of the device; 0 when it is none of the kernel's.
     device: u32,
     link: LinkState,
@@ -53,7 +58,7 @@ impl Control {
     ///
     /// # Errors
     /// Another dataplane listens there; no rights; the metrics' address is taken.
-    pub fn open(config: Config, device: u32, remote: Remote, maker: Maker) -> io::Result<Control> {
+    pub fn open(config: Config, device: u32, hub: Arc<Hub>, maker: Maker) -> io::Result<Control> {
         let listener = open_socket(&config.socket)?;
         let metrics = match config.metrics {
             None => None,
@@ -70,8 +75,9 @@ impl Control {
             metrics,
             clients: Vec::new(),
             config,
-            remote,
+            hub,
             maker,
+            moving: None,
             device,
             // It was opened, so it is there; a device that is down is told of at once.
             link: LinkState::Up,
@@ -111,19 +117,12 @@ impl Control {
 
     /// Applications that broke the rules, at most one notice a turn.
     fn look_at_offences(&mut self, say: impl Fn(Notice)) {
-        let tally = self.shown();
+        let (tally, _) = self.counted();
         let count = tally.offences.saturating_sub(self.offences);
         if let (1.., Some(last)) = (count, tally.last_offence) {
             self.offences = tally.offences;
             say(Notice::Offence { count, last });
         }
-    }
-
-    fn shown(&self) -> Tally {
-        let shown = self.remote.shown.lock();
-        shown
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .clone()
     }
 
     fn turn(&mut self) {
@@ -174,7 +173,7 @@ impl Control {
             Client::Attached(_, gone) if is_ready => {
                 // An attached application says nothing: this is its end, or no way to behave.
                 gone.store(true, Ordering::Relaxed);
-                self.remote.order(Order::Look);
+                self.hub.look();
                 None
             }
             Client::Asking(_, until) if !is_ready => (Instant::now() < until).then_some(client),
@@ -193,10 +192,16 @@ impl Control {
     fn asked(&mut self, fd: OwnedFd, bytes: &[u8]) -> Option<Client> {
         let uid = getsockopt(&fd, sockopt::PeerCredentials).ok()?.uid();
         let outcome = match serde_json::from_slice(bytes) {
-            Ok(Request::Status {}) if uid == 0 || uid == nix::unistd::getuid().as_raw() => {
-                Err(Answer::Status(self.status()))
+            Ok(Request::Status {} | Request::Move { .. })
+                if uid != 0 && uid != nix::unistd::getuid().as_raw() =>
+            {
+                Err(Answer::Refused("only root may ask".to_owned()))
             }
-            Ok(Request::Status {}) => Err(Answer::Refused("only root may ask".to_owned())),
+            Ok(Request::Status {}) => Err(Answer::Status(self.status())),
+            Ok(Request::Move { group, core }) => Err(match self.move_group(group, core) {
+                Ok(from) => Answer::Moved { from },
+                Err(why) => Answer::Refused(why),
+            }),
             Ok(Request::Attach {
                 version,
                 application,
@@ -242,9 +247,11 @@ impl Control {
         }
         let gone = Arc::new(AtomicBool::new(false));
         let made = self.maker.make(name, client.rights.clone(), gone.clone());
-        let (domain, outside) = made.map_err(|e| format!("it has no memory for you: {e}"))?;
-        if !self.remote.order(Order::Attach(domain)) {
-            return Err("it is ending".to_owned());
+        let (domains, outside) = made.map_err(|e| format!("it cannot take you in: {e}"))?;
+        for (core, domain) in domains.into_iter().enumerate() {
+            if !self.hub.order(core, Order::Attach(domain)) {
+                return Err("it is ending".to_owned());
+            }
         }
         answer(fd, &Answer::Attached(outside.sizes), Some(&outside)).map_err(|e| {
             gone.store(true, Ordering::Relaxed);
@@ -254,7 +261,8 @@ impl Control {
     }
 
     fn status(&self) -> serde_json::Value {
-        metrics::status(&self.shown(), &self.config.device.name)
+        let (tally, cores) = self.counted();
+        metrics::status(&tally, &cores, &self.config.device.name)
     }
 
     /// Answers one scrape. A client that is slow loses its answer, not our time.
@@ -269,9 +277,10 @@ impl Control {
         let mut request = [0; 4096];
         let len = stream.read(&mut request).unwrap_or(0);
         let is_metrics = request[..len].starts_with(b"GET /metrics");
-        let tally = self.shown();
+        let (tally, cores) = self.counted();
         let (code, body) = if is_metrics {
-            ("200 OK", metrics::text(&tally, &self.config.device.name))
+            let text = metrics::text(&tally, &cores, &self.config.device.name);
+            ("200 OK", text)
         } else {
             ("404 Not Found", "the metrics are at /metrics\n".to_owned())
         };

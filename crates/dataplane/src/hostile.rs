@@ -53,21 +53,27 @@ impl Hostile {
         let mut hostile = attach(&self.engine, gone.clone());
         self.turns(1);
         for part in bytes.chunks(64).take(4096) {
-            hostile.end.push(entry(part));
+            hostile.first().push(entry(part));
         }
-        hostile.end.publish();
+        hostile.first().publish();
         self.turns(3);
         gone.store(true, Ordering::Relaxed);
         self.turns(3);
         self.rounds += 1;
         let local = ([0, 0, 0, 0], 0).into();
         let cookie = self.rounds;
-        self.honest.end.push(Call::UdpBind { local, cookie }.into());
-        self.honest.end.publish();
+        self.honest
+            .first()
+            .push(Call::UdpBind { local, cookie }.into());
+        self.honest.first().publish();
         self.turns(1);
-        let answer = self.honest.end.take().expect("the honest one is answered");
+        let answer = self
+            .honest
+            .first()
+            .take()
+            .expect("the honest one is answered");
         assert_eq!(answer.cookie, cookie);
-        self.honest.end.release();
+        self.honest.first().release();
     }
 
     fn turns(&mut self, count: u32) {
@@ -79,8 +85,10 @@ impl Hostile {
 
 fn attach(engine: &Engine<Pipe>, gone: Arc<AtomicBool>) -> Mapped {
     let made = engine.maker().make("fuzz", Rights::all(), gone);
-    let (domain, outside) = made.expect("memory");
-    assert!(engine.remote().order(Order::Attach(domain)));
+    let (domains, outside) = made.expect("memory");
+    for (core, domain) in domains.into_iter().enumerate() {
+        assert!(engine.hub().order(core, Order::Attach(domain)));
+    }
     outside.map().expect("mapped")
 }
 

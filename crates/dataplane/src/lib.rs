@@ -14,6 +14,7 @@ mod channel;
 pub mod config;
 mod control;
 mod engine;
+mod handle;
 #[doc(hidden)]
 pub mod hostile;
 mod metrics;
@@ -23,11 +24,12 @@ mod run;
 mod session;
 
 pub use abi::{Ending, Refusal};
-pub use attach::{AttachError, status};
+pub use attach::{AttachError, move_group, status};
 pub use cofferdam_netstack::FLOW_GROUPS;
 pub use cofferdam_xsk::{LinkState, PortError};
 pub use engine::{
-    Engine, EngineError, MOST_APPLICATIONS, MOST_BATCH, Offence, Options, Stage, Tally,
+    CoreTally, Engine, EngineError, MOST_APPLICATIONS, MOST_BATCH, MOST_CORES, Offence, Options,
+    Stage, Tally,
 };
 pub use metrics::SCHEMA;
 pub use run::{Notice, RunError, run};

@@ -1,13 +1,13 @@
 //! The counters as Prometheus text and as JSON.
 
-use crate::engine::{Stage, Tally};
+use crate::engine::{CoreTally, Stage, Tally};
 use std::fmt::Write;
 
 /// Schema of the JSON document.
 pub const SCHEMA: &str = "cofferdam.dataplane/1";
 
 /// Single counters: name, what it counts, value.
-fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 23] {
+fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 28] {
     [
         (
             "received_packets",
@@ -112,11 +112,89 @@ fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 23] {
             "System calls made for packets",
             t.port.system_calls,
         ),
+        (
+            "steered_packets",
+            "Packets passed on to the core that has their flow group",
+            t.steered_out,
+        ),
+        (
+            "steering_lost_packets",
+            "Packets lost because the core that has their flow group was too far behind",
+            t.steering_lost,
+        ),
+        (
+            "groups_moved",
+            "Flow groups moved from one core to another",
+            t.groups_moved,
+        ),
+        (
+            "connections_moved",
+            "Connections moved from one core to another",
+            t.connections_moved,
+        ),
+        (
+            "connections_lost_moving",
+            "Connections ended because the core that their flow group went to had no room",
+            t.connections_lost,
+        ),
     ]
 }
 
+/// Name, what it is, type and value of a series of each core.
+type CoreSeries = (
+    &'static str,
+    &'static str,
+    &'static str,
+    fn(&CoreTally) -> f64,
+);
+
+const CORE_SERIES: [CoreSeries; 7] = [
+    (
+        "cofferdam_dataplane_core_groups",
+        "Flow groups that a core has",
+        "gauge",
+        |core| f64::from(core.groups),
+    ),
+    (
+        "cofferdam_dataplane_core_connections",
+        "Connections of a core's flow groups",
+        "gauge",
+        |core| f64::from(core.connections),
+    ),
+    (
+        "cofferdam_dataplane_core_received_packets_total",
+        "Packets that a core took off the device",
+        "counter",
+        |core| core.received_packets as f64,
+    ),
+    (
+        "cofferdam_dataplane_core_steered_in_packets_total",
+        "Packets that a core got from others",
+        "counter",
+        |core| core.steered_in_packets as f64,
+    ),
+    (
+        "cofferdam_dataplane_core_sent_packets_total",
+        "Packets that a core gave to the device",
+        "counter",
+        |core| core.sent_packets as f64,
+    ),
+    (
+        "cofferdam_dataplane_core_busy_cycles_total",
+        "Time in a core's turns with work, in time-stamp cycles",
+        "counter",
+        |core| core.busy_cycles as f64,
+    ),
+    (
+        "cofferdam_dataplane_core_idle_cycles_total",
+        "Time in a core's turns without work, in time-stamp cycles; asleep it counts neither",
+        "counter",
+        |core| core.idle_cycles as f64,
+    ),
+];
+
 /// Prometheus text (version 0.0.4).
-pub(crate) fn text(tally: &Tally, device: &str) -> String {
+pub(crate) fn text(tally: &Tally, cores: &[CoreTally], device: &str) -> String {
     let mut out = String::new();
     let device = device.replace(['\\', '"', '\n'], "_");
     let mut put = |name: &str, help: &str, kind: &str, series: &[(String, f64)]| {
@@ -169,6 +247,18 @@ pub(crate) fn text(tally: &Tally, device: &str) -> String {
         "gauge",
         &[(String::new(), f64::from(tally.free_frames))],
     );
+    for (name, help, kind, value) in CORE_SERIES {
+        let series = cores.iter().map(|core| {
+            let cpu = core
+                .cpu
+                .map_or_else(|| "any".to_owned(), |cpu| cpu.to_string());
+            (
+                format!(",core=\"{}\",cpu=\"{cpu}\"", core.core),
+                value(core),
+            )
+        });
+        put(name, help, kind, &series.collect::<Vec<_>>());
+    }
     for (name, help, of) in [
         ("connections", "Connections of an application", 0),
         (
@@ -201,7 +291,7 @@ pub(crate) fn text(tally: &Tally, device: &str) -> String {
 }
 
 /// One JSON document.
-pub(crate) fn status(tally: &Tally, device: &str) -> serde_json::Value {
+pub(crate) fn status(tally: &Tally, cores: &[CoreTally], device: &str) -> serde_json::Value {
     let counts: serde_json::Map<_, _> = counters(tally)
         .into_iter()
         .map(|(name, _, value)| (name.to_owned(), value.into()))
@@ -225,6 +315,7 @@ pub(crate) fn status(tally: &Tally, device: &str) -> serde_json::Value {
         "stack": stack,
         "free_frames": tally.free_frames,
         "applications": tally.applications,
+        "cores": cores,
         "flow_groups": tally.groups,
         "last_offence": tally.last_offence,
     })

@@ -64,30 +64,23 @@ pub fn run(
     say: impl Fn(Notice) + Send + Sync,
 ) -> Result<(), RunError> {
     refuse_addresses_of_linux(config)?;
-    let mut memory = Memory::with_spans(config.device.frames, config.device.frame_bytes, SPANS)?;
+    let memory = Memory::with_spans(config.device.frames, config.device.frame_bytes, SPANS)?;
     match config.device.kind {
         Kind::Tap => {
             let mut mac = [2; 6];
             let random: [u8; 16] = secret()?;
             mac[1..].copy_from_slice(&random[..5]);
             let tap = Tap::open(&config.device.name, mac)?;
-            serve(tap, memory, config, stop, &say)
+            serve(vec![(tap, memory)], config, stop, &say)
         }
         Kind::Xdp(mode) => {
             let device = Device::open(&config.device.name, mode)?;
-            let options = SocketOptions {
-                queue: config.device.queue,
-                ring_entries: (config.device.frames / 4)
-                    .next_power_of_two()
-                    .clamp(64, 4096),
-                ..SocketOptions::default()
-            };
-            let socket = Socket::open(&device, &mut memory, options)?;
+            let sockets = sockets(&device, memory, config)?;
             // Claimed last: until now everything passed to Linux.
             for address in &config.addresses {
                 device.claim(address.ip)?;
             }
-            serve(socket, memory, config, stop, &say)
+            serve(sockets, config, stop, &say)
         }
     }
 }
@@ -113,51 +106,120 @@ fn refuse_addresses_of_linux(config: &Config) -> Result<(), RunError> {
     Ok(())
 }
 
-fn serve<P: Port>(
-    port: P,
+/// One socket a core, over one packet memory.
+fn sockets(
+    device: &Device,
     memory: Memory,
+    config: &Config,
+) -> Result<Vec<(Socket, Memory)>, PortError> {
+    let count = config.cores.len() as u32;
+    let mut sockets: Vec<(Socket, Memory)> = Vec::new();
+    for (core, mut part) in config.cores.iter().zip(memory.split(count)) {
+        let options = SocketOptions {
+            queue: core.queue,
+            ring_entries: (config.device.frames / 4 / count)
+                .next_power_of_two()
+                .clamp(64, 4096),
+            ..SocketOptions::default()
+        };
+        // Who has the queue, or else who has registered the memory.
+        let same = sockets.iter().position(|(s, _)| s.queue() == core.queue);
+        let socket = match sockets.get(same.unwrap_or(0)) {
+            None => Socket::open(device, &mut part, options)?,
+            Some((first, _)) => Socket::open_beside(first, device, &mut part, options)?,
+        };
+        sockets.push((socket, part));
+    }
+    Ok(sockets)
+}
+
+fn serve<P: Port + Send>(
+    ports: Vec<(P, Memory)>,
     config: &Config,
     stop: &Arc<AtomicBool>,
     say: &(impl Fn(Notice) + Send + Sync),
 ) -> Result<(), RunError> {
+    let Some((port, _)) = ports.first() else {
+        return Err(io::Error::other("a dataplane needs a core").into());
+    };
     let facts = port.facts().clone();
     let stack = config.stack(facts.mac, facts.mtu_bytes, secret()?);
-    let mut engine = Engine::new(port, memory, stack, config.options)?;
-    let control = Control::open(config.clone(), facts.index, engine.remote(), engine.maker())?;
-    let remote = engine.remote();
-    std::thread::scope(|scope| {
-        let control = std::thread::Builder::new()
-            .name("control".to_owned())
-            .spawn_scoped(scope, move || {
-                let outcome = control.run(stop, say);
-                stop.store(true, Ordering::Relaxed);
-                // The loop may sleep without end.
-                remote.order(crate::engine::Order::Look);
-                outcome
-            })?;
-        let pinned = config.device.cpu.map_or(Ok(()), pin);
-        if pinned.is_ok() {
-            say(Notice::Ready);
-            engine.run(stop);
-        }
+    let mut engines = Engine::several(ports, &stack, config.options)?;
+    let Some((first, others)) = engines.split_first_mut() else {
+        return Err(io::Error::other("a dataplane needs a core").into());
+    };
+    let hub = first.hub();
+    let control = Control::open(config.clone(), facts.index, hub.clone(), first.maker())?;
+    // The loops may sleep without end.
+    let end = || {
         stop.store(true, Ordering::Relaxed);
-        // It ends within one of its short waits.
-        let watched = control
-            .join()
-            .map_err(|_| io::Error::other("the control plane's thread panicked"))?;
-        pinned?;
-        Ok(watched?)
+        hub.look();
+    };
+    let end = &end;
+    let mut tasks: Vec<(String, Task<'_>)> = vec![(
+        "control".to_owned(),
+        Box::new(move || Ok(control.run(stop, say)?)),
+    )];
+    for (n, engine) in (1..).zip(others) {
+        let body = move || drive(engine, config, n, stop);
+        tasks.push((format!("core {n}"), Box::new(body)));
+    }
+    std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        let mut begun = Ok(());
+        for (name, body) in tasks {
+            let thread = std::thread::Builder::new().name(name);
+            let spawned = thread.spawn_scoped(scope, move || {
+                let outcome = body();
+                end();
+                outcome
+            });
+            begun = begun.and(spawned.map(|thread| threads.push(thread)));
+        }
+        let mut outcome = begun.map_err(RunError::Os).and_then(|()| {
+            pin(config, 0)?;
+            say(Notice::Ready);
+            first.run(stop);
+            Ok(())
+        });
+        end();
+        for thread in threads {
+            let theirs = thread.join().unwrap_or_else(|_| {
+                Err(io::Error::other("a thread of the dataplane panicked").into())
+            });
+            // The first reason counts.
+            outcome = outcome.and(theirs);
+        }
+        outcome
     })
 }
 
-fn pin(cpu: usize) -> io::Result<()> {
+/// What a thread does.
+type Task<'a> = Box<dyn FnOnce() -> Result<(), RunError> + Send + 'a>;
+
+fn drive<P: Port>(
+    engine: &mut Engine<P>,
+    config: &Config,
+    core: usize,
+    stop: &AtomicBool,
+) -> Result<(), RunError> {
+    pin(config, core)?;
+    engine.run(stop);
+    Ok(())
+}
+
+/// Binds the calling thread to its core's CPU.
+fn pin(config: &Config, core: usize) -> io::Result<()> {
+    let Some(cpu) = config.cores.get(core).and_then(|core| core.cpu) else {
+        return Ok(());
+    };
     let mut set = CpuSet::new();
     let pinned = set
         .set(cpu)
         .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
     pinned.map_err(|e| {
         let e = io::Error::from(e);
-        io::Error::new(e.kind(), format!("device.cpu = {cpu}: {e}"))
+        io::Error::new(e.kind(), format!("core {core}: cpu = {cpu}: {e}"))
     })
 }
 

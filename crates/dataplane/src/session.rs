@@ -1,6 +1,7 @@
 //! The application's side: connections, buffers and events over the rings.
 
 mod connection;
+mod cores;
 mod event;
 mod event_loop;
 mod received;
@@ -10,12 +11,13 @@ pub use event::{Bound, Connection, Event, Knock};
 pub use event_loop::{Application, EventLoop};
 pub use received::Received;
 
-use crate::abi::{Call, Condition, Entry};
+use crate::abi::{Call, Condition};
 use crate::area::{Area, LARGEST, Piece};
 use crate::channel::Mapped;
+use crate::handle;
 use connection::{Connections, State};
+use cores::{BoundPlace, CoreEnd, Groups};
 use received::Inbox;
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -32,21 +34,22 @@ pub struct Buffer {
 /// Calls are gathered and shown to the dataplane by [`Session::flush`]: once a batch, not once a
 /// call.
 pub struct Session {
-    end: crate::ring::ApplicationEnd,
+    cores: Vec<CoreEnd>,
+    /// The core whose conditions are read now, and the one that the last `connect` went to.
+    turn: usize,
+    next_connect: usize,
+    groups: Groups,
     area: cofferdam_xsk::Mapping,
     pieces: Area,
     inbox: Rc<Inbox>,
     bell: nix::sys::eventfd::EventFd,
-    door: nix::sys::eventfd::EventFd,
     /// The socket to the dataplane's process; its end is the dataplane's end.
     socket: Option<OwnedFd>,
     connections: Connections,
-    /// By cookie: what the dataplane named the address.
-    bound: Vec<Option<u64>>,
+    /// By cookie.
+    bound: Vec<BoundPlace>,
     datagrams: Vec<Option<Piece>>,
     free_datagrams: Vec<u32>,
-    /// Calls that found the ring full.
-    waiting: VecDeque<Entry>,
     /// How long to poll before sleeping.
     spin: Duration,
 }
@@ -54,18 +57,19 @@ pub struct Session {
 impl Session {
     pub(crate) fn new(mapped: Mapped, socket: Option<OwnedFd>) -> Session {
         Session {
-            end: mapped.end,
+            cores: mapped.cores.into_iter().map(CoreEnd::new).collect(),
+            turn: 0,
+            next_connect: 0,
+            groups: Groups::default(),
             pieces: Area::new(mapped.sizes.area_bytes),
             area: mapped.area,
             inbox: Rc::new(Inbox::new(mapped.inbox)),
             bell: mapped.bell,
-            door: mapped.door,
             socket,
             connections: Connections::default(),
             bound: Vec::new(),
             datagrams: Vec::new(),
             free_datagrams: Vec::new(),
-            waiting: VecDeque::new(),
             spin: Duration::ZERO,
         }
     }
@@ -79,7 +83,7 @@ impl Session {
     /// Accepts connections to `local`; [`Event::Bound`] tells whether it worked.
     pub fn listen(&mut self, local: SocketAddr, backlog: u32) -> Bound {
         let cookie = self.new_bound();
-        self.call(Call::Listen {
+        self.call_all(Call::Listen {
             local,
             backlog,
             cookie,
@@ -90,19 +94,20 @@ impl Session {
     /// Takes the datagrams for `local`; [`Event::Bound`] tells whether it worked.
     pub fn udp_bind(&mut self, local: SocketAddr) -> Bound {
         let cookie = self.new_bound();
-        self.call(Call::UdpBind { local, cookie });
+        self.call_all(Call::UdpBind { local, cookie });
         Bound(cookie)
     }
 
     fn new_bound(&mut self) -> u64 {
-        self.bound.push(None);
+        self.bound.push(BoundPlace::new(self.cores.len()));
         self.bound.len() as u64 - 1
     }
 
     /// Gives an address back.
     pub fn unbind(&mut self, bound: Bound) {
-        if let Some(handle) = self.bound.get_mut(bound.0 as usize).and_then(Option::take) {
-            self.call(Call::Unbind { handle });
+        let place = self.bound.get_mut(bound.0 as usize);
+        for (core, handle) in place.map(BoundPlace::take).unwrap_or_default() {
+            self.push(core, Call::Unbind { handle }.into());
         }
     }
 
@@ -207,8 +212,15 @@ impl Session {
             .map_or(0, |c| c.held_bytes())
     }
 
-    /// Hands over what the window takes.
+    /// Hands over what the window takes, unless its flow group is on its way to another core.
     fn advance(&mut self, connection: Connection) {
+        let handle = self
+            .connections
+            .get_mut(connection)
+            .and_then(|c| c.handle());
+        if handle.is_some_and(|handle| self.groups.is_unsettled(handle::group(handle))) {
+            return;
+        }
         while let Some(call) = self
             .connections
             .get_mut(connection)
@@ -221,8 +233,11 @@ impl Session {
     /// Sends one datagram, at most what fits into a frame. False when memory is in use
     /// everywhere or the address is not bound.
     pub fn send_datagram(&mut self, bound: Bound, remote: SocketAddr, data: &[u8]) -> bool {
-        let handle = self.bound.get(bound.0 as usize).copied().flatten();
-        let (Some(handle), Some(mut buffer)) = (handle, self.buffer(data.len())) else {
+        let sender = self
+            .bound
+            .get(bound.0 as usize)
+            .and_then(BoundPlace::sender);
+        let (Some((core, handle)), Some(mut buffer)) = (sender, self.buffer(data.len())) else {
             return false;
         };
         self.bytes_mut(&mut buffer).copy_from_slice(data);
@@ -233,13 +248,14 @@ impl Session {
         if let Some(place) = self.datagrams.get_mut(index as usize) {
             *place = Some(buffer.piece);
         }
-        self.call(Call::UdpSend {
+        let call = Call::UdpSend {
             handle,
             remote,
             offset: u64::from(buffer.piece.offset),
             len: buffer.piece.len,
             token: u64::from(index),
-        });
+        };
+        self.push(core, call.into());
         true
     }
 
@@ -277,75 +293,38 @@ impl Session {
         self.call(Call::Timer { delay_ns, cookie });
     }
 
-    fn call(&mut self, call: Call) {
-        self.push(call.into());
-    }
-
-    fn push(&mut self, entry: Entry) {
-        if !self.waiting.is_empty() || !self.end.push(entry) {
-            self.waiting.push_back(entry);
-        }
-    }
-
-    /// Shows the dataplane all calls so far, and wakes it when it sleeps.
-    pub fn flush(&mut self) {
-        while let Some(entry) = self.inbox.next_done() {
-            self.push(entry);
-        }
-        while let Some(entry) = self.waiting.front() {
-            if !self.end.push(*entry) {
-                break;
-            }
-            self.waiting.pop_front();
-        }
-        self.end.release();
-        if self.end.publish() {
-            // A full counter rings as well.
-            let _ = self.door.write(1);
-        }
-    }
-
-    /// The next event; `None` when there is none now.
-    pub fn next_event(&mut self) -> Option<Event> {
-        loop {
-            let entry = self.end.take()?;
-            if let Some(event) = Condition::decode(&entry).and_then(|c| self.translate(c)) {
-                return Some(event);
-            }
-        }
-    }
-
-    /// Whether no event is there now.
-    pub fn is_empty(&self) -> bool {
-        self.end.is_empty()
-    }
-
-    fn translate(&mut self, condition: Condition) -> Option<Event> {
+    /// What a condition of a core means to the application.
+    fn translate(&mut self, core: usize, condition: Condition) -> Option<Event> {
         Some(match condition {
             Condition::Bound { cookie, result } => {
-                if let (Some(place), Ok(handle)) = (self.bound.get_mut(cookie as usize), result) {
-                    *place = Some(handle);
+                let bound = Bound(cookie);
+                let place = self.bound.get_mut(cookie as usize)?;
+                let result = place.answer(core, result)?;
+                if result.is_err() {
+                    // All cores or none.
+                    self.unbind(bound);
                 }
-                Event::Bound {
-                    bound: Bound(cookie),
-                    result: result.map(drop),
-                }
+                Event::Bound { bound, result }
             }
             Condition::Knock {
                 cookie,
                 handle,
                 remote,
-            } => Event::Knock(Knock {
-                handle,
-                listener: Bound(cookie),
-                remote,
-            }),
+            } => {
+                self.groups.is_at(handle::group(handle), core);
+                Event::Knock(Knock {
+                    handle,
+                    listener: Bound(cookie),
+                    remote,
+                })
+            }
             Condition::Connected {
                 cookie,
                 handle,
                 window_bytes,
             } => {
                 let connection = Connection(cookie);
+                self.groups.is_at(handle::group(handle), core);
                 self.connections
                     .get_mut(connection)?
                     .open(handle, window_bytes);
@@ -360,7 +339,7 @@ impl Session {
                 ..
             } => Event::Received {
                 connection: Connection(cookie),
-                data: Received::new(&self.inbox, Call::RecvDone { frame }, offset, len),
+                data: Received::new(&self.inbox, (core, Call::RecvDone { frame }), offset, len),
             },
             Condition::PeerClosed { cookie, .. } => Event::PeerClosed(Connection(cookie)),
             Condition::Sent {
@@ -399,11 +378,17 @@ impl Session {
                 len,
                 remote,
                 ..
-            } => Event::Datagram {
-                bound: Bound(cookie),
-                data: Received::new(&self.inbox, Call::UdpRecvDone { frame }, offset, len),
-                remote,
-            },
+            } => {
+                if let Some(bound) = self.bound.get_mut(cookie as usize) {
+                    bound.core = core;
+                }
+                let done = (core, Call::UdpRecvDone { frame });
+                Event::Datagram {
+                    bound: Bound(cookie),
+                    data: Received::new(&self.inbox, done, offset, len),
+                    remote,
+                }
+            }
             Condition::UdpSent { token, .. } => {
                 let piece = self
                     .datagrams
@@ -414,6 +399,10 @@ impl Session {
                 return None;
             }
             Condition::Timer { cookie } => Event::Timer(cookie),
+            Condition::Left { .. } | Condition::Arrived { .. } | Condition::Settled { .. } => {
+                self.moved(core, condition);
+                return None;
+            }
         })
     }
 }

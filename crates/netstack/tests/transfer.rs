@@ -94,7 +94,7 @@ fn a_flow_group_moves_to_another_stack_and_its_connections_go_on() {
                 0,
                 "the ranges went along"
             );
-            let handles = other.put_group(group).expect("room");
+            let handles = other.put_group(world.now, group).expect("room");
             assert_eq!(other.groups()[number].connections, 1);
             assert_eq!(Some(handles[0].0), client.connection);
             client.connection = Some(handles[0].1);
@@ -133,12 +133,13 @@ fn a_group_that_does_not_fit_is_given_back() {
     let mut full = Stack::new(small, world.now).expect("settings that work");
     full.connect(world.now, None, at(0, false, 9), 1)
         .expect("room");
-    let taken = full.put_group(taken).expect_err("no room");
+    let taken = full.put_group(world.now, taken).expect_err("no room");
     assert_eq!(taken.len(), 1);
+    let now = world.now;
     assert_eq!(
         world.nodes[1]
             .stack
-            .put_group(taken)
+            .put_group(now, taken)
             .map(|handles| handles.len())
             .ok(),
         Some(1)

@@ -15,11 +15,21 @@ impl VethPair {
     /// [`crate::unique_link`] as the name.
     #[track_caller]
     pub fn new(a: (&dyn Net, &str), b: (&dyn Net, &str)) -> VethPair {
+        VethPair::with_queues(a, b, 1)
+    }
+
+    /// As [`VethPair::new`], with so many receive and transmit queues at both ends.
+    #[track_caller]
+    pub fn with_queues(a: (&dyn Net, &str), b: (&dyn Net, &str), queues: u32) -> VethPair {
         // Made on the host under names of our own, then moved: `eth0` may be taken there.
         let (left, right) = (unique_link(), unique_link());
-        crate::run(&[
-            "ip", "link", "add", &left, "type", "veth", "peer", "name", &right,
-        ]);
+        let queues = queues.to_string();
+        let queues = ["numtxqueues", &queues, "numrxqueues", &queues];
+        let mut add = vec!["ip", "link", "add", &left];
+        add.extend(queues);
+        add.extend(["type", "veth", "peer", "name", &right]);
+        add.extend(queues);
+        crate::run(&add);
         let undo = remove_link(a.0, a.1, &left);
         place(a, &left);
         place(b, &right);

@@ -22,6 +22,14 @@ pub enum PortError {
     /// The device went while it was used.
     #[error("{0} is gone: it was removed, or moved to another network namespace")]
     Gone(String),
+    /// The device has fewer queues.
+    #[error("{device} has no queue {queue}: see `ls /sys/class/net/{device}/queues`")]
+    NoQueue {
+        /// Device.
+        device: String,
+        /// Queue.
+        queue: u32,
+    },
     /// Its queue has an AF_XDP socket already, or its device another XDP program.
     #[error(
         "{0} is in use by another XDP program or AF_XDP socket: end that one first (see `ip link show {0}`)"

@@ -6,6 +6,7 @@ use crate::spans::Spans;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -35,6 +36,10 @@ pub struct Frame(pub u32);
 /// frame: the free list, a device's ring, the network stack, an application.
 ///
 /// The file is sealed: it keeps its size, and whoever else gets it can map it only for reading.
+///
+/// [`Memory::split`] makes parts for several threads. Each part reads and writes all frames, by
+/// the same numbers, and has a free list of its own frames alone. A frame of another part that is
+/// given back is a stray, which whoever drives the parts takes home.
 #[derive(Debug)]
 pub struct Memory {
     file: Arc<OwnedFd>,
@@ -42,7 +47,12 @@ pub struct Memory {
     spans: Spans,
     frame_bytes: u32,
     frames: u32,
+    /// Frames whose free list this is.
+    own: Range<u32>,
+    parts: u32,
     free: Vec<Frame>,
+    /// Given back here, and of another part's free list.
+    strays: Vec<Frame>,
     /// For each frame whether it is free: a frame given back twice would corrupt two packets.
     is_free: Vec<bool>,
 }
@@ -95,10 +105,62 @@ impl Memory {
             map,
             frame_bytes,
             frames,
+            own: 0..frames,
+            parts: 1,
+            strays: Vec::new(),
             // The frame freed last is used next: it is the one still in the cache.
             free: (0..frames).rev().map(Frame).collect(),
             is_free: vec![true; frames as usize],
         })
+    }
+
+    /// Splits it into `parts`, each with about as many frames; all frames must be free. The first
+    /// part has all spans.
+    pub fn split(self, parts: u32) -> Vec<Memory> {
+        let first = |part: u32| {
+            let place = u64::from(self.frames) * u64::from(part) / u64::from(parts.max(1));
+            u32::try_from(place).unwrap_or(self.frames)
+        };
+        let part = |n: u32| {
+            let own = first(n)..first(n + 1);
+            Memory {
+                file: self.file.clone(),
+                map: self.map.clone(),
+                spans: self.spans.part(n == 0),
+                frame_bytes: self.frame_bytes,
+                frames: self.frames,
+                free: own.clone().rev().map(Frame).collect(),
+                own,
+                parts,
+                strays: Vec::with_capacity(self.numbers() as usize),
+                is_free: vec![true; self.frames as usize],
+            }
+        };
+        (0..parts).map(part).collect()
+    }
+
+    /// Frames whose free list this is: all, but in a part.
+    pub fn own_frames(&self) -> u32 {
+        self.own.len() as u32
+    }
+
+    /// Whether this is the frame's free list.
+    pub fn is_own(&self, frame: Frame) -> bool {
+        self.own.contains(&frame.0)
+    }
+
+    /// The part whose frame it is, by its place in what [`Memory::split`] gave.
+    pub fn part_of(&self, frame: Frame) -> u32 {
+        if frame.0 >= self.frames {
+            return 0;
+        }
+        let place = (u64::from(frame.0) + 1) * u64::from(self.parts) - 1;
+        (place / u64::from(self.frames)) as u32
+    }
+
+    /// A frame of another part's that was given back here.
+    pub fn next_stray(&mut self) -> Option<Frame> {
+        self.strays.pop()
     }
 
     /// Takes a free frame; `None` when all are in use. Never allocates.
@@ -124,10 +186,10 @@ impl Memory {
     }
 
     /// Gives a frame or a span back; false when it was free already or does not exist, and then
-    /// nothing changes. Never allocates.
+    /// nothing changes. (Of another part's only that part knows.) Never allocates.
     pub fn give(&mut self, frame: Frame) -> bool {
-        if frame.0 >= self.frames {
-            return self.spans.give(frame);
+        if !self.is_own(frame) {
+            return self.give_other(frame);
         }
         match self.is_free.get_mut(frame.0 as usize) {
             Some(free) if !*free => {
@@ -137,6 +199,20 @@ impl Memory {
             }
             _ => false,
         }
+    }
+
+    /// A span, or a frame of another part.
+    #[cold]
+    fn give_other(&mut self, frame: Frame) -> bool {
+        // The first part has the spans.
+        if frame.0 >= self.frames && self.own.start == 0 {
+            return self.spans.give(frame);
+        }
+        let has_room = frame.0 < self.numbers() && self.strays.len() < self.strays.capacity();
+        if has_room {
+            self.strays.push(frame);
+        }
+        has_room
     }
 
     /// The bytes of a frame or a span; empty when it does not exist.
@@ -308,6 +384,41 @@ mod tests {
         assert!(!memory.give(all[1]), "given back twice");
         assert!(!memory.give(Frame(3)), "no such frame");
         assert_eq!(memory.take(), Some(all[1]));
+    }
+
+    #[test]
+    fn parts_share_all_frames_and_each_has_its_own_to_give_out() {
+        let memory = Memory::with_spans(10, 2048, 1).expect("memory");
+        let mut parts = memory.split(3);
+        let span = parts[0].store(&[9; 5000]).expect("a span");
+        assert_eq!(parts[1].store(&[9; 5000]), None, "the first has them");
+        assert_eq!(parts[2].bytes(span)[..5000], [9; 5000]);
+        assert!(parts[2].give(span));
+        assert_eq!((parts[2].next_stray(), parts[2].part_of(span)), (Some(span), 0));
+        assert!(parts[0].give(span) && !parts[0].give(span));
+        let counts: Vec<u32> = parts.iter().map(Memory::own_frames).collect();
+        assert_eq!(counts.iter().sum::<u32>(), 10);
+        for frame in (0..10).map(Frame) {
+            let part = parts.iter().position(|part| part.is_own(frame));
+            assert_eq!(part, Some(parts[0].part_of(frame) as usize));
+        }
+        let mut all: Vec<Frame> = Vec::new();
+        for part in &mut parts {
+            all.extend(std::iter::from_fn(|| part.take()));
+        }
+        all.sort_unstable();
+        assert_eq!(all, (0..10).map(Frame).collect::<Vec<_>>());
+        // Frame 0 is the first part's; the last one reads it and gives it back.
+        parts[0].bytes_mut(Frame(0))[..3].copy_from_slice(b"one");
+        assert_eq!(parts[2].bytes(Frame(0))[..3], *b"one");
+        assert!(parts[2].give(Frame(0)));
+        assert_eq!(parts[2].available(), 0, "it is none of its own");
+        assert!(!parts[2].give(Frame(u32::MAX)), "no such frame");
+        let stray = parts[2].next_stray().expect("the frame");
+        assert_eq!(parts[2].next_stray(), None);
+        assert!(parts[0].give(stray));
+        assert!(!parts[0].give(stray), "given back twice");
+        assert_eq!(parts[0].take(), Some(Frame(0)));
     }
 
     #[test]

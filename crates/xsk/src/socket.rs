@@ -1,4 +1,7 @@
-//! An AF_XDP socket on one queue of a device, with its own packet memory.
+//! An AF_XDP socket on one queue of a device, with a packet memory of its own or shared with the
+//! sockets of other queues and threads (XDP_SHARED_UMEM).
+
+mod setup;
 
 use crate::device::Device;
 use crate::error::PortError;
@@ -6,8 +9,9 @@ use crate::memory::{Frame, Memory};
 use crate::port::{Facts, Packet, Port, PortCounters};
 use crate::ring::Ring;
 use nix::errno::Errno;
+use setup::{Frames, bind, get_option, map_rings, unbound};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// linux/if_xdp.h: bytes of a frame that the kernel keeps free before a packet
@@ -45,18 +49,17 @@ pub struct Socket {
     facts: Facts,
     receive: Ring<libc::xdp_desc>,
     transmit: Ring<libc::xdp_desc>,
-    fill: Ring<u64>,
-    completion: Ring<u64>,
+    /// Frames to the kernel and back; `None` where another socket of the same queue has them.
+    frames: Option<(Ring<u64>, Ring<u64>)>,
     // Closed after the rings are unmapped.
     socket: OwnedFd,
+    queue: u32,
     frame_bytes: u32,
     /// Most frames that lie in the fill ring.
     fill_target: u32,
     is_zero_copy: bool,
     /// Packets queued, not yet shown to the kernel.
     queued: u32,
-    /// Frames that the kernel has to send.
-    unsent: u32,
     counters: PortCounters,
 }
 
@@ -77,42 +80,91 @@ impl Socket {
                 room_bytes: room_bytes - ETHERNET_BYTES,
             });
         }
+        let target = Self::target(memory, options);
+        let mut opened = Self::bound(device, &Frames::Registered(memory), options, target)?;
+        opened.reclaim(memory);
+        Ok(opened)
+    }
+
+    /// Opens a socket for another thread, over the packet memory of `first`; `part` is the
+    /// thread's part of it. On another queue it receives and sends by itself. On the queue of
+    /// `first` it only sends: what is received, and the frames that were sent, come back at
+    /// `first`.
+    pub fn open_beside(
+        first: &Socket,
+        device: &Device,
+        part: &mut Memory,
+        options: SocketOptions,
+    ) -> Result<Socket, PortError> {
+        let frames = Frames::Shared {
+            with: first.socket.as_fd(),
+            has_rings: options.queue != first.queue,
+        };
+        let target = Self::target(part, options);
+        let mut opened = Self::bound(device, &frames, options, target)?;
+        opened.reclaim(part);
+        Ok(opened)
+    }
+
+    /// Most frames in the fill ring, and a frame's size.
+    fn target(memory: &Memory, options: SocketOptions) -> (u32, u32) {
+        let most = options.ring_entries.min(memory.own_frames() / 2);
+        (most.max(1), memory.frame_bytes())
+    }
+
+    fn bound(
+        device: &Device,
+        frames: &Frames<'_>,
+        options: SocketOptions,
+        (fill_target, frame_bytes): (u32, u32),
+    ) -> Result<Socket, PortError> {
+        let name = device.facts().name.as_str();
         let os = |what| move |e: io::Error| PortError::os(what, name, e);
         let patience = Instant::now() + BUSY_PATIENCE;
-        let fd = loop {
-            let fd = unbound(memory, options.ring_entries)
+        let (fd, rings) = loop {
+            let fd = unbound(frames, options.ring_entries)
                 .map_err(os("cannot make an AF_XDP socket"))?;
-            let rings = map_rings(&fd, options.ring_entries).map_err(os("cannot map its rings"))?;
-            match bind(&fd, device.index(), options) {
+            let rings = map_rings(&fd, frames.has_rings(), options.ring_entries);
+            let rings = rings.map_err(os("cannot map its rings"))?;
+            match bind(&fd, device.index(), frames, options) {
                 Ok(()) => break (fd, rings),
                 // Bound twice is refused: a new socket for each try.
                 Err(Errno::EBUSY) if Instant::now() < patience => {
                     std::thread::sleep(Duration::from_millis(10));
                 }
+                Err(Errno::EINVAL) if options.queue > 0 => {
+                    return Err(PortError::NoQueue {
+                        device: name.to_owned(),
+                        queue: options.queue,
+                    });
+                }
                 Err(e) => return Err(os("cannot bind an AF_XDP socket")(e.into())),
             }
         };
-        let (fd, (receive, transmit, fill, completion)) = fd;
-        device.set_socket(options.queue, fd.as_fd())?;
+        if frames.has_rings() {
+            device.set_socket(options.queue, fd.as_fd())?;
+        }
         let mut flags = libc::xdp_options { flags: 0 };
         // A kernel that cannot tell has no zero-copy mode.
         let told = get_option(&fd, libc::XDP_OPTIONS, &mut flags).is_ok();
-        let mut opened = Socket {
+        Ok(Socket {
             facts: device.facts().clone(),
-            receive,
-            transmit,
-            fill,
-            completion,
+            receive: rings.receive,
+            transmit: rings.transmit,
+            frames: rings.frames,
             socket: fd,
-            frame_bytes: memory.frame_bytes(),
-            fill_target: options.ring_entries.min(memory.frames() / 2).max(1),
+            queue: options.queue,
+            frame_bytes,
+            fill_target,
             is_zero_copy: told && flags.flags & libc::XDP_OPTIONS_ZEROCOPY != 0,
             queued: 0,
-            unsent: 0,
             counters: PortCounters::default(),
-        };
-        opened.reclaim(memory);
-        Ok(opened)
+        })
+    }
+
+    /// The queue that it is bound to.
+    pub fn queue(&self) -> u32 {
+        self.queue
     }
 
     /// Whether the driver moves packets to and from the frames by itself.
@@ -164,25 +216,26 @@ impl Port for Socket {
     }
 
     fn reclaim(&mut self, memory: &mut Memory) -> usize {
+        let Some((fill, completion)) = &mut self.frames else {
+            return 0;
+        };
         let mut back = 0;
-        while let Some(address) = self.completion.pop() {
+        while let Some(address) = completion.pop() {
             memory.give(Frame((address / u64::from(self.frame_bytes)) as u32));
             back += 1;
         }
         if back > 0 {
-            self.completion.release();
-            self.unsent -= (back as u32).min(self.unsent);
+            completion.release();
         }
-        let missing = self.fill_target.saturating_sub(self.fill.outstanding());
+        let missing = self.fill_target.saturating_sub(fill.outstanding());
         // A few at a time would cost the shared cache line more often than needed.
         if missing >= self.fill_target / 8 || missing == self.fill_target {
-            let room = self.fill.room(missing);
+            let room = fill.room(missing);
             for _ in 0..room {
                 let Some(frame) = memory.take() else { break };
-                self.fill
-                    .push(u64::from(frame.0) * u64::from(self.frame_bytes));
+                fill.push(u64::from(frame.0) * u64::from(self.frame_bytes));
             }
-            self.fill.submit();
+            fill.submit();
         }
         back
     }
@@ -230,7 +283,6 @@ impl Port for Socket {
     fn flush(&mut self, memory: &mut Memory) -> io::Result<()> {
         if self.queued > 0 {
             self.transmit.submit();
-            self.unsent += self.queued;
             self.queued = 0;
         }
         // Copy mode sends at most 32 packets a call; a full completion ring must be emptied.
@@ -255,113 +307,4 @@ impl Port for Socket {
             ..self.counters
         }
     }
-}
-
-type Rings = (
-    Ring<libc::xdp_desc>,
-    Ring<libc::xdp_desc>,
-    Ring<u64>,
-    Ring<u64>,
-);
-
-/// A socket with the packet memory registered and rings of `entries`.
-fn unbound(memory: &Memory, entries: u32) -> io::Result<OwnedFd> {
-    // SAFETY: makes a descriptor, touches no memory.
-    let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-    Errno::result(fd)?;
-    // SAFETY: the kernel has just made this descriptor for us.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    let map = memory.mapping();
-    // SAFETY: all-zero integers are a valid registration; the fields that matter follow.
-    let mut registration: libc::xdp_umem_reg = unsafe { std::mem::zeroed() };
-    registration.addr = map.base().as_ptr() as u64;
-    registration.len = memory.frames_len_bytes();
-    registration.chunk_size = memory.frame_bytes();
-    set_option(&fd, libc::XDP_UMEM_REG, &registration)?;
-    for ring in [
-        libc::XDP_UMEM_FILL_RING,
-        libc::XDP_UMEM_COMPLETION_RING,
-        libc::XDP_RX_RING,
-        libc::XDP_TX_RING,
-    ] {
-        set_option(&fd, ring, &entries)?;
-    }
-    Ok(fd)
-}
-
-fn map_rings(fd: &OwnedFd, entries: u32) -> io::Result<Rings> {
-    // SAFETY: all-zero integers are valid offsets.
-    let mut offsets: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
-    get_option(fd, libc::XDP_MMAP_OFFSETS, &mut offsets)?;
-    let fd = fd.as_fd();
-    Ok((
-        Ring::map(fd, libc::XDP_PGOFF_RX_RING, offsets.rx, entries)?,
-        Ring::map(fd, libc::XDP_PGOFF_TX_RING, offsets.tx, entries)?,
-        Ring::map(
-            fd,
-            libc::XDP_UMEM_PGOFF_FILL_RING.cast_signed(),
-            offsets.fr,
-            entries,
-        )?,
-        Ring::map(
-            fd,
-            libc::XDP_UMEM_PGOFF_COMPLETION_RING.cast_signed(),
-            offsets.cr,
-            entries,
-        )?,
-    ))
-}
-
-/// Binds; zero-copy where the driver has it, unless told otherwise.
-fn bind(fd: &OwnedFd, index: u32, options: SocketOptions) -> Result<(), Errno> {
-    let copy = if options.copy { libc::XDP_COPY } else { 0 };
-    let address = libc::sockaddr_xdp {
-        sxdp_family: libc::AF_XDP as u16,
-        sxdp_flags: libc::XDP_USE_NEED_WAKEUP | copy,
-        sxdp_ifindex: index,
-        sxdp_queue_id: options.queue,
-        sxdp_shared_umem_fd: 0,
-    };
-    // SAFETY: the address is a sockaddr_xdp of the length told.
-    let code = unsafe {
-        libc::bind(
-            fd.as_raw_fd(),
-            (&raw const address).cast(),
-            size_of_val(&address) as u32,
-        )
-    };
-    Errno::result(code).map(drop)
-}
-
-fn set_option<T>(fd: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
-    // SAFETY: `value` is a plain struct or integer of the length told.
-    let code = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_XDP,
-            option,
-            std::ptr::from_ref(value).cast(),
-            size_of::<T>() as u32,
-        )
-    };
-    Ok(Errno::result(code).map(drop)?)
-}
-
-fn get_option<T>(fd: &OwnedFd, option: libc::c_int, value: &mut T) -> io::Result<()> {
-    let mut len = size_of::<T>() as u32;
-    // SAFETY: the kernel writes at most `len` bytes of integers to `value`.
-    let code = unsafe {
-        libc::getsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_XDP,
-            option,
-            std::ptr::from_mut(value).cast(),
-            &raw mut len,
-        )
-    };
-    Errno::result(code)?;
-    if len as usize != size_of::<T>() {
-        return Err(io::Error::other("this kernel's AF_XDP is older than 5.4"));
-    }
-    Ok(())
 }

@@ -45,6 +45,16 @@ impl Spans {
         }
     }
 
+    /// The same spans for another thread; whether it has the free ones.
+    pub(crate) fn part(&self, has_free: bool) -> Spans {
+        Spans {
+            map: self.map.clone(),
+            free: if has_free { self.free.clone() } else { Vec::new() },
+            is_free: self.is_free.clone(),
+            ..*self
+        }
+    }
+
     /// Copies `bytes` into a free span. `None` when none is free, or they do not fit. Never
     /// allocates.
     pub fn store(&mut self, bytes: &[u8]) -> Option<Frame> {

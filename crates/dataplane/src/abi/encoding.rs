@@ -10,9 +10,9 @@ macro_rules! kinds {
 kinds! {
     LISTEN = 1, UDP_BIND = 2, UNBIND = 3, CONNECT = 4, ACCEPT = 5, REJECT = 6, SEND = 7,
     RECV_DONE = 8, SHUTDOWN = 9, CLOSE = 10, ABORT = 11, UDP_SEND = 12, UDP_RECV_DONE = 13,
-    TIMER = 14,
+    TIMER = 14, PASSED = 15,
     BOUND = 32, KNOCK = 33, CONNECTED = 34, RECV = 35, PEER_CLOSED = 36, SENT = 37, DEAD = 38,
-    UDP_RECV = 39, UDP_SENT = 40, TIMER_DUE = 41,
+    UDP_RECV = 39, UDP_SENT = 40, TIMER_DUE = 41, LEFT = 42, ARRIVED = 43, SETTLED = 44,
 }
 
 impl Entry {
@@ -94,6 +94,7 @@ impl From<Call> for Entry {
                 .range(offset, len),
             Call::UdpRecvDone { frame } => Entry::new(UDP_RECV_DONE).value(frame),
             Call::Timer { delay_ns, cookie } => Entry::of(TIMER, 0, cookie).more(delay_ns),
+            Call::Passed { group } => Entry::new(PASSED).value(u32::from(group)),
         }
     }
 }
@@ -146,6 +147,9 @@ impl Call {
             TIMER => Call::Timer {
                 delay_ns: entry.more,
                 cookie,
+            },
+            PASSED => Call::Passed {
+                group: flow_group(value)?,
             },
             _ => return None,
         })
@@ -209,6 +213,11 @@ impl From<Condition> for Entry {
                 .at(remote),
             Condition::UdpSent { cookie, token } => Entry::of(UDP_SENT, 0, cookie).more(token),
             Condition::Timer { cookie } => Entry::of(TIMER_DUE, 0, cookie),
+            Condition::Left { group } => Entry::new(LEFT).value(u32::from(group)),
+            Condition::Arrived { group, from } => Entry::new(ARRIVED)
+                .value(u32::from(group))
+                .range(0, u32::from(from)),
+            Condition::Settled { group } => Entry::new(SETTLED).value(u32::from(group)),
         }
     }
 }
@@ -288,7 +297,23 @@ impl Condition {
                 token: entry.more,
             },
             TIMER_DUE => Condition::Timer { cookie },
+            LEFT => Condition::Left {
+                group: flow_group(value)?,
+            },
+            ARRIVED => Condition::Arrived {
+                group: flow_group(value)?,
+                from: u8::try_from(len).ok()?,
+            },
+            SETTLED => Condition::Settled {
+                group: flow_group(value)?,
+            },
             _ => return None,
         })
     }
+}
+
+/// A flow group's number.
+fn flow_group(value: u32) -> Option<u8> {
+    let group = u8::try_from(value).ok()?;
+    (group < cofferdam_netstack::FLOW_GROUPS).then_some(group)
 }

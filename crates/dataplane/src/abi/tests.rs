@@ -47,6 +47,7 @@ fn what_is_encoded_is_decoded_and_nothing_else() {
             delay_ns: 17,
             cookie: 18,
         },
+        Call::Passed { group: 127 },
     ] {
         assert_eq!(Call::decode(&call.into()), Some(call));
         assert_eq!(
@@ -56,6 +57,9 @@ fn what_is_encoded_is_decoded_and_nothing_else() {
         );
     }
     for condition in [
+        Condition::Left { group: 1 },
+        Condition::Arrived { group: 2, from: 31 },
+        Condition::Settled { group: 127 },
         Condition::Bound {
             cookie: 1,
             result: Ok(2),

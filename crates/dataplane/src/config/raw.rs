@@ -16,6 +16,8 @@ pub(super) struct Raw {
     pub tcp: RawTcp,
     #[serde(default, rename = "loop")]
     pub turns: RawLoop,
+    #[serde(default, rename = "core")]
+    pub cores: Vec<Spanned<RawCore>>,
     #[serde(default, rename = "application")]
     pub applications: Vec<RawApplication>,
 }
@@ -26,13 +28,20 @@ pub(super) struct RawDevice {
     pub name: String,
     #[serde(default)]
     pub mode: RawMode,
-    #[serde(default)]
-    pub queue: u32,
-    pub cpu: Option<usize>,
+    pub queue: Option<Spanned<u32>>,
+    pub cpu: Option<Spanned<usize>>,
     pub frames: Option<Spanned<u32>>,
     pub frame_bytes: Option<Spanned<u32>>,
     #[serde(default)]
     pub checksums: RawChecksums,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawCore {
+    pub cpu: Option<Spanned<usize>>,
+    #[serde(default)]
+    pub queue: u32,
 }
 
 #[derive(Deserialize, Default)]

@@ -20,6 +20,44 @@ fn the_least_file_has_the_documented_defaults() {
 }
 
 #[test]
+fn cores_are_one_or_as_many_as_are_named() {
+    let one = Core::default();
+    assert_eq!(Config::parse(LEAST).expect("one core").cores, [one]);
+    let device = LEAST.replace("\"eth0\"", "\"eth0\"\ncpu = 3\nqueue = 2");
+    let config = Config::parse(&device).expect("one core");
+    let (cpu, queue) = (Some(3), 2);
+    assert_eq!(config.cores, [Core { cpu, queue }]);
+    let cores = format!("{LEAST}[[core]]\ncpu = 1\n[[core]]\nqueue = 1\n[[core]]\ncpu = 2\n");
+    let config = Config::parse(&cores).expect("three cores");
+    let told: Vec<(Option<usize>, u32)> = config.cores.iter().map(|c| (c.cpu, c.queue)).collect();
+    assert_eq!(told, [(Some(1), 0), (None, 1), (Some(2), 0)]);
+    let many = "[[core]]\n".repeat(33);
+    for (more, reason) in [
+        (
+            "[[core]]\ncpu = 1\n[[core]]\ncpu = 1\n",
+            "cpu 1 is named by two",
+        ),
+        ("[[core]]\ncores = 1\n", "unknown field"),
+        ("[[core]]\ncpu = -1\n", "invalid value"),
+        (many.as_str(), "at most 32"),
+    ] {
+        let error = Config::parse(&format!("{LEAST}{more}")).expect_err(more);
+        assert!(error.contains(reason), "{more}: {error}");
+    }
+    let two = "[[core]]\n[[core]]\n";
+    for (key, reason) in [
+        ("cpu = 0", "device.cpu beside [[core]]"),
+        ("queue = 1", "device.queue beside [[core]]"),
+        ("mode = \"tap\"", "one queue"),
+        ("frames = 300", "too few for 2 cores"),
+    ] {
+        let device = LEAST.replace("\"eth0\"", &format!("\"eth0\"\n{key}"));
+        let error = Config::parse(&format!("{device}{two}")).expect_err(key);
+        assert!(error.contains(reason), "{key}: {error}");
+    }
+}
+
+#[test]
 fn several_applications_get_frames_of_their_own() {
     let one = "[[application]]\nname = \"a\"\nuser = \"0\"\n";
     let two = "[[application]]\nname = \"b\"\nuser = \"root\"\nbind = [\"tcp/*:80\"]\n";

@@ -1,14 +1,17 @@
 //! The applications' batched calls: each is checked, then done.
 
+use super::cores::{Forwarded, Letter};
 use super::domain::{Domain, Holding, Offence};
 use super::{Engine, MOST_APPLICATIONS};
-use crate::abi::{Call, Condition, Ending, Refusal};
+use crate::abi::{Call, Condition, Ending, Entry, Refusal};
+use crate::handle;
 use crate::policy::Transport;
 use cofferdam_netstack::{
     BindError, BufferId, BufferPool, Chunk, ConnectError, ConnectionId, ListenerId, Time, UdpId,
 };
 use cofferdam_xsk::{Frame, Port, Spans};
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Calls of one application that are done in one turn at most: nobody keeps the loop for himself.
@@ -53,9 +56,9 @@ fn application_buffer(domain: u8, generation: u8) -> BufferId {
     BufferId(APPLICATION | u64::from(generation) << 8 | u64::from(domain))
 }
 
-/// Which application's memory a buffer is; `None` for a received frame.
-pub(super) fn buffer_owner(buffer: BufferId) -> Option<u8> {
-    (buffer.0 & APPLICATION != 0).then_some(buffer.0 as u8)
+/// Which application's memory a buffer is, and its generation; `None` for a received frame.
+pub(super) fn buffer_owner(buffer: BufferId) -> Option<(u8, u8)> {
+    (buffer.0 & APPLICATION != 0).then_some((buffer.0 as u8, (buffer.0 >> 8) as u8))
 }
 
 /// Marks a cookie with its application.
@@ -102,11 +105,22 @@ impl<P: Port> Engine<P> {
             domain.end(Offence::Ring);
             return 0;
         };
-        let count = waiting.min(MOST_CALLS);
+        let many = self.cores.is_many();
+        let mut count = waiting.min(MOST_CALLS);
+        if many {
+            // A call may become a letter to another core, and none is lost.
+            count = count.min(self.cores.room());
+        }
         for _ in 0..count {
             let entry = domain.inside.end.take();
             let outcome = match Call::decode(&entry) {
-                Some(call) => self.call(now, place, domain, call),
+                Some(call) => match many.then(|| self.elsewhere(&call)).flatten() {
+                    Some(core) => {
+                        self.forward(core, domain, entry);
+                        Ok(())
+                    }
+                    None => self.call(now, place, domain, call),
+                },
                 None => Err(Offence::Call),
             };
             if let Err(offence) = outcome {
@@ -120,7 +134,17 @@ impl<P: Port> Engine<P> {
         count as usize
     }
 
-    fn call(
+    /// Sends a call to the core that has what it is about.
+    fn forward(&mut self, core: u8, domain: &Domain, entry: Entry) {
+        let forwarded = Forwarded {
+            place: domain.seat.place,
+            generation: domain.seat.generation,
+            entry,
+        };
+        self.cores.send(core, Letter::Call(Box::new(forwarded)));
+    }
+
+    pub(super) fn call(
         &mut self,
         now: Time,
         place: u8,
@@ -192,10 +216,7 @@ impl<P: Port> Engine<P> {
                 match domain.release(&mut self.memory, frame) {
                     Holding::Nothing => return Err(Offence::Frame),
                     Holding::Segment { handle, len } => {
-                        // The connection may have ended meanwhile.
-                        let _ = self
-                            .stack
-                            .recv_done(now, ConnectionId::from_bits(handle), len, 1);
+                        self.recv_done(now, handle, len);
                     }
                     Holding::Datagram { handle } => {
                         self.stack.udp_recv_done(UdpId::from_bits(handle), 1);
@@ -229,22 +250,25 @@ impl<P: Port> Engine<P> {
             }
             Call::Timer { delay_ns, cookie } => {
                 let at = now + Duration::from_nanos(delay_ns);
-                let marked = mark(place, domain.generation, cookie);
+                let marked = mark(place, domain.seat.generation, cookie);
                 if self.stack.set_timer(at, marked).is_none() {
                     // Too early is better than never.
                     self.tally.timers_refused += 1;
                     domain.tell(Condition::Timer { cookie });
                 }
             }
+            // Behind all calls that were made where the group was before.
+            Call::Passed { group } => domain.tell(Condition::Settled { group }),
         }
         Ok(())
     }
 
     /// The connection with this handle: `None` when it has ended.
     fn own(&mut self, place: u8, handle: u64) -> Result<Option<ConnectionId>, Offence> {
-        let connection = ConnectionId::from_bits(handle);
-        match self.owners.get_mut(connection) {
-            Some(owner) if owner.domain == place => Ok(Some(connection)),
+        let found = self.local(handle);
+        let owner = found.and_then(|connection| self.owners.get_mut(connection));
+        match owner {
+            Some(owner) if owner.domain == place => Ok(found),
             Some(_) => Err(Offence::Connection),
             None => {
                 self.tally.stale_calls += 1;
@@ -253,10 +277,35 @@ impl<P: Port> Engine<P> {
         }
     }
 
+    /// The connection of this core's stack that applications know by this name.
+    pub(super) fn local(&self, handle: u64) -> Option<ConnectionId> {
+        let connection = handle::connection(handle);
+        if handle::core(handle) == self.cores.me && self.owners.has(connection, handle) {
+            return Some(connection);
+        }
+        if !self.cores.is_many() {
+            return None;
+        }
+        self.cores.guests.get(&handle).copied()
+    }
+
+    /// The name of a connection that this core's stack has just opened.
+    pub(super) fn name(&self, connection: ConnectionId) -> u64 {
+        let group = self.stack.group_of(connection).unwrap_or_default();
+        handle::of(self.cores.me, group, connection)
+    }
+
     fn forget(&mut self, domain: &mut Domain, connection: ConnectionId) {
         if let Some(owner) = self.owners.remove(connection) {
+            self.forget_guest(owner.handle);
             domain.connections -= 1;
             domain.chunks -= owner.chunks();
+        }
+    }
+
+    pub(super) fn forget_guest(&mut self, handle: u64) {
+        if self.cores.is_many() {
+            self.cores.guests.remove(&handle);
         }
     }
 
@@ -329,7 +378,8 @@ impl<P: Port> Engine<P> {
         }
         match self.stack.connect(now, None, remote, cookie) {
             Ok(connection) => {
-                self.owners.set(connection, place, cookie);
+                let handle = self.name(connection);
+                self.owners.set(connection, handle, place, cookie);
                 domain.connections += 1;
             }
             Err(ConnectError::Full(_) | ConnectError::InUse(_)) => {
@@ -355,7 +405,7 @@ impl<P: Port> Engine<P> {
             return Ok(());
         };
         let chunk = Chunk {
-            buffer: application_buffer(place, domain.generation),
+            buffer: application_buffer(place, domain.seat.generation),
             // The range was checked: memory is smaller than 4 GiB.
             offset: offset as u32,
             len,
@@ -413,11 +463,11 @@ impl<P: Port> Engine<P> {
             return Ok(());
         };
         let chunk = Chunk {
-            buffer: application_buffer(place, domain.generation),
+            buffer: application_buffer(place, domain.seat.generation),
             offset: offset as u32,
             len,
         };
-        let marked = mark(place, domain.generation, token);
+        let marked = mark(place, domain.seat.generation, token);
         match self
             .stack
             .udp_sendv(now, udp, None, remote, &[chunk], marked)
@@ -449,6 +499,8 @@ impl<P: Port> Engine<P> {
                 }
             }
         }
+        // Its domains on other cores end as well.
+        domain.gone.store(true, Ordering::Relaxed);
         if domain.is_referred_to() {
             return false;
         }

@@ -1,5 +1,6 @@
 //! An application as the loop sees it: what it holds, what it may do, what it did wrong.
 
+use super::cores::Seat;
 use crate::abi::{Condition, Entry};
 use crate::channel::Inside;
 use crate::policy::Rights;
@@ -64,7 +65,8 @@ pub(crate) struct Domain {
     pub(super) most_chunks: u32,
     pub(super) datagrams: u32,
     pub(super) connections: u32,
-    pub(super) generation: u8,
+    /// Its place in every core's table.
+    pub(super) seat: Seat,
 }
 
 impl Domain {
@@ -73,18 +75,16 @@ impl Domain {
         inside: Inside,
         rights: Rights,
         gone: Arc<AtomicBool>,
-        shared_frames: u32,
+        seat: Seat,
         share: Share,
     ) -> Domain {
-        let numbers = inside
-            .frames
-            .as_ref()
-            .map_or(shared_frames, Memory::numbers);
+        let own_frames = inside.frames.as_ref().map(Memory::own_frames);
+        let numbers = inside.inbox_frames;
         Domain {
             name,
             holdings: vec![Holding::Nothing; numbers as usize],
             held_frames: 0,
-            most_frames: inside.frames.as_ref().map_or(share.frames, Memory::frames),
+            most_frames: own_frames.unwrap_or(share.frames),
             inside,
             rights,
             gone,
@@ -94,7 +94,7 @@ impl Domain {
             most_chunks: share.chunks,
             datagrams: 0,
             connections: 0,
-            generation: 0,
+            seat,
         }
     }
 

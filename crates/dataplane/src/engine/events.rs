@@ -34,9 +34,9 @@ impl<P: Port> Engine<P> {
                 window_bytes,
                 ..
             } => {
-                self.tell_owner(connection, |cookie, _| Condition::Connected {
+                self.tell_owner(connection, |cookie, owner| Condition::Connected {
                     cookie,
-                    handle: connection.to_bits(),
+                    handle: owner.handle,
                     window_bytes,
                 });
             }
@@ -44,10 +44,9 @@ impl<P: Port> Engine<P> {
                 connection, chunk, ..
             } => self.received(now, connection, chunk),
             Event::PeerClosed { connection, .. } => {
-                let handle = connection.to_bits();
-                self.tell_owner(connection, |cookie, _| Condition::PeerClosed {
+                self.tell_owner(connection, |cookie, owner| Condition::PeerClosed {
                     cookie,
-                    handle,
+                    handle: owner.handle,
                 });
             }
             Event::Sent {
@@ -57,13 +56,12 @@ impl<P: Port> Engine<P> {
                 ..
             } => {
                 let mut freed = 0;
-                let handle = connection.to_bits();
                 let domain = self.tell_owner(connection, |cookie, owner| {
                     freed = owner.acknowledged(bytes);
                     let limit_bytes = owner.sent_bytes + u64::from(window_bytes);
                     Condition::Sent {
                         cookie,
-                        handle,
+                        handle: owner.handle,
                         bytes,
                         limit_bytes,
                     }
@@ -106,7 +104,10 @@ impl<P: Port> Engine<P> {
             Event::UdpSent { cookie, token, .. } => {
                 let (place, generation, token) = unmark(token);
                 let bound = self.bound(cookie);
-                if let Some(domain) = self.domain(place).filter(|d| d.generation == generation) {
+                if let Some(domain) = self
+                    .domain(place)
+                    .filter(|d| d.seat.generation == generation)
+                {
                     domain.datagrams -= 1;
                     domain.tell(Condition::UdpSent {
                         cookie: bound.map_or(0, |b| b.cookie),
@@ -116,7 +117,10 @@ impl<P: Port> Engine<P> {
             }
             Event::Timer { cookie, .. } => {
                 let (place, generation, cookie) = unmark(cookie);
-                if let Some(domain) = self.domain(place).filter(|d| d.generation == generation) {
+                if let Some(domain) = self
+                    .domain(place)
+                    .filter(|d| d.seat.generation == generation)
+                {
                     domain.tell(Condition::Timer { cookie });
                 }
             }
@@ -126,7 +130,7 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    fn domain(&mut self, place: u8) -> Option<&mut Domain> {
+    pub(super) fn domain(&mut self, place: u8) -> Option<&mut Domain> {
         self.domains.get_mut(usize::from(place))?.as_deref_mut()
     }
 
@@ -162,12 +166,13 @@ impl<P: Port> Engine<P> {
             let _ = self.stack.reject(now, connection);
             return;
         };
-        self.owners.set(connection, bound.domain, 0);
+        let handle = self.name(connection);
+        self.owners.set(connection, handle, bound.domain, 0);
         if let Some(domain) = self.domain(bound.domain) {
             domain.connections += 1;
             domain.tell(Condition::Knock {
                 cookie: bound.cookie,
-                handle: connection.to_bits(),
+                handle,
                 remote,
             });
         }
@@ -177,14 +182,12 @@ impl<P: Port> Engine<P> {
         let owner = self
             .owners
             .get_mut(connection)
-            .map(|o| (o.domain, o.cookie));
-        let handle = connection.to_bits();
-        let what = Holding::Segment {
-            handle,
-            len: chunk.len,
-        };
-        let place = owner.and_then(|(domain, _)| self.place(chunk, domain, what));
-        let (Some((domain, cookie)), Some((frame, offset))) = (owner, place) else {
+            .map(|o| (o.domain, o.cookie, o.handle));
+        let len = chunk.len;
+        let place = owner.and_then(|(domain, _, handle)| {
+            self.place(chunk, domain, Holding::Segment { handle, len })
+        });
+        let (Some((domain, cookie, handle)), Some((frame, offset))) = (owner, place) else {
             // It holds all the frames it may: data cannot be lost, so the connection is.
             self.tally.over_quota += 1;
             let _ = self.stack.abort(now, connection);
@@ -222,6 +225,7 @@ impl<P: Port> Engine<P> {
         let Some(owner) = self.owners.remove(connection) else {
             return;
         };
+        self.forget_guest(owner.handle);
         let Some(domain) = self.domain(owner.domain) else {
             return;
         };
@@ -237,7 +241,7 @@ impl<P: Port> Engine<P> {
         };
         domain.tell(Condition::Dead {
             cookie: owner.cookie,
-            handle: connection.to_bits(),
+            handle: owner.handle,
             reason,
         });
     }

@@ -12,6 +12,9 @@ use std::time::Duration;
 /// Weight of the newest gap in the mean.
 const NEWEST: f64 = 1.0 / 8.0;
 
+/// When to try again to send what the device refused.
+const STUCK: Duration = Duration::from_millis(1);
+
 /// Follows the gaps between bursts of work.
 #[derive(Debug)]
 pub(super) struct Idle {
@@ -58,7 +61,7 @@ impl<P: Port> Engine<P> {
     pub(super) fn sleep(&mut self, now: Time) {
         // Counters of a long sleep are those of its beginning.
         self.show();
-        let mut calm = true;
+        let mut calm = self.cores.sleep(true);
         for domain in self.domains.iter().flatten() {
             calm &= domain.inside.end.sleep(true);
         }
@@ -66,6 +69,7 @@ impl<P: Port> Engine<P> {
             self.tally.sleeps += 1;
             self.block(now);
         }
+        self.cores.sleep(false);
         for domain in self.domains.iter().flatten() {
             domain.inside.end.sleep(false);
         }
@@ -75,7 +79,7 @@ impl<P: Port> Engine<P> {
         let port = self.port.descriptor();
         let mut fds: [PollFd<'_>; super::MOST_APPLICATIONS + 2] =
             std::array::from_fn(|_| PollFd::new(port, PollFlags::POLLIN));
-        fds[1] = PollFd::new(self.remote.bell.as_fd(), PollFlags::POLLIN);
+        fds[1] = PollFd::new(self.cores.me().bell.as_fd(), PollFlags::POLLIN);
         let mut count = 2;
         for domain in self.domains.iter().flatten() {
             if let Some(place) = fds.get_mut(count) {
@@ -83,10 +87,15 @@ impl<P: Port> Engine<P> {
                 count += 1;
             }
         }
-        let timeout = self.stack.poll_at().map(|at| TimeSpec::from(at.since(now)));
+        let mut timeout = self.stack.poll_at().map(|at| at.since(now));
+        if self.is_stuck && self.cores.is_many() {
+            // Another core takes back what this one has sent on its queue, and tells nobody.
+            timeout = Some(timeout.map_or(STUCK, |at| at.min(STUCK)));
+        }
+        let timeout = timeout.map(TimeSpec::from);
         // Interrupted or not: the loop looks at everything next.
         let _ = ppoll(&mut fds[..count], timeout, None);
-        let _ = self.remote.bell.read();
+        let _ = self.cores.me().bell.read();
         for domain in self.domains.iter().flatten() {
             let _ = domain.inside.door.read();
         }

@@ -5,7 +5,9 @@ use cofferdam_netstack::ConnectionId;
 /// A connection's owner.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Owner {
-    /// The connection's handle; 0 when the place is free.
+    /// The connection's name in the stack; 0 when the place is free.
+    id: u64,
+    /// Its name for applications and other cores.
     pub handle: u64,
     pub domain: u8,
     pub cookie: u64,
@@ -53,21 +55,34 @@ impl Owners {
     }
 
     /// Gives a connection to an application.
-    pub fn set(&mut self, connection: ConnectionId, domain: u8, cookie: u64) {
+    pub fn set(&mut self, connection: ConnectionId, handle: u64, domain: u8, cookie: u64) {
+        let owner = Owner {
+            handle,
+            domain,
+            cookie,
+            ..Owner::default()
+        };
+        self.put(connection, owner);
+    }
+
+    /// Gives a connection that came from another core to its owner.
+    pub fn put(&mut self, connection: ConnectionId, owner: Owner) {
         if let Some(place) = self.0.get_mut(connection.slot() as usize) {
-            *place = Owner {
-                handle: connection.to_bits(),
-                domain,
-                cookie,
-                ..Owner::default()
-            };
+            let id = connection.to_bits();
+            *place = Owner { id, ..owner };
         }
     }
 
-    /// The owner of the connection with this handle; `None` when it has ended.
+    /// Whether a connection has this name.
+    pub fn has(&self, connection: ConnectionId, handle: u64) -> bool {
+        let place = self.0.get(connection.slot() as usize);
+        place.is_some_and(|o| o.id == connection.to_bits() && o.id != 0 && o.handle == handle)
+    }
+
+    /// The owner of a connection; `None` when it has ended.
     pub fn get_mut(&mut self, connection: ConnectionId) -> Option<&mut Owner> {
         let place = self.0.get_mut(connection.slot() as usize)?;
-        (place.handle == connection.to_bits() && place.handle != 0).then_some(place)
+        (place.id == connection.to_bits() && place.id != 0).then_some(place)
     }
 
     /// Forgets a connection; what was known of it.
@@ -77,11 +92,11 @@ impl Owners {
 
     /// The connections of one application.
     pub fn of(&self, domain: u8) -> impl Iterator<Item = ConnectionId> + '_ {
-        let own = move |o: &&Owner| o.handle != 0 && o.domain == domain;
+        let own = move |o: &&Owner| o.id != 0 && o.domain == domain;
         self.0
             .iter()
             .filter(own)
-            .map(|o| ConnectionId::from_bits(o.handle))
+            .map(|o| ConnectionId::from_bits(o.id))
     }
 }
 

@@ -62,6 +62,9 @@ impl Stage {
 pub struct ApplicationTally {
     /// Its name in the configuration.
     pub name: String,
+    /// Its place in every core's table.
+    #[serde(skip)]
+    pub place: u8,
     /// Its connections.
     pub connections: u32,
     /// Received frames that it has not given back.
@@ -73,6 +76,8 @@ pub struct ApplicationTally {
 pub struct GroupTally {
     /// Its number, `0..`[`cofferdam_netstack::FLOW_GROUPS`].
     pub group: u8,
+    /// The core that has it.
+    pub core: u8,
     /// Connections that it has now; those in TIME_WAIT are not counted.
     pub connections: u32,
     /// TCP segments received for them since the start.
@@ -116,14 +121,24 @@ pub struct Tally {
     pub datagrams_refused: u64,
     /// Sends that the device refused.
     pub flush_errors: u64,
-    /// Applications that attached, ended, were ended for an offence, found no place.
+    /// Packets passed on to the core that has their flow group, and received so.
+    pub steered_out: u64,
+    /// See `steered_out`.
+    pub steered_in: u64,
+    /// Packets lost on the way: the other core was too far behind.
+    pub steering_lost: u64,
+    /// Flow groups that came from another core, and their connections.
+    pub groups_moved: u64,
+    /// See `groups_moved`.
+    pub connections_moved: u64,
+    /// Connections that found no room on the core that their group went to.
+    pub connections_lost: u64,
+    /// Applications that attached, ended, were ended for an offence.
     pub attached: u64,
     /// See `attached`.
     pub ended: u64,
     /// See `attached`.
     pub offences: u64,
-    /// See `attached`.
-    pub refused_applications: u64,
     /// Application and reason of the last offence.
     pub last_offence: Option<String>,
     /// Time in turns without work, in cycles of the time-stamp counter.
@@ -142,7 +157,109 @@ pub struct Tally {
     pub groups: Vec<GroupTally>,
 }
 
+/// One core, in short.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct CoreTally {
+    /// Its number.
+    pub core: u8,
+    /// The CPU that it is bound to.
+    pub cpu: Option<usize>,
+    /// Flow groups that it has.
+    pub groups: u32,
+    /// Connections of these groups.
+    pub connections: u32,
+    /// Packets taken off the device here.
+    pub received_packets: u64,
+    /// Packets given to the device here.
+    pub sent_packets: u64,
+    /// Packets that came from another core.
+    pub steered_in_packets: u64,
+    /// Time in turns with work, in cycles of the time-stamp counter.
+    pub busy_cycles: u64,
+    /// Time in turns without work, in the same unit; asleep it counts neither.
+    pub idle_cycles: u64,
+    /// Times it slept.
+    pub sleeps: u64,
+}
+
 impl Tally {
+    /// Adds what another core of the same dataplane has counted.
+    pub(crate) fn add(&mut self, other: &Tally) {
+        for (to, from) in self.numbers().into_iter().zip(other.clone().numbers()) {
+            *to += *from;
+        }
+        for (to, from) in self.batch_sizes.iter_mut().zip(other.batch_sizes) {
+            *to += from;
+        }
+        for (to, from) in self.stage_cycles.iter_mut().zip(other.stage_cycles) {
+            *to += from;
+        }
+        // Each application attaches to every core, and has ended when all have forgotten it.
+        self.attached = self.attached.max(other.attached);
+        self.ended = self.ended.min(other.ended);
+        if self.last_offence.is_none() {
+            self.last_offence.clone_from(&other.last_offence);
+        }
+        self.free_frames += other.free_frames;
+        for (to, from) in self.stack.iter_mut().zip(&other.stack) {
+            to.1 += from.1;
+        }
+        for from in &other.applications {
+            match self.applications.iter_mut().find(|a| a.place == from.place) {
+                Some(to) => {
+                    to.connections += from.connections;
+                    to.held_frames += from.held_frames;
+                }
+                None => self.applications.push(from.clone()),
+            }
+        }
+        for from in &other.groups {
+            match self.groups.iter_mut().find(|g| g.group == from.group) {
+                Some(to) => {
+                    to.connections += from.connections;
+                    to.segments += from.segments;
+                }
+                None => self.groups.push(*from),
+            }
+        }
+        self.groups.sort_by_key(|g| g.group);
+    }
+
+    /// The counters that cores' sums are made of.
+    fn numbers(&mut self) -> [&mut u64; 28] {
+        let port = &mut self.port;
+        [
+            &mut self.batches,
+            &mut self.empty_turns,
+            &mut self.received,
+            &mut self.sent,
+            &mut self.queued,
+            &mut self.calls,
+            &mut self.conditions,
+            &mut self.wakeups,
+            &mut self.sleeps,
+            &mut self.stale_calls,
+            &mut self.overruns,
+            &mut self.over_quota,
+            &mut self.out_of_frames,
+            &mut self.timers_refused,
+            &mut self.datagrams_refused,
+            &mut self.flush_errors,
+            &mut self.steered_out,
+            &mut self.steered_in,
+            &mut self.steering_lost,
+            &mut self.groups_moved,
+            &mut self.connections_moved,
+            &mut self.connections_lost,
+            &mut self.offences,
+            &mut self.idle_cycles,
+            &mut port.lost_packets,
+            &mut port.refused_packets,
+            &mut port.received_packets,
+            &mut port.system_calls,
+        ]
+    }
+
     /// Begins a turn.
     pub(super) fn start(&self) -> Stages {
         Stages {
@@ -207,9 +324,10 @@ pub(crate) fn cycles() -> u64 {
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
-/// The stack's clock: nanoseconds since the engine was made.
-#[derive(Debug)]
-pub(super) struct Clock(Instant);
+/// The stacks' clock: nanoseconds since the dataplane was made. All cores have the same: what moves
+/// from one to another has times in it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engine) struct Clock(Instant);
 
 impl Clock {
     pub fn new() -> Clock {

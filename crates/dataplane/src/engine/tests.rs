@@ -4,8 +4,10 @@
 use super::*;
 use crate::abi::{Call, Entry};
 use crate::channel::Mapped;
-use cofferdam_netstack::{InterfaceAddress, MacAddress};
+use crate::policy::Rights;
+use cofferdam_netstack::{Config, InterfaceAddress, MacAddress};
 use cofferdam_xsk::{Pipe, pipe};
+use std::sync::Arc;
 
 fn engine(options: Options) -> Engine<Pipe> {
     let (port, _other) = pipe(1500).expect("a pipe");
@@ -28,10 +30,10 @@ fn small() -> Options {
 
 fn attach(engine: &mut Engine<Pipe>, name: &str) -> Mapped {
     let maker = engine.maker();
-    let (domain, outside) = maker
+    let (domains, outside) = maker
         .make(name, Rights::all(), Arc::default())
         .expect("memory");
-    assert!(engine.attach(domain));
+    domains.into_iter().for_each(|domain| engine.attach(domain));
     outside.map().expect("mapped")
 }
 
@@ -85,8 +87,8 @@ fn each_offence_ends_its_application_and_no_other() {
     let mut honest = attach(&mut engine, "honest");
     for (ended, (entry, reason)) in (1..).zip(offences) {
         let mut hostile = attach(&mut engine, "hostile");
-        hostile.end.push(entry);
-        hostile.end.publish();
+        hostile.first().push(entry);
+        hostile.first().publish();
         turns(&mut engine, 2);
         let tally = engine.tally();
         assert_eq!((tally.offences, tally.ended), (ended, ended), "{entry:?}");
@@ -96,17 +98,17 @@ fn each_offence_ends_its_application_and_no_other() {
             "{said}"
         );
         // The other is served as before.
-        honest.end.push(
+        honest.first().push(
             Call::UdpBind {
                 local: ([0, 0, 0, 0], 0).into(),
                 cookie: ended,
             }
             .into(),
         );
-        honest.end.publish();
+        honest.first().publish();
         turns(&mut engine, 1);
-        assert_eq!(honest.end.take().expect("an answer").cookie, ended);
-        honest.end.release();
+        assert_eq!(honest.first().take().expect("an answer").cookie, ended);
+        honest.first().release();
     }
     assert_eq!(engine.tally().applications.len(), 1);
 }
@@ -115,8 +117,8 @@ fn each_offence_ends_its_application_and_no_other() {
 fn an_impossible_ring_index_ends_its_application() {
     let mut engine = engine(small());
     for (ended, value) in (1..).zip([u32::MAX, 1 << 20]) {
-        let hostile = attach(&mut engine, "hostile");
-        hostile.end.corrupt(value);
+        let mut hostile = attach(&mut engine, "hostile");
+        hostile.first().corrupt(value);
         turns(&mut engine, 2);
         assert_eq!(engine.tally().offences, ended);
     }
@@ -130,7 +132,7 @@ fn an_application_that_reads_nothing_is_ended_and_its_memory_is_bounded() {
     while engine.tally().offences == 0 {
         for _ in 0..1000 {
             let local = ([10, 0, 0, 9], 0).into();
-            deaf.end.push(
+            deaf.first().push(
                 Call::Listen {
                     local,
                     backlog: 1,
@@ -140,7 +142,7 @@ fn an_application_that_reads_nothing_is_ended_and_its_memory_is_bounded() {
             );
             asked += 1;
         }
-        deaf.end.publish();
+        deaf.first().publish();
         turns(&mut engine, 1);
         assert!(asked < 200_000, "it was never ended");
     }
@@ -154,8 +156,8 @@ fn a_sudden_end_frees_the_place_for_the_next() {
     for round in 1..=100 {
         let gone = Arc::new(AtomicBool::new(false));
         let made = engine.maker().make("short", Rights::all(), gone.clone());
-        let (domain, _outside) = made.expect("memory");
-        assert!(engine.attach(domain), "round {round}");
+        let (domains, _outside) = made.expect("a place");
+        domains.into_iter().for_each(|domain| engine.attach(domain));
         gone.store(true, Ordering::Relaxed);
         turns(&mut engine, 1);
         assert_eq!(engine.tally().ended, round);
@@ -182,11 +184,11 @@ fn random_calls_harm_only_who_makes_them() {
     for round in 0..300_u64 {
         let mut hostile = attach(&mut engine, "hostile");
         for _ in 0..random.u32(1..200) {
-            hostile.end.push(random_entry(&mut random));
+            hostile.first().push(random_entry(&mut random));
         }
-        hostile.end.publish();
+        hostile.first().publish();
         if random.u8(..) < 20 {
-            hostile.end.corrupt(random.u32(..));
+            hostile.first().corrupt(random.u32(..));
         }
         turns(&mut engine, 2);
         drop(hostile);
@@ -199,18 +201,18 @@ fn random_calls_harm_only_who_makes_them() {
             domain.gone.store(true, Ordering::Relaxed);
         }
         turns(&mut engine, 3);
-        honest.end.push(
+        honest.first().push(
             Call::UdpBind {
                 local: ([0, 0, 0, 0], 0).into(),
                 cookie: round,
             }
             .into(),
         );
-        honest.end.publish();
+        honest.first().publish();
         turns(&mut engine, 1);
-        let answer = honest.end.take().expect("the honest one is answered");
+        let answer = honest.first().take().expect("the honest one is answered");
         assert_eq!(answer.cookie, round);
-        honest.end.release();
+        honest.first().release();
         let tally = engine.tally();
         assert_eq!(tally.applications.len(), 1, "round {round}: {tally:?}");
     }

@@ -66,7 +66,7 @@ impl<P: Port> Engine<P> {
     /// it is found: its own data, its own harm.
     fn gather(&mut self, chunk: Chunk, frame: Frame, at: usize) {
         let len = chunk.len as usize;
-        let Some(owner) = buffer_owner(chunk.buffer) else {
+        let Some((owner, generation)) = buffer_owner(chunk.buffer) else {
             let (from, start) = buffer_place(chunk.buffer);
             self.memory
                 .copy((from, start + chunk.offset as usize), (frame, at), len);
@@ -75,7 +75,8 @@ impl<P: Port> Engine<P> {
         let domain = self
             .domains
             .get(usize::from(owner))
-            .and_then(Option::as_deref);
+            .and_then(Option::as_deref)
+            .filter(|d| d.seat.generation == generation);
         let from = domain.and_then(|d| d.range(u64::from(chunk.offset), chunk.len));
         let into = self.memory.bytes_mut(frame).get_mut(at..at + len);
         if let (Some(from), Some(into)) = (from, into) {

@@ -151,6 +151,17 @@ impl Connections {
         (*generation == (connection.0 >> 32) as u32).then_some(place.as_mut())?
     }
 
+    /// The connections of a flow group.
+    pub fn of_group(&self, group: u8) -> Vec<Connection> {
+        let places = (0_u64..).zip(&self.places);
+        let open = places.filter_map(|(index, (generation, place))| {
+            let handle = place.as_ref()?.handle()?;
+            let is_in = crate::handle::group(handle) == group;
+            is_in.then_some(Connection(u64::from(*generation) << 32 | index))
+        });
+        open.collect()
+    }
+
     /// Forgets a connection and gives its memory back; false when it was not there.
     pub fn remove(&mut self, connection: Connection, mut give: impl FnMut(Piece)) -> bool {
         let index = connection.0 as u32;

@@ -9,7 +9,8 @@ use std::rc::Rc;
 /// The received memory, and what of it is no longer needed.
 pub(super) struct Inbox {
     map: Mapping,
-    done: RefCell<Vec<Entry>>,
+    /// Calls, and the core that each is for.
+    done: RefCell<Vec<(usize, Entry)>>,
 }
 
 impl Inbox {
@@ -20,8 +21,8 @@ impl Inbox {
         }
     }
 
-    /// A call that gives a frame back.
-    pub fn next_done(&self) -> Option<Entry> {
+    /// A call that gives a frame back, and the core that it came from.
+    pub fn next_done(&self) -> Option<(usize, Entry)> {
         self.done.borrow_mut().pop()
     }
 }
@@ -30,13 +31,13 @@ impl Inbox {
 /// the dataplane and, for TCP, the window opens.
 pub struct Received {
     inbox: Rc<Inbox>,
-    done: Call,
+    done: (usize, Call),
     offset: usize,
     len: usize,
 }
 
 impl Received {
-    pub(super) fn new(inbox: &Rc<Inbox>, done: Call, offset: u64, len: u32) -> Received {
+    pub(super) fn new(inbox: &Rc<Inbox>, done: (usize, Call), offset: u64, len: u32) -> Received {
         let (offset, len) = (offset as usize, len as usize);
         let fits = offset
             .checked_add(len)
@@ -70,7 +71,8 @@ impl Deref for Received {
 
 impl Drop for Received {
     fn drop(&mut self) {
-        self.inbox.done.borrow_mut().push(self.done.into());
+        let (core, call) = self.done;
+        self.inbox.done.borrow_mut().push((core, call.into()));
     }
 }
 

@@ -16,17 +16,23 @@ impl Session {
         if self.spin > Duration::ZERO {
             let start = Instant::now();
             while start.elapsed() < self.spin {
-                if !self.end.sleep(false) {
+                if !self.doze(false) {
                     return Ok(());
                 }
                 std::hint::spin_loop();
             }
         }
-        if self.end.sleep(true) {
+        if self.doze(true) {
             self.sleep(limit)?;
         }
-        self.end.sleep(false);
+        self.doze(false);
         Ok(())
+    }
+
+    /// Tells every core that this application sleeps, or not; true when no condition waits.
+    fn doze(&self, sleeps: bool) -> bool {
+        let ends = self.cores.iter().map(|core| core.end.sleep(sleeps));
+        ends.fold(true, |calm, empty| calm & empty)
     }
 
     fn sleep(&mut self, limit: Option<Duration>) -> io::Result<()> {
@@ -48,7 +54,7 @@ impl Session {
         };
         // Empty is no error: a timeout.
         let _ = self.bell.read();
-        if hung_up && self.end.sleep(false) {
+        if hung_up && self.doze(false) {
             return Err(io::Error::new(
                 io::ErrorKind::ConnectionAborted,
                 "the dataplane is gone, or has ended this application (its standard error says why)",

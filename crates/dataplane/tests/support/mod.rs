@@ -30,8 +30,13 @@ pub struct Scene {
 
 impl Scene {
     pub fn new(device: &str, applications: &str) -> Scene {
+        Scene::with_queues(device, applications, 1)
+    }
+
+    /// As [`Scene::new`], on a device with so many queues.
+    pub fn with_queues(device: &str, applications: &str, queues: u32) -> Scene {
         let (server, client) = (Namespace::new("server"), Namespace::new("client"));
-        let pair = VethPair::new((&server, "eth0"), (&client, "eth0"));
+        let pair = VethPair::with_queues((&server, "eth0"), (&client, "eth0"), queues);
         server.address("eth0", "10.98.2.1/24");
         for address in ["10.98.2.2/24", "fd98::2/64"] {
             client.address("eth0", address);

@@ -2,10 +2,11 @@
 //! another core's stack.
 
 use super::Stack;
-use crate::api::{Chunk, ConnectionId};
+use crate::api::{BufferId, Chunk, ConnectionId, Time};
 use crate::core::NONE;
 use crate::core::chunks::{Chunks, List};
 use crate::tcp::state::Tcb;
+use crate::tcp::timewait::Entry;
 
 /// A connection on its way.
 #[derive(Debug, Clone)]
@@ -22,10 +23,11 @@ struct Moved {
 #[derive(Debug, Clone, Default)]
 pub struct FlowGroup {
     connections: Vec<Moved>,
+    time_wait: Vec<Entry>,
 }
 
 impl FlowGroup {
-    /// Connections in it.
+    /// Connections in it; those in TIME_WAIT are not counted.
     pub fn len(&self) -> usize {
         self.connections.len()
     }
@@ -33,6 +35,22 @@ impl FlowGroup {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.connections.is_empty()
+    }
+
+    /// The connections' handles at the stack that they come from.
+    pub fn handles(&self) -> impl Iterator<Item = ConnectionId> + '_ {
+        self.connections.iter().map(|c| c.old)
+    }
+
+    /// Gives the connections up: their handles, and the received buffers that are the caller's
+    /// again. The next segment of a peer is answered with an RST.
+    pub fn give_up(self) -> (Vec<ConnectionId>, Vec<BufferId>) {
+        let handles = self.connections.iter().map(|c| c.old).collect();
+        let ranges = self
+            .connections
+            .iter()
+            .flat_map(|c| c.received.iter().chain(&c.held));
+        (handles, ranges.map(|(chunk, _)| chunk.buffer).collect())
     }
 }
 
@@ -43,16 +61,9 @@ fn drain(chunks: &mut Chunks, list: &mut List) -> Vec<(Chunk, u32)> {
 }
 
 impl Stack {
-    /// Which flow groups this stack has (bit n: group n): `connect` chooses ports whose answers
-    /// come here. All, at first.
-    pub fn set_owned_groups(&mut self, groups: u128) {
-        self.owned_groups = groups;
-    }
-
-    /// Takes the connections of a group out. Those that ended, and those that the application has
-    /// not accepted, stay: they end here. (TIME_WAIT and half-open connections too; a peer's
-    /// retransmission begins anew at the other stack.) Poll events first: what this stack wanted to
-    /// tell of them is told by the other.
+    /// Takes the connections of a group out: open ones, half-open ones, those that wait for
+    /// `accept`, and those in TIME_WAIT. Those that ended stay: they end here. Poll events first:
+    /// what this stack wanted to tell of them is told by the other.
     pub fn take_group(&mut self, group: u8) -> FlowGroup {
         let mut taken = FlowGroup::default();
         let Some(&head) = self.group_heads.get(usize::from(group)) else {
@@ -61,10 +72,12 @@ impl Stack {
         let mut slot = head;
         while slot != NONE {
             let next = self.tcbs[slot as usize].links.group_next;
-            if self.tcbs[slot as usize].owned {
-                taken.connections.push(self.take_out(slot));
-            }
+            taken.connections.push(self.take_out(slot));
             slot = next;
+        }
+        for place in self.time_wait.of_group(group) {
+            taken.time_wait.push(*self.time_wait.get(place));
+            self.remove_time_wait(place);
         }
         taken
     }
@@ -88,12 +101,15 @@ impl Stack {
         moved
     }
 
-    /// Puts a group's connections in; the old handle of each, and its new one.
+    /// Puts a group's connections in; the old handle of each, and its new one. Connections that
+    /// were not accepted wait at the listener that has their address here; without one they are
+    /// reset.
     ///
     /// # Errors
     /// Gives the group back when there is no room for all of it.
     pub fn put_group(
         &mut self,
+        now: Time,
         group: FlowGroup,
     ) -> Result<Vec<(ConnectionId, ConnectionId)>, FlowGroup> {
         let ranges: usize = group
@@ -106,24 +122,55 @@ impl Stack {
             return Err(group);
         }
         let mut handles = Vec::with_capacity(group.connections.len());
-        for mut moved in group.connections {
-            let tcb = &mut moved.tcb;
-            tcb.links = crate::tcp::state::Links::default();
-            (tcb.cursor, tcb.mac_epoch) = (None, 0);
-            for (list, chunks) in [
-                (&mut tcb.send, &moved.send),
-                (&mut tcb.received, &moved.received),
-                (&mut tcb.held, &moved.held),
-            ] {
-                for (chunk, seq) in chunks {
-                    self.chunks.push(list, *chunk, *seq);
-                }
-            }
-            if let Some(slot) = self.insert(moved.tcb) {
-                handles.push((moved.old, self.id_of(slot)));
-                self.settle(slot);
+        for moved in group.connections {
+            let old = moved.old;
+            if let Some(slot) = self.put_in(now, moved) {
+                handles.push((old, self.id_of(slot)));
             }
         }
+        let connections = self.config.limits.connections;
+        for entry in group.time_wait {
+            self.drop_old_time_wait(now);
+            if let Some(place) = self.time_wait.put(entry) {
+                self.table.insert(entry.hash, place + connections);
+            }
+        }
+        self.arm_time_wait();
         Ok(handles)
+    }
+
+    fn put_in(&mut self, now: Time, mut moved: Moved) -> Option<u32> {
+        let tcb = &mut moved.tcb;
+        tcb.links = crate::tcp::state::Links::default();
+        // The neighbour table here numbers its states otherwise; a half-open connection answers
+        // where its SYN came from.
+        (tcb.cursor, tcb.mac_epoch) = (None, 0);
+        for (list, chunks) in [
+            (&mut tcb.send, &moved.send),
+            (&mut tcb.received, &moved.received),
+            (&mut tcb.held, &moved.held),
+        ] {
+            for (chunk, seq) in chunks {
+                self.chunks.push(list, *chunk, *seq);
+            }
+        }
+        let waits = tcb.listener.take().is_some();
+        let listener = self.listeners.find(&tcb.key.local, tcb.key.local_port);
+        if let (true, Some(listener)) = (waits, listener) {
+            tcb.listener = Some(listener);
+            let listener = &mut self.listeners.all[listener as usize];
+            if tcb.pending {
+                listener.pending += 1;
+            } else {
+                listener.half_open += 1;
+            }
+        }
+        let slot = self.insert(moved.tcb)?;
+        if waits && listener.is_none() {
+            self.reset(slot, now);
+        } else {
+            self.settle(slot);
+        }
+        Some(slot)
     }
 }

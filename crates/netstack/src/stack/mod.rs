@@ -15,6 +15,7 @@ mod receive;
 mod replies;
 mod resolve;
 mod route;
+mod steer;
 mod tcp_calls;
 mod tcp_in;
 mod timer;
@@ -23,6 +24,7 @@ mod udp;
 
 pub use groups::FlowGroup;
 pub use info::{ConnectionInfo, GroupUsage, Repair, Usage};
+pub use steer::Steering;
 
 use crate::api::*;
 use crate::core::NONE;

@@ -1,12 +1,11 @@
 //! Frames in: Ethernet, ARP, IPv4, IPv6, and on to ICMP, UDP and TCP.
 
 use super::Stack;
-use super::flow::{self, FlowKey};
 use super::fragment::Outcome;
 use crate::api::{BufferId, BufferPool, Chunk, Disposition, MacAddress, Time};
 use crate::core::chunks::List;
 use crate::wire::ip::{self, Packet, Refused};
-use crate::wire::{arp, ethernet, ipv4, ipv6, tcp, udp};
+use crate::wire::{arp, ethernet, ipv4, ipv6};
 
 /// An IP datagram in a buffer: whole in its frame, or put together from fragments.
 #[derive(Debug, Clone, Copy)]
@@ -223,36 +222,6 @@ impl Stack {
             ip::ICMPV6 if !v4 => self.icmp(now, datagram),
             _ => self.unknown_protocol(now, datagram),
         }
-    }
-
-    /// The flow group of a frame with a TCP segment or a UDP datagram, for steering. It is the same
-    /// for all stacks with one secret. `None` for all else, fragments included: those go to one
-    /// stack, the caller's choice.
-    pub fn flow_group_of(&self, frame: &[u8]) -> Option<u8> {
-        let header = ethernet::parse(frame)?;
-        let bytes = &frame[ethernet::HEADER_BYTES..];
-        let packet = match header.kind {
-            ethernet::IPV4 => ipv4::parse(bytes, true).ok()?,
-            ethernet::IPV6 => ipv6::parse(bytes).ok()?,
-            _ => return None,
-        };
-        let payload = bytes.get(packet.payload_at..packet.end)?;
-        let (remote_port, local_port) = match packet.protocol {
-            _ if packet.fragment.is_some() => return None,
-            ip::TCP => tcp::parse(payload).map(|tcp| (tcp.source_port, tcp.destination_port))?,
-            ip::UDP => udp::parse(payload).map(|udp| (udp.source_port, udp.destination_port))?,
-            _ => return None,
-        };
-        let (local, remote) = (packet.destination, packet.source);
-        Some(flow::group(
-            FlowKey {
-                local,
-                remote,
-                local_port,
-                remote_port,
-            }
-            .hash(&self.flow_key),
-        ))
     }
 
     /// ARP (RFC 826): learns from who asks us and from who answers us; answers.

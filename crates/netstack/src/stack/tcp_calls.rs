@@ -1,6 +1,6 @@
 //! The application's calls for TCP.
 
-use super::flow::{self, FlowKey};
+use super::flow::FlowKey;
 use super::{Stack, context, replies};
 use crate::api::*;
 use crate::tcp::segment::Outgoing;
@@ -88,8 +88,7 @@ impl Stack {
             if wanted == 0 {
                 self.next_port = self.next_port.wrapping_add(1);
                 key.local_port = FIRST_PORT + (u32::from(self.next_port) % PORTS) as u16;
-                let group = flow::group(key.hash(&self.flow_key));
-                if self.owned_groups >> group & 1 == 0 {
+                if !self.has_group(key.hash(&self.flow_key)) {
                     continue;
                 }
             }

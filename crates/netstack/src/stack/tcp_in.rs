@@ -34,6 +34,11 @@ impl Stack {
             local_port: header.destination_port,
             remote_port: header.source_port,
         };
+        // Fragments are put together at one stack; the connection may be another's.
+        if datagram.reassembled && !self.has_group(key.hash(&self.flow_key)) {
+            self.counters.fragments_dropped += 1;
+            return false;
+        }
         let segment = Incoming {
             payload: datagram.chunk(header.header_len, payload.len()),
             header,

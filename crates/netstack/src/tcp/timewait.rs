@@ -97,6 +97,42 @@ impl TimeWait {
         Some(slot)
     }
 
+    /// The entries of a flow group, the oldest first.
+    pub fn of_group(&self, group: u8) -> Vec<u32> {
+        let next = |slot: &u32| self.entries.get(*slot as usize).map(|entry| entry.next);
+        std::iter::successors(Some(self.oldest), next)
+            .filter(|slot| {
+                let entry = self.entries.get(*slot as usize);
+                entry.is_some_and(|entry| crate::stack::flow::group(entry.hash) == group)
+            })
+            .collect()
+    }
+
+    /// Keeps an entry of another table, in the order of its end; there must be room.
+    pub fn put(&mut self, entry: Entry) -> Option<u32> {
+        let slot = self.slots.take()?;
+        let mut before = self.newest;
+        while let Some(other) = self.entries.get(before as usize)
+            && other.ends > entry.ends
+        {
+            before = other.previous;
+        }
+        let next = match self.entries.get_mut(before as usize) {
+            Some(other) => std::mem::replace(&mut other.next, slot),
+            None => std::mem::replace(&mut self.oldest, slot),
+        };
+        match self.entries.get_mut(next as usize) {
+            Some(other) => other.previous = slot,
+            None => self.newest = slot,
+        }
+        self.entries[slot as usize] = Entry {
+            next,
+            previous: before,
+            ..entry
+        };
+        Some(slot)
+    }
+
     pub fn remove(&mut self, slot: u32) {
         self.unlink(slot);
         self.slots.free(slot);

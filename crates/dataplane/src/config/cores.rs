@@ -1,0 +1,92 @@
+//! Which CPUs and queues a dataplane works on.
+
+use super::raw::{RawCore, RawDevice, RawMode};
+use crate::engine::MOST_CORES;
+use std::ops::Range;
+use toml::Spanned;
+
+/// Frames that a core needs at least.
+const LEAST_FRAMES: u32 = 256;
+
+/// One core of a dataplane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Core {
+    /// CPU of its loop; `None`: wherever the scheduler puts it.
+    pub cpu: Option<usize>,
+    /// Queue of the device that it sends by. The first core of a queue receives from it as well.
+    pub queue: u32,
+}
+
+type Wrong = (Range<usize>, String);
+
+/// The cores of a file: its `[[core]]` entries, or the one that `[device]` tells of.
+pub(super) fn cores(
+    device: &RawDevice,
+    given: &[Spanned<RawCore>],
+    frames: u32,
+) -> Result<Vec<Core>, Wrong> {
+    let one = Core {
+        cpu: device.cpu.as_ref().map(|cpu| *cpu.get_ref()),
+        queue: device.queue.as_ref().map_or(0, |queue| *queue.get_ref()),
+    };
+    let [first, .., last] = given else {
+        return match given {
+            [] => Ok(vec![one]),
+            [only, ..] => {
+                refuse_both(device)?;
+                Ok(vec![core(only.get_ref())])
+            }
+        };
+    };
+    refuse_both(device)?;
+    if matches!(device.mode, RawMode::Tap) {
+        let why = "a tap device has one queue: with mode = \"tap\" there is one [[core]]";
+        return Err((last.span(), why.to_owned()));
+    }
+    let count = given.len();
+    if count > MOST_CORES {
+        let why = format!("{count} [[core]] entries: a dataplane has at most {MOST_CORES} cores");
+        return Err((last.span(), why));
+    }
+    if (frames as usize) / count < LEAST_FRAMES as usize {
+        let why = format!(
+            "device.frames = {frames} is too few for {count} cores: each needs {LEAST_FRAMES}"
+        );
+        return Err((first.span(), why));
+    }
+    for (n, other) in given.iter().enumerate() {
+        let Some(cpu) = &other.get_ref().cpu else {
+            continue;
+        };
+        let before = given.iter().take(n);
+        let same = |c: &Spanned<RawCore>| {
+            let earlier = c.get_ref().cpu.as_ref();
+            earlier.is_some_and(|earlier| earlier.get_ref() == cpu.get_ref())
+        };
+        if before.clone().any(same) {
+            let why = format!("cpu {} is named by two [[core]] entries", cpu.get_ref());
+            return Err((cpu.span(), why));
+        }
+    }
+    Ok(given.iter().map(|c| core(c.get_ref())).collect())
+}
+
+fn core(raw: &RawCore) -> Core {
+    Core {
+        cpu: raw.cpu.as_ref().map(|cpu| *cpu.get_ref()),
+        queue: raw.queue,
+    }
+}
+
+/// `[device]` names a CPU or a queue beside `[[core]]` entries that do.
+fn refuse_both(device: &RawDevice) -> Result<(), Wrong> {
+    let cpu = device.cpu.as_ref().map(|cpu| (cpu.span(), "cpu"));
+    let queue = device.queue.as_ref().map(|queue| (queue.span(), "queue"));
+    match cpu.or(queue) {
+        None => Ok(()),
+        Some((span, key)) => Err((
+            span,
+            format!("device.{key} beside [[core]] entries: say it there"),
+        )),
+    }
+}

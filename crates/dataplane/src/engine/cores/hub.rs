@@ -1,0 +1,147 @@
+//! What the loops of one dataplane and its control plane share. Nothing of it is touched for a
+//! packet.
+
+use crate::engine::tally::Clock;
+use crate::engine::{MOST_APPLICATIONS, Order, Tally};
+use cofferdam_netstack::FLOW_GROUPS;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// One core's loop, seen from elsewhere.
+pub(crate) struct Remote {
+    orders: Sender<Order>,
+    pub(in crate::engine) bell: EventFd,
+    pub(in crate::engine) shown: Mutex<Tally>,
+    /// It sleeps, or is about to.
+    pub(in crate::engine) sleeps: AtomicBool,
+}
+
+/// All of them.
+pub(crate) struct Hub {
+    pub(in crate::engine) clock: Clock,
+    pub(in crate::engine) cores: Vec<Remote>,
+    /// Which core has which flow group, as last settled; each core has a table of its own.
+    owners: [AtomicU8; FLOW_GROUPS as usize],
+    /// Flow groups that have arrived where they were ordered to.
+    pub(in crate::engine) moves: AtomicU32,
+    seats: Mutex<Seats>,
+}
+
+/// An application's place in every core's table, until all have forgotten it.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pub place: u8,
+    pub generation: u8,
+    _taken: Arc<()>,
+}
+
+impl Clone for Seat {
+    fn clone(&self) -> Seat {
+        Seat {
+            _taken: self._taken.clone(),
+            ..*self
+        }
+    }
+}
+
+#[derive(Default)]
+struct Seats([(std::sync::Weak<()>, u8); MOST_APPLICATIONS]);
+
+/// The core that has a flow group at the start: equal shares, in order.
+pub(crate) fn first_owner(group: u8, cores: usize) -> u8 {
+    (usize::from(group) * cores / usize::from(FLOW_GROUPS)) as u8
+}
+
+impl Hub {
+    /// For so many cores; and the orders that each will get.
+    pub fn new(cores: usize) -> io::Result<(Arc<Hub>, Vec<Receiver<Order>>)> {
+        let (mut remotes, mut orders) = (Vec::new(), Vec::new());
+        for _ in 0..cores {
+            let (sender, receiver) = channel();
+            orders.push(receiver);
+            remotes.push(Remote {
+                orders: sender,
+                bell: EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?,
+                shown: Mutex::default(),
+                sleeps: AtomicBool::new(false),
+            });
+        }
+        let mut group = 0;
+        let owners = [(); FLOW_GROUPS as usize].map(|()| {
+            group += 1;
+            AtomicU8::new(first_owner(group - 1, cores))
+        });
+        let hub = Hub {
+            clock: Clock::new(),
+            cores: remotes,
+            owners,
+            moves: AtomicU32::new(0),
+            seats: Mutex::default(),
+        };
+        Ok((Arc::new(hub), orders))
+    }
+
+    /// How many cores there are.
+    pub fn count(&self) -> usize {
+        self.cores.len()
+    }
+
+    /// Sends an order to one core and wakes it. False when it has ended.
+    pub fn order(&self, core: usize, order: Order) -> bool {
+        let Some(remote) = self.cores.get(core) else {
+            return false;
+        };
+        let sent = remote.orders.send(order).is_ok();
+        // A full counter wakes as well.
+        let _ = remote.bell.write(1);
+        sent
+    }
+
+    /// Makes every core look at what it checks each turn.
+    pub fn look(&self) {
+        for core in 0..self.count() {
+            self.order(core, Order::Look);
+        }
+    }
+
+    /// What each core has counted.
+    pub fn shown(&self) -> Vec<Tally> {
+        let shown = |remote: &Remote| {
+            let shown = remote.shown.lock();
+            shown.unwrap_or_else(PoisonError::into_inner).clone()
+        };
+        self.cores.iter().map(shown).collect()
+    }
+
+    /// Which core has a flow group.
+    pub fn owner(&self, group: u8) -> u8 {
+        let owner = self.owners.get(usize::from(group));
+        owner.map_or(0, |owner| owner.load(Ordering::Acquire))
+    }
+
+    /// A flow group has arrived.
+    pub(in crate::engine) fn settle(&self, group: u8, core: u8) {
+        if let Some(owner) = self.owners.get(usize::from(group)) {
+            owner.store(core, Ordering::Release);
+        }
+        self.moves.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A place for another application; `None` when all are taken.
+    pub fn seat(&self) -> Option<Seat> {
+        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = seats.0.iter().position(|s| s.0.strong_count() == 0)?;
+        let taken = Arc::new(());
+        let seat = seats.0.get_mut(place)?;
+        // Its old references name nobody.
+        *seat = (Arc::downgrade(&taken), seat.1.wrapping_add(1));
+        Some(Seat {
+            place: place as u8,
+            generation: seat.1,
+            _taken: taken,
+        })
+    }
+}

@@ -1,0 +1,201 @@
+//! A ring from one core to another: one writer, one reader, in order, without locks.
+
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Entries of a lane.
+pub(crate) const ENTRIES: u32 = 4096;
+
+/// An index in a cache line of its own (two: CPUs fetch them in pairs).
+#[repr(align(128))]
+#[derive(Default)]
+struct Index(AtomicU32);
+
+struct Shared<T> {
+    written: Index,
+    read: Index,
+    slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
+}
+
+// SAFETY: a slot is touched by the writer only while it lies outside read..written, and by the
+// reader only while it lies inside; each index has one writer, is stored with release and loaded
+// with acquire. `lane` makes one writer and one reader, which are not Clone.
+unsafe impl<T: Send> Sync for Shared<T> {}
+// SAFETY: the entries may be sent, and nothing else in it is bound to a thread.
+unsafe impl<T: Send> Send for Shared<T> {}
+
+impl<T> Shared<T> {
+    fn slot(&self, index: u32) -> *mut MaybeUninit<T> {
+        self.slots[(index % ENTRIES) as usize].get()
+    }
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        let written = self.written.0.load(Ordering::Acquire);
+        let mut next = self.read.0.load(Ordering::Acquire);
+        while next != written {
+            // SAFETY: it lies inside read..written, so it was written and not read; nobody else
+            // has the lane any more.
+            unsafe { (*self.slot(next)).assume_init_drop() };
+            next = next.wrapping_add(1);
+        }
+    }
+}
+
+/// The writer's end.
+pub(crate) struct Writer<T> {
+    shared: Arc<Shared<T>>,
+    written: u32,
+    published: u32,
+    /// The reader's index, as last seen.
+    read: u32,
+}
+
+/// The reader's end.
+pub(crate) struct Reader<T> {
+    shared: Arc<Shared<T>>,
+    read: u32,
+    /// The writer's index, as last seen.
+    written: u32,
+}
+
+/// Makes a lane.
+pub(crate) fn lane<T>() -> (Writer<T>, Reader<T>) {
+    let shared = Arc::new(Shared {
+        written: Index::default(),
+        read: Index::default(),
+        slots: (0..ENTRIES)
+            .map(|_| UnsafeCell::new(MaybeUninit::uninit()))
+            .collect(),
+    });
+    let writer = Writer {
+        shared: shared.clone(),
+        written: 0,
+        published: 0,
+        read: 0,
+    };
+    let reader = Reader {
+        shared,
+        read: 0,
+        written: 0,
+    };
+    (writer, reader)
+}
+
+impl<T> Writer<T> {
+    /// Entries that can be written. Asks the other core's cache only when fewer than `wanted` are
+    /// known to be free.
+    pub fn room(&mut self, wanted: u32) -> u32 {
+        if ENTRIES - self.written.wrapping_sub(self.read) < wanted {
+            self.read = self.shared.read.0.load(Ordering::Acquire);
+        }
+        ENTRIES - self.written.wrapping_sub(self.read)
+    }
+
+    /// Writes an entry; gives it back when the lane is full. It is seen after [`Writer::publish`].
+    pub fn push(&mut self, entry: T) -> Result<(), T> {
+        if self.room(1) == 0 {
+            return Err(entry);
+        }
+        // SAFETY: the slot lies outside read..written: it is the writer's, and holds nothing.
+        unsafe { (*self.shared.slot(self.written)).write(entry) };
+        self.written = self.written.wrapping_add(1);
+        Ok(())
+    }
+
+    /// Shows the reader what was written; false when that was nothing.
+    pub fn publish(&mut self) -> bool {
+        if self.published == self.written {
+            return false;
+        }
+        self.published = self.written;
+        self.shared.written.0.store(self.written, Ordering::Release);
+        true
+    }
+}
+
+impl<T> Drop for Writer<T> {
+    fn drop(&mut self) {
+        // What was written and not shown is dropped with the lane.
+        self.publish();
+    }
+}
+
+impl<T> Reader<T> {
+    /// The next entry.
+    pub fn pop(&mut self) -> Option<T> {
+        if self.read == self.written {
+            self.written = self.shared.written.0.load(Ordering::Acquire);
+            if self.read == self.written {
+                return None;
+            }
+        }
+        // SAFETY: the slot lies inside read..written, so it was written, and the writer leaves it
+        // alone until `read` moves past it; it is read once.
+        let entry = unsafe { (*self.shared.slot(self.read)).assume_init_read() };
+        self.read = self.read.wrapping_add(1);
+        self.shared.read.0.store(self.read, Ordering::Release);
+        Some(entry)
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.shared.written.0.load(Ordering::Acquire) == self.read
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_cross_threads_in_order_and_a_full_lane_gives_back() {
+        let (mut writer, mut reader) = lane::<Box<u32>>();
+        for n in 0..ENTRIES {
+            assert!(writer.push(Box::new(n)).is_ok());
+        }
+        assert_eq!(writer.push(Box::new(7)), Err(Box::new(7)), "full");
+        assert!(reader.pop().is_none(), "nothing is seen before it is shown");
+        assert!(writer.publish() && !writer.publish());
+        assert!((0..ENTRIES).all(|n| reader.pop() == Some(Box::new(n))));
+        let thread = std::thread::spawn(move || {
+            let mut n = 0;
+            while n < 100_000 {
+                match writer.push(Box::new(n)) {
+                    Ok(()) => n += 1,
+                    Err(_) => std::thread::yield_now(),
+                }
+                writer.publish();
+            }
+        });
+        let mut next = 0;
+        while next < 100_000 {
+            match reader.pop() {
+                Some(n) => {
+                    assert_eq!(*n, next);
+                    next += 1;
+                }
+                None => std::thread::yield_now(),
+            }
+        }
+        thread.join().expect("the writer ends");
+        assert!(reader.is_empty());
+    }
+
+    #[test]
+    fn what_was_not_read_is_dropped_with_the_lane() {
+        let entry = Arc::new(());
+        let (mut writer, mut reader) = lane();
+        for _ in 0..5 {
+            assert!(writer.push(entry.clone()).is_ok());
+        }
+        writer.publish();
+        drop(reader.pop());
+        assert_eq!(Arc::strong_count(&entry), 5);
+        drop((writer, reader));
+        assert_eq!(Arc::strong_count(&entry), 1);
+    }
+}

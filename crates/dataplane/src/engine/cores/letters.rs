@@ -1,0 +1,91 @@
+//! What other cores have for this one.
+
+use super::steer::group_of;
+use super::{Forwarded, Letter};
+use crate::abi::Call;
+use crate::engine::{Engine, Offence};
+use crate::handle;
+use cofferdam_netstack::Time;
+use cofferdam_xsk::Port;
+
+impl<P: Port> Engine<P> {
+    /// Takes at most a batch of letters from each core; returns how many.
+    pub(in crate::engine) fn take_letters(&mut self, now: Time) -> usize {
+        let mut taken = 0;
+        for other in self.cores.others() {
+            for _ in 0..self.options.batch {
+                let Some(letter) = self.cores.next_from(other) else {
+                    break;
+                };
+                taken += 1;
+                self.letter(now, other, letter);
+            }
+        }
+        taken
+    }
+
+    pub(super) fn letter(&mut self, now: Time, from: u8, letter: Letter) {
+        match letter {
+            Letter::Packet(packet) => {
+                self.tally.steered_in += 1;
+                if self.steer(packet) {
+                    self.take_packet(now, packet);
+                }
+            }
+            Letter::Copy(packet) => self.take_packet(now, packet),
+            Letter::Frame(frame) => {
+                self.memory.give(frame);
+            }
+            Letter::Call(forwarded) => self.forwarded(now, forwarded),
+            Letter::RecvDone { handle, len } => self.recv_done(now, handle, len),
+            Letter::Mark { group, to } => self.mark(group, to),
+            Letter::Flushed { group, to } => self.flushed(now, group, to),
+            Letter::Group(bundle) => self.arrive(now, from, bundle),
+        }
+    }
+
+    /// A call that its first reader sent here.
+    fn forwarded(&mut self, now: Time, forwarded: Box<Forwarded>) {
+        let Some(call) = Call::decode(&forwarded.entry) else {
+            return;
+        };
+        if let Some(to) = self.elsewhere(&call) {
+            return self.cores.send(to, Letter::Call(forwarded));
+        }
+        if let Some(arrival) = group_of(&call).and_then(|group| self.cores.arrival(group)) {
+            return arrival.held.push(Letter::Call(forwarded));
+        }
+        let Forwarded {
+            place, generation, ..
+        } = *forwarded;
+        let there = self.domains.get_mut(usize::from(place));
+        let Some(mut domain) = there.and_then(Option::take) else {
+            return;
+        };
+        if domain.seat.generation == generation && !domain.is_leaving() {
+            let outcome: Result<(), Offence> = self.call(now, place, &mut domain, call);
+            if let Err(offence) = outcome {
+                domain.end(offence);
+            }
+        }
+        if let Some(there) = self.domains.get_mut(usize::from(place)) {
+            *there = Some(domain);
+        }
+    }
+
+    /// Received data of a connection is no longer needed: its window opens, wherever it is.
+    pub(in crate::engine) fn recv_done(&mut self, now: Time, handle: u64, len: u32) {
+        let group = handle::group(handle);
+        let owner = self.cores.owner(group);
+        if owner != self.cores.me {
+            return self.cores.send(owner, Letter::RecvDone { handle, len });
+        }
+        if let Some(arrival) = self.cores.arrival(group) {
+            return arrival.held.push(Letter::RecvDone { handle, len });
+        }
+        // The connection may have ended meanwhile.
+        if let Some(connection) = self.local(handle) {
+            let _ = self.stack.recv_done(now, connection, len, 1);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Steering in software: a packet goes to the core that has its flow group.
+
+use super::{Arrival, Cores, LANE_ENTRIES, Letter};
+use crate::abi::Call;
+use crate::engine::Engine;
+use crate::handle;
+use cofferdam_netstack::Steering;
+use cofferdam_xsk::{Packet, Port};
+
+impl<P: Port> Engine<P> {
+    /// True when a packet is for this core's stack, now. Else it is passed on, or waits for its
+    /// flow group.
+    pub(in crate::engine) fn steer(&mut self, packet: Packet) -> bool {
+        let me = self.cores.me;
+        match self.stack.steering(self.memory.packet(packet)) {
+            Steering::Group(group) => match self.cores.owner(group) {
+                owner if owner == me => self.holds_not(group, packet),
+                owner => self.pass(owner, packet),
+            },
+            Steering::First if me != 0 => self.pass(0, packet),
+            Steering::All => {
+                self.copy_to_others(packet);
+                true
+            }
+            Steering::First | Steering::Any => true,
+        }
+    }
+
+    fn holds_not(&mut self, group: u8, packet: Packet) -> bool {
+        let Some(arrival) = self.cores.arrival(group) else {
+            return true;
+        };
+        if arrival.held.len() < LANE_ENTRIES as usize {
+            arrival.held.push(Letter::Packet(packet));
+        } else {
+            self.lose(packet);
+        }
+        false
+    }
+
+    /// Passes a packet on, and is done with it.
+    fn pass(&mut self, to: u8, packet: Packet) -> bool {
+        if self.cores.offer(to, Letter::Packet(packet)).is_ok() {
+            self.tally.steered_out += 1;
+        } else {
+            self.lose(packet);
+        }
+        false
+    }
+
+    /// As a device does whose ring is full.
+    fn lose(&mut self, packet: Packet) {
+        self.tally.steering_lost += 1;
+        self.memory.give(packet.frame);
+    }
+
+    fn copy_to_others(&mut self, packet: Packet) {
+        for other in self.cores.others() {
+            let Some(frame) = self.memory.take() else {
+                self.tally.steering_lost += 1;
+                return;
+            };
+            let from = (packet.frame, packet.start as usize);
+            let copy = Packet { frame, ..packet };
+            let copied = (self.memory).copy(from, (frame, from.1), packet.len as usize);
+            if !copied || self.cores.offer(other, Letter::Copy(copy)).is_err() {
+                self.lose(copy);
+            }
+        }
+    }
+
+    /// Sends other cores' frames home.
+    pub(in crate::engine) fn return_strays(&mut self) {
+        while let Some(frame) = self.memory.next_stray() {
+            let home = self.memory.part_of(frame) as u8;
+            if self.cores.offer(home, Letter::Frame(frame)).is_err() {
+                self.memory.give(frame);
+                break;
+            }
+        }
+    }
+
+    /// The core that a call is for, if that is not this one.
+    pub(in crate::engine) fn elsewhere(&self, call: &Call) -> Option<u8> {
+        let owner = match *call {
+            // A core without groups has no port whose answers come to it.
+            Call::Connect { .. } if self.cores.own_groups() == 0 => self.cores.owner(0),
+            _ => self.cores.owner(group_of(call)?),
+        };
+        (owner != self.cores.me).then_some(owner)
+    }
+}
+
+/// The flow group that a call is about.
+pub(super) fn group_of(call: &Call) -> Option<u8> {
+    match *call {
+        Call::Accept { handle, .. }
+        | Call::Reject { handle }
+        | Call::Send { handle, .. }
+        | Call::Shutdown { handle }
+        | Call::Close { handle }
+        | Call::Abort { handle } => Some(handle::group(handle)),
+        Call::Passed { group } => Some(group),
+        _ => None,
+    }
+}
+
+impl Cores {
+    /// What waits for a group that is on its way here.
+    #[inline]
+    pub fn arrival(&mut self, group: u8) -> Option<&mut Arrival> {
+        self.arrivals.iter_mut().find(|a| a.group == group)
+    }
+}

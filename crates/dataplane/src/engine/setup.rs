@@ -1,0 +1,236 @@
+//! Setting a dataplane up: its settings, its cores, and what other threads hold of it.
+
+use super::calls;
+use super::cores::{Cores, Hub, MOST_CORES};
+use super::domain::{Domain, Share};
+use super::idle::Idle;
+use super::owners::Owners;
+use super::{Engine, MOST_APPLICATIONS, MOST_BATCH, Tally};
+use crate::channel::{Outside, channel};
+use crate::handle;
+use crate::policy::Rights;
+use crate::session::Session;
+use cofferdam_netstack::{Config, ConfigError, Stack, Time};
+use cofferdam_xsk::{Frame, FrameFacts, Memory, Packet, Port};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+/// Settings of the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Packets taken in one turn at most (IX's B); 1 to 256, default 64.
+    pub batch: u32,
+    /// Longest time to poll for packets before sleeping; default 1 ms. How long it really polls
+    /// follows the traffic.
+    pub spin: Duration,
+    /// Memory that each application sends from; default 16 MiB.
+    pub area_bytes: u32,
+    /// Frames of an application's own that received data is copied into, so that it cannot see
+    /// others' data nor keep their frames; `None`: it reads the dataplane's frames in place.
+    pub private_frames: Option<u32>,
+    /// Give the CPU away after each batch of conditions: for applications on the same CPU.
+    pub yields: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            batch: 64,
+            spin: Duration::from_millis(1),
+            area_bytes: 16 << 20,
+            private_frames: None,
+            yields: false,
+        }
+    }
+}
+
+/// What other threads ask of a loop.
+pub(crate) enum Order {
+    /// Serve this application.
+    Attach(Box<Domain>),
+    /// Take this flow group from the core that has it.
+    Fetch(u8),
+    /// Look up: something has changed that the loop checks each turn.
+    Look,
+}
+
+/// Makes the sides of an application; the domains go to the loops by [`Order::Attach`].
+pub(crate) struct Maker {
+    hub: Arc<Hub>,
+    memory: FrameFacts,
+    options: Options,
+    share: Share,
+}
+
+impl Maker {
+    /// One domain a core, in the cores' order, and the application's side.
+    pub fn make(
+        &self,
+        name: &str,
+        rights: Rights,
+        gone: Arc<AtomicBool>,
+    ) -> io::Result<(Vec<Box<Domain>>, Outside)> {
+        let seat = self
+            .hub
+            .seat()
+            .ok_or_else(|| io::Error::other("it serves all the applications that it can"))?;
+        let (inside, outside) = channel(
+            &self.memory,
+            self.options.area_bytes,
+            self.options.private_frames,
+            self.hub.count(),
+        )?;
+        let domain = |inside| {
+            let name = name.to_owned();
+            let rights = rights.clone();
+            let domain = Domain::new(name, inside, rights, gone.clone(), seat.clone(), self.share);
+            Box::new(domain)
+        };
+        Ok((inside.into_iter().map(domain).collect(), outside))
+    }
+}
+
+/// A dataplane that cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The network stack refuses its settings.
+    #[error("the dataplane's network settings: {0}")]
+    Config(#[from] ConfigError),
+    /// A setting of the loop.
+    #[error("{0}")]
+    Options(&'static str),
+    /// No memory or no descriptors.
+    #[error("cannot set the dataplane up: {0}")]
+    Os(#[from] io::Error),
+}
+
+impl<P: Port> Engine<P> {
+    /// A dataplane of one core. Sets everything up; after this the loop allocates nothing.
+    pub fn new(
+        port: P,
+        memory: Memory,
+        config: Config,
+        options: Options,
+    ) -> Result<Engine<P>, EngineError> {
+        let mut one = Engine::several(vec![(port, memory)], &config, options)?;
+        one.pop()
+            .ok_or(EngineError::Options("a dataplane needs a core"))
+    }
+
+    /// A dataplane of several cores, one for each port; the memories are the parts of one
+    /// ([`Memory::split`]), in order. Each loop is to be driven by a thread of its own.
+    pub fn several(
+        ports: Vec<(P, Memory)>,
+        config: &Config,
+        options: Options,
+    ) -> Result<Vec<Engine<P>>, EngineError> {
+        if !(1..=MOST_BATCH).contains(&options.batch) {
+            return Err(EngineError::Options(
+                "the batch bound must be between 1 and 256",
+            ));
+        }
+        if ports.len() > MOST_CORES {
+            return Err(EngineError::Options("a dataplane has at most 32 cores"));
+        }
+        if config.limits.connections > handle::MOST_CONNECTIONS {
+            return Err(EngineError::Options(
+                "a core has at most 1,048,576 connections",
+            ));
+        }
+        let (hub, orders) = Hub::new(ports.len())?;
+        let cores = Cores::joined(&hub, config.limits.connections);
+        let parts = ports.into_iter().zip(cores).zip(orders);
+        parts
+            .map(|(((port, memory), cores), orders)| {
+                Engine::one(port, memory, cores, orders, config.clone(), options)
+            })
+            .collect()
+    }
+
+    fn one(
+        port: P,
+        memory: Memory,
+        cores: Cores,
+        orders: Receiver<Order>,
+        config: Config,
+        options: Options,
+    ) -> Result<Engine<P>, EngineError> {
+        let limits = config.limits;
+        let clock = cores.hub.clock;
+        let empty = Packet {
+            frame: Frame(0),
+            start: 0,
+            len: 0,
+        };
+        let mut stack = Stack::new(config, clock.now())?;
+        stack.set_owned_groups(cores.own_groups());
+        Ok(Engine {
+            share: Share {
+                // A quarter stays for what arrives, however greedy the applications are.
+                frames: memory.own_frames() / 4 * 3 / 2,
+                chunks: limits.chunks / 2,
+            },
+            stack,
+            owners: Owners::new(limits.connections),
+            bounds: (0..limits.listeners + limits.udp)
+                .map(|_| None)
+                .collect::<Vec<Option<calls::Bound>>>(),
+            batch: vec![empty; options.batch as usize],
+            domains: (0..MOST_APPLICATIONS).map(|_| None).collect(),
+            unsent: None,
+            is_stuck: false,
+            idle: Idle::new(options.spin),
+            tally: Tally::default(),
+            since_shown: Time::ZERO,
+            port,
+            memory,
+            clock,
+            options,
+            orders,
+            cores,
+        })
+    }
+
+    /// What other threads hold of all the cores.
+    pub(crate) fn hub(&self) -> Arc<Hub> {
+        self.cores.hub.clone()
+    }
+
+    /// What makes applications' domains, for another thread.
+    pub(crate) fn maker(&self) -> Maker {
+        Maker {
+            hub: self.hub(),
+            memory: self.memory.facts(),
+            options: self.options,
+            share: self.share,
+        }
+    }
+
+    /// An application in this process: unprotected, on the loop's own thread.
+    ///
+    /// # Errors
+    /// No memory, no descriptors or no place left; a dataplane of several cores.
+    pub fn inline(&mut self) -> io::Result<Session> {
+        if self.cores.is_many() {
+            return Err(io::Error::other(
+                "an application on the loop's own thread needs a dataplane of one core",
+            ));
+        }
+        let (domains, outside) = self.maker().make("inline", Rights::all(), Arc::default())?;
+        let session = Session::new(outside.map()?, None);
+        for domain in domains {
+            self.attach(domain);
+        }
+        Ok(session)
+    }
+
+    pub(super) fn attach(&mut self, domain: Box<Domain>) {
+        if let Some(place) = self.domains.get_mut(usize::from(domain.seat.place)) {
+            *place = Some(domain);
+            self.tally.attached += 1;
+        }
+    }
+}

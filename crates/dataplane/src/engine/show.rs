@@ -1,0 +1,47 @@
+//! What the loop has counted, for others to read.
+
+use super::{Engine, Tally, tally};
+use cofferdam_xsk::Port;
+
+impl<P: Port> Engine<P> {
+    /// What it has counted so far.
+    pub fn tally(&mut self) -> Tally {
+        self.refresh();
+        self.tally.clone()
+    }
+
+    fn refresh(&mut self) {
+        self.tally.port = self.port.counters();
+        self.tally.stack.clear();
+        self.tally.stack.extend(self.stack.counters().each());
+        self.tally.free_frames = self.memory.available();
+        self.tally.groups.clear();
+        let groups = (0..).zip(self.stack.groups());
+        let groups = groups.map(|(group, usage)| tally::GroupTally {
+            group,
+            core: self.cores.owner(group),
+            connections: usage.connections,
+            segments: usage.segments,
+        });
+        (self.tally.groups).extend(groups.filter(|g| g.connections > 0 || g.segments > 0));
+        self.tally.applications.clear();
+        for domain in self.domains.iter().flatten() {
+            self.tally.applications.push(tally::ApplicationTally {
+                name: domain.name.clone(),
+                place: domain.seat.place,
+                connections: domain.connections,
+                held_frames: domain.held_frames,
+            });
+        }
+    }
+
+    pub(super) fn show(&mut self) {
+        // The loop never waits for a reader; the next time is 10 ms away.
+        let hub = self.hub();
+        let core = hub.cores.get(usize::from(self.cores.me));
+        if let Some(Ok(mut shown)) = core.map(|core| core.shown.try_lock()) {
+            self.refresh();
+            shown.clone_from(&self.tally);
+        }
+    }
+}
