@@ -206,6 +206,12 @@ fn a_dataplane_serves_is_looked_at_and_leaves_nothing_at_sigterm() {
         });
         let seen = text(&cofferdam(&["groups", "--socket", &socket]).stdout);
         assert!(seen.contains(" of 128 flow groups, "), "{seen}");
+        let moved = cofferdam(&["move", "5", "0", "--socket", &socket]);
+        assert_eq!(text(&moved.stdout), "flow group 5 is on core 0 already\n");
+        let refused = cofferdam(&["move", "5", "1", "--socket", &socket]);
+        assert_eq!(refused.status.code(), Some(1));
+        let why = "there is no core 1: this dataplane has one core, 0";
+        assert!(text(&refused.stderr).contains(why), "{refused:?}");
         let seen = cofferdam(&["top", "--socket", &socket]);
         assert_eq!(seen.status.code(), Some(2), "no terminal: {seen:?}");
 

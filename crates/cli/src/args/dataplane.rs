@@ -15,6 +15,8 @@ pub enum DataplaneCommand {
     Top(DataplaneTopArgs),
     /// Show how a running dataplane's connections and segments spread over its flow groups
     Groups(DataplaneGroupsArgs),
+    /// Move a flow group of a running dataplane to another of its cores
+    Move(DataplaneMoveArgs),
     /// Run a small server on a running dataplane, to try it
     Serve(DataplaneServeArgs),
 }
@@ -73,6 +75,18 @@ pub struct DataplaneTopArgs {
     /// Time between readings, with its unit
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::interval)]
     pub interval: Duration,
+}
+
+/// `cofferdam dataplane move`
+#[derive(Debug, Args)]
+pub struct DataplaneMoveArgs {
+    /// The flow group, 0 to 127 (see `cofferdam dataplane groups`)
+    pub group: u8,
+    /// Number of the core, from 0, as the configuration lists them
+    pub core: u8,
+    /// Socket of the running dataplane
+    #[arg(long, value_name = "PATH", default_value = cofferdam_dataplane::config::DEFAULT_SOCKET)]
+    pub socket: PathBuf,
 }
 
 /// `cofferdam dataplane groups`

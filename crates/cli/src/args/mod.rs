@@ -12,8 +12,8 @@ pub use bench::{
     BenchLatencyArgs, BenchReservationArgs, CompareArgs, HostArgs, PenaltyArgs, RunArgs,
 };
 pub use dataplane::{
-    DataplaneCommand, DataplaneGroupsArgs, DataplaneRunArgs, DataplaneServeArgs, DataplaneTopArgs,
-    Server,
+    DataplaneCommand, DataplaneGroupsArgs, DataplaneMoveArgs, DataplaneRunArgs, DataplaneServeArgs,
+    DataplaneTopArgs, Server,
 };
 
 use clap::{Args, Parser, Subcommand, ValueEnum};

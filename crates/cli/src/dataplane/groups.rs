@@ -1,6 +1,6 @@
-//! `cofferdam dataplane groups`: what each flow group has to do.
+//! `cofferdam dataplane groups` and `move`: what each flow group has to do, and where.
 
-use crate::args::DataplaneGroupsArgs;
+use crate::args::{DataplaneGroupsArgs, DataplaneMoveArgs};
 use crate::exit::{Failure, Outcome};
 use crate::output::Output;
 use crate::table;
@@ -15,6 +15,7 @@ const SCHEMA: &str = "cofferdam.dataplane-groups/1";
 #[derive(Debug, Deserialize, Serialize)]
 struct Group {
     group: u8,
+    core: u8,
     connections: u64,
     segments: u64,
 }
@@ -34,6 +35,18 @@ pub fn run(args: &DataplaneGroupsArgs) -> Outcome {
         text(&groups, table::terminal_width())
     };
     Output::stdout().write(&text)
+}
+
+/// Moves one, and says what came of it.
+pub fn move_one(args: &DataplaneMoveArgs) -> Outcome {
+    let (group, core) = (args.group, args.core);
+    let from = cofferdam_dataplane::move_group(&args.socket, group, core);
+    let from = from.map_err(|e| Failure::failed(e.to_string()))?;
+    Output::stdout().write(&if from == core {
+        format!("flow group {group} is on core {core} already\n")
+    } else {
+        format!("flow group {group} is on core {core} now; it was on core {from}\n")
+    })
 }
 
 fn read(status: &Value) -> serde_json::Result<Vec<Group>> {
@@ -66,11 +79,12 @@ fn text(groups: &[Group], width: Option<u16>) -> String {
     let mut sorted: Vec<&Group> = groups.iter().collect();
     sorted.sort_by_key(|g| (std::cmp::Reverse((g.segments, g.connections)), g.group));
     let mut table = table::plain(width);
-    table.set_header(["group", "connections", "segments", "share %"]);
+    table.set_header(["group", "core", "connections", "segments", "share %"]);
     for group in sorted {
         let share = 100.0 * group.segments as f64 / segments.max(1) as f64;
         table.add_row([
             group.group.to_string(),
+            group.core.to_string(),
             group.connections.to_string(),
             group.segments.to_string(),
             pct(share),
@@ -90,9 +104,9 @@ mod tests {
         let status = serde_json::json!({
             "device": "eth0",
             "flow_groups": [
-                {"group": 3, "connections": 1, "segments": 10},
-                {"group": 90, "connections": 2, "segments": 30},
-                {"group": 127, "connections": 0, "segments": 0},
+                {"group": 3, "core": 0, "connections": 1, "segments": 10},
+                {"group": 90, "core": 1, "connections": 2, "segments": 30},
+                {"group": 127, "core": 1, "connections": 0, "segments": 0},
             ],
         });
         let groups = read(&status).expect("they are there");
@@ -105,8 +119,11 @@ mod tests {
             lines[0].join(" "),
             "3 connections in 2 of 128 flow groups, 40 segments since the start"
         );
-        assert_eq!(lines[2], ["group", "connections", "segments", "share", "%"]);
-        assert_eq!(lines[3], ["90", "2", "30", "75.0"]);
+        assert_eq!(
+            lines[2],
+            ["group", "core", "connections", "segments", "share", "%"]
+        );
+        assert_eq!(lines[3], ["90", "1", "2", "30", "75.0"]);
         assert_eq!(lines[5][0], "127");
         let document: Value =
             serde_json::from_str(&json(&status["device"], &groups)).expect("JSON");

@@ -28,6 +28,7 @@ pub fn run(command: DataplaneCommand, interrupt: &Interrupt) -> Outcome {
         DataplaneCommand::Run(args) => serve(&args, interrupt),
         DataplaneCommand::Top(args) => top::run(&args, interrupt),
         DataplaneCommand::Groups(args) => groups::run(&args),
+        DataplaneCommand::Move(args) => groups::move_one(&args),
         DataplaneCommand::Serve(args) => application(&args, interrupt),
     }
 }

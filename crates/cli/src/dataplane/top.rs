@@ -134,6 +134,11 @@ mod tests {
             "stack": {"tcp_segments_in": received, "never": 0},
             "free_frames": 512,
             "applications": [{"name": "web\u{1b}[2J", "connections": 3, "held_frames": 4}],
+            "cores": [
+                {"core": 0, "cpu": 3, "groups": 64, "received_packets": received,
+                 "busy_cycles": received, "idle_cycles": received * 3},
+                {"core": 1, "cpu": null, "groups": 64, "steered_in_packets": received / 2},
+            ],
             "last_offence": "web: it handed over a frame that it does not hold",
         })
     }
@@ -188,6 +193,8 @@ mod tests {
             "receive      25.0%             100 █████",
             "flush        75.0%             300 ███████████████",
             "≤16  100.0%",
+            "0 (cpu 3)        64      1000            0         0     25",
+            "1                64         0          500         0      0",
             "web?[2J                            3           4",
             "1000  tcp segments in",
             "the last: web: it handed over",

@@ -1,9 +1,8 @@
 //! The applications' batched calls: each is checked, then done.
 
-use super::cores::{Forwarded, Letter};
 use super::domain::{Domain, Holding, Offence};
 use super::{Engine, MOST_APPLICATIONS};
-use crate::abi::{Call, Condition, Ending, Entry, Refusal};
+use crate::abi::{Call, Condition, Ending, Refusal};
 use crate::handle;
 use crate::policy::Transport;
 use cofferdam_netstack::{
@@ -114,13 +113,8 @@ impl<P: Port> Engine<P> {
         for _ in 0..count {
             let entry = domain.inside.end.take();
             let outcome = match Call::decode(&entry) {
-                Some(call) => match many.then(|| self.elsewhere(&call)).flatten() {
-                    Some(core) => {
-                        self.forward(core, domain, entry);
-                        Ok(())
-                    }
-                    None => self.call(now, place, domain, call),
-                },
+                Some(call) if many && self.divert(domain, &call, entry) => Ok(()),
+                Some(call) => self.call(now, place, domain, call),
                 None => Err(Offence::Call),
             };
             if let Err(offence) = outcome {
@@ -132,16 +126,6 @@ impl<P: Port> Engine<P> {
             domain.inside.end.release();
         }
         count as usize
-    }
-
-    /// Sends a call to the core that has what it is about.
-    fn forward(&mut self, core: u8, domain: &Domain, entry: Entry) {
-        let forwarded = Forwarded {
-            place: domain.seat.place,
-            generation: domain.seat.generation,
-            entry,
-        };
-        self.cores.send(core, Letter::Call(Box::new(forwarded)));
     }
 
     pub(super) fn call(

@@ -85,6 +85,12 @@ impl Owners {
         (place.id == connection.to_bits() && place.id != 0).then_some(place)
     }
 
+    /// The names of all connections.
+    #[cfg(test)]
+    pub fn handles(&self) -> impl Iterator<Item = u64> + '_ {
+        self.0.iter().filter(|o| o.id != 0).map(|o| o.handle)
+    }
+
     /// Forgets a connection; what was known of it.
     pub fn remove(&mut self, connection: ConnectionId) -> Option<Owner> {
         self.get_mut(connection).map(std::mem::take)

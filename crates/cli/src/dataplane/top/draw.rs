@@ -33,13 +33,18 @@ impl Shown {
         let reading = self.reading.as_ref();
         let stages = reading.map_or(0, |r| r.stages.len() as u16 + 2);
         let people = reading.map_or(0, |r| r.applications.len() as u16 + 2);
-        let [title, head, wrong, loops, applications, stack, keys] = Layout::vertical([
+        let cores = reading.map_or(0, |r| match r.cores.len() {
+            0 => 0,
+            count => count as u16 + 2,
+        });
+        let [title, head, wrong, loops, cores, applications, stack, keys] = Layout::vertical([
             Constraint::Length(1),
             Constraint::Length(2),
             Constraint::Length(u16::from(
                 self.trouble.is_some() || reading.is_some_and(|r| r.wrong.is_some()),
             )),
             Constraint::Length(stages),
+            Constraint::Length(cores),
             Constraint::Length(people),
             Constraint::Min(0),
             Constraint::Length(1),
@@ -64,6 +69,7 @@ impl Shown {
                     Layout::horizontal([Constraint::Length(56), Constraint::Min(0)]).areas(loops);
                 frame.render_widget(stage_table(reading), left);
                 frame.render_widget(batch_table(reading), right);
+                frame.render_widget(core_table(reading), cores);
                 frame.render_widget(application_table(reading), applications);
                 frame.render_widget(stack_lines(reading, stack), stack);
             }
@@ -138,6 +144,23 @@ fn batch_table(reading: &Reading) -> Table<'_> {
     Table::new(rows, widths).header(header(&["batch", "  share", ""]).top_margin(1))
 }
 
+const CORES: [&str; 6] = ["core", "groups", "in/s", "from cores/s", "out/s", "work %"];
+
+fn core_table(reading: &Reading) -> Table<'_> {
+    let widths = [12, 6, 9, 12, 9, 6];
+    let rows = reading.cores.iter().map(move |row| {
+        let numbers = row.numbers.iter().zip(&widths[1..]);
+        let numbers = numbers.map(|(n, width)| right(n.to_string(), *width));
+        Row::new(
+            std::iter::once(row.name.clone())
+                .chain(numbers)
+                .collect::<Vec<_>>(),
+        )
+    });
+    Table::new(rows, widths.map(|width| Constraint::Length(width as u16)))
+        .header(header(&CORES).top_margin(1))
+}
+
 fn application_table(reading: &Reading) -> Table<'_> {
     let rows = reading.applications.iter().map(|row| {
         Row::new([
@@ -178,6 +201,16 @@ pub fn text(reading: &Reading, width: Option<u16>) -> String {
     let _ = writeln!(out, "{stages}");
     if let Some(wrong) = &reading.wrong {
         let _ = writeln!(out, "\n{wrong}");
+    }
+    if !reading.cores.is_empty() {
+        let mut cores = table::plain(width);
+        cores.set_header(CORES);
+        for row in &reading.cores {
+            let numbers = row.numbers.iter().map(u64::to_string);
+            cores.add_row(std::iter::once(row.name.clone()).chain(numbers));
+        }
+        table::numbers_right(&mut cores);
+        let _ = writeln!(out, "\n{cores}");
     }
     if !reading.applications.is_empty() {
         let mut people = table::plain(width);

@@ -39,6 +39,16 @@ pub struct ApplicationRow {
     pub held_frames: u64,
 }
 
+/// One core of several: its name, and what it does, as shown.
+#[derive(Debug, PartialEq)]
+pub struct CoreRow {
+    /// Its number, and its CPU if it has one of its own.
+    pub name: String,
+    /// Flow groups; packets a second received, from other cores and sent; share of the loop's
+    /// time with work, in percent.
+    pub numbers: [u64; 5],
+}
+
 /// The interval between two readings.
 #[derive(Debug, Default)]
 pub struct Reading {
@@ -54,6 +64,8 @@ pub struct Reading {
     pub wrong: Option<String>,
     /// Who is attached.
     pub applications: Vec<ApplicationRow>,
+    /// The cores, where there are several.
+    pub cores: Vec<CoreRow>,
 }
 
 /// How much a counter has grown.
@@ -134,8 +146,32 @@ impl Reading {
                 .collect(),
             wrong: (!wrong.is_empty()).then(|| wrong.join(", ")),
             applications: applications(now),
+            cores: cores(before, now, seconds),
         }
     }
+}
+
+fn cores(before: &Value, now: &Value, seconds: f64) -> Vec<CoreRow> {
+    let all = now.get("cores").and_then(Value::as_array);
+    let all = all.filter(|cores| cores.len() > 1);
+    let row = |(n, core): (usize, &Value)| {
+        let count = |key: &str| grown(before, now, &format!("/cores/{n}/{key}"));
+        let rate = |key: &str| (count(key) as f64 / seconds) as u64;
+        let (busy, idle) = (count("busy_cycles"), count("idle_cycles"));
+        let cpu = core.get("cpu").and_then(Value::as_u64);
+        CoreRow {
+            name: cpu.map_or_else(|| n.to_string(), |cpu| format!("{n} (cpu {cpu})")),
+            numbers: [
+                core.get("groups").and_then(Value::as_u64).unwrap_or(0),
+                rate("received_packets"),
+                rate("steered_in_packets"),
+                rate("sent_packets"),
+                busy * 100 / (busy + idle).max(1),
+            ],
+        }
+    };
+    all.map(|all| all.iter().enumerate().map(row).collect())
+        .unwrap_or_default()
 }
 
 fn applications(now: &Value) -> Vec<ApplicationRow> {

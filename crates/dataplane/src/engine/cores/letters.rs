@@ -2,7 +2,8 @@
 
 use super::steer::group_of;
 use super::{Forwarded, Letter};
-use crate::abi::Call;
+use crate::abi::{Call, Entry};
+use crate::engine::domain::Domain;
 use crate::engine::{Engine, Offence};
 use crate::handle;
 use cofferdam_netstack::Time;
@@ -42,6 +43,27 @@ impl<P: Port> Engine<P> {
             Letter::Flushed { group, to } => self.flushed(now, group, to),
             Letter::Group(bundle) => self.arrive(now, from, bundle),
         }
+    }
+
+    /// True when a call of an application is not for this core, or not yet: it is passed on, or
+    /// waits for its flow group.
+    pub(in crate::engine) fn divert(&mut self, domain: &Domain, call: &Call, entry: Entry) -> bool {
+        let to = self.elsewhere(call);
+        let group = group_of(call).filter(|group| self.cores.arrival(*group).is_some());
+        if to.is_none() && group.is_none() {
+            return false;
+        }
+        let letter = Letter::Call(Box::new(Forwarded {
+            place: domain.seat.place,
+            generation: domain.seat.generation,
+            entry,
+        }));
+        if let Some(to) = to {
+            self.cores.send(to, letter);
+        } else if let Some(arrival) = group.and_then(|group| self.cores.arrival(group)) {
+            arrival.held.push(letter);
+        }
+        true
     }
 
     /// A call that its first reader sent here.

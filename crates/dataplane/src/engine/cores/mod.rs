@@ -8,6 +8,8 @@ mod lane;
 mod letters;
 mod moving;
 mod steer;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use hub::{Hub, Seat, first_owner};
 pub(super) use lane::ENTRIES as LANE_ENTRIES;
@@ -159,9 +161,10 @@ impl Cores {
         }
     }
 
-    /// Letters that every lane takes.
+    /// Letters that every lane takes, and every group that is on its way here.
     pub fn room(&mut self) -> u32 {
-        if self.overdue.iter().any(|o| !o.is_empty()) {
+        let is_late = self.overdue.iter().any(|o| !o.is_empty());
+        if is_late || self.arrivals.iter().any(Arrival::is_full) {
             return 0;
         }
         let writers = self.out.iter_mut().flatten();

@@ -14,7 +14,7 @@
 //! of the old core; the answer follows the group behind all its calls. When the new core says
 //! `Settled` its calls go there.
 
-use super::{Bundle, Cores, Letter};
+use super::{Bundle, Cores, LANE_ENTRIES, Letter};
 use crate::abi::{Condition, Ending};
 use crate::engine::domain::Domain;
 use crate::engine::owners::Owner;
@@ -29,6 +29,13 @@ pub(in crate::engine) struct Arrival {
     pub group: u8,
     /// What came for it meanwhile, in order.
     pub held: Vec<Letter>,
+}
+
+impl Arrival {
+    /// Whether more is lost, or waits where it is.
+    pub fn is_full(&self) -> bool {
+        self.held.len() >= LANE_ENTRIES as usize
+    }
 }
 
 impl Cores {

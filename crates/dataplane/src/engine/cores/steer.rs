@@ -1,6 +1,6 @@
 //! Steering in software: a packet goes to the core that has its flow group.
 
-use super::{Arrival, Cores, LANE_ENTRIES, Letter};
+use super::{Arrival, Cores, Letter};
 use crate::abi::Call;
 use crate::engine::Engine;
 use crate::handle;
@@ -30,10 +30,10 @@ impl<P: Port> Engine<P> {
         let Some(arrival) = self.cores.arrival(group) else {
             return true;
         };
-        if arrival.held.len() < LANE_ENTRIES as usize {
-            arrival.held.push(Letter::Packet(packet));
-        } else {
+        if arrival.is_full() {
             self.lose(packet);
+        } else {
+            arrival.held.push(Letter::Packet(packet));
         }
         false
     }
