@@ -202,7 +202,6 @@ impl Memory {
     }
 
     /// A span, or a frame of another part.
-    #[cold]
     fn give_other(&mut self, frame: Frame) -> bool {
         // The first part has the spans.
         if frame.0 >= self.frames && self.own.start == 0 {
@@ -394,7 +393,10 @@ mod tests {
         assert_eq!(parts[1].store(&[9; 5000]), None, "the first has them");
         assert_eq!(parts[2].bytes(span)[..5000], [9; 5000]);
         assert!(parts[2].give(span));
-        assert_eq!((parts[2].next_stray(), parts[2].part_of(span)), (Some(span), 0));
+        assert_eq!(
+            (parts[2].next_stray(), parts[2].part_of(span)),
+            (Some(span), 0)
+        );
         assert!(parts[0].give(span) && !parts[0].give(span));
         let counts: Vec<u32> = parts.iter().map(Memory::own_frames).collect();
         assert_eq!(counts.iter().sum::<u32>(), 10);

@@ -49,7 +49,11 @@ impl Spans {
     pub(crate) fn part(&self, has_free: bool) -> Spans {
         Spans {
             map: self.map.clone(),
-            free: if has_free { self.free.clone() } else { Vec::new() },
+            free: if has_free {
+                self.free.clone()
+            } else {
+                Vec::new()
+            },
             is_free: self.is_free.clone(),
             ..*self
         }
