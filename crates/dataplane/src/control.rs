@@ -249,7 +249,7 @@ impl Control {
         let made = self.maker.make(name, client.rights.clone(), gone.clone());
         let (domains, outside) = made.map_err(|e| format!("it cannot take you in: {e}"))?;
         for (core, domain) in domains.into_iter().enumerate() {
-            if !self.hub.order(core, Order::Attach(domain)) {
+            if !self.hub.order(core, Order::Attach(Box::new(domain))) {
                 return Err("it is ending".to_owned());
             }
         }

@@ -87,7 +87,7 @@ fn attach(engine: &Engine<Pipe>, gone: Arc<AtomicBool>) -> Mapped {
     let made = engine.maker().make("fuzz", Rights::all(), gone);
     let (domains, outside) = made.expect("memory");
     for (core, domain) in domains.into_iter().enumerate() {
-        assert!(engine.hub().order(core, Order::Attach(domain)));
+        assert!(engine.hub().order(core, Order::Attach(Box::new(domain))));
     }
     outside.map().expect("mapped")
 }

@@ -72,7 +72,7 @@ impl Maker {
         name: &str,
         rights: Rights,
         gone: Arc<AtomicBool>,
-    ) -> io::Result<(Vec<Box<Domain>>, Outside)> {
+    ) -> io::Result<(Vec<Domain>, Outside)> {
         let seat = self
             .hub
             .seat()
@@ -86,8 +86,7 @@ impl Maker {
         let domain = |inside| {
             let name = name.to_owned();
             let rights = rights.clone();
-            let domain = Domain::new(name, inside, rights, gone.clone(), seat.clone(), self.share);
-            Box::new(domain)
+            Domain::new(name, inside, rights, gone.clone(), seat.clone(), self.share)
         };
         Ok((inside.into_iter().map(domain).collect(), outside))
     }
@@ -222,7 +221,7 @@ impl<P: Port> Engine<P> {
         let (domains, outside) = self.maker().make("inline", Rights::all(), Arc::default())?;
         let session = Session::new(outside.map()?, None);
         for domain in domains {
-            self.attach(domain);
+            self.attach(Box::new(domain));
         }
         Ok(session)
     }

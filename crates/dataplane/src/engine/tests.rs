@@ -33,7 +33,9 @@ fn attach(engine: &mut Engine<Pipe>, name: &str) -> Mapped {
     let (domains, outside) = maker
         .make(name, Rights::all(), Arc::default())
         .expect("memory");
-    domains.into_iter().for_each(|domain| engine.attach(domain));
+    domains
+        .into_iter()
+        .for_each(|domain| engine.attach(Box::new(domain)));
     outside.map().expect("mapped")
 }
 
@@ -157,7 +159,9 @@ fn a_sudden_end_frees_the_place_for_the_next() {
         let gone = Arc::new(AtomicBool::new(false));
         let made = engine.maker().make("short", Rights::all(), gone.clone());
         let (domains, _outside) = made.expect("a place");
-        domains.into_iter().for_each(|domain| engine.attach(domain));
+        domains
+            .into_iter()
+            .for_each(|domain| engine.attach(Box::new(domain)));
         gone.store(true, Ordering::Relaxed);
         turns(&mut engine, 1);
         assert_eq!(engine.tally().ended, round);

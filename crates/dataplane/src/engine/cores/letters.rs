@@ -41,7 +41,7 @@ impl<P: Port> Engine<P> {
             Letter::RecvDone { handle, len } => self.recv_done(now, handle, len),
             Letter::Mark { group, to } => self.mark(group, to),
             Letter::Flushed { group, to } => self.flushed(now, group, to),
-            Letter::Group(bundle) => self.arrive(now, from, bundle),
+            Letter::Group(bundle) => self.arrive(now, from, *bundle),
         }
     }
 

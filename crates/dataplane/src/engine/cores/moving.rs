@@ -142,7 +142,7 @@ impl<P: Port> Engine<P> {
     }
 
     /// The group is here.
-    pub(super) fn arrive(&mut self, now: Time, from: u8, bundle: Box<Bundle>) {
+    pub(super) fn arrive(&mut self, now: Time, from: u8, bundle: Bundle) {
         // An application that attached before the group left must be known.
         self.take_orders();
         let Bundle {
@@ -150,7 +150,7 @@ impl<P: Port> Engine<P> {
             flows,
             mut owners,
             told,
-        } = *bundle;
+        } = bundle;
         for (place, generation) in told {
             if let Some(domain) = self.domain_of(place, generation) {
                 domain.tell(Condition::Arrived { group, from });

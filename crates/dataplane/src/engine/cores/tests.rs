@@ -201,7 +201,7 @@ impl World {
         let made = cores[0].maker().make("echo", Rights::all(), Arc::default());
         let (domains, outside) = made.expect("a place");
         for (core, domain) in domains.into_iter().enumerate() {
-            assert!(hub.order(core, Order::Attach(domain)));
+            assert!(hub.order(core, Order::Attach(Box::new(domain))));
         }
         let session = Session::new(outside.map().expect("mapped"), None);
         let echo = EventLoop::new(session, Echo::new(SocketAddr::from((SERVER, 7))));
@@ -333,7 +333,7 @@ fn wrong_answers_to_a_move_harm_only_who_makes_them() {
         .make("hostile", Rights::all(), Arc::default())
         .expect("a place");
     for (core, domain) in domains.into_iter().enumerate() {
-        assert!(world.hub.order(core, Order::Attach(domain)));
+        assert!(world.hub.order(core, Order::Attach(Box::new(domain))));
     }
     let mut hostile = outside.map().expect("mapped");
     world.run_until("all streams", |w| w.received() > 100_000);
