@@ -1,5 +1,5 @@
 //! Several cores: each has its own loop, stack and part of the packet memory, and some of the 128
-//! flow groups. What one core has for another goes through a [`lane`] of its own, in order.
+//! flow groups. What one core has for another goes through a ring of its own, in order.
 //!
 //! No core reads another's tables: which core has which group is told by letters as well.
 
