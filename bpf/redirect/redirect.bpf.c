@@ -142,7 +142,8 @@ static __always_inline bool rd_is_ours(void *data, void *end)
 	       rd_solicits_us(data, end);
 }
 
-SEC("xdp")
+/* Of a packet in several buffers the first is looked at: the headers are there. */
+SEC("xdp.frags")
 int redirect(struct xdp_md *ctx)
 {
 	__u32 zero = 0, queue = ctx->rx_queue_index;

@@ -8,10 +8,6 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-/// Buffers for datagrams that came in fragments and fit no frame: of the dataplane, and of each
-/// application that has frames of its own.
-pub(crate) const SPANS: u32 = 16;
-
 /// Sizes, told to the application with the descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Sizes {
@@ -57,7 +53,7 @@ pub(crate) fn channel(
     cores: usize,
 ) -> io::Result<(Vec<Inside>, Outside)> {
     let frames = private_frames
-        .map(|count| Memory::with_spans(count, shared.frame_bytes, SPANS))
+        .map(|count| Memory::with_spans(count, shared.frame_bytes, shared.spans))
         .transpose()?;
     let (inbox, inbox_bytes) = match &frames {
         Some(own) => (own.file(), own.len_bytes()),

@@ -1,10 +1,11 @@
 //! A dataplane from its configuration: device, loop and control plane.
 
-use crate::channel::SPANS;
 use crate::config::{Config, Kind};
 use crate::control::Control;
 use crate::engine::{Engine, EngineError};
-use cofferdam_xsk::{Device, LinkState, Memory, Port, PortError, Socket, SocketOptions, Tap};
+use cofferdam_xsk::{
+    Device, Facts, LinkState, Memory, Port, PortError, Socket, SocketOptions, Tap,
+};
 use nix::ifaddrs::getifaddrs;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
@@ -64,17 +65,18 @@ pub fn run(
     say: impl Fn(Notice) + Send + Sync,
 ) -> Result<(), RunError> {
     refuse_addresses_of_linux(config)?;
-    let memory = Memory::with_spans(config.device.frames, config.device.frame_bytes, SPANS)?;
     match config.device.kind {
         Kind::Tap => {
             let mut mac = [2; 6];
             let random: [u8; 16] = secret()?;
             mac[1..].copy_from_slice(&random[..5]);
             let tap = Tap::open(&config.device.name, mac)?;
+            let memory = memory(config, tap.facts())?;
             serve(vec![(tap, memory)], config, stop, &say)
         }
         Kind::Xdp(mode) => {
             let device = Device::open(&config.device.name, mode)?;
+            let memory = memory(config, device.facts())?;
             let sockets = sockets(&device, memory, config)?;
             // Claimed last: until now everything passed to Linux.
             for address in &config.addresses {
@@ -83,6 +85,20 @@ pub fn run(
             serve(sockets, config, stop, &say)
         }
     }
+}
+
+/// Buffers for packets that fit no frame: datagrams that came in fragments, and, where the device's
+/// MTU is larger than a frame, whole windows of segments.
+const SPANS: u32 = 16;
+const SPANS_FOR_LARGE_MTU: u32 = 256;
+
+fn memory(config: &Config, facts: &Facts) -> io::Result<Memory> {
+    let (frames, frame_bytes) = (config.device.frames, config.device.frame_bytes);
+    let spans = match Memory::fits(facts.mtu_bytes, frame_bytes) {
+        true => SPANS,
+        false => SPANS_FOR_LARGE_MTU,
+    };
+    Memory::with_spans(frames, frame_bytes, spans)
 }
 
 /// Both would answer for it, each with connections that the other resets.

@@ -11,7 +11,7 @@ use nix::sys::socket::{
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
-use support::{ADDRESS, ECHO, Scene, bytes};
+use support::{ADDRESS, ECHO, Scene, bytes, connect, round_trip};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// Bytes of a datagram in [`Parts`]' answer.
@@ -124,6 +124,80 @@ fn datagrams_in_fragments_arrive_whole_and_long_pings_are_answered() {
                 ] {
                     assert_eq!(scene.count(none), 0, "{none}");
                 }
+            }
+        }
+    });
+}
+
+/// Answers a datagram with itself.
+struct Whole(&'static str);
+
+impl Application for Whole {
+    fn start(&mut self, session: &mut Session) {
+        let address: SocketAddr = self.0.parse().expect("an address");
+        session.udp_bind(address);
+        session.listen(address, 16);
+    }
+
+    fn event(&mut self, session: &mut Session, event: Event) {
+        match event {
+            Event::Datagram {
+                bound,
+                data,
+                remote,
+            } => {
+                session.send_datagram(bound, remote, &data);
+            }
+            Event::Knock(knock) => {
+                session.accept(&knock);
+            }
+            Event::Received { connection, data } => {
+                session.send(connection, &data);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn packets_of_a_large_mtu_go_through_whole() {
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        let beside = format!("{ECHO}[[application]]\nname = \"other\"\nuser = \"0\"\n");
+        for (device, grants) in [
+            ("mode = \"native\"", ECHO),
+            ("mode = \"generic\"", beside.as_str()),
+        ] {
+            let mut scene = Scene::with_mtu(device, grants, 9000);
+            scene.serve("echo", || Whole("0.0.0.0:7"));
+            scene.client(|| {
+                let socket = client(ADDRESS);
+                let mut back = vec![0; 10_000];
+                for round in 0..300 {
+                    let len = [8972, 100, 3000][round % 3];
+                    let data = bytes(len, round as u64);
+                    socket.send_to(&data, (ADDRESS, 7)).expect("sent");
+                    let got = socket.recv(&mut back).expect("an answer");
+                    assert!(back[..got] == data, "{got} bytes instead of {len}");
+                }
+            });
+            let before = scene.count("/stack/segments_sent");
+            let sent = bytes(200_000, 3);
+            let back = scene.client(|| round_trip(connect(ADDRESS, 7), bytes(200_000, 3)));
+            assert!(back == sent, "it came back changed");
+            // In segments of 1,448 bytes it would be 139 and more.
+            let segments = scene.count("/stack/segments_sent") - before;
+            assert!(segments < 139, "{segments} segments");
+            let options = "-q -c 1 -W 5 -s 8000";
+            scene
+                .client
+                .sh(&format!("busybox ping {options} {ADDRESS}"));
+            for none in [
+                "/stack/fragments",
+                "/stack/fragments_sent",
+                "/counts/offences",
+            ] {
+                assert_eq!(scene.count(none), 0, "{none}");
             }
         }
     });

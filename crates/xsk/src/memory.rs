@@ -19,6 +19,8 @@ pub struct FrameFacts {
     pub frames: u32,
     /// Size of a frame.
     pub frame_bytes: u32,
+    /// Spans.
+    pub spans: u32,
 }
 
 impl FrameFacts {
@@ -163,6 +165,11 @@ impl Memory {
         self.strays.pop()
     }
 
+    /// Whether a frame of this size holds every packet of a device with this MTU.
+    pub fn fits(mtu_bytes: u32, frame_bytes: u32) -> bool {
+        mtu_bytes + ETHERNET_BYTES + KERNEL_HEADROOM_BYTES <= frame_bytes
+    }
+
     /// Takes a free frame; `None` when all are in use. Never allocates.
     pub fn take(&mut self) -> Option<Frame> {
         let frame = self.free.pop()?;
@@ -214,36 +221,40 @@ impl Memory {
         has_room
     }
 
-    /// The bytes of a frame or a span; empty when it does not exist.
-    pub fn bytes(&self, frame: Frame) -> &[u8] {
+    /// Where the bytes of a frame or a span lie in the mapping, and how many they are.
+    fn range(&self, frame: Frame) -> Option<(usize, usize)> {
         if frame.0 >= self.frames {
-            return self.spans.bytes(frame);
+            return self.spans.range(frame);
         }
-        let offset = frame.0 as usize * self.frame_bytes as usize;
-        // SAFETY: the frame lies inside the mapping (checked above; `new` made it that long), is
-        // initialised (a memory file begins as zeros), and the kernel writes only to frames
-        // that are in a fill ring, of which the caller has no number.
-        unsafe {
-            std::slice::from_raw_parts(
-                self.map.base().as_ptr().add(offset),
-                self.frame_bytes as usize,
-            )
-        }
+        let frame_bytes = self.frame_bytes as usize;
+        Some((frame.0 as usize * frame_bytes, frame_bytes))
     }
 
-    /// The bytes of a frame, to write; empty when it does not exist.
+    /// Where a part of a frame or a span lies; `None` when it is not inside.
+    fn part(&self, frame: Frame, start: usize, len: usize) -> Option<usize> {
+        let (offset, room) = self.range(frame)?;
+        let end = start.checked_add(len)?;
+        (end <= room).then_some(offset + start)
+    }
+
+    /// The bytes of a frame or a span; empty when it does not exist.
+    pub fn bytes(&self, frame: Frame) -> &[u8] {
+        let Some((offset, len)) = self.range(frame) else {
+            return &[];
+        };
+        // SAFETY: it lies inside the mapping (checked above; `new` made it that long), is
+        // initialised (a memory file begins as zeros), and the kernel writes only to frames
+        // that are in a fill ring, of which the caller has no number.
+        unsafe { std::slice::from_raw_parts(self.map.base().as_ptr().add(offset), len) }
+    }
+
+    /// The bytes of a frame or a span, to write; empty when it does not exist.
     pub fn bytes_mut(&mut self, frame: Frame) -> &mut [u8] {
-        if frame.0 >= self.frames {
+        let Some((offset, len)) = self.range(frame) else {
             return &mut [];
-        }
-        let offset = frame.0 as usize * self.frame_bytes as usize;
+        };
         // SAFETY: as in `bytes`; `&mut self` keeps other slices of this process away.
-        unsafe {
-            std::slice::from_raw_parts_mut(
-                self.map.base().as_ptr().add(offset),
-                self.frame_bytes as usize,
-            )
-        }
+        unsafe { std::slice::from_raw_parts_mut(self.map.base().as_ptr().add(offset), len) }
     }
 
     /// The bytes of a packet; empty when it does not lie in its frame.
@@ -253,36 +264,28 @@ impl Memory {
         bytes.and_then(|b| b.get(..len)).unwrap_or_default()
     }
 
-    /// The bytes of a packet in a frame, and the spans beside them.
+    /// The bytes of a packet, and the spans beside them; empty when it does not lie in its frame, or
+    /// in a span that is free.
     pub fn packet_and_spans(&mut self, packet: Packet) -> (&[u8], &mut Spans) {
         let (start, len) = (packet.start as usize, packet.len as usize);
-        let inside = packet.frame.0 < self.frames
-            && start
-                .checked_add(len)
-                .is_some_and(|end| end <= self.frame_bytes as usize);
-        if !inside {
+        let is_there = packet.frame.0 < self.frames || self.spans.is_taken(packet.frame);
+        let part = self.part(packet.frame, start, len).filter(|_| is_there);
+        let Some(offset) = part else {
             return (&[], &mut self.spans);
-        }
-        let offset = packet.frame.0 as usize * self.frame_bytes as usize + start;
-        // SAFETY: as in `bytes`: the packet lies inside its frame (checked above). The spans write
-        // only behind the last frame.
+        };
+        // SAFETY: as in `bytes`: the packet lies inside its frame or span (checked above). The
+        // spans write only into free ones, and this one is taken; nobody but this memory's owner
+        // gives it back, who is borrowed.
         let bytes =
             unsafe { std::slice::from_raw_parts(self.map.base().as_ptr().add(offset), len) };
         (bytes, &mut self.spans)
     }
 
-    /// Copies `len` bytes from one frame or span into a frame; false, and nothing done, when they
+    /// Copies `len` bytes from one frame or span into another; false, and nothing done, when they
     /// do not lie inside both.
     pub fn copy(&mut self, from: (Frame, usize), to: (Frame, usize), len: usize) -> bool {
-        if from.0.0 >= self.frames {
-            return self.copy_from_span(from, to, len);
-        }
-        let inside = |(frame, start): (Frame, usize)| {
-            let end = start.checked_add(len);
-            (frame.0 < self.frames && end.is_some_and(|e| e <= self.frame_bytes as usize))
-                .then(|| frame.0 as usize * self.frame_bytes as usize + start)
-        };
-        let (Some(from), Some(to)) = (inside(from), inside(to)) else {
+        let parts = (self.part(from.0, from.1, len), self.part(to.0, to.1, len));
+        let (Some(from), Some(to)) = parts else {
             return false;
         };
         let base = self.map.base().as_ptr();
@@ -292,24 +295,20 @@ impl Memory {
         true
     }
 
-    fn copy_from_span(&mut self, from: (Frame, usize), to: (Frame, usize), len: usize) -> bool {
-        let bytes = self.spans.bytes(from.0);
-        let end = from.1.checked_add(len);
-        let Some(bytes) = end.and_then(|end| bytes.get(from.1..end)) else {
-            return false;
-        };
-        let room = (self.frame_bytes as usize).checked_sub(to.1);
-        if to.0.0 >= self.frames || room.is_none_or(|room| room < len) {
-            return false;
-        }
-        let offset = to.0.0 as usize * self.frame_bytes as usize + to.1;
-        // SAFETY: the target lies inside a frame (checked above), which no span overlaps, and `&mut
-        // self` keeps slices of this process away.
-        unsafe {
-            let into = self.map.base().as_ptr().add(offset);
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), into, len);
-        }
-        true
+    /// Takes a free span, for a packet that fits no frame; `None` when all are in use. Never
+    /// allocates.
+    pub fn take_span(&mut self) -> Option<Frame> {
+        self.spans.take()
+    }
+
+    /// Whether it is the name of a span.
+    pub fn is_span(&self, frame: Frame) -> bool {
+        frame.0 >= self.frames
+    }
+
+    /// Spans, free or not.
+    pub fn spans(&self) -> u32 {
+        self.spans.count()
     }
 
     /// The spans.
@@ -353,6 +352,7 @@ impl Memory {
             file: self.file.clone(),
             frames: self.numbers(),
             frame_bytes: self.frame_bytes,
+            spans: self.spans(),
         }
     }
 
@@ -366,6 +366,11 @@ impl Memory {
     }
 }
 
+/// linux/if_xdp.h: bytes of a frame that the kernel keeps free before a packet
+/// (XDP_PACKET_HEADROOM, linux/bpf.h).
+pub(crate) const KERNEL_HEADROOM_BYTES: u32 = 256;
+/// An Ethernet header.
+pub(crate) const ETHERNET_BYTES: u32 = 14;
 /// linux/fcntl.h, since 5.1 (commit ab3948f58ff8); nix has no name for it.
 const F_SEAL_FUTURE_WRITE: i32 = 0x0010;
 

@@ -5,7 +5,7 @@ mod setup;
 
 use crate::device::Device;
 use crate::error::PortError;
-use crate::memory::{Frame, Memory};
+use crate::memory::{ETHERNET_BYTES, Frame, KERNEL_HEADROOM_BYTES, Memory};
 use crate::port::{Facts, Packet, Port, PortCounters};
 use crate::ring::Ring;
 use nix::errno::Errno;
@@ -14,11 +14,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// linux/if_xdp.h: bytes of a frame that the kernel keeps free before a packet
-/// (XDP_PACKET_HEADROOM, linux/bpf.h).
-const KERNEL_HEADROOM_BYTES: u32 = 256;
-/// An Ethernet header.
-const ETHERNET_BYTES: u32 = 14;
+/// Frames that one packet is sent in at most: the kernel takes 17 (MAX_SKB_FRAGS).
+const MOST_PARTS: u32 = 16;
 /// A killed owner's socket keeps its queue for a moment.
 const BUSY_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -61,6 +58,16 @@ pub struct Socket {
     /// Packets queued, not yet shown to the kernel.
     queued: u32,
     counters: PortCounters,
+    /// A packet in several frames, of which more are to come.
+    parts: Option<Parts>,
+}
+
+/// A packet that is put together: its span, `None` when none was free or it does not fit, and how
+/// many bytes of it have come.
+#[derive(Clone, Copy, Debug)]
+struct Parts {
+    span: Option<Frame>,
+    len: u32,
 }
 
 impl Socket {
@@ -71,14 +78,12 @@ impl Socket {
         memory: &mut Memory,
         options: SocketOptions,
     ) -> Result<Socket, PortError> {
-        let name = device.facts().name.as_str();
-        let room_bytes = memory.frame_bytes() - KERNEL_HEADROOM_BYTES;
-        if device.facts().mtu_bytes + ETHERNET_BYTES > room_bytes {
-            return Err(PortError::Mtu {
-                device: name.to_owned(),
-                mtu_bytes: device.facts().mtu_bytes,
-                room_bytes: room_bytes - ETHERNET_BYTES,
-            });
+        let most = match memory.spans() {
+            0 => memory.frame_bytes() - KERNEL_HEADROOM_BYTES,
+            _ => memory.frame_bytes() * MOST_PARTS,
+        };
+        if device.facts().mtu_bytes + ETHERNET_BYTES > most {
+            return Err(too_large(device, most));
         }
         let target = Self::target(memory, options);
         let mut opened = Self::bound(device, &Frames::Registered(memory), options, target)?;
@@ -96,6 +101,13 @@ impl Socket {
         part: &mut Memory,
         options: SocketOptions,
     ) -> Result<Socket, PortError> {
+        // The first thread has the spans.
+        if !Memory::fits(device.facts().mtu_bytes, part.frame_bytes()) {
+            return Err(too_large(
+                device,
+                part.frame_bytes() - KERNEL_HEADROOM_BYTES,
+            ));
+        }
         let frames = Frames::Shared {
             with: first.socket.as_fd(),
             has_rings: options.queue != first.queue,
@@ -121,12 +133,13 @@ impl Socket {
         let name = device.facts().name.as_str();
         let os = |what| move |e: io::Error| PortError::os(what, name, e);
         let patience = Instant::now() + BUSY_PATIENCE;
+        let in_parts = !Memory::fits(device.facts().mtu_bytes, frame_bytes);
         let (fd, rings) = loop {
             let fd = unbound(frames, options.ring_entries)
                 .map_err(os("cannot make an AF_XDP socket"))?;
             let rings = map_rings(&fd, frames.has_rings(), options.ring_entries);
             let rings = rings.map_err(os("cannot map its rings"))?;
-            match bind(&fd, device.index(), frames, options) {
+            match bind(&fd, device.index(), frames, options, in_parts) {
                 Ok(()) => break (fd, rings),
                 // Bound twice is refused: a new socket for each try.
                 Err(Errno::EBUSY) if Instant::now() < patience => {
@@ -137,6 +150,10 @@ impl Socket {
                         device: name.to_owned(),
                         queue: options.queue,
                     });
+                }
+                // A kernel before 6.6.
+                Err(Errno::EINVAL) if in_parts => {
+                    return Err(too_large(device, frame_bytes - KERNEL_HEADROOM_BYTES));
                 }
                 Err(e) => return Err(os("cannot bind an AF_XDP socket")(e.into())),
             }
@@ -159,6 +176,7 @@ impl Socket {
             is_zero_copy: told && flags.flags & libc::XDP_OPTIONS_ZEROCOPY != 0,
             queued: 0,
             counters: PortCounters::default(),
+            parts: None,
         })
     }
 
@@ -186,6 +204,62 @@ impl Socket {
         }
     }
 
+    /// Takes the next frame of a packet in several; the whole packet, in a span, with the last.
+    fn gather(&mut self, memory: &mut Memory, part: Packet, more: bool) -> Option<Packet> {
+        let mut parts = self.parts.take().unwrap_or_else(|| Parts {
+            span: memory.take_span(),
+            len: 0,
+        });
+        if let Some(span) = parts.span {
+            let from = (part.frame, part.start as usize);
+            if memory.copy(from, (span, parts.len as usize), part.len as usize) {
+                parts.len += part.len;
+            } else {
+                memory.give(span);
+                parts.span = None;
+            }
+        }
+        memory.give(part.frame);
+        if more {
+            self.parts = Some(parts);
+            return None;
+        }
+        // No span was free, or the packet is larger than one.
+        self.counters.lost_packets += u64::from(parts.span.is_none());
+        parts.span.map(|frame| Packet {
+            frame,
+            start: 0,
+            len: parts.len,
+        })
+    }
+
+    /// Queues a packet that lies in a span, in as many frames as it takes.
+    fn transmit_in_parts(&mut self, memory: &mut Memory, packet: Packet) -> bool {
+        let count = packet.len.div_ceil(self.frame_bytes).max(1);
+        if self.transmit.room(count) < count || memory.available() < count {
+            self.counters.refused_packets += 1;
+            return false;
+        }
+        let mut start = 0;
+        while start < packet.len {
+            let len = (packet.len - start).min(self.frame_bytes);
+            let Some(frame) = memory.take() else { break };
+            let from = (packet.frame, (packet.start + start) as usize);
+            memory.copy(from, (frame, 0), len as usize);
+            start += len;
+            let more = start < packet.len;
+            self.transmit.push(libc::xdp_desc {
+                addr: u64::from(frame.0) * u64::from(self.frame_bytes),
+                len,
+                options: if more { libc::XDP_PKT_CONTD } else { 0 },
+            });
+        }
+        memory.give(packet.frame);
+        self.queued += count;
+        self.counters.sent_packets += 1;
+        true
+    }
+
     fn wake(&mut self) -> io::Result<()> {
         self.counters.system_calls += 1;
         // SAFETY: nothing is sent from memory of ours: the packets are in the ring.
@@ -207,6 +281,15 @@ impl Socket {
             Errno::EAGAIN | Errno::EBUSY | Errno::ENOBUFS | Errno::EINTR => Ok(()),
             e => Err(e.into()),
         }
+    }
+}
+
+/// A device's packets do not fit where `most` bytes do.
+fn too_large(device: &Device, most: u32) -> PortError {
+    PortError::Mtu {
+        device: device.facts().name.clone(),
+        mtu_bytes: device.facts().mtu_bytes,
+        room_bytes: most - ETHERNET_BYTES,
     }
 }
 
@@ -241,20 +324,29 @@ impl Port for Socket {
     }
 
     fn receive(&mut self, memory: &mut Memory, packets: &mut [Packet]) -> usize {
-        let mut got = 0;
-        for slot in packets {
+        let (mut got, mut popped) = (0, false);
+        while let Some(slot) = packets.get_mut(got) {
             let Some(descriptor) = self.receive.pop() else {
                 break;
             };
+            popped = true;
             let frame_bytes = u64::from(memory.frame_bytes());
-            *slot = Packet {
+            let part = Packet {
                 frame: Frame((descriptor.addr / frame_bytes) as u32),
                 start: (descriptor.addr % frame_bytes) as u32,
                 len: descriptor.len,
             };
-            got += 1;
+            let more = descriptor.options & libc::XDP_PKT_CONTD != 0;
+            let whole = match more || self.parts.is_some() {
+                false => Some(part),
+                true => self.gather(memory, part, more),
+            };
+            if let Some(whole) = whole {
+                *slot = whole;
+                got += 1;
+            }
         }
-        if got > 0 {
+        if popped {
             self.receive.release();
             self.counters.received_packets += got as u64;
         }
@@ -265,7 +357,10 @@ impl Port for Socket {
         self.receive.waiting()
     }
 
-    fn transmit(&mut self, _memory: &mut Memory, packet: Packet) -> bool {
+    fn transmit(&mut self, memory: &mut Memory, packet: Packet) -> bool {
+        if memory.is_span(packet.frame) {
+            return self.transmit_in_parts(memory, packet);
+        }
         if self.transmit.room(1) == 0 {
             self.counters.refused_packets += 1;
             return false;
@@ -303,7 +398,7 @@ impl Port for Socket {
 
     fn counters(&self) -> PortCounters {
         PortCounters {
-            lost_packets: self.lost(),
+            lost_packets: self.lost() + self.counters.lost_packets,
             ..self.counters
         }
     }

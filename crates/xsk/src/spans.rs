@@ -65,9 +65,7 @@ impl Spans {
         if bytes.len() > self.span_bytes() {
             return None;
         }
-        let span = self.free.pop()?;
-        let index = self.index(span)?;
-        *self.is_free.get_mut(index)? = false;
+        let span = self.take()?;
         let offset = self.offset(span);
         // SAFETY: the span lies inside the mapping (`new`), `bytes` fits it (checked above), and it is
         // nobody else's: it was free, and the frames of the memory end before `first`. `bytes` is
@@ -94,18 +92,29 @@ impl Spans {
         }
     }
 
-    /// The bytes of a span; empty when it is none.
-    pub(crate) fn bytes(&self, span: Frame) -> &[u8] {
-        if self.index(span).is_none() {
-            return &[];
-        }
-        let offset = self.offset(span);
-        // SAFETY: the span lies inside the mapping (`new`) and is initialised (a memory file begins
-        // as zeros); only `store` writes to it, which needs `&mut self`.
-        unsafe {
-            let first = self.map.base().as_ptr().add(offset);
-            std::slice::from_raw_parts(first, self.span_bytes())
-        }
+    /// Takes a free span, to be written through the memory. Never allocates.
+    pub(crate) fn take(&mut self) -> Option<Frame> {
+        let span = self.free.pop()?;
+        let index = self.index(span)?;
+        *self.is_free.get_mut(index)? = false;
+        Some(span)
+    }
+
+    /// Where the bytes of a span lie in the mapping, and how many they are; `None` when it is none.
+    pub(crate) fn range(&self, span: Frame) -> Option<(usize, usize)> {
+        self.index(span)?;
+        Some((self.offset(span), self.span_bytes()))
+    }
+
+    /// Whether it is a span that somebody has.
+    pub(crate) fn is_taken(&self, span: Frame) -> bool {
+        let free = self.index(span).and_then(|index| self.is_free.get(index));
+        free.is_some_and(|free| !free)
+    }
+
+    /// Spans, free or not.
+    pub(crate) fn count(&self) -> u32 {
+        self.is_free.len() as u32
     }
 
     /// Spans that are free.
@@ -148,10 +157,8 @@ mod tests {
             assert_eq!(memory.bytes(first)[..long.len()], long);
             assert_eq!(memory.bytes(second)[..long.len() - 1], long[1..]);
             assert!(memory.bytes(Frame(first.0 + 1)).is_empty(), "within a span");
-            assert!(
-                memory.bytes_mut(first).is_empty(),
-                "no frame to write headers into"
-            );
+            memory.bytes_mut(first)[65_000] ^= 1;
+            assert_eq!(memory.bytes(first)[65_000], long[65_000] ^ 1);
             assert!(memory.give(first) && !memory.give(first));
             assert!(!memory.give(Frame(first.0 + 1)) && !memory.give(Frame(u32::MAX)));
             assert_eq!(memory.spans_mut().store(&[7; 9]), Some(first));
@@ -174,10 +181,9 @@ mod tests {
         let end = memory.bytes(span).len();
         assert!(memory.copy((span, end - 10), (frame, 0), 10));
         assert!(!memory.copy((span, end - 10), (frame, 0), 11));
-        assert!(
-            !memory.copy((frame, 0), (span, 0), 10),
-            "a span is no target"
-        );
+        assert!(memory.copy((frame, 34), (span, 60_000), 1480));
+        assert_eq!(memory.bytes(span)[60_000..61_480], long[1480..2960]);
+        assert!(!memory.copy((frame, 0), (span, end - 10), 11));
         let packet = Packet {
             frame: span,
             start: 1,
@@ -213,9 +219,16 @@ mod tests {
         };
         let (bytes, spans) = memory.packet_and_spans(packet);
         let span = spans.store(&[bytes, bytes].concat()).expect("a span");
-        assert_eq!(
-            (bytes, &spans.bytes(span)[..6]),
-            (&b"abc"[..], &b"abcabc"[..])
-        );
+        assert_eq!(bytes, b"abc");
+        // Of a span as well, while it is taken.
+        let packet = Packet {
+            frame: span,
+            start: 2,
+            len: 3,
+        };
+        let (bytes, spans) = memory.packet_and_spans(packet);
+        assert_eq!((bytes, spans.available()), (&b"cab"[..], 0));
+        assert!(memory.give(span));
+        assert!(memory.packet_and_spans(packet).0.is_empty());
     }
 }

@@ -175,6 +175,102 @@ fn fragments_of_a_whole_address_are_redirected_and_those_of_a_shared_one_are_lin
     });
 }
 
+/// Sends a UDP packet back to where it came from: all but the addresses stays.
+fn turn_round(bytes: &mut [u8]) {
+    for (here, there, len) in [(0, 6, 6), (26, 30, 4), (34, 36, 2)] {
+        for at in 0..len {
+            bytes.swap(here + at, there + at);
+        }
+    }
+}
+
+#[test]
+fn packets_larger_than_a_frame_come_and_go_in_several() {
+    const SPANS: u32 = 8;
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        for mode in [Mode::Native, Mode::Generic] {
+            let scene = Scene::new();
+            for net in [&scene.client, &scene.server] {
+                net.run("ip link set eth0 mtu 9000");
+            }
+            scene.neighbour(9);
+            let (ready, is_ready) = std::sync::mpsc::channel();
+            let (hoard, may_hoard) = std::sync::mpsc::channel::<()>();
+            let server = scene.server.thread(move || {
+                let mut memory = Memory::with_spans(256, 2048, SPANS).expect("memory");
+                let device = Device::open("eth0", mode).expect("the program attaches");
+                let options = SocketOptions {
+                    ring_entries: 64,
+                    ..SocketOptions::default()
+                };
+                let mut socket = Socket::open(&device, &mut memory, options).expect("it binds");
+                let address = Ipv4Addr::new(10, 98, 0, 9).into();
+                device.claim(address).expect("claimed");
+                ready.send(()).expect("the test waits");
+                let held = memory.available();
+                let mut one = [Packet {
+                    frame: Frame(0),
+                    start: 0,
+                    len: 0,
+                }];
+                let mut lens = Vec::new();
+                // More than there are spans, and than the rings hold.
+                wait_until("40 packets", Duration::from_secs(10), || {
+                    while socket.receive(&mut memory, &mut one) == 1 {
+                        lens.push(one[0].len);
+                        assert_eq!(memory.is_span(one[0].frame), one[0].len > 1792);
+                        let start = one[0].start as usize;
+                        turn_round(&mut memory.bytes_mut(one[0].frame)[start..]);
+                        assert!(socket.transmit(&mut memory, one[0]), "room in the ring");
+                        socket.flush(&mut memory).expect("flushed");
+                        socket.reclaim(&mut memory);
+                    }
+                    socket.reclaim(&mut memory);
+                    lens.len() == 40
+                });
+                wait_until("all frames", Duration::from_secs(5), || {
+                    socket.reclaim(&mut memory);
+                    memory.available() == held
+                });
+                assert_eq!(memory.spans_mut().available(), SPANS);
+                // Who keeps them gets no more, and it is counted.
+                may_hoard.recv().expect("the test tells");
+                let mut kept = 0;
+                wait_until("the losses", Duration::from_secs(5), || {
+                    kept += socket.receive(&mut memory, &mut one);
+                    socket.reclaim(&mut memory);
+                    socket.counters().lost_packets == 4
+                });
+                (lens, kept)
+            });
+            is_ready.recv().expect("the server is ready");
+            let client = scene.client.thread(move || {
+                let socket = UdpSocket::bind("10.98.0.2:0").expect("a socket");
+                let limit = Some(Duration::from_secs(5));
+                socket.set_read_timeout(limit).expect("a limit");
+                let mut back = vec![0; 10_000];
+                for round in 0..40_usize {
+                    let len = [40, 8000, 1751, 8972][round % 4];
+                    let sent: Vec<u8> = (0..len).map(|n| (n * 7 + round) as u8).collect();
+                    socket.send_to(&sent, "10.98.0.9:5000").expect("sent");
+                    let (got, from) = socket.recv_from(&mut back).expect("it comes back");
+                    assert!(back[..got] == sent, "{got} bytes instead of {len}");
+                    assert_eq!(from.to_string(), "10.98.0.9:5000");
+                }
+                hoard.send(()).expect("the server waits");
+                for _ in 0..SPANS + 4 {
+                    socket.send_to(&[1; 8000], "10.98.0.9:5000").expect("sent");
+                }
+            });
+            client.join().expect("the client ends");
+            let (lens, kept) = server.join().expect("the server ends");
+            assert_eq!(lens[..4], [82, 8042, 1793, 9014]);
+            assert_eq!(kept, SPANS as usize);
+        }
+    });
+}
+
 #[test]
 fn what_is_sent_arrives_and_frames_come_back() {
     let _alone = exclusive();
@@ -276,6 +372,20 @@ fn a_taken_queue_a_missing_device_and_a_large_mtu_are_told_apart() {
                     ..
                 }
             ),
+            "{refused}"
+        );
+        // In several frames it would go, but not in so many.
+        scene.client.run("ip link set eth0 mtu 40000");
+        scene.server.run("ip link set eth0 mtu 40000");
+        let thread = scene.server.thread(move || {
+            let mut memory = Memory::with_spans(256, 2048, 8).expect("memory");
+            let device = Device::open("eth0", Mode::Generic).expect("the program attaches");
+            Socket::open(&device, &mut memory, SocketOptions::default()).err()
+        });
+        let refused = thread.join().expect("the thread ends").expect("too large");
+        let most = 16 * 2048 - 14;
+        assert!(
+            matches!(refused, PortError::Mtu { mtu_bytes: 40_000, room_bytes, .. } if room_bytes == most),
             "{refused}"
         );
     });

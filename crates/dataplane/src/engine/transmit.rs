@@ -2,7 +2,7 @@
 
 use super::calls::buffer_owner;
 use super::{Engine, buffer_place};
-use cofferdam_netstack::{Chunk, MAX_HEADER_BYTES, Time};
+use cofferdam_netstack::{Chunk, MAX_HEADER_BYTES, Time, Transmit};
 use cofferdam_xsk::{Frame, Packet, Port};
 
 impl<P: Port> Engine<P> {
@@ -33,6 +33,14 @@ impl<P: Port> Engine<P> {
                 self.memory.give(frame);
                 break;
             };
+            let Some(frame) = self.room_for(frame, &transmit) else {
+                // Lost, as on the wire: TCP sends it again.
+                self.tally.out_of_frames += 1;
+                if let Some(buffer) = transmit.release {
+                    self.memory.give(buffer_place(buffer).0);
+                }
+                continue;
+            };
             let mut end = transmit.header_len;
             for chunk in transmit.payload.chunks() {
                 self.gather(*chunk, frame, end);
@@ -60,6 +68,20 @@ impl<P: Port> Engine<P> {
         }
         self.tally.sent += sent as u64;
         sent
+    }
+
+    /// Where a packet is put together: in the frame that its headers were written to, or, when it
+    /// does not fit, in a span, with its headers. `None` when no span is free.
+    fn room_for(&mut self, frame: Frame, transmit: &Transmit) -> Option<Frame> {
+        if transmit.len() <= self.memory.frame_bytes() as usize {
+            return Some(frame);
+        }
+        let span = self.memory.take_span();
+        if let Some(span) = span {
+            self.memory.copy((frame, 0), (span, 0), transmit.header_len);
+        }
+        self.memory.give(frame);
+        span
     }
 
     /// Copies a range of payload into a frame. What an application writes meanwhile goes out as

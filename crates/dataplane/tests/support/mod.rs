@@ -30,13 +30,25 @@ pub struct Scene {
 
 impl Scene {
     pub fn new(device: &str, applications: &str) -> Scene {
-        Scene::with_queues(device, applications, 1)
+        Scene::with_link(device, applications, 1, 1500)
     }
 
     /// As [`Scene::new`], on a device with so many queues.
     pub fn with_queues(device: &str, applications: &str, queues: u32) -> Scene {
+        Scene::with_link(device, applications, queues, 1500)
+    }
+
+    /// As [`Scene::new`], over a link that carries so large packets.
+    pub fn with_mtu(device: &str, applications: &str, mtu_bytes: u32) -> Scene {
+        Scene::with_link(device, applications, 1, mtu_bytes)
+    }
+
+    fn with_link(device: &str, applications: &str, queues: u32, mtu_bytes: u32) -> Scene {
         let (server, client) = (Namespace::new("server"), Namespace::new("client"));
         let pair = VethPair::with_queues((&server, "eth0"), (&client, "eth0"), queues);
+        for net in [&server, &client] {
+            net.run(&format!("ip link set eth0 mtu {mtu_bytes}"));
+        }
         server.address("eth0", "10.98.2.1/24");
         for address in ["10.98.2.2/24", "fd98::2/64"] {
             client.address("eth0", address);

@@ -79,17 +79,21 @@ pub(super) fn map_rings(fd: &OwnedFd, has_frames: bool, entries: u32) -> io::Res
     })
 }
 
-/// Binds; zero-copy where the driver has it, unless told otherwise.
+/// Binds; zero-copy where the driver has it, unless told otherwise. `in_parts`: packets may lie in
+/// several frames.
 pub(super) fn bind(
     fd: &OwnedFd,
     index: u32,
     frames: &Frames<'_>,
     options: SocketOptions,
+    in_parts: bool,
 ) -> Result<(), Errno> {
-    let copy = if options.copy { libc::XDP_COPY } else { 0 };
+    let flag = |set: bool, flag: u16| if set { flag } else { 0 };
+    // Packets in several frames: since 6.6 (commit 81470b5c3c66).
+    let modes = flag(options.copy, libc::XDP_COPY) | flag(in_parts, libc::XDP_USE_SG);
     // A socket that shares memory has the mode and the wake-ups of the one that registered it.
     let (flags, shared) = match frames {
-        Frames::Registered(_) => (libc::XDP_USE_NEED_WAKEUP | copy, 0),
+        Frames::Registered(_) => (libc::XDP_USE_NEED_WAKEUP | modes, 0),
         Frames::Shared { with, .. } => (libc::XDP_SHARED_UMEM, with.as_raw_fd().cast_unsigned()),
     };
     let address = libc::sockaddr_xdp {
