@@ -199,3 +199,28 @@ impl Reassembly {
         self.slots[slot].bytes = bytes;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+    use std::net::{IpAddr, Ipv6Addr};
+
+    /// RFC 7739, 5.3; RFC 6864, 4.3.
+    #[test]
+    fn identifications_come_again_late_and_start_elsewhere_for_each_destination() {
+        let to = |last| Addr::from(IpAddr::from(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last)));
+        let mut ids = Ids::new(&[7; 16]);
+        // The 16 bits that IPv4 has.
+        let all: HashSet<u16> = (0..=u16::MAX).map(|_| ids.next(&to(2)) as u16).collect();
+        assert_eq!(all.len(), 1 << 16);
+        let starts: HashSet<u32> = (0..1000)
+            .map(|last| Ids::new(&[7; 16]).next(&to(last)))
+            .collect();
+        assert!(starts.len() >= 999);
+        assert_ne!(
+            Ids::new(&[7; 16]).next(&to(2)),
+            Ids::new(&[8; 16]).next(&to(2))
+        );
+    }
+}

@@ -37,3 +37,79 @@ impl Numbers {
 pub fn timestamp(now: Time, offset: u32) -> u32 {
     ((now.as_nanos() / 1_000_000) as u32).wrapping_add(offset)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::address::Addr;
+    use std::collections::HashSet;
+    use std::net::{IpAddr, Ipv4Addr};
+    use std::time::Duration;
+
+    fn key(remote_port: u16) -> FlowKey {
+        let address = |last| Addr::from(IpAddr::from(Ipv4Addr::new(10, 0, 0, last)));
+        FlowKey {
+            local: address(1),
+            remote: address(2),
+            local_port: 80,
+            remote_port,
+        }
+    }
+
+    /// RFC 6528, 3: M + F(localip, localport, remoteip, remoteport, secretkey).
+    #[test]
+    fn first_numbers_follow_the_clock_for_one_pair_of_sockets_and_tell_nothing_of_another() {
+        let numbers = Numbers::new(&[7; 16]);
+        let start = Time::from_nanos(5_000_000_000);
+        for steps in [1, 1000, 1 << 31] {
+            let later = start + Duration::from_micros(4) * steps;
+            let (first, second) = (
+                numbers.initial(&key(9), start),
+                numbers.initial(&key(9), later),
+            );
+            assert_eq!(second.wrapping_sub(first), steps);
+        }
+        let all = |numbers: &Numbers| -> Vec<u32> {
+            let ports = 1000..5000;
+            ports
+                .map(|port| numbers.initial(&key(port), start))
+                .collect()
+        };
+        let ours = all(&numbers);
+        // Neither the numbers nor their steps come again, but by chance: 4,000 of 2^32 meet in two
+        // pairs on average once in five hundred.
+        let distinct: HashSet<u32> = ours.iter().copied().collect();
+        let steps: HashSet<u32> = ours.windows(2).map(|w| w[1].wrapping_sub(w[0])).collect();
+        assert!(distinct.len() >= 3998 && steps.len() >= 3997);
+        // Each bit is set about as often as not: 4,000 throws are within 300 of 2,000.
+        for bit in 0..32 {
+            let set = ours
+                .iter()
+                .filter(|number| (*number >> bit) & 1 == 1)
+                .count();
+            assert!((1700..2300).contains(&set), "bit {bit}: {set}");
+        }
+        // Another secret: other numbers.
+        let others = all(&Numbers::new(&[8; 16]));
+        let same = ours.iter().zip(&others).filter(|(a, b)| a == b).count();
+        assert!(same <= 2, "{same} of 4,000 are the same");
+    }
+
+    /// RFC 7323, 5.4; RFC 6191: the offset is another one for each pair of sockets, and stays.
+    #[test]
+    fn timestamps_of_a_pair_of_sockets_rise_and_tell_nothing_of_another() {
+        let numbers = Numbers::new(&[7; 16]);
+        let (ours, others) = (
+            numbers.timestamp_offset(&key(9)),
+            numbers.timestamp_offset(&key(10)),
+        );
+        assert_eq!(ours, numbers.timestamp_offset(&key(9)));
+        assert_ne!(ours, others);
+        let start = Time::from_nanos(1_000_000_000);
+        let later = start + Duration::from_millis(250);
+        assert_eq!(
+            timestamp(later, ours).wrapping_sub(timestamp(start, ours)),
+            250
+        );
+    }
+}

@@ -240,9 +240,13 @@ fn random_fragments_leave_nothing_behind() {
         let (data, payload) = long_datagram(v6);
         let mut random = Random::new(11);
         let mut handed_up = 0;
+        let sizes = [8, 1000, 1448].into_iter();
+        let sets: Vec<Vec<Vec<u8>>> = sizes
+            .flat_map(|size| (0..6).map(move |id| (size, id)))
+            .map(|(size, id)| fragments(v6, &payload, size, id))
+            .collect();
         for _ in 0..20_000 {
-            let size = [8, 1000, 1448][random.below(3) as usize];
-            let pieces = fragments(v6, &payload, size, random.below(6) as u16);
+            let pieces = &sets[random.below(sets.len() as u64) as usize];
             let piece = random.below(pieces.len() as u64) as usize;
             node.receive(NOW, &pieces[piece]);
             while let Some(event) = node.event() {
@@ -258,8 +262,37 @@ fn random_fragments_leave_nothing_behind() {
             assert_eq!(node.memory.in_stack(), 0);
         }
         assert_eq!(count(&node, "reassembled"), handed_up);
+        assert!(handed_up > 0, "none was whole");
         assert!(count(&node, "fragments_dropped") > 0);
         let limit = node.stack.config().limits.reassemblies;
         assert!(node.stack.usage().reassemblies <= limit);
     }
+}
+
+/// RFC 6946, 4: a fragment that is the whole packet is taken alone, whatever else is being put
+/// together under its identification.
+#[test]
+fn an_atomic_fragment_is_a_packet_of_its_own() {
+    let mut node = udp_node(true);
+    let (_, long) = long_datagram(true);
+    let parts = fragments(true, &long, 1480, 7);
+    node.receive(NOW, &parts[0]);
+    let short = datagram(true, 53, b"atomic")[54..].to_vec();
+    let pieces = fragments(true, &short, 1480, 7);
+    assert_eq!(pieces.len(), 1);
+    node.receive(NOW, &pieces[0]);
+    let Some(Event::UdpRecv { chunk, .. }) = node.event() else {
+        panic!("not taken")
+    };
+    assert_eq!(node.memory.read(chunk), b"atomic");
+    node.memory.free(chunk.buffer);
+    for part in &parts[1..] {
+        node.receive(NOW, part);
+    }
+    let Some(Event::UdpRecv { chunk, .. }) = node.event() else {
+        panic!("the other is lost")
+    };
+    assert_eq!(chunk.len, 5000);
+    node.memory.free(chunk.buffer);
+    assert_eq!((node.event(), node.memory.in_stack()), (None, 0));
 }
