@@ -12,8 +12,10 @@ use super::ReportError;
 use super::format::{estimate, number, share};
 use super::page::{not_measured, section};
 use crate::data::{
-    Care, DISTURBING_STEAL, Estimate, GeneratorKind, IsolationResult, IsolationTable, RunData,
+    Care, DISTURBING_STEAL, Estimate, GeneratorKind, IsolationResult, IsolationTable, Resource,
+    RunData,
 };
+use crate::isolation::Experiment;
 use maud::{Markup, html};
 
 /// All sections.
@@ -170,6 +172,14 @@ fn method(run: &RunData, result: &IsolationResult) -> Markup {
             e.link
         )
     });
+    let with_flood = |e: &&Experiment| e.resources.contains(&Resource::NetworkCpu);
+    let flood = run.experiment.as_ref().filter(with_flood).map(|e| {
+        format!(
+            "Where network CPU is measured a computes, and b is sent {} small datagrams a second at \
+             level s, a fifth of that at u, twice that at o.",
+            e.limits.datagrams
+        )
+    });
     let cost = result.acquisition_cpu_pct.as_ref().map(|e| {
         format!(
             "Reading what the tenants used took {}% of one CPU for each.",
@@ -190,7 +200,7 @@ fn method(run: &RunData, result: &IsolationResult) -> Markup {
         "Method",
         "",
         html! {
-            @for text in told.iter().chain(&cost) { p.lead { (text) } }
+            @for text in told.iter().chain(&flood).chain(&cost) { p.lead { (text) } }
             p.lead {
                 "I_plr is 100·|a − a′| ÷ a, I_ulr |a − a′| in points (half of it for CPU), as the \
                  paper's tables have them: without a sign. The losses beside them are signed, \
