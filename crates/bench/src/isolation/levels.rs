@@ -39,6 +39,8 @@ pub(super) const WRITE_PCT: u32 = 30;
 const WALK_S: u64 = 1;
 /// Payload of a datagram, bytes: an Ethernet frame's worth.
 pub(super) const DATAGRAM_BYTES: u32 = 1400;
+/// Part of its limit that undercommitted traffic takes, as in the paper.
+const LITTLE_TRAFFIC: f64 = 0.2;
 /// Payload of a datagram that shall cost CPU and not fill a link, bytes.
 const SMALL_BYTES: u32 = 64;
 /// Threads of an unrestricted network load: one alone may not fill the link.
@@ -188,12 +190,7 @@ pub(super) fn demand(
         }
         Resource::Disk | Resource::DiskBuffered => {
             let limit = f64::from(limits.disk_iops.unwrap_or(0));
-            let asked = match level {
-                Level::Undercommitted => Some(limit / 2.0),
-                Level::Saturated => Some(limit),
-                Level::Overcommitted => Some(limit * 2.0),
-                Level::Unrestricted => None,
-            };
+            let asked = rate(limit, 0.5, level);
             Demand {
                 asked,
                 load: Load::Disk {
@@ -227,12 +224,7 @@ pub(super) fn demand(
         }
         Resource::Network => {
             let limit = limits.network.0 as f64;
-            let wire = match level {
-                Level::Undercommitted => Some(limit / 5.0),
-                Level::Saturated => Some(limit),
-                Level::Overcommitted => Some(limit * 2.0),
-                Level::Unrestricted => None,
-            };
+            let wire = rate(limit, LITTLE_TRAFFIC, level);
             // Limits and links count whole frames, the generator its payload.
             let payload =
                 wire.unwrap_or(0.0) * f64::from(DATAGRAM_BYTES) * 8.0 / DATAGRAM_WIRE_BITS;
@@ -249,16 +241,21 @@ pub(super) fn demand(
     }
 }
 
+/// A rate at `level`, of which `little` of the limit is undercommitted; `None`: all there is.
+fn rate(limit: f64, little: f64, level: Level) -> Option<f64> {
+    match level {
+        Level::Undercommitted => Some(limit * little),
+        Level::Saturated => Some(limit),
+        Level::Overcommitted => Some(limit * 2.0),
+        Level::Unrestricted => None,
+    }
+}
+
 /// What tenant b is sent at `level` where network CPU is measured, and by what load of the peer;
 /// `to` is its address and port.
 pub(super) fn flood(experiment: &Experiment, level: Level, to: String) -> Demand {
-    let rate = f64::from(experiment.limits.datagrams);
-    let per_s = match level {
-        Level::Undercommitted => Some(rate / 5.0),
-        Level::Saturated => Some(rate),
-        Level::Overcommitted => Some(rate * 2.0),
-        Level::Unrestricted => None,
-    };
+    let limit = f64::from(experiment.limits.datagrams);
+    let per_s = rate(limit, LITTLE_TRAFFIC, level);
     Demand {
         asked: per_s,
         load: Load::Source {
