@@ -27,7 +27,8 @@ pub use cell::{
     Cell, Direction, EVEN_SHARE_PCT, Interferer, Limit, Path, Protocol, Treatment, VictimKind,
 };
 pub use dataplane::{
-    DataplaneCell, DataplaneExperiment, DataplaneResult, DataplaneRow, DataplaneSample, EchoServer,
+    DataplaneCell, DataplaneExperiment, DataplaneResult, DataplaneRow, DataplaneSample,
+    DataplaneService, EchoServer, SERVICE_P99_US, SERVICE_SHARE,
 };
 pub use isolation::{
     Care, CellKey, DISTURBING_STEAL, GeneratorKind, IsolationEnvironment, IsolationResult,

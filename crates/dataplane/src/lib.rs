@@ -11,6 +11,7 @@ mod area;
 mod attach;
 pub mod c;
 mod channel;
+pub mod compiled;
 pub mod config;
 mod control;
 mod engine;

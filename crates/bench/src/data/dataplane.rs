@@ -1,4 +1,4 @@
-//! What `bench dataplane` measured: echo servers on sockets and on the dataplane, alternated.
+//! What `bench dataplane` measured: the same servers on sockets and on the dataplane, alternated.
 
 use super::{Estimate, Latency};
 use serde::{Deserialize, Serialize};
@@ -51,22 +51,46 @@ pub enum DataplaneExperiment {
     Batch,
     /// Share of the server's own peak, offered in an open loop, percent.
     Load,
+    /// Percent of the slowest server's peak, offered to all in an open loop: what a request
+    /// costs each.
+    Cost,
     /// Size of the message, bytes: NetPIPE's ping-pong with a Linux client.
     Sizes,
     /// A new connection for each request.
     ShortConnections,
+    /// memcached's protocol, Facebook's USR mix, thousands of requests a second offered in an
+    /// open loop.
+    Usr,
+    /// The same with the ETC mix.
+    Etc,
+    /// Idle connections: memory.
+    Idle,
 }
 labels!(DataplaneExperiment {
     Unloaded => "unloaded", Connections => "connections", Batch => "batch", Load => "load",
-    Sizes => "sizes", ShortConnections => "short-connections",
+    Cost => "cost", Sizes => "sizes", ShortConnections => "short-connections", Usr => "usr",
+    Etc => "etc", Idle => "idle",
 });
+
+impl DataplaneExperiment {
+    /// Whether it is one of the memcached mixes, in which latency is drawn against throughput.
+    pub fn is_mix(self) -> bool {
+        matches!(self, DataplaneExperiment::Usr | DataplaneExperiment::Etc)
+    }
+}
+
+/// Highest p99 at which a memcached mix counts as served, microseconds (IX's).
+pub const SERVICE_P99_US: f64 = 500.0;
+/// Least share of the offered requests that must be answered there.
+pub const SERVICE_SHARE: f64 = 0.98;
 
 /// One condition.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DataplaneCell {
     /// What is varied.
     pub experiment: DataplaneExperiment,
-    /// Its value: connections, batch bound, percent, bytes; 0 where nothing is varied.
+    /// Its value: connections, batch bound, percent, bytes, thousands of requests a second; 0
+    /// where nothing is varied.
     pub at: u32,
     /// Who answers.
     pub server: EchoServer,
@@ -100,6 +124,13 @@ pub struct DataplaneSample {
     pub packets: u64,
     /// Cycles in each stage of the dataplane's loop, the whole life of the server.
     pub stage_cycles: BTreeMap<String, u64>,
+    /// Time of the server's CPU that a request took, microseconds: all but what was idle or
+    /// polled in vain. `None` where it is not measured.
+    #[serde(default)]
+    pub cpu_us_per_request: Option<f64>,
+    /// Memory that each connection took, bytes: the server's own, and for Linux the kernel's.
+    #[serde(default)]
+    pub bytes_per_connection: Option<f64>,
 }
 
 /// One condition's figures.
@@ -125,6 +156,36 @@ pub struct DataplaneRow {
     pub rate_to_busy: Option<Estimate>,
     /// For `process`: requests a second ÷ those of `inline` in the same round.
     pub rate_to_inline: Option<Estimate>,
+    /// Time of the server's CPU that a request took, microseconds.
+    #[serde(default)]
+    pub cpu_us_per_request: Option<Estimate>,
+    /// Requests a second that the server's CPU could carry at this cost, ÷ those of the blocking
+    /// server in the same round.
+    #[serde(default)]
+    pub capacity_to_blocking: Option<Estimate>,
+    /// The same, against the busy-polling server.
+    #[serde(default)]
+    pub capacity_to_busy: Option<Estimate>,
+    /// For `process`, against `inline`.
+    #[serde(default)]
+    pub capacity_to_inline: Option<Estimate>,
+    /// Memory that each connection took, bytes.
+    #[serde(default)]
+    pub bytes_per_connection: Option<Estimate>,
+}
+
+/// The most that a server did within [`SERVICE_P99_US`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DataplaneService {
+    /// Which mix.
+    pub experiment: DataplaneExperiment,
+    /// Who answers.
+    pub server: EchoServer,
+    /// Answers a second at the highest offered rate that was served, in each round; 0 where none
+    /// was.
+    pub requests_per_s: Estimate,
+    /// The same ÷ that of the blocking server in the same round.
+    pub to_blocking: Option<Estimate>,
 }
 
 /// The outcome of a dataplane run.
@@ -137,6 +198,9 @@ pub struct DataplaneResult {
     pub stage_cycles_per_packet: BTreeMap<String, f64>,
     /// TCP congestion control of all ends.
     pub congestion_control: String,
+    /// What each server did within the limit of latency, of each memcached mix.
+    #[serde(default)]
+    pub service: Vec<DataplaneService>,
     /// Conditions that could not be measured, with the reason.
     pub failed: BTreeMap<String, String>,
 }

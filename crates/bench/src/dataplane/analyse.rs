@@ -1,10 +1,11 @@
 //! Rows from samples. Ratios are taken within a round.
 
 use crate::data::{
-    DataplaneCell, DataplaneExperiment, DataplaneRow, DataplaneSample, EchoServer, Estimate,
+    DataplaneCell, DataplaneExperiment, DataplaneRow, DataplaneSample, DataplaneService,
+    EchoServer, Estimate, SERVICE_P99_US, SERVICE_SHARE,
 };
 use crate::stats::estimate;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One row for each condition, in the order first measured, servers in their own order.
 pub(super) fn rows(samples: &[DataplaneSample], seed: u64) -> Vec<DataplaneRow> {
@@ -25,6 +26,10 @@ fn row(cell: &DataplaneCell, samples: &[DataplaneSample], seed: u64) -> Option<D
     let own: Vec<&DataplaneSample> = samples.iter().filter(|s| s.cell == *cell).collect();
     let all = |value: fn(&DataplaneSample) -> f64| {
         let values: Vec<f64> = own.iter().map(|s| value(s)).collect();
+        estimate(&values, seed)
+    };
+    let some = |value: fn(&DataplaneSample) -> Option<f64>| {
+        let values: Vec<f64> = own.iter().filter_map(|s| value(s)).collect();
         estimate(&values, seed)
     };
     let against = |server: EchoServer, value: fn(&DataplaneSample) -> f64| -> Option<Estimate> {
@@ -55,7 +60,70 @@ fn row(cell: &DataplaneCell, samples: &[DataplaneSample], seed: u64) -> Option<D
         rate_to_inline: (cell.server == EchoServer::Process)
             .then(|| against(EchoServer::Inline, rate))
             .flatten(),
+        cpu_us_per_request: some(|s| s.cpu_us_per_request),
+        capacity_to_blocking: against(EchoServer::Blocking, capacity),
+        capacity_to_busy: against(EchoServer::BusyPolling, capacity),
+        capacity_to_inline: (cell.server == EchoServer::Process)
+            .then(|| against(EchoServer::Inline, capacity))
+            .flatten(),
+        bytes_per_connection: some(|s| s.bytes_per_connection),
     })
+}
+
+/// Requests a second that the CPU could carry; 0 where the cost was not measured.
+fn capacity(sample: &DataplaneSample) -> f64 {
+    sample
+        .cpu_us_per_request
+        .filter(|us| *us > 0.0)
+        .map_or(0.0, |us| 1e6 / us)
+}
+
+/// The most that each server did within the limit of latency, of each mix that was measured.
+pub(super) fn service(samples: &[DataplaneSample], seed: u64) -> Vec<DataplaneService> {
+    let mut found = Vec::new();
+    for experiment in DataplaneExperiment::ALL.iter().filter(|e| e.is_mix()) {
+        let own: Vec<&DataplaneSample> = samples
+            .iter()
+            .filter(|s| s.cell.experiment == *experiment)
+            .collect();
+        let rounds: BTreeSet<u32> = own.iter().map(|s| s.round).collect();
+        let most = |server: EchoServer, round: u32| {
+            let of = own
+                .iter()
+                .filter(|s| s.cell.server == server && s.round == round);
+            of.filter(|s| is_served(s))
+                .map(|s| s.requests_per_s)
+                .fold(0.0, f64::max)
+        };
+        for server in EchoServer::ALL {
+            if !own.iter().any(|s| s.cell.server == *server) {
+                continue;
+            }
+            let values: Vec<f64> = rounds.iter().map(|r| most(*server, *r)).collect();
+            let ratios: Vec<f64> = rounds
+                .iter()
+                .map(|r| (most(*server, *r), most(EchoServer::Blocking, *r)))
+                .filter(|(_, base)| *base > 0.0 && *server != EchoServer::Blocking)
+                .map(|(value, base)| value / base)
+                .collect();
+            found.extend(
+                estimate(&values, seed).map(|requests_per_s| DataplaneService {
+                    experiment: *experiment,
+                    server: *server,
+                    requests_per_s,
+                    to_blocking: estimate(&ratios, seed),
+                }),
+            );
+        }
+    }
+    found
+}
+
+fn is_served(sample: &DataplaneSample) -> bool {
+    sample.latency.p99_us <= SERVICE_P99_US
+        && sample
+            .offered_per_s
+            .is_some_and(|offered| sample.requests_per_s >= SERVICE_SHARE * offered)
 }
 
 fn rate(sample: &DataplaneSample) -> f64 {
@@ -104,7 +172,31 @@ mod tests {
             },
             packets: 0,
             stage_cycles: BTreeMap::new(),
+            cpu_us_per_request: Some(1e6 / rate),
+            bytes_per_connection: None,
         }
+    }
+
+    #[test]
+    fn a_mix_is_served_up_to_the_highest_rate_with_a_low_p99() {
+        let mut samples = Vec::new();
+        for (server, most) in [(EchoServer::Blocking, 100_u32), (EchoServer::Inline, 250)] {
+            for at in [50_u32, 100, 200, 250, 300] {
+                let offered = f64::from(at) * 1000.0;
+                let mut one = sample(server, 0, offered.min(f64::from(most) * 1000.0), 20.0);
+                one.cell.experiment = DataplaneExperiment::Etc;
+                one.cell.at = at;
+                one.offered_per_s = Some(offered);
+                // The last that is served answers all, but too late.
+                one.latency.p99_us = if at == 250 { 501.0 } else { 500.0 };
+                samples.push(one);
+            }
+        }
+        let found = service(&samples, 1);
+        let medians: Vec<f64> = found.iter().map(|s| s.requests_per_s.median).collect();
+        assert_eq!(medians, [100_000.0, 200_000.0]);
+        assert_eq!(found[0].to_blocking, None);
+        assert_eq!(found[1].to_blocking.as_ref().expect("a ratio").median, 2.0);
     }
 
     #[test]
@@ -135,5 +227,7 @@ mod tests {
             0.25
         );
         assert_eq!(rows[1].rate_to_busy, None, "nothing to compare with");
+        let capacity = rows[1].capacity_to_blocking.as_ref().expect("a ratio");
+        assert_eq!(capacity.median, 3.0);
     }
 }

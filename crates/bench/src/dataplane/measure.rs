@@ -1,73 +1,57 @@
 //! One sample: a server started, a client run against it, both ended.
 
 use super::Options;
-use super::scene::{Pair, Scene};
+use super::scene::Scene;
+use super::servers::{Moment, PORT, Plan, Servers, slab_bytes};
 use crate::data::{DataplaneCell, DataplaneExperiment, DataplaneSample, EchoServer, SCHEMA};
 use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::rundir::now;
 use crate::spawn::{Place, Worker};
-use crate::worker::{LoadReport, ServerReport};
+use crate::worker::{LoadReport, ServerReport, Work};
 use std::collections::HashMap;
 use std::time::Duration;
 
-const PORT: u16 = 7007;
-/// Message of all experiments but the sizes.
-const MESSAGE_BYTES: u32 = 64;
+/// Message of all echo experiments but the sizes.
+const ECHO: Work = Work::Echo(64);
 /// Connections where they are not varied.
 const CONNECTIONS: u32 = 100;
 /// IX's bound.
 const BATCH: u32 = 64;
+/// Room for connections where the tables are not what is measured.
+const ROOM: u32 = 16_384;
+/// Connections to one port, at most: a client's address has no more ports.
+const PER_PORT: u32 = 12_000;
 
-/// Server processes; the last is told to end first.
-struct Servers(Vec<Worker>);
-
-impl Servers {
-    fn start(
-        rig: &Rig<'_>,
-        scene: &Scene,
-        server: EchoServer,
-        batch: u32,
-    ) -> Result<Servers, BenchError> {
-        let pair = scene.pair(server);
-        let place = Place {
-            netns: Some(pair.server.name.clone()),
-            cgroups: Vec::new(),
-            cpu: Some(rig.victim_cpu),
-        };
-        let address = pair.address;
-        let socket = scene.socket().display().to_string();
-        let lines = match server {
-            EchoServer::Blocking => vec![format!("dp-epoll --port {PORT} --spin 0")],
-            EchoServer::BusyPolling => vec![format!("dp-epoll --port {PORT} --spin 1")],
-            EchoServer::Inline => vec![format!(
-                "dp-inline --device eth0 --address {address} --port {PORT} --batch {batch}"
-            )],
-            EchoServer::Process => vec![
-                format!(
-                    "dp-dataplane --device eth0 --address {address} --socket {socket} --batch {batch}"
-                ),
-                format!("dp-attached --socket {socket} --port {PORT}"),
-            ],
-        };
-        let mut workers = Vec::new();
-        for line in lines {
-            let mut worker = Worker::start(&place, &line)?;
-            worker.go()?;
-            workers.push(worker);
-        }
-        Ok(Servers(workers))
-    }
-
-    /// Ends all; what the first, which has the loop, tells.
-    fn end(self) -> Result<ServerReport, BenchError> {
-        let mut told = ServerReport::default();
-        for worker in self.0.into_iter().rev() {
-            told = worker.end_with()?;
-        }
-        Ok(told)
-    }
+/// Whom the load comes from.
+enum Client {
+    /// A Linux client that polls, one request at a time; on a new connection each or on one.
+    Ask { fresh: bool },
+    /// The generator, with so many connections, at so many requests a second; 0: a closed loop.
+    Load { connections: u32, rate: f64 },
+    /// The generator, which opens so many connections and lets them be.
+    Hold { connections: u32 },
 }
+
+/// One measurement.
+struct Run {
+    client: Client,
+    plan: Plan,
+    warm_s: f64,
+    seconds: f64,
+}
+
+/// What it gave.
+struct Told {
+    client: LoadReport,
+    server: ServerReport,
+    cpu_us_per_request: Option<f64>,
+    /// Of the server, before the client came and while its connections were idle.
+    memory_bytes: [u64; 2],
+}
+
+/// Each server's peak with 100 connections, requests a second.
+pub(super) type Peaks = HashMap<EchoServer, f64>;
 
 /// Measures one condition once.
 pub(super) fn sample(
@@ -76,104 +60,199 @@ pub(super) fn sample(
     options: &Options,
     cell: &DataplaneCell,
     round: u32,
-    peaks: &mut HashMap<EchoServer, f64>,
+    peaks: &mut Peaks,
 ) -> Result<DataplaneSample, BenchError> {
-    let pair = scene.pair(cell.server);
-    let (warm, seconds) = if options.quick {
+    let (warm_s, seconds) = if options.quick {
         (0.2, 0.6)
     } else {
         (0.3, 1.2)
     };
-    let offered_per_s = match cell.experiment {
-        DataplaneExperiment::Load => {
-            let peak = match peaks.get(&cell.server) {
-                Some(peak) => *peak,
-                None => {
-                    let closed = generator(pair, CONNECTIONS, 0.0, warm, seconds);
-                    once(rig, scene, cell, BATCH, &closed, true)?
-                        .0
-                        .requests_per_s
-                }
-            };
-            peaks.insert(cell.server, peak);
-            Some(peak * f64::from(cell.at) / 100.0)
+    let run = |server: EchoServer, work: Work, client: Client| Run {
+        client,
+        plan: Plan {
+            server,
+            work,
+            batch: BATCH,
+            room: ROOM,
+            ports: 1,
+        },
+        warm_s,
+        seconds,
+    };
+    let mut peak = |rig: &mut Rig<'_>, server: EchoServer| {
+        if let Some(peak) = peaks.get(&server) {
+            return Ok::<f64, BenchError>(*peak);
         }
+        let closed = run(server, ECHO, load(CONNECTIONS, 0.0));
+        let peak = once(rig, scene, &closed)?.client.requests_per_s;
+        peaks.insert(server, peak);
+        Ok(peak)
+    };
+    let share = f64::from(cell.at) / 100.0;
+    let offered_per_s = match cell.experiment {
+        DataplaneExperiment::Load => Some(share * peak(rig, cell.server)?),
+        DataplaneExperiment::Cost => {
+            let mut slowest = f64::INFINITY;
+            for server in EchoServer::ALL {
+                slowest = slowest.min(peak(rig, *server)?);
+            }
+            Some(share * slowest)
+        }
+        DataplaneExperiment::Usr | DataplaneExperiment::Etc => Some(f64::from(cell.at) * 1000.0),
         _ => None,
     };
-    let asked = |size: u32, fresh: u8| {
-        format!(
-            "dp-ask --to {} --port {PORT} --size {size} --warm {warm} --seconds {seconds} --fresh {fresh}",
-            pair.address
-        )
+    let work = match cell.experiment {
+        DataplaneExperiment::Sizes => Work::Echo(cell.at),
+        DataplaneExperiment::Usr => Work::Usr,
+        DataplaneExperiment::Etc => Work::Etc,
+        _ => ECHO,
     };
-    let (client, steered, batch) = match cell.experiment {
-        DataplaneExperiment::Unloaded => (asked(MESSAGE_BYTES, 0), false, BATCH),
-        DataplaneExperiment::Sizes => (asked(cell.at, 0), false, BATCH),
-        DataplaneExperiment::ShortConnections => (asked(MESSAGE_BYTES, 1), false, BATCH),
-        DataplaneExperiment::Connections => {
-            (generator(pair, cell.at, 0.0, warm, seconds), true, BATCH)
-        }
-        DataplaneExperiment::Batch => (
-            generator(pair, CONNECTIONS, 0.0, warm, seconds),
-            true,
-            cell.at,
-        ),
-        DataplaneExperiment::Load => {
-            let rate = offered_per_s.unwrap_or_default();
-            (
-                generator(pair, CONNECTIONS, rate, warm, seconds),
-                true,
-                BATCH,
-            )
-        }
+    let client = match cell.experiment {
+        DataplaneExperiment::Unloaded | DataplaneExperiment::Sizes => Client::Ask { fresh: false },
+        DataplaneExperiment::ShortConnections => Client::Ask { fresh: true },
+        DataplaneExperiment::Connections => load(cell.at, 0.0),
+        DataplaneExperiment::Idle => Client::Hold {
+            connections: cell.at,
+        },
+        _ => load(CONNECTIONS, offered_per_s.unwrap_or(0.0)),
     };
-    let (told, server) = once(rig, scene, cell, batch, &client, steered)?;
+    let mut run = run(cell.server, work, client);
+    if cell.experiment == DataplaneExperiment::Batch {
+        run.plan.batch = cell.at;
+    }
+    let mut before = None;
+    if cell.experiment == DataplaneExperiment::Idle {
+        if !cell.server.is_linux() {
+            // Tables are made for the connections at the start: they count as theirs.
+            run.plan.room = 64;
+            before = Some(memory_without(rig, scene, run.plan)?);
+            run.plan.ports = cell.at.div_ceil(PER_PORT) as u16;
+        }
+        run.plan.room = cell.at + 1024;
+    }
+    let told = once(rig, scene, &run)?;
+    let [start, idle] = told.memory_bytes;
+    let grown = idle.saturating_sub(before.unwrap_or(start));
     Ok(DataplaneSample {
         schema: SCHEMA,
         time: now(),
         cell: *cell,
         round,
         offered_per_s,
-        requests_per_s: told.requests_per_s,
-        latency: told.latency,
-        packets: server.packets,
-        stage_cycles: server.stage_cycles,
+        requests_per_s: told.client.requests_per_s,
+        latency: told.client.latency,
+        packets: told.server.packets,
+        stage_cycles: told.server.stage_cycles,
+        cpu_us_per_request: told.cpu_us_per_request,
+        bytes_per_connection: (cell.experiment == DataplaneExperiment::Idle)
+            .then(|| grown as f64 / f64::from(cell.at)),
     })
 }
 
-/// The load generator's command; `rate` 0: a closed loop.
-fn generator(pair: &Pair, connections: u32, rate: f64, warm: f64, seconds: f64) -> String {
+fn load(connections: u32, rate: f64) -> Client {
+    Client::Load { connections, rate }
+}
+
+/// Memory of a server that nobody asks.
+fn memory_without(rig: &mut Rig<'_>, scene: &Scene, plan: Plan) -> Result<u64, BenchError> {
+    let mut servers = Servers::start(rig, scene, plan)?;
+    rig.pass(Duration::from_millis(100))?;
+    servers.moment()?;
+    let bytes = servers.memory_bytes()?;
+    servers.end()?;
+    Ok(bytes)
+}
+
+/// The client's command.
+fn command(scene: &Scene, run: &Run) -> String {
+    let pair = scene.pair(run.plan.server);
+    let (to, warm, seconds) = (pair.address, run.warm_s, run.seconds);
+    let (connections, rate, seconds) = match run.client {
+        Client::Ask { fresh } => {
+            let size = match run.plan.work {
+                Work::Echo(bytes) => bytes,
+                Work::Usr | Work::Etc => 0,
+            };
+            return format!(
+                "dp-ask --to {to} --port {PORT} --size {size} --warm {warm} --seconds {seconds} \
+                 --fresh {}",
+                u8::from(fresh)
+            );
+        }
+        Client::Load { connections, rate } => (connections, rate, seconds),
+        Client::Hold { connections } => (connections, 0.0, 0.0),
+    };
     format!(
-        "dp-load --device eth0 --address {} --to {} --port {PORT} --connections {connections} \
-         --size {MESSAGE_BYTES} --rate {rate} --warm {warm} --seconds {seconds}",
-        pair.generator, pair.address
+        "dp-load --device eth0 --address {} --to {to} --port {PORT} --ports {} \
+         --connections {connections} --work {} --rate {rate} --warm {warm} --seconds {seconds}",
+        pair.generator, run.plan.ports, run.plan.work
     )
 }
 
-fn once(
-    rig: &mut Rig<'_>,
-    scene: &Scene,
-    cell: &DataplaneCell,
-    batch: u32,
-    client: &str,
-    steered: bool,
-) -> Result<(LoadReport, ServerReport), BenchError> {
-    let pair = scene.pair(cell.server);
+fn once(rig: &mut Rig<'_>, scene: &Scene, run: &Run) -> Result<Told, BenchError> {
+    let pair = scene.pair(run.plan.server);
+    let is_asked = matches!(run.client, Client::Ask { .. });
+    let steered = !is_asked && !matches!(run.client, Client::Hold { .. });
     pair.steer(steered.then_some((rig.victim_cpu, rig.peer_cpu)))?;
-    let servers = Servers::start(rig, scene, cell.server, batch)?;
+    let mut servers = Servers::start(rig, scene, run.plan)?;
     let place = Place {
         netns: Some(pair.client.name.clone()),
         cgroups: Vec::new(),
         cpu: Some(rig.peer_cpu),
     };
-    let mut client = Worker::start(&place, client)?;
-    // The server may still be attaching.
-    rig.pass(Duration::from_millis(150))?;
+    let mut client = Worker::start(&place, &command(scene, run))?;
+    // The server may still be attaching. What it polls in vain then tells what a poll costs.
+    rig.pass(Duration::from_millis(60))?;
+    let settled = servers.moment()?;
+    rig.pass(Duration::from_millis(100))?;
+    let begun = servers.moment()?;
+    let poll_cost_s = begun.poll_cost_s(&settled);
+    let memory = |servers: &Servers| -> Result<u64, BenchError> {
+        let kernel = if run.plan.server.is_linux() {
+            slab_bytes()?
+        } else {
+            0
+        };
+        Ok(servers.memory_bytes()? + kernel)
+    };
+    let at_start = memory(&servers)?;
     client.go()?;
+    let mut cpu_us_per_request = None;
+    let mut at_end = at_start;
+    let told: LoadReport = if is_asked {
+        wait(rig, &mut client)?;
+        let told = client.answer()?;
+        drop(client);
+        told
+    } else {
+        wait(rig, &mut client)?;
+        client.answer::<bool>()?;
+        if let Client::Hold { .. } = run.client {
+            rig.pass(Duration::from_millis(200))?;
+            at_end = memory(&servers)?;
+            client.end_with()?
+        } else {
+            let from: Moment = servers.moment()?;
+            wait(rig, &mut client)?;
+            let to = servers.moment()?;
+            cpu_us_per_request = to.cpu_us_per_request(&from, poll_cost_s);
+            let told = client.answer()?;
+            drop(client);
+            told
+        }
+    };
+    Ok(Told {
+        client: told,
+        server: servers.end()?,
+        cpu_us_per_request,
+        memory_bytes: [at_start, at_end],
+    })
+}
+
+/// Until the client says something.
+fn wait(rig: &mut Rig<'_>, client: &mut Worker) -> Result<(), BenchError> {
     while !client.has_line(Duration::from_millis(20))? {
         rig.check()?;
     }
-    let told: LoadReport = client.answer()?;
-    drop(client);
-    Ok((told, servers.end()?))
+    Ok(())
 }

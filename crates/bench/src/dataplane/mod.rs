@@ -1,4 +1,4 @@
-//! The dataplane experiment: the same echo server on Linux sockets and on the dataplane, on one
+//! The dataplane experiment: the same servers on Linux sockets and on the dataplane, on one
 //! veth pair each, alternated in one run.
 //!
 //! In each round every condition of an experiment is measured once, in an order drawn at random, so
@@ -11,9 +11,11 @@
 mod analyse;
 mod measure;
 mod scene;
+mod servers;
 
 use crate::data::{
-    DataplaneCell, DataplaneExperiment, DataplaneResult, EchoServer, Kind, RunResult,
+    DataplaneCell, DataplaneExperiment, DataplaneResult, DataplaneSample, EchoServer, Kind,
+    RunResult,
 };
 use crate::error::BenchError;
 use crate::experiment::{Rig, RigOptions, chosen};
@@ -21,6 +23,9 @@ use crate::progress::Progress;
 use crate::rundir::RunDir;
 use std::collections::HashMap;
 use std::path::PathBuf;
+
+/// Answers ÷ requests below which a higher rate is not tried.
+const LEAST_SHARE: f64 = 0.8;
 
 /// What `bench dataplane` is told.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -50,6 +55,13 @@ impl Options {
             (DataplaneExperiment::Batch, true) => &[1, 64],
             (DataplaneExperiment::Batch, false) => &[1, 2, 8, 16, 64, 256],
             (DataplaneExperiment::Load, _) => &[50, 90],
+            (DataplaneExperiment::Cost, _) => &[50],
+            (DataplaneExperiment::Usr | DataplaneExperiment::Etc, true) => &[20, 80, 160],
+            (DataplaneExperiment::Usr | DataplaneExperiment::Etc, false) => {
+                &[25, 50, 75, 100, 125, 150, 175, 200, 250, 300, 400]
+            }
+            (DataplaneExperiment::Idle, true) => &[1000],
+            (DataplaneExperiment::Idle, false) => &[10_000, 100_000],
             (DataplaneExperiment::Sizes, true) => &[64, 16384],
             (DataplaneExperiment::Sizes, false) => &[64, 512, 1448, 4096, 16384, 65536, 262_144],
         }
@@ -68,7 +80,12 @@ impl Options {
             };
             servers.iter().map(cell)
         });
-        cells.collect()
+        // A process may have 20,000 descriptors where it is not allowed more: Linux needs one a
+        // connection.
+        let fits = |c: &DataplaneCell| {
+            experiment != DataplaneExperiment::Idle || !c.server.is_linux() || c.at <= 16_000
+        };
+        cells.filter(fits).collect()
     }
 }
 
@@ -86,6 +103,28 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
     rig.close(Some(RunResult::Dataplane(result)), outcome)
 }
 
+/// Rates that were too much for a server.
+#[derive(Default)]
+struct Beaten(HashMap<(DataplaneExperiment, EchoServer), u32>);
+
+impl Beaten {
+    fn note(&mut self, sample: &DataplaneSample) {
+        let cell = &sample.cell;
+        let offered = sample.offered_per_s.unwrap_or(0.0);
+        if cell.experiment.is_mix() && sample.requests_per_s < LEAST_SHARE * offered {
+            let least = self.0.entry((cell.experiment, cell.server));
+            let least = least.or_insert(cell.at);
+            *least = (*least).min(cell.at);
+        }
+    }
+
+    /// Whether a cell offers more than what was too much.
+    fn is(&self, cell: &DataplaneCell) -> bool {
+        let least = self.0.get(&(cell.experiment, cell.server));
+        least.is_some_and(|least| cell.at > *least)
+    }
+}
+
 fn measure_all(
     rig: &mut Rig<'_>,
     options: &Options,
@@ -94,20 +133,29 @@ fn measure_all(
     let scene = scene::Scene::make()?;
     let mut samples = Vec::new();
     // Each server's peak, for the share of it that is offered.
-    let mut peaks: HashMap<EchoServer, f64> = HashMap::new();
+    let mut peaks = measure::Peaks::new();
+    let mut beaten = Beaten::default();
     let experiments = chosen(DataplaneExperiment::ALL, &options.experiments);
     for experiment in &experiments {
         for round in 0..options.rounds() {
             let mut cells = options.cells(*experiment);
             rig.random.shuffle(&mut cells);
+            if experiment.is_mix() {
+                // From low to high: what is beyond a server need not be tried.
+                cells.sort_by_key(|c| c.at);
+            }
             for (i, cell) in cells.iter().enumerate() {
                 rig.check()?;
+                if beaten.is(cell) {
+                    continue;
+                }
                 let place = round as usize * cells.len() + i;
                 let all = options.rounds() as usize * cells.len();
                 rig.progress.step(place, all, &cell.id());
                 match measure::sample(rig, &scene, options, cell, round, &mut peaks) {
                     Ok(sample) => {
                         rig.dir.dataplane(&sample)?;
+                        beaten.note(&sample);
                         samples.push(sample);
                     }
                     Err(e @ (BenchError::Worker { .. } | BenchError::Host { .. })) => {
@@ -119,6 +167,7 @@ fn measure_all(
             }
         }
         result.rows = analyse::rows(&samples, rig.seed);
+        result.service = analyse::service(&samples, rig.seed);
         result.stage_cycles_per_packet = analyse::stages(&samples);
         rig.dir.result(&RunResult::Dataplane(result.clone()))?;
     }

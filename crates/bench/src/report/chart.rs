@@ -24,9 +24,9 @@ const TEXT_LIMIT: usize = 60;
 const LIMIT: f64 = 1e12;
 
 const INK: RGBColor = RGBColor(0x1f, 0x29, 0x33);
-const MUTED: RGBColor = RGBColor(0x5f, 0x6b, 0x78);
-const GRID: RGBColor = RGBColor(0xdd, 0xe3, 0xe8);
-const REFERENCE: RGBColor = RGBColor(0x8a, 0x94, 0x9e);
+pub(super) const MUTED: RGBColor = RGBColor(0x5f, 0x6b, 0x78);
+pub(super) const GRID: RGBColor = RGBColor(0xdd, 0xe3, 0xe8);
+pub(super) const REFERENCE: RGBColor = RGBColor(0x8a, 0x94, 0x9e);
 
 /// Meaning of a colour. The style sheet knows the same values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,14 +37,17 @@ pub enum Tone {
     Paid,
     /// Alone, neutral.
     Neutral,
+    /// Whatever stands beside these.
+    Other,
 }
 
 impl Tone {
-    fn color(self) -> RGBColor {
+    pub(super) fn color(self) -> RGBColor {
         match self {
             Tone::Caused => RGBColor(0xc2, 0x41, 0x0c),
             Tone::Paid => RGBColor(0x1d, 0x6f, 0xa5),
             Tone::Neutral => RGBColor(0x4b, 0x7f, 0x52),
+            Tone::Other => MUTED,
         }
     }
 }
@@ -128,14 +131,7 @@ impl Chart {
         let mut text = String::new();
         self.draw(&mut text)
             .map_err(|e| ReportError::Chart(e.to_string()))?;
-        let mut alt = String::new();
-        // The attribute of an element that plotters opens: escaped by the same rules as maud.
-        let _ = maud::Escaper::new(&mut alt).write_str(&self.alt);
-        Ok(text.replacen(
-            "<svg ",
-            &format!("<svg role=\"img\" aria-label=\"{alt}\" "),
-            1,
-        ))
+        Ok(with_alt(&text, &self.alt))
     }
 
     fn draw(&self, text: &mut String) -> Result<(), Box<dyn std::error::Error>> {
@@ -279,6 +275,18 @@ impl Chart {
 
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 
+/// Names a picture for those who cannot see it.
+pub(super) fn with_alt(svg: &str, alt: &str) -> String {
+    let mut escaped = String::new();
+    // The attribute of an element that plotters opens: escaped by the same rules as maud.
+    let _ = maud::Escaper::new(&mut escaped).write_str(alt);
+    svg.replacen(
+        "<svg ",
+        &format!("<svg role=\"img\" aria-label=\"{escaped}\" "),
+        1,
+    )
+}
+
 fn height(row: &Row) -> u32 {
     LABEL_HEIGHT + LANE_HEIGHT * row.lanes.len() as u32 + ROW_GAP
 }
@@ -292,7 +300,7 @@ fn clamp(value: f64, from: f64, to: f64) -> f64 {
 }
 
 /// A tick's name: as short as the step allows.
-fn tick(x: f64) -> String {
+pub(super) fn tick(x: f64) -> String {
     // Steps are 1, 2 or 5 times a power of ten: three digits tell them apart.
     let text = number((x * 1e9).round() / 1e9);
     match text.contains('.') && !text.contains('e') {
@@ -301,7 +309,7 @@ fn tick(x: f64) -> String {
     }
 }
 
-fn style(size: f64, color: RGBColor, side: HPos) -> TextStyle<'static> {
+pub(super) fn style(size: f64, color: RGBColor, side: HPos) -> TextStyle<'static> {
     // plotters divides the size by 1.24 when it writes SVG.
     let font = ("sans-serif", size * 1.24).into_font();
     font.color(&color).pos(Pos::new(side, VPos::Center))

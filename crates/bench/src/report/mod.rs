@@ -16,6 +16,7 @@ mod latency;
 mod ledger;
 mod page;
 mod penalty;
+mod plot;
 pub mod reservation;
 
 use crate::data::{DataError, Kind, RunData, RunResult};

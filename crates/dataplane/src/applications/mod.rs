@@ -2,13 +2,17 @@
 
 mod echo;
 mod http;
+mod load;
 mod memcached;
 mod pingpong;
+mod store;
 
 pub use echo::Echo;
 pub use http::Http;
+pub use load::{Load, Request};
 pub use memcached::Memcached;
 pub use pingpong::PingPong;
+pub use store::Store;
 
 use crate::session::{Application, EventLoop, Session};
 use std::net::SocketAddr;

@@ -1,9 +1,10 @@
-//! The dataplane's echo servers: inline, and in a process of its own.
+//! The dataplane's servers: inline, and in a process of their own.
 
+use super::service::Served;
+use super::work::Work;
 use super::{Args, Control, Failure, ServerReport, config, engine, report};
-use cofferdam_dataplane::applications::Echo;
-use cofferdam_dataplane::{EventLoop, Session, Stage, Tally, status};
-use std::net::{Ipv4Addr, SocketAddr};
+use cofferdam_dataplane::{EventLoop, Session, Stage, Tally, compiled, status};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,10 +12,6 @@ use std::time::{Duration, Instant};
 
 /// How long the dataplane may take to start.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-fn echo(port: u16) -> Echo {
-    Echo::new(SocketAddr::from(([0, 0, 0, 0], port)))
-}
 
 fn server_report(tally: &Tally) -> ServerReport {
     let stages = Stage::ALL.iter().zip(tally.stage_cycles);
@@ -26,33 +23,45 @@ fn server_report(tally: &Tally) -> ServerReport {
     }
 }
 
-/// `--device D --address IP --port P --batch B`: loop and application on one thread.
+/// `--device D --address IP --port P --ports N --work W --batch B --connections N`: loop and
+/// application on one thread. Counts requests, and turns without work in place of bytes.
 pub(super) fn inline(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let device: String = args.need("device")?;
     let address: Ipv4Addr = args.need("address")?;
     let port: u16 = args.need("port")?;
+    let ports: u16 = args.need("ports")?;
+    let work: Work = args.need("work")?;
     let batch: u32 = args.need("batch")?;
+    let connections: u32 = args.need("connections")?;
     args.finish()?;
-    let (_device, mut engine) = engine(&device, address, batch)?;
+    let (_device, mut engine) = engine(&device, address, batch, connections)?;
     let session = engine.inline().map_err(|e| e.to_string())?;
-    let mut event_loop = EventLoop::new(session, echo(port));
+    let mut event_loop = EventLoop::new(session, Served::new(work, port, ports));
     control.start()?;
-    let mut turns = 0_u32;
+    let (mut turns, mut in_vain, mut counted) = (0_u32, 0, 0);
     while !turns.is_multiple_of(256) || !control.done() {
         turns = turns.wrapping_add(1);
-        engine.turn(|| event_loop.turn());
+        let worked = compiled::turn(&mut engine, &mut || event_loop.turn());
+        in_vain += u64::from(!worked);
+        if turns.is_multiple_of(256) {
+            let requests = event_loop.application.requests();
+            control.count(requests - counted, in_vain);
+            (counted, in_vain) = (requests, 0);
+        }
     }
     report(&server_report(&engine.tally()))
 }
 
-/// `--device D --address IP --socket PATH --batch B`: a dataplane for an application elsewhere.
+/// `--device D --address IP --socket PATH --batch B --connections N`: a dataplane for an
+/// application elsewhere.
 pub(super) fn dataplane(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let device: String = args.need("device")?;
     let address: Ipv4Addr = args.need("address")?;
     let socket: String = args.need("socket")?;
     let batch: u32 = args.need("batch")?;
+    let connections: u32 = args.need("connections")?;
     args.finish()?;
-    let config = config(&device, address, &socket, batch)?;
+    let config = config(&device, address, &socket, batch, connections)?;
     control.start()?;
     let stop = Arc::new(AtomicBool::new(false));
     let mut told = ServerReport::default();
@@ -65,7 +74,7 @@ pub(super) fn dataplane(mut args: Args, control: &mut Control) -> Result<(), Fai
             stop.store(true, Ordering::Relaxed);
             shown
         });
-        let outcome = cofferdam_dataplane::run(&config, &stop, |_| ());
+        let outcome = compiled::serve(&config, &stop, &|_| ());
         stop.store(true, Ordering::Relaxed);
         let shown = watching
             .join()
@@ -83,10 +92,12 @@ pub(super) fn dataplane(mut args: Args, control: &mut Control) -> Result<(), Fai
     report(&told)
 }
 
-/// `--socket PATH --port P`: the application.
+/// `--socket PATH --port P --ports N --work W`: the application. Counts requests.
 pub(super) fn attached(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let socket: PathBuf = args.need("socket")?;
     let port: u16 = args.need("port")?;
+    let ports: u16 = args.need("ports")?;
+    let work: Work = args.need("work")?;
     args.finish()?;
     control.start()?;
     let until = Instant::now() + PATIENCE;
@@ -97,8 +108,14 @@ pub(super) fn attached(mut args: Args, control: &mut Control) -> Result<(), Fail
             Err(e) => return Err(e.to_string()),
         }
     };
-    let mut event_loop = EventLoop::new(session, echo(port));
-    let stopped = |_: &mut Echo| control.done();
+    let mut event_loop = EventLoop::new(session, Served::new(work, port, ports));
+    let mut counted = 0;
+    let stopped = |served: &mut Served| {
+        let requests = served.requests();
+        control.count(requests - counted, 0);
+        counted = requests;
+        control.done()
+    };
     // The dataplane may end first.
     let _ = event_loop.run(Duration::from_millis(100), stopped);
     report(&ServerReport::default())

@@ -1,5 +1,7 @@
-//! The baseline: an echo server of one thread over epoll, that sleeps or polls.
+//! The baseline: a server of one thread over epoll, that sleeps or polls.
 
+use super::service::Service;
+use super::work::Work;
 use super::{Args, Control, Failure, ServerReport, report};
 use crate::worker::tcp;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -9,10 +11,18 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// `--port P --spin 0|1`: with `--spin 1` it never sleeps.
+struct Flow {
+    stream: TcpStream,
+    /// The beginning of a request whose end has not come yet.
+    partial: Vec<u8>,
+}
+
+/// `--port P --work W --spin 0|1`: with `--spin 1` it never sleeps. Counts requests, and polls in
+/// vain in place of bytes.
 pub(super) fn serve(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let port: u16 = args.need("port")?;
     let spin: u8 = args.need("spin")?;
+    let work: Work = args.need("work")?;
     args.finish()?;
     let listener = tcp::listen(port)?;
     let failed = |e: nix::errno::Errno| format!("epoll failed: {e}");
@@ -26,29 +36,32 @@ pub(super) fn serve(mut args: Args, control: &mut Control) -> Result<(), Failure
         EpollTimeout::ZERO
     };
     control.start()?;
-    let mut flows: HashMap<u64, TcpStream> = HashMap::new();
+    let mut service = Service::new(work);
+    let mut flows: HashMap<u64, Flow> = HashMap::new();
     let mut events = [EpollEvent::empty(); 256];
     let mut buffer = vec![0; 64 << 10];
-    let mut turns = 0_u32;
+    let (mut turns, mut in_vain, mut counted) = (0_u32, 0, 0);
     // Looking at the clock each turn would be work that the other servers do not do.
     while !turns.is_multiple_of(64) || !control.done() {
         turns = turns.wrapping_add(1);
         let count = epoll.wait(&mut events, timeout).unwrap_or(0);
+        in_vain += u64::from(count == 0 && spin != 0);
         for event in events.iter().take(count) {
             if event.data() == u64::MAX {
-                while let Ok((flow, _)) = listener.accept() {
-                    let set = flow
+                while let Ok((stream, _)) = listener.accept() {
+                    let set = stream
                         .set_nonblocking(true)
-                        .and_then(|()| flow.set_nodelay(true));
+                        .and_then(|()| stream.set_nodelay(true));
                     set.map_err(|e| format!("cannot set up a connection: {e}"))?;
-                    let key = flow.as_raw_fd() as u64;
+                    let key = stream.as_raw_fd() as u64;
                     epoll
-                        .add(&flow, EpollEvent::new(EpollFlags::EPOLLIN, key))
+                        .add(&stream, EpollEvent::new(EpollFlags::EPOLLIN, key))
                         .map_err(failed)?;
-                    flows.insert(key, flow);
+                    let partial = Vec::new();
+                    flows.insert(key, Flow { stream, partial });
                 }
             } else if let Some(flow) = flows.get_mut(&event.data())
-                && !echo(flow, &mut buffer)
+                && !answer(flow, &mut buffer, &mut service, control)
             {
                 flows.remove(&event.data());
             }
@@ -56,29 +69,39 @@ pub(super) fn serve(mut args: Args, control: &mut Control) -> Result<(), Failure
         if spin == 0 {
             turns = 0;
         }
+        if turns.is_multiple_of(64) {
+            let requests = service.requests();
+            control.count(requests - counted, in_vain);
+            (counted, in_vain) = (requests, 0);
+        }
     }
     report(&ServerReport::default())
 }
 
-/// False when the connection has ended.
-fn echo(flow: &mut TcpStream, buffer: &mut [u8]) -> bool {
-    let len = match flow.read(buffer) {
+/// False when the connection has ended, or takes nothing for a second.
+fn answer(flow: &mut Flow, buffer: &mut [u8], service: &mut Service, control: &Control) -> bool {
+    let mut patience = 100;
+    let len = match flow.stream.read(buffer) {
         Ok(0) => return false,
         Ok(len) => len,
         Err(e) => return e.kind() == ErrorKind::WouldBlock,
     };
-    let mut rest = &buffer[..len];
+    let (mut rest, goes_on) = service.serve(&mut flow.partial, &buffer[..len]);
     while !rest.is_empty() {
-        match flow.write(rest) {
+        match flow.stream.write(rest) {
             Ok(sent) => rest = &rest[sent..],
             Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                let mut fds = [PollFd::new(flow.as_fd(), PollFlags::POLLOUT)];
-                if poll(&mut fds, PollTimeout::from(1000_u16)) != Ok(1) {
-                    return false;
+                let mut fds = [PollFd::new(flow.stream.as_fd(), PollFlags::POLLOUT)];
+                // A client that has gone leaves many of these behind.
+                if poll(&mut fds, PollTimeout::from(10_u8)) != Ok(1) {
+                    patience -= 1;
+                    if patience == 0 || control.done() {
+                        return false;
+                    }
                 }
             }
             Err(_) => return false,
         }
     }
-    true
+    goes_on
 }

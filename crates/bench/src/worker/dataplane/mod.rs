@@ -4,6 +4,10 @@ mod ask;
 mod attached;
 mod epoll;
 mod load;
+mod service;
+mod work;
+
+pub(crate) use work::Work;
 
 use super::{Args, Control, Failure, control};
 use cofferdam_dataplane::config::Config;
@@ -54,6 +58,7 @@ fn engine(
     device: &str,
     address: Ipv4Addr,
     batch: u32,
+    connections: u32,
 ) -> Result<(Device, Engine<Socket>), Failure> {
     let failed = |e: &dyn std::fmt::Display| format!("cannot set a dataplane up: {e}");
     let mut memory = Memory::new(FRAMES, 2048).map_err(|e| failed(&e))?;
@@ -73,7 +78,8 @@ fn engine(
     config.mtu_bytes = facts.mtu_bytes;
     // The other end of a veth pair leaves checksums to a NIC that does not exist.
     config.received_checksums_verified = true;
-    config.limits.connections = 16384;
+    config.limits.connections = connections;
+    config.limits.time_wait = connections;
     config.limits.chunks = 65536;
     let options = Options {
         batch,
@@ -86,11 +92,17 @@ fn engine(
 }
 
 /// The settings of a dataplane with one application in a process of its own on the same CPU.
-fn config(device: &str, address: Ipv4Addr, socket: &str, batch: u32) -> Result<Config, Failure> {
+fn config(
+    device: &str,
+    address: Ipv4Addr,
+    socket: &str,
+    batch: u32,
+    connections: u32,
+) -> Result<Config, Failure> {
     let text = format!(
         "socket = \"{socket}\"\n[device]\nname = \"{device}\"\nmode = \"generic\"\nframes = {FRAMES}\n\
-         checksums = \"trust\"\n[network]\naddresses = [\"{address}/24\"]\n[tcp]\nconnections = 16384\n\
-         [loop]\nbatch = {batch}\nyields = true\n\
+         checksums = \"trust\"\n[network]\naddresses = [\"{address}/24\"]\n[tcp]\nconnections = {connections}\n\
+         [loop]\nbatch = {batch}\nspin = \"1s\"\nyields = true\n\
          [[application]]\nname = \"bench\"\nuser = \"0\"\nbind = [\"tcp/*:*\"]\n"
     );
     Config::parse(&text)

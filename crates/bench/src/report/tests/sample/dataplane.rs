@@ -20,8 +20,13 @@ pub fn dataplane() -> RunData {
         p50_to_busy: ratio.map(|r| estimate(&[2.0 / r])),
         rate_to_busy: ratio.map(|r| estimate(&[r / 2.0])),
         rate_to_inline: (server == EchoServer::Process).then(|| estimate(&[0.9])),
+        cpu_us_per_request: Some(estimate(&[1e6 / rate])),
+        capacity_to_blocking: ratio.map(|r| estimate(&[r])),
+        capacity_to_busy: ratio.map(|r| estimate(&[r / 2.0])),
+        capacity_to_inline: (server == EchoServer::Process).then(|| estimate(&[0.9])),
+        bytes_per_connection: (experiment == DataplaneExperiment::Idle).then(|| estimate(&[p50])),
     };
-    use DataplaneExperiment::{Batch, Connections, Load, Sizes, Unloaded};
+    use DataplaneExperiment::{Batch, Connections, Cost, Etc, Idle, Load, Sizes, Unloaded};
     let rows = vec![
         row(Unloaded, 0, EchoServer::Blocking, 5e4, 20.0, None),
         row(Unloaded, 0, EchoServer::Inline, 2e5, 5.0, Some(4.0)),
@@ -45,6 +50,12 @@ pub fn dataplane() -> RunData {
         ),
         row(Batch, 64, EchoServer::Inline, 4e5, 200.0, None),
         row(Load, 90, EchoServer::Inline, 3.6e5, 30.0, Some(3.0)),
+        row(Cost, 50, EchoServer::Inline, 1e5, 20.0, Some(2.5)),
+        row(Etc, 50, EchoServer::Blocking, 5e4, 50.0, None),
+        row(Etc, 100, EchoServer::Blocking, 9e4, 5000.0, None),
+        row(Etc, 100, EchoServer::Inline, 1e5, 40.0, Some(1.1)),
+        row(Idle, 100_000, EchoServer::Inline, 0.0, 1500.0, None),
+        row(Sizes, 64, EchoServer::Inline, 2e5, 5.0, Some(2.0)),
         row(Sizes, 16384, EchoServer::Inline, 2e4, 40.0, Some(0.7)),
     ];
     RunData {
@@ -61,6 +72,12 @@ pub fn dataplane() -> RunData {
             rows,
             stage_cycles_per_packet: [("flush".to_owned(), 2000.0), ("process".to_owned(), 700.0)]
                 .into(),
+            service: vec![DataplaneService {
+                experiment: Etc,
+                server: EchoServer::Inline,
+                requests_per_s: estimate(&[1e5]),
+                to_blocking: Some(estimate(&[2.0])),
+            }],
             congestion_control: "cubic".to_owned(),
             failed: [("sizes/64/process".to_owned(), "it ended".to_owned())].into(),
         })),

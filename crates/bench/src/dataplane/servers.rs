@@ -1,0 +1,239 @@
+//! A server's processes, and what their CPU and memory went into.
+
+use super::scene::Scene;
+use crate::cpustat;
+use crate::data::EchoServer;
+use crate::error::BenchError;
+use crate::experiment::Rig;
+use crate::spawn::{Place, Worker};
+use crate::worker::{ServerReport, Work};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// First port of all servers.
+pub(super) const PORT: u16 = 7007;
+/// `/proc/stat` counts in these (USER_HZ, proc(5); 100 on every Linux of today).
+const TICKS_PER_S: f64 = 100.0;
+
+/// What is to serve.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub server: EchoServer,
+    pub work: Work,
+    pub batch: u32,
+    /// Connections that the tables have room for.
+    pub room: u32,
+    /// Ports, from [`PORT`] on; Linux's servers have one.
+    pub ports: u16,
+}
+
+/// Server processes; the last is told to end first.
+pub(super) struct Servers {
+    workers: Vec<Worker>,
+    /// Where the dataplane tells its counts, when it is a process of its own.
+    socket: Option<PathBuf>,
+    cpu: u32,
+}
+
+/// What a server had done at a moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    at: Instant,
+    /// Seconds in which its CPU was idle, or stolen by the hypervisor.
+    free_s: f64,
+    requests: u64,
+    /// Turns or polls that found nothing.
+    in_vain: u64,
+}
+
+impl Servers {
+    pub fn start(rig: &Rig<'_>, scene: &Scene, plan: Plan) -> Result<Servers, BenchError> {
+        let pair = scene.pair(plan.server);
+        let place = Place {
+            netns: Some(pair.server.name.clone()),
+            cgroups: Vec::new(),
+            cpu: Some(rig.victim_cpu),
+        };
+        let (address, socket) = (pair.address, scene.socket());
+        let path = socket.display();
+        let Plan {
+            work,
+            batch,
+            room,
+            ports,
+            ..
+        } = plan;
+        let serves = format!("--port {PORT} --work {work}");
+        let several = format!("{serves} --ports {ports}");
+        let loops =
+            format!("--device eth0 --address {address} --batch {batch} --connections {room}");
+        let lines = match plan.server {
+            EchoServer::Blocking => vec![format!("dp-epoll {serves} --spin 0")],
+            EchoServer::BusyPolling => vec![format!("dp-epoll {serves} --spin 1")],
+            EchoServer::Inline => vec![format!("dp-inline {loops} {several}")],
+            EchoServer::Process => vec![
+                format!("dp-dataplane {loops} --socket {path}"),
+                format!("dp-attached {several} --socket {path}"),
+            ],
+        };
+        let mut workers = Vec::new();
+        for line in lines {
+            let mut worker = Worker::start(&place, &line)?;
+            worker.go()?;
+            workers.push(worker);
+        }
+        Ok(Servers {
+            workers,
+            socket: (plan.server == EchoServer::Process).then_some(socket),
+            cpu: rig.victim_cpu,
+        })
+    }
+
+    /// Ends all; what the first, which has the loop, tells.
+    pub fn end(self) -> Result<ServerReport, BenchError> {
+        let mut told = ServerReport::default();
+        for worker in self.workers.into_iter().rev() {
+            told = worker.end_with()?;
+        }
+        Ok(told)
+    }
+
+    /// What they have done until now.
+    pub fn moment(&mut self) -> Result<Moment, BenchError> {
+        let mut moment = Moment {
+            at: Instant::now(),
+            free_s: cpustat::read(self.cpu).map_or(0.0, |s| (s.idle + s.steal) / TICKS_PER_S),
+            requests: 0,
+            in_vain: 0,
+        };
+        // The last has the application.
+        if let Some(worker) = self.workers.last_mut() {
+            let reading = worker.read()?;
+            moment.requests = reading.packets;
+            moment.in_vain = reading.bytes;
+        }
+        if let Some(socket) = &self.socket {
+            moment.in_vain = empty_turns(socket)?;
+        }
+        Ok(moment)
+    }
+
+    /// Memory of all, bytes; pages that they share count once, the program's own pages not.
+    pub fn memory_bytes(&self) -> Result<u64, BenchError> {
+        let mut bytes = 0;
+        for worker in &self.workers {
+            let path = PathBuf::from(format!("/proc/{}/smaps_rollup", worker.pid()));
+            bytes += kilobytes(&path, "Pss_Anon:")? + kilobytes(&path, "Pss_Shmem:")?;
+        }
+        Ok(bytes)
+    }
+}
+
+impl Moment {
+    /// Cost of a poll in vain, in seconds, from a time without requests since `earlier`; `None`
+    /// when there was none.
+    pub fn poll_cost_s(&self, earlier: &Moment) -> Option<f64> {
+        let polls = self.in_vain.saturating_sub(earlier.in_vain);
+        let awake_s = self.elapsed_s(earlier) - (self.free_s - earlier.free_s);
+        (polls > 0).then(|| awake_s.max(0.0) / polls as f64)
+    }
+
+    /// CPU time of a request since `earlier`, microseconds: all but what was idle or went into
+    /// polls in vain. Work of the kernel that interrupts such a poll is in it: only what the poll
+    /// itself costs is taken off.
+    pub fn cpu_us_per_request(&self, earlier: &Moment, poll_cost_s: Option<f64>) -> Option<f64> {
+        let requests = self.requests.saturating_sub(earlier.requests);
+        let in_vain_s =
+            self.in_vain.saturating_sub(earlier.in_vain) as f64 * poll_cost_s.unwrap_or(0.0);
+        let free_s = self.free_s - earlier.free_s;
+        let busy_s = self.elapsed_s(earlier) - free_s - in_vain_s;
+        (requests > 0 && busy_s > 0.0).then(|| busy_s * 1e6 / requests as f64)
+    }
+
+    fn elapsed_s(&self, earlier: &Moment) -> f64 {
+        (self.at - earlier.at).as_secs_f64()
+    }
+}
+
+/// Waits until the dataplane answers: it may have just been started.
+fn empty_turns(socket: &Path) -> Result<u64, BenchError> {
+    let until = Instant::now() + Duration::from_secs(5);
+    loop {
+        match cofferdam_dataplane::status(socket) {
+            Ok(shown) => {
+                let value = shown.pointer("/counts/empty_turns");
+                return Ok(value.and_then(serde_json::Value::as_u64).unwrap_or(0));
+            }
+            Err(_) if Instant::now() < until => std::thread::sleep(Duration::from_millis(10)),
+            Err(e) => {
+                return Err(BenchError::Worker {
+                    worker: "dp-dataplane".to_owned(),
+                    reason: e.to_string(),
+                });
+            }
+        }
+    }
+}
+
+/// The kernel's own memory for objects, of the whole host, bytes.
+pub(super) fn slab_bytes() -> Result<u64, BenchError> {
+    kilobytes(Path::new("/proc/meminfo"), "Slab:")
+}
+
+/// The line that begins with `name`, in bytes.
+fn kilobytes(path: &Path, name: &str) -> Result<u64, BenchError> {
+    let failed = |source| BenchError::Host {
+        action: "read",
+        path: path.to_owned(),
+        source,
+    };
+    let text = fs::read_to_string(path).map_err(failed)?;
+    let line = text.lines().find_map(|l| l.strip_prefix(name));
+    let number = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
+    number
+        .map(|kb| kb * 1024)
+        .ok_or_else(|| failed(std::io::Error::other(format!("it has no {name}"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_not_charged_what_is_polled_in_vain_or_idle() {
+        let start = Instant::now();
+        let moment = |seconds: f64, free_s, requests, in_vain| Moment {
+            at: start + Duration::from_secs_f64(seconds),
+            free_s,
+            requests,
+            in_vain,
+        };
+        // A poller: 1 µs a poll in vain; then 300,000 polls beside 100,000 requests in a second.
+        let (a, b) = (moment(0.0, 0.0, 0, 0), moment(0.1, 0.0, 0, 100_000));
+        let c = moment(1.1, 0.0, 100_000, 400_000);
+        let cost = b.poll_cost_s(&a);
+        assert!((cost.expect("polls") - 1e-6).abs() < 1e-9);
+        let us = c.cpu_us_per_request(&b, cost).expect("requests");
+        assert!((us - 7.0).abs() < 1e-6, "{us}");
+        // A sleeper: idle half of the time.
+        let (a, b) = (moment(0.0, 5.0, 0, 0), moment(1.0, 5.5, 100_000, 0));
+        let us = b.cpu_us_per_request(&a, a.poll_cost_s(&a));
+        assert!((us.expect("requests") - 5.0).abs() < 1e-6);
+        assert_eq!(a.cpu_us_per_request(&b, None), None, "nothing was served");
+    }
+
+    #[test]
+    fn memory_is_read_from_the_kernels_files() {
+        assert!(slab_bytes().expect("it is there") > 1 << 20);
+        let own = kilobytes(Path::new("/proc/self/smaps_rollup"), "Pss_Anon:");
+        assert!(own.expect("it is there") > 1 << 16);
+        let missing = kilobytes(Path::new("/proc/meminfo"), "Nothing:");
+        assert!(
+            missing
+                .expect_err("no such line")
+                .to_string()
+                .contains("Nothing:")
+        );
+    }
+}

@@ -1,0 +1,58 @@
+//! The plots of IX's paper: a line for each server.
+
+use super::super::ReportError;
+use super::super::page::figure;
+use super::super::plot::{Axis, Line, Plot};
+use super::{goodput, tone};
+use crate::data::{DataplaneExperiment, DataplaneRow, EchoServer, SERVICE_P99_US};
+use maud::Markup;
+
+/// The plot of an experiment; `None` where bars say it better.
+pub(super) fn of(
+    experiment: DataplaneExperiment,
+    rows: &[&DataplaneRow],
+) -> Result<Option<Markup>, ReportError> {
+    type Value = fn(&DataplaneRow) -> f64;
+    let at: Value = |r| f64::from(r.cell.at);
+    let rate: Value = |r| r.requests_per_s.median / 1000.0;
+    let (title, x, y, references, values): (_, _, _, _, (Value, Value)) = match experiment {
+        DataplaneExperiment::Sizes => (
+            "NetPIPE",
+            Axis::log("bytes"),
+            Axis::log("Mbit/s, both ways"),
+            Vec::new(),
+            (at, goodput as Value),
+        ),
+        DataplaneExperiment::Connections => (
+            "Connections",
+            Axis::log("connections"),
+            Axis::linear("thousand requests a second"),
+            Vec::new(),
+            (at, rate),
+        ),
+        DataplaneExperiment::Usr | DataplaneExperiment::Etc => (
+            "Latency against throughput",
+            Axis::linear("thousand requests a second"),
+            Axis::log("p99, µs"),
+            vec![SERVICE_P99_US],
+            (rate, |r| r.p99_us.median),
+        ),
+        _ => return Ok(None),
+    };
+    let lines = EchoServer::ALL.iter().map(|server| {
+        let own = rows.iter().filter(|r| r.cell.server == *server);
+        Line {
+            name: server.words().to_owned(),
+            tone: tone(*server),
+            points: own.map(|r| ((values.0)(r), (values.1)(r))).collect(),
+        }
+    });
+    let plot = Plot {
+        alt: title.to_owned(),
+        x,
+        y,
+        references,
+        lines: lines.filter(|l| !l.points.is_empty()).collect(),
+    };
+    Ok(Some(figure(title, &plot.svg()?)))
+}

@@ -1,0 +1,241 @@
+//! Lines over two axes, each linear or logarithmic, drawn as [`super::chart`] draws.
+
+use super::ReportError;
+use super::chart::{GRID, MUTED, REFERENCE, Tone, style, tick, with_alt};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
+
+const WIDTH: i32 = 420;
+const PLANE_HEIGHT: i32 = 220;
+const LEGEND_ROW: i32 = 18;
+const LEFT: i32 = 52;
+const RIGHT: i32 = WIDTH - 14;
+const TOP: i32 = 12;
+const BELOW: i32 = 44;
+
+/// One axis.
+#[derive(Clone, Copy, Debug)]
+pub struct Axis {
+    title: &'static str,
+    is_log: bool,
+}
+
+impl Axis {
+    /// From 0 on.
+    pub fn linear(title: &'static str) -> Axis {
+        Axis {
+            title,
+            is_log: false,
+        }
+    }
+
+    /// Over powers of ten; what is not above 0 is left out.
+    pub fn log(title: &'static str) -> Axis {
+        Axis {
+            title,
+            is_log: true,
+        }
+    }
+
+    fn place(self, value: f64) -> f64 {
+        if self.is_log { value.log10() } else { value }
+    }
+
+    fn shows(self, value: f64) -> bool {
+        value.is_finite() && (value > 0.0 || (!self.is_log && value == 0.0))
+    }
+
+    /// The ends, in places, and the values to name.
+    fn scale(self, values: impl Iterator<Item = f64>) -> (f64, f64, Vec<f64>) {
+        let places: Vec<f64> = values
+            .filter(|v| self.shows(*v))
+            .map(|v| self.place(v))
+            .collect();
+        let least = places.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = places.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if places.is_empty() {
+            return (0.0, 1.0, Vec::new());
+        }
+        if !self.is_log {
+            let end = if most > 0.0 { most * 1.05 } else { 1.0 };
+            let step = nice(end / 5.0);
+            let named = (0..=(end / step) as u32).map(|n| f64::from(n) * step);
+            return (0.0, end, named.collect());
+        }
+        let room = ((most - least) * 0.05).max(0.05);
+        let (from, to) = (least - room, most + room);
+        // Within few powers of ten the twos and fives are named as well.
+        let digits: &[f64] = if to - from < 2.0 {
+            &[1.0, 2.0, 5.0]
+        } else {
+            &[1.0]
+        };
+        let powers = (from.floor() as i32)..=(to.ceil() as i32);
+        let named = powers.flat_map(|p| digits.iter().map(move |d| d * 10_f64.powi(p)));
+        let inside = |v: &f64| (from..=to).contains(&v.log10());
+        (from, to, named.filter(inside).collect())
+    }
+}
+
+/// 1, 2 or 5 times a power of ten, at least `least`.
+fn nice(least: f64) -> f64 {
+    let power = 10_f64.powf(least.log10().floor());
+    let found = [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|digit| digit * power)
+        .find(|step| *step >= least * 0.999);
+    found.unwrap_or(least)
+}
+
+/// One line.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// In the legend.
+    pub name: String,
+    /// Its colour.
+    pub tone: Tone,
+    /// In the order they are joined.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// A plot.
+#[derive(Clone, Debug)]
+pub struct Plot {
+    /// What it shows, for those who cannot see it.
+    pub alt: String,
+    /// To the right.
+    pub x: Axis,
+    /// Upwards.
+    pub y: Axis,
+    /// Level lines at these heights.
+    pub references: Vec<f64>,
+    /// All drawn over each other.
+    pub lines: Vec<Line>,
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawn = Result<(), Box<dyn std::error::Error>>;
+
+impl Plot {
+    /// The plot as an `<svg>` element.
+    pub fn svg(&self) -> Result<String, ReportError> {
+        let mut text = String::new();
+        self.draw(&mut text)
+            .map_err(|e| ReportError::Chart(e.to_string()))?;
+        Ok(with_alt(&text, &self.alt))
+    }
+
+    fn draw(&self, text: &mut String) -> Drawn {
+        let legend = LEGEND_ROW * self.lines.len().div_ceil(2) as i32;
+        let height = (legend + TOP + PLANE_HEIGHT + BELOW).cast_unsigned();
+        let root =
+            SVGBackend::with_string(text, (WIDTH.cast_unsigned(), height)).into_drawing_area();
+        self.legend(&root)?;
+        let top = legend + TOP;
+        let bottom = top + PLANE_HEIGHT;
+        let points = || self.lines.iter().flat_map(|l| &l.points);
+        let (x_from, x_to, x_named) = self.x.scale(points().map(|p| p.0));
+        let heights = points().map(|p| p.1).chain(self.references.iter().copied());
+        let (y_from, y_to, y_named) = self.y.scale(heights);
+        let across = |value: f64| {
+            let share = (self.x.place(value) - x_from) / (x_to - x_from);
+            LEFT + (share * f64::from(RIGHT - LEFT)).round() as i32
+        };
+        let up = |value: f64| {
+            let share = (self.y.place(value) - y_from) / (y_to - y_from);
+            bottom - (share * f64::from(PLANE_HEIGHT)).round() as i32
+        };
+        for value in &x_named {
+            let x = across(*value);
+            join(&root, vec![(x, top), (x, bottom)], GRID.stroke_width(1))?;
+            write(&root, &tick(*value), (x, bottom + 12), HPos::Center)?;
+        }
+        for value in &y_named {
+            let y = up(*value);
+            join(&root, vec![(LEFT, y), (RIGHT, y)], GRID.stroke_width(1))?;
+            write(&root, &tick(*value), (LEFT - 6, y), HPos::Right)?;
+        }
+        for value in &self.references {
+            let y = up(*value);
+            join(
+                &root,
+                vec![(LEFT, y), (RIGHT, y)],
+                REFERENCE.stroke_width(1),
+            )?;
+        }
+        write(&root, self.y.title, (4, top - 9), HPos::Left)?;
+        let middle = (LEFT + RIGHT) / 2;
+        write(&root, self.x.title, (middle, bottom + 30), HPos::Center)?;
+        for line in &self.lines {
+            let shown = line.points.iter();
+            let shown = shown.filter(|p| self.x.shows(p.0) && self.y.shows(p.1));
+            let places: Vec<(i32, i32)> = shown.map(|p| (across(p.0), up(p.1))).collect();
+            let color = line.tone.color();
+            for place in &places {
+                root.draw(&Circle::new(*place, 3, color.filled()))?;
+            }
+            join(&root, places, color.stroke_width(2))?;
+        }
+        root.present()?;
+        Ok(())
+    }
+
+    fn legend(&self, root: &Area<'_>) -> Drawn {
+        for (n, line) in (0..).zip(&self.lines) {
+            let (x, y) = (8 + n % 2 * (WIDTH / 2), LEGEND_ROW / 2 + n / 2 * LEGEND_ROW);
+            let stroke = line.tone.color().stroke_width(2);
+            join(root, vec![(x, y), (x + 18, y)], stroke)?;
+            write(root, &line.name, (x + 24, y), HPos::Left)?;
+        }
+        Ok(())
+    }
+}
+
+fn join(root: &Area<'_>, points: Vec<(i32, i32)>, stroke: ShapeStyle) -> Drawn {
+    root.draw(&PathElement::new(points, stroke))?;
+    Ok(())
+}
+
+fn write(root: &Area<'_>, text: &str, at: (i32, i32), side: HPos) -> Drawn {
+    root.draw(&Text::new(text.to_owned(), at, style(11.0, MUTED, side)))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_name_round_values_within_their_ends() {
+        let (from, to, named) = Axis::linear("x").scale([3.0, 230.0].into_iter());
+        assert_eq!((from, named), (0.0, vec![0.0, 50.0, 100.0, 150.0, 200.0]));
+        assert!(to > 230.0);
+        let (_, _, named) = Axis::log("x").scale([64.0, 262_144.0, 0.0].into_iter());
+        assert_eq!(named, [100.0, 1000.0, 10_000.0, 100_000.0]);
+        let (_, _, named) = Axis::log("x").scale([20.0, 600.0].into_iter());
+        assert_eq!(named, [20.0, 50.0, 100.0, 200.0, 500.0]);
+    }
+
+    #[test]
+    fn a_plot_draws_every_line_and_survives_odd_values() {
+        let plot = |points: Vec<(f64, f64)>| Plot {
+            alt: "a <plot>".to_owned(),
+            x: Axis::log("x"),
+            y: Axis::linear("y"),
+            references: vec![5.0],
+            lines: vec![Line {
+                name: "one".to_owned(),
+                tone: Tone::Paid,
+                points,
+            }],
+        };
+        let text = plot(vec![(1.0, 2.0), (10.0, 4.0), (0.0, 1.0), (f64::NAN, 1.0)])
+            .svg()
+            .expect("drawn");
+        assert_eq!(text.matches("<circle").count(), 2);
+        assert!(text.contains("a &lt;plot&gt;"));
+        assert!(plot(Vec::new()).svg().is_ok());
+        assert!(plot(vec![(1.0, 0.0)]).svg().is_ok());
+    }
+}

@@ -1,0 +1,112 @@
+//! The work of a server, on sockets and on the dataplane: the same code does it for both.
+
+use super::work::Work;
+use cofferdam_dataplane::applications::{Echo, Memcached, Store};
+use cofferdam_dataplane::{Application, Event, Session};
+use std::net::SocketAddr;
+
+/// Memory of a cache: more than all mixes need.
+const STORE_BYTES: usize = 64 << 20;
+/// Waiting connections of each further port.
+const BACKLOG: u32 = 1024;
+
+/// A server on sockets.
+pub(super) enum Service {
+    Echo { bytes: u64, message_bytes: u64 },
+    Memcached(Box<Store>),
+}
+
+impl Service {
+    pub fn new(work: Work) -> Service {
+        match work {
+            Work::Echo(bytes) => Service::Echo {
+                bytes: 0,
+                message_bytes: u64::from(bytes),
+            },
+            Work::Usr | Work::Etc => Service::Memcached(Box::new(Store::new(STORE_BYTES))),
+        }
+    }
+
+    /// The answer to what came on a connection, and whether that goes on.
+    pub fn serve<'a>(&'a mut self, partial: &mut Vec<u8>, data: &'a [u8]) -> (&'a [u8], bool) {
+        match self {
+            Service::Echo { bytes, .. } => {
+                *bytes += data.len() as u64;
+                (data, true)
+            }
+            Service::Memcached(store) => store.serve(partial, data),
+        }
+    }
+
+    /// Requests answered so far.
+    pub fn requests(&self) -> u64 {
+        match self {
+            Service::Echo {
+                bytes,
+                message_bytes,
+            } => bytes / message_bytes,
+            Service::Memcached(store) => store.commands_answered(),
+        }
+    }
+}
+
+/// A server on the dataplane, at one port or several.
+pub(super) struct Served {
+    address: SocketAddr,
+    ports: u16,
+    message_bytes: u64,
+    kind: Kind,
+}
+
+enum Kind {
+    Echo(Echo),
+    Memcached(Box<Memcached>),
+}
+
+impl Served {
+    pub fn new(work: Work, port: u16, ports: u16) -> Served {
+        let address = SocketAddr::from(([0, 0, 0, 0], port));
+        let (kind, bytes) = match work {
+            Work::Echo(bytes) => (Kind::Echo(Echo::new(address)), bytes),
+            Work::Usr | Work::Etc => {
+                let server = Memcached::new(address, STORE_BYTES);
+                (Kind::Memcached(Box::new(server)), 1)
+            }
+        };
+        Served {
+            address,
+            ports,
+            message_bytes: u64::from(bytes),
+            kind,
+        }
+    }
+
+    /// Requests answered so far.
+    pub fn requests(&self) -> u64 {
+        match &self.kind {
+            Kind::Echo(echo) => echo.bytes / self.message_bytes,
+            Kind::Memcached(server) => server.store.commands_answered(),
+        }
+    }
+}
+
+impl Application for Served {
+    fn start(&mut self, session: &mut Session) {
+        match &mut self.kind {
+            Kind::Echo(echo) => echo.start(session),
+            Kind::Memcached(server) => server.start(session),
+        }
+        for n in 1..self.ports {
+            let mut further = self.address;
+            further.set_port(further.port() + n);
+            session.listen(further, BACKLOG);
+        }
+    }
+
+    fn event(&mut self, session: &mut Session, event: Event) {
+        match &mut self.kind {
+            Kind::Echo(echo) => echo.event(session, event),
+            Kind::Memcached(server) => server.event(session, event),
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! A load generator: many connections, each asking from a table of requests, in a closed or an
+//! open loop. It asks more than a Linux client on one CPU can.
+
+use crate::session::{Application, Connection, Event, Session};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// Connections that are being opened at a time: a listener's backlog is finite.
+const OPENING: usize = 64;
+
+/// What is asked, and the answer that must come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Sent as they are.
+    pub bytes: Vec<u8>,
+    /// Length of the answer, at least 1.
+    pub answer_bytes: u32,
+    /// The answer's first byte.
+    pub first: u8,
+}
+
+#[derive(Default)]
+struct Flow {
+    /// When each unanswered request was due, and which it was.
+    due: VecDeque<(Instant, u32)>,
+    /// Bytes of the oldest one's answer that have come.
+    partial: u32,
+    is_open: bool,
+}
+
+/// When requests are sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Pace {
+    /// Not at all.
+    Hold,
+    /// At each answer the next.
+    Closed,
+    /// One each period over all connections, whether answers come or not.
+    Open(Duration),
+}
+
+/// The generator. Its owner drives it by [`Load::pump`] and the event loop's turns.
+pub struct Load {
+    remote: SocketAddr,
+    ports: u16,
+    wanted: usize,
+    begun: usize,
+    requests: Vec<Request>,
+    next_request: usize,
+    /// Requests that are still to be sent once, and answers that are awaited, before `pace` is
+    /// anything but `Hold`.
+    once: usize,
+    pace: Pace,
+    next: Instant,
+    turn: usize,
+    /// By place of the connection.
+    flows: Vec<Flow>,
+    order: Vec<Connection>,
+    unanswered: usize,
+    /// Nanoseconds from when each request was due to its answer; filled while measuring.
+    times: Option<Vec<u32>>,
+    /// Connections that ended by themselves.
+    pub lost: u64,
+    /// Answers that began with another byte than they must.
+    pub wrong: u64,
+}
+
+impl Load {
+    /// Asks the server at `remote` over `connections`; each goes to one of `ports` ports from
+    /// that one on.
+    pub fn new(remote: SocketAddr, ports: u16, connections: usize) -> Load {
+        Load {
+            remote,
+            ports: ports.max(1),
+            wanted: connections,
+            begun: 0,
+            requests: Vec::new(),
+            next_request: 0,
+            once: 0,
+            pace: Pace::Hold,
+            next: Instant::now(),
+            turn: 0,
+            flows: Vec::with_capacity(connections),
+            order: Vec::with_capacity(connections),
+            unanswered: 0,
+            times: None,
+            lost: 0,
+            wrong: 0,
+        }
+    }
+
+    /// Whether all connections are open.
+    pub fn is_open(&self) -> bool {
+        self.order.len() >= self.wanted
+    }
+
+    /// Connections that are open.
+    pub fn open_connections(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Sends each of `requests` once, one on each connection in turn, some at a time;
+    /// [`Load::is_done`] tells when all are answered. The connections must be open.
+    pub fn send_once(&mut self, session: &mut Session, requests: Vec<Request>) {
+        self.start(requests);
+        self.once = self.requests.len();
+        let now = Instant::now();
+        for _ in 0..OPENING {
+            self.ask_once(session, now);
+        }
+        session.flush();
+    }
+
+    fn start(&mut self, requests: Vec<Request>) {
+        self.requests = requests;
+        self.next_request = 0;
+    }
+
+    /// Whether all that was asked is answered, and nothing is to be asked.
+    pub fn is_done(&self) -> bool {
+        self.once == 0 && self.unanswered == 0
+    }
+
+    /// Asks from `requests`, one after the other, without end: `rate` a second in all, timed from
+    /// when each was due; 0: at each answer the next.
+    pub fn send_on(&mut self, session: &mut Session, requests: Vec<Request>, rate: f64) {
+        self.start(requests);
+        let now = Instant::now();
+        if rate > 0.0 {
+            self.pace = Pace::Open(Duration::from_secs_f64(1.0 / rate));
+            self.next = now;
+        } else {
+            self.pace = Pace::Closed;
+            for connection in self.order.clone() {
+                self.ask(session, connection, now);
+            }
+        }
+        session.flush();
+    }
+
+    /// Begins to note times; room for `expected` answers.
+    pub fn measure(&mut self, expected: usize) {
+        self.times = Some(Vec::with_capacity(expected));
+    }
+
+    /// The times of the answers since [`Load::measure`], in nanoseconds, at most 4.29 s each.
+    pub fn measured(&mut self) -> Vec<u32> {
+        self.times.take().unwrap_or_default()
+    }
+
+    /// How long each unanswered request has waited, in nanoseconds. To leave them out of a
+    /// measurement would hide a stall.
+    pub fn waiting(&self) -> impl Iterator<Item = u64> {
+        let now = Instant::now();
+        let flows = self.flows.iter().flat_map(|f| &f.due);
+        flows.map(move |(due, _)| nanos(now, *due))
+    }
+
+    /// Asks what is due; true when anything was.
+    pub fn pump(&mut self, session: &mut Session) -> bool {
+        let Pace::Open(period) = self.pace else {
+            return false;
+        };
+        let now = Instant::now();
+        let mut any = false;
+        while self.next <= now {
+            let Some(connection) = self.next_connection() else {
+                break;
+            };
+            let due = self.next;
+            self.next += period;
+            self.ask(session, connection, due);
+            any = true;
+        }
+        any
+    }
+
+    fn ask_once(&mut self, session: &mut Session, now: Instant) {
+        if self.once > 0
+            && let Some(connection) = self.next_connection()
+        {
+            self.once -= 1;
+            self.ask(session, connection, now);
+        }
+    }
+
+    fn next_connection(&mut self) -> Option<Connection> {
+        if self.turn >= self.order.len() {
+            self.turn = 0;
+        }
+        let connection = self.order.get(self.turn).copied();
+        self.turn += 1;
+        connection
+    }
+
+    fn ask(&mut self, session: &mut Session, connection: Connection, due: Instant) {
+        if self.next_request >= self.requests.len() {
+            self.next_request = 0;
+        }
+        let index = self.next_request;
+        self.next_request += 1;
+        let flow = self.flows.get_mut(connection.place());
+        if let (Some(request), Some(flow)) = (self.requests.get(index), flow)
+            && flow.is_open
+        {
+            flow.due.push_back((due, index as u32));
+            self.unanswered += 1;
+            session.send(connection, &request.bytes);
+        }
+    }
+
+    fn answered(&mut self, session: &mut Session, connection: Connection, mut data: &[u8]) {
+        let Some(flow) = self.flows.get_mut(connection.place()) else {
+            return;
+        };
+        let now = Instant::now();
+        let mut answers = 0;
+        while let (Some(first), Some((due, index))) = (data.first(), flow.due.front().copied()) {
+            let Some(request) = self.requests.get(index as usize) else {
+                break;
+            };
+            self.wrong += u64::from(flow.partial == 0 && *first != request.first);
+            let missing = request.answer_bytes - flow.partial;
+            if (data.len() as u32) < missing {
+                flow.partial += data.len() as u32;
+                break;
+            }
+            data = data.get(missing as usize..).unwrap_or_default();
+            flow.partial = 0;
+            flow.due.pop_front();
+            if let Some(times) = &mut self.times {
+                times.push(u32::try_from(nanos(now, due)).unwrap_or(u32::MAX));
+            }
+            answers += 1;
+        }
+        self.unanswered -= answers;
+        for _ in 0..answers {
+            match self.pace {
+                Pace::Closed => self.ask(session, connection, now),
+                Pace::Hold => self.ask_once(session, now),
+                Pace::Open(_) => {}
+            }
+        }
+    }
+
+    fn open_more(&mut self, session: &mut Session) {
+        while self.begun < self.wanted && self.begun < self.order.len() + OPENING {
+            let mut remote = self.remote;
+            remote.set_port(remote.port() + (self.begun % usize::from(self.ports)) as u16);
+            session.connect(remote);
+            self.begun += 1;
+        }
+    }
+}
+
+fn nanos(now: Instant, due: Instant) -> u64 {
+    u64::try_from(now.saturating_duration_since(due).as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Application for Load {
+    fn start(&mut self, session: &mut Session) {
+        self.open_more(session);
+    }
+
+    fn event(&mut self, session: &mut Session, event: Event) {
+        match event {
+            Event::Received { connection, data } => self.answered(session, connection, &data),
+            Event::Connected(connection) => {
+                let place = connection.place();
+                if self.flows.len() <= place {
+                    self.flows.resize_with(place + 1, Flow::default);
+                }
+                self.flows[place].is_open = true;
+                self.order.push(connection);
+                self.open_more(session);
+            }
+            Event::Dead { connection, .. } => {
+                self.lost += 1;
+                if let Some(flow) = self.flows.get_mut(connection.place()) {
+                    self.unanswered -= flow.due.len();
+                    *flow = Flow::default();
+                }
+                self.order.retain(|c| *c != connection);
+            }
+            _ => {}
+        }
+    }
+}
