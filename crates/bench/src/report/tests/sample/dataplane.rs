@@ -20,7 +20,7 @@ pub fn dataplane() -> RunData {
         p50_to_busy: ratio.map(|r| estimate(&[2.0 / r])),
         rate_to_busy: ratio.map(|r| estimate(&[r / 2.0])),
         rate_to_inline: (server == EchoServer::Process).then(|| estimate(&[0.9])),
-        cpu_us_per_request: Some(estimate(&[1e6 / rate])),
+        cpu_us_per_request: (rate > 0.0).then(|| estimate(&[1e6 / rate])),
         capacity_to_blocking: ratio.map(|r| estimate(&[r])),
         capacity_to_busy: ratio.map(|r| estimate(&[r / 2.0])),
         capacity_to_inline: (server == EchoServer::Process).then(|| estimate(&[0.9])),
