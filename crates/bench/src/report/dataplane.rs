@@ -67,7 +67,8 @@ fn told(experiment: DataplaneExperiment) -> (&'static str, &'static str) {
             "CPU time of a request",
             "All servers at this percentage of the slowest one's peak, in an open loop. Counted is all time \
              of the server's CPU but what was idle, or polled in vain at the cost of such a poll \
-             without load. The kernel's work for packets is in it.",
+             without load. The kernel's work for packets is in it. A server that polls takes packets as they come: under more load its \
+             batches grow, and a request costs it less.",
         ),
         DataplaneExperiment::Usr => (
             "memcached, USR",
@@ -118,6 +119,9 @@ fn goodput(row: &DataplaneRow) -> f64 {
     row.requests_per_s.median * f64::from(row.cell.at) * 8.0 / 1e6
 }
 
+/// A figure of a row, where it has it.
+type Value = fn(&DataplaneRow) -> Option<&Estimate>;
+
 fn one(
     experiment: DataplaneExperiment,
     rows: &[&DataplaneRow],
@@ -126,7 +130,7 @@ fn one(
 ) -> Result<Markup, ReportError> {
     let (title, text) = told(experiment);
     let plot = plots::of(experiment, rows)?;
-    let bars: Option<(&str, fn(&DataplaneRow) -> Option<&Estimate>)> = match experiment {
+    let bars: Option<(&str, Value)> = match experiment {
         DataplaneExperiment::Unloaded => Some(("p50, µs", |r| Some(&r.p50_us))),
         DataplaneExperiment::Load => Some(("p99, µs", |r| Some(&r.p99_us))),
         DataplaneExperiment::Cost => Some(("CPU time, µs", |r| r.cpu_us_per_request.as_ref())),
@@ -228,11 +232,7 @@ fn optional(value: Option<&Estimate>) -> String {
     value.map_or("–".to_owned(), estimate)
 }
 
-fn chart(
-    rows: &[&DataplaneRow],
-    axis: &str,
-    value: fn(&DataplaneRow) -> Option<&Estimate>,
-) -> Result<Markup, ReportError> {
+fn chart(rows: &[&DataplaneRow], axis: &str, value: Value) -> Result<Markup, ReportError> {
     let rows = rows.iter().filter_map(|row| {
         let value = value(row)?;
         let note = match &row.rate_to_blocking {

@@ -92,13 +92,6 @@ pub fn finding(result: &DataplaneResult) -> Vec<String> {
         GOAL_RATE.1,
         false,
     );
-    let cost = find(DataplaneExperiment::Cost, None, EchoServer::Inline);
-    judge(
-        "What a core carries at the CPU time a request at one rate for all, inline ÷ blocking sockets",
-        cost.and_then(|r| median(&r.capacity_to_blocking)),
-        GOAL_RATE.0,
-        false,
-    );
     let idle = result.rows.iter().filter(|r| {
         r.cell.experiment == DataplaneExperiment::Idle && r.cell.server == EchoServer::Inline
     });

@@ -6,6 +6,7 @@ use super::{Args, Control, Failure, ServerReport, report};
 use crate::worker::tcp;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -24,6 +25,11 @@ pub(super) fn serve(mut args: Args, control: &mut Control) -> Result<(), Failure
     let spin: u8 = args.need("spin")?;
     let work: Work = args.need("work")?;
     args.finish()?;
+    // A connection needs a descriptor; the first limit is often 1,024.
+    let limits = getrlimit(Resource::RLIMIT_NOFILE);
+    limits
+        .and_then(|(_, most)| setrlimit(Resource::RLIMIT_NOFILE, most, most))
+        .map_err(|e| format!("cannot raise the limit of descriptors: {e}"))?;
     let listener = tcp::listen(port)?;
     let failed = |e: nix::errno::Errno| format!("epoll failed: {e}");
     let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed)?;
