@@ -45,6 +45,16 @@ pub(crate) fn listen(port: u16) -> Result<TcpListener, Failure> {
     Ok(listener)
 }
 
+/// Ends a connection by RST when it is closed: no state waits for a peer that may have gone, and no
+/// port in TIME_WAIT for the next connection.
+pub(crate) fn reset_on_close(flow: &TcpStream) -> Result<(), Failure> {
+    let linger = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    setsockopt(flow, sockopt::Linger, &linger).map_err(|e| format!("cannot set linger: {e}"))
+}
+
 /// A blocking connection. Tries again for two seconds: the path may still be settling.
 pub(crate) fn connect(to: Ipv4Addr, port: u16) -> Result<TcpStream, Failure> {
     let deadline = Instant::now() + Duration::from_secs(2);

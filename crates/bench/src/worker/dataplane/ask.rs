@@ -3,7 +3,6 @@
 use super::{Args, Control, Failure, LoadReport, report};
 use crate::worker::tcp;
 use crate::worker::waker::{histogram, latency};
-use nix::sys::socket::{setsockopt, sockopt};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
@@ -33,13 +32,7 @@ pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
             from = Some(now);
         }
         if fresh == 1 {
-            // Ended by RST: no port waits in TIME_WAIT for the next.
-            let linger = libc::linger {
-                l_onoff: 1,
-                l_linger: 0,
-            };
-            let set = setsockopt(&flow, sockopt::Linger, &linger);
-            set.map_err(|e| format!("cannot set linger: {e}"))?;
+            tcp::reset_on_close(&flow)?;
             flow = open(to, port)?;
         }
         round_trip(&mut flow, &message, &mut answer, now)?;

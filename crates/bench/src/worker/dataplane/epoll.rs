@@ -81,6 +81,12 @@ pub(super) fn serve(mut args: Args, control: &mut Control) -> Result<(), Failure
             (counted, in_vain) = (requests, 0);
         }
     }
+    // The client has gone. Its next one has the same ports: what is left of these connections
+    // would make each of its SYNs wait a second for another try.
+    for flow in flows.values() {
+        tcp::reset_on_close(&flow.stream)?;
+    }
+    drop(flows);
     report(&ServerReport::default())
 }
 
