@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::{ADDRESS, ECHO, Scene, bytes, connect, echo_and, round_trip};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -122,17 +122,11 @@ fn two_cores_have_a_queue_each() {
         let clients = Clients::new(&scene, 12);
         let mut more = Vec::new();
         wait_until("packets on both queues", Duration::from_secs(20), || {
-            more.push(scene.client(|| round_trip(connect(ADDRESS, 7), bytes(100, 1))));
-            each_core(&scene.socket(), "received_packets")
-                .iter()
-                .all(|n| *n > 0)
+            more.push(scene.client(|| connect(ADDRESS, 7)));
+            let on_both = |key| each_core(&scene.socket(), key).iter().all(|n| *n > 0);
+            on_both("received_packets") && on_both("sent_packets") && on_both("connections")
         });
         assert!(clients.end().iter().all(|rounds| *rounds >= 3));
-        assert!(
-            each_core(&scene.socket(), "sent_packets")
-                .iter()
-                .all(|n| *n > 0)
-        );
         assert_eq!(scene.count("/counts/steering_lost_packets"), 0);
     });
 }
@@ -144,12 +138,15 @@ fn flow_groups_move_under_traffic_and_nobody_notices() {
         let scene = scene("[[core]]\n[[core]]\n[[core]]\n", 1);
         let socket = scene.socket();
         let clients = Clients::new(&scene, 8);
-        wait_until("the clients", Duration::from_secs(10), || {
-            busy_groups(&socket).len() >= 4
+        // Each has one connection until the end; eight in fewer than four groups are not to be had.
+        let mut groups = Vec::new();
+        wait_until("the clients", Duration::from_secs(20), || {
+            groups = busy_groups(&socket);
+            groups.len() >= 4
         });
         let mut moves = 0;
         for round in 0..12_u8 {
-            for group in busy_groups(&socket) {
+            for group in groups.iter().copied() {
                 let to = (group + round) % 3;
                 let from = move_group(&socket, group, to).expect("it moves");
                 moves += u64::from(from != to);
@@ -177,7 +174,7 @@ fn connections_open_while_all_groups_move() {
         let ended = stop.clone();
         let opening = scene.client.thread(move || {
             let mut opened = 0_u64;
-            while !ended.load(Ordering::Relaxed) {
+            while !ended.load(Ordering::Relaxed) || opened < 3 {
                 assert!(round_trip(connect(ADDRESS, 7), bytes(300, opened)) == bytes(300, opened));
                 opened += 1;
             }
@@ -189,7 +186,7 @@ fn connections_open_while_all_groups_move() {
             }
         }
         stop.store(true, Ordering::Relaxed);
-        assert!(opening.join().expect("the client ends") > 0);
+        assert!(opening.join().expect("the client ends") >= 3);
         assert_eq!(each_core(&socket, "groups"), [0, 128]);
         // A core without groups sleeps; the other serves.
         let back = scene.client(|| round_trip(connect(ADDRESS, 7), bytes(3000, 2)));
@@ -212,21 +209,20 @@ fn an_application_that_dies_while_its_groups_move_harms_no_other() {
             let mut event_loop = EventLoop::new(session, echo);
             let doomed = scene.client.thread(|| {
                 let mut streams: Vec<_> = (0..8).map(|_| connect(ADDRESS, 8)).collect();
+                // They end by a reset, which may come while this writes or when it reads.
                 for stream in &mut streams {
-                    stream.write_all(&[5; 20_000]).expect("sent");
+                    let _ = stream.write_all(&[5; 20_000]);
                 }
-                // They end by a reset, or by the end of their data if that was whole.
                 for mut stream in streams {
                     let _ = stream.read_to_end(&mut Vec::new());
                 }
             });
-            let mut left = 400;
+            let until = Instant::now() + Duration::from_secs(20);
             let served = event_loop.run(Duration::from_millis(1), |echo| {
-                left -= 1;
-                echo.bytes > 10_000 || left == 0
+                echo.bytes > 10_000 || Instant::now() > until
             });
             served.expect("the dataplane is there");
-            assert!(event_loop.application.bytes > 0, "it has served");
+            assert!(event_loop.application.bytes > 10_000, "it has not served");
             // It hears of none of these moves.
             for group in busy_groups(&socket) {
                 move_group(&socket, group, round % 2).expect("it moves");

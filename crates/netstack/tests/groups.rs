@@ -1,0 +1,198 @@
+//! Two stacks of one address, as two cores have them, and a peer: what moves with a flow group, and
+//! which of the two a frame is for.
+
+mod support;
+
+use cofferdam_netstack::*;
+use std::time::Duration;
+use support::node::Node;
+use support::{at, config};
+
+const NOW: Time = Time::from_nanos(1_000_000_000);
+
+/// Where the flags of TCP are, in a frame of IPv4 without options.
+const FLAGS: usize = 14 + 20 + 13;
+const RST: u8 = 4;
+const ACK: u8 = 16;
+
+/// A client, and two stacks that listen at one address.
+fn scene() -> (Node, [Node; 2]) {
+    let mut servers = [Node::new(config(1), NOW), Node::new(config(1), NOW)];
+    for server in &mut servers {
+        let listener = server.stack.listen(at(1, false, 7), 8, 5);
+        listener.expect("the address is free");
+    }
+    (Node::new(config(0), NOW), servers)
+}
+
+/// Hands over all that `from` sends now; which stack of the receiver's each frame is for.
+fn pass(from: &mut Node, to: &mut Node) -> Vec<(Steering, Vec<u8>)> {
+    let mut passed = Vec::new();
+    while let Some(frame) = from.transmit(NOW) {
+        passed.push((to.stack.steering(&frame), frame.clone()));
+        to.receive(NOW, &frame);
+    }
+    passed
+}
+
+/// The flow group of the only segment among the frames.
+fn group(passed: &[(Steering, Vec<u8>)]) -> u8 {
+    match passed {
+        [(Steering::Group(group), _)] => *group,
+        other => panic!("not one segment: {other:?}"),
+    }
+}
+
+fn shift(group: u8, from: &mut Node, to: &mut Node) -> Vec<(ConnectionId, ConnectionId)> {
+    assert!(from.event().is_none(), "it has told all before");
+    let taken = from.stack.take_group(group);
+    to.stack.put_group(NOW, taken).expect("room")
+}
+
+#[test]
+fn half_open_waiting_and_time_wait_connections_move_with_their_group() {
+    let (mut client, [mut first, mut second]) = scene();
+    let ours = client.stack.connect(NOW, None, at(1, false, 7), 1);
+    let ours = ours.expect("a port");
+    pass(&mut client, &mut first);
+    pass(&mut first, &mut client);
+    let number = group(&pass(&mut client, &mut first));
+    assert_eq!(first.stack.usage().connections, 1, "half-open");
+
+    // The SYN+ACK came from the first; its ACK finds the second.
+    pass(&mut first, &mut client);
+    assert_eq!(shift(number, &mut first, &mut second).len(), 1);
+    assert!(first.event().is_none(), "what has left ends in silence");
+    assert_eq!(first.stack.usage().connections, 0);
+    pass(&mut client, &mut second);
+    let knock = second.event();
+    assert!(matches!(knock, Some(Event::Knock { .. })), "{knock:?}");
+
+    // It waits for `accept`, which comes where it is then.
+    let moved = shift(number, &mut second, &mut first);
+    assert_eq!(second.stack.usage().connections, 0);
+    let theirs = moved[0].1;
+    assert!(first.event().is_none(), "it has knocked");
+    assert_eq!(first.stack.group_of(theirs), Some(number));
+    first.stack.accept(NOW, theirs, 9).expect("it is here");
+    let connected = client.event();
+    assert!(
+        matches!(connected, Some(Event::Connected { .. })),
+        "{connected:?}"
+    );
+    let data = client.memory.data(b"hello");
+    let taken = client.stack.sendv(NOW, ours, &[data]);
+    assert_eq!(taken, Ok(5));
+    pass(&mut client, &mut first);
+    match first.event() {
+        Some(Event::Recv {
+            chunk, cookie: 9, ..
+        }) => assert_eq!(first.memory.read(chunk), b"hello"),
+        other => panic!("no data: {other:?}"),
+    }
+    first.stack.recv_done(NOW, theirs, 5, 1).expect("open");
+
+    // Who closes first is in TIME_WAIT at the end, and takes the peer's FIN again.
+    first.stack.close(NOW, theirs).expect("open");
+    pass(&mut first, &mut client);
+    client.stack.close(NOW, ours).expect("open");
+    let last = pass(&mut client, &mut first);
+    pass(&mut first, &mut client);
+    while first.event().is_some() {}
+    assert_eq!(first.stack.usage().time_wait, 1);
+    assert!(shift(number, &mut first, &mut second).is_empty());
+    let time_wait = [&first, &second].map(|server| server.stack.usage().time_wait);
+    assert_eq!(time_wait, [0, 1]);
+    let (_, fin) = last.last().expect("the peer's FIN");
+    second.receive(NOW, fin);
+    // The second has to ask for the peer's hardware address, or knows the way back.
+    let answer = second.transmit(NOW).expect("an answer");
+    assert_eq!(answer[FLAGS] & (RST | ACK), ACK, "{answer:?}");
+    let ended = NOW + Duration::from_secs(61);
+    second.stack.handle_timers(ended);
+    assert_eq!(second.stack.usage().time_wait, 0);
+}
+
+#[test]
+fn a_connection_that_waits_moves_nowhere_without_a_listener() {
+    let (mut client, [mut first, _]) = scene();
+    let mut deaf = Node::new(config(1), NOW);
+    client
+        .stack
+        .connect(NOW, None, at(1, false, 7), 1)
+        .expect("a port");
+    pass(&mut client, &mut first);
+    pass(&mut first, &mut client);
+    let number = group(&pass(&mut client, &mut first));
+    let moved = shift(number, &mut first, &mut deaf);
+    assert_eq!(moved.len(), 1);
+    let answer = deaf.transmit(NOW).expect("an answer");
+    assert_eq!(answer[FLAGS] & RST, RST, "the peer is told");
+    while deaf.event().is_some() {}
+    assert_eq!(deaf.stack.usage().connections, 0);
+}
+
+#[test]
+fn each_frame_is_for_one_stack_or_for_all() {
+    let (mut client, [mut first, second]) = scene();
+    client
+        .stack
+        .connect(NOW, None, at(1, false, 7), 1)
+        .expect("a port");
+    let asked = pass(&mut client, &mut first);
+    assert!(
+        matches!(asked[..], [(Steering::Any, _)]),
+        "a request: {asked:?}"
+    );
+    let answered = pass(&mut first, &mut client);
+    assert!(
+        matches!(answered[..], [(Steering::All, _)]),
+        "an answer: {answered:?}"
+    );
+    let syn = pass(&mut client, &mut first);
+    let number = group(&syn);
+    let (_, mut frame) = syn[0].clone();
+    assert_eq!(
+        second.stack.steering(&frame),
+        Steering::Group(number),
+        "both agree"
+    );
+    // "More fragments" in the IPv4 header.
+    frame[14 + 6] |= 0x20;
+    assert_eq!(second.stack.steering(&frame), Steering::First);
+    // An error about a datagram that any stack may have sent.
+    let udp = client.stack.udp_bind(at(0, false, 99), 1).expect("free");
+    let data = client.memory.data(b"?");
+    let sent = client
+        .stack
+        .udp_sendv(NOW, udp, None, at(1, false, 98), &[data], 0);
+    sent.expect("sent");
+    let datagram = pass(&mut client, &mut first);
+    assert!(
+        matches!(datagram[..], [(Steering::Group(_), _)]),
+        "{datagram:?}"
+    );
+    let errors = pass(&mut first, &mut client);
+    assert!(
+        errors
+            .iter()
+            .any(|(steering, _)| *steering == Steering::All),
+        "{errors:?}"
+    );
+    // Bytes of any kind are somebody's.
+    let mut random = 7_u64;
+    for _ in 0..20_000 {
+        let mut bytes = syn[0].1.clone();
+        for _ in 0..4 {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let place = (random >> 33) as usize % bytes.len();
+            bytes[place] = (random >> 20) as u8;
+        }
+        bytes.truncate((random >> 40) as usize % (bytes.len() + 1));
+        if let Steering::Group(number) = first.stack.steering(&bytes) {
+            assert!(number < FLOW_GROUPS);
+        }
+    }
+}
