@@ -491,6 +491,7 @@ impl<P: Port> Engine<P> {
         self.tally.ended += 1;
         if !matches!(domain.offence, None | Some(Offence::Gone)) {
             self.tally.offences += 1;
+            self.tally.offence_number = self.cores.hub.next_offence();
             self.tally.last_offence = domain.offence.map(|o| format!("{}: {o}", domain.name));
         }
         true

@@ -141,6 +141,8 @@ pub struct Tally {
     pub offences: u64,
     /// Application and reason of the last offence.
     pub last_offence: Option<String>,
+    /// Its number among those of all cores.
+    pub(crate) offence_number: u64,
     /// Time in turns without work, in cycles of the time-stamp counter.
     pub idle_cycles: u64,
     /// Time in each stage of turns with work, in the same unit.
@@ -197,7 +199,8 @@ impl Tally {
         // Each application attaches to every core, and has ended when all have forgotten it.
         self.attached = self.attached.max(other.attached);
         self.ended = self.ended.min(other.ended);
-        if self.last_offence.is_none() {
+        if other.offence_number > self.offence_number {
+            self.offence_number = other.offence_number;
             self.last_offence.clone_from(&other.last_offence);
         }
         self.free_frames += other.free_frames;

@@ -6,7 +6,7 @@ use crate::engine::{MOST_APPLICATIONS, Order, Tally};
 use cofferdam_netstack::FLOW_GROUPS;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,8 +25,8 @@ pub(crate) struct Hub {
     pub(in crate::engine) cores: Vec<Remote>,
     /// Which core has which flow group, as last settled; each core has a table of its own.
     owners: [AtomicU8; FLOW_GROUPS as usize],
-    /// Flow groups that have arrived where they were ordered to.
-    pub(in crate::engine) moves: AtomicU32,
+    /// Offences of applications, on all cores.
+    offences: AtomicU64,
     seats: Mutex<Seats>,
 }
 
@@ -78,7 +78,7 @@ impl Hub {
             clock: Clock::new(),
             cores: remotes,
             owners,
-            moves: AtomicU32::new(0),
+            offences: AtomicU64::new(0),
             seats: Mutex::default(),
         };
         Ok((Arc::new(hub), orders))
@@ -127,7 +127,11 @@ impl Hub {
         if let Some(owner) = self.owners.get(usize::from(group)) {
             owner.store(core, Ordering::Release);
         }
-        self.moves.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The number of an offence: which was the last is known across cores.
+    pub(in crate::engine) fn next_offence(&self) -> u64 {
+        self.offences.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// A place for another application; `None` when all are taken.

@@ -15,6 +15,9 @@ impl<P: Port> Engine<P> {
         let mut taken = 0;
         for other in self.cores.others() {
             for _ in 0..self.options.batch {
+                if self.cores.is_choked(other) {
+                    break;
+                }
                 let Some(letter) = self.cores.next_from(other) else {
                     break;
                 };

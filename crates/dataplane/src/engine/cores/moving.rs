@@ -27,6 +27,8 @@ use std::collections::HashMap;
 /// A group on its way here.
 pub(in crate::engine) struct Arrival {
     pub group: u8,
+    /// The core that has it until then.
+    pub from: u8,
     /// What came for it meanwhile, in order.
     pub held: Vec<Letter>,
 }
@@ -39,6 +41,13 @@ impl Arrival {
 }
 
 impl Cores {
+    /// Whether the letters of a core wait for a group of another, behind which too much waits
+    /// already.
+    pub(super) fn is_choked(&self, from: u8) -> bool {
+        let waits = |a: &Arrival| a.is_full() && a.from != from;
+        self.arrivals.iter().any(waits)
+    }
+
     /// Counts that a core sends no more for a group; true when none does.
     fn count_flushed(&mut self, group: u8) -> bool {
         let others = self.count() - 1;
@@ -80,6 +89,7 @@ impl<P: Port> Engine<P> {
         self.cores.set_owner(group, me);
         self.cores.arrivals.push(Arrival {
             group,
+            from,
             held: Vec::new(),
         });
         for other in self.cores.others() {
