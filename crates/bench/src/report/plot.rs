@@ -11,7 +11,7 @@ const PLANE_HEIGHT: i32 = 220;
 const LEGEND_ROW: i32 = 18;
 const LEFT: i32 = 52;
 const RIGHT: i32 = WIDTH - 14;
-const TOP: i32 = 12;
+const TOP: i32 = 24;
 const BELOW: i32 = 44;
 
 /// One axis.
