@@ -188,6 +188,8 @@ pub enum Condition {
         handle: u64,
         /// Bytes acknowledged since the last such condition; may be 0.
         bytes: u32,
+        /// Sends that are wholly acknowledged since then.
+        ranges: u32,
         /// Bytes that may have been sent since the connection opened. Counted from the start,
         /// because calls may be under way that the dataplane has not seen.
         limit_bytes: u64,

@@ -17,6 +17,9 @@ pub struct Sizes {
     pub inbox_bytes: u64,
     /// Cores; each has rings and a door of its own.
     pub cores: u32,
+    /// Sends that may be unacknowledged at once, of all its connections: one more ends its
+    /// connection.
+    pub ranges: u32,
 }
 
 /// The dataplane's side.
@@ -44,12 +47,13 @@ pub(crate) struct Outside {
     pub sizes: Sizes,
 }
 
-/// Makes both sides, the dataplane's once a core. With `private_frames` received data is copied
+/// Makes both sides, the dataplane's once a core. The application is told of `ranges`. With `private_frames` received data is copied
 /// into that many frames of the application's own; else it reads the dataplane's `memory`.
 pub(crate) fn channel(
     shared: &FrameFacts,
     area_bytes: u32,
     private_frames: Option<u32>,
+    ranges: u32,
     cores: usize,
 ) -> io::Result<(Vec<Inside>, Outside)> {
     let frames = private_frames
@@ -76,6 +80,7 @@ pub(crate) fn channel(
             area_bytes,
             inbox_bytes,
             cores: cores as u32,
+            ranges,
         },
         area,
     };

@@ -18,6 +18,7 @@ use crate::handle;
 use connection::{Connections, State};
 use cores::{BoundPlace, CoreEnd, Groups};
 use received::Inbox;
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -46,6 +47,10 @@ pub struct Session {
     /// The socket to the dataplane's process; its end is the dataplane's end.
     socket: Option<OwnedFd>,
     connections: Connections,
+    /// Unacknowledged sends of all connections, how many there may be, and who waits for fewer.
+    ranges: u32,
+    most_ranges: u32,
+    waiting: VecDeque<Connection>,
     /// By cookie.
     bound: Vec<BoundPlace>,
     datagrams: Vec<Option<Piece>>,
@@ -67,6 +72,9 @@ impl Session {
             bell: mapped.bell,
             socket,
             connections: Connections::default(),
+            ranges: 0,
+            most_ranges: mapped.sizes.ranges,
+            waiting: VecDeque::new(),
             bound: Vec::new(),
             datagrams: Vec::new(),
             free_datagrams: Vec::new(),
@@ -212,7 +220,8 @@ impl Session {
             .map_or(0, |c| c.held_bytes())
     }
 
-    /// Hands over what the window takes, unless its flow group is on its way to another core.
+    /// Hands over what the window takes, unless its flow group is on its way to another core. At
+    /// the limit of unacknowledged sends it waits for its turn.
     fn advance(&mut self, connection: Connection) {
         let handle = self
             .connections
@@ -221,12 +230,33 @@ impl Session {
         if handle.is_some_and(|handle| self.groups.is_unsettled(handle::group(handle))) {
             return;
         }
-        while let Some(call) = self
-            .connections
-            .get_mut(connection)
-            .and_then(|c| c.next_call())
-        {
+        while let Some(place) = self.connections.get_mut(connection) {
+            let is_sending = place.is_sending();
+            if is_sending && self.ranges >= self.most_ranges {
+                if !std::mem::replace(&mut place.waits, true) {
+                    self.waiting.push_back(connection);
+                }
+                return;
+            }
+            let Some(call) = place.next_call() else {
+                return;
+            };
+            self.ranges += u32::from(is_sending);
             self.call(call);
+        }
+    }
+
+    /// So many sends are acknowledged or given up: who waits goes on.
+    fn make_room(&mut self, ranges: u32) {
+        self.ranges = self.ranges.saturating_sub(ranges);
+        while self.ranges < self.most_ranges {
+            let Some(connection) = self.waiting.pop_front() else {
+                return;
+            };
+            if let Some(place) = self.connections.get_mut(connection) {
+                place.waits = false;
+                self.advance(connection);
+            }
         }
     }
 
@@ -345,6 +375,7 @@ impl Session {
             Condition::Sent {
                 cookie,
                 bytes,
+                ranges,
                 limit_bytes,
                 ..
             } => {
@@ -352,7 +383,9 @@ impl Session {
                 let pieces = &mut self.pieces;
                 let place = self.connections.get_mut(connection)?;
                 place.acknowledged(bytes, limit_bytes, |piece| pieces.give(piece));
+                place.ranges = place.ranges.saturating_sub(ranges);
                 let window_bytes = place.window_bytes();
+                self.make_room(ranges);
                 self.advance(connection);
                 Event::Sent {
                     connection,
@@ -363,12 +396,10 @@ impl Session {
             Condition::Dead { cookie, reason, .. } => {
                 let connection = Connection(cookie);
                 let pieces = &mut self.pieces;
-                if !self
+                let ranges = self
                     .connections
-                    .remove(connection, |piece| pieces.give(piece))
-                {
-                    return None;
-                }
+                    .remove(connection, |piece| pieces.give(piece))?;
+                self.make_room(ranges);
                 Event::Dead { connection, reason }
             }
             Condition::UdpRecv {

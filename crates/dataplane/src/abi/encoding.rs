@@ -191,9 +191,11 @@ impl From<Condition> for Entry {
                 cookie,
                 handle,
                 bytes,
+                ranges,
                 limit_bytes,
             } => Entry::of(SENT, handle, cookie)
                 .range(0, bytes)
+                .value(ranges)
                 .more(limit_bytes),
             Condition::Dead {
                 cookie,
@@ -268,6 +270,7 @@ impl Condition {
                 cookie,
                 handle,
                 bytes: len,
+                ranges: value,
                 limit_bytes: entry.more,
             },
             DEAD => Condition::Dead {

@@ -93,6 +93,7 @@ fn what_is_encoded_is_decoded_and_nothing_else() {
             cookie: 1,
             handle: 2,
             bytes: 3,
+            ranges: 4,
             limit_bytes: 1 << 40,
         },
         Condition::Dead {

@@ -169,6 +169,7 @@ impl<P: Port> Engine<P> {
                             cookie,
                             handle,
                             bytes: 0,
+                            ranges: 0,
                             limit_bytes,
                         });
                     }
@@ -283,7 +284,7 @@ impl<P: Port> Engine<P> {
         if let Some(owner) = self.owners.remove(connection) {
             self.forget_guest(owner.handle);
             domain.connections -= 1;
-            domain.chunks -= owner.chunks();
+            domain.ranges -= owner.ranges;
         }
     }
 
@@ -394,7 +395,7 @@ impl<P: Port> Engine<P> {
             offset: offset as u32,
             len,
         };
-        let has_room = domain.chunks < domain.most_chunks;
+        let has_room = domain.ranges < domain.most_ranges;
         let taken = if has_room {
             self.stack.sendv(now, connection, &[chunk])
         } else {
@@ -404,7 +405,7 @@ impl<P: Port> Engine<P> {
             Ok(taken) if taken == len => {
                 if let Some(owner) = self.owners.get_mut(connection) {
                     owner.sent(len);
-                    domain.chunks += 1;
+                    domain.ranges += 1;
                 }
             }
             // More than the window, or than its share of the tables: what comes next would be

@@ -60,9 +60,9 @@ pub(crate) struct Domain {
     pub(super) held_frames: u32,
     pub(super) most_frames: u32,
     overflow: VecDeque<Entry>,
-    /// Ranges that the stack may still refer to, counted high (see `owners`).
-    pub(super) chunks: u32,
-    pub(super) most_chunks: u32,
+    /// Ranges of its memory that the stack refers to.
+    pub(super) ranges: u32,
+    pub(super) most_ranges: u32,
     pub(super) datagrams: u32,
     pub(super) connections: u32,
     /// Its place in every core's table.
@@ -90,8 +90,8 @@ impl Domain {
             gone,
             offence: None,
             overflow: VecDeque::with_capacity(256),
-            chunks: 0,
-            most_chunks: share.chunks,
+            ranges: 0,
+            most_ranges: share.ranges,
             datagrams: 0,
             connections: 0,
             seat,
@@ -224,5 +224,5 @@ impl Domain {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
     pub frames: u32,
-    pub chunks: u32,
+    pub ranges: u32,
 }

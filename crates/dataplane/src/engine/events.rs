@@ -52,22 +52,23 @@ impl<P: Port> Engine<P> {
             Event::Sent {
                 connection,
                 bytes,
+                ranges,
                 window_bytes,
                 ..
             } => {
-                let mut freed = 0;
                 let domain = self.tell_owner(connection, |cookie, owner| {
-                    freed = owner.acknowledged(bytes);
+                    owner.ranges -= ranges;
                     let limit_bytes = owner.sent_bytes + u64::from(window_bytes);
                     Condition::Sent {
                         cookie,
                         handle: owner.handle,
                         bytes,
+                        ranges,
                         limit_bytes,
                     }
                 });
                 if let Some(domain) = domain {
-                    domain.chunks -= freed;
+                    domain.ranges -= ranges;
                 }
             }
             Event::Dead {
@@ -230,7 +231,7 @@ impl<P: Port> Engine<P> {
             return;
         };
         domain.connections -= 1;
-        domain.chunks -= owner.chunks();
+        domain.ranges -= owner.ranges;
         let reason = match reason {
             DeadReason::Closed => Ending::Closed,
             DeadReason::Reset => Ending::Reset,

@@ -11,38 +11,16 @@ pub(super) struct Owner {
     pub handle: u64,
     pub domain: u8,
     pub cookie: u64,
-    /// Bytes handed to the stack, and acknowledged, since it opened.
+    /// Bytes handed to the stack since it opened.
     pub sent_bytes: u64,
-    pub acknowledged_bytes: u64,
-    /// Ranges handed over up to `mark_bytes` that may not be acknowledged, and since then.
-    /// The stack tells bytes, not ranges; two counts that move on bound the ranges from above.
-    older: u32,
-    newer: u32,
-    mark_bytes: u64,
+    /// Ranges of its application's memory that the stack refers to.
+    pub ranges: u32,
 }
 
 impl Owner {
-    /// Ranges that the stack may refer to, counted high.
-    pub fn chunks(&self) -> u32 {
-        self.older + self.newer
-    }
-
     pub fn sent(&mut self, bytes: u32) {
         self.sent_bytes += u64::from(bytes);
-        self.newer += 1;
-    }
-
-    /// Counts acknowledged bytes; returns the ranges that are certainly free.
-    pub fn acknowledged(&mut self, bytes: u32) -> u32 {
-        self.acknowledged_bytes += u64::from(bytes);
-        let mut freed = 0;
-        while self.acknowledged_bytes >= self.mark_bytes && self.chunks() > 0 {
-            freed += self.older;
-            self.older = self.newer;
-            self.newer = 0;
-            self.mark_bytes = self.sent_bytes;
-        }
-        freed
+        self.ranges += 1;
     }
 }
 
@@ -103,49 +81,5 @@ impl Owners {
             .iter()
             .filter(own)
             .map(|o| ConnectionId::from_bits(o.id))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_are_never_counted_low_and_are_zero_when_all_is_acknowledged() {
-        let mut random = fastrand::Rng::with_seed(7);
-        for _ in 0..200 {
-            let mut owner = Owner::default();
-            let mut real = std::collections::VecDeque::new();
-            let (mut counted, mut pending) = (0, 0_u64);
-            for _ in 0..500 {
-                if random.bool() {
-                    let len = random.u32(1..3000);
-                    owner.sent(len);
-                    real.push_back(len);
-                    counted += 1;
-                    pending += u64::from(len);
-                } else if pending > 0 {
-                    let bytes = random.u64(1..=pending) as u32;
-                    pending -= u64::from(bytes);
-                    counted -= owner.acknowledged(bytes);
-                    let mut left = bytes;
-                    while let Some(front) = real.front_mut() {
-                        let cut = left.min(*front);
-                        *front -= cut;
-                        left -= cut;
-                        if *front > 0 {
-                            break;
-                        }
-                        real.pop_front();
-                    }
-                }
-                assert_eq!(counted, owner.chunks());
-                assert!(counted as usize >= real.len(), "{counted} < {}", real.len());
-            }
-            if pending > 0 {
-                counted -= owner.acknowledged(pending as u32);
-            }
-            assert_eq!(counted, 0);
-        }
     }
 }

@@ -81,6 +81,7 @@ impl Maker {
             &self.memory,
             self.options.area_bytes,
             self.options.private_frames,
+            self.share.ranges,
             self.hub.count(),
         )?;
         let domain = |inside| {
@@ -170,7 +171,7 @@ impl<P: Port> Engine<P> {
             share: Share {
                 // A quarter stays for what arrives, however greedy the applications are.
                 frames: memory.own_frames() / 4 * 3 / 2,
-                chunks: limits.chunks / 2,
+                ranges: limits.chunks / 2,
             },
             stack,
             owners: Owners::new(limits.connections),

@@ -27,6 +27,10 @@ pub(super) struct Place {
     /// Handed over and not acknowledged.
     unacknowledged: VecDeque<Piece>,
     acknowledged_of_first: u32,
+    /// Calls to send that are not wholly acknowledged.
+    pub ranges: u32,
+    /// It waits until fewer sends of all connections are unacknowledged.
+    pub waits: bool,
     /// What to call when all is handed over.
     ending: Option<fn(u64) -> Call>,
     ending_is_close: bool,
@@ -42,6 +46,8 @@ impl Place {
             handed_of_first: 0,
             unacknowledged: VecDeque::new(),
             acknowledged_of_first: 0,
+            ranges: 0,
+            waits: false,
             ending: None,
             ending_is_close: false,
         }
@@ -82,6 +88,11 @@ impl Place {
         sum(&self.queued) + sum(&self.unacknowledged)
     }
 
+    /// Whether the next call is to send.
+    pub fn is_sending(&self) -> bool {
+        !self.queued.is_empty() && self.window_bytes() > 0
+    }
+
     /// The next call that the window allows. A piece is sent in parts when the window is
     /// smaller than it.
     pub fn next_call(&mut self) -> Option<Call> {
@@ -96,6 +107,7 @@ impl Place {
         }
         let offset = piece.offset + self.handed_of_first;
         self.handed_bytes += u64::from(len);
+        self.ranges += 1;
         self.handed_of_first += len;
         if self.handed_of_first == piece.len {
             self.queued.pop_front();
@@ -162,22 +174,19 @@ impl Connections {
         open.collect()
     }
 
-    /// Forgets a connection and gives its memory back; false when it was not there.
-    pub fn remove(&mut self, connection: Connection, mut give: impl FnMut(Piece)) -> bool {
+    /// Forgets a connection and gives its memory back. Returns its unacknowledged sends; `None`
+    /// when it was not there.
+    pub fn remove(&mut self, connection: Connection, mut give: impl FnMut(Piece)) -> Option<u32> {
         let index = connection.0 as u32;
-        let Some((generation, place)) = self.places.get_mut(index as usize) else {
-            return false;
-        };
+        let (generation, place) = self.places.get_mut(index as usize)?;
         if *generation != (connection.0 >> 32) as u32 {
-            return false;
+            return None;
         }
-        let Some(mut old) = place.take() else {
-            return false;
-        };
+        let mut old = place.take()?;
         old.queued.drain(..).for_each(&mut give);
         old.unacknowledged.drain(..).for_each(&mut give);
         *generation = generation.wrapping_add(1);
         self.free.push(index);
-        true
+        Some(old.ranges)
     }
 }

@@ -58,6 +58,9 @@ pub enum Event {
         cookie: u64,
         /// Bytes acknowledged since the last such event.
         bytes: u32,
+        /// Ranges given to `sendv` that are wholly acknowledged since then: their places in the
+        /// stack's tables are free.
+        ranges: u32,
         /// Bytes that `sendv` takes now.
         window_bytes: u32,
     },

@@ -82,10 +82,12 @@ impl Stack {
         }
         if tcb.tell_acked > 0 {
             let bytes = std::mem::take(&mut tcb.tell_acked);
+            let ranges = std::mem::take(&mut tcb.tell_freed);
             return Some(Event::Sent {
                 connection,
                 cookie,
                 bytes,
+                ranges,
                 window_bytes,
             });
         }

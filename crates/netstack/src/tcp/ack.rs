@@ -124,6 +124,7 @@ impl Tcb {
                 self.cursor = None;
             }
             context.chunks.pop(&mut self.send);
+            self.tell_freed += 1;
         }
     }
 

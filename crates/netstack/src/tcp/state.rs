@@ -193,6 +193,8 @@ pub struct Tcb {
     pub tell_knock: bool,
     pub tell_connected: bool,
     pub tell_acked: u32,
+    /// Ranges that were wholly acknowledged and not told.
+    pub tell_freed: u32,
     pub tell_peer_closed: bool,
     pub dead: Option<DeadReason>,
     /// The application is not told of its end (rejected, or never knocked).
@@ -292,6 +294,7 @@ impl Tcb {
             tell_knock: false,
             tell_connected: false,
             tell_acked: 0,
+            tell_freed: 0,
             tell_peer_closed: false,
             dead: None,
             silent: false,

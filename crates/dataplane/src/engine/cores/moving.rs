@@ -132,7 +132,7 @@ impl<P: Port> Engine<P> {
                 continue;
             };
             domain.connections -= 1;
-            domain.chunks -= owner.chunks();
+            domain.ranges -= owner.ranges;
             owners.insert(connection, (owner, domain.seat.generation));
         }
         let mut told = Vec::new();
@@ -196,7 +196,7 @@ impl<P: Port> Engine<P> {
             return;
         };
         domain.connections += 1;
-        domain.chunks += owner.chunks();
+        domain.ranges += owner.ranges;
         let own_name = handle::of(self.cores.me, handle::group(owner.handle), connection);
         if own_name != owner.handle {
             self.cores.guests.insert(owner.handle, connection);

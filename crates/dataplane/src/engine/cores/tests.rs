@@ -182,7 +182,7 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64, private_frames: Option<u32>) -> World {
+    fn new(seed: u64, private_frames: Option<u32>, chunks: Option<u32>) -> World {
         let (first, one) = pipe(1500).expect("a pipe");
         let (second, other) = pipe(1500).expect("a pipe");
         let memory = Memory::new(4096, 2048).expect("memory");
@@ -191,10 +191,13 @@ impl World {
             private_frames,
             ..options()
         };
-        let cores = Engine::several(ports, &config(SERVER, 1), server).expect("two cores");
+        let mut of_server = config(SERVER, 1);
+        of_server.limits.chunks = chunks.unwrap_or(of_server.limits.chunks);
+        let cores = Engine::several(ports, &of_server, server).expect("two cores");
         let memory = Memory::new(4096, 2048).expect("memory");
         let mut client = config(CLIENT, 2);
         client.secret = [9; 16];
+        client.limits.chunks = of_server.limits.chunks;
         let mut client =
             Engine::new(Fork(one, other), memory, client, options()).expect("a client");
         let hub = cores[0].hub();
@@ -263,8 +266,8 @@ impl World {
     }
 }
 
-fn moves(seed: u64, private_frames: Option<u32>) {
-    let mut world = World::new(seed, private_frames);
+fn moves(seed: u64, private_frames: Option<u32>, chunks: Option<u32>) {
+    let mut world = World::new(seed, private_frames, chunks);
     world.run_until("all streams", |w| {
         let open = &w.streams.application.open;
         open.len() == 24 && open.values().all(|(_, _, received)| *received > 0)
@@ -319,15 +322,23 @@ fn moves(seed: u64, private_frames: Option<u32>) {
 #[test]
 fn bytes_in_are_bytes_out_across_a_hundred_moves() {
     cofferdam_testkit::time_limit(std::time::Duration::from_secs(60), || {
-        moves(1, None);
-        moves(2, Some(2048));
+        moves(1, None, None);
+        moves(2, Some(2048), None);
+    });
+}
+
+/// 24 streams of which each has up to 28 sends under way; of all together 128 may be.
+#[test]
+fn applications_with_more_to_send_than_their_share_of_the_tables_wait_and_lose_nothing() {
+    cofferdam_testkit::time_limit(std::time::Duration::from_secs(60), || {
+        moves(4, None, Some(256));
     });
 }
 
 /// A hostile application answers for groups that never moved, and for connections of others.
 #[test]
 fn wrong_answers_to_a_move_harm_only_who_makes_them() {
-    let mut world = World::new(3, None);
+    let mut world = World::new(3, None, None);
     let maker = world.cores[0].maker();
     let (domains, outside) = maker
         .make("hostile", Rights::all(), Arc::default())
