@@ -4,7 +4,10 @@
 use std::fs;
 use std::ops::Sub;
 
-/// Time of one CPU by use; the unit cancels out in every use of it.
+/// Ticks of a second (USER_HZ, proc(5); 100 on every Linux of today).
+pub(crate) const TICKS_PER_S: f64 = 100.0;
+
+/// Time of one CPU by use, in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct CpuStat {
     /// Idle and iowait.

@@ -83,6 +83,12 @@ pub(crate) fn online_cpus() -> Vec<u32> {
     parse_list(&fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default())
 }
 
+/// The first online CPU, and the last.
+pub(crate) fn outer_cpus() -> [u32; 2] {
+    let cpus = online_cpus();
+    [cpus.first(), cpus.last()].map(|cpu| cpu.copied().unwrap_or(0))
+}
+
 /// The kernel's list format: `0-3,8`.
 fn parse_list(text: &str) -> Vec<u32> {
     text.trim()

@@ -2,7 +2,7 @@
 
 use super::Options;
 use super::scene::Scene;
-use super::servers::{Moment, PORT, Plan, Servers, slab_bytes};
+use super::servers::{PORT, Plan, Servers, slab_bytes};
 use crate::data::{DataplaneCell, DataplaneExperiment, DataplaneSample, EchoServer, SCHEMA};
 use crate::error::BenchError;
 use crate::experiment::Rig;
@@ -219,26 +219,24 @@ fn once(rig: &mut Rig<'_>, scene: &Scene, run: &Run) -> Result<Told, BenchError>
     client.go()?;
     let mut cpu_us_per_request = None;
     let mut at_end = at_start;
-    let told: LoadReport = if is_asked {
-        wait(rig, &mut client)?;
-        let told = client.answer()?;
-        drop(client);
-        told
-    } else {
-        wait(rig, &mut client)?;
+    wait(rig, &mut client)?;
+    if !is_asked {
+        // It has opened its connections.
         client.answer::<bool>()?;
-        if let Client::Hold { .. } = run.client {
-            rig.pass(Duration::from_millis(200))?;
-            at_end = memory(&servers)?;
-            client.end_with()?
-        } else {
-            let from: Moment = servers.moment()?;
+    }
+    let told: LoadReport = match run.client {
+        Client::Ask { .. } => last_answer(client)?,
+        Client::Load { .. } => {
+            let from = servers.moment()?;
             wait(rig, &mut client)?;
             let to = servers.moment()?;
             cpu_us_per_request = to.cpu_us_per_request(&from, poll_cost_s);
-            let told = client.answer()?;
-            drop(client);
-            told
+            last_answer(client)?
+        }
+        Client::Hold { .. } => {
+            rig.pass(Duration::from_millis(200))?;
+            at_end = memory(&servers)?;
+            client.end_with()?
         }
     };
     Ok(Told {
@@ -247,6 +245,11 @@ fn once(rig: &mut Rig<'_>, scene: &Scene, run: &Run) -> Result<Told, BenchError>
         cpu_us_per_request,
         memory_bytes: [at_start, at_end],
     })
+}
+
+/// What a client says at its end, which it is gone after.
+fn last_answer(mut client: Worker) -> Result<LoadReport, BenchError> {
+    client.answer()
 }
 
 /// Until the client says something.

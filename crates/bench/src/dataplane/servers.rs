@@ -13,8 +13,6 @@ use std::time::{Duration, Instant};
 
 /// First port of all servers.
 pub(super) const PORT: u16 = 7007;
-/// `/proc/stat` counts in these (USER_HZ, proc(5); 100 on every Linux of today).
-const TICKS_PER_S: f64 = 100.0;
 
 /// What is to serve.
 #[derive(Clone, Copy, Debug)]
@@ -103,7 +101,8 @@ impl Servers {
     pub fn moment(&mut self) -> Result<Moment, BenchError> {
         let mut moment = Moment {
             at: Instant::now(),
-            free_s: cpustat::read(self.cpu).map_or(0.0, |s| (s.idle + s.steal) / TICKS_PER_S),
+            free_s: cpustat::read(self.cpu)
+                .map_or(0.0, |s| (s.idle + s.steal) / cpustat::TICKS_PER_S),
             requests: 0,
             in_vain: 0,
         };

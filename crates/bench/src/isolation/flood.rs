@@ -24,8 +24,7 @@ pub(super) struct Flood {
 impl Flood {
     /// At the peer.
     pub fn new(stage: &Stage) -> Result<Flood, BenchError> {
-        let cpus = host_facts::online_cpus();
-        let [first, last] = [cpus.first(), cpus.last()].map(|cpu| cpu.copied().unwrap_or(0));
+        let [first, last] = host_facts::outer_cpus();
         stage.receive_on(first)?;
         let mut command = stage.in_peer_on(last, &stage.load);
         command.arg("serve");
@@ -46,12 +45,7 @@ impl Flood {
     /// Ends it; what it sent.
     pub fn end(&mut self, patience: Duration) -> Result<Done, BenchError> {
         self.source.stop()?;
-        self.source
-            .done(patience)?
-            .ok_or_else(|| BenchError::Worker {
-                worker: self.source.name().to_owned(),
-                reason: "it was not done in time".to_owned(),
-            })
+        self.source.finished(patience)
     }
 }
 

@@ -160,6 +160,12 @@ impl Guest {
         }
     }
 
+    /// As [`Guest::done`]; not to be done in time is an error.
+    pub fn finished(&mut self, patience: Duration) -> Result<Done, BenchError> {
+        let done = self.done(patience)?;
+        done.ok_or_else(|| late(self.name()))
+    }
+
     /// Its ticks since it was prepared: µs since go, operations, bytes.
     pub fn ticks(&self) -> &[(u64, u64, u64)] {
         &self.ticks
@@ -234,6 +240,14 @@ impl Guest {
 impl Drop for Guest {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// A load's process that does not come to its end.
+pub(super) fn late(worker: &str) -> BenchError {
+    BenchError::Worker {
+        worker: worker.to_owned(),
+        reason: "it was not done in time".to_owned(),
     }
 }
 

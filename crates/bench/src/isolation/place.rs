@@ -2,7 +2,7 @@
 
 use super::acquire::Places;
 use super::generator::{Foreign, Iperf3Sink};
-use super::guest::{Done, Guest};
+use super::guest::{Done, Guest, late};
 use super::levels::{Load, Target};
 use super::runtime::Tenant;
 use super::stage::Stage;
@@ -148,13 +148,9 @@ impl Sink {
         lead: Duration,
         patience: Duration,
     ) -> Result<Option<(Done, Ticks)>, BenchError> {
-        let late = || BenchError::Worker {
-            worker: "sink".to_owned(),
-            reason: "it was not done in time".to_owned(),
-        };
         match &mut self.kind {
             Kind::Own(guest) => {
-                let done = guest.done(patience)?.ok_or_else(late)?;
+                let done = guest.finished(patience)?;
                 let lead = lead.as_micros() as u64;
                 let ticks = guest.ticks().iter();
                 let ticks = ticks.map(|(t, ops, bytes)| (t.saturating_sub(lead), *ops, *bytes));
@@ -162,7 +158,7 @@ impl Sink {
             }
             Kind::Iperf3(server) => match server.take() {
                 Some(mut server) if sent => {
-                    let done = server.done(patience)?.ok_or_else(late)?;
+                    let done = server.done(patience)?.ok_or_else(|| late("sink"))?;
                     Ok(Some((done, Ticks::new())))
                 }
                 _ => Ok(None),

@@ -135,8 +135,7 @@ fn open(
         return Ok((dir, samples, earlier));
     }
     progress.step(0, 0, "looking for noise");
-    let cpus = host_facts::online_cpus();
-    let pair = [cpus.first(), cpus.last()].map(|cpu| cpu.copied().unwrap_or(0));
+    let pair = host_facts::outer_cpus();
     let warnings = noise::check(pair, Duration::from_millis(500));
     for warning in &warnings {
         progress.warn(warning);
