@@ -5,30 +5,26 @@
 
 mod common;
 
-use cofferdam_bench::data::{DataplaneExperiment, DataplaneRow, EchoServer, RunData, RunResult};
+use cofferdam_bench::data::{
+    DataplaneExperiment, DataplaneResult, DataplaneRow, EchoServer, RunData, RunResult,
+};
 use cofferdam_bench::{Silent, dataplane};
 use cofferdam_testkit::{exclusive, time_limit};
 use common::{LIMIT, worker_executable};
 
-#[test]
-fn a_dataplane_run_measures_every_server() {
+/// One quick round of these experiments, of which nothing failed.
+fn measured(experiments: &[DataplaneExperiment]) -> (RunData, DataplaneResult) {
     worker_executable();
     let _alone = exclusive();
     let folder = tempfile::tempdir().unwrap();
-    let output = Some(folder.path().to_owned());
+    let options = dataplane::Options {
+        quick: true,
+        output: Some(folder.path().to_owned()),
+        rounds: Some(1),
+        experiments: experiments.to_vec(),
+        ..Default::default()
+    };
     let data = time_limit(LIMIT, move || {
-        let options = dataplane::Options {
-            quick: true,
-            output,
-            rounds: Some(1),
-            experiments: vec![
-                DataplaneExperiment::Unloaded,
-                DataplaneExperiment::Connections,
-                DataplaneExperiment::Idle,
-                DataplaneExperiment::Etc,
-            ],
-            ..Default::default()
-        };
         let dir = dataplane::run(&options, &mut Silent).unwrap();
         RunData::load(dir.path()).unwrap()
     });
@@ -36,6 +32,18 @@ fn a_dataplane_run_measures_every_server() {
         panic!("{:?}", data.result)
     };
     assert_eq!(result.failed, Default::default());
+    let result = result.clone();
+    (data, result)
+}
+
+#[test]
+fn a_dataplane_run_measures_every_server() {
+    let (_, result) = measured(&[
+        DataplaneExperiment::Unloaded,
+        DataplaneExperiment::Connections,
+        DataplaneExperiment::Idle,
+        DataplaneExperiment::Etc,
+    ]);
     for experiment in [
         DataplaneExperiment::Unloaded,
         DataplaneExperiment::Connections,
@@ -74,4 +82,38 @@ fn a_dataplane_run_measures_every_server() {
         }
     }
     assert!(result.stage_cycles_per_packet["process"] > 0.0);
+}
+
+#[test]
+fn further_cores_are_measured_and_a_cpu_shared_with_the_generator_is_told() {
+    let (data, result) = measured(&[DataplaneExperiment::Cores, DataplaneExperiment::OneCpu]);
+    let told: Vec<(String, bool)> = result
+        .rows
+        .iter()
+        .map(|r| (r.cell.id(), r.shares_cpu))
+        .collect();
+    // A second CPU for the server is the generator's where the host has no third.
+    let is_shared = data.manifest.cpus == 2;
+    let expected = [
+        ("cores/1/blocking", false),
+        ("cores/1/busy-polling", false),
+        ("cores/1/process", false),
+        ("cores/2/blocking", is_shared),
+        ("cores/2/busy-polling", is_shared),
+        ("cores/2/process", is_shared),
+        ("one-cpu/1/process", false),
+        ("one-cpu/2/process", false),
+    ];
+    assert_eq!(told, expected.map(|(id, shared)| (id.to_owned(), shared)));
+    for row in &result.rows {
+        assert!(row.requests_per_s.median > 0.0, "{row:?}");
+        assert_eq!(row.rate_to_one_core.is_some(), row.cell.at > 1, "{row:?}");
+        assert_eq!(row.generator_busy.is_some(), !row.shares_cpu, "{row:?}");
+        if let Some(cost) = &row.cpu_us_per_request {
+            assert!(!row.shares_cpu && cost.median > 0.0, "{row:?}");
+        }
+    }
+    let page = cofferdam_bench::report::html(&data).unwrap();
+    assert!(page.contains("Multicore"));
+    assert_eq!(page.contains("CPU shared"), is_shared);
 }

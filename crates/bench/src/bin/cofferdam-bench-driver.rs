@@ -2,7 +2,7 @@
 //! and prints a line for each. It is its own worker. People use `cofferdam bench penalty`.
 #![forbid(unsafe_code)]
 
-use cofferdam_bench::data::{RunData, RunResult};
+use cofferdam_bench::data::{DataplaneExperiment, RunData, RunResult};
 use cofferdam_bench::{BenchError, Progress, RunDir, accounting, dataplane, penalty};
 
 struct Plain;
@@ -19,7 +19,7 @@ impl Progress for Plain {
 
 /// `DIR PAIRS SECONDS CELL_ID…`: penalty; without ids the quick grid. `DIR PAIRS SECONDS
 /// accounting`: the cost and accuracy of the accounting, as it is in `result.json`. `DIR ROUNDS 0
-/// dataplane`: the dataplane's quick runs.
+/// dataplane EXPERIMENT…`: the dataplane's quick runs, of these experiments or of all.
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args.first().is_some_and(|first| first == "bench-worker") {
@@ -48,6 +48,11 @@ fn main() {
             quick: true,
             output,
             rounds: Some(pairs),
+            experiments: DataplaneExperiment::ALL
+                .iter()
+                .copied()
+                .filter(|e| cells.iter().any(|name| name == e.label()))
+                .collect(),
             ..dataplane::Options::default()
         };
         return end(dataplane::run(&options, &mut Plain));

@@ -47,6 +47,10 @@ pub enum DataplaneExperiment {
     Unloaded,
     /// As many connections, each with one request on its way.
     Connections,
+    /// CPUs of the server.
+    Cores,
+    /// Cores of the dataplane's code, all on one CPU: what that code costs.
+    OneCpu,
     /// The batch bound.
     Batch,
     /// Share of the server's own peak, offered in an open loop, percent.
@@ -67,8 +71,8 @@ pub enum DataplaneExperiment {
     Idle,
 }
 labels!(DataplaneExperiment {
-    Unloaded => "unloaded", Connections => "connections", Batch => "batch", Load => "load",
-    Cost => "cost", Sizes => "sizes", ShortConnections => "short-connections", Usr => "usr",
+    Unloaded => "unloaded", Connections => "connections", Cores => "cores", OneCpu => "one-cpu",
+    Batch => "batch", Load => "load", Cost => "cost", Sizes => "sizes", ShortConnections => "short-connections", Usr => "usr",
     Etc => "etc", Idle => "idle",
 });
 
@@ -76,6 +80,14 @@ impl DataplaneExperiment {
     /// Whether it is one of the memcached mixes, in which latency is drawn against throughput.
     pub fn is_mix(self) -> bool {
         matches!(self, DataplaneExperiment::Usr | DataplaneExperiment::Etc)
+    }
+
+    /// Whether it varies the server's cores.
+    pub fn is_of_cores(self) -> bool {
+        matches!(
+            self,
+            DataplaneExperiment::Cores | DataplaneExperiment::OneCpu
+        )
     }
 }
 
@@ -89,8 +101,8 @@ pub const SERVICE_SHARE: f64 = 0.98;
 pub struct DataplaneCell {
     /// What is varied.
     pub experiment: DataplaneExperiment,
-    /// Its value: connections, batch bound, percent, bytes, thousands of requests a second; 0
-    /// where nothing is varied.
+    /// Its value: connections, cores, batch bound, percent, bytes, thousands of requests a second;
+    /// 0 where nothing is varied.
     pub at: u32,
     /// Who answers.
     pub server: EchoServer,
@@ -124,10 +136,17 @@ pub struct DataplaneSample {
     pub packets: u64,
     /// Cycles in each stage of the dataplane's loop, the whole life of the server.
     pub stage_cycles: BTreeMap<String, u64>,
-    /// Time of the server's CPU that a request took, microseconds: all but what was idle or
-    /// polled in vain. `None` where it is not measured.
+    /// Time of the server's CPUs that a request took, microseconds: all but what was idle or
+    /// polled in vain. `None` where it is not measured, and where the generator has one of them.
     #[serde(default)]
     pub cpu_us_per_request: Option<f64>,
+    /// One of the server's CPUs was the generator's: the host had no other left.
+    #[serde(default)]
+    pub shares_cpu: bool,
+    /// Share of the time in which the generator had work, 0 to 1; near 1 it was the limit. `None`
+    /// for other clients, and where it shares its CPU.
+    #[serde(default)]
+    pub generator_busy: Option<f64>,
     /// Memory that each connection took, bytes: the server's own, and for Linux the kernel's.
     #[serde(default)]
     pub bytes_per_connection: Option<f64>,
@@ -172,6 +191,19 @@ pub struct DataplaneRow {
     /// Memory that each connection took, bytes.
     #[serde(default)]
     pub bytes_per_connection: Option<Estimate>,
+    /// Where cores are varied: requests a second ÷ those of the same server with one core in the
+    /// same round; `None` for that one.
+    #[serde(default)]
+    pub rate_to_one_core: Option<Estimate>,
+    /// The same of the CPU time of a request.
+    #[serde(default)]
+    pub cpu_to_one_core: Option<Estimate>,
+    /// One of the server's CPUs was the generator's: what a further core brings is not told.
+    #[serde(default)]
+    pub shares_cpu: bool,
+    /// Share of the time in which the generator had work, 0 to 1; near 1 it was the limit.
+    #[serde(default)]
+    pub generator_busy: Option<Estimate>,
 }
 
 /// The most that a server did within [`SERVICE_P99_US`].

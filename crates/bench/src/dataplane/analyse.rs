@@ -22,35 +22,47 @@ pub(super) fn rows(samples: &[DataplaneSample], seed: u64) -> Vec<DataplaneRow> 
         .collect()
 }
 
+/// A figure of a sample, where it was measured.
+type Value = fn(&DataplaneSample) -> Option<f64>;
+
 fn row(cell: &DataplaneCell, samples: &[DataplaneSample], seed: u64) -> Option<DataplaneRow> {
     let own: Vec<&DataplaneSample> = samples.iter().filter(|s| s.cell == *cell).collect();
     let all = |value: fn(&DataplaneSample) -> f64| {
         let values: Vec<f64> = own.iter().map(|s| value(s)).collect();
         estimate(&values, seed)
     };
-    let some = |value: fn(&DataplaneSample) -> Option<f64>| {
+    let some = |value: Value| {
         let values: Vec<f64> = own.iter().filter_map(|s| value(s)).collect();
         estimate(&values, seed)
     };
-    let against = |server: EchoServer, value: fn(&DataplaneSample) -> f64| -> Option<Estimate> {
-        if server == cell.server {
-            return None;
-        }
-        let other = DataplaneCell { server, ..*cell };
+    let ratio_to = |other: DataplaneCell, value: Value| {
         let ratios: Vec<f64> = own
             .iter()
             .filter_map(|s| {
                 let same = |o: &&DataplaneSample| o.cell == other && o.round == s.round;
-                let base = value(samples.iter().find(same)?);
-                (base > 0.0).then(|| value(s) / base)
+                let base = value(samples.iter().find(same)?)?;
+                let own = value(s)?;
+                (base > 0.0).then(|| own / base)
             })
             .collect();
         estimate(&ratios, seed)
     };
+    let against = |server: EchoServer, value: Value| -> Option<Estimate> {
+        if server == cell.server {
+            return None;
+        }
+        ratio_to(DataplaneCell { server, ..*cell }, value)
+    };
+    let to_one_core = |value: Value| {
+        let one = DataplaneCell { at: 1, ..*cell };
+        (cell.experiment.is_of_cores() && one != *cell)
+            .then(|| ratio_to(one, value))
+            .flatten()
+    };
     Some(DataplaneRow {
         cell: *cell,
-        requests_per_s: all(rate)?,
-        p50_us: all(p50)?,
+        requests_per_s: all(|s| s.requests_per_s)?,
+        p50_us: all(|s| s.latency.p50_us)?,
         p99_us: all(|s| s.latency.p99_us)?,
         p999_us: all(|s| s.latency.p999_us)?,
         p50_to_blocking: against(EchoServer::Blocking, p50),
@@ -67,15 +79,17 @@ fn row(cell: &DataplaneCell, samples: &[DataplaneSample], seed: u64) -> Option<D
             .then(|| against(EchoServer::Inline, capacity))
             .flatten(),
         bytes_per_connection: some(|s| s.bytes_per_connection),
+        rate_to_one_core: to_one_core(rate),
+        cpu_to_one_core: to_one_core(|s| s.cpu_us_per_request),
+        shares_cpu: own.iter().any(|s| s.shares_cpu),
+        generator_busy: some(|s| s.generator_busy),
     })
 }
 
-/// Requests a second that the CPU could carry; 0 where the cost was not measured.
-fn capacity(sample: &DataplaneSample) -> f64 {
-    sample
-        .cpu_us_per_request
-        .filter(|us| *us > 0.0)
-        .map_or(0.0, |us| 1e6 / us)
+/// Requests a second that the CPU could carry.
+fn capacity(sample: &DataplaneSample) -> Option<f64> {
+    let cost = sample.cpu_us_per_request.filter(|us| *us > 0.0);
+    cost.map(|us| 1e6 / us)
 }
 
 /// The most that each server did within the limit of latency, of each mix that was measured.
@@ -126,12 +140,12 @@ fn is_served(sample: &DataplaneSample) -> bool {
             .is_some_and(|offered| sample.requests_per_s >= SERVICE_SHARE * offered)
 }
 
-fn rate(sample: &DataplaneSample) -> f64 {
-    sample.requests_per_s
+fn rate(sample: &DataplaneSample) -> Option<f64> {
+    Some(sample.requests_per_s)
 }
 
-fn p50(sample: &DataplaneSample) -> f64 {
-    sample.latency.p50_us
+fn p50(sample: &DataplaneSample) -> Option<f64> {
+    Some(sample.latency.p50_us)
 }
 
 /// Cycles a packet in each stage of the inline loop, in the sample with most packets.
@@ -174,6 +188,8 @@ mod tests {
             stage_cycles: BTreeMap::new(),
             cpu_us_per_request: Some(1e6 / rate),
             bytes_per_connection: None,
+            shares_cpu: false,
+            generator_busy: None,
         }
     }
 
@@ -197,6 +213,27 @@ mod tests {
         assert_eq!(medians, [100_000.0, 200_000.0]);
         assert_eq!(found[0].to_blocking, None);
         assert_eq!(found[1].to_blocking.as_ref().expect("a ratio").median, 2.0);
+    }
+
+    #[test]
+    fn further_cores_are_compared_with_one_within_a_round() {
+        let mut samples = Vec::new();
+        for (round, drift) in [(0, 1.0), (1, 2.0)] {
+            for (at, rate, shares_cpu) in [(1, 100.0, false), (2, 150.0, true)] {
+                let mut one = sample(EchoServer::Process, round, rate * drift, 5.0);
+                one.cell.experiment = DataplaneExperiment::Cores;
+                one.cell.at = at;
+                one.shares_cpu = shares_cpu;
+                one.cpu_us_per_request = (!shares_cpu).then_some(8.0);
+                samples.push(one);
+            }
+        }
+        let rows = rows(&samples, 1);
+        assert_eq!(rows[0].rate_to_one_core, None, "it is the base");
+        let ratio = rows[1].rate_to_one_core.as_ref().expect("a ratio");
+        assert_eq!((ratio.low, ratio.high), (1.5, 1.5));
+        assert_eq!(rows[1].cpu_to_one_core, None, "not told on a shared CPU");
+        assert!(!rows[0].shares_cpu && rows[1].shares_cpu);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! One sample: a server started, a client run against it, both ended.
 
 use super::Options;
+use super::cores::{Cores, ONE};
 use super::scene::Scene;
 use super::servers::{PORT, Plan, Servers, slab_bytes};
 use crate::data::{DataplaneCell, DataplaneExperiment, DataplaneSample, EchoServer, SCHEMA};
@@ -16,6 +17,8 @@ use std::time::Duration;
 const ECHO: Work = Work::Echo(64);
 /// Connections where they are not varied.
 const CONNECTIONS: u32 = 100;
+/// Connections where cores are varied: enough for each thread to get its share by hash.
+const CONNECTIONS_OF_CORES: u32 = 400;
 /// IX's bound.
 const BATCH: u32 = 64;
 /// Room for connections where the tables are not what is measured.
@@ -75,6 +78,7 @@ pub(super) fn sample(
             batch: BATCH,
             room: ROOM,
             ports: 1,
+            cores: ONE,
         },
         warm_s,
         seconds,
@@ -111,15 +115,20 @@ pub(super) fn sample(
         DataplaneExperiment::Unloaded | DataplaneExperiment::Sizes => Client::Ask { fresh: false },
         DataplaneExperiment::ShortConnections => Client::Ask { fresh: true },
         DataplaneExperiment::Connections => load(cell.at, 0.0),
+        DataplaneExperiment::Cores | DataplaneExperiment::OneCpu => load(CONNECTIONS_OF_CORES, 0.0),
         DataplaneExperiment::Idle => Client::Hold {
             connections: cell.at,
         },
         _ => load(CONNECTIONS, offered_per_s.unwrap_or(0.0)),
     };
     let mut run = run(cell.server, work, client);
-    if cell.experiment == DataplaneExperiment::Batch {
-        run.plan.batch = cell.at;
+    match cell.experiment {
+        DataplaneExperiment::Batch => run.plan.batch = cell.at,
+        DataplaneExperiment::Cores => run.plan.cores = Cores::Each(cell.at),
+        DataplaneExperiment::OneCpu => run.plan.cores = Cores::Together(cell.at),
+        _ => {}
     }
+    let shares_cpu = run.plan.cores.share(rig);
     let mut before = None;
     if cell.experiment == DataplaneExperiment::Idle {
         if !cell.server.is_linux() {
@@ -143,7 +152,10 @@ pub(super) fn sample(
         latency: told.client.latency,
         packets: told.server.packets,
         stage_cycles: told.server.stage_cycles,
-        cpu_us_per_request: told.cpu_us_per_request,
+        // Which of a shared CPU's time was the server's cannot be told.
+        cpu_us_per_request: told.cpu_us_per_request.filter(|_| !shares_cpu),
+        shares_cpu,
+        generator_busy: told.client.busy.filter(|_| !shares_cpu),
         bytes_per_connection: (cell.experiment == DataplaneExperiment::Idle)
             .then(|| grown as f64 / f64::from(cell.at)),
     })
@@ -164,7 +176,7 @@ fn memory_without(rig: &mut Rig<'_>, scene: &Scene, plan: Plan) -> Result<u64, B
 }
 
 /// The client's command.
-fn command(scene: &Scene, run: &Run) -> String {
+fn command(scene: &Scene, run: &Run, shares_cpu: bool) -> String {
     let pair = scene.pair(run.plan.server);
     let (to, warm, seconds) = (pair.address, run.warm_s, run.seconds);
     let (connections, rate, seconds) = match run.client {
@@ -184,8 +196,12 @@ fn command(scene: &Scene, run: &Run) -> String {
     };
     format!(
         "dp-load --device eth0 --address {} --to {to} --port {PORT} --ports {} \
-         --connections {connections} --work {} --rate {rate} --warm {warm} --seconds {seconds}",
-        pair.generator, run.plan.ports, run.plan.work
+         --connections {connections} --work {} --rate {rate} --warm {warm} --seconds {seconds} \
+         --yields {}",
+        pair.generator,
+        run.plan.ports,
+        run.plan.work,
+        u8::from(shares_cpu)
     )
 }
 
@@ -193,20 +209,25 @@ fn once(rig: &mut Rig<'_>, scene: &Scene, run: &Run) -> Result<Told, BenchError>
     let pair = scene.pair(run.plan.server);
     let is_asked = matches!(run.client, Client::Ask { .. });
     let steered = !is_asked && !matches!(run.client, Client::Hold { .. });
-    pair.steer(steered.then_some((rig.victim_cpu, rig.peer_cpu)))?;
+    match steered {
+        true => pair.steer(&run.plan.cores.cpus(rig), &[rig.peer_cpu])?,
+        false => pair.steer(&[], &[])?,
+    }
     let mut servers = Servers::start(rig, scene, run.plan)?;
     let place = Place {
         netns: Some(pair.client.name.clone()),
         cgroups: Vec::new(),
         cpu: Some(rig.peer_cpu),
     };
-    let mut client = Worker::start(&place, &command(scene, run))?;
+    let mut client = Worker::start(&place, &command(scene, run, run.plan.cores.share(rig)))?;
     // The server may still be attaching. What it polls in vain then tells what a poll costs.
     rig.pass(Duration::from_millis(60))?;
     let settled = servers.moment()?;
     rig.pass(Duration::from_millis(100))?;
     let begun = servers.moment()?;
-    let poll_cost_s = begun.poll_cost_s(&settled);
+    // Who sleeps does not poll in vain: what it looks at before it sleeps is part of its work.
+    let polls = !run.plan.cores.sleep(rig);
+    let poll_cost_s = begun.poll_cost_s(&settled).filter(|_| polls);
     let memory = |servers: &Servers| -> Result<u64, BenchError> {
         let kernel = if run.plan.server.is_linux() {
             slab_bytes()?

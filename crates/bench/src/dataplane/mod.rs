@@ -9,6 +9,7 @@
 //! interrupts would be.
 
 mod analyse;
+mod cores;
 mod measure;
 mod scene;
 mod servers;
@@ -19,11 +20,14 @@ use crate::data::{
 };
 use crate::error::BenchError;
 use crate::experiment::{Rig, RigOptions, chosen};
+use crate::host_facts;
 use crate::progress::Progress;
 use crate::rundir::RunDir;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+/// Cores of one dataplane, at most.
+const MOST_CORES: u32 = 32;
 /// Answers ÷ requests below which a higher rate is not tried.
 const LEAST_SHARE: f64 = 0.8;
 
@@ -47,8 +51,11 @@ impl Options {
         self.rounds.unwrap_or(if self.quick { 3 } else { 7 })
     }
 
-    fn values(&self, experiment: DataplaneExperiment) -> &'static [u32] {
-        match (experiment, self.quick) {
+    fn values(&self, experiment: DataplaneExperiment, cpus: u32) -> Vec<u32> {
+        let fixed: &[u32] = match (experiment, self.quick) {
+            (DataplaneExperiment::Cores, quick) => return cores::counts(cpus, quick),
+            (DataplaneExperiment::OneCpu, true) => &[1, 2],
+            (DataplaneExperiment::OneCpu, false) => &[1, 2, 4],
             (DataplaneExperiment::Unloaded | DataplaneExperiment::ShortConnections, _) => &[0],
             (DataplaneExperiment::Connections, true) => &[100],
             (DataplaneExperiment::Connections, false) => &[10, 100, 1000, 10_000],
@@ -64,15 +71,19 @@ impl Options {
             (DataplaneExperiment::Idle, false) => &[10_000, 100_000],
             (DataplaneExperiment::Sizes, true) => &[64, 16384],
             (DataplaneExperiment::Sizes, false) => &[64, 512, 1448, 4096, 16384, 65536, 262_144],
-        }
+        };
+        fixed.to_vec()
     }
 
-    fn cells(&self, experiment: DataplaneExperiment) -> Vec<DataplaneCell> {
+    /// The conditions, on a host that has so many CPUs for a server.
+    fn cells(&self, experiment: DataplaneExperiment, cpus: u32) -> Vec<DataplaneCell> {
         let servers = match experiment {
             DataplaneExperiment::Batch => &[EchoServer::Inline],
+            DataplaneExperiment::OneCpu => &[EchoServer::Process],
             _ => EchoServer::ALL,
         };
-        let cells = self.values(experiment).iter().flat_map(|at| {
+        let values = self.values(experiment, cpus);
+        let cells = values.iter().flat_map(|at| {
             let cell = move |server: &EchoServer| DataplaneCell {
                 experiment,
                 at: *at,
@@ -81,9 +92,12 @@ impl Options {
             servers.iter().map(cell)
         });
         // A process may have 20,000 descriptors where it is not allowed more: Linux needs one a
-        // connection.
-        let fits = |c: &DataplaneCell| {
-            experiment != DataplaneExperiment::Idle || !c.server.is_linux() || c.at <= 16_000
+        // connection. An application on the loop's thread has one loop.
+        let fits = |c: &DataplaneCell| match (experiment, c.server) {
+            (DataplaneExperiment::Idle, server) => !server.is_linux() || c.at <= 16_000,
+            (DataplaneExperiment::Cores, EchoServer::Inline) => false,
+            (DataplaneExperiment::Cores, EchoServer::Process) => c.at <= MOST_CORES,
+            _ => true,
         };
         cells.filter(fits).collect()
     }
@@ -136,9 +150,11 @@ fn measure_all(
     let mut peaks = measure::Peaks::new();
     let mut beaten = Beaten::default();
     let experiments = chosen(DataplaneExperiment::ALL, &options.experiments);
+    let online = host_facts::online_cpus();
+    let cpus = cores::order(&online, rig.victim_cpu, rig.peer_cpu).len() as u32;
     for experiment in &experiments {
         for round in 0..options.rounds() {
-            let mut cells = options.cells(*experiment);
+            let mut cells = options.cells(*experiment, cpus);
             rig.random.shuffle(&mut cells);
             if experiment.is_mix() {
                 // From low to high: what is beyond a server need not be tried.

@@ -93,19 +93,10 @@ impl Scene {
 }
 
 impl Pair {
-    /// Steers receive work to the CPUs of whom it is for; `None`: it stays with the sender, as on
-    /// any veth.
-    pub fn steer(&self, cpus: Option<(u32, u32)>) -> Result<(), BenchError> {
-        match cpus {
-            Some((server, client)) => {
-                self.server.steer("eth0", server)?;
-                self.client.steer("eth0", client)
-            }
-            None => {
-                let path = "/sys/class/net/eth0/queues/rx-0/rps_cpus";
-                self.server.write(path, "0")?;
-                self.client.write(path, "0")
-            }
-        }
+    /// Steers receive work to the CPUs of whom it is for; where there are none it stays with the
+    /// sender, as on any veth.
+    pub fn steer(&self, server: &[u32], client: &[u32]) -> Result<(), BenchError> {
+        self.server.spread("eth0", server)?;
+        self.client.spread("eth0", client)
     }
 }

@@ -1,5 +1,6 @@
 //! A server's processes, and what their CPU and memory went into.
 
+use super::cores::Cores;
 use super::scene::Scene;
 use crate::cpustat;
 use crate::data::EchoServer;
@@ -24,6 +25,8 @@ pub(super) struct Plan {
     pub room: u32,
     /// Ports, from [`PORT`] on; Linux's servers have one.
     pub ports: u16,
+    /// Its threads or loops; `inline` has one.
+    pub cores: Cores,
 }
 
 /// Server processes; the last is told to end first.
@@ -31,14 +34,16 @@ pub(super) struct Servers {
     workers: Vec<Worker>,
     /// Where the dataplane tells its counts, when it is a process of its own.
     socket: Option<PathBuf>,
-    cpu: u32,
+    cpus: Vec<u32>,
 }
 
 /// What a server had done at a moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     at: Instant,
-    /// Seconds in which its CPU was idle, or stolen by the hypervisor.
+    /// CPUs that it has.
+    cpus: usize,
+    /// Seconds in which these were idle, or stolen by the hypervisor, summed.
     free_s: f64,
     requests: u64,
     /// Turns or polls that found nothing.
@@ -48,10 +53,12 @@ pub(super) struct Moment {
 impl Servers {
     pub fn start(rig: &Rig<'_>, scene: &Scene, plan: Plan) -> Result<Servers, BenchError> {
         let pair = scene.pair(plan.server);
-        let place = Place {
+        let cpus = plan.cores.cpus(rig);
+        let sleeps = u8::from(plan.cores.sleep(rig));
+        let place = |cpu: Option<u32>| Place {
             netns: Some(pair.server.name.clone()),
             cgroups: Vec::new(),
-            cpu: Some(rig.victim_cpu),
+            cpu,
         };
         let (address, socket) = (pair.address, scene.socket());
         let path = socket.display();
@@ -66,25 +73,44 @@ impl Servers {
         let several = format!("{serves} --ports {ports}");
         let loops =
             format!("--device eth0 --address {address} --batch {batch} --connections {room}");
+        let shared = u8::from(cpus.len() > 1);
+        let linux = |spin: u8| {
+            let line = format!("dp-epoll {serves} --spin {spin} --shared {shared}");
+            // One a CPU, each with a listener of its own.
+            let each = cpus.iter().map(move |cpu| (Some(*cpu), line.clone()));
+            each.collect::<Vec<_>>()
+        };
         let lines = match plan.server {
-            EchoServer::Blocking => vec![format!("dp-epoll {serves} --spin 0")],
-            EchoServer::BusyPolling => vec![format!("dp-epoll {serves} --spin 1")],
-            EchoServer::Inline => vec![format!("dp-inline {loops} {several}")],
-            EchoServer::Process => vec![
-                format!("dp-dataplane {loops} --socket {path}"),
-                format!("dp-attached {several} --socket {path}"),
-            ],
+            EchoServer::Blocking => linux(0),
+            EchoServer::BusyPolling => linux(1),
+            EchoServer::Inline => vec![(
+                cpus.first().copied(),
+                format!("dp-inline {loops} {several}"),
+            )],
+            EchoServer::Process => {
+                let any: String = cpus.iter().map(|cpu| format!(" --cpu {cpu}")).collect();
+                let cores = plan.cores.arguments(&cpus);
+                vec![
+                    (
+                        None,
+                        format!(
+                            "dp-dataplane {loops} --socket {path}{cores} --sleeps {sleeps}{any}"
+                        ),
+                    ),
+                    (None, format!("dp-attached {several} --socket {path}{any}")),
+                ]
+            }
         };
         let mut workers = Vec::new();
-        for line in lines {
-            let mut worker = Worker::start(&place, &line)?;
+        for (cpu, line) in lines {
+            let mut worker = Worker::start(&place(cpu), &line)?;
             worker.go()?;
             workers.push(worker);
         }
         Ok(Servers {
             workers,
             socket: (plan.server == EchoServer::Process).then_some(socket),
-            cpu: rig.victim_cpu,
+            cpus,
         })
     }
 
@@ -99,18 +125,25 @@ impl Servers {
 
     /// What they have done until now.
     pub fn moment(&mut self) -> Result<Moment, BenchError> {
+        let stats = self.cpus.iter().filter_map(|cpu| cpustat::read(*cpu));
         let mut moment = Moment {
             at: Instant::now(),
-            free_s: cpustat::read(self.cpu)
-                .map_or(0.0, |s| (s.idle + s.steal) / cpustat::TICKS_PER_S),
+            cpus: self.cpus.len(),
+            free_s: stats
+                .map(|s| (s.idle + s.steal) / cpustat::TICKS_PER_S)
+                .sum(),
             requests: 0,
             in_vain: 0,
         };
-        // The last has the application.
-        if let Some(worker) = self.workers.last_mut() {
+        // The dataplane's own process answers no requests.
+        for worker in self
+            .workers
+            .iter_mut()
+            .skip(usize::from(self.socket.is_some()))
+        {
             let reading = worker.read()?;
-            moment.requests = reading.packets;
-            moment.in_vain = reading.bytes;
+            moment.requests += reading.packets;
+            moment.in_vain += reading.bytes;
         }
         if let Some(socket) = &self.socket {
             moment.in_vain = empty_turns(socket)?;
@@ -134,24 +167,25 @@ impl Moment {
     /// when there was none.
     pub fn poll_cost_s(&self, earlier: &Moment) -> Option<f64> {
         let polls = self.in_vain.saturating_sub(earlier.in_vain);
-        let awake_s = self.elapsed_s(earlier) - (self.free_s - earlier.free_s);
+        let awake_s = self.given_s(earlier) - (self.free_s - earlier.free_s);
         (polls > 0).then(|| awake_s.max(0.0) / polls as f64)
     }
 
-    /// CPU time of a request since `earlier`, microseconds: all but what was idle or went into
-    /// polls in vain. Work of the kernel that interrupts such a poll is in it: only what the poll
+    /// CPU time of a request since `earlier`, microseconds, of all CPUs: all but what was idle or
+    /// went into polls in vain. Work of the kernel that interrupts such a poll is in it: only what the poll
     /// itself costs is taken off.
     pub fn cpu_us_per_request(&self, earlier: &Moment, poll_cost_s: Option<f64>) -> Option<f64> {
         let requests = self.requests.saturating_sub(earlier.requests);
         let in_vain_s =
             self.in_vain.saturating_sub(earlier.in_vain) as f64 * poll_cost_s.unwrap_or(0.0);
         let free_s = self.free_s - earlier.free_s;
-        let busy_s = self.elapsed_s(earlier) - free_s - in_vain_s;
+        let busy_s = self.given_s(earlier) - free_s - in_vain_s;
         (requests > 0 && busy_s > 0.0).then(|| busy_s * 1e6 / requests as f64)
     }
 
-    fn elapsed_s(&self, earlier: &Moment) -> f64 {
-        (self.at - earlier.at).as_secs_f64()
+    /// Time of all CPUs.
+    fn given_s(&self, earlier: &Moment) -> f64 {
+        (self.at - earlier.at).as_secs_f64() * self.cpus as f64
     }
 }
 
@@ -204,6 +238,7 @@ mod tests {
         let start = Instant::now();
         let moment = |seconds: f64, free_s, requests, in_vain| Moment {
             at: start + Duration::from_secs_f64(seconds),
+            cpus: 1,
             free_s,
             requests,
             in_vain,
@@ -220,6 +255,10 @@ mod tests {
         let us = b.cpu_us_per_request(&a, a.poll_cost_s(&a));
         assert!((us.expect("requests") - 5.0).abs() < 1e-6);
         assert_eq!(a.cpu_us_per_request(&b, None), None, "nothing was served");
+        // Two CPUs, idle for half a second together.
+        let two = |m: Moment| Moment { cpus: 2, ..m };
+        let us = two(b).cpu_us_per_request(&two(a), None);
+        assert!((us.expect("requests") - 15.0).abs() < 1e-6);
     }
 
     #[test]

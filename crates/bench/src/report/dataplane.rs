@@ -1,5 +1,6 @@
 //! Sections of dataplane runs, in the order of IX's figures.
 
+mod cores;
 mod finding;
 mod plots;
 
@@ -54,9 +55,26 @@ fn told(experiment: DataplaneExperiment) -> (&'static str, &'static str) {
             "64 bytes, one request on its way on each connection, from a load generator over \
              AF_XDP. Receive work is steered to the CPU of whom it is for.",
         ),
+        DataplaneExperiment::Cores => (
+            "Multicore",
+            "64 bytes, 400 connections, one request on its way on each, from one load generator that has a \
+             CPU of its own; more is better. Linux has a thread a core, each with a listener of its own \
+             (SO_REUSEPORT). The dataplane has a loop a core; its application is one thread on the same \
+             CPUs. The generator sends by one queue, so the device has one: the first core passes on what \
+             belongs to others. Receive work is spread over the server's CPUs, flow by flow (RPS).",
+        ),
+        DataplaneExperiment::OneCpu => (
+            "What the code for several cores costs",
+            "As above, with all loops of the dataplane and its application on the one CPU of the server. So \
+             nothing can be gained, and what is lost against one core is the price of several: to pass \
+             packets and frames on, to wake each other, and to change between the loops. Loops sleep when \
+             they have nothing to do, as they must on a shared CPU. On CPUs of their own they poll, and \
+             neither wake nor change: this is the most that it can cost.",
+        ),
         DataplaneExperiment::Batch => (
             "Batch bound",
-            "As above with 100 connections; at most so many packets in a turn of the loop.",
+            "64 bytes, 100 connections, one request on its way on each; at most so many packets in a turn \
+             of the loop.",
         ),
         DataplaneExperiment::Load => (
             "Latency under load",
@@ -106,6 +124,11 @@ fn label(row: &DataplaneRow) -> String {
         DataplaneExperiment::Usr | DataplaneExperiment::Etc => {
             format!("{} k/s, {words}", row.cell.at)
         }
+        DataplaneExperiment::Cores | DataplaneExperiment::OneCpu => {
+            let cores = if row.cell.at == 1 { "core" } else { "cores" };
+            let shared = if row.shares_cpu { ", CPU shared" } else { "" };
+            format!("{} {cores}, {words}{shared}", row.cell.at)
+        }
         DataplaneExperiment::Batch => format!("B = {}", row.cell.at),
         DataplaneExperiment::Load | DataplaneExperiment::Cost => {
             format!("{}%, {words}", row.cell.at)
@@ -145,6 +168,7 @@ fn one(
         .transpose()?;
     let table = match experiment {
         DataplaneExperiment::Idle => memory(rows),
+        _ if experiment.is_of_cores() => cores::table(experiment, rows),
         _ => table(experiment, rows),
     };
     Ok(section(
@@ -155,6 +179,7 @@ fn one(
                 @if let Some(plot) = plot { (plot) }
                 @if let Some(bars) = bars { (bars) }
             }
+            @for sentence in cores::caution(rows) { p { (sentence) } }
             @if !service.is_empty() { (most(service)) }
             (table)
         },

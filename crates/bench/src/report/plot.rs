@@ -19,6 +19,8 @@ const BELOW: i32 = 44;
 pub struct Axis {
     title: &'static str,
     is_log: bool,
+    /// Only whole numbers are named.
+    is_count: bool,
 }
 
 impl Axis {
@@ -27,14 +29,23 @@ impl Axis {
         Axis {
             title,
             is_log: false,
+            is_count: false,
+        }
+    }
+
+    /// From 0 on, in whole numbers.
+    pub fn count(title: &'static str) -> Axis {
+        Axis {
+            is_count: true,
+            ..Axis::linear(title)
         }
     }
 
     /// Over powers of ten; what is not above 0 is left out.
     pub fn log(title: &'static str) -> Axis {
         Axis {
-            title,
             is_log: true,
+            ..Axis::linear(title)
         }
     }
 
@@ -59,7 +70,8 @@ impl Axis {
         }
         if !self.is_log {
             let end = if most > 0.0 { most * 1.05 } else { 1.0 };
-            let step = nice(end / 5.0);
+            let least = if self.is_count { 1.0 } else { 0.0 };
+            let step = nice(end / 5.0).max(least);
             let named = (0..=(end / step) as u32).map(|n| f64::from(n) * step);
             return (0.0, end, named.collect());
         }
@@ -97,6 +109,8 @@ pub struct Line {
     pub tone: Tone,
     /// In the order they are joined.
     pub points: Vec<(f64, f64)>,
+    /// From this point on they are drawn hollow: they do not mean what the others mean.
+    pub hollow_from: Option<usize>,
 }
 
 /// A plot.
@@ -110,6 +124,8 @@ pub struct Plot {
     pub y: Axis,
     /// Level lines at these heights.
     pub references: Vec<f64>,
+    /// What hollow points are, for the legend.
+    pub hollow: &'static str,
     /// All drawn over each other.
     pub lines: Vec<Line>,
 }
@@ -127,11 +143,18 @@ impl Plot {
     }
 
     fn draw(&self, text: &mut String) -> Drawn {
-        let legend = LEGEND_ROW * self.lines.len().div_ceil(2) as i32;
+        let is_hollow = self.lines.iter().any(|l| l.hollow_from.is_some());
+        let rows = self.lines.len().div_ceil(2) as i32 + i32::from(is_hollow);
+        let legend = LEGEND_ROW * rows;
         let height = (legend + TOP + PLANE_HEIGHT + BELOW).cast_unsigned();
         let root =
             SVGBackend::with_string(text, (WIDTH.cast_unsigned(), height)).into_drawing_area();
         self.legend(&root)?;
+        if is_hollow {
+            let y = legend - LEGEND_ROW / 2;
+            root.draw(&Circle::new((17, y), 3, MUTED.stroke_width(2)))?;
+            write(&root, self.hollow, (32, y), HPos::Left)?;
+        }
         let top = legend + TOP;
         let bottom = top + PLANE_HEIGHT;
         let points = || self.lines.iter().flat_map(|l| &l.points);
@@ -168,14 +191,29 @@ impl Plot {
         let middle = (LEFT + RIGHT) / 2;
         write(&root, self.x.title, (middle, bottom + 30), HPos::Center)?;
         for line in &self.lines {
-            let shown = line.points.iter();
-            let shown = shown.filter(|p| self.x.shows(p.0) && self.y.shows(p.1));
-            let places: Vec<(i32, i32)> = shown.map(|p| (across(p.0), up(p.1))).collect();
+            let full = line.hollow_from.unwrap_or(line.points.len());
+            let shown = line.points.iter().enumerate();
+            let shown = shown.filter(|(_, p)| self.x.shows(p.0) && self.y.shows(p.1));
+            let places: Vec<(bool, (i32, i32))> = shown
+                .map(|(n, p)| (n < full, (across(p.0), up(p.1))))
+                .collect();
             let color = line.tone.color();
-            for place in &places {
-                root.draw(&Circle::new(*place, 3, color.filled()))?;
+            for (is_full, place) in &places {
+                let style = match is_full {
+                    true => color.filled(),
+                    false => color.stroke_width(2),
+                };
+                root.draw(&Circle::new(*place, if *is_full { 3 } else { 4 }, style))?;
             }
-            join(&root, places, color.stroke_width(2))?;
+            for pair in places.windows(2) {
+                let [(_, a), (is_full, b)] = pair else {
+                    continue;
+                };
+                match is_full {
+                    true => join(&root, vec![*a, *b], color.stroke_width(2))?,
+                    false => dashes(&root, *a, *b, color.stroke_width(1))?,
+                }
+            }
         }
         root.present()?;
         Ok(())
@@ -190,6 +228,23 @@ impl Plot {
         }
         Ok(())
     }
+}
+
+/// A dashed line, which ends before the hollow point at `b`.
+fn dashes(root: &Area<'_>, a: (i32, i32), b: (i32, i32), stroke: ShapeStyle) -> Drawn {
+    let (dx, dy) = (f64::from(b.0 - a.0), f64::from(b.1 - a.1));
+    let length = dx.hypot(dy) - 5.0;
+    let at = |way: f64| {
+        let share = way / (length + 5.0);
+        let along = |from: i32, by: f64| from + (by * share).round() as i32;
+        (along(a.0, dx), along(a.1, dy))
+    };
+    let mut way = 0.0;
+    while way < length {
+        join(root, vec![at(way), at((way + 5.0).min(length))], stroke)?;
+        way += 9.0;
+    }
+    Ok(())
 }
 
 fn join(root: &Area<'_>, points: Vec<(i32, i32)>, stroke: ShapeStyle) -> Drawn {
@@ -211,6 +266,8 @@ mod tests {
         let (from, to, named) = Axis::linear("x").scale([3.0, 230.0].into_iter());
         assert_eq!((from, named), (0.0, vec![0.0, 50.0, 100.0, 150.0, 200.0]));
         assert!(to > 230.0);
+        let (_, _, named) = Axis::count("x").scale([1.0, 2.0].into_iter());
+        assert_eq!(named, [0.0, 1.0, 2.0]);
         let (_, _, named) = Axis::log("x").scale([64.0, 262_144.0, 0.0].into_iter());
         assert_eq!(named, [100.0, 1000.0, 10_000.0, 100_000.0]);
         let (_, _, named) = Axis::log("x").scale([20.0, 600.0].into_iter());
@@ -224,9 +281,11 @@ mod tests {
             x: Axis::log("x"),
             y: Axis::linear("y"),
             references: vec![5.0],
+            hollow: "hollow",
             lines: vec![Line {
                 name: "one".to_owned(),
                 tone: Tone::Paid,
+                hollow_from: (points.len() == 2).then_some(1),
                 points,
             }],
         };
@@ -235,6 +294,12 @@ mod tests {
             .expect("drawn");
         assert_eq!(text.matches("<circle").count(), 2);
         assert!(text.contains("a &lt;plot&gt;"));
+        assert!(!text.contains("hollow"));
+        let text = plot(vec![(1.0, 2.0), (10.0, 4.0)]).svg().expect("drawn");
+        // Two points and the legend's, of which one is filled.
+        assert_eq!(text.matches("<circle").count(), 3);
+        assert_eq!(text.matches("r=\"4\"").count(), 1);
+        assert!(text.contains("hollow"));
         assert!(plot(Vec::new()).svg().is_ok());
         assert!(plot(vec![(1.0, 0.0)]).svg().is_ok());
     }

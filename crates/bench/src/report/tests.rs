@@ -381,6 +381,11 @@ fn a_dataplane_run_says_which_goals_are_reached() {
     for words in [
         "Batch bound",
         "NetPIPE",
+        "Multicore",
+        "With 2 cores the server has the load generator",
+        "2 cores, dataplane, process, CPU shared",
+        "1 core, dataplane, process: the load generator was busy nearly all the time",
+        "What the code for several cores costs",
         "Where the time of a packet goes",
         "it ended",
     ] {

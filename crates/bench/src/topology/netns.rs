@@ -59,9 +59,14 @@ impl Netns {
 
     /// Steers a device's receive work to one CPU.
     pub fn steer(&self, device: &str, cpu: u32) -> Result<(), BenchError> {
+        self.spread(device, &[cpu])
+    }
+
+    /// Spreads a device's receive work over CPUs, flow by flow; none: it stays with the sender.
+    pub fn spread(&self, device: &str, cpus: &[u32]) -> Result<(), BenchError> {
         self.write(
             &format!("/sys/class/net/{device}/queues/rx-0/rps_cpus"),
-            &mask(cpu),
+            &mask(cpus),
         )
     }
 }
@@ -77,19 +82,27 @@ pub(crate) fn link(a: &Netns, a_device: &str, b: &Netns, b_device: &str) -> Resu
     .map(drop)
 }
 
-/// The kernel's CPU mask with one CPU: groups of 32 bits in hexadecimal, highest first.
-fn mask(cpu: u32) -> String {
-    let highest = format!("{:x}", 1_u32 << (cpu % 32));
-    (0..cpu / 32).fold(highest, |mask, _| mask + ",00000000")
+/// The kernel's mask of these CPUs: groups of 32 bits in hexadecimal, highest first.
+fn mask(cpus: &[u32]) -> String {
+    let group = |n: u32| {
+        let bits = cpus.iter().filter(|cpu| *cpu / 32 == n);
+        bits.fold(0, |bits, cpu| bits | 1_u32 << (cpu % 32))
+    };
+    let highest = cpus.iter().max().map_or(0, |cpu| cpu / 32);
+    let first = format!("{:x}", group(highest));
+    let rest = (0..highest).rev();
+    rest.fold(first, |mask, n| format!("{mask},{:08x}", group(n)))
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
     fn masks() {
-        assert_eq!(super::mask(0), "1");
-        assert_eq!(super::mask(31), "80000000");
-        assert_eq!(super::mask(33), "2,00000000");
-        assert_eq!(super::mask(64), "1,00000000,00000000");
+        assert_eq!(super::mask(&[0]), "1");
+        assert_eq!(super::mask(&[31]), "80000000");
+        assert_eq!(super::mask(&[33]), "2,00000000");
+        assert_eq!(super::mask(&[64]), "1,00000000,00000000");
+        assert_eq!(super::mask(&[1, 0, 34, 3]), "4,0000000b");
+        assert_eq!(super::mask(&[]), "0");
     }
 }

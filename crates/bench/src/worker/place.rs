@@ -7,8 +7,8 @@ use nix::unistd::Pid;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 
-/// Takes `--join CGROUP_DIR` (repeatable), `--netns NAME`, `--cpu N` or `--any-cpu 1` (else it stays
-/// on the driver's CPUs) and `--realtime 1`.
+/// Takes `--join CGROUP_DIR` (repeatable), `--netns NAME`, `--cpu N` (repeatable: any of these) or
+/// `--any-cpu 1` (else it stays on the driver's CPUs) and `--realtime 1`.
 pub(crate) fn enter(args: &mut Args) -> Result<(), Failure> {
     if let Some(name) = args.take::<String>("netns")? {
         let path = format!("/run/netns/{name}");
@@ -24,8 +24,9 @@ pub(crate) fn enter(args: &mut Args) -> Result<(), Failure> {
             .and_then(|mut f| f.write_all(b"0"))
             .map_err(|e| format!("cannot join {procs}: {e}"))?;
     }
-    if let Some(cpu) = args.take::<usize>("cpu")? {
-        pin(cpu)?;
+    let cpus = args.all("cpu");
+    if !cpus.is_empty() {
+        pin_to(&cpus)?;
     }
     if args.take::<u32>("any-cpu")? == Some(1) {
         any_cpu()?;
@@ -36,12 +37,16 @@ pub(crate) fn enter(args: &mut Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Binds the calling thread, and what it starts, to one CPU.
-pub(crate) fn pin(cpu: usize) -> Result<(), Failure> {
+/// Binds the calling thread, and what it starts, to these CPUs.
+fn pin_to(cpus: &[String]) -> Result<(), Failure> {
     let mut set = CpuSet::new();
-    set.set(cpu)
-        .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set))
-        .map_err(|e| format!("cannot run on CPU {cpu}: {e}"))
+    for cpu in cpus {
+        let number = cpu.parse().map_err(|e| format!("--cpu {cpu}: {e}"))?;
+        set.set(number)
+            .map_err(|e| format!("cannot name CPU {cpu}: {e}"))?;
+    }
+    let all = cpus.join(", ");
+    sched_setaffinity(Pid::from_raw(0), &set).map_err(|e| format!("cannot run on CPU {all}: {e}"))
 }
 
 /// Every CPU that the cgroup allows.

@@ -33,9 +33,16 @@ fn new_socket() -> Result<OwnedFd, Failure> {
 
 /// A non-blocking listener on all addresses; accepted flows inherit cubic.
 pub(crate) fn listen(port: u16) -> Result<TcpListener, Failure> {
+    listen_beside(port, false)
+}
+
+/// The same, beside others on this port where `shared`: the kernel gives each new flow to one of
+/// them, by its hash.
+pub(crate) fn listen_beside(port: u16, shared: bool) -> Result<TcpListener, Failure> {
     let failed = |e: nix::errno::Errno| format!("cannot listen on port {port}: {e}");
     let fd = new_socket()?;
     setsockopt(&fd, sockopt::ReuseAddr, &true).map_err(failed)?;
+    setsockopt(&fd, sockopt::ReusePort, &shared).map_err(failed)?;
     bind(fd.as_raw_fd(), &SockaddrIn::new(0, 0, 0, 0, port)).map_err(failed)?;
     nix_listen(&fd, Backlog::new(1024).map_err(failed)?).map_err(failed)?;
     let listener = TcpListener::from(fd);

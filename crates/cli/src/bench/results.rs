@@ -155,8 +155,9 @@ fn dataplane(result: &DataplaneResult, width: Option<u16>) -> String {
     ]);
     let ratio = |e: &Option<Estimate>| e.as_ref().map_or("–".to_owned(), format::estimate);
     for row in &result.rows {
+        let shared = if row.shares_cpu { ", CPU shared" } else { "" };
         table.add_row([
-            row.cell.id(),
+            format!("{}{shared}", row.cell.id()),
             format::scaled(row.requests_per_s.median),
             ratio(&row.rate_to_blocking),
             ratio(&row.rate_to_busy),

@@ -30,6 +30,13 @@ pub(super) fn of(
             Vec::new(),
             (at, rate),
         ),
+        DataplaneExperiment::Cores => (
+            "Multicore",
+            Axis::count("cores of the server"),
+            Axis::linear("thousand requests a second"),
+            Vec::new(),
+            (at, rate),
+        ),
         DataplaneExperiment::Usr | DataplaneExperiment::Etc => (
             "Latency against throughput",
             Axis::linear("thousand requests a second"),
@@ -40,11 +47,12 @@ pub(super) fn of(
         _ => return Ok(None),
     };
     let lines = EchoServer::ALL.iter().map(|server| {
-        let own = rows.iter().filter(|r| r.cell.server == *server);
+        let own = || rows.iter().filter(|r| r.cell.server == *server);
         Line {
             name: server.words().to_owned(),
             tone: tone(*server),
-            points: own.map(|r| ((values.0)(r), (values.1)(r))).collect(),
+            points: own().map(|r| ((values.0)(r), (values.1)(r))).collect(),
+            hollow_from: own().position(|r| r.shares_cpu),
         }
     });
     let plot = Plot {
@@ -52,6 +60,7 @@ pub(super) fn of(
         x,
         y,
         references,
+        hollow: "one of the server's CPUs is the load generator's",
         lines: lines.filter(|l| !l.points.is_empty()).collect(),
     };
     Ok(Some(figure(title, &plot.svg()?)))

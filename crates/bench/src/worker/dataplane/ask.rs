@@ -44,6 +44,7 @@ pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     report(&LoadReport {
         requests_per_s: times.len() as f64 / elapsed.as_secs_f64(),
         latency: latency(&times, 0),
+        busy: None,
     })
 }
 

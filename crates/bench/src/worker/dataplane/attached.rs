@@ -52,16 +52,26 @@ pub(super) fn inline(mut args: Args, control: &mut Control) -> Result<(), Failur
     report(&server_report(&engine.tally()))
 }
 
-/// `--device D --address IP --socket PATH --batch B --connections N`: a dataplane for an
-/// application elsewhere.
+/// `--device D --address IP --socket PATH --batch B --connections N --core CPU|any --sleeps 0|1`: a
+/// dataplane for an application elsewhere, with as many cores as `--core` is repeated.
 pub(super) fn dataplane(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let device: String = args.need("device")?;
     let address: Ipv4Addr = args.need("address")?;
     let socket: String = args.need("socket")?;
     let batch: u32 = args.need("batch")?;
     let connections: u32 = args.need("connections")?;
+    let cores = args.all("core");
+    let sleeps: u8 = args.need("sleeps")?;
     args.finish()?;
-    let config = config(&device, address, &socket, batch, connections)?;
+    let config = config(
+        &device,
+        address,
+        &socket,
+        batch,
+        connections,
+        &cores,
+        sleeps == 1,
+    )?;
     control.start()?;
     let stop = Arc::new(AtomicBool::new(false));
     let mut told = ServerReport::default();

@@ -18,11 +18,12 @@ struct Flow {
     partial: Vec<u8>,
 }
 
-/// `--port P --work W --spin 0|1`: with `--spin 1` it never sleeps. Counts requests, and polls in
-/// vain in place of bytes.
+/// `--port P --work W --spin 0|1 --shared 0|1`: with `--spin 1` it never sleeps; with `--shared 1` it
+/// serves the port beside others. Counts requests, and polls in vain in place of bytes.
 pub(super) fn serve(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let port: u16 = args.need("port")?;
     let spin: u8 = args.need("spin")?;
+    let shared: u8 = args.need("shared")?;
     let work: Work = args.need("work")?;
     args.finish()?;
     // A connection needs a descriptor; the first limit is often 1,024.
@@ -30,7 +31,7 @@ pub(super) fn serve(mut args: Args, control: &mut Control) -> Result<(), Failure
     limits
         .and_then(|(_, most)| setrlimit(Resource::RLIMIT_NOFILE, most, most))
         .map_err(|e| format!("cannot raise the limit of descriptors: {e}"))?;
-    let listener = tcp::listen(port)?;
+    let listener = tcp::listen_beside(port, shared == 1)?;
     let failed = |e: nix::errno::Errno| format!("epoll failed: {e}");
     let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed)?;
     epoll

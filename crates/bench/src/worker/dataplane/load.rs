@@ -17,15 +17,27 @@ const MOST_RATE: f64 = 1e6;
 struct Driven {
     engine: Engine<Socket>,
     all: EventLoop<Load>,
+    /// It has no CPU of its own: it gives it away when it has nothing to do.
+    yields: bool,
 }
 
 impl Driven {
     fn turn(&mut self) {
         let all = &mut self.all;
-        compiled::turn(&mut self.engine, &mut || {
+        let worked = compiled::turn(&mut self.engine, &mut || {
             let asked = all.application.pump(&mut all.session);
             all.turn() || asked
         });
+        if self.yields && !worked {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Cycles of turns with work, and of all turns.
+    fn cycles(&mut self) -> [u64; 2] {
+        let tally = self.engine.tally();
+        let busy = tally.stage_cycles.iter().sum();
+        [busy, busy + tally.idle_cycles]
     }
 
     /// Turns until `done`; fails when connections are lost or it takes too long.
@@ -47,9 +59,9 @@ impl Driven {
 }
 
 /// `--device D --address IP --to IP --port P --ports N --connections N --work W --rate R --warm W
-/// --seconds T`: R requests a second in all, timed from when each was due; 0 asks again at each
-/// answer. Says `true` when it begins to measure. `--seconds 0`: once each connection has asked
-/// once it keeps them open and idle until it is ended.
+/// --seconds T --yields 0|1`: R requests a second in all, timed from when each was due; 0 asks again
+/// at each answer. Says `true` when it begins to measure. `--seconds 0`: once each connection has
+/// asked once it keeps them open and idle until it is ended.
 pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let device: String = args.need("device")?;
     let address: Ipv4Addr = args.need("address")?;
@@ -61,6 +73,7 @@ pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     let rate: f64 = args.need("rate")?;
     let warm = Duration::from_secs_f64(args.need("warm")?);
     let length = Duration::from_secs_f64(args.need("seconds")?);
+    let yields: u8 = args.need("yields")?;
     args.finish()?;
     let (_device, mut engine) = engine(&device, address, 64, connections as u32 + 1024)?;
     let session = engine.inline().map_err(|e| e.to_string())?;
@@ -68,7 +81,11 @@ pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     control.start()?;
     let load = Load::new(SocketAddr::from((to, port)), ports, connections);
     let all = EventLoop::new(session, load);
-    let mut driven = Driven { engine, all };
+    let mut driven = Driven {
+        engine,
+        all,
+        yields: yields == 1,
+    };
     driven.until("opening the connections", Load::is_open)?;
     if length.is_zero() {
         return hold(driven, control, &then, connections);
@@ -87,11 +104,14 @@ pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     report(&true)?;
     let expected = (length.as_secs_f64() * MOST_RATE) as usize;
     driven.all.application.measure(expected);
+    let before = driven.cycles();
     let from = Instant::now();
     while from.elapsed() < length && !control.done() {
         driven.turn();
     }
     let elapsed = from.elapsed();
+    let [busy, all] = driven.cycles().map(|c| c as f64);
+    let [busy, all] = [busy - before[0] as f64, all - before[1] as f64];
     let load = &mut driven.all.application;
     if load.wrong > 0 {
         return Err(format!("{} answers were wrong", load.wrong));
@@ -109,6 +129,7 @@ pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     report(&LoadReport {
         requests_per_s: measured.len() as f64 / elapsed.as_secs_f64(),
         latency: latency(&times, load.lost),
+        busy: (all > 0.0).then(|| busy / all),
     })
 }
 
@@ -134,5 +155,6 @@ fn hold(
     report(&LoadReport {
         requests_per_s: 0.0,
         latency: latency(&histogram()?, 0),
+        busy: None,
     })
 }

@@ -25,6 +25,9 @@ pub struct LoadReport {
     pub requests_per_s: f64,
     /// Times from when a request was due to its answer.
     pub latency: crate::data::Latency,
+    /// Share of the measured time in which the generator had work, 0 to 1; `None` where the client
+    /// is none.
+    pub busy: Option<f64>,
 }
 
 /// What a server prints as its last line.
@@ -91,18 +94,27 @@ fn engine(
     Ok((device, engine))
 }
 
-/// The settings of a dataplane with one application in a process of its own on the same CPU.
+/// The settings of a dataplane with one application in a process of its own on the same CPUs. Each
+/// of `cores` is a core's CPU, or `any`; with `sleeps` a core never polls in vain.
 fn config(
     device: &str,
     address: Ipv4Addr,
     socket: &str,
     batch: u32,
     connections: u32,
+    cores: &[String],
+    sleeps: bool,
 ) -> Result<Config, Failure> {
+    let spin = if sleeps { "0s" } else { "1s" };
+    let core = |cpu: &String| match cpu.as_str() {
+        "any" => "[[core]]\n".to_owned(),
+        cpu => format!("[[core]]\ncpu = {cpu}\n"),
+    };
+    let cores: String = cores.iter().map(core).collect();
     let text = format!(
         "socket = \"{socket}\"\n[device]\nname = \"{device}\"\nmode = \"generic\"\nframes = {FRAMES}\n\
          checksums = \"trust\"\n[network]\naddresses = [\"{address}/24\"]\n[tcp]\nconnections = {connections}\n\
-         [loop]\nbatch = {batch}\nspin = \"1s\"\nyields = true\n\
+         [loop]\nbatch = {batch}\nspin = \"{spin}\"\nyields = true\n{cores}\
          [[application]]\nname = \"bench\"\nuser = \"0\"\nbind = [\"tcp/*:*\"]\n"
     );
     Config::parse(&text)

@@ -25,8 +25,15 @@ pub fn dataplane() -> RunData {
         capacity_to_busy: ratio.map(|r| estimate(&[r / 2.0])),
         capacity_to_inline: (server == EchoServer::Process).then(|| estimate(&[0.9])),
         bytes_per_connection: (experiment == DataplaneExperiment::Idle).then(|| estimate(&[p50])),
+        rate_to_one_core: (experiment.is_of_cores() && at > 1).then(|| estimate(&[0.95])),
+        cpu_to_one_core: (experiment.is_of_cores() && at > 1).then(|| estimate(&[1.05])),
+        shares_cpu: experiment == DataplaneExperiment::Cores && at > 1,
+        generator_busy: (experiment == DataplaneExperiment::Cores && at == 1)
+            .then(|| estimate(&[0.97])),
     };
-    use DataplaneExperiment::{Batch, Connections, Cost, Etc, Idle, Load, Sizes, Unloaded};
+    use DataplaneExperiment::{
+        Batch, Connections, Cores, Cost, Etc, Idle, Load, OneCpu, Sizes, Unloaded,
+    };
     let rows = vec![
         row(Unloaded, 0, EchoServer::Blocking, 5e4, 20.0, None),
         row(Unloaded, 0, EchoServer::Inline, 2e5, 5.0, Some(4.0)),
@@ -48,6 +55,12 @@ pub fn dataplane() -> RunData {
             250.0,
             Some(3.6),
         ),
+        row(Cores, 1, EchoServer::Blocking, 1e5, 900.0, None),
+        row(Cores, 2, EchoServer::Blocking, 1.2e5, 900.0, None),
+        row(Cores, 1, EchoServer::Process, 3e5, 300.0, Some(3.0)),
+        row(Cores, 2, EchoServer::Process, 3.1e5, 300.0, Some(2.6)),
+        row(OneCpu, 1, EchoServer::Process, 3e5, 300.0, None),
+        row(OneCpu, 2, EchoServer::Process, 2.85e5, 320.0, None),
         row(Batch, 64, EchoServer::Inline, 4e5, 200.0, None),
         row(Load, 90, EchoServer::Inline, 3.6e5, 30.0, Some(3.0)),
         row(Cost, 50, EchoServer::Inline, 1e5, 20.0, Some(2.5)),
