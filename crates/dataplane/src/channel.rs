@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 /// Sizes, told to the application with the descriptors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Sizes {
     /// Memory that the application sends from, bytes.
     pub area_bytes: u32,
@@ -20,6 +20,10 @@ pub struct Sizes {
     /// Sends that may be unacknowledged at once, of all its connections: one more ends its
     /// connection.
     pub ranges: u32,
+    /// The core that has each flow group, when the application attaches; empty when that is
+    /// unknown. Only a hint of where new connections do best.
+    #[serde(default)]
+    pub owners: Vec<u8>,
 }
 
 /// The dataplane's side.
@@ -81,6 +85,7 @@ pub(crate) fn channel(
             inbox_bytes,
             cores: cores as u32,
             ranges,
+            owners: Vec::new(),
         },
         area,
     };

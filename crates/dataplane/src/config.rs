@@ -1,9 +1,11 @@
 //! The dataplane's configuration file.
 
 mod cores;
+mod elastic;
 mod raw;
 
 pub use cores::Core;
+pub use elastic::Elastic;
 
 use crate::engine::{MOST_BATCH, Options};
 use crate::policy::{Grant, Rights};
@@ -33,6 +35,8 @@ pub struct Config {
     pub device: Device,
     /// The cores, at least one.
     pub cores: Vec<Core>,
+    /// When cores are added and taken away; `None`: all serve always.
+    pub elastic: Option<Elastic>,
     /// The dataplane's addresses.
     pub addresses: Vec<InterfaceAddress>,
     /// Where packets to other networks go.
@@ -171,6 +175,9 @@ impl Config {
         };
         let cores = cores::cores(&raw.device, &raw.cores, frames);
         let cores = cores.map_err(|(span, why)| at(span, why))?;
+        let elastic = raw.elastic.as_ref();
+        let elastic = elastic.map(|given| elastic::elastic(given, raw.cores.len()));
+        let elastic = elastic.transpose().map_err(|(span, why)| at(span, why))?;
         let connections = raw.tcp.connections;
         let connections = within("tcp.connections", connections, 4096, 1..(1 << 20) + 1)?;
         let given = raw.network.addresses;
@@ -208,6 +215,7 @@ impl Config {
                 trusts_checksums: matches!(raw.device.checksums, RawChecksums::Trust),
             },
             cores,
+            elastic,
             addresses,
             gateways: raw.network.gateways,
             connections,
@@ -222,6 +230,7 @@ impl Config {
                 // One application reads the frames where the device put them. Several must
                 // not see each other's data: each gets a copy of its own.
                 private_frames: (applications.len() > 1).then_some(frames / 2),
+                first_cores: elastic.map(|elastic| elastic.least_cores),
                 ..defaults
             },
             applications,
@@ -242,6 +251,9 @@ impl Config {
         stack
     }
 }
+
+/// Where a file is wrong, and why.
+type Wrong = (Range<usize>, String);
 
 /// What is wrong, and where.
 fn wrong_at(text: &str, span: Range<usize>, why: &str) -> String {

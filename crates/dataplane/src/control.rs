@@ -1,15 +1,20 @@
 //! The control plane's thread: lets applications in, notices when they go, tells what was
-//! counted, moves flow groups. Nothing it does can delay a loop.
+//! counted, moves flow groups, by hand and by load. Nothing it does can delay a loop.
 
 mod cores;
+pub(crate) mod elastic;
+mod meter;
 
 use crate::attach::{Answer, LARGEST, Request, VERSION, answer};
-use crate::config::Config;
+use crate::config::{Config, Elastic};
 use crate::engine::cores::Hub;
 use crate::engine::{Maker, Order};
 use crate::metrics;
 use crate::run::Notice;
 use cofferdam_xsk::{LinkState, PortError, link_state};
+use cores::OnItsWay;
+use elastic::Scaler;
+use meter::Meter;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
@@ -45,8 +50,11 @@ pub(crate) struct Control {
     config: Config,
     hub: Arc<Hub>,
     maker: Maker,
-    /// The flow group that was moved last, and where to.
-    moving: Option<(u8, u8)>,
+    /// The flow group that is on its way.
+    moving: Option<OnItsWay>,
+    meter: Meter,
+    /// Elastic cores, where the configuration has them.
+    scaler: Option<Scaler>,
     /// Index of the device; 0 when it is none of the kernel's.
     device: u32,
     link: LinkState,
@@ -70,7 +78,10 @@ impl Control {
                 Some(metrics)
             }
         };
+        let elastic = config.elastic.unwrap_or_else(|| Elastic::for_cores(1));
         Ok(Control {
+            meter: Meter::new(elastic.interval, hub.count()),
+            scaler: (config.elastic).map(|elastic| Scaler::new(elastic, config.connections)),
             listener,
             metrics,
             clients: Vec::new(),
@@ -94,6 +105,7 @@ impl Control {
         while outcome.is_ok() && !stop.load(Ordering::Relaxed) {
             self.turn();
             self.look_at_offences(&say);
+            self.look_at_load(&say);
             outcome = self.look_at_device(&say);
         }
         let _ = std::fs::remove_file(&self.config.socket);
@@ -134,8 +146,7 @@ impl Control {
         if let Some(metrics) = &self.metrics {
             fds.push(PollFd::new(metrics.as_fd(), PollFlags::POLLIN));
         }
-        // Short, so that `stop` is seen.
-        if poll(&mut fds, PollTimeout::from(50_u8)).is_err() {
+        if poll(&mut fds, self.rest()).is_err() {
             return;
         }
         let ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
@@ -153,6 +164,17 @@ impl Control {
                 self.scrape(stream);
             }
         }
+    }
+
+    /// How long to wait for somebody: so short that `stop` is seen, and no interval is missed.
+    fn rest(&self) -> PollTimeout {
+        if self.scaler.as_ref().is_some_and(Scaler::is_at_work) {
+            return PollTimeout::from(1_u8);
+        }
+        // Rounded up: a zero would poll in vain.
+        let left = self.meter.left() + Duration::from_millis(1);
+        let longest = PollTimeout::from(50_u8);
+        PollTimeout::try_from(left).map_or(longest, |left| left.min(longest))
     }
 
     fn accept(&mut self) {
@@ -253,7 +275,7 @@ impl Control {
                 return Err("it is ending".to_owned());
             }
         }
-        answer(fd, &Answer::Attached(outside.sizes), Some(&outside)).map_err(|e| {
+        answer(fd, &Answer::Attached(outside.sizes.clone()), Some(&outside)).map_err(|e| {
             gone.store(true, Ordering::Relaxed);
             format!("the answer cannot be sent: {e}")
         })?;
@@ -262,7 +284,8 @@ impl Control {
 
     fn status(&self) -> serde_json::Value {
         let (tally, cores) = self.counted();
-        metrics::status(&tally, &cores, &self.config.device.name)
+        let elastic = self.scaler.as_ref().map(Scaler::shown);
+        metrics::status(&tally, &cores, elastic.as_ref(), &self.config.device.name)
     }
 
     /// Answers one scrape. A client that is slow loses its answer, not our time.
@@ -279,7 +302,9 @@ impl Control {
         let is_metrics = request[..len].starts_with(b"GET /metrics");
         let (tally, cores) = self.counted();
         let (code, body) = if is_metrics {
-            let text = metrics::text(&tally, &cores, &self.config.device.name);
+            let elastic = self.scaler.as_ref().map(Scaler::shown);
+            let device = &self.config.device.name;
+            let text = metrics::text(&tally, &cores, elastic.as_ref(), device);
             ("200 OK", text)
         } else {
             ("404 Not Found", "the metrics are at /metrics\n".to_owned())
@@ -326,3 +351,6 @@ fn open_socket(path: &Path) -> io::Result<OwnedFd> {
     listen(&fd, Backlog::new(16)?)?;
     Ok(fd)
 }
+
+#[cfg(test)]
+mod tests;

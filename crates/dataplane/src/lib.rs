@@ -14,6 +14,7 @@ mod channel;
 pub mod compiled;
 pub mod config;
 mod control;
+mod elastic;
 mod engine;
 mod handle;
 #[doc(hidden)]

@@ -1,5 +1,6 @@
 //! The counters as Prometheus text and as JSON.
 
+use crate::control::elastic::Shown as Elastic;
 use crate::engine::{CoreTally, Stage, Tally};
 use std::fmt::Write;
 
@@ -148,7 +149,7 @@ type CoreSeries = (
     fn(&CoreTally) -> f64,
 );
 
-const CORE_SERIES: [CoreSeries; 7] = [
+const CORE_SERIES: [CoreSeries; 8] = [
     (
         "cofferdam_dataplane_core_groups",
         "Flow groups that a core has",
@@ -191,10 +192,37 @@ const CORE_SERIES: [CoreSeries; 7] = [
         "counter",
         |core| core.idle_cycles as f64,
     ),
+    (
+        "cofferdam_dataplane_core_queue_delay_seconds",
+        "How long a packet waited before a core took it, in the last interval, by estimate",
+        "gauge",
+        |core| core.queue_delay_ns as f64 / 1e9,
+    ),
 ];
 
+/// Cores that have flow groups.
+fn in_use(cores: &[CoreTally]) -> usize {
+    cores.iter().filter(|core| core.groups > 0).count()
+}
+
+/// What elastic cores did: label and value of each series.
+fn changes(elastic: &Elastic) -> [(String, f64); 3] {
+    let counts = &elastic.counts;
+    [
+        ("added", counts.cores_added),
+        ("removed", counts.cores_removed),
+        ("balanced", counts.balances),
+    ]
+    .map(|(change, count)| (format!(",change=\"{change}\""), count as f64))
+}
+
 /// Prometheus text (version 0.0.4).
-pub(crate) fn text(tally: &Tally, cores: &[CoreTally], device: &str) -> String {
+pub(crate) fn text(
+    tally: &Tally,
+    cores: &[CoreTally],
+    elastic: Option<&Elastic>,
+    device: &str,
+) -> String {
     let mut out = String::new();
     let device = device.replace(['\\', '"', '\n'], "_");
     let mut put = |name: &str, help: &str, kind: &str, series: &[(String, f64)]| {
@@ -259,6 +287,34 @@ pub(crate) fn text(tally: &Tally, cores: &[CoreTally], device: &str) -> String {
         });
         put(name, help, kind, &series.collect::<Vec<_>>());
     }
+    put(
+        "cofferdam_dataplane_cores_in_use",
+        "Cores that have flow groups",
+        "gauge",
+        &[(String::new(), in_use(cores) as f64)],
+    );
+    if let Some(elastic) = elastic {
+        put(
+            "cofferdam_dataplane_core_changes_total",
+            "Cores that came into use and went out of it, and times that loads were evened out",
+            "counter",
+            &changes(elastic),
+        );
+        for (name, help, value) in [
+            (
+                "cofferdam_dataplane_elastic_groups_moved_total",
+                "Flow groups that elastic cores have moved",
+                elastic.counts.groups_moved,
+            ),
+            (
+                "cofferdam_dataplane_elastic_moves_stuck_total",
+                "Moves of elastic cores that took longer than a second",
+                elastic.counts.moves_stuck,
+            ),
+        ] {
+            put(name, help, "counter", &[(String::new(), value as f64)]);
+        }
+    }
     for (name, help, of) in [
         ("connections", "Connections of an application", 0),
         (
@@ -291,7 +347,12 @@ pub(crate) fn text(tally: &Tally, cores: &[CoreTally], device: &str) -> String {
 }
 
 /// One JSON document.
-pub(crate) fn status(tally: &Tally, cores: &[CoreTally], device: &str) -> serde_json::Value {
+pub(crate) fn status(
+    tally: &Tally,
+    cores: &[CoreTally],
+    elastic: Option<&Elastic>,
+    device: &str,
+) -> serde_json::Value {
     let counts: serde_json::Map<_, _> = counters(tally)
         .into_iter()
         .map(|(name, _, value)| (name.to_owned(), value.into()))
@@ -316,6 +377,8 @@ pub(crate) fn status(tally: &Tally, cores: &[CoreTally], device: &str) -> serde_
         "free_frames": tally.free_frames,
         "applications": tally.applications,
         "cores": cores,
+        "cores_in_use": in_use(cores),
+        "elastic": elastic,
         "flow_groups": tally.groups,
         "last_offence": tally.last_offence,
     })

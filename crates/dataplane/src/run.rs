@@ -52,6 +52,14 @@ pub enum Notice {
         /// Application and reason.
         last: String,
     },
+    /// A flow group that elastic cores move has not arrived within a second. Nothing more is moved
+    /// until it has; it is ordered once.
+    Stuck {
+        /// The flow group.
+        group: u8,
+        /// The core that it is on its way to.
+        core: u8,
+    },
 }
 
 /// Runs a dataplane until `stop`, and tells `say` what its owner should know.

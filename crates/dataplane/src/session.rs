@@ -65,7 +65,7 @@ impl Session {
             cores: mapped.cores.into_iter().map(CoreEnd::new).collect(),
             turn: 0,
             next_connect: 0,
-            groups: Groups::default(),
+            groups: Groups::new(&mapped.sizes.owners),
             pieces: Area::new(mapped.sizes.area_bytes),
             area: mapped.area,
             inbox: Rc::new(Inbox::new(mapped.inbox)),

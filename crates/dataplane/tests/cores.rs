@@ -4,15 +4,14 @@ mod support;
 
 use cofferdam_dataplane::applications::Echo;
 use cofferdam_dataplane::config::Config;
-use cofferdam_dataplane::{EventLoop, FLOW_GROUPS, Session, move_group, run, status};
+use cofferdam_dataplane::{EventLoop, FLOW_GROUPS, Session, move_group, run};
 use cofferdam_testkit::{Namespace, Net, VethPair, exclusive, time_limit, wait_until};
 use std::io::{Read, Write};
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use support::cores::{Clients, busy_groups, each_core};
 use support::{ADDRESS, ECHO, Scene, bytes, connect, echo_and, round_trip};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -21,65 +20,6 @@ fn scene(cores: &str, queues: u32) -> Scene {
     let mut scene = Scene::with_queues("", &format!("{cores}{ECHO}"), queues);
     scene.serve("echo", || Echo::new(SocketAddr::from(([0, 0, 0, 0], 7))));
     scene
-}
-
-/// Clients that send and read back random bytes over connections of their own, until told to end.
-struct Clients(Vec<JoinHandle<u32>>, Arc<AtomicBool>);
-
-impl Clients {
-    fn new(scene: &Scene, count: u64) -> Clients {
-        let stop = Arc::new(AtomicBool::new(false));
-        let client = |n: u64| {
-            let stop = stop.clone();
-            scene.client.thread(move || {
-                let mut stream = connect(ADDRESS, 7);
-                let mut rounds = 0;
-                while !stop.load(Ordering::Relaxed) || rounds < 3 {
-                    let len = if rounds % 4 == 3 { 50_000 } else { 200 };
-                    let sent = bytes(len, n << 32 | u64::from(rounds));
-                    let mut back = vec![0; len];
-                    let mut writer = stream.try_clone().expect("a second handle");
-                    let copy = sent.clone();
-                    let writing = std::thread::spawn(move || writer.write_all(&copy));
-                    stream.read_exact(&mut back).expect("all comes back");
-                    writing.join().expect("it ends").expect("it takes all");
-                    assert!(back == sent, "client {n}, round {rounds}");
-                    rounds += 1;
-                }
-                rounds
-            })
-        };
-        Clients((0..count).map(client).collect(), stop)
-    }
-
-    /// The rounds that each has made.
-    fn end(self) -> Vec<u32> {
-        self.1.store(true, Ordering::Relaxed);
-        let ends = self.0.into_iter();
-        ends.map(|thread| thread.join().expect("a client"))
-            .collect()
-    }
-}
-
-/// Numbers of each core.
-fn each_core(socket: &Path, key: &str) -> Vec<u64> {
-    let status = status(socket).expect("a status");
-    let cores = status["cores"].as_array().expect("cores");
-    cores
-        .iter()
-        .map(|core| core[key].as_u64().expect("a number"))
-        .collect()
-}
-
-/// Groups with connections.
-fn busy_groups(socket: &Path) -> Vec<u8> {
-    let status = status(socket).expect("a status");
-    let groups = status["flow_groups"].as_array().expect("groups");
-    let busy = groups
-        .iter()
-        .filter(|g| g["connections"].as_u64() > Some(0));
-    busy.map(|g| g["group"].as_u64().expect("a number") as u8)
-        .collect()
 }
 
 #[test]

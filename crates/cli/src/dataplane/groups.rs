@@ -1,5 +1,6 @@
 //! `cofferdam dataplane groups` and `move`: what each flow group has to do, and where.
 
+use super::elastic;
 use crate::args::{DataplaneGroupsArgs, DataplaneMoveArgs};
 use crate::exit::{Failure, Outcome};
 use crate::output::Output;
@@ -30,9 +31,13 @@ pub fn run(args: &DataplaneGroupsArgs) -> Outcome {
         ))
     })?;
     let text = if args.json {
-        json(&status["device"], &groups)
+        json(&status, &groups)
     } else {
-        text(&groups, table::terminal_width())
+        text(
+            &groups,
+            elastic::line(&status).as_deref(),
+            table::terminal_width(),
+        )
     };
     Output::stdout().write(&text)
 }
@@ -53,17 +58,19 @@ fn read(status: &Value) -> serde_json::Result<Vec<Group>> {
     Vec::deserialize(&status["flow_groups"])
 }
 
-fn json(device: &Value, groups: &[Group]) -> String {
+fn json(status: &Value, groups: &[Group]) -> String {
     let document = serde_json::json!({
         "schema": SCHEMA,
-        "device": device,
+        "device": status["device"],
+        "cores_in_use": status["cores_in_use"],
+        "elastic": status["elastic"],
         "flow_groups": groups,
     });
     format!("{document:#}\n")
 }
 
 /// The busiest first.
-fn text(groups: &[Group], width: Option<u16>) -> String {
+fn text(groups: &[Group], cores: Option<&str>, width: Option<u16>) -> String {
     let connections: u64 = groups.iter().map(|g| g.connections).sum();
     let segments: u64 = groups.iter().map(|g| g.segments).sum();
     let used = groups.iter().filter(|g| g.connections > 0).count();
@@ -73,6 +80,9 @@ fn text(groups: &[Group], width: Option<u16>) -> String {
         "{connections} connections in {used} of {} flow groups, {segments} segments since the start",
         cofferdam_dataplane::FLOW_GROUPS
     );
+    if let Some(cores) = cores {
+        let _ = writeln!(text, "{cores}");
+    }
     if groups.is_empty() {
         return text;
     }
@@ -110,7 +120,7 @@ mod tests {
             ],
         });
         let groups = read(&status).expect("they are there");
-        let shown = text(&groups, None);
+        let shown = text(&groups, None, None);
         let lines: Vec<Vec<&str>> = shown
             .lines()
             .map(|line| line.split_whitespace().collect())
@@ -125,9 +135,11 @@ mod tests {
         );
         assert_eq!(lines[3], ["90", "1", "2", "30", "75.0"]);
         assert_eq!(lines[5][0], "127");
-        let document: Value =
-            serde_json::from_str(&json(&status["device"], &groups)).expect("JSON");
+        let document: Value = serde_json::from_str(&json(&status, &groups)).expect("JSON");
         assert_eq!(document["flow_groups"], status["flow_groups"]);
+        assert_eq!(document["elastic"], Value::Null);
         assert!(read(&serde_json::json!({})).is_err());
+        let shown = text(&groups, Some("1 of 2 cores in use"), None);
+        assert_eq!(shown.lines().nth(1), Some("1 of 2 cores in use"));
     }
 }

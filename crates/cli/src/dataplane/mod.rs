@@ -1,5 +1,6 @@
 //! `cofferdam dataplane`.
 
+mod elastic;
 mod groups;
 mod top;
 
@@ -95,6 +96,10 @@ fn say(config: &Config, notice: &Notice) {
         ),
         Notice::Offence { count: 1, last } => format!("application ended: {last}"),
         Notice::Offence { count, last } => format!("{count} applications ended, last {last}"),
+        Notice::Stuck { group, core } => format!(
+            "flow group {group} is stuck on its way to core {core}, which may get no CPU: \
+             no more is moved until it is there"
+        ),
     };
     let _ = writeln!(stderr(), "cofferdam: {}", one_line(&text));
 }

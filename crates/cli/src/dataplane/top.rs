@@ -136,9 +136,14 @@ mod tests {
             "applications": [{"name": "web\u{1b}[2J", "connections": 3, "held_frames": 4}],
             "cores": [
                 {"core": 0, "cpu": 3, "groups": 64, "received_packets": received,
-                 "busy_cycles": received, "idle_cycles": received * 3},
+                 "busy_cycles": received, "idle_cycles": received * 3,
+                 "queue_delay_ns": 250_999},
                 {"core": 1, "cpu": null, "groups": 64, "steered_in_packets": received / 2},
             ],
+            "cores_in_use": 2,
+            "elastic": {"least_cores": 1, "most_cores": 2, "cores_added": 3, "cores_removed": 2,
+                        "groups_moved": 90, "last_decision_age_s": 7.2,
+                        "last_decision": "core 1 added, with 45 flow groups"},
             "last_offence": "web: it handed over a frame that it does not hold",
         })
     }
@@ -193,7 +198,9 @@ mod tests {
             "receive      25.0%             100 █████",
             "flush        75.0%             300 ███████████████",
             "≤16  100.0%",
-            "0 (cpu 3)        64      1000            0         0     25",
+            "0 (cpu 3)        64      1000            0         0     25      250",
+            "2 of 2 cores in use (1 to 2); since the start 3 added, 2 taken away, 90 flow groups moved",
+            "7s ago: core 1 added, with 45 flow groups",
             "1                64         0          500         0      0",
             "web?[2J                            3           4",
             "1000  tcp segments in",

@@ -1,8 +1,8 @@
 //! Which CPUs and queues a dataplane works on.
 
+use super::Wrong;
 use super::raw::{RawCore, RawDevice, RawMode};
 use crate::engine::MOST_CORES;
-use std::ops::Range;
 use toml::Spanned;
 
 /// Frames that a core needs at least.
@@ -16,8 +16,6 @@ pub struct Core {
     /// Queue of the device that it sends by. The first core of a queue receives from it as well.
     pub queue: u32,
 }
-
-type Wrong = (Range<usize>, String);
 
 /// The cores of a file: its `[[core]]` entries, or the one that `[device]` tells of.
 pub(super) fn cores(

@@ -18,6 +18,7 @@ pub(super) struct Raw {
     pub turns: RawLoop,
     #[serde(default, rename = "core")]
     pub cores: Vec<Spanned<RawCore>>,
+    pub elastic: Option<Spanned<RawElastic>>,
     #[serde(default, rename = "application")]
     pub applications: Vec<RawApplication>,
 }
@@ -42,6 +43,18 @@ pub(super) struct RawCore {
     pub cpu: Option<Spanned<usize>>,
     #[serde(default)]
     pub queue: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawElastic {
+    pub least_cores: Option<Spanned<u32>>,
+    pub most_cores: Option<Spanned<u32>>,
+    pub interval: Option<Spanned<String>>,
+    pub queue_delay: Option<Spanned<String>>,
+    pub busy_share: Option<Spanned<f64>>,
+    pub intervals: Option<Spanned<u32>>,
+    pub pause: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize, Default)]

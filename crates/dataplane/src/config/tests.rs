@@ -58,6 +58,87 @@ fn cores_are_one_or_as_many_as_are_named() {
 }
 
 #[test]
+fn elastic_cores_are_off_unless_named_and_have_the_documented_defaults() {
+    let two = "[[core]]\n[[core]]\n[[core]]\n";
+    let config = Config::parse(&format!("{LEAST}{two}")).expect("a configuration");
+    assert_eq!((config.elastic, config.options.first_cores), (None, None));
+    let config = Config::parse(&format!("{LEAST}[elastic]\n{two}")).expect("a configuration");
+    assert_eq!(config.options.first_cores, Some(1));
+    let expected = Elastic {
+        least_cores: 1,
+        most_cores: 3,
+        interval: Duration::from_millis(100),
+        queue_delay: Duration::from_micros(100),
+        busy_share: 0.6,
+        intervals: 3,
+        pause: Duration::from_secs(1),
+    };
+    assert_eq!(config.elastic, Some(expected));
+    let all = "[elastic]\nleast_cores = 2\nmost_cores = 2\ninterval = \"1s\"\nqueue_delay = \"0us\"\n\
+               busy_share = 0.9\nintervals = 1\npause = \"0s\"\n";
+    let config = Config::parse(&format!("{LEAST}{all}{two}")).expect("a configuration");
+    let expected = Elastic {
+        least_cores: 2,
+        most_cores: 2,
+        interval: Duration::from_secs(1),
+        queue_delay: Duration::ZERO,
+        busy_share: 0.9,
+        intervals: 1,
+        pause: Duration::ZERO,
+    };
+    assert_eq!(config.elastic, Some(expected));
+    assert_eq!(config.options.first_cores, Some(2));
+}
+
+#[test]
+fn wrong_elastic_cores_are_refused_with_the_reason_and_its_line() {
+    let two = "[[core]]\n[[core]]\n";
+    for (cores, key, reason) in [
+        ("", "", "needs two [[core]] entries"),
+        ("[[core]]\n", "", "needs two [[core]] entries"),
+        (
+            two,
+            "least_cores = 0",
+            "elastic.least_cores = 0 is outside 1..=2",
+        ),
+        (
+            two,
+            "most_cores = 3",
+            "elastic.most_cores = 3 is outside 1..=2",
+        ),
+        (
+            two,
+            "least_cores = 2\nmost_cores = 1",
+            "least_cores = 2 is more than most_cores = 1",
+        ),
+        (two, "interval = \"49ms\"", "outside 50ms to 60s"),
+        (two, "interval = \"100\"", "with its unit"),
+        (two, "queue_delay = \"2s\"", "outside 0ns to 1s"),
+        (two, "queue_delay = 100", "invalid type"),
+        (two, "busy_share = 0.96", "outside 0.05..=0.95"),
+        (two, "busy_share = 0.0", "outside 0.05..=0.95"),
+        (two, "busy_share = nan", "outside 0.05..=0.95"),
+        (
+            two,
+            "intervals = 0",
+            "elastic.intervals = 0 is outside 1..=1000",
+        ),
+        (two, "pause = \"2h\"", "with its unit"),
+        (two, "pause = \"3601s\"", "outside 0ns to 3600s"),
+        (two, "delay = \"1ms\"", "unknown field"),
+    ] {
+        let text = format!("{LEAST}[elastic]\n{key}\n{cores}");
+        let error = Config::parse(&text).expect_err(key);
+        assert!(error.contains(reason), "{key}: {error}");
+        let line = if key.is_empty() { 5 } else { 6 };
+        assert!(
+            error.starts_with(&format!("line {line}: ")),
+            "{key}: {error}"
+        );
+    }
+}
+
+#[test]
 fn several_applications_get_frames_of_their_own() {
     let one = "[[application]]\nname = \"a\"\nuser = \"0\"\n";
     let two = "[[application]]\nname = \"b\"\nuser = \"root\"\nbind = [\"tcp/*:80\"]\n";

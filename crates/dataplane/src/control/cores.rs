@@ -7,7 +7,19 @@ use cofferdam_netstack::FLOW_GROUPS;
 use std::time::{Duration, Instant};
 
 /// A flow group arrives within microseconds; a core that sleeps deeply, or shares its CPU, later.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+/// How long to wait for a group between looks.
+pub(super) const LOOK: Duration = Duration::from_micros(50);
+/// A move that the planner has begun is waited for so long before one by hand is refused.
+const MOMENT: Duration = Duration::from_millis(50);
+
+/// A flow group on its way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OnItsWay {
+    pub group: u8,
+    pub to: u8,
+    pub since: Instant,
+}
 
 impl Control {
     /// What all cores have counted together, and each in short.
@@ -23,9 +35,10 @@ impl Control {
             received_packets: tally.received,
             sent_packets: tally.sent,
             steered_in_packets: tally.steered_in,
-            busy_cycles: tally.stage_cycles.iter().sum(),
+            busy_cycles: tally.busy_cycles(),
             idle_cycles: tally.idle_cycles,
             sleeps: tally.sleeps,
+            queue_delay_ns: self.meter.delay(usize::from(core)).as_nanos() as u64,
         });
         let cores = cores.collect();
         let mut all = all.into_iter();
@@ -56,20 +69,19 @@ impl Control {
             });
         }
         // Two at a time could take one group to two cores.
-        if let Some((group, to)) = self.moving
-            && self.hub.owner(group) != to
-        {
-            return Err(format!(
-                "flow group {group} is still on its way to core {to}"
-            ));
+        let until = Instant::now() + MOMENT;
+        while let Some(other) = self.on_its_way() {
+            if Instant::now() >= until {
+                return Err(format!(
+                    "flow group {} is still on its way to core {}",
+                    other.group, other.to
+                ));
+            }
+            std::thread::sleep(LOOK);
         }
         let from = self.hub.owner(group);
-        if from == to {
-            return Ok(from);
-        }
-        self.moving = Some((group, to));
-        if !self.hub.order(usize::from(to), Order::Fetch(group)) {
-            return Err("it is ending".to_owned());
+        if from != to {
+            self.begin_move(group, to)?;
         }
         let until = Instant::now() + PATIENCE;
         while self.hub.owner(group) != to {
@@ -78,8 +90,31 @@ impl Control {
                     "core {to} has not taken flow group {group} within {PATIENCE:?}"
                 ));
             }
-            std::thread::sleep(Duration::from_micros(100));
+            std::thread::sleep(LOOK);
+        }
+        if let Some(scaler) = &mut self.scaler {
+            scaler.moved_by_hand(group);
         }
         Ok(from)
+    }
+
+    /// Has a core fetch a flow group, and waits for nothing. None may be on its way.
+    pub(super) fn begin_move(&mut self, group: u8, to: u8) -> Result<(), String> {
+        self.moving = Some(OnItsWay {
+            group,
+            to,
+            since: Instant::now(),
+        });
+        if !self.hub.order(usize::from(to), Order::Fetch(group)) {
+            return Err("it is ending".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The flow group that has not arrived yet, if any.
+    pub(super) fn on_its_way(&mut self) -> Option<OnItsWay> {
+        let has_arrived = |m: &OnItsWay| self.hub.owner(m.group) == m.to;
+        self.moving.take_if(|m| has_arrived(m));
+        self.moving
     }
 }

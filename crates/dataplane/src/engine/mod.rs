@@ -21,6 +21,9 @@ pub use cores::MOST_CORES;
 pub use domain::Offence;
 pub use setup::{EngineError, Options};
 pub(crate) use setup::{Maker, Order};
+#[cfg(test)]
+pub(crate) use tally::GroupTally;
+pub(crate) use tally::cycles;
 pub use tally::{CoreTally, Stage, Tally};
 
 use crate::session::{Application, EventLoop};

@@ -33,6 +33,8 @@ pub struct Options {
     pub private_frames: Option<u32>,
     /// Give the CPU away after each batch of conditions: for applications on the same CPU.
     pub yields: bool,
+    /// Cores that share the flow groups at the start, the first ones; `None`: all.
+    pub first_cores: Option<u8>,
 }
 
 impl Default for Options {
@@ -43,6 +45,7 @@ impl Default for Options {
             area_bytes: 16 << 20,
             private_frames: None,
             yields: false,
+            first_cores: None,
         }
     }
 }
@@ -77,13 +80,14 @@ impl Maker {
             .hub
             .seat()
             .ok_or_else(|| io::Error::other("it serves all the applications that it can"))?;
-        let (inside, outside) = channel(
+        let (inside, mut outside) = channel(
             &self.memory,
             self.options.area_bytes,
             self.options.private_frames,
             self.share.ranges,
             self.hub.count(),
         )?;
+        outside.sizes.owners = self.hub.owners();
         let domain = |inside| {
             let name = name.to_owned();
             let rights = rights.clone();
@@ -140,7 +144,7 @@ impl<P: Port> Engine<P> {
                 "a core has at most 1,048,576 connections",
             ));
         }
-        let (hub, orders) = Hub::new(ports.len())?;
+        let (hub, orders) = Hub::new(ports.len(), options.first_cores)?;
         let cores = Cores::joined(&hub, config.limits.connections);
         let parts = ports.into_iter().zip(cores).zip(orders);
         parts

@@ -1,6 +1,6 @@
 //! What the loop counts, and where its time goes.
 
-use cofferdam_netstack::Time;
+use cofferdam_netstack::{FLOW_GROUPS, Time};
 use cofferdam_xsk::PortCounters;
 use std::time::Instant;
 
@@ -99,6 +99,9 @@ pub struct Tally {
     pub batch_sizes: [u64; 9],
     /// Packets that waited when a batch had been taken, summed: over `batches` the mean queue.
     pub queued: u64,
+    /// Packets that were found waiting with each packet, itself included, summed over packets: over
+    /// those received and steered in it is the mean queue that a packet sees.
+    pub waited: u64,
     /// Calls done.
     pub calls: u64,
     /// Conditions handed out.
@@ -157,6 +160,27 @@ pub struct Tally {
     pub applications: Vec<ApplicationTally>,
     /// Flow groups that had something to do, by number.
     pub groups: Vec<GroupTally>,
+    /// Packets of each flow group that this core had, TCP or not; counted on several cores only.
+    pub(crate) group_packets: GroupPackets,
+}
+
+/// A number for each flow group.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GroupPackets(pub [u64; FLOW_GROUPS as usize]);
+
+impl Default for GroupPackets {
+    fn default() -> GroupPackets {
+        GroupPackets([0; FLOW_GROUPS as usize])
+    }
+}
+
+impl GroupPackets {
+    #[inline]
+    pub fn count(&mut self, group: u8) {
+        if let Some(count) = self.0.get_mut(usize::from(group)) {
+            *count += 1;
+        }
+    }
 }
 
 /// One core, in short.
@@ -182,6 +206,9 @@ pub struct CoreTally {
     pub idle_cycles: u64,
     /// Times it slept.
     pub sleeps: u64,
+    /// What a packet waited before the core took it, in the control plane's last interval, by
+    /// estimate: the queue that it saw × the mean time a packet. 0 without packets.
+    pub queue_delay_ns: u64,
 }
 
 impl Tally {
@@ -226,10 +253,29 @@ impl Tally {
             }
         }
         self.groups.sort_by_key(|g| g.group);
+        for (to, from) in (self.group_packets.0.iter_mut()).zip(other.group_packets.0) {
+            *to += from;
+        }
+    }
+
+    /// Time in turns with work, in cycles.
+    pub(crate) fn busy_cycles(&self) -> u64 {
+        self.stage_cycles.iter().sum()
+    }
+
+    /// Packets taken from the device and from other cores.
+    pub(crate) fn packets(&self) -> u64 {
+        self.received + self.steered_in
+    }
+
+    /// Counts what so many packets saw when they were taken: themselves, and `left` behind them.
+    #[inline]
+    pub(super) fn count_wait(&mut self, packets: u64, left: u32) {
+        self.waited += packets * (packets + u64::from(left));
     }
 
     /// The counters that cores' sums are made of.
-    fn numbers(&mut self) -> [&mut u64; 28] {
+    fn numbers(&mut self) -> [&mut u64; 29] {
         let port = &mut self.port;
         [
             &mut self.batches,
@@ -237,6 +283,7 @@ impl Tally {
             &mut self.received,
             &mut self.sent,
             &mut self.queued,
+            &mut self.waited,
             &mut self.calls,
             &mut self.conditions,
             &mut self.wakeups,
@@ -278,6 +325,7 @@ impl Tally {
         self.batches += 1;
         self.received += got as u64;
         self.queued += u64::from(pending);
+        self.count_wait(got as u64, pending);
         let class = got.next_power_of_two().trailing_zeros() as usize;
         if let Some(count) = self.batch_sizes.get_mut(class) {
             *count += 1;

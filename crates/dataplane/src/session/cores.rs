@@ -2,6 +2,7 @@
 
 use super::{Event, Session};
 use crate::abi::{Call, Condition, Entry, Refusal};
+use crate::engine::MOST_CORES;
 use crate::handle;
 use crate::ring::ApplicationEnd;
 use cofferdam_netstack::FLOW_GROUPS;
@@ -33,28 +34,50 @@ impl CoreEnd {
 /// Where the flow groups are, as far as this application has read.
 pub(super) struct Groups {
     core: [u8; FLOW_GROUPS as usize],
+    /// How many each core has.
+    counts: [u8; MOST_CORES],
     /// Groups that have left a core and not been seen to arrive.
     left: Vec<(u8, u8)>,
     /// Moves of each group whose `Settled` has not come: its calls wait.
     unsettled: [u8; FLOW_GROUPS as usize],
 }
 
-impl Default for Groups {
-    fn default() -> Groups {
-        Groups {
+impl Groups {
+    /// With the owners that the dataplane tells of; where it does not, all are the first core's.
+    pub fn new(owners: &[u8]) -> Groups {
+        let mut groups = Groups {
             core: [0; FLOW_GROUPS as usize],
+            counts: [0; MOST_CORES],
             left: Vec::new(),
             unsettled: [0; FLOW_GROUPS as usize],
+        };
+        groups.counts[0] = FLOW_GROUPS;
+        for (group, core) in (0..FLOW_GROUPS).zip(owners) {
+            groups.is_at(group, usize::from(*core));
+        }
+        groups
+    }
+
+    /// The group is on `core`: it was told, or a connection of it has opened there.
+    pub fn is_at(&mut self, group: u8, core: usize) {
+        let place = self.core.get_mut(usize::from(group));
+        let (Some(place), true) = (place, core < MOST_CORES) else {
+            return;
+        };
+        let before = usize::from(std::mem::replace(place, core as u8));
+        if let Some(count) = self.counts.get_mut(before) {
+            *count -= 1;
+        }
+        if let Some(count) = self.counts.get_mut(core) {
+            *count += 1;
         }
     }
-}
 
-impl Groups {
-    /// A connection of the group has opened on `core`.
-    pub fn is_at(&mut self, group: u8, core: usize) {
-        if let Some(place) = self.core.get_mut(usize::from(group)) {
-            *place = core as u8;
-        }
+    /// The next core behind `last`, of so many, that has groups.
+    fn next_in_use(&self, last: usize, cores: usize) -> usize {
+        let behind = (1..=cores).map(|n| (last + n) % cores);
+        let mut used = behind.filter(|core| self.counts.get(*core) > Some(&0));
+        used.next().unwrap_or(0)
     }
 
     /// Whether the calls of the group's connections must wait.
@@ -143,7 +166,7 @@ impl Session {
             | Call::Abort { handle } => self.groups.core(handle::group(handle)),
             // Their connections are spread as those of peers are.
             Call::Connect { .. } => {
-                self.next_connect = (self.next_connect + 1) % self.cores.len();
+                self.next_connect = (self.groups).next_in_use(self.next_connect, self.cores.len());
                 self.next_connect
             }
             _ => 0,
@@ -257,5 +280,36 @@ impl Session {
         }
         // Behind all calls that went the old way.
         self.push(usize::from(from), Call::Passed { group }.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_opened_on_cores_that_have_flow_groups() {
+        let mut groups = Groups::new(&[0; FLOW_GROUPS as usize]);
+        assert_eq!(groups.next_in_use(0, 4), 0);
+        // One group each goes to two of the others.
+        groups.is_at(9, 1);
+        groups.is_at(10, 3);
+        let mut last = 0;
+        let opened: Vec<usize> = std::iter::repeat_with(|| {
+            last = groups.next_in_use(last, 4);
+            last
+        })
+        .take(6)
+        .collect();
+        assert_eq!(opened, [1, 3, 0, 1, 3, 0]);
+        // They come back.
+        groups.is_at(9, 0);
+        groups.is_at(10, 0);
+        assert_eq!(groups.next_in_use(3, 4), 0);
+        // What nobody could know: a core that is not there, a table that is short or too long.
+        groups.is_at(9, 32);
+        assert_eq!(groups.next_in_use(0, 4), 0);
+        assert_eq!(Groups::new(&[]).next_in_use(1, 2), 0);
+        assert_eq!(Groups::new(&[1; 200]).next_in_use(0, 2), 1);
     }
 }

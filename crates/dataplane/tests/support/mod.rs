@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 pub mod asker;
+pub mod cores;
 
 use cofferdam_dataplane::config::Config;
 use cofferdam_dataplane::{Application, EventLoop, Notice, Session, run, status};

@@ -37,7 +37,19 @@ impl Shown {
             0 => 0,
             count => count as u16 + 2,
         });
-        let [title, head, wrong, loops, cores, applications, stack, keys] = Layout::vertical([
+        let elastic = reading.and_then(|r| r.elastic.as_deref());
+        let elastic_lines = elastic.map_or(0, |text| text.lines().count() as u16);
+        let [
+            title,
+            head,
+            wrong,
+            loops,
+            cores,
+            changes,
+            applications,
+            stack,
+            keys,
+        ] = Layout::vertical([
             Constraint::Length(1),
             Constraint::Length(2),
             Constraint::Length(u16::from(
@@ -45,6 +57,7 @@ impl Shown {
             )),
             Constraint::Length(stages),
             Constraint::Length(cores),
+            Constraint::Length(elastic_lines),
             Constraint::Length(people),
             Constraint::Min(0),
             Constraint::Length(1),
@@ -70,6 +83,7 @@ impl Shown {
                 frame.render_widget(stage_table(reading), left);
                 frame.render_widget(batch_table(reading), right);
                 frame.render_widget(core_table(reading), cores);
+                frame.render_widget(Paragraph::new(elastic.unwrap_or_default()), changes);
                 frame.render_widget(application_table(reading), applications);
                 frame.render_widget(stack_lines(reading, stack), stack);
             }
@@ -144,10 +158,18 @@ fn batch_table(reading: &Reading) -> Table<'_> {
     Table::new(rows, widths).header(header(&["batch", "  share", ""]).top_margin(1))
 }
 
-const CORES: [&str; 6] = ["core", "groups", "in/s", "from cores/s", "out/s", "work %"];
+const CORES: [&str; 7] = [
+    "core",
+    "groups",
+    "in/s",
+    "from cores/s",
+    "out/s",
+    "work %",
+    "delay µs",
+];
 
 fn core_table(reading: &Reading) -> Table<'_> {
-    let widths = [12, 6, 9, 12, 9, 6];
+    let widths = [12, 6, 9, 12, 9, 6, 8];
     let rows = reading.cores.iter().map(move |row| {
         let numbers = row.numbers.iter().zip(&widths[1..]);
         let numbers = numbers.map(|(n, width)| right(n.to_string(), *width));
@@ -211,6 +233,9 @@ pub fn text(reading: &Reading, width: Option<u16>) -> String {
         }
         table::numbers_right(&mut cores);
         let _ = writeln!(out, "\n{cores}");
+    }
+    if let Some(elastic) = &reading.elastic {
+        let _ = writeln!(out, "\n{elastic}");
     }
     if !reading.applications.is_empty() {
         let mut people = table::plain(width);

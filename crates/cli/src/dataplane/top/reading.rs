@@ -1,5 +1,6 @@
 //! What happened between two readings of the counters.
 
+use crate::dataplane::elastic;
 use crate::exit::one_line;
 use cofferdam_dataplane::Stage;
 use serde_json::Value;
@@ -45,8 +46,8 @@ pub struct CoreRow {
     /// Its number, and its CPU if it has one of its own.
     pub name: String,
     /// Flow groups; packets a second received, from other cores and sent; share of the loop's
-    /// time with work, in percent.
-    pub numbers: [u64; 5],
+    /// time with work, in percent; what a packet waited, in microseconds.
+    pub numbers: [u64; 6],
 }
 
 /// The interval between two readings.
@@ -66,6 +67,8 @@ pub struct Reading {
     pub applications: Vec<ApplicationRow>,
     /// The cores, where there are several.
     pub cores: Vec<CoreRow>,
+    /// What elastic cores did, where there are such.
+    pub elastic: Option<String>,
 }
 
 /// How much a counter has grown.
@@ -147,6 +150,7 @@ impl Reading {
             wrong: (!wrong.is_empty()).then(|| wrong.join(", ")),
             applications: applications(now),
             cores: cores(before, now, seconds),
+            elastic: elastic::line(now),
         }
     }
 }
@@ -167,6 +171,10 @@ fn cores(before: &Value, now: &Value, seconds: f64) -> Vec<CoreRow> {
                 rate("steered_in_packets"),
                 rate("sent_packets"),
                 busy * 100 / (busy + idle).max(1),
+                core.get("queue_delay_ns")
+                    .and_then(Value::as_u64)
+                    .unwrap_or(0)
+                    / 1000,
             ],
         }
     };

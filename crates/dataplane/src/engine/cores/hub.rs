@@ -51,13 +51,15 @@ impl Clone for Seat {
 struct Seats([(std::sync::Weak<()>, u8); MOST_APPLICATIONS]);
 
 /// The core that has a flow group at the start: equal shares, in order.
-pub(crate) fn first_owner(group: u8, cores: usize) -> u8 {
+fn first_owner(group: u8, cores: usize) -> u8 {
     (usize::from(group) * cores / usize::from(FLOW_GROUPS)) as u8
 }
 
 impl Hub {
-    /// For so many cores; and the orders that each will get.
-    pub fn new(cores: usize) -> io::Result<(Arc<Hub>, Vec<Receiver<Order>>)> {
+    /// For so many cores; and the orders that each will get. The first `in_use` of them share the
+    /// flow groups; `None`: all.
+    pub fn new(cores: usize, in_use: Option<u8>) -> io::Result<(Arc<Hub>, Vec<Receiver<Order>>)> {
+        let in_use = in_use.map_or(cores, |n| usize::from(n).clamp(1, cores.max(1)));
         let (mut remotes, mut orders) = (Vec::new(), Vec::new());
         for _ in 0..cores {
             let (sender, receiver) = channel();
@@ -72,7 +74,7 @@ impl Hub {
         let mut group = 0;
         let owners = [(); FLOW_GROUPS as usize].map(|()| {
             group += 1;
-            AtomicU8::new(first_owner(group - 1, cores))
+            AtomicU8::new(first_owner(group - 1, in_use))
         });
         let hub = Hub {
             clock: Clock::new(),
@@ -120,6 +122,11 @@ impl Hub {
     pub fn owner(&self, group: u8) -> u8 {
         let owner = self.owners.get(usize::from(group));
         owner.map_or(0, |owner| owner.load(Ordering::Acquire))
+    }
+
+    /// Which core has each flow group, by its number.
+    pub fn owners(&self) -> Vec<u8> {
+        (0..FLOW_GROUPS).map(|group| self.owner(group)).collect()
     }
 
     /// A flow group has arrived.

@@ -141,9 +141,15 @@ impl<T> Reader<T> {
         Some(entry)
     }
 
+    /// Entries that wait.
+    pub fn len(&self) -> u32 {
+        let written = self.shared.written.0.load(Ordering::Acquire);
+        written.wrapping_sub(self.read)
+    }
+
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.shared.written.0.load(Ordering::Acquire) == self.read
+        self.len() == 0
     }
 }
 

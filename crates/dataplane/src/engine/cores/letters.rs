@@ -14,6 +14,7 @@ impl<P: Port> Engine<P> {
     pub(in crate::engine) fn take_letters(&mut self, now: Time) -> usize {
         let mut taken = 0;
         for other in self.cores.others() {
+            let before = self.tally.steered_in;
             for _ in 0..self.options.batch {
                 if self.cores.is_choked(other) {
                     break;
@@ -23,6 +24,11 @@ impl<P: Port> Engine<P> {
                 };
                 taken += 1;
                 self.letter(now, other, letter);
+            }
+            let packets = self.tally.steered_in - before;
+            if packets > 0 {
+                let left = self.cores.waiting_from(other);
+                self.tally.count_wait(packets, left);
             }
         }
         taken

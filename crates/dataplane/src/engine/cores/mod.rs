@@ -11,7 +11,7 @@ mod steer;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use hub::{Hub, Seat, first_owner};
+pub(crate) use hub::{Hub, Seat};
 pub(super) use lane::ENTRIES as LANE_ENTRIES;
 pub(super) use moving::Arrival;
 
@@ -97,7 +97,7 @@ impl Cores {
                 out: (0..count).map(|_| None).collect(),
                 back: (0..count).map(|_| None).collect(),
                 overdue: (0..count).map(|_| VecDeque::new()).collect(),
-                owner: std::array::from_fn(|group| first_owner(group as u8, count)),
+                owner: std::array::from_fn(|group| hub.owner(group as u8)),
                 arrivals: Vec::new(),
                 flushed: [0; FLOW_GROUPS as usize],
                 guests: HashMap::with_capacity(if count > 1 { connections as usize } else { 0 }),
@@ -196,6 +196,12 @@ impl Cores {
                 }
             }
         }
+    }
+
+    /// Letters of a core that wait.
+    pub fn waiting_from(&self, from: u8) -> u32 {
+        let lane = self.back.get(usize::from(from)).and_then(Option::as_ref);
+        lane.map_or(0, Reader::len)
     }
 
     /// The next letter from a core.

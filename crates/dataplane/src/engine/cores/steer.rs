@@ -14,7 +14,13 @@ impl<P: Port> Engine<P> {
         let me = self.cores.me;
         match self.stack.steering(self.memory.packet(packet)) {
             Steering::Group(group) => match self.cores.owner(group) {
-                owner if owner == me => self.holds_not(group, packet),
+                owner if owner == me => {
+                    let is_now = self.holds_not(group, packet);
+                    if is_now {
+                        self.tally.group_packets.count(group);
+                    }
+                    is_now
+                }
                 owner => self.pass(owner, packet),
             },
             Steering::First if me != 0 => self.pass(0, packet),

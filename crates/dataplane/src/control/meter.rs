@@ -1,0 +1,137 @@
+//! What the cores did in the last interval, from their counters.
+
+use crate::elastic::{CoreReading, Reading};
+use crate::engine::{Tally, cycles};
+use cofferdam_netstack::FLOW_GROUPS;
+use std::time::{Duration, Instant};
+
+/// Counters of a core when it was read last.
+#[derive(Clone, Copy, Default)]
+struct Sample {
+    busy_cycles: u64,
+    packets: u64,
+    waited: u64,
+}
+
+/// Reads the counters, interval by interval.
+pub(super) struct Meter {
+    interval: Duration,
+    at: Instant,
+    cycles: u64,
+    cores: Vec<Sample>,
+    groups: [u64; FLOW_GROUPS as usize],
+    delays: Vec<Duration>,
+}
+
+impl Meter {
+    /// Of so many cores.
+    pub fn new(interval: Duration, cores: usize) -> Meter {
+        Meter {
+            interval,
+            at: Instant::now(),
+            cycles: cycles(),
+            cores: vec![Sample::default(); cores],
+            groups: [0; FLOW_GROUPS as usize],
+            delays: vec![Duration::ZERO; cores],
+        }
+    }
+
+    /// Time until the next reading is due.
+    pub fn left(&self) -> Duration {
+        self.interval.saturating_sub(self.at.elapsed())
+    }
+
+    /// What a packet waited before a core took it, in the last interval; zero without packets.
+    pub fn delay(&self, core: usize) -> Duration {
+        self.delays.get(core).copied().unwrap_or_default()
+    }
+
+    /// The interval since the last reading. The cores show their counters every 10 ms, so a busy
+    /// share is off by as much.
+    pub fn read(&mut self, tallies: &[Tally]) -> Reading {
+        let (at, now) = (Instant::now(), cycles());
+        let passed_ns = at.duration_since(self.at).as_nanos() as f64;
+        let passed_cycles = now.saturating_sub(self.cycles).max(1) as f64;
+        (self.at, self.cycles) = (at, now);
+        let mut cores = Vec::with_capacity(tallies.len());
+        let mut packets = [0; FLOW_GROUPS as usize];
+        for (tally, before) in tallies.iter().zip(&mut self.cores) {
+            let after = Sample {
+                busy_cycles: tally.busy_cycles(),
+                packets: tally.packets(),
+                waited: tally.waited,
+            };
+            let busy = after.busy_cycles.saturating_sub(before.busy_cycles) as f64;
+            let count = after.packets.saturating_sub(before.packets).max(1) as f64;
+            let queue = after.waited.saturating_sub(before.waited) as f64 / count;
+            let delay_ns = queue * busy / count * passed_ns / passed_cycles;
+            *before = after;
+            cores.push(CoreReading {
+                busy: (busy / passed_cycles).min(1.0),
+                delay: Duration::from_nanos(delay_ns as u64),
+            });
+            for (sum, count) in packets.iter_mut().zip(tally.group_packets.0) {
+                *sum += count;
+            }
+        }
+        let mut connections = [0; FLOW_GROUPS as usize];
+        for group in tallies.iter().flat_map(|tally| &tally.groups) {
+            if let Some(sum) = connections.get_mut(usize::from(group.group)) {
+                *sum += group.connections;
+            }
+        }
+        for (count, before) in packets.iter_mut().zip(&mut self.groups) {
+            let sum = std::mem::replace(before, *count);
+            *count = count.saturating_sub(sum);
+        }
+        self.delays = cores.iter().map(|core| core.delay).collect();
+        Reading {
+            cores,
+            packets,
+            connections,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packets_wait_is_the_queue_that_it_saw_times_the_mean_time_a_packet() {
+        let mut meter = Meter::new(Duration::from_millis(100), 2);
+        let mut tallies = vec![Tally::default(), Tally::default()];
+        meter.read(&tallies);
+        std::thread::sleep(Duration::from_millis(20));
+        // Ten packets that saw 20 each.
+        (tallies[0].received, tallies[0].steered_in) = (6, 4);
+        tallies[0].waited = 200;
+        tallies[0].stage_cycles[3] = 1000;
+        tallies[0].group_packets.count(5);
+        tallies[1].group_packets.count(5);
+        tallies[1].groups.push(crate::engine::GroupTally {
+            group: 5,
+            connections: 3,
+            ..Default::default()
+        });
+        let (cycles_before, before) = (meter.cycles, meter.at);
+        let reading = meter.read(&tallies);
+        let ns = meter.at.duration_since(before).as_nanos() as f64;
+        let a_cycle_ns = ns / (meter.cycles - cycles_before) as f64;
+        let expected_ns = 20.0 * 100.0 * a_cycle_ns;
+        let delay_ns = reading.cores[0].delay.as_nanos() as f64;
+        assert!(
+            (delay_ns - expected_ns).abs() <= 1.0,
+            "{delay_ns} {expected_ns}"
+        );
+        assert_eq!(meter.delay(0), reading.cores[0].delay);
+        let busy = 1000.0 * a_cycle_ns / ns;
+        assert!((reading.cores[0].busy - busy).abs() < 1e-9);
+        assert_eq!(reading.cores[1], CoreReading::default());
+        assert_eq!((reading.packets[5], reading.connections[5]), (2, 3));
+        // The next interval counts anew.
+        let reading = meter.read(&tallies);
+        assert_eq!(reading.cores, [CoreReading::default(); 2]);
+        assert_eq!(reading.packets, [0; FLOW_GROUPS as usize]);
+    }
+}

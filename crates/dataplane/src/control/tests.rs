@@ -1,0 +1,119 @@
+//! The control plane over cores that do not run.
+
+use super::*;
+use crate::elastic::{Change, Move, Plan};
+use crate::engine::Engine;
+use cofferdam_netstack::MacAddress;
+use cofferdam_xsk::{Memory, Pipe, pipe};
+use std::sync::Mutex;
+
+/// A control plane of an elastic dataplane, and its cores: only the test drives them.
+fn control(folder: &Path) -> (Control, Vec<Engine<Pipe>>) {
+    let text = format!(
+        "socket = \"{}\"\n[device]\nname = \"none\"\n[network]\naddresses = [\"10.0.0.9/24\"]\n\
+         [tcp]\nconnections = 64\n[elastic]\n[[core]]\n[[core]]\n",
+        folder.join("dataplane.sock").display()
+    );
+    let config = Config::parse(&text).expect("a configuration");
+    let port = || pipe(1500).expect("a pipe").0;
+    let memory = Memory::new(512, 2048).expect("memory");
+    let ports = [port(), port()].into_iter().zip(memory.split(2)).collect();
+    let stack = config.stack(MacAddress([2; 6]).0, 1500, [7; 16]);
+    let engines = Engine::several(ports, &stack, config.options).expect("two cores");
+    let (hub, maker) = (engines[0].hub(), engines[0].maker());
+    let control = Control::open(config, 0, hub, maker).expect("a control plane");
+    (control, engines)
+}
+
+fn plan(groups: std::ops::Range<u8>) -> Plan {
+    Plan {
+        change: Change::Add(1),
+        moves: groups.map(|group| Move { group, to: 1 }).collect(),
+        why: "for a test".to_owned(),
+    }
+}
+
+fn turns(engines: &mut [Engine<Pipe>]) {
+    for _ in 0..8 {
+        for engine in &mut *engines {
+            engine.turn(|| false);
+        }
+    }
+}
+
+#[test]
+fn a_plan_is_carried_out_one_group_after_the_other() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut control, mut engines) = control(folder.path());
+    assert_eq!(control.status()["cores_in_use"], 1);
+    control.begin_plan(plan(5..15));
+    let until = Instant::now() + Duration::from_secs(20);
+    while control.scaler.as_ref().is_some_and(Scaler::is_at_work) {
+        assert!(Instant::now() < until, "it does not end");
+        control.look_at_load(|notice| panic!("{notice:?}"));
+        turns(&mut engines);
+    }
+    let at = |control: &Control, core: u8| {
+        let mut owners = control.hub.owners();
+        owners.retain(|owner| *owner == core);
+        owners.len()
+    };
+    assert_eq!((at(&control, 0), at(&control, 1)), (118, 10));
+    let status = control.status();
+    assert_eq!(status["elastic"]["cores_added"], 1);
+    assert_eq!(status["elastic"]["groups_moved"], 10);
+    assert_eq!(status["elastic"]["last_decision"], "for a test");
+    assert_eq!(status["cores_in_use"], 2);
+    let text = metrics::text(
+        &control.counted().0,
+        &control.counted().1,
+        control.scaler.as_ref().map(Scaler::shown).as_ref(),
+        "eth0",
+    );
+    for line in [
+        "cofferdam_dataplane_cores_in_use{device=\"eth0\"} 2",
+        "cofferdam_dataplane_core_changes_total{device=\"eth0\",change=\"added\"} 1",
+        "cofferdam_dataplane_core_changes_total{device=\"eth0\",change=\"removed\"} 0",
+        "cofferdam_dataplane_elastic_groups_moved_total{device=\"eth0\"} 10",
+        "cofferdam_dataplane_elastic_moves_stuck_total{device=\"eth0\"} 0",
+        "cofferdam_dataplane_core_queue_delay_seconds{device=\"eth0\",core=\"1\",cpu=\"any\"} 0",
+    ] {
+        assert!(text.lines().any(|l| l == line), "no `{line}` in\n{text}");
+    }
+}
+
+#[test]
+fn a_stuck_move_is_told_once_keeps_nobody_waiting_and_is_not_tried_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut control, mut engines) = control(folder.path());
+    control.begin_plan(plan(5..15));
+    let told = Mutex::new(Vec::new());
+    let until = Instant::now() + Duration::from_secs(20);
+    // No core runs: the first group never arrives.
+    while told.lock().expect("no panic").is_empty() {
+        assert!(Instant::now() < until, "nothing is told");
+        control.look_at_load(|notice| told.lock().expect("no panic").push(notice));
+    }
+    for _ in 0..20 {
+        control.look_at_load(|notice| told.lock().expect("no panic").push(notice));
+    }
+    let told = told.into_inner().expect("no panic");
+    assert_eq!(told, [Notice::Stuck { group: 5, core: 1 }]);
+    let status = control.status();
+    assert_eq!(status["elastic"]["moves_stuck"], 1);
+    assert_eq!(status["elastic"]["cores_added"], 0);
+    let why = status["elastic"]["last_decision"].as_str();
+    assert!(why.is_some_and(|why| why.contains("flow group 5 is stuck on its way to core 1")));
+    let error = control.move_group(9, 1).expect_err("one at a time");
+    assert!(
+        error.contains("flow group 5 is still on its way"),
+        "{error}"
+    );
+    // It goes on when the group is there, and leaves the rest of the plan.
+    turns(&mut engines);
+    assert!(control.on_its_way().is_none());
+    control.look_at_load(|notice| panic!("{notice:?}"));
+    assert_eq!(control.hub.owner(5), 1);
+    assert_eq!(control.hub.owner(6), 0);
+    assert_eq!(control.status()["elastic"]["groups_moved"], 1);
+}

@@ -1,0 +1,317 @@
+//! Elastic cores, the planner: from what the cores did in an interval to which flow groups move,
+//! so that cores come and go with the load. Pure: the caller tells the time and carries a plan out.
+//!
+//! A core comes when packets wait too long, and goes when the others can carry its load, as
+//! IX's control plane does (Prekas et al., "Energy proportionality and workload consolidation for
+//! latency-critical applications", SoCC'15). At a constant load it comes to rest: a core goes only
+//! when there is clearly less to do than when it came, and between two such times no flow group is
+//! moved twice to even loads out.
+
+mod load;
+
+use crate::config::Elastic;
+use crate::engine::MOST_CORES;
+use cofferdam_netstack::FLOW_GROUPS;
+use load::Load;
+use std::time::Duration;
+
+/// Groups, as an index.
+const GROUPS: usize = FLOW_GROUPS as usize;
+/// A core goes only at a load below this part of that at which it came.
+const LESS: f64 = 0.75;
+/// Cores whose busy shares are so far apart are evened out.
+const FAR: f64 = 0.2;
+/// A core comes only when it takes this part of the busiest one's load, at least.
+const LEAST_GAIN: f64 = 0.1;
+/// A core is given flow groups until its table of connections is full to this part.
+const FULL: f64 = 0.75;
+/// A core that comes back within so many pauses of one's going went too early: the next one's
+/// going waits twice as long, at most so many pauses.
+const TOO_EARLY: u32 = 8;
+const LONGEST: u32 = 64;
+
+/// What a core did in an interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct CoreReading {
+    /// Share of the time in turns with work, 0 to 1.
+    pub busy: f64,
+    /// How long a packet waited before the core took it, by estimate.
+    pub delay: Duration,
+}
+
+/// An interval.
+#[derive(Clone, Debug)]
+pub(crate) struct Reading {
+    /// By core.
+    pub cores: Vec<CoreReading>,
+    /// Packets of each flow group.
+    pub packets: [u64; GROUPS],
+    /// Connections that each flow group has now.
+    pub connections: [u32; GROUPS],
+}
+
+/// A flow group and the core that it goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Move {
+    pub group: u8,
+    pub to: u8,
+}
+
+/// What a plan is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// This core comes into use.
+    Add(u8),
+    /// This one goes out of use.
+    Remove(u8),
+    /// Loads are evened out.
+    Balance,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Plan {
+    pub change: Change,
+    /// One after the other, in this order.
+    pub moves: Vec<Move>,
+    /// For people.
+    pub why: String,
+}
+
+/// What to do after an interval.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Verdict {
+    Go(Plan),
+    /// Nothing; why not, where something would be wanted.
+    Stay(Option<String>),
+}
+
+/// Follows the intervals.
+#[derive(Debug)]
+pub(crate) struct Planner {
+    settings: Elastic,
+    /// Connections that moves may bring a core to.
+    most_connections: u32,
+    /// Readings in a row that wanted this.
+    slow: u32,
+    uneven: u32,
+    calm: u32,
+    /// When the last change was done, and when the last core went.
+    changed: Option<Duration>,
+    removed: Option<Duration>,
+    /// Pauses before a core may go.
+    patience: u32,
+    /// When each group was moved last.
+    moved: [Option<Duration>; GROUPS],
+    /// Groups moved to even loads out while the load was about `even_load`, as bits.
+    evened: u128,
+    even_load: f64,
+    /// By cores in use: the load at which the last of them came.
+    came_at: [Option<f64>; MOST_CORES + 1],
+}
+
+impl Planner {
+    /// For cores that take so many connections each.
+    pub fn new(settings: Elastic, connections: u32) -> Planner {
+        Planner {
+            settings,
+            // Others open while groups move.
+            most_connections: (f64::from(connections) * FULL) as u32,
+            slow: 0,
+            uneven: 0,
+            calm: 0,
+            changed: None,
+            removed: None,
+            patience: 1,
+            moved: [None; GROUPS],
+            evened: 0,
+            even_load: 0.0,
+            came_at: [None; MOST_CORES + 1],
+        }
+    }
+
+    /// A flow group was moved, by plan or by hand: it stays for a pause.
+    pub fn moved(&mut self, group: u8, now: Duration) {
+        if let Some(moved) = self.moved.get_mut(usize::from(group)) {
+            *moved = Some(now);
+        }
+    }
+
+    /// A plan was carried out, or given up: nothing more happens for a pause.
+    pub fn settled(&mut self, now: Duration) {
+        self.changed = Some(now);
+        (self.slow, self.uneven, self.calm) = (0, 0, 0);
+    }
+
+    /// What to do after an interval that ends `now`; `owners` has the core of each flow group.
+    pub fn plan(&mut self, now: Duration, owners: &[u8; GROUPS], reading: &Reading) -> Verdict {
+        let load = Load::new(owners, reading, self.most_connections);
+        let used = load.in_use();
+        let (Some(slowest), Some(fullest), Some(idlest)) = (
+            load.most(|core| load.delay(core).as_secs_f64()),
+            load.most(|core| load.of(core)),
+            load.most(|core| -load.of(core)),
+        ) else {
+            return Verdict::Stay(None);
+        };
+        if (load.total() - self.even_load).abs() > (1.0 - LESS) * self.even_load {
+            self.even_load = load.total();
+            self.evened = 0;
+        }
+        let is_slow = load.delay(slowest) > self.settings.queue_delay;
+        let is_uneven = load.of(fullest) - load.of(idlest) > FAR
+            && (is_slow || load.of(fullest) > self.settings.busy_share);
+        let removal = if is_slow {
+            None
+        } else {
+            self.removal(now, &load)
+        };
+        count(&mut self.slow, is_slow);
+        count(&mut self.uneven, is_uneven);
+        count(&mut self.calm, removal.is_some());
+        let enough = self.settings.intervals;
+        if self.is_paused(now, 1) {
+            return Verdict::Stay(None);
+        }
+        if self.uneven >= enough
+            && let Some(plan) = self.balance(now, &load, fullest, idlest)
+        {
+            return Verdict::Go(plan);
+        }
+        if self.slow >= enough {
+            return match self.addition(now, &load, slowest) {
+                Ok((core, plan)) => {
+                    let is_early = self.removed.is_some_and(|at| {
+                        now.saturating_sub(at) < self.settings.pause * TOO_EARLY * self.patience
+                    });
+                    let longer = (self.patience * 2).min(LONGEST);
+                    self.patience = if is_early { longer } else { 1 };
+                    debug_assert!(!used.contains(&core));
+                    if let Some(place) = self.came_at.get_mut(used.len() + 1) {
+                        *place = Some(load.total());
+                    }
+                    Verdict::Go(plan)
+                }
+                Err(why) => Verdict::Stay(Some(why)),
+            };
+        }
+        match removal {
+            Some(plan) if self.calm >= enough && !self.is_paused(now, self.patience) => {
+                self.removed = Some(now);
+                Verdict::Go(plan)
+            }
+            _ => Verdict::Stay(None),
+        }
+    }
+
+    fn is_paused(&self, now: Duration, pauses: u32) -> bool {
+        let pause = self.settings.pause * pauses;
+        (self.changed).is_some_and(|at| now.saturating_sub(at) < pause)
+    }
+
+    /// Whether a group may be moved now.
+    fn is_free(&self, group: u8, now: Duration) -> bool {
+        let moved = self.moved.get(usize::from(group)).copied().flatten();
+        moved.is_none_or(|at| now.saturating_sub(at) >= self.settings.pause)
+    }
+
+    /// Takes the first core that is not in use, and the busiest groups until all cores have about
+    /// the same to do.
+    fn addition(&self, now: Duration, load: &Load, slowest: u8) -> Result<(u8, Plan), String> {
+        let waited = micros(load.delay(slowest));
+        let bound = micros(self.settings.queue_delay);
+        let seen = format!("a packet waited {waited} on core {slowest}, more than {bound}");
+        let used = load.in_use();
+        let mut all = 0..load.cores();
+        let core = all.find(|core| !used.contains(core));
+        let (Some(core), true) = (core, used.len() < usize::from(self.settings.most_cores)) else {
+            let count = used.len();
+            return Err(format!(
+                "{seen}; no core is left to add to the {count} in use"
+            ));
+        };
+        let mut after = load.clone();
+        let share = load.total() / (used.len() + 1) as f64;
+        let mut moves = after.fill(core, share, |_| true, |group| self.is_free(group, now));
+        let busiest = used.iter().map(|core| load.of(*core)).fold(0.0, f64::max);
+        if after.of(core) - load.of(core) < LEAST_GAIN * busiest {
+            return Err(format!(
+                "{seen}; no core is added: a few flow groups make the load, and cannot be divided"
+            ));
+        }
+        moves.extend(after.even_counts(core, used.len() + 1, |group| self.is_free(group, now)));
+        let why = format!(
+            "core {core} added, with {} flow groups: {seen}",
+            moves.len()
+        );
+        let change = Change::Add(core);
+        Ok((core, Plan { change, moves, why }))
+    }
+
+    /// Moves groups from the fullest core to the idlest until both have about the same to do.
+    fn balance(&mut self, now: Duration, load: &Load, from: u8, to: u8) -> Option<Plan> {
+        let mut after = load.clone();
+        let middle = (load.of(from) + load.of(to)) / 2.0;
+        let may = |group| self.evened & (1_u128 << group) == 0 && self.is_free(group, now);
+        let moves = after.fill(to, middle, |core| core == from, may);
+        if after.of(to) - load.of(to) < LEAST_GAIN * load.of(from) {
+            return None;
+        }
+        self.evened |= moves.iter().map(|m| 1_u128 << m.group).sum::<u128>();
+        let (full, idle) = (percent(load.of(from)), percent(load.of(to)));
+        let why = format!(
+            "{} moved from core {from} to core {to}: they were busy {full} and {idle} of their time",
+            groups(moves.len()),
+        );
+        let change = Change::Balance;
+        Some(Plan { change, moves, why })
+    }
+
+    /// A core that the others can do without.
+    fn removal(&self, now: Duration, load: &Load) -> Option<Plan> {
+        let used = load.in_use();
+        let least = self.settings.least_cores;
+        if used.len() <= usize::from(least) {
+            return None;
+        }
+        let came_at = self.came_at.get(used.len()).copied().flatten();
+        if came_at.is_some_and(|came_at| load.total() > LESS * came_at) {
+            return None;
+        }
+        let mut candidates: Vec<u8> = used.into_iter().filter(|core| *core >= least).collect();
+        candidates.sort_by(|a, b| load.of(*a).total_cmp(&load.of(*b)).then(b.cmp(a)));
+        candidates.into_iter().find_map(|core| {
+            let mut after = load.clone();
+            let moves = after.spread(core)?;
+            let is_free = moves.iter().all(|m| self.is_free(m.group, now));
+            let busiest = after.in_use().iter().map(|c| after.of(*c)).fold(0.0, f64::max);
+            let why = format!(
+                "core {core} taken away, its {} spread: each other core will be busy {} of its time at most",
+                groups(moves.len()),
+                percent(busiest),
+            );
+            let change = Change::Remove(core);
+            (is_free && busiest <= self.settings.busy_share)
+                .then_some(Plan { change, moves, why })
+        })
+    }
+}
+
+fn count(streak: &mut u32, is_so: bool) {
+    *streak = if is_so { streak.saturating_add(1) } else { 0 };
+}
+
+fn groups(count: usize) -> String {
+    format!("{count} flow group{}", if count == 1 { "" } else { "s" })
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0}%", share * 100.0)
+}
+
+fn micros(time: Duration) -> String {
+    format!("{:.0} µs", time.as_secs_f64() * 1e6)
+}
+
+#[cfg(test)]
+mod tests;
