@@ -195,13 +195,23 @@ fn wrong_cores_queues_and_groups_are_told_apart() {
             assert!(error.to_string().contains(reason), "{error}");
         }
         drop(scene);
-        for (cores, reason) in [
-            ("[[core]]\n[[core]]\nqueue = 7\n", "eth0 has no queue 7"),
-            ("[[core]]\n[[core]]\ncpu = 900\n", "core 1: cpu = 900"),
-            ("[[core]]\ncpu = 900\n[[core]]\n", "core 0: cpu = 900"),
+        let large = "eth0 has an MTU of 9000 bytes; with several cores a packet must fit one frame, \
+                     which holds 1778 bytes";
+        for (cores, mtu_bytes, reason) in [
+            (
+                "[[core]]\n[[core]]\nqueue = 7\n",
+                1500,
+                "eth0 has no queue 7",
+            ),
+            ("[[core]]\n[[core]]\ncpu = 900\n", 1500, "core 1: cpu = 900"),
+            ("[[core]]\ncpu = 900\n[[core]]\n", 1500, "core 0: cpu = 900"),
+            ("[[core]]\n[[core]]\n", 9000, large),
         ] {
             let (server, client) = (Namespace::new("server"), Namespace::new("client"));
             let _pair = VethPair::new((&server, "eth0"), (&client, "eth0"));
+            for net in [&server, &client] {
+                net.run(&format!("ip link set eth0 mtu {mtu_bytes}"));
+            }
             let folder = tempfile::tempdir().expect("a folder");
             let text = format!(
                 "socket = \"{}\"\n[device]\nname = \"eth0\"\n[network]\n\

@@ -55,6 +55,18 @@ pub enum PortError {
         /// What a buffer holds.
         room_bytes: u32,
     },
+    /// Packets of several frames, on a device that several sockets share.
+    #[error(
+        "{device} has an MTU of {mtu_bytes} bytes; with several cores a packet must fit one frame, which holds {room_bytes} bytes: lower the MTU, use larger frames, or have one core"
+    )]
+    MtuOfSeveral {
+        /// Device.
+        device: String,
+        /// Its MTU.
+        mtu_bytes: u32,
+        /// What a frame holds.
+        room_bytes: u32,
+    },
     /// The program could not be loaded or its maps not be written.
     #[error("the redirecting program on {device}: {source}")]
     Program {

@@ -103,10 +103,11 @@ impl Socket {
     ) -> Result<Socket, PortError> {
         // The first thread has the spans.
         if !Memory::fits(device.facts().mtu_bytes, part.frame_bytes()) {
-            return Err(too_large(
-                device,
-                part.frame_bytes() - KERNEL_HEADROOM_BYTES,
-            ));
+            return Err(PortError::MtuOfSeveral {
+                device: device.facts().name.clone(),
+                mtu_bytes: device.facts().mtu_bytes,
+                room_bytes: part.frame_bytes() - KERNEL_HEADROOM_BYTES - ETHERNET_BYTES,
+            });
         }
         let frames = Frames::Shared {
             with: first.socket.as_fd(),

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use cofferdam_bench::data::{DataplaneExperiment, RunData, RunResult};
-use cofferdam_bench::{BenchError, Progress, RunDir, accounting, dataplane, penalty};
+use cofferdam_bench::{BenchError, Progress, RunDir, accounting, dataplane, penalty, report};
 
 struct Plain;
 
@@ -19,7 +19,8 @@ impl Progress for Plain {
 
 /// `DIR PAIRS SECONDS CELL_ID…`: penalty; without ids the quick grid. `DIR PAIRS SECONDS
 /// accounting`: the cost and accuracy of the accounting, as it is in `result.json`. `DIR ROUNDS 0
-/// dataplane EXPERIMENT…`: the dataplane's quick runs, of these experiments or of all.
+/// dataplane EXPERIMENT…`: the dataplane's quick runs, of these experiments or of all. `DIR 0 0
+/// report`: the report of a run, again.
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args.first().is_some_and(|first| first == "bench-worker") {
@@ -42,6 +43,16 @@ fn main() {
             ..accounting::Options::default()
         };
         return end(accounting::run(&options, &mut Plain));
+    }
+    if cells.first().is_some_and(|first| first == "report") {
+        match report::render(dir.as_ref()) {
+            Ok(path) => println!("{}", path.display()),
+            Err(e) => {
+                eprintln!("{e}");
+                std::process::exit(1);
+            }
+        }
+        return;
     }
     if cells.first().is_some_and(|first| first == "dataplane") {
         let options = dataplane::Options {

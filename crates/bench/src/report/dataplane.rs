@@ -2,13 +2,14 @@
 
 mod cores;
 mod finding;
+mod goals;
 mod plots;
 
 pub use finding::finding;
 
 use super::ReportError;
 use super::chart::{Chart, Mark, Row, Tone};
-use super::format::{estimate, factor, number};
+use super::format::{factor, number};
 use super::page::{figure, not_measured, section};
 use crate::data::{
     DataplaneExperiment, DataplaneResult, DataplaneRow, DataplaneService, EchoServer, Estimate,
@@ -18,7 +19,7 @@ use maud::{Markup, html};
 
 /// All sections.
 pub fn sections(result: &DataplaneResult) -> Result<Vec<Markup>, ReportError> {
-    let mut sections = Vec::new();
+    let mut sections = Vec::from_iter(goals::table(result));
     for experiment in DataplaneExperiment::ALL {
         let rows: Vec<&DataplaneRow> = result
             .rows
@@ -142,6 +143,9 @@ fn goodput(row: &DataplaneRow) -> f64 {
     row.requests_per_s.median * f64::from(row.cell.at) * 8.0 / 1e6
 }
 
+/// Of all bars only this is better when it is more.
+const RATE: &str = "requests a second";
+
 /// A figure of a row, where it has it.
 type Value = fn(&DataplaneRow) -> Option<&Estimate>;
 
@@ -161,14 +165,13 @@ fn one(
             Some(("bytes a connection", |r| r.bytes_per_connection.as_ref()))
         }
         _ if plot.is_some() => None,
-        _ => Some(("requests a second", |r| Some(&r.requests_per_s))),
+        _ => Some((RATE, |r| Some(&r.requests_per_s))),
     };
     let bars = bars
         .map(|(axis, value)| chart(rows, axis, value))
         .transpose()?;
     let table = match experiment {
         DataplaneExperiment::Idle => memory(rows),
-        _ if experiment.is_of_cores() => cores::table(experiment, rows),
         _ => table(experiment, rows),
     };
     Ok(section(
@@ -179,46 +182,60 @@ fn one(
                 @if let Some(plot) = plot { (plot) }
                 @if let Some(bars) = bars { (bars) }
             }
-            @for sentence in cores::caution(rows) { p { (sentence) } }
+            @for sentence in cores::caution(rows) { p.said { (sentence) } }
             @if !service.is_empty() { (most(service)) }
             (table)
         },
     ))
 }
 
+/// Columns of the tables; one that no row of a table has is left out.
+const COLUMNS: [(&str, Value); 16] = [
+    ("requests/s", |r| Some(&r.requests_per_s)),
+    ("requests/s ÷ blocking", |r| r.rate_to_blocking.as_ref()),
+    ("requests/s ÷ busy-polling", |r| r.rate_to_busy.as_ref()),
+    ("requests/s, process ÷ inline", |r| {
+        r.rate_to_inline.as_ref()
+    }),
+    ("requests/s ÷ one core", |r| r.rate_to_one_core.as_ref()),
+    ("p50, µs", |r| Some(&r.p50_us)),
+    ("p99, µs", |r| Some(&r.p99_us)),
+    ("p99.9, µs", |r| Some(&r.p999_us)),
+    ("p50 ÷ blocking", |r| r.p50_to_blocking.as_ref()),
+    ("p50 ÷ busy-polling", |r| r.p50_to_busy.as_ref()),
+    ("CPU µs a request", |r| r.cpu_us_per_request.as_ref()),
+    ("CPU µs ÷ one core", |r| r.cpu_to_one_core.as_ref()),
+    ("one core carries ÷ blocking", |r| {
+        r.capacity_to_blocking.as_ref()
+    }),
+    ("one core carries ÷ busy-polling", |r| {
+        r.capacity_to_busy.as_ref()
+    }),
+    ("one core carries, process ÷ inline", |r| {
+        r.capacity_to_inline.as_ref()
+    }),
+    ("share of time the generator was busy", |r| {
+        r.generator_busy.as_ref()
+    }),
+];
+
 fn table(experiment: DataplaneExperiment, rows: &[&DataplaneRow]) -> Markup {
     let is_sizes = experiment == DataplaneExperiment::Sizes;
-    let has_cost = rows.iter().any(|r| r.cpu_us_per_request.is_some());
+    let columns = COLUMNS.iter();
+    let columns: Vec<&(&str, Value)> = columns
+        .filter(|(_, value)| rows.iter().any(|row| value(row).is_some()))
+        .collect();
     html! {
         div.scroll { table {
             thead { tr {
-                th { "condition" } th { "requests/s" } th { "÷ blocking" } th { "÷ busy-polling" }
-                th { "p50, µs" } th { "p99, µs" } th { "p99.9, µs" }
-                th { "p50 ÷ blocking" } th { "p50 ÷ busy-polling" } th { "process ÷ inline" }
-                @if has_cost {
-                    th { "CPU µs a request" } th { "one core carries ÷ blocking" }
-                    th { "÷ busy-polling" } th { "process ÷ inline" }
-                }
-                @if is_sizes { th { "Mbit/s" } }
+                th { "condition" }
+                @if is_sizes { th { "Mbit/s, both ways" } }
+                @for (name, _) in &columns { th { (name) } }
             } }
             tbody { @for row in rows { tr {
                 th { (label(row)) }
-                td { (estimate(&row.requests_per_s)) }
-                td { (optional(row.rate_to_blocking.as_ref())) }
-                td { (optional(row.rate_to_busy.as_ref())) }
-                td { (estimate(&row.p50_us)) }
-                td { (estimate(&row.p99_us)) }
-                td { (estimate(&row.p999_us)) }
-                td { (optional(row.p50_to_blocking.as_ref())) }
-                td { (optional(row.p50_to_busy.as_ref())) }
-                td { (optional(row.rate_to_inline.as_ref())) }
-                @if has_cost {
-                    td { (optional(row.cpu_us_per_request.as_ref())) }
-                    td { (optional(row.capacity_to_blocking.as_ref())) }
-                    td { (optional(row.capacity_to_busy.as_ref())) }
-                    td { (optional(row.capacity_to_inline.as_ref())) }
-                }
                 @if is_sizes { td { (number(goodput(row))) } }
+                @for (_, value) in &columns { td { (spread(value(row))) } }
             } } }
         } }
     }
@@ -230,7 +247,7 @@ fn memory(rows: &[&DataplaneRow]) -> Markup {
             thead { tr { th { "condition" } th { "bytes a connection" } } }
             tbody { @for row in rows { tr {
                 th { (label(row)) }
-                td { (optional(row.bytes_per_connection.as_ref())) }
+                td { (spread(row.bytes_per_connection.as_ref())) }
             } } }
         } }
     }
@@ -246,22 +263,33 @@ fn most(service: &[&DataplaneService]) -> Markup {
             } }
             tbody { @for one in service { tr {
                 th { (one.server.words()) }
-                td { (estimate(&one.requests_per_s)) }
-                td { (optional(one.to_blocking.as_ref())) }
+                td { (spread(Some(&one.requests_per_s))) }
+                td { (spread(one.to_blocking.as_ref())) }
             } } }
         } }
     }
 }
 
-fn optional(value: Option<&Estimate>) -> String {
-    value.map_or("–".to_owned(), estimate)
+/// Median, and below it its interval; one value has none.
+fn spread(value: Option<&Estimate>) -> Markup {
+    html! {
+        @match value {
+            None => "–",
+            Some(e) => {
+                (number(e.median))
+                @if e.values.len() > 1 {
+                    small { "[" (number(e.low)) ", " (number(e.high)) "]" }
+                }
+            }
+        }
+    }
 }
 
 fn chart(rows: &[&DataplaneRow], axis: &str, value: Value) -> Result<Markup, ReportError> {
     let rows = rows.iter().filter_map(|row| {
         let value = value(row)?;
         let note = match &row.rate_to_blocking {
-            Some(ratio) if axis.starts_with("requests") => format!(
+            Some(ratio) if axis == RATE => format!(
                 "{} ({} blocking)",
                 number(value.median),
                 factor(ratio.median)
@@ -278,7 +306,11 @@ fn chart(rows: &[&DataplaneRow], axis: &str, value: Value) -> Result<Markup, Rep
         references: Vec::new(),
         rows: rows.collect(),
     };
-    Ok(figure(axis, &chart.svg()?))
+    let better = if axis == RATE { "more" } else { "less" };
+    Ok(figure(
+        &format!("{axis}: {better} is better"),
+        &chart.svg()?,
+    ))
 }
 
 fn tone(server: EchoServer) -> Tone {

@@ -1,9 +1,7 @@
-//! The tables of several cores, and what must be said beside them.
+//! What must be said beside figures that other things than the server may limit.
 
-use super::super::format::{estimate, number};
-use super::{label, optional};
+use super::label;
 use crate::data::{DataplaneExperiment, DataplaneRow};
-use maud::{Markup, html};
 use std::collections::BTreeSet;
 
 /// Share of its time from which on the generator is the limit.
@@ -23,51 +21,23 @@ pub(super) fn caution(rows: &[&DataplaneRow]) -> Vec<String> {
              CPU time of a request cannot be told."
         ));
     }
+    // In an open loop it sends what it is told to.
+    let is_closed = |r: &DataplaneRow| {
+        let experiment = r.cell.experiment;
+        experiment.is_of_cores()
+            || [DataplaneExperiment::Connections, DataplaneExperiment::Batch].contains(&experiment)
+    };
     let is_limit = |r: &DataplaneRow| {
         let busy = r.generator_busy.as_ref();
-        busy.is_some_and(|b| b.median >= GENERATOR_BUSY)
+        is_closed(r) && busy.is_some_and(|b| b.median >= GENERATOR_BUSY)
     };
-    for row in rows.iter().filter(|r| is_limit(r)) {
+    let limited = rows.iter().filter(|r| is_limit(r));
+    let limited: Vec<String> = limited.map(|r| label(r)).collect();
+    if !limited.is_empty() {
         text.push(format!(
-            "{}: the load generator was busy nearly all the time. It is the limit here; the server \
-             may carry more.",
-            label(row)
+            "The load generator was busy nearly all the time, so that the server may carry more: {}.",
+            limited.join("; ")
         ));
     }
     text
-}
-
-/// The table of either experiment.
-pub(super) fn table(experiment: DataplaneExperiment, rows: &[&DataplaneRow]) -> Markup {
-    let compared = experiment == DataplaneExperiment::Cores;
-    html! {
-        div.scroll { table {
-            thead { tr {
-                th { "condition" } th { "requests/s" } th { "÷ one core" }
-                @if compared { th { "÷ blocking" } th { "÷ busy-polling" } }
-                th { "p50, µs" } th { "p99, µs" }
-                th { "CPU µs a request, all CPUs" } th { "÷ one core" }
-                th { "generator busy" }
-            } }
-            tbody { @for row in rows { tr {
-                th { (label(row)) }
-                td { (estimate(&row.requests_per_s)) }
-                td { (optional(row.rate_to_one_core.as_ref())) }
-                @if compared {
-                    td { (optional(row.rate_to_blocking.as_ref())) }
-                    td { (optional(row.rate_to_busy.as_ref())) }
-                }
-                td { (estimate(&row.p50_us)) }
-                td { (estimate(&row.p99_us)) }
-                td { (optional(row.cpu_us_per_request.as_ref())) }
-                td { (optional(row.cpu_to_one_core.as_ref())) }
-                td {
-                    @match &row.generator_busy {
-                        Some(busy) => { (number(busy.median * 100.0)) "%" }
-                        None => "–",
-                    }
-                }
-            } } }
-        } }
-    }
 }

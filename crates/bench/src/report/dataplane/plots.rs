@@ -17,28 +17,28 @@ pub(super) fn of(
     let rate: Value = |r| r.requests_per_s.median / 1000.0;
     let (title, x, y, references, values): (_, _, _, _, (Value, Value)) = match experiment {
         DataplaneExperiment::Sizes => (
-            "NetPIPE",
+            "NetPIPE: more is better",
             Axis::log("bytes"),
             Axis::log("Mbit/s, both ways"),
             Vec::new(),
             (at, goodput as Value),
         ),
         DataplaneExperiment::Connections => (
-            "Connections",
+            "Connections: more is better",
             Axis::log("connections"),
             Axis::linear("thousand requests a second"),
             Vec::new(),
             (at, rate),
         ),
         DataplaneExperiment::Cores => (
-            "Multicore",
+            "Multicore: more is better",
             Axis::count("cores of the server"),
             Axis::linear("thousand requests a second"),
             Vec::new(),
             (at, rate),
         ),
         DataplaneExperiment::Usr | DataplaneExperiment::Etc => (
-            "Latency against throughput",
+            "Latency against throughput: low and right is better",
             Axis::linear("thousand requests a second"),
             Axis::log("p99, µs"),
             vec![SERVICE_P99_US],
