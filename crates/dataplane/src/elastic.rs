@@ -145,7 +145,8 @@ impl Planner {
 
     /// What to do after an interval that ends `now`; `owners` has the core of each flow group.
     pub fn plan(&mut self, now: Duration, owners: &[u8; GROUPS], reading: &Reading) -> Verdict {
-        let load = Load::new(owners, reading, self.most_connections);
+        let least = self.settings.least_cores;
+        let load = Load::new(owners, reading, least, self.most_connections);
         let used = load.in_use();
         let (Some(slowest), Some(fullest), Some(idlest)) = (
             load.most(|core| load.delay(core).as_secs_f64()),

@@ -192,10 +192,22 @@ fn wrong_files_are_refused_with_the_reason() {
 }
 
 #[test]
+fn the_example_file_can_be_put_in_force() {
+    let text = include_str!("../../../../etc/dataplane.toml");
+    let config = Config::parse(text).expect("a configuration");
+    assert_eq!(config.cores.len(), 2);
+    assert_eq!(config.elastic, Some(Elastic::for_cores(2)));
+    assert_eq!(config.applications.len(), 1);
+}
+
+#[test]
 fn random_text_never_panics() {
     let mut random = fastrand::Rng::with_seed(1);
-    for _ in 0..2000 {
-        let mut text = LEAST.as_bytes().to_vec();
+    let elastic =
+        "[elastic]\nleast_cores = 1\ninterval = \"1s\"\nbusy_share = 0.5\n[[core]]\n[[core]]\n";
+    for round in 0..4000 {
+        let more = if round % 2 == 0 { "" } else { elastic };
+        let mut text = format!("{LEAST}{more}").into_bytes();
         for _ in 0..random.usize(1..6) {
             let at = random.usize(..text.len());
             text[at] = random.u8(..);

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Default)]
 struct Sample {
     busy_cycles: u64,
+    packet_cycles: u64,
     packets: u64,
     waited: u64,
 }
@@ -58,13 +59,16 @@ impl Meter {
         for (tally, before) in tallies.iter().zip(&mut self.cores) {
             let after = Sample {
                 busy_cycles: tally.busy_cycles(),
+                packet_cycles: tally.packet_cycles,
                 packets: tally.packets(),
                 waited: tally.waited,
             };
             let busy = after.busy_cycles.saturating_sub(before.busy_cycles) as f64;
             let count = after.packets.saturating_sub(before.packets).max(1) as f64;
             let queue = after.waited.saturating_sub(before.waited) as f64 / count;
-            let delay_ns = queue * busy / count * passed_ns / passed_cycles;
+            // Turns without packets keep none waiting.
+            let took = after.packet_cycles.saturating_sub(before.packet_cycles) as f64;
+            let delay_ns = queue * took / count * passed_ns / passed_cycles;
             *before = after;
             cores.push(CoreReading {
                 busy: (busy / passed_cycles).min(1.0),
@@ -106,7 +110,8 @@ mod tests {
         // Ten packets that saw 20 each.
         (tallies[0].received, tallies[0].steered_in) = (6, 4);
         tallies[0].waited = 200;
-        tallies[0].stage_cycles[3] = 1000;
+        tallies[0].stage_cycles[3] = 3000;
+        tallies[0].packet_cycles = 1000;
         tallies[0].group_packets.count(5);
         tallies[1].group_packets.count(5);
         tallies[1].groups.push(crate::engine::GroupTally {
@@ -125,7 +130,7 @@ mod tests {
             "{delay_ns} {expected_ns}"
         );
         assert_eq!(meter.delay(0), reading.cores[0].delay);
-        let busy = 1000.0 * a_cycle_ns / ns;
+        let busy = 3000.0 * a_cycle_ns / ns;
         assert!((reading.cores[0].busy - busy).abs() < 1e-9);
         assert_eq!(reading.cores[1], CoreReading::default());
         assert_eq!((reading.packets[5], reading.connections[5]), (2, 3));

@@ -16,13 +16,19 @@ pub(super) struct Load {
     connections: [u32; GROUPS],
     most_connections: u32,
     owners: [u8; GROUPS],
+    least_cores: u8,
 }
 
 impl Load {
     /// A core's load is its groups', in proportion to their packets. What a core does for others'
     /// groups, such as receiving for them, is taken for its own groups': the gain of moving one
     /// away is never thought smaller than it is, so none is moved back for it.
-    pub fn new(owners: &[u8; GROUPS], reading: &Reading, most_connections: u32) -> Load {
+    pub fn new(
+        owners: &[u8; GROUPS],
+        reading: &Reading,
+        least_cores: u8,
+        most_connections: u32,
+    ) -> Load {
         let mut packets = vec![0_u64; reading.cores.len()];
         for (owner, count) in owners.iter().zip(&reading.packets) {
             if let Some(sum) = packets.get_mut(usize::from(*owner)) {
@@ -45,6 +51,7 @@ impl Load {
             connections: reading.connections,
             most_connections,
             owners: *owners,
+            least_cores,
         }
     }
 
@@ -67,9 +74,9 @@ impl Load {
         self.in_use().iter().map(|core| self.of(*core)).sum()
     }
 
-    /// Cores that have flow groups.
+    /// Cores that have flow groups, and those that are to have some always.
     pub fn in_use(&self) -> Vec<u8> {
-        let has_some = |core: &u8| self.owners.contains(core);
+        let has_some = |core: &u8| *core < self.least_cores || self.owners.contains(core);
         (0..self.cores()).filter(has_some).collect()
     }
 

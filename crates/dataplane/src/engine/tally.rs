@@ -102,6 +102,10 @@ pub struct Tally {
     /// Packets that were found waiting with each packet, itself included, summed over packets: over
     /// those received and steered in it is the mean queue that a packet sees.
     pub waited: u64,
+    /// Time in turns in which packets were taken, in cycles of the time-stamp counter.
+    pub packet_cycles: u64,
+    /// Packets were taken in this turn.
+    took: bool,
     /// Calls done.
     pub calls: u64,
     /// Conditions handed out.
@@ -272,10 +276,11 @@ impl Tally {
     #[inline]
     pub(super) fn count_wait(&mut self, packets: u64, left: u32) {
         self.waited += packets * (packets + u64::from(left));
+        self.took = true;
     }
 
     /// The counters that cores' sums are made of.
-    fn numbers(&mut self) -> [&mut u64; 29] {
+    fn numbers(&mut self) -> [&mut u64; 30] {
         let port = &mut self.port;
         [
             &mut self.batches,
@@ -284,6 +289,7 @@ impl Tally {
             &mut self.sent,
             &mut self.queued,
             &mut self.waited,
+            &mut self.packet_cycles,
             &mut self.calls,
             &mut self.conditions,
             &mut self.wakeups,
@@ -353,6 +359,9 @@ impl Stages {
         if !had_work {
             tally.idle_cycles += self.spent.iter().sum::<u64>();
             return;
+        }
+        if std::mem::take(&mut tally.took) {
+            tally.packet_cycles += self.spent.iter().sum::<u64>();
         }
         for (total, spent) in tally.stage_cycles.iter_mut().zip(self.spent) {
             *total += spent;
