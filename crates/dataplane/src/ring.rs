@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 /// Entries of each ring.
 pub(crate) const ENTRIES: u32 = 8192;
 const LINE: usize = 64;
+/// An entry in words.
+const WORDS: usize = size_of::<Entry>() / 8;
 const HEADER: usize = 4096;
 const RING: usize = ENTRIES as usize * size_of::<Entry>();
 const LEN: usize = HEADER + 2 * RING;
@@ -104,11 +106,14 @@ impl DataplaneEnd {
     /// Copies the next call out; only as often as `waiting` said. Copied once, so that what is
     /// checked is what is used.
     pub fn take(&mut self) -> Entry {
+        let place = self.shared.call(self.calls_read).cast::<[u64; WORDS]>();
         // SAFETY: inside the mapping; the application may write meanwhile, so the copy may be
-        // of mixed bytes, all of which are valid integers.
-        let entry = unsafe { self.shared.call(self.calls_read).read_volatile() };
+        // of mixed bytes, all of which are valid integers. By words: a volatile copy of the
+        // entry itself would go by its fields, and by single bytes in the array among them.
+        let words = unsafe { place.read_volatile() };
         self.calls_read = self.calls_read.wrapping_add(1);
-        entry
+        // SAFETY: an entry has the size of the words, and integers only.
+        unsafe { std::mem::transmute::<[u64; WORDS], Entry>(words) }
     }
 
     /// Gives the taken entries back.

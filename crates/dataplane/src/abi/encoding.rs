@@ -61,7 +61,9 @@ impl Entry {
     }
 }
 
+// Inlined, so that what a call or a condition is known to be is settled where it is made.
 impl From<Call> for Entry {
+    #[inline(always)]
     fn from(call: Call) -> Entry {
         match call {
             Call::Listen {
@@ -101,6 +103,7 @@ impl From<Call> for Entry {
 
 impl Call {
     /// Reads an entry that an application wrote; `None` when it is no call.
+    #[inline(always)]
     pub fn decode(entry: &Entry) -> Option<Call> {
         let Entry {
             handle,
@@ -157,6 +160,7 @@ impl Call {
 }
 
 impl From<Condition> for Entry {
+    #[inline(always)]
     fn from(condition: Condition) -> Entry {
         match condition {
             Condition::Bound {
@@ -227,6 +231,7 @@ impl From<Condition> for Entry {
 impl Condition {
     /// Reads an entry that the dataplane wrote; `None` for a kind that this version does not
     /// know.
+    #[inline(always)]
     pub fn decode(entry: &Entry) -> Option<Condition> {
         let Entry {
             handle,

@@ -118,21 +118,26 @@ impl Domain {
     }
 
     /// Hands a condition over; it waits when the ring is full.
+    #[inline(always)]
     pub fn tell(&mut self, condition: Condition) {
+        self.hand_over(&Entry::from(condition));
+    }
+
+    fn hand_over(&mut self, entry: &Entry) {
         if self.is_leaving() {
             return;
         }
         if self.overflow.is_empty() {
             match self.inside.end.room() {
                 Ok(0) => {}
-                Ok(_) => return self.inside.end.push(condition.into()),
+                Ok(_) => return self.inside.end.push(*entry),
                 Err(_) => return self.end(Offence::Ring),
             }
         }
         if self.overflow.len() >= OVERFLOW {
             return self.end(Offence::Deaf);
         }
-        self.overflow.push_back(condition.into());
+        self.overflow.push_back(*entry);
     }
 
     /// Shows it what was told, and wakes it when it sleeps. True when it was woken.

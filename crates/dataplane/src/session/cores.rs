@@ -156,6 +156,7 @@ impl BoundPlace {
 
 impl Session {
     /// Makes a call through the ring of the core that it is for.
+    #[inline(always)]
     pub(super) fn call(&mut self, call: Call) {
         let core = match call {
             Call::Accept { handle, .. }
@@ -171,7 +172,7 @@ impl Session {
             }
             _ => 0,
         };
-        self.push(core, call.into());
+        self.push(core, Entry::from(call));
     }
 
     /// Makes a call through every core's ring.

@@ -20,6 +20,17 @@ pub struct EventLoop<A> {
     pub application: A,
 }
 
+/// Not generic: compiled with this crate, however its user is built.
+fn hand_out(session: &mut Session, application: &mut dyn Application) -> bool {
+    let mut any = false;
+    while let Some(event) = session.next_event() {
+        application.event(session, event);
+        any = true;
+    }
+    session.flush();
+    any
+}
+
 impl<A: Application> EventLoop<A> {
     /// Starts the application.
     pub fn new(mut session: Session, mut application: A) -> EventLoop<A> {
@@ -33,13 +44,7 @@ impl<A: Application> EventLoop<A> {
 
     /// Handles all events that are there; true when there were any.
     pub fn turn(&mut self) -> bool {
-        let mut any = false;
-        while let Some(event) = self.session.next_event() {
-            self.application.event(&mut self.session, event);
-            any = true;
-        }
-        self.session.flush();
-        any
+        hand_out(&mut self.session, &mut self.application)
     }
 
     /// Handles events until `stop` says so; it is asked after each batch, and `interval` after

@@ -29,6 +29,11 @@ impl Payload {
         true
     }
 
+    /// Takes all out.
+    pub(crate) fn clear(&mut self) {
+        (self.count, self.bytes) = (0, 0);
+    }
+
     /// The ranges.
     pub fn chunks(&self) -> &[Chunk] {
         &self.chunks[..usize::from(self.count)]

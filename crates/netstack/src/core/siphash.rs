@@ -16,6 +16,7 @@ impl Key {
     }
 
     /// Hash of words; their number is part of it.
+    #[inline]
     pub fn hash(&self, words: &[u64]) -> u64 {
         let mut v = [
             self.0 ^ 0x736f_6d65_7073_6575,

@@ -28,6 +28,9 @@ pub struct Wheel {
     occupied: [[u64; 4]; LEVELS],
     /// All before this tick is done.
     now: u64,
+    /// There is nothing to do before this tick: looking for it each turn would cost more than
+    /// being early once when a timer was taken out.
+    quiet_until: u64,
     armed: u32,
 }
 
@@ -45,6 +48,7 @@ impl Wheel {
             heads: vec![NONE; LEVELS * SLOTS],
             occupied: [[0; 4]; LEVELS],
             now: now_ns >> TICK_SHIFT,
+            quiet_until: u64::MAX,
             armed: 0,
         }
     }
@@ -97,6 +101,7 @@ impl Wheel {
             self.timers[head as usize].previous = id;
         }
         self.heads[place] = id;
+        self.quiet_until = self.quiet_until.min(deadline >> (8 * level) << (8 * level));
         self.occupied[level][slot / 64] |= 1 << (slot % 64);
     }
 
@@ -165,9 +170,9 @@ impl Wheel {
         stop
     }
 
-    /// A moment before which [`Self::take_due`] gives nothing; `None` when no timer is armed.
+    /// A moment before which [`Self::take_due`] gives nothing; `None` when it never will.
     pub fn next_ns(&self) -> Option<u64> {
-        self.next_stop().map(|tick| tick << TICK_SHIFT)
+        (self.quiet_until != u64::MAX).then_some(self.quiet_until << TICK_SHIFT)
     }
 
     /// Takes one timer whose deadline has passed. Call until `None`.
@@ -180,16 +185,15 @@ impl Wheel {
                 self.armed -= 1;
                 return Some(due);
             }
-            if until <= self.now {
-                return None;
-            }
-            match self.next_stop() {
-                Some(stop) if stop <= until => {
+            let stop = self.next_stop();
+            self.quiet_until = stop.unwrap_or(u64::MAX);
+            match stop {
+                Some(stop) if stop <= until && until > self.now => {
                     self.now = stop;
                     self.cascade();
                 }
                 _ => {
-                    self.now = until;
+                    self.now = until.max(self.now);
                     return None;
                 }
             }

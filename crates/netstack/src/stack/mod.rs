@@ -67,6 +67,8 @@ pub struct Stack {
     news: Queue,
     chunks: Chunks,
     released: List,
+    /// Of the segment that is being made.
+    payload: Payload,
 
     udp: udp::Udp,
     app_timers: timer::AppTimers,
@@ -89,6 +91,7 @@ macro_rules! context {
             chunks: &mut $stack.chunks,
             released: &mut $stack.released,
             counters: &mut $stack.counters,
+            payload: &mut $stack.payload,
         }
     };
 }
@@ -126,6 +129,7 @@ impl Stack {
             news: Queue::default(),
             chunks: Chunks::new(limits.chunks),
             released: List::default(),
+            payload: Payload::default(),
             udp: udp::Udp::new(&limits, &config.secret),
             app_timers: timer::AppTimers::new(limits.timers),
             neighbours: neighbour::Neighbours::new(limits.neighbours, &config.secret),

@@ -39,15 +39,25 @@ impl Stack {
         if out.len() < MAX_HEADER_BYTES {
             return None;
         }
-        // Looking for a neighbour makes a reply: so once more.
-        let sent = self
-            .poll_reply(out)
-            .or_else(|| self.poll_datagram(now, out));
-        let sent = sent
-            .or_else(|| self.poll_segment(now, out))
-            .or_else(|| self.poll_reply(out))?;
-        self.counters.frames_sent += 1;
-        Some(sent)
+        let sent = self.poll_frame(now, out);
+        self.counters.frames_sent += u64::from(sent.is_some());
+        sent
+    }
+
+    fn poll_frame(&mut self, now: Time, out: &mut [u8]) -> Option<Transmit> {
+        if !self.replies.is_empty() {
+            return self.poll_reply(out);
+        }
+        if self.udp.has_sends()
+            && let Some(sent) = self.poll_datagram(now, out)
+        {
+            return Some(sent);
+        }
+        if let Some(sent) = self.poll_segment(now, out) {
+            return Some(sent);
+        }
+        // Looking for a neighbour has made a reply.
+        self.poll_reply(out)
     }
 
     fn poll_reply(&mut self, out: &mut [u8]) -> Option<Transmit> {
@@ -71,8 +81,12 @@ impl Stack {
             }
             match segment {
                 Some(segment) => {
-                    // Perhaps it has more: behind the others.
-                    self.append_ready(slot);
+                    if self.tcbs[slot as usize].may_have_more() {
+                        // Behind the others.
+                        self.append_ready(slot);
+                    } else {
+                        self.tcbs[slot as usize].links.is_ready = false;
+                    }
                     return Some(self.write_segment(out, &key, mac, &segment));
                 }
                 None => self.tcbs[slot as usize].links.is_ready = false,
@@ -126,7 +140,7 @@ impl Stack {
     ) -> Transmit {
         let header = header(key, segment);
         let len = tcp::HEADER_BYTES + header.options.len();
-        let total = len + segment.payload.len();
+        let total = len + segment.len as usize;
         let at = self.write_headers(out, mac, &key.local, &key.remote, ip::TCP, total);
         let sum = ip::pseudo_sum(&key.local, &key.remote, ip::TCP, total);
         tcp::write(&mut out[at..], &header, sum);
@@ -137,7 +151,7 @@ impl Stack {
         };
         Transmit {
             header_len: at + len,
-            payload: segment.payload,
+            payload: self.payload,
             checksum: Some(checksum),
             release: None,
         }

@@ -3,9 +3,8 @@
 use super::segment::Outgoing;
 use super::seq;
 use super::state::{Context, Recovery, State, Tcb};
-use crate::api::{Payload, Time};
+use crate::api::Time;
 use crate::core::NONE;
-use crate::core::chunks::Chunks;
 use crate::wire::tcp::{ACK, FIN, PSH, SYN};
 
 impl Tcb {
@@ -44,6 +43,7 @@ impl Tcb {
         if self.retransmit_at.is_none() {
             self.retransmit_at = Some(context.now + self.rto.timeout(context.config));
         }
+        context.payload.clear();
         let answers = self.state == State::SynReceived;
         // Never scaled (RFC 7323, 2.2).
         let window = context.config.receive_window_bytes.min(0xffff) as u16;
@@ -53,7 +53,7 @@ impl Tcb {
             flags: if answers { SYN | ACK } else { SYN },
             window,
             options: self.syn_options(context.config, our_mss, context.now),
-            payload: Payload::default(),
+            len: 0,
         })
     }
 
@@ -132,7 +132,7 @@ impl Tcb {
         let segment = self.segment(start, data, fin, context);
         self.resent = seq::max(
             self.resent,
-            start.wrapping_add(segment.payload.len() as u32 + u32::from(segment.flags & FIN != 0)),
+            start.wrapping_add(segment.len + u32::from(segment.flags & FIN != 0)),
         );
         self.count_retransmit(context);
         // Nothing sent again is timed (Karn's rule).
@@ -189,7 +189,7 @@ impl Tcb {
         }
         let start = self.snd_nxt;
         let segment = self.segment(start, len, fin, context);
-        let taken = segment.payload.len() as u32 + u32::from(segment.flags & FIN != 0);
+        let taken = segment.len + u32::from(segment.flags & FIN != 0);
         self.snd_nxt = start.wrapping_add(taken);
         if again {
             self.count_retransmit(context);
@@ -266,8 +266,9 @@ impl Tcb {
 
     /// A segment of `len` bytes from `start`; shorter when they lie in too many places.
     fn segment(&mut self, start: u32, len: u32, fin: bool, context: &mut Context<'_>) -> Outgoing {
-        let payload = self.gather(start, len, context.chunks);
-        let complete = payload.len() as u32 == len;
+        self.gather(start, len, context);
+        let gathered = context.payload.len() as u32;
+        let complete = gathered == len;
         let last = start.wrapping_add(len) == self.send_end();
         let mut flags = ACK;
         if fin && complete {
@@ -282,15 +283,16 @@ impl Tcb {
             flags,
             window: self.offer(context.config),
             options: self.options(context.now, context.chunks),
-            payload,
+            len: gathered,
         }
     }
 
     /// The ranges that hold `start..start + len`. The cursor makes sending in order O(1).
-    fn gather(&mut self, start: u32, len: u32, chunks: &Chunks) -> Payload {
-        let mut payload = Payload::default();
+    fn gather(&mut self, start: u32, len: u32, context: &mut Context<'_>) {
+        let (chunks, payload) = (&*context.chunks, &mut *context.payload);
+        payload.clear();
         if len == 0 {
-            return payload;
+            return;
         }
         let (mut at, mut first) = match self.cursor {
             Some((at, first)) if seq::le(first, start) => (at, first),
@@ -320,6 +322,5 @@ impl Tcb {
             first = first.wrapping_add(node.chunk.len);
             at = node.next;
         }
-        payload
     }
 }

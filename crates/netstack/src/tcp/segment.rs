@@ -1,6 +1,6 @@
 //! A segment as the state machine sees it, coming in and going out.
 
-use crate::api::{Chunk, Payload};
+use crate::api::Chunk;
 use crate::wire::tcp::{ACK, FIN, Options, RST, SYN, Segment};
 
 /// A received segment: header, and where its data lies.
@@ -29,7 +29,9 @@ pub struct Outgoing {
     pub flags: u8,
     pub window: u16,
     pub options: Options,
-    pub payload: Payload,
+    /// Bytes of payload. Where they lie is in the [`super::state::Context`]: it is large, and
+    /// would be copied from rule to rule.
+    pub len: u32,
 }
 
 /// The RST that answers a segment for which there is no connection (RFC 9293, 3.5.2, group 1);

@@ -4,7 +4,7 @@ use super::congestion::Window;
 use super::rto::Rto;
 use super::sack::Scoreboard;
 use super::seq;
-use crate::api::{Chunk, Counters, DeadReason, MacAddress, TcpConfig, Time};
+use crate::api::{Chunk, Counters, DeadReason, MacAddress, Payload, TcpConfig, Time};
 use crate::core::NONE;
 use crate::core::chunks::{Chunks, List};
 use crate::stack::flow::FlowKey;
@@ -33,6 +33,8 @@ pub struct Context<'a> {
     /// Received buffers that are the caller's again.
     pub released: &'a mut List,
     pub counters: &'a mut Counters,
+    /// Where the payload of the segment that [`Tcb::output`] gives lies.
+    pub payload: &'a mut Payload,
 }
 
 /// Which loss recovery is under way.
@@ -337,6 +339,17 @@ impl Tcb {
         )
     }
 
+    /// Whether [`Self::output`] may have another segment just after one; false only when it has
+    /// none.
+    pub fn may_have_more(&self) -> bool {
+        self.snd_nxt != self.send_end()
+            || self.ack_now
+            || self.resend_first
+            || self.probe_now
+            || self.keepalive_now
+            || self.recovery != Recovery::None
+    }
+
     /// Whether data is taken.
     pub const fn may_receive(&self) -> bool {
         matches!(
@@ -428,10 +441,12 @@ impl Tcb {
 
     /// The next moment a timer of this connection is due.
     pub fn deadline(&self) -> Option<Time> {
-        [self.retransmit_at, self.ack_at, self.idle_at]
-            .into_iter()
-            .flatten()
-            .min()
+        // Without a branch: this is asked several times a packet.
+        let at = |time: Option<Time>| time.map_or(u64::MAX, Time::as_nanos);
+        let first = at(self.retransmit_at)
+            .min(at(self.ack_at))
+            .min(at(self.idle_at));
+        (first != u64::MAX).then(|| Time::from_nanos(first))
     }
 
     /// Whether the application is to be told something now.

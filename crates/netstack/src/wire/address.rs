@@ -33,7 +33,7 @@ impl Addr {
     }
 
     pub fn is_v4(&self) -> bool {
-        self.0[..12] == MAPPED
+        u128::from_be_bytes(self.0) >> 32 == 0xffff
     }
 
     /// The four bytes of an IPv4 address.
