@@ -30,7 +30,8 @@ const PER_PORT: u32 = 12_000;
 enum Client {
     /// A Linux client that polls, one request at a time; on a new connection each or on one.
     Ask { fresh: bool },
-    /// The generator, with so many connections, at so many requests a second; 0: a closed loop.
+    /// The generator, with so many connections, at so many requests a second; 0: a closed loop,
+    /// with one request on each connection, or on 256 of them in turn.
     Load { connections: u32, rate: f64 },
     /// The generator, which opens so many connections and lets them be.
     Hold { connections: u32 },

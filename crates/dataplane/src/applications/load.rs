@@ -34,8 +34,9 @@ struct Flow {
 enum Pace {
     /// Not at all.
     Hold,
-    /// At each answer the next.
-    Closed,
+    /// At each answer the next, on the same connection or, where not each may have one under
+    /// way, on another.
+    Closed { each: bool },
     /// One each period over all connections, whether answers come or not.
     Open(Duration),
 }
@@ -123,18 +124,23 @@ impl Load {
     }
 
     /// Asks from `requests`, one after the other, without end: `rate` a second in all, timed from
-    /// when each was due; 0: at each answer the next.
-    pub fn send_on(&mut self, session: &mut Session, requests: Vec<Request>, rate: f64) {
+    /// when each was due. The connections must be open.
+    pub fn send_at(&mut self, requests: Vec<Request>, rate: f64) {
         self.start(requests);
+        self.pace = Pace::Open(Duration::from_secs_f64(1.0 / rate));
+        self.next = Instant::now();
+    }
+
+    /// Asks from `requests`, one after the other, without end: at each answer the next, with one
+    /// under way on each connection, or on `most` of them in turn where there are more. The
+    /// connections must be open.
+    pub fn send_closed(&mut self, session: &mut Session, requests: Vec<Request>, most: usize) {
+        self.start(requests);
+        let each = self.order.len() <= most;
+        self.pace = Pace::Closed { each };
         let now = Instant::now();
-        if rate > 0.0 {
-            self.pace = Pace::Open(Duration::from_secs_f64(1.0 / rate));
-            self.next = now;
-        } else {
-            self.pace = Pace::Closed;
-            for connection in self.order.clone() {
-                self.ask(session, connection, now);
-            }
+        for _ in 0..self.order.len().min(most) {
+            self.ask_next(session, now);
         }
         session.flush();
     }
@@ -174,6 +180,19 @@ impl Load {
             any = true;
         }
         any
+    }
+
+    /// The next request on the next connection that waits for nothing.
+    fn ask_next(&mut self, session: &mut Session, now: Instant) {
+        for _ in 0..self.order.len() {
+            let Some(connection) = self.next_connection() else {
+                return;
+            };
+            let flow = self.flows.get(connection.place());
+            if flow.is_some_and(|f| f.is_open && f.due.is_empty()) {
+                return self.ask(session, connection, now);
+            }
+        }
     }
 
     fn ask_once(&mut self, session: &mut Session, now: Instant) {
@@ -237,7 +256,8 @@ impl Load {
         self.unanswered -= answers;
         for _ in 0..answers {
             match self.pace {
-                Pace::Closed => self.ask(session, connection, now),
+                Pace::Closed { each: true } => self.ask(session, connection, now),
+                Pace::Closed { each: false } => self.ask_next(session, now),
                 Pace::Hold => self.ask_once(session, now),
                 Pace::Open(_) => {}
             }

@@ -34,7 +34,7 @@ pub(super) fn inline(mut args: Args, control: &mut Control) -> Result<(), Failur
     let batch: u32 = args.need("batch")?;
     let connections: u32 = args.need("connections")?;
     args.finish()?;
-    let (_device, mut engine) = engine(&device, address, batch, connections)?;
+    let (_device, mut engine) = engine(&device, address, batch, connections, None)?;
     let session = engine.inline().map_err(|e| e.to_string())?;
     let mut event_loop = EventLoop::new(session, Served::new(work, port, ports));
     control.start()?;

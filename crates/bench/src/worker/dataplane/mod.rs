@@ -17,6 +17,7 @@ use cofferdam_xsk::{Device, Memory, Mode, Port, Socket, SocketOptions};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 /// What a client prints as its last line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,12 +57,14 @@ pub(super) fn run(kind: &str, args: Args, control: &mut Control) -> Result<(), F
 const FRAMES: u32 = 32768;
 
 /// A dataplane over generic AF_XDP on `device`: the receive work is then done where RPS steers it,
-/// as for Linux.
+/// as for Linux. Its application's answers are waited for as long as `answer_wait`, by default for a
+/// server's time.
 fn engine(
     device: &str,
     address: Ipv4Addr,
     batch: u32,
     connections: u32,
+    answer_wait: Option<Duration>,
 ) -> Result<(Device, Engine<Socket>), Failure> {
     let failed = |e: &dyn std::fmt::Display| format!("cannot set a dataplane up: {e}");
     let mut memory = Memory::new(FRAMES, 2048).map_err(|e| failed(&e))?;
@@ -81,13 +84,16 @@ fn engine(
     config.mtu_bytes = facts.mtu_bytes;
     // The other end of a veth pair leaves checksums to a NIC that does not exist.
     config.received_checksums_verified = true;
+    if let Some(wait) = answer_wait {
+        config.tcp.answer_wait = wait;
+    }
     config.limits.connections = connections;
     config.limits.time_wait = connections;
     config.limits.chunks = 65536;
     let options = Options {
         batch,
         area_bytes: 64 << 20,
-        spin: std::time::Duration::from_secs(1),
+        spin: Duration::from_secs(1),
         ..Options::default()
     };
     let engine = Engine::new(socket, memory, config, options).map_err(|e| failed(&e))?;
