@@ -59,6 +59,8 @@ pub struct Load {
     flows: Vec<Flow>,
     order: Vec<Connection>,
     unanswered: usize,
+    /// Requests whose bytes have not all found room: connection, request, bytes that have.
+    unsent: VecDeque<(Connection, u32, usize)>,
     /// Nanoseconds from when each request was due to its answer; filled while measuring.
     times: Option<Vec<u32>>,
     /// Connections that ended by themselves.
@@ -85,6 +87,7 @@ impl Load {
             flows: Vec::with_capacity(connections),
             order: Vec::with_capacity(connections),
             unanswered: 0,
+            unsent: VecDeque::new(),
             times: None,
             lost: 0,
             wrong: 0,
@@ -165,12 +168,13 @@ impl Load {
 
     /// Asks what is due; true when anything was.
     pub fn pump(&mut self, session: &mut Session) -> bool {
+        let mut any = self.go_on(session);
         let Pace::Open(period) = self.pace else {
-            return false;
+            return any;
         };
         let now = Instant::now();
-        let mut any = false;
-        while self.next <= now {
+        // What finds no room stays due since then.
+        while self.next <= now && self.unsent.is_empty() {
             let Some(connection) = self.next_connection() else {
                 break;
             };
@@ -225,8 +229,39 @@ impl Load {
         {
             flow.due.push_back((due, index as u32));
             self.unanswered += 1;
-            session.send(connection, &request.bytes);
+            let sent = match self.unsent.is_empty() {
+                true => session.send(connection, &request.bytes),
+                false => 0,
+            };
+            if sent < request.bytes.len() {
+                self.unsent.push_back((connection, index as u32, sent));
+            }
         }
+    }
+
+    /// Sends more of what has found no room; true when there was room for anything.
+    fn go_on(&mut self, session: &mut Session) -> bool {
+        let mut any = false;
+        while let Some((connection, index, sent)) = self.unsent.front_mut() {
+            let is_open = self
+                .flows
+                .get(connection.place())
+                .is_some_and(|f| f.is_open);
+            let request = self.requests.get(*index as usize);
+            let rest = request
+                .and_then(|r| r.bytes.get(*sent..))
+                .unwrap_or_default();
+            if is_open {
+                let more = session.send(*connection, rest);
+                *sent += more;
+                any |= more > 0;
+                if more < rest.len() {
+                    break;
+                }
+            }
+            self.unsent.pop_front();
+        }
+        any
     }
 
     fn answered(&mut self, session: &mut Session, connection: Connection, mut data: &[u8]) {

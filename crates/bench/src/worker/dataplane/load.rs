@@ -68,7 +68,7 @@ impl Driven {
 
 /// `--device D --address IP --to IP --port P --ports N --connections N --work W --rate R --warm W
 /// --seconds T --yields 0|1`: R requests a second in all, timed from when each was due; 0 asks again
-/// at each answer, with at most [`MOST_UNDER_WAY`] under way. Says `true` when it begins to measure. `--seconds 0`: once each connection has
+/// at each answer, with at most [`MOST_UNDER_WAY`] on their way. Says `true` when it begins to measure. `--seconds 0`: once each connection has
 /// asked once it keeps them open and idle until it is ended.
 pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let device: String = args.need("device")?;

@@ -1,0 +1,116 @@
+//! The load generator, over a pipe, against a server on the dataplane.
+
+use cofferdam_dataplane::applications::{Load, Memcached, Request};
+use cofferdam_dataplane::{Engine, EventLoop, Options};
+use cofferdam_netstack::{Config, InterfaceAddress, MacAddress};
+use cofferdam_xsk::{Memory, Pipe, pipe};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+const CONNECTIONS: usize = 8;
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn engine(port: Pipe, last: u8, area_bytes: u32) -> Engine<Pipe> {
+    let memory = Memory::new(4096, 2048).expect("memory");
+    let address = InterfaceAddress {
+        ip: [10, 0, 0, last].into(),
+        prefix_len: 24,
+    };
+    let config = Config::new(MacAddress([2, 0, 0, 0, 0, last]), vec![address], [last; 16]);
+    let options = Options {
+        area_bytes,
+        ..Options::default()
+    };
+    Engine::new(port, memory, config, options).expect("an engine")
+}
+
+/// Both ends and what runs on them.
+struct Pair {
+    client: Engine<Pipe>,
+    server: Engine<Pipe>,
+    load: EventLoop<Load>,
+    cache: EventLoop<Memcached>,
+}
+
+impl Pair {
+    /// The generator has so little memory, and its connections are open.
+    fn new(area_bytes: u32) -> Pair {
+        let address: SocketAddr = "10.0.0.1:11211".parse().expect("an address");
+        let (a, b) = pipe(1500).expect("a pipe");
+        let (mut server, mut client) = (engine(a, 1, 8 << 20), engine(b, 2, area_bytes));
+        let cache = server.inline().expect("a session");
+        let load = client.inline().expect("a session");
+        let mut pair = Pair {
+            client,
+            server,
+            load: EventLoop::new(load, Load::new(address, 1, CONNECTIONS)),
+            cache: EventLoop::new(cache, Memcached::new(address, 1 << 20)),
+        };
+        pair.until("connections open", |pair| pair.load.application.is_open());
+        pair
+    }
+
+    fn turn(&mut self, client_answers: bool) {
+        let load = &mut self.load;
+        self.client.turn(|| {
+            let asked = load.application.pump(&mut load.session);
+            load.turn() || asked
+        });
+        if client_answers {
+            self.server.turn(|| self.cache.turn());
+        }
+    }
+
+    fn until(&mut self, what: &str, done: impl Fn(&Pair) -> bool) {
+        let start = Instant::now();
+        while !done(self) {
+            assert!(start.elapsed() < PATIENCE, "{what}: not in time");
+            self.turn(true);
+        }
+    }
+}
+
+/// Sets whose values, and so whose commands, are of many lengths: a piece that is missing would
+/// be a wrong command.
+fn sets() -> Vec<Request> {
+    let set = |n: usize| Request {
+        bytes: format!("set key{n} 0 0 {n}\r\n{}\r\n", "v".repeat(n)).into_bytes(),
+        answer_bytes: 8,
+        first: b'S',
+    };
+    (1..700).map(set).collect()
+}
+
+#[test]
+fn requests_that_find_no_room_wait_whole_and_in_order() {
+    let mut pair = Pair::new(64 << 10);
+    // More is due at once than there is memory for, and nobody answers at first.
+    pair.load.application.send_at(sets(), 1e9);
+    for _ in 0..100 {
+        pair.turn(false);
+    }
+    pair.load.application.measure(100_000);
+    let start = Instant::now();
+    while pair.cache.application.store.commands_answered() < 20_000 {
+        assert!(start.elapsed() < PATIENCE, "20,000 answers: not in time");
+        pair.turn(true);
+    }
+    let load = &mut pair.load.application;
+    assert_eq!((load.wrong, load.lost), (0, 0));
+    assert!(load.measured().len() > 10_000);
+}
+
+#[test]
+fn in_a_closed_loop_no_more_is_on_its_way_than_was_said() {
+    let mut pair = Pair::new(1 << 20);
+    let load = &mut pair.load;
+    load.application.send_closed(&mut load.session, sets(), 3);
+    let start = Instant::now();
+    while pair.cache.application.store.commands_answered() < 5000 {
+        assert!(start.elapsed() < PATIENCE, "5,000 answers: not in time");
+        pair.turn(true);
+        assert_eq!(pair.load.application.waiting().count(), 3);
+    }
+    let load = &pair.load.application;
+    assert_eq!((load.wrong, load.lost), (0, 0));
+}
