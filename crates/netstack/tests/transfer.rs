@@ -60,6 +60,28 @@ fn loss_and_reordering_change_nothing_but_the_time() {
     }
 }
 
+/// What a connection once waited for, an acknowledgement or a retransmission, wakes nobody who sleeps.
+#[test]
+fn a_sleeper_is_not_woken_for_what_has_come() {
+    let mut world = World::new(Faults::default(), 3);
+    let mut apps = [false, true].map(|server| Stream::new(2000, 100, server));
+    let [client, server] = &mut apps;
+    (client.close_after, server.close_after) = (u64::MAX, u64::MAX);
+    dial(&mut world, client, false);
+    world.run_for(Duration::from_millis(100), &mut [client, server]);
+    assert_eq!(apps.each_ref().map(|app| app.acknowledged), [2000, 2000]);
+    let stack = &mut world.nodes[1].stack;
+    let second = world.now + Duration::from_secs(1);
+    assert!(stack.poll_at() < Some(second), "who looks may look in vain");
+    // There is only the neighbour, which is asked again some time.
+    assert!(stack.sleep_until() > Some(second));
+    // A timer of the application's is another matter.
+    let at = world.now + Duration::from_millis(7);
+    stack.set_timer(at, 1).expect("room");
+    let until = stack.sleep_until().expect("armed").since(world.now);
+    assert!((7000..7020).contains(&until.as_micros()), "{until:?}");
+}
+
 /// Flow groups move to another stack in the middle of a transfer, with data out of order, unread and
 /// unacknowledged: nobody notices.
 #[test]

@@ -45,6 +45,9 @@ impl EchoServer {
 pub enum DataplaneExperiment {
     /// One request at a time from a Linux client; nothing else runs.
     Unloaded,
+    /// One request at a time from a Linux client, so many a second, with silence between: may a
+    /// server sleep?
+    Paced,
     /// As many connections, each with one request on its way.
     Connections,
     /// CPUs of the server.
@@ -71,7 +74,7 @@ pub enum DataplaneExperiment {
     Idle,
 }
 labels!(DataplaneExperiment {
-    Unloaded => "unloaded", Connections => "connections", Cores => "cores", OneCpu => "one-cpu",
+    Unloaded => "unloaded", Paced => "paced", Connections => "connections", Cores => "cores", OneCpu => "one-cpu",
     Batch => "batch", Load => "load", Cost => "cost", Sizes => "sizes", ShortConnections => "short-connections", Usr => "usr",
     Etc => "etc", Idle => "idle",
 });
@@ -101,7 +104,8 @@ pub const SERVICE_SHARE: f64 = 0.98;
 pub struct DataplaneCell {
     /// What is varied.
     pub experiment: DataplaneExperiment,
-    /// Its value: connections, cores, batch bound, percent, bytes, thousands of requests a second;
+    /// Its value: connections, cores, batch bound, percent, bytes, requests a second (in thousands for
+    /// the mixes);
     /// 0 where nothing is varied.
     pub at: u32,
     /// Who answers.

@@ -28,8 +28,9 @@ const PER_PORT: u32 = 12_000;
 
 /// Whom the load comes from.
 enum Client {
-    /// A Linux client that polls, one request at a time; on a new connection each or on one.
-    Ask { fresh: bool },
+    /// A Linux client that polls, one request at a time; on a new connection each or on one; at
+    /// most so many a second, 0: the next at once.
+    Ask { fresh: bool, rate: f64 },
     /// The generator, with so many connections, at so many requests a second; 0: a closed loop,
     /// with one request on each connection, or on 256 of them in turn.
     Load { connections: u32, rate: f64 },
@@ -80,6 +81,7 @@ pub(super) fn sample(
             room: ROOM,
             ports: 1,
             cores: ONE,
+            adapts: false,
         },
         warm_s,
         seconds,
@@ -113,8 +115,18 @@ pub(super) fn sample(
         _ => ECHO,
     };
     let client = match cell.experiment {
-        DataplaneExperiment::Unloaded | DataplaneExperiment::Sizes => Client::Ask { fresh: false },
-        DataplaneExperiment::ShortConnections => Client::Ask { fresh: true },
+        DataplaneExperiment::Unloaded | DataplaneExperiment::Sizes => Client::Ask {
+            fresh: false,
+            rate: 0.0,
+        },
+        DataplaneExperiment::Paced => Client::Ask {
+            fresh: false,
+            rate: f64::from(cell.at),
+        },
+        DataplaneExperiment::ShortConnections => Client::Ask {
+            fresh: true,
+            rate: 0.0,
+        },
         DataplaneExperiment::Connections => load(cell.at, 0.0),
         DataplaneExperiment::Cores | DataplaneExperiment::OneCpu => load(CONNECTIONS_OF_CORES, 0.0),
         DataplaneExperiment::Idle => Client::Hold {
@@ -125,6 +137,7 @@ pub(super) fn sample(
     let mut run = run(cell.server, work, client);
     match cell.experiment {
         DataplaneExperiment::Batch => run.plan.batch = cell.at,
+        DataplaneExperiment::Paced => run.plan.adapts = true,
         DataplaneExperiment::Cores => run.plan.cores = Cores::Each(cell.at),
         DataplaneExperiment::OneCpu => run.plan.cores = Cores::Together(cell.at),
         _ => {}
@@ -181,14 +194,14 @@ fn command(scene: &Scene, run: &Run, shares_cpu: bool) -> String {
     let pair = scene.pair(run.plan.server);
     let (to, warm, seconds) = (pair.address, run.warm_s, run.seconds);
     let (connections, rate, seconds) = match run.client {
-        Client::Ask { fresh } => {
+        Client::Ask { fresh, rate } => {
             let size = match run.plan.work {
                 Work::Echo(bytes) => bytes,
                 Work::Usr | Work::Etc => 0,
             };
             return format!(
                 "dp-ask --to {to} --port {PORT} --size {size} --warm {warm} --seconds {seconds} \
-                 --fresh {}",
+                 --fresh {} --rate {rate}",
                 u8::from(fresh)
             );
         }
@@ -227,7 +240,7 @@ fn once(rig: &mut Rig<'_>, scene: &Scene, run: &Run) -> Result<Told, BenchError>
     rig.pass(Duration::from_millis(100))?;
     let begun = servers.moment()?;
     // Who sleeps does not poll in vain: what it looks at before it sleeps is part of its work.
-    let polls = !run.plan.cores.sleep(rig);
+    let polls = !run.plan.cores.sleep(rig) && !run.plan.adapts;
     let poll_cost_s = begun.poll_cost_s(&settled).filter(|_| polls);
     let memory = |servers: &Servers| -> Result<u64, BenchError> {
         let kernel = if run.plan.server.is_linux() {
@@ -247,7 +260,13 @@ fn once(rig: &mut Rig<'_>, scene: &Scene, run: &Run) -> Result<Told, BenchError>
         client.answer::<bool>()?;
     }
     let told: LoadReport = match run.client {
-        Client::Ask { .. } => last_answer(client)?,
+        Client::Ask { .. } => {
+            let to = servers.moment()?;
+            cpu_us_per_request = to
+                .cpu_us_per_request(&begun, poll_cost_s)
+                .filter(|_| run.plan.adapts);
+            last_answer(client)?
+        }
         Client::Load { .. } => {
             let from = servers.moment()?;
             wait(rig, &mut client)?;

@@ -7,7 +7,7 @@ use crate::data::EchoServer;
 use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::spawn::{Place, Worker};
-use crate::worker::{ServerReport, Work};
+use crate::worker::{Idle, ServerReport, Work};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -27,6 +27,9 @@ pub(super) struct Plan {
     pub ports: u16,
     /// Its threads or loops; `inline` has one.
     pub cores: Cores,
+    /// The dataplane polls and sleeps as it does by default. Else it sleeps only where it must, on a
+    /// CPU that is not its own.
+    pub adapts: bool,
 }
 
 /// Server processes; the last is told to end first.
@@ -54,7 +57,11 @@ impl Servers {
     pub fn start(rig: &Rig<'_>, scene: &Scene, plan: Plan) -> Result<Servers, BenchError> {
         let pair = scene.pair(plan.server);
         let cpus = plan.cores.cpus(rig);
-        let sleeps = u8::from(plan.cores.sleep(rig));
+        let idle = match plan.cores.sleep(rig) {
+            _ if plan.adapts => Idle::Adapts,
+            true => Idle::Sleeps,
+            false => Idle::Polls,
+        };
         let place = |cpu: Option<u32>| Place {
             netns: Some(pair.server.name.clone()),
             cgroups: Vec::new(),
@@ -85,7 +92,7 @@ impl Servers {
             EchoServer::BusyPolling => linux(1),
             EchoServer::Inline => vec![(
                 cpus.first().copied(),
-                format!("dp-inline {loops} {several}"),
+                format!("dp-inline {loops} {several} --idle {idle}"),
             )],
             EchoServer::Process => {
                 let any: String = cpus.iter().map(|cpu| format!(" --cpu {cpu}")).collect();
@@ -93,9 +100,7 @@ impl Servers {
                 vec![
                     (
                         None,
-                        format!(
-                            "dp-dataplane {loops} --socket {path}{cores} --sleeps {sleeps}{any}"
-                        ),
+                        format!("dp-dataplane {loops} --socket {path}{cores} --idle {idle}{any}"),
                     ),
                     (None, format!("dp-attached {several} --socket {path}{any}")),
                 ]

@@ -51,6 +51,12 @@ fn told(experiment: DataplaneExperiment) -> (&'static str, &'static str) {
             "Unloaded echo",
             "64 bytes, one request at a time, from a Linux client that polls. Nothing is steered.",
         ),
+        DataplaneExperiment::Paced => (
+            "Low load",
+            "64 bytes, so many requests a second, one at a time, from a Linux client that polls. The \
+             dataplane polls and sleeps as it does by default. CPU time is all that its CPU was not idle, \
+             polls in vain included.",
+        ),
         DataplaneExperiment::Connections => (
             "Connections",
             "64 bytes, one request on its way on each connection, from a load generator over \
@@ -119,6 +125,7 @@ fn label(row: &DataplaneRow) -> String {
     let words = row.cell.server.words();
     match row.cell.experiment {
         DataplaneExperiment::Unloaded | DataplaneExperiment::ShortConnections => words.to_owned(),
+        DataplaneExperiment::Paced => format!("{}/s, {words}", row.cell.at),
         DataplaneExperiment::Connections | DataplaneExperiment::Idle => {
             format!("{} connections, {words}", row.cell.at)
         }
@@ -158,7 +165,9 @@ fn one(
     let (title, text) = told(experiment);
     let plot = plots::of(experiment, rows)?;
     let bars: Option<(&str, Value)> = match experiment {
-        DataplaneExperiment::Unloaded => Some(("p50, µs", |r| Some(&r.p50_us))),
+        DataplaneExperiment::Unloaded | DataplaneExperiment::Paced => {
+            Some(("p50, µs", |r| Some(&r.p50_us)))
+        }
         DataplaneExperiment::Load => Some(("p99, µs", |r| Some(&r.p99_us))),
         DataplaneExperiment::Cost => Some(("CPU time, µs", |r| r.cpu_us_per_request.as_ref())),
         DataplaneExperiment::Idle => {

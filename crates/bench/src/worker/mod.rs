@@ -27,7 +27,7 @@ pub(crate) mod victim;
 mod waker;
 
 pub use control::Reading;
-pub(crate) use dataplane::Work;
+pub(crate) use dataplane::{Idle, Work};
 pub use dataplane::{LoadReport, ServerReport};
 pub use rpc::RpcReport;
 pub use victim::VictimReport;

@@ -60,6 +60,7 @@ impl<P: Port> Engine<P> {
     /// Sleeps until a packet, a call, an order or a timer.
     pub(super) fn sleep(&mut self, now: Time) {
         // Counters of a long sleep are those of its beginning.
+        self.since_shown = now;
         self.show();
         let mut calm = self.cores.sleep(true);
         for domain in self.domains.iter().flatten() {
@@ -75,7 +76,8 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    fn block(&self, now: Time) {
+    fn block(&mut self, now: Time) {
+        let timeout = self.stack.sleep_until().map(|at| at.since(now));
         let port = self.port.descriptor();
         let mut fds: [PollFd<'_>; super::MOST_APPLICATIONS + 2] =
             std::array::from_fn(|_| PollFd::new(port, PollFlags::POLLIN));
@@ -87,16 +89,26 @@ impl<P: Port> Engine<P> {
                 count += 1;
             }
         }
-        let mut timeout = self.stack.poll_at().map(|at| at.since(now));
-        if self.is_stuck && self.cores.is_many() {
+        let timeout = match self.is_stuck && self.cores.is_many() {
             // Another core takes back what this one has sent on its queue, and tells nobody.
-            timeout = Some(timeout.map_or(STUCK, |at| at.min(STUCK)));
-        }
-        let timeout = timeout.map(TimeSpec::from);
+            true => Some(timeout.map_or(STUCK, |at| at.min(STUCK))),
+            false => timeout,
+        };
         // Interrupted or not: the loop looks at everything next.
-        let _ = ppoll(&mut fds[..count], timeout, None);
-        let _ = self.cores.me().bell.read();
-        for domain in self.domains.iter().flatten() {
+        let _ = ppoll(&mut fds[..count], timeout.map(TimeSpec::from), None);
+        let mut rang = fds[1..count]
+            .iter()
+            .map(|fd| fd.revents().is_some_and(|events| !events.is_empty()));
+        if rang.next() == Some(true) {
+            let _ = self.cores.me().bell.read();
+        }
+        for (domain, _) in self
+            .domains
+            .iter()
+            .flatten()
+            .zip(rang)
+            .filter(|(_, rang)| *rang)
+        {
             let _ = domain.inside.door.read();
         }
     }

@@ -201,10 +201,6 @@ impl<P: Port> Engine<P> {
     /// Shows the counters, and sleeps when nothing has happened for long enough.
     pub fn rest(&mut self, worked: bool) {
         let now = self.clock.now();
-        if now.since(self.since_shown) > Duration::from_millis(10) {
-            self.since_shown = now;
-            self.show();
-        }
         if self.options.yields
             && self
                 .domains
@@ -217,7 +213,11 @@ impl<P: Port> Engine<P> {
         if worked {
             self.idle.worked(now);
         } else if self.idle.should_sleep(now) {
-            self.sleep(now);
+            return self.sleep(now);
+        }
+        if now.since(self.since_shown) > Duration::from_millis(10) {
+            self.since_shown = now;
+            self.show();
         }
     }
 

@@ -8,6 +8,8 @@ const TICK_SHIFT: u32 = 14;
 const LEVELS: usize = 4;
 const SLOTS: usize = 256;
 const UNARMED: u16 = u16::MAX;
+/// Timers of one slot that are looked at to find its first.
+const LOOKED_AT: usize = 64;
 /// Farthest deadline in ticks. A later one is armed here: whoever it wakes arms again.
 const MOST_TICKS: u64 = (1 << 32) - 256;
 
@@ -175,6 +177,34 @@ impl Wheel {
         (self.quiet_until != u64::MAX).then_some(self.quiet_until << TICK_SHIFT)
     }
 
+    /// The moment of the first timer, and which it is; `NONE` where a slot has too many to look
+    /// at all of them: then the moment may be early, never late.
+    pub fn first(&self) -> Option<(u32, u64)> {
+        let slots = (0..LEVELS).filter_map(|level| {
+            let shift = 8 * level;
+            let here = (self.now >> shift) + u64::from(level > 0);
+            let slots = self.distance(level, here as usize)?;
+            Some((level, here + slots as u64))
+        });
+        let first = slots.map(|(level, slot)| {
+            let mut id = self.heads[level * SLOTS + slot as usize % SLOTS];
+            let mut first = (id, u64::MAX);
+            for _ in 0..LOOKED_AT {
+                let timer = &self.timers[id as usize];
+                if timer.deadline < first.1 {
+                    first = (id, timer.deadline);
+                }
+                id = timer.next;
+                if id == NONE {
+                    return first;
+                }
+            }
+            (NONE, slot << (8 * level))
+        });
+        let (id, tick) = first.min_by_key(|(_, tick)| *tick)?;
+        Some((id, tick << TICK_SHIFT))
+    }
+
     /// Takes one timer whose deadline has passed. Call until `None`.
     pub fn take_due(&mut self, now_ns: u64) -> Option<u32> {
         let until = now_ns >> TICK_SHIFT;
@@ -265,6 +295,14 @@ mod tests {
                     hint <= (earliest.max(now) + TICK) & !(TICK - 1),
                     "{hint} {earliest}"
                 );
+                let (id, first) = wheel.first().expect("armed");
+                assert!(first.saturating_sub(TICK) <= earliest.max(now), "late");
+                if id != NONE {
+                    let at = deadlines[id as usize].expect("armed");
+                    assert!(first + TICK > earliest && at < earliest + TICK, "early");
+                }
+            } else {
+                assert_eq!(wheel.first(), None);
             }
             now += [
                 0,

@@ -5,6 +5,9 @@ use crate::api::{Event, Limits, Time, TimerId};
 use crate::core::slots::Slots;
 use std::collections::VecDeque;
 
+/// Timers that [`Stack::sleep_until`] puts right at a time.
+const STALE_AT_ONCE: usize = 64;
+
 /// Which numbers on the wheel are whose.
 #[derive(Debug, Clone, Copy)]
 pub struct Timers {
@@ -101,6 +104,26 @@ impl Stack {
         } else if let Some(at) = tcb.deadline() {
             self.wheel.arm(slot, at.as_nanos());
         }
+    }
+
+    /// When [`Self::handle_timers`] next has something to do, for a caller that sleeps until then:
+    /// more exact than [`Self::poll_at`], and dearer. May be early, never late.
+    pub fn sleep_until(&mut self) -> Option<Time> {
+        let timers = Timers::of(&self.config.limits);
+        for _ in 0..STALE_AT_ONCE {
+            let (id, at) = self.wheel.first()?;
+            let tcb = (id < timers.time_wait).then(|| &self.tcbs[id as usize]);
+            let Some(tcb) = tcb else {
+                return Some(Time::from_nanos(at));
+            };
+            // The wheel may wake a connection before its deadline.
+            match tcb.deadline().filter(|_| tcb.dead.is_none()) {
+                None => self.wheel.disarm(id),
+                Some(real) if real.as_nanos() > at => self.wheel.arm(id, real.as_nanos()),
+                Some(_) => return Some(Time::from_nanos(at)),
+            }
+        }
+        self.poll_at()
     }
 
     fn app_timer_due(&mut self, slot: u32, now: Time) {

@@ -51,10 +51,10 @@ impl World {
                 self.turn(side, *app);
             }
             let frame = self.on_the_way.peek().map(|Reverse((at, ..))| *at);
-            let timers = self.nodes.iter().filter_map(|node| node.stack.poll_at());
+            let timers = self.timers();
             let Some(next) = frame
                 .into_iter()
-                .chain(timers)
+                .chain(timers.into_iter().flatten())
                 .min()
                 .filter(|next| *next <= until)
             else {
@@ -77,6 +77,15 @@ impl World {
     pub fn run_for(&mut self, time: Duration, apps: &mut [&mut dyn App; 2]) {
         let until = self.now + time;
         self.run(until, apps);
+    }
+
+    /// When each node is to be called: node 0 as one that sleeps, node 1 as one that looks.
+    fn timers(&mut self) -> [Option<Time>; 2] {
+        let [sleeper, looker] = &mut self.nodes;
+        let looks = sleeper.stack.poll_at();
+        let sleeps = sleeper.call(Stack::sleep_until);
+        assert!(sleeps.is_none_or(|at| looks.is_some_and(|looks| looks <= at)));
+        [sleeps, looker.stack.poll_at()]
     }
 
     /// One turn of a node's loop.

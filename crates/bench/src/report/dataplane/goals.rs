@@ -78,6 +78,11 @@ pub(super) fn all(result: &DataplaneResult) -> Vec<Goal> {
     let figure = |row: Option<&DataplaneRow>, of: fn(&DataplaneRow) -> &Option<Estimate>| {
         row.and_then(|row| of(row).clone())
     };
+    let paced = result.rows.iter().filter(|r| {
+        r.cell.experiment == DataplaneExperiment::Paced && r.cell.server == EchoServer::Inline
+    });
+    let slowest = paced.filter_map(|r| r.p50_to_blocking.clone());
+    let slowest = slowest.max_by(|a, b| a.median.total_cmp(&b.median));
     let (unloaded_from, peak_from) = ("unloaded", "connections");
     vec![
         goal(
@@ -93,6 +98,13 @@ pub(super) fn all(result: &DataplaneResult) -> Vec<Goal> {
             1.0,
             true,
             unloaded_from,
+        ),
+        goal(
+            "At low load, where it sleeps, the inline echo's p50 ÷ that of blocking sockets",
+            slowest,
+            1.0,
+            true,
+            "paced",
         ),
         goal(
             "At its peak, the inline echo's requests a second ÷ those of blocking sockets",

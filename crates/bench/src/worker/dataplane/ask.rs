@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 /// Longest wait for one answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// `--to IP --port P --size S --warm W --seconds T --fresh 0|1`.
+/// `--to IP --port P --size S --warm W --seconds T --fresh 0|1 --rate R`: at most R requests a
+/// second; 0: the next at once.
 pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let to: Ipv4Addr = args.need("to")?;
     let port: u16 = args.need("port")?;
@@ -18,6 +19,7 @@ pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     let warm = Duration::from_secs_f64(args.need("warm")?);
     let length = Duration::from_secs_f64(args.need("seconds")?);
     let fresh: u8 = args.need("fresh")?;
+    let rate: f64 = args.need("rate")?;
     args.finish()?;
     control.start()?;
     let message = vec![0x61; size];
@@ -26,6 +28,7 @@ pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     let start = Instant::now();
     let mut times = histogram()?;
     let mut from = None;
+    let gap = (rate > 0.0).then(|| Duration::from_secs_f64(1.0 / rate));
     while from.is_none_or(|f: Instant| f.elapsed() < length) && !control.done() {
         let now = Instant::now();
         if from.is_none() && now - start >= warm {
@@ -38,6 +41,9 @@ pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
         round_trip(&mut flow, &message, &mut answer, now)?;
         if from.is_some() {
             times.saturating_record(now.elapsed().as_nanos() as u64);
+        }
+        while gap.is_some_and(|gap| now.elapsed() < gap) {
+            std::hint::spin_loop();
         }
     }
     let elapsed = from.map_or(length, |f| f.elapsed());

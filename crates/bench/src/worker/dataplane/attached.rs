@@ -2,7 +2,7 @@
 
 use super::service::Served;
 use super::work::Work;
-use super::{Args, Control, Failure, ServerReport, config, engine, report};
+use super::{Args, Control, Failure, Idle, ServerReport, config, engine, report};
 use cofferdam_dataplane::{EventLoop, Session, Stage, Tally, compiled, status};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 /// How long the dataplane may take to start.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How often a loop that sleeps looks up.
+const TICK: Duration = Duration::from_millis(100);
 
 fn server_report(tally: &Tally) -> ServerReport {
     let stages = Stage::ALL.iter().zip(tally.stage_cycles);
@@ -23,7 +25,7 @@ fn server_report(tally: &Tally) -> ServerReport {
     }
 }
 
-/// `--device D --address IP --port P --ports N --work W --batch B --connections N`: loop and
+/// `--device D --address IP --port P --ports N --work W --batch B --connections N --idle I`: loop and
 /// application on one thread. Counts requests, and turns without work in place of bytes.
 pub(super) fn inline(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let device: String = args.need("device")?;
@@ -33,17 +35,25 @@ pub(super) fn inline(mut args: Args, control: &mut Control) -> Result<(), Failur
     let work: Work = args.need("work")?;
     let batch: u32 = args.need("batch")?;
     let connections: u32 = args.need("connections")?;
+    let adapts = args.need::<Idle>("idle")? == Idle::Adapts;
     args.finish()?;
     let (_device, mut engine) = engine(&device, address, batch, connections, None)?;
     let session = engine.inline().map_err(|e| e.to_string())?;
-    let mut event_loop = EventLoop::new(session, Served::new(work, port, ports));
+    let mut served = Served::new(work, port, ports);
+    // Asleep it would not see that it is to end.
+    served.ticks = adapts.then_some(TICK);
+    let mut event_loop = EventLoop::new(session, served);
     control.start()?;
+    let looks = if adapts { 1 } else { 256 };
     let (mut turns, mut in_vain, mut counted) = (0_u32, 0, 0);
-    while !turns.is_multiple_of(256) || !control.done() {
+    while !turns.is_multiple_of(looks) || !control.done() {
         turns = turns.wrapping_add(1);
         let worked = compiled::turn(&mut engine, &mut || event_loop.turn());
         in_vain += u64::from(!worked);
-        if turns.is_multiple_of(256) {
+        if adapts {
+            engine.rest(worked);
+        }
+        if turns.is_multiple_of(looks) {
             let requests = event_loop.application.requests();
             control.count(requests - counted, in_vain);
             (counted, in_vain) = (requests, 0);
@@ -52,7 +62,7 @@ pub(super) fn inline(mut args: Args, control: &mut Control) -> Result<(), Failur
     report(&server_report(&engine.tally()))
 }
 
-/// `--device D --address IP --socket PATH --batch B --connections N --core CPU|any --sleeps 0|1`: a
+/// `--device D --address IP --socket PATH --batch B --connections N --core CPU|any --idle I`: a
 /// dataplane for an application elsewhere, with as many cores as `--core` is repeated.
 pub(super) fn dataplane(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let device: String = args.need("device")?;
@@ -61,17 +71,9 @@ pub(super) fn dataplane(mut args: Args, control: &mut Control) -> Result<(), Fai
     let batch: u32 = args.need("batch")?;
     let connections: u32 = args.need("connections")?;
     let cores = args.all("core");
-    let sleeps: u8 = args.need("sleeps")?;
+    let idle: Idle = args.need("idle")?;
     args.finish()?;
-    let config = config(
-        &device,
-        address,
-        &socket,
-        batch,
-        connections,
-        &cores,
-        sleeps == 1,
-    )?;
+    let config = config(&device, address, &socket, batch, connections, &cores, idle)?;
     control.start()?;
     let stop = Arc::new(AtomicBool::new(false));
     let mut told = ServerReport::default();

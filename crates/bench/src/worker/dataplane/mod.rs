@@ -16,7 +16,9 @@ use cofferdam_netstack::{Config as StackConfig, InterfaceAddress, MacAddress};
 use cofferdam_xsk::{Device, Memory, Mode, Port, Socket, SocketOptions};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt::{self, Display};
 use std::net::Ipv4Addr;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// What a client prints as its last line.
@@ -38,6 +40,42 @@ pub struct ServerReport {
     pub packets: u64,
     /// Cycles in each stage of the loop; empty for servers without one.
     pub stage_cycles: BTreeMap<String, u64>,
+}
+
+/// What a dataplane does when it has nothing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Idle {
+    /// It looks for more.
+    Polls,
+    /// It sleeps at once: its CPU is not its own.
+    Sleeps,
+    /// As long as its settings say by default the one, then the other.
+    Adapts,
+}
+
+const IDLE: [(Idle, &str); 3] = [
+    (Idle::Polls, "polls"),
+    (Idle::Sleeps, "sleeps"),
+    (Idle::Adapts, "adapts"),
+];
+
+impl Display for Idle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found = IDLE.iter().find(|(idle, _)| idle == self);
+        f.write_str(found.map_or("", |(_, word)| word))
+    }
+}
+
+impl FromStr for Idle {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Idle, String> {
+        let found = IDLE.iter().find(|(_, word)| *word == text);
+        found.map_or_else(
+            || Err("it is polls, sleeps or adapts".to_owned()),
+            |(idle, _)| Ok(*idle),
+        )
+    }
 }
 
 /// Runs one of them.
@@ -93,7 +131,6 @@ fn engine(
     let options = Options {
         batch,
         area_bytes: 64 << 20,
-        spin: Duration::from_secs(1),
         ..Options::default()
     };
     let engine = Engine::new(socket, memory, config, options).map_err(|e| failed(&e))?;
@@ -101,7 +138,7 @@ fn engine(
 }
 
 /// The settings of a dataplane with one application in a process of its own on the same CPUs. Each
-/// of `cores` is a core's CPU, or `any`; with `sleeps` a core never polls in vain.
+/// of `cores` is a core's CPU, or `any`.
 fn config(
     device: &str,
     address: Ipv4Addr,
@@ -109,9 +146,13 @@ fn config(
     batch: u32,
     connections: u32,
     cores: &[String],
-    sleeps: bool,
+    idle: Idle,
 ) -> Result<Config, Failure> {
-    let spin = if sleeps { "0s" } else { "1s" };
+    let spin = match idle {
+        Idle::Polls => "spin = \"1s\"\n",
+        Idle::Sleeps => "spin = \"0s\"\n",
+        Idle::Adapts => "",
+    };
     let core = |cpu: &String| match cpu.as_str() {
         "any" => "[[core]]\n".to_owned(),
         cpu => format!("[[core]]\ncpu = {cpu}\n"),
@@ -120,7 +161,7 @@ fn config(
     let text = format!(
         "socket = \"{socket}\"\n[device]\nname = \"{device}\"\nmode = \"generic\"\nframes = {FRAMES}\n\
          checksums = \"trust\"\n[network]\naddresses = [\"{address}/24\"]\n[tcp]\nconnections = {connections}\n\
-         [loop]\nbatch = {batch}\nspin = \"{spin}\"\nyields = true\n{cores}\
+         [loop]\nbatch = {batch}\n{spin}yields = true\n{cores}\
          [[application]]\nname = \"bench\"\nuser = \"0\"\nbind = [\"tcp/*:*\"]\n"
     );
     Config::parse(&text)

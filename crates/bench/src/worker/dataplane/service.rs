@@ -4,6 +4,7 @@ use super::work::Work;
 use cofferdam_dataplane::applications::{Echo, Memcached, Store};
 use cofferdam_dataplane::{Application, Event, Session};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// Memory of a cache: more than all mixes need.
 const STORE_BYTES: usize = 64 << 20;
@@ -56,6 +57,8 @@ pub(super) struct Served {
     ports: u16,
     message_bytes: u64,
     kind: Kind,
+    /// A timer of this period, which does nothing.
+    pub ticks: Option<Duration>,
 }
 
 enum Kind {
@@ -78,6 +81,7 @@ impl Served {
             ports,
             message_bytes: u64::from(bytes),
             kind,
+            ticks: None,
         }
     }
 
@@ -86,6 +90,14 @@ impl Served {
         match &self.kind {
             Kind::Echo(echo) => echo.bytes / self.message_bytes,
             Kind::Memcached(server) => server.store.commands_answered(),
+        }
+    }
+}
+
+impl Served {
+    fn tick(&self, session: &mut Session) {
+        if let Some(period) = self.ticks {
+            session.timer(period, 0);
         }
     }
 }
@@ -101,9 +113,13 @@ impl Application for Served {
             further.set_port(further.port() + n);
             session.listen(further, BACKLOG);
         }
+        self.tick(session);
     }
 
     fn event(&mut self, session: &mut Session, event: Event) {
+        if matches!(event, Event::Timer(_)) {
+            return self.tick(session);
+        }
         match &mut self.kind {
             Kind::Echo(echo) => echo.event(session, event),
             Kind::Memcached(server) => server.event(session, event),
