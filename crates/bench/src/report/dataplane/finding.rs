@@ -16,6 +16,7 @@ pub fn finding(result: &DataplaneResult) -> Vec<String> {
         let reached = judged.iter().filter(|reached| **reached).count();
         let unknown = match goals.len() - judged.len() {
             0 => String::new(),
+            1 => "; one was not measured".to_owned(),
             n => format!("; {n} were not measured"),
         };
         text.push(format!(

@@ -32,11 +32,13 @@ pub fn dataplane() -> RunData {
             .then(|| estimate(&[0.97])),
     };
     use DataplaneExperiment::{
-        Batch, Connections, Cores, Cost, Etc, Idle, Load, OneCpu, Sizes, Unloaded,
+        Batch, Connections, Cores, Cost, Etc, Idle, Load, OneCpu, Paced, Sizes, Unloaded,
     };
     let rows = vec![
         row(Unloaded, 0, EchoServer::Blocking, 5e4, 20.0, None),
         row(Unloaded, 0, EchoServer::Inline, 2e5, 5.0, Some(4.0)),
+        row(Paced, 100, EchoServer::Inline, 1e2, 80.0, Some(1.25)),
+        row(Paced, 10_000, EchoServer::Inline, 1e4, 20.0, Some(4.0)),
         row(Connections, 100, EchoServer::Blocking, 1e5, 900.0, None),
         row(Connections, 100, EchoServer::Inline, 4e5, 200.0, Some(4.0)),
         row(
