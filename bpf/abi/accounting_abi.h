@@ -121,6 +121,9 @@ struct cf_cpu {
 	__u32 queued_direction;
 	__u32 queued; /* one was queued since the last receive softirq */
 
+	__u32 handed_row; /* who was first to queue a packet in this softirq; or CF_NO_ROW */
+	__u32 handed_direction;
+
 	__u64 charge_cgroup;	 /* cache: the last charged cgroup … */
 	__u32 charge_row;	 /* … its row … */
 	__u32 charge_generation; /* … and the identity generation it holds for */

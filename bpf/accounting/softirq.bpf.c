@@ -55,6 +55,7 @@ int BPF_PROG(softirq_entry, unsigned int vector)
 	cf_leave_outer(s, now);
 	cf_run_begin(s, now);
 	cf_batch_reset(s);
+	s->handed_row = CF_NO_ROW;
 	s->vector = vector;
 	s->totals.softirqs++;
 	switch (vector) {
@@ -97,6 +98,39 @@ int BPF_PROG(softirq_exit, unsigned int vector)
 	s->mode = CF_IDLE;
 	if (s->napi_thread)
 		cf_napi_thread_begin(s, now);
+	return 0;
+}
+
+extern const void rps_trigger_softirq __ksym __weak;
+
+/*
+ * Between polls a receive softirq wakes the CPUs that it has queued packets for (RPS). On a
+ * virtual machine each costs several microseconds, an exit to the hypervisor. Whose answers or
+ * forwarded packets made it necessary pays, not the packets that happened to be near.
+ *
+ * Only this one interrupt is never sent by a hardirq, in which the segments must not be touched.
+ * A raw tracepoint, since the verifier lets no typed one read a pointer to a function.
+ */
+SEC("raw_tp/csd_queue_cpu")
+int BPF_PROG(csd_queue_cpu, unsigned int cpu, unsigned long callsite, void *function)
+{
+	struct cf_cpu *s;
+	__u32 row, direction;
+
+	if (!function || function != &rps_trigger_softirq)
+		return 0;
+	s = cf_this_cpu();
+	if (!s || (s->mode != CF_RECEIVE && s->mode != CF_NAPI_THREAD))
+		return 0;
+	row = s->handed_row;
+	direction = s->handed_direction;
+	if (row == CF_NO_ROW || (s->owner != CF_OWNER_BATCH && !s->boundary_ns))
+		return 0;
+	s->handed_row = CF_NO_ROW;
+	if (s->owner == row && s->direction == direction)
+		return 0;
+	cf_boundary_cut(s);
+	cf_segment_switch(s, row, direction);
 	return 0;
 }
 

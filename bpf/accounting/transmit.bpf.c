@@ -26,6 +26,16 @@ static __always_inline void cf_note_queued(struct cf_cpu *s, struct net_device *
 	s->queued_direction = e->kind == CF_HOST_SIDE ? CF_RX : CF_TX;
 }
 
+/* In a softirq it is the open segment's. The first one queued for another CPU has that CPU woken.
+ */
+static __always_inline void cf_note_handed(struct cf_cpu *s)
+{
+	if (s->handed_row == CF_NO_ROW) {
+		s->handed_row = s->owner;
+		s->handed_direction = s->direction;
+	}
+}
+
 SEC("tp_btf/net_dev_queue")
 int BPF_PROG(net_dev_queue, struct sk_buff *skb)
 {
@@ -37,6 +47,8 @@ int BPF_PROG(net_dev_queue, struct sk_buff *skb)
 	if (!(s->watch & CF_WATCH_QUEUE)) {
 		if (s->mode == CF_IDLE)
 			cf_note_queued(s, skb->dev);
+		else
+			cf_note_handed(s);
 		return 0;
 	}
 	if (s->mode == CF_OTHER) {
@@ -50,6 +62,7 @@ int BPF_PROG(net_dev_queue, struct sk_buff *skb)
 		return 0;
 	}
 	s->owner = e->row;
+	cf_note_handed(s);
 	s->watch = CF_WATCH_RECEIVE;
 	s->packets = 0; /* counted when the container receives them; the weight stays */
 	s->bytes = 0;

@@ -305,6 +305,7 @@ static __always_inline void cf_run_count(struct cf_cpu *s, __u64 now)
 static __always_inline void cf_napi_thread_begin(struct cf_cpu *s, __u64 now)
 {
 	cf_batch_reset(s);
+	s->handed_row = CF_NO_ROW;
 	cf_run_begin(s, now);
 	cf_segment_open(s, now, CF_OWNER_BATCH);
 	s->mode = CF_NAPI_THREAD;

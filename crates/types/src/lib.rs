@@ -24,7 +24,7 @@ pub use enforcement::{
 pub use event::KernelEvent;
 pub use ids::{CgroupId, CpuId, IfIndex, NetnsId};
 pub use ledger::{CpuTime, Ledger, Reason};
-pub use markers::{REQUIRED_TRACEPOINTS, SOCKET_TRACEPOINTS};
+pub use markers::{REQUIRED_TRACEPOINTS, SOCKET_TRACEPOINTS, WAKE_TRACEPOINT};
 pub use policy::{CpuAmount, CpuAmountError, CpuPolicy, NetworkCpu, Policy};
 pub use schedule::{
     CpuLoss, DiagnosedContainer, DiagnosisHealth, Entitlement, Neighbour, ScheduleInterval,

@@ -22,3 +22,6 @@ pub const REQUIRED_TRACEPOINTS: [&str; 15] = [
 
 /// These tell the socket that takes a packet, where its device leaves the owner open.
 pub const SOCKET_TRACEPOINTS: [&str; 3] = ["sk_data_ready", "tcp_probe", "udp_fail_queue_rcv_skb"];
+
+/// Tells when a receive softirq wakes another CPU. Without it the packets near share that cost.
+pub const WAKE_TRACEPOINT: &str = "csd_queue_cpu";

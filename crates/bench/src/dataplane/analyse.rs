@@ -86,9 +86,10 @@ fn row(cell: &DataplaneCell, samples: &[DataplaneSample], seed: u64) -> Option<D
     })
 }
 
-/// Requests a second that the CPU could carry.
+/// Requests a second that the CPU could carry. At a low load polls in vain are most of the cost.
 fn capacity(sample: &DataplaneSample) -> Option<f64> {
-    let cost = sample.cpu_us_per_request.filter(|us| *us > 0.0);
+    let is_low = sample.cell.experiment == DataplaneExperiment::Paced;
+    let cost = sample.cpu_us_per_request.filter(|us| !is_low && *us > 0.0);
     cost.map(|us| 1e6 / us)
 }
 
@@ -266,5 +267,12 @@ mod tests {
         assert_eq!(rows[1].rate_to_busy, None, "nothing to compare with");
         let capacity = rows[1].capacity_to_blocking.as_ref().expect("a ratio");
         assert_eq!(capacity.median, 3.0);
+        // At a low load most of the cost is polls in vain, which more requests would fill.
+        for sample in &mut samples {
+            sample.cell.experiment = DataplaneExperiment::Paced;
+        }
+        let rows = super::rows(&samples, 1);
+        assert_eq!(rows[1].capacity_to_blocking, None);
+        assert!(rows[1].cpu_us_per_request.is_some());
     }
 }

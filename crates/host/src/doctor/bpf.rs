@@ -2,7 +2,7 @@
 //! of a few instructions.
 
 use super::{Check, Status};
-use cofferdam_types::{REQUIRED_TRACEPOINTS, SOCKET_TRACEPOINTS};
+use cofferdam_types::{REQUIRED_TRACEPOINTS, SOCKET_TRACEPOINTS, WAKE_TRACEPOINT};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Func, Typedef};
 use libbpf_rs::libbpf_sys as sys;
@@ -128,7 +128,7 @@ fn optional_tracepoints(btf: Option<&Btf<'_>>) -> Check {
         "tracepoints of use",
         "finer accounting",
     );
-    let (found, missing) = split(btf, &SOCKET_TRACEPOINTS);
+    let (found, missing) = split(btf, &[&SOCKET_TRACEPOINTS[..], &[WAKE_TRACEPOINT]].concat());
     match (found.is_empty(), missing.is_empty()) {
         (_, true) => check.is(
             Status::Yes,
