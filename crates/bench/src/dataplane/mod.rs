@@ -58,7 +58,7 @@ impl Options {
             (DataplaneExperiment::OneCpu, false) => &[1, 2, 4],
             (DataplaneExperiment::Unloaded | DataplaneExperiment::ShortConnections, _) => &[0],
             (DataplaneExperiment::Paced, true) => &[1000],
-            (DataplaneExperiment::Paced, false) => &[100, 1000, 10_000],
+            (DataplaneExperiment::Paced, false) => &[20, 100, 1000, 10_000],
             (DataplaneExperiment::Connections, true) => &[100],
             (DataplaneExperiment::Connections, false) => &[10, 100, 1000, 10_000],
             (DataplaneExperiment::Batch, true) => &[1, 64],

@@ -14,7 +14,7 @@ fn the_least_file_has_the_documented_defaults() {
         (8192, 2048)
     );
     assert_eq!(config.options.batch, 64);
-    assert_eq!(config.options.spin, Duration::from_millis(1));
+    assert_eq!(config.options.spin, Duration::from_millis(20));
     assert!(!config.device.trusts_checksums);
     assert!(config.applications.is_empty());
 }

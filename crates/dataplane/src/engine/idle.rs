@@ -12,6 +12,9 @@ use std::time::Duration;
 /// Weight of the newest gap in the mean.
 const NEWEST: f64 = 1.0 / 8.0;
 
+/// What one polls after work where the next is far away: what belongs together often comes close.
+const MOMENT: Duration = Duration::from_micros(50);
+
 /// When to try again to send what the device refused.
 const STUCK: Duration = Duration::from_millis(1);
 
@@ -32,13 +35,17 @@ impl Idle {
         }
     }
 
-    /// Something was done.
+    /// Something was done. What comes within a moment belongs to it and tells nothing of gaps.
     pub fn worked(&mut self, now: Time) {
-        let gap = now.since(self.last_work).as_nanos() as f64;
+        let gap = now.since(self.last_work);
+        self.last_work = now;
+        if gap < MOMENT {
+            return;
+        }
+        let gap = gap.as_nanos() as f64;
         // One long silence must not make the next minute slow.
         let gap = gap.min(4.0 * self.most.as_nanos() as f64);
         self.mean_gap_ns += (gap - self.mean_gap_ns) * NEWEST;
-        self.last_work = now;
     }
 
     /// How long to poll after the last work: some gaps' length, at most `most`. Where the mean
@@ -46,7 +53,7 @@ impl Idle {
     pub fn patience(&self) -> Duration {
         let most = self.most.as_nanos() as f64;
         if self.mean_gap_ns > most {
-            return self.most / 50;
+            return self.most.min(MOMENT);
         }
         self.most
     }
@@ -136,7 +143,17 @@ mod tests {
         assert!(!busy.should_sleep(busy.last_work + Duration::from_micros(900)));
         assert!(busy.should_sleep(busy.last_work + MOST));
         let quiet = after_gaps(Duration::from_millis(10));
-        assert!(quiet.should_sleep(quiet.last_work + Duration::from_micros(20)));
+        assert!(quiet.should_sleep(quiet.last_work + MOMENT));
+    }
+
+    #[test]
+    fn turns_of_one_burst_are_no_gaps() {
+        let mut idle = after_gaps(MOST * 2);
+        for _ in 0..100 {
+            idle.worked(idle.last_work + Duration::from_micros(3));
+            idle.worked(idle.last_work + MOST * 2);
+        }
+        assert_eq!(idle.patience(), MOMENT);
     }
 
     #[test]

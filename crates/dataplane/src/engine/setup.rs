@@ -23,7 +23,7 @@ use std::time::Duration;
 pub struct Options {
     /// Packets taken in one turn at most (IX's B); 1 to 256, default 64.
     pub batch: u32,
-    /// Longest time to poll for packets before sleeping; default 1 ms. How long it really polls
+    /// Longest time to poll for packets before sleeping; default 20 ms. How long it really polls
     /// follows the traffic.
     pub spin: Duration,
     /// Memory that each application sends from; default 16 MiB.
@@ -41,7 +41,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             batch: 64,
-            spin: Duration::from_millis(1),
+            spin: Duration::from_millis(20),
             area_bytes: 16 << 20,
             private_frames: None,
             yields: false,

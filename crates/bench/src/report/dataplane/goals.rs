@@ -100,7 +100,7 @@ pub(super) fn all(result: &DataplaneResult) -> Vec<Goal> {
             unloaded_from,
         ),
         goal(
-            "At low load, where it sleeps, the inline echo's p50 ÷ that of blocking sockets",
+            "At low load, at its worst rate, the inline echo's p50 ÷ that of blocking sockets",
             slowest,
             1.0,
             true,
