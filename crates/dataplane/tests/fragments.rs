@@ -115,8 +115,10 @@ fn datagrams_in_fragments_arrive_whole_and_long_pings_are_answered() {
                         "busybox ping6 {options} fd98::9 2>/dev/null || ping -6 {options} fd98::9"
                     ));
                 }
-                assert!(scene.count("/stack/reassembled") >= 46);
-                assert!(scene.count("/stack/fragments_sent") >= 18);
+                wait_until("all are counted", Duration::from_secs(5), || {
+                    scene.count("/stack/reassembled") >= 46
+                        && scene.count("/stack/fragments_sent") >= 18
+                });
                 for none in [
                     "/stack/fragments_dropped",
                     "/counts/over_quota",

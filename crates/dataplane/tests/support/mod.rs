@@ -107,7 +107,10 @@ impl Scene {
         self.client.thread(body).join().expect("the client ends")
     }
 
+    /// A counter of the status, with all that had happened when it was called: a loop that polls
+    /// shows its counters every 10 ms.
     pub fn count(&self, pointer: &str) -> u64 {
+        std::thread::sleep(Duration::from_millis(25));
         let value = status(&self.socket()).expect("a status");
         value
             .pointer(pointer)
