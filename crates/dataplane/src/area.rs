@@ -53,6 +53,11 @@ impl Area {
         None
     }
 
+    /// Whether there is any piece.
+    pub fn has_room(&self) -> bool {
+        self.free.iter().any(|free| !free.is_empty())
+    }
+
     /// Gives a piece back.
     pub fn give(&mut self, piece: Piece) {
         if let Some(free) = self.free.get_mut(usize::from(piece.class)) {

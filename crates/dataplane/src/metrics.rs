@@ -8,7 +8,7 @@ use std::fmt::Write;
 pub const SCHEMA: &str = "cofferdam.dataplane/1";
 
 /// Single counters: name, what it counts, value.
-fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 28] {
+fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 29] {
     [
         (
             "received_packets",
@@ -60,8 +60,13 @@ fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 28] {
         ),
         (
             "over_quota",
-            "Connections ended and datagrams dropped: the application kept too many frames",
+            "Datagrams dropped: the application kept too many frames",
             t.over_quota,
+        ),
+        (
+            "readers_stopped",
+            "Times that TCP peers were told to wait: the application held all the frames it may",
+            t.readers_stopped,
         ),
         (
             "out_of_frames",

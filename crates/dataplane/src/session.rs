@@ -51,6 +51,8 @@ pub struct Session {
     ranges: u32,
     most_ranges: u32,
     waiting: VecDeque<Connection>,
+    /// Who found no memory to send from.
+    wanting: VecDeque<Connection>,
     /// By cookie.
     bound: Vec<BoundPlace>,
     datagrams: Vec<Option<Piece>>,
@@ -75,6 +77,7 @@ impl Session {
             ranges: 0,
             most_ranges: mapped.sizes.ranges,
             waiting: VecDeque::new(),
+            wanting: VecDeque::new(),
             bound: Vec::new(),
             datagrams: Vec::new(),
             free_datagrams: Vec::new(),
@@ -194,12 +197,13 @@ impl Session {
     }
 
     /// Copies `data` and sends it; what the window does not take yet is queued. Returns the bytes
-    /// taken: fewer than all when memory is in use everywhere (go on after [`Event::Sent`]), 0
-    /// when the connection has ended.
+    /// taken: fewer than all when memory is in use everywhere (go on after this connection's next
+    /// [`Event::Sent`], which comes when there is some), 0 when the connection has ended.
     pub fn send(&mut self, connection: Connection, data: &[u8]) -> usize {
         let mut rest = data;
         while !rest.is_empty() && self.connections.get_mut(connection).is_some() {
             let Some(piece) = self.pieces.take(rest.len()) else {
+                self.want_memory(connection);
                 break;
             };
             let (now, later) = rest.split_at(piece.len as usize);
@@ -211,6 +215,30 @@ impl Session {
         }
         self.advance(connection);
         data.len() - rest.len()
+    }
+
+    fn want_memory(&mut self, connection: Connection) {
+        if let Some(place) = self.connections.get_mut(connection)
+            && !std::mem::replace(&mut place.wants_memory, true)
+        {
+            self.wanting.push_back(connection);
+        }
+    }
+
+    /// Tells one that found no memory that there is some.
+    fn memory_again(&mut self) -> Option<Event> {
+        while !self.wanting.is_empty() && self.pieces.has_room() {
+            let connection = self.wanting.pop_front()?;
+            if let Some(place) = self.connections.get_mut(connection) {
+                place.wants_memory = false;
+                return Some(Event::Sent {
+                    connection,
+                    bytes: 0,
+                    window_bytes: place.window_bytes(),
+                });
+            }
+        }
+        None
     }
 
     /// Bytes of a connection that are queued or not acknowledged.

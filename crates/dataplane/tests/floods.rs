@@ -5,11 +5,11 @@ mod support;
 use cofferdam_dataplane::applications::Echo;
 use cofferdam_dataplane::{Application, Event, Received, Session};
 use cofferdam_testkit::{exclusive, time_limit, wait_until};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use support::{ADDRESS, ECHO, Scene, bytes, connect, echo_and, round_trip};
@@ -243,15 +243,27 @@ fn a_flood_of_rsts_and_a_storm_of_acks_end_no_connection() {
     });
 }
 
-/// Keeps all it receives for ever.
-#[derive(Default)]
+/// Keeps all it receives until it relents.
 struct Hoarder {
+    relents: Arc<AtomicBool>,
     kept: Vec<Received>,
+    /// Bytes that it has given back.
+    read: Arc<AtomicUsize>,
+}
+
+impl Hoarder {
+    fn look(&mut self) {
+        if self.relents.load(Ordering::Relaxed) {
+            let bytes = self.kept.drain(..).map(|data| data.len()).sum();
+            self.read.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Application for Hoarder {
     fn start(&mut self, session: &mut Session) {
         session.listen(SocketAddr::from(([0, 0, 0, 0], 8)), 128);
+        session.timer(Duration::from_millis(10), 0);
     }
 
     fn event(&mut self, session: &mut Session, event: Event) {
@@ -259,27 +271,26 @@ impl Application for Hoarder {
             Event::Knock(knock) => {
                 session.accept(&knock);
             }
-            Event::Received { data, .. } => self.kept.push(data),
+            Event::Received { data, .. } => {
+                self.kept.push(data);
+                self.look();
+            }
+            Event::Timer(_) => {
+                self.look();
+                session.timer(Duration::from_millis(10), 0);
+            }
             _ => {}
         }
     }
 }
 
-/// Writes segments of one byte until the connection takes no more or is ended. True when ended.
-fn feed(mut stream: TcpStream) -> bool {
-    stream
-        .set_write_timeout(Some(Duration::from_secs(2)))
-        .expect("a limit");
+/// Writes segments of one byte.
+fn feed(stream: &mut TcpStream) {
     for _ in 0..4000 {
-        match stream.write_all(b"x") {
-            Ok(()) => {}
-            Err(e) if e.kind() == ErrorKind::WouldBlock => return false,
-            Err(_) => return true,
-        }
+        stream.write_all(b"x").expect("it is not ended");
         // One segment each, not one for all: a frame for each byte.
         std::thread::sleep(Duration::from_micros(20));
     }
-    false
 }
 
 #[test]
@@ -288,23 +299,32 @@ fn an_application_that_gives_nothing_back_runs_dry_alone() {
     time_limit(LIMIT, || {
         let mut scene = Scene::new("frames = 1024", &echo_and("hoarder"));
         scene.serve("echo", || Echo::new(SocketAddr::from(([0, 0, 0, 0], 7))));
-        scene.serve("hoarder", Hoarder::default);
+        let relents = Arc::new(AtomicBool::new(false));
+        let read = Arc::new(AtomicUsize::new(0));
+        let shared = (relents.clone(), read.clone());
+        scene.serve("hoarder", move || Hoarder {
+            relents: shared.0,
+            kept: Vec::new(),
+            read: shared.1,
+        });
         let steady = Steady::start(&scene);
-        let ended = scene.client(|| {
+        let mut fed = scene.client(|| {
             let feeders: Vec<_> = (0..4)
                 .map(|_| {
-                    let stream = connect(ADDRESS, 8);
-                    std::thread::spawn(move || feed(stream))
+                    let mut stream = connect(ADDRESS, 8);
+                    std::thread::spawn(move || {
+                        feed(&mut stream);
+                        stream
+                    })
                 })
                 .collect();
-            let ended = feeders.into_iter().map(|f| f.join().expect("it ends"));
-            ended.filter(|ended| *ended).count()
+            let fed = feeders.into_iter().map(|f| f.join().expect("it ends"));
+            fed.collect::<Vec<TcpStream>>()
         });
-        assert!(ended > 0, "nothing was refused to the hoarder");
-        // What is shown is 10 ms old.
-        wait_until("the count", Duration::from_secs(5), || {
-            scene.count("/counts/over_quota") > 0
+        wait_until("its peers are told to wait", Duration::from_secs(5), || {
+            scene.count("/counts/readers_stopped") == 1 && scene.count("/stack/no_room") > 0
         });
+        assert_eq!(scene.count("/applications/1/held_frames"), 512);
         let back = scene.client(|| round_trip(connect(ADDRESS, 7), bytes(100_000, 2)));
         assert!(back == bytes(100_000, 2), "others are served");
         steady.end();
@@ -312,5 +332,17 @@ fn an_application_that_gives_nothing_back_runs_dry_alone() {
             scene.count("/free_frames") > 256,
             "frames stay for what arrives"
         );
+        // It gives back what it has kept: nothing of what waited is lost.
+        relents.store(true, Ordering::Relaxed);
+        wait_until("all comes", Duration::from_secs(20), || {
+            read.load(Ordering::Relaxed) == 4 * 4000
+        });
+        for stream in &mut fed {
+            stream.write_all(b"x").expect("it is open");
+        }
+        wait_until("the last bytes", Duration::from_secs(5), || {
+            read.load(Ordering::Relaxed) == 4 * 4001
+        });
+        assert_eq!(scene.count("/counts/over_quota"), 0);
     });
 }

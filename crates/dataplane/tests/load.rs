@@ -10,8 +10,11 @@ use std::time::{Duration, Instant};
 const CONNECTIONS: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn engine(port: Pipe, last: u8, area_bytes: u32) -> Engine<Pipe> {
-    let memory = Memory::new(4096, 2048).expect("memory");
+/// Memory of one end: frames, and bytes to send from.
+type Room = (u32, u32);
+
+fn engine(port: Pipe, last: u8, (frames, area_bytes): Room) -> Engine<Pipe> {
+    let memory = Memory::new(frames, 2048).expect("memory");
     let address = InterfaceAddress {
         ip: [10, 0, 0, last].into(),
         prefix_len: 24,
@@ -33,11 +36,11 @@ struct Pair {
 }
 
 impl Pair {
-    /// The generator has so little memory, and its connections are open.
-    fn new(area_bytes: u32) -> Pair {
+    /// The generator and the server have so much memory; the connections are open.
+    fn new(generator: Room, server: Room) -> Pair {
         let address: SocketAddr = "10.0.0.1:11211".parse().expect("an address");
         let (a, b) = pipe(1500).expect("a pipe");
-        let (mut server, mut client) = (engine(a, 1, 8 << 20), engine(b, 2, area_bytes));
+        let (mut server, mut client) = (engine(a, 1, server), engine(b, 2, generator));
         let cache = server.inline().expect("a session");
         let load = client.inline().expect("a session");
         let mut pair = Pair {
@@ -83,7 +86,7 @@ fn sets() -> Vec<Request> {
 
 #[test]
 fn requests_that_find_no_room_wait_whole_and_in_order() {
-    let mut pair = Pair::new(64 << 10);
+    let mut pair = Pair::new((4096, 64 << 10), (4096, 8 << 20));
     // More is due at once than there is memory for, and nobody answers at first.
     pair.load.application.send_at(sets(), 1e9);
     for _ in 0..100 {
@@ -102,7 +105,7 @@ fn requests_that_find_no_room_wait_whole_and_in_order() {
 
 #[test]
 fn in_a_closed_loop_no_more_is_on_its_way_than_was_said() {
-    let mut pair = Pair::new(1 << 20);
+    let mut pair = Pair::new((4096, 1 << 20), (4096, 8 << 20));
     let load = &mut pair.load;
     load.application.send_closed(&mut load.session, sets(), 3);
     let start = Instant::now();
@@ -113,4 +116,36 @@ fn in_a_closed_loop_no_more_is_on_its_way_than_was_said() {
     }
     let load = &pair.load.application;
     assert_eq!((load.wrong, load.lost), (0, 0));
+}
+
+#[test]
+fn a_server_that_is_asked_for_too_much_answers_late_and_loses_nothing() {
+    // A fraction of its frames is soon full of requests, and its memory of answers.
+    let mut pair = Pair::new((4096, 8 << 20), (256, 64 << 10));
+    let load = &mut pair.load;
+    load.application.send_once(&mut load.session, sets());
+    pair.until("the values are stored", |pair| {
+        pair.load.application.is_done()
+    });
+    let get = |n: usize| Request {
+        bytes: format!("get key{n}\r\n").into_bytes(),
+        answer_bytes: format!("VALUE key{n} 0 {n}\r\n\r\nEND\r\n").len() as u32 + n as u32,
+        first: b'V',
+    };
+    let first = pair.cache.application.store.commands_answered();
+    let load = &mut pair.load.application;
+    load.send_at((1..700).map(get).collect(), 1e9);
+    load.measure(1_000_000);
+    let start = Instant::now();
+    while pair.cache.application.store.commands_answered() < first + 50_000 {
+        assert!(start.elapsed() < PATIENCE, "50,000 answers: not in time");
+        pair.turn(true);
+    }
+    let load = &mut pair.load.application;
+    assert_eq!((load.wrong, load.lost), (0, 0));
+    assert!(load.measured().len() > 40_000);
+    let tally = pair.server.tally();
+    assert!(tally.readers_stopped > 0, "it was not too much");
+    let wrong = [tally.over_quota, tally.overruns, tally.offences];
+    assert_eq!(wrong, [0; 3]);
 }

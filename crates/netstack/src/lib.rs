@@ -25,4 +25,4 @@ mod wire;
 
 pub use api::*;
 pub use stack::flow::FLOW_GROUPS;
-pub use stack::{ConnectionInfo, FlowGroup, GroupUsage, Repair, Stack, Steering, Usage};
+pub use stack::{ConnectionInfo, FlowGroup, GroupUsage, READERS, Repair, Stack, Steering, Usage};

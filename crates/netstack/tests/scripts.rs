@@ -76,6 +76,7 @@ scripts! {
     fn path_mtu_spoofed();
     fn path_mtu_v6();
     fn paws();
+    fn reader_stopped();
     fn reject();
     fn reset_exact();
     fn reset_in_window();

@@ -314,7 +314,9 @@ impl Port for Socket {
         let missing = self.fill_target.saturating_sub(fill.outstanding());
         // A few at a time would cost the shared cache line more often than needed.
         if missing >= self.fill_target / 8 || missing == self.fill_target {
-            let room = fill.room(missing);
+            // Some stay for what is sent: without answers nothing comes back.
+            let spare = memory.own_frames() / 16;
+            let room = fill.room(missing.min(memory.available().saturating_sub(spare)));
             for _ in 0..room {
                 let Some(frame) = memory.take() else { break };
                 fill.push(u64::from(frame.0) * u64::from(self.frame_bytes));

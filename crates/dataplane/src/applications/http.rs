@@ -1,7 +1,8 @@
 //! A small HTTP/1.1 server: keep-alive, pipelining, fixed responses.
 
+use super::backlog::Backlog;
 use super::{BACKLOG, refused};
-use crate::session::{Application, Connection, Event, Session};
+use crate::session::{Application, Connection, Event, Received, Session};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
@@ -16,6 +17,7 @@ pub struct Http {
     partial: HashMap<Connection, Vec<u8>>,
     /// Bytes of bodies still to be sent, and whether the connection ends then.
     bodies: HashMap<Connection, (usize, bool)>,
+    backlog: Backlog,
     /// Requests answered.
     pub requests: u64,
 }
@@ -31,11 +33,20 @@ impl Http {
             address,
             partial: HashMap::new(),
             bodies: HashMap::new(),
+            backlog: Backlog::default(),
             requests: 0,
         }
     }
 
-    fn received(&mut self, session: &mut Session, connection: Connection, data: &[u8]) {
+    fn received(&mut self, session: &mut Session, connection: Connection, data: Received) {
+        if self.bodies.contains_key(&connection) || self.backlog.is_full(session, connection) {
+            self.backlog.keep(connection, data);
+        } else {
+            self.serve(session, connection, &data);
+        }
+    }
+
+    fn serve(&mut self, session: &mut Session, connection: Connection, data: &[u8]) {
         let mut joined = self.partial.remove(&connection);
         if let Some(joined) = &mut joined {
             joined.extend_from_slice(data);
@@ -52,9 +63,10 @@ impl Http {
                 return;
             }
         }
-        if rest.len() > MOST_HEAD {
-            session.send(connection, b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-            session.close(connection);
+        let waits = self.bodies.contains_key(&connection);
+        if rest.len() > MOST_HEAD && !waits {
+            self.backlog.send(session, connection, b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            self.backlog.end(session, connection);
         } else if !rest.is_empty() {
             let rest = rest.to_vec();
             self.partial.insert(connection, rest);
@@ -93,13 +105,13 @@ impl Http {
                     "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: {connection_is}\r\n\r\n{text}",
                     text.len()
                 );
-                session.send(connection, answer.as_bytes());
+                self.backlog.send(session, connection, answer.as_bytes());
             }
             ("GET", _, Some(length)) if length <= 16 << 20 => {
                 let answer = format!(
                     "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: {length}\r\nConnection: {connection_is}\r\n\r\n"
                 );
-                session.send(connection, answer.as_bytes());
+                self.backlog.send(session, connection, answer.as_bytes());
                 self.bodies.insert(connection, (length, !keep));
                 self.body(session, connection);
                 return keep;
@@ -108,42 +120,59 @@ impl Http {
                 let answer = format!(
                     "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: {connection_is}\r\n\r\n"
                 );
-                session.send(connection, answer.as_bytes());
+                self.backlog.send(session, connection, answer.as_bytes());
             }
             _ => {
-                session.send(connection, b"HTTP/1.1 501 Not Implemented\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-                session.close(connection);
+                self.backlog.send(session, connection, b"HTTP/1.1 501 Not Implemented\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+                self.backlog.end(session, connection);
                 return false;
             }
         }
         if !keep {
-            session.close(connection);
+            self.backlog.end(session, connection);
         }
         keep
     }
 
-    /// Sends on with a body.
-    fn body(&mut self, session: &mut Session, connection: Connection) {
+    /// Sends on with a body, behind its head. True when none is left.
+    fn body(&mut self, session: &mut Session, connection: Connection) -> bool {
         let Some((left, ends)) = self.bodies.get_mut(&connection) else {
-            return;
+            return true;
         };
+        if !self.backlog.flush(session, connection) {
+            return false;
+        }
         while *left > 0 && session.unsent_bytes(connection) < AHEAD {
             let part = &ZEROS[..(*left).min(ZEROS.len())];
             let sent = session.send(connection, part);
             *left -= sent;
             if sent < part.len() {
-                return;
+                return false;
             }
         }
         if *left > 0 {
+            return false;
+        }
+        if *ends {
+            self.backlog.end(session, connection);
+        }
+        self.bodies.remove(&connection);
+        true
+    }
+
+    /// There is room: on with the body, with what came in the same piece as its request, and with
+    /// what has come since.
+    fn go_on(&mut self, session: &mut Session, connection: Connection) {
+        if !self.body(session, connection) {
             return;
         }
-        let ends = *ends;
-        self.bodies.remove(&connection);
-        if ends {
-            session.close(connection);
-        } else if self.partial.contains_key(&connection) {
-            self.received(session, connection, &[]);
+        if self.partial.contains_key(&connection) {
+            self.serve(session, connection, &[]);
+        }
+        while !self.bodies.contains_key(&connection)
+            && let Some(data) = self.backlog.next(session, connection)
+        {
+            self.serve(session, connection, &data);
         }
     }
 }
@@ -158,15 +187,18 @@ impl Application for Http {
             Event::Knock(knock) => {
                 session.accept(&knock);
             }
-            Event::Received { connection, data } => self.received(session, connection, &data),
-            Event::Sent { connection, .. } => self.body(session, connection),
-            Event::PeerClosed(connection) => match self.bodies.get_mut(&connection) {
-                Some((_, ends)) => *ends = true,
-                None => session.close(connection),
-            },
+            Event::Received { connection, data } => self.received(session, connection, data),
+            Event::Sent { connection, .. } => self.go_on(session, connection),
+            Event::PeerClosed(connection) => {
+                if self.bodies.contains_key(&connection) {
+                    self.backlog.wait(connection);
+                }
+                self.backlog.close(session, connection);
+            }
             Event::Dead { connection, .. } => {
                 self.partial.remove(&connection);
                 self.bodies.remove(&connection);
+                self.backlog.forget(connection);
             }
             Event::Bound {
                 result: Err(why), ..

@@ -1,8 +1,9 @@
 //! A small server of memcached's text protocol (see [`Store`]).
 
+use super::backlog::Backlog;
 use super::store::Store;
 use super::{BACKLOG, refused};
-use crate::session::{Application, Connection, Event, Session};
+use crate::session::{Application, Connection, Event, Received, Session};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
@@ -13,6 +14,7 @@ pub struct Memcached {
     pub store: Store,
     /// Beginnings of commands whose end has not come yet.
     partial: HashMap<Connection, Vec<u8>>,
+    backlog: Backlog,
 }
 
 impl Memcached {
@@ -22,23 +24,37 @@ impl Memcached {
             address,
             store: Store::new(most_bytes),
             partial: HashMap::new(),
+            backlog: Backlog::default(),
         }
     }
 
-    fn received(&mut self, session: &mut Session, connection: Connection, data: &[u8]) {
+    fn received(&mut self, session: &mut Session, connection: Connection, data: Received) {
+        if self.backlog.is_full(session, connection) {
+            self.backlog.keep(connection, data);
+        } else {
+            self.serve(session, connection, &data);
+        }
+    }
+
+    fn serve(&mut self, session: &mut Session, connection: Connection, data: &[u8]) {
         let mut partial = match self.partial.is_empty() {
             true => Vec::new(),
             false => self.partial.remove(&connection).unwrap_or_default(),
         };
         let (answer, goes_on) = self.store.serve(&mut partial, data);
-        if !answer.is_empty() && session.send(connection, answer) < answer.len() {
-            // It asks for more than it reads: half an answer is worse than none.
-            session.abort(connection);
+        if !answer.is_empty() {
+            self.backlog.send(session, connection, answer);
         }
         if !goes_on {
-            session.close(connection);
+            self.backlog.end(session, connection);
         } else if !partial.is_empty() {
             self.partial.insert(connection, partial);
+        }
+    }
+
+    fn go_on(&mut self, session: &mut Session, connection: Connection) {
+        while let Some(data) = self.backlog.next(session, connection) {
+            self.serve(session, connection, &data);
         }
     }
 }
@@ -53,17 +69,18 @@ impl Application for Memcached {
             Event::Knock(knock) => {
                 session.accept(&knock);
             }
-            Event::Received { connection, data } => self.received(session, connection, &data),
-            Event::PeerClosed(connection) => session.close(connection),
+            Event::Received { connection, data } => self.received(session, connection, data),
+            Event::Sent { connection, .. } => self.go_on(session, connection),
+            Event::PeerClosed(connection) => self.backlog.close(session, connection),
             Event::Dead { connection, .. } => {
                 self.partial.remove(&connection);
+                self.backlog.forget(connection);
             }
             Event::Bound {
                 result: Err(why), ..
             } => refused(self.address, why),
             Event::Bound { .. }
             | Event::Connected(_)
-            | Event::Sent { .. }
             | Event::Datagram { .. }
             | Event::Timer(_) => {}
         }

@@ -1,5 +1,6 @@
 //! Small servers on the dataplane: the examples, and what the benchmarks measure.
 
+mod backlog;
 mod echo;
 mod http;
 mod load;

@@ -198,7 +198,11 @@ impl<P: Port> Engine<P> {
                 return self.send(now, place, domain, handle, offset, len);
             }
             Call::RecvDone { frame } | Call::UdpRecvDone { frame } => {
-                match domain.release(&mut self.memory, frame) {
+                let held = domain.release(&mut self.memory, frame);
+                if domain.has_room_again() {
+                    self.stack.resume_reader(place);
+                }
+                match held {
                     Holding::Nothing => return Err(Offence::Frame),
                     Holding::Segment { handle, len } => {
                         self.recv_done(now, handle, len);
@@ -365,6 +369,7 @@ impl<P: Port> Engine<P> {
             Ok(connection) => {
                 let handle = self.name(connection);
                 self.owners.set(connection, handle, place, cookie);
+                self.stack.set_reader(connection, place);
                 domain.connections += 1;
             }
             Err(ConnectError::Full(_) | ConnectError::InUse(_)) => {
@@ -474,6 +479,7 @@ impl<P: Port> Engine<P> {
         if domain.held_frames > 0 {
             domain.release_all(&mut self.memory);
         }
+        self.stack.resume_reader(place);
         if domain.connections > 0 {
             let own: Vec<ConnectionId> = self.owners.of(place).collect();
             for connection in own {

@@ -59,6 +59,7 @@ pub(crate) struct Domain {
     pub(super) holdings: Vec<Holding>,
     pub(super) held_frames: u32,
     pub(super) most_frames: u32,
+    was_full: bool,
     overflow: VecDeque<Entry>,
     /// Ranges of its memory that the stack refers to.
     pub(super) ranges: u32,
@@ -84,6 +85,7 @@ impl Domain {
             name,
             holdings: vec![Holding::Nothing; numbers as usize],
             held_frames: 0,
+            was_full: false,
             most_frames: own_frames.unwrap_or(share.frames),
             inside,
             rights,
@@ -214,6 +216,18 @@ impl Domain {
                 .give(Frame(frame));
         }
         held
+    }
+
+    /// Whether it holds all that it may, for the first time since it had room.
+    pub fn became_full(&mut self) -> bool {
+        self.held_frames >= self.most_frames && !std::mem::replace(&mut self.was_full, true)
+    }
+
+    /// Once it was full: whether it has given enough back to be given more.
+    pub fn has_room_again(&mut self) -> bool {
+        let has = self.was_full && self.held_frames <= self.most_frames / 4 * 3;
+        self.was_full &= !has;
+        has
     }
 
     /// Takes all frames back.

@@ -169,6 +169,7 @@ impl<P: Port> Engine<P> {
         };
         let handle = self.name(connection);
         self.owners.set(connection, handle, bound.domain, 0);
+        self.stack.set_reader(connection, bound.domain);
         if let Some(domain) = self.domain(bound.domain) {
             domain.connections += 1;
             domain.tell(Condition::Knock {
@@ -189,8 +190,7 @@ impl<P: Port> Engine<P> {
             self.place(chunk, domain, Holding::Segment { handle, len })
         });
         let (Some((domain, cookie, handle)), Some((frame, offset))) = (owner, place) else {
-            // It holds all the frames it may: data cannot be lost, so the connection is.
-            self.tally.over_quota += 1;
+            // Its application is leaving.
             let _ = self.stack.abort(now, connection);
             return self.free(chunk);
         };
@@ -205,16 +205,21 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// Puts received bytes where an application can read them: frame and place in its inbox.
-    fn place(&mut self, chunk: Chunk, domain: u8, what: Holding) -> Option<(u32, u64)> {
+    /// Puts received bytes where an application can read them: frame and place in its inbox. When
+    /// it has all the frames it may, TCP's peers are told to wait.
+    fn place(&mut self, chunk: Chunk, reader: u8, what: Holding) -> Option<(u32, u64)> {
         let (frame, start) = buffer_place(chunk.buffer);
         let start = start + chunk.offset as usize;
         let memory = &mut self.memory;
-        let domain = self.domains.get_mut(usize::from(domain))?.as_deref_mut()?;
+        let domain = self.domains.get_mut(usize::from(reader))?.as_deref_mut()?;
         if domain.is_leaving() {
             return None;
         }
         let (frame, offset) = domain.hold(memory, frame, start, chunk.len as usize, what)?;
+        if domain.became_full() {
+            self.tally.readers_stopped += 1;
+            self.stack.stop_reader(reader);
+        }
         Some((frame.0, offset))
     }
 

@@ -162,6 +162,10 @@ impl<P: Port> Engine<P> {
         config: Config,
         options: Options,
     ) -> Result<Engine<P>, EngineError> {
+        let mut config = config;
+        // Three eighths for an application that reads in place, a quarter for the stack; what is
+        // left is for what arrives and what is sent, however greedy both are.
+        config.limits.kept = (memory.own_frames() / 4).max(4);
         let limits = config.limits;
         let clock = cores.hub.clock;
         let empty = Packet {
@@ -173,8 +177,7 @@ impl<P: Port> Engine<P> {
         stack.set_owned_groups(cores.own_groups());
         Ok(Engine {
             share: Share {
-                // A quarter stays for what arrives, however greedy the applications are.
-                frames: memory.own_frames() / 4 * 3 / 2,
+                frames: memory.own_frames() / 8 * 3,
                 ranges: limits.chunks / 2,
             },
             stack,

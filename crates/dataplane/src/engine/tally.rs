@@ -118,8 +118,10 @@ pub struct Tally {
     pub stale_calls: u64,
     /// Connections ended because the application sent more than its window.
     pub overruns: u64,
-    /// Connections ended and datagrams dropped because the application kept too many frames.
+    /// Datagrams dropped because the application kept too many frames.
     pub over_quota: u64,
+    /// Times an application had all the frames it may, and its peers were told to wait.
+    pub readers_stopped: u64,
     /// Times a packet could not be built for lack of a frame.
     pub out_of_frames: u64,
     /// Timers refused: the table was full.
@@ -280,7 +282,7 @@ impl Tally {
     }
 
     /// The counters that cores' sums are made of.
-    fn numbers(&mut self) -> [&mut u64; 30] {
+    fn numbers(&mut self) -> [&mut u64; 31] {
         let port = &mut self.port;
         [
             &mut self.batches,
@@ -297,6 +299,7 @@ impl Tally {
             &mut self.stale_calls,
             &mut self.overruns,
             &mut self.over_quota,
+            &mut self.readers_stopped,
             &mut self.out_of_frames,
             &mut self.timers_refused,
             &mut self.datagrams_refused,

@@ -27,10 +27,14 @@ pub(super) struct Place {
     /// Handed over and not acknowledged.
     unacknowledged: VecDeque<Piece>,
     acknowledged_of_first: u32,
+    /// Bytes of both.
+    held_bytes: usize,
     /// Calls to send that are not wholly acknowledged.
     pub ranges: u32,
     /// It waits until fewer sends of all connections are unacknowledged.
     pub waits: bool,
+    /// It found no memory, and is told when there is some.
+    pub wants_memory: bool,
     /// What to call when all is handed over.
     ending: Option<fn(u64) -> Call>,
     ending_is_close: bool,
@@ -46,8 +50,10 @@ impl Place {
             handed_of_first: 0,
             unacknowledged: VecDeque::new(),
             acknowledged_of_first: 0,
+            held_bytes: 0,
             ranges: 0,
             waits: false,
+            wants_memory: false,
             ending: None,
             ending_is_close: false,
         }
@@ -70,6 +76,7 @@ impl Place {
     }
 
     pub fn queue(&mut self, piece: Piece) {
+        self.held_bytes += piece.len as usize;
         self.queued.push_back(piece);
     }
 
@@ -83,9 +90,10 @@ impl Place {
         });
     }
 
+    /// Bytes that are queued or not acknowledged; what is acknowledged of a piece counts until
+    /// all of it is.
     pub fn held_bytes(&self) -> usize {
-        let sum = |pieces: &VecDeque<Piece>| pieces.iter().map(|p| p.len as usize).sum::<usize>();
-        sum(&self.queued) + sum(&self.unacknowledged)
+        self.held_bytes
     }
 
     /// Whether the next call is to send.
@@ -131,6 +139,7 @@ impl Place {
             }
             self.acknowledged_of_first -= piece.len;
             self.unacknowledged.pop_front();
+            self.held_bytes -= piece.len as usize;
             give(piece);
         }
         self.limit_bytes = limit_bytes;

@@ -227,7 +227,7 @@ impl Session {
                 return Some(event);
             }
         }
-        None
+        self.memory_again()
     }
 
     /// Whether no event is there now.

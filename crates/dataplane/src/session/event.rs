@@ -53,7 +53,7 @@ pub enum Event {
     },
     /// The peer sends no more; our side may.
     PeerClosed(Connection),
-    /// The peer has acknowledged data, or its window has grown.
+    /// The peer has acknowledged data, its window has grown, or there is memory again to send from.
     Sent {
         /// Which.
         connection: Connection,

@@ -84,6 +84,7 @@ impl Config {
             ("time_wait", limits.time_wait, 1, table),
             ("half_open", limits.half_open, 0, table),
             ("chunks", limits.chunks, 16, table),
+            ("kept", limits.kept, 4, table),
             ("listeners", limits.listeners, 0, 65_536),
             ("udp", limits.udp, 0, 65_536),
             ("udp_backlog", limits.udp_backlog, 1, 65_536),
@@ -213,6 +214,10 @@ pub struct Limits {
     pub half_open: u32,
     /// Ranges of sent and received data that the stack holds together. Default 16,384.
     pub chunks: u32,
+    /// Received TCP buffers that the stack keeps at most; data beyond is not taken, and sent again.
+    /// Of data out of order a quarter, for connections that nobody has accepted a half. Default
+    /// 8,192.
+    pub kept: u32,
     /// TCP listeners. Default 64.
     pub listeners: u32,
     /// Bound UDP addresses. Default 64.
@@ -238,6 +243,7 @@ impl Default for Limits {
             time_wait: 4096,
             half_open: 256,
             chunks: 16384,
+            kept: 8192,
             listeners: 64,
             udp: 64,
             udp_backlog: 256,

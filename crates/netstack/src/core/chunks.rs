@@ -40,6 +40,8 @@ pub struct Chunks {
     nodes: Vec<Node>,
     free: u32,
     used: u32,
+    /// Those that [`Chunks::keep`] put in.
+    kept: u32,
 }
 
 impl Chunks {
@@ -56,6 +58,7 @@ impl Chunks {
             nodes,
             free: if count == 0 { NONE } else { 0 },
             used: 0,
+            kept: 0,
         }
     }
 
@@ -67,6 +70,11 @@ impl Chunks {
     /// Ranges free.
     pub fn free(&self) -> u32 {
         self.nodes.len() as u32 - self.used
+    }
+
+    /// Ranges of received buffers: kept, and not yet taken by [`Chunks::take_kept`].
+    pub fn kept(&self) -> u32 {
+        self.kept
     }
 
     pub fn node(&self, at: u32) -> &Node {
@@ -112,6 +120,21 @@ impl Chunks {
             list.tail = at;
         }
         true
+    }
+
+    /// As [`Chunks::insert_after`], of a received buffer. Such a range may move to other lists of
+    /// received buffers.
+    pub fn keep(&mut self, list: &mut List, previous: u32, chunk: Chunk, seq: u32) -> bool {
+        let has_room = self.insert_after(list, previous, chunk, seq);
+        self.kept += u32::from(has_room);
+        has_room
+    }
+
+    /// Takes the first range of a list of received buffers.
+    pub fn take_kept(&mut self, list: &mut List) -> Option<Node> {
+        let node = self.pop(list)?;
+        self.kept -= 1;
+        Some(node)
     }
 
     fn link(&mut self, list: &mut List, previous: u32, at: u32) {

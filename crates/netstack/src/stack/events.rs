@@ -24,7 +24,7 @@ impl Stack {
             return Some(event);
         }
         let mut released: List = self.released;
-        let node = self.chunks.pop(&mut released)?;
+        let node = self.chunks.take_kept(&mut released)?;
         self.released = released;
         Some(Event::Release {
             buffer: node.chunk.buffer,
@@ -73,7 +73,8 @@ impl Stack {
                 window_bytes,
             });
         }
-        if let Some(node) = self.chunks.pop(&mut tcb.received) {
+        let waits = !tcb.received.is_empty() && self.readers.stopped >> tcb.reader & 1 != 0;
+        if !waits && let Some(node) = self.chunks.take_kept(&mut tcb.received) {
             return Some(Event::Recv {
                 connection,
                 cookie,
@@ -90,6 +91,13 @@ impl Stack {
                 ranges,
                 window_bytes,
             });
+        }
+        if waits {
+            // The end comes after the data.
+            if !tcb.held_up {
+                self.hold_up(slot);
+            }
+            return None;
         }
         if std::mem::take(&mut tcb.tell_peer_closed) {
             return Some(Event::PeerClosed { connection, cookie });

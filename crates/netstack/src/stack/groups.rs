@@ -4,7 +4,7 @@
 use super::Stack;
 use crate::api::{BufferId, Chunk, ConnectionId, Time};
 use crate::core::NONE;
-use crate::core::chunks::{Chunks, List};
+use crate::core::chunks::Node;
 use crate::tcp::state::Tcb;
 use crate::tcp::timewait::Entry;
 
@@ -54,8 +54,9 @@ impl FlowGroup {
     }
 }
 
-fn drain(chunks: &mut Chunks, list: &mut List) -> Vec<(Chunk, u32)> {
-    std::iter::from_fn(|| chunks.pop(list))
+/// All ranges of a list, by `take`.
+fn drain(take: impl FnMut() -> Option<Node>) -> Vec<(Chunk, u32)> {
+    std::iter::from_fn(take)
         .map(|node| (node.chunk, node.seq))
         .collect()
 }
@@ -92,9 +93,9 @@ impl Stack {
         original.state = crate::tcp::state::State::Closed;
         let moved = Moved {
             old,
-            send: drain(&mut self.chunks, &mut tcb.send),
-            received: drain(&mut self.chunks, &mut tcb.received),
-            held: drain(&mut self.chunks, &mut tcb.held),
+            send: drain(|| self.chunks.pop(&mut tcb.send)),
+            received: drain(|| self.chunks.take_kept(&mut tcb.received)),
+            held: drain(|| self.chunks.take_kept(&mut tcb.held)),
             tcb,
         };
         self.settle(slot);
@@ -145,13 +146,16 @@ impl Stack {
         // The neighbour table here numbers its states otherwise; a half-open connection answers
         // where its SYN came from.
         (tcb.cursor, tcb.mac_epoch) = (None, 0);
+        for (chunk, seq) in &moved.send {
+            self.chunks.push(&mut tcb.send, *chunk, *seq);
+        }
         for (list, chunks) in [
-            (&mut tcb.send, &moved.send),
             (&mut tcb.received, &moved.received),
             (&mut tcb.held, &moved.held),
         ] {
             for (chunk, seq) in chunks {
-                self.chunks.push(list, *chunk, *seq);
+                let tail = list.tail;
+                self.chunks.keep(list, tail, *chunk, *seq);
             }
         }
         let waits = tcb.listener.take().is_some();
@@ -166,6 +170,7 @@ impl Stack {
             }
         }
         let slot = self.insert(moved.tcb)?;
+        self.take_over_reader(slot);
         if waits && listener.is_none() {
             self.reset(slot, now);
         } else {

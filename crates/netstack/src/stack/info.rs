@@ -93,6 +93,8 @@ pub struct Usage {
     pub time_wait: u32,
     /// Ranges of sent and received data.
     pub chunks: u32,
+    /// Those of received data: not handed up yet, out of order, or to be released.
+    pub kept: u32,
     /// Neighbours.
     pub neighbours: u32,
     /// Timers armed.
@@ -177,6 +179,7 @@ impl Stack {
             connections: self.slots.used(),
             time_wait: self.time_wait.len(),
             chunks: self.chunks.used(),
+            kept: self.chunks.kept(),
             neighbours: self.neighbours.len(),
             timers: self.wheel.armed(),
             app_timers: self.app_timers.len(),

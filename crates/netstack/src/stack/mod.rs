@@ -11,6 +11,7 @@ mod info;
 mod listen;
 mod neighbour;
 mod pmtu;
+mod readers;
 mod receive;
 mod replies;
 mod resolve;
@@ -24,6 +25,7 @@ mod udp;
 
 pub use groups::FlowGroup;
 pub use info::{ConnectionInfo, GroupUsage, Repair, Usage};
+pub use readers::READERS;
 pub use steer::Steering;
 
 use crate::api::*;
@@ -65,6 +67,7 @@ pub struct Stack {
     waiting: Queue,
     /// Connections with something to tell.
     news: Queue,
+    readers: readers::Readers,
     chunks: Chunks,
     released: List,
     /// Of the segment that is being made.
@@ -92,6 +95,8 @@ macro_rules! context {
             released: &mut $stack.released,
             counters: &mut $stack.counters,
             payload: &mut $stack.payload,
+            stopped_readers: $stack.readers.stopped,
+            most_kept: $stack.config.limits.kept,
         }
     };
 }
@@ -127,6 +132,7 @@ impl Stack {
             ready: Queue::default(),
             waiting: Queue::default(),
             news: Queue::default(),
+            readers: readers::Readers::new(limits.connections),
             chunks: Chunks::new(limits.chunks),
             released: List::default(),
             payload: Payload::default(),

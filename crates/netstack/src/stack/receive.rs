@@ -169,8 +169,9 @@ impl Stack {
     /// A buffer that no frame of this call lies in is the caller's again.
     fn release(&mut self, buffer: BufferId) {
         let mut list: List = self.released;
-        self.chunks.push(
+        self.chunks.keep(
             &mut list,
+            self.released.tail,
             Chunk {
                 buffer,
                 ..Chunk::default()

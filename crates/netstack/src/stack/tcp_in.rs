@@ -85,6 +85,7 @@ impl Stack {
             // must not send them astray for good.
             tcb.mac = datagram.mac;
         }
+        let was_held_up = tcb.held_up;
         let context = &mut context!(self, now);
         let verdict = if tcb.state == State::SynSent {
             tcb.input_syn_sent(segment, context)
@@ -93,6 +94,9 @@ impl Stack {
         };
         if half_open && self.tcbs[slot as usize].is_synchronized() {
             self.count_opened(slot);
+        }
+        if !was_held_up && self.tcbs[slot as usize].held_up {
+            self.hold_up(slot);
         }
         if verdict.reset {
             self.refuse(now, datagram, key, segment);

@@ -41,6 +41,13 @@ impl Tcb {
             self.report_duplicate(segment);
             return false;
         }
+        let is_stopped = context.stopped_readers >> self.reader & 1 != 0;
+        if is_stopped || context.chunks.kept() >= self.most_kept(start != self.rcv_nxt, context) {
+            context.counters.no_room += 1;
+            self.ack_now = true;
+            self.held_up |= is_stopped;
+            return false;
+        }
         if self
             .fin_at
             .is_some_and(|fin| seq::lt(fin, start.wrapping_add(data.len)))
@@ -51,6 +58,18 @@ impl Tcb {
             self.in_order(data, segment.is(PSH), context)
         } else {
             self.out_of_order(start, data, context)
+        }
+    }
+
+    /// How many buffers the stack may keep before it takes no such data: the most for what is
+    /// handed up at once, so that no peer takes the room of others by leaving gaps, or by sending to
+    /// who does not accept.
+    fn most_kept(&self, leaves_gap: bool, context: &Context<'_>) -> u32 {
+        let most = context.most_kept;
+        match (self.owned, leaves_gap) {
+            (true, false) => most,
+            (false, false) => most / 2,
+            (_, true) => most / 4,
         }
     }
 
@@ -75,7 +94,11 @@ impl Tcb {
         if context.chunks.free() == 0 {
             self.drop_last_held(context);
         }
-        if !context.chunks.push(&mut self.received, data, self.rcv_nxt) {
+        let last = self.received.tail;
+        if !context
+            .chunks
+            .keep(&mut self.received, last, data, self.rcv_nxt)
+        {
             context.counters.no_room += 1;
             self.ack_now = true;
             return false;
@@ -187,11 +210,7 @@ impl Tcb {
         }
         // Half of the buffers: the other half is for what closes the gap.
         let full = self.held_count >= context.config.receive_buffers.div_ceil(2);
-        if full
-            || !context
-                .chunks
-                .insert_after(&mut self.held, previous, data, start)
-        {
+        if full || !context.chunks.keep(&mut self.held, previous, data, start) {
             context.counters.no_room += 1;
             return false;
         }
@@ -262,6 +281,9 @@ impl Tcb {
         let edge = self.possible_edge(config);
         if self.is_worth_telling(edge, config) {
             self.rcv_edge = edge;
+        }
+        if self.held_up {
+            return 0;
         }
         (self.offered() >> self.rcv_scale).min(0xffff) as u16
     }

@@ -35,6 +35,10 @@ pub struct Context<'a> {
     pub counters: &'a mut Counters,
     /// Where the payload of the segment that [`Tcb::output`] gives lies.
     pub payload: &'a mut Payload,
+    /// A bit for each reader that takes no data now.
+    pub stopped_readers: u32,
+    /// [`crate::api::Limits::kept`].
+    pub most_kept: u32,
 }
 
 /// Which loss recovery is under way.
@@ -164,6 +168,9 @@ pub struct Tcb {
     pub fin_at: Option<u32>,
     /// The application wants no more data.
     pub deaf: bool,
+    /// Who reads; and that it is stopped, and data or the peer waits for it.
+    pub reader: u8,
+    pub held_up: bool,
 
     // Timestamps (RFC 7323).
     pub timestamps_ok: bool,
@@ -277,6 +284,8 @@ impl Tcb {
             unread_buffers: 0,
             fin_at: None,
             deaf: false,
+            reader: 0,
+            held_up: false,
             timestamps_ok: false,
             ts_recent: 0,
             ts_recent_at: now,

@@ -100,6 +100,72 @@ fn a_flood_of_syns_does_not_keep_others_out() {
     );
 }
 
+/// Opens a connection from a port of node 1; the next sequence number and acknowledgement.
+fn open(node: &mut Node, from: u16) -> Segment {
+    let syn = syn(from);
+    node.receive(NOW, &syn.write(MACS, ip(1, false), ip(0, false)));
+    let answer = std::iter::from_fn(|| node.transmit(NOW))
+        .find_map(|frame| Segment::read(&frame))
+        .expect("an answer");
+    let ack = Segment {
+        seq: 1,
+        ack: answer.seq.wrapping_add(1),
+        flags: flags("."),
+        ..syn
+    };
+    node.receive(NOW, &ack.write(MACS, ip(1, false), ip(0, false)));
+    ack
+}
+
+/// Peers that leave gaps, and peers that send to who does not accept, take a part of the buffers
+/// each; data in order is taken until all of them are in use, and again once they are not.
+#[test]
+fn no_peer_takes_all_buffers() {
+    let mut settings = config(0);
+    settings.limits.kept = 16;
+    let mut node = Node::new(settings, NOW);
+    node.stack.listen(at(0, false, 80), 32, 0).expect("free");
+    let send = |node: &mut Node, to: &Segment, skip: u32| {
+        let segment = Segment {
+            seq: to.seq + skip,
+            data: vec![7; 10],
+            ..to.clone()
+        };
+        node.receive(NOW, &segment.write(MACS, ip(1, false), ip(0, false)));
+        while node.transmit(NOW).is_some() {}
+        node.stack.usage().kept
+    };
+    let peers: Vec<Segment> = (1..=12).map(|port| open(&mut node, port)).collect();
+    let gaps = peers.iter().map(|peer| send(&mut node, peer, 1000));
+    assert_eq!(gaps.last(), Some(4), "a quarter for what is out of order");
+    let early = peers.iter().map(|peer| send(&mut node, peer, 0));
+    assert_eq!(early.last(), Some(8), "half for who is not accepted");
+    // All are accepted: what is in order is taken now, and what waited is handed up.
+    let knocks: Vec<ConnectionId> = std::iter::from_fn(|| node.event())
+        .filter_map(|event| match event {
+            Event::Knock { connection, .. } => Some(connection),
+            _ => None,
+        })
+        .collect();
+    for connection in knocks {
+        node.stack.accept(NOW, connection, 0).expect("it is there");
+    }
+    let all: Vec<u32> = (0..3)
+        .flat_map(|part| peers.iter().map(move |peer| (peer, part * 10)))
+        .map(|(peer, skip)| send(&mut node, peer, skip))
+        .collect();
+    assert_eq!(all.iter().max(), Some(&16));
+    assert!(count(&node, "no_room") > 0);
+    let handed_up = std::iter::from_fn(|| node.event()).filter_map(|event| match event {
+        Event::Recv { chunk, .. } => Some(chunk.len),
+        _ => None,
+    });
+    assert_eq!(handed_up.sum::<u32>(), 12 * 10);
+    assert_eq!(node.stack.usage().kept, 4, "the gaps stay");
+    let again = peers.iter().map(|peer| send(&mut node, peer, 10));
+    assert!(again.last() > Some(4));
+}
+
 /// Random and mutated frames, among them to open connections: no panic, no leak, bounded memory.
 #[test]
 fn hostile_frames_do_no_harm() {
@@ -221,6 +287,7 @@ fn hostile_frames_do_no_harm() {
         }
         let usage = node.stack.usage();
         assert!(usage.chunks <= 4096 && usage.connections <= 64, "{usage:?}");
+        assert!(usage.kept as usize <= node.memory.in_stack(), "{usage:?}");
     }
     assert!(ids.len() > 20, "connections were opened: {}", ids.len());
     for id in ids {
@@ -242,7 +309,7 @@ fn hostile_frames_do_no_harm() {
         (
             usage.connections,
             usage.time_wait,
-            usage.chunks,
+            usage.chunks + usage.kept,
             node.memory.in_stack()
         ),
         (0, 0, 0, 0),

@@ -227,6 +227,13 @@ impl Run {
                 let done = self.node.stack.recv_done(self.now, id(), number(bytes), 1);
                 assert!(done.is_ok(), "{place}");
             }
+            // Its reader, one of several, has no room, or has some again.
+            ["reader", "stops"] => {
+                let connection = id();
+                self.node.stack.set_reader(connection, 3);
+                self.node.stack.stop_reader(3);
+            }
+            ["reader", "resumes"] => self.node.stack.resume_reader(3),
             ["<", rest @ ..] => self.inject(rest),
             [">", "nothing"] => {
                 let frame = self.segment();

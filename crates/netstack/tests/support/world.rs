@@ -117,8 +117,8 @@ impl World {
         for (side, node) in self.nodes.iter().enumerate() {
             let usage = node.stack.usage();
             assert_eq!(
-                (usage.connections, usage.time_wait, usage.chunks),
-                (0, 0, 0),
+                [usage.connections, usage.time_wait, usage.chunks, usage.kept],
+                [0; 4],
                 "node {side}: {usage:?}"
             );
             assert_eq!(node.memory.in_stack(), 0, "node {side} keeps buffers");

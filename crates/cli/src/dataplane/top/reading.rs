@@ -7,11 +7,12 @@ use serde_json::Value;
 use std::time::Duration;
 
 /// Counters that name something wrong.
-const WRONG: [&str; 8] = [
+const WRONG: [&str; 9] = [
     "lost_packets",
     "refused_packets",
     "out_of_frames",
     "over_quota",
+    "readers_stopped",
     "overruns",
     "timers_refused",
     "flush_errors",
