@@ -154,6 +154,11 @@ pub(super) fn sample(
         run.plan.room = cell.at + 1024;
     }
     let told = once(rig, scene, &run)?;
+    let lost = told.client.latency.lost;
+    if lost > 0 {
+        let what = "requests had no answer, or connections ended by themselves";
+        rig.warn(&format!("{}, round {round}: {lost} {what}", cell.id()))?;
+    }
     let [start, idle] = told.memory_bytes;
     let grown = idle.saturating_sub(before.unwrap_or(start));
     Ok(DataplaneSample {
