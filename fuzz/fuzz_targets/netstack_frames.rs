@@ -70,6 +70,7 @@ impl Run {
             time_wait: 4,
             half_open: 4,
             chunks: 64,
+            kept: 16,
             listeners: 2,
             udp: 2,
             udp_backlog: 4,
@@ -149,7 +150,7 @@ impl Run {
         };
         let chunk = Chunk { buffer: BufferId(0), offset: 0, len: u32::from(input.word()) };
         let (stack, now) = (&mut self.stack, self.now);
-        match what % 9 {
+        match what % 12 {
             0 => drop(stack.accept(now, id, 9)),
             1 => drop(stack.reject(now, id)),
             2 => drop(stack.sendv(now, id, &[chunk, chunk])),
@@ -161,9 +162,12 @@ impl Run {
             7 if stack.usage().connections <= 4 => {
                 let group = stack.connection(id).map_or(0, |info| info.flow_group);
                 let taken = stack.take_group(group);
-                let handles = stack.put_group(taken).expect("room");
+                let handles = stack.put_group(now, taken).expect("room");
                 self.connections.extend(handles.into_iter().map(|handle| handle.1));
             }
+            8 => stack.set_reader(id, which as u8 & 1),
+            9 => stack.stop_reader(which as u8 & 1),
+            10 => stack.resume_reader(which as u8 & 1),
             _ => drop(stack.connection(ConnectionId::from_bits(u64::from(chunk.len) << 20))),
         }
     }
@@ -219,6 +223,8 @@ fuzz_target!(|bytes: &[u8]| {
             _ => run.segment(&mut input),
         }
     }
+    // What a reader has not taken waits for it, the connection's end as well.
+    (0..2).for_each(|reader| run.stack.resume_reader(reader));
     for id in std::mem::take(&mut run.connections) {
         let _ = run.stack.abort(run.now, id);
     }
@@ -232,6 +238,6 @@ fuzz_target!(|bytes: &[u8]| {
         run.drain();
     }
     let usage = run.stack.usage();
-    assert_eq!((usage.connections, usage.time_wait, usage.chunks), (0, 0, 0), "{usage:?}");
+    assert_eq!([usage.connections, usage.time_wait, usage.chunks, usage.kept], [0; 4], "{usage:?}");
     assert!(run.pool.held.is_empty(), "buffers are kept");
 });

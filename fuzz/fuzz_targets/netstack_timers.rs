@@ -19,6 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
         time_wait: 1,
         half_open: 0,
         chunks: 16,
+        kept: 8,
         listeners: 0,
         udp: 0,
         udp_backlog: 1,
