@@ -15,7 +15,7 @@ use crate::abi::{Call, Condition};
 use crate::area::{Area, LARGEST, Piece};
 use crate::channel::Mapped;
 use crate::handle;
-use connection::{Connections, State};
+use connection::{Closing, Connections, State};
 use cores::{BoundPlace, CoreEnd, Groups};
 use received::Inbox;
 use std::collections::VecDeque;
@@ -319,17 +319,17 @@ impl Session {
 
     /// Ends our side after what is queued; the peer may go on.
     pub fn shutdown(&mut self, connection: Connection) {
-        self.end_with(connection, |handle| Call::Shutdown { handle });
+        self.end_with(connection, Closing::Shutdown);
     }
 
     /// Ends the connection after what is queued; [`Event::Dead`] follows.
     pub fn close(&mut self, connection: Connection) {
-        self.end_with(connection, |handle| Call::Close { handle });
+        self.end_with(connection, Closing::Close);
     }
 
-    fn end_with(&mut self, connection: Connection, call: impl FnOnce(u64) -> Call) {
+    fn end_with(&mut self, connection: Connection, closing: Closing) {
         if let Some(place) = self.connections.get_mut(connection) {
-            place.end_with(call);
+            place.end_with(closing);
         }
         self.advance(connection);
     }

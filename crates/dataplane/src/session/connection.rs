@@ -14,7 +14,16 @@ pub(super) enum State {
     Open { handle: u64 },
 }
 
-/// One connection.
+/// How our side ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Closing {
+    /// The peer may go on.
+    Shutdown,
+    /// Altogether.
+    Close,
+}
+
+/// One connection. Two cache lines in its table: there may be very many.
 #[derive(Debug)]
 pub(super) struct Place {
     state: State,
@@ -27,8 +36,8 @@ pub(super) struct Place {
     /// Handed over and not acknowledged.
     unacknowledged: VecDeque<Piece>,
     acknowledged_of_first: u32,
-    /// Bytes of both.
-    held_bytes: usize,
+    /// Bytes of both: less than the memory, which is smaller than 4 GiB.
+    held_bytes: u32,
     /// Calls to send that are not wholly acknowledged.
     pub ranges: u32,
     /// It waits until fewer sends of all connections are unacknowledged.
@@ -36,8 +45,7 @@ pub(super) struct Place {
     /// It found no memory, and is told when there is some.
     pub wants_memory: bool,
     /// What to call when all is handed over.
-    ending: Option<fn(u64) -> Call>,
-    ending_is_close: bool,
+    ending: Option<Closing>,
 }
 
 impl Place {
@@ -55,7 +63,6 @@ impl Place {
             waits: false,
             wants_memory: false,
             ending: None,
-            ending_is_close: false,
         }
     }
 
@@ -76,24 +83,20 @@ impl Place {
     }
 
     pub fn queue(&mut self, piece: Piece) {
-        self.held_bytes += piece.len as usize;
+        self.held_bytes += piece.len;
         self.queued.push_back(piece);
     }
 
-    pub fn end_with(&mut self, call: impl FnOnce(u64) -> Call) {
-        let close = matches!(call(0), Call::Close { .. });
-        self.ending_is_close |= close;
-        self.ending = Some(if self.ending_is_close {
-            |handle| Call::Close { handle }
-        } else {
-            |handle| Call::Shutdown { handle }
-        });
+    pub fn end_with(&mut self, closing: Closing) {
+        if self.ending != Some(Closing::Close) {
+            self.ending = Some(closing);
+        }
     }
 
     /// Bytes that are queued or not acknowledged; what is acknowledged of a piece counts until
     /// all of it is.
     pub fn held_bytes(&self) -> usize {
-        self.held_bytes
+        self.held_bytes as usize
     }
 
     /// Whether the next call is to send.
@@ -106,7 +109,10 @@ impl Place {
     pub fn next_call(&mut self) -> Option<Call> {
         let handle = self.handle()?;
         let Some(piece) = self.queued.front().copied() else {
-            return self.ending.take().map(|call| call(handle));
+            return self.ending.take().map(|closing| match closing {
+                Closing::Shutdown => Call::Shutdown { handle },
+                Closing::Close => Call::Close { handle },
+            });
         };
         let left = piece.len - self.handed_of_first;
         let len = left.min(self.window_bytes());
@@ -139,7 +145,7 @@ impl Place {
             }
             self.acknowledged_of_first -= piece.len;
             self.unacknowledged.pop_front();
-            self.held_bytes -= piece.len as usize;
+            self.held_bytes -= piece.len;
             give(piece);
         }
         self.limit_bytes = limit_bytes;
@@ -197,5 +203,27 @@ impl Connections {
         *generation = generation.wrapping_add(1);
         self.free.push(index);
         Some(old.ranges)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_takes_two_cache_lines_of_its_table() {
+        assert_eq!(size_of::<(u32, Option<Place>)>(), 128);
+    }
+
+    #[test]
+    fn who_closes_does_not_only_shut_down() {
+        let call = |endings: [Closing; 2]| {
+            let mut place = Place::new(State::Open { handle: 7 });
+            endings.map(|ending| place.end_with(ending));
+            [place.next_call(), place.next_call()]
+        };
+        let close = [Some(Call::Close { handle: 7 }), None];
+        assert_eq!(call([Closing::Shutdown, Closing::Close]), close);
+        assert_eq!(call([Closing::Close, Closing::Shutdown]), close);
     }
 }
