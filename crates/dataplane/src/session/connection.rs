@@ -219,7 +219,9 @@ mod tests {
     fn who_closes_does_not_only_shut_down() {
         let call = |endings: [Closing; 2]| {
             let mut place = Place::new(State::Open { handle: 7 });
-            endings.map(|ending| place.end_with(ending));
+            endings
+                .into_iter()
+                .for_each(|ending| place.end_with(ending));
             [place.next_call(), place.next_call()]
         };
         let close = [Some(Call::Close { handle: 7 }), None];
