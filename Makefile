@@ -28,7 +28,7 @@ lint:
 	@cargo xtask lint
 
 fuzz:
-	@scripts/setup test
+	@scripts/setup fuzz
 	@cargo xtask fuzz
 
 leftovers:

@@ -26,8 +26,7 @@ static __always_inline void cf_note_queued(struct cf_cpu *s, struct net_device *
 	s->queued_direction = e->kind == CF_HOST_SIDE ? CF_RX : CF_TX;
 }
 
-/* In a softirq it is the open segment's. The first one queued for another CPU has that CPU woken.
- */
+/* In a softirq it is the open segment's; the first packet for another CPU has that CPU woken. */
 static __always_inline void cf_note_handed(struct cf_cpu *s)
 {
 	if (s->handed_row == CF_NO_ROW) {

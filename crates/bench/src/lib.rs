@@ -4,6 +4,7 @@ pub mod accounting;
 pub mod agent;
 mod command;
 mod cpustat;
+#[macro_use]
 pub mod data;
 pub mod dataplane;
 pub mod demo;

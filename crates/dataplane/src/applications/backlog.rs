@@ -27,8 +27,7 @@ pub(super) struct Backlog {
 impl Backlog {
     /// Sends an answer; what finds no room is kept and goes out by [`Backlog::next`].
     pub fn send(&mut self, session: &mut Session, connection: Connection, answer: &[u8]) {
-        let place = self.places.get_mut(&connection);
-        let sent = match &place {
+        let sent = match self.places.get(&connection) {
             Some(place) if !place.unsent.is_empty() => 0,
             _ => session.send(connection, answer),
         };
@@ -38,10 +37,20 @@ impl Backlog {
         }
     }
 
-    /// Whether requests of this connection have to wait.
-    pub fn is_full(&self, session: &mut Session, connection: Connection) -> bool {
-        (!self.places.is_empty() && self.places.contains_key(&connection))
-            || session.unsent_bytes(connection) >= MOST_UNSENT
+    /// A request, to be looked at now; `None` when it has to wait.
+    pub fn admit(
+        &mut self,
+        session: &mut Session,
+        connection: Connection,
+        data: Received,
+    ) -> Option<Received> {
+        let is_full = self.places.contains_key(&connection)
+            || session.unsent_bytes(connection) >= MOST_UNSENT;
+        if is_full {
+            self.keep(connection, data);
+            return None;
+        }
+        Some(data)
     }
 
     /// Keeps a request for later.
@@ -69,7 +78,7 @@ impl Backlog {
     /// The next request to look at, when there is room for its answer. When nothing is left the
     /// connection waits no more, and is closed if it was to be.
     pub fn next(&mut self, session: &mut Session, connection: Connection) -> Option<Received> {
-        if !self.places.contains_key(&connection) || !self.flush(session, connection) {
+        if !self.flush(session, connection) {
             return None;
         }
         let place = self.places.get_mut(&connection)?;

@@ -39,9 +39,9 @@ impl Http {
     }
 
     fn received(&mut self, session: &mut Session, connection: Connection, data: Received) {
-        if self.bodies.contains_key(&connection) || self.backlog.is_full(session, connection) {
+        if self.bodies.contains_key(&connection) {
             self.backlog.keep(connection, data);
-        } else {
+        } else if let Some(data) = self.backlog.admit(session, connection, data) {
             self.serve(session, connection, &data);
         }
     }

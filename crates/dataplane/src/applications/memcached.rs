@@ -29,9 +29,7 @@ impl Memcached {
     }
 
     fn received(&mut self, session: &mut Session, connection: Connection, data: Received) {
-        if self.backlog.is_full(session, connection) {
-            self.backlog.keep(connection, data);
-        } else {
+        if let Some(data) = self.backlog.admit(session, connection, data) {
             self.serve(session, connection, &data);
         }
     }

@@ -159,10 +159,9 @@ impl<P: Port> Engine<P> {
         memory: Memory,
         cores: Cores,
         orders: Receiver<Order>,
-        config: Config,
+        mut config: Config,
         options: Options,
     ) -> Result<Engine<P>, EngineError> {
-        let mut config = config;
         // Three eighths for an application that reads in place, a quarter for the stack; what is
         // left is for what arrives and what is sent, however greedy both are.
         config.limits.kept = (memory.own_frames() / 4).max(4);

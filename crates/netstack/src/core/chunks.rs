@@ -130,6 +130,12 @@ impl Chunks {
         has_room
     }
 
+    /// As [`Chunks::push`], of a received buffer.
+    pub fn keep_last(&mut self, list: &mut List, chunk: Chunk, seq: u32) -> bool {
+        let tail = list.tail;
+        self.keep(list, tail, chunk, seq)
+    }
+
     /// Takes the first range of a list of received buffers.
     pub fn take_kept(&mut self, list: &mut List) -> Option<Node> {
         let node = self.pop(list)?;

@@ -73,7 +73,7 @@ impl Stack {
                 window_bytes,
             });
         }
-        let waits = !tcb.received.is_empty() && self.readers.stopped >> tcb.reader & 1 != 0;
+        let waits = !tcb.received.is_empty() && self.readers.stopped.has(tcb.reader);
         if !waits && let Some(node) = self.chunks.take_kept(&mut tcb.received) {
             return Some(Event::Recv {
                 connection,

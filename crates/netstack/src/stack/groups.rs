@@ -154,8 +154,7 @@ impl Stack {
             (&mut tcb.held, &moved.held),
         ] {
             for (chunk, seq) in chunks {
-                let tail = list.tail;
-                self.chunks.keep(list, tail, *chunk, *seq);
+                self.chunks.keep_last(list, *chunk, *seq);
             }
         }
         let waits = tcb.listener.take().is_some();

@@ -11,7 +11,7 @@ mod info;
 mod listen;
 mod neighbour;
 mod pmtu;
-mod readers;
+pub mod readers;
 mod receive;
 mod replies;
 mod resolve;

@@ -7,11 +7,20 @@ use crate::api::ConnectionId;
 /// Readers that may be told apart.
 pub const READERS: u8 = 32;
 
+/// The readers that are stopped: a bit for each.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Stopped(u32);
+
+impl Stopped {
+    pub fn has(self, reader: u8) -> bool {
+        self.0 & bit(reader) != 0
+    }
+}
+
 /// Which readers are stopped, and whose data waits.
 #[derive(Debug)]
 pub(super) struct Readers {
-    /// A bit for each that is stopped.
-    pub stopped: u32,
+    pub stopped: Stopped,
     /// Connections whose peers were told to wait, or whose data was not handed up; some may have
     /// ended since.
     held_up: Vec<ConnectionId>,
@@ -21,7 +30,7 @@ pub(super) struct Readers {
 impl Readers {
     pub fn new(connections: u32) -> Self {
         Self {
-            stopped: 0,
+            stopped: Stopped::default(),
             held_up: Vec::with_capacity(connections as usize),
             most: connections as usize,
         }
@@ -44,15 +53,15 @@ impl Stack {
     /// their peers send is not taken: they are told that the window is closed, and send it again
     /// later. What it was given stays its own.
     pub fn stop_reader(&mut self, reader: u8) {
-        self.readers.stopped |= bit(reader);
+        self.readers.stopped.0 |= bit(reader);
     }
 
     /// The reader has room again: what waits is polled, and the peers are told.
     pub fn resume_reader(&mut self, reader: u8) {
-        if self.readers.stopped & bit(reader) == 0 {
+        if !self.readers.stopped.has(reader) {
             return;
         }
-        self.readers.stopped &= !bit(reader);
+        self.readers.stopped.0 &= !bit(reader);
         let mut n = 0;
         while let Some(connection) = self.readers.held_up.get(n).copied() {
             let slot = self.slots.check(connection.slot, connection.generation);
@@ -67,8 +76,8 @@ impl Stack {
         }
     }
 
-    pub(super) fn is_stopped(&self, slot: usize) -> bool {
-        self.readers.stopped & bit(self.tcbs[slot].reader) != 0
+    fn is_stopped(&self, slot: usize) -> bool {
+        self.readers.stopped.has(self.tcbs[slot].reader)
     }
 
     fn go_on(&mut self, slot: usize) {

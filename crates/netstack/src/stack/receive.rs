@@ -3,7 +3,6 @@
 use super::Stack;
 use super::fragment::Outcome;
 use crate::api::{BufferId, BufferPool, Chunk, Disposition, MacAddress, Time};
-use crate::core::chunks::List;
 use crate::wire::ip::{self, Packet, Refused};
 use crate::wire::{arp, ethernet, ipv4, ipv6};
 
@@ -168,17 +167,11 @@ impl Stack {
 
     /// A buffer that no frame of this call lies in is the caller's again.
     fn release(&mut self, buffer: BufferId) {
-        let mut list: List = self.released;
-        self.chunks.keep(
-            &mut list,
-            self.released.tail,
-            Chunk {
-                buffer,
-                ..Chunk::default()
-            },
-            0,
-        );
-        self.released = list;
+        let chunk = Chunk {
+            buffer,
+            ..Chunk::default()
+        };
+        self.chunks.keep_last(&mut self.released, chunk, 0);
     }
 
     /// Whether a packet is for one of our addresses, from somebody who may have sent it

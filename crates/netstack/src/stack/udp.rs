@@ -149,8 +149,7 @@ impl Stack {
         for _ in 0..self.udp.arrivals.len() {
             if let Some(arrival) = self.udp.arrivals.pop_front() {
                 if arrival.udp == udp {
-                    let tail = self.released.tail;
-                    self.chunks.keep(&mut self.released, tail, arrival.chunk, 0);
+                    self.chunks.keep_last(&mut self.released, arrival.chunk, 0);
                 } else {
                     self.udp.arrivals.push_back(arrival);
                 }

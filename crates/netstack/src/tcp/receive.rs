@@ -41,7 +41,7 @@ impl Tcb {
             self.report_duplicate(segment);
             return false;
         }
-        let is_stopped = context.stopped_readers >> self.reader & 1 != 0;
+        let is_stopped = context.stopped_readers.has(self.reader);
         if is_stopped || context.chunks.kept() >= self.most_kept(start != self.rcv_nxt, context) {
             context.counters.no_room += 1;
             self.ack_now = true;
@@ -94,10 +94,9 @@ impl Tcb {
         if context.chunks.free() == 0 {
             self.drop_last_held(context);
         }
-        let last = self.received.tail;
         if !context
             .chunks
-            .keep(&mut self.received, last, data, self.rcv_nxt)
+            .keep_last(&mut self.received, data, self.rcv_nxt)
         {
             context.counters.no_room += 1;
             self.ack_now = true;

@@ -8,6 +8,7 @@ use crate::api::{Chunk, Counters, DeadReason, MacAddress, Payload, TcpConfig, Ti
 use crate::core::NONE;
 use crate::core::chunks::{Chunks, List};
 use crate::stack::flow::FlowKey;
+use crate::stack::readers::Stopped;
 
 /// States (RFC 9293, 3.3.2). LISTEN is a listener; TIME_WAIT has a table of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -35,8 +36,7 @@ pub struct Context<'a> {
     pub counters: &'a mut Counters,
     /// Where the payload of the segment that [`Tcb::output`] gives lies.
     pub payload: &'a mut Payload,
-    /// A bit for each reader that takes no data now.
-    pub stopped_readers: u32,
+    pub stopped_readers: Stopped,
     /// [`crate::api::Limits::kept`].
     pub most_kept: u32,
 }

@@ -78,21 +78,13 @@ fn a_flood_of_syns_does_not_keep_others_out() {
     assert_eq!(node.stack.usage().connections, 16);
     assert!(count(&node, "cookies_sent") > 4000);
     // An honest peer in the middle of it.
-    let ours = Segment {
-        seq: 7,
-        ..syn(1234)
-    };
-    node.receive(NOW, &ours.write(MACS, ip(1, false), ip(0, false)));
-    let answer = std::iter::from_fn(|| node.transmit(NOW))
-        .find_map(|frame| Segment::read(&frame))
-        .expect("a cookie");
-    let ack = Segment {
-        seq: 8,
-        ack: answer.seq.wrapping_add(1),
-        flags: flags("."),
-        ..ours
-    };
-    node.receive(NOW, &ack.write(MACS, ip(1, false), ip(0, false)));
+    open(
+        &mut node,
+        Segment {
+            seq: 7,
+            ..syn(1234)
+        },
+    );
     assert!(
         matches!(node.event(), Some(Event::Knock { .. })),
         "{:?}",
@@ -100,15 +92,14 @@ fn a_flood_of_syns_does_not_keep_others_out() {
     );
 }
 
-/// Opens a connection from a port of node 1; the next sequence number and acknowledgement.
-fn open(node: &mut Node, from: u16) -> Segment {
-    let syn = syn(from);
+/// Opens a connection by this SYN; the peer's last segment of the handshake.
+fn open(node: &mut Node, syn: Segment) -> Segment {
     node.receive(NOW, &syn.write(MACS, ip(1, false), ip(0, false)));
     let answer = std::iter::from_fn(|| node.transmit(NOW))
         .find_map(|frame| Segment::read(&frame))
         .expect("an answer");
     let ack = Segment {
-        seq: 1,
+        seq: syn.seq.wrapping_add(1),
         ack: answer.seq.wrapping_add(1),
         flags: flags("."),
         ..syn
@@ -135,7 +126,7 @@ fn no_peer_takes_all_buffers() {
         while node.transmit(NOW).is_some() {}
         node.stack.usage().kept
     };
-    let peers: Vec<Segment> = (1..=12).map(|port| open(&mut node, port)).collect();
+    let peers: Vec<Segment> = (1..=12).map(|port| open(&mut node, syn(port))).collect();
     let gaps = peers.iter().map(|peer| send(&mut node, peer, 1000));
     assert_eq!(gaps.last(), Some(4), "a quarter for what is out of order");
     let early = peers.iter().map(|peer| send(&mut node, peer, 0));

@@ -16,9 +16,7 @@ use cofferdam_netstack::{Config as StackConfig, InterfaceAddress, MacAddress};
 use cofferdam_xsk::{Device, Memory, Mode, Port, Socket, SocketOptions};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt::{self, Display};
 use std::net::Ipv4Addr;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// What a client prints as its last line.
@@ -53,30 +51,7 @@ pub(crate) enum Idle {
     Adapts,
 }
 
-const IDLE: [(Idle, &str); 3] = [
-    (Idle::Polls, "polls"),
-    (Idle::Sleeps, "sleeps"),
-    (Idle::Adapts, "adapts"),
-];
-
-impl Display for Idle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = IDLE.iter().find(|(idle, _)| idle == self);
-        f.write_str(found.map_or("", |(_, word)| word))
-    }
-}
-
-impl FromStr for Idle {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Idle, String> {
-        let found = IDLE.iter().find(|(_, word)| *word == text);
-        found.map_or_else(
-            || Err("it is polls, sleeps or adapts".to_owned()),
-            |(idle, _)| Ok(*idle),
-        )
-    }
-}
+labels!(Idle { Polls => "polls", Sleeps => "sleeps", Adapts => "adapts" });
 
 /// Runs one of them.
 pub(super) fn run(kind: &str, args: Args, control: &mut Control) -> Result<(), Failure> {
