@@ -114,15 +114,15 @@ fn whole(runtime: RuntimeKind) {
             );
         }
     }
-    // What the peer sends b is received by b: fewer or as many as its interface has seen.
+    // What the peer sends b is received by b: by the time of a reading its interface has seen as
+    // many, or more.
     let flooded = |s: &&IsolationSample| s.key.resource == Resource::NetworkCpu && s.b.is_some();
     let sample = data.isolation.iter().find(flooded).unwrap();
     let b = sample.b.as_ref().unwrap();
-    let received = b.series.last().unwrap();
-    assert!(
-        received.rx_packets > 0 && received.ops <= received.rx_packets,
-        "{received:?}"
-    );
+    assert!(b.series.last().unwrap().ops > 0, "{:?}", b.series);
+    for point in &b.series {
+        assert!(point.ops <= point.rx_packets, "{point:?}");
+    }
     assert!(b.performance > 0.0 && b.p99_us.is_some(), "{b:?}");
     assert_eq!(b.asked, Some(200_000.0), "twice the default");
     // The limit holds: b asks for half of the host, and may have a quarter. In a short window the
@@ -194,7 +194,10 @@ fn tracepoints_and_cgroup_files_agree() {
                 let (packets, bytes) = (last.tx_packets as f64, last.tx_bytes as f64);
                 let most = packets * 1442.0;
                 assert!(bytes <= most && bytes >= most - 16.0 * 1442.0, "{last:?}");
-                assert!(last.ops > 0 && last.ops <= last.tx_packets, "{last:?}");
+                assert!(last.ops > 0, "{last:?}");
+                for point in &sample.a.series {
+                    assert!(point.ops <= point.tx_packets, "{point:?}");
+                }
             }
         }
         // Its own cost is told, the programs' included.

@@ -231,13 +231,22 @@ fn moved(text: &str) -> Moved {
 
 /// Reads tenants each 100 ms in a thread of its own until it is stopped.
 pub(super) struct Acquisition {
+    started: Instant,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Acquired>,
 }
 
+/// Tenants whose counters were read before their loads were let go.
+pub(super) struct Tenants {
+    files: Vec<Files>,
+    first: Vec<Point>,
+}
+
 /// What was read.
 pub(super) struct Acquired {
-    /// For each tenant, its points since the start.
+    /// When the time of the points begins.
+    pub started: Instant,
+    /// For each tenant, what it had used since its load was let go, by the time since `started`.
     pub series: Vec<Vec<Point>>,
     /// CPU that the reading took, percent of one CPU.
     pub cpu_pct: f64,
@@ -245,20 +254,28 @@ pub(super) struct Acquired {
     pub wall_s: f64,
 }
 
+impl Tenants {
+    /// Reads the counters, which all later readings begin at.
+    pub fn new(mut files: Vec<Files>) -> Tenants {
+        let first = files.iter_mut().map(Files::read).collect();
+        Tenants { files, first }
+    }
+}
+
 impl Acquisition {
     /// Begins now.
-    pub fn start(mut tenants: Vec<Files>) -> Acquisition {
+    pub fn start(tenants: Tenants) -> Acquisition {
+        let Tenants { mut files, first } = tenants;
+        let started = Instant::now();
         let stop = Arc::new(AtomicBool::new(false));
         let told = stop.clone();
         let thread = std::thread::spawn(move || {
-            let started = Instant::now();
             let cpu_before = thread_cpu();
-            let first: Vec<Point> = tenants.iter_mut().map(Files::read).collect();
             let mut series: Vec<Vec<Point>> = first.iter().map(|_| Vec::new()).collect();
             let mut round = 0;
             loop {
                 let t_ms = started.elapsed().as_secs_f64() * 1e3;
-                for (i, files) in tenants.iter_mut().enumerate() {
+                for (i, files) in files.iter_mut().enumerate() {
                     series[i].push(since(&files.read(), &first[i], t_ms));
                 }
                 if told.load(Ordering::Relaxed) {
@@ -272,12 +289,17 @@ impl Acquisition {
             }
             let wall = started.elapsed().as_secs_f64();
             Acquired {
+                started,
                 series,
                 cpu_pct: (thread_cpu() - cpu_before).as_secs_f64() / wall.max(1e-9) * 100.0,
                 wall_s: wall,
             }
         });
-        Acquisition { stop, thread }
+        Acquisition {
+            started,
+            stop,
+            thread,
+        }
     }
 
     /// Takes a last reading and ends.
@@ -285,6 +307,7 @@ impl Acquisition {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
         self.thread.join().unwrap_or(Acquired {
+            started: self.started,
             series: Vec::new(),
             cpu_pct: 0.0,
             wall_s: 0.0,
@@ -373,7 +396,7 @@ mod tests {
         let mut files = Files::of(pid, &Places::of(pid).unwrap(), None);
         let point = files.read();
         assert!(point.cpu_ms >= 0.0);
-        let acquisition = Acquisition::start(vec![files]);
+        let acquisition = Acquisition::start(Tenants::new(vec![files]));
         let acquired = acquisition.end();
         assert!(!acquired.series[0].is_empty());
     }

@@ -1,15 +1,15 @@
 //! Measures cells: keeps the tenants of one runtime and resource alive from cell to cell.
 
-use super::acquire::{Acquisition, Files, Places};
+use super::acquire::{Acquisition, Files, Places, Tenants};
 use super::care;
 use super::device::{self, BlockDevice};
 use super::experiment::Experiment;
 use super::figures::{Loaded, sample, series};
 use super::flood::{self, Flood};
 use super::generator::Foreign;
-use super::guest::Done;
+use super::guest::{Done, Tick};
 use super::levels::{self, Demand, Load, Target, most_memory, split_iops};
-use super::place::{Place, Sink, Ticks};
+use super::place::{Place, Sink};
 use super::runtime::{self, Limit, Runtime, TenantSpec};
 use super::stage::{Stage, shape};
 use super::trace::Tracer;
@@ -140,6 +140,7 @@ impl<'a> Bench<'a> {
         let (warmup, measure) = (self.experiment.warmup.0, self.experiment.measure.0);
         let online = host_facts::online_cpus();
         let cpus_before: Vec<_> = online.iter().map(|cpu| cpustat::read(*cpu)).collect();
+        let tenants = Tenants::new(files);
         for sink in &mut self.sinks {
             sink.go(LEAD, warmup, measure)?;
         }
@@ -151,7 +152,7 @@ impl<'a> Bench<'a> {
         }
         std::thread::sleep(LEAD);
         let programs_before = self.tracer.as_ref().map_or(0, Tracer::run_time_ns);
-        let acquisition = Acquisition::start(files);
+        let acquisition = Acquisition::start(tenants);
         self.tenant(Who::A, a)?.go(warmup, measure)?;
         let done = self.finish(&roles, warmup + measure);
         let mut acquired = acquisition.end();
@@ -238,10 +239,10 @@ impl<'a> Bench<'a> {
     }
 
     /// What came to the sinks: its figures, and its ticks.
-    fn arrived(&mut self, roles: &[(Who, Level)]) -> Result<Vec<(Done, Ticks)>, BenchError> {
+    fn arrived(&mut self, roles: &[(Who, Level)]) -> Result<Vec<(Done, Vec<Tick>)>, BenchError> {
         let mut all = Vec::new();
         for (i, sink) in self.sinks.iter_mut().enumerate() {
-            all.extend(sink.done(i < roles.len(), LEAD, LATE)?);
+            all.extend(sink.done(i < roles.len(), LATE)?);
         }
         Ok(all)
     }

@@ -1,21 +1,18 @@
 //! What a cell's readings say of a tenant.
 
 use super::acquire::Acquired;
-use super::guest::Done;
+use super::guest::{Done, Tick};
 use super::levels::DATAGRAM_WIRE_BITS;
 use crate::data::{GeneratorKind, Point, Resource, TenantSample};
 use std::time::Duration;
 
-/// The points of tenant `index`, joined with its generator's ticks.
-pub(super) fn series(acquired: &Acquired, index: usize, ticks: &[(u64, u64, u64)]) -> Vec<Point> {
+/// The points of tenant `index`, joined with the last that its generator had told by then.
+pub(super) fn series(acquired: &Acquired, index: usize, ticks: &[Tick]) -> Vec<Point> {
     let mut points = acquired.series.get(index).cloned().unwrap_or_default();
     for point in &mut points {
-        let last = ticks
-            .iter()
-            .rev()
-            .find(|(t, _, _)| *t as f64 / 1e3 <= point.t_ms);
-        if let Some((_, ops, bytes)) = last {
-            (point.ops, point.bytes) = (*ops, *bytes);
+        let read = acquired.started + Duration::from_secs_f64(point.t_ms / 1e3);
+        if let Some(last) = ticks.iter().rev().find(|tick| tick.at <= read) {
+            (point.ops, point.bytes) = (last.ops, last.bytes);
         }
     }
     points
@@ -85,5 +82,38 @@ pub(super) fn sample(
         lost: source.lost + missing,
         restarts: source.restarts,
         series,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn a_point_has_what_was_told_by_then() {
+        let started = Instant::now() + Duration::from_secs(1);
+        let told = |ms: u64, ops| Tick {
+            at: started + Duration::from_millis(ms) - Duration::from_millis(100),
+            ops,
+            bytes: 2 * ops,
+        };
+        let point = |t_ms| Point {
+            t_ms,
+            ..Point::default()
+        };
+        let acquired = Acquired {
+            started,
+            series: vec![vec![], vec![point(0.0), point(99.0), point(250.0)]],
+            cpu_pct: 0.0,
+            wall_s: 0.3,
+        };
+        // Told 100 ms before the first reading, and 0, 100 and 200 ms after it.
+        let ticks = [told(0, 1), told(100, 5), told(200, 9), told(300, 14)];
+        let points = series(&acquired, 1, &ticks);
+        let told: Vec<_> = points.iter().map(|p| (p.ops, p.bytes)).collect();
+        assert_eq!(told, [(5, 10), (5, 10), (14, 28)]);
+        assert!(series(&acquired, 0, &ticks).is_empty() && series(&acquired, 7, &[]).is_empty());
+        assert_eq!(series(&acquired, 1, &[])[2].ops, 0);
     }
 }

@@ -29,17 +29,26 @@ pub(super) struct Done {
     pub p99_us: Option<f64>,
 }
 
+/// What a load has done since it was let go.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Tick {
+    /// When it was told, by the driver's clock: at that time this was done, and more perhaps.
+    pub at: Instant,
+    pub ops: u64,
+    pub bytes: u64,
+}
+
 /// A running load generator. Dropping it ends its input, then kills what does not end.
 pub(super) struct Guest {
     child: Spoken,
-    lines: Receiver<String>,
+    /// What it said, and when that came.
+    lines: Receiver<(Instant, String)>,
     words: Arc<Mutex<Vec<String>>>,
     /// Reads its standard error until that is closed.
     listener: Option<JoinHandle<()>>,
     /// How long its end may take: a container's runtime cleans up after it.
     ending: Duration,
-    /// Operations and bytes so far, by its own ticks: time of the last, µs since go.
-    ticks: Vec<(u64, u64, u64)>,
+    ticks: Vec<Tick>,
 }
 
 impl Guest {
@@ -60,7 +69,7 @@ impl Guest {
                 while reader.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
                     let text = String::from_utf8_lossy(&line);
                     let answer = text.find('@').map(|at| text[at..].trim_end().to_owned());
-                    if answer.is_some_and(|a| sender.send(a).is_err()) {
+                    if answer.is_some_and(|a| sender.send((Instant::now(), a)).is_err()) {
                         return;
                     }
                     line.clear();
@@ -141,8 +150,8 @@ impl Guest {
         loop {
             let rest = deadline.saturating_duration_since(Instant::now());
             match self.lines.recv_timeout(rest) {
-                Ok(line) => {
-                    if let Some(tick) = tick(&line) {
+                Ok((at, line)) => {
+                    if let Some(tick) = tick(&line, at) {
                         self.ticks.push(tick);
                     } else if let Some(words) = line.strip_prefix("@done ") {
                         let done = done(words);
@@ -166,8 +175,8 @@ impl Guest {
         done.ok_or_else(|| late(self.name()))
     }
 
-    /// Its ticks since it was prepared: µs since go, operations, bytes.
-    pub fn ticks(&self) -> &[(u64, u64, u64)] {
+    /// Its ticks since it was prepared.
+    pub fn ticks(&self) -> &[Tick] {
         &self.ticks
     }
 
@@ -182,8 +191,8 @@ impl Guest {
         loop {
             let rest = deadline.saturating_duration_since(Instant::now());
             match self.lines.recv_timeout(rest) {
-                Ok(line) if line == answer => return Ok(()),
-                Ok(line) => {
+                Ok((_, line)) if line == answer => return Ok(()),
+                Ok((_, line)) => {
                     if let Some(reason) = line.strip_prefix("@error ") {
                         return Err(self.child.failure(reason.to_owned()));
                     }
@@ -251,14 +260,14 @@ pub(super) fn late(worker: &str) -> BenchError {
     }
 }
 
-/// `@tick T_US OPS BYTES`.
-fn tick(line: &str) -> Option<(u64, u64, u64)> {
-    let mut numbers = line.strip_prefix("@tick ")?.split(' ').map(str::parse);
-    Some((
-        numbers.next()?.ok()?,
-        numbers.next()?.ok()?,
-        numbers.next()?.ok()?,
-    ))
+/// `@tick OPS BYTES`, which came at `at`.
+fn tick(line: &str, at: Instant) -> Option<Tick> {
+    let (ops, bytes) = line.strip_prefix("@tick ")?.split_once(' ')?;
+    Some(Tick {
+        at,
+        ops: ops.parse().ok()?,
+        bytes: bytes.parse().ok()?,
+    })
 }
 
 /// The words after `@done`.
@@ -295,14 +304,19 @@ mod tests {
     #[test]
     fn answers_are_found_among_a_consoles_noise() {
         let script = "printf 'boot \\377\\n[ 0.1] @ready\\r\\n'; read x; echo @prepared; read x; \
-            echo '@tick 100 5 6'; echo '@done window_us=500000 ops=7 bytes=8 lost=1 restarts=0 p99_us=9'";
+            echo '@tick 5 6'; echo '@done window_us=500000 ops=7 bytes=8 lost=1 restarts=0 p99_us=9'";
         let mut guest = Guest::start("console", shell(script), Duration::from_secs(20)).unwrap();
         guest.prepare("cpu").unwrap();
+        let before = Instant::now();
         guest.go(Duration::ZERO, Duration::from_secs(1)).unwrap();
         let done = guest.done(Duration::from_secs(20)).unwrap().unwrap();
         assert_eq!((done.window_s, done.ops, done.p99_us), (0.5, 7, Some(9.0)));
         assert_eq!(done.p50_us, None);
-        assert_eq!(guest.ticks(), [(100, 5, 6)]);
+        let [tick] = guest.ticks() else {
+            panic!("{:?}", guest.ticks());
+        };
+        assert_eq!((tick.ops, tick.bytes), (5, 6));
+        assert!(tick.at >= before, "{tick:?}");
     }
 
     #[test]
@@ -336,7 +350,7 @@ mod tests {
                 .collect();
             let line = line.join(" ");
             assert!(done(&line).is_none() || line.contains("window_us=1"));
-            assert!(tick(&format!("@tick {line}")).is_none());
+            assert!(tick(&format!("@tick {line}"), Instant::now()).is_none());
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::acquire::Places;
 use super::generator::{Foreign, Iperf3Sink};
-use super::guest::{Done, Guest, late};
+use super::guest::{Done, Guest, Tick, late};
 use super::levels::{Load, Target};
 use super::runtime::Tenant;
 use super::stage::Stage;
@@ -10,9 +10,6 @@ use crate::data::GeneratorKind;
 use crate::error::BenchError;
 use cofferdam_bpf::TenantWatch;
 use std::time::Duration;
-
-/// A generator's reports: µs since it was let go, operations, bytes.
-pub(super) type Ticks = Vec<(u64, u64, u64)>;
 
 /// How long a sink may take to start.
 const SINK: Duration = Duration::from_secs(20);
@@ -77,7 +74,7 @@ impl Place {
     }
 
     /// Its generator's reports since it was prepared; those of the host make none.
-    pub fn ticks(&self) -> &[(u64, u64, u64)] {
+    pub fn ticks(&self) -> &[Tick] {
         match &self.foreign {
             None => self.tenant.guest.ticks(),
             Some(_) => &[],
@@ -141,25 +138,21 @@ impl Sink {
         }
     }
 
-    /// What arrived, and its reports by the tenant's clock; `None` where nobody sent.
+    /// What arrived, and its reports; `None` where nobody sent.
     pub fn done(
         &mut self,
         sent: bool,
-        lead: Duration,
         patience: Duration,
-    ) -> Result<Option<(Done, Ticks)>, BenchError> {
+    ) -> Result<Option<(Done, Vec<Tick>)>, BenchError> {
         match &mut self.kind {
             Kind::Own(guest) => {
                 let done = guest.finished(patience)?;
-                let lead = lead.as_micros() as u64;
-                let ticks = guest.ticks().iter();
-                let ticks = ticks.map(|(t, ops, bytes)| (t.saturating_sub(lead), *ops, *bytes));
-                Ok(sent.then(|| (done, ticks.collect())))
+                Ok(sent.then(|| (done, guest.ticks().to_vec())))
             }
             Kind::Iperf3(server) => match server.take() {
                 Some(mut server) if sent => {
                     let done = server.done(patience)?.ok_or_else(|| late("sink"))?;
-                    Ok(Some((done, Ticks::new())))
+                    Ok(Some((done, Vec::new())))
                 }
                 _ => Ok(None),
             },

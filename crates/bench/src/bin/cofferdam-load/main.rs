@@ -10,7 +10,7 @@
 //! ```text
 //! cofferdam-load serve             → @ready
 //! prepare KIND key=value …         → @prepared, or @error REASON
-//! go warmup_ms=N measure_ms=N      → @tick T_US OPS BYTES each 100 ms, then @done key=value …
+//! go warmup_ms=N measure_ms=N      → @tick OPS BYTES each 100 ms, then @done key=value …
 //! stop                             → ends a load early: @done
 //! quit, or end of input            → the process ends, its load as well
 //! ```

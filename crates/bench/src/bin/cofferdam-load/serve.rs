@@ -126,12 +126,7 @@ fn run(load: &Load, warmup: Duration, measure: Duration, lines: &Receiver<String
         }
         if now >= next {
             let counts = meter.counts();
-            say(&format!(
-                "@tick {} {} {}",
-                counts.at.as_micros(),
-                counts.ops,
-                counts.bytes
-            ));
+            say(&format!("@tick {} {}", counts.ops, counts.bytes));
             next = now + TICK;
         }
         let ends = if first.is_none() {
