@@ -41,12 +41,14 @@ fn a_dataplane_run_measures_every_server() {
     let (_, result) = measured(&[
         DataplaneExperiment::Unloaded,
         DataplaneExperiment::Connections,
+        DataplaneExperiment::ShortConnections,
         DataplaneExperiment::Idle,
         DataplaneExperiment::Etc,
     ]);
     for experiment in [
         DataplaneExperiment::Unloaded,
         DataplaneExperiment::Connections,
+        DataplaneExperiment::ShortConnections,
         DataplaneExperiment::Idle,
         DataplaneExperiment::Etc,
     ] {

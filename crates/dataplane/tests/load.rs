@@ -119,6 +119,38 @@ fn in_a_closed_loop_no_more_is_on_its_way_than_was_said() {
 }
 
 #[test]
+fn a_connection_for_each_request_is_opened_asked_once_and_reset() {
+    let mut pair = Pair::new((4096, 1 << 20), (4096, 8 << 20));
+    let load = &mut pair.load;
+    load.application.send_fresh(&mut load.session, sets());
+    load.application.measure(10_000);
+    let start = Instant::now();
+    while pair.cache.application.store.commands_answered() < 5000 {
+        assert!(start.elapsed() < PATIENCE, "5,000 answers: not in time");
+        pair.turn(true);
+        assert!(pair.load.application.waiting().count() <= CONNECTIONS);
+    }
+    let load = &mut pair.load.application;
+    assert_eq!((load.wrong, load.lost), (0, 0));
+    let measured = load.measured().len() as u64;
+    assert!((4990..=5000).contains(&measured), "{measured}");
+    // All but those under way are gone, at both ends.
+    let ends = [
+        (&mut pair.client, ["connected", "resets_sent"]),
+        (&mut pair.server, ["accepted", "resets_received"]),
+    ];
+    for (engine, counted) in ends {
+        let tally = engine.tally();
+        let open: u64 = tally.groups.iter().map(|g| u64::from(g.connections)).sum();
+        assert!(open <= 2 * CONNECTIONS as u64, "{open}");
+        for name in counted {
+            let count = tally.stack.iter().find(|(n, _)| *n == name);
+            assert!(count.is_some_and(|(_, n)| *n >= 4980), "{count:?}");
+        }
+    }
+}
+
+#[test]
 fn a_server_that_is_asked_for_too_much_answers_late_and_loses_nothing() {
     // A fraction of its frames is soon full of requests, and its memory of answers.
     let mut pair = Pair::new((4096, 8 << 20), (256, 64 << 10));

@@ -63,7 +63,7 @@ pub enum DataplaneExperiment {
     Cost,
     /// Size of the message, bytes: NetPIPE's ping-pong with a Linux client.
     Sizes,
-    /// A new connection for each request.
+    /// Connections at a time, each for one request.
     ShortConnections,
     /// memcached's protocol, Facebook's USR mix, thousands of requests a second offered in an
     /// open loop.

@@ -28,12 +28,14 @@ const PER_PORT: u32 = 12_000;
 
 /// Whom the load comes from.
 enum Client {
-    /// A Linux client that polls, one request at a time; on a new connection each or on one; at
-    /// most so many a second, 0: the next at once.
-    Ask { fresh: bool, rate: f64 },
+    /// A Linux client that polls, one request at a time, at most so many a second; 0: the next at
+    /// once.
+    Ask { rate: f64 },
     /// The generator, with so many connections, at so many requests a second; 0: a closed loop,
-    /// with one request on each connection, or on 256 of them in turn.
+    /// with one request on each connection, or on some of them in turn.
     Load { connections: u32, rate: f64 },
+    /// The generator, with a connection for each request, so many at a time.
+    Fresh { connections: u32 },
     /// The generator, which opens so many connections and lets them be.
     Hold { connections: u32 },
 }
@@ -115,17 +117,12 @@ pub(super) fn sample(
         _ => ECHO,
     };
     let client = match cell.experiment {
-        DataplaneExperiment::Unloaded | DataplaneExperiment::Sizes => Client::Ask {
-            fresh: false,
-            rate: 0.0,
-        },
+        DataplaneExperiment::Unloaded | DataplaneExperiment::Sizes => Client::Ask { rate: 0.0 },
         DataplaneExperiment::Paced => Client::Ask {
-            fresh: false,
             rate: f64::from(cell.at),
         },
-        DataplaneExperiment::ShortConnections => Client::Ask {
-            fresh: true,
-            rate: 0.0,
+        DataplaneExperiment::ShortConnections => Client::Fresh {
+            connections: cell.at,
         },
         DataplaneExperiment::Connections => load(cell.at, 0.0),
         DataplaneExperiment::Cores | DataplaneExperiment::OneCpu => load(CONNECTIONS_OF_CORES, 0.0),
@@ -198,28 +195,30 @@ fn memory_without(rig: &mut Rig<'_>, scene: &Scene, plan: Plan) -> Result<u64, B
 fn command(scene: &Scene, run: &Run, shares_cpu: bool) -> String {
     let pair = scene.pair(run.plan.server);
     let (to, warm, seconds) = (pair.address, run.warm_s, run.seconds);
+    let is_fresh = matches!(run.client, Client::Fresh { .. });
     let (connections, rate, seconds) = match run.client {
-        Client::Ask { fresh, rate } => {
+        Client::Ask { rate } => {
             let size = match run.plan.work {
                 Work::Echo(bytes) => bytes,
                 Work::Usr | Work::Etc => 0,
             };
             return format!(
                 "dp-ask --to {to} --port {PORT} --size {size} --warm {warm} --seconds {seconds} \
-                 --fresh {} --rate {rate}",
-                u8::from(fresh)
+                 --rate {rate}"
             );
         }
         Client::Load { connections, rate } => (connections, rate, seconds),
+        Client::Fresh { connections } => (connections, 0.0, seconds),
         Client::Hold { connections } => (connections, 0.0, 0.0),
     };
     format!(
         "dp-load --device eth0 --address {} --to {to} --port {PORT} --ports {} \
          --connections {connections} --work {} --rate {rate} --warm {warm} --seconds {seconds} \
-         --yields {}",
+         --fresh {} --yields {}",
         pair.generator,
         run.plan.ports,
         run.plan.work,
+        u8::from(is_fresh),
         u8::from(shares_cpu)
     )
 }
@@ -272,7 +271,7 @@ fn once(rig: &mut Rig<'_>, scene: &Scene, run: &Run) -> Result<Told, BenchError>
                 .filter(|_| run.plan.adapts);
             last_answer(client)?
         }
-        Client::Load { .. } => {
+        Client::Load { .. } | Client::Fresh { .. } => {
             let from = servers.moment()?;
             wait(rig, &mut client)?;
             let to = servers.moment()?;

@@ -2,8 +2,8 @@
 //! veth pair each, alternated in one run.
 //!
 //! In each round every condition of an experiment is measured once, in an order drawn at random, so
-//! that drift of the host hits all alike. Server and client have a CPU each. In the unloaded, size
-//! and short-connection experiments the client is a Linux one that polls. In the others it is a
+//! that drift of the host hits all alike. Server and client have a CPU each. In the unloaded, paced
+//! and size experiments the client is a Linux one that polls. In the others it is a
 //! load generator over AF_XDP, because a Linux client on one CPU is slower than the servers that
 //! it is to measure; receive work is then steered to the CPU of whom it is for (RPS), as a NIC's
 //! interrupts would be.
@@ -56,7 +56,9 @@ impl Options {
             (DataplaneExperiment::Cores, quick) => return cores::counts(cpus, quick),
             (DataplaneExperiment::OneCpu, true) => &[1, 2],
             (DataplaneExperiment::OneCpu, false) => &[1, 2, 4],
-            (DataplaneExperiment::Unloaded | DataplaneExperiment::ShortConnections, _) => &[0],
+            (DataplaneExperiment::Unloaded, _) => &[0],
+            (DataplaneExperiment::ShortConnections, true) => &[64],
+            (DataplaneExperiment::ShortConnections, false) => &[1, 64],
             (DataplaneExperiment::Paced, true) => &[1000],
             (DataplaneExperiment::Paced, false) => &[20, 100, 1000, 10_000],
             (DataplaneExperiment::Connections, true) => &[100],

@@ -116,7 +116,8 @@ fn told(experiment: DataplaneExperiment) -> (&'static str, &'static str) {
         ),
         DataplaneExperiment::ShortConnections => (
             "Short connections",
-            "A new connection for each 64-byte request, ended by a reset.",
+            "A new connection for each 64-byte request, ended by a reset at the answer; so many at a time. \
+             Times count from its opening.",
         ),
     }
 }
@@ -124,7 +125,8 @@ fn told(experiment: DataplaneExperiment) -> (&'static str, &'static str) {
 fn label(row: &DataplaneRow) -> String {
     let words = row.cell.server.words();
     match row.cell.experiment {
-        DataplaneExperiment::Unloaded | DataplaneExperiment::ShortConnections => words.to_owned(),
+        DataplaneExperiment::Unloaded => words.to_owned(),
+        DataplaneExperiment::ShortConnections => format!("{} at a time, {words}", row.cell.at),
         DataplaneExperiment::Paced => format!("{}/s, {words}", row.cell.at),
         DataplaneExperiment::Connections | DataplaneExperiment::Idle => {
             format!("{} connections, {words}", row.cell.at)

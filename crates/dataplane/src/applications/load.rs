@@ -27,6 +27,8 @@ struct Flow {
     /// Bytes of the oldest one's answer that have come.
     partial: u32,
     is_open: bool,
+    /// Answered, and ended by us.
+    is_over: bool,
 }
 
 /// When requests are sent.
@@ -37,6 +39,8 @@ enum Pace {
     /// At each answer the next, on the same connection or, where not each may have one under
     /// way, on another.
     Closed { each: bool },
+    /// At each answer the connection is reset, and a new one opened for the next.
+    Fresh,
     /// One each period over all connections, whether answers come or not.
     Open(Duration),
 }
@@ -148,6 +152,19 @@ impl Load {
         session.flush();
     }
 
+    /// Asks from `requests`, one after the other, without end, each on a connection of its own that
+    /// is reset at the answer: as many at a time as there are connections now. Timed from when it
+    /// is opened. The connections must be open.
+    pub fn send_fresh(&mut self, session: &mut Session, requests: Vec<Request>) {
+        self.start(requests);
+        self.pace = Pace::Fresh;
+        let now = Instant::now();
+        for _ in 0..self.order.len() {
+            self.ask_next(session, now);
+        }
+        session.flush();
+    }
+
     /// Begins to note times; room for `expected` answers.
     pub fn measure(&mut self, expected: usize) {
         self.times = Some(Vec::with_capacity(expected));
@@ -218,25 +235,56 @@ impl Load {
     }
 
     fn ask(&mut self, session: &mut Session, connection: Connection, due: Instant) {
+        if self.flow(connection).is_open {
+            let index = self.falls_due(connection, due);
+            self.send(session, connection, index);
+        }
+    }
+
+    /// The next request is to be sent on `connection`; returns which it is.
+    fn falls_due(&mut self, connection: Connection, due: Instant) -> u32 {
         if self.next_request >= self.requests.len() {
             self.next_request = 0;
         }
-        let index = self.next_request;
+        let index = self.next_request as u32;
         self.next_request += 1;
-        let flow = self.flows.get_mut(connection.place());
-        if let (Some(request), Some(flow)) = (self.requests.get(index), flow)
-            && flow.is_open
-        {
-            flow.due.push_back((due, index as u32));
-            self.unanswered += 1;
-            let sent = match self.unsent.is_empty() {
-                true => session.send(connection, &request.bytes),
-                false => 0,
-            };
-            if sent < request.bytes.len() {
-                self.unsent.push_back((connection, index as u32, sent));
-            }
+        self.flow(connection).due.push_back((due, index));
+        self.unanswered += 1;
+        index
+    }
+
+    fn send(&mut self, session: &mut Session, connection: Connection, index: u32) {
+        let Some(request) = self.requests.get(index as usize) else {
+            return;
+        };
+        let sent = match self.unsent.is_empty() {
+            true => session.send(connection, &request.bytes),
+            false => 0,
+        };
+        if sent < request.bytes.len() {
+            self.unsent.push_back((connection, index, sent));
         }
+    }
+
+    fn flow(&mut self, connection: Connection) -> &mut Flow {
+        let place = connection.place();
+        if self.flows.len() <= place {
+            self.flows.resize_with(place + 1, Flow::default);
+        }
+        &mut self.flows[place]
+    }
+
+    /// Opens a connection for one request.
+    fn renew(&mut self, session: &mut Session) {
+        let connection = session.connect(self.remote);
+        self.falls_due(connection, Instant::now());
+    }
+
+    /// Ends a connection that has its answer.
+    fn end(&mut self, session: &mut Session, connection: Connection) {
+        let flow = self.flow(connection);
+        (flow.is_open, flow.is_over) = (false, true);
+        session.abort(connection);
     }
 
     /// Sends more of what has found no room; true when there was room for anything.
@@ -293,6 +341,7 @@ impl Load {
             match self.pace {
                 Pace::Closed { each: true } => self.ask(session, connection, now),
                 Pace::Closed { each: false } => self.ask_next(session, now),
+                Pace::Fresh => self.end(session, connection),
                 Pace::Hold => self.ask_once(session, now),
                 Pace::Open(_) => {}
             }
@@ -322,21 +371,23 @@ impl Application for Load {
         match event {
             Event::Received { connection, data } => self.answered(session, connection, &data),
             Event::Connected(connection) => {
-                let place = connection.place();
-                if self.flows.len() <= place {
-                    self.flows.resize_with(place + 1, Flow::default);
-                }
-                self.flows[place].is_open = true;
+                let flow = self.flow(connection);
+                flow.is_open = true;
+                let due = flow.due.front().copied();
                 self.order.push(connection);
-                self.open_more(session);
+                match due {
+                    Some((_, index)) => self.send(session, connection, index),
+                    None => self.open_more(session),
+                }
             }
             Event::Dead { connection, .. } => {
-                self.lost += 1;
-                if let Some(flow) = self.flows.get_mut(connection.place()) {
-                    self.unanswered -= flow.due.len();
-                    *flow = Flow::default();
-                }
+                let flow = std::mem::take(self.flow(connection));
+                self.unanswered -= flow.due.len();
+                self.lost += u64::from(!flow.is_over);
                 self.order.retain(|c| *c != connection);
+                if self.pace == Pace::Fresh {
+                    self.renew(session);
+                }
             }
             _ => {}
         }

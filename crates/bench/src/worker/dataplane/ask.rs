@@ -1,4 +1,4 @@
-//! A Linux client that polls: one request at a time, on one connection or on a fresh one each.
+//! A Linux client that polls: one request at a time.
 
 use super::{Args, Control, Failure, LoadReport, report};
 use crate::worker::tcp;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Longest wait for one answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// `--to IP --port P --size S --warm W --seconds T --fresh 0|1 --rate R`: at most R requests a
+/// `--to IP --port P --size S --warm W --seconds T --rate R`: at most R requests a
 /// second; 0: the next at once.
 pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let to: Ipv4Addr = args.need("to")?;
@@ -18,7 +18,6 @@ pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     let size: usize = args.need("size")?;
     let warm = Duration::from_secs_f64(args.need("warm")?);
     let length = Duration::from_secs_f64(args.need("seconds")?);
-    let fresh: u8 = args.need("fresh")?;
     let rate: f64 = args.need("rate")?;
     args.finish()?;
     control.start()?;
@@ -33,10 +32,6 @@ pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
         let now = Instant::now();
         if from.is_none() && now - start >= warm {
             from = Some(now);
-        }
-        if fresh == 1 {
-            tcp::reset_on_close(&flow)?;
-            flow = open(to, port)?;
         }
         round_trip(&mut flow, &message, &mut answer, now)?;
         if from.is_some() {

@@ -67,9 +67,10 @@ impl Driven {
 }
 
 /// `--device D --address IP --to IP --port P --ports N --connections N --work W --rate R --warm W
-/// --seconds T --yields 0|1`: R requests a second in all, timed from when each was due; 0 asks again
-/// at each answer, with at most [`MOST_UNDER_WAY`] on their way. Says `true` when it begins to measure. `--seconds 0`: once each connection has
-/// asked once it keeps them open and idle until it is ended.
+/// --seconds T --fresh 0|1 --yields 0|1`: R requests a second in all, timed from when each was due; 0
+/// asks again at each answer, with at most [`MOST_UNDER_WAY`] on their way; fresh: each on a connection
+/// of its own, N at a time. Says `true` when it begins to measure. `--seconds 0`: once each connection
+/// has asked once it keeps them open and idle until it is ended.
 pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let device: String = args.need("device")?;
     let address: Ipv4Addr = args.need("address")?;
@@ -81,6 +82,7 @@ pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     let rate: f64 = args.need("rate")?;
     let warm = Duration::from_secs_f64(args.need("warm")?);
     let length = Duration::from_secs_f64(args.need("seconds")?);
+    let fresh: u8 = args.need("fresh")?;
     let yields: u8 = args.need("yields")?;
     args.finish()?;
     let (_device, mut engine) = engine(
@@ -110,11 +112,11 @@ pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
         driven.until("storing the values", Load::is_done)?;
     }
     let all = &mut driven.all;
-    match rate > 0.0 {
-        true => all.application.send_at(then, rate),
-        false => all
-            .application
-            .send_closed(&mut all.session, then, MOST_UNDER_WAY),
+    let (load, session) = (&mut all.application, &mut all.session);
+    match (fresh, rate > 0.0) {
+        (1, _) => load.send_fresh(session, then),
+        (_, true) => load.send_at(then, rate),
+        (_, false) => load.send_closed(session, then, MOST_UNDER_WAY),
     }
     let start = Instant::now();
     while start.elapsed() < warm && !control.done() {
