@@ -80,6 +80,7 @@ scripts! {
     fn reject();
     fn reset_exact();
     fn reset_in_window();
+    fn retransmission_lost();
     fn rst_without_ack_to_listener();
     fn rto_after_lost_syn_ack();
     fn rto_backoff();
@@ -88,12 +89,20 @@ scripts! {
     fn sack_sent();
     fn segments_of_mss();
     fn silly_window_sender();
+    fn small_segments_lost();
     fn small_segments_take_buffers();
     fn spurious_ack_of_hole();
     fn syn_again();
     fn syn_cookie();
     fn syn_cookie_forged();
     fn syn_in_connection();
+    fn tail_probe();
+    fn tail_probe_finds_the_rest_lost();
+    fn tail_probe_in_recovery();
+    fn tail_probe_in_vain();
+    fn tail_probe_mends_one_loss();
+    fn tail_probe_not_for_one_segment();
+    fn tail_probe_of_new_data();
     fn time_wait_ignores_rst();
     fn time_wait_reused();
     fn time_wait_reused_by_number();

@@ -68,7 +68,7 @@ fn a_sleeper_is_not_woken_for_what_has_come() {
     let [client, server] = &mut apps;
     (client.close_after, server.close_after) = (u64::MAX, u64::MAX);
     dial(&mut world, client, false);
-    world.run_for(Duration::from_millis(100), &mut [client, server]);
+    world.run_for(Duration::from_millis(5), &mut [client, server]);
     assert_eq!(apps.each_ref().map(|app| app.acknowledged), [2000, 2000]);
     let stack = &mut world.nodes[1].stack;
     let second = world.now + Duration::from_secs(1);

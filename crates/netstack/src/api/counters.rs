@@ -71,6 +71,8 @@ counters! {
     retransmits,
     /// Retransmission timeouts.
     timeouts,
+    /// Probes for the lost end of what was sent.
+    tail_probes,
     /// Fast recoveries begun.
     fast_recoveries,
     /// Duplicate acknowledgements received.

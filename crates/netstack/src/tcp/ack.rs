@@ -30,7 +30,9 @@ impl Tcb {
             context.counters.duplicate_acks += 1;
             self.duplicate_ack(context);
         }
+        self.tail_answered(segment, context);
         self.update_window(segment);
+        self.watch_tail(context);
         if self.snd_wnd != window_before.0 || self.snd_una != window_before.1 {
             self.window_changed(context);
         } else if self.snd_wnd == 0 {
@@ -66,6 +68,7 @@ impl Tcb {
         }
         self.measure(segment, context);
         self.trim_sent(bytes, context);
+        let mends = seq::lt(self.snd_una, self.resent);
         self.snd_una = ack;
         self.snd_nxt = seq::max(self.snd_nxt, ack);
         self.resent = seq::max(self.resent, ack);
@@ -73,7 +76,7 @@ impl Tcb {
         self.tell_acked += bytes;
         self.retries = 0;
         self.rto.progress();
-        self.progress(bytes, flight, context);
+        self.progress(bytes, flight, mends, context);
         self.retransmit_at = self
             .is_waiting()
             .then(|| context.now + self.rto.timeout(context.config));

@@ -19,5 +19,6 @@ pub mod seq;
 pub mod state;
 pub mod syncookie;
 pub mod synsent;
+pub mod tail;
 pub mod timers;
 pub mod timewait;

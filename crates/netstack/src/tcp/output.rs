@@ -71,10 +71,13 @@ impl Tcb {
         if std::mem::take(&mut self.probe_now) {
             return self.probe(mss, context);
         }
+        if std::mem::take(&mut self.probe_tail_now) {
+            return self.tail_segment(mss, context);
+        }
         if let (true, Recovery::Fast { .. }) = (self.sack_ok, self.recovery) {
             return self.in_sack_recovery(mss, context);
         }
-        self.fresh_data(mss, context)
+        self.fresh_data(mss, false, context)
     }
 
     /// RFC 6675, 5, step C: lost holes first, then new data, then holes that may be lost.
@@ -87,7 +90,7 @@ impl Tcb {
         if let Some((start, end)) = self.board.next_hole(from, false, full) {
             return self.resend(start, end, mss, context);
         }
-        if let Some(segment) = self.fresh_data(mss, context) {
+        if let Some(segment) = self.fresh_data(mss, false, context) {
             return Some(segment);
         }
         let (start, end) = self.board.next_hole(from, true, full)?;
@@ -114,7 +117,7 @@ impl Tcb {
     }
 
     /// Sends `start..end` again, as much as fits.
-    fn resend(
+    pub fn resend(
         &mut self,
         start: u32,
         end: u32,
@@ -147,8 +150,14 @@ impl Tcb {
         Some(segment)
     }
 
-    /// Data from `snd_nxt` on: new, or again after a timeout.
-    fn fresh_data(&mut self, mss: u32, context: &mut Context<'_>) -> Option<Outgoing> {
+    /// Data from `snd_nxt` on: new, or again after a timeout. A probe for a lost tail is beyond the
+    /// congestion window.
+    pub fn fresh_data(
+        &mut self,
+        mss: u32,
+        probes_tail: bool,
+        context: &mut Context<'_>,
+    ) -> Option<Outgoing> {
         while let Some(end) = self.board.covered(self.snd_nxt) {
             self.snd_nxt = end;
         }
@@ -184,7 +193,8 @@ impl Tcb {
         } else {
             self.dup_acks.min(2) * mss
         };
-        if flight > 0 && flight + len > self.window.cwnd.saturating_add(limited) {
+        let most = self.window.cwnd.saturating_add(limited);
+        if flight > 0 && flight + len > most && !probes_tail {
             return None;
         }
         let start = self.snd_nxt;
@@ -193,12 +203,14 @@ impl Tcb {
         self.snd_nxt = start.wrapping_add(taken);
         if again {
             self.count_retransmit(context);
-        } else if self.timed.is_none() {
-            self.timed = Some((self.snd_nxt, context.now));
+        } else {
+            self.timed.get_or_insert((self.snd_nxt, context.now));
+            self.last_segment = start;
         }
         self.snd_max = seq::max(self.snd_max, self.snd_nxt);
         self.retransmit_at
             .get_or_insert(context.now + self.rto.timeout(context.config));
+        self.watch_tail(context);
         self.answered(context);
         Some(segment)
     }

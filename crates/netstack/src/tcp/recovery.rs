@@ -7,8 +7,9 @@ use super::state::{Context, Recovery, State, Tcb};
 use crate::api::DeadReason;
 
 impl Tcb {
-    /// New data, `bytes` of it, was acknowledged; `flight` bytes had been under way.
-    pub fn progress(&mut self, bytes: u32, flight: u32, context: &mut Context<'_>) {
+    /// New data, `bytes` of it, was acknowledged; `flight` bytes had been under way. `mends`: some of
+    /// it had been sent again.
+    pub fn progress(&mut self, bytes: u32, flight: u32, mends: bool, context: &mut Context<'_>) {
         let mss = self.payload_mss();
         match self.recovery {
             Recovery::None => {
@@ -51,6 +52,13 @@ impl Tcb {
                 }
                 self.window.cwnd = self.window.cwnd.max(mss);
             }
+            // What was sent again has arrived. What had been sent before it and is missing is lost,
+            // however little lies above: three small segments are less than RFC 6675 asks for, and
+            // a lost tail has nothing above it (RFC 8985, 6.2, step 5, by order instead of times).
+            Recovery::Fast { point } if mends => {
+                self.board.all_lost_below(point);
+                (self.resent_before, self.later_acks) = (self.snd_max, 0);
+            }
             Recovery::Fast { .. } => {}
         }
     }
@@ -74,11 +82,25 @@ impl Tcb {
             Recovery::Fast { .. } if !self.sack_ok => {
                 self.window.cwnd = self.window.cwnd.saturating_add(mss)
             }
+            // What was sent after the first segment was sent again has arrived, and that not: it is
+            // lost again (RFC 8985, 6.2, by order instead of times).
+            Recovery::Fast { .. } if self.board.reaches(self.resent_before) => {
+                self.later_acks += 1;
+                if self.later_acks >= DUP_THRESH {
+                    self.resend_from_first();
+                }
+            }
             _ => {}
         }
     }
 
-    fn begin_fast_recovery(&mut self, context: &mut Context<'_>) {
+    fn resend_from_first(&mut self) {
+        self.resent = self.snd_una;
+        self.resend_first = true;
+        (self.resent_before, self.later_acks) = (self.snd_max, 0);
+    }
+
+    pub fn begin_fast_recovery(&mut self, context: &mut Context<'_>) {
         let mss = self.payload_mss();
         context.counters.fast_recoveries += 1;
         let flight = self.snd_max.wrapping_sub(self.snd_una);
@@ -88,13 +110,13 @@ impl Tcb {
         self.recovery = Recovery::Fast {
             point: self.snd_max,
         };
-        self.resent = self.snd_una;
-        self.resend_first = true;
+        self.resend_from_first();
     }
 
     /// The retransmission timer ran out.
     pub fn timed_out(&mut self, context: &mut Context<'_>) {
         self.retransmit_at = None;
+        (self.probe_at, self.tail_probe, self.probe_tail_now) = (None, None, false);
         let (most, reason) = match self.state {
             State::SynSent => (context.config.syn_retries, DeadReason::TimedOut),
             State::SynReceived => (context.config.syn_ack_retries, DeadReason::TimedOut),

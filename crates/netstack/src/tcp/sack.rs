@@ -14,6 +14,8 @@ pub const DUP_THRESH: u32 = 3;
 pub struct Scoreboard {
     ranges: [(u32, u32); MOST],
     count: u8,
+    /// All that is missing below is lost: it was sent long before what has arrived.
+    late: Option<u32>,
 }
 
 impl Scoreboard {
@@ -22,12 +24,18 @@ impl Scoreboard {
         &self.ranges[..usize::from(self.count)]
     }
 
+    /// Nothing is known to be there or lost.
     pub const fn is_empty(&self) -> bool {
-        self.count == 0
+        self.count == 0 && self.late.is_none()
     }
 
     pub fn clear(&mut self) {
-        self.count = 0;
+        (self.count, self.late) = (0, None);
+    }
+
+    /// What lies below `end` and is missing was sent long before what has arrived: it is lost.
+    pub fn all_lost_below(&mut self, end: u32) {
+        self.late = Some(end);
     }
 
     /// Takes the ranges of an acknowledgement of `una`; `sent` is the end of what was ever sent.
@@ -55,6 +63,7 @@ impl Scoreboard {
             }
         }
         self.count = kept as u8;
+        self.late = self.late.filter(|late| seq::lt(una, *late));
     }
 
     fn add(&mut self, left: u32, right: u32) -> bool {
@@ -100,6 +109,13 @@ impl Scoreboard {
             .map(|range| range.1)
     }
 
+    /// Whether anything from `at` on is there.
+    pub fn reaches(&self, at: u32) -> bool {
+        self.ranges()
+            .last()
+            .is_some_and(|(_, right)| seq::lt(at, *right))
+    }
+
     /// Where the next range after `at` begins.
     pub fn next_range(&self, at: u32) -> Option<u32> {
         self.ranges()
@@ -109,10 +125,12 @@ impl Scoreboard {
     }
 
     /// Whether what lies directly below range `above` is lost (RFC 6675, 4, IsLost): three ranges
-    /// above, or more than two segments' bytes.
+    /// above, or more than two segments' bytes; or that it is late.
     fn lost_below(&self, above: usize, mss: u32) -> bool {
         let higher = &self.ranges()[above..];
-        higher.len() >= DUP_THRESH as usize
+        let is_late = |late| higher.first().is_some_and(|(left, _)| seq::lt(*left, late));
+        self.late.is_some_and(is_late)
+            || higher.len() >= DUP_THRESH as usize
             || higher
                 .iter()
                 .map(|(left, right)| right.wrapping_sub(*left))
@@ -136,7 +154,12 @@ impl Scoreboard {
             }
             at = seq::max(at, right);
         }
-        lost
+        lost + self.late_after(at)
+    }
+
+    /// Bytes above `at` that are late; all ranges lie below it.
+    fn late_after(&self, at: u32) -> u32 {
+        self.late.map_or(0, |late| seq::distance(at, late))
     }
 
     /// Whether the byte at `una` is lost.
@@ -157,8 +180,10 @@ impl Scoreboard {
             pipe += seq::distance(at, seq::min(left, resent)).min(hole);
             at = seq::max(at, right);
         }
-        // What lies above all ranges is not lost; of it, nothing was sent again on its own.
-        pipe + seq::distance(at, next)
+        // What lies above all ranges is lost only where it is late.
+        let rest = seq::distance(at, next);
+        let late = self.late_after(at).min(rest);
+        pipe + rest - late + seq::distance(at, resent).min(late)
     }
 
     /// The first hole at or after `from` that is lost (RFC 6675, 4, NextSeg rule 1) or, when
@@ -171,7 +196,8 @@ impl Scoreboard {
             }
             at = seq::max(at, right);
         }
-        None
+        let late = self.late.filter(|late| seq::lt(at, *late));
+        late.map(|late| (at, late))
     }
 }
 
@@ -215,6 +241,22 @@ mod tests {
         let board = board(0, &[(100, 400)]);
         assert_eq!(board.pipe(0, 1000, 0, MSS), 600);
         assert_eq!(board.pipe(0, 1000, 100, MSS), 700);
+    }
+
+    #[test]
+    fn what_is_late_is_lost_above_all_ranges_too_until_it_is_sent_again() {
+        let mut board = board(0, &[(100, 150)]);
+        board.all_lost_below(300);
+        assert_eq!(board.next_hole(0, false, MSS), Some((0, 100)));
+        assert_eq!(board.next_hole(100, false, MSS), Some((150, 300)));
+        assert_eq!(board.next_hole(300, false, MSS), None);
+        assert_eq!(board.lost(0, MSS), 250);
+        assert_eq!(board.pipe(0, 500, 0, MSS), 200);
+        assert_eq!(board.pipe(0, 500, 200, MSS), 350);
+        board.advance(150);
+        assert_eq!(board.next_hole(150, false, MSS), Some((150, 300)));
+        board.advance(300);
+        assert!(board.is_empty());
     }
 
     proptest! {

@@ -4,6 +4,7 @@ use super::congestion::Window;
 use super::rto::Rto;
 use super::sack::Scoreboard;
 use super::seq;
+use super::tail::Probe;
 use crate::api::{Chunk, Counters, DeadReason, MacAddress, Payload, TcpConfig, Time};
 use crate::core::NONE;
 use crate::core::chunks::{Chunks, List};
@@ -130,6 +131,10 @@ pub struct Tcb {
     pub recovery: Recovery,
     /// End of what recovery sent again (RFC 6675, HighRxt).
     pub resent: u32,
+    /// End of what was sent when recovery last began with the first segment, and acknowledgements
+    /// since then of what was sent later.
+    pub resent_before: u32,
+    pub later_acks: u32,
     /// The first segment is to be sent again now.
     pub resend_first: bool,
     pub dup_acks: u32,
@@ -137,6 +142,11 @@ pub struct Tcb {
     pub recover: u32,
     pub window: Window,
     pub rto: Rto,
+    /// Start of the newest segment of new data.
+    pub last_segment: u32,
+    /// A probe for a lost tail that is on its way, and that one is to be sent now.
+    pub tail_probe: Option<Probe>,
+    pub probe_tail_now: bool,
     /// The segment being timed: acknowledgement awaited, and when it was sent.
     pub timed: Option<(u32, Time)>,
     pub last_sent: Time,
@@ -192,6 +202,7 @@ pub struct Tcb {
 
     // Timers; `None` is off.
     pub retransmit_at: Option<Time>,
+    pub probe_at: Option<Time>,
     pub ack_at: Option<Time>,
     pub idle_at: Option<Time>,
     pub last_heard: Time,
@@ -261,11 +272,16 @@ impl Tcb {
             board: Scoreboard::default(),
             recovery: Recovery::None,
             resent: 0,
+            resent_before: 0,
+            later_acks: 0,
             resend_first: false,
             dup_acks: 0,
             recover: 0,
             window: Window::new(config.congestion, u32::from(mss)),
             rto: Rto::new(config),
+            last_segment: 0,
+            tail_probe: None,
+            probe_tail_now: false,
             timed: None,
             last_sent: now,
             retries: 0,
@@ -297,6 +313,7 @@ impl Tcb {
             question: false,
             challenged_at: None,
             retransmit_at: None,
+            probe_at: None,
             ack_at: None,
             idle_at: None,
             last_heard: now,
@@ -321,6 +338,7 @@ impl Tcb {
         self.snd_max = iss;
         self.recover = iss;
         self.resent = iss;
+        self.last_segment = iss;
     }
 
     /// Most payload of a segment with the usual options.
@@ -355,6 +373,7 @@ impl Tcb {
             || self.ack_now
             || self.resend_first
             || self.probe_now
+            || self.probe_tail_now
             || self.keepalive_now
             || self.recovery != Recovery::None
     }
@@ -439,7 +458,9 @@ impl Tcb {
             context.chunks.append(&mut self.received, context.released);
         }
         (self.send_bytes, self.held_count, self.cursor) = (0, 0, None);
-        (self.retransmit_at, self.ack_at, self.idle_at) = (None, None, None);
+        (self.retransmit_at, self.probe_at) = (None, None);
+        (self.ack_at, self.idle_at) = (None, None);
+        self.probe_tail_now = false;
         (
             self.ack_now,
             self.resend_first,
@@ -453,6 +474,7 @@ impl Tcb {
         // Without a branch: this is asked several times a packet.
         let at = |time: Option<Time>| time.map_or(u64::MAX, Time::as_nanos);
         let first = at(self.retransmit_at)
+            .min(at(self.probe_at))
             .min(at(self.ack_at))
             .min(at(self.idle_at));
         (first != u64::MAX).then(|| Time::from_nanos(first))

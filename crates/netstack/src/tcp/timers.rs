@@ -7,15 +7,19 @@ use crate::api::{DeadReason, Time};
 impl Tcb {
     /// Does what is due.
     pub fn tick(&mut self, context: &mut Context<'_>) {
-        let due = |at: Option<Time>| at.is_some_and(|at| at <= context.now);
+        let now = context.now;
+        let due = |at: Option<Time>| at.is_some_and(|at| at <= now);
         if due(self.ack_at) {
             self.ack_at = None;
             self.answer_missed();
         }
+        if due(self.probe_at) {
+            self.tail_is_late(context);
+        }
         if due(self.retransmit_at) {
             self.timed_out(context);
         }
-        if self.idle_at.is_some_and(|at| at <= context.now) {
+        if due(self.idle_at) {
             self.idle_at = None;
             self.idle(context);
         }
