@@ -130,6 +130,9 @@ fn refuse_addresses_of_linux(config: &Config) -> Result<(), RunError> {
     Ok(())
 }
 
+/// More would spread what is received over more memory than caches have.
+const MOST_RING_ENTRIES: u32 = 16_384;
+
 /// One socket a core, over one packet memory.
 fn sockets(
     device: &Device,
@@ -143,7 +146,7 @@ fn sockets(
             queue: core.queue,
             ring_entries: (config.device.frames / 4 / count)
                 .next_power_of_two()
-                .clamp(64, 4096),
+                .clamp(64, MOST_RING_ENTRIES),
             ..SocketOptions::default()
         };
         // Who has the queue, or else who has registered the memory.

@@ -83,7 +83,7 @@ fn engine(
     let mut memory = Memory::new(FRAMES, 2048).map_err(|e| failed(&e))?;
     let device = Device::open(device, Mode::Generic).map_err(|e| failed(&e))?;
     let options = SocketOptions {
-        ring_entries: 4096,
+        ring_entries: FRAMES / 4,
         ..SocketOptions::default()
     };
     let socket = Socket::open(&device, &mut memory, options).map_err(|e| failed(&e))?;
