@@ -257,18 +257,19 @@ fn an_accounting_run_is_whole() {
         .find(|row| row.name == "netif_receive_skb");
     assert!(marker.is_some_and(|row| row.runs_per_packet > 0.0));
     assert!(result.memory_bytes.is_some_and(|bytes| bytes > 0));
-    // Of 0.2 s, 2 ms that the reader was held up between clock and counters are 1%: not each row can
-    // be that exact on a shared machine. Time that is counted twice or lost shows in all.
-    let errors = result.conservation.iter().map(|r| r.worst_cpu_error_pct);
-    let mut errors: Vec<f64> = errors.collect();
-    errors.sort_by(f64::total_cmp);
-    assert!(errors[errors.len() / 2] < 1.0, "{errors:?}");
-    assert!(errors.iter().all(|error| *error < 10.0), "{errors:?}");
+    assert!(
+        result
+            .conservation
+            .iter()
+            .all(|row| row.worst_cpu_error_pct < 1.0)
+    );
     assert_eq!(result.accuracy.len(), 13);
 }
 
-/// Each row's error, percent, of one accuracy run.
-fn errors_of_protocols() -> Vec<f64> {
+#[test]
+fn each_protocol_costs_in_a_mixed_batch_what_it_costs_alone() {
+    worker_executable();
+    let _alone = exclusive();
     let dir = tempfile::tempdir().unwrap();
     let output = Some(dir.path().to_owned());
     let data = time_limit(LIMIT, move || {
@@ -289,33 +290,19 @@ fn errors_of_protocols() -> Vec<f64> {
             "{} | {}: {:.1} against {:.1}: {:+.1}%",
             row.case, row.quantity, row.measured, row.expected, row.error_pct
         );
-        let [low, high] = row.error_interval_pct.unwrap();
-        assert!(low <= row.error_pct && row.error_pct <= high, "{row:?}");
     }
-    result.accuracy.iter().map(|r| r.error_pct.abs()).collect()
-}
-
-#[test]
-fn each_protocol_costs_in_a_mixed_batch_what_it_costs_alone() {
-    worker_executable();
-    let _alone = exclusive();
     // The goal is 5%, and the run tells it with the interval. That is a time on this machine:
     // here what a wrong division would do is ruled out. Half each makes a cheaper packet's cost
     // 50% wrong, a cost that goes to who came before moves it by a third, and the wake-up of another
-    // CPU, shared out instead of given to who caused it, by 16 to 23% on a virtual machine. A wrong
-    // division is as wrong each time; what another guest of the host did to one row is not.
-    let mut least = errors_of_protocols();
-    for _again in 0..2 {
-        if least.iter().all(|error| *error <= 12.0) {
-            break;
-        }
-        for (least, error) in least.iter_mut().zip(errors_of_protocols()) {
-            *least = least.min(error);
-        }
+    // CPU, shared out instead of given to who caused it, by 16 to 23% on a virtual machine.
+    for row in &result.accuracy {
+        let [low, high] = row.error_interval_pct.unwrap();
+        assert!(low <= row.error_pct && row.error_pct <= high, "{row:?}");
+        assert!(row.error_pct.abs() <= 12.0, "{row:?}");
     }
-    assert!(least.iter().all(|error| *error <= 12.0), "{least:?}");
-    least.sort_by(f64::total_cmp);
-    assert!(least[least.len() / 2] <= 5.0, "{least:?}");
+    let mut errors: Vec<f64> = result.accuracy.iter().map(|r| r.error_pct.abs()).collect();
+    errors.sort_by(f64::total_cmp);
+    assert!(errors[errors.len() / 2] <= 5.0, "{errors:?}");
 }
 
 #[test]
