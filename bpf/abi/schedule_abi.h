@@ -21,6 +21,7 @@ enum cf_sched_limits {
 	CF_SCHED_LONG_WAIT_NS = 1000000, /* from here on a wait is compared with idle CPUs */
 	CF_SCHED_NOTED_WAIT_NS = 50000,	 /* from here on a wait has a culprit, and may be a
 					  * throttling that began after the thread slept */
+	CF_SCHED_RUNS = 8,		 /* segments that a CPU remembers; a power of two */
 	CF_SCHED_LOOK_NS = 10000000, /* how often a container looks whether its window is over */
 };
 
@@ -65,6 +66,13 @@ struct cf_sched_identity {
 	__u32 row;
 };
 
+/* A segment that ended: who ran, from when. It lasted until the next one began. */
+struct cf_sched_run {
+	__u64 began_at_ns;
+	__u32 row;
+	__u32 reserved;
+};
+
 /* The state of one CPU. Written under its runqueue lock. */
 struct cf_sched_cpu {
 	__u64 css_set;		/* cgroups of the task that runs */
@@ -83,10 +91,13 @@ struct cf_sched_cpu {
 	__u64 clock_at_ns;    /* when that was read */
 	__u64 mismatches;     /* segments whose end did not name the task it began with */
 	__u64 rejected;	      /* segments or waits of impossible length */
-	__u64 reserved;
+	__u32 next_run;	      /* of `runs`, to be written next */
+	__u32 reserved;
+	struct cf_sched_run runs[CF_SCHED_RUNS];
 	struct cf_sched_identity identities[CF_SCHED_IDENTITIES];
 };
-_Static_assert(sizeof(struct cf_sched_cpu) == 120 + 16 * 128, "cf_sched_cpu is part of the ABI");
+_Static_assert(sizeof(struct cf_sched_cpu) == 120 + 16 * 8 + 16 * 128,
+	       "cf_sched_cpu is part of the ABI");
 
 struct cf_sched_layout {
 	enum cf_sched_row_index row;

@@ -111,6 +111,7 @@ struct sk_buff {
 	unsigned int len;
 	unsigned int data_len;
 	u8 cloned : 1;
+	u8 pkt_type : 3;
 	int skb_iif;
 	u16 inner_network_header; /* offsets from head */
 	u16 network_header;
@@ -139,6 +140,9 @@ struct netdev_queue;
 struct linux_binprm;
 
 #pragma clang attribute pop
+
+/* skb->pkt_type: addressed to another host's link-layer address (uapi/linux/if_packet.h). */
+#define CF_PACKET_OTHERHOST 3
 
 /* Softirq vectors; enum in linux/interrupt.h, unchanged since 2.6.39 but for BLOCK_IOPOLL's
  * renaming. */

@@ -81,6 +81,11 @@ int BPF_PROG(lt_kfree, struct sk_buff *skb)
 	e = lt_find(lt_id(skb));
 	if (!e || lt_clone_lives(e))
 		return 0;
+	if (lt_for_another(skb) && BPF_CORE_READ_BITFIELD(skb, cloned)) {
+		/* Flooded: the clone is on its way to the right device. */
+		lt_set_key(e, LT_DETACHED);
+		return 0;
+	}
 	lt_settle(e, LT_MISS_DROPPED);
 	lt_remove(e);
 	return 0;

@@ -103,7 +103,9 @@ int BPF_PROG(lt_netif_receive_skb, struct sk_buff *skb)
 	d = lt_device(cpu, skb->dev);
 	cpu->receiving = lt_id(skb);
 	cpu->receiving_skb = (__u64)skb;
-	if (d->row) {
+	if (d->row && lt_for_another(skb)) {
+		e = NULL;
+	} else if (d->row) {
 		e = lt_find_any(skb);
 		lt_arrive(d, e, skb->data, skb, bpf_ktime_get_ns());
 		cpu->arrived = 1;

@@ -79,8 +79,10 @@ static __always_inline void lt_read_l4(struct lt_packet *p, const __u8 *l4, __u3
 	p->check = lt_mix(a, b, p->protocol << 16 | (room & 0xffff));
 }
 
-/* False for what is no IP packet. */
-static __always_inline bool lt_read(struct lt_packet *p, const __u8 *l3)
+/* False for what is no IP packet. A function of its own, for its 64 bytes of stack: inlined, the
+ * chain lt_netif_receive_skb, lt_arrive, lt_emit has more than the 512 that kernels before 6.8
+ * allow, whose verifier rounds each frame up to 32 bytes. */
+static __noinline __attribute__((unused)) bool lt_read(struct lt_packet *p, const __u8 *l3)
 {
 	struct lt_bytes h;
 	__u32 offset, room;

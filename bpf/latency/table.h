@@ -69,6 +69,13 @@ static __always_inline struct lt_entry *lt_find_any(const struct sk_buff *skb)
 	return e || !BPF_CORE_READ_BITFIELD(skb, cloned) ? e : lt_find_head(lt_head(skb));
 }
 
+/* Another's packet, which a bridge that does not know where it belongs has flooded to this device
+ * too: the container is told nothing of it. */
+static __always_inline bool lt_for_another(const struct sk_buff *skb)
+{
+	return BPF_CORE_READ_BITFIELD(skb, pkt_type) == CF_PACKET_OTHERHOST;
+}
+
 static __always_inline void lt_set_key(struct lt_entry *e, __u64 skb)
 {
 	__u32 key = e->slot / LT_WAYS;

@@ -36,6 +36,26 @@ static __always_inline void cf_vote(struct cf_sched_cell *cell, __u32 row, __u64
 	}
 }
 
+/* Who ran while the container waited from `since` to `now`, each by its time, as far back as the
+ * CPU remembers. Not only who ran last: a kernel thread that runs for 20 us between two containers
+ * (which a wake-up on kernels before 6.6 often brings about) did not keep anybody waiting for 4 ms.
+ */
+static __always_inline void cf_vote_runs(struct cf_sched_cpu *s, struct cf_sched_cell *cell,
+					 __u64 since, __u64 now)
+{
+	__u64 ended = now;
+
+	for (__u32 i = 1; i <= CF_SCHED_RUNS; i++) {
+		struct cf_sched_run *run = &s->runs[(s->next_run - i) & (CF_SCHED_RUNS - 1)];
+
+		if (!run->began_at_ns || ended <= since)
+			return;
+		if (run->row != CF_SCHED_IDLE)
+			cf_vote(cell, run->row, cf_overlap(run->began_at_ns, ended, since, now));
+		ended = run->began_at_ns;
+	}
+}
+
 /* `prev` leaves the CPU to somebody else. */
 static __always_inline void cf_leave(struct cf_sched_cpu *s, struct cf_sched_cell *cell, __u32 row,
 				     struct task_struct___sched *prev, __u64 ns, __u64 now)
@@ -63,9 +83,9 @@ static __always_inline void cf_leave(struct cf_sched_cpu *s, struct cf_sched_cel
 	cell->stopped = stopped;
 }
 
-/* The container had threads here for `ns` and did not run; `behind` ran. */
-static __always_inline void cf_waited(struct cf_sched_cell *cell, __u32 cpu, __u32 row,
-				      __u32 behind, struct task_struct___sched *next, __u64 since,
+/* The container had threads here for `ns` and did not run. */
+static __always_inline void cf_waited(struct cf_sched_cpu *s, struct cf_sched_cell *cell, __u32 cpu,
+				      __u32 row, struct task_struct___sched *next, __u64 since,
 				      __u64 ns, __u64 now)
 {
 	__u64 stranded_ns = 0;
@@ -85,7 +105,7 @@ static __always_inline void cf_waited(struct cf_sched_cell *cell, __u32 cpu, __u
 	cell->stranded_ns += stranded_ns;
 	cell->shared_ns += ns - stranded_ns;
 	if (ns >= CF_SCHED_NOTED_WAIT_NS)
-		cf_vote(cell, behind, ns);
+		cf_vote_runs(s, cell, since, now);
 }
 
 /* `next` takes the CPU from `behind`. */
@@ -116,7 +136,7 @@ static __always_inline void cf_enter(struct cf_sched_cpu *s, struct cf_sched_cel
 	}
 	/* From idle it only woke up: nobody was in its way. */
 	if (ns && behind != CF_SCHED_IDLE)
-		cf_waited(cell, cpu, row, behind, next, since + throttled_ns, ns, now);
+		cf_waited(s, cell, cpu, row, next, since + throttled_ns, ns, now);
 }
 
 static __always_inline void cf_idle_end(struct cf_sched_cpu *s, __u32 cpu, __u64 ns, __u64 now)
@@ -133,6 +153,15 @@ static __always_inline void cf_idle_end(struct cf_sched_cpu *s, __u32 cpu, __u64
 	if (cell)
 		cell->idled_ns += ns;
 	s->idle_row = 0;
+}
+
+/* Remembers the segment that ends. */
+static __always_inline void cf_run_ended(struct cf_sched_cpu *s)
+{
+	struct cf_sched_run *run = &s->runs[s->next_run++ & (CF_SCHED_RUNS - 1)];
+
+	run->began_at_ns = s->began_at_ns;
+	run->row = s->row;
 }
 
 /* How far CLOCK_MONOTONIC is ahead of the scheduler's clock, for the reader: once a period. */
@@ -183,6 +212,7 @@ int BPF_PROG(schedule_switch, bool preempt, struct task_struct___sched *prev,
 		if (cell)
 			cf_leave(s, cell, old, prev, ns, now);
 	}
+	cf_run_ended(s);
 	s->began_at_ns = now;
 	s->row = row;
 	s->generation = sched_generation;

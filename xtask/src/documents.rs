@@ -31,11 +31,16 @@ fn targets(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Every test that SPECIFICATION.md names, as `` `crate::name` `` in a table's last column,
-/// is a function somewhere in the tree.
+/// The documents that name a test for each promise.
+const PROMISES: [&str; 2] = ["SPECIFICATION.md", "docs/src/security.md"];
+
+/// Every test that [`PROMISES`] name, as `` `crate::name` `` in a table's last column, is a function
+/// somewhere in the tree.
 pub fn specification() -> Result<()> {
-    let file = Path::new("SPECIFICATION.md");
-    let text = tree::read(file)?;
+    let mut text = String::new();
+    for file in PROMISES {
+        text.push_str(&tree::read(Path::new(file))?);
+    }
     let mut source = String::new();
     for file in tree::files(&[".rs"])? {
         source.push_str(&tree::read(&file)?);
@@ -48,7 +53,8 @@ pub fn specification() -> Result<()> {
         .collect();
     if !missing.is_empty() {
         bail!(
-            "SPECIFICATION.md names tests that do not exist: {}",
+            "{} name tests that do not exist: {}",
+            PROMISES.join(" and "),
             missing.join(", ")
         );
     }

@@ -25,6 +25,8 @@ const USAGE: &str = "usage: cargo xtask TASK
                write completions for bash, zsh and fish; target/completions
   fuzz [SECONDS] [TARGET…]
                run the fuzz targets, 60 s each by default
+  kernels [--only STEPS] [DEB…]
+               boot kernels in QEMU and run the checks of scripts/kernels.d there
   leftovers    list what Cofferdam or its tests left on this host; 1 if there is anything";
 
 fn main() -> ExitCode {
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         "spec" => documents::specification(),
         "man" | "completions" => run::generate(&task, &rest),
         "fuzz" => fuzz::fuzz(&rest),
+        "kernels" => run::kernels(&rest),
         "leftovers" => run::leftovers(),
         _ => {
             eprintln!("{USAGE}");

@@ -52,16 +52,18 @@ fn show(command: &Command) -> String {
     }
 }
 
+/// Where cargo builds.
+fn target() -> Result<std::path::PathBuf> {
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or(tree::root().join("target"), Into::into);
+    target.canonicalize().context("cargo made no target folder")
+}
+
 /// `cofferdam demo` from the test profile: one build for both commands. A release build was
 /// rejected: it takes as long again, and the load generators spend their time in the kernel.
 pub fn demo(arguments: &[String]) -> Result<()> {
     check(cargo(&["build", "--locked", "--package", "cofferdam"]))?;
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or(tree::root().join("target"), Into::into);
-    let binary = target
-        .canonicalize()
-        .context("cargo made no target folder")?
-        .join("debug/cofferdam");
+    let binary = target()?.join("debug/cofferdam");
     let (program, before) = match as_root() {
         [] => (binary.clone().into_os_string(), None),
         [sudo, rest @ ..] => (sudo.into(), Some(rest)),
@@ -73,6 +75,16 @@ pub fn demo(arguments: &[String]) -> Result<()> {
     command.arg("demo").args(arguments);
     // Replaces this process, so that Ctrl-C reaches only one that cleans up.
     Err(command.exec()).with_context(|| format!("cannot run {}", binary.display()))
+}
+
+/// Builds, then tries the program on other kernels.
+pub fn kernels(arguments: &[String]) -> Result<()> {
+    check(cargo(&["build", "--locked", "--package", "cofferdam"]))?;
+    let mut command = Command::new(tree::root().join("scripts/kernels"));
+    command
+        .args(arguments)
+        .env("COFFERDAM", target()?.join("debug/cofferdam"));
+    check(command)
 }
 
 /// Manual pages or completions, made from the definition of the command line.
@@ -129,10 +141,13 @@ pub fn leftovers() -> Result<()> {
         return Err(command.exec()).context("cannot run sudo");
     }
     let found = cofferdam_testkit::leftovers::list();
+    for line in cofferdam_testkit::leftovers::in_use() {
+        eprintln!("in use, not left over: {line}");
+    }
     found.iter().for_each(|line| println!("{line}"));
     if !found.is_empty() {
         bail!(
-            "{} things are left on this host (a running test or cofferdam has some, too)",
+            "{} things are left on this host (a running test or benchmark has some, too)",
             found.len()
         );
     }

@@ -8,7 +8,8 @@ use cofferdam_bpf::{AccountingPrograms, EmptyProgram, ProgramCost, RuntimeStatis
 use cofferdam_host::doctor::irq_time_accounting;
 use cofferdam_host::{HostFs, HostLock, Inventory};
 use cofferdam_types::{
-    CgroupId, Container, ContainerChange, ContainerLedger, CpuId, Health, KernelEvent, Snapshot,
+    CgroupId, Container, ContainerChange, ContainerLedger, CpuId, Health, KernelEvent, Selector,
+    Snapshot,
 };
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -64,7 +65,27 @@ const RUN_FOLDER: &str = "/run/cofferdam";
 const MISSED_AT_MOST_EVERY: Duration = Duration::from_millis(900);
 /// How often a loop of quick readings reads the CPU use of all containers.
 const USAGE_AT_MOST_EVERY: Duration = Duration::from_secs(1);
-const ONLINE_CPUS: &str = "/sys/devices/system/cpu/online";
+pub(crate) const ONLINE_CPUS: &str = "/sys/devices/system/cpu/online";
+
+/// Waits until `until`, or until `wake` is readable; true when `wake` ended it.
+pub(crate) fn wait(until: Instant, wake: BorrowedFd<'_>) -> Result<bool, ReadError> {
+    loop {
+        let mut fds = [PollFd::new(wake, PollFlags::POLLIN)];
+        match poll(&mut fds, timeout(until)) {
+            Ok(0) if Instant::now() >= until => return Ok(false),
+            Ok(0) | Err(Errno::EINTR) => {}
+            Ok(_) => return Ok(true),
+            Err(errno) => return Err(ReadError(format!("cannot wait: {errno}"))),
+        }
+    }
+}
+
+/// Rounded up, so that the last millisecond is slept and not spun.
+fn timeout(until: Instant) -> PollTimeout {
+    let left = until.saturating_duration_since(Instant::now());
+    let milliseconds = i32::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
+    PollTimeout::try_from(milliseconds).unwrap_or(PollTimeout::MAX)
+}
 
 impl Accountant {
     /// Loads and attaches the programs and finds the containers that exist.
@@ -125,10 +146,7 @@ impl Accountant {
         wake: Option<BorrowedFd<'_>>,
     ) -> Result<bool, ReadError> {
         loop {
-            let left = until.saturating_duration_since(Instant::now());
-            // Rounded up, so that the last millisecond is slept and not spun.
-            let milliseconds = i32::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
-            let timeout = PollTimeout::try_from(milliseconds).unwrap_or(PollTimeout::MAX);
+            let timeout = timeout(until);
             let (events, links, woken) = {
                 let mut fds = vec![
                     PollFd::new(self.programs.event_fd(), PollFlags::POLLIN),
@@ -229,6 +247,16 @@ impl Accountant {
     /// The containers known now.
     pub fn containers(&self) -> Vec<Arc<Container>> {
         self.inventory.containers().cloned().collect()
+    }
+
+    /// Has cgroups that `selectors` name counted as containers, in the host's network namespace
+    /// too; see [`Inventory::name`].
+    ///
+    /// # Errors
+    /// When the programs cannot be told.
+    pub fn name(&mut self, selectors: &[Selector]) -> Result<(), ReadError> {
+        let changes = self.inventory.name(selectors);
+        self.take_changes(changes)
     }
 
     /// Cost of each program since the start.

@@ -40,11 +40,9 @@ impl From<LockError> for StartError {
 
 impl From<LoadError> for StartError {
     fn from(error: LoadError) -> Self {
-        match error {
-            LoadError::Permission | LoadError::NoBtf | LoadError::NoTracepoint(_) => {
-                StartError::Unsupported(error.to_string())
-            }
-            _ => StartError::Failed(error.to_string()),
+        match error.is_unsupported() {
+            true => StartError::Unsupported(error.to_string()),
+            false => StartError::Failed(error.to_string()),
         }
     }
 }

@@ -19,6 +19,25 @@ pub(crate) struct Slot {
     told: Told,
 }
 
+impl Slot {
+    /// A container whose row another process has given it.
+    pub(crate) fn beside(
+        row: u32,
+        container: Arc<Container>,
+        base: Vec<RowReading>,
+        cpu_usage_ns: u64,
+    ) -> Slot {
+        Slot {
+            row,
+            container,
+            base,
+            cpu_usage_base_ns: cpu_usage_ns,
+            cpu_usage_last_ns: cpu_usage_ns,
+            told: Told::default(),
+        }
+    }
+}
+
 /// What the BPF programs know of a container.
 #[derive(Default)]
 struct Told {

@@ -3,12 +3,14 @@
 #![forbid(unsafe_code)]
 
 mod accountant;
+mod beside;
 mod error;
 mod identities;
 mod reading;
 mod unseen;
 
 pub use accountant::{Accountant, Options};
+pub use beside::Beside;
 pub use cofferdam_bpf::ProgramCost;
 pub use error::{ReadError, StartError};
 pub use unseen::unseen_by_reference;

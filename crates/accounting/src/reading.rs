@@ -2,7 +2,7 @@
 
 use crate::ReadError;
 use crate::identities::Slot;
-use cofferdam_bpf::{AccountingPrograms, CpuReading, RowReading};
+use cofferdam_bpf::{Counts, CpuReading, RowReading};
 use cofferdam_types::{ContainerLedger, Ledger, Reason};
 use std::collections::BTreeMap;
 
@@ -19,11 +19,17 @@ struct OneCpu {
 
 impl Reading {
     /// Reads the rows below `rows`.
-    pub(crate) fn take(programs: &AccountingPrograms, rows: u32) -> Result<Reading, ReadError> {
+    pub(crate) fn take(programs: &impl Counts, rows: u32) -> Result<Reading, ReadError> {
         let cpus = (0..programs.cpus()).map(|cpu| read_cpu(programs, cpu, rows));
         Ok(Reading {
             cpus: cpus.collect::<Result<_, _>>()?,
         })
+    }
+
+    /// What each CPU's row `row` holds now: where a container begins that counts from here.
+    pub(crate) fn row(&self, row: u32) -> Vec<RowReading> {
+        let of_cpu = |cpu: &OneCpu| cpu.rows.get(row as usize).copied().unwrap_or_default();
+        self.cpus.iter().map(of_cpu).collect()
     }
 
     /// What each CPU measured, in CPU order.
@@ -97,7 +103,7 @@ const UNDISTURBED_NS: u64 = 100_000;
 /// What a CPU measured together with what the rows below `rows` say of it, those without an
 /// owner by now included. The two are read one after the other; when the reader was held up
 /// in between, it reads again and keeps the best try.
-fn read_cpu(programs: &AccountingPrograms, cpu: u32, rows: u32) -> Result<OneCpu, ReadError> {
+fn read_cpu(programs: &impl Counts, cpu: u32, rows: u32) -> Result<OneCpu, ReadError> {
     let read = || {
         programs
             .cpu_reading(cpu)

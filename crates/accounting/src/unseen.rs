@@ -1,7 +1,8 @@
 //! Does the kernel tell of every softirq? It counts them itself in `/proc/softirqs`; what it
 //! counted and our markers did not see is time that no ledger has.
 
-use cofferdam_bpf::{MapError, ReferenceClock};
+use crate::error::StartError;
+use cofferdam_bpf::ReferenceClock;
 use std::fs;
 
 const SOFTIRQS: &str = "/proc/softirqs";
@@ -34,9 +35,10 @@ impl Unseen {
 ///
 /// # Errors
 /// When the clock does not load or cannot be read.
-pub fn unseen_by_reference() -> Result<impl FnMut() -> u64, MapError> {
+pub fn unseen_by_reference() -> Result<impl FnMut() -> u64, StartError> {
     let clock = ReferenceClock::start()?;
-    let unseen = Unseen::new(clock.softirqs()?);
+    let softirqs = clock.softirqs();
+    let unseen = Unseen::new(softirqs.map_err(|e| StartError::Failed(e.to_string()))?);
     // A clock that cannot be read any more excuses nothing.
     Ok(move || clock.softirqs().map_or(0, |seen| unseen.count(seen)))
 }

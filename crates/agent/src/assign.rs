@@ -124,6 +124,19 @@ impl Assigner {
         changed
     }
 
+    /// What the rules name by cgroup or process: those are containers whatever their network
+    /// namespace, or the rule would have no effect and nobody would say so.
+    pub fn named(&mut self) -> Vec<Selector> {
+        self.look_up();
+        let cgroups = self.rules().filter_map(|rule| match &rule.matcher {
+            Matcher::Selector(selector) if selector.names_cgroups() => Some(selector.clone()),
+            _ => None,
+        });
+        let processes = self.processes.values();
+        let processes = processes.filter_map(|path| Selector::cgroup_at(path));
+        cgroups.chain(processes).collect()
+    }
+
     /// Every container with its classes: who reserves nothing must make room for who does.
     pub fn wanted(&self) -> Vec<Wanted> {
         let mut wanted: Vec<Wanted> = self
@@ -136,6 +149,11 @@ impl Assigner {
             .collect();
         wanted.sort_by_key(|w| w.container.cgroup);
         wanted
+    }
+
+    /// Whether there is a container of this name.
+    pub fn knows(&self, name: &str) -> bool {
+        self.under.values().any(|a| a.container.name == name)
     }
 
     /// What rules reserve, by container.

@@ -2,6 +2,7 @@
 
 mod requests;
 mod show;
+mod told;
 
 use crate::assign::Assigner;
 use crate::config::{Config, Loaded, Source};
@@ -16,7 +17,6 @@ use crate::wake::{Sleeper, Waker};
 use crate::wire::{ConfigurationRecord, RuleRecord};
 use cofferdam_accounting::ReadError;
 use cofferdam_types::{Container, Degraded, EnforcementStatus, Interval, Snapshot};
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex};
@@ -99,7 +99,7 @@ pub(crate) struct Control<L> {
     followed: Option<Arc<[Arc<Container>]>>,
     /// Somebody pays for others: enforcement must follow closely.
     busy: bool,
-    told: BTreeSet<String>,
+    told: told::Told,
     restart_needed: bool,
     undo_failures: Vec<String>,
     stop: bool,
@@ -152,7 +152,7 @@ impl<L: Ledger> Control<L> {
             shown: None,
             followed: None,
             busy: false,
-            told: BTreeSet::new(),
+            told: told::Told::default(),
             restart_needed: false,
             undo_failures: Vec::new(),
             stop: false,
@@ -278,6 +278,7 @@ impl<L: Ledger> Control<L> {
                 }
                 entry
             }));
+        self.name_containers();
         let containers = self.readings.containers();
         let changed = self.follow_rules(&containers);
         if let Some(effects) = &mut self.effects {
@@ -294,6 +295,17 @@ impl<L: Ledger> Control<L> {
             self.tell_changes();
         }
         self.last = snapshot.clone();
+    }
+
+    /// Has what the rules name counted as containers. Again from time to time: see
+    /// [`cofferdam_host::Inventory::name`].
+    fn name_containers(&mut self) {
+        if self.assigner.is_due() {
+            let named = self.assigner.named();
+            if let Err(e) = self.readings.ledger().name(&named) {
+                tracing::warn!("cgroups that rules name cannot be followed: {e}");
+            }
+        }
     }
 
     /// Gives containers their classes. True when something has changed, or may have.

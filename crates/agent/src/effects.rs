@@ -14,6 +14,9 @@ use cofferdam_types::{
 pub struct Undone {
     /// Changes taken back.
     pub changes: u64,
+    /// Of these: what has another value of the same effect, because the kernel refuses the one
+    /// before, one line each.
+    pub instead: Vec<String>,
     /// Left alone, because somebody else has changed them since, one line each.
     pub left_alone: Vec<String>,
     /// What could not be taken back, one line each.
@@ -179,17 +182,12 @@ fn say_what_lacks(container: &mut ContainerStatus) {
 
 impl From<&UndoReport> for Undone {
     fn from(report: &UndoReport) -> Undone {
-        let mut failures = report.failed.clone();
-        if report.unreadable_lines > 0 {
-            failures.push(format!(
-                "{} lines of the journal cannot be read",
-                report.unreadable_lines
-            ));
-        }
+        let failures = report.failed.iter().chain(&report.damage);
         Undone {
             changes: report.restored,
+            instead: report.instead.clone(),
             left_alone: report.foreign.clone(),
-            failures,
+            failures: failures.cloned().collect(),
         }
     }
 }
@@ -199,6 +197,9 @@ impl Undone {
     pub(crate) fn log(&self, what: &str) {
         if *self != Undone::default() {
             tracing::info!("{what}: {} taken back", self.changes);
+        }
+        for text in &self.instead {
+            tracing::info!("{text}");
         }
         for text in &self.left_alone {
             tracing::info!("left alone, somebody else has changed it since: {text}");

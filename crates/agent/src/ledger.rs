@@ -1,7 +1,7 @@
 //! Where readings come from, and the containers that went between two of them.
 
 use cofferdam_accounting::{Accountant, ReadError};
-use cofferdam_types::{CgroupId, Container, ContainerLedger, Snapshot};
+use cofferdam_types::{CgroupId, Container, ContainerLedger, Selector, Snapshot};
 use std::collections::{HashSet, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -29,6 +29,11 @@ pub trait Ledger {
     /// The containers known now.
     fn containers(&self) -> Vec<Arc<Container>>;
 
+    /// Has cgroups that `selectors` name counted as containers, whatever their network namespace.
+    fn name(&mut self, _selectors: &[Selector]) -> Result<(), ReadError> {
+        Ok(())
+    }
+
     /// Grows whenever [`Ledger::containers`] would say something else.
     fn generation(&self) -> u64;
 }
@@ -52,6 +57,10 @@ impl Ledger for Accountant {
 
     fn containers(&self) -> Vec<Arc<Container>> {
         Accountant::containers(self)
+    }
+
+    fn name(&mut self, selectors: &[Selector]) -> Result<(), ReadError> {
+        Accountant::name(self, selectors)
     }
 
     fn generation(&self) -> u64 {

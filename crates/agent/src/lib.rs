@@ -19,6 +19,7 @@ pub mod log;
 mod losses;
 pub mod metrics;
 mod notify;
+mod remains;
 mod rules;
 mod run;
 mod server;

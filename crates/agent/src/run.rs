@@ -6,6 +6,7 @@ use crate::control::{Channels, Control, Ended, Open, Signals};
 use crate::effects::{Effects, HostEffects, Undone, options};
 use crate::losses::{self, OpenDiagnosis};
 use crate::notify::notify;
+use crate::remains;
 use crate::server::{ControlSocket, ListenError, Notice, Parts, Server, refuse_taken};
 use crate::wake;
 use cofferdam_accounting::{Accountant, Options, ReadError, StartError};
@@ -85,7 +86,7 @@ pub fn run(config: Option<&Path>) -> Result<Ended, AgentError> {
     let accountant = Accountant::start(Options::default())?;
     let control_socket = ControlSocket::open(&loaded.config.socket)?;
     let mut not_restored = None;
-    match restore() {
+    match take_back() {
         Ok(undone) => undone.log("an earlier agent had left changes"),
         Err(why) => {
             tracing::error!("could not look for changes of an earlier agent: {why}");
@@ -160,8 +161,18 @@ fn opener() -> Open {
     })
 }
 
-/// Takes back what an agent that was killed has changed on this host.
-pub fn restore() -> Result<Undone, AgentError> {
+/// Takes back what an agent that was killed has changed on this host, and removes the files that
+/// it left: `socket` is where it listened.
+///
+/// # Errors
+/// When an agent is at work, or the journal cannot be read.
+pub fn restore(socket: &Path) -> Result<Undone, AgentError> {
+    let undone = take_back()?;
+    remains::clear(Path::new(cofferdam_enforce::journal::FOLDER), socket);
+    Ok(undone)
+}
+
+fn take_back() -> Result<Undone, AgentError> {
     let report = cofferdam_enforce::restore(&options(&Config::default()))?;
     Ok(Undone::from(&report))
 }

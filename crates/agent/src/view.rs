@@ -160,6 +160,7 @@ impl ContainerRecord {
                 .map(|m| MeansRecord {
                     means: m.means.label().to_owned(),
                     in_force: m.in_force,
+                    failed: m.failed,
                     why: m.why.clone(),
                 })
                 .collect(),

@@ -10,7 +10,9 @@ mod accounting;
 mod cell;
 mod agent;
 mod dataplane;
+mod estimate;
 mod isolation;
+mod judgement;
 mod latency;
 mod load;
 mod reservation;
@@ -30,11 +32,13 @@ pub use dataplane::{
     DataplaneCell, DataplaneExperiment, DataplaneResult, DataplaneRow, DataplaneSample,
     DataplaneService, EchoServer, SERVICE_P99_US, SERVICE_SHARE,
 };
+pub use estimate::{Estimate, FEWEST_BLOCKS, Interval};
 pub use isolation::{
     Care, CellKey, DISTURBING_STEAL, GeneratorKind, IsolationEnvironment, IsolationResult,
     IsolationRow, IsolationSample, IsolationTable, Level, Point, Resource, RuntimeKind, Scenario,
     TenantSample, Traced, counted,
 };
+pub use judgement::{Bound, Doubt, Judgement, Verdict};
 pub use latency::{
     BiasRow, CoverageRow, InjectionRow, LatencyExperiment, LatencyProgramRow, LatencyResult,
     LatencySample, PerturbationRow, TruthRow,
@@ -51,7 +55,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The schema that this build writes, and the newest that it reads.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// What was run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,8 +104,8 @@ pub struct Manifest {
     pub kind: Kind,
     /// Version of Cofferdam.
     pub version: String,
-    /// Git commit of the tree the run was started in, `-dirty` appended when it had changes;
-    /// `None` outside a git tree.
+    /// Git commit that the program was built from, `-dirty` appended when the tree had changes;
+    /// `None` where the build did not know.
     pub commit: Option<String>,
     /// The command line, program first.
     pub command: Vec<String>,
@@ -131,6 +135,10 @@ pub struct Manifest {
     pub seed: u64,
     /// Noise seen before the start, and what to do about it.
     pub warnings: Vec<String>,
+    /// Other work or the hypervisor had the CPUs before the start: no goal is judged by what was
+    /// measured.
+    #[serde(default)]
+    pub is_busy: bool,
 }
 
 /// What ran beside the victim in one sample.
@@ -290,19 +298,6 @@ pub struct LedgerRecord {
     pub conservation_error_pct: f64,
 }
 
-/// A median with its bootstrap interval.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Estimate {
-    /// Median of `values`.
-    pub median: f64,
-    /// Lower end of the 95% percentile-bootstrap interval of the median.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-    /// The values, in the order they were measured.
-    pub values: Vec<f64>,
-}
-
 /// What is compared between test and baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -377,6 +372,9 @@ pub struct TreatedResult {
 /// The outcome of a penalty run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PenaltyResult {
+    /// What made the containers; absent: the benchmark itself, of namespaces and cgroups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub containers_by: Option<String>,
     /// Every cell with at least one whole pair, in the order measured.
     pub cells: Vec<CellResult>,
     /// Cells that could not be measured, with the reason.
@@ -406,6 +404,9 @@ pub struct DemoResult {
 pub struct ResultFile {
     /// Schema of this document.
     pub schema: u32,
+    /// What the outcome proves, goal by goal. A report judges again, by the rule of its own version.
+    #[serde(default)]
+    pub goals: Vec<Judgement>,
     /// The outcome.
     #[serde(flatten)]
     pub result: RunResult,

@@ -11,11 +11,12 @@ use crate::data::{
     RunResult, Target, Treatment, VictimKind,
 };
 use crate::error::BenchError;
-use crate::experiment::{Bench, Context, Rig, RigOptions, cell_result};
+use crate::experiment::{Bench, Context, PLACED_BY, Rig, RigOptions, cell_result};
 use crate::host_facts;
 use crate::progress::Progress;
 use crate::reservation;
 use crate::rundir::RunDir;
+use crate::topology::MadeBy;
 use std::path::PathBuf;
 
 /// Options with their defaults.
@@ -27,7 +28,7 @@ pub struct Options {
     pub rounds: u32,
     /// Time the victim's work takes alone, seconds; default 0.5.
     pub victim_seconds: f64,
-    /// Rounds of alone, neighbours, neighbours beside a kept reservation; default 4.
+    /// Rounds of alone, neighbours, neighbours beside a kept reservation; default 5.
     pub reservation_rounds: u32,
     /// Time the job with a reservation takes alone, seconds; default 1.
     pub reservation_seconds: f64,
@@ -45,7 +46,7 @@ impl Default for Options {
             output: None,
             rounds: 5,
             victim_seconds: 0.5,
-            reservation_rounds: 4,
+            reservation_rounds: 5,
             reservation_seconds: 1.0,
             victim_cpu: None,
             peer_cpu: None,
@@ -67,6 +68,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
         output: options.output.clone(),
         victim_cpu: options.victim_cpu,
         peer_cpu: options.peer_cpu,
+        placed_by: Some(PLACED_BY),
         seed: options.seed,
         ledger: true,
     };
@@ -132,7 +134,14 @@ fn flood(rig: &mut Rig<'_>, options: &Options) -> Result<DemoResult, BenchError>
     let steps = options.rounds as usize * 4;
     rig.progress
         .step(0, steps, "making two containers that share a CPU");
-    let bench = Bench::new(rig, &cell, options.victim_seconds, false, None)?;
+    let bench = Bench::new(
+        rig,
+        &cell,
+        options.victim_seconds,
+        false,
+        MadeBy::Ourselves,
+        None,
+    )?;
     let mut measured = Vec::new();
     for round in 0..options.rounds {
         // A fixed order, unlike the benchmark's: it is told as a story.

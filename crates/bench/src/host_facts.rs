@@ -4,7 +4,6 @@
 use crate::topology::Layout;
 use std::collections::BTreeMap;
 use std::fs;
-use std::process::Command;
 
 /// `uname -r` and `-v`.
 pub(crate) fn kernel() -> String {
@@ -58,24 +57,6 @@ pub(crate) fn mitigations() -> BTreeMap<String, String> {
 /// `hybrid` or `v2`.
 pub(crate) fn cgroup_layout() -> String {
     Layout::detect().map_or("none", |l| l.label()).to_owned()
-}
-
-/// Commit of the tree that holds the working directory, `-dirty` appended when it has changes.
-pub(crate) fn commit() -> Option<String> {
-    let output = Command::new("git")
-        // As root it would rewrite the index of a tree that is another user's.
-        .env("GIT_OPTIONAL_LOCKS", "0")
-        .args([
-            "describe",
-            "--always",
-            "--dirty",
-            "--abbrev=12",
-            "--exclude=*",
-        ])
-        .output()
-        .ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    (output.status.success() && !text.is_empty()).then_some(text)
 }
 
 /// Numbers of the online CPUs.

@@ -2,6 +2,7 @@
 
 pub mod accounting;
 pub mod agent;
+pub mod built;
 mod command;
 mod cpustat;
 #[macro_use]
@@ -9,6 +10,7 @@ pub mod data;
 pub mod dataplane;
 pub mod demo;
 mod error;
+pub mod evidence;
 mod experiment;
 mod host_facts;
 pub mod isolation;

@@ -1,47 +1,65 @@
 //! What else this host is doing: warnings that name the remedy, before figures are taken.
 
 use crate::cpustat::{CpuStat, read};
+use crate::data::DISTURBING_STEAL;
 use std::fs;
 use std::time::Duration;
 
-/// Looks at the two CPUs for `window` and at the load; returns warnings.
-pub(crate) fn check(cpus: [u32; 2], window: Duration) -> Vec<String> {
+/// Share of a CPU in other work from which on nothing can be judged, percent.
+const BUSY_PCT: f64 = 10.0;
+/// Share of a CPU that the hypervisor takes from which on it is told, percent.
+const STEAL_PCT: f64 = 1.0;
+
+/// What was seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Noise {
+    /// Each names its remedy.
+    pub warnings: Vec<String>,
+    /// It was so much that nothing can be judged.
+    pub is_busy: bool,
+}
+
+/// Looks at the two CPUs for `window` and at the load. `placed_by` names the options that choose
+/// other CPUs, where the command has any.
+pub(crate) fn check(cpus: [u32; 2], window: Duration, placed_by: Option<&str>) -> Noise {
     let before = cpus.map(read);
     std::thread::sleep(window);
-    let mut warnings = Vec::new();
+    let mut noise = Noise::default();
     for (i, cpu) in cpus.into_iter().enumerate() {
         if let (Some(earlier), Some(now)) = (before[i], read(cpu)) {
-            warnings.extend(judge(cpu, now.since(&earlier)));
+            judge(&mut noise, cpu, now.since(&earlier), placed_by);
         }
     }
     if let Some(governor) = governor(cpus[0]).filter(|g| g != "performance") {
-        warnings.push(format!(
+        noise.warnings.push(format!(
             "CPU {} runs under the frequency governor '{governor}': set 'performance' (cpupower frequency-set -g performance) for steadier figures",
             cpus[0]
         ));
     }
-    warnings
+    noise
 }
 
-fn judge(cpu: u32, used: CpuStat) -> Vec<String> {
-    let mut warnings = Vec::new();
+fn judge(noise: &mut Noise, cpu: u32, used: CpuStat, placed_by: Option<&str>) {
     let total = used.total();
     if total <= 0.0 {
-        return warnings;
+        return;
     }
     let steal_pct = used.steal / total * 100.0;
-    if steal_pct > 1.0 {
-        warnings.push(format!(
-            "the hypervisor takes {steal_pct:.0}% of CPU {cpu} (steal time): use a host with dedicated CPUs, or more pairs"
+    if steal_pct > STEAL_PCT {
+        noise.warnings.push(format!(
+            "the hypervisor takes {steal_pct:.0}% of CPU {cpu} (steal time): use a host with dedicated CPUs, or measure more often"
         ));
     }
     let busy_pct = (total - used.idle - used.steal) / total * 100.0;
-    if busy_pct > 10.0 {
-        warnings.push(format!(
-            "CPU {cpu} is {busy_pct:.0}% busy before the start: stop other work, or choose other CPUs with --victim-cpu and --peer-cpu"
+    if busy_pct > BUSY_PCT {
+        let elsewhere = placed_by.map_or(String::new(), |options| {
+            format!(", or choose other CPUs with {options}")
+        });
+        noise.warnings.push(format!(
+            "CPU {cpu} is {busy_pct:.0}% busy before the start: stop other work{elsewhere}"
         ));
     }
-    warnings
+    noise.is_busy |= busy_pct > BUSY_PCT || steal_pct > DISTURBING_STEAL * 100.0;
 }
 
 fn governor(cpu: u32) -> Option<String> {
@@ -61,15 +79,34 @@ mod tests {
             softirq: 0.0,
             steal: 0.0,
         };
-        assert!(judge(0, calm).is_empty());
+        let judged = |cpu, used, placed_by| {
+            let mut noise = Noise::default();
+            judge(&mut noise, cpu, used, placed_by);
+            noise
+        };
+        assert_eq!(judged(0, calm, None), Noise::default());
         let noisy = CpuStat {
             idle: 50.0,
             busy: 40.0,
             softirq: 0.0,
             steal: 10.0,
         };
-        let warnings = judge(3, noisy);
-        assert_eq!(warnings.len(), 2);
-        assert!(warnings[0].contains("10% of CPU 3") && warnings[1].contains("40% busy"));
+        let told = judged(3, noisy, None);
+        assert!(told.is_busy && told.warnings.len() == 2);
+        assert!(told.warnings[0].contains("10% of CPU 3"));
+        assert!(told.warnings[1].ends_with("40% busy before the start: stop other work"));
+        // Only a command that has the options is told to use them.
+        let told = judged(3, noisy, Some("--victim-cpu"));
+        assert!(
+            told.warnings[1].ends_with("stop other work, or choose other CPUs with --victim-cpu")
+        );
+        let taken = CpuStat {
+            steal: 4.0,
+            idle: 96.0,
+            busy: 0.0,
+            softirq: 0.0,
+        };
+        let told = judged(3, taken, None);
+        assert!(!told.is_busy && told.warnings.len() == 1, "{told:?}");
     }
 }

@@ -3,11 +3,13 @@
 //! Documents are written beside their name and renamed; lines are appended and flushed one by
 //! one, so that an interrupted run keeps every finished sample.
 
+use crate::built;
 use crate::data::{
     AgentSample, DEMO_RESERVATIONS, DataplaneSample, IsolationSample, Kind, LatencySample,
     LedgerRecord, Manifest, PeriodSample, ReservationSample, ResultFile, RunResult, SCHEMA, Sample,
 };
 use crate::error::BenchError;
+use crate::evidence;
 use crate::host_facts;
 use crate::isolation::Experiment;
 use nix::fcntl::{Flock, FlockArg};
@@ -48,6 +50,8 @@ pub struct About {
     pub seed: u64,
     /// Noise seen.
     pub warnings: Vec<String>,
+    /// Whether it was so much that nothing can be judged.
+    pub is_busy: bool,
 }
 
 impl RunDir {
@@ -85,7 +89,7 @@ impl RunDir {
             schema: SCHEMA,
             kind: about.kind,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            commit: host_facts::commit(),
+            commit: built::commit(),
             command: std::env::args().collect(),
             quick: about.quick,
             started,
@@ -100,6 +104,7 @@ impl RunDir {
             peer_cpu: about.peer_cpu,
             seed: about.seed,
             warnings: about.warnings.clone(),
+            is_busy: about.is_busy,
         };
         let samples = lock(append(&path.join("samples.jsonl"), owner)?).map_err(|source| {
             BenchError::Output {
@@ -229,6 +234,7 @@ impl RunDir {
     pub fn result(&self, result: &RunResult) -> Result<(), BenchError> {
         let file = ResultFile {
             schema: SCHEMA,
+            goals: evidence::goals(result, self.manifest.is_busy),
             result: result.clone(),
         };
         self.document("result.json", &file)

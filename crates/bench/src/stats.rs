@@ -1,6 +1,6 @@
 //! Medians and bootstrap intervals.
 
-use crate::data::Estimate;
+use crate::data::{Estimate, FEWEST_BLOCKS, Interval};
 
 /// Resamples for an interval: its ends move by less than a percent of its width from one seed
 /// to the next.
@@ -52,8 +52,8 @@ pub fn outliers(values: &[f64]) -> Vec<usize> {
 }
 
 /// Median with its 95% percentile-bootstrap interval. The same values and seed give the same
-/// interval. With five values it is about their range: more pairs make it narrower. `None`
-/// when empty.
+/// interval. With five values it is about their range: more pairs make it narrower. Fewer than
+/// [`FEWEST_BLOCKS`] values, or values that are all alike, give none. `None` when empty.
 pub fn estimate(values: &[f64], seed: u64) -> Option<Estimate> {
     let median_of_all = median(values)?;
     let mut random = fastrand::Rng::with_seed(seed);
@@ -65,30 +65,83 @@ pub fn estimate(values: &[f64], seed: u64) -> Option<Estimate> {
         })
         .collect();
     medians.sort_by(f64::total_cmp);
-    Some(Estimate {
-        median: median_of_all,
-        low: quantile(&medians, 0.025),
-        high: quantile(&medians, 0.975),
-        values: values.to_vec(),
-    })
+    let interval = Interval::new(quantile(&medians, 0.025), quantile(&medians, 0.975));
+    Some(Estimate::new(median_of_all, interval, values.to_vec()))
 }
 
-/// Low end, median and high end of the median's 95% interval by order statistics (the ranks
-/// n/2 ± 0.98·√n, clamped): for hundreds of values, where resampling costs seconds. `None` when
-/// empty.
-pub fn median_interval(values: &[f64]) -> Option<[f64; 3]> {
+/// The median and its 95% interval by order statistics (the ranks n/2 ± 0.98·√n, clamped): for
+/// hundreds of values, where resampling costs seconds. Few values give no interval, as in
+/// [`estimate`]. `None` when empty.
+pub fn median_interval(values: &[f64]) -> Option<(f64, Option<Interval>)> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = median_of_sorted(&sorted)?;
     let (n, half) = (sorted.len() as f64, 0.98 * (sorted.len() as f64).sqrt());
     let low = (n / 2.0 - half).floor().max(0.0) as usize;
     let high = ((n / 2.0 + half).ceil() as usize).min(sorted.len() - 1);
-    Some([sorted[low], middle, sorted[high]])
+    let interval = Interval::new(sorted[low], sorted[high]);
+    Some((middle, interval.filter(|_| values.len() >= FEWEST_BLOCKS)))
+}
+
+/// The two-sided Mann-Whitney U test, exact: of all ways to divide the pooled ranks, the share
+/// whose rank sum is as far from its mean or farther. Ties get the mean of their ranks. 1 where
+/// one side is empty. (Mann and Whitney, 1947.)
+pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
+    if a.is_empty() || b.is_empty() {
+        return 1.0;
+    }
+    let mut pooled: Vec<f64> = a.iter().chain(b).copied().collect();
+    pooled.sort_by(f64::total_cmp);
+    // Twice the rank, so that ties stay whole numbers.
+    let rank = |value: f64| {
+        let below = pooled.partition_point(|p| p.total_cmp(&value).is_lt());
+        let upto = pooled.partition_point(|p| p.total_cmp(&value).is_le());
+        below + upto + 1
+    };
+    let ranks: Vec<usize> = pooled.iter().map(|v| rank(*v)).collect();
+    let observed: usize = a.iter().map(|v| rank(*v)).sum();
+    let most: usize = ranks.iter().sum();
+    // ways[k][s]: subsets of k of the ranks so far whose sum is s; as numbers that cannot
+    // overflow, for only their ratio counts.
+    let mut ways = vec![vec![0.0_f64; most + 1]; a.len() + 1];
+    ways[0][0] = 1.0;
+    for r in &ranks {
+        for k in (1..=a.len()).rev() {
+            for s in (*r..=most).rev() {
+                ways[k][s] += ways[k - 1][s - r];
+            }
+        }
+    }
+    let mean = a.len() as f64 * most as f64 / pooled.len() as f64;
+    let distance = |sum: usize| (sum as f64 - mean).abs();
+    let all: f64 = ways[a.len()].iter().sum();
+    let far = ways[a.len()].iter().enumerate();
+    let far: f64 = far
+        .filter(|(sum, _)| distance(*sum) >= distance(observed) - 1e-9)
+        .map(|(_, ways)| ways)
+        .sum();
+    (far / all).min(1.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Checked against the published tables: n = m = 5, U = 0 → p = 2/252.
+    #[test]
+    fn the_test_is_exact() {
+        let low = [1.0, 2.0, 3.0, 4.0, 5.0];
+        let high = [6.0, 7.0, 8.0, 9.0, 10.0];
+        let p = mann_whitney(&low, &high);
+        assert!((p - 2.0 / 252.0).abs() < 1e-12, "{p}");
+        assert!((mann_whitney(&high, &low) - p).abs() < 1e-12);
+        assert_eq!(mann_whitney(&low, &low), 1.0);
+        assert_eq!(mann_whitney(&[3.0; 4], &[3.0; 4]), 1.0);
+        assert_eq!(mann_whitney(&[], &low), 1.0);
+        // n = 3, m = 3, U = 0 → 2/20.
+        let p = mann_whitney(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]);
+        assert!((p - 0.1).abs() < 1e-12, "{p}");
+    }
 
     #[test]
     fn medians() {
@@ -112,13 +165,15 @@ mod tests {
     #[test]
     fn interval_by_rank_agrees_with_resampling() {
         assert_eq!(median_interval(&[]), None);
-        assert_eq!(median_interval(&[2.0]), Some([2.0; 3]));
+        assert_eq!(median_interval(&[2.0]), Some((2.0, None)));
+        assert_eq!(median_interval(&[1.0, 2.0, 3.0, 4.0]), Some((2.5, None)));
         let mut random = fastrand::Rng::with_seed(3);
         let values: Vec<f64> = (0..400).map(|_| random.f64()).collect();
-        let [low, middle, high] = median_interval(&values).unwrap();
-        let e = estimate(&values, 1).unwrap();
+        let (middle, interval) = median_interval(&values).unwrap();
+        let (interval, e) = (interval.unwrap(), estimate(&values, 1).unwrap());
         assert_eq!(middle, e.median);
-        assert!((low - e.low).abs() < 0.02 && (high - e.high).abs() < 0.02);
+        assert!((interval.low() - e.low().unwrap()).abs() < 0.02);
+        assert!((interval.high() - e.high().unwrap()).abs() < 0.02);
     }
 
     #[test]
@@ -126,15 +181,23 @@ mod tests {
         let values = [1.0, 1.2, 0.9, 1.1, 5.0];
         let e = estimate(&values, 7).unwrap();
         assert_eq!(e.median, 1.1);
-        assert!(e.low <= e.median && e.median <= e.high);
-        assert!(e.low >= 0.9 && e.high <= 5.0);
+        let (low, high) = (e.low().unwrap(), e.high().unwrap());
+        assert!(low <= e.median && e.median <= high);
+        assert!(low >= 0.9 && high <= 5.0);
         assert_eq!(estimate(&values, 7), Some(e));
     }
 
     #[test]
-    fn equal_values_have_no_width() {
+    fn equal_values_and_few_values_have_no_interval() {
         let e = estimate(&[2.0; 6], 1).unwrap();
-        assert_eq!((e.low, e.median, e.high), (2.0, 2.0, 2.0));
+        assert_eq!((e.interval(), e.median), (None, 2.0));
+        assert_eq!(estimate(&[1.0, 2.0, 3.0, 4.0], 1).unwrap().interval(), None);
+        assert!(
+            estimate(&[1.0, 2.0, 3.0, 4.0, 5.0], 1)
+                .unwrap()
+                .interval()
+                .is_some()
+        );
     }
 
     #[test]
@@ -143,7 +206,7 @@ mod tests {
         let values: Vec<f64> = (0..200).map(|_| random.f64()).collect();
         let width = |n| {
             let e = estimate(&values[..n], 1).unwrap();
-            e.high - e.low
+            e.high().unwrap() - e.low().unwrap()
         };
         assert!(width(200) < width(8));
     }

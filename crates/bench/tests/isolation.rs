@@ -433,7 +433,7 @@ fn a_directory_of_a_newer_version_or_of_another_run_is_refused() {
     let manifest = fs::read_to_string(dir.join("manifest.json")).unwrap();
     fs::write(
         dir.join("manifest.json"),
-        manifest.replace("\"schema\": 1", "\"schema\": 99"),
+        manifest.replace("\"schema\": 2", "\"schema\": 99"),
     )
     .unwrap();
     let error = run(&options(short.clone(), &dir), &mut Silent).unwrap_err();

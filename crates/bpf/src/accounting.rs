@@ -3,6 +3,7 @@
 use crate::cost::{self, ProgramCost};
 use crate::events::decode_event;
 use crate::ledger::LedgerReader;
+use crate::load::{LoadError, loading};
 use crate::skeleton::types::{cf_cpu, cf_link_key, cf_netns_value, cf_totals};
 use crate::skeleton::{AccountingSkel, AccountingSkelBuilder};
 use crate::support::{failed, kernel_has_tracepoint, possible_cpus, require_tracepoints};
@@ -38,35 +39,6 @@ impl Sizes {
     }
 }
 
-/// The programs could not be loaded.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// No permission to load BPF.
-    #[error("loading BPF programs needs root (CAP_BPF and CAP_PERFMON): run it with sudo")]
-    Permission,
-    /// No BTF of the running kernel.
-    #[error(
-        "this kernel has no type information (/sys/kernel/btf/vmlinux): boot one built with CONFIG_DEBUG_INFO_BTF=y"
-    )]
-    NoBtf,
-    /// A tracepoint that nothing can stand in for.
-    #[error(
-        "this kernel lacks the tracepoint {0}, which the accounting cannot do without: boot Linux 5.15 or later"
-    )]
-    NoTracepoint(&'static str),
-    /// libbpf said no.
-    #[error("cannot {what}: {source}")]
-    Libbpf {
-        /// At which step.
-        what: String,
-        /// Why.
-        source: libbpf_rs::Error,
-    },
-    /// The ledger could not be mapped.
-    #[error("cannot map the ledger's memory: {0}")]
-    Map(std::io::Error),
-}
-
 /// What one CPU measured since load.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuReading {
@@ -96,7 +68,6 @@ impl AccountingPrograms {
     /// Loads and attaches everything. `host_netns` is the namespace whose packets are the
     /// host's own.
     pub fn load(sizes: Sizes, host_netns: NetnsId) -> Result<AccountingPrograms, LoadError> {
-        libbpf_rs::set_print(None);
         require_tracepoints(&REQUIRED_TRACEPOINTS)?;
         // The skeleton borrows this small block for its life; it is leaked once a load.
         let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
@@ -124,13 +95,7 @@ impl AccountingPrograms {
                 program.set_autoload(false);
             }
         }
-        let skeleton = open.load().map_err(|source| match source.kind() {
-            libbpf_rs::ErrorKind::PermissionDenied => LoadError::Permission,
-            _ => LoadError::Libbpf {
-                what: "load the accounting programs".to_owned(),
-                source,
-            },
-        })?;
+        let skeleton = loading("load the accounting programs", || open.load())?;
         let ledger = LedgerReader::map(skeleton.maps.ledger.as_fd(), rows_per_cpu, cpus)
             .map_err(LoadError::Map)?;
         let received = Rc::new(RefCell::new(Vec::new()));
@@ -293,11 +258,24 @@ impl AccountingPrograms {
     /// What CPU `cpu` measured. The `attributed_ns` and `charged_ns` fields are left for the
     /// ledger's reader.
     pub fn cpu_reading(&self, cpu: u32) -> libbpf_rs::Result<CpuReading> {
-        let value = self
-            .skeleton
-            .maps
-            .cpus
-            .lookup(&cpu.to_ne_bytes(), MapFlags::ANY)?;
+        CpuReading::read(&self.skeleton.maps.cpus, cpu)
+    }
+
+    /// Cost of every loaded program.
+    pub fn program_costs(&self) -> std::io::Result<Vec<ProgramCost>> {
+        cost::program_costs(self.skeleton.object())
+    }
+
+    /// Memory of all maps, bytes: taken at load, never more.
+    pub fn memory_bytes(&self) -> u64 {
+        cost::memory_bytes(self.skeleton.object())
+    }
+}
+
+impl CpuReading {
+    /// Of the map `cpus`.
+    pub(crate) fn read(cpus: &impl MapCore, cpu: u32) -> libbpf_rs::Result<CpuReading> {
+        let value = cpus.lookup(&cpu.to_ne_bytes(), MapFlags::ANY)?;
         let value = value.unwrap_or_default();
         let base = offset_of!(cf_cpu, totals);
         let field = |offset: usize| {
@@ -322,16 +300,6 @@ impl AccountingPrograms {
             segments_rejected: field(offset_of!(cf_totals, segments_rejected)),
             softirqs: field(offset_of!(cf_totals, softirqs)),
         })
-    }
-
-    /// Cost of every loaded program.
-    pub fn program_costs(&self) -> std::io::Result<Vec<ProgramCost>> {
-        cost::program_costs(self.skeleton.object())
-    }
-
-    /// Memory of all maps, bytes: taken at load, never more.
-    pub fn memory_bytes(&self) -> u64 {
-        cost::memory_bytes(self.skeleton.object())
     }
 }
 

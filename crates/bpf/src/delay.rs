@@ -1,5 +1,6 @@
 //! A program that holds packets for a known time, to check measurements against.
 
+use crate::load::{LoadError, loading};
 use crate::skeleton::{DelaySkel, DelaySkelBuilder};
 use cofferdam_types::{IfIndex, NetnsId};
 use libbpf_rs::OpenObject;
@@ -13,16 +14,18 @@ pub struct Delay {
 
 impl Delay {
     /// Loads and attaches it behind every program that is attached already; holds nothing yet.
-    pub fn attach(netns: NetnsId, device: IfIndex) -> Result<Delay, libbpf_rs::Error> {
+    pub fn attach(netns: NetnsId, device: IfIndex) -> Result<Delay, LoadError> {
         // The skeleton borrows this small block for its life; it is leaked once an attach.
         let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
-        let open = DelaySkelBuilder::default().open(storage)?;
-        let mut skeleton = open.load()?;
-        if let Some(bss) = skeleton.maps.bss_data.as_deref_mut() {
-            bss.target_netns = netns.0;
-            bss.target_ifindex = device.0;
-        }
-        skeleton.attach()?;
+        let skeleton = loading("load the delaying program", || {
+            let mut skeleton = DelaySkelBuilder::default().open(storage)?.load()?;
+            if let Some(bss) = skeleton.maps.bss_data.as_deref_mut() {
+                bss.target_netns = netns.0;
+                bss.target_ifindex = device.0;
+            }
+            skeleton.attach()?;
+            Ok(skeleton)
+        })?;
         Ok(Delay { skeleton })
     }
 

@@ -3,6 +3,7 @@
 use crate::link::{
     BPF_TCX_INGRESS, BPF_XDP, XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE, address_key, link_create,
 };
+use crate::load::{LoadError, loading};
 use crate::skeleton::enforce_types::{cf_bucket, cf_limit};
 use crate::skeleton::{EnforceSkel, EnforceSkelBuilder};
 use cofferdam_types::IfIndex;
@@ -78,11 +79,15 @@ impl DropPrograms {
     pub const SLOTS: u32 = 1024;
 
     /// Loads the programs; nothing is attached yet.
-    pub fn load() -> Result<DropPrograms, libbpf_rs::Error> {
-        libbpf_rs::set_print(None);
+    ///
+    /// # Errors
+    /// [`LoadError`] when this kernel or this caller cannot.
+    pub fn load() -> Result<DropPrograms, LoadError> {
         // The skeleton borrows this small block for its life; it is leaked once a load.
         let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
-        let skeleton = EnforceSkelBuilder::default().open(storage)?.load()?;
+        let skeleton = loading("load the dropping programs", || {
+            EnforceSkelBuilder::default().open(storage)?.load()
+        })?;
         Ok(DropPrograms {
             skeleton: Box::new(skeleton),
         })

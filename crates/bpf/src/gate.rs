@@ -1,5 +1,6 @@
 //! A gate in front of a CPU's softirqs: what is sent while it is shut is handled as one batch.
 
+use crate::load::LoadError;
 use crate::skeleton::{ReferenceSkel, reference_types::bss};
 use libbpf_rs::libbpf_sys;
 use nix::sched::{CpuSet, sched_setaffinity};
@@ -22,7 +23,7 @@ const REACH: Duration = Duration::from_secs(5);
 pub enum GateError {
     /// The program was refused: `bpf_loop` needs Linux 5.17.
     #[error("cannot load the gate's program (it needs Linux 5.17): {0}")]
-    Load(#[from] libbpf_rs::Error),
+    Load(#[from] LoadError),
     /// A system call failed.
     #[error("cannot hold softirqs off on CPU {cpu}: {source}")]
     Hold {

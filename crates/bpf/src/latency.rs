@@ -7,8 +7,8 @@ mod sweep;
 pub use report::{Class, Direction, End, Miss, Point, Report, decode_report};
 pub use ring::{ReportRing, Taken};
 
-use crate::accounting::LoadError;
 use crate::cost::{self, ProgramCost};
+use crate::load::{LoadError, loading};
 use crate::skeleton::latency_types::{lt_config, lt_counts, lt_way_counts};
 use crate::skeleton::{LatencySkel, LatencySkelBuilder};
 use crate::support::{failed, kernel_has_tracepoint, possible_cpus, require_tracepoints};
@@ -132,7 +132,6 @@ impl LatencyPrograms {
         start: Start,
         hardware_stamps: bool,
     ) -> Result<LatencyPrograms, LoadError> {
-        libbpf_rs::set_print(None);
         require_tracepoints(&LATENCY_TRACEPOINTS)?;
         let sizes = LatencySizes {
             packets: sizes.packets.clamp(64, 1 << 22).next_power_of_two(),
@@ -175,13 +174,7 @@ impl LatencyPrograms {
                 program.set_autoload(false);
             }
         }
-        let skeleton = open.load().map_err(|source| match source.kind() {
-            libbpf_rs::ErrorKind::PermissionDenied => LoadError::Permission,
-            _ => LoadError::Libbpf {
-                what: "load the latency programs".to_owned(),
-                source,
-            },
-        })?;
+        let skeleton = loading("load the latency programs", || open.load())?;
         let mut programs = LatencyPrograms {
             links: Vec::new(),
             skeleton,

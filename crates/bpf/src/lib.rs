@@ -10,15 +10,17 @@ mod gate;
 pub mod latency;
 mod ledger;
 mod link;
+mod load;
 mod mapped;
 mod redirect;
 mod reference;
+mod running;
 mod schedule;
 mod skeleton;
 mod support;
 mod tenants;
 
-pub use accounting::{AccountingPrograms, CpuReading, LoadError, Sizes};
+pub use accounting::{AccountingPrograms, CpuReading, Sizes};
 pub use cost::{ProgramCost, RuntimeStatistics};
 pub use delay::Delay;
 pub use enforce::{
@@ -27,9 +29,11 @@ pub use enforce::{
 pub use events::decode_event;
 pub use gate::{Gate, GateError};
 pub use ledger::{LedgerReader, RowReading};
-pub use libbpf_rs::Error as MapError;
+pub use libbpf_rs::{Error as MapError, ErrorKind as MapErrorKind};
+pub use load::LoadError;
 pub use redirect::{RedirectCounts, RedirectLink, RedirectMode, RedirectPrograms};
 pub use reference::{EmptyProgram, ReferenceClock, ReferenceTime};
+pub use running::{Counts, RunningCounts};
 pub use schedule::{
     SCHEDULE_FIRST_CONTAINER_ROW, SCHEDULE_HOST_ROW, SCHEDULE_TRACEPOINTS, ScheduleCell,
     ScheduleCpu, SchedulePrograms, ScheduleReading,

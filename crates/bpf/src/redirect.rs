@@ -1,6 +1,7 @@
 //! The program that hands the dataplane's packets to its AF_XDP sockets.
 
 use crate::link::{BPF_XDP, XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE, address_key, link_create};
+use crate::load::{LoadError, loading};
 use crate::skeleton::redirect_types::{rd_claim, rd_counts, rd_port};
 use crate::skeleton::{RedirectSkel, RedirectSkelBuilder};
 use cofferdam_types::IfIndex;
@@ -49,11 +50,15 @@ impl RedirectPrograms {
     pub const QUEUES: u32 = 64;
 
     /// Loads the program; nothing is attached yet.
-    pub fn load() -> Result<RedirectPrograms, libbpf_rs::Error> {
-        libbpf_rs::set_print(None);
+    ///
+    /// # Errors
+    /// [`LoadError`] when this kernel or this caller cannot.
+    pub fn load() -> Result<RedirectPrograms, LoadError> {
         // The skeleton borrows this small block for its life; it is leaked once a load.
         let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
-        let skeleton = RedirectSkelBuilder::default().open(storage)?.load()?;
+        let skeleton = loading("load the redirecting program", || {
+            RedirectSkelBuilder::default().open(storage)?.load()
+        })?;
         Ok(RedirectPrograms {
             skeleton: Box::new(skeleton),
         })

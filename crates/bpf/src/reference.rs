@@ -1,6 +1,7 @@
 //! An independent clock of softirq and hardirq time, to check the ledger against.
 
 use crate::cost::{ProgramCost, read_cost};
+use crate::load::{LoadError, loading};
 use crate::skeleton::{ReferenceSkel, ReferenceSkelBuilder, reference_types::cf_reference};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, OpenObject};
@@ -23,7 +24,11 @@ pub struct ReferenceClock {
     skeleton: ReferenceSkel<'static>,
 }
 
-pub(crate) fn load(wanted: fn(&str) -> bool) -> Result<ReferenceSkel<'static>, libbpf_rs::Error> {
+pub(crate) fn load(wanted: fn(&str) -> bool) -> Result<ReferenceSkel<'static>, LoadError> {
+    loading("load the reference programs", || try_load(wanted))
+}
+
+fn try_load(wanted: fn(&str) -> bool) -> libbpf_rs::Result<ReferenceSkel<'static>> {
     // The skeleton borrows this small block for its life; it is leaked once a start.
     let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
     let mut open = ReferenceSkelBuilder::default().open(storage)?;
@@ -50,7 +55,7 @@ pub struct EmptyProgram {
 
 impl EmptyProgram {
     /// Loads and attaches it.
-    pub fn start() -> Result<EmptyProgram, libbpf_rs::Error> {
+    pub fn start() -> Result<EmptyProgram, LoadError> {
         Ok(EmptyProgram {
             skeleton: load(|name| name == EMPTY)?,
             name: EMPTY,
@@ -58,7 +63,7 @@ impl EmptyProgram {
     }
 
     /// Loads and attaches the one that runs at each context switch.
-    pub fn start_at_switches() -> Result<EmptyProgram, libbpf_rs::Error> {
+    pub fn start_at_switches() -> Result<EmptyProgram, LoadError> {
         Ok(EmptyProgram {
             skeleton: load(|name| name == EMPTY_SWITCH)?,
             name: EMPTY_SWITCH,
@@ -78,7 +83,7 @@ impl EmptyProgram {
 
 impl ReferenceClock {
     /// Loads and attaches the clock's four programs.
-    pub fn start() -> Result<ReferenceClock, libbpf_rs::Error> {
+    pub fn start() -> Result<ReferenceClock, LoadError> {
         Ok(ReferenceClock {
             skeleton: load(|name| ![EMPTY, EMPTY_SWITCH, crate::gate::PROGRAM].contains(&name))?,
         })

@@ -1,7 +1,7 @@
 //! The diagnosis programs: sizes, load, attach; identities in, counts out.
 
-use crate::accounting::LoadError;
 use crate::cost::{self, ProgramCost};
+use crate::load::{LoadError, loading};
 use crate::mapped::{MappedArray, Plain};
 use crate::skeleton::schedule_types::{cf_sched_cell, cf_sched_cpu, cf_sched_window};
 use crate::skeleton::{ScheduleSkel, ScheduleSkelBuilder};
@@ -84,7 +84,6 @@ pub struct SchedulePrograms {
 impl SchedulePrograms {
     /// Loads, with room for `containers` containers.
     pub fn load(containers: u32) -> Result<SchedulePrograms, LoadError> {
-        libbpf_rs::set_print(None);
         require_tracepoints(&SCHEDULE_TRACEPOINTS)?;
         let cpus = possible_cpus();
         let rows = SCHEDULE_FIRST_CONTAINER_ROW + containers;
@@ -107,10 +106,7 @@ impl SchedulePrograms {
             map.set_max_entries(entries)
                 .map_err(failed("size a map of the diagnosis"))?;
         }
-        let skeleton = open.load().map_err(|source| match source.kind() {
-            libbpf_rs::ErrorKind::PermissionDenied => LoadError::Permission,
-            _ => failed("load the diagnosis programs")(source),
-        })?;
+        let skeleton = loading("load the diagnosis programs", || open.load())?;
         let cells = MappedArray::map(skeleton.maps.sched_cell_map.as_fd(), cpus * rows);
         let cpu_states = MappedArray::map(skeleton.maps.sched_cpu_map.as_fd(), cpus);
         let windows = MappedArray::map(skeleton.maps.sched_window_map.as_fd(), rows);

@@ -1,6 +1,6 @@
 //! What the running kernel offers.
 
-use crate::accounting::LoadError;
+use crate::load::LoadError;
 use libbpf_rs::btf::types::Typedef;
 use libbpf_rs::btf::{Btf, TypeId};
 use std::sync::OnceLock;

@@ -1,7 +1,7 @@
 //! The isolation benchmark's programs: cgroups of tenants in, what they use out.
 
-use crate::accounting::LoadError;
 use crate::cost::{self, ProgramCost};
+use crate::load::{LoadError, loading};
 use crate::mapped::{MappedArray, Plain};
 use crate::skeleton::tenants_types::cf_tenant;
 use crate::skeleton::{TenantsSkel, TenantsSkelBuilder};
@@ -65,7 +65,6 @@ pub struct TenantCounter {
 impl TenantPrograms {
     /// Loads and attaches them; nobody is watched yet.
     pub fn load() -> Result<TenantPrograms, LoadError> {
-        libbpf_rs::set_print(None);
         require_tracepoints(&TRACEPOINTS)?;
         // The skeleton borrows this small block for its life; it is leaked once a load.
         let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
@@ -81,10 +80,7 @@ impl TenantPrograms {
             .tenant_totals
             .set_max_entries(ROWS)
             .map_err(failed("size a map of the tenants' programs"))?;
-        let skeleton = open.load().map_err(|source| match source.kind() {
-            libbpf_rs::ErrorKind::PermissionDenied => LoadError::Permission,
-            _ => failed("load the tenants' programs")(source),
-        })?;
+        let skeleton = loading("load the tenants' programs", || open.load())?;
         let attach = failed("attach the tenants' programs");
         let links = skeleton.progs.tenant_rss.attach();
         let links = links.and_then(|rss| Ok(vec![rss, skeleton.progs.tenant_block.attach()?]));

@@ -2,11 +2,13 @@
 
 use crate::args::AgentArgs;
 use crate::doctor;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Failure, Outcome, refused_without_root};
 use crate::output::Output;
 use cofferdam_accounting::StartError;
-use cofferdam_agent::config::{ConfigError, Severity, Source};
+use cofferdam_agent::config::{ConfigError, Source};
 use cofferdam_agent::{AgentError, Client, ClientError, Ended};
+use cofferdam_types::{Problem, Severity};
+use std::path::Path;
 
 /// Runs the daemon, or does what is asked instead.
 pub fn run(args: &AgentArgs) -> Outcome {
@@ -14,7 +16,7 @@ pub fn run(args: &AgentArgs) -> Outcome {
         return check(&Source::new(args.config.as_deref()));
     }
     if args.restore {
-        return restore();
+        return restore(&args.agent.socket);
     }
     if args.reload {
         let reloaded = Client::connect(&args.agent.socket)?.reload()?;
@@ -55,25 +57,35 @@ fn check(source: &Source) -> Outcome {
             };
             Output::stdout().write(&text)
         }
-        Err(ConfigError::Wrong { path, problems }) => {
-            let path = path.display();
-            let text: String = problems.iter().map(|p| format!("{path}:{p}\n")).collect();
-            Output::stdout().write(&text)?;
-            let errors = problems
-                .iter()
-                .filter(|p| p.severity == Severity::Error)
-                .count();
-            let word = if errors == 1 { "error" } else { "errors" };
-            Err(Failure::failed(format!("{path}: {errors} {word}, refused")))
-        }
+        Err(ConfigError::Wrong { path, problems }) => refuse(&path, &problems),
         Err(error) => Err(Failure::failed(error.to_string())),
     }
 }
 
+/// Prints every problem of a configuration, one a line, and fails.
+pub fn refuse(path: &Path, problems: &[Problem]) -> Outcome {
+    let path = path.display();
+    let text: String = problems.iter().map(|p| format!("{path}:{p}\n")).collect();
+    Output::stdout().write(&text)?;
+    let errors = problems
+        .iter()
+        .filter(|p| p.severity == Severity::Error)
+        .count();
+    let word = if errors == 1 { "error" } else { "errors" };
+    Err(Failure::failed(format!("{path}: {errors} {word}, refused")))
+}
+
 /// Takes back what a killed agent left.
-fn restore() -> Outcome {
-    let undone = cofferdam_agent::restore()?;
+fn restore(socket: &Path) -> Outcome {
+    let undone = cofferdam_agent::restore(socket)
+        .map_err(|e| refused_without_root(e.into(), "taking changes back needs root"))?;
     let mut text = format!("{} changes taken back\n", undone.changes);
+    for one in &undone.instead {
+        text += &format!("{one}\n");
+    }
+    for one in &undone.left_alone {
+        text += &format!("left alone, somebody else has changed it since: {one}\n");
+    }
     for failure in &undone.failures {
         text += &format!("not taken back: {failure}\n");
     }
@@ -98,7 +110,7 @@ impl From<AgentError> for Failure {
         match error {
             AgentError::Start(StartError::Unsupported(text)) => doctor::unsupported(text),
             AgentError::Start(error) => error.into(),
-            other => Failure::Failed(other.into()),
+            other => refused_without_root(other.into(), "the agent needs root"),
         }
     }
 }

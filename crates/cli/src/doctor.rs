@@ -5,7 +5,7 @@ use crate::exit::{Failure, Outcome};
 use crate::output::Output;
 use crate::schema::{self, DoctorCheck, DoctorReport};
 use crate::table;
-use cofferdam_host::doctor::{Check, Report, accounting_blocker, examine};
+use cofferdam_host::doctor::{Check, Report, Status, accounting_blocker, examine};
 use std::time::SystemTime;
 
 /// Examines the host; fails with exit code 3 when the accounting cannot run on it.
@@ -70,21 +70,33 @@ fn json(document: &DoctorReport) -> Result<String, Failure> {
     Ok(text + "\n")
 }
 
+/// Width where the terminal's is not known: sentences are for people, also behind `| less`.
+const USUAL_WIDTH: u16 = 80;
+/// Below this four columns leave too little to the last: what belongs to a check goes into one.
+const FOUR_COLUMNS_WIDTH: u16 = 110;
+
 /// One table, and the answer that matters below it.
 fn text(report: &Report, width: Option<u16>) -> String {
-    let mut table = table::plain(width);
-    table.set_header(["capability", "", "enables", "found, and what to do"]);
-    for check in &report.checks {
-        let found = match &check.remedy {
-            Some(remedy) => format!("{} → {remedy}", check.detail),
-            None => check.detail.clone(),
-        };
-        table.add_row([
-            check.capability.clone(),
-            check.status.to_string(),
-            check.enables.clone(),
-            found,
-        ]);
+    let width = width.unwrap_or(USUAL_WIDTH);
+    let mut table = table::plain(Some(width));
+    if width < FOUR_COLUMNS_WIDTH {
+        for check in &report.checks {
+            table.add_row([check.status.to_string(), paragraph(check)]);
+        }
+    } else {
+        table.set_header(["capability", "", "enables", "found, and what to do"]);
+        for check in &report.checks {
+            let found = match &check.remedy {
+                Some(remedy) => format!("{} → {remedy}", check.detail),
+                None => check.detail.clone(),
+            };
+            table.add_row([
+                check.capability.clone(),
+                check.status.to_string(),
+                check.enables.clone(),
+                found,
+            ]);
+        }
     }
     table::gaps(&mut table);
     let verdict = match report.accounting_blocker() {
@@ -94,10 +106,21 @@ fn text(report: &Report, width: Option<u16>) -> String {
     format!("{}\n{verdict}\n", table::finish(&table))
 }
 
+/// A check as lines: what was found; where something is missing, what for, and what to do.
+fn paragraph(check: &Check) -> String {
+    let mut text = format!("{}: {}", check.capability, check.detail);
+    if check.status != Status::Yes {
+        text += &format!("\nfor: {}", check.enables);
+    }
+    if let Some(remedy) = &check.remedy {
+        text += &format!("\n→ {remedy}");
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cofferdam_host::doctor::Status;
 
     fn check(status: Status, required: bool) -> Check {
         Check {
@@ -142,13 +165,18 @@ mod tests {
     }
 
     #[test]
-    fn the_table_wraps_to_a_terminal_and_not_in_a_pipe() {
+    fn the_table_wraps_to_a_terminal_and_to_80_columns_in_a_pipe() {
         let report = Report {
             checks: vec![check(Status::Partly, false)],
         };
-        for line in text(&report, Some(70)).lines() {
-            assert!(line.chars().count() <= 70, "{line}");
+        for (width, most) in [(Some(70), 70), (None, 80)] {
+            for line in text(&report, width).lines() {
+                assert!(line.chars().count() <= most, "{line}");
+            }
         }
-        assert_eq!(text(&report, None).lines().count(), 4);
+        let narrow = text(&report, None);
+        for part in ["for: every BPF program", "→ boot a kernel"] {
+            assert!(narrow.contains(part), "{narrow}");
+        }
     }
 }

@@ -47,7 +47,7 @@ impl Failure {
     /// The line for stderr; `None` where silence is right.
     pub fn line(&self) -> Option<String> {
         let text = match self {
-            Failure::Failed(error) => format!("{error:#}"),
+            Failure::Failed(error) => chain(error),
             Failure::Usage(text) | Failure::Unsupported(text) => text.clone(),
             Failure::Interrupted(left) => left.clone()?,
             Failure::ReaderGone | Failure::Answer(_) => return None,
@@ -96,6 +96,50 @@ impl From<ReadError> for Failure {
     }
 }
 
+/// The error and its causes. A cause that the text before it already gives is left out: many
+/// errors have their source in their own text.
+fn chain(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        if text.contains(&cause) {
+            continue;
+        }
+        if !text.is_empty() {
+            text += ": ";
+        }
+        text += &cause;
+    }
+    text
+}
+
+/// Whether the process lacks root's rights; what to call a refusal by the kernel depends on it.
+pub fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+/// The failure of something that needs root: with code 3 and the remedy where this process is not
+/// root and was refused for that, else as it is.
+pub fn refused_without_root(error: anyhow::Error, what: &str) -> Failure {
+    let denied = |cause: &(dyn std::error::Error + 'static)| {
+        cause
+            .downcast_ref::<io::Error>()
+            .is_some_and(|e| e.kind() == io::ErrorKind::PermissionDenied)
+    };
+    match error.chain().any(denied) {
+        true => needs_root(error, what),
+        false => Failure::Failed(error),
+    }
+}
+
+/// As [`refused_without_root`], for an `error` that is known to be a refusal.
+pub fn needs_root(error: anyhow::Error, what: &str) -> Failure {
+    if is_root() {
+        return Failure::Failed(error);
+    }
+    Failure::Unsupported(format!("{what}: run it with sudo ({})", chain(&error)))
+}
+
 /// Joins the lines of `text` with single spaces, and shows control characters as `?`: the
 /// text may hold names that a container chose.
 pub fn one_line(text: &str) -> String {
@@ -132,5 +176,16 @@ mod tests {
             Some("cannot write to /x: disk full?[2J")
         );
         assert_eq!(Failure::ReaderGone.line(), None);
+    }
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let cause = io::Error::from_raw_os_error(1);
+        let text = format!("the program on eth0: {cause}");
+        let error = anyhow::Error::new(cause).context(text);
+        assert_eq!(
+            Failure::Failed(error).line().as_deref(),
+            Some("the program on eth0: Operation not permitted (os error 1)")
+        );
     }
 }

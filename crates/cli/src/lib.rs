@@ -33,6 +33,7 @@ use clap::{CommandFactory, Parser};
 use exit::{Failure, Outcome, one_line};
 use interrupt::Interrupt;
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// The definition of the command line, for manual pages, completions and checks of the
@@ -41,11 +42,16 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
+/// The commit that this program was built from, where the build knew.
+const BUILT_FROM: Option<&str> = option_env!("COFFERDAM_BUILT_FROM");
+
 /// Runs the command line `words` (program name first) to its end.
 pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(words) {
+    cofferdam_bench::built::announce(BUILT_FROM);
+    let words: Vec<OsString> = words.collect();
+    let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
-        Err(error) => return usage(&error),
+        Err(error) => return usage(&error, &words),
     };
     match dispatch(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
@@ -79,21 +85,28 @@ fn dispatch(command: Command) -> Outcome {
 }
 
 /// Help and version go to standard output; errors become one line.
-fn usage(error: &clap::Error) -> ExitCode {
+fn usage(error: &clap::Error, words: &[OsString]) -> ExitCode {
     if !error.use_stderr() {
-        // A closed pipe is no error here either.
-        let _ = error.print();
-        return ExitCode::SUCCESS;
+        // Flushed here: an error after the last line would be lost at the process's end.
+        let printed = error.print().and_then(|()| io::stdout().flush());
+        return match printed {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(e) => output::failed(e, "standard output").report(),
+        };
     }
+    let help = format!("{} --help", command_of(words));
     let missing = [
         ErrorKind::MissingSubcommand,
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand,
     ];
     if missing.contains(&error.kind()) {
         // clap would list the hidden commands too.
-        let text = "no command was given: begin with 'cofferdam doctor', 'cofferdam top' or \
-                    'cofferdam demo'; 'cofferdam --help' lists all";
-        return Failure::Usage(text.to_owned()).report();
+        let begin = match words.len() {
+            0 | 1 => "begin with 'cofferdam doctor', 'cofferdam top' or 'cofferdam demo'; ",
+            _ => "",
+        };
+        let text = format!("no command was given: {begin}'{help}' lists all");
+        return Failure::Usage(text).report();
     }
     let text = error.render().to_string();
     let told = text.split("\nUsage:").next().unwrap_or(&text);
@@ -102,5 +115,19 @@ fn usage(error: &clap::Error) -> ExitCode {
         .trim()
         .trim_start_matches("error:")
         .replace("\n\n  tip:", "; tip:");
-    Failure::Usage(format!("{} (see 'cofferdam --help')", one_line(&told))).report()
+    Failure::Usage(format!("{} (see '{help}')", one_line(&told))).report()
+}
+
+/// The command that `words` mean, as far as they name one: `cofferdam bench penalty`.
+fn command_of(words: &[OsString]) -> String {
+    let root = Cli::command();
+    let (mut command, mut name) = (&root, root.get_name().to_owned());
+    for word in words.iter().skip(1) {
+        let Some(next) = word.to_str().and_then(|w| command.find_subcommand(w)) else {
+            break;
+        };
+        name = format!("{name} {}", next.get_name());
+        command = next;
+    }
+    name
 }

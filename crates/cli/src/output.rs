@@ -22,6 +22,8 @@ enum Sink {
         fresh: bool,
         /// Nothing was written yet: what the file held before is still in it.
         untouched: bool,
+        /// Bytes of whole results.
+        whole_bytes: u64,
     },
 }
 
@@ -31,9 +33,10 @@ impl Output {
         Output { sink: Sink::Stdout }
     }
 
-    /// The file `path`, or standard output without one. An existing file is emptied only when
-    /// the first result is written: a command that cannot start destroys nothing.
-    pub fn open(path: Option<&Path>) -> Result<Output, Failure> {
+    /// The file `path`, or standard output without one. A regular file that holds something is
+    /// refused without `force`, and emptied only when the first result is written: a command that
+    /// cannot start destroys nothing. What is no regular file (`/dev/null`, a FIFO) is written to.
+    pub fn open(path: Option<&Path>, force: bool) -> Result<Output, Failure> {
         let Some(path) = path else {
             return Ok(Output::stdout());
         };
@@ -48,12 +51,20 @@ impl Output {
         let file = file.with_context(|| {
             format!("cannot write to {}: give another --output", path.display())
         })?;
+        let holds_data = file.metadata().is_ok_and(|m| m.is_file() && m.len() > 0);
+        if holds_data && !force {
+            return Err(Failure::failed(format!(
+                "{} exists and is not empty: give another --output, or --force to replace it",
+                path.display()
+            )));
+        }
         let path = path.to_owned();
         let sink = Sink::File {
             path,
             file,
             fresh,
             untouched: true,
+            whole_bytes: 0,
         };
         Ok(Output { sink })
     }
@@ -72,14 +83,22 @@ impl Output {
                 file,
                 fresh,
                 untouched,
+                whole_bytes,
             } => {
-                if *untouched && !*fresh && file.metadata().is_ok_and(|m| m.is_file()) {
+                let is_file = file.metadata().is_ok_and(|m| m.is_file());
+                if *untouched && !*fresh && is_file {
                     file.set_len(0)
                         .map_err(|e| failed(e, &path.display().to_string()))?;
                 }
                 *untouched = false;
-                file.write_all(text.as_bytes())
-                    .map_err(|e| failed(e, &path.display().to_string()))?;
+                if let Err(e) = file.write_all(text.as_bytes()) {
+                    // Half a result would make the file unreadable to whoever parses it.
+                    if is_file {
+                        let _ = file.set_len(*whole_bytes);
+                    }
+                    return Err(failed(e, &path.display().to_string()));
+                }
+                *whole_bytes += text.len() as u64;
                 *fresh = false;
                 Ok(())
             }
@@ -98,7 +117,8 @@ impl Drop for Output {
     }
 }
 
-fn failed(error: io::Error, place: &str) -> Failure {
+/// A failed write, in words; in silence where the reader has gone.
+pub fn failed(error: io::Error, place: &str) -> Failure {
     let remedy = match error.kind() {
         ErrorKind::BrokenPipe => return Failure::ReaderGone,
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => ": free some space",
@@ -115,16 +135,23 @@ mod tests {
     fn a_file_made_for_nothing_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
-        drop(Output::open(Some(&path)).unwrap());
+        drop(Output::open(Some(&path), false).unwrap());
         assert!(!path.exists());
     }
 
     #[test]
-    fn an_existing_file_is_kept_until_the_first_write() {
+    fn a_file_with_data_is_replaced_only_by_force() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         fs::write(&path, "precious").unwrap();
-        let mut output = Output::open(Some(&path)).unwrap();
+        let refused = Output::open(Some(&path), false).unwrap_err();
+        let line = refused.line().unwrap();
+        assert_eq!(refused.code(), 1);
+        assert!(
+            line.contains("exists") && line.contains("--force"),
+            "{line}"
+        );
+        let mut output = Output::open(Some(&path), true).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
         output.write("new").unwrap();
         drop(output);
@@ -132,8 +159,20 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_file_may_be_filled() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        fs::write(&path, "").unwrap();
+        Output::open(Some(&path), false)
+            .unwrap()
+            .write("new")
+            .unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+    }
+
+    #[test]
     fn a_full_disk_is_one_line() {
-        let mut output = Output::open(Some(Path::new("/dev/full"))).unwrap();
+        let mut output = Output::open(Some(Path::new("/dev/full")), false).unwrap();
         let failure = output.write("x").unwrap_err();
         assert_eq!(failure.code(), 1);
         let line = failure.line().unwrap();
@@ -145,7 +184,7 @@ mod tests {
 
     #[test]
     fn an_unwritable_place_is_one_line() {
-        let failure = Output::open(Some(Path::new("/nowhere/at/all"))).unwrap_err();
+        let failure = Output::open(Some(Path::new("/nowhere/at/all")), false).unwrap_err();
         let line = failure.line().unwrap();
         assert!(
             line.contains("/nowhere/at/all") && line.contains("--output"),

@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 /// Records the ledger of this host.
 pub fn run(args: &RecordArgs, interrupt: &Interrupt) -> Outcome {
     // The output first: who mistyped a path learns it at once, not after ten minutes.
-    let mut output = Output::open(args.output.as_deref())?;
+    let mut output = Output::open(args.output.as_deref(), args.force)?;
     record(
         args,
-        source::start(&args.agent.socket)?,
+        source::start(&args.agent.socket, &args.containers.containers)?,
         &mut output,
         interrupt,
     )
@@ -133,7 +133,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out");
         let outcome = {
-            let mut output = Output::open(Some(&path)).unwrap();
+            let mut output = Output::open(Some(&path), false).unwrap();
             record(&args(words), fake, &mut output, &quiet())
         };
         (outcome, read(&path))

@@ -3,10 +3,9 @@
 use crate::doctor;
 use crate::exit::Failure;
 use crate::interrupt::Interrupt;
-use cofferdam_accounting::StartError;
-use cofferdam_accounting::{Accountant, Options, ReadError};
+use cofferdam_accounting::{Accountant, Beside, Options, ReadError, StartError};
 use cofferdam_agent::{Client, ClientError};
-use cofferdam_types::{Container, Interval, Snapshot};
+use cofferdam_types::{Container, Interval, Selector, Snapshot};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::BorrowedFd;
@@ -21,6 +20,12 @@ pub trait Source {
 
     /// Cumulative counts since the start.
     fn snapshot(&mut self) -> Result<Snapshot, ReadError>;
+
+    /// Goes on by itself when who counted for it has ended; true when it did, and the counts
+    /// begin anew.
+    fn take_over(&mut self) -> Result<bool, Failure> {
+        Ok(false)
+    }
 }
 
 impl Source for Accountant {
@@ -60,45 +65,87 @@ impl Source for Remote {
 }
 
 /// Where a command's readings come from.
-#[derive(Debug)]
-pub enum Either<D> {
+pub enum Either {
     /// The running agent.
     Agent(Remote),
     /// This process itself.
-    Own(D),
+    Own(Box<Accountant>),
+    /// Another command that keeps the ledger now. When that ends, this one keeps it, for these
+    /// containers.
+    Beside(Box<Beside>, Vec<Selector>),
 }
 
-impl<D: Source> Source for Either<D> {
+impl Source for Either {
     fn follow(&mut self, until: Instant, wake: BorrowedFd<'_>) -> Result<bool, ReadError> {
         match self {
             Either::Agent(source) => source.follow(until, wake),
-            Either::Own(source) => source.follow(until, wake),
+            Either::Own(source) => Source::follow(source.as_mut(), until, wake),
+            Either::Beside(source, _) => source.follow(until, wake),
         }
     }
 
     fn snapshot(&mut self) -> Result<Snapshot, ReadError> {
         match self {
             Either::Agent(source) => source.snapshot(),
-            Either::Own(source) => source.snapshot(),
+            Either::Own(source) => Source::snapshot(source.as_mut()),
+            Either::Beside(source, _) => source.snapshot(),
+        }
+    }
+
+    fn take_over(&mut self) -> Result<bool, Failure> {
+        match self {
+            Either::Beside(source, selectors) if source.is_over() => {
+                *self = own_or_beside(selectors)?;
+                Ok(true)
+            }
+            _ => Ok(false),
         }
     }
 }
 
-/// The running agent where one listens on `socket`; else starts the accounting of this host, or
-/// says in one line why it cannot run.
-pub fn start(socket: &Path) -> Result<Either<Accountant>, Failure> {
+/// The running agent where one listens on `socket`; else the accounting of this host, which this
+/// command starts where none runs; or one line that says why it cannot run. Cgroups that
+/// `selectors` name are containers then, in the host's network namespace too.
+pub fn start(socket: &Path, selectors: &[Selector]) -> Result<Either, Failure> {
     match Client::connect(socket) {
         Ok(client) => return Ok(Either::Agent(Remote(client))),
         // Without an agent to ask, the answer is that of a host without an agent.
         Err(ClientError::NotRunning(_) | ClientError::Denied(_)) => {}
         Err(error) => return Err(error.into()),
     }
-    match Accountant::start(Options::default()) {
-        Ok(accountant) => Ok(Either::Own(accountant)),
-        Err(StartError::Unsupported(text)) => Err(doctor::unsupported(text)),
-        Err(other) => Err(other.into()),
+    own_or_beside(selectors)
+}
+
+/// How long another command may take to load its programs, or to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Of several commands one keeps the ledger; the others read it.
+fn own_or_beside(selectors: &[Selector]) -> Result<Either, Failure> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let error = match Accountant::start(Options::default()) {
+            Ok(mut accountant) => {
+                accountant.name(selectors)?;
+                return Ok(Either::Own(Box::new(accountant)));
+            }
+            Err(error @ StartError::AlreadyRunning { .. }) => error,
+            Err(StartError::Unsupported(text)) => return Err(doctor::unsupported(text)),
+            Err(other) => return Err(other.into()),
+        };
+        if let Some(beside) = Beside::open()? {
+            return Ok(Either::Beside(Box::new(beside), selectors.to_vec()));
+        }
+        if Instant::now() >= until {
+            return Err(error.into());
+        }
+        std::thread::sleep(PAUSE);
     }
 }
+
+/// Length of the interval after taking over.
+const AFTER_TAKING_OVER: Duration = Duration::from_millis(100);
 
 /// Turns readings into intervals.
 #[derive(Debug)]
@@ -153,8 +200,13 @@ impl<S: Source> Meter<S> {
         Ok(self.source.follow(until, wake)?)
     }
 
-    /// Ends the interval now.
+    /// Ends the interval now. When who counted has ended meanwhile, the interval is a short one
+    /// after that, by its own length: what was not counted is not made up.
     pub fn cut(&mut self) -> Result<Interval, Failure> {
+        if self.source.take_over()? {
+            self.last = self.source.snapshot()?;
+            std::thread::sleep(AFTER_TAKING_OVER);
+        }
         let now = self.source.snapshot()?;
         let interval = now.since(&self.last);
         self.last = now;

@@ -5,7 +5,10 @@ use crate::exit::{Failure, Outcome, one_line};
 use crate::output::Output;
 use crate::{table, units};
 use cofferdam_agent::Client;
-use cofferdam_agent::wire::{ContainerRecord, LossRecord, PolicyRecord, RuleRecord, StatusReport};
+use cofferdam_agent::wire::{
+    ContainerRecord, LossRecord, MeansRecord, PolicyRecord, RuleRecord, StatusReport,
+};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -57,16 +60,22 @@ fn text(report: &StatusReport, width: Option<u16>) -> String {
     );
     let _ = writeln!(
         out,
-        "containers: {} known, {} under enforcement or reservation; {} changes in force",
+        "containers: {} known, {} under enforcement or reservation; {} changes in force, {} refused \
+         since the start",
         report.containers_known,
         report.containers.len(),
-        report.changes_in_force
+        report.changes_in_force,
+        report.failed_changes,
     );
     if !report.rules.is_empty() {
         let _ = write!(out, "\n{}", rules(&report.rules, width));
     }
     if !report.containers.is_empty() {
         let _ = write!(out, "\n{}", containers(&report.containers, width));
+    }
+    let means = means(&report.containers, width);
+    if !means.is_empty() {
+        let _ = write!(out, "\n{means}");
     }
     let losses = losses(&report.losses, width);
     if !losses.is_empty() {
@@ -113,34 +122,86 @@ fn containers(containers: &[ContainerRecord], width: Option<u16>) -> String {
         "network CPU",
         "in force",
         "debt",
+        "charged",
+        "returned",
         "dropped",
         "CPU",
         "CPUs",
     ]);
     for container in containers {
         let network = container.network.as_ref();
-        let means: Vec<&str> = network
-            .iter()
-            .flat_map(|n| &n.means)
-            .filter(|m| m.in_force)
-            .map(|m| m.means.as_str())
-            .collect();
-        let means = match (network, means.is_empty()) {
-            (None, _) => String::new(),
-            (Some(_), true) => "nothing".to_owned(),
-            (Some(_), false) => means.join(" "),
-        };
-        let debt = network.map(|n| format!("{:.1} ms", n.debt_ns as f64 / 1e6));
+        let means = network.map(|n| in_force(&n.means)).unwrap_or_default();
+        let ms = |ns: u64| format!("{:.1} ms", ns as f64 / 1e6);
+        let debt = network.map(|n| match n.forgiven_ns {
+            0 => ms(n.debt_ns),
+            forgiven => format!("{} ({} forgiven)", ms(n.debt_ns), ms(forgiven)),
+        });
+        let charged = network.map(|n| ms(n.charged_ns)).unwrap_or_default();
+        let returned = network.map(|n| ms(n.returned_ns)).unwrap_or_default();
         let dropped = network.map(|n| (n.dropped_rx_packets + n.dropped_tx_packets).to_string());
         table.add_row([
             one_line(&container.name),
             container.policy.network_cpu.clone(),
             means,
             debt.unwrap_or_default(),
+            charged,
+            returned,
             dropped.unwrap_or_default(),
             cpu(&container.policy),
             own_cpus(container),
         ]);
+    }
+    table::gaps(&mut table);
+    table::finish(&table)
+}
+
+/// The means in force; when there is none, why not.
+fn in_force(means: &[MeansRecord]) -> String {
+    let names: Vec<&str> = means
+        .iter()
+        .filter(|m| m.in_force)
+        .map(|m| m.means.as_str())
+        .collect();
+    if !names.is_empty() {
+        return names.join(" ");
+    }
+    let mut reasons: Vec<&str> = means.iter().map(|m| m.why.as_str()).collect();
+    reasons.dedup();
+    match (means.iter().find(|m| m.failed), reasons.as_slice()) {
+        (Some(failed), _) => format!("nothing: {}: {}", failed.means, failed.why),
+        (None, [one]) => format!("nothing: {one}"),
+        // Each has a reason of its own: the table of the means has them.
+        (None, _) => "nothing".to_owned(),
+    }
+}
+
+/// Each means of the containers for which one is needed now, with its reason.
+fn means(containers: &[ContainerRecord], width: Option<u16>) -> String {
+    let mut table = table::plain(width);
+    table.set_header(["container", "means", "in force", "why"]);
+    let mut any = false;
+    for container in containers {
+        let all = container.network.iter().flat_map(|n| &n.means);
+        // One reason for all of them is in the table of the containers.
+        let same = all.clone().all(|m| !m.in_force && !m.failed)
+            && all.clone().map(|m| &m.why).collect::<BTreeSet<_>>().len() <= 1;
+        for m in all.filter(|_| !same) {
+            any = true;
+            let state = match (m.in_force, m.failed) {
+                (true, _) => "yes",
+                (false, true) => "FAILED",
+                (false, false) => "no",
+            };
+            table.add_row([
+                one_line(&container.name),
+                m.means.clone(),
+                state.to_owned(),
+                one_line(&m.why),
+            ]);
+        }
+    }
+    if !any {
+        return String::new();
     }
     table::gaps(&mut table);
     table::finish(&table)
@@ -211,14 +272,63 @@ fn problems(report: &StatusReport) -> String {
             .iter()
             .map(|w| format!("warning: {w}")),
     );
+    for container in &report.containers {
+        let means = container.network.iter().flat_map(|n| &n.means);
+        for failed in means.filter(|m| m.failed) {
+            // Told already where the agent says what follows from it.
+            let name = format!("{}_failed", failed.means);
+            if !container.degraded.iter().any(|d| d.name == name) {
+                lines.push(format!("{}: {name}: {}", container.name, failed.why));
+            }
+        }
+    }
+    let unmatched = unmatched(&report.rules);
     if lines.is_empty() {
-        return "\nAll is in force.\n".to_owned();
+        return format!("\n{}{unmatched}\n", verdict(report));
     }
     let mut text = "\nNot as it should be:\n".to_owned();
     for line in lines {
         let _ = writeln!(text, "  {}", one_line(&line));
     }
+    if !unmatched.is_empty() {
+        let _ = writeln!(text, "{}", unmatched.trim_start());
+    }
     text
+}
+
+/// One sentence, when nothing is wrong.
+fn verdict(report: &StatusReport) -> &'static str {
+    let asks = |p: &PolicyRecord| p.network_cpu == "enforce" || p.cpu == "strict";
+    if !report.rules.iter().any(|rule| asks(&rule.policy)) {
+        return "Nothing is asked for: no rule enforces or reserves.";
+    }
+    let waits = |container: &ContainerRecord| {
+        let network = container.network.as_ref();
+        network.is_some_and(|n| !n.means.iter().any(|m| m.in_force))
+    };
+    if report.containers.iter().any(waits) {
+        "What is needed now is in force. Where nothing is in force, nobody pays for the container."
+    } else if report.containers.is_empty() {
+        "Nothing is in force: no container matches a rule that enforces or reserves."
+    } else {
+        "All is in force."
+    }
+}
+
+/// Rules that ask for something and mean no container now, by what they match.
+fn unmatched(rules: &[RuleRecord]) -> String {
+    let rules = rules.iter().filter(|rule| {
+        rule.containers == 0
+            && (rule.policy.network_cpu == "enforce" || rule.policy.cpu == "strict")
+    });
+    let names: Vec<String> = rules
+        .take(MOST_RULES)
+        .map(|rule| one_line(&rule.matches))
+        .collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(" No container matches: {}.", names.join(", ")),
+    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,9 @@ use cofferdam_types::{ContainerLedger, Interval, Reason};
 /// Below this share of one CPU nobody is said to harm anybody, percent.
 const WORTH_SAYING_PCT: f64 = 0.5;
 
+/// From so many packets in an interval on, two counts that agree are no chance.
+const MATCHED_FROM_PACKETS: u64 = 1_000;
+
 /// One sentence about the CPU on which the most network work was paid for by others. It
 /// weighs all containers, also those that a filter hides.
 pub fn who_harms_whom(interval: &Interval) -> String {
@@ -38,21 +41,54 @@ pub fn who_harms_whom(interval: &Interval) -> String {
     let (Some(offender), Some(payer)) = (offender, payer) else {
         return host_or_peace(interval);
     };
-    let mut text = format!(
-        "`{}` caused {} of CPU {cpu_name} in network work; ",
-        name(offender),
-        spoken_pct(share(at(&offender.caused_by_cpu_ns, cpu)))
-    );
-    if share(-owed(payer, cpu)) >= WORTH_SAYING_PCT {
-        text += &format!(
-            "`{}` paid {}",
-            name(payer),
-            spoken_pct(share(at(&payer.charged_by_cpu_ns, cpu)))
-        );
-    } else {
+    // What a payer is charged for its own packets is not paid for others, and nobody pays for
+    // others more than others owe.
+    let paid = (-owed(payer, cpu)).min(harm);
+    let sender = sender_to(interval, offender);
+    let mut text = match sender {
+        Some(sender) => format!(
+            "`{}` sends to `{}` (their packet counts match): {} of CPU {cpu_name} in network work; ",
+            name(sender),
+            name(offender),
+            spoken_pct(share(owed(offender, cpu)))
+        ),
+        None => format!(
+            "`{}` caused {} of CPU {cpu_name} in network work; ",
+            name(offender),
+            spoken_pct(share(at(&offender.caused_by_cpu_ns, cpu)))
+        ),
+    };
+    if share(paid) < WORTH_SAYING_PCT {
         text += "no other container paid: the CPU was idle or ran host processes";
+    } else if sender.is_some_and(|s| s.container.cgroup == payer.container.cgroup) {
+        text += &format!("the sender itself paid {}", spoken_pct(share(paid)));
+    } else {
+        text += &format!("`{}` paid {}", name(payer), spoken_pct(share(paid)));
     }
     text
+}
+
+/// The container that sends what `receiver` receives, when the numbers of their packets leave no
+/// doubt: the ledger knows what each sent and received, not to whom. A queue on the way may have
+/// dropped up to half.
+fn sender_to<'a>(
+    interval: &'a Interval,
+    receiver: &ContainerLedger,
+) -> Option<&'a ContainerLedger> {
+    let received = receiver.ledger.rx_packets;
+    if received < MATCHED_FROM_PACKETS
+        || receiver.ledger.caused_rx_ns < receiver.ledger.caused_tx_ns
+    {
+        return None;
+    }
+    let sends_as_much = |entry: &&ContainerLedger| {
+        let sent = entry.ledger.tx_packets;
+        entry.container.cgroup != receiver.container.cgroup
+            && (received - received / 20..=received.saturating_mul(2)).contains(&sent)
+    };
+    let mut senders = interval.containers.iter().filter(sends_as_much);
+    // Several: whose packets they are cannot be told.
+    senders.next().filter(|_| senders.next().is_none())
 }
 
 /// Nobody owes: either the host's own packets take from containers, or all is well.
@@ -130,6 +166,50 @@ mod tests {
             who_harms_whom(&interval()),
             "`web-3` caused 43% of CPU 0 in network work; `db-1` paid 31%"
         );
+    }
+
+    /// `flooder` is charged for all of it: its own sending and what its packets cost at the
+    /// receiver's end.
+    fn flood() -> Interval {
+        let mut flood = interval();
+        let mut flooder = entry(1, "flooder", 0, 0, 520, 900);
+        flooder.ledger.tx_packets = 500_000;
+        flooder.ledger.caused_tx_ns = 300_000_000;
+        flooder.caused_by_cpu_ns = vec![300_000_000, 0];
+        flood.containers = vec![flooder, entry(2, "receiver", 490_000, 220, 0, 10)];
+        flood
+    }
+
+    #[test]
+    fn of_two_containers_the_sender_is_the_origin_and_nobody_pays_more_than_was_caused() {
+        assert_eq!(
+            who_harms_whom(&flood()),
+            "`flooder` sends to `receiver` (their packet counts match): 22% of CPU 0 in network \
+             work; the sender itself paid 22%"
+        );
+        let mut beside = flood();
+        beside.containers[0].charged_by_cpu_ns = vec![300_000_000, 0];
+        beside.containers.push(entry(3, "db", 0, 0, 400, 900));
+        assert_eq!(
+            who_harms_whom(&beside),
+            "`flooder` sends to `receiver` (their packet counts match): 22% of CPU 0 in network \
+             work; `db` paid 22%",
+            "not 40%: the rest was nobody's debt"
+        );
+    }
+
+    #[test]
+    fn who_sends_is_not_guessed() {
+        let mut two = flood();
+        let mut other = entry(3, "other", 0, 0, 0, 0);
+        other.ledger.tx_packets = 500_000;
+        two.containers.push(other);
+        let text = who_harms_whom(&two);
+        assert!(text.starts_with("`receiver` caused 22% of CPU 0"), "{text}");
+        assert!(text.ends_with("`flooder` paid 22%"), "{text}");
+        let mut fewer = flood();
+        fewer.containers[0].ledger.tx_packets = 100_000;
+        assert!(who_harms_whom(&fewer).starts_with("`receiver` caused"));
     }
 
     #[test]

@@ -78,6 +78,87 @@ fn usage_errors_are_one_line_and_code_2() {
     contains(&["bench", "penalty", "--payload", "200"], 2, &["no unit"]);
 }
 
+/// Every command that a user can give, as its words; groups such as `bench` included.
+fn commands() -> Vec<Vec<String>> {
+    fn collect(command: &clap::Command, words: &[String], all: &mut Vec<Vec<String>>) {
+        all.push(words.to_vec());
+        let shown = command.get_subcommands().filter(|c| !c.is_hide_set());
+        for sub in shown.filter(|c| c.get_name() != "help") {
+            let words = [words, &[sub.get_name().to_owned()]].concat();
+            collect(sub, &words, all);
+        }
+    }
+    let mut all = Vec::new();
+    collect(&cofferdam::command(), &[], &mut all);
+    assert!(all.len() > 25, "{all:?}");
+    all
+}
+
+#[test]
+fn every_usage_error_names_the_help_of_its_own_command() {
+    for words in commands() {
+        let mut args: Vec<&str> = words.iter().map(String::as_str).collect();
+        let help = format!(
+            "'{}'",
+            [&["cofferdam"], &args[..], &["--help"]].concat().join(" ")
+        );
+        args.push("--no-such-option");
+        contains(&args, 2, &["--no-such-option", &help]);
+    }
+    contains(&["bench"], 2, &["no command", "'cofferdam bench --help'"]);
+    contains(&["top", "--interval", "5"], 2, &["'cofferdam top --help'"]);
+}
+
+#[test]
+fn help_on_a_full_disk_fails() {
+    let full = || fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut prints = vec![vec!["--version".to_owned()], vec!["doctor".to_owned()]];
+    prints.extend(commands().into_iter().map(|mut words| {
+        words.push("--help".to_owned());
+        words
+    }));
+    for words in prints {
+        let output = Command::new(env!("CARGO_BIN_EXE_cofferdam"))
+            .args(&words)
+            .stdout(full())
+            .output()
+            .unwrap();
+        let line = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {line}");
+        assert_eq!(line.lines().count(), 1, "{words:?}: {line}");
+        assert!(line.contains("No space left"), "{words:?}: {line}");
+    }
+}
+
+#[test]
+fn a_file_with_data_is_not_overwritten_without_force() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("kept");
+    fs::write(&path, "precious").unwrap();
+    let name = path.to_str().unwrap();
+    for command in ["accounting", "latency"] {
+        let args = [command, "record", "--duration", "1s", "--output", name];
+        contains(&args, 1, &[name, "exists", "--force"]);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+        contains(&[command, "record", "--force"], 2, &["--output"]);
+    }
+    // Benchmarks write directories: what is in one is not replaced either.
+    let folder = dir.path().to_str().unwrap();
+    for bench in [
+        "penalty",
+        "accounting",
+        "latency",
+        "reservation",
+        "dataplane",
+        "agent",
+    ] {
+        let output = cofferdam(&["bench", bench, "--output", folder]);
+        assert!(!output.status.success(), "{bench}: {output:?}");
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+}
+
 #[test]
 fn selectors_are_checked_before_anything_starts() {
     contains(
@@ -240,6 +321,45 @@ fn a_user_without_rights_is_told_so_by_every_command_alike() {
     ] {
         assert_eq!(unprivileged(&binary, args), (3, line.clone()), "{args:?}");
     }
+    // The others have words of their own: one line, what is needed, the remedy, code 3.
+    let config = dir.path().join("dataplane.toml");
+    let good = "device.name = \"lo\"\nnetwork.addresses = [\"10.98.0.9/24\"]\n";
+    fs::write(&config, good).unwrap();
+    fs::set_permissions(&config, fs::Permissions::from_mode(0o644)).unwrap();
+    let config = config.to_str().unwrap();
+    for args in [
+        &["dataplane", "run", "--config", config][..],
+        &[
+            "dataplane",
+            "serve",
+            "http",
+            "10.98.0.9:80",
+            "--name",
+            "a",
+            "--user",
+            "daemon",
+        ],
+        &["agent"],
+        &["agent", "--restore"],
+        &["latency", "record"],
+        &["latency", "serve"],
+        &["latency", "ping", "127.0.0.1", "--container", "web"],
+        &["bench", "penalty", "--quick"],
+        &["bench", "accounting", "--quick"],
+        &["bench", "latency", "--quick"],
+        &["bench", "reservation", "--quick"],
+        &["bench", "isolation", "--quick"],
+        &["bench", "dataplane", "--quick"],
+        &["bench", "agent"],
+        &["demo"],
+    ] {
+        let (code, line) = unprivileged(&binary, args);
+        assert_eq!(code, 3, "{args:?}: {line}");
+        assert!(line.contains("sudo"), "{args:?}: {line}");
+        let denied =
+            line.matches("ermitted (os error").count() + line.matches("enied (os error").count();
+        assert!(denied <= 1, "{args:?} says its cause twice: {line}");
+    }
 }
 
 /// Runs `binary` without any capability: as root through `setpriv`, else as it is.
@@ -291,6 +411,15 @@ fn a_bad_configuration_is_told_before_anything_starts() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(text.lines().count(), 2, "{text}");
     assert!(text.contains("agent.toml:5:9: error"), "{text}");
+    let large = "[[rule]]\nmatch = \"a\"\ncpu = \"strict\"\ncpus = 60000\n";
+    fs::write(&path, large).unwrap();
+    let output = cofferdam(&["agent", "--check-config", "--config", name]);
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(
+        told.contains("agent.toml:1:1: warning: 'a' asks for more CPUs"),
+        "{told}"
+    );
     fs::write(&path, "[[rule]]\nmatch = \"a\"\n").unwrap();
     let output = cofferdam(&["agent", "--check-config", "--config", name]);
     assert_eq!(output.status.code(), Some(0));

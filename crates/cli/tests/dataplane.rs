@@ -147,6 +147,13 @@ impl Running {
         (code, self.err())
     }
 
+    /// Its dataplane has ended in order: so does it.
+    fn ends_with_its_dataplane(&self) {
+        let (code, err) = self.end();
+        assert_eq!((code, err.lines().count()), (Some(0), 1), "{err}");
+        assert!(err.contains("the dataplane has ended"), "{err}");
+    }
+
     fn fails_with(&self, words: &[&str]) {
         let (code, err) = self.end();
         assert_eq!((code, err.lines().count()), (Some(1), 1), "{err}");
@@ -217,7 +224,7 @@ fn a_dataplane_serves_is_looked_at_and_leaves_nothing_at_sigterm() {
 
         dataplane.process.signal(Signal::SIGTERM);
         assert_eq!(dataplane.end(), (Some(0), String::new()));
-        web.fails_with(&["the dataplane is gone"]);
+        web.ends_with_its_dataplane();
         assert!(!Path::new(&socket).exists(), "its socket is left");
         let link = scene.server.run("ip link show eth0");
         assert!(!link.contains("xdp"), "its program is left: {link}");
@@ -227,6 +234,32 @@ fn a_dataplane_serves_is_looked_at_and_leaves_nothing_at_sigterm() {
             text(&seen.stderr).contains("no dataplane answers"),
             "{seen:?}"
         );
+    });
+}
+
+#[test]
+fn a_server_that_is_started_first_waits_for_its_dataplane() {
+    alone(|| {
+        let scene = Scene::new(8);
+        let socket = scene.socket();
+        let words = format!("serve http 10.98.8.9:80 --name web --socket {socket}");
+        let hasty = scene.start("hasty", &format!("{words} --wait 100ms"));
+        let (code, err) = hasty.end();
+        assert_eq!((code, err.lines().count()), (Some(1), 2), "{err}");
+        assert!(err.contains("waiting 100ms for one"), "{err}");
+        assert!(
+            err.contains("no dataplane answers") && err.contains("dataplane run"),
+            "{err}"
+        );
+        let none = scene.start("none", &format!("{words} --wait 0s"));
+        none.fails_with(&["no dataplane answers"]);
+
+        let web = scene.start("web", &format!("{words} --wait 20s"));
+        wait_until("the notice", PATIENCE, || web.err().contains("waiting"));
+        let dataplane = scene.dataplane();
+        wait_until("the page", PATIENCE, || scene.page().is_some());
+        dataplane.process.signal(Signal::SIGTERM);
+        assert_eq!(dataplane.process.wait(), Some(0));
     });
 }
 
@@ -273,7 +306,7 @@ fn a_device_set_down_is_waited_for_and_one_that_goes_ends_its_dataplane_alone() 
         let last = err.lines().last().unwrap_or_default();
         assert!(last.contains("eth0 is gone: it was removed"), "{err}");
         assert_eq!(err.lines().count(), 3, "{err}");
-        web.fails_with(&["the dataplane is gone"]);
+        web.ends_with_its_dataplane();
         other.is_served();
         assert_eq!(others.err(), "");
     });
@@ -310,27 +343,39 @@ fn a_wrong_file_is_told_with_line_and_reason() {
     for (more, words) in [
         (
             "[loop]\nbatch = 0\n",
-            "line 6: loop.batch = 0 is outside 1..=256",
+            ":6:9: loop.batch = 0 is outside 1..=256",
         ),
-        ("[lop]\n", "line 5: unknown field `lop`"),
-        ("[loop]\nspin = \"5\"\n", "line 6: loop.spin"),
+        ("[lop]\n", ":5:2: unknown field `lop`"),
+        ("[loop]\nspin = \"5\"\n", ":6:8: loop.spin"),
         (
             "[[application]]\nname = \"web\"\nuser = \"no-such-user\"\n",
-            "line 7: application 'web'",
+            ":7:8: application 'web'",
         ),
     ] {
         std::fs::write(path, format!("{good}{more}")).unwrap();
-        for check in [&["--check-config"][..], &[]] {
-            let output = cofferdam(&[&["run", "--config", path][..], check].concat());
-            let err = text(&output.stderr);
-            assert_eq!(
-                (output.status.code(), err.lines().count()),
-                (Some(1), 1),
-                "{err}"
-            );
-            assert!(err.contains(path) && err.contains(words), "{err}");
-        }
+        let output = cofferdam(&["run", "--config", path]);
+        let err = text(&output.stderr);
+        let ended = (output.status.code(), err.lines().count());
+        assert_eq!(ended, (Some(1), 1), "{err}");
+        assert!(err.contains(&format!("{path}{words}")), "{err}");
+        // The check has the agent's form: each mistake a line on standard output.
+        let output = cofferdam(&["run", "--check-config", "--config", path]);
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        let told = words.replacen(": ", ": error: ", 1);
+        assert_eq!(out.lines().count(), 1, "{out}");
+        assert!(out.starts_with(&format!("{path}{told}")), "{out}");
+        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(err, format!("cofferdam: {path}: 1 error, refused\n"));
     }
+    std::fs::write(
+        path,
+        format!("{good}[loop]\nbatch = 0\nspin = \"5\"\n[lop]\n"),
+    )
+    .unwrap();
+    let output = cofferdam(&["run", "--check-config", "--config", path]);
+    assert_eq!(text(&output.stdout).lines().count(), 3, "{output:?}");
+    let output = cofferdam(&["run", "--config", path]);
+    assert!(text(&output.stderr).contains("and 2 more"), "{output:?}");
     std::fs::write(path, good).unwrap();
     let output = cofferdam(&["run", "--check-config", "--config", path]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");

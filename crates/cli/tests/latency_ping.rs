@@ -44,6 +44,26 @@ fn a_ping_from_a_container_is_corrected() {
     });
 }
 
+/// To the gateway, which is the host, nothing leaves the host: no figures, and the reason.
+#[test]
+fn a_ping_that_cannot_be_measured_says_why() {
+    alone(|| {
+        let scene = scene();
+        for host in ["10.98.1.1", "127.0.0.1"] {
+            let out = Command::new(COFFERDAM)
+                .args(["latency", "ping", host, "-c", "2", "-i", "20ms"])
+                .args(["--container", scene.web.name()])
+                .output()
+                .expect("it runs");
+            assert!(out.status.success(), "{out:?}");
+            let text = String::from_utf8(out.stdout).expect("text");
+            assert!(text.contains("2 answered, 0 measured"), "{text}");
+            let last = text.lines().last().unwrap_or_default();
+            assert!(last.contains("is answered on this host"), "{text}");
+        }
+    });
+}
+
 #[test]
 fn connections_are_pinged_too() {
     alone(|| {

@@ -3,8 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use cofferdam::schema::{ACCOUNTING, AccountingRecord};
+use cofferdam_testkit::leftovers;
 use cofferdam_testkit::traffic::{Udp, udp_send, udp_sink};
-use cofferdam_testkit::{FakeContainer, Forked, Namespace, Net, VethPair, exclusive, time_limit};
+use cofferdam_testkit::{
+    FakeContainer, Forked, Namespace, Net, VethPair, exclusive, time_limit, wait_until,
+};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader, Read};
@@ -200,18 +203,116 @@ fn signals_end_a_recording_and_keep_it() {
     });
 }
 
+/// A sane document: the flooded container with its packets, and books that balance.
+fn assert_sane(output: &Output, name: &str) {
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+    let record: AccountingRecord = serde_json::from_slice(&output.stdout).unwrap();
+    let web = record.containers.iter().find(|c| c.name == name);
+    let web = web.unwrap_or_else(|| panic!("no {name} in {:?}", record.containers));
+    assert!(web.rx_packets > 0 && web.caused_rx_ns > 0, "{web:?}");
+    let error_pct = record.conservation.worst_cpu_error_pct;
+    assert!(error_pct <= 1.0, "{:?}", record.conservation);
+}
+
 #[test]
-fn a_second_instance_is_refused_by_name_of_the_first() {
+fn several_readers_share_one_source() {
+    alone(|| {
+        let flooded = flooded("web");
+        let name = flooded.container.name();
+        let dir = tempfile::tempdir().unwrap();
+        let (first, second) = (dir.path().join("first"), dir.path().join("second"));
+        let top = ["top", "--once", "--json", "--interval", "500ms"];
+
+        let owner = recording(&first, &[]);
+        let programs = leftovers::bpf_programs();
+        assert_sane(&command(&top).output().unwrap(), name);
+        let reader = recording(&second, &["--container", name]);
+        assert_eq!(
+            leftovers::bpf_programs(),
+            programs,
+            "nothing is loaded twice"
+        );
+        // A container that comes while somebody else has the events.
+        let late = FakeContainer::new("late");
+        wait_until("the late container", Duration::from_secs(20), || {
+            let told = ["top", "--once", "--json", "--container", late.name()];
+            command(&told).output().unwrap().status.success()
+        });
+
+        // The owner ends: the reader counts itself, and loses no container.
+        owner.signal(Signal::SIGINT);
+        assert_eq!(owner.ended().0, Some(130));
+        let before = lines(second.to_str().unwrap());
+        wait_until(
+            "lines after the owner's end",
+            Duration::from_secs(30),
+            || lines(second.to_str().unwrap()) > before + 3,
+        );
+        assert_sane(&command(&top).output().unwrap(), name);
+        reader.signal(Signal::SIGINT);
+        assert_eq!(reader.ended(), (Some(130), String::new()));
+        let text = std::fs::read_to_string(&second).unwrap();
+        let last: AccountingRecord =
+            serde_json::from_str(text.lines().rev().nth(1).unwrap()).unwrap();
+        assert!(last.containers[0].rx_packets > 0, "{last:?}");
+        // Never more than could have come: counts of two sources are not mixed.
+        let most = 5_000.0 * 3.0;
+        for line in text.lines() {
+            let record: AccountingRecord = serde_json::from_str(line).unwrap();
+            for web in &record.containers {
+                let rate = web.rx_packets as f64 / record.interval_s.max(0.05);
+                assert!(rate < most, "{rate} packets/s: {record:?}");
+            }
+        }
+    });
+}
+
+/// As a benchmark in the middle of a measurement: it has the programs, and answers nobody.
+#[test]
+fn a_busy_owner_is_read_and_not_asked() {
+    alone(|| {
+        let flooded = flooded("web");
+        let options = cofferdam_accounting::Options::default();
+        let owner = cofferdam_accounting::Accountant::start(options).unwrap();
+        let top = ["top", "--once", "--json", "--interval", "500ms"];
+        assert_sane(&command(&top).output().unwrap(), flooded.container.name());
+        drop(owner);
+    });
+}
+
+#[test]
+fn a_benchmark_does_not_measure_beside_a_reader() {
     alone(|| {
         let dir = tempfile::tempdir().unwrap();
         let child = recording(&dir.path().join("first"), &[]);
-        let second = command(&["top", "--once"]).output().unwrap();
+        let run = dir.path().join("run").display().to_string();
+        let args = ["bench", "accounting", "--quick", "--output", &run];
+        let second = command(&args).output().unwrap();
         let line = String::from_utf8(second.stderr).unwrap();
         assert_eq!(second.status.code(), Some(1), "{line}");
         assert!(
             line.contains(&format!("another cofferdam (pid {})", child.0.id())),
             "{line}"
         );
+        child.signal(Signal::SIGINT);
+        assert_eq!(child.ended().0, Some(130));
+    });
+}
+
+#[test]
+fn a_running_recording_is_in_use_and_not_left_over() {
+    alone(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let child = recording(&dir.path().join("x"), &[]);
+        let left = leftovers::list();
+        assert!(
+            !left.iter().any(|l| l.starts_with("BPF program")),
+            "{left:?}"
+        );
+        let held = leftovers::in_use();
+        let process = format!("process {} (", child.0.id());
+        assert!(held.iter().any(|l| l.starts_with(&process)), "{held:?}");
         child.signal(Signal::SIGINT);
         assert_eq!(child.ended().0, Some(130));
     });

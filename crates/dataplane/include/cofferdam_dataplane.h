@@ -14,6 +14,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Of what a dataplane and its applications share: cofferdam_attach fails when the dataplane has
+ * another. */
+#define COFFERDAM_DATAPLANE_VERSION 3
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -75,7 +79,8 @@ struct cofferdam_session *cofferdam_attach(const char *socket, const char *name,
 void cofferdam_detach(struct cofferdam_session *session);
 
 /* Handles all events that are there, and waits for the first one at most `wait_ns` nanoseconds
- * (0: not at all; `UINT64_MAX`: without end). Returns how many, or -1 when the dataplane is gone.
+ * (0: not at all; `UINT64_MAX`: without end). Returns how many, or -1 when the dataplane is gone
+ * or has ended this application: `cofferdam_error` says which, and why.
  * Calls made before and by handlers are shown to the dataplane together. */
 int32_t cofferdam_run(struct cofferdam_session *session, uint64_t wait_ns);
 

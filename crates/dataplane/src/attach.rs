@@ -1,14 +1,15 @@
 //! How an application comes to its dataplane: a Unix socket, one message each way, and the
 //! descriptors of the shared memory with the answer.
 
-use crate::channel::{Outside, Sizes};
+use crate::bell::BellEnd;
+use crate::channel::{Mapped, Outside, Sizes};
 use crate::engine::MOST_CORES;
 use crate::session::Session;
 use nix::cmsg_space;
 use nix::sys::eventfd::EventFd;
 use nix::sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr,
-    connect, recvmsg, sendmsg, socket, sockopt,
+    connect, recv, recvmsg, sendmsg, socket, sockopt,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -16,8 +17,9 @@ use std::path::Path;
 
 /// Largest message.
 pub(crate) const LARGEST: usize = 64 << 10;
-/// Version of rings and messages.
-pub(crate) const VERSION: u32 = 2;
+/// Version of what a dataplane and its applications share: rings, descriptors and messages. A
+/// dataplane refuses another.
+pub const INTERFACE_VERSION: u32 = 3;
 /// Descriptors that come with an answer: of the application, and of each core.
 const DESCRIPTORS: usize = 3;
 const DESCRIPTORS_A_CORE: usize = 2;
@@ -33,7 +35,7 @@ const PATIENCE_S: i64 = 5;
 pub(crate) enum Request {
     /// Be served as this application of the configuration.
     Attach {
-        /// Of [`VERSION`].
+        /// Of [`INTERFACE_VERSION`].
         version: u32,
         /// Name of the application.
         application: String,
@@ -64,6 +66,11 @@ pub(crate) enum Answer {
     },
     /// Refused, and why.
     Refused(String),
+    /// To an attached application: it is ended, and why. The dataplane hangs up.
+    Ended {
+        /// What it did.
+        reason: String,
+    },
 }
 
 /// An application that could not attach.
@@ -92,15 +99,24 @@ pub enum AttachError {
 impl Session {
     /// Attaches to the dataplane that listens on `path`, as `application` of its configuration.
     pub fn attach(path: &Path, application: &str) -> Result<Session, AttachError> {
+        let (mapped, socket) = Session::ask_to_attach(path, application)?;
+        Ok(Session::new(mapped, Some(socket)))
+    }
+
+    /// What is shared, and the socket whose end is the application's.
+    pub(crate) fn ask_to_attach(
+        path: &Path,
+        application: &str,
+    ) -> Result<(Mapped, OwnedFd), AttachError> {
         let request = Request::Attach {
-            version: VERSION,
+            version: INTERFACE_VERSION,
             application: application.to_owned(),
         };
         let (socket, answer, descriptors) = ask(path, &request)?;
         match answer {
             Answer::Attached(sizes) => {
                 let outside = unpack(sizes, descriptors)?;
-                Ok(Session::new(outside.map()?, Some(socket)))
+                Ok((outside.map()?, socket))
             }
             Answer::Refused(why) => Err(AttachError::Refused(why)),
             other => Err(AttachError::Answer(format!("{other:?}"))),
@@ -183,6 +199,16 @@ fn receive(socket: &OwnedFd) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     Ok((bytes, descriptors))
 }
 
+/// Why the dataplane has hung up on an application: `None` when it is gone itself.
+pub(crate) fn reason(socket: &OwnedFd) -> Option<String> {
+    let mut bytes = [0; 4096];
+    let len = recv(socket.as_raw_fd(), &mut bytes, MsgFlags::MSG_DONTWAIT).ok()?;
+    match serde_json::from_slice(bytes.get(..len)?).ok()? {
+        Answer::Ended { reason } => Some(reason),
+        _ => None,
+    }
+}
+
 /// Sends an answer, with the descriptors of the application's side.
 pub(crate) fn answer(
     socket: &OwnedFd,
@@ -230,7 +256,7 @@ fn unpack(sizes: Sizes, descriptors: Vec<OwnedFd>) -> Result<Outside, AttachErro
         cores: pairs.collect(),
         area,
         inbox,
-        bell: event(bell),
+        bell: BellEnd::from_owned_fd(bell),
         sizes,
     })
 }

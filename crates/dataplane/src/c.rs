@@ -206,7 +206,8 @@ pub unsafe extern "C" fn cofferdam_detach(session: *mut cofferdam_session) {
 }
 
 /// Handles all events that are there, and waits for the first one at most `wait_ns` nanoseconds
-/// (0: not at all; `UINT64_MAX`: without end). Returns how many, or -1 when the dataplane is gone.
+/// (0: not at all; `UINT64_MAX`: without end). Returns how many, or -1 when the dataplane is gone
+/// or has ended this application: `cofferdam_error` says which, and why.
 /// Calls made before and by handlers are shown to the dataplane together.
 ///
 /// # Safety
@@ -232,7 +233,14 @@ pub unsafe extern "C" fn cofferdam_run(session: *mut cofferdam_session, wait_ns:
             continue;
         }
         own.session.flush();
-        if handled > 0 || wait_ns == 0 || gone {
+        if handled > 0 || gone {
+            break;
+        }
+        if wait_ns == 0 {
+            if let Err(e) = own.session.check() {
+                fail(e);
+                gone = true;
+            }
             break;
         }
         let limit = (wait_ns != u64::MAX).then(|| Duration::from_nanos(wait_ns));

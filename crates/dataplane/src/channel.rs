@@ -1,9 +1,10 @@
 //! What the dataplane and one application share, made by the dataplane: rings, the memory the
-//! application sends from, the memory it receives in, and two bells.
+//! application sends from, the memory it receives in, and what wakes either.
 
+use crate::bell::{Bell, BellEnd, Door, Doors, bell};
 use crate::ring::{ApplicationEnd, DataplaneEnd, ring_file, sealed_file};
 use cofferdam_xsk::{Access, FrameFacts, Mapping, Memory};
-use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::eventfd::EventFd;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -36,9 +37,9 @@ pub(crate) struct Inside {
     /// Frames that received data may lie in.
     pub inbox_frames: u32,
     /// Rung when the application sleeps.
-    pub bell: Arc<EventFd>,
-    /// Rung by the application when the dataplane sleeps.
-    pub door: EventFd,
+    pub bell: Arc<Bell>,
+    /// Rung by the application when the dataplane sleeps; until it is dropped.
+    pub _door: Door,
 }
 
 /// The application's side, as descriptors that can be sent to it.
@@ -47,18 +48,19 @@ pub(crate) struct Outside {
     pub cores: Vec<(OwnedFd, EventFd)>,
     pub area: OwnedFd,
     pub inbox: OwnedFd,
-    pub bell: EventFd,
+    pub bell: BellEnd,
     pub sizes: Sizes,
 }
 
-/// Makes both sides, the dataplane's once a core. The application is told of `ranges`. With `private_frames` received data is copied
-/// into that many frames of the application's own; else it reads the dataplane's `memory`.
+/// Makes both sides, the dataplane's once a core, each of which has `doors`. The application is
+/// told of `ranges`. With `private_frames` received data is copied into that many frames of the
+/// application's own; else it reads the dataplane's `memory`.
 pub(crate) fn channel(
     shared: &FrameFacts,
     area_bytes: u32,
     private_frames: Option<u32>,
     ranges: u32,
-    cores: usize,
+    doors: &[Arc<Doors>],
 ) -> io::Result<(Vec<Inside>, Outside)> {
     let frames = private_frames
         .map(|count| Memory::with_spans(count, shared.frame_bytes, shared.spans))
@@ -69,16 +71,12 @@ pub(crate) fn channel(
     };
     let inbox_frames = frames.as_ref().map_or(shared.frames, Memory::numbers);
     let area = sealed_file("cofferdam-area", area_bytes as usize)?;
-    let event = || EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
-    let dup = |event: &EventFd| -> io::Result<EventFd> {
-        let copy = event.as_fd().try_clone_to_owned()?;
-        // SAFETY: the descriptor is a copy of an eventfd's.
-        Ok(unsafe { EventFd::from_owned_fd(copy) })
-    };
-    let bell = Arc::new(event()?);
+    let (bell, bell_end) = bell()?;
+    let bell = Arc::new(bell);
+    let cores = doors.len();
     let mut outside = Outside {
         inbox: inbox.try_clone_to_owned()?,
-        bell: dup(&bell)?,
+        bell: bell_end,
         cores: Vec::with_capacity(cores),
         sizes: Sizes {
             area_bytes,
@@ -93,17 +91,17 @@ pub(crate) fn channel(
     let area = Arc::new(area);
     let mut parts = frames.map(|frames| frames.split(cores as u32).into_iter());
     let mut inside = Vec::with_capacity(cores);
-    for _ in 0..cores {
-        let (rings, door) = (ring_file()?, event()?);
+    for doors in doors {
+        let (rings, (door, theirs)) = (ring_file()?, doors.door()?);
         inside.push(Inside {
             end: DataplaneEnd::map(rings.as_fd())?,
             area: area.clone(),
             frames: parts.as_mut().and_then(Iterator::next),
             inbox_frames,
             bell: bell.clone(),
-            door: dup(&door)?,
+            _door: door,
         });
-        outside.cores.push((rings, door));
+        outside.cores.push((rings, theirs));
     }
     Ok((inside, outside))
 }
@@ -114,7 +112,7 @@ pub(crate) struct Mapped {
     pub cores: Vec<(ApplicationEnd, EventFd)>,
     pub area: Mapping,
     pub inbox: Mapping,
-    pub bell: EventFd,
+    pub bell: BellEnd,
     pub sizes: Sizes,
 }
 

@@ -8,8 +8,9 @@ pub use cores::Core;
 pub use elastic::Elastic;
 
 use crate::engine::{MOST_BATCH, Options};
-use crate::policy::{Grant, Rights};
+use crate::policy::{Grant, MOST_CLIENTS, Rights, Shares};
 use cofferdam_netstack::{Config as StackConfig, Congestion, InterfaceAddress, MacAddress};
+use cofferdam_types::{Problem, parse_all};
 use cofferdam_xsk::Mode;
 use nix::unistd::User;
 use raw::{Raw, RawApplication, RawChecksums, RawCongestion, RawMode};
@@ -43,12 +44,29 @@ pub struct Config {
     pub gateways: Vec<IpAddr>,
     /// TCP connections at most.
     pub connections: u32,
+    /// Sizes of the other tables that applications share.
+    pub limits: Limits,
     /// Congestion control.
     pub congestion: Congestion,
     /// The loop.
     pub options: Options,
     /// Who may attach, first match first.
     pub applications: Vec<Client>,
+}
+
+/// Sizes of tables that applications share, of each core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// TCP addresses listened at.
+    pub listeners: u32,
+    /// Bound UDP addresses.
+    pub datagram_addresses: u32,
+    /// Datagrams that wait to be sent.
+    pub datagrams: u32,
+    /// Timers.
+    pub timers: u32,
+    /// Neighbours known.
+    pub neighbours: u32,
 }
 
 /// The device and how it is used.
@@ -98,13 +116,24 @@ pub enum ConfigError {
         why: String,
     },
     /// It is wrong.
-    #[error("{path}: {why}")]
+    #[error("{}", summary(path, problems))]
     Wrong {
         /// The file.
         path: PathBuf,
-        /// Line, what, and the remedy.
-        why: String,
+        /// All that is wrong.
+        problems: Vec<Problem>,
     },
+}
+
+fn summary(path: &Path, problems: &[Problem]) -> String {
+    let mut text = match problems.first() {
+        Some(p) => format!("{}:{}:{}: {}", path.display(), p.line, p.column, p.text),
+        None => format!("{}: refused", path.display()),
+    };
+    if let more @ 1.. = problems.len().saturating_sub(1) {
+        text += &format!(" (and {more} more; 'cofferdam dataplane run --check-config' lists all)");
+    }
+    text
 }
 
 impl Config {
@@ -123,18 +152,29 @@ impl Config {
             )));
         }
         let text = std::fs::read_to_string(path).map_err(|e| read(e.to_string()))?;
-        Config::parse(&text).map_err(|why| ConfigError::Wrong {
+        Config::parse(&text).map_err(|problems| ConfigError::Wrong {
             path: path.to_owned(),
-            why,
+            problems,
         })
     }
 
-    /// Checks the text of a file; the line and the reason when it is wrong.
-    pub fn parse(text: &str) -> Result<Config, String> {
+    /// Checks the text of a file; all that is wrong with it, in the order of its lines.
+    pub fn parse(text: &str) -> Result<Config, Vec<Problem>> {
+        let parsed = parse_all(text, Config::parse_once);
+        let mut problems = parsed.problems;
+        problems.sort_by_key(|p| (p.line, p.column));
+        match parsed.value {
+            Some(config) if problems.is_empty() => Ok(config),
+            _ => Err(problems),
+        }
+    }
+
+    /// Ends at the first mistake.
+    fn parse_once(text: &str) -> Result<Config, Wrong> {
         let raw: Raw = toml::from_str(text)
-            .map_err(|e| wrong_at(text, e.span().unwrap_or_default(), e.message()))?;
+            .map_err(|e| (e.span().unwrap_or_default(), e.message().to_owned()))?;
         let defaults = Options::default();
-        let at = |span, why: String| wrong_at(text, span, &why);
+        let at = |span: Range<usize>, why: String| (span, why);
         let within = |key: &str, found: Option<Spanned<u32>>, default: u32, range: Range<u32>| {
             let Some(found) = found else {
                 return Ok(default);
@@ -173,13 +213,41 @@ impl Config {
                 }
             },
         };
-        let cores = cores::cores(&raw.device, &raw.cores, frames);
-        let cores = cores.map_err(|(span, why)| at(span, why))?;
+        let cores = cores::cores(&raw.device, &raw.cores, frames)?;
         let elastic = raw.elastic.as_ref();
         let elastic = elastic.map(|given| elastic::elastic(given, raw.cores.len()));
-        let elastic = elastic.transpose().map_err(|(span, why)| at(span, why))?;
+        let elastic = elastic.transpose()?;
         let connections = raw.tcp.connections;
         let connections = within("tcp.connections", connections, 4096, 1..(1 << 20) + 1)?;
+        let given = raw.limits;
+        let defaults_of = cofferdam_netstack::Limits::default();
+        let limits = Limits {
+            listeners: within(
+                "limits.listeners",
+                given.listeners,
+                defaults_of.listeners,
+                1..4097,
+            )?,
+            datagram_addresses: within(
+                "limits.datagram_addresses",
+                given.datagram_addresses,
+                defaults_of.udp,
+                1..4097,
+            )?,
+            datagrams: within(
+                "limits.datagrams",
+                given.datagrams,
+                defaults_of.udp_sends,
+                1..65_537,
+            )?,
+            timers: within("limits.timers", given.timers, 4096, 1..(1 << 20) + 1)?,
+            neighbours: within(
+                "limits.neighbours",
+                given.neighbours,
+                defaults_of.neighbours,
+                16..65_537,
+            )?,
+        };
         let given = raw.network.addresses;
         if given.get_ref().is_empty() {
             let why = "network.addresses is empty: the dataplane needs an address of its own";
@@ -190,14 +258,30 @@ impl Config {
             .map(|a| interface(a.get_ref()).map_err(|why| at(a.span(), why)))
             .collect::<Result<_, _>>()?;
         let mut applications: Vec<Client> = Vec::new();
+        let (mut shares, mut sum) = (Vec::new(), 0_u32);
         for raw in raw.applications {
             let named = raw.name.span();
-            let client = client(raw).map_err(|(span, why)| at(span, why))?;
+            if let Some(share) = &raw.share_pct {
+                let percent = *share.get_ref();
+                sum += u32::from(percent);
+                if percent == 0 || sum > 100 {
+                    let why = format!(
+                        "share_pct = {percent}: shares are 1 to 100, and all together no more than 100"
+                    );
+                    return Err(at(share.span(), why));
+                }
+            }
+            shares.push(raw.share_pct.as_ref().map(|share| *share.get_ref()));
+            let client = client(raw)?;
             if applications.iter().any(|other| other.name == client.name) {
                 let why = format!("two applications are named '{}'", client.name);
                 return Err(at(named, why));
             }
             applications.push(client);
+            if applications.len() > MOST_CLIENTS {
+                let why = format!("more than {MOST_CLIENTS} applications");
+                return Err(at(named, why));
+            }
         }
         Ok(Config {
             socket: raw.socket.unwrap_or_else(|| DEFAULT_SOCKET.into()),
@@ -219,6 +303,7 @@ impl Config {
             addresses,
             gateways: raw.network.gateways,
             connections,
+            limits,
             congestion: match raw.tcp.congestion {
                 Some(RawCongestion::Newreno) => Congestion::NewReno,
                 Some(RawCongestion::Cubic) | None => Congestion::Cubic,
@@ -231,6 +316,7 @@ impl Config {
                 // not see each other's data: each gets a copy of its own.
                 private_frames: (applications.len() > 1).then_some(frames / 2),
                 first_cores: elastic.map(|elastic| elastic.least_cores),
+                shares: Shares::new(&shares),
                 ..defaults
             },
             applications,
@@ -245,6 +331,11 @@ impl Config {
         stack.received_checksums_verified = self.device.trusts_checksums;
         stack.tcp.congestion = self.congestion;
         stack.limits.connections = self.connections;
+        stack.limits.listeners = self.limits.listeners;
+        stack.limits.udp = self.limits.datagram_addresses;
+        stack.limits.udp_sends = self.limits.datagrams;
+        stack.limits.timers = self.limits.timers;
+        stack.limits.neighbours = self.limits.neighbours;
         stack.limits.time_wait = self.connections;
         stack.limits.half_open = self.connections.clamp(16, 1024);
         stack.limits.chunks = self.connections.saturating_mul(4).clamp(16384, 1 << 20);
@@ -254,15 +345,6 @@ impl Config {
 
 /// Where a file is wrong, and why.
 type Wrong = (Range<usize>, String);
-
-/// What is wrong, and where.
-fn wrong_at(text: &str, span: Range<usize>, why: &str) -> String {
-    let before = text.get(..span.start).unwrap_or(text);
-    let line = before.matches('\n').count() + 1;
-    // The parser tells some mistakes in two lines.
-    let why = why.trim_end().replace('\n', "; ");
-    format!("line {line}: {why}")
-}
 
 fn client(raw: RawApplication) -> Result<Client, (Range<usize>, String)> {
     let (named, name) = (raw.name.span(), raw.name.into_inner());

@@ -1,16 +1,19 @@
 //! The control plane's thread: lets applications in, notices when they go, tells what was
 //! counted, moves flow groups, by hand and by load. Nothing it does can delay a loop.
 
+mod clients;
 mod cores;
 pub(crate) mod elastic;
 mod meter;
 
-use crate::attach::{Answer, LARGEST, Request, VERSION, answer};
+use crate::attach::{Answer, INTERFACE_VERSION, Request, answer};
 use crate::config::{Config, Elastic};
 use crate::engine::cores::Hub;
-use crate::engine::{Maker, Order};
+use crate::engine::{Life, Maker, Order};
 use crate::metrics;
 use crate::run::Notice;
+use clients::{Asked, Clients};
+use cofferdam_exporter::{Exporter, Format};
 use cofferdam_xsk::{LinkState, PortError, link_state};
 use cores::OnItsWay;
 use elastic::Scaler;
@@ -18,35 +21,27 @@ use meter::Meter;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
-    AddressFamily, Backlog, MsgFlags, SockFlag, SockType, UnixAddr, accept4, bind, getsockopt,
-    listen, recv, socket, sockopt,
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
 };
-use std::io::{self, Read, Write};
-use std::net::TcpListener;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Sockets that wait for their request or are attached, at most.
-const MOST_CLIENTS: usize = 64;
-/// Who connects must ask within this time.
-const PATIENCE: Duration = Duration::from_secs(1);
-
-enum Client {
-    /// Connected; has not asked yet.
-    Asking(OwnedFd, Instant),
-    /// Attached: its end ends the application.
-    Attached(OwnedFd, Arc<AtomicBool>),
-}
+/// The Prometheus text format.
+const FORMAT: Format = Format {
+    content_type: "text/plain; version=0.0.4; charset=utf-8",
+    index: "<!doctype html><title>cofferdam dataplane</title><p><a href=\"/metrics\">metrics</a>\n",
+};
 
 /// The control plane of one dataplane.
 pub(crate) struct Control {
     listener: OwnedFd,
-    metrics: Option<TcpListener>,
-    clients: Vec<Client>,
+    metrics: Option<Exporter>,
+    clients: Clients,
     config: Config,
     hub: Arc<Hub>,
     maker: Maker,
@@ -71,10 +66,9 @@ impl Control {
         let metrics = match config.metrics {
             None => None,
             Some(address) => {
-                let metrics = TcpListener::bind(address).map_err(|e| {
+                let metrics = Exporter::bind(address, FORMAT).map_err(|e| {
                     io::Error::new(e.kind(), format!("cannot serve metrics on {address}: {e}"))
                 })?;
-                metrics.set_nonblocking(true)?;
                 Some(metrics)
             }
         };
@@ -84,7 +78,7 @@ impl Control {
             scaler: (config.elastic).map(|elastic| Scaler::new(elastic, config.connections)),
             listener,
             metrics,
-            clients: Vec::new(),
+            clients: Clients::default(),
             config,
             hub,
             maker,
@@ -109,6 +103,7 @@ impl Control {
             outcome = self.look_at_device(&say);
         }
         let _ = std::fs::remove_file(&self.config.socket);
+        cofferdam_host::leave_run_folder(&self.config.socket);
         outcome
     }
 
@@ -138,31 +133,37 @@ impl Control {
     }
 
     fn turn(&mut self) {
-        let mut fds = vec![PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
-        for client in &self.clients {
-            let (Client::Asking(fd, _) | Client::Attached(fd, _)) = client;
-            fds.push(PollFd::new(fd.as_fd(), PollFlags::POLLIN));
-        }
-        if let Some(metrics) = &self.metrics {
-            fds.push(PollFd::new(metrics.as_fd(), PollFlags::POLLIN));
-        }
+        let mut fds = vec![
+            PollFd::new(self.listener.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.hub.control().as_fd(), PollFlags::POLLIN),
+        ];
+        fds.extend(self.clients.poll_fds());
+        let metrics_at = fds.len();
+        fds.extend(self.metrics.iter().flat_map(Exporter::poll_fds));
         if poll(&mut fds, self.rest()).is_err() {
             return;
         }
         let ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
-        let mut clients = Vec::new();
-        for (i, client) in std::mem::take(&mut self.clients).into_iter().enumerate() {
-            let is_ready = ready.get(i + 1).copied().unwrap_or(false);
-            clients.extend(self.serve(client, is_ready));
+        let (control, scrapers) = ready.split_at(metrics_at);
+        let [newcomers, ended, others @ ..] = control else {
+            return;
+        };
+        if *ended {
+            // Of this process alone: nobody else can make it block.
+            let _ = self.hub.control().read();
         }
-        self.clients = clients;
-        if ready.first() == Some(&true) {
-            self.accept();
+        let (asked, has_ended) = self.clients.take(others);
+        if has_ended {
+            // On the other cores as well.
+            self.hub.look();
         }
-        if let (Some(metrics), Some(true)) = (&self.metrics, ready.last()) {
-            while let Ok((stream, _)) = metrics.accept() {
-                self.scrape(stream);
-            }
+        asked.into_iter().for_each(|asked| self.asked(asked));
+        if *newcomers {
+            self.clients.accept(&self.listener);
+        }
+        if let Some(mut metrics) = self.metrics.take() {
+            metrics.serve(scrapers, |_| self.metrics_text());
+            self.metrics = Some(metrics);
         }
     }
 
@@ -177,43 +178,8 @@ impl Control {
         PollTimeout::try_from(left).map_or(longest, |left| left.min(longest))
     }
 
-    fn accept(&mut self) {
-        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        while let Ok(fd) = accept4(self.listener.as_raw_fd(), flags) {
-            // SAFETY: the kernel has just made this descriptor for us.
-            let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-            if self.clients.len() < MOST_CLIENTS {
-                self.clients
-                    .push(Client::Asking(fd, Instant::now() + PATIENCE));
-            }
-        }
-    }
-
-    /// Goes on with a client; `None` when it is done with.
-    fn serve(&mut self, client: Client, is_ready: bool) -> Option<Client> {
-        match client {
-            Client::Attached(_, gone) if is_ready => {
-                // An attached application says nothing: this is its end, or no way to behave.
-                gone.store(true, Ordering::Relaxed);
-                self.hub.look();
-                None
-            }
-            Client::Asking(_, until) if !is_ready => (Instant::now() < until).then_some(client),
-            Client::Asking(fd, until) => {
-                let mut bytes = [0; LARGEST];
-                match recv(fd.as_raw_fd(), &mut bytes, MsgFlags::MSG_DONTWAIT) {
-                    Err(Errno::EAGAIN) => Some(Client::Asking(fd, until)),
-                    Err(_) | Ok(0) => None,
-                    Ok(len) => self.asked(fd, &bytes[..len]),
-                }
-            }
-            attached => Some(attached),
-        }
-    }
-
-    fn asked(&mut self, fd: OwnedFd, bytes: &[u8]) -> Option<Client> {
-        let uid = getsockopt(&fd, sockopt::PeerCredentials).ok()?.uid();
-        let outcome = match serde_json::from_slice(bytes) {
+    fn asked(&mut self, Asked { fd, uid, bytes }: Asked) {
+        let outcome = match serde_json::from_slice(&bytes) {
             Ok(Request::Status {} | Request::Move { .. })
                 if uid != 0 && uid != nix::unistd::getuid().as_raw() =>
             {
@@ -233,11 +199,10 @@ impl Control {
             Err(e) => Err(Answer::Refused(format!("this is no request: {e}"))),
         };
         match outcome {
-            Ok(gone) => Some(Client::Attached(fd, gone)),
+            Ok(life) => self.clients.attach(fd, life),
             Err(said) => {
                 // Who does not listen to the answer needs none.
                 let _ = answer(&fd, &said, None);
-                None
             }
         }
     }
@@ -248,14 +213,15 @@ impl Control {
         uid: u32,
         version: u32,
         name: &str,
-    ) -> Result<Arc<AtomicBool>, String> {
-        if version != VERSION {
+    ) -> Result<Arc<Life>, String> {
+        if version != INTERFACE_VERSION {
             return Err(format!(
-                "it speaks version {VERSION} of the interface, you version {version}"
+                "it speaks version {INTERFACE_VERSION} of the interface, you version {version}"
             ));
         }
-        let client = self.config.applications.iter().find(|c| c.name == name);
-        let client = client.ok_or_else(|| {
+        let clients = (0_u8..).zip(&self.config.applications);
+        let client = clients.into_iter().find(|(_, c)| c.name == name);
+        let (place, client) = client.ok_or_else(|| {
             format!(
                 "its configuration names no application '{}'",
                 name.escape_debug()
@@ -267,8 +233,10 @@ impl Control {
                 client.uid
             ));
         }
-        let gone = Arc::new(AtomicBool::new(false));
-        let made = self.maker.make(name, client.rights.clone(), gone.clone());
+        let life = Arc::new(Life::default());
+        let made = self
+            .maker
+            .make(place, name, client.rights.clone(), life.clone());
         let (domains, outside) = made.map_err(|e| format!("it cannot take you in: {e}"))?;
         for (core, domain) in domains.into_iter().enumerate() {
             if !self.hub.order(core, Order::Attach(Box::new(domain))) {
@@ -276,10 +244,11 @@ impl Control {
             }
         }
         answer(fd, &Answer::Attached(outside.sizes.clone()), Some(&outside)).map_err(|e| {
-            gone.store(true, Ordering::Relaxed);
+            life.end();
+            self.hub.look();
             format!("the answer cannot be sent: {e}")
         })?;
-        Ok(gone)
+        Ok(life)
     }
 
     fn status(&self) -> serde_json::Value {
@@ -288,33 +257,10 @@ impl Control {
         metrics::status(&tally, &cores, elastic.as_ref(), &self.config.device.name)
     }
 
-    /// Answers one scrape. A client that is slow loses its answer, not our time.
-    fn scrape(&self, mut stream: std::net::TcpStream) {
-        let limit = Some(Duration::from_millis(200));
-        if stream.set_nonblocking(false).is_err()
-            || stream.set_read_timeout(limit).is_err()
-            || stream.set_write_timeout(limit).is_err()
-        {
-            return;
-        }
-        let mut request = [0; 4096];
-        let len = stream.read(&mut request).unwrap_or(0);
-        let is_metrics = request[..len].starts_with(b"GET /metrics");
+    fn metrics_text(&self) -> String {
         let (tally, cores) = self.counted();
-        let (code, body) = if is_metrics {
-            let elastic = self.scaler.as_ref().map(Scaler::shown);
-            let device = &self.config.device.name;
-            let text = metrics::text(&tally, &cores, elastic.as_ref(), device);
-            ("200 OK", text)
-        } else {
-            ("404 Not Found", "the metrics are at /metrics\n".to_owned())
-        };
-        let head = format!(
-            "HTTP/1.1 {code}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-            body.len()
-        );
-        let _ = stream.write_all(head.as_bytes());
-        let _ = stream.write_all(body.as_bytes());
+        let elastic = self.scaler.as_ref().map(Scaler::shown);
+        metrics::text(&tally, &cores, elastic.as_ref(), &self.config.device.name)
     }
 }
 
@@ -348,7 +294,8 @@ fn open_socket(path: &Path) -> io::Result<OwnedFd> {
         .map_err(named)?;
     // Anybody may ask; the configuration says who is let in.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).map_err(named)?;
-    listen(&fd, Backlog::new(16)?)?;
+    cofferdam_host::refuse_descriptors(&fd);
+    listen(&fd, Backlog::MAXCONN)?;
     Ok(fd)
 }
 

@@ -9,6 +9,7 @@ pub mod abi;
 pub mod applications;
 mod area;
 mod attach;
+mod bell;
 pub mod c;
 mod channel;
 pub mod compiled;
@@ -26,7 +27,7 @@ mod run;
 mod session;
 
 pub use abi::{Ending, Refusal};
-pub use attach::{AttachError, move_group, status};
+pub use attach::{AttachError, INTERFACE_VERSION, move_group, status};
 pub use cofferdam_netstack::FLOW_GROUPS;
 pub use cofferdam_xsk::{LinkState, PortError};
 pub use engine::{

@@ -8,7 +8,7 @@ use std::fmt::Write;
 pub const SCHEMA: &str = "cofferdam.dataplane/1";
 
 /// Single counters: name, what it counts, value.
-fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 29] {
+fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 30] {
     [
         (
             "received_packets",
@@ -74,8 +74,13 @@ fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 29] {
             t.out_of_frames,
         ),
         (
+            "connections_refused",
+            "Connections refused: their application has as many as it may",
+            t.connections_refused,
+        ),
+        (
             "timers_refused",
-            "Timers refused: the table was full",
+            "Timers told at once: their application has as many as it may",
             t.timers_refused,
         ),
         (

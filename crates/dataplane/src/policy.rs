@@ -2,6 +2,56 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+/// Applications that a configuration names at most.
+pub const MOST_CLIENTS: usize = 64;
+
+/// What part of each table every application of the configuration is guaranteed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shares {
+    permille: [u16; MOST_CLIENTS],
+    count: u8,
+}
+
+impl Shares {
+    /// Half of each table is guaranteed, in equal parts to `count` applications.
+    pub fn equal(count: usize) -> Shares {
+        Shares::new(&vec![None; count.clamp(1, MOST_CLIENTS)])
+    }
+
+    /// A part in percent for each application. Those without one are guaranteed half of what the
+    /// others leave, in equal parts. What is more than all goes to those that come first.
+    pub fn new(percent: &[Option<u8>]) -> Shares {
+        let percent = percent.get(..MOST_CLIENTS).unwrap_or(percent);
+        let mut left: u16 = 1000;
+        let mut permille = [0; MOST_CLIENTS];
+        for (place, given) in permille.iter_mut().zip(percent) {
+            *place = given.map_or(0, |given| (u16::from(given) * 10).min(left));
+            left -= *place;
+        }
+        let others = percent.iter().filter(|given| given.is_none()).count() as u16;
+        for (place, given) in permille.iter_mut().zip(percent) {
+            if given.is_none() {
+                *place = left / 2 / others;
+            }
+        }
+        Shares {
+            permille,
+            count: percent.len() as u8,
+        }
+    }
+
+    /// How many applications there are.
+    pub fn count(&self) -> u8 {
+        self.count
+    }
+
+    /// Places of a table of `size` that each is guaranteed.
+    pub fn of(&self, size: u32) -> [u32; MOST_CLIENTS] {
+        let part = |permille| (u64::from(size) * u64::from(permille) / 1000) as u32;
+        self.permille.map(part)
+    }
+}
+
 /// TCP or UDP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {

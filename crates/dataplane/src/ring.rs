@@ -256,8 +256,12 @@ impl ApplicationEnd {
         written == self.conditions_read
     }
 
+    /// The rings' memory.
+    pub fn mapping(&self) -> &Mapping {
+        &self.shared.0
+    }
+
     /// Writes a word as a hostile application would.
-    #[cfg(test)]
     pub fn corrupt(&self, value: u32) {
         self.shared
             .word(Word::CallsWritten)

@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A place to write what is to be sent.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub struct Session {
     area: cofferdam_xsk::Mapping,
     pieces: Area,
     inbox: Rc<Inbox>,
-    bell: nix::sys::eventfd::EventFd,
+    bell: crate::bell::BellEnd,
     /// The socket to the dataplane's process; its end is the dataplane's end.
     socket: Option<OwnedFd>,
     connections: Connections,
@@ -59,6 +59,7 @@ pub struct Session {
     free_datagrams: Vec<u32>,
     /// How long to poll before sleeping.
     spin: Duration,
+    next_check: Instant,
 }
 
 impl Session {
@@ -82,6 +83,7 @@ impl Session {
             datagrams: Vec::new(),
             free_datagrams: Vec::new(),
             spin: Duration::ZERO,
+            next_check: Instant::now(),
         }
     }
 

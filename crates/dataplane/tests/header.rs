@@ -24,6 +24,10 @@ const HEAD: &str = "/* SPDX-License-Identifier: Apache-2.0 */
 #include <stddef.h>
 #include <stdint.h>
 
+/* Of what a dataplane and its applications share: cofferdam_attach fails when the dataplane has
+ * another. */
+#define COFFERDAM_DATAPLANE_VERSION VERSION
+
 #ifdef __cplusplus
 extern \"C\" {
 #endif
@@ -181,7 +185,8 @@ fn is_for_c(attributes: &[Attribute], word: &str) -> bool {
 
 fn header() -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut out = HEAD.to_owned();
+    let version = cofferdam_dataplane::INTERFACE_VERSION.to_string();
+    let mut out = HEAD.replace("_VERSION VERSION", &format!("_VERSION {version}"));
     for source in SOURCES {
         let text = std::fs::read_to_string(root.join(source)).expect("the source is there");
         for item in syn::parse_file(&text).expect("it is Rust").items {

@@ -16,11 +16,9 @@ pub enum StartError {
 
 impl From<LoadError> for StartError {
     fn from(error: LoadError) -> StartError {
-        match error {
-            LoadError::Permission | LoadError::NoBtf | LoadError::NoTracepoint(_) => {
-                StartError::Unsupported(error.to_string())
-            }
-            LoadError::Libbpf { .. } | LoadError::Map(_) => StartError::Failed(error.to_string()),
+        match error.is_unsupported() {
+            true => StartError::Unsupported(error.to_string()),
+            false => StartError::Failed(error.to_string()),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Applies charge, return and stop (Iron) and reservations (rKube) to the host. Idempotent; can
 //! take everything back, also after a crash: see [`journal`].
 
+mod cpus;
 mod device;
 mod error;
 pub mod journal;
@@ -165,13 +166,15 @@ impl Enforcer {
     ) -> ContainerStatus {
         let container = &wanted.container;
         let strict = wanted.policy.cpu != CpuPolicy::Standard;
+        let mut degraded = reserved.map_or_else(Vec::new, |(_, degraded)| degraded.clone());
+        degraded.extend(self.network.degraded(container.cgroup));
         ContainerStatus {
             cgroup: container.cgroup,
             name: container.name.clone(),
             policy: wanted.policy,
             network: self.network.status(container.cgroup),
             reservation: reserved.filter(|_| strict).map(|(state, _)| state.clone()),
-            degraded: reserved.map_or_else(Vec::new, |(_, degraded)| degraded.clone()),
+            degraded,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::journal::ThreadId;
 use cofferdam_host::parse;
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use std::fs;
 use std::io;
@@ -146,13 +146,20 @@ pub(crate) fn empty_cgroup(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// CPUs that the thread may run on, as a list.
+/// CPUs that the thread may run on, as a list; those that are offline too, which
+/// `sched_getaffinity` leaves out.
 pub(crate) fn cpus(thread: ThreadId) -> io::Result<String> {
     check(thread)?;
-    let set = sched_getaffinity(pid(thread)).map_err(|e| gone(e.into()))?;
-    let cpus = (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false));
-    let cpus: Vec<String> = cpus.map(|cpu| cpu.to_string()).collect();
-    Ok(cpus.join(","))
+    let status = fs::read_to_string(format!("/proc/{}/status", thread.tid)).map_err(gone)?;
+    let line = status
+        .lines()
+        .find_map(|l| l.strip_prefix("Cpus_allowed_list:"));
+    line.map(|list| list.trim().to_owned()).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "no list of CPUs in /proc/…/status",
+        )
+    })
 }
 
 /// Restricts the thread to a list of CPUs.

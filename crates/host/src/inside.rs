@@ -1,6 +1,7 @@
 //! Questions about the network namespace that the calling thread is in; see
 //! [`crate::in_namespace`].
 
+pub use crate::doctor::Napi;
 use crate::doctor::Netdev;
 use crate::links::Rtnetlink;
 use crate::links::message::{attributes, u32_at};
@@ -10,9 +11,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 
-/// The threads of threaded NAPI, as (interface index, thread id). Linux 6.8 on.
-pub fn napi_threads() -> io::Result<Vec<(u32, u32)>> {
-    Netdev::open()?.napi_threads()
+/// All NAPI instances of devices that are up. Linux 6.8 on.
+pub fn napis() -> io::Result<Vec<Napi>> {
+    Netdev::open()?.napis()
+}
+
+/// Gives NAPI instances a thread (1) or takes it away (0), by number. Linux 6.17 on.
+pub fn set_napis_threaded(values: &[(u32, u32)]) -> io::Result<()> {
+    let mut netdev = Netdev::open()?;
+    values
+        .iter()
+        .try_for_each(|(id, threaded)| netdev.set_threaded(*id, *threaded))
 }
 
 /// The addresses of all interfaces but loopback, with the interface's index.

@@ -20,6 +20,7 @@ mod names;
 mod netns;
 pub mod parse;
 mod resolve;
+mod socket;
 mod topology;
 mod usage;
 
@@ -32,8 +33,9 @@ pub use inventory::Inventory;
 pub use kernel::{Mitigations, kernel_release, mitigations, quota_stops_kernel_threads};
 pub use layout::{CgroupLayout, Controller};
 pub use links::message::{LinkMessage, Message};
-pub use lock::{HostLock, LockError};
+pub use lock::{HostLock, LockError, leave_run_folder};
 pub use names::labels::labels;
 pub use netns::{host_netns, in_namespace};
 pub use resolve::{ResolveError, cgroup_of, named_netns, resolve, resolve_in};
+pub use socket::refuse_descriptors;
 pub use topology::topology;

@@ -76,7 +76,8 @@ impl HostLock {
             let held = lock.metadata().map_err(failed)?.ino();
             if fs::metadata(&path).is_ok_and(|there| there.ino() == held) {
                 lock.set_len(0).map_err(failed)?;
-                writeln!(lock, "{}", std::process::id()).map_err(failed)?;
+                // The lock holds without a number in the file too: on a full file system.
+                let _ = writeln!(lock, "{}", std::process::id());
                 return Ok(HostLock { path, _lock: lock });
             }
         }
@@ -89,6 +90,15 @@ impl Drop for HostLock {
         if let Some(folder) = self.path.parent() {
             let _ = fs::remove_dir(folder); // only when empty
         }
+    }
+}
+
+/// Removes `/run/cofferdam`, which the daemons share, if the socket that has just been removed was
+/// the last thing in it. A folder that the user chose stays.
+pub fn leave_run_folder(socket: &Path) {
+    let folder = Path::new("/run/cofferdam");
+    if socket.parent() == Some(folder) {
+        let _ = fs::remove_dir(folder); // only when empty
     }
 }
 

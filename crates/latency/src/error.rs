@@ -36,15 +36,9 @@ pub enum MeasureError {
 
 impl From<LoadError> for MeasureError {
     fn from(error: LoadError) -> MeasureError {
-        match error {
-            LoadError::Permission | LoadError::NoBtf => {
-                MeasureError::Unsupported(error.to_string())
-            }
-            LoadError::NoTracepoint(name) => MeasureError::Unsupported(format!(
-                "this kernel lacks the tracepoint {name}, which the latency measurement cannot \
-                 do without: boot Linux 5.15 or later"
-            )),
-            other => MeasureError::Load(other),
+        match error.is_unsupported() {
+            true => MeasureError::Unsupported(error.to_string()),
+            false => MeasureError::Load(error),
         }
     }
 }

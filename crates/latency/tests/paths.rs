@@ -9,7 +9,7 @@ use cofferdam_testkit::{
 };
 use common::bulk::{self, Ends};
 use common::scenes::{Macvlan, Tunnel};
-use common::{Watch, alone};
+use common::{Watch, alone, netns};
 use std::net::SocketAddr;
 
 const PACKETS: u64 = 500;
@@ -98,6 +98,74 @@ fn bridge_and_veth() {
         assert_stages(&watch, Direction::Egress, &VETH_OUT);
         assert_stages(&watch, Direction::Ingress, &VETH_IN);
     });
+}
+
+/// A bridge that forgets at once floods each packet to all its ports, as one does that has not
+/// learnt an address yet.
+#[test]
+fn a_flooded_packet_is_reported_to_its_receiver_alone() {
+    alone(|| {
+        let (web, peer) = (FakeContainer::new("web"), FakeContainer::new("peer"));
+        let (before, after) = (FakeContainer::new("before"), FakeContainer::new("after"));
+        let lan = Lan::new("lan");
+        // Ports on both sides of the receiver's: one of them gets the packet itself, not a clone.
+        lan.attach(&before);
+        let here = lan.attach(&web);
+        let there = lan.attach(&peer);
+        lan.attach(&after);
+        web.namespace().ping(&there.ipv4.to_string());
+        lan.run("ip link set br0 type bridge ageing_time 0");
+        let mut watch = Watch::on(web.namespace());
+        let measured = watch.also(peer.namespace());
+        let strangers = [&before, &after].map(|c| watch.also(c.namespace()));
+        let frames_before = received_frames(&after);
+        udp(
+            web.namespace(),
+            peer.namespace(),
+            there.v4(9000),
+            there.v4(9000),
+        );
+        udp(
+            peer.namespace(),
+            web.namespace(),
+            here.v4(9001),
+            here.v4(9001),
+        );
+        watch.settle();
+        let flooded = received_frames(&after) - frames_before;
+        assert!(
+            flooded >= 2 * PACKETS,
+            "the bridge did not flood: {flooded}"
+        );
+        for stranger in strangers {
+            let shown = watch.samples.iter().filter(|s| s.report.netns == stranger);
+            let udp = shown.filter(|s| s.report.class() == Class::Udp).count();
+            assert_eq!(udp, 0, "packets of others were reported");
+            let counts = watch.meter.counts(stranger).expect("counts can be read");
+            let packets: u64 = counts
+                .packets
+                .iter()
+                .map(|way| way[Class::Udp as usize])
+                .sum();
+            assert_eq!(packets, 0, "packets of others were counted: {counts:?}");
+        }
+        // Those who sent and received them miss nothing by it.
+        for space in [netns(web.namespace()), measured] {
+            let counts = watch.meter.counts(space).expect("counts can be read");
+            let way = Direction::Ingress as usize;
+            let udp = Class::Udp as usize;
+            assert_eq!(counts.packets[way][udp], PACKETS, "{counts:?}");
+            assert_eq!(counts.reports[way][udp], PACKETS, "{counts:?}");
+        }
+    });
+}
+
+/// Frames that the container's interface has received, whomever they were for.
+fn received_frames(container: &FakeContainer) -> u64 {
+    let text = container.exec("cat /proc/self/net/dev");
+    let line = text.lines().find_map(|l| l.trim().strip_prefix("eth0:"));
+    let frames = line.and_then(|counts| counts.split_whitespace().nth(1));
+    frames.expect("eth0 is there").parse().expect("a number")
 }
 
 #[test]

@@ -56,6 +56,7 @@ scripts! {
     fn initial_window();
     fn keepalive();
     fn keepalive_answered();
+    fn keepalive_not_answered_by_refused_segment();
     fn limited_transmit();
     fn mss_default();
     fn nagle();
@@ -102,11 +103,14 @@ scripts! {
     fn tail_probe_in_vain();
     fn tail_probe_mends_one_loss();
     fn tail_probe_not_for_one_segment();
+    fn tail_probe_not_without_sack();
     fn tail_probe_of_new_data();
     fn time_wait_ignores_rst();
     fn time_wait_reused();
     fn time_wait_reused_by_number();
     fn timestamp_missing();
+    fn timestamp_not_from_bad_handshake();
+    fn timestamp_not_from_refused_segment();
     fn timestamp_of_the_left_edge();
     fn timestamps_and_mss();
     fn unreachable_in_syn_sent();

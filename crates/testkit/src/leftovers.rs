@@ -3,7 +3,7 @@
 use crate::names::{link_prefix, prefix};
 use crate::{cgroup, try_run};
 use libbpf_rs::query::{MapInfoIter, ProgInfoIter, ProgInfoQueryOptions};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,8 @@ const OUR_PREFIXES: [&str; 3] = ["cf-", "cfbench-", "cofferdam-bench-"];
 const OUR_MAPS: [&str; 4] = ["netns_rows", "cgroup_rows", "link_rows", "sched_cell_map"];
 
 /// Everything on this host whose name says that it is ours, one line each: `kind name`.
-/// Namespaces, folders, links, cgroups, BPF programs, NAPI threads of our links, podman containers.
+/// Namespaces, folders, links, cgroups, NAPI threads of our links, podman containers, and BPF
+/// programs that no running cofferdam holds ([`in_use`] has those).
 pub fn list() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut add = |kind: &str, names: Vec<String>, is_ours: fn(&str) -> bool| {
@@ -52,10 +53,53 @@ pub fn list() -> BTreeSet<String> {
             found.insert(format!("NAPI thread {name} ({pid})"));
         }
     }
-    for program in bpf_programs() {
-        found.insert(format!("BPF program {program}"));
+    let held = programs_in_use();
+    for (name, id) in accounting_programs() {
+        if !held.contains_key(&id) {
+            found.insert(format!("BPF program {name} {id}"));
+        }
     }
     found
+}
+
+/// What running processes of Cofferdam hold, which is not left over: one line a process, with its
+/// id, its command and how many BPF programs it has loaded.
+pub fn in_use() -> BTreeSet<String> {
+    let ours: BTreeSet<u32> = accounting_programs()
+        .into_iter()
+        .map(|(_, id)| id)
+        .collect();
+    let mut programs_of: BTreeMap<u32, usize> = BTreeMap::new();
+    for (id, holder) in programs_in_use() {
+        if ours.contains(&id) {
+            *programs_of.entry(holder).or_default() += 1;
+        }
+    }
+    let line = |(pid, count): (u32, usize)| {
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let command = String::from_utf8_lossy(&command).replace('\0', " ");
+        format!(
+            "process {pid} ({}): {count} BPF programs",
+            command.trim_end()
+        )
+    };
+    programs_of.into_iter().map(line).collect()
+}
+
+/// The BPF programs that a process of the binary `cofferdam` holds: program id to process id.
+fn programs_in_use() -> BTreeMap<u32, u32> {
+    let mut held = BTreeMap::new();
+    for (pid, _) in processes().filter(|(_, name)| name == "cofferdam") {
+        let descriptors = Path::new("/proc").join(pid.to_string()).join("fdinfo");
+        for descriptor in dir_names(&descriptors) {
+            let text = fs::read_to_string(descriptors.join(descriptor)).unwrap_or_default();
+            let id = text.lines().find_map(|line| line.strip_prefix("prog_id:"));
+            if let Some(id) = id.and_then(|id| id.trim().parse().ok()) {
+                held.insert(id, pid);
+            }
+        }
+    }
+    held
 }
 
 /// The part of [`list`] that this process made.
@@ -91,6 +135,11 @@ pub fn assert_nothing_left() {
 /// The BPF programs of the accounting that are loaded, as `NAME ID`. They are known by their
 /// maps: program names such as `softirq_entry` are anybody's.
 pub fn bpf_programs() -> Vec<String> {
+    let programs = accounting_programs().into_iter();
+    programs.map(|(name, id)| format!("{name} {id}")).collect()
+}
+
+fn accounting_programs() -> Vec<(String, u32)> {
     let is_ours = |name: &OsStr| OUR_MAPS.iter().any(|ours| name == *ours);
     let maps: BTreeSet<u32> = MapInfoIter::default()
         .filter(|map| is_ours(&map.name))
@@ -100,7 +149,7 @@ pub fn bpf_programs() -> Vec<String> {
         ProgInfoIter::with_query_opts(ProgInfoQueryOptions::default().include_map_ids(true));
     programs
         .filter(|program| program.map_ids.iter().any(|id| maps.contains(id)))
-        .map(|program| format!("{} {}", program.name.to_string_lossy(), program.id))
+        .map(|program| (program.name.to_string_lossy().into_owned(), program.id))
         .collect()
 }
 

@@ -56,6 +56,8 @@ pub struct MeansState {
     pub means: Means,
     /// Whether it is in force now.
     pub in_force: bool,
+    /// It is needed now and could not be put in place: the other means must do.
+    pub failed: bool,
     /// Why, in one short clause.
     pub why: String,
 }

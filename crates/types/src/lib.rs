@@ -11,6 +11,7 @@ mod ids;
 mod ledger;
 mod markers;
 mod policy;
+mod problem;
 mod schedule;
 mod selector;
 mod snapshot;
@@ -26,6 +27,7 @@ pub use ids::{CgroupId, CpuId, IfIndex, NetnsId};
 pub use ledger::{CpuTime, Ledger, Reason};
 pub use markers::{REQUIRED_TRACEPOINTS, SOCKET_TRACEPOINTS, WAKE_TRACEPOINT};
 pub use policy::{CpuAmount, CpuAmountError, CpuPolicy, NetworkCpu, Policy};
+pub use problem::{Parsed, Problem, Severity, parse_all, place};
 pub use schedule::{
     CpuLoss, DiagnosedContainer, DiagnosisHealth, Entitlement, Neighbour, ScheduleInterval,
     ScheduleTime,

@@ -117,6 +117,29 @@ impl Selector {
     }
 }
 
+impl Selector {
+    /// Whether it names cgroups, rather than picks some of the containers: one path, or a glob
+    /// without `**`, which stands for all containers below a path.
+    pub fn names_cgroups(&self) -> bool {
+        matches!(self, Selector::Cgroup(p) if !p.text.contains("**"))
+    }
+
+    /// Whether it names the cgroup at `path` (below the v2 mount).
+    pub fn names(&self, path: &std::path::Path) -> bool {
+        matches!(self, Selector::Cgroup(p) if self.names_cgroups() && p.glob.is_match(path))
+    }
+
+    /// The selector that means the cgroup at `path` and no other.
+    pub fn cgroup_at(path: &std::path::Path) -> Option<Selector> {
+        let text = path.to_str()?;
+        let glob = GlobBuilder::new(&globset::escape(text)).build().ok()?;
+        Some(Selector::Cgroup(Pattern {
+            text: text.to_owned(),
+            glob: glob.compile_matcher(),
+        }))
+    }
+}
+
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

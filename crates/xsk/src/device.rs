@@ -33,11 +33,10 @@ impl Device {
     pub fn open(name: &str, mode: Mode) -> Result<Device, PortError> {
         let facts = facts(name)?;
         let index = IfIndex(facts.index);
-        let program = |source| PortError::Program {
+        let programs = RedirectPrograms::load().map_err(|source| PortError::Load {
             device: name.to_owned(),
             source,
-        };
-        let programs = RedirectPrograms::load().map_err(program)?;
+        })?;
         let attach = |mode| {
             let link = programs.attach(index, mode);
             link.map_err(|e| PortError::os("cannot attach the redirecting program", name, e))

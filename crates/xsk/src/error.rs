@@ -67,7 +67,16 @@ pub enum PortError {
         /// What a frame holds.
         room_bytes: u32,
     },
-    /// The program could not be loaded or its maps not be written.
+    /// The program could not be loaded.
+    #[error("the redirecting program for {device}: {source}")]
+    Load {
+        /// Device.
+        device: String,
+        /// Why.
+        #[source]
+        source: cofferdam_bpf::LoadError,
+    },
+    /// The program's maps could not be written.
     #[error("the redirecting program on {device}: {source}")]
     Program {
         /// Device.
@@ -79,6 +88,17 @@ pub enum PortError {
 }
 
 impl PortError {
+    /// Whether the kernel refused for want of rights.
+    pub fn is_denied(&self) -> bool {
+        match self {
+            PortError::Os { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
+            PortError::Load { source, .. } => {
+                matches!(source, cofferdam_bpf::LoadError::Permission)
+            }
+            _ => false,
+        }
+    }
+
     pub(crate) fn os(what: &'static str, device: &str, source: io::Error) -> PortError {
         match source.raw_os_error() {
             Some(libc::EBUSY) => PortError::Busy(device.to_owned()),

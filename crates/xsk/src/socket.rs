@@ -191,6 +191,14 @@ impl Socket {
         self.is_zero_copy
     }
 
+    /// Frames that the kernel has, to put into them what it receives. They are given in lots, so
+    /// their number varies; together with [`Memory::available`] it is constant while nothing is on
+    /// its way.
+    pub fn frames_to_receive(&mut self) -> u32 {
+        let fill = self.frames.as_mut().map(|(fill, _)| fill);
+        fill.map_or(0, |fill| fill.outstanding())
+    }
+
     /// Packets that the kernel had for this socket and lost: no free frame, a full ring, other.
     fn lost(&self) -> u64 {
         // SAFETY: all-zero integers are valid statistics.

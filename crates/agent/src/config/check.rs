@@ -1,11 +1,10 @@
 //! What the form of the file cannot say: ranges, and rules that do not go together.
 
-use super::problem::{Problem, Severity, place};
 use super::raw::{RawConfig, RawCpu, RawLatency, RawRule, RawStart};
 use super::{Config, LatencyConfig, MOST_RULES};
 use crate::rules::{Matcher, Rule};
 use cofferdam_latency::Start;
-use cofferdam_types::{CpuPolicy, Policy};
+use cofferdam_types::{CpuPolicy, Policy, Problem, Severity, place};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -21,6 +20,9 @@ const MOST_EXPORTED: u32 = 10_000;
 const MOST_MEASURED: u32 = 1_000;
 /// The kernel's limit for the path of a socket, without its final zero.
 const LONGEST_SOCKET_PATH: usize = 107;
+
+const NEEDS_STRICT: &str = "cpus goes with cpu = \"strict\" only: add that, or remove cpus";
+const NEEDS_AMOUNT: &str = "cpu = \"strict\" needs an amount: add cpus, such as cpus = 1.5";
 
 struct Checker<'a> {
     text: &'a str,
@@ -235,17 +237,11 @@ fn policy(checker: &mut Checker<'_>, rule: &RawRule) -> Option<Policy> {
         (RawCpu::Standard, None) => CpuPolicy::Standard,
         (RawCpu::Strict, Some(cpus)) => CpuPolicy::Strict(cpus.get_ref().0),
         (RawCpu::Standard, Some(cpus)) => {
-            checker.error(
-                &cpus.span(),
-                "cpus goes with cpu = \"strict\" only: add that, or remove cpus",
-            );
+            checker.error(&cpus.span(), NEEDS_STRICT);
             return None;
         }
         (RawCpu::Strict, None) => {
-            checker.error(
-                &rule.matches.span(),
-                "cpu = \"strict\" needs an amount: add cpus, such as cpus = 1.5",
-            );
+            checker.error(&rule.matches.span(), NEEDS_AMOUNT);
             return None;
         }
     };
@@ -253,6 +249,33 @@ fn policy(checker: &mut Checker<'_>, rule: &RawRule) -> Option<Policy> {
         network_cpu: rule.network_cpu,
         cpu,
     })
+}
+
+/// Whether `problem` is only the consequence of what was taken out for being wrong.
+pub(super) fn is_consequence(problem: &Problem, without: &[String]) -> bool {
+    let lacks = |key: &str| without.iter().any(|k| k == key);
+    (lacks("cpus") && problem.text == NEEDS_AMOUNT)
+        || (lacks("cpu") && problem.text == NEEDS_STRICT)
+}
+
+/// Rules that ask for more CPUs than there are: no mistake in a file for many hosts, but nothing
+/// that this host can give.
+pub(super) fn beyond_host(rules: &[Rule], host_cpus: u32) -> Vec<Problem> {
+    let asks = |rule: &&Rule| match rule.policy.cpu {
+        CpuPolicy::Strict(amount) => amount.milli_cpus() > host_cpus.saturating_mul(1000),
+        CpuPolicy::Standard => false,
+    };
+    let warning = |rule: &Rule| Problem {
+        severity: Severity::Warning,
+        line: rule.line,
+        column: 1,
+        text: format!(
+            "'{}' asks for more CPUs than this host has ({host_cpus}): none of its containers gets \
+             its reservation here",
+            rule.matcher
+        ),
+    };
+    rules.iter().filter(asks).map(warning).collect()
 }
 
 /// The parser's words with what to do, where they do not say it.

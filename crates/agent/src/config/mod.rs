@@ -9,10 +9,13 @@ mod raw;
 #[cfg(test)]
 mod tests;
 
-pub use problem::{ConfigError, Problem, Severity};
+pub use cofferdam_types::{Problem, Severity};
+pub use problem::ConfigError;
 
 use crate::rules::Rule;
+use cofferdam_host::{HostFs, online_cpus};
 use cofferdam_latency::Start;
+use cofferdam_types::parse_all;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::net::SocketAddr;
@@ -196,7 +199,10 @@ impl Source {
             path: self.path.clone(),
             problems,
         };
-        let (config, warnings) = parse(&text).map_err(wrong)?;
+        let (config, mut warnings) = parse(&text).map_err(wrong)?;
+        if let Ok(cpus) = online_cpus(&HostFs::host()) {
+            warnings.extend(check::beyond_host(&config.rules, cpus.len() as u32));
+        }
         Ok(Loaded {
             config,
             warnings,
@@ -207,12 +213,25 @@ impl Source {
 
 /// A configuration from its text, with warnings; or all that is wrong, errors first.
 pub fn parse(text: &str) -> Result<(Config, Vec<Problem>), Vec<Problem>> {
-    match toml::from_str::<raw::RawConfig>(text) {
-        Ok(raw) => check::config(text, raw),
-        Err(error) => {
-            let span = error.span().unwrap_or(0..0);
-            let what = check::remedy(error.message());
-            Err(vec![Problem::at(text, &span, Severity::Error, what)])
-        }
+    let parsed = parse_all(text, |text| {
+        toml::from_str::<raw::RawConfig>(text)
+            .map_err(|e| (e.span().unwrap_or(0..0), e.message().to_owned()))
+    });
+    let mut problems = parsed.problems;
+    for problem in &mut problems {
+        problem.text = check::remedy(&problem.text);
     }
+    let Some(raw) = parsed.value else {
+        return Err(problems);
+    };
+    let checked = check::config(text, raw);
+    if problems.is_empty() {
+        return checked;
+    }
+    // What is wrong in form comes with all that does not go together in the rest.
+    let more = checked.map_or_else(|problems| problems, |(_, warnings)| warnings);
+    let told = |p: &Problem| !check::is_consequence(p, &parsed.without);
+    problems.extend(more.into_iter().filter(told));
+    problems.sort_by_key(|p| (p.severity == Severity::Warning, p.line, p.column));
+    Err(problems)
 }

@@ -159,7 +159,7 @@ fn each_mistake_is_told_with_line_column_and_remedy() {
         ("[socket]\ngroup = \"\"", "2:9", "group"),
         ("[reservation]\nlend = \"yes\"", "2:8", "boolean"),
         ("match = \"unclosed", "1:", ""),
-        ("a = 1\na = 2", "2:1", "duplicate key"),
+        ("rule = []\nrule = []", "2:1", "duplicate key"),
     ] {
         let told = first(text);
         assert!(told.starts_with(place), "{text}: {told}");
@@ -257,4 +257,46 @@ proptest::proptest! {
     fn no_text_panics(text in "(\\[\\[rule\\]\\]\n|match = \"|cpus = |[ -~\n=é]){0,40}") {
         let _ = parse(&text);
     }
+}
+
+#[test]
+fn every_mistake_is_told_with_its_line() {
+    let text = r#"
+[metrics]
+adress = "off"
+containers = "many"
+[[rule]]
+match = "id:x"
+[[rule]]
+match = "a"
+cpu = "strict"
+cpus = "two"
+[[rule]]
+network_cpu = "enforce"
+[enforcement]
+control_period = "1h"
+debt_bound = 3
+[[rule]]
+match = "b"
+cpus = 1
+"#;
+    let told = refused(text);
+    let lines: Vec<usize> = told
+        .iter()
+        .map(|t| t.split(':').next().unwrap().parse().unwrap())
+        .collect();
+    // Not told: that the rule in line 7 needs an amount. It has one, which is wrong.
+    assert_eq!(lines, [3, 4, 6, 10, 11, 14, 15, 18], "{told:#?}");
+}
+
+#[test]
+fn a_rule_for_more_cpus_than_the_host_has_is_a_warning() {
+    let text = "[[rule]]\nmatch = \"a\"\ncpu = \"strict\"\ncpus = 64\n";
+    let (config, warnings) = parse(text).unwrap();
+    assert_eq!(warnings, [], "a file may be for another host");
+    let here = check::beyond_host(&config.rules, 2);
+    assert_eq!(here.len(), 1, "{here:?}");
+    assert_eq!((here[0].severity, here[0].line), (Severity::Warning, 1));
+    assert!(here[0].text.contains("than this host has (2)"), "{here:?}");
+    assert_eq!(check::beyond_host(&config.rules, 64), []);
 }

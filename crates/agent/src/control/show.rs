@@ -1,5 +1,6 @@
 //! What the control loop shows: its log, and the view that clients and scrapes are answered from.
 
+use super::told::Line;
 use super::{Channels, Control};
 use crate::ledger::Ledger;
 use crate::view::View;
@@ -28,18 +29,23 @@ impl<L: Ledger> Control<L> {
             Some(effects) => effects.status(),
             None => EnforcementStatus::default(),
         };
-        let mut now: BTreeSet<String> = status.degraded.iter().map(|d| d.text.clone()).collect();
+        let line = |container: Option<&str>, d: &Degraded| Line {
+            container: container.map(str::to_owned),
+            text: d.text.clone(),
+        };
+        let mut lines: BTreeSet<Line> = status.degraded.iter().map(|d| line(None, d)).collect();
         for container in &status.containers {
-            let of = |d: &Degraded| format!("container {}: {}", container.name, d.text);
-            now.extend(container.degraded.iter().map(of));
+            let name = Some(container.name.as_str());
+            lines.extend(container.degraded.iter().map(|d| line(name, d)));
         }
-        for text in now.difference(&self.told) {
-            tracing::warn!("degraded: {text}");
+        let known = |name: &str| self.assigner.knows(name);
+        let news = self.told.update(lines, known, Instant::now());
+        for line in news.begins {
+            tracing::warn!("degraded: {line}");
         }
-        for text in self.told.difference(&now) {
-            tracing::info!("no longer degraded: {text}");
+        for line in news.ends {
+            tracing::info!("no longer degraded: {line}");
         }
-        self.told = now;
         self.enforcement = Arc::new(status);
         self.shown = Some(Instant::now());
     }

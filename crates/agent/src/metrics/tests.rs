@@ -118,6 +118,7 @@ fn full(containers: u64) -> View {
                 .map(|m| MeansState {
                     means: *m,
                     in_force: true,
+                    failed: false,
                     why: String::new(),
                 })
                 .collect(),

@@ -1,11 +1,9 @@
 //! One client: bounded buffers, and a time by which it must have moved on.
 
-use super::http;
 use crate::wire::LONGEST_REQUEST_BYTES;
 use nix::poll::PollFlags;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -18,13 +16,6 @@ pub(super) const REQUEST: Duration = Duration::from_secs(5);
 pub(super) const ANSWER: Duration = Duration::from_secs(30);
 /// An answer must have been taken, whole, by then.
 pub(super) const WRITE: Duration = Duration::from_secs(20);
-
-/// What a connection is about.
-#[derive(Debug)]
-enum Stream {
-    Control(UnixStream),
-    Http(TcpStream),
-}
 
 /// What comes next on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +43,7 @@ pub(super) enum Heard {
 
 #[derive(Debug)]
 pub(super) struct Connection {
-    stream: Stream,
+    stream: UnixStream,
     pub uid: u32,
     input: Vec<u8>,
     output: Vec<u8>,
@@ -64,32 +55,19 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub fn control(stream: UnixStream) -> io::Result<Connection> {
+    pub fn new(stream: UnixStream) -> io::Result<Connection> {
         stream.set_nonblocking(true)?;
         let uid = getsockopt(&stream, PeerCredentials)?.uid();
-        Ok(Connection::new(Stream::Control(stream), uid, IDLE))
-    }
-
-    pub fn http(stream: TcpStream) -> io::Result<Connection> {
-        stream.set_nonblocking(true)?;
-        Ok(Connection::new(Stream::Http(stream), u32::MAX, REQUEST))
-    }
-
-    fn new(stream: Stream, uid: u32, patience: Duration) -> Connection {
-        Connection {
+        Ok(Connection {
             stream,
             uid,
             input: Vec::new(),
             output: Vec::new(),
             written: 0,
             phase: Phase::Reading,
-            deadline: Instant::now() + patience,
+            deadline: Instant::now() + IDLE,
             last: false,
-        }
-    }
-
-    pub fn is_http(&self) -> bool {
-        matches!(self.stream, Stream::Http(_))
+        })
     }
 
     pub fn phase(&self) -> Phase {
@@ -97,10 +75,7 @@ impl Connection {
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
-        match &self.stream {
-            Stream::Control(stream) => stream.as_fd(),
-            Stream::Http(stream) => stream.as_fd(),
-        }
+        self.stream.as_fd()
     }
 
     /// What to wait for. A client whose request is at work is not read: it must wait too.
@@ -115,20 +90,12 @@ impl Connection {
 
     /// Takes what has come, at most one message's worth.
     pub fn hear(&mut self) -> Heard {
-        let limit = if self.is_http() {
-            http::LONGEST_REQUEST_BYTES
-        } else {
-            LONGEST_REQUEST_BYTES
-        };
+        let limit = LONGEST_REQUEST_BYTES;
         let fresh = self.input.is_empty();
         let mut bytes = [0; 4096];
         while self.input.len() < limit {
             let room = bytes.len().min(limit - self.input.len());
-            let read = match &mut self.stream {
-                Stream::Control(stream) => stream.read(&mut bytes[..room]),
-                Stream::Http(stream) => stream.read(&mut bytes[..room]),
-            };
-            match read {
+            match self.stream.read(&mut bytes[..room]) {
                 Ok(0) => {
                     self.phase = Phase::Closed;
                     break;
@@ -145,25 +112,18 @@ impl Connection {
         if fresh && !self.input.is_empty() {
             self.deadline = self.deadline.min(Instant::now() + REQUEST);
         }
-        self.message(limit)
+        self.message()
     }
 
     /// The next message of those that have come.
-    fn message(&mut self, limit: usize) -> Heard {
-        if self.is_http() {
-            return match http::head_length(&self.input) {
-                Some(end) => Heard::Line(self.input.drain(..end).collect()),
-                None if self.input.len() >= limit => Heard::TooLong,
-                None => Heard::Nothing,
-            };
-        }
+    fn message(&mut self) -> Heard {
         match self.input.iter().position(|b| *b == b'\n') {
             Some(end) => {
                 let mut line: Vec<u8> = self.input.drain(..=end).collect();
                 line.pop();
                 Heard::Line(line)
             }
-            None if self.input.len() >= limit => Heard::TooLong,
+            None if self.input.len() >= LONGEST_REQUEST_BYTES => Heard::TooLong,
             None => Heard::Nothing,
         }
     }
@@ -188,11 +148,7 @@ impl Connection {
     pub fn write(&mut self) {
         while self.written < self.output.len() {
             let left = &self.output[self.written..];
-            let wrote = match &mut self.stream {
-                Stream::Control(stream) => stream.write(left),
-                Stream::Http(stream) => stream.write(left),
-            };
-            match wrote {
+            match self.stream.write(left) {
                 Ok(0) => return self.phase = Phase::Closed,
                 Ok(n) => self.written += n,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
@@ -215,6 +171,6 @@ impl Connection {
             return Heard::Nothing;
         }
         self.deadline = Instant::now() + REQUEST;
-        self.message(LONGEST_REQUEST_BYTES)
+        self.message()
     }
 }

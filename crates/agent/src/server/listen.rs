@@ -7,7 +7,6 @@ use nix::sys::socket::{
 use nix::unistd::{Gid, Group, chown};
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -89,6 +88,7 @@ impl ControlSocket {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)
             .map_err(|e| failed(e.into()))?;
+        cofferdam_host::refuse_descriptors(&socket);
         let address = UnixAddr::new(path).map_err(|e| failed(e.into()))?;
         bind(socket.as_raw_fd(), &address).map_err(|e| failed(e.into()))?;
         // Bound and not yet listening: nobody can connect while the rights are set.
@@ -139,11 +139,4 @@ pub(crate) fn find_group(name: &str) -> Result<Gid, ListenError> {
         Ok(Some(group)) => Ok(group.gid),
         Ok(None) | Err(_) => Err(unknown()),
     }
-}
-
-/// Opens the address of the metrics.
-pub(crate) fn metrics(address: SocketAddr) -> io::Result<TcpListener> {
-    let listener = TcpListener::bind(address)?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
 }

@@ -6,23 +6,23 @@
 //! bytes of a request, and a time for each phase of a connection.
 
 mod connection;
-mod http;
 mod listen;
 #[cfg(test)]
 mod tests;
 
 pub use listen::ListenError;
-pub(crate) use listen::{ControlSocket, find_group, metrics as listen_metrics, refuse_taken};
+pub(crate) use listen::{ControlSocket, find_group, refuse_taken};
 
 use crate::metrics;
 use crate::view::View;
 use crate::wake::{Sleeper, Waker};
 use crate::wire::{Refusal, RefusalCode, Request, WireSnapshot, ok_line, refusal_line};
+use cofferdam_exporter::{Exporter, Format};
 use cofferdam_types::{ContainerLedger, Degraded, Snapshot};
 use connection::{Connection, Heard, Phase};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,8 +32,13 @@ use std::time::{Duration, Instant};
 const MOST_CONTROL: usize = 64;
 /// Of them, those of users other than root: the rest is root's, always.
 const MOST_UNPRIVILEGED: usize = 48;
-/// Scrapes at the same time, at most.
-const MOST_HTTP: usize = 16;
+/// Of them, those of one user.
+const MOST_A_USER: usize = 16;
+/// The OpenMetrics text format, which Prometheus takes.
+const FORMAT: Format = Format {
+    content_type: "application/openmetrics-text; version=1.0.0; charset=utf-8",
+    index: "<!doctype html><title>cofferdam agent</title><p><a href=\"/metrics\">metrics</a>\n",
+};
 /// Accepting rests so long after it failed (no descriptor left).
 const REST: Duration = Duration::from_millis(200);
 /// Connections taken in one round, at most: those that are open have their turn too.
@@ -77,6 +82,18 @@ pub(crate) struct Traffic {
     pub scrapes: u64,
 }
 
+impl Traffic {
+    /// The control socket's and the scrapers' together.
+    fn with(self, scrapers: cofferdam_exporter::Traffic) -> Traffic {
+        Traffic {
+            refused_connections: self.refused_connections + scrapers.evicted,
+            timeouts: self.timeouts + scrapers.timeouts,
+            scrapes: self.scrapes + scrapers.scrapes,
+            ..self
+        }
+    }
+}
+
 /// What the server starts with.
 #[derive(Debug)]
 pub(crate) struct Parts {
@@ -92,7 +109,7 @@ pub(crate) struct Parts {
 #[derive(Debug)]
 pub(crate) struct Server {
     parts: Parts,
-    http: Option<TcpListener>,
+    http: Option<Exporter>,
     connections: BTreeMap<u64, Connection>,
     next: u64,
     resting: Option<Instant>,
@@ -155,11 +172,7 @@ impl Server {
             ];
             let connections = self.connections.values();
             fds.extend(connections.map(|c| PollFd::new(c.fd(), c.interest())));
-            fds.extend(
-                self.http
-                    .iter()
-                    .map(|http| PollFd::new(http.as_fd(), listen)),
-            );
+            fds.extend(self.http.iter().flat_map(Exporter::poll_fds));
             // Interrupted, or out of memory: the next round is another try.
             let _ = poll(&mut fds, timeout);
             let any = |i: usize| fds.get(i).and_then(PollFd::any).unwrap_or(false);
@@ -168,13 +181,10 @@ impl Server {
                 .filter(|(i, _)| any(*i))
                 .map(|(_, id)| *id)
                 .collect();
-            (
-                any(0),
-                any(1),
-                self.http.is_some() && any(2 + ids.len()),
-                ready,
-            )
+            let http: Vec<bool> = (2 + ids.len()..fds.len()).map(any).collect();
+            (any(0), any(1), http, ready)
         };
+        self.serve_metrics(&http);
         if woken {
             self.parts.sleeper.rest();
             self.take_notices();
@@ -184,9 +194,6 @@ impl Server {
         }
         if control && accepting {
             self.accept_control();
-        }
-        if http && accepting {
-            self.accept_http();
         }
         self.sweep();
     }
@@ -198,6 +205,7 @@ impl Server {
             .values()
             .map(|c| c.deadline)
             .chain(rest)
+            .chain(self.http.as_ref().and_then(Exporter::deadline))
             .min();
         let Some(next) = next else {
             return if self.ending {
@@ -217,15 +225,10 @@ impl Server {
                 Ok((stream, _)) => stream,
                 Err(e) => return self.accept_failed(&e),
             };
-            let Ok(mut connection) = Connection::control(stream) else {
+            let Ok(mut connection) = Connection::new(stream) else {
                 continue;
             };
-            let (mut all, mut unprivileged) = (0, 0);
-            for other in self.connections.values().filter(|c| !c.is_http()) {
-                all += 1;
-                unprivileged += usize::from(other.uid != 0);
-            }
-            if is_full(connection.uid, all, unprivileged) {
+            if is_full(connection.uid, self.connections.values().map(|c| c.uid)) {
                 self.traffic.refused_connections += 1;
                 let text = "too many connections: close some, or try again later";
                 connection.answer(refusal_line(&Refusal::new(RefusalCode::Busy, text)), true);
@@ -235,23 +238,15 @@ impl Server {
         }
     }
 
-    fn accept_http(&mut self) {
-        for _ in 0..ACCEPT_AT_ONCE {
-            let Some(listener) = &self.http else { return };
-            let stream = match listener.accept() {
-                Ok((stream, _)) => stream,
-                Err(e) => return self.accept_failed(&e),
-            };
-            let Ok(mut connection) = Connection::http(stream) else {
-                continue;
-            };
-            if self.connections.values().filter(|c| c.is_http()).count() >= MOST_HTTP {
-                self.traffic.refused_connections += 1;
-                connection.answer(http::busy(), true);
-                continue;
-            }
-            self.keep(connection);
-        }
+    /// Goes on with the scrapers that are ready.
+    fn serve_metrics(&mut self, ready: &[bool]) {
+        let Some(mut http) = self.http.take() else {
+            return;
+        };
+        http.serve(ready, |scrapers| {
+            metrics::text(&self.view(), &self.degraded, self.traffic.with(scrapers))
+        });
+        self.http = Some(http);
     }
 
     fn accept_failed(&mut self, error: &std::io::Error) {
@@ -304,13 +299,6 @@ impl Server {
         let Some(connection) = self.connections.get(&id) else {
             return;
         };
-        if connection.is_http() {
-            self.traffic.scrapes += 1;
-            let answer = http::answer(message, || {
-                metrics::text(&self.view(), &self.degraded, self.traffic)
-            });
-            return self.answer(id, answer, true);
-        }
         self.traffic.requests += 1;
         let request = match Request::parse(message) {
             Ok(request) => request,
@@ -321,7 +309,7 @@ impl Server {
             return self.refuse(id, &Refusal::new(RefusalCode::Denied, text));
         }
         if let Request::Status = request {
-            let address = self.http.as_ref().and_then(|http| http.local_addr().ok());
+            let address = self.http.as_ref().and_then(Exporter::address);
             let report = self.view().report(address, &self.degraded);
             return self.answer(id, ok_line(&report), false);
         }
@@ -352,13 +340,8 @@ impl Server {
     fn refuse_length(&mut self, id: u64) {
         self.traffic.requests += 1;
         self.traffic.refused_requests += 1;
-        let is_http = self.connections.get(&id).is_some_and(Connection::is_http);
-        let line = if is_http {
-            http::too_long()
-        } else {
-            let text = "a request has at most 8192 bytes, its line end included";
-            refusal_line(&Refusal::new(RefusalCode::TooLong, text))
-        };
+        let text = "a request has at most 8192 bytes, its line end included";
+        let line = refusal_line(&Refusal::new(RefusalCode::TooLong, text));
         self.answer(id, line, true);
     }
 
@@ -404,16 +387,18 @@ impl Server {
 
     fn open_metrics(&mut self, address: Option<SocketAddr>) {
         const NAME: &str = "metrics_address";
-        let now = self.http.as_ref().and_then(|http| http.local_addr().ok());
+        let now = self.http.as_ref().and_then(Exporter::address);
         if now.is_some() && now == address {
             return;
         }
-        self.http = None;
-        self.connections.retain(|_, c| !c.is_http());
-        match address.map(|a| (a, listen_metrics(a))) {
+        if let Some(old) = self.http.take() {
+            // What its clients did counts on.
+            self.traffic = self.traffic.with(old.traffic());
+        }
+        match address.map(|a| (a, Exporter::bind(a, FORMAT))) {
             None => self.restore(NAME),
-            Some((_, Ok(listener))) => {
-                self.http = Some(listener);
+            Some((_, Ok(exporter))) => {
+                self.http = Some(exporter);
                 self.restore(NAME);
             }
             Some((address, Err(why))) => self.degrade(
@@ -450,8 +435,13 @@ impl Server {
     }
 }
 
-/// Whether a user may have no further control connection beside `all` others, of which
-/// `unprivileged` are not root's.
-fn is_full(uid: u32, all: usize, unprivileged: usize) -> bool {
-    all >= MOST_CONTROL || (uid != 0 && unprivileged >= MOST_UNPRIVILEGED)
+/// Whether a user may have no further control connection beside those of `others`.
+fn is_full(uid: u32, others: impl Iterator<Item = u32>) -> bool {
+    let (mut all, mut unprivileged, mut own) = (0, 0, 0);
+    for other in others {
+        all += 1;
+        unprivileged += usize::from(other != 0);
+        own += usize::from(other == uid);
+    }
+    all >= MOST_CONTROL || (uid != 0 && (unprivileged >= MOST_UNPRIVILEGED || own >= MOST_A_USER))
 }

@@ -2,8 +2,10 @@ use super::*;
 use crate::config::SocketConfig;
 use crate::testing::{TestAgent, until};
 use crate::wire::{Answer, StatusReport};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -140,11 +142,14 @@ fn thousands_of_connections_are_refused_and_leave_no_trace() {
 }
 
 #[test]
-fn root_always_finds_a_place() {
-    assert!(is_full(1000, MOST_UNPRIVILEGED, MOST_UNPRIVILEGED));
-    assert!(!is_full(0, MOST_UNPRIVILEGED, MOST_UNPRIVILEGED));
-    assert!(!is_full(1000, MOST_UNPRIVILEGED, 0));
-    assert!(is_full(0, MOST_CONTROL, 0));
+fn root_always_finds_a_place_and_no_user_takes_all_of_the_others() {
+    let users = |count: usize| (1..).take(count);
+    assert!(is_full(1000, users(MOST_UNPRIVILEGED)));
+    assert!(!is_full(0, users(MOST_UNPRIVILEGED)));
+    assert!(!is_full(1000, std::iter::repeat_n(0, MOST_UNPRIVILEGED)));
+    assert!(is_full(0, std::iter::repeat_n(0, MOST_CONTROL)));
+    let one = || std::iter::repeat_n(1000, MOST_A_USER);
+    assert!(is_full(1000, one()) && !is_full(1001, one()));
 }
 
 #[test]
@@ -232,15 +237,34 @@ fn metrics_are_scraped_over_http() {
         told.starts_with("HTTP/1.1 431") || told.is_empty(),
         "{told}"
     );
-    // Silent scrapers fill their places, and the socket is still served.
-    let silent: Vec<_> = (0..100)
-        .map(|_| TcpStream::connect(&address).unwrap())
-        .collect();
-    assert!(agent.client().status().is_ok());
-    drop(silent);
-    until("scrapes are served again", || {
-        http(&address, get).contains("200 OK")
-    });
+}
+
+#[test]
+fn status_and_scrapes_are_answered_beside_5000_idle_slow_and_garbage_connections() {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();
+    let agent = TestAgent::start("");
+    let address = agent.client().status().unwrap().agent.metrics_address;
+    let address = address.unwrap();
+    let get = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+    let mut held = Vec::new();
+    for n in 0..5000 {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        // The agent may have closed it by then.
+        let _ = match n % 3 {
+            0 => Ok(()),
+            1 => stream.write_all(b"GET /met"),
+            _ => stream.write_all(&[b'x'; 9000]),
+        };
+        held.push(stream);
+        if n % 500 == 499 {
+            assert!(agent.client().status().is_ok());
+            assert!(http(&address, get).contains("200 OK"));
+        }
+    }
+    // The agent ends with all of them there.
+    drop(agent);
+    drop(held);
 }
 
 #[test]

@@ -150,6 +150,9 @@ pub struct MeansRecord {
     pub means: String,
     /// Whether it is in force now.
     pub in_force: bool,
+    /// Whether it is needed now and could not be put in place.
+    #[serde(default)]
+    pub failed: bool,
     /// Why it is, or is not.
     pub why: String,
 }

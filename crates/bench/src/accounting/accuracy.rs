@@ -195,7 +195,7 @@ fn push(
     expected: Option<f64>,
     ratios: &[f64],
 ) {
-    let (Some(expected), Some([low, ratio, high])) = (expected, median_interval(ratios)) else {
+    let (Some(expected), Some((ratio, interval))) = (expected, median_interval(ratios)) else {
         return;
     };
     let percent = |ratio: f64| (ratio - 1.0) * 100.0;
@@ -205,6 +205,6 @@ fn push(
         expected,
         measured: expected * ratio,
         error_pct: percent(ratio),
-        error_interval_pct: Some([percent(low), percent(high)]),
+        error_interval_pct: interval.map(|i| [i.low(), i.high()].map(percent)),
     });
 }

@@ -16,7 +16,7 @@ pub use options::Options;
 
 use crate::data::{AccountingResult, Kind, LoadShape, RunResult};
 use crate::error::BenchError;
-use crate::experiment::{Rig, RigOptions};
+use crate::experiment::{PLACED_BY, Rig, RigOptions};
 use crate::progress::Progress;
 use crate::rundir::RunDir;
 
@@ -46,6 +46,7 @@ fn run_parts(
         output: options.output.clone(),
         victim_cpu: options.victim_cpu,
         peer_cpu: options.peer_cpu,
+        placed_by: Some(PLACED_BY),
         seed: options.seed,
         // Switched on and off period by period instead.
         ledger: false,

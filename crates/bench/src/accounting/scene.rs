@@ -4,7 +4,7 @@ use crate::data::{Limit, LoadShape, Path, Rate};
 use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::spawn::Worker;
-use crate::topology::{Spec, Tenant, Topology};
+use crate::topology::{MadeBy, Spec, Tenant, Topology};
 use crate::worker::Reading;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -75,6 +75,7 @@ impl Scene {
             segmentation_offload: true,
             htb_gbit_per_s: None,
             limit: Limit::Weights,
+            made_by: MadeBy::Ourselves,
         })?;
         let mut scene = Scene {
             flows: Vec::new(),

@@ -7,7 +7,7 @@ use crate::data::{Limit, Path};
 use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::spawn::Worker;
-use crate::topology::{Spec, Tenant, Topology};
+use crate::topology::{MadeBy, Spec, Tenant, Topology};
 use cofferdam_bpf::{Gate, GateError};
 use cofferdam_host::in_namespace;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -69,6 +69,7 @@ impl Turns {
             segmentation_offload: false,
             htb_gbit_per_s: None,
             limit: Limit::Weights,
+            made_by: MadeBy::Ourselves,
         })?;
         let failed = |what: &str, source: io::Error| BenchError::Worker {
             worker: "sender of batches".to_owned(),

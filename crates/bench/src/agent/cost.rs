@@ -14,7 +14,7 @@ use crate::experiment::Rig;
 use crate::spawn::Worker;
 use crate::stats::estimate;
 use crate::topology::sweep::{CGROUP_PREFIX, DATA_ROOT};
-use crate::topology::{Spec, Tenant, Topology};
+use crate::topology::{MadeBy, Spec, Tenant, Topology};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -173,6 +173,7 @@ impl Crowd {
             segmentation_offload: true,
             htb_gbit_per_s: None,
             limit: Limit::Weights,
+            made_by: MadeBy::Ourselves,
         };
         let topology = Topology::build(&spec)?;
         let (mut processes, mut traffic) = (Vec::new(), Vec::new());

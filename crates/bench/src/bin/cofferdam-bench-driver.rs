@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use cofferdam_bench::data::{DataplaneExperiment, RunData, RunResult};
+use cofferdam_bench::report::format::estimate;
 use cofferdam_bench::{BenchError, Progress, RunDir, accounting, dataplane, penalty, report};
 
 struct Plain;
@@ -100,11 +101,9 @@ fn print(dir: &std::path::Path) {
     };
     for c in result.cells {
         println!(
-            "{}: penalty {:.2} ({:.2} to {:.2}), softirq {:?}, predicted {:?}, offered {:?}, received {:?}, baseline {:.2}, test {:.2}",
+            "{}: penalty {}, softirq {:?}, predicted {:?}, offered {:?}, received {:?}, baseline {:.2}, test {:.2}",
             c.cell.id,
-            c.penalty.median,
-            c.penalty.low,
-            c.penalty.high,
+            estimate(&c.penalty),
             c.softirq_fraction,
             c.predicted,
             c.offered,

@@ -195,8 +195,7 @@ fn memory_without(rig: &mut Rig<'_>, scene: &Scene, plan: Plan) -> Result<u64, B
 fn command(scene: &Scene, run: &Run, shares_cpu: bool) -> String {
     let pair = scene.pair(run.plan.server);
     let (to, warm, seconds) = (pair.address, run.warm_s, run.seconds);
-    let is_fresh = matches!(run.client, Client::Fresh { .. });
-    let (connections, rate, seconds) = match run.client {
+    let (connections, rate, seconds, fresh) = match run.client {
         Client::Ask { rate } => {
             let size = match run.plan.work {
                 Work::Echo(bytes) => bytes,
@@ -207,18 +206,17 @@ fn command(scene: &Scene, run: &Run, shares_cpu: bool) -> String {
                  --rate {rate}"
             );
         }
-        Client::Load { connections, rate } => (connections, rate, seconds),
-        Client::Fresh { connections } => (connections, 0.0, seconds),
-        Client::Hold { connections } => (connections, 0.0, 0.0),
+        Client::Load { connections, rate } => (connections, rate, seconds, 0),
+        Client::Fresh { connections } => (connections, 0.0, seconds, 1),
+        Client::Hold { connections } => (connections, 0.0, 0.0, 0),
     };
     format!(
         "dp-load --device eth0 --address {} --to {to} --port {PORT} --ports {} \
          --connections {connections} --work {} --rate {rate} --warm {warm} --seconds {seconds} \
-         --fresh {} --yields {}",
+         --fresh {fresh} --yields {}",
         pair.generator,
         run.plan.ports,
         run.plan.work,
-        u8::from(is_fresh),
         u8::from(shares_cpu)
     )
 }

@@ -48,7 +48,7 @@ pub struct Options {
 
 impl Options {
     fn rounds(&self) -> u32 {
-        self.rounds.unwrap_or(if self.quick { 3 } else { 7 })
+        self.rounds.unwrap_or(if self.quick { 5 } else { 7 })
     }
 
     fn values(&self, experiment: DataplaneExperiment, cpus: u32) -> Vec<u32> {

@@ -22,6 +22,8 @@ pub(crate) struct RigOptions {
     pub output: Option<PathBuf>,
     pub victim_cpu: Option<u32>,
     pub peer_cpu: Option<u32>,
+    /// The options that choose these, where the command has them.
+    pub placed_by: Option<&'static str>,
     pub seed: u64,
     pub ledger: bool,
 }
@@ -35,6 +37,7 @@ impl RigOptions {
             output,
             victim_cpu: None,
             peer_cpu: None,
+            placed_by: None,
             seed,
             ledger: false,
         }
@@ -56,6 +59,8 @@ pub(crate) struct Rig<'a> {
     pub dir: RunDir,
     pub progress: &'a mut dyn Progress,
     pub ledger: Option<Box<dyn LedgerSource>>,
+    /// Why there is none, where there should be one.
+    lacking: Option<String>,
     /// What is done against the competitors' network CPU now.
     treatment: Option<Enforcement>,
     /// Units of work by victim, found once a run.
@@ -83,14 +88,15 @@ impl<'a> Rig<'a> {
         let (ledger, lacking) = match options.ledger.then(ledger::start).transpose() {
             Ok(ledger) => (ledger, None),
             // A penalty can be measured without it.
-            Err(BenchError::Unsupported(reason)) => {
-                (None, Some(format!("no ledger in this run: {reason}")))
-            }
+            Err(BenchError::Unsupported(reason)) => (None, Some(reason)),
             Err(other) => return Err(other),
         };
         progress.step(0, 0, "looking for noise");
-        let mut warnings = noise::check([victim_cpu, peer_cpu], Duration::from_millis(500));
-        warnings.extend(lacking);
+        let window = Duration::from_millis(500);
+        let noise = noise::check([victim_cpu, peer_cpu], window, options.placed_by);
+        let mut warnings = noise.warnings;
+        let told = lacking.as_ref();
+        warnings.extend(told.map(|reason| format!("no ledger in this run: {reason}")));
         for warning in &warnings {
             progress.warn(warning);
         }
@@ -101,6 +107,7 @@ impl<'a> Rig<'a> {
             peer_cpu,
             seed: options.seed,
             warnings,
+            is_busy: noise.is_busy,
         };
         let dir = RunDir::create(options.output.as_deref(), &about)?;
         Ok(Rig {
@@ -111,6 +118,7 @@ impl<'a> Rig<'a> {
             dir,
             progress,
             ledger,
+            lacking,
             treatment: None,
             calibrated: HashMap::new(),
             signals,
@@ -165,9 +173,8 @@ impl<'a> Rig<'a> {
             return Ok(());
         }
         let ledger = self.ledger.as_mut().ok_or_else(|| {
-            BenchError::Unsupported(
-                "enforcement needs the accounting: leave out --no-ledger".to_owned(),
-            )
+            let why = self.lacking.as_deref().unwrap_or("this run has none");
+            BenchError::Unsupported(format!("enforcement needs the accounting: {why}"))
         })?;
         self.treatment = Some(enforcement::begin(treatment, &paths, ledger.as_mut())?);
         Ok(())

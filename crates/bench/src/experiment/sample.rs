@@ -10,7 +10,7 @@ use crate::error::BenchError;
 use crate::ledger::{Label, record};
 use crate::rundir::now;
 use crate::spawn::{Place, Worker};
-use crate::topology::{Spec, Tenant, Topology};
+use crate::topology::{MadeBy, Spec, Tenant, Topology};
 use crate::worker::{RpcReport, VictimReport};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -61,6 +61,7 @@ impl Bench {
         cell: &Cell,
         seconds: f64,
         segmentation_offload: bool,
+        made_by: MadeBy,
         trace: Option<&Path>,
     ) -> Result<Bench, BenchError> {
         let topology = Topology::build(&Spec {
@@ -71,6 +72,7 @@ impl Bench {
             segmentation_offload,
             htb_gbit_per_s: cell.htb_gbit_per_s,
             limit: cell.limit,
+            made_by,
         })?;
         let victim = cell.offenders as usize;
         let mut holders = Vec::new();

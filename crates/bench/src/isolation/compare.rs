@@ -4,6 +4,8 @@ use crate::data::{
     DataError, Estimate, IsolationResult, IsolationRow, IsolationTable, Manifest, RunData,
     RunResult,
 };
+use crate::evidence;
+use crate::stats::mann_whitney;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -18,8 +20,10 @@ pub struct Compared {
     pub second: Estimate,
     /// Two-sided p-value of the Mann-Whitney test, exact for these counts.
     pub p: f64,
-    /// Whether the two 95% intervals share a value.
-    pub overlap: bool,
+    /// Whether that says they differ; `None` where one has too few blocks to tell.
+    pub differs: Option<bool>,
+    /// Whether the two 95% intervals share a value; `None` where one has none.
+    pub overlap: Option<bool>,
 }
 
 /// The comparison.
@@ -100,14 +104,18 @@ fn between(first: &Side, second: &Side) -> Comparison {
         let pair = |first: Estimate, second: Estimate| Compared {
             cell: cell.clone(),
             p: mann_whitney(&first.values, &second.values),
-            overlap: first.low <= second.high && second.low <= first.high,
+            differs: evidence::differ(&first, &second),
+            overlap: first
+                .interval()
+                .zip(second.interval())
+                .map(|(one, other)| one.overlaps(other)),
             first,
             second,
         };
         let [one, two] = scales.unwrap_or([1.0; 2]);
         comparison.performance.push(pair(
-            scaled(&row.performance, 1.0 / one),
-            scaled(&other.performance, 1.0 / two),
+            row.performance.map(|v| v / one),
+            other.performance.map(|v| v / two),
         ));
         // Percent of the capacity, or parts of the limit.
         let part = |table: &IsolationTable, limit| match scales {
@@ -115,23 +123,13 @@ fn between(first: &Side, second: &Side) -> Comparison {
             None => 1.0,
         };
         comparison.utilisation.push(pair(
-            scaled(&row.utilisation_pct, part(table, one)),
-            scaled(&other.utilisation_pct, part(other_table, two)),
+            row.utilisation_pct.map(|v| v * part(table, one)),
+            other.utilisation_pct.map(|v| v * part(other_table, two)),
         ));
     }
     let lone = new.keys().filter(|cell| !old.contains_key(*cell));
     comparison.lone.extend(lone.cloned());
     comparison
-}
-
-/// Each value `factor` times as large.
-fn scaled(estimate: &Estimate, factor: f64) -> Estimate {
-    Estimate {
-        median: estimate.median * factor,
-        low: estimate.low * factor,
-        high: estimate.high * factor,
-        values: estimate.values.iter().map(|v| v * factor).collect(),
-    }
 }
 
 fn rows(result: &IsolationResult) -> BTreeMap<String, (&IsolationTable, &IsolationRow)> {
@@ -198,73 +196,18 @@ fn differences(
         .collect()
 }
 
-/// The two-sided Mann-Whitney U test, exact: of all ways to divide the pooled ranks, the share
-/// whose rank sum is as far from its mean or farther. Ties get the mean of their ranks. 1 where
-/// one side is empty. (Mann and Whitney, 1947.)
-pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
-    if a.is_empty() || b.is_empty() {
-        return 1.0;
-    }
-    let mut pooled: Vec<f64> = a.iter().chain(b).copied().collect();
-    pooled.sort_by(f64::total_cmp);
-    // Twice the rank, so that ties stay whole numbers.
-    let rank = |value: f64| {
-        let below = pooled.partition_point(|p| p.total_cmp(&value).is_lt());
-        let upto = pooled.partition_point(|p| p.total_cmp(&value).is_le());
-        below + upto + 1
-    };
-    let ranks: Vec<usize> = pooled.iter().map(|v| rank(*v)).collect();
-    let observed: usize = a.iter().map(|v| rank(*v)).sum();
-    let most: usize = ranks.iter().sum();
-    // ways[k][s]: subsets of k of the ranks so far whose sum is s; as numbers that cannot
-    // overflow, for only their ratio counts.
-    let mut ways = vec![vec![0.0_f64; most + 1]; a.len() + 1];
-    ways[0][0] = 1.0;
-    for r in &ranks {
-        for k in (1..=a.len()).rev() {
-            for s in (*r..=most).rev() {
-                ways[k][s] += ways[k - 1][s - r];
-            }
-        }
-    }
-    let mean = a.len() as f64 * most as f64 / pooled.len() as f64;
-    let distance = |sum: usize| (sum as f64 - mean).abs();
-    let all: f64 = ways[a.len()].iter().sum();
-    let far = ways[a.len()].iter().enumerate();
-    let far: f64 = far
-        .filter(|(sum, _)| distance(*sum) >= distance(observed) - 1e-9)
-        .map(|(_, ways)| ways)
-        .sum();
-    (far / all).min(1.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::data::{Care, Resource, RuntimeKind};
     use crate::stats;
 
-    /// Checked against the published tables: n = m = 5, U = 0 → p = 2/252.
-    #[test]
-    fn the_test_is_exact() {
-        let low = [1.0, 2.0, 3.0, 4.0, 5.0];
-        let high = [6.0, 7.0, 8.0, 9.0, 10.0];
-        let p = mann_whitney(&low, &high);
-        assert!((p - 2.0 / 252.0).abs() < 1e-12, "{p}");
-        assert!((mann_whitney(&high, &low) - p).abs() < 1e-12);
-        assert_eq!(mann_whitney(&low, &low), 1.0);
-        assert_eq!(mann_whitney(&[3.0; 4], &[3.0; 4]), 1.0);
-        assert_eq!(mann_whitney(&[], &low), 1.0);
-        // n = 3, m = 3, U = 0 → 2/20.
-        let p = mann_whitney(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]);
-        assert!((p - 0.1).abs() < 1e-12, "{p}");
-    }
-
     /// Two runs of a tenant at its limit, of which each took another limit from its host.
     #[test]
     fn limits_that_the_host_decided_are_divided_out() {
         let side = |limit: f64, resource: Resource, own: bool| {
-            let at = |value: f64| stats::estimate(&[value * 0.99, value, value * 1.01], 1).unwrap();
+            let around = [0.98, 0.99, 1.0, 1.01, 1.02];
+            let at = |value: f64| stats::estimate(&around.map(|a| a * value), 1).unwrap();
             let row = IsolationRow {
                 id: 2,
                 scenario: "a_s".parse().unwrap(),
@@ -304,7 +247,7 @@ mod tests {
         assert_eq!(divided.own_limits, Some([9_500.0, 11_700.0]));
         for cell in divided.performance.iter().chain(&divided.utilisation) {
             assert!(
-                cell.overlap && (cell.first.median - 1.0).abs() < 1e-9,
+                cell.overlap == Some(true) && (cell.first.median - 1.0).abs() < 1e-9,
                 "{cell:?}"
             );
         }
@@ -313,7 +256,11 @@ mod tests {
             compared(Resource::Disk, false),
             compared(Resource::Cpu, true),
         ] {
-            assert!(!comparison.performance[0].overlap, "{comparison:?}");
+            assert_eq!(
+                comparison.performance[0].overlap,
+                Some(false),
+                "{comparison:?}"
+            );
             assert_eq!(comparison.performance[0].first.median, 9_500.0);
         }
     }

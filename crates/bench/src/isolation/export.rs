@@ -1,7 +1,7 @@
 //! A run's raw samples for other programs: Parquet and CSV, one row each 100 ms of a tenant, and
 //! the results as CSV. Made from the samples alone, so they are written anew at each end.
 
-use crate::data::{IsolationResult, IsolationSample, Point, TenantSample, Traced};
+use crate::data::{Estimate, IsolationResult, IsolationSample, Point, TenantSample, Traced};
 use crate::error::BenchError;
 use parquet::basic::Compression;
 use parquet::column::writer::ColumnWriter;
@@ -218,10 +218,10 @@ fn result_csv(result: &IsolationResult) -> String {
                 if i == 1 {
                     fields.push(row.performance.median.to_string());
                 }
-                let of = |pick: fn(&crate::data::Estimate) -> f64| loss.as_ref().map(pick);
-                fields.push(optional(of(|e| e.median)));
-                fields.push(optional(of(|e| e.low)));
-                fields.push(optional(of(|e| e.high)));
+                let loss = loss.as_ref();
+                fields.push(optional(loss.map(|e| e.median)));
+                fields.push(optional(loss.and_then(Estimate::low)));
+                fields.push(optional(loss.and_then(Estimate::high)));
             }
             fields.push(optional(row.p99_us.as_ref().map(|e| e.median)));
             text += &fields.join(",");

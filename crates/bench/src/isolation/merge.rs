@@ -38,7 +38,7 @@ pub fn merge(parts: &[PathBuf], output: &Path) -> Result<PathBuf, MergeError> {
     let mut whole: Option<Experiment> = None;
     let mut manifest: Option<Manifest> = None;
     let mut result = IsolationResult::default();
-    let mut warnings = BTreeSet::new();
+    let (mut warnings, mut is_busy) = (BTreeSet::new(), false);
     for path in parts {
         let run = RunData::load(path)?;
         let unfit = |reason: String| MergeError::Unfit {
@@ -76,6 +76,7 @@ pub fn merge(parts: &[PathBuf], output: &Path) -> Result<PathBuf, MergeError> {
             result.failed.extend(part.failed);
         }
         warnings.extend(run.manifest.warnings.iter().cloned());
+        is_busy |= run.manifest.is_busy;
         manifest.get_or_insert(run.manifest);
     }
     let (Some(experiment), Some(manifest)) = (whole, manifest) else {
@@ -91,6 +92,7 @@ pub fn merge(parts: &[PathBuf], output: &Path) -> Result<PathBuf, MergeError> {
         peer_cpu: manifest.peer_cpu,
         seed: experiment.seed,
         warnings: warnings.into_iter().collect(),
+        is_busy,
     };
     let mut dir = RunDir::create(Some(output), &about)?;
     dir.experiment(&experiment)?;

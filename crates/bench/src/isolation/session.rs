@@ -136,8 +136,8 @@ fn open(
     }
     progress.step(0, 0, "looking for noise");
     let pair = host_facts::outer_cpus();
-    let warnings = noise::check(pair, Duration::from_millis(500));
-    for warning in &warnings {
+    let noise = noise::check(pair, Duration::from_millis(500), None);
+    for warning in &noise.warnings {
         progress.warn(warning);
     }
     let about = About {
@@ -146,7 +146,8 @@ fn open(
         victim_cpu: pair[0],
         peer_cpu: pair[1],
         seed: experiment.seed,
-        warnings,
+        warnings: noise.warnings,
+        is_busy: noise.is_busy,
     };
     let dir = RunDir::create(options.output.as_deref(), &about)?;
     dir.experiment(experiment)?;

@@ -3,6 +3,7 @@
 use super::options::{Filter, Options};
 use crate::data::{Cell, Direction, EVEN_SHARE_PCT, Interferer, Limit, Path, VictimKind};
 use crate::error::BenchError;
+use crate::topology::MadeBy;
 use crate::worker::trace::Trace;
 
 const FLOWS: [u32; 4] = [1, 3, 10, 100];
@@ -17,6 +18,11 @@ pub fn cells(options: &Options) -> Result<Vec<Cell>, BenchError> {
     if options.pairs == 0 {
         return Err(BenchError::Usage(
             "--pairs 0 measures nothing: give at least 1".to_owned(),
+        ));
+    }
+    if !options.ledger && !options.treatments.is_empty() {
+        return Err(BenchError::Usage(
+            "what --with names needs the accounting: leave out --no-ledger".to_owned(),
         ));
     }
     if options
@@ -46,6 +52,8 @@ pub fn cells(options: &Options) -> Result<Vec<Cell>, BenchError> {
     let kept: Vec<Cell> = all
         .into_iter()
         .filter(|c| options.filter.keeps(c))
+        // Nothing can be steered inside podman's containers: their sysfs is read-only.
+        .filter(|c| options.made_by == MadeBy::Ourselves || c.path != Path::Veth)
         .collect();
     if kept.is_empty() {
         return Err(BenchError::Usage(
@@ -242,6 +250,23 @@ mod tests {
                 "{id}"
             );
         }
+    }
+
+    #[test]
+    fn podmans_containers_have_no_path_that_steers_inside_them() {
+        let of = |made_by| {
+            let options = Options {
+                quick: true,
+                made_by,
+                ..Options::default()
+            };
+            cells(&options).unwrap()
+        };
+        let podman = of(MadeBy::Podman);
+        assert!(podman.iter().all(|c| c.path != Path::Veth));
+        let bridge = "cpu/flood/receiver/bridge-nat/3x200B";
+        assert!(podman.iter().any(|c| c.id == bridge));
+        assert!(of(MadeBy::Ourselves).len() > podman.len());
     }
 
     #[test]

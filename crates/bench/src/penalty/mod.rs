@@ -14,9 +14,10 @@ pub use options::{Filter, Options};
 
 use crate::data::{Cell, CellResult, Kind, PenaltyResult, Role, RunResult, Treatment};
 use crate::error::BenchError;
-use crate::experiment::{Bench, Context, Rig, RigOptions, cell_result, same_answers};
+use crate::experiment::{Bench, Context, PLACED_BY, Rig, RigOptions, cell_result, same_answers};
 use crate::progress::Progress;
 use crate::rundir::RunDir;
+use crate::topology::MadeBy;
 
 /// Runs the grid. Returns the written directory; when interrupted or failed, what was measured
 /// until then stays in it.
@@ -28,11 +29,15 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
         output: options.output.clone(),
         victim_cpu: options.victim_cpu,
         peer_cpu: options.peer_cpu,
+        placed_by: Some(PLACED_BY),
         seed: options.seed,
         ledger: options.ledger,
     };
     let mut rig = Rig::new(rig_options, progress)?;
-    let mut result = PenaltyResult::default();
+    let mut result = PenaltyResult {
+        containers_by: (options.made_by == MadeBy::Podman).then(|| "podman".to_owned()),
+        ..PenaltyResult::default()
+    };
     let outcome = measure_all(&mut rig, &cells, options, &mut result);
     rig.close(Some(RunResult::Penalty(result)), outcome)
 }
@@ -81,6 +86,7 @@ fn measure(
         cell,
         options.victim_seconds(),
         options.segmentation_offload,
+        options.made_by,
         options.trace.as_deref(),
     )?;
     let mut measured = Vec::new();

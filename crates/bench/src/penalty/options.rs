@@ -1,6 +1,7 @@
 //! What `bench penalty` is told.
 
 use crate::data::{Direction, Interferer, Limit, Path, Treatment, VictimKind};
+use crate::topology::MadeBy;
 use std::path::PathBuf;
 
 /// Options with their defaults.
@@ -25,6 +26,8 @@ pub struct Options {
     /// Let TCP senders hand over segments larger than a packet; default no: packets come off a
     /// wire one by one, and veth would otherwise hide their cost.
     pub segmentation_offload: bool,
+    /// What makes the containers; default this program itself.
+    pub made_by: MadeBy,
     /// A shuffle trace (CSV `start_ms,flow,bytes`); default the built-in one.
     pub trace: Option<PathBuf>,
     /// What is measured beside `vanilla`, in the same pairs; default nothing.
@@ -45,6 +48,7 @@ impl Default for Options {
             seed: 1,
             ledger: true,
             segmentation_offload: false,
+            made_by: MadeBy::Ourselves,
             trace: None,
             treatments: Vec::new(),
             filter: Filter::default(),

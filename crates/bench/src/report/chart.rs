@@ -1,74 +1,41 @@
 //! One kind of chart for everything: rows on a common horizontal axis.
 //!
 //! Each row has its label above its lanes, not beside them, so that the chart is readable on
-//! a phone; it is drawn 420 units wide and scaled by the page. Colours are written as plain
-//! attributes and replaced by the page's style sheet in dark mode.
+//! a phone. It is drawn twice ([`NARROW`], [`WIDE`]); the page shows the one that fits. Colours are
+//! written as plain attributes and replaced by the page's style sheet in dark mode. What a colour
+//! means has a shape as well, and stands in the legend.
+
+pub(super) mod mark;
+
+pub use mark::{Mark, Tone};
 
 use super::ReportError;
 use super::format::{number, short};
 use crate::data::Estimate;
+use mark::INK;
+pub(super) use mark::{GRID, MUTED, REFERENCE};
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::fmt::Write as _;
 
-const WIDTH: u32 = 420;
+/// Width of a picture on a phone, or beside another one.
+pub(super) const NARROW: u32 = 420;
+/// Width of a picture that has the page for itself.
+pub(super) const WIDE: u32 = 860;
 const MARGIN: u32 = 14;
 const AXIS_HEIGHT: u32 = 36;
-const HEAD_HEIGHT: u32 = 18;
+const HEAD_LINE: u32 = 14;
+const LEGEND_HEIGHT: u32 = 18;
 const LABEL_HEIGHT: u32 = 20;
 const LANE_HEIGHT: u32 = 16;
 const ROW_GAP: u32 = 8;
-/// Characters of a row's label and note together.
+/// Characters of a row's label and note together, in a narrow picture.
 const TEXT_LIMIT: usize = 60;
+/// Width of a letter of the references' names, at the most.
+const LETTER: f64 = 6.5;
 /// Values beyond this are drawn at the edge: nothing real is as large, and the axis must end.
 const LIMIT: f64 = 1e12;
-
-const INK: RGBColor = RGBColor(0x1f, 0x29, 0x33);
-pub(super) const MUTED: RGBColor = RGBColor(0x5f, 0x6b, 0x78);
-pub(super) const GRID: RGBColor = RGBColor(0xdd, 0xe3, 0xe8);
-pub(super) const REFERENCE: RGBColor = RGBColor(0x8a, 0x94, 0x9e);
-
-/// Meaning of a colour. The style sheet knows the same values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tone {
-    /// Traffic, what was caused.
-    Caused,
-    /// Compute, what was paid.
-    Paid,
-    /// Alone, neutral.
-    Neutral,
-    /// Whatever stands beside these.
-    Other,
-}
-
-impl Tone {
-    pub(super) fn color(self) -> RGBColor {
-        match self {
-            Tone::Caused => RGBColor(0xc2, 0x41, 0x0c),
-            Tone::Paid => RGBColor(0x1d, 0x6f, 0xa5),
-            Tone::Neutral => RGBColor(0x4b, 0x7f, 0x52),
-            Tone::Other => MUTED,
-        }
-    }
-}
-
-/// Something drawn on a lane.
-#[derive(Clone, Debug)]
-pub enum Mark {
-    /// A point with a whisker.
-    Interval {
-        low: f64,
-        mid: f64,
-        high: f64,
-        tone: Tone,
-    },
-    /// Raw values, side by side where they coincide.
-    Dots { values: Vec<f64>, tone: Tone },
-    /// A bar from the axis' beginning.
-    Bar { value: f64, tone: Tone },
-    /// An upright stroke: a prediction, a median.
-    Stroke { at: f64 },
-}
 
 /// One row.
 #[derive(Clone, Debug)]
@@ -93,12 +60,7 @@ impl Row {
                     values: estimate.values.clone(),
                     tone: dots,
                 }],
-                vec![Mark::Interval {
-                    low: estimate.low,
-                    mid: estimate.median,
-                    high: estimate.high,
-                    tone: interval,
-                }],
+                vec![Mark::of_estimate(estimate, interval)],
             ],
         }
     }
@@ -113,32 +75,43 @@ pub struct Chart {
     pub axis: String,
     /// Where the axis begins.
     pub from: f64,
-    /// Upright lines through all rows, with their names.
+    /// What the tones mean; empty where each row says it.
+    pub legend: &'static [(Tone, &'static str)],
+    /// Upright lines through the lanes of all rows, with their names.
     pub references: Vec<(f64, &'static str)>,
     /// From the top.
     pub rows: Vec<Row>,
 }
 
-type Plane<'a> = ChartContext<
-    'a,
-    SVGBackend<'a>,
-    Cartesian2d<plotters::coord::types::RangedCoordf64, plotters::coord::types::RangedCoordf64>,
->;
+type Plane<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
+/// A reference's name, where it stands: its line of the head, and the part of the axis it takes.
+struct Named {
+    at: f64,
+    name: &'static str,
+    line: u32,
+    side: HPos,
+}
 
 impl Chart {
-    /// The chart as an `<svg>` element.
+    /// The chart as two `<svg>` elements, of which the page shows one.
     pub fn svg(&self) -> Result<String, ReportError> {
-        let mut text = String::new();
-        self.draw(&mut text)
-            .map_err(|e| ReportError::Chart(e.to_string()))?;
-        Ok(with_alt(&text, &self.alt))
+        both_widths(&self.alt, |width, text| self.draw(text, width))
     }
 
-    fn draw(&self, text: &mut String) -> Result<(), Box<dyn std::error::Error>> {
-        let body = HEAD_HEIGHT + self.rows.iter().map(height).sum::<u32>();
-        let total = body + AXIS_HEIGHT + MARGIN;
-        let root = SVGBackend::with_string(text, (WIDTH, total)).into_drawing_area();
+    fn draw(&self, text: &mut String, width: u32) -> Drawn {
         let (from, to) = (self.from, self.end());
+        let names = self.names(to, width);
+        let lines = names.iter().map(|n| n.line + 1).max().unwrap_or(0);
+        let legend = if self.legend.is_empty() {
+            0
+        } else {
+            LEGEND_HEIGHT
+        };
+        let head = legend + HEAD_LINE * lines + 4;
+        let body = head + self.rows.iter().map(height).sum::<u32>();
+        let total = body + AXIS_HEIGHT + MARGIN;
+        let root = SVGBackend::with_string(text, (width, total)).into_drawing_area();
         let mut plane = ChartBuilder::on(&root)
             .margin_left(MARGIN)
             .margin_right(MARGIN)
@@ -149,7 +122,7 @@ impl Chart {
             .configure_mesh()
             .disable_y_mesh()
             .disable_y_axis()
-            .x_labels(6)
+            .x_labels(if width < WIDE { 6 } else { 12 })
             .x_label_formatter(&|x| tick(*x))
             .x_desc(self.axis.as_str())
             .label_style(style(11.0, MUTED, HPos::Center))
@@ -158,35 +131,83 @@ impl Chart {
             .bold_line_style(GRID)
             .light_line_style(TRANSPARENT)
             .draw()?;
-        for (at, name) in &self.references {
-            let x = clamp(*at, from, to);
-            let top = f64::from(HEAD_HEIGHT) - 4.0;
-            line(
-                &mut plane,
-                &[(x, top), (x, f64::from(body))],
-                REFERENCE.stroke_width(1),
-            )?;
-            // At the edges the name would leave the picture.
-            let place = (x - from) / (to - from);
-            let side = match place {
-                p if p < 0.15 => HPos::Left,
-                p if p > 0.85 => HPos::Right,
-                _ => HPos::Center,
-            };
-            write(&mut plane, name, (x, top - 7.0), style(10.5, MUTED, side))?;
+        let mut x = MARGIN.cast_signed() + 4;
+        for (tone, name) in self.legend {
+            let y = LEGEND_HEIGHT.cast_signed() / 2;
+            mark::swatch(&root, *tone, (x, y))?;
+            root.draw(&Text::new(
+                *name,
+                (x + 9, y),
+                style(11.0, MUTED, HPos::Left),
+            ))?;
+            x += 28 + (name.chars().count() as f64 * LETTER) as i32;
         }
-        let mut y = f64::from(HEAD_HEIGHT);
+        for named in &names {
+            let x = clamp(named.at, from, to);
+            let y = f64::from(legend + HEAD_LINE * named.line) + f64::from(HEAD_LINE) / 2.0;
+            write(
+                &mut plane,
+                named.name,
+                (x, y),
+                style(10.5, MUTED, named.side),
+            )?;
+        }
+        let mut y = f64::from(head);
         for row in &self.rows {
-            self.row(&mut plane, row, y, to)?;
+            // Through the lanes only: a line through a label makes both hard to read.
+            let lanes = (y + f64::from(LABEL_HEIGHT), y + f64::from(height(row)));
+            for (at, _) in &self.references {
+                let x = clamp(*at, from, to);
+                line(
+                    &mut plane,
+                    &[(x, lanes.0), (x, lanes.1)],
+                    REFERENCE.stroke_width(1),
+                )?;
+            }
+            self.row(&mut plane, row, y, to, width)?;
             y += f64::from(height(row));
         }
         root.present()?;
         Ok(())
     }
 
-    fn row(&self, plane: &mut Plane<'_>, row: &Row, top: f64, to: f64) -> Drawn {
-        let note = short(&row.note, TEXT_LIMIT / 2);
-        let label = short(&row.label, TEXT_LIMIT - note.chars().count());
+    /// Where the references' names stand so that none covers another.
+    fn names(&self, to: f64, width: u32) -> Vec<Named> {
+        let span = f64::from(width - 2 * MARGIN);
+        let mut taken: Vec<Vec<(f64, f64)>> = Vec::new();
+        let named = self.references.iter().map(|(at, name)| {
+            let place = (clamp(*at, self.from, to) - self.from) / (to - self.from);
+            let (x, size) = (place * span, name.chars().count() as f64 * LETTER);
+            // At the edges the name would leave the picture.
+            let (side, begin) = match x {
+                x if x < size / 2.0 => (HPos::Left, x),
+                x if x > span - size / 2.0 => (HPos::Right, x - size),
+                x => (HPos::Center, x - size / 2.0),
+            };
+            let own = (begin - 4.0, begin + size + 4.0);
+            let is_free = |line: &Vec<(f64, f64)>| {
+                line.iter()
+                    .all(|other| own.1 <= other.0 || other.1 <= own.0)
+            };
+            let line = taken.iter().position(is_free).unwrap_or(taken.len());
+            if line == taken.len() {
+                taken.push(Vec::new());
+            }
+            taken[line].push(own);
+            Named {
+                at: *at,
+                name,
+                line: line as u32,
+                side,
+            }
+        });
+        named.collect()
+    }
+
+    fn row(&self, plane: &mut Plane<'_>, row: &Row, top: f64, to: f64, width: u32) -> Drawn {
+        let limit = TEXT_LIMIT * width as usize / NARROW as usize;
+        let note = short(&row.note, limit / 2);
+        let label = short(&row.label, limit - note.chars().count());
         let middle = top + f64::from(LABEL_HEIGHT) / 2.0 + 1.0;
         write(
             plane,
@@ -218,18 +239,14 @@ impl Chart {
                 for end in [*low, *high] {
                     line(plane, &[(x(end), y - 4.0), (x(end), y + 4.0)], stroke)?;
                 }
-                dot(plane, (x(*mid), y), 4, tone.color().filled())?;
+                mark::shape(plane, *tone, (x(*mid), y), 4, tone.color().filled())?;
             }
             Mark::Dots { values, tone } => {
                 for (i, value) in values.iter().enumerate() {
                     // Spread by number, not at random: the same data, the same picture.
                     let spread = [0.0, -3.0, 3.0, -1.5, 1.5][i % 5];
-                    dot(
-                        plane,
-                        (x(*value), y + spread),
-                        3,
-                        tone.color().mix(0.65).filled(),
-                    )?;
+                    let fill = tone.color().mix(0.65).filled();
+                    mark::shape(plane, *tone, (x(*value), y + spread), 3, fill)?;
                 }
             }
             Mark::Bar { value, tone } => {
@@ -273,18 +290,24 @@ impl Chart {
     }
 }
 
-type Drawn = Result<(), Box<dyn std::error::Error>>;
+pub(super) type Drawn = Result<(), Box<dyn std::error::Error>>;
 
-/// Names a picture for those who cannot see it.
-pub(super) fn with_alt(svg: &str, alt: &str) -> String {
+/// A picture drawn in both widths, each named by `alt` for those who cannot see it.
+pub(super) fn both_widths(
+    alt: &str,
+    draw: impl Fn(u32, &mut String) -> Drawn,
+) -> Result<String, ReportError> {
     let mut escaped = String::new();
     // The attribute of an element that plotters opens: escaped by the same rules as maud.
     let _ = maud::Escaper::new(&mut escaped).write_str(alt);
-    svg.replacen(
-        "<svg ",
-        &format!("<svg role=\"img\" aria-label=\"{escaped}\" "),
-        1,
-    )
+    let mut both = String::new();
+    for (width, class) in [(NARROW, "narrow"), (WIDE, "wide")] {
+        let mut text = String::new();
+        draw(width, &mut text).map_err(|e| ReportError::Chart(e.to_string()))?;
+        let named = format!("<svg class=\"{class}\" role=\"img\" aria-label=\"{escaped}\" ");
+        both += &text.replacen("<svg ", &named, 1);
+    }
+    Ok(both)
 }
 
 fn height(row: &Row) -> u32 {
@@ -317,11 +340,6 @@ pub(super) fn style(size: f64, color: RGBColor, side: HPos) -> TextStyle<'static
 
 fn line(plane: &mut Plane<'_>, points: &[(f64, f64)], stroke: ShapeStyle) -> Drawn {
     plane.draw_series(std::iter::once(PathElement::new(points.to_vec(), stroke)))?;
-    Ok(())
-}
-
-fn dot(plane: &mut Plane<'_>, at: (f64, f64), radius: i32, fill: ShapeStyle) -> Drawn {
-    plane.draw_series(std::iter::once(Circle::new(at, radius, fill)))?;
     Ok(())
 }
 

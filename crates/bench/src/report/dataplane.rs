@@ -2,7 +2,6 @@
 
 mod cores;
 mod finding;
-mod goals;
 mod plots;
 
 pub use finding::finding;
@@ -10,7 +9,7 @@ pub use finding::finding;
 use super::ReportError;
 use super::chart::{Chart, Mark, Row, Tone};
 use super::format::{factor, number};
-use super::page::{figure, not_measured, section};
+use super::page::{figure, not_measured, section, spread};
 use crate::data::{
     DataplaneExperiment, DataplaneResult, DataplaneRow, DataplaneService, EchoServer, Estimate,
     SERVICE_P99_US,
@@ -19,7 +18,7 @@ use maud::{Markup, html};
 
 /// All sections.
 pub fn sections(result: &DataplaneResult) -> Result<Vec<Markup>, ReportError> {
-    let mut sections = Vec::from_iter(goals::table(result));
+    let mut sections = Vec::new();
     for experiment in DataplaneExperiment::ALL {
         let rows: Vec<&DataplaneRow> = result
             .rows
@@ -237,7 +236,7 @@ fn table(experiment: DataplaneExperiment, rows: &[&DataplaneRow]) -> Markup {
         .filter(|(_, value)| rows.iter().any(|row| value(row).is_some()))
         .collect();
     html! {
-        div.scroll { table {
+        div.scroll tabindex="0" { table {
             thead { tr {
                 th { "condition" }
                 @if is_sizes { th { "Mbit/s, both ways" } }
@@ -254,7 +253,7 @@ fn table(experiment: DataplaneExperiment, rows: &[&DataplaneRow]) -> Markup {
 
 fn memory(rows: &[&DataplaneRow]) -> Markup {
     html! {
-        div.scroll { table {
+        div.scroll tabindex="0" { table {
             thead { tr { th { "condition" } th { "bytes a connection" } } }
             tbody { @for row in rows { tr {
                 th { (label(row)) }
@@ -267,7 +266,7 @@ fn memory(rows: &[&DataplaneRow]) -> Markup {
 /// The most that each server did within the limit of latency.
 fn most(service: &[&DataplaneService]) -> Markup {
     html! {
-        div.scroll { table {
+        div.scroll tabindex="0" { table {
             thead { tr {
                 th { "server" } th { "requests/s at p99 ≤ " (number(SERVICE_P99_US)) " µs" }
                 th { "÷ blocking" }
@@ -278,21 +277,6 @@ fn most(service: &[&DataplaneService]) -> Markup {
                 td { (spread(one.to_blocking.as_ref())) }
             } } }
         } }
-    }
-}
-
-/// Median, and below it its interval; one value has none.
-fn spread(value: Option<&Estimate>) -> Markup {
-    html! {
-        @match value {
-            None => "–",
-            Some(e) => {
-                (number(e.median))
-                @if e.values.len() > 1 {
-                    small { "[" (number(e.low)) ", " (number(e.high)) "]" }
-                }
-            }
-        }
     }
 }
 
@@ -314,6 +298,7 @@ fn chart(rows: &[&DataplaneRow], axis: &str, value: Value) -> Result<Markup, Rep
         alt: axis.to_owned(),
         axis: axis.to_owned(),
         from: 0.0,
+        legend: &[],
         references: Vec::new(),
         rows: rows.collect(),
     };
@@ -350,6 +335,7 @@ fn stages(result: &DataplaneResult) -> Result<Markup, ReportError> {
         alt: axis.to_owned(),
         axis: axis.to_owned(),
         from: 0.0,
+        legend: &[],
         references: Vec::new(),
         rows: rows.collect(),
     };

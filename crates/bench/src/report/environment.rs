@@ -10,7 +10,7 @@ pub fn of(manifest: &Manifest) -> Markup {
     let commit = m
         .commit
         .as_deref()
-        .unwrap_or("unknown (not started in a git tree)");
+        .unwrap_or("unknown (built outside a git tree, without COFFERDAM_COMMIT)");
     let finished = m.finished.as_deref().unwrap_or("never: it was killed");
     let facts = [
         ("Version", format!("{}, commit {commit}", m.version)),

@@ -1,7 +1,8 @@
 //! Numbers and cells as people read them.
 
 use crate::data::{
-    Cell, Direction, EVEN_SHARE_PCT, Estimate, Interferer, Limit, Path, Protocol, Rate, Role,
+    Cell, Direction, EVEN_SHARE_PCT, Estimate, FEWEST_BLOCKS, Interferer, Limit, Path, Protocol,
+    Rate, Role,
 };
 
 /// Three significant digits, without an exponent where a person would not use one.
@@ -29,14 +30,42 @@ pub fn cpus(value: f64) -> String {
     format!("{value:.2}")
 }
 
-/// Median and interval: `5.61 [5.10, 6.20]`.
+/// Median and interval, `5.61 [5.10, 6.20]`, or what there is instead of one: `5.61 (n = 3)`.
 pub fn estimate(e: &Estimate) -> String {
-    format!(
-        "{} [{}, {}]",
-        number(e.median),
-        number(e.low),
-        number(e.high)
-    )
+    estimate_as(e, number)
+}
+
+/// The same with every number in the form that `show` gives it.
+pub fn estimate_as(e: &Estimate, show: fn(f64) -> String) -> String {
+    match e.interval() {
+        Some(i) => format!("{} [{}, {}]", show(e.median), show(i.low()), show(i.high())),
+        None => format!("{} ({})", show(e.median), instead(e)),
+    }
+}
+
+/// A factor with its interval: `5.61× [5.10, 6.20]`.
+pub fn times(e: &Estimate) -> String {
+    estimate(e).replacen(' ', "× ", 1)
+}
+
+/// What stands where an interval would: `n = 3`, or `all 7 alike`.
+pub fn instead(e: &Estimate) -> String {
+    match e.blocks() < FEWEST_BLOCKS {
+        true => format!("n = {}", e.blocks()),
+        false => format!("all {} alike", e.blocks()),
+    }
+}
+
+/// How far a median can be trusted: `95% interval 5.45 to 5.89`.
+pub fn certainty(e: &Estimate) -> String {
+    match (e.interval(), e.blocks()) {
+        (Some(i), _) => format!("95% interval {} to {}", number(i.low()), number(i.high())),
+        (None, 1) => "inconclusive: measured once".to_owned(),
+        (None, n) if n < FEWEST_BLOCKS => {
+            format!("inconclusive: {n} blocks, and an interval needs {FEWEST_BLOCKS}")
+        }
+        (None, n) => format!("inconclusive: all {n} blocks alike, so no interval"),
+    }
 }
 
 /// A share of one as a percentage: `81%`, `0.4%`.

@@ -3,9 +3,16 @@
 use super::ReportError;
 use super::chart::{Chart, Mark, Row, Tone};
 use super::format::{bytes, estimate, number};
-use super::page::{figure, section};
+use super::page::{figure, section, spread};
 use crate::data::{BiasRow, Estimate, LatencyResult};
+use crate::evidence::{BIAS_US, GOAL_ADDED_US};
 use maud::{Markup, html};
+
+/// Every block, and what they come to.
+const BLOCKS: &[(Tone, &str)] = &[
+    (Tone::Paid, "each block"),
+    (Tone::Caused, "median, 95% interval"),
+];
 
 /// All sections.
 pub fn sections(result: &LatencyResult) -> Result<Vec<Markup>, ReportError> {
@@ -46,18 +53,18 @@ fn truth(result: &LatencyResult) -> Markup {
         "Stamps of both ends",
         lead,
         html! {
-            table {
-                tr { th {"protocol"} th {"direction"} th {"packets"} th {"out of order"}
-                     th {"before the start, µs"} th {"after the end, µs"} }
-                @for row in &result.truth {
+            div.scroll tabindex="0" { table {
+                thead { tr { th {"protocol"} th {"direction"} th {"packets"} th {"out of order"}
+                     th {"before the start, µs"} th {"after the end, µs"} } }
+                tbody { @for row in &result.truth {
                     tr {
                         td {(row.protocol)} td {(row.direction)} td {(row.packets)}
                         td {(row.violations)}
                         td {(number(row.before_us.0)) " (" (number(row.before_us.1)) ")"}
                         td {(number(row.after_us.0)) " (" (number(row.after_us.1)) ")"}
                     }
-                }
-            }
+                } }
+            } }
         },
     )
 }
@@ -75,6 +82,7 @@ fn injection(result: &LatencyResult) -> Result<Markup, ReportError> {
         alt: "How much of an injected delay the reports show".to_owned(),
         axis: "longer by, µs".to_owned(),
         from: -10.0,
+        legend: BLOCKS,
         references: vec![(0.0, "none"), (100.0, "all")],
         rows: rows.collect(),
     };
@@ -84,7 +92,7 @@ fn injection(result: &LatencyResult) -> Result<Markup, ReportError> {
     Ok(section(
         "Injected delays",
         lead,
-        figure("Injected delays", &chart.svg()?),
+        html! { div.charts { (figure("Injected delays", &chart.svg()?)) } },
     ))
 }
 
@@ -99,7 +107,7 @@ fn bias(rows: &[BiasRow]) -> Result<Markup, ReportError> {
         lanes.push(row(
             format!("corrected, {} beside", r.load),
             &r.bias_us,
-            Tone::Neutral,
+            Tone::Caused,
         ));
     }
     let lowest = rows
@@ -111,27 +119,28 @@ fn bias(rows: &[BiasRow]) -> Result<Markup, ReportError> {
         alt: "Round-trip time from the container less that from the host".to_owned(),
         axis: "container − host, µs".to_owned(),
         from: (lowest / 5.0).floor() * 5.0,
-        references: vec![(0.0, "as the host"), (20.0, "MACE's bound")],
+        legend: BLOCKS,
+        references: vec![(0.0, "as the host"), (BIAS_US, "MACE's bound")],
         rows: lanes,
     };
     let table = html! {
-        table {
-            tr { th {"beside"} th {"raw, µs"} th {"corrected, µs"} th {"host, µs"}
-                 th {"bias, µs"} th {"not corrected"} }
-            @for r in rows {
+        div.scroll tabindex="0" { table {
+            thead { tr { th {"beside"} th {"raw, µs"} th {"corrected, µs"} th {"host, µs"}
+                 th {"bias, µs"} th {"not corrected"} } }
+            tbody { @for r in rows {
                 tr {
-                    td {(r.load)} td {(estimate(&r.raw_us))} td {(estimate(&r.corrected_us))}
-                    td {(estimate(&r.host_us))} td {(estimate(&r.bias_us))} td {(r.uncorrected)}
+                    td {(r.load)} td {(spread(Some(&r.raw_us)))} td {(spread(Some(&r.corrected_us)))}
+                    td {(spread(Some(&r.host_us)))} td {(spread(Some(&r.bias_us)))} td {(r.uncorrected)}
                 }
-            }
-        }
+            } }
+        } }
     };
     let lead = "Pings from the container and from the host's namespace in turns, while \
                 neighbours ping as fast as they are answered. Each dot is one block.";
     Ok(section(
         "Bias of round-trip times",
         lead,
-        html! { (figure("Bias", &chart.svg()?)) (table) },
+        html! { div.charts { (figure("Bias", &chart.svg()?)) } (table) },
     ))
 }
 
@@ -161,11 +170,16 @@ fn coverage(result: &LatencyResult) -> Result<Markup, ReportError> {
         alt: "Reports by packets".to_owned(),
         axis: "reports ÷ packets, %".to_owned(),
         from: 0.0,
+        legend: &[],
         references: vec![(100.0, "all")],
         rows: rows.collect(),
     };
     let lead = "Every packet that is due a report, and why it had none.";
-    Ok(section("Coverage", lead, figure("Coverage", &chart.svg()?)))
+    Ok(section(
+        "Coverage",
+        lead,
+        html! { div.charts { (figure("Coverage", &chart.svg()?)) } },
+    ))
 }
 
 fn perturbation(result: &LatencyResult) -> Result<Markup, ReportError> {
@@ -182,17 +196,18 @@ fn perturbation(result: &LatencyResult) -> Result<Markup, ReportError> {
         alt: "Round-trip time added by the measurement".to_owned(),
         axis: "added to the median round trip, µs".to_owned(),
         from: lowest.floor(),
-        references: vec![(0.0, "off"), (1.0, "goal")],
+        legend: BLOCKS,
+        references: vec![(0.0, "off"), (GOAL_ADDED_US, "goal")],
         rows: rows.collect(),
     };
     let table = html! {
-        table {
-            tr { th {"state"} th {"round trip, µs"} th {"added, µs"} th {"datagrams/s sent"} }
-            @for r in &result.perturbation {
-                tr { td {(r.state)} td {(estimate(&r.rtt_us))} td {(estimate(&r.added_us))}
-                     td {(estimate(&r.packets_per_s))} }
-            }
-        }
+        div.scroll tabindex="0" { table {
+            thead { tr { th {"state"} th {"round trip, µs"} th {"added, µs"} th {"datagrams/s sent"} } }
+            tbody { @for r in &result.perturbation {
+                tr { td {(r.state)} td {(spread(Some(&r.rtt_us)))} td {(spread(Some(&r.added_us)))}
+                     td {(spread(Some(&r.packets_per_s)))} }
+            } }
+        } }
     };
     let lead = "The same pings and the same flood with the measurement off, loaded and idle, on, \
                 and with ftrace on the same events. Blocks on and off take turns; added is the \
@@ -200,7 +215,7 @@ fn perturbation(result: &LatencyResult) -> Result<Markup, ReportError> {
     Ok(section(
         "Perturbation",
         lead,
-        html! { (figure("Perturbation", &chart.svg()?)) (table) },
+        html! { div.charts { (figure("Perturbation", &chart.svg()?)) } (table) },
     ))
 }
 
@@ -217,6 +232,7 @@ fn programs(result: &LatencyResult) -> Result<Markup, ReportError> {
         alt: "Cost of each program".to_owned(),
         axis: "nanoseconds a run".to_owned(),
         from: 0.0,
+        legend: &[],
         references: Vec::new(),
         rows: rows.collect(),
     };
@@ -224,7 +240,7 @@ fn programs(result: &LatencyResult) -> Result<Markup, ReportError> {
     Ok(section(
         "Cost of the programs",
         lead,
-        figure("Cost", &chart.svg()?),
+        html! { div.charts { (figure("Cost", &chart.svg()?)) } },
     ))
 }
 
@@ -245,11 +261,11 @@ pub fn finding(result: &LatencyResult) -> Vec<String> {
         .max_by(|a, b| a.bias_us.median.abs().total_cmp(&b.bias_us.median.abs()))
     {
         text.push(format!(
-            "Corrected, a container's ping is within {} µs of the host's at its worst ({} \
+            "Corrected, a container's ping differs from the host's by {} µs at its worst ({} \
              containers beside it; raw {} µs).",
-            number(worst.bias_us.median.abs()),
+            estimate(&worst.bias_us),
             worst.load,
-            number(worst.raw_bias_us.median)
+            estimate(&worst.raw_bias_us)
         ));
     }
     if let Some(least) = result
@@ -270,12 +286,9 @@ pub fn finding(result: &LatencyResult) -> Vec<String> {
             text.push(format!(
                 "{} added {} µs to a round trip.",
                 row.state,
-                number(row.added_us.median)
+                estimate(&row.added_us)
             ));
         }
-    }
-    if text.is_empty() {
-        text.push("Nothing was measured to its end.".to_owned());
     }
     text
 }

@@ -1,7 +1,9 @@
 //! The page around the sections.
 
-use super::{environment, finding};
-use crate::data::RunData;
+use super::format::{instead, number};
+use super::{environment, finding, verdicts};
+use crate::data::{Estimate, RunData};
+use crate::evidence;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("style.css");
@@ -42,6 +44,7 @@ pub fn document(run: &RunData, finding: &[String], sections: &[Markup]) -> Strin
                             ul { @for warning in &manifest.warnings { li { (warning) } } }
                         }
                     }
+                    @if let Some(goals) = verdicts::table(&evidence::of(run)) { (goals) }
                     @for section in sections { (section) }
                     (environment::of(manifest))
                     (vocabulary())
@@ -73,12 +76,21 @@ pub fn not_measured<'a>(
     Some(section("Not measured", "", list))
 }
 
-/// In words and a sign, not by colour alone.
-pub fn verdict(good: bool) -> Markup {
-    html! {
-        @if good { span.good title="the goal is reached" { "✓" } }
-        @else { span.bad title="the goal is missed" { "✗ missed" } }
-    }
+/// Median, and below it its interval, or what there is instead; a dash without a figure.
+pub fn spread(value: Option<&Estimate>) -> Markup {
+    spread_as(value, number)
+}
+
+/// The same with every number in the form that `show` gives it.
+pub fn spread_as(value: Option<&Estimate>, show: fn(f64) -> String) -> Markup {
+    let Some(e) = value else {
+        return html! { "–" };
+    };
+    let below = match e.interval() {
+        Some(i) => format!("[{}, {}]", show(i.low()), show(i.high())),
+        None => instead(e),
+    };
+    html! { (show(e.median)) small { (below) } }
 }
 
 /// A chart with its title. `svg` comes from [`super::chart::Chart::svg`], which escapes.

@@ -1,6 +1,9 @@
 //! Sections of penalty and demo runs.
 
+mod finding;
 mod treated;
+
+pub use finding::finding;
 
 use super::ReportError;
 use super::chart::{Chart, Mark, Row, Tone};
@@ -8,10 +11,10 @@ use super::format::{
     cell as cell_name, cell_without_direction, estimate, factor, number, rate, role, share,
 };
 use super::ledger::{self, WORTH_SHOWING};
-use super::page::{figure, not_measured, section};
+use super::page::{figure, not_measured, section, spread};
 use crate::data::{
-    Cell, CellResult, Direction, Estimate, Metric, Protocol, Rate, Role, RunData, Sample,
-    SoftirqSource, Treatment,
+    Cell, CellResult, Direction, Metric, Protocol, Rate, Role, RunData, Sample, SoftirqSource,
+    Treatment,
 };
 use maud::{Markup, html};
 use std::collections::BTreeMap;
@@ -77,6 +80,7 @@ fn factors(cells: &[CellResult]) -> Result<Markup, ReportError> {
                 alt: format!("{title}: penalty factor of each cell with its interval"),
                 axis: "penalty factor: time beside traffic ÷ time beside compute".to_owned(),
                 from: 0.0,
+                legend: &[],
                 references: vec![(1.0, "fair")],
                 rows: group.iter().map(|c| factor_row(c)).collect(),
             };
@@ -97,20 +101,11 @@ fn factor_row(result: &CellResult) -> Row {
     if let Some(at) = result.predicted {
         marks.push(Mark::Stroke { at });
     }
-    marks.push(interval(&result.penalty, Tone::Caused));
+    marks.push(Mark::of_estimate(&result.penalty, Tone::Caused));
     Row {
         label: cell_without_direction(&result.cell),
         note: estimate(&result.penalty),
         lanes: vec![marks],
-    }
-}
-
-pub(super) fn interval(e: &Estimate, tone: Tone) -> Mark {
-    Mark::Interval {
-        low: e.low,
-        mid: e.median,
-        high: e.high,
-        tone,
     }
 }
 
@@ -127,7 +122,7 @@ fn table(cells: &[CellResult]) -> Markup {
             ""
         },
         html! {
-            div.scroll {
+            div.scroll tabindex="0" {
                 table {
                     thead { tr {
                         th { "cell" } th { "penalty" } th { "1/(1−s)" } th { "softirq s" }
@@ -137,7 +132,7 @@ fn table(cells: &[CellResult]) -> Markup {
                     } }
                     tbody { @for c in cells { tr {
                         th { (cell_name(&c.cell)) }
-                        td { (estimate(&c.penalty)) }
+                        td { (spread(Some(&c.penalty))) }
                         td { (optional(c.predicted, number)) }
                         td {
                             (optional(c.softirq_fraction, share))
@@ -235,6 +230,7 @@ fn times(samples: &[&Sample], metric: Metric) -> Result<Markup, ReportError> {
         alt: format!("{title}: every sample"),
         axis: axis.to_owned(),
         from: 0.0,
+        legend: &[],
         references: Vec::new(),
         rows,
     };
@@ -270,12 +266,16 @@ fn ledger_chart(run: &RunData, cell: &str) -> Result<Markup, ReportError> {
         alt: format!("{title}: network work caused and paid by each container"),
         axis: format!("network work, percent of CPU {cpu}"),
         from: 0.0,
+        legend: &[
+            (Tone::Caused, "caused"),
+            (Tone::Paid, "paid: ran in its time slices"),
+        ],
         references: Vec::new(),
         rows,
     };
     Ok(html! {
         (figure(&title, &chart.svg()?))
-        p.note { span.key.caused {} " caused " span.key.paid {} " paid (ran in its time slices). What nobody paid ran while the CPU was idle, or in processes of the host." }
+        p.note { "What nobody paid ran while the CPU was idle, or in processes of the host." }
     })
 }
 

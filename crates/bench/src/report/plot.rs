@@ -1,16 +1,16 @@
 //! Lines over two axes, each linear or logarithmic, drawn as [`super::chart`] draws.
 
 use super::ReportError;
-use super::chart::{GRID, MUTED, REFERENCE, Tone, style, tick, with_alt};
+use super::chart::mark;
+use super::chart::{Drawn, GRID, MUTED, NARROW, REFERENCE, Tone, both_widths, style, tick};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-const WIDTH: i32 = 420;
 const PLANE_HEIGHT: i32 = 220;
 const LEGEND_ROW: i32 = 18;
 const LEFT: i32 = 52;
-const RIGHT: i32 = WIDTH - 14;
+const MARGIN: i32 = 14;
 const TOP: i32 = 24;
 const BELOW: i32 = 44;
 
@@ -111,6 +111,8 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
     /// From this point on they are drawn hollow: they do not mean what the others mean.
     pub hollow_from: Option<usize>,
+    /// One of many that are drawn over each other: thin, without a mark at each point.
+    pub is_trace: bool,
 }
 
 /// A plot.
@@ -122,8 +124,8 @@ pub struct Plot {
     pub x: Axis,
     /// Upwards.
     pub y: Axis,
-    /// Level lines at these heights.
-    pub references: Vec<f64>,
+    /// Level lines at these heights, with their names.
+    pub references: Vec<(f64, &'static str)>,
     /// What hollow points are, for the legend.
     pub hollow: &'static str,
     /// All drawn over each other.
@@ -131,24 +133,20 @@ pub struct Plot {
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 impl Plot {
-    /// The plot as an `<svg>` element.
+    /// The plot as two `<svg>` elements, of which the page shows one.
     pub fn svg(&self) -> Result<String, ReportError> {
-        let mut text = String::new();
-        self.draw(&mut text)
-            .map_err(|e| ReportError::Chart(e.to_string()))?;
-        Ok(with_alt(&text, &self.alt))
+        both_widths(&self.alt, |width, text| self.draw(text, width))
     }
 
-    fn draw(&self, text: &mut String) -> Drawn {
+    fn draw(&self, text: &mut String, width: u32) -> Drawn {
+        let right = width.cast_signed() - MARGIN;
         let is_hollow = self.lines.iter().any(|l| l.hollow_from.is_some());
-        let rows = self.lines.len().div_ceil(2) as i32 + i32::from(is_hollow);
+        let rows = self.named().count().div_ceil(2) as i32 + i32::from(is_hollow);
         let legend = LEGEND_ROW * rows;
         let height = (legend + TOP + PLANE_HEIGHT + BELOW).cast_unsigned();
-        let root =
-            SVGBackend::with_string(text, (WIDTH.cast_unsigned(), height)).into_drawing_area();
+        let root = SVGBackend::with_string(text, (width, height)).into_drawing_area();
         self.legend(&root)?;
         if is_hollow {
             let y = legend - LEGEND_ROW / 2;
@@ -159,11 +157,13 @@ impl Plot {
         let bottom = top + PLANE_HEIGHT;
         let points = || self.lines.iter().flat_map(|l| &l.points);
         let (x_from, x_to, x_named) = self.x.scale(points().map(|p| p.0));
-        let heights = points().map(|p| p.1).chain(self.references.iter().copied());
+        let heights = points()
+            .map(|p| p.1)
+            .chain(self.references.iter().map(|r| r.0));
         let (y_from, y_to, y_named) = self.y.scale(heights);
         let across = |value: f64| {
             let share = (self.x.place(value) - x_from) / (x_to - x_from);
-            LEFT + (share * f64::from(RIGHT - LEFT)).round() as i32
+            LEFT + (share * f64::from(right - LEFT)).round() as i32
         };
         let up = |value: f64| {
             let share = (self.y.place(value) - y_from) / (y_to - y_from);
@@ -176,19 +176,20 @@ impl Plot {
         }
         for value in &y_named {
             let y = up(*value);
-            join(&root, vec![(LEFT, y), (RIGHT, y)], GRID.stroke_width(1))?;
+            join(&root, vec![(LEFT, y), (right, y)], GRID.stroke_width(1))?;
             write(&root, &tick(*value), (LEFT - 6, y), HPos::Right)?;
         }
-        for value in &self.references {
+        for (value, name) in &self.references {
             let y = up(*value);
+            write(&root, name, (right, y - 8), HPos::Right)?;
             join(
                 &root,
-                vec![(LEFT, y), (RIGHT, y)],
+                vec![(LEFT, y), (right, y)],
                 REFERENCE.stroke_width(1),
             )?;
         }
         write(&root, self.y.title, (4, top - 9), HPos::Left)?;
-        let middle = (LEFT + RIGHT) / 2;
+        let middle = (LEFT + right) / 2;
         write(&root, self.x.title, (middle, bottom + 30), HPos::Center)?;
         for line in &self.lines {
             let full = line.hollow_from.unwrap_or(line.points.len());
@@ -198,18 +199,20 @@ impl Plot {
                 .map(|(n, p)| (n < full, (across(p.0), up(p.1))))
                 .collect();
             let color = line.tone.color();
-            for (is_full, place) in &places {
-                let style = match is_full {
-                    true => color.filled(),
-                    false => color.stroke_width(2),
-                };
-                root.draw(&Circle::new(*place, if *is_full { 3 } else { 4 }, style))?;
+            for (is_full, place) in places.iter().filter(|_| !line.is_trace) {
+                match is_full {
+                    true => mark::swatch(&root, line.tone, *place)?,
+                    false => root.draw(&Circle::new(*place, 4, color.stroke_width(2)))?,
+                }
             }
             for pair in places.windows(2) {
                 let [(_, a), (is_full, b)] = pair else {
                     continue;
                 };
                 match is_full {
+                    true if line.is_trace => {
+                        join(&root, vec![*a, *b], color.mix(0.7).stroke_width(1))?
+                    }
                     true => join(&root, vec![*a, *b], color.stroke_width(2))?,
                     false => dashes(&root, *a, *b, color.stroke_width(1))?,
                 }
@@ -219,11 +222,25 @@ impl Plot {
         Ok(())
     }
 
+    /// The lines that stand in the legend: of several with one name the first.
+    fn named(&self) -> impl Iterator<Item = &Line> {
+        let all = self.lines.iter().enumerate();
+        let is_first = |n: usize, line: &Line| self.lines[..n].iter().all(|l| l.name != line.name);
+        all.filter(move |(n, line)| is_first(*n, line))
+            .map(|(_, line)| line)
+    }
+
     fn legend(&self, root: &Area<'_>) -> Drawn {
-        for (n, line) in (0..).zip(&self.lines) {
-            let (x, y) = (8 + n % 2 * (WIDTH / 2), LEGEND_ROW / 2 + n / 2 * LEGEND_ROW);
+        for (n, line) in (0..).zip(self.named()) {
+            let (x, y) = (
+                8 + n % 2 * (NARROW.cast_signed() / 2),
+                LEGEND_ROW / 2 + n / 2 * LEGEND_ROW,
+            );
             let stroke = line.tone.color().stroke_width(2);
             join(root, vec![(x, y), (x + 18, y)], stroke)?;
+            if !line.is_trace {
+                mark::swatch(root, line.tone, (x + 9, y))?;
+            }
             write(root, &line.name, (x + 24, y), HPos::Left)?;
         }
         Ok(())
@@ -280,25 +297,27 @@ mod tests {
             alt: "a <plot>".to_owned(),
             x: Axis::log("x"),
             y: Axis::linear("y"),
-            references: vec![5.0],
+            references: vec![(5.0, "goal")],
             hollow: "hollow",
             lines: vec![Line {
                 name: "one".to_owned(),
                 tone: Tone::Paid,
                 hollow_from: (points.len() == 2).then_some(1),
+                is_trace: false,
                 points,
             }],
         };
         let text = plot(vec![(1.0, 2.0), (10.0, 4.0), (0.0, 1.0), (f64::NAN, 1.0)])
             .svg()
             .expect("drawn");
-        assert_eq!(text.matches("<circle").count(), 2);
+        // Two points and the legend's.
+        assert_eq!(text.matches("<polygon").count(), 2 * 3);
         assert!(text.contains("a &lt;plot&gt;"));
         assert!(!text.contains("hollow"));
         let text = plot(vec![(1.0, 2.0), (10.0, 4.0)]).svg().expect("drawn");
-        // Two points and the legend's, of which one is filled.
-        assert_eq!(text.matches("<circle").count(), 3);
-        assert_eq!(text.matches("r=\"4\"").count(), 1);
+        // The second point is hollow, as the legend's.
+        assert_eq!(text.matches("<polygon").count(), 2 * 2);
+        assert_eq!(text.matches("<circle").count(), 2 * 2);
         assert!(text.contains("hollow"));
         assert!(plot(Vec::new()).svg().is_ok());
         assert!(plot(vec![(1.0, 0.0)]).svg().is_ok());

@@ -2,20 +2,14 @@
 
 use super::ReportError;
 use super::chart::{Chart, Row, Tone};
-use super::format::{cpu_count, estimate, factor, number, share};
-use super::page::{figure, not_measured, section};
+use super::format::{cpu_count, factor, number, share, times};
+use super::page::{figure, not_measured, section, spread};
 use crate::data::{
-    Entitled, Estimate, PolicyRow, ReservationCell, ReservationCellResult, ReservationPolicy,
-    ReservationResult,
+    Bound, Entitled, Estimate, PolicyRow, ReservationCell, ReservationCellResult,
+    ReservationPolicy, ReservationResult,
 };
+use crate::evidence::largest;
 use maud::{Markup, html};
-
-/// Least CPU got ÷ reserved of a strict batch target.
-pub const GOAL_CPU_GOT: f64 = 0.97;
-/// Least host utilisation with lending, beside neighbours that may use it.
-pub const GOAL_UTILISATION: f64 = 0.97;
-/// Most p99 ÷ p99 alone of a strict interactive target.
-pub const GOAL_P99: f64 = 1.10;
 
 /// All sections.
 pub fn sections(result: &ReservationResult) -> Result<Vec<Markup>, ReportError> {
@@ -33,6 +27,44 @@ pub fn words(cell: &ReservationCell) -> String {
         "{} beside {} {} neighbours",
         cell.target, cell.limit, cell.neighbours
     )
+}
+
+/// The worst loss without a policy, and what is left of it with one.
+pub fn finding(result: &ReservationResult) -> Vec<String> {
+    let ratio = |cell: &'_ ReservationCellResult, policy| -> Option<Estimate> {
+        let mut rows = cell.rows.iter();
+        rows.find(|r| r.policy == policy)?.to_alone.clone()
+    };
+    let all: Vec<(&ReservationCellResult, Estimate)> = result
+        .cells
+        .iter()
+        .filter_map(|cell| Some((cell, ratio(cell, ReservationPolicy::None)?)))
+        .collect();
+    let cases: Vec<_> = all.iter().map(|(cell, e)| (*cell, e)).collect();
+    let found = largest(&cases, Bound::AtMost(1.0));
+    let told = |what: &str, (cell, without): (&ReservationCellResult, &Estimate)| {
+        let with = |policy| ratio(cell, policy).map_or("not measured".to_owned(), |e| times(&e));
+        format!(
+            "{what}: {}, {} as alone; strict {}, strict with lending {}.",
+            words(&cell.cell),
+            times(without),
+            with(ReservationPolicy::Strict),
+            with(ReservationPolicy::Lending)
+        )
+    };
+    let first = match (found.proved, found.doubtful) {
+        (Some(proved), _) => Some(told("Worst without a policy", proved)),
+        (None, Some(doubtful)) => Some(told("Worst without a policy, inconclusive", doubtful)),
+        (None, None) => found.harmless.map(|h| told("No harm without a policy", h)),
+    };
+    let is_first = |of: &ReservationCellResult| {
+        first
+            .as_ref()
+            .is_some_and(|text| text.contains(&words(&of.cell)))
+    };
+    let larger = found.doubtful.filter(|(cell, _)| !is_first(cell));
+    let larger = larger.map(|larger| told("Larger, but inconclusive", larger));
+    first.into_iter().chain(larger).collect()
 }
 
 /// What a kept reservation is worth, in one sentence; `None` where it was not compared.
@@ -53,8 +85,8 @@ pub fn story(result: &ReservationCellResult) -> Option<String> {
         "With {} reserved, a job takes {} as long beside busy neighbours as alone, and {} \
          with Cofferdam keeping the reservation{lost}.",
         cpu_count(result.cell.reserved_cpus),
-        factor(without.to_alone.as_ref()?.median),
-        factor(with.to_alone.as_ref()?.median),
+        times(without.to_alone.as_ref()?),
+        times(with.to_alone.as_ref()?),
     ))
 }
 
@@ -93,7 +125,7 @@ pub fn one(result: &ReservationCellResult) -> Result<Markup, ReportError> {
         &told,
         html! {
             div.charts { (got) (used) }
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 thead { tr {
                     th { "policy" }
                     th { @if cell.target.is_interactive() { "p99, µs" } @else { "time, s" } }
@@ -102,13 +134,13 @@ pub fn one(result: &ReservationCellResult) -> Result<Markup, ReportError> {
                 } }
                 tbody { @for row in &result.rows { tr {
                     th { (row.policy.words()) }
-                    td { (optional(row.p99_us.as_ref().or(row.elapsed_s.as_ref()))) }
-                    td { (optional(row.to_alone.as_ref())) }
-                    td { (estimate(&row.cpu_got)) }
-                    td { (estimate(&row.host_utilisation)) }
+                    td { (spread(row.p99_us.as_ref().or(row.elapsed_s.as_ref()))) }
+                    td { (spread(row.to_alone.as_ref())) }
+                    td { (spread(Some(&row.cpu_got))) }
+                    td { (spread(Some(&row.host_utilisation))) }
                     @if diagnosed {
-                        td { (optional(row.entitled.as_ref().map(|e| &e.entitled_cpus))) }
-                        @for i in 0..Entitled::<Estimate>::CAUSES.len() { td { (optional(loss(row, i))) } }
+                        td { (spread(row.entitled.as_ref().map(|e| &e.entitled_cpus))) }
+                        @for i in 0..Entitled::<Estimate>::CAUSES.len() { td { (spread(loss(row, i))) } }
                     }
                 } } }
             } }
@@ -124,10 +156,6 @@ pub fn one(result: &ReservationCellResult) -> Result<Markup, ReportError> {
 /// A cause's loss, by its place in [`Entitled::CAUSES`].
 fn loss(row: &PolicyRow, cause: usize) -> Option<&Estimate> {
     row.entitled.as_ref().map(|e| e.losses()[cause])
-}
-
-fn optional(value: Option<&Estimate>) -> String {
-    value.map_or("–".to_owned(), estimate)
 }
 
 fn chart(
@@ -152,6 +180,7 @@ fn chart(
         alt: format!("{}: {axis} by policy", result.cell.id),
         axis: axis.to_owned(),
         from: 0.0,
+        legend: &[],
         references: vec![reference],
         rows: rows.collect(),
     };

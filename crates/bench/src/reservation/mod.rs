@@ -34,6 +34,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
         // The highest CPU is reserved first: the driver stays off it.
         victim_cpu: online.last().copied(),
         peer_cpu: online.first().copied(),
+        placed_by: None,
         seed: options.seed,
         ledger: false,
     };

@@ -9,6 +9,7 @@ fn about() -> About {
         peer_cpu: 1,
         seed: 7,
         warnings: vec!["busy".to_owned()],
+        is_busy: true,
     }
 }
 

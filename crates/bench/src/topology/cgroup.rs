@@ -185,6 +185,19 @@ fn share(share_pct: f64, limit: Limit) -> Vec<(&'static str, String)> {
     files
 }
 
+/// The same as options of `podman run`.
+pub(super) fn podman_share(share_pct: f64, limit: Limit) -> String {
+    let mut options = String::new();
+    for (file, value) in share(share_pct, limit) {
+        match file {
+            "cpu.shares" => options += &format!(" --cpu-shares {value}"),
+            "cpu.cfs_quota_us" => options += &format!(" --cpu-period 100000 --cpu-quota {value}"),
+            _ => {}
+        }
+    }
+    options
+}
+
 /// Lets children of `dir` have the CPU controller; restored through `undo` where it was off.
 fn enable_cpu(dir: &Path, undo: Option<&mut UndoStack>) -> Result<(), BenchError> {
     enable("cpu", dir, undo)

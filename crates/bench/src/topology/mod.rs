@@ -18,6 +18,7 @@
 pub(crate) mod cgroup;
 mod firewall;
 mod netns;
+mod podman;
 pub(crate) mod sweep;
 
 pub use cgroup::Layout;
@@ -55,6 +56,19 @@ pub struct Spec {
     pub htb_gbit_per_s: Option<f64>,
     /// How the containers' shares are given.
     pub limit: Limit,
+    /// What makes the containers.
+    pub made_by: MadeBy,
+}
+
+/// What makes the containers of a topology.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MadeBy {
+    /// This program: a network namespace and cgroups, and nothing else that a container has.
+    #[default]
+    Ourselves,
+    /// podman with runc. Its containers' sysfs is read-only, so that nothing can be steered in
+    /// them: not for [`Path::Veth`].
+    Podman,
 }
 
 /// A container and its share.
@@ -85,9 +99,10 @@ impl Tenant {
 /// One container of a topology.
 #[derive(Clone, Debug)]
 struct Member {
-    name: String,
     netns: String,
     cgroups: Vec<PathBuf>,
+    /// Below the v2 mount.
+    cgroup_path: String,
     address: Ipv4Addr,
     gateway: Ipv4Addr,
     /// Port range that the router forwards to it, from here on.
@@ -97,7 +112,6 @@ struct Member {
 /// A built network.
 pub struct Topology {
     spec: Spec,
-    tag: String,
     peer: String,
     root_cgroups: Vec<PathBuf>,
     members: Vec<Member>,
@@ -129,10 +143,30 @@ impl Topology {
                 Some(Router::make(netns("router", &mut undo)?, &peer, spec)?)
             }
         };
+        let image = match spec.made_by {
+            MadeBy::Ourselves => None,
+            MadeBy::Podman if spec.path == Path::Veth => {
+                return Err(BenchError::Unsupported(
+                    "the path 'veth' steers work inside the container, whose sysfs podman makes \
+                     read-only: choose the path 'routed' or 'bridge-nat'"
+                        .to_owned(),
+                ));
+            }
+            MadeBy::Podman => Some(podman::Image::import(&tag, &mut undo)?),
+        };
         let mut members = Vec::new();
         for (i, tenant) in (0_u8..).zip(&spec.containers) {
-            let space = netns(&tenant.name, &mut undo)?;
-            let cgroups = groups.container(tenant, spec.limit, &mut undo)?;
+            let (space, cgroups, cgroup_path) = match &image {
+                None => (
+                    netns(&tenant.name, &mut undo)?,
+                    groups.container(tenant, spec.limit, &mut undo)?,
+                    format!("/{}{tag}/{}", sweep::CGROUP_PREFIX, tenant.name),
+                ),
+                Some(image) => {
+                    let options = cgroup::podman_share(tenant.share_pct, spec.limit);
+                    image.start(&tenant.name, &options, &layout, &mut undo)?
+                }
+            };
             let (address, gateway) = match &router {
                 Some(router) => router.attach(i, &space)?,
                 None => attach_to_peer(i, &peer, &space, spec)?,
@@ -146,9 +180,9 @@ impl Topology {
             };
             let port = 20_000 + apart * u16::from(i);
             members.push(Member {
-                name: tenant.name.clone(),
                 netns: space.name,
                 cgroups,
+                cgroup_path,
                 address,
                 gateway,
                 port,
@@ -174,7 +208,6 @@ impl Topology {
         }
         Ok(Topology {
             spec: spec.clone(),
-            tag,
             peer: peer.name,
             root_cgroups: layout.roots(),
             members,
@@ -203,12 +236,7 @@ impl Topology {
 
     /// Path of container number `i`'s cgroup below the v2 mount.
     pub fn cgroup_path(&self, i: usize) -> String {
-        format!(
-            "/{}{}/{}",
-            sweep::CGROUP_PREFIX,
-            self.tag,
-            self.members[i].name
-        )
+        self.members[i].cgroup_path.clone()
     }
 
     /// Where the peer sends to reach container number `i`, and the first of its 1,000 ports.

@@ -15,6 +15,16 @@ impl Netns {
     /// packets that no experiment sent.
     pub fn make(name: &str, undo: &mut UndoStack) -> Result<Netns, BenchError> {
         run(&format!("ip netns add {name}"))?;
+        Netns::named(name, undo)
+    }
+
+    /// Gives the namespace of a process a name.
+    pub fn attach(name: &str, pid: &str, undo: &mut UndoStack) -> Result<Netns, BenchError> {
+        run(&format!("ip netns attach {name} {pid}"))?;
+        Netns::named(name, undo)
+    }
+
+    fn named(name: &str, undo: &mut UndoStack) -> Result<Netns, BenchError> {
         let owned = name.to_owned();
         undo.push(format!("network namespace {name}"), move || {
             run(&format!("ip netns delete {owned}"))

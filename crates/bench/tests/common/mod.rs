@@ -3,7 +3,7 @@
 
 use cofferdam_bench::data::{Limit, Path as NetPath};
 use cofferdam_bench::spawn::{Place, Worker, use_worker};
-use cofferdam_bench::topology::{Spec, Tenant};
+use cofferdam_bench::topology::{MadeBy, Spec, Tenant};
 use cofferdam_bench::worker::Reading;
 use std::path::Path;
 use std::time::Duration;
@@ -26,6 +26,7 @@ pub fn spec(path: NetPath) -> Spec {
         segmentation_offload: false,
         htb_gbit_per_s: None,
         limit: Limit::Weights,
+        made_by: MadeBy::Ourselves,
     }
 }
 

@@ -64,7 +64,7 @@ pub struct RunArgs {
 /// What a benchmark takes that finds its CPUs itself.
 #[derive(Clone, Debug, Args)]
 pub struct ShortRunArgs {
-    /// Fewer conditions and shorter samples, two or three minutes
+    /// Fewer conditions and shorter samples, a few minutes
     #[arg(long)]
     pub quick: bool,
     /// Directory for the run's data and report; it must not exist, or be empty
@@ -116,6 +116,10 @@ pub struct PenaltyArgs {
     /// Only these HTB rates on the sender's interface, such as 5Gbit
     #[arg(long, value_name = "RATE", value_delimiter = ',', value_parser = values::gbit)]
     pub htb: Vec<f64>,
+    /// What makes the containers: this program (process), or podman with runc; podman's have no
+    /// path veth
+    #[arg(long, value_name = "RUNTIME", default_value = "process", value_parser = one_of(&[RuntimeKind::Process, RuntimeKind::Podman], RuntimeKind::label))]
+    pub runtime: RuntimeKind,
     /// Only the cell with this id, such as cpu/flood/receiver/veth/3x200B; may be repeated
     #[arg(long, value_name = "ID")]
     pub cell: Vec<String>,
@@ -222,7 +226,7 @@ pub struct BenchDataplaneArgs {
     /// Length, place and chance.
     #[command(flatten)]
     pub run: ShortRunArgs,
-    /// Rounds, in each of which every condition is measured once [default: 7; 3 with --quick]
+    /// Rounds, in each of which every condition is measured once [default: 7; 5 with --quick]
     #[arg(long, value_name = "N", value_parser = values::positive)]
     pub rounds: Option<u32>,
     /// Only these experiments; may be repeated or separated by commas

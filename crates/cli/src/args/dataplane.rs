@@ -33,6 +33,12 @@ pub struct DataplaneServeArgs {
     /// Name of the application in the dataplane's configuration
     #[arg(long)]
     pub name: String,
+    /// Become this user before attaching: the one that the configuration gives the name to
+    #[arg(long, value_name = "NAME|UID")]
+    pub user: Option<String>,
+    /// How long to wait for the dataplane to listen; 0s: not at all
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = values::wait)]
+    pub wait: Duration,
     /// Socket of the running dataplane
     #[arg(long, value_name = "PATH", default_value = cofferdam_dataplane::config::DEFAULT_SOCKET)]
     pub socket: PathBuf,
@@ -55,7 +61,7 @@ pub struct DataplaneRunArgs {
     /// The configuration
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
-    /// Say what is wrong with the configuration, and end
+    /// Say all that is wrong with the configuration, and end
     #[arg(long)]
     pub check_config: bool,
 }

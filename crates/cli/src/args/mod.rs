@@ -25,7 +25,7 @@ use std::time::Duration;
 #[derive(Debug, Parser)]
 #[command(
     name = "cofferdam",
-    version,
+    version = env!("COFFERDAM_VERSION"),
     subcommand_required = true,
     arg_required_else_help = false,
     after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 this host lacks something, \
@@ -122,9 +122,8 @@ pub struct TopArgs {
 /// Something that can be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Switch {
-    /// Done.
+    // No documentation of each: clap would show it as help, and the words say it.
     On,
-    /// Left alone.
     Off,
 }
 
@@ -149,6 +148,9 @@ pub struct RecordArgs {
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Replace the file of --output if it exists
+    #[arg(long, requires = "output")]
+    pub force: bool,
 }
 
 /// Form of a recording.

@@ -30,6 +30,14 @@ pub fn interval(text: &str) -> Result<Duration, String> {
     Ok(value)
 }
 
+/// How long to wait for something: a duration with its unit, or none.
+pub fn wait(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(value) if value.is_zero() => Ok(value),
+        _ => duration(text),
+    }
+}
+
 /// A whole number of at least one.
 pub fn positive(text: &str) -> Result<u32, String> {
     match text.parse() {
@@ -102,6 +110,15 @@ mod tests {
     fn intervals_have_a_floor() {
         assert!(interval("9ms").is_err_and(|e| e.contains("10ms")));
         assert_eq!(interval("10ms"), Ok(SHORTEST_INTERVAL));
+    }
+
+    #[test]
+    fn a_wait_may_be_none_but_has_its_unit() {
+        assert_eq!(wait("0s"), Ok(Duration::ZERO));
+        assert_eq!(wait("2s"), Ok(Duration::from_secs(2)));
+        for text in ["-1s", "soon", "5"] {
+            assert!(wait(text).is_err(), "{text}");
+        }
     }
 
     #[test]

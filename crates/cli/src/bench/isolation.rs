@@ -4,6 +4,8 @@ use crate::args::{BenchIsolationArgs, CompareArgs};
 use crate::exit::{Failure, Outcome};
 use crate::output::Output;
 use crate::table;
+use cofferdam_bench::data::FEWEST_BLOCKS;
+use cofferdam_bench::evidence::SIGNIFICANT;
 use cofferdam_bench::isolation::compare::{self, Compared};
 use cofferdam_bench::isolation::{Experiment, Options, argo};
 use cofferdam_bench::report::format;
@@ -77,7 +79,8 @@ pub fn compare(args: &CompareArgs) -> Outcome {
         ("performance", &comparison.performance),
     ] {
         text += &format!("\n{}\n", agreement(what, cells));
-        let apart: Vec<&Compared> = cells.iter().filter(|c| !c.overlap || c.p < 0.05).collect();
+        let apart = |c: &&Compared| c.overlap == Some(false) || c.differs == Some(true);
+        let apart: Vec<&Compared> = cells.iter().filter(apart).collect();
         if apart.is_empty() {
             continue;
         }
@@ -88,7 +91,12 @@ pub fn compare(args: &CompareArgs) -> Outcome {
                 c.cell.clone(),
                 format::estimate(&c.first),
                 format::estimate(&c.second),
-                if c.overlap { "overlap" } else { "apart" }.to_owned(),
+                match c.overlap {
+                    Some(true) => "overlap",
+                    Some(false) => "apart",
+                    None => "–",
+                }
+                .to_owned(),
                 format::number(c.p),
             ]);
         }
@@ -98,7 +106,13 @@ pub fn compare(args: &CompareArgs) -> Outcome {
     for (group, cells) in lone(&comparison.lone) {
         text += &format!("only in one run: {group} ({cells} cells)\n");
     }
-    Output::stdout().write(&text)
+    Output::stdout().write(&text)?;
+    match comparison.performance.is_empty() {
+        true => Err(Failure::failed(
+            "nothing was compared: no cell is in both runs",
+        )),
+        false => Ok(()),
+    }
 }
 
 /// Runtimes and resources of `podman/cpu/a_s`, with the number of their cells.
@@ -114,12 +128,17 @@ fn lone(cells: &[String]) -> BTreeMap<&str, usize> {
 }
 
 fn agreement(what: &str, cells: &[Compared]) -> String {
-    let overlap = cells.iter().filter(|c| c.overlap).count();
-    let differ = cells.iter().filter(|c| c.p < 0.05).count();
+    let overlap = cells.iter().filter(|c| c.overlap == Some(true)).count();
+    let told = cells.iter().filter(|c| c.overlap.is_some()).count();
+    let differ = cells.iter().filter(|c| c.differs == Some(true)).count();
+    let tested = cells.iter().filter(|c| c.differs.is_some()).count();
+    let silent = match cells.len() - tested {
+        0 => String::new(),
+        n => format!("; {n} are inconclusive: fewer than {FEWEST_BLOCKS} blocks"),
+    };
     format!(
-        "{what}: the 95% intervals of {overlap} of {} cells overlap; {differ} differ by the \
-         Mann-Whitney test at 5% (about {:.0} would by chance)",
-        cells.len(),
-        cells.len() as f64 * 0.05
+        "{what}: the 95% intervals of {overlap} of {told} cells overlap; {differ} of {tested} differ \
+         by the Mann-Whitney test at 5% (about {:.0} would by chance){silent}",
+        tested as f64 * SIGNIFICANT
     )
 }

@@ -12,10 +12,12 @@ use crate::exit::{Failure, Outcome, one_line};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
-use cofferdam_bench::data::RunData;
+use cofferdam_bench::data::{RunData, RuntimeKind};
 use cofferdam_bench::report::ReportError;
+use cofferdam_bench::topology::MadeBy;
 use cofferdam_bench::{
-    BenchError, RunDir, accounting, agent, dataplane, demo, latency, penalty, report, reservation,
+    BenchError, RunDir, accounting, agent, dataplane, demo, evidence, latency, penalty, report,
+    reservation,
 };
 
 /// Runs a benchmark, prints its results and renders its report.
@@ -110,7 +112,18 @@ fn finish(
     if interrupt.raised() {
         return Err(Failure::Interrupted(None));
     }
-    Ok(())
+    answer(&run)
+}
+
+/// A verdict is an answer, whatever it is; a run without a figure has none to give.
+fn answer(run: &RunData) -> Outcome {
+    match evidence::is_measured(run.result.as_ref()) {
+        true => Ok(()),
+        false => Err(Failure::failed(format!(
+            "nothing was measured: the report in {} has what failed, and why",
+            run.dir.display()
+        ))),
+    }
 }
 
 pub(super) fn failed_run(error: BenchError) -> Failure {
@@ -164,6 +177,7 @@ fn latency_options(args: BenchLatencyArgs) -> latency::Options {
 fn penalty_options(args: PenaltyArgs) -> penalty::Options {
     let PenaltyArgs {
         run,
+        runtime,
         cell,
         victim,
         interferer,
@@ -198,6 +212,10 @@ fn penalty_options(args: PenaltyArgs) -> penalty::Options {
         seed: host.seed,
         ledger: !no_ledger,
         segmentation_offload,
+        made_by: match runtime {
+            RuntimeKind::Podman => MadeBy::Podman,
+            _ => MadeBy::Ourselves,
+        },
         trace,
         treatments,
         filter: penalty::Filter {
@@ -276,5 +294,37 @@ fn reservation_options(args: BenchReservationArgs) -> reservation::Options {
         neighbours: args.neighbours,
         limits: args.limit,
         policies: args.policy,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cofferdam_bench::data::{IsolationResult, Kind, RunResult};
+    use cofferdam_bench::rundir::About;
+
+    #[test]
+    fn a_run_that_measured_nothing_fails() {
+        let place = tempfile::tempdir().unwrap();
+        let about = About {
+            kind: Kind::Isolation,
+            quick: true,
+            victim_cpu: 0,
+            peer_cpu: 1,
+            seed: 1,
+            warnings: Vec::new(),
+            is_busy: false,
+        };
+        let mut dir = RunDir::create(Some(&place.path().join("run")), &about).unwrap();
+        let mut result = IsolationResult::default();
+        let why = "no such runtime".to_owned();
+        result.unavailable.insert("podman".to_owned(), why);
+        dir.result(&RunResult::Isolation(result)).unwrap();
+        dir.finish(false).unwrap();
+        let run = RunData::load(dir.path()).unwrap();
+        let failure = answer(&run).unwrap_err();
+        assert_eq!(failure.code(), 1);
+        let line = failure.line().unwrap_or_default();
+        assert!(line.contains("nothing was measured"), "{line}");
     }
 }

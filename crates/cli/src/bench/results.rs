@@ -23,7 +23,7 @@ pub fn text(run: &RunData, width: Option<u16>) -> String {
         Some(RunResult::Dataplane(result)) => dataplane(result, width),
         Some(RunResult::Isolation(result)) => isolation(result, width),
         Some(RunResult::Agent(result)) => agent(result, width),
-        Some(RunResult::Latency(_)) => cofferdam_bench::report::finding::of(run).join("\n") + "\n",
+        Some(RunResult::Latency(_)) => String::new(),
     };
     if !tables.is_empty() {
         text.push('\n');
@@ -103,8 +103,8 @@ fn reservation(result: &ReservationResult, width: Option<u16>) -> String {
                 row.policy.words().to_owned(),
                 judged,
                 to_alone.map_or("–".to_owned(), format::estimate),
-                format::number(row.cpu_got.median),
-                format::share(row.host_utilisation.median),
+                format::estimate(&row.cpu_got),
+                format::estimate(&row.host_utilisation),
             ]);
         }
     }

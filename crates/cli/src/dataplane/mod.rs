@@ -2,60 +2,45 @@
 
 mod elastic;
 mod groups;
+mod serve;
 mod top;
 
-use crate::args::{DataplaneCommand, DataplaneRunArgs, DataplaneServeArgs, Server};
-use crate::exit::{Failure, Outcome, one_line};
+use crate::args::{DataplaneCommand, DataplaneRunArgs};
+use crate::exit::{Failure, Outcome, needs_root, one_line, refused_without_root};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
-use cofferdam_dataplane::applications::{Echo, Http, Memcached};
-use cofferdam_dataplane::config::{Config, Kind};
-use cofferdam_dataplane::{
-    Application, EventLoop, LinkState, Notice, PortError, RunError, Session,
-};
+use cofferdam_dataplane::config::{Config, ConfigError, Kind};
+use cofferdam_dataplane::{LinkState, Notice, PortError, RunError};
 use std::io::{Write, stderr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Values that `serve memcached` keeps, in bytes.
-const MEMCACHED_BYTES: usize = 64 << 20;
+/// What running one takes.
+const RIGHTS: &str = "a dataplane needs root (CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW)";
 /// A signal is noticed within this time.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Runs a dataplane, looks at one, or serves on one.
 pub fn run(command: DataplaneCommand, interrupt: &Interrupt) -> Outcome {
     match command {
-        DataplaneCommand::Run(args) => serve(&args, interrupt),
+        DataplaneCommand::Run(args) => run_dataplane(&args, interrupt),
         DataplaneCommand::Top(args) => top::run(&args, interrupt),
         DataplaneCommand::Groups(args) => groups::run(&args),
         DataplaneCommand::Move(args) => groups::move_one(&args),
-        DataplaneCommand::Serve(args) => application(&args, interrupt),
+        DataplaneCommand::Serve(args) => serve::run(&args, interrupt),
     }
-}
-
-/// A small server, until a signal or the dataplane's end.
-fn application(args: &DataplaneServeArgs, interrupt: &Interrupt) -> Outcome {
-    let session =
-        Session::attach(&args.socket, &args.name).map_err(|e| Failure::failed(e.to_string()))?;
-    let address = args.address;
-    match args.server {
-        Server::Echo => turns(session, Echo::new(address), interrupt),
-        Server::Http => turns(session, Http::new(address), interrupt),
-        Server::Memcached => turns(session, Memcached::new(address, MEMCACHED_BYTES), interrupt),
-    }
-}
-
-fn turns(session: Session, application: impl Application, interrupt: &Interrupt) -> Outcome {
-    let mut event_loop = EventLoop::new(session, application);
-    event_loop
-        .run(PATIENCE, |_| interrupt.raised())
-        .map_err(|e| Failure::failed(e.to_string()))
 }
 
 /// Until a signal; that is its ordinary end.
-fn serve(args: &DataplaneRunArgs, interrupt: &Interrupt) -> Outcome {
-    let config = Config::load(&args.config).map_err(|e| Failure::failed(e.to_string()))?;
+fn run_dataplane(args: &DataplaneRunArgs, interrupt: &Interrupt) -> Outcome {
+    let config = match Config::load(&args.config) {
+        Ok(config) => config,
+        Err(ConfigError::Wrong { path, problems }) if args.check_config => {
+            return crate::agent::refuse(&path, &problems);
+        }
+        Err(error) => return Err(Failure::failed(error.to_string())),
+    };
     if args.check_config {
         let count = config.applications.len();
         let text = format!(
@@ -124,7 +109,8 @@ impl From<RunError> for Failure {
             RunError::Port(PortError::Unsupported { .. }) => Failure::Unsupported(format!(
                 "{error}; set mode = \"tap\" in [device], or use a kernel with CONFIG_XDP_SOCKETS"
             )),
-            other => Failure::Failed(other.into()),
+            RunError::Port(ref port) if port.is_denied() => needs_root(error.into(), RIGHTS),
+            other => refused_without_root(other.into(), RIGHTS),
         }
     }
 }

@@ -252,6 +252,9 @@ pub struct LatencyRecordArgs {
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Replace the file of --output if it exists
+    #[arg(long, requires = "output")]
+    pub force: bool,
 }
 
 /// What a record is about.

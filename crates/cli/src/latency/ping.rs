@@ -4,13 +4,14 @@ use super::args::PingArgs;
 use super::client::Connection;
 use super::schema::{PingRecord, RoundRecord};
 use super::text::nanoseconds;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Failure, Outcome, is_root};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use cofferdam_host::{in_namespace, resolve};
 use cofferdam_latency::ping::{Kind, Prober, Round, Told};
-use cofferdam_latency::{Filter, Fleet, LatencySizes, Meter, Reader, Start, measurable};
+use cofferdam_latency::{Filter, Fleet, LatencySizes, Meter, Miss, Reader, Start, measurable};
 use cofferdam_types::{NetnsId, Selector};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::os::unix::fs::MetadataExt;
@@ -32,11 +33,17 @@ pub fn run(args: &PingArgs, interrupt: &Interrupt) -> Outcome {
         Some(selector) => {
             let (netns, file) = container(selector)?;
             let mut meter = Meter::load(LatencySizes::default(), Start::Send)?;
+            let meter = &mut meter;
             meter.on(netns, &Filter::default())?;
             let reader = meter.reader()?;
             let inside = in_namespace(&file, || {
                 let mut rounds = Pinger::new(args, to, open().map_err(|e| refused(to, &e))?);
-                rounds.run(&mut Kernel { reader, netns }, interrupt)
+                let mut kernel = Kernel {
+                    meter,
+                    reader,
+                    netns,
+                };
+                rounds.run(&mut kernel, interrupt)
             });
             inside.map_err(|e| {
                 Failure::failed(format!(
@@ -74,6 +81,12 @@ fn address(host: &str) -> Result<IpAddr, Failure> {
 }
 
 fn container(selector: &Selector) -> Result<(NetnsId, File), Failure> {
+    // Without root's rights no container's namespace can be seen: none would seem to run.
+    if !is_root() {
+        return Err(Failure::Unsupported(
+            "pinging from a container needs root on the host: run it with sudo".to_owned(),
+        ));
+    }
     let fleet = Fleet::scan().map_err(|e| Failure::failed(e.to_string()))?;
     let found =
         resolve(selector, &fleet.containers()).map_err(|e| Failure::failed(e.to_string()))?;
@@ -96,14 +109,20 @@ fn container(selector: &Selector) -> Result<(NetnsId, File), Failure> {
 /// Where reports come from.
 trait Reports {
     fn take(&mut self, told: &mut Vec<Told>) -> Result<(), Failure>;
+
+    /// Packets without a report, by reason; `None` where that is not told.
+    fn misses(&self) -> Result<Option<Misses>, Failure>;
 }
 
-struct Kernel {
+type Misses = BTreeMap<String, u64>;
+
+struct Kernel<'a> {
+    meter: &'a Meter,
     reader: Reader,
     netns: NetnsId,
 }
 
-impl Reports for Kernel {
+impl Reports for Kernel<'_> {
     fn take(&mut self, told: &mut Vec<Told>) -> Result<(), Failure> {
         let netns = self.netns;
         self.reader.take(|sample| {
@@ -112,6 +131,18 @@ impl Reports for Kernel {
             }
         });
         Ok(())
+    }
+
+    fn misses(&self) -> Result<Option<Misses>, Failure> {
+        let counts = self.meter.counts(self.netns)?;
+        let mut misses = Misses::new();
+        for (index, reason) in Miss::ALL.iter().enumerate() {
+            let count: u64 = counts.misses.iter().map(|of_way| of_way[index]).sum();
+            if count > 0 {
+                misses.insert(reason.label().to_owned(), count);
+            }
+        }
+        Ok(Some(misses))
     }
 }
 
@@ -122,6 +153,10 @@ impl Reports for Socket<'_> {
         let lines = self.0.ask("read")?;
         told.extend(lines.iter().filter_map(|line| Told::parse(line)));
         Ok(())
+    }
+
+    fn misses(&self) -> Result<Option<Misses>, Failure> {
+        Ok(None)
     }
 }
 
@@ -175,7 +210,8 @@ impl<'a> Pinger<'a> {
             }
             self.rounds.push(round);
         }
-        let record = PingRecord::new(&self.args.host, self.to, self.sent, &self.rounds);
+        let mut record = PingRecord::new(&self.args.host, self.to, self.sent, &self.rounds);
+        record.misses = reports.misses()?;
         if self.args.json {
             let text = serde_json::to_string(&record)
                 .map_err(|e| Failure::failed(format!("cannot write JSON: {e}")))?;
@@ -226,5 +262,38 @@ fn summary(record: &PingRecord) -> String {
         let [p50, p90, p99, max] = figures;
         text.push_str(&format!("{name:10}{p50:>10}{p90:>10}{p99:>10}{max:>10}\n"));
     }
+    if record.measured < record.received {
+        text.push_str(&why_not_measured(record));
+    }
     text
+}
+
+/// Why some probes, or all, have no figures but the round trip.
+fn why_not_measured(record: &PingRecord) -> String {
+    let misses = record.misses.clone().unwrap_or_default();
+    let count = |reason: Miss| misses.get(reason.label()).copied().unwrap_or(0);
+    // A loopback address is the container's own: no device is passed at all. Else the misses are
+    // those of both ways of a packet to the host's own stack and back.
+    let loops_back = record
+        .address
+        .parse()
+        .is_ok_and(|a: IpAddr| a.is_loopback());
+    if loops_back || count(Miss::Local) + count(Miss::NoStart) > 0 {
+        return format!(
+            "\n{} is answered on this host: its packets pass no device that leads away, so there \
+             is nothing to measure between the container and the wire. Ping an address beyond \
+             this host.\n",
+            record.address
+        );
+    }
+    if misses.is_empty() {
+        return "\nThe probes without figures have no report: is the address beyond this host, \
+                and do packets to it leave by the container's own interface?\n"
+            .to_owned();
+    }
+    let reasons: Vec<String> = misses.iter().map(|(why, n)| format!("{why} {n}")).collect();
+    format!(
+        "\nPackets without a report, by reason: {} (the reasons are in the book, Latency).\n",
+        reasons.join(", ")
+    )
 }

@@ -179,6 +179,9 @@ pub struct PingRecord {
     pub received: u32,
     /// Answered probes with a report in both directions.
     pub measured: u32,
+    /// Packets of the container that have no report, by reason (`local`, `no_start`, …), since the
+    /// ping began; null when it was asked from inside the container.
+    pub misses: Option<BTreeMap<String, u64>>,
     /// Each answered probe.
     pub rounds: Vec<RoundRecord>,
     /// `rtt`, `egress`, `ingress`, `added`, `corrected`, `wire`.
@@ -246,6 +249,7 @@ impl PingRecord {
             sent,
             received: rounds.len() as u32,
             measured: rounds.iter().filter(|r| r.wire_ns.is_some()).count() as u32,
+            misses: None,
             rounds,
             distributions,
         }

@@ -6,10 +6,11 @@ use super::args::WatchArgs;
 use super::session::Session;
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
+use crate::progress::Progress;
 use crate::top::screen::Screen;
 use cofferdam_latency::Summary;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use picture::{Picture, Shown};
+use picture::{Mode, Picture, Shown};
 use std::io::{IsTerminal, stdout};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,8 @@ const READ_EVERY: Duration = Duration::from_millis(20);
 /// A new size of the terminal is taken in after so long at most.
 const REDRAW_EVERY: Duration = Duration::from_millis(250);
 const SHORTEST: Duration = Duration::from_millis(250);
+/// Longest filter text.
+const FILTER_LENGTH: usize = 64;
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Shows until `q`, Ctrl-C or a signal.
@@ -27,7 +30,10 @@ pub fn run(args: &WatchArgs, interrupt: &Interrupt) -> Outcome {
             "watch needs a terminal on standard output: use 'latency record' here".to_owned(),
         ));
     }
+    let mut progress = Progress::new(true);
+    progress.show("waiting for the programs that measure to be loaded");
     let mut session = Session::begin(&args.measure)?;
+    progress.clear();
     let mut screen = Screen::open(interrupt)?;
     let mut summary = Summary::default();
     let mut shown = Shown::new(args.interval, args.measure.one_in);
@@ -43,7 +49,7 @@ pub fn run(args: &WatchArgs, interrupt: &Interrupt) -> Outcome {
             picture.take(&session, &summary, (length, &gone))?;
             summary.clear();
             if !shown.paused {
-                shown.rows = picture.rows().to_vec();
+                shown.take(picture.blocks().to_vec());
                 shown.head = picture.head().to_vec();
                 drawn = None;
             }
@@ -74,13 +80,43 @@ enum Next {
 }
 
 fn act(shown: &mut Shown, key: KeyEvent) -> Next {
-    match key.code {
-        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => {
-            return Next::Interrupt;
+    if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
+        return Next::Interrupt;
+    }
+    match shown.mode {
+        Mode::Normal => return command(shown, key.code),
+        Mode::Help => shown.mode = Mode::Normal,
+        Mode::Filter => {
+            match key.code {
+                KeyCode::Enter => shown.mode = Mode::Normal,
+                KeyCode::Esc => {
+                    shown.filter.clear();
+                    shown.mode = Mode::Normal;
+                }
+                KeyCode::Backspace => {
+                    shown.filter.pop();
+                }
+                KeyCode::Char(c) if shown.filter.len() < FILTER_LENGTH => shown.filter.push(c),
+                _ => {}
+            }
+            shown.arrange();
         }
+    }
+    Next::Go
+}
+
+fn command(shown: &mut Shown, code: KeyCode) -> Next {
+    match code {
+        // The filter goes first: Esc quits only where there is none.
+        KeyCode::Esc if !shown.filter.is_empty() => shown.filter.clear(),
         KeyCode::Char('q') | KeyCode::Esc => return Next::Quit,
+        KeyCode::Char('?' | 'h') | KeyCode::F(1) => shown.mode = Mode::Help,
+        KeyCode::Char('/') => shown.mode = Mode::Filter,
+        KeyCode::Char('s') | KeyCode::Right => shown.sort = shown.sort.step(true),
+        KeyCode::Char('S') | KeyCode::Left => shown.sort = shown.sort.step(false),
+        KeyCode::Char('r') => shown.reverse = !shown.reverse,
         KeyCode::Char('p' | ' ') => shown.paused = !shown.paused,
-        KeyCode::Char('+') => shown.interval = (shown.interval * 2).min(LONGEST),
+        KeyCode::Char('+' | '=') => shown.interval = (shown.interval * 2).min(LONGEST),
         KeyCode::Char('-') => shown.interval = (shown.interval / 2).max(SHORTEST),
         KeyCode::Up | KeyCode::Char('k') => shown.scroll(-1),
         KeyCode::Down | KeyCode::Char('j') => shown.scroll(1),
@@ -90,5 +126,6 @@ fn act(shown: &mut Shown, key: KeyEvent) -> Next {
         KeyCode::End => shown.scroll(isize::MAX / 2),
         _ => {}
     }
+    shown.arrange();
     Next::Go
 }

@@ -52,11 +52,13 @@ pub(crate) fn report() -> StatusReport {
                     MeansRecord {
                         means: "napi_thread".into(),
                         in_force: true,
+                        failed: false,
                         why: "its device has NAPI".into(),
                     },
                     MeansRecord {
                         means: "ingress_drop".into(),
                         in_force: false,
+                        failed: false,
                         why: "not in debt".into(),
                     },
                 ],
@@ -119,7 +121,10 @@ fn all_that_matters_is_on_the_screen() {
     ] {
         assert!(text.contains(word), "no '{word}' in:\n{text}");
     }
-    assert!(!text.contains("ingress_drop"), "{text}");
+    assert!(
+        text.contains("not in debt"),
+        "each means has its reason: {text}"
+    );
 }
 
 #[test]
@@ -144,6 +149,43 @@ fn what_is_wrong_is_one_line_each_and_cannot_control_the_terminal() {
         !text.contains('\u{1b}') && !text.contains("All is in force"),
         "{text}"
     );
+}
+
+#[test]
+fn all_is_in_force_is_never_said_while_something_is_not() {
+    let mut failed = report();
+    let network = failed.containers[0].network.as_mut().unwrap();
+    network.means[1].failed = true;
+    network.means[1].why = "Read-only file system".into();
+    let shown = text(&failed, None);
+    assert!(!shown.contains("All is in force"), "{shown}");
+    assert!(
+        shown.contains("ingress_drop_failed: Read-only file system"),
+        "{shown}"
+    );
+
+    let mut waits = report();
+    let network = waits.containers[0].network.as_mut().unwrap();
+    for means in &mut network.means {
+        means.in_force = false;
+        means.why = "nobody pays for it now".into();
+    }
+    let shown = text(&waits, None);
+    assert!(!shown.contains("All is in force"), "{shown}");
+    assert!(shown.contains("nothing: nobody pays for it now"), "{shown}");
+    assert!(shown.contains("What is needed now is in force."), "{shown}");
+
+    let mut unmatched = report();
+    unmatched.rules[0].containers = 0;
+    unmatched.containers.clear();
+    let shown = text(&unmatched, None);
+    assert!(!shown.contains("All is in force"), "{shown}");
+    assert!(shown.contains("No container matches: web-*."), "{shown}");
+
+    let mut nothing = report();
+    nothing.rules.clear();
+    nothing.containers.clear();
+    assert!(text(&nothing, None).contains("Nothing is asked for"));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Draws the state. Pure: the same state and size give the same cells.
 
+use super::fold::fold;
 use super::help;
 use super::history::bar;
 use super::state::{Mode, State};
@@ -16,6 +17,8 @@ use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table, TableState, Wr
 const SMALLEST: (u16, u16) = (40, 10);
 /// Narrowest useful name column.
 const NAME_WIDTH: u16 = 14;
+/// Lines that a sentence above the table may take.
+const MOST_LINES: usize = 3;
 /// Widest name column: longer names are cut.
 const NAME_LIMIT: u16 = 36;
 /// Narrowest and widest history.
@@ -37,39 +40,18 @@ pub fn all(frame: &mut Frame<'_>, state: &State) {
         frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), area);
         return;
     }
-    let sentence = state.reading.as_ref().map_or("", |r| r.sentence.as_str());
-    let sentence_rows = sentence
-        .chars()
-        .count()
-        .div_ceil(usize::from(area.width))
-        .clamp(1, 3);
-    let losses = state.reading.as_ref().and_then(|r| r.losses.as_deref());
-    let [title, words, lost, cpus, health, _, body, keys] = Layout::vertical([
+    let width = usize::from(area.width);
+    let head = head(state, width);
+    let [title, above, _, body, keys] = Layout::vertical([
         Constraint::Length(1),
-        Constraint::Length(sentence_rows as u16),
-        Constraint::Length(u16::from(losses.is_some())),
-        Constraint::Length(1),
-        Constraint::Length(1),
+        Constraint::Length(head.len() as u16),
         Constraint::Length(1),
         Constraint::Min(1),
         Constraint::Length(1),
     ])
     .areas(area);
     frame.render_widget(title_line(state, title.width), title);
-    if let Some(reading) = &state.reading {
-        frame.render_widget(
-            Paragraph::new(sentence).bold().wrap(Wrap { trim: true }),
-            words,
-        );
-        if let Some(text) = losses {
-            frame.render_widget(Line::from(text), lost);
-        }
-        let width = usize::from(area.width);
-        frame.render_widget(Line::from(reading.host.cpu_line(width)), cpus);
-        let line = Line::from(reading.host.health_line());
-        let well = reading.host.warnings.is_empty();
-        frame.render_widget(if well { line.dim() } else { line.yellow() }, health);
-    }
+    frame.render_widget(Paragraph::new(head), above);
     match explain_emptiness(state) {
         Some(text) => frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), body),
         None => table(frame, state, body),
@@ -80,27 +62,54 @@ pub fn all(frame: &mut Frame<'_>, state: &State) {
     }
 }
 
+/// What stands above the table, in whole words: who harms whom, the losses, the CPUs, the health.
+fn head(state: &State, width: usize) -> Vec<Line<'static>> {
+    let lines = |text: &str, most: usize| fold(text, width, most).into_iter().map(Line::from);
+    let Some(reading) = &state.reading else {
+        let text = format!(
+            "Waiting for the end of the first interval, {}.",
+            units::duration(state.interval)
+        );
+        return lines(&text, MOST_LINES).collect();
+    };
+    let mut head: Vec<_> = lines(&reading.sentence, MOST_LINES)
+        .map(Line::bold)
+        .collect();
+    if let Some(text) = &reading.losses {
+        head.extend(lines(text, MOST_LINES));
+    }
+    head.push(Line::from(reading.host.cpu_line(width)));
+    let well = reading.host.warnings.is_empty();
+    let health = lines(&reading.host.health_line(), MOST_LINES);
+    head.extend(health.map(|line| if well { line.dim() } else { line.yellow() }));
+    head
+}
+
 fn title_line(state: &State, width: u16) -> Line<'static> {
-    let mut left = "cofferdam top".to_owned();
+    let mut parts = vec!["cofferdam top".to_owned()];
     if let Some(reading) = &state.reading {
         // The time of day; the date is of no use on a live screen.
         let time = schema::time(reading.time);
-        left += &format!(" · {} UTC", time.get(11..19).unwrap_or(&time));
+        parts.push(format!("{} UTC", time.get(11..19).unwrap_or(&time)));
     }
-    left += &format!(" · every {}", units::duration(state.interval));
+    parts.push(format!("every {}", units::duration(state.interval)));
     if let Some(reading) = &state.reading {
         let shown = state.visible().len();
         let all = reading.rows.len();
-        left += &match shown == all {
-            true => format!(" · {all} container{}", if all == 1 { "" } else { "s" }),
-            false => format!(" · {shown} of {all} containers"),
-        };
+        parts.push(match shown == all {
+            true => format!("{all} container{}", if all == 1 { "" } else { "s" }),
+            false => format!("{shown} of {all} containers"),
+        });
     }
     if state.paused {
-        left += " · PAUSED";
+        parts.insert(1, "PAUSED".to_owned());
     }
-    let cut: String = left.chars().take(usize::from(width)).collect();
-    Line::from(format!("{cut:<width$}", width = usize::from(width)))
+    let width = usize::from(width);
+    // Whole parts only, the last to go first.
+    while parts.len() > 1 && parts.join(" · ").chars().count() > width {
+        parts.pop();
+    }
+    Line::from(format!("{:<width$}", parts.join(" · ")))
         .style(Style::new().add_modifier(Modifier::REVERSED))
 }
 
@@ -121,10 +130,7 @@ fn key_line(state: &State, width: u16) -> Line<'static> {
 /// Why there is no row, and what to do; `None` when there are rows.
 fn explain_emptiness(state: &State) -> Option<String> {
     let Some(reading) = &state.reading else {
-        return Some(format!(
-            "Measuring: first figures in {}.",
-            units::duration(state.interval)
-        ));
+        return Some(String::new());
     };
     if reading.rows.is_empty() {
         return Some(match state.is_selective() {

@@ -27,5 +27,11 @@ pub fn lines() -> Vec<Line<'static>> {
             column.meaning()
         )));
     }
+    lines.push(Line::from(
+        "history        bars ▁▄█: others paid for it; shades ░▒▓: it paid",
+    ));
+    lines.push(Line::from(
+        "softirqs unseen: the kernel counted them, its tracepoints did not tell",
+    ));
     lines
 }

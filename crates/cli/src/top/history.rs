@@ -79,15 +79,20 @@ impl Histories {
     }
 }
 
-/// A bar of eight heights for `value` where `full` is the highest; a blank for next to
-/// nothing. The sign is for colour to tell.
+/// A bar of eight heights for a `value` above zero, one of three shades for one below, where `full`
+/// is the highest; a blank for next to nothing. Colour says the same again.
 pub fn bar(value: f64, full: f64) -> char {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let eighths = value.abs() / full * 8.0;
-    if eighths.is_nan() || eighths < 0.1 {
+    const SHADES: [char; 3] = ['░', '▒', '▓'];
+    let share = value.abs() / full;
+    if share.is_nan() || share < 0.0125 {
         return ' ';
     }
-    BARS[(eighths.ceil() as usize).clamp(1, 8) - 1]
+    let of = |glyphs: &[char]| {
+        let step = (share * glyphs.len() as f64).ceil() as usize;
+        glyphs[step.clamp(1, glyphs.len()) - 1]
+    };
+    if value < 0.0 { of(&SHADES) } else { of(&BARS) }
 }
 
 #[cfg(test)]
@@ -114,7 +119,10 @@ mod tests {
     fn bars_span_the_scale() {
         assert_eq!(bar(0.0, 10.0), ' ');
         assert_eq!(bar(0.2, 10.0), '▁');
-        assert_eq!(bar(-5.0, 10.0), '▄');
+        assert_eq!(bar(5.0, 10.0), '▄');
+        assert_eq!(bar(-0.2, 10.0), '░');
+        assert_eq!(bar(-5.0, 10.0), '▒');
+        assert_eq!(bar(-10.0, 10.0), '▓');
         assert_eq!(bar(10.0, 10.0), '█');
         assert_eq!(bar(99.0, 10.0), '█');
         assert_eq!(bar(0.0, 0.0), ' ');

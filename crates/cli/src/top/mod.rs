@@ -1,6 +1,7 @@
 //! `cofferdam top`.
 
 mod draw;
+pub(crate) mod fold;
 mod help;
 mod history;
 pub(crate) mod screen;
@@ -31,12 +32,15 @@ pub fn run(args: &TopArgs, interrupt: &Interrupt) -> Outcome {
                 .to_owned(),
         ));
     }
-    let source = source::start(&args.agent.socket)?;
+    let mut progress = Progress::new(true);
+    progress.show("waiting for the programs that count: loading them, or finding those that run");
+    let source = source::start(&args.agent.socket, &args.containers.containers)?;
     let wanted = args.diagnosis == Switch::On;
     let watch = match &source {
         Either::Agent(_) => Watch::agent(wanted, &args.agent.socket),
-        Either::Own(_) => Watch::start(wanted),
+        Either::Own(_) | Either::Beside(..) => Watch::start(wanted),
     };
+    progress.clear();
     if once {
         print_once(args, source, watch, &mut Output::stdout(), interrupt)
     } else {
@@ -127,7 +131,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out");
         let outcome = {
-            let mut output = Output::open(Some(&path)).unwrap();
+            let mut output = Output::open(Some(&path), false).unwrap();
             print_once(&args, fake, Watch::off(None), &mut output, &quiet())
         };
         (outcome, std::fs::read_to_string(path).unwrap_or_default())

@@ -52,14 +52,15 @@ fn killed_at_random_moments_under_load_the_agent_leaves_nothing_that_restore_doe
             agent.signal(Signal::SIGKILL);
             agent.child.wait().unwrap();
             changed += u64::from(Path::new("/run/cofferdam/journal").exists());
-            let output = cofferdam(&["agent", "--restore"]);
+            let output = agent.ask(&["agent", "--restore"]);
             assert_eq!(output.status.code(), Some(0), "round {round}: {output:?}");
             assert_eq!(
                 state(&scene),
                 before,
                 "round {round}, killed after {moment:?}"
             );
-            assert!(!Path::new("/run/cofferdam/journal").exists());
+            assert!(!Path::new("/run/cofferdam").exists(), "files are left");
+            assert!(!agent.socket().exists());
         }
         scene.traffic.clear();
         println!("{rounds} kills, {changed} of them with changes in force; seed {seed}");

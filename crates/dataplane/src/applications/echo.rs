@@ -2,6 +2,7 @@
 
 use super::backlog::Backlog;
 use super::{BACKLOG, refused};
+use crate::abi::Refusal;
 use crate::session::{Application, Connection, Event, Received, Session};
 use std::net::SocketAddr;
 
@@ -9,6 +10,9 @@ use std::net::SocketAddr;
 /// sent stays in the received memory, so the window closes.
 pub struct Echo {
     address: SocketAddr,
+    /// Transports that the configuration does not give it.
+    forbidden: u8,
+    failure: Option<String>,
     backlog: Backlog,
     /// Bytes sent back, or about to be.
     pub bytes: u64,
@@ -19,6 +23,8 @@ impl Echo {
     pub fn new(address: SocketAddr) -> Echo {
         Echo {
             address,
+            forbidden: 0,
+            failure: None,
             backlog: Backlog::default(),
             bytes: 0,
         }
@@ -64,8 +70,18 @@ impl Application for Echo {
             }
             Event::Bound {
                 result: Err(why), ..
-            } => refused(self.address, why),
+            } => {
+                // One transport alone is served where the configuration gives no more.
+                self.forbidden += u8::from(why == Refusal::Forbidden);
+                if why != Refusal::Forbidden || self.forbidden == 2 {
+                    self.failure = Some(refused(self.address, why));
+                }
+            }
             Event::Bound { .. } | Event::Connected(_) | Event::Timer(_) => {}
         }
+    }
+
+    fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
     }
 }

@@ -13,6 +13,7 @@ const MOST_HEAD: usize = 8 << 10;
 /// with 404.
 pub struct Http {
     address: SocketAddr,
+    failure: Option<String>,
     /// Beginnings of requests whose end has not come yet.
     partial: HashMap<Connection, Vec<u8>>,
     /// Bytes of bodies still to be sent, and whether the connection ends then.
@@ -31,6 +32,7 @@ impl Http {
     pub fn new(address: SocketAddr) -> Http {
         Http {
             address,
+            failure: None,
             partial: HashMap::new(),
             bodies: HashMap::new(),
             backlog: Backlog::default(),
@@ -202,11 +204,15 @@ impl Application for Http {
             }
             Event::Bound {
                 result: Err(why), ..
-            } => refused(self.address, why),
+            } => self.failure = Some(refused(self.address, why)),
             Event::Bound { .. }
             | Event::Connected(_)
             | Event::Datagram { .. }
             | Event::Timer(_) => {}
         }
+    }
+
+    fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
     }
 }

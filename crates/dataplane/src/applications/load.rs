@@ -27,8 +27,6 @@ struct Flow {
     /// Bytes of the oldest one's answer that have come.
     partial: u32,
     is_open: bool,
-    /// Answered, and ended by us.
-    is_over: bool,
 }
 
 /// When requests are sent.
@@ -142,24 +140,23 @@ impl Load {
     /// under way on each connection, or on `most` of them in turn where there are more. The
     /// connections must be open.
     pub fn send_closed(&mut self, session: &mut Session, requests: Vec<Request>, most: usize) {
-        self.start(requests);
         let each = self.order.len() <= most;
-        self.pace = Pace::Closed { each };
-        let now = Instant::now();
-        for _ in 0..self.order.len().min(most) {
-            self.ask_next(session, now);
-        }
-        session.flush();
+        self.begin(session, requests, Pace::Closed { each }, most);
     }
 
     /// Asks from `requests`, one after the other, without end, each on a connection of its own that
     /// is reset at the answer: as many at a time as there are connections now. Timed from when it
     /// is opened. The connections must be open.
     pub fn send_fresh(&mut self, session: &mut Session, requests: Vec<Request>) {
+        self.begin(session, requests, Pace::Fresh, usize::MAX);
+    }
+
+    /// The first requests of a closed loop, `most` at once.
+    fn begin(&mut self, session: &mut Session, requests: Vec<Request>, pace: Pace, most: usize) {
         self.start(requests);
-        self.pace = Pace::Fresh;
+        self.pace = pace;
         let now = Instant::now();
-        for _ in 0..self.order.len() {
+        for _ in 0..self.order.len().min(most) {
             self.ask_next(session, now);
         }
         session.flush();
@@ -276,15 +273,16 @@ impl Load {
 
     /// Opens a connection for one request.
     fn renew(&mut self, session: &mut Session) {
-        let connection = session.connect(self.remote);
+        let connection = self.connect(session);
         self.falls_due(connection, Instant::now());
     }
 
-    /// Ends a connection that has its answer.
-    fn end(&mut self, session: &mut Session, connection: Connection) {
-        let flow = self.flow(connection);
-        (flow.is_open, flow.is_over) = (false, true);
-        session.abort(connection);
+    /// Opens a connection to the next port.
+    fn connect(&mut self, session: &mut Session) -> Connection {
+        let mut remote = self.remote;
+        remote.set_port(remote.port() + (self.begun % usize::from(self.ports)) as u16);
+        self.begun += 1;
+        session.connect(remote)
     }
 
     /// Sends more of what has found no room; true when there was room for anything.
@@ -341,7 +339,10 @@ impl Load {
             match self.pace {
                 Pace::Closed { each: true } => self.ask(session, connection, now),
                 Pace::Closed { each: false } => self.ask_next(session, now),
-                Pace::Fresh => self.end(session, connection),
+                Pace::Fresh => {
+                    self.flow(connection).is_open = false;
+                    session.abort(connection);
+                }
                 Pace::Hold => self.ask_once(session, now),
                 Pace::Open(_) => {}
             }
@@ -350,10 +351,7 @@ impl Load {
 
     fn open_more(&mut self, session: &mut Session) {
         while self.begun < self.wanted && self.begun < self.order.len() + OPENING {
-            let mut remote = self.remote;
-            remote.set_port(remote.port() + (self.begun % usize::from(self.ports)) as u16);
-            session.connect(remote);
-            self.begun += 1;
+            self.connect(session);
         }
     }
 }
@@ -383,9 +381,11 @@ impl Application for Load {
             Event::Dead { connection, .. } => {
                 let flow = std::mem::take(self.flow(connection));
                 self.unanswered -= flow.due.len();
-                self.lost += u64::from(!flow.is_over);
                 self.order.retain(|c| *c != connection);
-                if self.pace == Pace::Fresh {
+                let is_fresh = self.pace == Pace::Fresh;
+                // One that has its answer was ended by us.
+                self.lost += u64::from(!is_fresh || !flow.due.is_empty());
+                if is_fresh {
                     self.renew(session);
                 }
             }

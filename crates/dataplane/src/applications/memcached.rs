@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 /// A memcached-protocol server. Bounded: a set beyond the memory limit is refused.
 pub struct Memcached {
     address: SocketAddr,
+    failure: Option<String>,
     /// What it keeps.
     pub store: Store,
     /// Beginnings of commands whose end has not come yet.
@@ -22,6 +23,7 @@ impl Memcached {
     pub fn new(address: SocketAddr, most_bytes: usize) -> Memcached {
         Memcached {
             address,
+            failure: None,
             store: Store::new(most_bytes),
             partial: HashMap::new(),
             backlog: Backlog::default(),
@@ -76,11 +78,15 @@ impl Application for Memcached {
             }
             Event::Bound {
                 result: Err(why), ..
-            } => refused(self.address, why),
+            } => self.failure = Some(refused(self.address, why)),
             Event::Bound { .. }
             | Event::Connected(_)
             | Event::Datagram { .. }
             | Event::Timer(_) => {}
         }
+    }
+
+    fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
     }
 }

@@ -53,7 +53,7 @@ pub fn example<A: Application>(make: impl FnOnce(SocketAddr) -> A) -> ExitCode {
     }
 }
 
-/// Says on standard error when an address was not given: an example that serves nothing ends.
-pub(crate) fn refused(address: SocketAddr, why: crate::Refusal) {
-    eprintln!("{address}: {why}");
+/// Why a server that was not given its address ends.
+pub(crate) fn refused(address: SocketAddr, why: crate::Refusal) -> String {
+    format!("cannot serve {address}: {why}")
 }

@@ -14,6 +14,8 @@ pub(super) struct Raw {
     pub network: RawNetwork,
     #[serde(default)]
     pub tcp: RawTcp,
+    #[serde(default)]
+    pub limits: RawLimits,
     #[serde(default, rename = "loop")]
     pub turns: RawLoop,
     #[serde(default, rename = "core")]
@@ -99,6 +101,16 @@ pub(super) enum RawCongestion {
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
+pub(super) struct RawLimits {
+    pub listeners: Option<Spanned<u32>>,
+    pub datagram_addresses: Option<Spanned<u32>>,
+    pub datagrams: Option<Spanned<u32>>,
+    pub timers: Option<Spanned<u32>>,
+    pub neighbours: Option<Spanned<u32>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
 pub(super) struct RawLoop {
     pub batch: Option<Spanned<u32>>,
     pub spin: Option<Spanned<String>>,
@@ -114,4 +126,5 @@ pub(super) struct RawApplication {
     pub bind: Vec<Spanned<String>>,
     #[serde(default)]
     pub connect: bool,
+    pub share_pct: Option<Spanned<u8>>,
 }

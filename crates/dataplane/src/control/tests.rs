@@ -5,12 +5,16 @@ use crate::elastic::{Change, Move, Plan};
 use crate::engine::Engine;
 use cofferdam_netstack::MacAddress;
 use cofferdam_xsk::{Memory, Pipe, pipe};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::Mutex;
+use std::time::Instant;
 
 /// A control plane of an elastic dataplane, and its cores: only the test drives them.
 fn control(folder: &Path) -> (Control, Vec<Engine<Pipe>>) {
     let text = format!(
-        "socket = \"{}\"\n[device]\nname = \"none\"\n[network]\naddresses = [\"10.0.0.9/24\"]\n\
+        "metrics = \"127.0.0.1:0\"\nsocket = \"{}\"\n[device]\nname = \"none\"\n[network]\naddresses = [\"10.0.0.9/24\"]\n\
          [tcp]\nconnections = 64\n[elastic]\n[[core]]\n[[core]]\n",
         folder.join("dataplane.sock").display()
     );
@@ -39,6 +43,53 @@ fn turns(engines: &mut [Engine<Pipe>]) {
             engine.turn(|| false);
         }
     }
+}
+
+#[test]
+fn status_and_scrapes_are_answered_beside_5000_idle_slow_and_garbage_connections() {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("a limit");
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).expect("set");
+    let folder = tempfile::tempdir().expect("a folder");
+    let (control, _engines) = control(folder.path());
+    let address = control.metrics.as_ref().and_then(Exporter::address);
+    let address = address.expect("it listens");
+    let (socket, stop) = (folder.path().join("dataplane.sock"), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let control = scope.spawn(|| control.run(&stop, |notice| panic!("{notice:?}")));
+        let (mut held, mut slowest) = (Vec::new(), Duration::ZERO);
+        for n in 0..5000 {
+            let mut stream = TcpStream::connect(address).expect("connected");
+            // The dataplane may have closed it by then.
+            let _ = match n % 3 {
+                0 => Ok(()),
+                1 => stream.write_all(b"GET /met"),
+                _ => stream.write_all(&[b'x'; 9000]),
+            };
+            held.push(stream);
+            if n % 500 == 499 {
+                let start = Instant::now();
+                assert!(crate::attach::status(&socket).is_ok());
+                slowest = slowest.max(start.elapsed());
+                assert!(scrape(address).contains("cofferdam_dataplane_"));
+            }
+        }
+        // It ends with all of them there.
+        let start = Instant::now();
+        stop.store(true, Ordering::Relaxed);
+        control.join().expect("no panic").expect("it ends");
+        println!("slowest status {slowest:?}, end {:?}", start.elapsed());
+    });
+}
+
+fn scrape(address: std::net::SocketAddr) -> String {
+    let mut stream = TcpStream::connect(address).expect("connected");
+    let limit = Some(Duration::from_secs(20));
+    stream.set_read_timeout(limit).expect("set");
+    let get = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+    stream.write_all(get).expect("sent");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    text
 }
 
 #[test]

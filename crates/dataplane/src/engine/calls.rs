@@ -6,11 +6,11 @@ use crate::abi::{Call, Condition, Ending, Refusal};
 use crate::handle;
 use crate::policy::Transport;
 use cofferdam_netstack::{
-    BindError, BufferId, BufferPool, Chunk, ConnectError, ConnectionId, ListenerId, Time, UdpId,
+    BindError, BufferId, BufferPool, Chunk, ConnectError, ConnectionId, ListenerId, Stack, Time,
+    UdpId,
 };
 use cofferdam_xsk::{Frame, Port, Spans};
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Calls of one application that are done in one turn at most: nobody keeps the loop for himself.
@@ -30,7 +30,7 @@ pub(crate) struct Bound {
 }
 
 /// What it was bound for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Listener(ListenerId),
     Udp(UdpId),
@@ -85,7 +85,7 @@ impl<P: Port> Engine<P> {
             let Some(mut domain) = self.domains[place].take() else {
                 continue;
             };
-            if domain.is_gone() {
+            if domain.life.has_ended() {
                 domain.end(Offence::Gone);
             }
             if !domain.is_leaving() {
@@ -148,7 +148,7 @@ impl<P: Port> Engine<P> {
                 let result = self.bind(place, domain, Transport::Udp, local, 0, cookie);
                 domain.tell(Condition::Bound { cookie, result });
             }
-            Call::Unbind { handle } => self.unbind(now, place, handle),
+            Call::Unbind { handle } => self.unbind(now, place, domain.client, handle),
             Call::Connect { remote, cookie } => self.connect(now, place, domain, remote, cookie),
             Call::Accept { handle, cookie } => {
                 let Some(connection) = self.own(place, handle)? else {
@@ -240,7 +240,11 @@ impl<P: Port> Engine<P> {
             Call::Timer { delay_ns, cookie } => {
                 let at = now + Duration::from_nanos(delay_ns);
                 let marked = mark(place, domain.seat.generation, cookie);
-                if self.stack.set_timer(at, marked).is_none() {
+                let has_room = self.pools.timers.take(domain.client);
+                if !has_room || self.stack.set_timer(at, marked).is_none() {
+                    if has_room {
+                        self.pools.timers.give(domain.client);
+                    }
                     // Too early is better than never.
                     self.tally.timers_refused += 1;
                     domain.tell(Condition::Timer { cookie });
@@ -287,6 +291,7 @@ impl<P: Port> Engine<P> {
     fn forget(&mut self, domain: &mut Domain, connection: ConnectionId) {
         if let Some(owner) = self.owners.remove(connection) {
             self.forget_guest(owner.handle);
+            self.pools.connections.give(domain.client);
             domain.connections -= 1;
             domain.ranges -= owner.ranges;
         }
@@ -312,6 +317,10 @@ impl<P: Port> Engine<P> {
         }
         let free = self.bounds.iter().position(Option::is_none);
         let index = free.ok_or(Refusal::Full)?;
+        let pool = self.pools.addresses(transport);
+        if !pool.take(domain.client) {
+            return Err(Refusal::Full);
+        }
         let kind = match transport {
             Transport::Tcp => self
                 .stack
@@ -319,12 +328,18 @@ impl<P: Port> Engine<P> {
                 .map(Kind::Listener),
             Transport::Udp => self.stack.udp_bind(local, index as u64).map(Kind::Udp),
         };
-        let kind = kind.map_err(|error| match error {
-            BindError::InUse(_) => Refusal::InUse,
-            BindError::NotOurs(_) => Refusal::NotOurs,
-            BindError::NoPort => Refusal::Invalid,
-            BindError::Full(_) => Refusal::Full,
+        let kind = kind.map_err(|error| {
+            self.pools.addresses(transport).give(domain.client);
+            match error {
+                BindError::InUse(_) => Refusal::InUse,
+                BindError::NotOurs(_) => Refusal::NotOurs,
+                BindError::NoPort => Refusal::Invalid,
+                BindError::Full(_) => Refusal::Full,
+            }
         })?;
+        if let Kind::Udp(udp) = kind {
+            self.stack.set_udp_reader(udp, place);
+        }
         if let Some(place_of) = self.bounds.get_mut(index) {
             *place_of = Some(Bound {
                 domain: place,
@@ -335,7 +350,7 @@ impl<P: Port> Engine<P> {
         Ok(index as u64)
     }
 
-    fn unbind(&mut self, now: Time, place: u8, index: u64) {
+    fn unbind(&mut self, now: Time, place: u8, client: u8, index: u64) {
         let Some(slot) = self.bounds.get_mut(index as usize) else {
             return;
         };
@@ -343,10 +358,17 @@ impl<P: Port> Engine<P> {
             return;
         };
         *slot = None;
-        match bound.kind {
-            Kind::Listener(listener) => self.stack.unlisten(now, listener),
-            Kind::Udp(udp) => self.stack.udp_unbind(udp),
+        let transport = match bound.kind {
+            Kind::Listener(listener) => {
+                self.stack.unlisten(now, listener);
+                Transport::Tcp
+            }
+            Kind::Udp(udp) => {
+                self.stack.udp_unbind(udp);
+                Transport::Udp
+            }
         };
+        self.pools.addresses(transport).give(client);
     }
 
     fn connect(
@@ -365,7 +387,15 @@ impl<P: Port> Engine<P> {
         if !domain.rights.connect {
             return domain.tell(refused(Ending::Forbidden));
         }
-        match self.stack.connect(now, None, remote, cookie) {
+        if !self.pools.connections.take(domain.client) {
+            self.tally.connections_refused += 1;
+            return domain.tell(refused(Ending::NoRoom));
+        }
+        let connected = self.stack.connect(now, None, remote, cookie);
+        if connected.is_err() {
+            self.pools.connections.give(domain.client);
+        }
+        match connected {
             Ok(connection) => {
                 let handle = self.name(connection);
                 self.owners.set(connection, handle, place, cookie);
@@ -458,24 +488,36 @@ impl<P: Port> Engine<P> {
             len,
         };
         let marked = mark(place, domain.seat.generation, token);
-        match self
-            .stack
-            .udp_sendv(now, udp, None, remote, &[chunk], marked)
-        {
-            Ok(()) => domain.datagrams += 1,
-            Err(_) => {
-                self.tally.datagrams_refused += 1;
-                domain.tell(given_up);
-            }
+        let has_room = self.pools.datagrams.take(domain.client);
+        let send = |stack: &mut Stack| stack.udp_sendv(now, udp, None, remote, &[chunk], marked);
+        if has_room && send(&mut self.stack).is_ok() {
+            domain.datagrams += 1;
+            return Ok(());
         }
+        if has_room {
+            self.pools.datagrams.give(domain.client);
+        }
+        self.tally.datagrams_refused += 1;
+        domain.tell(given_up);
         Ok(())
+    }
+
+    fn cancel_timers(&mut self, place: u8, domain: &Domain) {
+        let owner = (place, domain.seat.generation);
+        let is_theirs = |cookie| {
+            let (place, generation, _) = unmark(cookie);
+            (place, generation) == owner
+        };
+        (0..self.stack.cancel_timers(is_theirs))
+            .for_each(|_| self.pools.timers.give(domain.client));
     }
 
     /// Ends what an application has left. True when nothing refers to it any more; then it may go.
     fn clean_up(&mut self, now: Time, place: u8, domain: &mut Domain) -> bool {
         for index in 0..self.bounds.len() as u64 {
-            self.unbind(now, place, index);
+            self.unbind(now, place, domain.client, index);
         }
+        self.cancel_timers(place, domain);
         if domain.held_frames > 0 {
             domain.release_all(&mut self.memory);
         }
@@ -490,8 +532,10 @@ impl<P: Port> Engine<P> {
                 }
             }
         }
-        // Its domains on other cores end as well.
-        domain.gone.store(true, Ordering::Relaxed);
+        // Its domains on other cores end as well, and it is told.
+        if domain.life.end() {
+            self.cores.hub.wake_control();
+        }
         if domain.is_referred_to() {
             return false;
         }

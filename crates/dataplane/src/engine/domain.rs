@@ -1,5 +1,6 @@
 //! An application as the loop sees it: what it holds, what it may do, what it did wrong.
 
+use super::Life;
 use super::cores::Seat;
 use crate::abi::{Condition, Entry};
 use crate::channel::Inside;
@@ -7,7 +8,6 @@ use crate::policy::Rights;
 use cofferdam_xsk::{Frame, Memory};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Conditions that wait for room in the ring, at most: a longer queue is an application that
 /// does not read.
@@ -39,6 +39,18 @@ pub enum Offence {
     Deaf,
 }
 
+impl Offence {
+    /// All that an application can be ended for.
+    pub(super) const ALL: [Offence; 6] = [
+        Offence::Ring,
+        Offence::Call,
+        Offence::Memory,
+        Offence::Frame,
+        Offence::Connection,
+        Offence::Deaf,
+    ];
+}
+
 /// What a frame that an application holds is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holding {
@@ -49,11 +61,12 @@ pub(crate) enum Holding {
 
 /// One attached application.
 pub(crate) struct Domain {
+    /// Its place among the applications of the configuration.
+    pub(super) client: u8,
     pub name: String,
     pub(super) inside: Inside,
     pub(super) rights: Rights,
-    /// Set by whoever watches its process.
-    pub(super) gone: Arc<AtomicBool>,
+    pub(super) life: Arc<Life>,
     pub(super) offence: Option<Offence>,
     /// By frame of its inbox.
     pub(super) holdings: Vec<Holding>,
@@ -71,17 +84,20 @@ pub(crate) struct Domain {
 }
 
 impl Domain {
+    #[allow(clippy::too_many_arguments)]
     pub fn new(
+        client: u8,
         name: String,
         inside: Inside,
         rights: Rights,
-        gone: Arc<AtomicBool>,
+        life: Arc<Life>,
         seat: Seat,
         share: Share,
     ) -> Domain {
         let own_frames = inside.frames.as_ref().map(Memory::own_frames);
         let numbers = inside.inbox_frames;
         Domain {
+            client,
             name,
             holdings: vec![Holding::Nothing; numbers as usize],
             held_frames: 0,
@@ -89,7 +105,7 @@ impl Domain {
             most_frames: own_frames.unwrap_or(share.frames),
             inside,
             rights,
-            gone,
+            life,
             offence: None,
             overflow: VecDeque::with_capacity(256),
             ranges: 0,
@@ -108,10 +124,9 @@ impl Domain {
     /// Marks it for clean-up; the first reason stays.
     pub fn end(&mut self, offence: Offence) {
         self.offence.get_or_insert(offence);
-    }
-
-    pub fn is_gone(&self) -> bool {
-        self.gone.load(Ordering::Relaxed)
+        if offence != Offence::Gone {
+            self.life.accuse(offence);
+        }
     }
 
     /// Whether the stack may still refer to its memory.
@@ -157,8 +172,7 @@ impl Domain {
         }
         let woken = self.inside.end.publish();
         if woken {
-            // A full counter wakes as well.
-            let _ = self.inside.bell.write(1);
+            self.inside.bell.ring();
         }
         woken
     }

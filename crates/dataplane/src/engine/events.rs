@@ -1,6 +1,6 @@
 //! The stack's events, given to the application that each belongs to.
 
-use super::calls::{Bound, unmark};
+use super::calls::{Bound, Kind, unmark};
 use super::domain::{Domain, Holding};
 use super::{Engine, buffer_place};
 use crate::abi::{Condition, Ending};
@@ -102,18 +102,22 @@ impl<P: Port> Engine<P> {
                     });
                 }
             }
-            Event::UdpSent { cookie, token, .. } => {
+            Event::UdpSent { udp, cookie, token } => {
                 let (place, generation, token) = unmark(token);
-                let bound = self.bound(cookie);
+                // The place may have another owner by now.
+                let is_same = |b: &Bound| b.kind == Kind::Udp(udp);
+                let bound = self.bound(cookie).filter(is_same);
                 if let Some(domain) = self
                     .domain(place)
                     .filter(|d| d.seat.generation == generation)
                 {
                     domain.datagrams -= 1;
+                    let client = domain.client;
                     domain.tell(Condition::UdpSent {
                         cookie: bound.map_or(0, |b| b.cookie),
                         token,
                     });
+                    self.pools.datagrams.give(client);
                 }
             }
             Event::Timer { cookie, .. } => {
@@ -122,7 +126,9 @@ impl<P: Port> Engine<P> {
                     .domain(place)
                     .filter(|d| d.seat.generation == generation)
                 {
+                    let client = domain.client;
                     domain.tell(Condition::Timer { cookie });
+                    self.pools.timers.give(client);
                 }
             }
             Event::Release { buffer } => {
@@ -167,6 +173,12 @@ impl<P: Port> Engine<P> {
             let _ = self.stack.reject(now, connection);
             return;
         };
+        let client = self.domain(bound.domain).map_or(0, |domain| domain.client);
+        if !self.pools.connections.take(client) {
+            self.tally.connections_refused += 1;
+            let _ = self.stack.reject(now, connection);
+            return;
+        }
         let handle = self.name(connection);
         self.owners.set(connection, handle, bound.domain, 0);
         self.stack.set_reader(connection, bound.domain);
@@ -235,6 +247,7 @@ impl<P: Port> Engine<P> {
         let Some(domain) = self.domain(owner.domain) else {
             return;
         };
+        let client = domain.client;
         domain.connections -= 1;
         domain.ranges -= owner.ranges;
         let reason = match reason {
@@ -250,5 +263,6 @@ impl<P: Port> Engine<P> {
             handle: owner.handle,
             reason,
         });
+        self.pools.connections.give(client);
     }
 }

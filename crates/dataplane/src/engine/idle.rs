@@ -86,37 +86,23 @@ impl<P: Port> Engine<P> {
     fn block(&mut self, now: Time) {
         let timeout = self.stack.sleep_until().map(|at| at.since(now));
         let port = self.port.descriptor();
-        let mut fds: [PollFd<'_>; super::MOST_APPLICATIONS + 2] =
-            std::array::from_fn(|_| PollFd::new(port, PollFlags::POLLIN));
-        fds[1] = PollFd::new(self.cores.me().bell.as_fd(), PollFlags::POLLIN);
-        let mut count = 2;
-        for domain in self.domains.iter().flatten() {
-            if let Some(place) = fds.get_mut(count) {
-                *place = PollFd::new(domain.inside.door.as_fd(), PollFlags::POLLIN);
-                count += 1;
-            }
-        }
+        let doors = self.cores.my_doors();
+        let mut fds = [port, self.cores.me().bell.as_fd(), doors.as_fd()]
+            .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         let timeout = match self.is_stuck && self.cores.is_many() {
             // Another core takes back what this one has sent on its queue, and tells nobody.
             true => Some(timeout.map_or(STUCK, |at| at.min(STUCK))),
             false => timeout,
         };
         // Interrupted or not: the loop looks at everything next.
-        let _ = ppoll(&mut fds[..count], timeout.map(TimeSpec::from), None);
-        let mut rang = fds[1..count]
-            .iter()
-            .map(|fd| fd.revents().is_some_and(|events| !events.is_empty()));
-        if rang.next() == Some(true) {
+        let _ = ppoll(&mut fds, timeout.map(TimeSpec::from), None);
+        let [_, bell, door] = fds.map(|fd| fd.any().unwrap_or(false));
+        if bell {
+            // Of this process alone: nobody else can make it block.
             let _ = self.cores.me().bell.read();
         }
-        for (domain, _) in self
-            .domains
-            .iter()
-            .flatten()
-            .zip(rang)
-            .filter(|(_, rang)| *rang)
-        {
-            let _ = domain.inside.door.read();
+        if door {
+            doors.rest();
         }
     }
 }

@@ -9,8 +9,10 @@ pub(crate) mod cores;
 mod domain;
 mod events;
 mod idle;
+mod life;
 mod owners;
 mod setup;
+mod shares;
 mod show;
 mod tally;
 #[cfg(test)]
@@ -19,6 +21,7 @@ mod transmit;
 
 pub use cores::MOST_CORES;
 pub use domain::Offence;
+pub(crate) use life::Life;
 pub use setup::{EngineError, Options};
 pub(crate) use setup::{Maker, Order};
 #[cfg(test)]
@@ -33,6 +36,7 @@ use cores::Cores;
 use domain::{Domain, Share};
 use idle::Idle;
 use owners::Owners;
+use shares::Pools;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -60,6 +64,7 @@ pub struct Engine<P> {
     /// The last flush left packets in the ring.
     is_stuck: bool,
     share: Share,
+    pools: Pools,
     idle: Idle,
     tally: Tally,
     orders: Receiver<Order>,

@@ -63,6 +63,12 @@ impl Owners {
         (place.id == connection.to_bits() && place.id != 0).then_some(place)
     }
 
+    /// How many connections have an owner.
+    #[cfg(test)]
+    pub fn of_all(&self) -> usize {
+        self.0.iter().filter(|o| o.id != 0).count()
+    }
+
     /// The names of all connections.
     #[cfg(test)]
     pub fn handles(&self) -> impl Iterator<Item = u64> + '_ {

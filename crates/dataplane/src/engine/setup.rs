@@ -5,16 +5,16 @@ use super::cores::{Cores, Hub, MOST_CORES};
 use super::domain::{Domain, Share};
 use super::idle::Idle;
 use super::owners::Owners;
-use super::{Engine, MOST_APPLICATIONS, MOST_BATCH, Tally};
+use super::shares::Pools;
+use super::{Engine, Life, MOST_APPLICATIONS, MOST_BATCH, Tally};
 use crate::channel::{Outside, channel};
 use crate::handle;
-use crate::policy::Rights;
+use crate::policy::{Rights, Shares};
 use crate::session::Session;
 use cofferdam_netstack::{Config, ConfigError, Stack, Time};
 use cofferdam_xsk::{Frame, FrameFacts, Memory, Packet, Port};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ pub struct Options {
     pub yields: bool,
     /// Cores that share the flow groups at the start, the first ones; `None`: all.
     pub first_cores: Option<u8>,
+    /// What part of the tables each application is guaranteed. Default: one application.
+    pub shares: Shares,
 }
 
 impl Default for Options {
@@ -46,6 +48,7 @@ impl Default for Options {
             private_frames: None,
             yields: false,
             first_cores: None,
+            shares: Shares::equal(1),
         }
     }
 }
@@ -69,29 +72,39 @@ pub(crate) struct Maker {
 }
 
 impl Maker {
-    /// One domain a core, in the cores' order, and the application's side.
+    /// One domain a core, in the cores' order, and the application's side. `client` is its place
+    /// among those of the configuration.
     pub fn make(
         &self,
+        client: u8,
         name: &str,
         rights: Rights,
-        gone: Arc<AtomicBool>,
+        life: Arc<Life>,
     ) -> io::Result<(Vec<Domain>, Outside)> {
         let seat = self
             .hub
-            .seat()
+            .seat(client, self.options.shares.count())
             .ok_or_else(|| io::Error::other("it serves all the applications that it can"))?;
         let (inside, mut outside) = channel(
             &self.memory,
             self.options.area_bytes,
             self.options.private_frames,
             self.share.ranges,
-            self.hub.count(),
+            self.hub.doors(),
         )?;
         outside.sizes.owners = self.hub.owners();
         let domain = |inside| {
             let name = name.to_owned();
             let rights = rights.clone();
-            Domain::new(name, inside, rights, gone.clone(), seat.clone(), self.share)
+            Domain::new(
+                client,
+                name,
+                inside,
+                rights,
+                life.clone(),
+                seat.clone(),
+                self.share,
+            )
         };
         Ok((inside.into_iter().map(domain).collect(), outside))
     }
@@ -166,6 +179,8 @@ impl<P: Port> Engine<P> {
         // left is for what arrives and what is sent, however greedy both are.
         config.limits.kept = (memory.own_frames() / 4).max(4);
         let limits = config.limits;
+        // Its session keeps to it: it is told the number once, so nothing of it is lent.
+        let attached = u32::from(options.shares.count()).min(MOST_APPLICATIONS as u32);
         let clock = cores.hub.clock;
         let empty = Packet {
             frame: Frame(0),
@@ -177,8 +192,9 @@ impl<P: Port> Engine<P> {
         Ok(Engine {
             share: Share {
                 frames: memory.own_frames() / 8 * 3,
-                ranges: limits.chunks / 2,
+                ranges: (limits.chunks / 2 / attached.max(1)).max(1),
             },
+            pools: Pools::new(&limits, &options.shares),
             stack,
             owners: Owners::new(limits.connections),
             bounds: (0..limits.listeners + limits.udp)
@@ -225,7 +241,9 @@ impl<P: Port> Engine<P> {
                 "an application on the loop's own thread needs a dataplane of one core",
             ));
         }
-        let (domains, outside) = self.maker().make("inline", Rights::all(), Arc::default())?;
+        let (domains, outside) = self
+            .maker()
+            .make(0, "inline", Rights::all(), Arc::default())?;
         let session = Session::new(outside.map()?, None);
         for domain in domains {
             self.attach(Box::new(domain));

@@ -124,7 +124,9 @@ pub struct Tally {
     pub readers_stopped: u64,
     /// Times a packet could not be built for lack of a frame.
     pub out_of_frames: u64,
-    /// Timers refused: the table was full.
+    /// Connections refused: their application has as many as it may, or the table is full.
+    pub connections_refused: u64,
+    /// Timers refused, and told at once: their application has as many as it may.
     pub timers_refused: u64,
     /// Datagrams that could not be sent.
     pub datagrams_refused: u64,
@@ -282,7 +284,7 @@ impl Tally {
     }
 
     /// The counters that cores' sums are made of.
-    fn numbers(&mut self) -> [&mut u64; 31] {
+    fn numbers(&mut self) -> [&mut u64; 32] {
         let port = &mut self.port;
         [
             &mut self.batches,
@@ -301,6 +303,7 @@ impl Tally {
             &mut self.over_quota,
             &mut self.readers_stopped,
             &mut self.out_of_frames,
+            &mut self.connections_refused,
             &mut self.timers_refused,
             &mut self.datagrams_refused,
             &mut self.flush_errors,

@@ -1,6 +1,8 @@
 //! The loop against hostile applications. What an honest one gets is tested over devices, in
 //! `tests/`.
 
+mod ownership;
+
 use super::*;
 use crate::abi::{Call, Entry};
 use crate::channel::Mapped;
@@ -31,7 +33,7 @@ fn small() -> Options {
 fn attach(engine: &mut Engine<Pipe>, name: &str) -> Mapped {
     let maker = engine.maker();
     let (domains, outside) = maker
-        .make(name, Rights::all(), Arc::default())
+        .make(0, name, Rights::all(), Arc::default())
         .expect("memory");
     domains
         .into_iter()
@@ -156,13 +158,13 @@ fn an_application_that_reads_nothing_is_ended_and_its_memory_is_bounded() {
 fn a_sudden_end_frees_the_place_for_the_next() {
     let mut engine = engine(small());
     for round in 1..=100 {
-        let gone = Arc::new(AtomicBool::new(false));
-        let made = engine.maker().make("short", Rights::all(), gone.clone());
+        let life = Arc::new(Life::default());
+        let made = engine.maker().make(0, "short", Rights::all(), life.clone());
         let (domains, _outside) = made.expect("a place");
         domains
             .into_iter()
             .for_each(|domain| engine.attach(Box::new(domain)));
-        gone.store(true, Ordering::Relaxed);
+        life.end();
         turns(&mut engine, 1);
         assert_eq!(engine.tally().ended, round);
     }
@@ -202,7 +204,7 @@ fn random_calls_harm_only_who_makes_them() {
             .flatten()
             .filter(|d| d.name == "hostile")
         {
-            domain.gone.store(true, Ordering::Relaxed);
+            domain.life.end();
         }
         turns(&mut engine, 3);
         honest.first().push(

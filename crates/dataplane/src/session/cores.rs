@@ -182,7 +182,7 @@ impl Session {
         }
     }
 
-    pub(super) fn push(&mut self, core: usize, entry: Entry) {
+    pub(crate) fn push(&mut self, core: usize, entry: Entry) {
         let Some(core) = self.cores.get_mut(core) else {
             return;
         };

@@ -10,6 +10,10 @@ pub trait Application {
     fn start(&mut self, session: &mut Session);
     /// Called for each event.
     fn event(&mut self, session: &mut Session, event: Event);
+    /// Why it cannot go on: ends [`EventLoop::run`]. Asked after each batch of events.
+    fn failure(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// Runs an application over a session, in its own process.
@@ -51,14 +55,18 @@ impl<A: Application> EventLoop<A> {
     /// the last event at the latest.
     ///
     /// # Errors
-    /// When the dataplane is gone.
+    /// When the dataplane is gone, or has ended this application, or the application fails.
     pub fn run(
         &mut self,
         interval: Duration,
         mut stop: impl FnMut(&mut A) -> bool,
     ) -> io::Result<()> {
         while !stop(&mut self.application) {
-            if !self.turn() {
+            let any = self.turn();
+            if let Some(why) = self.application.failure() {
+                return Err(io::Error::other(why.to_owned()));
+            }
+            if !any {
                 self.session.wait(Some(interval))?;
             }
         }

@@ -1,16 +1,21 @@
 //! Waiting for the dataplane: first by polling, then asleep.
 
 use super::Session;
+use crate::attach::reason;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+/// Between two looks of [`Session::check`].
+const CHECK: Duration = Duration::from_millis(100);
+
 impl Session {
     /// Shows the calls and waits for an event, at most `limit` (`None`: without end).
     ///
     /// # Errors
-    /// `ConnectionAborted` when the dataplane is gone.
+    /// `ConnectionAborted` when the dataplane is gone, or has ended this application; then the
+    /// error says why.
     pub fn wait(&mut self, limit: Option<Duration>) -> io::Result<()> {
         self.flush();
         if self.spin > Duration::ZERO {
@@ -45,6 +50,14 @@ impl Session {
             Some(socket) => {
                 let mut fds = [bell, PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
                 pause(&mut fds, timeout)?;
+                let is_given_up = |fd: &PollFd<'_>| {
+                    let events = fd.revents().unwrap_or(PollFlags::empty());
+                    events.contains(PollFlags::POLLHUP)
+                };
+                if is_given_up(&fds[0]) && !fds[1].any().unwrap_or(false) {
+                    // The loop is done with this application: the reason is on its way.
+                    pause(&mut fds[1..], timeout)?;
+                }
                 fds[1].any().unwrap_or(false)
             }
             None => {
@@ -52,15 +65,41 @@ impl Session {
                 false
             }
         };
-        // Empty is no error: a timeout.
-        let _ = self.bell.read();
+        self.bell.rest();
         if hung_up && self.doze(false) {
-            return Err(io::Error::new(
-                io::ErrorKind::ConnectionAborted,
-                "the dataplane is gone, or has ended this application (its standard error says why)",
-            ));
+            return Err(self.end());
         }
         Ok(())
+    }
+
+    /// Whether the dataplane is still there, for an application that never waits: asked at most
+    /// ten times a second, so that it may be called each time that there is no event.
+    ///
+    /// # Errors
+    /// As [`Session::wait`]'s.
+    pub fn check(&mut self) -> io::Result<()> {
+        let Some(socket) = &self.socket else {
+            return Ok(());
+        };
+        let now = Instant::now();
+        if now < self.next_check {
+            return Ok(());
+        }
+        self.next_check = now + CHECK;
+        let mut fds = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+        pause(&mut fds, PollTimeout::ZERO)?;
+        match fds[0].any() {
+            Some(true) if self.is_empty() => Err(self.end()),
+            _ => Ok(()),
+        }
+    }
+
+    fn end(&self) -> io::Error {
+        let why = match self.socket.as_ref().and_then(reason) {
+            Some(reason) => format!("the dataplane has ended this application: {reason}"),
+            None => "the dataplane is gone".to_owned(),
+        };
+        io::Error::new(io::ErrorKind::ConnectionAborted, why)
     }
 }
 

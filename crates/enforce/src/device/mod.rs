@@ -4,6 +4,8 @@
 //! container has an `eth0`.
 
 mod ethtool;
+mod napi;
+mod superblock;
 mod sys;
 
 use cofferdam_types::{IfIndex, NetnsId};
@@ -36,6 +38,7 @@ impl fmt::Display for DeviceId {
 /// A namespace as seen from inside: its sysfs, and a socket for requests. Holds the namespace
 /// alive: keep it only for a moment.
 pub(crate) struct Inside {
+    namespace: File,
     sysfs: OwnedFd,
     socket: UdpSocket,
     cookie: Option<u64>,
@@ -57,6 +60,7 @@ impl Inside {
             let socket = UdpSocket::bind(("0.0.0.0", 0))?;
             let cookie = sys::netns_cookie(&socket).ok();
             Ok(Inside {
+                namespace: file.try_clone()?,
                 sysfs: sys::mount_sysfs()?,
                 socket,
                 cookie,
@@ -90,6 +94,16 @@ impl Inside {
     /// Writes a file of the device's sysfs directory.
     pub fn write(&self, device: &DeviceId, file: &Path, value: &str) -> io::Result<()> {
         self.open(device, file, true)?.write_all(value.as_bytes())
+    }
+
+    /// Whether its sysfs is read-only for everybody, us included.
+    pub fn is_read_only(&self) -> io::Result<bool> {
+        superblock::is_read_only(&self.sysfs)
+    }
+
+    /// Makes its sysfs writable, but for mounts that are read-only themselves, or read-only again.
+    pub fn set_read_only(&self, read_only: bool) -> io::Result<()> {
+        superblock::set_read_only(&self.sysfs, read_only)
     }
 
     fn open(&self, device: &DeviceId, file: &Path, write: bool) -> io::Result<File> {

@@ -1,6 +1,6 @@
 //! System calls that the standard library has no words for.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -10,6 +10,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 const FSCONFIG_CMD_CREATE: libc::c_uint = 6;
+const FSCONFIG_SET_FLAG: libc::c_uint = 0;
+const FSCONFIG_CMD_RECONFIGURE: libc::c_uint = 7;
+const FSPICK_CLOEXEC: libc::c_uint = 1;
+const FSPICK_EMPTY_PATH: libc::c_uint = 8;
 const FSOPEN_CLOEXEC: libc::c_uint = 1;
 const FSMOUNT_CLOEXEC: libc::c_uint = 1;
 /// Since Linux 5.14.
@@ -31,20 +35,7 @@ pub(super) fn mount_sysfs() -> io::Result<OwnedFd> {
     // SAFETY: the strings are NUL-terminated literals; the other arguments are integers.
     let context =
         descriptor(unsafe { libc::syscall(libc::SYS_fsopen, c"sysfs".as_ptr(), FSOPEN_CLOEXEC) })?;
-    // SAFETY: null pointers are what this command takes.
-    let created = unsafe {
-        libc::syscall(
-            libc::SYS_fsconfig,
-            context.as_raw_fd(),
-            FSCONFIG_CMD_CREATE,
-            std::ptr::null::<libc::c_char>(),
-            std::ptr::null::<libc::c_void>(),
-            0,
-        )
-    };
-    if created < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    fsconfig(&context, FSCONFIG_CMD_CREATE, None)?;
     // SAFETY: integers only.
     descriptor(unsafe {
         libc::syscall(
@@ -54,6 +45,40 @@ pub(super) fn mount_sysfs() -> io::Result<OwnedFd> {
             libc::MS_NOSUID,
         )
     })
+}
+
+/// Sets a flag of the mounted file system's superblock, `ro` or `rw`. Its mounts keep their own.
+pub(super) fn reconfigure(mount: &OwnedFd, flag: &CStr) -> io::Result<()> {
+    // SAFETY: an empty, NUL-terminated path names the descriptor itself; integers otherwise.
+    let context = descriptor(unsafe {
+        libc::syscall(
+            libc::SYS_fspick,
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            FSPICK_CLOEXEC | FSPICK_EMPTY_PATH,
+        )
+    })?;
+    fsconfig(&context, FSCONFIG_SET_FLAG, Some(flag))?;
+    fsconfig(&context, FSCONFIG_CMD_RECONFIGURE, None)
+}
+
+fn fsconfig(context: &OwnedFd, command: libc::c_uint, key: Option<&CStr>) -> io::Result<()> {
+    // SAFETY: the key is NUL-terminated and outlives the call; commands without one take null
+    // pointers, as does the value in all of them.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_fsconfig,
+            context.as_raw_fd(),
+            command,
+            key.map_or(std::ptr::null(), CStr::as_ptr),
+            std::ptr::null::<libc::c_void>(),
+            0,
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 /// Opens a file below a directory descriptor.

@@ -1,5 +1,6 @@
 //! What the journal can hold: one change of the host, with its value before and ours.
 
+use crate::cpus::{Cpus, read_list};
 use crate::device::DeviceId;
 use cofferdam_host::parse;
 use cofferdam_types::CpuId;
@@ -25,6 +26,17 @@ pub enum Target {
         device: DeviceId,
         /// Below `/sys/class/net/DEVICE/`.
         file: PathBuf,
+    },
+    /// Whether a network device's NAPI instances poll in threads, over netlink: `0` or `1`.
+    Napis {
+        /// Whose.
+        device: DeviceId,
+    },
+    /// Whether the sysfs of a network device's namespace is read-only for everybody: `ro` or
+    /// `rw`. Ours only for the moment of a write.
+    Sysfs {
+        /// A device in the namespace.
+        device: DeviceId,
     },
     /// An offload of a network device, by the kernel's name (`rx-gro`); `on` or `off`.
     Feature {
@@ -138,6 +150,31 @@ impl Change {
         self.ours.iter().any(|o| self.form.canonical(o) == found)
     }
 
+    /// Whether `found` is what the kernel, or taking back, made of a list of ours: without the
+    /// CPUs that are offline (cgroup v1 strikes them out for good), or joined with the list before
+    /// (see [`super::back`]). The list before itself is neither: somebody else wrote that.
+    pub(super) fn came_of_ours(&self, found: &str, online: &Cpus) -> bool {
+        if self.form != Form::CpuList {
+            return false;
+        }
+        let Some(found) = read_list(found) else {
+            return false;
+        };
+        let before = read_list(&self.before).unwrap_or_default();
+        self.ours
+            .iter()
+            .filter_map(|text| read_list(text))
+            .any(|ours| {
+                let all = |cpu: &CpuId| ours.contains(cpu) || before.contains(cpu);
+                let narrowed = ours.intersection(online).eq(&found);
+                narrowed
+                    || (found != before
+                        && found.is_superset(&ours)
+                        && found.is_superset(&before)
+                        && found.iter().all(all))
+            })
+    }
+
     /// Whether `found` is what was there before.
     pub(super) fn is_before(&self, found: &str) -> bool {
         self.form.canonical(&self.before) == self.form.canonical(found)
@@ -179,6 +216,8 @@ impl fmt::Display for Target {
         match self {
             Target::File { path, .. } => write!(f, "{}", path.display()),
             Target::DeviceFile { device, file } => write!(f, "{} of {device}", file.display()),
+            Target::Napis { device } => write!(f, "threaded NAPI of {device}"),
+            Target::Sysfs { device } => write!(f, "sysfs of net:[{}]", device.netns),
             Target::Feature { device, name } => write!(f, "{name} of {device}"),
             Target::ThreadCgroup { thread, mount } => {
                 write!(f, "cgroup of thread {} in {}", thread.tid, mount.display())

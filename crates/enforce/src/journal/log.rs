@@ -1,83 +1,83 @@
-//! The journal's file: one JSON object a line, written before the host is changed.
+//! The journal: what is in force, and its file, which is written before the host is changed.
 //!
 //! A record is one `write` to a file in tmpfs: it survives the death of the process, not that of
-//! the host, and a reboot undoes everything by itself. A record cut short can only be the last
-//! one, and its change was not made yet.
+//! the host, and a reboot undoes everything by itself. Undoing writes nothing that it depends on,
+//! so it needs no space: a file that is found is only read until everything in it was taken back.
 
 use super::change::Change;
-use serde::{Deserialize, Serialize};
+use super::records::{Contents, Record, decode};
+use super::store::{Store, spare_path};
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-/// Lines that are no longer needed, from which on the file is written anew; and it must be
-/// mostly such lines.
-const DEAD_LINES: usize = 256;
-
-/// One line.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Line {
-    /// First line: the boot it belongs to.
-    Boot(String),
-    /// A change is about to be made.
-    Change(u64, Change),
-    /// The same target is about to get another value.
-    Ours(u64, String),
-    /// Somebody else has written the target; this is what it goes back to now.
-    Before(u64, String),
-    /// The change was taken back.
-    Done(u64),
-}
+/// Damaged journals that are kept, one file each; further ones replace the last.
+const MOST_KEPT: u32 = 9;
 
 /// The file and what it says.
 #[derive(Debug)]
 pub(super) struct Log {
     path: PathBuf,
-    file: File,
     boot: String,
-    lines: usize,
+    /// Made with the first change.
+    store: Option<Store>,
+    /// The file that was found has unreadable places, and is still in place.
+    damaged: bool,
     next: u64,
     /// Changes in force, in the order they were made.
     pub changes: BTreeMap<u64, Change>,
-    /// Lines that could not be read, other than a last one cut short.
-    pub unreadable_lines: usize,
 }
 
 impl Log {
-    /// Opens or makes the file; forgets one of an earlier boot.
-    pub fn open(path: &Path, boot: &str) -> io::Result<Log> {
-        let text = match fs::read(path) {
-            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => String::new(),
+    /// Reads the file, if there is one, and tells what could not be read. Writes nothing.
+    pub fn open(path: &Path, boot: &str) -> io::Result<(Log, Contents)> {
+        let mut contents = match fs::read(path) {
+            Ok(bytes) => decode(&bytes, boot),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Contents::default(),
             Err(e) => return Err(e),
         };
-        let (changes, unreadable_lines) = parse(&text, boot);
-        let mut log = Log {
+        let changes = std::mem::take(&mut contents.changes);
+        let log = Log {
             path: path.to_owned(),
-            // Replaced at once: what is read is written anew, without a torn last line.
-            file: OpenOptions::new().create(true).append(true).open(path)?,
             boot: boot.to_owned(),
-            lines: 0,
-            next: changes.keys().next_back().map_or(1, |last| last + 1),
+            store: None,
+            damaged: contents.is_damaged(),
+            next: changes
+                .keys()
+                .next_back()
+                .map_or(1, |last| last.saturating_add(1)),
             changes,
-            unreadable_lines,
         };
-        log.rewrite()?;
-        Ok(log)
+        Ok((log, contents))
+    }
+
+    /// To be called once everything that was found has been taken back as far as it could be:
+    /// keeps a damaged file aside (returns where), and leaves no file that says nothing.
+    pub fn settle(&mut self) -> Option<PathBuf> {
+        let kept = if self.damaged {
+            self.keep_aside().ok()
+        } else {
+            None
+        };
+        match self.changes.is_empty() {
+            true => self.remove(),
+            // Without room the file that was found stays in place: it says the same, and more.
+            false => drop(self.replace()),
+        }
+        kept
     }
 
     pub fn begin(&mut self, change: Change) -> io::Result<u64> {
         let id = self.next;
-        self.append(&Line::Change(id, change.clone()))?;
+        self.append(&Record::Change(id, change.clone()))?;
         self.next += 1;
         self.changes.insert(id, change);
         Ok(id)
     }
 
     pub fn ours(&mut self, id: u64, value: &str) -> io::Result<()> {
-        self.append(&Line::Ours(id, value.to_owned()))?;
+        self.append(&Record::Ours(id, value.to_owned()))?;
         if let Some(change) = self.changes.get_mut(&id) {
             change.will_be(value);
         }
@@ -85,89 +85,99 @@ impl Log {
     }
 
     pub fn before(&mut self, id: u64, value: &str) -> io::Result<()> {
-        self.append(&Line::Before(id, value.to_owned()))?;
+        self.append(&Record::Before(id, value.to_owned()))?;
         if let Some(change) = self.changes.get_mut(&id) {
             change.before = value.to_owned();
         }
         Ok(())
     }
 
-    /// Forgets a change. A failed write only means that it is looked at once more later.
-    pub fn done(&mut self, id: u64) -> io::Result<()> {
+    /// Forgets a change. A record that could not be written only means that the next process looks
+    /// at it once more, and finds it done.
+    pub fn done(&mut self, id: u64) {
         self.changes.remove(&id);
-        self.append(&Line::Done(id))
+        if let Some(store) = &mut self.store {
+            let _ = store.append(&Record::Done(id));
+        }
     }
 
-    fn append(&mut self, line: &Line) -> io::Result<()> {
-        if self.lines > DEAD_LINES && self.lines > 4 * self.changes.len() {
-            self.rewrite()?;
+    fn append(&mut self, record: &Record) -> io::Result<()> {
+        if self.store.is_none() {
+            self.replace().map_err(|e| self.no_room(e))?;
         }
-        let mut text = serde_json::to_string(line)?;
-        text.push('\n');
-        self.file.write_all(text.as_bytes())?;
-        self.lines += 1;
-        Ok(())
+        for _ in 0..2 {
+            if let Some(store) = &mut self.store
+                && store.append(record).map_err(|e| self.no_room(e))?
+            {
+                return Ok(());
+            }
+            self.replace().map_err(|e| self.no_room(e))?;
+        }
+        Err(self.no_room(io::ErrorKind::FileTooLarge.into()))
+    }
+
+    fn no_room(&self, e: io::Error) -> io::Error {
+        io::Error::new(
+            e.kind(),
+            format!(
+                "the journal {} cannot be written, so nothing is changed: {e}; make room there",
+                self.path.display()
+            ),
+        )
     }
 
     /// Replaces the file by one that holds only what is in force.
-    fn rewrite(&mut self) -> io::Result<()> {
-        let new = self.path.with_extension("new");
-        let mut text = serde_json::to_string(&Line::Boot(self.boot.clone()))? + "\n";
-        for (id, change) in &self.changes {
-            text += &serde_json::to_string(&Line::Change(*id, change.clone()))?;
-            text.push('\n');
+    fn replace(&mut self) -> io::Result<()> {
+        if self.damaged {
+            self.keep_aside()?;
         }
-        fs::write(&new, &text)?;
-        let file = OpenOptions::new().append(true).open(&new)?;
-        fs::rename(&new, &self.path)?;
-        self.file = file;
-        self.lines = self.changes.len() + 1;
-        Ok(())
+        let changes = self.changes.iter();
+        let records: Vec<Record> = changes
+            .map(|(id, c)| Record::Change(*id, c.clone()))
+            .collect();
+        match &mut self.store {
+            Some(store) => store.replace(&self.path, &self.boot, &records),
+            None => {
+                self.store = Some(Store::create(&self.path, &self.boot, &records)?);
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives the damaged file a second name that nobody overwrites.
+    fn keep_aside(&mut self) -> io::Result<PathBuf> {
+        let name = |n: u32| self.path.with_extension(format!("unreadable-{n}"));
+        let free = (1..MOST_KEPT).map(name).find(|path| !path.exists());
+        let kept = free.unwrap_or_else(|| name(MOST_KEPT));
+        let _ = fs::remove_file(&kept);
+        if self.changes.is_empty() {
+            // Needs no room at all.
+            fs::rename(&self.path, &kept)?;
+        } else {
+            fs::hard_link(&self.path, &kept)?;
+        }
+        self.damaged = false;
+        Ok(kept)
     }
 
     /// Removes the file, when nothing is left to be taken back.
-    pub fn remove(&self) {
-        if self.changes.is_empty() {
+    pub fn remove(&mut self) {
+        // Whatever was not taken back stands in the file, if only as damage.
+        if self.changes.is_empty() && !self.damaged {
+            self.store = None;
             let _ = fs::remove_file(&self.path);
+            let _ = fs::remove_file(spare_path(&self.path));
         }
     }
-}
-
-/// Changes in force, and the number of lines that say nothing.
-fn parse(text: &str, boot: &str) -> (BTreeMap<u64, Change>, usize) {
-    let mut changes: BTreeMap<u64, Change> = BTreeMap::new();
-    let mut unreadable = 0;
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    for line in whole.lines() {
-        match serde_json::from_str(line) {
-            Ok(Line::Boot(other)) if other != boot => return (BTreeMap::new(), 0),
-            Ok(Line::Boot(_)) => {}
-            Ok(Line::Change(id, change)) => {
-                changes.insert(id, change);
-            }
-            Ok(Line::Ours(id, value)) => {
-                if let Some(change) = changes.get_mut(&id) {
-                    change.will_be(&value);
-                }
-            }
-            Ok(Line::Before(id, value)) => {
-                if let Some(change) = changes.get_mut(&id) {
-                    change.before = value;
-                }
-            }
-            Ok(Line::Done(id)) => {
-                changes.remove(&id);
-            }
-            Err(_) => unreadable += 1,
-        }
-    }
-    (changes, unreadable)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::change::{Form, Target};
+    use super::super::store::injected;
     use super::*;
+
+    const BOOT: &str = "b";
 
     fn change(path: &str) -> Change {
         Change {
@@ -181,49 +191,89 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_torn_last_line_is_as_if_never_written() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("journal");
-        let mut log = Log::open(&path, "b").unwrap();
-        log.begin(change("/a")).unwrap();
-        let whole = fs::read(&path).unwrap();
-        log.begin(change("/b")).unwrap();
-        let all = fs::read(&path).unwrap();
-        for end in whole.len()..all.len() {
-            fs::write(&path, &all[..end]).unwrap();
-            let log = Log::open(&path, "b").unwrap();
-            assert_eq!((log.changes.len(), log.unreadable_lines), (1, 0), "{end}");
-        }
+    fn open(path: &Path) -> (Log, Contents) {
+        Log::open(path, BOOT).unwrap()
     }
 
     #[test]
     fn it_stays_small_however_often_a_value_changes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal");
-        let mut log = Log::open(&path, "b").unwrap();
+        let mut log = open(&path).0;
         let id = log.begin(change("/a")).unwrap();
         for i in 0..100_000 {
             log.ours(id, &i.to_string()).unwrap();
         }
-        assert!(fs::metadata(&path).unwrap().len() < 64 << 10);
-        let again = Log::open(&path, "b").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), 64 << 10);
+        let (again, contents) = open(&path);
+        assert!(!contents.is_damaged());
         assert_eq!(again.changes[&id].ours, ["99998", "99999"]);
         assert_eq!(again.changes[&id].before, "1024");
     }
 
     #[test]
-    fn another_boot_and_unreadable_lines() {
+    fn it_grows_with_what_is_in_force() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal");
-        Log::open(&path, "b").unwrap().begin(change("/a")).unwrap();
-        fs::write(
-            &path,
-            [b"\xff{]\n", fs::read(&path).unwrap().as_slice()].concat(),
-        )
-        .unwrap();
-        let log = Log::open(&path, "b").unwrap();
-        assert_eq!((log.changes.len(), log.unreadable_lines), (1, 1));
-        assert!(Log::open(&path, "later").unwrap().changes.is_empty());
+        let mut log = open(&path).0;
+        let ids: Vec<u64> = (0..3_000)
+            .map(|i| log.begin(change(&format!("/{i}"))).unwrap())
+            .collect();
+        assert_eq!(open(&path).0.changes, log.changes);
+        ids.iter().for_each(|id| log.done(*id));
+        let (again, contents) = open(&path);
+        assert!(again.changes.is_empty() && !contents.is_damaged());
+    }
+
+    /// A write that ends short at any byte: the record does not count, and the next one is not
+    /// glued to it.
+    #[test]
+    fn a_short_write_is_as_if_never_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        for bytes in 0..200 {
+            let mut log = open(&path).0;
+            let first = log.begin(change("/a")).unwrap();
+            injected::limit(Some(bytes));
+            let second = log.begin(change("/a/rather/longer/than/what/follows"));
+            injected::limit(None);
+            let (torn, contents) = open(&path);
+            assert!(!contents.is_damaged(), "{bytes}: {contents:?}");
+            assert_eq!(torn.changes.len(), 1 + usize::from(second.is_ok()));
+            if second.is_err() {
+                log.ours(first, "2").unwrap();
+                let (after, contents) = open(&path);
+                assert!(!contents.is_damaged(), "{bytes}: {contents:?}");
+                assert_eq!(after.changes[&first].ours, ["512", "2"]);
+            }
+            log.changes.clear();
+            log.remove();
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_kept_aside_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        let mut log = open(&path).0;
+        log.begin(change("/a")).unwrap();
+        let mut bytes = fs::read(&path).unwrap();
+        let middle = bytes.iter().position(|b| *b == b'\n').unwrap() + 30;
+        bytes[middle] ^= 1;
+        fs::write(&path, &bytes).unwrap();
+        let (mut log, contents) = open(&path);
+        assert_eq!(contents.unreadable, 1);
+        let kept = log.settle().unwrap();
+        assert_eq!(fs::read(kept).unwrap(), bytes);
+        assert!(!path.exists());
+        // With changes that could not be taken back yet the journal itself goes on.
+        fs::write(&path, &bytes).unwrap();
+        let (mut log, _) = open(&path);
+        log.begin(change("/b")).unwrap();
+        drop(log);
+        let (log, contents) = open(&path);
+        assert!(!contents.is_damaged() && log.changes.len() == 1);
+        assert!(path.with_extension("unreadable-2").exists());
     }
 }

@@ -7,15 +7,24 @@
 //!
 //! BPF programs are not in it: they are attached by links that go with our process.
 
+mod back;
 mod change;
+#[cfg(test)]
+pub(crate) mod fake_kernel;
 mod log;
 mod outcome;
+mod read_only;
+mod records;
+mod store;
 mod values;
 
+pub use crate::device::DeviceId;
 pub use change::{Change, Form, Target, ThreadId};
 pub use outcome::{ChangeError, JournalError, Pending, UndoReport, Written};
+pub use records::{Contents, decode};
 
-use cofferdam_host::{HostLock, LockError};
+use back::Put;
+use cofferdam_host::{HostFs, HostLock, LockError};
 use log::Log;
 use outcome::is_gone;
 use std::collections::HashMap;
@@ -31,6 +40,7 @@ pub const FOLDER: &str = "/run/cofferdam";
 /// process.
 #[derive(Debug)]
 pub struct Journal {
+    fs: HostFs,
     log: Log,
     by_target: HashMap<Target, u64>,
     failed_changes: u64,
@@ -43,8 +53,17 @@ impl Journal {
     /// left in force.
     ///
     /// # Errors
-    /// When another process has the lock, or the file cannot be read or written.
+    /// When another process has the lock, or the file cannot be read. A file that cannot be
+    /// written is an error of each change.
     pub fn open(folder: &Path) -> Result<(Journal, UndoReport), JournalError> {
+        Journal::open_on(HostFs::host(), folder)
+    }
+
+    /// As [`Journal::open`], for a host below a directory.
+    pub(crate) fn open_on(
+        fs: HostFs,
+        folder: &Path,
+    ) -> Result<(Journal, UndoReport), JournalError> {
         let path = folder.join("journal");
         let failed = |source| JournalError::File {
             path: path.clone(),
@@ -54,21 +73,22 @@ impl Journal {
             LockError::Held { path, .. } => JournalError::Locked(path),
             LockError::File { source, .. } => failed(source),
         })?;
-        let log = Log::open(&path, &boot()).map_err(failed)?;
+        let (log, found) = Log::open(&path, &boot()).map_err(failed)?;
         let by_target = log
             .changes
             .iter()
             .map(|(id, change)| (change.target.clone(), *id))
             .collect();
-        let unreadable_lines = log.unreadable_lines as u64;
         let mut journal = Journal {
+            fs,
             log,
             by_target,
             failed_changes: 0,
             _lock: lock,
         };
         let mut report = journal.undo_all();
-        report.unreadable_lines = unreadable_lines;
+        let kept = journal.log.settle();
+        report.damage = damage(&found, kept.as_deref().unwrap_or(&path));
         Ok((journal, report))
     }
 
@@ -90,7 +110,7 @@ impl Journal {
     fn try_set(&mut self, target: &Target, form: Form, value: &str) -> io::Result<Written> {
         let (pending, found) = self.note(target, form, value)?;
         if let Some(pending) = pending {
-            let written = pending.write();
+            let written = self.writable(target, |_| pending.write());
             self.conclude(&pending, written)?;
         }
         Ok(found)
@@ -164,11 +184,14 @@ impl Journal {
             self.by_target.insert(target.clone(), id);
             return Ok((Some(pending(id)), Written::Changed));
         };
-        let rewritten = !self.log.changes.get(&id).is_some_and(|c| c.is_ours(&found));
+        let change = self.log.changes.get(&id);
+        let rewritten = !change.is_some_and(|c| self.is_ours(c, &found));
+        // What the kernel made of ours may be what is wanted by now.
+        let noted = change.is_some_and(|c| c.is_ours(value));
         if rewritten {
             self.log.before(id, &found)?;
         }
-        if !same {
+        if !same || !noted {
             self.log.ours(id, value)?;
         }
         let found = match (rewritten, same) {
@@ -244,50 +267,101 @@ impl Journal {
     pub fn undo(&mut self, target: &Target) -> UndoReport {
         let mut report = UndoReport::default();
         if let Some(id) = self.by_target.get(target).copied() {
-            self.take_back(id, &mut report);
+            self.take_back(id, false, &mut report);
         }
         report
     }
 
-    /// Takes everything back, newest first.
+    /// Takes everything back, newest first; again and again while that makes room for what the
+    /// kernel refused before.
     pub fn undo_all(&mut self) -> UndoReport {
         let mut report = UndoReport::default();
-        let ids: Vec<u64> = self.log.changes.keys().rev().copied().collect();
-        for id in ids {
-            self.take_back(id, &mut report);
+        for exact in [true, false] {
+            let mut progress = true;
+            while progress && self.in_force() > 0 {
+                let before = self.in_force();
+                let ids: Vec<u64> = self.log.changes.keys().rev().copied().collect();
+                report.failed.clear();
+                let mut later = false;
+                for id in ids {
+                    later |= self.take_back(id, exact, &mut report);
+                }
+                progress = later || self.in_force() < before;
+            }
         }
         report
     }
 
-    fn take_back(&mut self, id: u64, report: &mut UndoReport) {
+    /// True when it must be tried once more after others.
+    fn take_back(&mut self, id: u64, exact: bool, report: &mut UndoReport) -> bool {
         let Some(change) = self.log.changes.get(&id) else {
-            return;
+            return false;
         };
-        match take_back(change) {
-            Ok(Outcome::Restored) => report.restored += 1,
+        let change = change.clone();
+        let target = &change.target;
+        match self.writable(target, |journal| journal.try_take_back(&change, exact)) {
+            Ok(Outcome::Put(Put::Back)) => report.restored += 1,
+            Ok(Outcome::Put(Put::As(value))) => {
+                report.restored += 1;
+                report.instead.push(format!(
+                    "{target} is {value} now: the kernel does not take what it was ('{}') as \
+                     things are",
+                    change.before
+                ));
+            }
+            Ok(Outcome::Put(Put::Later)) => {
+                report.failed.push(format!(
+                    "cannot put {target} back to '{}': a cgroup below it has other CPUs; it has both \
+                     until then",
+                    change.before
+                ));
+                return true;
+            }
             Ok(Outcome::Unchanged) => report.unchanged += 1,
             Ok(Outcome::Foreign(found)) => report.foreign.push(format!(
-                "{} is {found} by now, neither ours nor as it was ({})",
-                change.target, change.before
+                "{target} is '{found}' by now, neither ours nor as it was ('{}')",
+                change.before
             )),
             Err(e) if is_gone(&e) => report.vanished += 1,
             Err(e) => {
                 report.failed.push(format!(
-                    "cannot put {} back to {}: {e}",
-                    change.target, change.before
+                    "cannot put {target} back to '{}': {e}",
+                    change.before
                 ));
-                return;
+                return false;
             }
         }
         self.forget(id);
+        false
+    }
+
+    fn try_take_back(&self, change: &Change, exact: bool) -> io::Result<Outcome> {
+        let found = values::read(&change.target)?;
+        if change.is_before(&found) {
+            return Ok(Outcome::Unchanged);
+        }
+        if !self.is_ours(change, &found) {
+            return Ok(Outcome::Foreign(found));
+        }
+        if let (Target::Directory { path, .. }, ABSENT) = (&change.target, change.before.as_str()) {
+            remove_directory(path)?;
+            return Ok(Outcome::Put(Put::Back));
+        }
+        Ok(Outcome::Put(back::put_back(
+            &self.fs, change, &found, exact,
+        )?))
+    }
+
+    fn is_ours(&self, change: &Change, found: &str) -> bool {
+        change.is_ours(found)
+            || back::online(&self.fs).is_some_and(|online| change.came_of_ours(found, &online))
     }
 
     fn forget(&mut self, id: u64) {
         if let Some(change) = self.log.changes.get(&id) {
             self.by_target.remove(&change.target);
         }
-        // Not written: the next process looks at this change once more, and finds it done.
-        let _ = self.log.done(id);
+        self.log.done(id);
     }
 
     /// Changes in force.
@@ -315,25 +389,9 @@ impl Drop for Journal {
 }
 
 enum Outcome {
-    Restored,
+    Put(Put),
     Unchanged,
     Foreign(String),
-}
-
-fn take_back(change: &Change) -> io::Result<Outcome> {
-    let found = values::read(&change.target)?;
-    if change.is_before(&found) {
-        return Ok(Outcome::Unchanged);
-    }
-    if !change.is_ours(&found) {
-        return Ok(Outcome::Foreign(found));
-    }
-    if let (Target::Directory { path, .. }, ABSENT) = (&change.target, change.before.as_str()) {
-        remove_directory(path)?;
-    } else {
-        values::write(&change.target, &change.before)?;
-    }
-    Ok(Outcome::Restored)
 }
 
 /// A cgroup stays busy for a moment after its last thread has left.
@@ -349,6 +407,26 @@ fn remove_directory(path: &Path) -> io::Result<()> {
         }
     }
     last
+}
+
+/// What the journal at `path` may have said about changes that nobody knows of any more.
+fn damage(found: &Contents, path: &Path) -> Vec<String> {
+    let mut lines = Vec::new();
+    let path = path.display();
+    if found.unreadable > 0 {
+        lines.push(format!(
+            "{} places of the journal cannot be read: a change that stood there is still in force; \
+             the file is kept as {path}",
+            found.unreadable
+        ));
+    }
+    if found.cut {
+        lines.push(format!(
+            "the journal was cut short: changes that stood in the missing part are still in force; \
+             the file is kept as {path}"
+        ));
+    }
+    lines
 }
 
 fn boot() -> String {

@@ -11,8 +11,8 @@ pub enum JournalError {
     /// Another process enforces on this host.
     #[error("enforcement is already running ({0} is locked): stop the other cofferdam first")]
     Locked(PathBuf),
-    /// The journal could not be read or written.
-    #[error("cannot keep the journal {path}: {source}; nothing was changed")]
+    /// The journal could not be read, or not be locked.
+    #[error("cannot use the journal {path}: {source}; nothing was changed")]
     File {
         /// The file.
         path: PathBuf,
@@ -81,18 +81,21 @@ pub struct UndoReport {
     pub unchanged: u64,
     /// Objects that are gone, or made anew since.
     pub vanished: u64,
+    /// Of those put back: the ones that have another value than before, of the same effect, with
+    /// the reason.
+    pub instead: Vec<String>,
     /// Left alone, because somebody else has written them since.
     pub foreign: Vec<String>,
     /// Not put back, with the reason. They stay in the journal.
     pub failed: Vec<String>,
-    /// Lines of the journal that could not be read.
-    pub unreadable_lines: u64,
+    /// What of the journal could not be read, and where it is kept.
+    pub damage: Vec<String>,
 }
 
 impl UndoReport {
     /// Everything that we changed is back, or is somebody else's by now.
     pub fn is_clean(&self) -> bool {
-        self.failed.is_empty() && self.unreadable_lines == 0
+        self.failed.is_empty() && self.damage.is_empty()
     }
 
     /// Adds the counts of another report.
@@ -100,9 +103,10 @@ impl UndoReport {
         self.restored += other.restored;
         self.unchanged += other.unchanged;
         self.vanished += other.vanished;
+        self.instead.extend(other.instead);
         self.foreign.extend(other.foreign);
         self.failed.extend(other.failed);
-        self.unreadable_lines += other.unreadable_lines;
+        self.damage.extend(other.damage);
     }
 }
 

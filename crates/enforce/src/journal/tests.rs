@@ -101,6 +101,21 @@ fn a_rewrite_is_noticed_and_becomes_what_is_put_back() {
     assert_eq!(text(&a), "0,2");
 }
 
+/// A runtime writes the list that it knows of, which is the one before ours.
+#[test]
+fn a_rewrite_to_the_value_before_is_noticed_too() {
+    let scene = Scene::new();
+    let a = scene.file("a/cpuset.cpus", "0-3\n");
+    let (mut journal, _) = scene.open();
+    journal.set_file(&a, Form::CpuList, "1").unwrap();
+    fs::write(&a, "0-3\n").unwrap();
+    assert_eq!(
+        journal.set_file(&a, Form::CpuList, "1").unwrap(),
+        Written::AfterRewrite("0-3".into())
+    );
+    assert_eq!(text(&a), "1");
+}
+
 #[test]
 fn an_object_made_anew_is_another_one() {
     let scene = Scene::new();
@@ -150,4 +165,70 @@ fn only_one_process_at_a_time() {
     assert!(matches!(error, JournalError::Locked(_)), "{error}");
     drop(held);
     scene.open();
+}
+
+/// Three changes in force, as a killed process leaves them; and their files.
+fn left_in_force(scene: &Scene) -> Vec<PathBuf> {
+    let (mut journal, _) = scene.open();
+    let files: Vec<PathBuf> = (0..3)
+        .map(|i| scene.file(&format!("{i}/cpu.shares"), "1024\n"))
+        .collect();
+    for file in &files {
+        journal.set_file(file, Form::Text, "512").unwrap();
+    }
+    files
+}
+
+#[test]
+fn of_a_journal_cut_at_any_byte_the_rest_is_taken_back_and_the_loss_is_told() {
+    let scene = Scene::new();
+    let files = left_in_force(&scene);
+    let path = scene.run().join("journal");
+    let whole = fs::read(&path).unwrap();
+    let written = whole.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    for end in 0..=written + 1 {
+        for file in &files {
+            fs::write(file, "512\n").unwrap();
+        }
+        fs::create_dir_all(scene.run()).unwrap();
+        fs::write(&path, &whole[..end]).unwrap();
+        let (journal, report) = scene.open();
+        assert!(
+            !report.is_clean() && report.failed.is_empty(),
+            "{end}: {report:?}"
+        );
+        let back = files.iter().filter(|file| text(file) == "1024").count() as u64;
+        assert_eq!(report.restored, back);
+        assert_eq!(back == 3, end >= written, "{end}");
+        drop(journal);
+        let kept = scene.run().join("journal.unreadable-1");
+        assert_eq!(fs::read(&kept).unwrap(), &whole[..end]);
+        fs::remove_file(kept).unwrap();
+        assert_eq!(scene.open().1, UndoReport::default(), "told once");
+    }
+}
+
+#[test]
+fn with_a_bit_flipped_anywhere_at_most_one_change_stays_and_is_told() {
+    let scene = Scene::new();
+    let files = left_in_force(&scene);
+    let path = scene.run().join("journal");
+    let whole = fs::read(&path).unwrap();
+    let written = whole.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    for at in 0..written {
+        for file in &files {
+            fs::write(file, "512\n").unwrap();
+        }
+        let mut flipped = whole.clone();
+        flipped[at] ^= 1 << (at % 8);
+        fs::create_dir_all(scene.run()).unwrap();
+        fs::write(&path, &flipped).unwrap();
+        let (_, report) = scene.open();
+        let back = files.iter().filter(|file| text(file) == "1024").count();
+        assert!(
+            back == 3 || (back == 2 && !report.is_clean()),
+            "{at}: {report:?}"
+        );
+        let _ = fs::remove_file(scene.run().join("journal.unreadable-1"));
+    }
 }

@@ -9,6 +9,9 @@ use std::path::Path;
 
 /// Value of a directory that we made, while it is there.
 pub(super) const PRESENT: &str = "present";
+/// Values of a namespace's sysfs.
+pub(super) const READ_ONLY: &str = "ro";
+pub(super) const WRITABLE: &str = "rw";
 /// Value of a directory before we made it.
 pub(super) const ABSENT: &str = "absent";
 
@@ -24,6 +27,11 @@ pub(super) fn read(target: &Target) -> io::Result<String> {
             read_small(path)
         }
         Target::DeviceFile { device, file } => Inside::of(device)?.read(device, file),
+        Target::Napis { device } => Inside::of(device)?.napis_threaded(device),
+        Target::Sysfs { device } => {
+            let read_only = Inside::of(device)?.is_read_only()?;
+            Ok(if read_only { READ_ONLY } else { WRITABLE }.to_owned())
+        }
         Target::Feature { device, name } => {
             let on = Inside::of(device)?.feature(device, name)?;
             Ok(if on { "on" } else { "off" }.to_owned())
@@ -48,6 +56,8 @@ pub(super) fn write(target: &Target, value: &str) -> io::Result<()> {
             write_small(path, value)
         }
         Target::DeviceFile { device, file } => Inside::of(device)?.write(device, file, value),
+        Target::Napis { device } => Inside::of(device)?.set_napis_threaded(device, value),
+        Target::Sysfs { device } => Inside::of(device)?.set_read_only(value == READ_ONLY),
         Target::Feature { device, name } => {
             Inside::of(device)?.set_feature(device, name, value == "on")
         }
@@ -90,6 +100,8 @@ fn read_small(path: &Path) -> io::Result<String> {
 /// One write, without truncation: kernel files take a value whole or not at all. An empty value
 /// is written as a newline, since the kernel does not see a write of nothing.
 fn write_small(path: &Path, value: &str) -> io::Result<()> {
+    #[cfg(test)]
+    super::fake_kernel::judge(path, value)?;
     let bytes: &[u8] = if value.is_empty() {
         b"\n"
     } else {

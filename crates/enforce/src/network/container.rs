@@ -40,7 +40,10 @@ pub(super) struct Enforced {
     pub tx_cost: PacketCost,
     pub dropped_rx_packets: u64,
     pub dropped_tx_packets: u64,
+    /// Why nothing of it can be dropped.
     pub drop_refused: Option<String>,
+    /// Why what it sends cannot be.
+    pub sent_refused: Option<String>,
     /// Network CPU that went into packets that were dropped, in CPUs; known under a quota.
     pub dropping: f64,
     /// The quota that it is held to.
@@ -145,6 +148,7 @@ impl Enforced {
             dropped_rx_packets: 0,
             dropped_tx_packets: 0,
             drop_refused: None,
+            sent_refused: None,
             napi_ns: 0,
             usage: Usage::default(),
         }

@@ -61,6 +61,8 @@ struct Member {
     addresses: BTreeSet<IpAddr>,
     /// The host's ends by which it sends, while that is limited.
     sent: BTreeMap<u32, DropLink>,
+    /// Why that cannot be limited, and until when it is not tried again.
+    sent_refused: Option<(Instant, String)>,
     counts: DropCounts,
 }
 
@@ -74,6 +76,16 @@ pub(super) struct Limits {
     pub sent: bool,
     /// Its packets are large, as a TCP stream's are: work on those that pass matters most.
     pub large: bool,
+}
+
+/// What a limit did.
+#[derive(Debug, Default)]
+pub(super) struct Limited {
+    /// What passed and was dropped since last time.
+    pub counts: DropCounts,
+    /// Why what it sends is not limited although it should be: a kernel before 6.6 has no tcx. What
+    /// it receives is limited all the same.
+    pub sent_refused: Option<String>,
 }
 
 /// All gates, by namespace.
@@ -100,14 +112,14 @@ pub(super) fn gate_of(container: &Container, own: bool) -> Option<NetnsId> {
 
 impl Ingress {
     /// Limits a container to what it may spend. `skip` are the host's ends of containers'
-    /// interfaces, by namespace and index. Returns what passed and was dropped since last time.
+    /// interfaces, by namespace and index.
     pub fn limit(
         &mut self,
         container: &Container,
         netns: NetnsId,
         limits: Limits,
         skip: &BTreeSet<(NetnsId, IfIndex)>,
-    ) -> Result<DropCounts, String> {
+    ) -> Result<Limited, String> {
         if let Some((until, why)) = self.refused.get(&netns)
             && *until > Instant::now()
         {
@@ -133,8 +145,7 @@ impl Ingress {
         if self.gates.contains_key(&netns) {
             return Ok(());
         }
-        let programs = DropPrograms::load()
-            .map_err(|e| format!("the dropping programs cannot be loaded: {e}"))?;
+        let programs = DropPrograms::load().map_err(|e| e.to_string())?;
         let gate = Gate {
             programs,
             links: BTreeMap::new(),
@@ -160,7 +171,7 @@ impl Ingress {
         netns: NetnsId,
         limits: Limits,
         skip: &BTreeSet<(NetnsId, IfIndex)>,
-    ) -> Result<DropCounts, String> {
+    ) -> Result<Limited, String> {
         // Where the host's packets enter those that are dropped would cost everybody; in a
         // container's own namespace they are the container's.
         let own = container.netns == Some(netns);
@@ -192,12 +203,15 @@ impl Ingress {
                 drop(before);
             }
         }
-        let unsent = |m: &Member| m.sent.is_empty();
-        if limits.sent && (new || gate.members.get(&container.cgroup).is_some_and(unsent)) {
-            let file = find_namespace(netns, container.pid).map_err(|e| e.to_string())?;
-            gate.attach_sent(&file, netns, container)?;
-        }
-        gate.spend(container.cgroup, limits.spending)
+        let sent_refused = limits
+            .sent
+            .then(|| gate.limit_sent(container, netns))
+            .flatten();
+        let counts = gate.spend(container.cgroup, limits.spending)?;
+        Ok(Limited {
+            counts,
+            sent_refused,
+        })
     }
 
     /// Ends a container's limit; the last one takes the programs away.
@@ -237,6 +251,7 @@ impl Gate {
             slot,
             addresses: BTreeSet::new(),
             sent: BTreeMap::new(),
+            sent_refused: None,
             counts: DropCounts::default(),
         };
         self.members.insert(container.cgroup, member);
@@ -323,6 +338,24 @@ impl Gate {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Limits what the container sends; why not, where that cannot be.
+    fn limit_sent(&mut self, container: &Container, netns: NetnsId) -> Option<String> {
+        let member = self.members.get(&container.cgroup)?;
+        match &member.sent_refused {
+            Some((until, why)) if *until > Instant::now() => return Some(why.clone()),
+            _ if !member.sent.is_empty() => return None,
+            _ => {}
+        }
+        let refused = find_namespace(netns, container.pid)
+            .map_err(|e| e.to_string())
+            .and_then(|file| self.attach_sent(&file, netns, container))
+            .err();
+        let until = Instant::now() + super::napis::TRY_AGAIN;
+        let member = self.members.get_mut(&container.cgroup)?;
+        member.sent_refused = refused.clone().map(|why| (until, why));
+        refused
     }
 
     /// Attaches to the host's ends of the container's interfaces in this namespace.

@@ -13,6 +13,7 @@ mod interrupt;
 mod moving;
 mod napi;
 mod napis;
+mod payers;
 mod place;
 mod quota;
 mod rivals;
@@ -31,6 +32,7 @@ use cpus::IdleTime;
 use ingress::Ingress;
 use interrupt::Interrupts;
 use napis::Leaving;
+use payers::Payers;
 use rivals::Rivals;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -74,6 +76,7 @@ pub(crate) struct Network {
     /// The host's ends of all containers' interfaces.
     host_ends: BTreeSet<(NetnsId, IfIndex)>,
     rivals: Rivals,
+    payers: Payers,
     leaving: Leaving,
     /// `None` until something is enforced.
     interrupts: Option<Interrupts>,
@@ -94,6 +97,7 @@ impl Network {
             ingress: Ingress::default(),
             host_ends: BTreeSet::new(),
             rivals: Rivals::default(),
+            payers: Payers::default(),
             leaving: Leaving::default(),
             interrupts: None,
             looked: None,

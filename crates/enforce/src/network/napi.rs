@@ -113,19 +113,13 @@ impl NapiThread {
         self.cpus = self.steering_off(journal, &inside, &device, place)?;
         let named = format!("napi/{name}-");
         let earlier: BTreeSet<u32> = thread::kernel_threads(&named).into_iter().collect();
-        let target = Target::DeviceFile {
-            device,
-            file: threaded.to_owned(),
-        };
-        self.set(journal, target, Form::Text, "1")?;
-        let announced =
-            cofferdam_host::in_namespace(&namespace, cofferdam_host::inside::napi_threads)?;
-        let mut tids: Vec<u32> = announced
-            .unwrap_or_default()
-            .into_iter()
-            .filter(|(index, _)| *index == device.ifindex.0)
-            .map(|(_, tid)| tid)
-            .collect();
+        self.set(
+            journal,
+            thread_switch(&inside, device, threaded)?,
+            Form::Text,
+            "1",
+        )?;
+        let mut tids = inside.napi_threads(&device);
         if tids.is_empty() {
             // A kernel that does not announce them (before 6.8): those that are new.
             let now = thread::kernel_threads(&named);
@@ -340,6 +334,19 @@ impl NapiThread {
         }
         report
     }
+}
+
+/// What gives the device's NAPI its threads. The sysfs file where it can be written; netlink where
+/// the container's runtime has made sysfs read-only and the kernel knows another way (Linux 6.17
+/// on); else the file again, which the journal makes writable for a moment.
+fn thread_switch(inside: &Inside, device: DeviceId, file: &Path) -> io::Result<Target> {
+    if inside.is_read_only()? && inside.napis_threaded(&device).is_ok() {
+        return Ok(Target::Napis { device });
+    }
+    Ok(Target::DeviceFile {
+        device,
+        file: file.to_owned(),
+    })
 }
 
 /// CPUs of a mask such as `00000000,00000003`.

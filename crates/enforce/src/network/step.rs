@@ -49,6 +49,7 @@ impl Network {
         }
         self.pressed = false;
         if active.is_empty() {
+            self.note_payers(&rows, interval);
             return;
         }
         self.look_around(interval);
@@ -64,6 +65,7 @@ impl Network {
             self.enforced.insert(id, enforced);
         }
         self.note_returned(&withheld, interval);
+        self.note_payers(&rows, interval);
     }
 
     /// What all containers that count now are measured by: idle time, neighbours, interrupts.

@@ -3,7 +3,7 @@
 use super::Network;
 use super::container::Enforced;
 use super::control::Spending;
-use super::ingress::{self, Limits};
+use super::ingress::{self, Limited, Limits};
 use cofferdam_types::{ContainerLedger, Interval, Means};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -69,8 +69,12 @@ impl Network {
                 &self.host_ends
             };
             match self.ingress.limit(&container, netns, limits, skip) {
-                Ok(counts) => {
+                Ok(Limited {
+                    counts,
+                    sent_refused,
+                }) => {
                     enforced.drop_refused = None;
+                    enforced.sent_refused = sent_refused;
                     enforced.dropped_rx_packets += counts.rx_dropped;
                     enforced.dropped_tx_packets += counts.tx_dropped;
                     let rx = if limited {

@@ -1,40 +1,10 @@
 //! Writes cpusets, so that the kernel takes each step and taking back goes the same way.
 
 use super::places::Directory;
+use crate::cpus::{Cpus, read_list, spell};
 use crate::journal::{ChangeError, Form, Journal, Target, Written};
-use cofferdam_host::{HostFs, parse};
-use cofferdam_types::CpuId;
-use std::collections::BTreeSet;
+use cofferdam_host::HostFs;
 use std::path::Path;
-
-pub(super) type Cpus = BTreeSet<CpuId>;
-
-/// A set as the kernel writes it: `0-2,5`.
-pub(super) fn spell(cpus: &Cpus) -> String {
-    let mut text = String::new();
-    let mut left = cpus.iter().map(|c| c.0).peekable();
-    while let Some(first) = left.next() {
-        let mut last = first;
-        while left.peek() == Some(&(last + 1)) {
-            last += 1;
-            left.next();
-        }
-        if !text.is_empty() {
-            text.push(',');
-        }
-        text += &first.to_string();
-        if last > first {
-            text += &format!("-{last}");
-        }
-    }
-    text
-}
-
-/// CPUs of a list; `None` when it is empty, which in v2 means "as the cgroup above".
-pub(super) fn read_list(text: &str) -> Option<Cpus> {
-    let cpus: Cpus = parse::cpu_list(text)?.into_iter().collect();
-    (!cpus.is_empty()).then_some(cpus)
-}
 
 /// What the container's cpuset would be without us: `None` inside when it has none of its own.
 pub(super) fn base(
@@ -116,6 +86,8 @@ pub(super) fn put_back(fs: &HostFs, journal: &mut Journal, directory: &Directory
             };
             put_back(fs, journal, &child);
         }
+        // Once more, for one that its children held wide.
+        undo(journal, &fs.path(directory.path.join("cpuset.cpus")));
     }
 }
 
@@ -134,20 +106,5 @@ pub(super) fn undo(journal: &mut Journal, file: &Path) {
         .collect();
     for target in gone {
         journal.undo(&target);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_are_spelt_as_the_kernel_does() {
-        let spelt = |cpus: &[u32]| spell(&cpus.iter().copied().map(CpuId).collect());
-        assert_eq!(spelt(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
-        assert_eq!(spelt(&[3]), "3");
-        assert_eq!(spelt(&[]), "");
-        assert_eq!(read_list(" \n"), None);
-        assert_eq!(read_list("0-1"), Some([CpuId(0), CpuId(1)].into()));
     }
 }

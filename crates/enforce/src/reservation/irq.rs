@@ -1,10 +1,9 @@
 //! Keeps device interrupts and receive packet steering off the reserved CPUs.
 
-use super::cpuset::{Cpus, read_list, spell};
+use crate::cpus::{Cpus, read_list, read_mask, spell, spell_mask};
 use crate::journal::{Form, Journal, Target};
 use cofferdam_host::HostFs;
-use cofferdam_types::{CpuId, Degraded};
-use std::collections::BTreeSet;
+use cofferdam_types::Degraded;
 use std::path::PathBuf;
 
 /// Moves what can be moved from `reserved` to `shared` CPUs; puts everything back when nothing
@@ -28,7 +27,7 @@ pub(super) fn apply(
             },
         };
         let before = match form {
-            Form::CpuMask => mask(&before),
+            Form::CpuMask => read_mask(&before),
             _ => read_list(&before),
         };
         // An empty mask means that steering is off: there is nothing to move.
@@ -83,43 +82,4 @@ fn files(fs: &HostFs) -> Vec<(PathBuf, Form)> {
     }
     files.sort_by(|a, b| a.0.cmp(&b.0));
     files
-}
-
-/// CPUs of a mask such as `1,00000003`; `None` when there are none.
-fn mask(text: &str) -> Option<Cpus> {
-    let mut cpus = BTreeSet::new();
-    for (i, group) in text.trim().rsplit(',').enumerate() {
-        let bits = u32::from_str_radix(group.trim(), 16).ok()?;
-        let first = u32::try_from(i).ok()?.checked_mul(32)?;
-        cpus.extend(
-            (0..32)
-                .filter(|b| bits >> b & 1 == 1)
-                .map(|b| CpuId(first + b)),
-        );
-    }
-    (!cpus.is_empty()).then_some(cpus)
-}
-
-fn spell_mask(cpus: &Cpus) -> String {
-    let groups = cpus.last().map_or(0, |last| last.0 / 32);
-    let group = |n: u32| {
-        let bits = cpus.iter().filter(|c| c.0 / 32 == n);
-        format!("{:08x}", bits.fold(0u32, |all, c| all | 1 << (c.0 % 32)))
-    };
-    let all: Vec<String> = (0..=groups).rev().map(group).collect();
-    all.join(",")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn masks_are_read_and_written() {
-        let cpus: Cpus = [0, 1, 32, 63].into_iter().map(CpuId).collect();
-        assert_eq!(spell_mask(&cpus), "80000001,00000003");
-        assert_eq!(mask("80000001,00000003"), Some(cpus));
-        assert_eq!(mask("00000000,00000000"), None);
-        assert_eq!(mask("no"), None);
-    }
 }

@@ -1,9 +1,10 @@
 //! One container under reservations.
 
-use super::cpuset::{self, Cpus};
+use super::cpuset;
 use super::lending::Lending;
 use super::places::Places;
 use super::weight::{Share, value};
+use crate::cpus::{Cpus, spell};
 use crate::journal::{Form, Journal};
 use cofferdam_host::{CgroupLayout, HostFs, parse};
 use cofferdam_reserve::Impossible;
@@ -92,8 +93,8 @@ impl Member {
                         "container '{}' may not run on all of {}: the cgroup above it has only {}; \
                          widen that one's cpuset.cpus",
                         self.name,
-                        cpuset::spell(wanted),
-                        cpuset::spell(&given)
+                        spell(wanted),
+                        spell(&given)
                     );
                     self.degrade("cpuset_refused", text);
                 }
@@ -131,14 +132,19 @@ impl Member {
                 return;
             }
             let mut wanted: Cpus = base.difference(barred).copied().collect();
+            if directory.v1 {
+                // v2 keeps a CPU that is offline in the list; v1 refuses it.
+                let online: Cpus = topology.cpus.iter().map(|c| c.cpu).collect();
+                wanted.retain(|cpu| online.contains(cpu));
+            }
             if wanted.is_empty() {
                 let free: Cpus = usable().filter(|cpu| !barred.contains(cpu)).collect();
                 let text = format!(
                     "container '{}' is bound to CPUs {} by its runtime, and they are reserved: it \
                      runs on {} meanwhile; give it another cpuset",
                     self.name,
-                    cpuset::spell(&base),
-                    cpuset::spell(&free)
+                    spell(&base),
+                    spell(&free)
                 );
                 self.degrade("cpuset_conflict", text);
                 wanted = free;

@@ -16,13 +16,13 @@ mod member;
 mod places;
 mod weight;
 
+use crate::cpus::Cpus;
 use crate::journal::Journal;
 use cofferdam_host::{CgroupLayout, HostError, HostFs, topology};
 use cofferdam_reserve::{Options, Plan, plan_what_fits};
 use cofferdam_types::{
     CgroupId, Container, CpuAmount, CpuId, Degraded, ReservationState, Topology,
 };
-use cpuset::Cpus;
 use member::{Member, Strict};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! On made-up trees: every layout, without touching this host.
 
 mod host;
+mod undo;
 
 use super::*;
 use host::{Fake, cpus};
@@ -33,7 +34,7 @@ fn state(reservations: &Reservations, id: u64) -> ReservationState {
 #[test]
 fn v2_containers_get_their_cpus_and_everything_goes_back() {
     let fake = Fake::v2(4);
-    let (strict, other) = (fake.container(S, ""), fake.container(A, "0-3"));
+    let (strict, other) = (fake.container(S, "0-2"), fake.container(A, "0-3"));
     let before = fake.everything();
     let (mut journal, mut r) = fake.start(options(false));
     r.set(

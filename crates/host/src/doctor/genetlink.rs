@@ -13,10 +13,13 @@ const CTRL_ATTR_FAMILY_ID: u16 = 1;
 const CTRL_ATTR_FAMILY_NAME: u16 = 2;
 const NETDEV_CMD_DEV_GET: u8 = 1;
 const NETDEV_CMD_NAPI_GET: u8 = 11;
+const NETDEV_CMD_NAPI_SET: u8 = 14;
 const NETDEV_A_DEV_IFINDEX: u16 = 1;
 const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
 const NETDEV_A_NAPI_IFINDEX: u16 = 1;
+const NETDEV_A_NAPI_ID: u16 = 2;
 const NETDEV_A_NAPI_PID: u16 = 4;
+const NETDEV_A_NAPI_THREADED: u16 = 8;
 
 /// The family, once found; kernels before 6.3 do not have it.
 pub(crate) struct Netdev {
@@ -87,28 +90,60 @@ impl Netdev {
         Ok(found)
     }
 
-    /// Interface index and thread of each NAPI instance that has a thread.
-    pub fn napi_threads(&mut self) -> io::Result<Vec<(u32, u32)>> {
+    /// All NAPI instances of devices that are up.
+    pub fn napis(&mut self) -> io::Result<Vec<Napi>> {
         let mut found = Vec::new();
         self.socket.ask(
             self.family,
             libc::NLM_F_DUMP,
             &command(NETDEV_CMD_NAPI_GET),
-            |m| {
-                let all = attributes(m.payload.get(4..).unwrap_or(&[]));
-                let (mut index, mut thread) = (None, None);
-                for (kind, value) in all {
-                    match kind {
-                        NETDEV_A_NAPI_IFINDEX => index = u32_at(value, 0),
-                        NETDEV_A_NAPI_PID => thread = u32_at(value, 0),
-                        _ => {}
-                    }
-                }
-                found.extend(index.zip(thread));
-            },
+            |m| found.extend(napi(m.payload.get(4..).unwrap_or(&[]))),
         )?;
         Ok(found)
     }
+
+    /// Gives a NAPI instance a thread, or takes it away. Linux 6.17 on; earlier kernels answer
+    /// `EOPNOTSUPP` or `EINVAL`.
+    pub fn set_threaded(&mut self, id: u32, threaded: u32) -> io::Result<()> {
+        let request = [
+            command(NETDEV_CMD_NAPI_SET),
+            attribute(NETDEV_A_NAPI_ID, &id.to_ne_bytes()),
+            attribute(NETDEV_A_NAPI_THREADED, &threaded.to_ne_bytes()),
+        ];
+        self.socket.request(self.family, 0, &request.concat())
+    }
+}
+
+/// One NAPI instance of a network device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Napi {
+    /// Index of the device.
+    pub ifindex: u32,
+    /// The instance's number; a new one each time the device makes it anew.
+    pub id: u32,
+    /// Its thread, where it has one.
+    pub thread: Option<u32>,
+    /// 0: it polls in softirq, 1: in its thread; `None` before Linux 6.17.
+    pub threaded: Option<u32>,
+}
+
+fn napi(bytes: &[u8]) -> Option<Napi> {
+    let (mut ifindex, mut id, mut thread, mut threaded) = (None, None, None, None);
+    for (kind, value) in attributes(bytes) {
+        match kind {
+            NETDEV_A_NAPI_IFINDEX => ifindex = u32_at(value, 0),
+            NETDEV_A_NAPI_ID => id = u32_at(value, 0),
+            NETDEV_A_NAPI_PID => thread = u32_at(value, 0),
+            NETDEV_A_NAPI_THREADED => threaded = u32_at(value, 0),
+            _ => {}
+        }
+    }
+    Some(Napi {
+        ifindex: ifindex?,
+        id: id?,
+        thread,
+        threaded,
+    })
 }
 
 /// `struct genlmsghdr`.

@@ -16,6 +16,7 @@ mod sandbox;
 mod tests;
 
 use crate::fs::HostFs;
+pub use genetlink::Napi;
 pub(crate) use genetlink::Netdev;
 pub use limits::irq_time_accounting;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! What the network devices of this host can do, without touching one of them.
+//! What the network devices of this host can do, without changing one of them.
 
 use super::genetlink::Netdev;
 use super::{Check, Status};
@@ -17,6 +17,18 @@ struct Device {
     driver: String,
     /// Value of `threaded`; `None` where the kernel has no such file.
     threaded: Option<bool>,
+    up: bool,
+}
+
+/// Whether a device has NAPI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Napi {
+    Yes,
+    No,
+    /// The kernel tells only of devices that are up.
+    Down,
+    /// It cannot be tried.
+    Unknown,
 }
 
 /// Threaded NAPI, XDP and veth GRO of the devices that exist.
@@ -32,7 +44,7 @@ pub(super) fn devices(fs: &HostFs) -> Vec<Check> {
     let features = netdev.as_mut().and_then(|n| n.xdp_features().ok());
     let napi = netdev.as_mut().and_then(|n| n.with_napi().ok());
     vec![
-        threaded(&others, napi.as_ref()),
+        threaded(others.iter().map(|d| (d, has_napi(fs, d, napi.as_ref())))),
         xdp(&others, features.as_ref()),
         gro(&veths),
     ]
@@ -66,13 +78,37 @@ fn device(fs: &HostFs, name: &str) -> Option<Device> {
         index,
         driver,
         threaded,
+        up: read("flags")
+            .and_then(|text| u32::from_str_radix(text.trim_start_matches("0x"), 16).ok())
+            .is_some_and(|flags| flags & libc::IFF_UP.cast_unsigned() != 0),
     })
+}
+
+/// Asks the kernel, from 6.8 on. Before, the file `threaded` is written with what it holds: the kernel
+/// compares, changes nothing, and refuses where there is no NAPI (net/core/net-sysfs.c,
+/// modify_napi_threaded).
+fn has_napi(fs: &HostFs, device: &Device, told: Option<&BTreeSet<u32>>) -> Napi {
+    match (told, device.threaded) {
+        (_, None) => Napi::No,
+        (Some(told), _) if told.contains(&device.index) => Napi::Yes,
+        (Some(_), _) if device.up => Napi::No,
+        (Some(_), _) => Napi::Down,
+        (None, Some(on)) => {
+            let file = fs.path(Path::new(CLASS).join(&device.name).join("threaded"));
+            match std::fs::write(file, if on { "1" } else { "0" }) {
+                Ok(()) => Napi::Yes,
+                Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => Napi::No,
+                Err(_) => Napi::Unknown,
+            }
+        }
+    }
 }
 
 /// What both checks of real devices say of a host, such as a small virtual machine, with none.
 const NO_DEVICE: &str = "no device besides loopback and veth to look at";
 
-fn threaded(devices: &[Device], napi: Option<&BTreeSet<u32>>) -> Check {
+fn threaded<'a>(devices: impl Iterator<Item = (&'a Device, Napi)>) -> Check {
+    let devices: Vec<(&Device, Napi)> = devices.collect();
     let check = Check::new(
         "threaded-napi",
         "threaded NAPI, per device",
@@ -81,31 +117,49 @@ fn threaded(devices: &[Device], napi: Option<&BTreeSet<u32>>) -> Check {
     if devices.is_empty() {
         return check.is(Status::Partly, NO_DEVICE);
     }
-    let (able, unable): (Vec<_>, Vec<_>) = devices
-        .iter()
-        .partition(|d| d.threaded.is_some() && napi.is_none_or(|napi| napi.contains(&d.index)));
-    let on = |d: &&Device| match d.threaded {
-        Some(true) => format!("{} ({}): on", d.name, d.driver),
-        _ => format!("{} ({}): off", d.name, d.driver),
+    let of = |napi: Napi| devices.iter().filter(move |(_, n)| *n == napi);
+    let name = |(d, _): &(&Device, Napi)| format!("{} ({})", d.name, d.driver);
+    let detail = [
+        listed(of(Napi::Yes).map(|d| {
+            let state = if d.0.threaded == Some(true) {
+                "on"
+            } else {
+                "off"
+            };
+            format!("{}: {state}", name(d))
+        })),
+        told("without NAPI", listed(of(Napi::No).map(name))),
+        told(
+            "down, so the kernel does not tell",
+            listed(of(Napi::Down).map(name)),
+        ),
+        told("could not be tried", listed(of(Napi::Unknown).map(name))),
+    ];
+    let detail: Vec<String> = detail.into_iter().filter(|part| !part.is_empty()).collect();
+    let has = |napi: Napi| of(napi).next().is_some();
+    let status = match (has(Napi::Yes), has(Napi::Down) || has(Napi::Unknown)) {
+        (true, _) => Status::Yes,
+        (false, true) => Status::Partly,
+        (false, false) => Status::No,
     };
-    let mut detail = listed(able.iter().map(on));
-    if !unable.is_empty() {
-        let names = listed(unable.iter().map(|d| format!("{} ({})", d.name, d.driver)));
-        detail = [detail, format!("without NAPI: {names}")]
-            .into_iter()
-            .filter(|part| !part.is_empty())
-            .collect::<Vec<_>>()
-            .join("; ");
+    let check = check.is(status, detail.join("; "));
+    if devices.iter().all(|(d, _)| d.threaded.is_none()) {
+        check.or("use a kernel with /sys/class/net/DEV/threaded (Linux 5.12 on)")
+    } else if has(Napi::Down) {
+        check.or("turn the device on: ip link set DEV up")
+    } else if has(Napi::Unknown) {
+        check.or("run it as root, where /sys can be written")
+    } else {
+        check.or("use a device whose driver has NAPI")
     }
-    let status = match (able.is_empty(), napi.is_some()) {
-        (true, _) => Status::No,
-        // The file is there for every device, whether it has NAPI or not.
-        (false, false) => Status::Partly,
-        (false, true) => Status::Yes,
-    };
-    check
-        .is(status, detail)
-        .or("use a kernel from 5.12 on, and a device whose driver has NAPI")
+}
+
+fn told(what: &str, names: String) -> String {
+    if names.is_empty() {
+        names
+    } else {
+        format!("{what}: {names}")
+    }
 }
 
 /// Feature bits of the `netdev` family, by their names there.
@@ -243,4 +297,56 @@ fn driver_name(device: &str) -> io::Result<String> {
 /// command and is as large as that command's structure.
 fn ethtool<const N: usize>(device: &str, words: &mut [u32; N]) -> io::Result<()> {
     crate::device::request(device, crate::device::SIOCETHTOOL, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(threaded: Option<bool>) -> Device {
+        Device {
+            name: "eth0".to_owned(),
+            index: 2,
+            driver: "virtio_net".to_owned(),
+            threaded,
+            up: false,
+        }
+    }
+
+    /// Linux 6.1 has threaded NAPI, and no netlink message that tells who has NAPI: it is tried, and
+    /// the value stays as it was.
+    #[test]
+    fn where_the_kernel_does_not_tell_of_napi_it_is_tried() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("sys/class/net/eth0/threaded");
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, "1").unwrap();
+        let fs = HostFs::below(root.path());
+        let eth0 = device(Some(true));
+        assert_eq!(has_napi(&fs, &eth0, None), Napi::Yes);
+        assert_eq!(std::fs::read_to_string(file).unwrap(), "1");
+        let check = threaded([(&eth0, Napi::Yes)].into_iter());
+        assert_eq!(
+            (check.status, check.detail.as_str()),
+            (Status::Yes, "eth0 (virtio_net): on")
+        );
+    }
+
+    #[test]
+    fn the_remedy_is_a_kernel_only_where_the_kernel_lacks_the_file() {
+        for (napi, on, status, remedy) in [
+            (Napi::No, Some(false), Status::No, "driver"),
+            (Napi::Down, Some(false), Status::Partly, "up"),
+            (Napi::Unknown, Some(false), Status::Partly, "root"),
+            (Napi::No, None, Status::No, "5.12"),
+        ] {
+            let check = threaded([(&device(on), napi)].into_iter());
+            let told = check.remedy.unwrap_or_default();
+            assert_eq!(check.status, status, "{napi:?}");
+            assert!(told.contains(remedy), "{napi:?}: {told}");
+        }
+        let told = BTreeSet::from([3]);
+        let fs = HostFs::below("/nowhere");
+        assert_eq!(has_napi(&fs, &device(Some(false)), Some(&told)), Napi::Down);
+    }
 }

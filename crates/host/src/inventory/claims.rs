@@ -8,6 +8,8 @@
 //!   *strong* claim.
 //! - When some have and some have not (a login session that ran `ip netns exec`), the claim is
 //!   *weak*: it counts once packets arrive in the namespace and nobody has a better claim.
+//! - A cgroup that somebody names (a rule, a selector) is a container in whatever namespace its
+//!   processes are, the host's too: see `named`.
 //! - A process that enters a namespace which a runtime's container holds (`nsenter`) claims
 //!   nothing.
 
@@ -119,7 +121,7 @@ impl Inventory {
     }
 
     /// A container by its namespace only is one no more; its cgroup stays.
-    fn dissolve(&mut self, cgroup: CgroupId) {
+    pub(super) fn dissolve(&mut self, cgroup: CgroupId) {
         self.stop(cgroup);
         self.refresh_descendants(Some(cgroup));
     }
@@ -130,6 +132,9 @@ impl Inventory {
             return;
         };
         let excluded = node.parent.is_none() || node.class == Class::Helper;
+        if let Some(named) = self.named_above(cgroup) {
+            return self.promote(named, netns, pid);
+        }
         if excluded || netns == self.host_netns || self.claims.weak.get(&netns) == Some(&cgroup) {
             return;
         }
@@ -162,7 +167,7 @@ impl Inventory {
     }
 
     /// Makes a plain cgroup a container.
-    fn promote(&mut self, cgroup: CgroupId, netns: NetnsId, pid: u32) {
+    pub(super) fn promote(&mut self, cgroup: CgroupId, netns: NetnsId, pid: u32) {
         let Some(path) = self.tree.get(cgroup).map(|n| n.path.clone()) else {
             return;
         };

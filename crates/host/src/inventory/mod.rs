@@ -1,11 +1,13 @@
 //! The containers of this host, followed by events.
 //!
 //! A cgroup is a container when its path has the form of a known runtime, or when its processes
-//! have a network namespace other than the host's. The first is known when the cgroup is made;
+//! have a network namespace other than the host's, or when somebody names it
+//! ([`Inventory::name`]). The first is known when the cgroup is made;
 //! the second when a process in it is seen. See `claims` for the rules and `namespaces` for
 //! the interfaces.
 
 mod claims;
+mod named;
 mod namespaces;
 mod sweep;
 #[cfg(test)]
@@ -21,7 +23,9 @@ use crate::names::{Names, cri, fallback};
 use crate::parse;
 use crate::usage::Usage;
 use claims::Claims;
-use cofferdam_types::{CgroupId, Container, ContainerChange, KernelEvent, NetnsId, Runtime};
+use cofferdam_types::{
+    CgroupId, Container, ContainerChange, KernelEvent, NetnsId, Runtime, Selector,
+};
 use namespaces::Namespaces;
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -39,6 +43,8 @@ pub struct Inventory {
     usage: Usage,
     tree: Tree,
     claims: Claims,
+    /// Selectors that name cgroups.
+    named: Vec<Selector>,
     namespaces: Namespaces,
     containers: BTreeMap<CgroupId, Arc<Container>>,
     /// Containers as they were before the event at hand; `None`: was not there.
@@ -76,6 +82,7 @@ impl Inventory {
             usage: Usage::new(),
             tree: Tree::default(),
             claims: Claims::default(),
+            named: Vec::new(),
             namespaces: Namespaces::default(),
             containers: BTreeMap::new(),
             before: BTreeMap::new(),

@@ -530,3 +530,53 @@ fn an_event_costs_the_same_with_a_thousand_containers() {
     assert!(many.0 < 20, "{} file operations for six events", many.0);
     assert_eq!(many.1, 1, "one visit, to the new namespace");
 }
+
+fn selectors(texts: &[&str]) -> Vec<Selector> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+#[test]
+fn a_cgroup_that_is_named_is_a_container_in_the_hosts_namespace_too() {
+    let host = FakeHost::new(false);
+    host.process("/bar1/worker", 100, HOST);
+    host.process("/other", 101, HOST);
+    let mut inventory = host.inventory();
+    assert_eq!(inventory.containers().count(), 0);
+
+    let change = only(inventory.name(&selectors(&["cgroup:/bar*", "web-*"])));
+    let ContainerChange::Added(bar) = change else {
+        panic!("{change:?}")
+    };
+    assert_eq!(bar.cgroup_path, Path::new("/bar1"));
+    assert!(bar.host_network);
+    assert_eq!(bar.descendants, [host.id("/bar1/worker")]);
+    assert!(inventory.name(&selectors(&["cgroup:/bar*"])).is_empty());
+
+    // One that is made later, when its first process comes.
+    host.process("/bar2", 102, HOST);
+    assert!(inventory.handle(&created(&host, "/bar2")).is_empty());
+    let change = only(inventory.handle(&seen(&host, "/bar2", HOST, 102)));
+    assert!(matches!(change, ContainerChange::Added(_)), "{change:?}");
+
+    // Its rule goes.
+    let gone = inventory.name(&selectors(&["cgroup:/bar2"]));
+    assert!(matches!(only(gone), ContainerChange::Removed(c) if c.cgroup == bar.cgroup));
+    assert_eq!(inventory.name(&[]).len(), 1);
+    assert_eq!(inventory.containers().count(), 0);
+}
+
+#[test]
+fn a_name_takes_no_runtimes_container_apart_and_a_double_star_names_nobody() {
+    let host = FakeHost::new(false);
+    let path = format!("/machine.slice/libpod-{}.scope", hex_id(1));
+    host.process(&format!("{path}/container"), 100, 7);
+    host.process("/bar", 101, HOST);
+    let mut inventory = host.inventory();
+    let named = format!("cgroup:{path}/container");
+    assert!(
+        inventory
+            .name(&selectors(&[&named, "cgroup:/**"]))
+            .is_empty()
+    );
+    assert_eq!(inventory.containers().count(), 1);
+}

@@ -25,6 +25,7 @@ impl Drop for SocketFile {
     fn drop(&mut self) {
         if fs::symlink_metadata(&self.path).is_ok_and(|m| m.ino() == self.inode) {
             let _ = fs::remove_file(&self.path);
+            cofferdam_host::leave_run_folder(&self.path);
         }
     }
 }
@@ -52,6 +53,7 @@ fn make(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
         }
         other => other?,
     };
+    cofferdam_host::refuse_descriptors(&listener);
     let file = SocketFile {
         path: path.to_owned(),
         inode: fs::symlink_metadata(path)?.ino(),

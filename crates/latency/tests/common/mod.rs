@@ -61,6 +61,14 @@ impl Watch {
         }
     }
 
+    /// Measures a second namespace, whose samples come among the others.
+    pub fn also(&mut self, namespace: &Namespace) -> NetnsId {
+        let netns = netns(namespace);
+        let on = self.meter.on(netns, &Filter::default());
+        on.expect("a row is free");
+        netns
+    }
+
     /// Reads until nothing more comes, and closes what will not end.
     pub fn settle(&mut self) {
         loop {

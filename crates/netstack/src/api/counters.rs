@@ -35,6 +35,8 @@ counters! {
     neighbour_messages,
     /// Neighbours that did not answer.
     neighbours_failed,
+    /// Times a neighbour was not asked for: a reader asks for as many as it may.
+    neighbours_refused,
     /// Fragments taken.
     fragments,
     /// Datagrams put together again.

@@ -87,9 +87,10 @@ pub enum Event {
         local: IpAddr,
     },
     /// A datagram has been handed to the caller by `poll_transmit`, or given up because nobody
-    /// answers for the address: its chunks are the application's again.
+    /// answers for the address, or because the address it was sent from is given back: its chunks
+    /// are the application's again. There is one for each datagram that `udp_sendv` took.
     UdpSent {
-        /// The bound address it was sent from.
+        /// The bound address it was sent from; it may be gone.
         udp: UdpId,
         /// Its cookie.
         cookie: u64,

@@ -128,7 +128,7 @@ impl Stack {
                 flags: crate::wire::tcp::RST | crate::wire::tcp::ACK,
                 ..Default::default()
             };
-            self.reset_peer(&key, tcb.mac, &segment, now);
+            self.reset_peer(&key, (tcb.mac, tcb.reader), &segment, now);
         }
         let reason = crate::api::DeadReason::Aborted;
         self.tcbs[slot as usize].end(reason, &mut context!(self, now));

@@ -161,11 +161,10 @@ impl Stack {
         let listener = self.listeners.find(&tcb.key.local, tcb.key.local_port);
         if let (true, Some(listener)) = (waits, listener) {
             tcb.listener = Some(listener);
-            let listener = &mut self.listeners.all[listener as usize];
             if tcb.pending {
-                listener.pending += 1;
+                self.listeners.all[listener as usize].pending += 1;
             } else {
-                listener.half_open += 1;
+                self.listeners.add_half_open(listener);
             }
         }
         let slot = self.insert(moved.tcb)?;

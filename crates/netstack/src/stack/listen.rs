@@ -20,6 +20,8 @@ pub struct Listener {
     pub at: Addr,
     pub port: u16,
     pub cookie: u64,
+    /// Who sends datagrams from it: see [`super::readers`].
+    pub reader: u8,
     pub backlog: u32,
     /// Half-open connections.
     pub half_open: u32,
@@ -32,6 +34,8 @@ pub struct Listener {
 pub struct Listeners {
     pub all: Vec<Listener>,
     pub slots: Slots,
+    /// Half-open connections of all.
+    half_open: u32,
     table: Table,
     key: Key,
 }
@@ -50,6 +54,7 @@ impl Listeners {
         Self {
             all: vec![Listener::default(); count as usize],
             slots: Slots::new(count),
+            half_open: 0,
             table: Table::new(count as usize),
             key: Key::new(secret, 8),
         }
@@ -72,6 +77,18 @@ impl Listeners {
         self.exact(at, port)
             .1
             .or_else(|| self.exact(&any(at.is_v4()), port).1)
+    }
+
+    /// A connection of this one is half-open.
+    pub fn add_half_open(&mut self, slot: u32) {
+        self.half_open += 1;
+        self.all[slot as usize].half_open += 1;
+    }
+
+    /// A half-open connection of this one is open, or has ended.
+    fn drop_half_open(&mut self, slot: u32) {
+        self.half_open -= 1;
+        self.all[slot as usize].half_open -= 1;
     }
 
     /// Binds; `None` when the table is full, `Err` when it is taken.
@@ -234,12 +251,17 @@ impl Stack {
             self.counters.backlog_full += 1;
             return;
         }
-        if half_open >= self.config.limits.half_open || self.slots.used() == self.slots.count() {
+        // Many listeners together must leave room for connections, too.
+        let limits = &self.config.limits;
+        if half_open >= limits.half_open
+            || self.listeners.half_open >= limits.connections.div_ceil(2)
+            || self.slots.used() == self.slots.count()
+        {
             return self.send_cookie(now, datagram, key, segment);
         }
         let tcb = self.half_open(now, datagram, key, segment, listener, after);
         if let Some(slot) = self.insert(tcb) {
-            self.listeners.all[listener as usize].half_open += 1;
+            self.listeners.add_half_open(listener);
             self.settle(slot);
         }
     }
@@ -358,7 +380,7 @@ impl Stack {
         tcb.snd_max = tcb.snd_nxt;
         let slot = self.insert(tcb)?;
         self.counters.cookies_accepted += 1;
-        self.listeners.all[listener as usize].half_open += 1;
+        self.listeners.add_half_open(listener);
         Some(Some(slot))
     }
 
@@ -368,11 +390,10 @@ impl Stack {
         let Some(listener) = tcb.listener.take() else {
             return;
         };
-        let listener = &mut self.listeners.all[listener as usize];
         if tcb.pending {
-            listener.pending -= 1
+            self.listeners.all[listener as usize].pending -= 1;
         } else {
-            listener.half_open -= 1
+            self.listeners.drop_half_open(listener);
         }
     }
 
@@ -381,9 +402,8 @@ impl Stack {
         let tcb = &mut self.tcbs[slot as usize];
         if let (Some(listener), false) = (tcb.listener, tcb.pending) {
             tcb.pending = true;
-            let listener = &mut self.listeners.all[listener as usize];
-            listener.half_open -= 1;
-            listener.pending += 1;
+            self.listeners.all[listener as usize].pending += 1;
+            self.listeners.drop_half_open(listener);
         }
     }
 

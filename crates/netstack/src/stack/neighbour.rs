@@ -5,6 +5,7 @@
 //! to be sent waits. Confirmed: used for 30 s. Then still used, while one question asks again
 //! (RFC 4861, 7.3: delay and probe, in one).
 
+use super::readers::READERS;
 use crate::api::{MacAddress, Time};
 use crate::core::siphash::Key;
 use crate::core::slots::Slots;
@@ -15,6 +16,8 @@ use std::time::Duration;
 const REACHABLE: Duration = Duration::from_secs(30);
 const RETRANSMIT: Duration = Duration::from_secs(1);
 const TRIES: u8 = 3;
+/// Unknown neighbours that everybody may ask for at a time, however small the table.
+const LEAST_ASKING: u32 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum State {
@@ -34,6 +37,8 @@ struct Entry {
     mac: MacAddress,
     state: State,
     tries: u8,
+    /// Who made it; while it is incomplete it counts as his.
+    asker: u8,
 }
 
 /// What a lookup leads to.
@@ -43,6 +48,8 @@ pub enum Lookup {
     Known { mac: MacAddress, ask: Option<u32> },
     /// Wait. `ask`: a question is due, for this entry.
     Unknown { ask: Option<u32> },
+    /// Unknown, and the asker asks for as many as it may, or no entry is free.
+    Busy,
 }
 
 /// A timer of an entry leads to this.
@@ -68,6 +75,9 @@ pub struct Neighbours {
     /// Changes whenever a cached address may be wrong.
     pub epoch: u32,
     hand: u32,
+    /// Incomplete entries of each asker, and how many it may have: they cannot be evicted.
+    asking: [u32; READERS as usize],
+    most_asking: u32,
 }
 
 impl Neighbours {
@@ -79,6 +89,8 @@ impl Neighbours {
             key: Key::new(secret, 5),
             epoch: 1,
             hand: 0,
+            asking: [0; READERS as usize],
+            most_asking: (count / u32::from(READERS)).max(LEAST_ASKING),
         }
     }
 
@@ -105,12 +117,19 @@ impl Neighbours {
         now + REACHABLE
     }
 
-    /// Looks up where to send; makes an entry if there is none.
-    pub fn look_up(&mut self, ip: &Addr) -> Lookup {
+    /// Looks up where to send; makes an entry if there is none. `asker` is below [`READERS`].
+    pub fn look_up(&mut self, ip: &Addr, asker: u8) -> Lookup {
         let (hash, found) = self.find(ip);
         let Some(slot) = found else {
-            let slot = self.insert(*ip, hash, true);
-            return Lookup::Unknown { ask: slot };
+            if self.asking[usize::from(asker)] >= self.most_asking {
+                return Lookup::Busy;
+            }
+            let Some(slot) = self.insert(*ip, hash, true) else {
+                return Lookup::Busy;
+            };
+            self.asking[usize::from(asker)] += 1;
+            self.entries[slot as usize].asker = asker;
+            return Lookup::Unknown { ask: Some(slot) };
         };
         let entry = &mut self.entries[slot as usize];
         match entry.state {
@@ -158,9 +177,18 @@ impl Neighbours {
     }
 
     fn remove(&mut self, slot: u32) {
+        self.answered(slot);
         self.table.remove(self.entries[slot as usize].hash, slot);
         self.slots.free(slot);
         self.epoch = self.epoch.wrapping_add(1);
+    }
+
+    /// The entry is no longer incomplete, or goes.
+    fn answered(&mut self, slot: u32) {
+        let entry = &self.entries[slot as usize];
+        if entry.state == State::Incomplete {
+            self.asking[usize::from(entry.asker)] -= 1;
+        }
     }
 
     /// The address and Ethernet address (if known) to ask about.
@@ -201,6 +229,9 @@ impl Neighbours {
         }
         if known && entry.mac != mac {
             self.epoch = self.epoch.wrapping_add(1);
+        }
+        if found.is_some() {
+            self.answered(slot);
         }
         let entry = &mut self.entries[slot as usize];
         let same = known && entry.mac == mac;

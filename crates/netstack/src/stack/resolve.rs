@@ -18,19 +18,25 @@ pub enum NextHop {
     Mac(MacAddress),
     /// Being asked for.
     Wait,
+    /// Too many are being asked for already.
+    Busy,
     /// No route.
     Nowhere,
 }
 
 impl Stack {
-    /// The Ethernet address for packets to `remote`.
-    pub(super) fn resolve(&mut self, remote: &Addr, now: Time) -> NextHop {
+    /// The Ethernet address for packets of a reader to `remote`.
+    pub(super) fn resolve(&mut self, remote: &Addr, asker: u8, now: Time) -> NextHop {
         let Some(hop) = self.routes.next_hop(remote) else {
             return NextHop::Nowhere;
         };
-        let (answer, ask) = match self.neighbours.look_up(&hop) {
+        let (answer, ask) = match self.neighbours.look_up(&hop, asker) {
             Lookup::Known { mac, ask } => (NextHop::Mac(mac), ask),
             Lookup::Unknown { ask } => (NextHop::Wait, ask),
+            Lookup::Busy => {
+                self.counters.neighbours_refused += 1;
+                return NextHop::Busy;
+            }
         };
         if let Some(slot) = ask {
             let (ip, mac) = self.neighbours.question(slot);
@@ -120,16 +126,8 @@ impl Stack {
                 self.settle(slot);
             }
             if there {
-                // Its timer brings it back; not waiting, or it would ask without end.
-                let tcb = &mut self.tcbs[slot as usize];
-                tcb.links.is_ready = false;
-                if tcb.dead.is_none() {
-                    let at = *tcb
-                        .retransmit_at
-                        .get_or_insert(now + tcb.rto.timeout(&self.config.tcp));
-                    self.wheel.arm_no_later(slot, at.as_nanos());
-                }
-                self.free_if_done(slot);
+                // Not waiting, or it would ask without end.
+                self.try_later(slot, now);
             } else {
                 self.wait_for_neighbour(slot);
             }
@@ -138,6 +136,19 @@ impl Stack {
         let routes = &self.routes;
         self.udp
             .give_up(|remote| routes.next_hop(remote) == Some(*ip));
+    }
+
+    /// A connection has no way to its peer now: its timer brings it back.
+    pub(super) fn try_later(&mut self, slot: u32, now: Time) {
+        let tcb = &mut self.tcbs[slot as usize];
+        tcb.links.is_ready = false;
+        if tcb.dead.is_none() {
+            let at = *tcb
+                .retransmit_at
+                .get_or_insert(now + tcb.rto.timeout(&self.config.tcp));
+            self.wheel.arm_no_later(slot, at.as_nanos());
+        }
+        self.free_if_done(slot);
     }
 
     /// Asks who has `ip`: everybody, or whoever had it.

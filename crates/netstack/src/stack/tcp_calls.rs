@@ -271,11 +271,11 @@ impl Stack {
     pub(super) fn reset_peer(
         &mut self,
         key: &FlowKey,
-        mac: MacAddress,
+        (mac, reader): (MacAddress, u8),
         segment: &Outgoing,
         now: Time,
     ) {
-        let to = match self.resolve(&key.remote, now) {
+        let to = match self.resolve(&key.remote, reader, now) {
             super::resolve::NextHop::Mac(mac) => mac,
             _ if mac.is_unicast() => mac,
             _ => return,

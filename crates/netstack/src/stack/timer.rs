@@ -148,6 +148,21 @@ impl Stack {
         })
     }
 
+    /// Forgets all timers whose cookie `is_theirs`; how many. Looks at all there are.
+    pub fn cancel_timers(&mut self, is_theirs: impl Fn(u64) -> bool) -> u32 {
+        let mut count = 0;
+        for slot in 0..self.app_timers.slots.count() {
+            let timer = TimerId {
+                slot,
+                generation: self.app_timers.slots.generation(slot),
+            };
+            if is_theirs(self.app_timers.timers[slot as usize].1) {
+                count += u32::from(self.cancel_timer(timer));
+            }
+        }
+        count
+    }
+
     /// Forgets a timer; `false` when the handle names none.
     pub fn cancel_timer(&mut self, timer: TimerId) -> bool {
         let found = self

@@ -109,8 +109,8 @@ impl Stack {
         if tcb.mac_epoch == self.neighbours.epoch || half_open {
             return Some(tcb.mac);
         }
-        let remote = tcb.key.remote;
-        match self.resolve(&remote, now) {
+        let (remote, reader) = (tcb.key.remote, tcb.reader);
+        match self.resolve(&remote, reader, now) {
             NextHop::Mac(mac) => {
                 let epoch = self.neighbours.epoch;
                 let tcb = &mut self.tcbs[slot as usize];
@@ -119,6 +119,10 @@ impl Stack {
             }
             NextHop::Wait => {
                 self.wait_for_neighbour(slot);
+                None
+            }
+            NextHop::Busy => {
+                self.try_later(slot, now);
                 None
             }
             NextHop::Nowhere => {

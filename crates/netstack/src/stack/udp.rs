@@ -3,6 +3,7 @@
 use super::Stack;
 use super::flow::FlowKey;
 use super::listen::{Listener, Listeners};
+use super::readers::READERS;
 use super::receive::Datagram;
 use super::resolve::NextHop;
 use crate::api::*;
@@ -35,7 +36,9 @@ pub struct Udp {
     bound: Listeners,
     sends: VecDeque<Send>,
     waiting: VecDeque<Send>,
-    sent: VecDeque<(UdpId, u64)>,
+    /// Of each the bound address, which may be gone, its cookie, and the token: who sent it is
+    /// told of each, whatever came of it.
+    sent: VecDeque<(UdpId, u64, u64)>,
     arrivals: VecDeque<Arrival>,
     most_sends: usize,
     most_arrivals: usize,
@@ -67,6 +70,11 @@ impl Udp {
             local,
         }) = self.arrivals.pop_front()
         {
+            if self.bound.slots.check(udp.slot, udp.generation).is_none() {
+                // Its address was given back.
+                let buffer = chunk.buffer;
+                return Some(Event::Release { buffer });
+            }
             let cookie = self.bound.all[udp.slot as usize].cookie;
             return Some(Event::UdpRecv {
                 udp,
@@ -76,13 +84,14 @@ impl Udp {
                 local,
             });
         }
-        loop {
-            let (udp, token) = self.sent.pop_front()?;
-            if self.bound.slots.check(udp.slot, udp.generation).is_some() {
-                let cookie = self.bound.all[udp.slot as usize].cookie;
-                return Some(Event::UdpSent { udp, cookie, token });
-            }
-        }
+        let (udp, cookie, token) = self.sent.pop_front()?;
+        Some(Event::UdpSent { udp, cookie, token })
+    }
+
+    /// A send is done with, or given up; its address is still bound.
+    fn done(&mut self, send: &Send) {
+        let cookie = self.bound.all[send.udp.slot as usize].cookie;
+        self.sent.push_back((send.udp, cookie, send.token));
     }
 
     pub fn has_sends(&self) -> bool {
@@ -105,11 +114,25 @@ impl Udp {
         for _ in 0..self.waiting.len() {
             if let Some(send) = self.waiting.pop_front() {
                 if there(&send.key.remote) {
-                    self.sent.push_back((send.udp, send.token));
+                    self.done(&send);
                 } else {
                     self.waiting.push_back(send);
                 }
             }
+        }
+    }
+
+    /// Gives up what waits to be sent from an address.
+    fn give_up_from(&mut self, udp: UdpId) {
+        let cookie = self.bound.all[udp.slot as usize].cookie;
+        for queue in [&mut self.sends, &mut self.waiting] {
+            queue.retain(|send| {
+                let stays = send.udp != udp;
+                if !stays {
+                    self.sent.push_back((udp, cookie, send.token));
+                }
+                stays
+            });
         }
     }
 }
@@ -134,8 +157,16 @@ impl Stack {
         })
     }
 
+    /// Says who sends from an address and reads there, below [`READERS`]; number 0 unless told.
+    pub fn set_udp_reader(&mut self, udp: UdpId, reader: u8) {
+        let slots = &self.udp.bound.slots;
+        if let Some(place) = slots.check(udp.slot, udp.generation) {
+            self.udp.bound.all[place].reader = reader % READERS;
+        }
+    }
+
     /// Gives an address back. Datagrams that wait are dropped: their buffers come back in
-    /// [`Event::Release`], what waits to be sent is forgotten.
+    /// [`Event::Release`], what waits to be sent is given up, with [`Event::UdpSent`].
     pub fn udp_unbind(&mut self, udp: UdpId) -> bool {
         if self
             .udp
@@ -146,17 +177,7 @@ impl Stack {
         {
             return false;
         }
-        for _ in 0..self.udp.arrivals.len() {
-            if let Some(arrival) = self.udp.arrivals.pop_front() {
-                if arrival.udp == udp {
-                    self.chunks.keep_last(&mut self.released, arrival.chunk, 0);
-                } else {
-                    self.udp.arrivals.push_back(arrival);
-                }
-            }
-        }
-        self.udp.sends.retain(|send| send.udp != udp);
-        self.udp.waiting.retain(|send| send.udp != udp);
+        self.udp.give_up_from(udp);
         self.udp.bound.unbind(udp.slot);
         true
     }
@@ -294,14 +315,15 @@ impl Stack {
     pub(super) fn poll_datagram(&mut self, now: Time, out: &mut [u8]) -> Option<Transmit> {
         loop {
             let send = self.udp.sends.pop_front()?;
-            match self.resolve(&send.key.remote, now) {
+            let asker = self.udp.bound.all[send.udp.slot as usize].reader;
+            match self.resolve(&send.key.remote, asker, now) {
                 NextHop::Mac(mac) => {
-                    self.udp.sent.push_back((send.udp, send.token));
+                    self.udp.done(&send);
                     self.counters.udp_sent += 1;
                     return Some(self.write_datagram(out, mac, &send.key, send.payload));
                 }
                 NextHop::Wait => self.udp.waiting.push_back(send),
-                NextHop::Nowhere => self.udp.sent.push_back((send.udp, send.token)),
+                NextHop::Busy | NextHop::Nowhere => self.udp.done(&send),
             }
         }
     }

@@ -66,9 +66,6 @@ impl Tcb {
         if !segment.is(ACK) {
             return drop;
         }
-        self.remember_timestamp(segment, context.now);
-        self.last_heard = context.now;
-        self.keepalive_probes = 0;
         if self.state == State::SynReceived && !self.opened(segment, context) {
             return Verdict {
                 reset: true,
@@ -78,6 +75,10 @@ impl Tcb {
         if !self.acknowledged(segment, context) {
             return drop;
         }
+        // Only now: a forged segment whose acknowledgement was refused proves nothing.
+        self.remember_timestamp(segment, context.now);
+        self.last_heard = context.now;
+        self.keepalive_probes = 0;
         self.closing(context);
         let mut verdict = Verdict::default();
         if self.state == State::Closed {
@@ -114,10 +115,17 @@ impl Tcb {
     }
 
     /// RFC 7323, 4.3, rule 2: only a segment at the left edge sets the timestamp to echo.
+    ///
+    /// Stricter than that rule: the segment must acknowledge all that was acknowledged before.
+    /// Segments in order always do. A forged timestamp from the future would make PAWS refuse
+    /// the peer for [`TIMESTAMP_VALID`], and RFC 5961, 5.2 takes acknowledgements up to the
+    /// largest window old, which are easier to guess. The acknowledgement must have been taken.
     fn remember_timestamp(&mut self, segment: &Incoming, now: Time) {
-        if let (true, Some((value, _))) = (self.timestamps_ok, segment.header.options.timestamps)
+        let header = &segment.header;
+        if let (true, Some((value, _))) = (self.timestamps_ok, header.options.timestamps)
             && !seq::lt(value, self.ts_recent)
-            && seq::le(segment.header.seq, self.last_ack_sent)
+            && seq::le(header.seq, self.last_ack_sent)
+            && header.ack == self.snd_una
         {
             (self.ts_recent, self.ts_recent_at) = (value, now);
         }

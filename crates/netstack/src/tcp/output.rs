@@ -62,16 +62,15 @@ impl Tcb {
             return None;
         }
         let mss = self.room_in_segment(context);
-        if std::mem::take(&mut self.resend_first) {
-            let end = self.board.next_range(self.snd_una).unwrap_or(self.snd_max);
-            if let Some(segment) = self.resend(self.snd_una, end, mss, context) {
-                return Some(segment);
-            }
+        if std::mem::take(&mut self.resend_first)
+            && let Some(segment) = self.resend_missing(mss, context)
+        {
+            return Some(segment);
         }
         if std::mem::take(&mut self.probe_now) {
             return self.probe(mss, context);
         }
-        if std::mem::take(&mut self.probe_tail_now) {
+        if std::mem::take(&mut self.tail_probe_now) {
             return self.tail_segment(mss, context);
         }
         if let (true, Recovery::Fast { .. }) = (self.sack_ok, self.recovery) {
@@ -114,6 +113,12 @@ impl Tcb {
         }
         let options = self.options(context.now, context.chunks).len() as u32;
         u32::from(self.mss).saturating_sub(options).max(1)
+    }
+
+    /// Sends the first that is missing again, as much as fits.
+    pub fn resend_missing(&mut self, mss: u32, context: &mut Context<'_>) -> Option<Outgoing> {
+        let end = self.board.next_range(self.snd_una).unwrap_or(self.snd_max);
+        self.resend(self.snd_una, end, mss, context)
     }
 
     /// Sends `start..end` again, as much as fits.

@@ -116,7 +116,7 @@ impl Tcb {
     /// The retransmission timer ran out.
     pub fn timed_out(&mut self, context: &mut Context<'_>) {
         self.retransmit_at = None;
-        (self.probe_at, self.tail_probe, self.probe_tail_now) = (None, None, false);
+        self.forget_tail_probe();
         let (most, reason) = match self.state {
             State::SynSent => (context.config.syn_retries, DeadReason::TimedOut),
             State::SynReceived => (context.config.syn_ack_retries, DeadReason::TimedOut),

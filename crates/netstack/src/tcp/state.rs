@@ -146,7 +146,7 @@ pub struct Tcb {
     pub last_segment: u32,
     /// A probe for a lost tail that is on its way, and that one is to be sent now.
     pub tail_probe: Option<Probe>,
-    pub probe_tail_now: bool,
+    pub tail_probe_now: bool,
     /// The segment being timed: acknowledgement awaited, and when it was sent.
     pub timed: Option<(u32, Time)>,
     pub last_sent: Time,
@@ -202,7 +202,7 @@ pub struct Tcb {
 
     // Timers; `None` is off.
     pub retransmit_at: Option<Time>,
-    pub probe_at: Option<Time>,
+    pub tail_probe_at: Option<Time>,
     pub ack_at: Option<Time>,
     pub idle_at: Option<Time>,
     pub last_heard: Time,
@@ -281,7 +281,7 @@ impl Tcb {
             rto: Rto::new(config),
             last_segment: 0,
             tail_probe: None,
-            probe_tail_now: false,
+            tail_probe_now: false,
             timed: None,
             last_sent: now,
             retries: 0,
@@ -313,7 +313,7 @@ impl Tcb {
             question: false,
             challenged_at: None,
             retransmit_at: None,
-            probe_at: None,
+            tail_probe_at: None,
             ack_at: None,
             idle_at: None,
             last_heard: now,
@@ -373,7 +373,7 @@ impl Tcb {
             || self.ack_now
             || self.resend_first
             || self.probe_now
-            || self.probe_tail_now
+            || self.tail_probe_now
             || self.keepalive_now
             || self.recovery != Recovery::None
     }
@@ -458,9 +458,8 @@ impl Tcb {
             context.chunks.append(&mut self.received, context.released);
         }
         (self.send_bytes, self.held_count, self.cursor) = (0, 0, None);
-        (self.retransmit_at, self.probe_at) = (None, None);
-        (self.ack_at, self.idle_at) = (None, None);
-        self.probe_tail_now = false;
+        self.forget_tail_probe();
+        (self.retransmit_at, self.ack_at, self.idle_at) = (None, None, None);
         (
             self.ack_now,
             self.resend_first,
@@ -474,7 +473,7 @@ impl Tcb {
         // Without a branch: this is asked several times a packet.
         let at = |time: Option<Time>| time.map_or(u64::MAX, Time::as_nanos);
         let first = at(self.retransmit_at)
-            .min(at(self.probe_at))
+            .min(at(self.tail_probe_at))
             .min(at(self.ack_at))
             .min(at(self.idle_at));
         (first != u64::MAX).then(|| Time::from_nanos(first))

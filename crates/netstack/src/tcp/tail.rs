@@ -26,7 +26,7 @@ impl Tcb {
     /// of it when what was sent again is lost again.
     pub fn watch_tail(&mut self, context: &Context<'_>) {
         let several = seq::lt(self.snd_una, self.last_segment);
-        if !several && self.probe_at.is_none() {
+        if !several && self.tail_probe_at.is_none() {
             return;
         }
         let wanted = several
@@ -40,15 +40,16 @@ impl Tcb {
             };
         let at = self.rto.srtt().filter(|_| wanted);
         let at = at.map(|srtt| context.now + (2 * srtt).max(LEAST));
-        self.probe_at = at.filter(|at| self.retransmit_at.is_some_and(|timeout| *at < timeout));
+        self.tail_probe_at =
+            at.filter(|at| self.retransmit_at.is_some_and(|timeout| *at < timeout));
     }
 
     /// It is time for a probe.
     pub fn tail_is_late(&mut self, context: &mut Context<'_>) {
-        self.probe_at = None;
+        self.tail_probe_at = None;
         if self.is_waiting() && self.may_send() {
             context.counters.tail_probes += 1;
-            self.probe_tail_now = true;
+            self.tail_probe_now = true;
         }
     }
 
@@ -58,8 +59,7 @@ impl Tcb {
         let mut again = false;
         let segment = if self.recovery != Recovery::None {
             self.resent = self.snd_una;
-            let end = self.board.next_range(self.snd_una);
-            self.resend(self.snd_una, end.unwrap_or(self.snd_max), mss, context)?
+            self.resend_missing(mss, context)?
         } else if let Some(segment) = self.fresh_data(mss, true, context) {
             segment
         } else {
@@ -69,9 +69,14 @@ impl Tcb {
         };
         let end = self.snd_max;
         self.tail_probe = Some(Probe { end, again });
-        self.probe_at = None;
+        self.tail_probe_at = None;
         self.retransmit_at = Some(context.now + self.rto.timeout(context.config));
         Some(segment)
+    }
+
+    /// None is on its way, and none is to be sent.
+    pub fn forget_tail_probe(&mut self) {
+        (self.tail_probe_at, self.tail_probe, self.tail_probe_now) = (None, None, false);
     }
 
     /// What an acknowledgement says of the probe that is out (RFC 8985, 7.4).

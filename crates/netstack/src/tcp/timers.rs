@@ -13,7 +13,7 @@ impl Tcb {
             self.ack_at = None;
             self.answer_missed();
         }
-        if due(self.probe_at) {
+        if due(self.tail_probe_at) {
             self.tail_is_late(context);
         }
         if due(self.retransmit_at) {

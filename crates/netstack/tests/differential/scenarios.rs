@@ -331,4 +331,24 @@ pub const SCENARIOS: &[Scenario] = &[
             "connect\n< S 0:0 mss 1460\n< S. 0:0 ack 1 mss 1460\n< . 1:1 ack 1",
         )
     },
+    scenario(
+        "a timestamp from the future with an ACK of what was never sent, then the peer again",
+        open_full!(
+            "< P. 1:11 ack 5000 ts 1000000000/us",
+            "< P. 1:11 ack 1 ts 103/us"
+        ),
+    ),
+    scenario(
+        "a timestamp from the future with an ACK of less than before, then the peer again",
+        open_full!(
+            "send 10",
+            "< . 1:1 ack 11 ts 102/us",
+            "< . 1:1 ack 5 ts 1000000000/us",
+            "< P. 1:11 ack 11 ts 103/us"
+        ),
+    ),
+    scenario(
+        "half open: a timestamp from the future with an ACK for nothing, then the right one",
+        "listen\n< S 0:0 mss 1460 sackok ts 100/0\n< . 1:1 ack 77 ts 1000000000/us\n< . 1:1 ack 1 ts 101/us\naccept\n< P. 1:11 ack 1 ts 102/us",
+    ),
 ];

@@ -6,6 +6,7 @@ use crate::support::segment::{checksum, plain_checksum};
 use crate::support::{at, config, ip};
 use crate::{MACS, NOW, count, datagram, icmp, node, syn};
 use cofferdam_netstack::*;
+use std::time::Duration;
 
 /// RFC 792, RFC 4443, 4.2: the same identifier, number and data come back.
 #[test]
@@ -144,4 +145,128 @@ fn a_flood_of_datagrams_stops_at_the_backlog() {
     assert_eq!(node.memory.in_stack(), 10);
     assert!(node.stack.udp_unbind(udp) && !node.stack.udp_unbind(udp));
     assert_eq!((node.event(), node.memory.in_stack()), (None, 0));
+}
+
+/// Any history of addresses, sends, answers and time: each send that was taken is told back, once,
+/// also when its address was given back before; each buffer comes back.
+#[test]
+fn each_datagram_that_was_taken_is_told_back_whatever_became_of_its_address() {
+    let mut random = 20_u64;
+    let mut draw = |most: u64| {
+        random = random
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        (random >> 33) % most
+    };
+    for _ in 0..50 {
+        let mut node = node();
+        let (mut now, mut next) = (NOW, 0);
+        let mut bound: Vec<UdpId> = Vec::new();
+        let mut out = std::collections::HashSet::new();
+        for _ in 0..300 {
+            match draw(8) {
+                0 => bound.extend(node.stack.udp_bind(at(0, false, 50 + draw(6) as u16), next)),
+                1 if !bound.is_empty() => {
+                    let udp = bound.swap_remove(draw(bound.len() as u64) as usize);
+                    assert!(node.stack.udp_unbind(udp));
+                }
+                2..5 if !bound.is_empty() => {
+                    let udp = bound[draw(bound.len() as u64) as usize];
+                    let data = node.memory.data(b"x");
+                    // Nobody of them is there, until it says so.
+                    let to = at(1 + draw(60) as usize, false, 9);
+                    next += 1;
+                    if node
+                        .stack
+                        .udp_sendv(now, udp, None, to, &[data], next)
+                        .is_ok()
+                    {
+                        out.insert(next);
+                    }
+                }
+                5 => node.receive(now, &datagram(false, 50 + draw(6) as u16, &[1; 40])),
+                6 => {
+                    now = now + Duration::from_millis(draw(900));
+                    node.stack.handle_timers(now);
+                }
+                _ => {
+                    while let Some(frame) = node.transmit(now) {
+                        if draw(4) == 0
+                            && let Some(answer) =
+                                neighbour_answer(&frame, ip(0, false), ip(1, false))
+                        {
+                            node.receive(now, &answer);
+                        }
+                    }
+                    told(&mut node, &mut out);
+                }
+            }
+        }
+        for udp in bound {
+            node.stack.udp_unbind(udp);
+        }
+        // Errors quote what came.
+        while node.transmit(now).is_some() {}
+        told(&mut node, &mut out);
+        assert!(out.is_empty(), "{out:?} were forgotten");
+        assert_eq!(node.memory.in_stack(), 0);
+    }
+}
+
+fn told(node: &mut Node, out: &mut std::collections::HashSet<u64>) {
+    while let Some(event) = node.event() {
+        match event {
+            Event::UdpSent { token, .. } => assert!(out.remove(&token), "{token} twice"),
+            Event::UdpRecv { udp, chunk, .. } => {
+                node.memory.free(chunk.buffer);
+                node.stack.udp_recv_done(udp, 1);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Somebody who asks for many neighbours that are not there is given up at once, and leaves
+/// entries for others; so are connections of his, until his share is free again.
+#[test]
+fn one_reader_asks_for_so_many_neighbours_and_others_for_theirs() {
+    let mut node = node();
+    let [greedy, other] = [53, 54].map(|port| {
+        let udp = node.stack.udp_bind(at(0, true, port), 0).expect("free");
+        node.stack.set_udp_reader(udp, (port - 53) as u8);
+        udp
+    });
+    for n in 0..1000 {
+        let data = node.memory.data(b"x");
+        let to = at(10 + n, true, 9);
+        let sent = node.stack.udp_sendv(NOW, greedy, None, to, &[data], 1);
+        assert_eq!(sent, Ok(()));
+        while node.transmit(NOW).is_some() {}
+        while node.event().is_some() {}
+    }
+    // 1,024 entries, 32 readers.
+    assert_eq!(node.stack.usage().neighbours, 32);
+    assert_eq!(count(&node, "neighbours_refused"), 1000 - 32);
+    let data = node.memory.data(b"y");
+    let sent = node
+        .stack
+        .udp_sendv(NOW, other, None, at(1, true, 9), &[data], 2);
+    assert_eq!(sent, Ok(()));
+    let question = node.transmit(NOW).expect("a question");
+    let answer = neighbour_answer(&question, ip(0, true), ip(1, true)).expect("for it");
+    node.receive(NOW, &answer);
+    assert!(node.transmit(NOW).is_some(), "it goes out");
+    // When nobody has answered, he may ask again.
+    for ms in (0..4000).step_by(100) {
+        node.stack.handle_timers(NOW + Duration::from_millis(ms));
+        while node.transmit(NOW).is_some() {}
+    }
+    while node.event().is_some() {}
+    let later = NOW + Duration::from_secs(5);
+    let data = node.memory.data(b"x");
+    let sent = node
+        .stack
+        .udp_sendv(later, greedy, None, at(5000, true, 9), &[data], 3);
+    assert_eq!(sent, Ok(()));
+    assert!(node.transmit(later).is_some(), "it is asked for");
 }

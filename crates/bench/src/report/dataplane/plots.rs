@@ -41,7 +41,7 @@ pub(super) fn of(
             "Latency against throughput: low and right is better",
             Axis::linear("thousand requests a second"),
             Axis::log("p99, µs"),
-            vec![SERVICE_P99_US],
+            vec![(SERVICE_P99_US, "limit")],
             (rate, |r| r.p99_us.median),
         ),
         _ => return Ok(None),
@@ -53,6 +53,7 @@ pub(super) fn of(
             tone: tone(*server),
             points: own().map(|r| ((values.0)(r), (values.1)(r))).collect(),
             hollow_from: own().position(|r| r.shares_cpu),
+            is_trace: false,
         }
     });
     let plot = Plot {

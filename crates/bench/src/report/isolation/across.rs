@@ -1,9 +1,9 @@
 //! Runtimes side by side, and the paper's beside ours.
 
-use super::table::{loss, points, short_name};
+use super::table::{points, short_name, tenths};
 use super::{paper, title};
 use crate::data::{IsolationResult, IsolationTable, Resource};
-use crate::report::page::section;
+use crate::report::page::{section, spread_as};
 use maud::{Markup, html};
 
 /// One table a resource: the loss of performance in each contended scenario, a column a runtime.
@@ -29,14 +29,14 @@ pub fn runtimes(result: &IsolationResult) -> Option<Markup> {
         html! {
             @for (resource, tables) in &several {
                 h3 { (resource) }
-                div.scroll { table.paper {
+                div.scroll tabindex="0" { table.paper {
                     thead { tr { th { "scenario" } @for t in tables { th { (title(t)) } } } }
                     tbody {
                         @for row in tables[0].rows.iter().filter(|r| r.scenario.b.is_some()) { tr {
                             th { (short_name(row)) }
                             @for t in tables {
                                 @let other = t.rows.iter().find(|r| r.scenario == row.scenario);
-                                td { (other.and_then(|r| r.performance_loss_pct.as_ref()).map_or("–".to_owned(), loss)) }
+                                td { (spread_as(other.and_then(|r| r.performance_loss_pct.as_ref()), tenths)) }
                             }
                         } }
                     }
@@ -65,7 +65,7 @@ pub fn with_the_paper(result: &IsolationResult) -> Option<Markup> {
         html! {
             @for of in tables {
                 h3 { (title(of)) }
-                div.scroll { table.paper {
+                div.scroll tabindex="0" { table.paper {
                     thead { tr {
                         th { "id" } th.words { "scenario" } th { "paper: utilisation, %" }
                         th { "ours, %" } th { "paper: I_plr" } th { "ours" }

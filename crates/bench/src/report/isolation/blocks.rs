@@ -54,6 +54,7 @@ pub fn of(run: &RunData, table: &IsolationTable) -> Result<Markup, ReportError> 
         alt: format!("{axis}, a dot a block"),
         axis: axis.to_owned(),
         from: 0.0,
+        legend: &[],
         references: vec![(100.0, "alone")],
         rows,
     };
@@ -67,7 +68,7 @@ pub fn of(run: &RunData, table: &IsolationTable) -> Result<Markup, ReportError> 
             some.join(", ")
         ),
     };
-    Ok(html! { (figure("Every block", &chart.svg()?)) p.lead { (told) } })
+    Ok(html! { div.charts { (figure("Every block", &chart.svg()?)) } p.lead { (told) } })
 }
 
 fn samples<'a>(

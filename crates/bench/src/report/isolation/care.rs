@@ -1,16 +1,13 @@
 //! With Cofferdam's agent and without it, of the same runtime and resource.
 
-use super::table::{loss, short_name};
+use super::table::{short_name, tenths};
 use crate::data::{Care, Estimate, IsolationResult, IsolationRow, IsolationTable};
-use crate::isolation::compare::mann_whitney;
+use crate::evidence::differ;
 use crate::report::ReportError;
 use crate::report::chart::{Chart, Mark, Row, Tone};
 use crate::report::format::{factor, number};
-use crate::report::page::{figure, section};
+use crate::report::page::{figure, section, spread_as};
 use maud::{Markup, html};
-
-/// A difference in performance whose p-value is below this is told.
-const SIGNIFICANT: f64 = 0.05;
 
 /// The two tables of one runtime and resource.
 struct Pair<'a> {
@@ -58,7 +55,7 @@ pub fn comparison(result: &IsolationResult) -> Result<Option<Markup>, ReportErro
         "With Cofferdam and without",
         "The same cells with Cofferdam's agent looking after both tenants: network CPU enforced, the \
          CPU limit reserved. A cell is called better or worse where the Mann-Whitney test of its \
-         performance says so at 5%.",
+         performance says so at 5%; that needs five blocks of each.",
         html! { @for part in &parts { (part) } },
     )))
 }
@@ -73,10 +70,12 @@ pub fn finding(result: &IsolationResult) -> Option<String> {
     }
     let count = |of: Verdict| verdicts.iter().filter(|v| **v == of).count();
     Some(format!(
-        "With Cofferdam, a's performance is better in {} of {} cells and worse in {}.",
+        "With Cofferdam, a's performance is better in {} of {} cells and worse in {}; inconclusive: \
+         {}.",
         count(Verdict::Better),
         verdicts.len(),
-        count(Verdict::Worse)
+        count(Verdict::Worse),
+        count(Verdict::Inconclusive)
     ))
 }
 
@@ -84,7 +83,7 @@ pub fn finding(result: &IsolationResult) -> Option<String> {
 enum Verdict {
     Better,
     Worse,
-    Alike,
+    Inconclusive,
 }
 
 impl Verdict {
@@ -92,17 +91,17 @@ impl Verdict {
         match self {
             Verdict::Better => "better",
             Verdict::Worse => "worse",
-            Verdict::Alike => "no difference told",
+            Verdict::Inconclusive => "inconclusive",
         }
     }
 }
 
 fn verdict(without: &IsolationRow, with: &IsolationRow) -> Verdict {
     let (old, new) = (&without.performance, &with.performance);
-    match mann_whitney(&old.values, &new.values) < SIGNIFICANT {
-        true if new.median > old.median => Verdict::Better,
-        true => Verdict::Worse,
-        false => Verdict::Alike,
+    match differ(old, new) {
+        Some(true) if new.median > old.median => Verdict::Better,
+        Some(true) => Verdict::Worse,
+        Some(false) | None => Verdict::Inconclusive,
     }
 }
 
@@ -132,32 +131,31 @@ fn chart(pair: &Pair<'_>) -> Result<Markup, ReportError> {
         alt: format!("{axis}, without and with Cofferdam"),
         axis: axis.to_owned(),
         from: 0.0,
+        legend: &[
+            (Tone::Caused, "without Cofferdam"),
+            (Tone::Paid, "with Cofferdam"),
+        ],
         references: vec![(100.0, "alone")],
         rows,
     };
     Ok(html! {
-        p.note { span.key.caused {} " without " span.key.paid {} " with Cofferdam" }
-        (figure("Kept beside b", &chart.svg()?))
+        div.charts { (figure("Kept beside b", &chart.svg()?)) }
     })
 }
 
 fn kept(loss: &Estimate, tone: Tone) -> Vec<Mark> {
-    let values = loss.values.iter().map(|l| 100.0 - l).collect();
-    let interval = Mark::Interval {
-        low: 100.0 - loss.high,
-        mid: 100.0 - loss.median,
-        high: 100.0 - loss.low,
-        tone,
-    };
+    let kept = loss.map(|lost| 100.0 - lost);
+    let interval = Mark::of_estimate(&kept, tone);
+    let values = kept.values;
     vec![Mark::Dots { values, tone }, interval]
 }
 
 fn table(pair: &Pair<'_>) -> Markup {
-    let lost = |row: &IsolationRow| row.performance_loss_pct.as_ref().map(loss);
+    let lost = |row: &IsolationRow| spread_as(row.performance_loss_pct.as_ref(), tenths);
     let p99 = |row: &IsolationRow| row.p99_us.as_ref().map(|e| number(e.median));
     let dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
     html! {
-        div.scroll { table.paper {
+        div.scroll tabindex="0" { table.paper {
             thead { tr {
                 th { "scenario" } th { "loss without, %" } th { "loss with, %" }
                 th { "performance with ÷ without" } th.words { "verdict" }
@@ -167,8 +165,8 @@ fn table(pair: &Pair<'_>) -> Markup {
                 @let verdict = verdict(old, new);
                 tr {
                     th { (short_name(old)) }
-                    td { (dash(lost(old))) }
-                    td { (dash(lost(new))) }
+                    td { (lost(old)) }
+                    td { (lost(new)) }
                     td { @if old.performance.median > 0.0 {
                         (factor(new.performance.median / old.performance.median))
                     } @else { "–" } }

@@ -2,7 +2,7 @@
 
 use super::table::tenths;
 use crate::data::{IsolationRow, IsolationTable, Level};
-use crate::report::format::short;
+use crate::report::format::certainty;
 use maud::{Markup, html};
 
 /// A table of coloured cells: readable without colour, as each has its number.
@@ -20,7 +20,7 @@ pub fn map(of: &IsolationTable) -> Markup {
         return html! {};
     }
     html! {
-        div.scroll { table.heat {
+        div.scroll tabindex="0" { table.heat {
             thead { tr { th { "a ↓ b →" } @for b in Level::ALL { th title=(b) { "b" sub { (b.letter()) } } } } }
             tbody {
                 @for a in &levels { tr {
@@ -39,10 +39,10 @@ fn cell(row: Option<&IsolationRow>) -> Markup {
     let Some(loss) = row.and_then(|r| r.performance_loss_pct.as_ref()) else {
         return html! { td { "–" } };
     };
-    let noise = loss.values.len() < super::FEWEST || (loss.low <= 0.0 && loss.high >= 0.0);
+    let noise = loss.interval().is_none_or(|interval| interval.holds(0.0));
     let class = format!("heat{}", step(loss.median, noise));
     html! {
-        td class=(class) title=(short(&format!("{} to {}", tenths(loss.low), tenths(loss.high)), 60)) {
+        td class=(class) title=(certainty(loss)) {
             (tenths(loss.median)) "%" @if noise { " ·" }
         }
     }

@@ -3,17 +3,19 @@
 mod across;
 mod blocks;
 mod care;
+mod finding;
 mod heat;
 mod paper;
 mod series;
 mod table;
 
+pub use finding::finding;
+
 use super::ReportError;
 use super::format::{estimate, number, share};
 use super::page::{not_measured, section};
 use crate::data::{
-    Care, DISTURBING_STEAL, Estimate, GeneratorKind, IsolationResult, IsolationTable, Resource,
-    RunData,
+    Care, DISTURBING_STEAL, GeneratorKind, IsolationResult, IsolationTable, Resource, RunData,
 };
 use crate::isolation::Experiment;
 use maud::{Markup, html};
@@ -27,12 +29,12 @@ pub fn sections(run: &RunData, result: &IsolationResult) -> Result<Vec<Markup>, 
     sections.extend(care::comparison(result)?);
     for of in &result.tables {
         let lead = "Loss of tenant a's performance by its own level and its neighbour's. A dot \
-                    marks what may be noise: the 95% interval holds 0, or there are fewer than three \
-                    blocks. Levels: u undercommitted, s saturated, o overcommitted, f unrestricted.";
-        let blocks = blocks::of(run, of)?;
+                    marks what may be noise: the 95% interval holds 0, or fewer than five blocks give \
+                    none. Levels: u undercommitted, s saturated, o overcommitted, f unrestricted.";
+        let (blocks, over_time) = (blocks::of(run, of)?, series::of(run, of)?);
         let inside = html! {
             (heat::map(of))
-            (series::of(run, of))
+            (over_time)
             details {
                 summary { "The paper's table, with intervals" }
                 (table::paper(of, generator))
@@ -55,89 +57,6 @@ pub fn title(of: &IsolationTable) -> String {
         Care::Vanilla => format!("{}: {}", of.runtime, of.resource),
         Care::Cofferdam => format!("{}: {}, with Cofferdam", of.runtime, of.resource),
     }
-}
-
-/// Blocks below which an interval says nothing: one value has no width.
-const FEWEST: usize = 3;
-
-/// Whether a loss is one beyond the noise.
-fn is_loss(loss: &Estimate) -> bool {
-    loss.values.len() >= FEWEST && loss.low > 0.0
-}
-
-/// How many cells the hypervisor disturbed, and how many measurements were made again for it;
-/// `None`: none.
-fn stolen(run: &RunData, result: &IsolationResult) -> Option<String> {
-    let disturbed = run.isolation.iter().filter(|s| s.disturbed()).count();
-    if disturbed == 0 && result.repeated == 0 {
-        return None;
-    }
-    let still = match disturbed {
-        0 => format!(
-            "No cell has more than {} of steal time.",
-            share(DISTURBING_STEAL)
-        ),
-        _ => format!(
-            "In {disturbed} of {} measured cells the hypervisor took more than {} of the CPUs \
-             (steal time): their losses may be its own. Measure again when the host is calm.",
-            run.isolation.len(),
-            share(DISTURBING_STEAL)
-        ),
-    };
-    Some(match result.repeated {
-        0 => still,
-        n => format!(
-            "{still} {n} measurements that it disturbed were made again and do not count; they are \
-             in the data."
-        ),
-    })
-}
-
-/// The worst loss that is no noise, how many there are, and what is missing.
-pub fn finding(run: &RunData, result: &IsolationResult) -> Vec<String> {
-    let mut text = Vec::new();
-    // With Cofferdam at work a runtime is no longer judged for itself.
-    let of = |care| result.tables.iter().filter(move |t| t.care == care);
-    let judged = match of(Care::Vanilla).next() {
-        Some(_) => Care::Vanilla,
-        None => Care::Cofferdam,
-    };
-    let rows = of(judged).flat_map(|t| t.rows.iter().map(move |row| (t, row)));
-    let contended: Vec<_> = rows
-        .filter_map(|(t, row)| Some((t, row, row.performance_loss_pct.as_ref()?)))
-        .collect();
-    let lost = contended.iter().filter(|(_, _, loss)| is_loss(loss));
-    let worst = lost
-        .clone()
-        .max_by(|a, b| a.2.median.total_cmp(&b.2.median));
-    text.push(match worst {
-        None => "No tenant lost performance to its neighbour beyond the noise.".to_owned(),
-        Some((t, row, loss)) => format!(
-            "Under {}, tenant a lost {}% of its {} performance in {} (95% interval {} to {}).",
-            t.runtime,
-            number(loss.median),
-            t.resource,
-            row.scenario,
-            number(loss.low),
-            number(loss.high)
-        ),
-    });
-    if !contended.is_empty() {
-        text.push(format!(
-            "In {} of {} contended cells a lost performance beyond the noise.",
-            lost.count(),
-            contended.len()
-        ));
-    }
-    text.extend(care::finding(result));
-    text.extend(stolen(run, result));
-    let [done, total] = result.done;
-    if done < total {
-        text.push(format!(
-            "{done} of {total} cells are measured: run it again with the same --output to go on."
-        ));
-    }
-    text
 }
 
 /// The method and the environment in plain words.

@@ -1,20 +1,17 @@
-//! Time series of what a and b used, block upon block, as small pictures of one scenario each.
+//! Time series of what a and b used, block upon block, as pictures of one scenario each.
 
 use crate::data::{CellKey, IsolationSample, IsolationTable, Point, Resource, RunData, Scenario};
+use crate::report::ReportError;
+use crate::report::chart::Tone;
 use crate::report::page::figure;
+use crate::report::plot::{Axis, Line, Plot};
 use maud::{Markup, html};
-use std::fmt::Write as _;
 
-const WIDTH: f64 = 420.0;
-const HEIGHT: f64 = 120.0;
-const LEFT: f64 = 8.0;
-const BOTTOM: f64 = 20.0;
-const TOP: f64 = 18.0;
 /// Blocks drawn at the most: more are a smear.
 const BLOCKS: usize = 10;
 
 /// The scenario that lost most, and its baseline, over time.
-pub fn of(run: &RunData, table: &IsolationTable) -> Markup {
+pub fn of(run: &RunData, table: &IsolationTable) -> Result<Markup, ReportError> {
     let loss = |row: &&crate::data::IsolationRow| {
         row.performance_loss_pct
             .as_ref()
@@ -22,16 +19,18 @@ pub fn of(run: &RunData, table: &IsolationTable) -> Markup {
     };
     let contended = table.rows.iter().filter(|r| r.scenario.b.is_some());
     let Some(worst) = contended.max_by(|a, b| loss(a).total_cmp(&loss(b))) else {
-        return html! {};
+        return Ok(html! {});
     };
-    let pictures = [worst.scenario.baseline(), worst.scenario].map(|scenario| {
+    let mut pictures = Vec::new();
+    for scenario in [worst.scenario.baseline(), worst.scenario] {
         let title = format!("{} over time: {scenario}", table.resource);
-        figure(&title, &picture(run, table, scenario))
-    });
-    html! { div.charts { @for picture in pictures { (picture) } } }
+        let svg = picture(run, table, scenario).svg()?;
+        pictures.push(figure(&title, &svg));
+    }
+    Ok(html! { div.charts { @for picture in pictures { (picture) } } })
 }
 
-fn picture(run: &RunData, table: &IsolationTable, scenario: Scenario) -> String {
+fn picture(run: &RunData, table: &IsolationTable, scenario: Scenario) -> Plot {
     let mine = |key: &CellKey| {
         (key.runtime, key.care, key.resource, key.scenario)
             == (table.runtime, table.care, table.resource, scenario)
@@ -42,54 +41,34 @@ fn picture(run: &RunData, table: &IsolationTable, scenario: Scenario) -> String 
         .filter(|s| mine(&s.key))
         .take(BLOCKS)
         .collect();
-    let rates = |points: &[Point]| rates(table.resource, points);
-    let all = cells.iter().flat_map(|c| {
-        let b = c.b.iter().flat_map(|b| rates(&b.series));
-        rates(&c.a.series).into_iter().chain(b).collect::<Vec<_>>()
-    });
-    let (mut longest, mut most) = (1.0_f64, 0.0_f64);
-    for (t, value) in all.filter(|(_, v)| v.is_finite()) {
-        (longest, most) = (longest.max(t), most.max(value));
-    }
-    let top = if table.capacity > 0.0 {
-        most / table.capacity * 100.0
-    } else {
-        0.0
+    let (unit, scale) = match table.capacity > 0.0 {
+        true => ("used, % of the capacity", 100.0 / table.capacity),
+        false => ("used, in the resource's unit", 1.0),
     };
-    let x = |t: f64| LEFT + t / longest * (WIDTH - 2.0 * LEFT);
-    let y = |v: f64| HEIGHT - BOTTOM - v / most.max(1e-9) * (HEIGHT - BOTTOM - TOP);
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
-         aria-label=\"utilisation over time in {scenario}\">"
-    );
-    let line = |points: &[(f64, f64)], colour: &str| {
-        let mut path = String::new();
-        for (t, v) in points.iter().filter(|(_, v)| v.is_finite()) {
-            // Writing to a String cannot fail.
-            let _infallible = write!(path, "{:.1},{:.1} ", x(*t), y(*v));
-        }
-        format!(
-            "<polyline fill=\"none\" opacity=\"0.7\" stroke=\"{colour}\" stroke-width=\"1.5\" points=\"{path}\"/>"
-        )
+    let line = |name: &str, tone, points: &[Point]| Line {
+        name: name.to_owned(),
+        tone,
+        points: rates(table.resource, points)
+            .into_iter()
+            .map(|(t_ms, used)| (t_ms / 1e3, used * scale))
+            .collect(),
+        hollow_from: None,
+        is_trace: true,
     };
-    for cell in &cells {
-        if let Some(b) = &cell.b {
-            svg += &line(&rates(&b.series), "#C2410C");
-        }
-        svg += &line(&rates(&cell.a.series), "#1D6FA5");
+    let a = cells
+        .iter()
+        .map(|c| line("tenant a", Tone::Paid, &c.a.series));
+    let b = cells.iter().filter_map(|c| c.b.as_ref());
+    let b = b.map(|b| line("tenant b", Tone::Caused, &b.series));
+    Plot {
+        alt: format!("utilisation over time in {scenario}"),
+        x: Axis::linear("seconds"),
+        y: Axis::linear(unit),
+        references: Vec::new(),
+        hollow: "",
+        // b first: a is the one that is judged, and lies above.
+        lines: b.chain(a).collect(),
     }
-    let base = HEIGHT - BOTTOM;
-    let end = WIDTH - LEFT;
-    let _infallible = write!(
-        svg,
-        "<line x1=\"{LEFT}\" x2=\"{end}\" y1=\"{base}\" y2=\"{base}\" stroke=\"#DDE3E8\"/>\
-         <text x=\"{LEFT}\" y=\"12\" font-size=\"11\" fill=\"#5F6B78\">top: {}% of the capacity; blue a, orange b</text>\
-         <text x=\"{end}\" y=\"{}\" font-size=\"11\" text-anchor=\"end\" fill=\"#5F6B78\">{:.1} s</text></svg>",
-        crate::report::format::number(top),
-        HEIGHT - 6.0,
-        longest / 1e3
-    );
-    svg
 }
 
 /// What was used between two readings, in the resource's unit, with the time in milliseconds.

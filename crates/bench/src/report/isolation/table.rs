@@ -1,13 +1,15 @@
 //! The seed's table, with intervals beside it.
 
-use crate::data::{Estimate, GeneratorKind, IsolationRow, IsolationTable, Resource};
-use crate::report::format::{estimate, number, scaled};
+use crate::data::{Bound, GeneratorKind, IsolationRow, IsolationTable, Resource, Verdict};
+use crate::evidence::{LOSS_TOLERATED_PCT, judge};
+use crate::report::format::{number, scaled};
+use crate::report::page::{spread, spread_as};
 use maud::{Markup, html};
 
 /// id, short name, a, a′, I_ulr, I_plr as in the paper; then what the paper has not.
 pub fn paper(of: &IsolationTable, generator: GeneratorKind) -> Markup {
     html! {
-        div.scroll { table.paper {
+        div.scroll tabindex="0" { table.paper {
             thead { tr {
                 th { "id" } th.words { "scenario" }
                 th { "a, %" } th { "a′, %" } th { "I_ulr" } th { "I_plr" }
@@ -27,7 +29,6 @@ fn line(of: &IsolationTable, row: &IsolationRow) -> Markup {
         .find(|r| r.scenario == row.scenario.baseline());
     let contended = row.scenario.b.is_some();
     let a = base.map_or("–".to_owned(), |r| number(r.utilisation_pct.median));
-    let optional = |e: Option<&Estimate>| e.map_or("–".to_owned(), estimate);
     html! {
         tr {
             th { (row.id) } td.words { (short_name(row)) }
@@ -35,12 +36,12 @@ fn line(of: &IsolationTable, row: &IsolationRow) -> Markup {
             td { @if contended { (number(row.utilisation_pct.median)) } }
             td { (row.i_ulr.map(points).unwrap_or_default()) }
             td { (row.i_plr.map(points).unwrap_or_default()) }
-            td { @if contended { (row.utilisation_loss_pct.as_ref().map_or("–".to_owned(), loss)) } }
+            td { @if contended { (spread_as(row.utilisation_loss_pct.as_ref(), tenths)) } }
             td { (scaled(row.performance.median)) }
-            td.bad[is_loss(row)] { @if contended { (row.performance_loss_pct.as_ref().map_or("–".to_owned(), loss)) } }
-            td { (optional(row.achieved.as_ref())) }
+            td.bad[is_loss(row)] { @if contended { (spread_as(row.performance_loss_pct.as_ref(), tenths)) } }
+            td { (spread(row.achieved.as_ref())) }
             td { (row.p99_us.as_ref().map_or("–".to_owned(), |e| number(e.median))) }
-            td { @if contended { (optional(row.p99_factor.as_ref())) } }
+            td { @if contended { (spread(row.p99_factor.as_ref())) } }
             @if of.resource == Resource::Memory { td { (row.restarts) } }
         }
     }
@@ -52,25 +53,15 @@ pub fn tenths(value: f64) -> String {
     format!("{:.1}", (value * 10.0).round() / 10.0 + 0.0)
 }
 
-/// A loss with its interval.
-pub fn loss(e: &Estimate) -> String {
-    format!(
-        "{} [{}, {}]",
-        tenths(e.median),
-        tenths(e.low),
-        tenths(e.high)
-    )
-}
-
 /// Two digits behind the point, as the paper writes them.
 pub fn points(value: f64) -> String {
     format!("{value:.2}")
 }
 
-/// Lost beyond the noise, and more than a twentieth.
+/// Whether it is proved that a lost more than a tenant needs not care for.
 fn is_loss(row: &IsolationRow) -> bool {
     let loss = row.performance_loss_pct.as_ref();
-    loss.is_some_and(|e| super::is_loss(e) && e.median > 5.0)
+    loss.is_some_and(|e| judge(Bound::AtMost(LOSS_TOLERATED_PCT), e) == Verdict::Missed)
 }
 
 /// `a_s b_f`: as the paper writes it, subscripts and all.

@@ -4,6 +4,7 @@ mod accounting;
 mod agent;
 mod dataplane;
 mod isolation;
+mod latency;
 mod penalty;
 mod reservation;
 
@@ -11,6 +12,7 @@ pub use accounting::accounting;
 pub use agent::agent;
 pub use dataplane::dataplane;
 pub use isolation::isolation;
+pub use latency::latency;
 pub use penalty::{demo, enforced, penalty, samples};
 pub use reservation::reservation;
 
@@ -27,6 +29,7 @@ pub fn all() -> Vec<RunData> {
         dataplane(),
         isolation(),
         agent(),
+        latency(),
     ]
 }
 
@@ -55,11 +58,17 @@ pub fn manifest(kind: Kind) -> Manifest {
         peer_cpu: 1,
         seed: 1,
         warnings: vec!["load average was 1.8 at the start: stop other work".to_owned()],
+        is_busy: false,
     }
 }
 
 pub fn estimate(values: &[f64]) -> Estimate {
     crate::stats::estimate(values, 1).unwrap()
+}
+
+/// Five blocks close to `middle`.
+pub fn five(middle: f64) -> Estimate {
+    estimate(&[0.99, 0.995, 1.0, 1.005, 1.01].map(|part| part * middle))
 }
 
 /// Writes `run` as a run directory.
@@ -83,6 +92,7 @@ pub fn write(run: &RunData, dir: &std::path::Path) {
     if let Some(result) = &run.result {
         let file = ResultFile {
             schema: SCHEMA,
+            goals: crate::evidence::goals(result, run.manifest.is_busy),
             result: result.clone(),
         };
         std::fs::write(dir.join("result.json"), json(&file)).unwrap();

@@ -140,6 +140,7 @@ fn config(
          [[application]]\nname = \"bench\"\nuser = \"0\"\nbind = [\"tcp/*:*\"]\n"
     );
     Config::parse(&text)
+        .map_err(|problems| problems.first().map_or_else(String::new, |p| p.to_string()))
 }
 
 fn report(report: &impl Serialize) -> Result<(), Failure> {

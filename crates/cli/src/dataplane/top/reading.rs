@@ -7,13 +7,14 @@ use serde_json::Value;
 use std::time::Duration;
 
 /// Counters that name something wrong.
-const WRONG: [&str; 9] = [
+const WRONG: [&str; 10] = [
     "lost_packets",
     "refused_packets",
     "out_of_frames",
     "over_quota",
     "readers_stopped",
     "overruns",
+    "connections_refused",
     "timers_refused",
     "flush_errors",
     "offences",

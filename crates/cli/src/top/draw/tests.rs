@@ -1,6 +1,7 @@
 use super::*;
 use crate::fixture::{entry, interval};
 use crate::selection::Selection;
+use crate::view::HostView;
 use cofferdam_types::Interval;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
@@ -113,7 +114,7 @@ fn a_long_sentence_wraps_and_pushes_nothing_off() {
 #[test]
 fn emptiness_is_explained() {
     let text = |s: &State| screen(s, 80, 12).join(" ");
-    assert!(text(&state(&[])).contains("Measuring: first figures in 1s."));
+    assert!(text(&state(&[])).contains("Waiting for the end of the first interval, 1s."));
     let mut empty = interval();
     empty.containers.clear();
     assert!(text(&state(&[empty])).contains("No container runs on this host. Start one"));
@@ -151,16 +152,83 @@ fn help_names_every_key_and_column() {
         "halve",
         "CORRECT%",
         "caused − charged",
+        "softirqs unseen",
+        "░▒▓",
     ] {
         assert!(text.contains(word), "{word}:\n{text}");
     }
 }
 
 #[test]
+fn the_help_fits_a_small_terminal() {
+    let mut state = state(&[interval()]);
+    press(&mut state, "?");
+    let lines = screen(&state, 80, 24);
+    assert!(
+        lines[0].contains("help") && lines[23].contains("──┘"),
+        "{lines:#?}"
+    );
+    let last = help::lines().last().map(|l| l.to_string()).unwrap();
+    assert!(lines[22].contains(last.trim_end()), "{lines:#?}");
+}
+
+#[test]
+fn no_line_above_the_table_ends_inside_a_word() {
+    let mut bad = interval();
+    bad.health.events_lost = 7;
+    bad.health.softirqs_unseen = 70;
+    bad.health.containers_without_slot = 7;
+    let sentence = "no diagnosis: loading BPF programs needs root (CAP_BPF and CAP_PERFMON)";
+    for width in 40..120 {
+        let mut state = State::new(Duration::from_secs(1), Selection::default());
+        state.take(
+            &bad,
+            None,
+            Some("loading BPF programs needs root (CAP_BPF and CAP_PERFMON)"),
+        );
+        let lines = screen(&state, width, 30);
+        let table = lines
+            .iter()
+            .position(|l| l.starts_with("CONTAINER"))
+            .unwrap();
+        let told = lines[1..table].join(" ");
+        let health = HostView::new(&bad).health_line();
+        for word in sentence.split_whitespace().chain(health.split_whitespace()) {
+            let whole = told.split_whitespace().any(|w| w == word);
+            assert!(
+                whole || told.contains('…'),
+                "{width}: `{word}` is cut: {lines:#?}"
+            );
+        }
+        for line in &lines[1..table] {
+            let last = line.split_whitespace().last().unwrap_or("…");
+            let known = format!(
+                "{sentence} {health} {} …",
+                state.reading.as_ref().unwrap().sentence
+            );
+            let cpus = HostView::new(&bad).cpu_line(usize::from(width));
+            let whole = known
+                .split_whitespace()
+                .chain(cpus.split_whitespace())
+                .any(|w| w == last);
+            assert!(whole || line.ends_with('…'), "{width}: {line}");
+        }
+    }
+}
+
+#[test]
+fn the_sign_of_the_owed_history_needs_no_colour() {
+    let lines = screen(&state(&[interval(), interval()]), 140, 12);
+    let of = |name: &str| lines.iter().find(|l| l.starts_with(name)).unwrap().clone();
+    assert!(of("web-3").ends_with("██"), "{lines:#?}");
+    assert!(of("db-1").ends_with("▓▓"), "{lines:#?}");
+}
+
+#[test]
 fn pause_is_said() {
     let mut state = state(&[interval()]);
     press(&mut state, "p");
-    assert!(screen(&state, 100, 12)[0].ends_with("PAUSED"));
+    assert!(screen(&state, 100, 12)[0].starts_with("cofferdam top · PAUSED"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What the loops of one dataplane and its control plane share. Nothing of it is touched for a
 //! packet.
 
+use crate::bell::Doors;
 use crate::engine::tally::Clock;
 use crate::engine::{MOST_APPLICATIONS, Order, Tally};
 use cofferdam_netstack::FLOW_GROUPS;
@@ -23,8 +24,12 @@ pub(crate) struct Remote {
 pub(crate) struct Hub {
     pub(in crate::engine) clock: Clock,
     pub(in crate::engine) cores: Vec<Remote>,
+    /// The applications' doors to each.
+    doors: Vec<Arc<Doors>>,
     /// Which core has which flow group, as last settled; each core has a table of its own.
     owners: [AtomicU8; FLOW_GROUPS as usize],
+    /// Rung when an application has ended.
+    control: EventFd,
     /// Offences of applications, on all cores.
     offences: AtomicU64,
     seats: Mutex<Seats>,
@@ -48,7 +53,15 @@ impl Clone for Seat {
 }
 
 #[derive(Default)]
-struct Seats([(std::sync::Weak<()>, u8); MOST_APPLICATIONS]);
+struct Seats([Place; MOST_APPLICATIONS]);
+
+/// A place of the applications' table.
+#[derive(Default)]
+struct Place {
+    taken: std::sync::Weak<()>,
+    generation: u8,
+    client: u8,
+}
 
 /// The core that has a flow group at the start: equal shares, in order.
 fn first_owner(group: u8, cores: usize) -> u8 {
@@ -78,7 +91,12 @@ impl Hub {
         });
         let hub = Hub {
             clock: Clock::new(),
+            doors: remotes
+                .iter()
+                .map(|_| Doors::new())
+                .collect::<io::Result<_>>()?,
             cores: remotes,
+            control: EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?,
             owners,
             offences: AtomicU64::new(0),
             seats: Mutex::default(),
@@ -91,6 +109,11 @@ impl Hub {
         self.cores.len()
     }
 
+    /// The applications' doors to each core.
+    pub fn doors(&self) -> &[Arc<Doors>] {
+        &self.doors
+    }
+
     /// Sends an order to one core and wakes it. False when it has ended.
     pub fn order(&self, core: usize, order: Order) -> bool {
         let Some(remote) = self.cores.get(core) else {
@@ -100,6 +123,17 @@ impl Hub {
         // A full counter wakes as well.
         let _ = remote.bell.write(1);
         sent
+    }
+
+    /// Wakes the control plane: an application has ended.
+    pub fn wake_control(&self) {
+        // A full counter wakes as well.
+        let _ = self.control.write(1);
+    }
+
+    /// What [`Hub::wake_control`] rings.
+    pub fn control(&self) -> &EventFd {
+        &self.control
     }
 
     /// Makes every core look at what it checks each turn.
@@ -141,17 +175,30 @@ impl Hub {
         self.offences.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// A place for another application; `None` when all are taken.
-    pub fn seat(&self) -> Option<Seat> {
+    /// A place for an application, of so many that the configuration names; `None` when all are
+    /// taken, or when only those are left that the others are guaranteed: one for each.
+    pub fn seat(&self, client: u8, clients: u8) -> Option<Seat> {
         let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = seats.0.iter().position(|s| s.0.strong_count() == 0)?;
+        let is_free = |place: &&Place| place.taken.strong_count() == 0;
+        let has_one = |client: u8| seats.0.iter().any(|p| !is_free(&p) && p.client == client);
+        if has_one(client) {
+            let others = (0..clients).filter(|other| !has_one(*other)).count();
+            if seats.0.iter().filter(is_free).count() <= others {
+                return None;
+            }
+        }
+        let place = seats.0.iter().position(|place| is_free(&place))?;
         let taken = Arc::new(());
         let seat = seats.0.get_mut(place)?;
-        // Its old references name nobody.
-        *seat = (Arc::downgrade(&taken), seat.1.wrapping_add(1));
+        *seat = Place {
+            taken: Arc::downgrade(&taken),
+            // Its old references name nobody.
+            generation: seat.generation.wrapping_add(1),
+            client,
+        };
         Some(Seat {
             place: place as u8,
-            generation: seat.1,
+            generation: seat.generation,
             _taken: taken,
         })
     }

@@ -17,6 +17,7 @@ pub(super) use moving::Arrival;
 
 use super::owners::Owner;
 use crate::abi::Entry;
+use crate::bell::Doors;
 use cofferdam_netstack::{ConnectionId, FLOW_GROUPS, FlowGroup};
 use cofferdam_xsk::{Frame, Packet};
 use hub::Remote;
@@ -142,6 +143,11 @@ impl Cores {
 
     pub fn me(&self) -> &Remote {
         &self.hub.cores[usize::from(self.me)]
+    }
+
+    /// The applications' doors to this core.
+    pub fn my_doors(&self) -> &Doors {
+        &self.hub.doors()[usize::from(self.me)]
     }
 
     /// Sends what may be lost; gives it back when the lane is full.

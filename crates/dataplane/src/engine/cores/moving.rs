@@ -133,7 +133,9 @@ impl<P: Port> Engine<P> {
             };
             domain.connections -= 1;
             domain.ranges -= owner.ranges;
+            let client = domain.client;
             owners.insert(connection, (owner, domain.seat.generation));
+            self.pools.connections.give(client);
         }
         let mut told = Vec::new();
         for domain in self.domains.iter_mut().flatten() {
@@ -197,6 +199,8 @@ impl<P: Port> Engine<P> {
         };
         domain.connections += 1;
         domain.ranges += owner.ranges;
+        let client = domain.client;
+        self.pools.connections.force(client);
         let own_name = handle::of(self.cores.me, handle::group(owner.handle), connection);
         if own_name != owner.handle {
             self.cores.guests.insert(owner.handle, connection);

@@ -221,7 +221,9 @@ impl World {
         let mut client =
             Engine::new(Fork(one, other), memory, client, options()).expect("a client");
         let hub = cores[0].hub();
-        let made = cores[0].maker().make("echo", Rights::all(), Arc::default());
+        let made = cores[0]
+            .maker()
+            .make(0, "echo", Rights::all(), Arc::default());
         let (domains, outside) = made.expect("a place");
         for (core, domain) in domains.into_iter().enumerate() {
             assert!(hub.order(core, Order::Attach(Box::new(domain))));
@@ -391,7 +393,7 @@ fn wrong_answers_to_a_move_harm_only_who_makes_them() {
     let mut world = World::new(3, Room::default());
     let maker = world.cores[0].maker();
     let (domains, outside) = maker
-        .make("hostile", Rights::all(), Arc::default())
+        .make(0, "hostile", Rights::all(), Arc::default())
         .expect("a place");
     for (core, domain) in domains.into_iter().enumerate() {
         assert!(world.hub.order(core, Order::Attach(Box::new(domain))));

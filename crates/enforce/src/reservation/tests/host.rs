@@ -1,5 +1,7 @@
 //! A made-up host in a temporary directory.
 
+use crate::cpus::read_list;
+use crate::journal::fake_kernel::FakeKernel;
 use crate::journal::{Journal, UndoReport};
 use crate::reservation::{ReservationOptions, Reservations};
 use cofferdam_host::HostFs;
@@ -43,12 +45,25 @@ impl Fake {
         fake.write_host("/proc/self/mountinfo", &mounts);
         let controllers = if v1 { "" } else { "cpuset cpu" };
         fake.write_host("/sys/fs/cgroup/unified/cgroup.controllers", controllers);
-        fake.online(&format!("0-{}", cpus - 1));
+        let all = format!("0-{}", cpus - 1);
+        fake.write_host("/sys/devices/system/cpu/possible", &all);
+        for file in ["cpuset.cpus.effective", "cpuset.effective_cpus"] {
+            fake.write(file, &all);
+        }
+        fake.online(&all);
         fake
     }
 
+    /// These CPUs are online; the kernel refuses what it would refuse then.
     pub fn online(&self, list: &str) {
         self.write_host("/sys/devices/system/cpu/online", list);
+        let possible = self.read_host("/sys/devices/system/cpu/possible");
+        let kernel = FakeKernel {
+            v1: self.v1,
+            possible: read_list(&possible).unwrap(),
+            online: read_list(list).unwrap(),
+        };
+        kernel.install();
     }
 
     fn host_path(&self, path: &str) -> PathBuf {
@@ -143,7 +158,7 @@ impl Fake {
     }
 
     pub fn journal(&self) -> (Journal, UndoReport) {
-        Journal::open(self.journal.path()).unwrap()
+        Journal::open_on(HostFs::below(self.root.path()), self.journal.path()).unwrap()
     }
 
     pub fn start(&self, options: ReservationOptions) -> (Journal, Reservations) {

@@ -37,13 +37,19 @@ pub fn agent() -> RunData {
         ledgers: Vec::new(),
         result: Some(RunResult::Agent(AgentResult {
             cost: vec![
-                cost(AgentDuty::Observe, &[0.5, 0.6, 0.7]),
-                cost(AgentDuty::Enforce, &[0.8, 0.9, 1.0]),
-                cost(AgentDuty::ThousandRules, &[1.1, 1.2, 1.3]),
+                cost(AgentDuty::Observe, &[0.5, 0.6, 0.7, 0.6, 0.6]),
+                cost(AgentDuty::Enforce, &[0.8, 0.9, 0.98, 0.85, 0.95]),
+                cost(AgentDuty::ThousandRules, &[1.1, 1.2, 1.3, 1.15, 1.25]),
             ],
             diagnosis: vec![
-                diagnosis(SwitchCase::OneContainerOneCpu, &[0.98, 0.99, 1.0]),
-                diagnosis(SwitchCase::TwoContainersOneCpu, &[0.95, 0.96, 0.97]),
+                diagnosis(
+                    SwitchCase::OneContainerOneCpu,
+                    &[0.981, 0.99, 1.0, 0.985, 0.995],
+                ),
+                diagnosis(
+                    SwitchCase::TwoContainersOneCpu,
+                    &[0.95, 0.96, 0.97, 0.955, 0.965],
+                ),
             ],
             failed: Default::default(),
         })),

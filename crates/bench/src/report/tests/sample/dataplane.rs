@@ -1,6 +1,6 @@
 //! A run of `bench dataplane`.
 
-use super::{estimate, manifest};
+use super::{five, manifest};
 use crate::data::*;
 
 /// A dataplane run: all goals reached but the one for many connections.
@@ -11,25 +11,24 @@ pub fn dataplane() -> RunData {
             at,
             server,
         },
-        requests_per_s: estimate(&[rate, rate * 1.01]),
-        p50_us: estimate(&[p50]),
-        p99_us: estimate(&[p50 * 2.0]),
-        p999_us: estimate(&[p50 * 4.0]),
-        p50_to_blocking: ratio.map(|r| estimate(&[1.0 / r])),
-        rate_to_blocking: ratio.map(|r| estimate(&[r])),
-        p50_to_busy: ratio.map(|r| estimate(&[2.0 / r])),
-        rate_to_busy: ratio.map(|r| estimate(&[r / 2.0])),
-        rate_to_inline: (server == EchoServer::Process).then(|| estimate(&[0.9])),
-        cpu_us_per_request: (rate > 0.0).then(|| estimate(&[1e6 / rate])),
-        capacity_to_blocking: ratio.map(|r| estimate(&[r])),
-        capacity_to_busy: ratio.map(|r| estimate(&[r / 2.0])),
-        capacity_to_inline: (server == EchoServer::Process).then(|| estimate(&[0.9])),
-        bytes_per_connection: (experiment == DataplaneExperiment::Idle).then(|| estimate(&[p50])),
-        rate_to_one_core: (experiment.is_of_cores() && at > 1).then(|| estimate(&[0.95])),
-        cpu_to_one_core: (experiment.is_of_cores() && at > 1).then(|| estimate(&[1.05])),
+        requests_per_s: five(rate),
+        p50_us: five(p50),
+        p99_us: five(p50 * 2.0),
+        p999_us: five(p50 * 4.0),
+        p50_to_blocking: ratio.map(|r| five(1.0 / r)),
+        rate_to_blocking: ratio.map(five),
+        p50_to_busy: ratio.map(|r| five(2.0 / r)),
+        rate_to_busy: ratio.map(|r| five(r / 2.0)),
+        rate_to_inline: (server == EchoServer::Process).then(|| five(0.9)),
+        cpu_us_per_request: (rate > 0.0).then(|| five(1e6 / rate)),
+        capacity_to_blocking: ratio.map(five),
+        capacity_to_busy: ratio.map(|r| five(r / 2.0)),
+        capacity_to_inline: (server == EchoServer::Process).then(|| five(0.9)),
+        bytes_per_connection: (experiment == DataplaneExperiment::Idle).then(|| five(p50)),
+        rate_to_one_core: (experiment.is_of_cores() && at > 1).then(|| five(0.95)),
+        cpu_to_one_core: (experiment.is_of_cores() && at > 1).then(|| five(1.05)),
         shares_cpu: experiment == DataplaneExperiment::Cores && at > 1,
-        generator_busy: (experiment == DataplaneExperiment::Cores && at == 1)
-            .then(|| estimate(&[0.97])),
+        generator_busy: (experiment == DataplaneExperiment::Cores && at == 1).then(|| five(0.97)),
     };
     use DataplaneExperiment::{
         Batch, Connections, Cores, Cost, Etc, Idle, Load, OneCpu, Paced, Sizes, Unloaded,
@@ -90,8 +89,8 @@ pub fn dataplane() -> RunData {
             service: vec![DataplaneService {
                 experiment: Etc,
                 server: EchoServer::Inline,
-                requests_per_s: estimate(&[1e5]),
-                to_blocking: Some(estimate(&[2.0])),
+                requests_per_s: five(1e5),
+                to_blocking: Some(five(2.0)),
             }],
             congestion_control: "cubic".to_owned(),
             failed: [("sizes/64/process".to_owned(), "it ended".to_owned())].into(),

@@ -7,7 +7,11 @@ use crate::data::*;
 /// as it might be with Cofferdam. In one block of `a_s_b_u` something else took the link.
 pub fn isolation() -> RunData {
     let cell = |care: Care, scenario: &str, repetition: u32, mbit: f64| {
-        let noise = 1.0 + f64::from(repetition % 3) * 0.01;
+        let noise = 1.0
+            + match scenario.contains("_b_f") {
+                true => [0.0, 0.02, 0.01, 0.005, 0.015][repetition as usize],
+                false => f64::from(repetition % 3) * 0.01,
+            };
         let point = |i: u32| Point {
             t_ms: f64::from(i) * 100.0,
             bytes: (mbit * noise * 12_500.0 * f64::from(i)) as u64,

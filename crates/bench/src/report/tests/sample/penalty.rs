@@ -279,6 +279,7 @@ pub fn penalty() -> RunData {
             .map(|r| ledger(r, ["flood", "victim"]))
             .collect(),
         result: Some(RunResult::Penalty(PenaltyResult {
+            containers_by: None,
             cells: results,
             failed: BTreeMap::from([(
                 "grep/flood/receiver/veth/3x200B".to_owned(),

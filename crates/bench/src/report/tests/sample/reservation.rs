@@ -1,6 +1,6 @@
 //! A run of `bench reservation`.
 
-use super::{estimate, manifest};
+use super::{estimate, five, manifest};
 use crate::data::*;
 
 /// A reservation run of one batch and one interactive condition.
@@ -55,15 +55,15 @@ pub fn reservation() -> RunData {
         rows: policies
             .iter()
             .map(|(policy, slow)| {
-                let judged = estimate(&[*slow, slow * 1.02, slow * 0.99]);
+                let judged = five(*slow);
                 let interactive = cell.target.is_interactive();
                 PolicyRow {
                     policy: *policy,
                     elapsed_s: (!interactive).then(|| judged.clone()),
                     p99_us: interactive.then(|| judged.clone()),
                     to_alone: Some(judged),
-                    cpu_got: estimate(&[1.0 / slow]),
-                    host_utilisation: estimate(&[0.98]),
+                    cpu_got: five(1.0 / slow),
+                    host_utilisation: five(0.985),
                     entitled: Some(Entitled {
                         entitled_cpus: estimate(&[1.0]),
                         forced_sharing_cpus: estimate(&[0.31 * (slow - 1.0)]),

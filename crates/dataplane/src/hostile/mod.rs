@@ -1,14 +1,17 @@
 //! A hostile application for the fuzzer: writes what it is given into the rings of a dataplane
 //! over a pipe, and checks that an honest one beside it is answered.
 
+mod attacker;
+
+pub use attacker::{Attacker, offend};
+
 use crate::abi::{Call, Entry};
 use crate::channel::Mapped;
-use crate::engine::{Engine, Options, Order};
+use crate::engine::{Engine, Life, Options, Order};
 use crate::policy::Rights;
 use cofferdam_netstack::{Config, InterfaceAddress, MacAddress};
 use cofferdam_xsk::{Memory, Pipe, pipe};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A dataplane with one honest application.
 pub struct Hostile {
@@ -49,15 +52,15 @@ impl Hostile {
     /// # Panics
     /// When the honest application is not answered: the finding.
     pub fn attack(&mut self, bytes: &[u8]) {
-        let gone = Arc::new(AtomicBool::new(false));
-        let mut hostile = attach(&self.engine, gone.clone());
+        let life = Arc::new(Life::default());
+        let mut hostile = attach(&self.engine, life.clone());
         self.turns(1);
         for part in bytes.chunks(64).take(4096) {
             hostile.first().push(entry(part));
         }
         hostile.first().publish();
         self.turns(3);
-        gone.store(true, Ordering::Relaxed);
+        life.end();
         self.turns(3);
         self.rounds += 1;
         let local = ([0, 0, 0, 0], 0).into();
@@ -83,8 +86,8 @@ impl Hostile {
     }
 }
 
-fn attach(engine: &Engine<Pipe>, gone: Arc<AtomicBool>) -> Mapped {
-    let made = engine.maker().make("fuzz", Rights::all(), gone);
+fn attach(engine: &Engine<Pipe>, life: Arc<Life>) -> Mapped {
+    let made = engine.maker().make(0, "fuzz", Rights::all(), life);
     let (domains, outside) = made.expect("memory");
     for (core, domain) in domains.into_iter().enumerate() {
         assert!(engine.hub().order(core, Order::Attach(Box::new(domain))));

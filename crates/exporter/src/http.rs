@@ -1,16 +1,19 @@
 //! As much HTTP/1.1 as a scraper needs: one `GET /metrics` a connection.
 
 /// Longest head of a request.
-pub(super) const LONGEST_REQUEST_BYTES: usize = 8 << 10;
+pub const LONGEST_REQUEST_BYTES: usize = 8 << 10;
 const MOST_HEADERS: usize = 64;
-/// The OpenMetrics text format, which Prometheus takes.
-const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-const INDEX: &str = "<!doctype html><title>cofferdam agent</title>\
-    <p><a href=\"/metrics\">metrics</a>\n";
+/// What the answers look like.
+#[derive(Clone, Copy, Debug)]
+pub struct Format {
+    /// Of the metrics.
+    pub content_type: &'static str,
+    /// The page at `/`.
+    pub index: &'static str,
+}
 
 /// Length of the head of a request, its empty line included; `None` while it is incomplete.
-pub(super) fn head_length(bytes: &[u8]) -> Option<usize> {
+pub fn head_length(bytes: &[u8]) -> Option<usize> {
     bytes
         .windows(4)
         .position(|w| w == b"\r\n\r\n")
@@ -18,7 +21,7 @@ pub(super) fn head_length(bytes: &[u8]) -> Option<usize> {
 }
 
 /// The whole answer to a request's head. `metrics` is asked only when they are wanted.
-pub(super) fn answer(head: &[u8], metrics: impl FnOnce() -> String) -> Vec<u8> {
+pub fn answer(head: &[u8], format: &Format, metrics: impl FnOnce() -> String) -> Vec<u8> {
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut request = httparse::Request::new(&mut headers);
     if request.parse(head).is_err() {
@@ -40,8 +43,8 @@ pub(super) fn answer(head: &[u8], metrics: impl FnOnce() -> String) -> Vec<u8> {
         }
     };
     match path {
-        "/metrics" => response("200 OK", OPENMETRICS, &metrics(), head_only),
-        "/" => response("200 OK", "text/html", INDEX, head_only),
+        "/metrics" => response("200 OK", format.content_type, &metrics(), head_only),
+        "/" => response("200 OK", "text/html", format.index, head_only),
         _ => response(
             "404 Not Found",
             "text/plain",
@@ -52,22 +55,12 @@ pub(super) fn answer(head: &[u8], metrics: impl FnOnce() -> String) -> Vec<u8> {
 }
 
 /// The answer to a head that is too long.
-pub(super) fn too_long() -> Vec<u8> {
+pub fn too_long() -> Vec<u8> {
     let text = "the request is longer than 8 KiB\n";
     response(
         "431 Request Header Fields Too Large",
         "text/plain",
         text,
-        false,
-    )
-}
-
-/// The answer when there are too many connections.
-pub(super) fn busy() -> Vec<u8> {
-    response(
-        "503 Service Unavailable",
-        "text/plain",
-        "too many connections\n",
         false,
     )
 }
@@ -89,10 +82,15 @@ fn response(status: &str, kind: &str, body: &str, head_only: bool) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    const FORMAT: Format = Format {
+        content_type: "text/plain",
+        index: "index",
+    };
+
     fn status(request: &str) -> String {
-        let answer = answer(request.as_bytes(), || "x 1\n".to_owned());
-        let text = String::from_utf8(answer).unwrap();
-        text.lines().next().unwrap().to_owned()
+        let answer = answer(request.as_bytes(), &FORMAT, || "x 1\n".to_owned());
+        let text = String::from_utf8(answer).expect("text");
+        text.lines().next().expect("text").to_owned()
     }
 
     #[test]
@@ -109,8 +107,10 @@ mod tests {
         ] {
             assert!(status(request).contains(code), "{request}");
         }
-        let head = answer(b"HEAD /metrics HTTP/1.1\r\n\r\n", || "x 1\n".to_owned());
-        assert!(String::from_utf8(head).unwrap().ends_with("\r\n\r\n"));
+        let head = answer(b"HEAD /metrics HTTP/1.1\r\n\r\n", &FORMAT, || {
+            "x 1\n".to_owned()
+        });
+        assert!(String::from_utf8(head).expect("text").ends_with("\r\n\r\n"));
     }
 
     #[test]
@@ -123,7 +123,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn no_bytes_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
-            let _ = answer(&bytes, String::new);
+            let _ = answer(&bytes, &FORMAT, String::new);
         }
     }
 }

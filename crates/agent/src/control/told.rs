@@ -1,0 +1,108 @@
+//! What the log has said is degraded: each thing once when it begins, and once when it ends.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// A container that is degraded for a shorter time is not worth a line: it has ended, or was only
+/// beginning.
+const LASTS: Duration = Duration::from_secs(2);
+
+/// One thing that is degraded, of the host when `container` is `None`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Line {
+    pub container: Option<String>,
+    pub text: String,
+}
+
+/// What is to be logged now.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct News {
+    pub begins: Vec<Line>,
+    pub ends: Vec<Line>,
+}
+
+/// Since when each thing is degraded, and whether that was logged.
+#[derive(Debug, Default)]
+pub(super) struct Told(BTreeMap<Line, (Instant, bool)>);
+
+impl Told {
+    /// These are degraded now, all that are; `known` says whether there is a container of a name.
+    pub fn update(
+        &mut self,
+        lines: BTreeSet<Line>,
+        known: impl Fn(&str) -> bool,
+        now: Instant,
+    ) -> News {
+        let mut news = News::default();
+        self.0.retain(|line, (_, logged)| {
+            let stays = lines.contains(line);
+            // Nothing became better with a container that has ended.
+            let there = line.container.as_deref().is_none_or(&known);
+            if !stays && *logged && there {
+                news.ends.push(line.clone());
+            }
+            stays
+        });
+        for line in lines {
+            let (since, logged) = self.0.entry(line.clone()).or_insert((now, false));
+            let lasts = line.container.is_none() || now.saturating_duration_since(*since) >= LASTS;
+            if lasts && !*logged {
+                *logged = true;
+                news.begins.push(line);
+            }
+        }
+        news
+    }
+}
+
+impl std::fmt::Display for Line {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.container {
+            Some(name) => write!(f, "container {name}: {}", self.text),
+            None => write!(f, "{}", self.text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(container: Option<&str>) -> Line {
+        Line {
+            container: container.map(str::to_owned),
+            text: "no cpuset".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_short_lived_container_is_no_line_in_the_log() {
+        let (mut told, start) = (Told::default(), Instant::now());
+        let degraded = BTreeSet::from([line(Some("short"))]);
+        assert_eq!(told.update(degraded, |_| true, start), News::default());
+        let later = start + Duration::from_secs(1);
+        assert_eq!(
+            told.update(BTreeSet::new(), |_| false, later),
+            News::default()
+        );
+    }
+
+    #[test]
+    fn what_lasts_is_told_once_and_its_end_while_the_container_is_there() {
+        for stays in [true, false] {
+            let (mut told, start) = (Told::default(), Instant::now());
+            let degraded = || BTreeSet::from([line(Some("web")), line(None)]);
+            let mut begins = Vec::new();
+            for second in 0..5 {
+                let now = start + Duration::from_secs(second);
+                begins.push(told.update(degraded(), |_| true, now).begins);
+            }
+            assert_eq!(begins[0], [line(None)], "the host's at once");
+            assert_eq!(begins[2], [line(Some("web"))]);
+            assert_eq!(begins.concat().len(), 2);
+            let ends = told.update(BTreeSet::new(), |_| stays, start).ends;
+            assert_eq!(ends.contains(&line(Some("web"))), stays);
+            assert!(ends.contains(&line(None)));
+        }
+    }
+}

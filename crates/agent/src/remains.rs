@@ -1,0 +1,80 @@
+//! Files that an agent leaves when it is killed: its sockets and its lock.
+
+use cofferdam_host::HostLock;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What only one process of the host may have.
+const LOCK: &str = "accounting.lock";
+/// Between binding a socket and listening at it; rather more than that takes.
+const BEGINNING: Duration = Duration::from_millis(50);
+
+/// Removes from `folder` the lock and the sockets that nobody has any more, and `socket`; then
+/// the folder, when it is empty. Nothing while a process has the lock.
+pub(crate) fn clear(folder: &Path, socket: &Path) {
+    if !folder.exists() {
+        return;
+    }
+    // Dropping it removes the file and the folder.
+    let Ok(_alone) = HostLock::take(folder, LOCK) else {
+        return;
+    };
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut dead: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    dead.push(socket.to_owned());
+    dead.retain(|path| nobody_listens(path));
+    if dead.is_empty() {
+        return;
+    }
+    std::thread::sleep(BEGINNING);
+    for path in dead {
+        if nobody_listens(&path) {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn nobody_listens(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket())
+        && UnixStream::connect(path).is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn what_nobody_has_is_removed_and_nothing_else() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = temp.path().join("cofferdam");
+        let elsewhere = temp.path().join("agent.sock");
+        fs::create_dir(&folder).unwrap();
+        let live = UnixListener::bind(folder.join("dataplane.sock")).unwrap();
+        drop(UnixListener::bind(folder.join("latency.sock")).unwrap());
+        drop(UnixListener::bind(&elsewhere).unwrap());
+        fs::write(folder.join(LOCK), "4711\n").unwrap();
+        let names = || -> Vec<String> {
+            let entries = fs::read_dir(&folder).unwrap().flatten();
+            let mut names: Vec<String> = entries
+                .map(|e| e.file_name().into_string().unwrap())
+                .collect();
+            names.sort();
+            names
+        };
+        let lock = HostLock::take(&folder, LOCK).unwrap();
+        clear(&folder, &elsewhere);
+        assert_eq!(names(), [LOCK, "dataplane.sock", "latency.sock"]);
+        drop(lock);
+        clear(&folder, &elsewhere);
+        assert_eq!(names(), ["dataplane.sock"]);
+        assert!(!elsewhere.exists());
+        drop(live);
+        clear(&folder, &elsewhere);
+        assert!(!folder.exists());
+    }
+}

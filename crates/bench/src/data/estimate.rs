@@ -1,0 +1,173 @@
+//! A median, and how far it can be trusted.
+
+use serde::{Deserialize, Serialize};
+
+/// Blocks (pairs, rounds, repetitions) below which there is no interval. Five are the fewest whose
+/// range holds the median with a probability near 95%: 1 − 2 · (1/2)⁵ = 94%.
+pub const FEWEST_BLOCKS: usize = 5;
+
+/// The 95% interval of a median. Low and high are finite, and low is below high.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    low: f64,
+    high: f64,
+}
+
+impl Interval {
+    /// The interval from `low` to `high`; `None` where that has no width. Blocks that are all alike
+    /// show the resolution of the measurement, not its certainty.
+    pub fn new(low: f64, high: f64) -> Option<Interval> {
+        (low.is_finite() && high.is_finite() && low < high).then_some(Interval { low, high })
+    }
+
+    /// Lower end.
+    pub fn low(self) -> f64 {
+        self.low
+    }
+
+    /// Upper end.
+    pub fn high(self) -> f64 {
+        self.high
+    }
+
+    /// Whether `value` lies within it, its ends included.
+    pub fn holds(self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+
+    /// Whether it shares a value with `other`.
+    pub fn overlaps(self, other: Interval) -> bool {
+        self.low <= other.high && other.low <= self.high
+    }
+
+    /// Each end through `change`, which must be monotonic.
+    pub fn map(self, change: impl Fn(f64) -> f64) -> Option<Interval> {
+        let (one, other) = (change(self.low), change(self.high));
+        Interval::new(one.min(other), one.max(other))
+    }
+}
+
+/// A median with its bootstrap interval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Stored", into = "Stored")]
+pub struct Estimate {
+    /// Median of `values`.
+    pub median: f64,
+    /// The values, in the order they were measured.
+    pub values: Vec<f64>,
+    interval: Option<Interval>,
+}
+
+impl Estimate {
+    /// Of `values`, which were measured in as many blocks. An interval of fewer than
+    /// [`FEWEST_BLOCKS`] is dropped.
+    pub fn new(median: f64, interval: Option<Interval>, values: Vec<f64>) -> Estimate {
+        Estimate {
+            median,
+            interval: interval.filter(|_| values.len() >= FEWEST_BLOCKS),
+            values,
+        }
+    }
+
+    /// The 95% percentile-bootstrap interval of the median; `None` where the values do not give one.
+    pub fn interval(&self) -> Option<Interval> {
+        self.interval
+    }
+
+    /// Lower end of the interval.
+    pub fn low(&self) -> Option<f64> {
+        self.interval.map(Interval::low)
+    }
+
+    /// Upper end of the interval.
+    pub fn high(&self) -> Option<f64> {
+        self.interval.map(Interval::high)
+    }
+
+    /// How often it was measured.
+    pub fn blocks(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Median, interval and values through `change`, which must be monotonic.
+    pub fn map(&self, change: impl Fn(f64) -> f64) -> Estimate {
+        Estimate {
+            median: change(self.median),
+            interval: self.interval.and_then(|i| i.map(&change)),
+            values: self.values.iter().map(|v| change(*v)).collect(),
+        }
+    }
+}
+
+/// As it stands in `result.json`. Schema 1 had an interval of any number of blocks: what reads it
+/// drops those that are none.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    median: f64,
+    low: Option<f64>,
+    high: Option<f64>,
+    values: Vec<f64>,
+}
+
+impl From<Stored> for Estimate {
+    fn from(stored: Stored) -> Estimate {
+        let ends = stored.low.zip(stored.high);
+        let interval = ends.and_then(|(low, high)| Interval::new(low, high));
+        Estimate::new(stored.median, interval, stored.values)
+    }
+}
+
+impl From<Estimate> for Stored {
+    fn from(e: Estimate) -> Stored {
+        Stored {
+            median: e.median,
+            low: e.low(),
+            high: e.high(),
+            values: e.values,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_needs_five_blocks_and_a_width() {
+        let of = |n: usize, low, high| Estimate::new(2.0, Interval::new(low, high), vec![2.0; n]);
+        assert_eq!(of(4, 1.0, 3.0).interval(), None);
+        assert_eq!(of(5, 1.0, 3.0).low(), Some(1.0));
+        assert_eq!(of(9, 32.8, 32.8).interval(), None);
+        assert_eq!(of(9, 1.0, f64::NAN).interval(), None);
+        assert_eq!(of(9, f64::NEG_INFINITY, 1.0).interval(), None);
+    }
+
+    #[test]
+    fn an_interval_of_schema_1_with_too_few_blocks_is_not_read() {
+        let read = |text: &str| serde_json::from_str::<Estimate>(text).unwrap();
+        let one = read(r#"{"median":32.8,"low":32.8,"high":32.8,"values":[32.8]}"#);
+        assert_eq!((one.median, one.interval(), one.blocks()), (32.8, None, 1));
+        let five = read(r#"{"median":3,"low":1,"high":5,"values":[1,2,3,4,5]}"#);
+        assert_eq!(five.interval(), Interval::new(1.0, 5.0));
+        let text = serde_json::to_string(&one).unwrap();
+        assert_eq!(
+            text,
+            r#"{"median":32.8,"low":null,"high":null,"values":[32.8]}"#
+        );
+        assert_eq!(read(&serde_json::to_string(&five).unwrap()), five);
+    }
+
+    #[test]
+    fn a_falling_change_keeps_the_ends_in_order() {
+        let five = Estimate::new(3.0, Interval::new(1.0, 5.0), vec![1.0, 2.0, 3.0, 4.0, 5.0]);
+        let kept = five.map(|loss| 100.0 - loss);
+        assert_eq!(
+            (kept.low(), kept.median, kept.high()),
+            (Some(95.0), 97.0, Some(99.0))
+        );
+        assert!(
+            five.interval()
+                .is_some_and(|i| i.holds(1.0) && !i.holds(5.1))
+        );
+    }
+}

@@ -1,0 +1,63 @@
+//! What a tenant may lose to its neighbour.
+
+use super::{Figure, goal, mended};
+use crate::data::{
+    Bound, Care, Estimate, IsolationResult, IsolationRow, IsolationTable, Judgement,
+};
+
+/// Loss of performance that no tenant needs to care for, percent.
+pub const LOSS_TOLERATED_PCT: f64 = 5.0;
+/// Growth of the 99th percentile that no tenant needs to care for.
+pub const P99_FACTOR_TOLERATED: f64 = 1.10;
+
+type Value = fn(&IsolationRow) -> Option<&Estimate>;
+
+pub(super) fn goals(result: &IsolationResult) -> Vec<Judgement> {
+    let tables = result.tables.iter();
+    tables.flat_map(|table| of(result, table)).collect()
+}
+
+fn of<'a>(
+    result: &'a IsolationResult,
+    table: &'a IsolationTable,
+) -> impl Iterator<Item = Judgement> + 'a {
+    let vanilla = result.tables.iter().find(|other| {
+        table.care == Care::Cofferdam
+            && other.care == Care::Vanilla
+            && (other.runtime, other.resource) == (table.runtime, table.resource)
+    });
+    let contended = table.rows.iter().filter(|r| r.scenario.b.is_some());
+    contended.flat_map(move |row| {
+        let same = |t: &'a IsolationTable| t.rows.iter().find(|r| r.scenario == row.scenario);
+        let without = vanilla.and_then(same);
+        let care = match table.care {
+            Care::Vanilla => String::new(),
+            care => format!("+{care}"),
+        };
+        let case = format!(
+            "{}{care}/{}/{}",
+            table.runtime, table.resource, row.scenario
+        );
+        let judged = |what: &str, bound, value: Value| {
+            let figure = value(row).map(Figure::Sampled);
+            let told = goal(what, Some(case.clone()), bound, figure);
+            match without.and_then(value) {
+                Some(without) => mended(told, without),
+                None => told,
+            }
+        };
+        let loss = judged(
+            "Performance lost to the neighbour, %",
+            Bound::AtMost(LOSS_TOLERATED_PCT),
+            |r| r.performance_loss_pct.as_ref(),
+        );
+        let slower = row.p99_factor.as_ref().map(|_| {
+            judged(
+                "99th percentile beside the neighbour ÷ alone",
+                Bound::AtMost(P99_FACTOR_TOLERATED),
+                |r| r.p99_factor.as_ref(),
+            )
+        });
+        std::iter::once(loss).chain(slower).collect::<Vec<_>>()
+    })
+}

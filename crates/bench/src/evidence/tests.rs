@@ -1,0 +1,221 @@
+use super::*;
+use crate::stats;
+use proptest::prelude::*;
+
+fn estimate(values: &[f64]) -> Estimate {
+    stats::estimate(values, 1).unwrap()
+}
+
+/// An estimate with exactly this interval.
+fn between(low: f64, median: f64, high: f64) -> Estimate {
+    Estimate::new(
+        median,
+        Interval::new(low, high),
+        vec![median; FEWEST_BLOCKS],
+    )
+}
+
+fn told(bound: Bound, e: &Estimate) -> (Verdict, Option<Doubt>) {
+    Figure::Sampled(e).judge(bound)
+}
+
+#[test]
+fn a_goal_is_reached_or_missed_when_the_whole_interval_says_so() {
+    let least = Bound::AtLeast(0.97);
+    assert_eq!(
+        told(least, &between(0.97, 0.98, 1.0)),
+        (Verdict::Reached, None)
+    );
+    assert_eq!(
+        told(least, &between(0.90, 0.93, 0.96)),
+        (Verdict::Missed, None)
+    );
+    let holds = (Verdict::Inconclusive, Some(Doubt::HoldsGoal));
+    assert_eq!(told(least, &between(0.90, 0.99, 1.0)), holds);
+    let most = Bound::AtMost(1.05);
+    assert_eq!(
+        told(most, &between(0.9, 1.0, 1.05)),
+        (Verdict::Reached, None)
+    );
+    assert_eq!(
+        told(most, &between(1.06, 1.2, 1.3)),
+        (Verdict::Missed, None)
+    );
+    let within = Bound::Within([-5.0, 5.0]);
+    assert_eq!(
+        told(within, &between(-4.0, 0.0, 4.0)),
+        (Verdict::Reached, None)
+    );
+    assert_eq!(
+        told(within, &between(-9.0, -7.0, -6.0)),
+        (Verdict::Missed, None)
+    );
+    assert_eq!(told(within, &between(-9.0, 0.0, 9.0)), holds);
+}
+
+#[test]
+fn one_sample_four_blocks_and_blocks_all_alike_prove_nothing() {
+    let least = Bound::AtLeast(1.0);
+    let few = (Verdict::Inconclusive, Some(Doubt::FewBlocks));
+    assert_eq!(told(least, &estimate(&[32.8])), few);
+    assert_eq!(told(least, &estimate(&[5.0, 6.0, 7.0, 8.0])), few);
+    let alike = (Verdict::Inconclusive, Some(Doubt::NoSpread));
+    assert_eq!(told(least, &estimate(&[32.8; 7])), alike);
+    let once = Figure::Once(84.0).judge(Bound::AtMost(100.0));
+    assert_eq!(once, (Verdict::Inconclusive, Some(Doubt::Once)));
+    let count = |n| Figure::Count(n).judge(Bound::AtMost(0.0)).0;
+    assert_eq!(
+        (count(0.0), count(1.0)),
+        (Verdict::Reached, Verdict::Missed)
+    );
+}
+
+#[test]
+fn what_needed_no_mending_is_no_success() {
+    let judged = |with: &Estimate, without: &Estimate| {
+        let bound = Bound::AtMost(1.03);
+        mended(goal("x", None, bound, Some(Figure::Sampled(with))), without).verdict
+    };
+    let fair = between(0.97, 1.0, 1.02);
+    let harmed = between(4.1, 4.5, 4.9);
+    let unclear = between(0.9, 1.1, 1.3);
+    assert_eq!(judged(&fair, &harmed), Verdict::Reached);
+    assert_eq!(judged(&fair, &fair), Verdict::NoHarm);
+    assert_eq!(judged(&fair, &unclear), Verdict::NoHarm);
+    assert_eq!(judged(&harmed, &fair), Verdict::Missed);
+    assert_eq!(judged(&unclear, &fair), Verdict::Inconclusive);
+}
+
+#[test]
+fn a_busy_host_proves_nothing_but_counts() {
+    let mut result = crate::data::AgentResult::default();
+    result.cost.push(crate::data::AgentCostRow {
+        duty: crate::data::AgentDuty::Enforce,
+        containers: 100,
+        busy: 10,
+        cpu_pct: between(0.4, 0.5, 0.6),
+        resident_bytes: 18 << 20,
+        step_ms: between(0.4, 0.5, 0.6),
+    });
+    let result = RunResult::Agent(result);
+    let of = |is_busy| -> Vec<_> {
+        let goals = goals(&result, is_busy).into_iter();
+        goals.map(|g| (g.verdict, g.doubt)).collect()
+    };
+    let reached = (Verdict::Reached, None);
+    assert_eq!(of(false), [reached, reached]);
+    let busy = (Verdict::Inconclusive, Some(Doubt::BusyHost));
+    assert_eq!(of(true), [busy, reached]);
+}
+
+#[test]
+fn the_largest_harm_is_found_whether_it_is_proved_or_not() {
+    let lost = Bound::AtMost(5.0);
+    let (proved, doubtful) = (between(20.0, 30.0, 40.0), between(-4.0, 57.0, 75.0));
+    let (small, none) = (between(-3.0, 8.0, 9.0), between(-1.0, 0.5, 2.0));
+    let cases = [
+        ("a", &none),
+        ("b", &small),
+        ("c", &proved),
+        ("d", &doubtful),
+    ];
+    let found = largest(&cases, lost);
+    assert_eq!(found.proved, Some(("c", &proved)));
+    assert_eq!(found.doubtful, Some(("d", &doubtful)));
+    assert_eq!(found.harmless, None);
+    // What is smaller than what is proved is not in its way.
+    assert_eq!(largest(&cases[..3], lost).doubtful, None);
+    // A median loss of 57% with the interval [-4, 75] is never "no loss".
+    let found = largest(&cases[3..], lost);
+    assert_eq!((found.proved, found.harmless), (None, None));
+    assert_eq!(largest(&cases[..1], lost).harmless, Some(("a", &none)));
+}
+
+#[test]
+fn an_empty_result_is_not_measured() {
+    assert!(!is_measured(None));
+    for result in [
+        RunResult::Isolation(Default::default()),
+        RunResult::Penalty(Default::default()),
+        RunResult::Accounting(Default::default()),
+        RunResult::Latency(Default::default()),
+        RunResult::Reservation(Default::default()),
+        RunResult::Dataplane(Default::default()),
+        RunResult::Agent(Default::default()),
+    ] {
+        assert!(!is_measured(Some(&result)), "{result:?}");
+        let goals = goals(&result, false);
+        assert!(goals.iter().all(|g| g.verdict == Verdict::NotMeasured));
+    }
+}
+
+#[test]
+fn a_difference_needs_five_blocks_of_each() {
+    let low: Vec<f64> = (0..9).map(f64::from).collect();
+    let high: Vec<f64> = (20..29).map(f64::from).collect();
+    assert_eq!(differ(&estimate(&low), &estimate(&high)), Some(true));
+    assert_eq!(differ(&estimate(&low), &estimate(&low)), Some(false));
+    assert_eq!(differ(&estimate(&low[..4]), &estimate(&high)), None);
+}
+
+fn bounds() -> impl Strategy<Value = Bound> {
+    let at = -100.0..100.0_f64;
+    prop_oneof![
+        at.clone().prop_map(Bound::AtMost),
+        at.clone().prop_map(Bound::AtLeast),
+        (at.clone(), at).prop_map(|(a, b)| Bound::Within([a.min(b), a.max(b)])),
+    ]
+}
+
+proptest! {
+    // A bootstrap is ten thousand resamples.
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Reached and missed are never told without an interval, nor against a value of it.
+    #[test]
+    fn no_verdict_without_evidence(
+        bound in bounds(),
+        values in proptest::collection::vec(-200.0..200.0_f64, 1..12),
+    ) {
+        let e = estimate(&values);
+        let verdict = judge(bound, &e);
+        match (e.interval(), verdict) {
+            (None, verdict) => prop_assert_eq!(verdict, Verdict::Inconclusive),
+            (Some(i), Verdict::Reached) => {
+                prop_assert!(bound.admits(i.low()) && bound.admits(i.high()) && bound.admits(e.median));
+            }
+            (Some(i), Verdict::Missed) => {
+                prop_assert!(!bound.admits(i.low()) && !bound.admits(i.high()) && !bound.admits(e.median));
+            }
+            (Some(_), other) => prop_assert_eq!(other, Verdict::Inconclusive),
+        }
+        if values.len() < FEWEST_BLOCKS {
+            prop_assert_eq!(verdict, Verdict::Inconclusive);
+        }
+    }
+
+    /// The headline never leaves out the worst median.
+    #[test]
+    fn the_worst_median_is_always_named(
+        cases in proptest::collection::vec(
+            proptest::collection::vec(-50.0..150.0_f64, 1..8), 1..10),
+    ) {
+        let all: Vec<Estimate> = cases.iter().map(|v| estimate(v)).collect();
+        let named: Vec<_> = all.iter().enumerate().collect();
+        let bound = Bound::AtMost(5.0);
+        let found = largest(&named, bound);
+        let worst = all.iter().map(|e| e.median).fold(f64::MIN, f64::max);
+        let told = [found.proved, found.doubtful, found.harmless];
+        let told = told.iter().flatten().map(|(_, e)| e.median).fold(f64::MIN, f64::max);
+        prop_assert!(told == worst || worst <= 5.0, "{told} {worst}");
+    }
+
+    /// What is stored is read back, but for intervals that were none.
+    #[test]
+    fn an_estimate_survives_the_file(values in proptest::collection::vec(-4000..4000_i32, 1..9)) {
+        let values: Vec<f64> = values.iter().map(|v| f64::from(*v) / 8.0).collect();
+        let e = estimate(&values);
+        let text = serde_json::to_string(&e).unwrap();
+        prop_assert_eq!(serde_json::from_str::<Estimate>(&text).unwrap(), e);
+    }
+}

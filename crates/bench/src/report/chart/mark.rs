@@ -1,0 +1,121 @@
+//! What is drawn on a lane, in which colour and shape.
+
+use super::{Drawn, Plane};
+use crate::data::Estimate;
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+pub(super) const INK: RGBColor = RGBColor(0x1f, 0x29, 0x33);
+pub(in crate::report) const MUTED: RGBColor = RGBColor(0x5f, 0x6b, 0x78);
+pub(in crate::report) const GRID: RGBColor = RGBColor(0xdd, 0xe3, 0xe8);
+pub(in crate::report) const REFERENCE: RGBColor = RGBColor(0x8a, 0x94, 0x9e);
+
+/// Meaning of a colour and of a shape. The style sheet knows the same colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// Traffic, what was caused.
+    Caused,
+    /// Compute, what was paid.
+    Paid,
+    /// Alone, neutral.
+    Neutral,
+    /// Whatever stands beside these.
+    Other,
+}
+
+impl Tone {
+    pub(in crate::report) fn color(self) -> RGBColor {
+        match self {
+            Tone::Caused => RGBColor(0xc2, 0x41, 0x0c),
+            Tone::Paid => RGBColor(0x1d, 0x6f, 0xa5),
+            Tone::Neutral => RGBColor(0x4b, 0x7f, 0x52),
+            Tone::Other => MUTED,
+        }
+    }
+}
+
+/// Something drawn on a lane.
+#[derive(Clone, Debug)]
+pub enum Mark {
+    /// A point with a whisker.
+    Interval {
+        low: f64,
+        mid: f64,
+        high: f64,
+        tone: Tone,
+    },
+    /// Raw values, side by side where they coincide.
+    Dots { values: Vec<f64>, tone: Tone },
+    /// A bar from the axis' beginning.
+    Bar { value: f64, tone: Tone },
+    /// An upright stroke: a prediction, a median.
+    Stroke { at: f64 },
+}
+
+impl Mark {
+    /// The median with its whisker; where there is no interval, an upright stroke that claims none.
+    pub fn of_estimate(estimate: &Estimate, tone: Tone) -> Mark {
+        match estimate.interval() {
+            Some(interval) => Mark::Interval {
+                low: interval.low(),
+                mid: estimate.median,
+                high: interval.high(),
+                tone,
+            },
+            None => Mark::Stroke {
+                at: estimate.median,
+            },
+        }
+    }
+}
+
+/// The shape of `tone` at a place of the plane.
+pub(super) fn shape(
+    plane: &mut Plane<'_>,
+    tone: Tone,
+    at: (f64, f64),
+    radius: i32,
+    fill: ShapeStyle,
+) -> Drawn {
+    let shape = EmptyElement::at(at) + outline(tone, (0, 0), radius, fill);
+    plane.draw_series(std::iter::once(shape))?;
+    Ok(())
+}
+
+/// The shape of `tone` in a legend.
+pub(in crate::report) fn swatch(
+    area: &DrawingArea<SVGBackend<'_>, Shift>,
+    tone: Tone,
+    at: (i32, i32),
+) -> Drawn {
+    area.draw(&outline(tone, at, 4, tone.color().filled()))?;
+    Ok(())
+}
+
+/// A circle, a square, a triangle or a diamond: told apart without colour.
+fn outline(tone: Tone, (x, y): (i32, i32), radius: i32, fill: ShapeStyle) -> Polygon<(i32, i32)> {
+    let r = radius;
+    let around = match tone {
+        Tone::Caused => (0..16)
+            .map(|part| {
+                let (sin, cos) = (f64::from(part) * std::f64::consts::TAU / 16.0).sin_cos();
+                let along = |by: f64| (by * f64::from(r)).round() as i32;
+                (x + along(cos), y + along(sin))
+            })
+            .collect(),
+        Tone::Paid => vec![
+            (x - r, y - r),
+            (x + r, y - r),
+            (x + r, y + r),
+            (x - r, y + r),
+        ],
+        Tone::Neutral => vec![(x, y - r), (x + r, y + r), (x - r, y + r)],
+        Tone::Other => vec![
+            (x, y - r - 1),
+            (x + r + 1, y),
+            (x, y + r + 1),
+            (x - r - 1, y),
+        ],
+    };
+    Polygon::new(around, fill)
+}

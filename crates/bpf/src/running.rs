@@ -1,0 +1,138 @@
+//! The counts of an accounting that another process runs: its maps, opened by their ids.
+//!
+//! Maps and not a conversation: the process that runs the programs may be a benchmark in the middle
+//! of a measurement, and is neither asked nor disturbed. What a reader holds keeps the maps alive,
+//! never the programs: those end with their owner, and [`RunningCounts::is_over`] tells.
+
+use crate::accounting::{AccountingPrograms, CpuReading};
+use crate::ledger::LedgerReader;
+use crate::support::possible_cpus;
+use cofferdam_types::CgroupId;
+use libbpf_rs::query::{MapInfoIter, ProgInfoIter, ProgInfoQueryOptions, ProgramInfo};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Program};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::fd::AsFd;
+
+/// What a reading is made of.
+pub trait Counts {
+    /// CPUs that memory was taken for.
+    fn cpus(&self) -> u32;
+    /// The ledger.
+    fn ledger(&self) -> &LedgerReader;
+    /// What CPU `cpu` measured.
+    fn cpu_reading(&self, cpu: u32) -> libbpf_rs::Result<CpuReading>;
+}
+
+impl Counts for AccountingPrograms {
+    fn cpus(&self) -> u32 {
+        AccountingPrograms::cpus(self)
+    }
+
+    fn ledger(&self) -> &LedgerReader {
+        AccountingPrograms::ledger(self)
+    }
+
+    fn cpu_reading(&self, cpu: u32) -> libbpf_rs::Result<CpuReading> {
+        AccountingPrograms::cpu_reading(self, cpu)
+    }
+}
+
+/// The maps of the accounting that runs on this host.
+pub struct RunningCounts {
+    cpus: MapHandle,
+    cgroup_rows: MapHandle,
+    ledger: LedgerReader,
+    rows: u32,
+    /// One of the programs that count.
+    program: u32,
+}
+
+impl RunningCounts {
+    /// Opens the maps; `None` while no accounting runs.
+    ///
+    /// # Errors
+    /// No rights to (CAP_SYS_ADMIN), or the maps are not those of this version.
+    pub fn open() -> io::Result<Option<RunningCounts>> {
+        let Some((program, maps)) = find() else {
+            return Ok(None);
+        };
+        let open = |name: &str| match maps.get(name) {
+            Some(id) => MapHandle::from_map_id(*id).map(Some).map_err(other),
+            None => Ok(None),
+        };
+        let (Some(cpus), Some(cgroup_rows), Some(ledger)) =
+            (open("cpus")?, open("cgroup_rows")?, open("ledger")?)
+        else {
+            return Ok(None);
+        };
+        let count = possible_cpus();
+        let rows = ledger.max_entries() / count.max(1);
+        Ok(Some(RunningCounts {
+            ledger: LedgerReader::map(ledger.as_fd(), rows, count)?,
+            cpus,
+            cgroup_rows,
+            rows,
+            program,
+        }))
+    }
+
+    /// Rows of each CPU.
+    pub fn rows(&self) -> u32 {
+        self.rows
+    }
+
+    /// The row that the programs' owner has given to a cgroup.
+    pub fn row_of(&self, cgroup: CgroupId) -> Option<u32> {
+        let value = self
+            .cgroup_rows
+            .lookup(&cgroup.0.to_ne_bytes(), MapFlags::ANY);
+        let bytes = value.ok()??;
+        Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+    }
+
+    /// Whether the programs have ended, and the counts stand still.
+    pub fn is_over(&self) -> bool {
+        Program::fd_from_id(self.program).is_err()
+    }
+}
+
+impl Counts for RunningCounts {
+    fn cpus(&self) -> u32 {
+        possible_cpus()
+    }
+
+    fn ledger(&self) -> &LedgerReader {
+        &self.ledger
+    }
+
+    fn cpu_reading(&self, cpu: u32) -> libbpf_rs::Result<CpuReading> {
+        CpuReading::read(&self.cpus, cpu)
+    }
+}
+
+fn other(error: libbpf_rs::Error) -> io::Error {
+    io::Error::other(error)
+}
+
+/// The newest program that uses a map which only the accounting has, and the ids of all maps of
+/// the programs that share that map, by name.
+fn find() -> Option<(u32, BTreeMap<String, u32>)> {
+    let named: BTreeMap<u32, String> = MapInfoIter::default()
+        .map(|map| (map.id, map.name.to_string_lossy().into_owned()))
+        .collect();
+    let mark = named.iter().rev().find(|(_, name)| *name == "netns_rows");
+    let mark = *mark?.0;
+    let options = ProgInfoQueryOptions::default().include_map_ids(true);
+    let uses_mark = |program: &ProgramInfo| program.map_ids.contains(&mark);
+    let programs: Vec<ProgramInfo> = ProgInfoIter::with_query_opts(options)
+        .filter(uses_mark)
+        .collect();
+    let newest = programs.iter().map(|program| program.id).max()?;
+    let ids: BTreeSet<u32> = programs.into_iter().flat_map(|p| p.map_ids).collect();
+    let maps = ids
+        .into_iter()
+        .filter_map(|id| Some((named.get(&id)?.clone(), id)))
+        .collect();
+    Some((newest, maps))
+}

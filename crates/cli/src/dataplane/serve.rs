@@ -1,0 +1,122 @@
+//! `cofferdam dataplane serve`: a small server on a running dataplane, in a process of its own.
+
+use crate::args::{DataplaneServeArgs, Server};
+use crate::exit::{Failure, Outcome, one_line};
+use crate::interrupt::Interrupt;
+use cofferdam_dataplane::applications::{Echo, Http, Memcached};
+use cofferdam_dataplane::{Application, AttachError, EventLoop, Session};
+use nix::unistd::{Gid, Uid, User, geteuid, setgid, setgroups, setuid};
+use std::io::{self, ErrorKind, Write, stderr};
+use std::time::{Duration, Instant};
+
+/// Values that `serve memcached` keeps, in bytes.
+const MEMCACHED_BYTES: usize = 64 << 20;
+/// A signal is noticed within this time.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// Serves until a signal or the dataplane's end.
+pub fn run(args: &DataplaneServeArgs, interrupt: &Interrupt) -> Outcome {
+    if let Some(user) = &args.user {
+        become_user(user)?;
+    }
+    let session = attach(args, interrupt)?;
+    let address = args.address;
+    let ended = match args.server {
+        Server::Echo => turns(session, Echo::new(address), interrupt),
+        Server::Http => turns(session, Http::new(address), interrupt),
+        Server::Memcached => turns(session, Memcached::new(address, MEMCACHED_BYTES), interrupt),
+    };
+    match ended {
+        Ok(()) => Ok(()),
+        // A dataplane that ends in order removes its socket; one that was killed leaves it, and
+        // one that has ended this application alone goes on listening.
+        Err(e) if e.kind() == ErrorKind::ConnectionAborted && !args.socket.exists() => {
+            let _ = writeln!(
+                stderr(),
+                "cofferdam: the dataplane has ended, and this server with it"
+            );
+            Ok(())
+        }
+        Err(e) => Err(Failure::failed(e.to_string())),
+    }
+}
+
+fn turns(session: Session, application: impl Application, interrupt: &Interrupt) -> io::Result<()> {
+    EventLoop::new(session, application).run(PATIENCE, |_| interrupt.raised())
+}
+
+/// Attaches as soon as a dataplane listens, which may have been started a moment ago.
+fn attach(args: &DataplaneServeArgs, interrupt: &Interrupt) -> Result<Session, Failure> {
+    let until = Instant::now() + args.wait;
+    let mut told = false;
+    loop {
+        let error = match Session::attach(&args.socket, &args.name) {
+            Ok(session) => return Ok(session),
+            Err(error) => error,
+        };
+        let left = until.saturating_duration_since(Instant::now());
+        if !is_absent(&error) || left.is_zero() {
+            let waited = match told {
+                true => format!(" (waited {})", humantime::format_duration(args.wait)),
+                false => String::new(),
+            };
+            return Err(Failure::failed(format!("{error}{waited}")));
+        }
+        if !std::mem::replace(&mut told, true) {
+            let text = format!(
+                "no dataplane listens on {} yet: waiting {} for one",
+                args.socket.display(),
+                humantime::format_duration(args.wait)
+            );
+            let _ = writeln!(stderr(), "cofferdam: {}", one_line(&text));
+        }
+        std::thread::sleep(PATIENCE.min(left));
+        if interrupt.raised() {
+            return Err(Failure::Interrupted(None));
+        }
+    }
+}
+
+/// Nobody listens: the socket is not there, or was left by a dataplane that was killed.
+fn is_absent(error: &AttachError) -> bool {
+    let absent = [ErrorKind::NotFound, ErrorKind::ConnectionRefused];
+    matches!(error, AttachError::Connect { source, .. } if absent.contains(&source.kind()))
+}
+
+/// Gives up root's rights for those of `user`, for good and in all threads.
+fn become_user(user: &str) -> Outcome {
+    let found = match user.parse() {
+        Ok(uid) => User::from_uid(Uid::from_raw(uid)).map(|known| {
+            let gid = known.map_or(Gid::from_raw(uid), |known| known.gid);
+            Some((Uid::from_raw(uid), gid))
+        }),
+        Err(_) => User::from_name(user).map(|known| known.map(|known| (known.uid, known.gid))),
+    };
+    let (uid, gid) = match found {
+        Ok(Some(found)) => found,
+        Ok(None) => {
+            return Err(Failure::Usage(format!("no user '{user}' on this host")));
+        }
+        Err(e) => {
+            return Err(Failure::failed(format!(
+                "cannot look up user '{user}': {e}"
+            )));
+        }
+    };
+    if uid == geteuid() {
+        return Ok(());
+    }
+    // The groups first: without root's rights they could not be given up.
+    let become_it = setgroups(&[gid])
+        .and_then(|()| setgid(gid))
+        .and_then(|()| setuid(uid));
+    become_it.map_err(|errno| {
+        let text = format!("cannot become user '{user}': {errno}");
+        match errno {
+            nix::errno::Errno::EPERM => {
+                Failure::Unsupported(format!("{text}: run it with sudo, or as that user"))
+            }
+            _ => Failure::failed(text),
+        }
+    })
+}

@@ -1,0 +1,56 @@
+//! Sentences on a screen: cut between words, never inside one.
+
+/// `text` in lines of at most `width` characters, at most `most` of them. What is left then is told
+/// by an ellipsis. Only a word longer than a line is cut itself.
+pub fn fold(text: &str, width: usize, most: usize) -> Vec<String> {
+    let width = width.max(1);
+    let mut lines = vec![String::new()];
+    let mut words = text.split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        let word: String = word.chars().take(width).collect();
+        let length = word.chars().count();
+        let more = words.peek().is_some();
+        let count = lines.len();
+        let Some(line) = lines.last_mut() else { break };
+        let used = line.chars().count();
+        // The last line keeps room for the ellipsis.
+        let room = width - usize::from(count == most && more) * 2.min(width);
+        if used == 0 {
+            *line = word;
+        } else if used + 1 + length <= room {
+            *line += &format!(" {word}");
+        } else if count < most {
+            lines.push(word);
+        } else {
+            // Without room for it, less is told.
+            if used + 2 <= width {
+                *line += " …";
+            }
+            break;
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_between_words() {
+        assert_eq!(fold("one two three", 7, 3), ["one two", "three"]);
+        assert_eq!(fold("one two three four", 9, 1), ["one two …"]);
+        assert_eq!(fold("one two", 7, 1), ["one two"]);
+        assert_eq!(fold("", 7, 1), [""]);
+        assert_eq!(fold("enormous", 4, 1), ["enor"]);
+        let text = "a bb ccc dddd eeeee ffffff ggggggg";
+        for width in 1..40 {
+            for most in 1..4 {
+                let lines = fold(text, width, most);
+                assert!(lines.len() <= most, "{width}: {lines:?}");
+                let fits = |line: &String| line.chars().count() <= width.max(1);
+                assert!(lines.iter().all(fits), "{width}: {lines:?}");
+            }
+        }
+    }
+}

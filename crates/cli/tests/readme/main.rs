@@ -1,0 +1,142 @@
+//! The README's console blocks, typed into a shell as they stand. Needs root.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod blocks;
+mod shell;
+
+use blocks::{Step, blocks};
+use cofferdam_testkit::{FakeContainer, Namespace, Net, Router, exclusive, time_limit, try_run};
+use shell::Shell;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A command of the README that ends by itself may take this long on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// What the dataplane's example makes, for when it fails halfway.
+const EXAMPLE_NAMESPACES: [&str; 2] = ["server", "client"];
+
+/// What the README's reader has and a test has not.
+struct Reader {
+    folder: tempfile::TempDir,
+    web: FakeContainer,
+    _peer: Namespace,
+    _router: Router,
+}
+
+impl Reader {
+    /// A checkout that has been built, and a container which can reach 10.98.2.2.
+    fn new() -> Reader {
+        for name in EXAMPLE_NAMESPACES {
+            let taken = Path::new("/run/netns").join(name).exists();
+            assert!(
+                !taken,
+                "this host has a namespace {name}, the README's example too"
+            );
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+        std::fs::create_dir_all(at("target/debug")).unwrap();
+        let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, at(name)).unwrap();
+        link(
+            Path::new(env!("CARGO_BIN_EXE_cofferdam")),
+            "target/debug/cofferdam",
+        );
+        link(&root.join("etc"), "etc");
+        // Tests are root already, and not every host of theirs has sudo.
+        std::fs::create_dir(at("bin")).unwrap();
+        std::fs::write(at("bin/sudo"), "#!/bin/sh\nexec \"$@\"\n").unwrap();
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(at("bin/sudo"), executable).unwrap();
+        let reader = Reader {
+            folder,
+            web: FakeContainer::new("web-3"),
+            _peer: Namespace::new("peer"),
+            _router: Router::new("router"),
+        };
+        reader._router.attach(reader.web.namespace());
+        reader._router.attach(&reader._peer);
+        reader.web.ping("10.98.2.2");
+        reader
+    }
+
+    /// The command with the reader's own words in the two places where the README has stand-ins.
+    fn own_words(&self, command: &str) -> String {
+        command.replace("ping HOST", "ping 10.98.2.2").replace(
+            "--container web-3",
+            &format!("--container {}", self.web.name()),
+        )
+    }
+}
+
+/// How a command is run, and why not simply to its end.
+enum Way {
+    /// To its end, with code 0.
+    ToTheEnd,
+    /// A live screen: `q` ends it, with code 0.
+    UntilQ,
+    /// A daemon, or a benchmark that takes minutes: Ctrl-C once it says something ends it, with 130.
+    UntilCtrlC,
+    /// `make` builds with the toolchain of whoever calls it, and `make test` runs this very test.
+    Not,
+}
+
+fn way(command: &str) -> Way {
+    let has = |word: &str| command.split_whitespace().any(|w| w == word);
+    match () {
+        () if command.starts_with("make ") => Way::Not,
+        () if command.contains("# live; q ends it") => Way::UntilQ,
+        () if has("bench") || (has("agent") && has("--config")) => Way::UntilCtrlC,
+        () => Way::ToTheEnd,
+    }
+}
+
+#[test]
+fn every_console_block_of_the_readme_runs_as_it_stands() {
+    let _alone = exclusive();
+    time_limit(Duration::from_secs(400), || {
+        let readme = include_str!("../../../../README.md");
+        let reader = Reader::new();
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let mut run = 0;
+            for block in blocks(readme) {
+                let mut shell = Shell::start(reader.folder.path());
+                for step in &block {
+                    run += usize::from(take(&mut shell, &reader, step));
+                }
+                assert_eq!(shell.jobs(), "", "jobs are left after {block:?}");
+            }
+            assert!(run >= 15, "only {run} commands were run");
+            for name in EXAMPLE_NAMESPACES {
+                let left = Path::new("/run/netns").join(name).exists();
+                assert!(!left, "the example leaves its namespace {name}");
+            }
+        }));
+        for name in EXAMPLE_NAMESPACES {
+            let _ = try_run(&["ip", "netns", "del", name]);
+        }
+        if let Err(panic) = outcome {
+            std::panic::resume_unwind(panic);
+        }
+    });
+    cofferdam_testkit::assert_nothing_left();
+}
+
+/// Runs one command; false when it is not run.
+fn take(shell: &mut Shell, reader: &Reader, step: &Step) -> bool {
+    let command = reader.own_words(&step.command);
+    let (ended, expected) = match way(&command) {
+        Way::Not => return false,
+        Way::ToTheEnd => (shell.run(&command, PATIENCE), 0),
+        Way::UntilQ => (shell.run_until(&command, "q", PATIENCE), 0),
+        Way::UntilCtrlC => (shell.run_until(&command, "\u{3}", PATIENCE), 130),
+    };
+    let (code, output) = ended;
+    assert_eq!(code, expected, "`{command}` says:\n{output}");
+    for line in &step.output {
+        let shown = output.lines().any(|l| l.trim_end() == line);
+        assert!(shown, "`{command}` does not say `{line}` but:\n{output}");
+    }
+    true
+}

@@ -1,0 +1,193 @@
+//! Who is connected to the control socket: who has not asked yet, and who is attached.
+
+use crate::attach::{Answer, LARGEST, answer};
+use crate::engine::Life;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags};
+use nix::sys::socket::{MsgFlags, SockFlag, accept4, getsockopt, recv, sockopt::PeerCredentials};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Sockets that wait for their request at most.
+pub(super) const MOST_ASKING: usize = 64;
+/// Of them, those of one user other than root.
+pub(super) const MOST_ASKING_A_USER: usize = 8;
+/// Connections taken in one round at most: who is connected has his turn too.
+const ACCEPT_AT_ONCE: usize = 64;
+/// Who connects must ask within this time.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Connected; has not asked yet.
+struct Asking {
+    fd: OwnedFd,
+    uid: u32,
+    until: Instant,
+}
+
+/// An application: the end of its socket is its own end.
+struct Attached {
+    fd: OwnedFd,
+    life: Arc<Life>,
+}
+
+/// Somebody has asked for something.
+pub(super) struct Asked {
+    pub fd: OwnedFd,
+    pub uid: u32,
+    pub bytes: Vec<u8>,
+}
+
+/// All of them.
+#[derive(Default)]
+pub(super) struct Clients {
+    /// The oldest first.
+    asking: Vec<Asking>,
+    attached: Vec<Attached>,
+}
+
+impl Clients {
+    /// What to poll, in the order in which [`Clients::take`] is told of it.
+    pub fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
+        let asking = self.asking.iter().map(|client| &client.fd);
+        let fds = asking.chain(self.attached.iter().map(|client| &client.fd));
+        fds.map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN))
+    }
+
+    /// Takes what `ready` says has come: the requests; and whether an application has ended.
+    pub fn take(&mut self, ready: &[bool]) -> (Vec<Asked>, bool) {
+        let now = Instant::now();
+        let mut ready = ready.iter().copied().chain(std::iter::repeat(false));
+        let mut asked = Vec::new();
+        let mut asking = Vec::new();
+        for client in self.asking.drain(..) {
+            if ready.next() != Some(true) {
+                asking.extend((now < client.until).then_some(client));
+                continue;
+            }
+            let mut bytes = vec![0; LARGEST];
+            match recv(client.fd.as_raw_fd(), &mut bytes, MsgFlags::MSG_DONTWAIT) {
+                Err(Errno::EAGAIN) => asking.push(client),
+                Err(_) | Ok(0) => {}
+                Ok(len) => {
+                    bytes.truncate(len);
+                    let Asking { fd, uid, .. } = client;
+                    asked.push(Asked { fd, uid, bytes });
+                }
+            }
+        }
+        self.asking = asking;
+        let before = self.attached.len();
+        self.attached.retain(|client| {
+            let is_ready = ready.next() == Some(true);
+            if let Some(offence) = client.life.offence() {
+                // Who does not listen needs no reason.
+                let reason = offence.to_string();
+                let _ = answer(&client.fd, &Answer::Ended { reason }, None);
+                return false;
+            }
+            if is_ready {
+                // An attached application says nothing: this is its end, or no way to behave.
+                client.life.end();
+            }
+            !is_ready
+        });
+        (asked, self.attached.len() < before)
+    }
+
+    /// This one is attached from now on.
+    pub fn attach(&mut self, fd: OwnedFd, life: Arc<Life>) {
+        self.attached.push(Attached { fd, life });
+    }
+
+    /// Lets those in who wait at `listener`.
+    pub fn accept(&mut self, listener: &OwnedFd) {
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        for _ in 0..ACCEPT_AT_ONCE {
+            let Ok(fd) = accept4(listener.as_raw_fd(), flags) else {
+                return;
+            };
+            // SAFETY: the kernel has just made this descriptor for us.
+            let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+            if let Ok(peer) = getsockopt(&fd, PeerCredentials) {
+                self.admit(fd, peer.uid());
+            }
+        }
+    }
+
+    /// A new one is let in; where it is one too many, the oldest silent one goes for it: of its
+    /// own user, or, when all places are taken, of any but root. Who asks at once is served.
+    fn admit(&mut self, fd: OwnedFd, uid: u32) {
+        let own = self.asking.iter().filter(|client| client.uid == uid);
+        let is_greedy = uid != 0 && own.count() >= MOST_ASKING_A_USER;
+        let goes = match (is_greedy, self.asking.len() >= MOST_ASKING) {
+            (true, _) => self.asking.iter().position(|client| client.uid == uid),
+            (_, true) => match self.asking.iter().position(|client| client.uid != 0) {
+                // All are root's.
+                None if uid == 0 => Some(0),
+                None => return,
+                found => found,
+            },
+            _ => None,
+        };
+        if let Some(place) = goes {
+            self.asking.remove(place);
+        }
+        self.asking.push(Asking {
+            fd,
+            uid,
+            until: Instant::now() + PATIENCE,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::socket::{AddressFamily, SockType, socketpair};
+
+    fn socket() -> OwnedFd {
+        let (one, _) = socketpair(
+            AddressFamily::Unix,
+            SockType::SeqPacket,
+            None,
+            SockFlag::empty(),
+        )
+        .expect("a pair");
+        one
+    }
+
+    fn users(clients: &Clients) -> Vec<u32> {
+        clients.asking.iter().map(|client| client.uid).collect()
+    }
+
+    #[test]
+    fn one_user_has_so_many_places_and_its_own_oldest_goes_for_one_more() {
+        let mut clients = Clients::default();
+        clients.admit(socket(), 7);
+        for _ in 0..MOST_ASKING {
+            clients.admit(socket(), 1000);
+        }
+        let users = users(&clients);
+        assert_eq!(users[0], 7);
+        assert_eq!(users.len(), 1 + MOST_ASKING_A_USER);
+    }
+
+    #[test]
+    fn many_users_keep_neither_each_other_nor_root_out() {
+        let mut clients = Clients::default();
+        clients.admit(socket(), 0);
+        for uid in 1..1000 {
+            clients.admit(socket(), uid);
+        }
+        assert_eq!(users(&clients).len(), MOST_ASKING);
+        assert_eq!(users(&clients)[0], 0, "root is not driven out");
+        assert_eq!(users(&clients)[MOST_ASKING - 1], 999, "the newest is in");
+        for _ in 0..2 * MOST_ASKING {
+            clients.admit(socket(), 0);
+        }
+        assert_eq!(users(&clients), [0; MOST_ASKING], "root gets in");
+        clients.admit(socket(), 1000);
+        assert_eq!(users(&clients), [0; MOST_ASKING]);
+    }
+}

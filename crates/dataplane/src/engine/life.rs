@@ -1,0 +1,40 @@
+//! Whether an application lives: told between its domains on all cores and the control plane.
+
+use super::Offence;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+/// One application's.
+#[derive(Debug, Default)]
+pub(crate) struct Life {
+    gone: AtomicBool,
+    /// Place of the first offence in [`Offence::ALL`], plus one; 0 without.
+    offence: AtomicU8,
+}
+
+impl Life {
+    /// It is to end on all cores. True for who says so first.
+    pub fn end(&self) -> bool {
+        !self.gone.swap(true, Ordering::AcqRel)
+    }
+
+    #[inline(always)]
+    pub fn has_ended(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
+    }
+
+    /// It broke a rule. The first offence stays.
+    pub fn accuse(&self, offence: Offence) {
+        let place = Offence::ALL.iter().position(|o| *o == offence);
+        let number = place.map_or(0, |place| place as u8 + 1);
+        let _ = self
+            .offence
+            .compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// What it is ended for, if for anything.
+    pub fn offence(&self) -> Option<Offence> {
+        let number = self.offence.load(Ordering::Acquire);
+        let place = usize::from(number).checked_sub(1)?;
+        Offence::ALL.get(place).copied()
+    }
+}

@@ -1,0 +1,165 @@
+//! Fair shares of tables that several applications use.
+//!
+//! Each application is guaranteed a part of every table, whether it is attached or not; what no
+//! guarantee covers is for whoever comes first. So nobody keeps another from his guarantee, and
+//! who is alone has the whole table.
+
+use crate::policy::{MOST_CLIENTS, Shares, Transport};
+
+/// Who uses how many places of one table. The tables themselves are elsewhere.
+#[derive(Debug)]
+pub(super) struct Pool {
+    guaranteed: [u32; MOST_CLIENTS],
+    used: [u32; MOST_CLIENTS],
+    /// Places that nobody is guaranteed and nobody has.
+    free: u32,
+    /// Places that [`Pool::force`] took above all that there is.
+    forced: u32,
+}
+
+impl Pool {
+    /// Of a table with `size` places.
+    pub fn new(size: u32, shares: &Shares) -> Pool {
+        let guaranteed = shares.of(size);
+        Pool {
+            free: size - guaranteed.iter().sum::<u32>(),
+            guaranteed,
+            used: [0; MOST_CLIENTS],
+            forced: 0,
+        }
+    }
+
+    /// Takes a place for an application; false when it may have no more now.
+    #[inline]
+    pub fn take(&mut self, client: u8) -> bool {
+        let client = usize::from(client) % MOST_CLIENTS;
+        let is_guaranteed = self.used[client] < self.guaranteed[client];
+        if !is_guaranteed && self.free == 0 {
+            return false;
+        }
+        self.free -= u32::from(!is_guaranteed);
+        self.used[client] += 1;
+        true
+    }
+
+    /// Takes a place that another core's table has granted.
+    pub fn force(&mut self, client: u8) {
+        if !self.take(client) {
+            self.forced += 1;
+            self.used[usize::from(client) % MOST_CLIENTS] += 1;
+        }
+    }
+
+    /// Gives a place back.
+    #[inline]
+    pub fn give(&mut self, client: u8) {
+        let client = usize::from(client) % MOST_CLIENTS;
+        self.used[client] -= 1;
+        if self.used[client] < self.guaranteed[client] {
+            return;
+        }
+        match self.forced.checked_sub(1) {
+            Some(left) => self.forced = left,
+            None => self.free += 1,
+        }
+    }
+}
+
+/// All tables of one core.
+pub(super) struct Pools {
+    pub connections: Pool,
+    listeners: Pool,
+    datagram_addresses: Pool,
+    pub datagrams: Pool,
+    pub timers: Pool,
+}
+
+impl Pools {
+    pub fn new(limits: &cofferdam_netstack::Limits, shares: &Shares) -> Pools {
+        Pools {
+            connections: Pool::new(limits.connections, shares),
+            listeners: Pool::new(limits.listeners, shares),
+            datagram_addresses: Pool::new(limits.udp, shares),
+            datagrams: Pool::new(limits.udp_sends, shares),
+            timers: Pool::new(limits.timers, shares),
+        }
+    }
+
+    /// Whether nobody has anything.
+    #[cfg(test)]
+    pub fn is_untouched(&self) -> bool {
+        let pools = [
+            &self.connections,
+            &self.listeners,
+            &self.datagram_addresses,
+            &self.datagrams,
+            &self.timers,
+        ];
+        pools.iter().all(|pool| pool.used == [0; MOST_CLIENTS])
+    }
+
+    /// The table of bound addresses.
+    pub fn addresses(&mut self, transport: Transport) -> &mut Pool {
+        match transport {
+            Transport::Tcp => &mut self.listeners,
+            Transport::Udp => &mut self.datagram_addresses,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn takes(pool: &mut Pool, client: u8) -> u32 {
+        (0..).take_while(|_| pool.take(client)).count() as u32
+    }
+
+    #[test]
+    fn who_is_alone_has_the_whole_table() {
+        let mut pool = Pool::new(100, &Shares::equal(1));
+        assert_eq!(takes(&mut pool, 0), 100);
+    }
+
+    #[test]
+    fn a_guarantee_is_there_whoever_came_first() {
+        let mut pool = Pool::new(100, &Shares::equal(2));
+        assert_eq!(takes(&mut pool, 0), 75);
+        assert_eq!(takes(&mut pool, 1), 25);
+        pool.give(0);
+        assert_eq!((takes(&mut pool, 1), takes(&mut pool, 0)), (1, 0));
+    }
+
+    /// Any history: what was given back can be taken, and nobody goes below his guarantee.
+    #[test]
+    fn places_are_neither_made_nor_lost() {
+        let mut random = fastrand::Rng::with_seed(15);
+        let shares = Shares::equal(5);
+        for size in [0, 7, 64, 1000] {
+            let mut pool = Pool::new(size, &shares);
+            let mut held = [0_u32; 5];
+            for _ in 0..20_000 {
+                let client = random.u8(0..5);
+                let own = &mut held[usize::from(client)];
+                match random.u8(0..16) {
+                    0..9 if pool.take(client) => *own += 1,
+                    0..9 => assert!(*own >= shares.of(size)[usize::from(client)]),
+                    9 => {
+                        pool.force(client);
+                        *own += 1;
+                    }
+                    _ if *own > 0 => {
+                        pool.give(client);
+                        *own -= 1;
+                    }
+                    _ => {}
+                }
+            }
+            for (client, held) in (0..).zip(held) {
+                (0..held).for_each(|_| pool.give(client));
+            }
+            let all: u32 = (0..5).map(|client| takes(&mut pool, client)).sum();
+            assert_eq!(all, size);
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! A hostile application: attaches as any other, and then does what its rights do not cover, by
+//! calls, by the shared memory and by the descriptors that it was given.
+
+use super::entry;
+use crate::abi::{Call, Condition, Ending, Entry};
+use crate::attach::{AttachError, reason};
+use crate::channel::Mapped;
+use crate::ring::ENTRIES;
+use crate::session::Session;
+use cofferdam_xsk::Mapping;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+/// One that is attached.
+pub struct Attacker {
+    mapped: Mapped,
+    socket: OwnedFd,
+    /// Frames that it was given and has not given back.
+    frames: Vec<(usize, bool, u32)>,
+    handles: Vec<u64>,
+    bounds: Vec<u64>,
+    /// Conditions that it has read.
+    pub read: u64,
+    /// `UdpSent` conditions that it has read.
+    pub sent: u64,
+    /// Timers that were told.
+    pub timers: u64,
+    /// Addresses given, and refused.
+    pub bound: (u64, u64),
+    /// Connections refused for want of room.
+    pub no_room: u64,
+}
+
+impl Attacker {
+    /// Attaches.
+    ///
+    /// # Errors
+    /// As [`Session::attach`].
+    pub fn attach(path: &Path, application: &str) -> Result<Attacker, AttachError> {
+        let (mapped, socket) = Session::ask_to_attach(path, application)?;
+        Ok(Attacker::new(mapped, socket))
+    }
+
+    pub(crate) fn new(mapped: Mapped, socket: OwnedFd) -> Attacker {
+        Attacker {
+            mapped,
+            socket,
+            frames: Vec::new(),
+            handles: Vec::new(),
+            bounds: Vec::new(),
+            read: 0,
+            sent: 0,
+            timers: 0,
+            bound: (0, 0),
+            no_room: 0,
+        }
+    }
+
+    /// Makes a call; false when the ring is full.
+    pub fn call(&mut self, call: Call) -> bool {
+        self.mapped.first().push(Entry::from(call))
+    }
+
+    /// Shows its calls, and wakes the dataplane.
+    pub fn show(&mut self) {
+        for (end, door) in &mut self.mapped.cores {
+            end.publish();
+            // A door that it has filled itself would block it.
+            let mut fds = [PollFd::new(door.as_fd(), PollFlags::POLLOUT)];
+            if poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready > 0) {
+                let _ = door.write(1);
+            }
+        }
+    }
+
+    /// Reads the conditions that are there, and gives no frame back.
+    pub fn take(&mut self) {
+        for core in 0..self.mapped.cores.len() {
+            // A hole where the index was reads as a ring of four thousand million.
+            for _ in 0..ENTRIES {
+                let Some(entry) = self.mapped.cores[core].0.take() else {
+                    break;
+                };
+                self.read += 1;
+                self.told(core, Condition::decode(&entry));
+            }
+            self.mapped.cores[core].0.release();
+        }
+    }
+
+    fn told(&mut self, core: usize, condition: Option<Condition>) {
+        match condition {
+            Some(Condition::Bound { result, .. }) => match result {
+                Ok(handle) => {
+                    self.bound.0 += 1;
+                    self.bounds.push(handle);
+                }
+                Err(_) => self.bound.1 += 1,
+            },
+            Some(Condition::Knock { handle, .. } | Condition::Connected { handle, .. }) => {
+                self.handles.push(handle);
+            }
+            Some(Condition::Recv { frame, .. }) => self.frames.push((core, false, frame)),
+            Some(Condition::UdpRecv { frame, .. }) => self.frames.push((core, true, frame)),
+            Some(Condition::UdpSent { .. }) => self.sent += 1,
+            Some(Condition::Timer { .. }) => self.timers += 1,
+            Some(Condition::Dead { reason, .. }) => {
+                self.no_room += u64::from(reason == Ending::NoRoom);
+            }
+            _ => {}
+        }
+    }
+
+    /// The name of the last address that it was given.
+    pub fn last_bound(&self) -> Option<u64> {
+        self.bounds.last().copied()
+    }
+
+    /// Makes each descriptor that it shares blocking, and puts all into it that it takes.
+    pub fn block_and_fill(&self) {
+        let doors = self.mapped.cores.iter().map(|(_, door)| door.as_fd());
+        for fd in doors.chain([self.mapped.bell.as_fd()]) {
+            let _ = fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK));
+            // The counter of an eventfd, or bytes of a socket.
+            while nix::unistd::write(fd, &(u64::MAX - 1).to_ne_bytes()).is_ok() {}
+            let _ = fcntl(fd, FcntlArg::F_SETFL(OFlag::empty()));
+        }
+        let _ = fcntl(&self.socket, FcntlArg::F_SETFL(OFlag::empty()));
+    }
+
+    /// Says that it sleeps: whoever tells it something rings its bell.
+    pub fn doze(&self) {
+        for (end, _) in &self.mapped.cores {
+            end.sleep(true);
+        }
+    }
+
+    /// Writes nonsense where its indices are.
+    pub fn corrupt(&self, value: u32) {
+        self.mapped.cores[0].0.corrupt(value);
+    }
+
+    /// Frees the pages of what it shares, under the dataplane's reads and writes.
+    pub fn punch(&self) {
+        let punch = |map: &Mapping| {
+            // SAFETY: the mapping's own range; what goes is data, which reads as zeros then.
+            unsafe { libc::madvise(map.base().as_ptr().cast(), map.len(), libc::MADV_REMOVE) };
+        };
+        punch(&self.mapped.area);
+        punch(&self.mapped.inbox);
+        self.mapped
+            .cores
+            .iter()
+            .for_each(|(end, _)| punch(end.mapping()));
+    }
+
+    /// Why the dataplane has ended it; `None` when it has not within `limit`, an empty text
+    /// without a reason.
+    pub fn ended(&self, limit: Duration) -> Option<String> {
+        let mut fds = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
+        let limit = PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX);
+        let is_ready = poll(&mut fds, limit).is_ok_and(|count| count > 0);
+        is_ready.then(|| reason(&self.socket).unwrap_or_default())
+    }
+
+    /// Whether the dataplane has hung up.
+    pub fn is_hung_up(&self) -> bool {
+        let mut byte = [0];
+        let flags = nix::sys::socket::MsgFlags::MSG_DONTWAIT;
+        nix::sys::socket::recv(self.socket.as_raw_fd(), &mut byte, flags) == Ok(0)
+    }
+
+    /// Does one thing of a hostile history; `words` say which. `ports` are its own, `peers` the
+    /// addresses that it sends to. True when that may be an offence.
+    pub fn act(&mut self, words: [u64; 8], ports: &[SocketAddr], peers: &[SocketAddr]) -> bool {
+        let pick = |from: &[SocketAddr], word: u64| from[word as usize % from.len()];
+        let handle = |own: &[u64], word: u64| match own.len() {
+            0 => word % 8,
+            len => own[word as usize % len],
+        };
+        let [what, a, b, c, d, ..] = words;
+        let (offset, len) = (c % (1 << 19), d as u32 % 2000 + 1);
+        let (connection, bound) = (handle(&self.handles, a), handle(&self.bounds, a));
+        let call = match what % 32 {
+            0..3 => Call::UdpBind {
+                local: pick(ports, a),
+                cookie: b,
+            },
+            3..5 => Call::Listen {
+                local: pick(ports, a),
+                backlog: b as u32,
+                cookie: b,
+            },
+            5 => Call::Unbind { handle: bound },
+            6..9 => Call::Connect {
+                remote: pick(peers, a),
+                cookie: b,
+            },
+            9..14 => Call::UdpSend {
+                handle: bound,
+                remote: pick(peers, b),
+                offset,
+                len,
+                token: d,
+            },
+            14..16 => Call::Timer {
+                delay_ns: b % 10_000_000_000,
+                cookie: c,
+            },
+            16..19 => Call::Accept {
+                handle: connection,
+                cookie: b,
+            },
+            19..21 => Call::Send {
+                handle: connection,
+                offset,
+                len,
+            },
+            21 => Call::Reject { handle: connection },
+            22 => Call::Close { handle: connection },
+            23 => Call::Abort { handle: connection },
+            24..26 => {
+                let Some((core, is_datagram, frame)) = self.frames.pop() else {
+                    return false;
+                };
+                let call = match is_datagram {
+                    true => Call::UdpRecvDone { frame },
+                    false => Call::RecvDone { frame },
+                };
+                self.mapped.cores[core].0.push(Entry::from(call));
+                return false;
+            }
+            26 => {
+                self.doze();
+                return false;
+            }
+            27 => {
+                self.block_and_fill();
+                return false;
+            }
+            28 => {
+                self.punch();
+                return false;
+            }
+            29 => Call::Passed {
+                group: a as u8 % 128,
+            },
+            30 => {
+                let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
+                self.mapped.first().push(entry(&bytes));
+                return true;
+            }
+            _ if a % 8 == 0 => {
+                self.corrupt(b as u32);
+                return true;
+            }
+            _ => return false,
+        };
+        self.call(call);
+        false
+    }
+}
+
+/// Has an honest application write something into its ring that is no call.
+pub fn offend(session: &mut Session) {
+    let entry = Entry {
+        kind: 999,
+        ..Entry::default()
+    };
+    session.push(0, entry);
+}

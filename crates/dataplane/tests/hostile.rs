@@ -1,0 +1,498 @@
+//! Hostile applications over the real socket, beside an honest server: what they do harms nobody
+//! else, and nothing is left of it.
+
+mod support;
+
+use cofferdam_dataplane::abi::Call;
+use cofferdam_dataplane::applications::{Echo, Memcached};
+use cofferdam_dataplane::hostile::Attacker;
+use cofferdam_dataplane::{Event, EventLoop, Session, status};
+use cofferdam_testkit::{exclusive, time_limit, wait_until};
+use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use support::{ADDRESS, ECHO, Scene, bytes, connect, round_trip};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(5);
+const EVIL: &str = "[[application]]\nname = \"evil\"\nuser = \"0\"\nconnect = true\n\
+    bind = [\"tcp/*:1000-1999\", \"udp/*:1000-1999\"]\n";
+/// An address on the link that nobody has.
+const NOBODY: [u8; 4] = [10, 98, 2, 77];
+
+fn any(port: u16) -> SocketAddr {
+    ([0, 0, 0, 0], port).into()
+}
+
+fn echo() -> Echo {
+    Echo::new(any(7))
+}
+
+/// A dataplane with an honest echo server, that a hostile application may attach to as `evil`.
+fn scene() -> Scene {
+    let mut scene = Scene::new("", &format!("{ECHO}{EVIL}"));
+    scene.serve("echo", echo);
+    // It serves before the attack begins.
+    scene.client(|| drop(connect(ADDRESS, 7)));
+    scene
+}
+
+fn attach(socket: &Path) -> Attacker {
+    let mut last = None;
+    // A place is free again once the dataplane has cleaned up.
+    wait_until("a place", PATIENCE, || {
+        let attached = Attacker::attach(socket, "evil");
+        let is_there = attached.is_ok();
+        last = attached.ok();
+        is_there
+    });
+    last.expect("attached")
+}
+
+/// The honest server answers, and the control plane does.
+fn all_is_well(scene: &Scene) {
+    let back = scene.client(|| round_trip(connect(ADDRESS, 7), bytes(20_000, 3)));
+    assert!(back == bytes(20_000, 3));
+    assert!(status(&scene.socket()).is_ok());
+}
+
+/// Frames that the receive ring may lack before it is filled again.
+const IN_THE_RING: u64 = 256;
+
+/// Nothing of the attackers is left: their seats are free, and all frames that were. (That none at
+/// all is lost is tested on the engine.)
+fn nothing_is_left(scene: &Scene, free_frames: u64) {
+    wait_until("the clean-up", PATIENCE, || {
+        let value = status(&scene.socket()).expect("a status");
+        let applications = value["applications"].as_array().map_or(0, Vec::len);
+        let free = value["free_frames"].as_u64().unwrap_or(0);
+        applications == 1 && free + IN_THE_RING >= free_frames
+    });
+    // All places but the honest one's can be had at once.
+    let held: Vec<Attacker> = (0..15).map(|_| attach(&scene.socket())).collect();
+    assert!(Attacker::attach(&scene.socket(), "evil").is_err(), "full");
+    drop(held);
+}
+
+/// The counter of an eventfd that is full and blocking stopped the loop for good.
+#[test]
+fn an_application_that_blocks_what_wakes_it_delays_nobody() {
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        let scene = scene();
+        let mut evil = attach(&scene.socket());
+        for _ in 0..20 {
+            evil.block_and_fill();
+            for delay_ns in [0, 50_000, 1_000_000] {
+                let cookie = 0;
+                evil.call(Call::Timer { delay_ns, cookie });
+            }
+            evil.doze();
+            evil.show();
+            std::thread::sleep(Duration::from_millis(5));
+            evil.doze();
+        }
+        all_is_well(&scene);
+        evil.take();
+        assert_eq!(evil.timers, 60, "it is served, too");
+        // The scene's end waits for the loop's.
+    });
+}
+
+#[test]
+fn who_punches_holes_into_shared_memory_harms_only_itself() {
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        let scene = scene();
+        let free_frames = scene.count("/free_frames");
+        for _ in 0..10 {
+            let mut evil = attach(&scene.socket());
+            for port in 1000..1100 {
+                let (local, cookie) = (any(port), 0);
+                evil.call(Call::UdpBind { local, cookie });
+            }
+            evil.show();
+            for _ in 0..20 {
+                evil.punch();
+            }
+        }
+        all_is_well(&scene);
+        nothing_is_left(&scene, free_frames);
+    });
+}
+
+/// Datagrams for a neighbour that nobody has wait; their sender ends meanwhile.
+#[test]
+fn places_come_back_when_their_application_ends_with_datagrams_that_wait() {
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        let scene = scene();
+        let free_frames = scene.count("/free_frames");
+        for round in 0..40 {
+            let mut evil = attach(&scene.socket());
+            let local = any(1000 + round);
+            evil.call(Call::UdpBind { local, cookie: 1 });
+            evil.show();
+            wait_until("the address", PATIENCE, || {
+                evil.take();
+                evil.last_bound().is_some()
+            });
+            for token in 0..3 {
+                evil.call(Call::UdpSend {
+                    handle: evil.last_bound().expect("bound"),
+                    remote: (NOBODY, 9).into(),
+                    offset: 0,
+                    len: 100,
+                    token,
+                });
+            }
+            evil.call(Call::Timer {
+                delay_ns: u64::MAX / 4,
+                cookie: 1,
+            });
+            evil.show();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        nothing_is_left(&scene, free_frames);
+        all_is_well(&scene);
+    });
+}
+
+#[test]
+fn who_is_ended_for_an_offence_is_told_why_and_hung_up_on() {
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        let scene = scene();
+        let mut evil = attach(&scene.socket());
+        evil.call(Call::RecvDone { frame: 3 });
+        evil.show();
+        let reason = evil.ended(PATIENCE).expect("it is told");
+        assert_eq!(reason, "it gave back a frame that it did not have");
+        assert!(evil.is_hung_up());
+        // An honest client library says it in its error.
+        let mut session = Session::attach(&scene.socket(), "evil").expect("a place");
+        cofferdam_dataplane::hostile::offend(&mut session);
+        let error = session.wait(Some(PATIENCE)).expect_err("it was ended");
+        let text = "the dataplane has ended this application: \
+            it wrote something into its ring that is no call";
+        assert_eq!(error.to_string(), text);
+        // One that never waits learns of it as well.
+        let mut session = Session::attach(&scene.socket(), "evil").expect("a place");
+        cofferdam_dataplane::hostile::offend(&mut session);
+        session.flush();
+        let mut error = None;
+        wait_until("the end", PATIENCE, || {
+            error = session.check().err();
+            error.is_some()
+        });
+        assert_eq!(error.expect("an error").to_string(), text);
+        all_is_well(&scene);
+    });
+}
+
+/// Runs `body` on a thread of another user.
+fn as_user<T: Send + 'static>(uid: u32, body: impl FnOnce() -> T + Send + 'static) -> T {
+    let thread = std::thread::spawn(move || {
+        // SAFETY: the bare system call changes this thread alone.
+        let outcome = unsafe { libc::syscall(libc::SYS_setresuid, uid, uid, uid) };
+        assert_eq!(outcome, 0);
+        body()
+    });
+    thread.join().expect("the user's thread ends")
+}
+
+/// Silent connections to the control socket, as many as the user may open.
+fn silent_askers(path: &Path, count: usize) -> Vec<OwnedFd> {
+    let one = || {
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let fd = socket::socket(AddressFamily::Unix, SockType::SeqPacket, flags, None);
+        let fd = fd.expect("a socket");
+        let address = UnixAddr::new(path).expect("an address");
+        let connected = socket::connect(fd.as_raw_fd(), &address);
+        connected.is_ok().then_some(fd)
+    };
+    (0..count).filter_map(|_| one()).collect()
+}
+
+#[test]
+fn silent_askers_of_one_user_keep_neither_root_nor_applications_out() {
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        let scene = scene();
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(scene.folder(), mode).expect("set");
+        let socket = scene.socket();
+        let end = Arc::new(AtomicBool::new(false));
+        let theirs = end.clone();
+        let flood = std::thread::spawn(move || {
+            as_user(65_534, move || {
+                let mut opened = 0;
+                while !theirs.load(Ordering::Relaxed) {
+                    let held = silent_askers(&socket, 200);
+                    opened += held.len();
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                opened
+            })
+        });
+        std::thread::sleep(Duration::from_millis(100));
+        for _ in 0..50 {
+            assert!(status(&scene.socket()).is_ok());
+            drop(attach(&scene.socket()));
+        }
+        end.store(true, Ordering::Relaxed);
+        assert!(flood.join().expect("the flood ends") > 200);
+        all_is_well(&scene);
+    });
+}
+
+/// Who is sent a descriptor closes it, and this one would be closed for an hour: it lingers over
+/// data that its peer does not take.
+#[test]
+fn a_descriptor_whose_closing_takes_long_does_not_stop_the_control_plane() {
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        let scene = scene();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+        let address = listener.local_addr().expect("bound");
+        let mut full = TcpStream::connect(address).expect("connected");
+        full.set_nonblocking(true).expect("set");
+        while full.write(&[0; 65_536]).is_ok() {}
+        let hour = libc::linger {
+            l_onoff: 1,
+            l_linger: 3600,
+        };
+        socket::setsockopt(&full, socket::sockopt::Linger, &hour).expect("set");
+        let asker = silent_askers(&scene.socket(), 1).remove(0);
+        let outcome = socket::sendmsg::<UnixAddr>(
+            asker.as_raw_fd(),
+            &[std::io::IoSlice::new(b"hello")],
+            &[socket::ControlMessage::ScmRights(&[full.as_raw_fd()])],
+            socket::MsgFlags::empty(),
+            None,
+        );
+        assert_eq!(
+            outcome,
+            Err(nix::errno::Errno::EPERM),
+            "Linux 6.16 refuses it"
+        );
+        all_is_well(&scene);
+        let none = libc::linger {
+            l_onoff: 1,
+            l_linger: 0,
+        };
+        socket::setsockopt(&full, socket::sockopt::Linger, &none).expect("set");
+    });
+}
+
+/// Ports, connections, timers, datagrams and neighbours: a greedy application takes what it can
+/// of each, and a server that comes later has its own.
+#[test]
+fn a_greedy_application_leaves_others_their_share_of_every_table() {
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        let cache = "[[application]]\nname = \"cache\"\nuser = \"0\"\nbind = [\"tcp/*:11211\"]\n\
+            connect = true\n";
+        let mut scene = Scene::new("", &format!("{ECHO}{EVIL}{cache}"));
+        scene.serve("echo", echo);
+        let mut evil = attach(&scene.socket());
+        for port in 1000..2000 {
+            let (local, cookie) = (any(port), 0);
+            evil.call(Call::UdpBind { local, cookie });
+            evil.call(Call::Listen {
+                local,
+                backlog: 1,
+                cookie,
+            });
+        }
+        evil.show();
+        wait_until("the addresses", PATIENCE, || {
+            evil.take();
+            evil.bound.0 + evil.bound.1 == 2000
+        });
+        let handle = evil.last_bound().expect("some");
+        for n in 0..6000_u32 {
+            let [.., a, b] = n.to_be_bytes();
+            let unknown = SocketAddr::from(([10, 98, 2, 100 + b % 100], 5 + u16::from(a)));
+            evil.call(Call::Connect {
+                remote: (unknown.ip(), 9).into(),
+                cookie: 0,
+            });
+            evil.call(Call::Timer {
+                delay_ns: 60_000_000_000,
+                cookie: 0,
+            });
+            evil.call(Call::UdpSend {
+                handle,
+                remote: unknown,
+                offset: 0,
+                len: 9,
+                token: 0,
+            });
+            if n % 500 == 0 {
+                evil.show();
+                std::thread::sleep(Duration::from_millis(5));
+                evil.take();
+            }
+        }
+        evil.show();
+        wait_until("the refusals", PATIENCE, || {
+            evil.take();
+            evil.no_room > 1000 && evil.timers > 1000
+        });
+        // Its own share it has: half of the table is for whoever comes first.
+        assert!(evil.bound.0 >= 64, "{:?}", evil.bound);
+        // Others find theirs.
+        all_is_well(&scene);
+        scene.serve("cache", || Memcached::new(any(11211), 1 << 20));
+        scene.client(|| {
+            let mut stream = connect(ADDRESS, 11211);
+            stream.write_all(b"set k 0 0 1\r\nv\r\n").expect("sent");
+            let mut answer = [0; 8];
+            stream.read_exact(&mut answer).expect("an answer");
+            assert_eq!(&answer, b"STORED\r\n");
+        });
+        let server = scene
+            .client(|| std::net::TcpListener::bind("10.98.2.2:80"))
+            .expect("free");
+        let accepted = std::thread::spawn(move || server.accept());
+        let mut session = Session::attach(&scene.socket(), "cache").expect("a place");
+        session.connect(([10, 98, 2, 2], 80).into());
+        session.timer(Duration::from_millis(300), 5);
+        let start = Instant::now();
+        let mut told = Vec::new();
+        while told.len() < 2 {
+            session.wait(Some(PATIENCE)).expect("it is there");
+            while let Some(event) = session.next_event() {
+                let early = start.elapsed() < Duration::from_millis(300);
+                match event {
+                    Event::Connected(_) => told.push(("connected", false)),
+                    Event::Timer(5) => told.push(("timer", early)),
+                    // Its window has grown.
+                    Event::Sent { .. } => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        assert_eq!(told, [("connected", false), ("timer", false)]);
+        accepted.join().expect("no panic").expect("accepted");
+    });
+}
+
+/// The address that it serves is another's: it says so and ends, and does not go on unbound.
+#[test]
+fn a_server_that_is_not_given_its_address_ends_with_the_reason() {
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        let scene = scene();
+        let session = Session::attach(&scene.socket(), "evil").expect("a place");
+        let mut server = EventLoop::new(session, Memcached::new(any(7), 1 << 20));
+        let error = server
+            .run(PATIENCE, |_| false)
+            .expect_err("it cannot serve");
+        assert_eq!(
+            error.to_string(),
+            "cannot serve 0.0.0.0:7: the dataplane's configuration does not give this address to \
+             this application"
+        );
+    });
+}
+
+/// Seconds of the long test; `make test` has a minute. An hour: COFFERDAM_HOSTILE_SECONDS=3600.
+fn seconds() -> u64 {
+    let given = std::env::var("COFFERDAM_HOSTILE_SECONDS").ok();
+    given.map_or(60, |text| {
+        text.parse().expect("COFFERDAM_HOSTILE_SECONDS is a number")
+    })
+}
+
+/// One hostile history: attaches, acts, and goes without a word, or is ended.
+fn history(socket: &Path, random: &mut fastrand::Rng) -> u64 {
+    let ports: Vec<SocketAddr> = (1000..1040).map(any).collect();
+    let peers: Vec<SocketAddr> = [[10, 98, 2, 2], NOBODY, [10, 98, 2, 78], [8, 8, 8, 8]]
+        .into_iter()
+        .flat_map(|ip| [(ip, 9).into(), (ip, 4000).into()])
+        .collect();
+    // All places may be taken for the moment.
+    let Ok(mut evil) = Attacker::attach(socket, "evil") else {
+        return 0;
+    };
+    let mut done = 0;
+    for _ in 0..random.u32(1..40) {
+        let mut may_offend = false;
+        for _ in 0..random.u32(1..200) {
+            let words = std::array::from_fn(|_| random.u64(..));
+            may_offend |= evil.act(words, &ports, &peers);
+            done += 1;
+        }
+        evil.show();
+        if random.bool() {
+            std::thread::sleep(Duration::from_micros(random.u64(..2000)));
+        }
+        if random.u8(..8) > 0 {
+            evil.take();
+        }
+        if may_offend && evil.ended(Duration::ZERO).is_some() {
+            break;
+        }
+    }
+    done
+}
+
+#[test]
+fn a_minute_of_hostile_histories_harms_no_honest_server() {
+    let _alone = exclusive();
+    let length = Duration::from_secs(seconds());
+    let seed = std::env::var("COFFERDAM_HOSTILE_SEED").ok();
+    let seed = seed.map_or_else(
+        || fastrand::u64(..),
+        |text| text.parse().expect("COFFERDAM_HOSTILE_SEED is a number"),
+    );
+    println!("COFFERDAM_HOSTILE_SEED={seed}");
+    time_limit(length + LIMIT, move || {
+        let scene = scene();
+        let free_frames = scene.count("/free_frames");
+        let end = Arc::new(AtomicBool::new(false));
+        let attackers: Vec<_> = (0..3)
+            .map(|n| {
+                let (socket, end) = (scene.socket(), end.clone());
+                let mut random = fastrand::Rng::with_seed(seed.wrapping_add(n));
+                std::thread::spawn(move || {
+                    let (mut histories, mut acts) = (0_u64, 0);
+                    while !end.load(Ordering::Relaxed) {
+                        let done = history(&socket, &mut random);
+                        histories += u64::from(done > 0);
+                        acts += done;
+                    }
+                    (histories, acts)
+                })
+            })
+            .collect();
+        let start = Instant::now();
+        let mut rounds = 0_u64;
+        while start.elapsed() < length {
+            rounds += 1;
+            let back = scene.client(move || round_trip(connect(ADDRESS, 7), bytes(50_000, rounds)));
+            assert!(back == bytes(50_000, rounds), "round {rounds}");
+            assert!(status(&scene.socket()).is_ok(), "round {rounds}");
+        }
+        end.store(true, Ordering::Relaxed);
+        for attacker in attackers {
+            let (histories, acts) = attacker.join().expect("no panic");
+            println!("{histories} histories of {acts} acts");
+            assert!(histories > 0);
+        }
+        nothing_is_left(&scene, free_frames);
+        all_is_well(&scene);
+        println!(
+            "{rounds} rounds; {} offences",
+            scene.count("/counts/offences")
+        );
+    });
+}

@@ -1,0 +1,60 @@
+//! Threads of a device's NAPI instances, over netlink: works where the namespace's sysfs is
+//! read-only.
+
+use super::{DeviceId, Inside, not_found, unsupported};
+use cofferdam_host::inside::{self, Napi};
+use std::io;
+
+impl Inside {
+    /// Whether each NAPI instance of the device polls in a thread: one word for all, `0` or `1`,
+    /// or one each where they differ. Unsupported before Linux 6.17.
+    pub fn napis_threaded(&self, device: &DeviceId) -> io::Result<String> {
+        let napis = self.napis(device)?;
+        let words: Option<Vec<String>> = napis
+            .iter()
+            .map(|n| n.threaded.map(|t| t.to_string()))
+            .collect();
+        let mut words = words.ok_or_else(|| {
+            unsupported("this kernel gives NAPI no thread over netlink (Linux 6.17 on)".into())
+        })?;
+        words.dedup();
+        match words.len() {
+            1 => Ok(words.remove(0)),
+            _ => Ok(napis
+                .iter()
+                .map(|n| n.threaded.unwrap_or(0).to_string())
+                .collect::<Vec<_>>()
+                .join(" ")),
+        }
+    }
+
+    /// Sets what [`Inside::napis_threaded`] tells.
+    pub fn set_napis_threaded(&self, device: &DeviceId, value: &str) -> io::Result<()> {
+        let napis = self.napis(device)?;
+        let words: Option<Vec<u32>> = value.split(' ').map(|word| word.parse().ok()).collect();
+        let words = words
+            .filter(|words| words.len() == 1 || words.len() == napis.len())
+            .ok_or(io::ErrorKind::InvalidInput)?;
+        let ids = napis.iter().map(|napi| napi.id);
+        let values: Vec<(u32, u32)> = ids.zip(words.into_iter().cycle()).collect();
+        cofferdam_host::in_namespace(&self.namespace, || inside::set_napis_threaded(&values))?
+    }
+
+    /// Its NAPI instances, by number; not found when it has none, as a device that is down.
+    fn napis(&self, device: &DeviceId) -> io::Result<Vec<Napi>> {
+        let mut napis = cofferdam_host::in_namespace(&self.namespace, inside::napis)??;
+        napis.retain(|napi| napi.ifindex == device.ifindex.0);
+        napis.sort_by_key(|napi| napi.id);
+        match napis.is_empty() {
+            true => Err(not_found("the network device has no NAPI any more")),
+            false => Ok(napis),
+        }
+    }
+
+    /// Threads in which the device's NAPI instances poll, where the kernel announces them
+    /// (Linux 6.8 on).
+    pub fn napi_threads(&self, device: &DeviceId) -> Vec<u32> {
+        let napis = self.napis(device).unwrap_or_default();
+        napis.into_iter().filter_map(|napi| napi.thread).collect()
+    }
+}

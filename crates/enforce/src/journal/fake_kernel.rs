@@ -1,0 +1,86 @@
+//! The kernel's refusals, for tests on made-up trees: what cgroupfs and `/proc/irq` do not take.
+//! Source: `update_cpumask` and `validate_change` of kernel/cgroup/cpuset.c; kernel/irq/proc.c.
+
+use crate::cpus::{Cpus, read_list};
+use std::cell::RefCell;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// What the rules depend on besides the tree. All cgroups have processes in them.
+#[derive(Clone, Debug)]
+pub struct FakeKernel {
+    pub v1: bool,
+    pub possible: Cpus,
+    pub online: Cpus,
+}
+
+thread_local! {
+    static KERNEL: RefCell<Option<FakeKernel>> = const { RefCell::new(None) };
+}
+
+impl FakeKernel {
+    /// Judges this thread's writes from now on.
+    pub fn install(self) {
+        KERNEL.with_borrow_mut(|kernel| *kernel = Some(self));
+    }
+
+    /// The error that a write of `value` to the file at `path` meets.
+    fn verdict(&self, path: &Path, value: &str) -> Result<(), i32> {
+        match path.file_name().and_then(|name| name.to_str()) {
+            Some("cpuset.cpus") => self.cpuset(path.parent().unwrap(), value),
+            Some("smp_affinity_list") => {
+                let cpus = read_list(value).unwrap_or_default();
+                ok_or(!cpus.is_disjoint(&self.online), libc::EINVAL)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn cpuset(&self, folder: &Path, value: &str) -> Result<(), i32> {
+        let list = |folder: &Path| {
+            let text = fs::read_to_string(folder.join("cpuset.cpus"));
+            text.ok().and_then(|text| read_list(&text))
+        };
+        let cpus = read_list(value).ok_or(libc::ENOSPC)?;
+        let there = if self.v1 {
+            &self.online
+        } else {
+            &self.possible
+        };
+        ok_or(cpus.is_subset(there), libc::EINVAL)?;
+        if self.v1 {
+            for child in folders(folder) {
+                ok_or(list(&child).is_none_or(|c| c.is_subset(&cpus)), libc::EBUSY)?;
+            }
+            let above = list(folder.parent().unwrap());
+            return ok_or(above.is_none_or(|a| cpus.is_subset(&a)), libc::EACCES);
+        }
+        for beside in folders(folder.parent().unwrap()) {
+            let kind = fs::read_to_string(beside.join("cpuset.cpus.partition"));
+            let exclusive = beside != folder && kind.is_ok_and(|kind| kind.trim() == "root");
+            let theirs = list(&beside).filter(|_| exclusive).unwrap_or_default();
+            ok_or(theirs.is_disjoint(&cpus), libc::EINVAL)?;
+        }
+        Ok(())
+    }
+}
+
+fn ok_or(ok: bool, errno: i32) -> Result<(), i32> {
+    if ok { Ok(()) } else { Err(errno) }
+}
+
+fn folders(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|e| e.path()).filter(|p| p.is_dir()).collect()
+}
+
+/// What this thread's kernel says about a write.
+pub(super) fn judge(path: &Path, value: &str) -> io::Result<()> {
+    KERNEL.with_borrow(|kernel| match kernel {
+        Some(kernel) => kernel
+            .verdict(path, value)
+            .map_err(io::Error::from_raw_os_error),
+        None => Ok(()),
+    })
+}

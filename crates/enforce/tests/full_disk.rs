@@ -1,0 +1,189 @@
+//! The journal on a file system that is full: undoing needs no room, and what cannot be noted is
+//! not changed.
+
+// Clippy's exception for tests does not reach their helpers.
+#![allow(clippy::unwrap_used)]
+
+use cofferdam_enforce::UndoReport;
+use cofferdam_enforce::journal::{Form, Journal};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+const ROOM_BYTES: usize = 1 << 20;
+
+/// A small tmpfs, seen by this thread only; it goes with the thread.
+struct Small {
+    folder: tempfile::TempDir,
+}
+
+impl Small {
+    fn new() -> Small {
+        let folder = tempfile::tempdir().unwrap();
+        unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS).unwrap();
+        let none = None::<&str>;
+        mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
+        fs::create_dir(folder.path().join("run")).unwrap();
+        let size = format!("size={ROOM_BYTES}");
+        let run = folder.path().join("run");
+        mount(
+            Some("tmpfs"),
+            &run,
+            Some("tmpfs"),
+            MsFlags::empty(),
+            Some(size.as_str()),
+        )
+        .unwrap();
+        Small { folder }
+    }
+
+    fn run(&self) -> PathBuf {
+        self.folder.path().join("run")
+    }
+
+    /// Leaves not one byte.
+    fn fill(&self) {
+        let mut file = File::create(self.run().join("filler")).unwrap();
+        for bytes in [4096, 1] {
+            let block = vec![1u8; bytes];
+            while file.write_all(&block).is_ok() {}
+        }
+        let full = fs::write(self.run().join("more"), b"x").unwrap_err();
+        assert_eq!(full.raw_os_error(), Some(libc::ENOSPC));
+        fs::remove_file(self.run().join("more")).unwrap();
+    }
+
+    fn make_room(&self) {
+        fs::remove_file(self.run().join("filler")).unwrap();
+    }
+
+    fn open(&self) -> (Journal, UndoReport) {
+        Journal::open(&self.run()).unwrap()
+    }
+
+    /// A setting elsewhere.
+    fn setting(&self, name: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        fs::write(&path, "before\n").unwrap();
+        path
+    }
+}
+
+fn text(path: &Path) -> String {
+    fs::read_to_string(path).unwrap().trim().to_owned()
+}
+
+/// In a thread of its own: its mounts are its own then.
+fn alone(body: fn(Small)) {
+    std::thread::spawn(move || body(Small::new()))
+        .join()
+        .unwrap();
+}
+
+#[test]
+fn undo_needs_no_room() {
+    alone(|small| {
+        let settings: Vec<PathBuf> = (0..20).map(|i| small.setting(&i.to_string())).collect();
+        let (mut journal, _) = small.open();
+        for setting in &settings {
+            journal.set_file(setting, Form::Text, "ours").unwrap();
+        }
+        drop(journal);
+        small.fill();
+        let (_, report) = small.open();
+        assert_eq!(
+            (report.restored, report.is_clean()),
+            (20, true),
+            "{report:?}"
+        );
+        assert!(settings.iter().all(|setting| text(setting) == "before"));
+        assert!(!small.run().join("journal").exists());
+    });
+}
+
+#[test]
+fn full_at_the_start_nothing_is_changed_until_there_is_room() {
+    alone(|small| {
+        let setting = small.setting("a");
+        small.fill();
+        let (mut journal, report) = small.open();
+        assert_eq!(report, UndoReport::default());
+        for _ in 0..3 {
+            let error = journal.set_file(&setting, Form::Text, "ours").unwrap_err();
+            assert_eq!(
+                error.source.kind(),
+                std::io::ErrorKind::StorageFull,
+                "{error}"
+            );
+            assert!(error.to_string().contains("make room"), "{error}");
+            assert_eq!(text(&setting), "before");
+        }
+        assert_eq!((journal.in_force(), journal.failed_changes()), (0, 3));
+        small.make_room();
+        journal.set_file(&setting, Form::Text, "ours").unwrap();
+        assert_eq!(text(&setting), "ours");
+        drop(journal);
+        assert_eq!(small.open().1.restored, 1);
+        assert_eq!(text(&setting), "before");
+    });
+}
+
+/// The spare file: a value that changes all the time needs no more room than at the start.
+#[test]
+fn full_meanwhile_what_is_in_force_goes_on_and_nothing_is_lost() {
+    alone(|small| {
+        let (mut journal, _) = small.open();
+        let first = small.setting("first");
+        journal.set_file(&first, Form::Text, "ours").unwrap();
+        small.fill();
+        for i in 0..5_000 {
+            journal
+                .set_file(&first, Form::Text, &i.to_string())
+                .unwrap();
+        }
+        // As many more as the file has room for; none halfway.
+        let mut changed = Vec::new();
+        let refused = loop {
+            let setting = small.setting(&format!("further-{}", changed.len()));
+            match journal.set_file(&setting, Form::Text, "ours") {
+                Ok(_) => changed.push(setting),
+                Err(_) => break setting,
+            }
+        };
+        assert!(changed.len() > 100, "{}", changed.len());
+        assert_eq!(text(&refused), "before");
+        drop(journal);
+        let (_, report) = small.open();
+        assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
+        assert_eq!(report.restored, 1 + changed.len() as u64);
+        assert!(changed.iter().chain([&first]).all(|s| text(s) == "before"));
+    });
+}
+
+#[test]
+fn a_damaged_journal_is_kept_aside_without_room() {
+    alone(|small| {
+        let (a, b) = (small.setting("a"), small.setting("b"));
+        let (mut journal, _) = small.open();
+        journal.set_file(&a, Form::Text, "ours").unwrap();
+        journal.set_file(&b, Form::Text, "ours").unwrap();
+        drop(journal);
+        let path = small.run().join("journal");
+        let mut bytes = fs::read(&path).unwrap();
+        let lines: Vec<usize> = (0..bytes.len()).filter(|i| bytes[*i] == b'\n').collect();
+        bytes[lines[0] + 30] ^= 1;
+        fs::write(&path, &bytes).unwrap();
+        small.fill();
+        let (journal, report) = small.open();
+        assert_eq!((report.restored, report.damage.len()), (1, 1), "{report:?}");
+        assert_eq!((text(&a).as_str(), text(&b).as_str()), ("ours", "before"));
+        drop(journal);
+        assert_eq!(
+            fs::read(path.with_extension("unreadable-1")).unwrap(),
+            bytes
+        );
+        assert!(small.open().1.is_clean(), "told once");
+    });
+}

@@ -1,0 +1,139 @@
+//! A cgroup that a rule names, with its processes in the host's network namespace, is protected as
+//! any container; and what is not in force is said.
+
+mod common;
+
+use cofferdam_accounting::{Accountant, Options};
+use cofferdam_enforce::network::NetworkOptions;
+use cofferdam_enforce::{Enforcer, Options as Enforcement};
+use cofferdam_testkit::traffic::{self, Udp};
+use cofferdam_testkit::{Cgroup, FakeContainer, Net, Router};
+use cofferdam_types::{Degraded, Means, Selector};
+use common::*;
+use std::time::{Duration, Instant};
+
+#[test]
+fn a_plain_cgroup_that_is_named_is_seen_to_pay_and_its_neighbour_is_charged() {
+    alone(240, || {
+        let plain = Cgroup::new("plain");
+        let offender = FakeContainer::new("offender");
+        let router = Router::new("router");
+        let port = router.attach(&offender);
+        offender.steer("eth0", 1);
+        // Programs first: loading takes long under a flood.
+        let mut accountant = Accountant::start(Options::default()).unwrap();
+        let victim = traffic::compute(&plain, Some(0), Duration::from_secs(120));
+        let named: Selector = format!("cgroup:{}", plain.path().display())
+            .parse()
+            .unwrap();
+        accountant.name(&[named]).unwrap();
+        let find = |accountant: &Accountant, path: &std::path::Path| {
+            let mut all = accountant.containers().into_iter();
+            all.find(|c| c.cgroup_path == path)
+        };
+        let limit = Duration::from_secs(20);
+        cofferdam_testkit::wait_until("the named cgroup to be known", limit, || {
+            let soon = Instant::now() + Duration::from_millis(20);
+            accountant.follow(soon, None).unwrap();
+            find(&accountant, plain.path()).is_some()
+        });
+        let p = find(&accountant, plain.path()).unwrap();
+        assert!(p.host_network && p.interfaces.is_empty());
+        let o = find(&accountant, offender.cgroup_path()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut enforcer = Enforcer::open(options(folder.path())).unwrap();
+        enforcer.set(enforce(&[&o, &p]));
+        let to = Udp::to(port.v4(9000))
+            .bytes(200)
+            .flood(Duration::from_secs(120));
+        let _flood = traffic::udp_send(&*router, Some(1), to);
+
+        let (mut last, mut paid_ns, mut caused_ns) = (accountant.snapshot().unwrap(), 0, 0);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !means(&enforcer, &o, Means::NapiThread).in_force {
+            assert!(Instant::now() < deadline, "{:?}", enforcer.status());
+            accountant
+                .follow(Instant::now() + Duration::from_millis(50), None)
+                .unwrap();
+            let now = accountant.snapshot().unwrap();
+            let interval = now.since(&last);
+            for row in &interval.containers {
+                if row.container.cgroup == p.cgroup {
+                    paid_ns += row.ledger.charged_network_ns;
+                } else if row.container.cgroup == o.cgroup {
+                    caused_ns += row.ledger.caused_ns();
+                }
+            }
+            enforcer.step(&interval);
+            last = now;
+        }
+        assert!(
+            paid_ns > 0,
+            "what it pays for its neighbour is in the ledger"
+        );
+        assert!(caused_ns > paid_ns / 2, "{caused_ns} {paid_ns}");
+        assert!(victim.is_alive());
+        let report = enforcer.undo();
+        assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
+    });
+}
+
+fn degraded(enforcer: &Enforcer, name: &str) -> Option<Degraded> {
+    let containers = enforcer.status().containers.into_iter();
+    let mut all = containers.flat_map(|c| c.degraded);
+    all.find(|d| d.name == name)
+}
+
+#[test]
+fn what_is_not_in_force_and_who_pays_all_the_same_are_said() {
+    alone(60, || {
+        let (offender, victim) = (FakeContainer::new("offender"), FakeContainer::new("victim"));
+        let folder = tempfile::tempdir().unwrap();
+        let mut options: Enforcement = options(folder.path());
+        options.network = NetworkOptions {
+            means: vec![Means::NapiThread],
+            ..NetworkOptions::default()
+        };
+        let mut enforcer = Enforcer::open(options).unwrap();
+        let (o, v) = (found(&offender), found(&victim));
+        enforcer.set(enforce(&[&o, &v]));
+        assert!(
+            enforcer
+                .status()
+                .containers
+                .iter()
+                .all(|c| c.degraded.is_empty())
+        );
+        // Neither has an interface of its own, so the only means that may be used cannot be.
+        let interval = interval(&o, &v, 10);
+        for _ in 0..200 {
+            enforcer.step(&interval);
+        }
+        let failed = degraded(&enforcer, "napi_thread_failed").expect("it is needed");
+        assert!(
+            failed.text.contains("no network interface of its own"),
+            "{}",
+            failed.text
+        );
+        assert!(
+            failed.text.contains("nothing is in force in its place"),
+            "{}",
+            failed.text
+        );
+        let pays = degraded(&enforcer, "pays_for_others").expect("it pays a quarter of a CPU");
+        assert!(pays.text.contains(&o.name), "{}", pays.text);
+        // Once nobody pays any more, nothing is wrong any more.
+        let mut quiet = interval.clone();
+        for row in &mut quiet.containers {
+            row.ledger = Default::default();
+            row.charged_by_cpu_ns = vec![0, 0];
+            row.caused_by_cpu_ns = vec![0, 0];
+        }
+        for _ in 0..600 {
+            enforcer.step(&quiet);
+        }
+        assert!(degraded(&enforcer, "pays_for_others").is_none());
+        let report = enforcer.undo();
+        assert!(report.is_clean(), "{report:?}");
+    });
+}

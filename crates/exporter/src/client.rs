@@ -1,0 +1,96 @@
+//! One client: bounded buffers, and a time by which it must have moved on.
+
+use crate::http;
+use nix::poll::PollFlags;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+/// A request must be complete by then.
+pub const REQUEST: Duration = Duration::from_secs(5);
+/// An answer must have been taken, whole, by then.
+const WRITE: Duration = Duration::from_secs(20);
+
+#[derive(Debug)]
+pub struct Client {
+    stream: TcpStream,
+    input: Vec<u8>,
+    /// Empty until there is a request.
+    output: Vec<u8>,
+    written: usize,
+    pub deadline: Instant,
+}
+
+impl Client {
+    pub fn new(stream: TcpStream) -> io::Result<Client> {
+        stream.set_nonblocking(true)?;
+        Ok(Client {
+            stream,
+            input: Vec::new(),
+            output: Vec::new(),
+            written: 0,
+            deadline: Instant::now() + REQUEST,
+        })
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+
+    /// Whether it has asked.
+    pub fn is_answered(&self) -> bool {
+        !self.output.is_empty()
+    }
+
+    pub fn interest(&self) -> PollFlags {
+        match self.is_answered() {
+            true => PollFlags::POLLOUT,
+            false => PollFlags::POLLIN,
+        }
+    }
+
+    /// Reads, or writes; `answer` makes the answer to a request's head. False when it is over.
+    pub fn turn(&mut self, answer: impl FnOnce(&[u8]) -> Vec<u8>) -> bool {
+        if !self.is_answered() {
+            let is_open = self.hear();
+            self.output = match http::head_length(&self.input) {
+                Some(end) => answer(&self.input[..end]),
+                None if self.input.len() >= http::LONGEST_REQUEST_BYTES => http::too_long(),
+                None => return is_open,
+            };
+            self.deadline = Instant::now() + WRITE;
+        }
+        self.write()
+    }
+
+    /// Takes what has come; false when no more comes.
+    fn hear(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        while self.input.len() < http::LONGEST_REQUEST_BYTES {
+            let room = bytes
+                .len()
+                .min(http::LONGEST_REQUEST_BYTES - self.input.len());
+            match self.stream.read(&mut bytes[..room]) {
+                Ok(0) => return false,
+                Ok(n) => self.input.extend_from_slice(&bytes[..n]),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return e.kind() == ErrorKind::WouldBlock,
+            }
+        }
+        true
+    }
+
+    /// Hands over as much as the client takes; false when all is out, or nobody is there.
+    fn write(&mut self) -> bool {
+        while let Some(left) = self.output.get(self.written..).filter(|l| !l.is_empty()) {
+            match self.stream.write(left) {
+                Ok(0) => return false,
+                Ok(n) => self.written += n,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return e.kind() == ErrorKind::WouldBlock,
+            }
+        }
+        false
+    }
+}

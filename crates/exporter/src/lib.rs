@@ -1,0 +1,147 @@
+//! The metrics of a daemon over HTTP. It has no thread and waits for nobody: its owner polls its
+//! descriptors beside his own.
+//!
+//! Connections are bounded in number, bytes and time. Where there are too many, the one that has
+//! been silent longest goes for the newest: a scraper, which asks at once, is served however many
+//! others say nothing.
+
+#![forbid(unsafe_code)]
+
+mod client;
+mod http;
+#[cfg(test)]
+mod tests;
+
+use client::Client;
+use nix::poll::{PollFd, PollFlags};
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+pub use http::Format;
+
+/// Connections at the same time, at most.
+pub const MOST_CLIENTS: usize = 64;
+/// Connections taken in one round, at most: those that are open have their turn first.
+const ACCEPT_AT_ONCE: usize = 32;
+/// Accepting rests so long after it failed (no descriptor left).
+const REST: Duration = Duration::from_millis(200);
+
+/// What the clients did, cumulative.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Requests answered.
+    pub scrapes: u64,
+    /// Connections that went for a newer one.
+    pub evicted: u64,
+    /// Connections that took too long.
+    pub timeouts: u64,
+}
+
+/// A listening address and its clients.
+#[derive(Debug)]
+pub struct Exporter {
+    listener: TcpListener,
+    format: Format,
+    /// The oldest first.
+    clients: Vec<Client>,
+    resting: Option<Instant>,
+    traffic: Traffic,
+}
+
+impl Exporter {
+    /// Listens on an address.
+    ///
+    /// # Errors
+    /// The kernel's: the address is taken, or not of this host.
+    pub fn bind(address: SocketAddr, format: Format) -> io::Result<Exporter> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        Ok(Exporter {
+            listener,
+            format,
+            clients: Vec::new(),
+            resting: None,
+            traffic: Traffic::default(),
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.listener.local_addr().ok()
+    }
+
+    /// What the clients did.
+    pub fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+
+    /// What to poll, in the order in which [`Exporter::serve`] is told of it.
+    pub fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
+        let accepts = match self.resting {
+            Some(until) if Instant::now() < until => PollFlags::empty(),
+            _ => PollFlags::POLLIN,
+        };
+        let listener = PollFd::new(self.listener.as_fd(), accepts);
+        let clients = self.clients.iter();
+        std::iter::once(listener).chain(clients.map(|c| PollFd::new(c.fd(), c.interest())))
+    }
+
+    /// When [`Exporter::serve`] has something to do though nothing is ready.
+    pub fn deadline(&self) -> Option<Instant> {
+        let clients = self.clients.iter().map(|client| client.deadline);
+        clients.chain(self.resting).min()
+    }
+
+    /// Goes on with those that are ready, and lets in who waits. `metrics` makes the
+    /// text; it is told what the clients did, this request included.
+    pub fn serve(&mut self, ready: &[bool], mut metrics: impl FnMut(Traffic) -> String) {
+        let mut ready = ready.iter().copied();
+        let newcomers = ready.next().unwrap_or(false);
+        let now = Instant::now();
+        let (format, traffic) = (&self.format, &mut self.traffic);
+        self.clients.retain_mut(|client| {
+            let goes_on = match ready.next() {
+                Some(true) => client.turn(|head| {
+                    traffic.scrapes += 1;
+                    http::answer(head, format, || metrics(*traffic))
+                }),
+                _ => true,
+            };
+            let is_late = now >= client.deadline;
+            traffic.timeouts += u64::from(goes_on && is_late);
+            goes_on && !is_late
+        });
+        if self.resting.is_some_and(|until| now >= until) {
+            self.resting = None;
+        }
+        if newcomers {
+            self.accept();
+        }
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..ACCEPT_AT_ONCE {
+            match self.listener.accept() {
+                Ok((stream, _)) => self.admit(stream),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
+                Err(e) if e.kind() == ErrorKind::ConnectionAborted => {}
+                Err(_) => return self.resting = Some(Instant::now() + REST),
+            }
+        }
+    }
+
+    fn admit(&mut self, stream: std::net::TcpStream) {
+        let Ok(client) = Client::new(stream) else {
+            return;
+        };
+        if self.clients.len() >= MOST_CLIENTS {
+            // One that takes its answer has asked for it: it goes last.
+            let silent = self.clients.iter().position(|c| !c.is_answered());
+            self.clients.remove(silent.unwrap_or(0));
+            self.traffic.evicted += 1;
+        }
+        self.clients.push(client);
+    }
+}

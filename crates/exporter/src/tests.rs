@@ -1,0 +1,107 @@
+use super::*;
+use nix::poll::{PollTimeout, poll};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const FORMAT: Format = Format {
+    content_type: "text/plain",
+    index: "index",
+};
+
+fn round(exporter: &mut Exporter) {
+    let ready: Vec<bool> = {
+        let mut fds: Vec<PollFd<'_>> = exporter.poll_fds().collect();
+        poll(&mut fds, PollTimeout::from(5_u8)).expect("polled");
+        fds.iter().map(|fd| fd.any().unwrap_or(false)).collect()
+    };
+    exporter.serve(&ready, |_| "x 1\n".repeat(1000));
+}
+
+/// Serves while `body` runs.
+fn beside<T: Send>(body: impl FnOnce(SocketAddr) -> T + Send) -> (T, Exporter) {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let mut exporter = Exporter::bind(any, FORMAT).expect("bound");
+    let (address, ended) = (exporter.address().expect("bound"), AtomicBool::new(false));
+    let outcome = std::thread::scope(|scope| {
+        let body = scope.spawn(|| {
+            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(address)));
+            ended.store(true, Ordering::Relaxed);
+            outcome
+        });
+        while !ended.load(Ordering::Relaxed) {
+            round(&mut exporter);
+        }
+        body.join().expect("caught")
+    });
+    match outcome {
+        Ok(outcome) => (outcome, exporter),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+fn scrape(address: SocketAddr) -> String {
+    let mut stream = TcpStream::connect(address).expect("connected");
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .expect("set");
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\n\r\n")
+        .expect("sent");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    text
+}
+
+#[test]
+fn a_scraper_is_served_beside_idle_slow_and_garbage_connections() {
+    let (held, exporter) = beside(|address| {
+        let mut held = Vec::new();
+        for n in 0..1500 {
+            let mut stream = TcpStream::connect(address).expect("connected");
+            match n % 3 {
+                0 => {}
+                1 => drop(stream.write_all(b"GET /met")),
+                _ => drop(stream.write_all(&[b'x'; 20_000])),
+            }
+            held.push(stream);
+            if n % 100 == 99 {
+                let text = scrape(address);
+                assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
+                assert!(text.ends_with("x 1\n") && text.len() > 4000);
+            }
+        }
+        held
+    });
+    assert!(exporter.clients.len() <= MOST_CLIENTS);
+    assert_eq!(exporter.traffic().scrapes, 15);
+    assert!(exporter.traffic().evicted >= 500);
+    drop(held);
+}
+
+#[test]
+fn what_takes_too_long_goes() {
+    let ((), exporter) = beside(|address| {
+        let mut silent = TcpStream::connect(address).expect("connected");
+        let start = Instant::now();
+        assert_eq!(silent.read(&mut [0; 9]).expect("closed"), 0);
+        assert!(start.elapsed() >= client::REQUEST / 2);
+    });
+    assert_eq!(
+        (exporter.clients.len(), exporter.traffic().timeouts),
+        (0, 1)
+    );
+}
+
+#[test]
+fn no_descriptor_left_is_no_reason_to_spin() {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let mut exporter = Exporter::bind(any, FORMAT).expect("bound");
+    exporter.resting = Some(Instant::now() + REST);
+    let waits = exporter.poll_fds().next().expect("the listener").events();
+    assert_eq!(waits, PollFlags::empty());
+    assert!(exporter.deadline().is_some());
+    exporter.resting = Some(Instant::now());
+    round(&mut exporter);
+    assert_eq!(exporter.deadline(), None);
+}

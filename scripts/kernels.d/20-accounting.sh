@@ -1,0 +1,41 @@
+# The ledger: a floods b, whose receive work runs on CPU 0, where only c computes. So a and b cause
+# network work and c is charged for some. Then the same while CPU 1, where the senders are, goes away
+# and comes back. The programs are loaded before the flood starts.
+. /steps/lib.sh
+
+flood() {
+    inside c 0 sh -c 'while :; do :; done'
+    inside b 1 sh -c 'while :; do sleep 1000 | nc -l -p 7000; done'
+    sleep 1
+    inside a 1 sh -c 'while :; do ping -q -A -c 1000 10.9.2.2; done'
+    inside a 1 bash -c 'while :; do echo datagram; done >/dev/udp/10.9.2.2/9000'
+    inside a 1 sh -c 'while :; do dd if=/dev/zero bs=4096 | nc 10.9.2.2 7000; done'
+}
+
+check 'accounting: record, table' 'cofferdam accounting record --duration 2s --interval 1s'
+echo 10 >/sys/fs/cgroup/tenants/cpu.weight
+cofferdam accounting record --duration 12s --interval 1s --format jsonl >/tmp/ledger &
+recorder=$!
+await 240 '[ -s /tmp/ledger ] || ! kill -0 $recorder'
+flood
+wait $recorder
+report 'accounting: record, JSON Lines' $?
+tail -3 /tmp/ledger
+check 'accounting: a and b cause, c is charged' 'tail -1 /tmp/ledger >/tmp/last &&
+    grep -qE "\"name\":\"a\",[^{}]*\"caused_ns\":[1-9]" /tmp/last &&
+    grep -qE "\"name\":\"b\",[^{}]*\"caused_ns\":[1-9]" /tmp/last &&
+    grep -qE "\"name\":\"c\",[^{}]*\"caused_ns\":0,[^{}]*\"charged_network_ns\":[1-9]" /tmp/last'
+cofferdam accounting record --duration 16s --interval 2s --format jsonl >/tmp/hotplug &
+recorder=$!
+await 240 '[ -s /tmp/hotplug ] || ! kill -0 $recorder'
+echo 0 >/sys/devices/system/cpu/cpu1/online; off=$(cat /sys/devices/system/cpu/online)
+sleep 4
+echo 1 >/sys/devices/system/cpu/cpu1/online; on=$(cat /sys/devices/system/cpu/online)
+wait $recorder
+report 'accounting: record while a CPU goes and comes' $?
+cat /tmp/hotplug
+check 'accounting: hot-plug is counted' '[ "$off $on" = "0 0-1" ] && grep -qE "\"cpu_hotplugs\":2[,}]" /tmp/hotplug'
+# In every interval the books balance within 1% on each CPU.
+check 'accounting: the books balance' '! grep -vE "\"worst_cpu_error_pct\":(0|0\.[0-9]+|[0-9.]+e-[0-9]+)[,}]" /tmp/hotplug | grep .'
+quiet a b c
+echo 100 >/sys/fs/cgroup/tenants/cpu.weight

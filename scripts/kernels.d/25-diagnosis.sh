@@ -1,0 +1,22 @@
+# Who waits behind whom: a and c compute on CPU 0, so each is the other's neighbour, although a task
+# of the host wakes up there all the time and runs for a moment between them.
+. /steps/lib.sh
+
+start_agent </dev/null
+report 'diagnosis: the agent starts' $?
+inside a 0 sh -c 'while :; do :; done'
+inside c 0 sh -c 'while :; do :; done'
+mkfifo /tmp/never
+taskset -c 0 bash -c 'exec 3<>/tmp/never; while :; do read -t 0.003 -u 3; done' &
+host=$!
+sleep 5
+cofferdam status --json >/tmp/status.json
+grep -oE '"(name|neighbour|entitlement|got_ns|entitled_ns|forced_sharing_ns)": ?[^,}]*' /tmp/status.json | tr '\n' ' '; echo
+tr -d '\n' </tmp/status.json >/tmp/status.line
+check 'diagnosis: status names c as the neighbour of a' 'grep -qE "\"name\": *\"a\",[^{}]*\"neighbour\": *\"c\"" /tmp/status.line'
+check 'diagnosis: status names a as the neighbour of c' 'grep -qE "\"name\": *\"c\",[^{}]*\"neighbour\": *\"a\"" /tmp/status.line'
+cofferdam status
+quiet a c
+kill $host
+stop_agent
+report 'diagnosis: the agent ends in good order' $?

@@ -1,0 +1,28 @@
+# `latency` loads, and each command tells something true of pings from container a to b.
+. /steps/lib.sh
+
+ping_from_a() { inside a 1 sh -c 'while :; do ping -q -c 10 10.9.2.2; sleep 1; done'; }
+
+ping_from_a
+check 'latency record: loads and reports' 'cofferdam latency record --duration 3s --interval 3s \
+    --container name:a --format jsonl >/tmp/latency || cofferdam latency record --duration 3s --interval 3s --format jsonl >/tmp/latency'
+tail -2 /tmp/latency
+check 'latency record: packets in both directions' 'grep -q "\"direction\":\"egress\"" /tmp/latency &&
+    grep -q "\"direction\":\"ingress\"" /tmp/latency'
+check 'latency ping: from a container' 'cofferdam latency ping 10.9.2.2 --container a -c 5 --json >/tmp/ping; code=$?
+    cat /tmp/ping; [ $code -eq 0 ] && grep -qE "\"added_us\":[0-9]|\"egress_[a-z_]*\":[0-9]" /tmp/ping'
+check 'latency watch: draws on a terminal' '(sleep 60; printf q) |
+    timeout 150 /bin/script -qec "stty rows 40 cols 120; TERM=xterm cofferdam latency watch" /dev/null >/tmp/watch; code=$?
+    tail -c 2000 /tmp/watch | tr "\033" "^"; [ $code -eq 0 ] && grep -q "coverage" /tmp/watch'
+quiet a
+cofferdam latency serve --socket /run/latency.sock >/tmp/serve 2>&1 &
+server=$!
+check 'latency serve: opens its socket' 'await 150 "[ -S /run/latency.sock ] || ! kill -0 $server" && [ -S /run/latency.sock ]'
+check 'latency serve: a container reads its own' 'echo 0 >/sys/fs/cgroup/tenants/a/cgroup.procs
+    /bin/ip netns exec a cofferdam latency ping 10.9.2.2 --socket /run/latency.sock -c 5 --json >/tmp/served; code=$?
+    cat /tmp/served; [ $code -eq 0 ]'
+kill $server
+wait $server
+code=$?
+[ $code -eq 130 ] # interrupted, and cleaned up
+report 'latency serve: ends in good order' $? "exit code $code"
