@@ -108,7 +108,8 @@ pub fn generate(what: &str, arguments: &[String]) -> Result<()> {
 
 /// All tests, one at a time: those that need root measure CPUs that all share.
 pub fn test(arguments: &[String]) -> Result<()> {
-    let mut command = cargo(&["test", "--locked", "--workspace"]);
+    // All failures at once: a run takes a quarter of an hour.
+    let mut command = cargo(&["test", "--locked", "--workspace", "--no-fail-fast"]);
     command.args(arguments).env("RUST_TEST_THREADS", "1");
     if let [_, ..] = as_root() {
         // Cargo puts the runner before each test program; building stays the user's.

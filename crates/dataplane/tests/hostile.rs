@@ -174,7 +174,7 @@ fn who_is_ended_for_an_offence_is_told_why_and_hung_up_on() {
         evil.show();
         let reason = evil.ended(PATIENCE).expect("it is told");
         assert_eq!(reason, "it gave back a frame that it did not have");
-        assert!(evil.is_hung_up());
+        assert!(evil.hangs_up(PATIENCE));
         // An honest client library says it in its error.
         let mut session = Session::attach(&scene.socket(), "evil").expect("a place");
         cofferdam_dataplane::hostile::offend(&mut session);

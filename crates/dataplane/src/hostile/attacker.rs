@@ -11,7 +11,7 @@ use cofferdam_xsk::Mapping;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -167,11 +167,13 @@ impl Attacker {
         is_ready.then(|| reason(&self.socket).unwrap_or_default())
     }
 
-    /// Whether the dataplane has hung up.
-    pub fn is_hung_up(&self) -> bool {
-        let mut byte = [0];
-        let flags = nix::sys::socket::MsgFlags::MSG_DONTWAIT;
-        nix::sys::socket::recv(self.socket.as_raw_fd(), &mut byte, flags) == Ok(0)
+    /// Whether the dataplane hangs up within `limit`. The reason comes first, so a wait is needed:
+    /// the control thread closes its end a moment after it has sent it.
+    pub fn hangs_up(&self, limit: Duration) -> bool {
+        let mut fds = [PollFd::new(self.socket.as_fd(), PollFlags::empty())];
+        let limit = PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX);
+        poll(&mut fds, limit).is_ok_and(|count| count > 0)
+            && (fds[0].revents()).is_some_and(|events| events.contains(PollFlags::POLLHUP))
     }
 
     /// Does one thing of a hostile history; `words` say which. `ports` are its own, `peers` the
