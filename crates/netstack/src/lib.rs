@@ -19,10 +19,11 @@
 
 mod api;
 mod core;
+mod flow;
 mod stack;
 mod tcp;
 mod wire;
 
 pub use api::*;
-pub use stack::flow::FLOW_GROUPS;
+pub use flow::FLOW_GROUPS;
 pub use stack::{ConnectionInfo, FlowGroup, GroupUsage, READERS, Repair, Stack, Steering, Usage};

@@ -1,9 +1,10 @@
 //! Slots of connections, and the lists they are in: ready to send, waiting for a neighbour, with
 //! news, and of a flow group. All are linked through the connections themselves.
 
-use super::{Stack, context, flow, timer::Timers};
+use super::{Stack, context, timer::Timers};
 use crate::api::{ConnectionId, Time};
 use crate::core::NONE;
+use crate::flow;
 use crate::tcp::state::{State, Tcb};
 
 /// First and last of a list of connections.

@@ -1,10 +1,10 @@
 //! ICMP and ICMPv6: errors in (RFC 5927) and out (RFC 1122, 3.2.2; RFC 4443, 2.4).
 
-use super::flow::FlowKey;
 use super::receive::Datagram;
 use super::replies::{Outline, Reply};
 use super::{Stack, context};
 use crate::api::{Chunk, DeadReason, Time};
+use crate::flow::FlowKey;
 use crate::tcp::seq;
 use crate::tcp::state::State;
 use crate::wire::icmp::{self, Message};

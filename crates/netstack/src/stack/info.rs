@@ -1,7 +1,8 @@
 //! What can be seen of a stack: connections and how full its tables are.
 
-use super::{Stack, flow};
+use super::Stack;
 use crate::api::ConnectionId;
+use crate::flow;
 use std::net::SocketAddr;
 use std::time::Duration;
 

@@ -1,11 +1,12 @@
 //! Listeners and half-open connections (RFC 9293, 3.10.7.2), SYN cookies under flood (RFC 4987).
 
 use super::receive::Datagram;
-use super::{Stack, flow::FlowKey, replies};
+use super::{Stack, replies};
 use crate::api::{BindError, ListenerId, Time};
 use crate::core::siphash::Key;
 use crate::core::slots::Slots;
 use crate::core::table::Table;
+use crate::flow::FlowKey;
 use crate::tcp::options::agreed_mss;
 use crate::tcp::segment::{Incoming, Outgoing, is_opening};
 use crate::tcp::state::{State, Tcb};

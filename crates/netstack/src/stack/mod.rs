@@ -3,7 +3,6 @@
 mod connections;
 mod echo;
 mod events;
-pub mod flow;
 mod fragment;
 mod groups;
 mod icmp;
@@ -11,7 +10,7 @@ mod info;
 mod listen;
 mod neighbour;
 mod pmtu;
-pub mod readers;
+mod readers;
 mod receive;
 mod replies;
 mod resolve;
@@ -35,6 +34,7 @@ use crate::core::siphash::Key;
 use crate::core::slots::Slots;
 use crate::core::table::Table;
 use crate::core::wheel::Wheel;
+use crate::flow;
 use crate::tcp::isn::Numbers;
 use crate::tcp::state::Tcb;
 use crate::tcp::syncookie::Cookies;
@@ -95,7 +95,7 @@ macro_rules! context {
             released: &mut $stack.released,
             counters: &mut $stack.counters,
             payload: &mut $stack.payload,
-            stopped_readers: $stack.readers.stopped,
+            reader_is_stopped: false,
             most_kept: $stack.config.limits.kept,
         }
     };

@@ -1,8 +1,8 @@
 //! Steering: which of several cores' stacks a frame is for.
 
 use super::Stack;
-use super::flow::{self, FlowKey};
 use crate::api::ConnectionId;
+use crate::flow::{self, FlowKey};
 use crate::wire::ip::{self, Packet};
 use crate::wire::{arp, ethernet, icmp, ipv4, ipv6, ndp, tcp, udp};
 

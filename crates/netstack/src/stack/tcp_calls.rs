@@ -1,8 +1,8 @@
 //! The application's calls for TCP.
 
-use super::flow::FlowKey;
 use super::{Stack, context, replies};
 use crate::api::*;
+use crate::flow::FlowKey;
 use crate::tcp::segment::Outgoing;
 use crate::tcp::state::{State, Tcb};
 use crate::wire::address::Addr;
@@ -249,15 +249,6 @@ impl Stack {
         self.tcbs[slot as usize].deaf = true;
         self.reset(slot, now);
         Ok(())
-    }
-
-    /// Changes a connection's cookie; `false` when the handle names none.
-    pub fn set_cookie(&mut self, connection: ConnectionId, cookie: u64) -> bool {
-        let slot = self.slot_of(connection);
-        if let Some(slot) = slot {
-            self.tcbs[slot as usize].cookie = cookie;
-        }
-        slot.is_some()
     }
 
     /// Cuts a connection's segments to a path.

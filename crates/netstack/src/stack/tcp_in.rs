@@ -1,11 +1,11 @@
 //! TCP segments in: which connection, and what follows from its verdict.
 
-use super::flow::{self, FlowKey};
 use super::receive::Datagram;
 use super::{Stack, context};
 use crate::api::Time;
+use crate::flow::{self, FlowKey};
 use crate::tcp::segment::Incoming;
-use crate::tcp::state::State;
+use crate::tcp::state::{Context, State};
 use crate::tcp::timewait::Answer;
 use crate::wire::tcp;
 
@@ -86,7 +86,11 @@ impl Stack {
             tcb.mac = datagram.mac;
         }
         let was_held_up = tcb.held_up;
-        let context = &mut context!(self, now);
+        let reader_is_stopped = self.readers.stopped.has(tcb.reader);
+        let context = &mut Context {
+            reader_is_stopped,
+            ..context!(self, now)
+        };
         let verdict = if tcb.state == State::SynSent {
             tcb.input_syn_sent(segment, context)
         } else {

@@ -1,9 +1,9 @@
 //! Frames out: replies first, then datagrams, then connections in turn.
 
-use super::flow::FlowKey;
 use super::resolve::NextHop;
 use super::{Stack, context};
 use crate::api::{Checksum, DeadReason, MAX_HEADER_BYTES, MacAddress, Payload, Time, Transmit};
+use crate::flow::FlowKey;
 use crate::tcp::segment::Outgoing;
 use crate::tcp::state::State;
 use crate::wire::address::Addr;

@@ -1,12 +1,12 @@
 //! UDP (RFC 768): bound addresses, datagrams in and out.
 
 use super::Stack;
-use super::flow::FlowKey;
 use super::listen::{Listener, Listeners};
 use super::readers::READERS;
 use super::receive::Datagram;
 use super::resolve::NextHop;
 use crate::api::*;
+use crate::flow::FlowKey;
 use crate::wire::address::Addr;
 use crate::wire::{ip, udp};
 use std::collections::VecDeque;

@@ -1,8 +1,8 @@
 //! Initial sequence numbers and timestamp offsets (RFC 6528; RFC 7323, 5.4).
 
-use super::super::stack::flow::FlowKey;
 use crate::api::Time;
 use crate::core::siphash::Key;
+use crate::flow::FlowKey;
 
 /// Secrets of the sequence numbers.
 #[derive(Debug, Clone, Copy)]

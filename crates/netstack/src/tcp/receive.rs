@@ -41,7 +41,7 @@ impl Tcb {
             self.report_duplicate(segment);
             return false;
         }
-        let is_stopped = context.stopped_readers.has(self.reader);
+        let is_stopped = context.reader_is_stopped;
         if is_stopped || context.chunks.kept() >= self.most_kept(start != self.rcv_nxt, context) {
             context.counters.no_room += 1;
             self.ack_now = true;

@@ -8,8 +8,7 @@ use super::tail::Probe;
 use crate::api::{Chunk, Counters, DeadReason, MacAddress, Payload, TcpConfig, Time};
 use crate::core::NONE;
 use crate::core::chunks::{Chunks, List};
-use crate::stack::flow::FlowKey;
-use crate::stack::readers::Stopped;
+use crate::flow::FlowKey;
 
 /// States (RFC 9293, 3.3.2). LISTEN is a listener; TIME_WAIT has a table of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -37,7 +36,8 @@ pub struct Context<'a> {
     pub counters: &'a mut Counters,
     /// Where the payload of the segment that [`Tcb::output`] gives lies.
     pub payload: &'a mut Payload,
-    pub stopped_readers: Stopped,
+    /// Whoever reads this connection's data has no room: the segment's data is not taken.
+    pub reader_is_stopped: bool,
     /// [`crate::api::Limits::kept`].
     pub most_kept: u32,
 }

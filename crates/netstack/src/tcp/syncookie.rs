@@ -9,7 +9,7 @@
 use super::isn;
 use crate::api::Time;
 use crate::core::siphash::Key;
-use crate::stack::flow::FlowKey;
+use crate::flow::FlowKey;
 
 /// Segment sizes that a cookie can name.
 const SIZES: [u16; 8] = [216, 536, 1160, 1220, 1380, 1440, 1460, 8940];

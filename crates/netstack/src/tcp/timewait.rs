@@ -7,7 +7,7 @@ use super::state::Tcb;
 use crate::api::{TcpConfig, Time};
 use crate::core::NONE;
 use crate::core::slots::Slots;
-use crate::stack::flow::FlowKey;
+use crate::flow::FlowKey;
 use crate::wire::tcp::{ACK, FIN, Options, RST};
 
 /// What is kept.
@@ -103,7 +103,7 @@ impl TimeWait {
         std::iter::successors(Some(self.oldest), next)
             .filter(|slot| {
                 let entry = self.entries.get(*slot as usize);
-                entry.is_some_and(|entry| crate::stack::flow::group(entry.hash) == group)
+                entry.is_some_and(|entry| crate::flow::group(entry.hash) == group)
             })
             .collect()
     }
