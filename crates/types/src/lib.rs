@@ -1,6 +1,6 @@
-//! Units, ids and snapshots that every room of Cofferdam shares. No I/O.
+//! Units, ids and snapshots shared by all crates of Cofferdam. No I/O.
 //!
-//! The vocabulary is that of ARCHITECTURE.md: a *container* is a cgroup with its network
+//! The vocabulary is that of docs/src/introduction.md: a *container* is a cgroup with its network
 //! namespace; *caused*, *charged* and *owed* are the three columns of its ledger.
 #![forbid(unsafe_code)]
 
