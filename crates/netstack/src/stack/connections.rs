@@ -5,7 +5,7 @@ use super::{Stack, context, timer::Timers};
 use crate::api::{ConnectionId, Time};
 use crate::core::NONE;
 use crate::flow;
-use crate::tcp::state::{State, Tcb};
+use crate::tcp::state::Tcb;
 
 /// First and last of a list of connections.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +27,7 @@ impl Stack {
     /// The slot of a connection that a handle names and that is alive.
     pub(super) fn slot_of(&self, id: ConnectionId) -> Option<u32> {
         let slot = self.slots.check(id.slot, id.generation)?;
-        self.tcbs[slot].dead.is_none().then_some(id.slot)
+        (!self.tcbs[slot].notices.has_ended()).then_some(id.slot)
     }
 
     pub(super) fn id_of(&self, slot: u32) -> ConnectionId {
@@ -76,7 +76,7 @@ impl Stack {
     /// or have ended.
     pub(super) fn settle(&mut self, slot: u32) {
         let tcb = &self.tcbs[slot as usize];
-        if tcb.dead.is_some() {
+        if tcb.notices.has_ended() {
             self.unhook(slot);
         } else {
             if let Some(at) = tcb.deadline() {
@@ -85,7 +85,7 @@ impl Stack {
             self.push_ready(slot);
         }
         let tcb = &mut self.tcbs[slot as usize];
-        if (tcb.has_news() || tcb.dead.is_some()) && !tcb.links.has_events && !tcb.reported {
+        if tcb.has_news() && !tcb.links.has_events && !tcb.notices.is_end_told() {
             tcb.links.has_events = true;
             tcb.links.event_next = NONE;
             match self.tcbs.get_mut(self.news.tail as usize) {
@@ -150,8 +150,11 @@ impl Stack {
     /// Frees the slot of an ended connection once nothing points at it.
     pub(super) fn free_if_done(&mut self, slot: u32) {
         let tcb = &self.tcbs[slot as usize];
-        let done = tcb.dead.is_some() && (tcb.reported || tcb.silent);
-        if done && !tcb.links.is_ready && !tcb.links.has_events && self.slots.is_used(slot) {
+        if tcb.notices.is_end_settled()
+            && !tcb.links.is_ready
+            && !tcb.links.has_events
+            && self.slots.is_used(slot)
+        {
             self.slots.free(slot);
         }
     }
@@ -192,11 +195,5 @@ impl Stack {
             let id = Timers::of(&self.config.limits).time_wait;
             self.wheel.arm_no_later(id, end.as_nanos());
         }
-    }
-
-    /// Whether a slot is a half-open connection of a listener.
-    pub(super) fn is_half_open(&self, slot: u32) -> bool {
-        let tcb = &self.tcbs[slot as usize];
-        tcb.state == State::SynReceived && !tcb.owned
     }
 }

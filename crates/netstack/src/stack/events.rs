@@ -9,12 +9,11 @@ impl Stack {
     /// The next thing the application should know. Call until `None` after each batch of
     /// `handle_*` calls and commands.
     pub fn poll_event(&mut self) -> Option<Event> {
-        while let Some(tcb) = self.tcbs.get(self.news.head as usize) {
+        while let Some(tcb) = self.tcbs.get_mut(self.news.head as usize) {
             let slot = self.news.head;
-            let silent = tcb.silent || (tcb.dead.is_some() && !tcb.owned && !tcb.knocked);
-            if silent {
-                self.tcbs[slot as usize].silent = true;
-            } else if let Some(event) = self.connection_event(slot) {
+            if !tcb.notices.hush()
+                && let Some(event) = self.connection_event(slot)
+            {
                 return Some(event);
             }
             self.pop_news();
@@ -37,17 +36,16 @@ impl Stack {
         let send_window = self.config.tcp.send_window_bytes;
         let tcb = &mut self.tcbs[slot as usize];
         let cookie = tcb.cookie;
-        if tcb.reported {
+        if tcb.notices.is_end_told() {
             return None;
         }
-        if !tcb.owned {
-            if tcb.dead.is_some() {
+        if !tcb.notices.is_owned() {
+            if tcb.notices.has_ended() {
                 return self.death(slot);
             }
-            if !std::mem::take(&mut tcb.tell_knock) {
+            if !tcb.notices.take_knock() {
                 return None;
             }
-            tcb.knocked = true;
             let slot = tcb.listener?;
             let key = tcb.key;
             return Some(Event::Knock {
@@ -66,7 +64,7 @@ impl Stack {
         } else {
             send_window.saturating_sub(tcb.send_bytes)
         };
-        if std::mem::take(&mut tcb.tell_connected) {
+        if tcb.notices.take_connected() {
             return Some(Event::Connected {
                 connection,
                 cookie,
@@ -81,9 +79,7 @@ impl Stack {
                 chunk: node.chunk,
             });
         }
-        if tcb.tell_acked > 0 {
-            let bytes = std::mem::take(&mut tcb.tell_acked);
-            let ranges = std::mem::take(&mut tcb.tell_freed);
+        if let Some((bytes, ranges)) = tcb.notices.take_acked() {
             return Some(Event::Sent {
                 connection,
                 cookie,
@@ -99,7 +95,7 @@ impl Stack {
             }
             return None;
         }
-        if std::mem::take(&mut tcb.tell_peer_closed) {
+        if tcb.notices.take_peer_closed() {
             return Some(Event::PeerClosed { connection, cookie });
         }
         self.death(slot)
@@ -108,8 +104,7 @@ impl Stack {
     fn death(&mut self, slot: u32) -> Option<Event> {
         let connection = self.id_of(slot);
         let tcb = &mut self.tcbs[slot as usize];
-        let reason = tcb.dead?;
-        tcb.reported = true;
+        let reason = tcb.notices.take_end()?;
         Some(Event::Dead {
             connection,
             cookie: tcb.cookie,

@@ -88,7 +88,7 @@ impl Stack {
         let original = &mut self.tcbs[slot as usize];
         let mut tcb = *original;
         // What is left ends without a word.
-        (original.silent, original.dead) = (true, Some(crate::api::DeadReason::Closed));
+        original.notices.end_silently();
         (original.send, original.received, original.held) = Default::default();
         original.state = crate::tcp::state::State::Closed;
         let moved = Moved {
@@ -161,10 +161,10 @@ impl Stack {
         let listener = self.listeners.find(&tcb.key.local, tcb.key.local_port);
         if let (true, Some(listener)) = (waits, listener) {
             tcb.listener = Some(listener);
-            if tcb.pending {
-                self.listeners.all[listener as usize].pending += 1;
-            } else {
+            if tcb.notices.is_half_open() {
                 self.listeners.add_half_open(listener);
+            } else {
+                self.listeners.all[listener as usize].pending += 1;
             }
         }
         let slot = self.insert(moved.tcb)?;

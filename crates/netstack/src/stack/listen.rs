@@ -173,7 +173,9 @@ impl Stack {
         };
         for slot in 0..self.slots.count() {
             let tcb = &self.tcbs[slot as usize];
-            if self.slots.is_used(slot) && tcb.dead.is_none() && tcb.listener == Some(listener.slot)
+            if self.slots.is_used(slot)
+                && !tcb.notices.has_ended()
+                && tcb.listener == Some(listener.slot)
             {
                 self.reset(slot, now);
             }
@@ -391,18 +393,16 @@ impl Stack {
         let Some(listener) = tcb.listener.take() else {
             return;
         };
-        if tcb.pending {
-            self.listeners.all[listener as usize].pending -= 1;
-        } else {
+        if tcb.notices.is_half_open() {
             self.listeners.drop_half_open(listener);
+        } else {
+            self.listeners.all[listener as usize].pending -= 1;
         }
     }
 
     /// A half-open connection of a listener is open now.
     pub(super) fn count_opened(&mut self, slot: u32) {
-        let tcb = &mut self.tcbs[slot as usize];
-        if let (Some(listener), false) = (tcb.listener, tcb.pending) {
-            tcb.pending = true;
+        if let Some(listener) = self.tcbs[slot as usize].listener {
             self.listeners.all[listener as usize].pending += 1;
             self.listeners.drop_half_open(listener);
         }

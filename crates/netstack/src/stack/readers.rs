@@ -83,7 +83,7 @@ impl Stack {
     fn go_on(&mut self, slot: usize) {
         let tcb = &mut self.tcbs[slot];
         tcb.held_up = false;
-        tcb.ack_now |= tcb.dead.is_none() && tcb.may_receive();
+        tcb.ack_now |= !tcb.notices.has_ended() && tcb.may_receive();
         self.settle(slot as u32);
     }
 

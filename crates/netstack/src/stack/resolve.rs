@@ -142,7 +142,7 @@ impl Stack {
     pub(super) fn try_later(&mut self, slot: u32, now: Time) {
         let tcb = &mut self.tcbs[slot as usize];
         tcb.links.is_ready = false;
-        if tcb.dead.is_none() {
+        if !tcb.notices.has_ended() {
             let at = *tcb
                 .retransmit_at
                 .get_or_insert(now + tcb.rto.timeout(&self.config.tcp));

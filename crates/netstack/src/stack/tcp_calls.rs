@@ -59,7 +59,8 @@ impl Stack {
             now,
         );
         tcb.state = State::SynSent;
-        (tcb.owned, tcb.cookie) = (true, cookie);
+        tcb.notices.own();
+        tcb.cookie = cookie;
         tcb.ts_offset = self.numbers.timestamp_offset(&key);
         let mut iss = self.numbers.initial(&key, now);
         if let Some(after) = after
@@ -121,7 +122,8 @@ impl Stack {
         let slot = self.knocking(connection)?;
         self.leave_listener(slot);
         let tcb = &mut self.tcbs[slot as usize];
-        (tcb.owned, tcb.cookie) = (true, cookie);
+        tcb.notices.own();
+        tcb.cookie = cookie;
         let room = tcb.send_room(&self.config.tcp);
         self.settle(slot);
         Ok(room)
@@ -130,7 +132,7 @@ impl Stack {
     fn knocking(&self, connection: ConnectionId) -> Result<u32, GoneError> {
         let slot = self.slot_of(connection).ok_or(GoneError)?;
         let tcb = &self.tcbs[slot as usize];
-        if tcb.knocked && !tcb.owned {
+        if tcb.notices.is_knocking() {
             Ok(slot)
         } else {
             Err(GoneError)
@@ -143,14 +145,14 @@ impl Stack {
     /// When it has ended, or was accepted before.
     pub fn reject(&mut self, now: Time, connection: ConnectionId) -> Result<(), GoneError> {
         let slot = self.knocking(connection)?;
-        self.tcbs[slot as usize].silent = true;
         self.reset(slot, now);
+        self.tcbs[slot as usize].notices.end_silently();
         Ok(())
     }
 
     fn owned(&self, connection: ConnectionId) -> Option<u32> {
         self.slot_of(connection)
-            .filter(|slot| self.tcbs[*slot as usize].owned)
+            .filter(|slot| self.tcbs[*slot as usize].notices.is_owned())
     }
 
     /// Sends ranges of the application's memory, in order. Returns how many bytes were taken:
@@ -231,7 +233,7 @@ impl Stack {
             self.reset(slot, now);
             return Ok(());
         }
-        tcb.tell_peer_closed = false;
+        tcb.notices.forget_peer_closed();
         tcb.queue_fin();
         if tcb.state == State::FinWait2 {
             tcb.idle_at = Some(now + self.config.tcp.fin_wait_2);

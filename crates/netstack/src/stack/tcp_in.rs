@@ -77,8 +77,8 @@ impl Stack {
             self.time_wait_segment(now, datagram, key, segment, place);
             return false;
         }
-        let half_open = self.is_half_open(slot);
         let tcb = &mut self.tcbs[slot as usize];
+        let half_open = tcb.notices.is_half_open();
         self.groups[usize::from(flow::group(tcb.hash))].segments += 1;
         if half_open {
             // Answers go where the last segment came from: one SYN with a broken or forged sender
@@ -96,7 +96,7 @@ impl Stack {
         } else {
             tcb.input(segment, context)
         };
-        if half_open && self.tcbs[slot as usize].is_synchronized() {
+        if half_open && !tcb.notices.is_half_open() {
             self.count_opened(slot);
         }
         if !was_held_up && self.tcbs[slot as usize].held_up {

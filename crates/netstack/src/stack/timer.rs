@@ -95,7 +95,7 @@ impl Stack {
     /// The wheel may wake a connection before its deadline: see `Wheel::arm_no_later`.
     fn connection_due(&mut self, slot: u32, now: Time) {
         let tcb = &mut self.tcbs[slot as usize];
-        if tcb.dead.is_some() {
+        if tcb.notices.has_ended() {
             return;
         }
         if tcb.deadline().is_some_and(|at| at <= now) {
@@ -117,7 +117,7 @@ impl Stack {
                 return Some(Time::from_nanos(at));
             };
             // The wheel may wake a connection before its deadline.
-            match tcb.deadline().filter(|_| tcb.dead.is_none()) {
+            match tcb.deadline().filter(|_| !tcb.notices.has_ended()) {
                 None => self.wheel.disarm(id),
                 Some(real) if real.as_nanos() > at => self.wheel.arm(id, real.as_nanos()),
                 Some(_) => return Some(Time::from_nanos(at)),

@@ -5,7 +5,6 @@ use super::{Stack, context};
 use crate::api::{Checksum, DeadReason, MAX_HEADER_BYTES, MacAddress, Payload, Time, Transmit};
 use crate::flow::FlowKey;
 use crate::tcp::segment::Outgoing;
-use crate::tcp::state::State;
 use crate::wire::address::Addr;
 use crate::wire::{ethernet, ip, tcp};
 
@@ -99,13 +98,13 @@ impl Stack {
     /// ready list.
     fn mac_for(&mut self, slot: u32, now: Time) -> Option<MacAddress> {
         let tcb = &mut self.tcbs[slot as usize];
-        if tcb.dead.is_some() {
+        if tcb.notices.has_ended() {
             tcb.links.is_ready = false;
             self.free_if_done(slot);
             return None;
         }
         // Half-open: back the way it came, so that a flood of SYNs asks for nobody.
-        let half_open = tcb.state == State::SynReceived && !tcb.owned;
+        let half_open = tcb.notices.is_half_open();
         if tcb.mac_epoch == self.neighbours.epoch || half_open {
             return Some(tcb.mac);
         }

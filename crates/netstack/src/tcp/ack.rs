@@ -73,7 +73,7 @@ impl Tcb {
         self.snd_nxt = seq::max(self.snd_nxt, ack);
         self.resent = seq::max(self.resent, ack);
         self.board.advance(ack);
-        self.tell_acked += bytes;
+        self.notices.acked(bytes);
         self.retries = 0;
         self.rto.progress();
         self.progress(bytes, flight, mends, context);
@@ -127,7 +127,7 @@ impl Tcb {
                 self.cursor = None;
             }
             context.chunks.pop(&mut self.send);
-            self.tell_freed += 1;
+            self.notices.freed_range();
         }
     }
 

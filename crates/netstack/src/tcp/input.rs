@@ -157,7 +157,7 @@ impl Tcb {
         if segment.header.seq == self.rcv_nxt {
             context.counters.resets_received += 1;
             let reason = match self.state {
-                State::SynReceived if !self.owned => DeadReason::Reset,
+                State::SynReceived if !self.notices.is_owned() => DeadReason::Reset,
                 State::SynReceived => DeadReason::Refused,
                 State::Closing | State::LastAck => DeadReason::Closed,
                 _ => DeadReason::Reset,
@@ -182,7 +182,7 @@ impl Tcb {
 
     /// The SYN that opened this connection comes again.
     fn syn_again(&mut self, segment: &Incoming, context: &mut Context<'_>) -> Verdict {
-        if segment.is(ACK) && self.owned {
+        if segment.is(ACK) && self.notices.is_owned() {
             // Both opened at the same time, and this is the peer's SYN+ACK (RFC 9293, figure 8).
             let mut stripped = *segment;
             stripped.header.flags &= !SYN;
@@ -209,11 +209,9 @@ impl Tcb {
         (self.snd_nxt, self.resent) = (self.snd_una, self.snd_una);
         (self.retries, self.retransmit_at) = (0, None);
         self.set_window(segment);
-        if self.owned {
-            self.tell_connected = true;
+        if self.notices.opened() {
             context.counters.connected += 1;
         } else {
-            self.tell_knock = true;
             context.counters.accepted += 1;
         }
         self.arm_keepalive(context);
@@ -255,7 +253,7 @@ impl Tcb {
             self.rcv_nxt = self.rcv_nxt.wrapping_add(1);
             self.rcv_edge = seq::max(self.rcv_edge, self.rcv_nxt);
             self.ack_now = true;
-            self.tell_peer_closed = !self.deaf;
+            self.notices.peer_closed(!self.deaf);
             self.state = match self.state {
                 State::Established => State::CloseWait,
                 State::FinWait1 => State::Closing,

@@ -8,6 +8,7 @@ pub mod ack;
 pub mod congestion;
 pub mod input;
 pub mod isn;
+pub mod notices;
 pub mod options;
 pub mod output;
 pub mod receive;

@@ -66,7 +66,7 @@ impl Tcb {
     /// who does not accept.
     fn most_kept(&self, leaves_gap: bool, context: &Context<'_>) -> u32 {
         let most = context.most_kept;
-        match (self.owned, leaves_gap) {
+        match (self.notices.is_owned(), leaves_gap) {
             (true, false) => most,
             (false, false) => most / 2,
             (_, true) => most / 4,

@@ -1,6 +1,7 @@
 //! One connection (RFC 9293, 3.3.1: the transmission control block).
 
 use super::congestion::Window;
+use super::notices::Notices;
 use super::rto::Rto;
 use super::sack::Scoreboard;
 use super::seq;
@@ -87,12 +88,6 @@ pub struct Tcb {
     pub cookie: u64,
     /// The listener's slot, until the connection is accepted.
     pub listener: Option<u32>,
-    /// The application was told of it.
-    pub knocked: bool,
-    /// It counts as open at its listener.
-    pub pending: bool,
-    /// The application has it: it opened or accepted it.
-    pub owned: bool,
     pub mac: MacAddress,
     /// The neighbour table's state when `mac` was looked up.
     pub mac_epoch: u32,
@@ -209,18 +204,7 @@ pub struct Tcb {
     pub keepalive_probes: u8,
     pub keepalive_now: bool,
 
-    // What the application is to be told.
-    pub tell_knock: bool,
-    pub tell_connected: bool,
-    pub tell_acked: u32,
-    /// Ranges that were wholly acknowledged and not told.
-    pub tell_freed: u32,
-    pub tell_peer_closed: bool,
-    pub dead: Option<DeadReason>,
-    /// The application is not told of its end (rejected, or never knocked).
-    pub silent: bool,
-    /// It was told.
-    pub reported: bool,
+    pub notices: Notices,
 }
 
 impl Default for Tcb {
@@ -245,9 +229,6 @@ impl Tcb {
             state: State::Closed,
             cookie: 0,
             listener: None,
-            knocked: false,
-            pending: false,
-            owned: false,
             mac: MacAddress::default(),
             mac_epoch: 0,
             iss: 0,
@@ -319,14 +300,7 @@ impl Tcb {
             last_heard: now,
             keepalive_probes: 0,
             keepalive_now: false,
-            tell_knock: false,
-            tell_connected: false,
-            tell_acked: 0,
-            tell_freed: 0,
-            tell_peer_closed: false,
-            dead: None,
-            silent: false,
-            reported: false,
+            notices: Notices::default(),
         }
     }
 
@@ -447,14 +421,14 @@ impl Tcb {
     /// Ends the connection: all that it holds is the caller's again, but for data that waits to be
     /// handed up, unless nobody wants it.
     pub fn end(&mut self, reason: DeadReason, context: &mut Context<'_>) {
-        if self.dead.is_some() {
+        if self.notices.has_ended() {
             return;
         }
         self.state = State::Closed;
-        self.dead = Some(reason);
+        self.notices.ended(reason);
         context.chunks.clear(&mut self.send);
         context.chunks.append(&mut self.held, context.released);
-        if self.deaf || self.silent || !self.owned {
+        if self.deaf || !self.notices.is_owned() {
             context.chunks.append(&mut self.received, context.released);
         }
         (self.send_bytes, self.held_count, self.cursor) = (0, 0, None);
@@ -481,14 +455,8 @@ impl Tcb {
 
     /// Whether the application is to be told something now.
     pub fn has_news(&self) -> bool {
-        if !self.owned {
-            return self.tell_knock || self.dead.is_some();
-        }
-        self.tell_connected
-            || self.tell_acked > 0
-            || self.tell_peer_closed
-            || self.dead.is_some()
-            || (!self.received.is_empty() && !self.deaf)
+        let is_readable = !self.received.is_empty() && !self.deaf;
+        self.notices.any() || (is_readable && self.notices.is_owned())
     }
 
     /// Takes data to send: a prefix of `data`. Says how many bytes.

@@ -47,7 +47,7 @@ impl Tcb {
             (self.snd_una, self.snd_nxt) = (header.ack, header.ack);
             self.resent = header.ack;
             (self.retries, self.retransmit_at) = (0, None);
-            self.tell_connected = true;
+            self.notices.opened();
             context.counters.connected += 1;
             self.ack_now = true;
             self.arm_keepalive(context);
