@@ -144,7 +144,7 @@ impl Stack {
             rttvar: tcb.rto.rttvar(),
             rto: tcb.rto.timeout(&self.config.tcp),
             backoff: tcb.rto.backoff(),
-            retries: tcb.retries,
+            retries: tcb.timers.retries(),
             repair: match tcb.recovery {
                 Recovery::Fast { .. } => Repair::Fast,
                 Recovery::Loss { .. } => Repair::Timeout,
@@ -165,7 +165,7 @@ impl Stack {
             offered_window_bytes: tcb.offered(),
             peer_scale: tcb.snd_scale,
             our_scale: tcb.rcv_scale,
-            probing: tcb.probing,
+            probing: tcb.timers.is_probing(),
             send_queue_bytes: tcb.send_bytes,
             unread_bytes: tcb.unread_bytes,
             sack: tcb.sack_ok,

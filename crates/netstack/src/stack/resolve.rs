@@ -143,9 +143,8 @@ impl Stack {
         let tcb = &mut self.tcbs[slot as usize];
         tcb.links.is_ready = false;
         if !tcb.notices.has_ended() {
-            let at = *tcb
-                .retransmit_at
-                .get_or_insert(now + tcb.rto.timeout(&self.config.tcp));
+            let timeout = now + tcb.rto.timeout(&self.config.tcp);
+            let at = tcb.timers.start_retransmission(timeout);
             self.wheel.arm_no_later(slot, at.as_nanos());
         }
         self.free_if_done(slot);

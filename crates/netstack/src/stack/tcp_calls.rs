@@ -236,7 +236,7 @@ impl Stack {
         tcb.notices.forget_peer_closed();
         tcb.queue_fin();
         if tcb.state == State::FinWait2 {
-            tcb.idle_at = Some(now + self.config.tcp.fin_wait_2);
+            tcb.timers.set_idle(now + self.config.tcp.fin_wait_2);
         }
         self.settle(slot);
         Ok(())

@@ -37,7 +37,7 @@ impl Tcb {
             self.window_changed(context);
         } else if self.snd_wnd == 0 {
             // The peer answers probes: it lives (RFC 9293, 3.8.6.1).
-            self.retries = 0;
+            self.timers.answered();
         }
         true
     }
@@ -46,7 +46,7 @@ impl Tcb {
     /// (RFC 6675, 2).
     fn is_duplicate(&self, segment: &Incoming, sack_news: bool) -> bool {
         // Answers to probes of a closed window look the same.
-        if !self.is_waiting() || self.probing {
+        if !self.is_waiting() || self.timers.is_probing() {
             return false;
         }
         if self.sack_ok {
@@ -74,12 +74,14 @@ impl Tcb {
         self.resent = seq::max(self.resent, ack);
         self.board.advance(ack);
         self.notices.acked(bytes);
-        self.retries = 0;
+        self.timers.answered();
         self.rto.progress();
         self.progress(bytes, flight, mends, context);
-        self.retransmit_at = self
-            .is_waiting()
-            .then(|| context.now + self.rto.timeout(context.config));
+        if self.is_waiting() {
+            self.timers.restart_retransmission(self.timeout_at(context));
+        } else {
+            self.timers.stop_retransmission();
+        }
     }
 
     /// A round-trip time: of the timed segment, which was sent once (Karn's rule, RFC 6298, 3), or by
@@ -154,20 +156,18 @@ impl Tcb {
 
     /// The window moved: if it was closed, probing ends and what waited is sent.
     fn window_changed(&mut self, context: &Context<'_>) {
-        if self.snd_wnd > 0 && self.probe_now {
-            self.probe_now = false;
+        if self.snd_wnd == 0 {
+            if self.send_bytes > 0 {
+                self.timers.start_retransmission(self.timeout_at(context));
+            }
+            return;
         }
-        if self.snd_wnd > 0 && self.probing && self.is_waiting() {
+        let was_probing = self.timers.window_open();
+        if !self.is_waiting() {
+            self.timers.stop_retransmission();
+        } else if was_probing {
             // What went into the closed window was refused: it is sent again at once.
             self.snd_nxt = self.snd_una;
-        }
-        if self.snd_wnd > 0 {
-            self.probing = false;
-            if !self.is_waiting() {
-                self.retransmit_at = None;
-            }
-        } else if self.retransmit_at.is_none() && self.send_bytes > 0 {
-            self.retransmit_at = Some(context.now + self.rto.timeout(context.config));
         }
     }
 }

@@ -77,8 +77,7 @@ impl Tcb {
         }
         // Only now: a forged segment whose acknowledgement was refused proves nothing.
         self.remember_timestamp(segment, context.now);
-        self.last_heard = context.now;
-        self.keepalive_probes = 0;
+        self.timers.heard(context.now);
         self.closing(context);
         let mut verdict = Verdict::default();
         if self.state == State::Closed {
@@ -202,12 +201,13 @@ impl Tcb {
         self.state = State::Established;
         if let Some((_, sent)) = self.timed.take() {
             self.rto.measured(context.now.since(sent), context.config);
-        } else if self.retries > 0 {
+        } else if self.timers.retries() > 0 {
             self.rto.after_lost_handshake();
         }
         self.snd_una = self.iss.wrapping_add(1);
         (self.snd_nxt, self.resent) = (self.snd_una, self.snd_una);
-        (self.retries, self.retransmit_at) = (0, None);
+        self.timers.answered();
+        self.timers.stop_retransmission();
         self.set_window(segment);
         if self.notices.opened() {
             context.counters.connected += 1;
@@ -237,7 +237,8 @@ impl Tcb {
             State::FinWait1 => {
                 self.state = State::FinWait2;
                 if self.deaf {
-                    self.idle_at = Some(context.now + context.config.fin_wait_2);
+                    self.timers
+                        .set_idle(context.now + context.config.fin_wait_2);
                 }
             }
             State::LastAck => self.end(DeadReason::Closed, context),

@@ -21,5 +21,6 @@ pub mod state;
 pub mod syncookie;
 pub mod synsent;
 pub mod tail;
+pub mod tick;
 pub mod timers;
 pub mod timewait;

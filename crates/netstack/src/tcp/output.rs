@@ -3,7 +3,6 @@
 use super::segment::Outgoing;
 use super::seq;
 use super::state::{Context, Recovery, State, Tcb};
-use crate::api::Time;
 use crate::core::NONE;
 use crate::wire::tcp::{ACK, FIN, PSH, SYN};
 
@@ -19,7 +18,8 @@ impl Tcb {
         self.last_sent = context.now;
         if sent.flags & ACK != 0 {
             self.last_ack_sent = self.rcv_nxt;
-            (self.ack_now, self.ack_at, self.unacked_bytes) = (false, None, 0);
+            (self.ack_now, self.unacked_bytes) = (false, 0);
+            self.timers.stop_ack();
             self.duplicate = None;
         }
         Some(sent)
@@ -40,9 +40,7 @@ impl Tcb {
         if !first {
             self.count_retransmit(context);
         }
-        if self.retransmit_at.is_none() {
-            self.retransmit_at = Some(context.now + self.rto.timeout(context.config));
-        }
+        self.timers.start_retransmission(self.timeout_at(context));
         context.payload.clear();
         let answers = self.state == State::SynReceived;
         // Never scaled (RFC 7323, 2.2).
@@ -67,7 +65,7 @@ impl Tcb {
         {
             return Some(segment);
         }
-        if std::mem::take(&mut self.probe_now) {
+        if self.timers.take_probe() {
             return self.probe(mss, context);
         }
         if std::mem::take(&mut self.tail_probe_now) {
@@ -150,8 +148,7 @@ impl Tcb {
         {
             self.timed = None;
         }
-        self.retransmit_at
-            .get_or_insert(context.now + self.rto.timeout(context.config));
+        self.timers.start_retransmission(self.timeout_at(context));
         Some(segment)
     }
 
@@ -213,8 +210,7 @@ impl Tcb {
             self.last_segment = start;
         }
         self.snd_max = seq::max(self.snd_max, self.snd_nxt);
-        self.retransmit_at
-            .get_or_insert(context.now + self.rto.timeout(context.config));
+        self.timers.start_retransmission(self.timeout_at(context));
         self.watch_tail(context);
         self.answered(context);
         Some(segment)
@@ -229,8 +225,8 @@ impl Tcb {
 
     /// The window holds data back, and nothing is under way whose acknowledgement would open it.
     fn wait_for_window(&mut self, context: &Context<'_>) {
-        if !self.is_waiting() && self.retransmit_at.is_none() {
-            self.retransmit_at = Some(context.now + self.rto.timeout(context.config));
+        if !self.is_waiting() {
+            self.timers.start_retransmission(self.timeout_at(context));
         }
     }
 
@@ -267,8 +263,7 @@ impl Tcb {
     }
 
     fn only_ack(&mut self, context: &mut Context<'_>) -> Option<Outgoing> {
-        let due = |at: Time| at <= context.now;
-        if std::mem::take(&mut self.keepalive_now) {
+        if self.timers.take_keepalive() {
             context.counters.keepalives += 1;
             let mut segment = self.segment(self.snd_max, 0, false, context);
             // A number that was acknowledged long ago must be answered (RFC 9293, 3.8.4).
@@ -277,7 +272,7 @@ impl Tcb {
         }
         // The end of what was ever sent: while data is sent again, `snd_nxt` lies before the peer's
         // window, and the acknowledgement would not be taken.
-        (self.ack_now || self.ack_at.is_some_and(due))
+        (self.ack_now || self.timers.is_ack_due(context.now))
             .then(|| self.segment(self.snd_max, 0, false, context))
     }
 

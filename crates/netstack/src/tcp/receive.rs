@@ -149,13 +149,13 @@ impl Tcb {
             context.config.delayed_ack
         };
         let at = context.now + wait;
-        self.ack_at = Some(self.ack_at.map_or(at, |earlier| earlier.min(at)));
+        self.timers.delay_ack(at);
     }
 
     /// Data goes out: perhaps it answers.
     pub fn answered(&mut self, context: &Context<'_>) {
         if std::mem::take(&mut self.question)
-            && context.now.since(self.last_heard) <= context.config.answer_wait
+            && context.now.since(self.timers.last_heard()) <= context.config.answer_wait
         {
             self.answers = (self.answers + 1).min(ANSWERS_EXPECTED + 3);
         }

@@ -115,32 +115,30 @@ impl Tcb {
 
     /// The retransmission timer ran out.
     pub fn timed_out(&mut self, context: &mut Context<'_>) {
-        self.retransmit_at = None;
         self.forget_tail_probe();
         let (most, reason) = match self.state {
             State::SynSent => (context.config.syn_retries, DeadReason::TimedOut),
             State::SynReceived => (context.config.syn_ack_retries, DeadReason::TimedOut),
             _ => (context.config.data_retries, DeadReason::TimedOut),
         };
-        if self.retries >= most {
+        if !self.timers.retry(most) {
             context.counters.timed_out += 1;
             self.end(reason, context);
             return;
         }
-        self.retries += 1;
         self.timed = None;
         self.rto.back_off();
         if matches!(self.state, State::SynSent | State::SynReceived) {
             context.counters.timeouts += 1;
             self.snd_nxt = self.iss;
         } else if self.snd_wnd == 0 {
-            (self.probing, self.probe_now) = (true, true);
+            self.timers.probe_closed_window();
         } else if self.is_waiting() {
             context.counters.timeouts += 1;
             let mss = self.payload_mss();
             let flight = self.snd_max.wrapping_sub(self.snd_una);
-            self.window
-                .timed_out(flight, mss, self.retries == 1, context.now);
+            let is_first = self.timers.retries() == 1;
+            self.window.timed_out(flight, mss, is_first, context.now);
             self.recover = self.snd_max;
             self.recovery = Recovery::Loss {
                 point: self.snd_max,
@@ -152,8 +150,8 @@ impl Tcb {
             (self.dup_acks, self.resend_first) = (0, false);
         } else {
             // Small data that waited for a larger window (RFC 9293, 3.8.6.2.1, override).
-            self.probe_now = true;
+            self.timers.override_small_window();
         }
-        self.retransmit_at = Some(context.now + self.rto.timeout(context.config));
+        self.timers.restart_retransmission(self.timeout_at(context));
     }
 }

@@ -6,6 +6,7 @@ use super::rto::Rto;
 use super::sack::Scoreboard;
 use super::seq;
 use super::tail::Probe;
+use super::timers::Timers;
 use crate::api::{Chunk, Counters, DeadReason, MacAddress, Payload, TcpConfig, Time};
 use crate::core::NONE;
 use crate::core::chunks::{Chunks, List};
@@ -115,10 +116,6 @@ pub struct Tcb {
     pub cursor: Option<(u32, u32)>,
     pub fin_queued: bool,
     pub fin_acked: bool,
-    /// The window is closed and a probe is due.
-    pub probe_now: bool,
-    /// The peer's window is closed and is being probed.
-    pub probing: bool,
 
     // Loss.
     pub sack_ok: bool,
@@ -145,7 +142,6 @@ pub struct Tcb {
     /// The segment being timed: acknowledgement awaited, and when it was sent.
     pub timed: Option<(u32, Time)>,
     pub last_sent: Time,
-    pub retries: u8,
     /// Segments sent again since the start.
     pub retransmits: u32,
     /// Hold small segments back (RFC 9293, 3.7.4).
@@ -195,15 +191,7 @@ pub struct Tcb {
     /// Last time an acknowledgement answered an unacceptable segment.
     pub challenged_at: Option<Time>,
 
-    // Timers; `None` is off.
-    pub retransmit_at: Option<Time>,
-    pub tail_probe_at: Option<Time>,
-    pub ack_at: Option<Time>,
-    pub idle_at: Option<Time>,
-    pub last_heard: Time,
-    pub keepalive_probes: u8,
-    pub keepalive_now: bool,
-
+    pub timers: Timers,
     pub notices: Notices,
 }
 
@@ -247,8 +235,6 @@ impl Tcb {
             cursor: None,
             fin_queued: false,
             fin_acked: false,
-            probe_now: false,
-            probing: false,
             sack_ok: false,
             board: Scoreboard::default(),
             recovery: Recovery::None,
@@ -265,7 +251,6 @@ impl Tcb {
             tail_probe_now: false,
             timed: None,
             last_sent: now,
-            retries: 0,
             retransmits: 0,
             nagle: config.nagle,
             irs: 0,
@@ -293,13 +278,7 @@ impl Tcb {
             answers: 0,
             question: false,
             challenged_at: None,
-            retransmit_at: None,
-            tail_probe_at: None,
-            ack_at: None,
-            idle_at: None,
-            last_heard: now,
-            keepalive_probes: 0,
-            keepalive_now: false,
+            timers: Timers::new(now),
             notices: Notices::default(),
         }
     }
@@ -346,9 +325,9 @@ impl Tcb {
         self.snd_nxt != self.send_end()
             || self.ack_now
             || self.resend_first
-            || self.probe_now
+            || self.timers.is_probe_due()
             || self.tail_probe_now
-            || self.keepalive_now
+            || self.timers.is_keepalive_due()
             || self.recovery != Recovery::None
     }
 
@@ -404,6 +383,11 @@ impl Tcb {
         context.counters.retransmits += 1;
     }
 
+    /// When a retransmission timer that starts now runs out.
+    pub fn timeout_at(&self, context: &Context<'_>) -> Time {
+        context.now + self.rto.timeout(context.config)
+    }
+
     /// The window we offer now, in bytes from `rcv_nxt`.
     pub fn offered(&self) -> u32 {
         seq::distance(self.rcv_nxt, self.rcv_edge)
@@ -433,24 +417,13 @@ impl Tcb {
         }
         (self.send_bytes, self.held_count, self.cursor) = (0, 0, None);
         self.forget_tail_probe();
-        (self.retransmit_at, self.ack_at, self.idle_at) = (None, None, None);
-        (
-            self.ack_now,
-            self.resend_first,
-            self.probe_now,
-            self.keepalive_now,
-        ) = (false, false, false, false);
+        self.timers.stop();
+        (self.ack_now, self.resend_first) = (false, false);
     }
 
     /// The next moment a timer of this connection is due.
     pub fn deadline(&self) -> Option<Time> {
-        // Without a branch: this is asked several times a packet.
-        let at = |time: Option<Time>| time.map_or(u64::MAX, Time::as_nanos);
-        let first = at(self.retransmit_at)
-            .min(at(self.tail_probe_at))
-            .min(at(self.ack_at))
-            .min(at(self.idle_at));
-        (first != u64::MAX).then(|| Time::from_nanos(first))
+        self.timers.deadline()
     }
 
     /// Whether the application is to be told something now.

@@ -32,7 +32,7 @@ impl Tcb {
         }
         self.agree(&header.options, context.config, context.now);
         self.begin_receiving(header.seq, context.config);
-        self.last_heard = context.now;
+        self.timers.heard(context.now);
         // The window of a SYN is not scaled (RFC 7323, 2.2).
         self.snd_wnd = u32::from(header.window);
         self.max_wnd = self.snd_wnd;
@@ -41,12 +41,13 @@ impl Tcb {
             self.state = State::Established;
             if let Some((_, sent)) = self.timed.take() {
                 self.rto.measured(context.now.since(sent), context.config);
-            } else if self.retries > 0 {
+            } else if self.timers.retries() > 0 {
                 self.rto.after_lost_handshake();
             }
             (self.snd_una, self.snd_nxt) = (header.ack, header.ack);
             self.resent = header.ack;
-            (self.retries, self.retransmit_at) = (0, None);
+            self.timers.answered();
+            self.timers.stop_retransmission();
             self.notices.opened();
             context.counters.connected += 1;
             self.ack_now = true;

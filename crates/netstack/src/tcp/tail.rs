@@ -26,13 +26,13 @@ impl Tcb {
     /// of it when what was sent again is lost again.
     pub fn watch_tail(&mut self, context: &Context<'_>) {
         let several = seq::lt(self.snd_una, self.last_segment);
-        if !several && self.tail_probe_at.is_none() {
+        if !several && !self.timers.awaits_tail() {
             return;
         }
         let wanted = several
             && self.sack_ok
             && self.tail_probe.is_none()
-            && !self.probing
+            && !self.timers.is_probing()
             && match self.recovery {
                 Recovery::None => self.board.is_empty(),
                 Recovery::Fast { .. } => true,
@@ -40,13 +40,13 @@ impl Tcb {
             };
         let at = self.rto.srtt().filter(|_| wanted);
         let at = at.map(|srtt| context.now + (2 * srtt).max(LEAST));
-        self.tail_probe_at =
-            at.filter(|at| self.retransmit_at.is_some_and(|timeout| *at < timeout));
+        let timeout = self.timers.retransmit_at();
+        self.timers
+            .set_tail_probe(at.filter(|at| timeout.is_some_and(|timeout| *at < timeout)));
     }
 
     /// It is time for a probe.
     pub fn tail_is_late(&mut self, context: &mut Context<'_>) {
-        self.tail_probe_at = None;
         if self.is_waiting() && self.may_send() {
             context.counters.tail_probes += 1;
             self.tail_probe_now = true;
@@ -69,14 +69,15 @@ impl Tcb {
         };
         let end = self.snd_max;
         self.tail_probe = Some(Probe { end, again });
-        self.tail_probe_at = None;
-        self.retransmit_at = Some(context.now + self.rto.timeout(context.config));
+        self.timers.set_tail_probe(None);
+        self.timers.restart_retransmission(self.timeout_at(context));
         Some(segment)
     }
 
     /// None is on its way, and none is to be sent.
     pub fn forget_tail_probe(&mut self) {
-        (self.tail_probe_at, self.tail_probe, self.tail_probe_now) = (None, None, false);
+        (self.tail_probe, self.tail_probe_now) = (None, false);
+        self.timers.set_tail_probe(None);
     }
 
     /// What an acknowledgement says of the probe that is out (RFC 8985, 7.4).

@@ -1,61 +1,259 @@
-//! What time does to a connection: retransmission, late acknowledgement, keepalive, the wait for a
-//! FIN that never comes.
+//! A connection's timers: retransmission (RFC 6298), the probe for a lost tail (RFC 8985, 7), the
+//! delayed acknowledgement (RFC 5681, 4.2), probes of a closed window (RFC 9293, 3.8.6.1), keepalive
+//! (RFC 9293, 3.8.4) and the wait in FIN-WAIT-2. TIME_WAIT is timed by a table of its own.
 
-use super::state::{Context, State, Tcb};
-use crate::api::{DeadReason, Time};
+use crate::api::{Keepalive, Time};
 
-impl Tcb {
-    /// Does what is due.
-    pub fn tick(&mut self, context: &mut Context<'_>) {
-        let now = context.now;
-        let due = |at: Option<Time>| at.is_some_and(|at| at <= now);
-        if due(self.ack_at) {
-            self.ack_at = None;
-            self.answer_missed();
-        }
-        if due(self.tail_probe_at) {
-            self.tail_is_late(context);
-        }
-        if due(self.retransmit_at) {
-            self.timed_out(context);
-        }
-        if due(self.idle_at) {
-            self.idle_at = None;
-            self.idle(context);
+/// Probes of the peer's window (RFC 9293, 3.8.6.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Persist {
+    #[default]
+    Off,
+    /// Less than is worth sending fits into the window: it is to be sent nevertheless (RFC 9293,
+    /// 3.8.6.2.1, override).
+    Override,
+    /// The window is closed, and a probe is to be sent.
+    Due,
+    /// The window is closed, and a probe was sent.
+    Awaiting,
+}
+
+/// What a silence leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Silence {
+    /// It was shorter than the setting.
+    Nothing,
+    /// A probe is to be sent.
+    Probe,
+    /// All probes went unanswered.
+    GiveUp,
+}
+
+/// The timers; `None` is off.
+#[derive(Debug, Clone, Copy)]
+pub struct Timers {
+    retransmit_at: Option<Time>,
+    tail_probe_at: Option<Time>,
+    ack_at: Option<Time>,
+    /// Keepalive, or the end of the wait in FIN-WAIT-2.
+    idle_at: Option<Time>,
+    last_heard: Time,
+    /// Timeouts, or window probes, in a row without an answer.
+    retries: u8,
+    persist: Persist,
+    /// Keepalive probes without an answer, and that one is to be sent.
+    keepalive_probes: u8,
+    is_keepalive_due: bool,
+}
+
+/// Whether the timer has run out; it is off then.
+fn take_due(timer: &mut Option<Time>, now: Time) -> bool {
+    let is_due = timer.is_some_and(|at| at <= now);
+    if is_due {
+        *timer = None;
+    }
+    is_due
+}
+
+impl Timers {
+    /// All are off.
+    pub fn new(now: Time) -> Self {
+        Self {
+            retransmit_at: None,
+            tail_probe_at: None,
+            ack_at: None,
+            idle_at: None,
+            last_heard: now,
+            retries: 0,
+            persist: Persist::Off,
+            keepalive_probes: 0,
+            is_keepalive_due: false,
         }
     }
 
-    fn idle(&mut self, context: &mut Context<'_>) {
-        if self.state == State::FinWait2 && self.deaf {
-            // The peer does not close: nobody is left here to wait (RFC 9293, 3.6: "FIN-WAIT-2").
-            self.end(DeadReason::Closed, context);
-            return;
-        }
-        let Some(keepalive) = context.config.keepalive else {
-            return;
+    /// The connection has ended: nothing is due any more.
+    pub fn stop(&mut self) {
+        *self = Self::new(self.last_heard);
+    }
+
+    /// The next moment a timer is due.
+    pub fn deadline(&self) -> Option<Time> {
+        // Without a branch: this is asked several times a packet.
+        let at = |time: Option<Time>| time.map_or(u64::MAX, Time::as_nanos);
+        let first = at(self.retransmit_at)
+            .min(at(self.tail_probe_at))
+            .min(at(self.ack_at))
+            .min(at(self.idle_at));
+        (first != u64::MAX).then(|| Time::from_nanos(first))
+    }
+}
+
+/// Retransmission.
+impl Timers {
+    pub const fn retransmit_at(&self) -> Option<Time> {
+        self.retransmit_at
+    }
+
+    /// Starts anew, until `at`.
+    pub fn restart_retransmission(&mut self, at: Time) {
+        self.retransmit_at = Some(at);
+    }
+
+    /// Starts, unless it runs already. When it runs out.
+    pub fn start_retransmission(&mut self, at: Time) -> Time {
+        *self.retransmit_at.get_or_insert(at)
+    }
+
+    pub fn stop_retransmission(&mut self) {
+        self.retransmit_at = None;
+    }
+
+    /// Whether it has run out; it is off then.
+    pub fn take_retransmission(&mut self, now: Time) -> bool {
+        take_due(&mut self.retransmit_at, now)
+    }
+
+    /// Timeouts, or window probes, in a row without an answer.
+    pub const fn retries(&self) -> u8 {
+        self.retries
+    }
+
+    /// A timeout more; `false` when there were `most` before it.
+    pub fn retry(&mut self, most: u8) -> bool {
+        let may = self.retries < most;
+        self.retries += u8::from(may);
+        may
+    }
+
+    /// The peer has answered.
+    pub fn answered(&mut self) {
+        self.retries = 0;
+    }
+}
+
+/// The probe for a lost tail.
+impl Timers {
+    pub const fn awaits_tail(&self) -> bool {
+        self.tail_probe_at.is_some()
+    }
+
+    pub fn set_tail_probe(&mut self, at: Option<Time>) {
+        self.tail_probe_at = at;
+    }
+
+    /// Whether it has run out; it is off then.
+    pub fn take_tail_probe(&mut self, now: Time) -> bool {
+        take_due(&mut self.tail_probe_at, now)
+    }
+}
+
+/// The delayed acknowledgement.
+impl Timers {
+    /// An acknowledgement is due at `at`, or earlier if it was.
+    pub fn delay_ack(&mut self, at: Time) {
+        self.ack_at = Some(self.ack_at.map_or(at, |earlier| earlier.min(at)));
+    }
+
+    pub fn is_ack_due(&self, now: Time) -> bool {
+        self.ack_at.is_some_and(|at| at <= now)
+    }
+
+    /// Whether it has run out; it is off then.
+    pub fn take_ack(&mut self, now: Time) -> bool {
+        take_due(&mut self.ack_at, now)
+    }
+
+    pub fn stop_ack(&mut self) {
+        self.ack_at = None;
+    }
+}
+
+/// Probes of a window.
+impl Timers {
+    /// The window is closed: a probe is to be sent.
+    pub fn probe_closed_window(&mut self) {
+        self.persist = Persist::Due;
+    }
+
+    /// Small data has waited long enough for a larger window.
+    pub fn override_small_window(&mut self) {
+        self.persist = Persist::Override;
+    }
+
+    /// The peer's window is closed and is being probed.
+    pub const fn is_probing(&self) -> bool {
+        matches!(self.persist, Persist::Due | Persist::Awaiting)
+    }
+
+    /// A probe, or small data, is to be sent.
+    pub const fn is_probe_due(&self) -> bool {
+        matches!(self.persist, Persist::Due | Persist::Override)
+    }
+
+    /// As [`Self::is_probe_due`]; it counts as sent then.
+    pub fn take_probe(&mut self) -> bool {
+        let is_due = self.is_probe_due();
+        self.persist = match self.persist {
+            Persist::Override => Persist::Off,
+            Persist::Due => Persist::Awaiting,
+            other => other,
         };
-        if !self.is_synchronized() {
-            return;
-        }
-        let quiet_until = self.last_heard + keepalive.idle;
-        if context.now < quiet_until && self.keepalive_probes == 0 {
+        is_due
+    }
+
+    /// The window is open. Says whether it was being probed.
+    pub fn window_open(&mut self) -> bool {
+        let was_probing = self.is_probing();
+        self.persist = Persist::Off;
+        was_probing
+    }
+}
+
+/// Silence of the peer.
+impl Timers {
+    /// When the last segment was taken.
+    pub const fn last_heard(&self) -> Time {
+        self.last_heard
+    }
+
+    /// A segment was taken: the peer lives.
+    pub fn heard(&mut self, now: Time) {
+        self.last_heard = now;
+        self.keepalive_probes = 0;
+    }
+
+    /// Keepalive, or the wait in FIN-WAIT-2, is due at `at`.
+    pub fn set_idle(&mut self, at: Time) {
+        self.idle_at = Some(at);
+    }
+
+    /// Whether it has run out; it is off then.
+    pub fn take_idle(&mut self, now: Time) -> bool {
+        take_due(&mut self.idle_at, now)
+    }
+
+    /// The keepalive timer has run out; it is started anew, unless all probes were in vain.
+    pub fn silence(&mut self, settings: &Keepalive, now: Time) -> Silence {
+        let quiet_until = self.last_heard + settings.idle;
+        if now < quiet_until && self.keepalive_probes == 0 {
             self.idle_at = Some(quiet_until);
-            return;
+            return Silence::Nothing;
         }
-        if self.keepalive_probes >= keepalive.probes {
-            context.counters.timed_out += 1;
-            self.end(DeadReason::TimedOut, context);
-            return;
+        if self.keepalive_probes >= settings.probes {
+            return Silence::GiveUp;
         }
         self.keepalive_probes += 1;
-        self.keepalive_now = true;
-        self.idle_at = Some(context.now + keepalive.interval);
+        self.is_keepalive_due = true;
+        self.idle_at = Some(now + settings.interval);
+        Silence::Probe
     }
 
-    /// Starts keepalive (RFC 9293, 3.8.4), if it is on.
-    pub fn arm_keepalive(&mut self, context: &Context<'_>) {
-        if let Some(keepalive) = context.config.keepalive {
-            self.idle_at = Some(context.now + keepalive.idle);
-        }
+    pub const fn is_keepalive_due(&self) -> bool {
+        self.is_keepalive_due
+    }
+
+    /// Whether a keepalive probe is to be sent; it counts as sent then.
+    pub fn take_keepalive(&mut self) -> bool {
+        std::mem::take(&mut self.is_keepalive_due)
     }
 }
