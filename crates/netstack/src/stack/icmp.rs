@@ -186,9 +186,8 @@ impl Stack {
     /// is under way again (RFC 1191, 6.4).
     pub(super) fn path_shrank(&mut self, slot: u32, mtu_bytes: u32) {
         let mut tcb = self.tcbs[slot as usize];
-        let before = tcb.mss;
-        self.fit_mss(&mut tcb, mtu_bytes);
-        if tcb.mss < before && tcb.may_send() {
+        let is_shorter = self.fit_mss(&mut tcb, mtu_bytes);
+        if is_shorter && tcb.may_send() {
             tcb.snd_nxt = tcb.snd_una;
             (tcb.timed, tcb.resent) = (None, tcb.snd_una);
         }

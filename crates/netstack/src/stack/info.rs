@@ -163,14 +163,14 @@ impl Stack {
             mss_bytes: tcb.payload_mss(),
             peer_window_bytes: tcb.snd_wnd,
             offered_window_bytes: tcb.offered(),
-            peer_scale: tcb.snd_scale,
-            our_scale: tcb.rcv_scale,
+            peer_scale: tcb.terms.peer_scale(),
+            our_scale: tcb.terms.our_scale(),
             probing: tcb.timers.is_probing(),
             send_queue_bytes: tcb.send_bytes,
             unread_bytes: tcb.unread_bytes,
-            sack: tcb.sack_ok,
-            timestamps: tcb.timestamps_ok,
-            window_scaling: tcb.scaling,
+            sack: tcb.terms.sack(),
+            timestamps: tcb.terms.timestamps(),
+            window_scaling: tcb.terms.scaling(),
         })
     }
 

@@ -7,10 +7,11 @@ use crate::core::siphash::Key;
 use crate::core::slots::Slots;
 use crate::core::table::Table;
 use crate::flow::FlowKey;
-use crate::tcp::options::agreed_mss;
 use crate::tcp::segment::{Incoming, Outgoing, is_opening};
 use crate::tcp::state::{State, Tcb};
 use crate::tcp::syncookie::Cookies;
+use crate::tcp::terms::{agreed_mss, receive_scale};
+use crate::tcp::timestamps::Timestamps;
 use crate::wire::address::Addr;
 use crate::wire::tcp::{ACK, Options, RST, SYN};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -282,7 +283,7 @@ impl Stack {
         let mut tcb = Tcb::new(*key, key.hash(&self.flow_key), &self.config.tcp, mss, now);
         tcb.state = State::SynReceived;
         tcb.listener = Some(listener);
-        tcb.ts_offset = self.numbers.timestamp_offset(key);
+        tcb.timestamps = Timestamps::new(self.numbers.timestamp_offset(key), now);
         // The way back is the way it came, until a neighbour says otherwise.
         (tcb.mac, tcb.mac_epoch) = (datagram.mac, 0);
         tcb.agree(&segment.header.options, &self.config.tcp, now);
@@ -325,7 +326,7 @@ impl Stack {
         let sack = tcp.sack && theirs.sack_permitted && stamps.is_some();
         let options = Options {
             mss: Some(ours),
-            scale: scale.map(|_| crate::tcp::options::receive_scale(tcp)),
+            scale: scale.map(|_| receive_scale(tcp)),
             sack_permitted: sack,
             timestamps: stamps
                 .map(|(value, _)| (Cookies::timestamp(now, offset, scale, sack), value)),

@@ -5,6 +5,7 @@ use crate::api::*;
 use crate::flow::FlowKey;
 use crate::tcp::segment::Outgoing;
 use crate::tcp::state::{State, Tcb};
+use crate::tcp::timestamps::Timestamps;
 use crate::wire::address::Addr;
 use crate::wire::ip;
 use std::net::SocketAddr;
@@ -61,7 +62,7 @@ impl Stack {
         tcb.state = State::SynSent;
         tcb.notices.own();
         tcb.cookie = cookie;
-        tcb.ts_offset = self.numbers.timestamp_offset(&key);
+        tcb.timestamps = Timestamps::new(self.numbers.timestamp_offset(&key), now);
         let mut iss = self.numbers.initial(&key, now);
         if let Some(after) = after
             && crate::tcp::seq::lt(iss, after)
@@ -253,11 +254,11 @@ impl Stack {
         Ok(())
     }
 
-    /// Cuts a connection's segments to a path.
-    pub(super) fn fit_mss(&self, tcb: &mut Tcb, mtu_bytes: u32) {
+    /// Cuts a connection's segments to a path. Says whether they are shorter than before.
+    pub(super) fn fit_mss(&self, tcb: &mut Tcb, mtu_bytes: u32) -> bool {
         let headers = ip::header_bytes(tcb.key.local.is_v4()) + crate::wire::tcp::HEADER_BYTES;
         let most = mtu_bytes.saturating_sub(headers as u32).min(0xffff) as u16;
-        tcb.mss = tcb.mss.min(most);
+        tcb.terms.limit_mss(most)
     }
 
     /// Sends an RST on a connection that ends.

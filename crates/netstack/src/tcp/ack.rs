@@ -17,7 +17,7 @@ impl Tcb {
             self.challenge(context);
             return false;
         }
-        let sack_news = self.sack_ok
+        let sack_news = self.terms.sack()
             && self.board.update(
                 seq::max(self.snd_una, header.ack),
                 self.snd_max,
@@ -49,12 +49,12 @@ impl Tcb {
         if !self.is_waiting() || self.timers.is_probing() {
             return false;
         }
-        if self.sack_ok {
+        if self.terms.sack() {
             return sack_news;
         }
         segment.payload.len == 0
             && segment.header.flags & FIN == 0
-            && u32::from(segment.header.window) << self.snd_scale == self.snd_wnd
+            && u32::from(segment.header.window) << self.terms.peer_scale() == self.snd_wnd
     }
 
     fn new_data_acknowledged(&mut self, segment: &Incoming, context: &mut Context<'_>) {
@@ -93,18 +93,11 @@ impl Tcb {
                 self.rto.measured(context.now.since(sent), context.config);
             }
         } else if let (true, Some((_, echo))) =
-            (self.timestamps_ok, segment.header.options.timestamps)
+            (self.terms.timestamps(), segment.header.options.timestamps)
             && self.recovery != Recovery::None
+            && let Some(round_trip) = self.timestamps.round_trip(echo, context.now)
         {
-            let now = super::isn::timestamp(context.now, self.ts_offset);
-            let ms = now.wrapping_sub(echo);
-            // Milliseconds: one more is the error of the clock.
-            if ms < 1 << 20 {
-                self.rto.measured(
-                    std::time::Duration::from_millis(u64::from(ms) + 1),
-                    context.config,
-                );
-            }
+            self.rto.measured(round_trip, context.config);
         }
     }
 
@@ -149,7 +142,7 @@ impl Tcb {
     /// Takes the window of a segment.
     pub fn set_window(&mut self, segment: &Incoming) {
         let header = &segment.header;
-        self.snd_wnd = u32::from(header.window) << self.snd_scale;
+        self.snd_wnd = u32::from(header.window) << self.terms.peer_scale();
         self.max_wnd = self.max_wnd.max(self.snd_wnd);
         (self.snd_wl1, self.snd_wl2) = (header.seq, header.ack);
     }

@@ -18,8 +18,6 @@ pub struct Verdict {
     pub time_wait: bool,
 }
 
-/// A timestamp older than this says nothing (RFC 7323, 5.5: 24 days).
-const TIMESTAMP_VALID: Duration = Duration::from_secs(24 * 86_400);
 /// Acknowledgements that answer unacceptable segments come this far apart on a connection: two
 /// stacks that disagree must not talk for ever (RFC 5961, 7).
 const CHALLENGE_INTERVAL: Duration = Duration::from_millis(100);
@@ -99,16 +97,14 @@ impl Tcb {
 
     /// PAWS (RFC 7323, 5.3): whether the timestamp is not older than the last one.
     fn fresh(&self, segment: &Incoming, now: Time) -> bool {
-        if !self.timestamps_ok
+        if !self.terms.timestamps()
             || segment.is(RST)
             || self.state == State::SynReceived && segment.is(SYN)
         {
             return true;
         }
         match segment.header.options.timestamps {
-            Some((value, _)) => {
-                !seq::lt(value, self.ts_recent) || now.since(self.ts_recent_at) > TIMESTAMP_VALID
-            }
+            Some((value, _)) => self.timestamps.is_fresh(value, now),
             None => false,
         }
     }
@@ -117,16 +113,15 @@ impl Tcb {
     ///
     /// Stricter than that rule: the segment must acknowledge all that was acknowledged before.
     /// Segments in order always do. A forged timestamp from the future would make PAWS refuse
-    /// the peer for [`TIMESTAMP_VALID`], and RFC 5961, 5.2 takes acknowledgements up to the
+    /// the peer for 24 days, and RFC 5961, 5.2 takes acknowledgements up to the
     /// largest window old, which are easier to guess. The acknowledgement must have been taken.
     fn remember_timestamp(&mut self, segment: &Incoming, now: Time) {
         let header = &segment.header;
-        if let (true, Some((value, _))) = (self.timestamps_ok, header.options.timestamps)
-            && !seq::lt(value, self.ts_recent)
+        if let (true, Some((value, _))) = (self.terms.timestamps(), header.options.timestamps)
             && seq::le(header.seq, self.last_ack_sent)
             && header.ack == self.snd_una
         {
-            (self.ts_recent, self.ts_recent_at) = (value, now);
+            self.timestamps.remember_newer(value, now);
         }
     }
 

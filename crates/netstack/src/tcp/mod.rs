@@ -21,6 +21,8 @@ pub mod state;
 pub mod syncookie;
 pub mod synsent;
 pub mod tail;
+pub mod terms;
 pub mod tick;
 pub mod timers;
+pub mod timestamps;
 pub mod timewait;

@@ -71,7 +71,7 @@ impl Tcb {
         if std::mem::take(&mut self.tail_probe_now) {
             return self.tail_segment(mss, context);
         }
-        if let (true, Recovery::Fast { .. }) = (self.sack_ok, self.recovery) {
+        if let (true, Recovery::Fast { .. }) = (self.terms.sack(), self.recovery) {
             return self.in_sack_recovery(mss, context);
         }
         self.fresh_data(mss, false, context)
@@ -96,7 +96,7 @@ impl Tcb {
 
     /// Bytes under way.
     fn under_way(&self) -> u32 {
-        if self.sack_ok && !self.board.is_empty() {
+        if self.terms.sack() && !self.board.is_empty() {
             self.board
                 .pipe(self.snd_una, self.snd_nxt, self.resent, self.payload_mss())
         } else {
@@ -110,7 +110,7 @@ impl Tcb {
             return self.payload_mss();
         }
         let options = self.options(context.now, context.chunks).len() as u32;
-        u32::from(self.mss).saturating_sub(options).max(1)
+        self.terms.room(options)
     }
 
     /// Sends the first that is missing again, as much as fits.
@@ -190,7 +190,7 @@ impl Tcb {
         }
         let flight = self.under_way();
         // RFC 3042: two segments more while duplicates come in.
-        let limited = if self.sack_ok || self.recovery != Recovery::None {
+        let limited = if self.terms.sack() || self.recovery != Recovery::None {
             0
         } else {
             self.dup_acks.min(2) * mss

@@ -76,7 +76,7 @@ impl Tcb {
     /// Remembers a segment that brought nothing new, for the next SACK option (RFC 2883).
     pub fn report_duplicate(&mut self, segment: &Incoming) {
         let end = segment.header.seq.wrapping_add(segment.payload.len);
-        if self.sack_ok && segment.payload.len > 0 && seq::le(end, self.rcv_nxt) {
+        if self.terms.sack() && segment.payload.len > 0 && seq::le(end, self.rcv_nxt) {
             self.duplicate = Some((segment.header.seq, end));
         }
     }
@@ -182,7 +182,7 @@ impl Tcb {
             let node = context.chunks.node(previous);
             let known = node.seq.wrapping_add(node.chunk.len);
             if seq::le(end, known) {
-                if self.sack_ok {
+                if self.terms.sack() {
                     self.duplicate = Some((start, end));
                 }
                 return false;
@@ -284,7 +284,7 @@ impl Tcb {
         if self.held_up {
             return 0;
         }
-        (self.offered() >> self.rcv_scale).min(0xffff) as u16
+        (self.offered() >> self.terms.our_scale()).min(0xffff) as u16
     }
 
     /// How far the window could reach.
@@ -292,14 +292,16 @@ impl Tcb {
         if self.unread_buffers >= u32::from(config.receive_buffers) {
             return self.rcv_edge;
         }
-        let most = config.receive_window_bytes.min(0xffff << self.rcv_scale);
+        let most = config
+            .receive_window_bytes
+            .min(0xffff << self.terms.our_scale());
         self.rcv_nxt
             .wrapping_add(most.saturating_sub(self.unread_bytes))
     }
 
     fn is_worth_telling(&self, edge: u32, config: &TcpConfig) -> bool {
         let gain = seq::distance(self.rcv_edge, edge);
-        gain > 0 && gain >= (config.receive_window_bytes / 2).min(u32::from(self.mss))
+        gain > 0 && gain >= (config.receive_window_bytes / 2).min(u32::from(self.terms.mss()))
     }
 
     /// The application is done with data: the peer is told when it might be waiting for it.

@@ -37,14 +37,14 @@ impl Tcb {
                 let flight = self.snd_max.wrapping_sub(self.snd_una);
                 // RFC 6582, 3.2, step 3: no burst when little is under way.
                 self.window.cwnd = self.window.ssthresh.min(flight.max(mss) + mss).max(mss);
-                if self.sack_ok {
+                if self.terms.sack() {
                     self.window.cwnd = self.window.ssthresh;
                 }
                 self.recovery = Recovery::None;
                 self.dup_acks = 0;
             }
             // A partial acknowledgement: the next hole is lost as well (RFC 6582, 3.2, step 3).
-            Recovery::Fast { .. } if !self.sack_ok => {
+            Recovery::Fast { .. } if !self.terms.sack() => {
                 self.resend_first = true;
                 self.window.cwnd = self.window.cwnd.saturating_sub(bytes);
                 if bytes >= mss {
@@ -69,7 +69,7 @@ impl Tcb {
         self.dup_acks += 1;
         match self.recovery {
             Recovery::None => {
-                let lost = if self.sack_ok {
+                let lost = if self.terms.sack() {
                     self.dup_acks >= DUP_THRESH || self.board.first_lost(mss)
                 } else {
                     // RFC 6582, 3.2, step 1: not for duplicates of what a recovery sent.
@@ -79,7 +79,7 @@ impl Tcb {
                     self.begin_fast_recovery(context);
                 }
             }
-            Recovery::Fast { .. } if !self.sack_ok => {
+            Recovery::Fast { .. } if !self.terms.sack() => {
                 self.window.cwnd = self.window.cwnd.saturating_add(mss)
             }
             // What was sent after the first segment was sent again has arrived, and that not: it is
@@ -105,7 +105,12 @@ impl Tcb {
         context.counters.fast_recoveries += 1;
         let flight = self.snd_max.wrapping_sub(self.snd_una);
         self.window.lost(flight, mss, context.now);
-        self.window.cwnd = self.window.ssthresh + if self.sack_ok { 0 } else { DUP_THRESH * mss };
+        self.window.cwnd = self.window.ssthresh
+            + if self.terms.sack() {
+                0
+            } else {
+                DUP_THRESH * mss
+            };
         self.recover = self.snd_max;
         self.recovery = Recovery::Fast {
             point: self.snd_max,

@@ -6,7 +6,9 @@ use super::rto::Rto;
 use super::sack::Scoreboard;
 use super::seq;
 use super::tail::Probe;
+use super::terms::Terms;
 use super::timers::Timers;
+use super::timestamps::Timestamps;
 use crate::api::{Chunk, Counters, DeadReason, MacAddress, Payload, TcpConfig, Time};
 use crate::core::NONE;
 use crate::core::chunks::{Chunks, List};
@@ -93,6 +95,9 @@ pub struct Tcb {
     /// The neighbour table's state when `mac` was looked up.
     pub mac_epoch: u32,
 
+    pub terms: Terms,
+    pub timestamps: Timestamps,
+
     // Sending (RFC 9293, 3.3.1).
     pub iss: u32,
     pub snd_una: u32,
@@ -104,11 +109,6 @@ pub struct Tcb {
     pub snd_wl2: u32,
     /// Largest window the peer offered.
     pub max_wnd: u32,
-    pub snd_scale: u8,
-    /// Both sides offered window scaling.
-    pub scaling: bool,
-    /// Most payload of a segment without options.
-    pub mss: u16,
     /// Data from `snd_una` on.
     pub send: List,
     pub send_bytes: u32,
@@ -118,7 +118,6 @@ pub struct Tcb {
     pub fin_acked: bool,
 
     // Loss.
-    pub sack_ok: bool,
     pub board: Scoreboard,
     pub recovery: Recovery,
     /// End of what recovery sent again (RFC 6675, HighRxt).
@@ -152,7 +151,6 @@ pub struct Tcb {
     pub rcv_nxt: u32,
     /// Right edge of the window we offered.
     pub rcv_edge: u32,
-    pub rcv_scale: u8,
     /// In order, not yet handed up.
     pub received: List,
     /// Out of order, sorted, not overlapping.
@@ -173,11 +171,6 @@ pub struct Tcb {
     pub reader: u8,
     pub held_up: bool,
 
-    // Timestamps (RFC 7323).
-    pub timestamps_ok: bool,
-    pub ts_recent: u32,
-    pub ts_recent_at: Time,
-    pub ts_offset: u32,
     pub last_ack_sent: u32,
 
     // Acknowledging.
@@ -219,6 +212,8 @@ impl Tcb {
             listener: None,
             mac: MacAddress::default(),
             mac_epoch: 0,
+            terms: Terms::new(mss),
+            timestamps: Timestamps::new(0, now),
             iss: 0,
             snd_una: 0,
             snd_nxt: 0,
@@ -227,15 +222,11 @@ impl Tcb {
             snd_wl1: 0,
             snd_wl2: 0,
             max_wnd: 0,
-            snd_scale: 0,
-            scaling: false,
-            mss,
             send: List::default(),
             send_bytes: 0,
             cursor: None,
             fin_queued: false,
             fin_acked: false,
-            sack_ok: false,
             board: Scoreboard::default(),
             recovery: Recovery::None,
             resent: 0,
@@ -256,7 +247,6 @@ impl Tcb {
             irs: 0,
             rcv_nxt: 0,
             rcv_edge: 0,
-            rcv_scale: 0,
             received: List::default(),
             held: List::default(),
             held_count: 0,
@@ -268,10 +258,6 @@ impl Tcb {
             deaf: false,
             reader: 0,
             held_up: false,
-            timestamps_ok: false,
-            ts_recent: 0,
-            ts_recent_at: now,
-            ts_offset: 0,
             last_ack_sent: 0,
             ack_now: false,
             unacked_bytes: 0,
@@ -296,8 +282,7 @@ impl Tcb {
 
     /// Most payload of a segment with the usual options.
     pub fn payload_mss(&self) -> u32 {
-        let options = if self.timestamps_ok { 12 } else { 0 };
-        u32::from(self.mss).saturating_sub(options).max(1)
+        self.terms.payload_mss()
     }
 
     /// Sequence number after the last byte that the application gave; once the handshake is done.

@@ -30,7 +30,7 @@ impl Tcb {
             return;
         }
         let wanted = several
-            && self.sack_ok
+            && self.terms.sack()
             && self.tail_probe.is_none()
             && !self.timers.is_probing()
             && match self.recovery {

@@ -1,0 +1,65 @@
+//! A connection's timestamps (RFC 7323): our clock, and the peer's value to echo.
+
+use super::{isn, seq};
+use crate::api::Time;
+use std::time::Duration;
+
+/// A timestamp older than this says nothing (RFC 7323, 5.5: 24 days).
+const VALID: Duration = Duration::from_secs(24 * 86_400);
+/// An echo that is older than this, in milliseconds, measures no round trip: 17 minutes.
+const MOST_ECHO_MS: u32 = 1 << 20;
+
+/// Our clock, and the peer's. Whether they are used is for [`super::terms::Terms`] to say.
+#[derive(Debug, Clone, Copy)]
+pub struct Timestamps {
+    /// What is added to the millisecond clock (RFC 7323, 5.4).
+    offset: u32,
+    /// The peer's value to echo (`TS.Recent`), and when it came.
+    recent: u32,
+    recent_at: Time,
+}
+
+impl Timestamps {
+    /// None of the peer's has come.
+    pub fn new(offset: u32, now: Time) -> Self {
+        Self {
+            offset,
+            recent: 0,
+            recent_at: now,
+        }
+    }
+
+    /// Whether a value is not older than the last one (PAWS; RFC 7323, 5.3).
+    pub fn is_fresh(&self, value: u32, now: Time) -> bool {
+        !seq::lt(value, self.recent) || now.since(self.recent_at) > VALID
+    }
+
+    /// The value is the one to echo from now on.
+    pub fn remember(&mut self, value: u32, now: Time) {
+        (self.recent, self.recent_at) = (value, now);
+    }
+
+    /// As [`Self::remember`], unless the value is older than the one that is echoed now.
+    pub fn remember_newer(&mut self, value: u32, now: Time) {
+        if !seq::lt(value, self.recent) {
+            self.remember(value, now);
+        }
+    }
+
+    /// The option of a segment: our value, and the peer's.
+    pub fn option(&self, now: Time) -> (u32, u32) {
+        (isn::timestamp(now, self.offset), self.recent)
+    }
+
+    /// The round trip that an echo of ours measures (RFC 7323, 4): rounded up to the clock's
+    /// millisecond. `None` when it cannot be one of this connection's.
+    pub fn round_trip(&self, echo: u32, now: Time) -> Option<Duration> {
+        let ms = isn::timestamp(now, self.offset).wrapping_sub(echo);
+        (ms < MOST_ECHO_MS).then(|| Duration::from_millis(u64::from(ms) + 1))
+    }
+
+    /// What TIME_WAIT keeps: the peer's value, and our offset.
+    pub const fn kept(&self) -> (u32, u32) {
+        (self.recent, self.offset)
+    }
+}
