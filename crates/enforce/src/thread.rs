@@ -1,6 +1,7 @@
 //! Threads: which one it is, its cgroup, its CPUs.
 
 use crate::journal::ThreadId;
+use crate::tuning::thread::{NOT_YET, NOT_YET_ROUNDS};
 use cofferdam_host::parse;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
@@ -125,10 +126,6 @@ fn move_into(tid: u32, directory: &Path) -> io::Result<()> {
     }
     moved.map_err(gone)
 }
-
-/// How often, and after what time, a move is tried again that the kernel refuses.
-const NOT_YET_ROUNDS: u32 = 50;
-const NOT_YET: std::time::Duration = std::time::Duration::from_millis(1);
 
 /// Moves what is left in a cgroup of ours to the cgroup above it, so that it can be removed.
 /// Nothing should be; somebody may have moved a task in.

@@ -3,38 +3,22 @@
 //!
 //! Nothing is done to a container until another one pays for its packets on a CPU; then the
 //! best means that the host offers are put in place, and stay for a while.
+//!
+//! A step observes (`observe/`, files), decides (`policy/`, pure), and acts (`means/`, through the
+//! journal).
 
-mod container;
-mod control;
-mod correct;
-mod cpus;
-mod ingress;
-mod interrupt;
-mod moving;
-mod napi;
-mod napis;
-mod payers;
-mod place;
-mod quota;
-mod rivals;
-mod share;
+mod means;
+mod observe;
+mod policy;
 mod status;
-mod step;
-mod stop;
-mod usage;
 
 use crate::journal::{Journal, UndoReport};
 use cofferdam_host::CgroupLayout;
-use cofferdam_types::{CgroupId, Container, IfIndex, Interval, Means, NetnsId};
-use container::Enforced;
-use control::Rates;
-use cpus::IdleTime;
-use ingress::Ingress;
-use interrupt::Interrupts;
-use napis::Leaving;
-use payers::Payers;
-use rivals::Rivals;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use cofferdam_types::{CgroupId, Container, Interval, Means};
+use means::Applied;
+use observe::{Observed, Observer, Place};
+use policy::{Action, Facts, Policy, Rules};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -68,50 +52,43 @@ impl Default for NetworkOptions {
 
 /// The enforcement of network CPU on this host.
 pub(crate) struct Network {
-    options: NetworkOptions,
+    interruption: Option<Duration>,
     layout: CgroupLayout,
-    enforced: BTreeMap<CgroupId, Enforced>,
-    idle: IdleTime,
-    ingress: Ingress,
-    /// The host's ends of all containers' interfaces.
-    host_ends: BTreeSet<(NetnsId, IfIndex)>,
-    rivals: Rivals,
-    payers: Payers,
-    leaving: Leaving,
-    /// `None` until something is enforced.
-    interrupts: Option<Interrupts>,
-    /// When [`Network::look_around`] was last.
-    looked: Option<Instant>,
+    /// When the policy's time began.
+    began: Instant,
+    members: BTreeMap<CgroupId, Member>,
+    policy: Policy,
+    observer: Observer,
+    means: means::Means,
     pressed: bool,
-    /// A quota stops a NAPI thread as it stops a task. Asked when first needed.
-    stops_threads: Option<bool>,
+}
+
+/// One container under enforcement: where it is, what was read of it, what is in force.
+#[derive(Debug)]
+struct Member {
+    container: Arc<Container>,
+    place: Place,
+    observed: Observed,
+    applied: Applied,
 }
 
 impl Network {
     pub fn new(options: NetworkOptions, layout: CgroupLayout) -> Network {
         Network {
-            options,
+            interruption: options.interruption,
             layout,
-            enforced: BTreeMap::new(),
-            idle: IdleTime::default(),
-            ingress: Ingress::default(),
-            host_ends: BTreeSet::new(),
-            rivals: Rivals::default(),
-            payers: Payers::default(),
-            leaving: Leaving::default(),
-            interrupts: None,
-            looked: None,
+            began: Instant::now(),
+            members: BTreeMap::new(),
+            means: means::Means::new(options.napi_in_container),
+            policy: Policy::new(Rules {
+                means: options.means,
+                napi_in_container: options.napi_in_container,
+                debt_bound: options.debt_bound,
+                linger: options.linger,
+            }),
+            observer: Observer::new(),
             pressed: false,
-            stops_threads: None,
         }
-    }
-
-    fn may(&self, means: Means) -> bool {
-        self.options.means.contains(&means)
-    }
-
-    fn may_drop(&self) -> bool {
-        self.may(Means::IngressDrop) || self.may(Means::EgressDrop)
     }
 
     /// The containers to enforce: complete, in any order. The weights of those in `reserved`
@@ -122,57 +99,56 @@ impl Network {
         wanted: &[Arc<Container>],
         reserved: &HashSet<CgroupId>,
     ) {
-        if !wanted.is_empty() && self.interrupts.is_none() {
-            let cost = self.options.interruption.or_else(interrupt::measure);
-            self.interrupts = Some(Interrupts::new(cost.unwrap_or_default()));
+        if !wanted.is_empty() {
+            self.observer.prepare(self.interruption);
         }
-        let may_drop = self.may_drop();
         let keep: HashSet<CgroupId> = wanted.iter().map(|c| c.cgroup).collect();
-        let gone: Vec<CgroupId> = self
-            .enforced
-            .keys()
-            .filter(|id| !keep.contains(id))
-            .copied()
-            .collect();
-        for id in gone {
-            if let Some(mut enforced) = self.enforced.remove(&id) {
-                self.let_go(journal, &mut enforced);
-            }
+        let ids = self.members.keys().copied();
+        let gone: Vec<CgroupId> = ids.filter(|id| !keep.contains(id)).collect();
+        for mut member in gone.iter().filter_map(|id| self.members.remove(id)) {
+            self.means.let_go(journal, &mut member);
         }
         for container in wanted {
-            match self.enforced.get_mut(&container.cgroup) {
-                Some(known) if Arc::ptr_eq(&known.container, container) => {}
-                Some(known) => {
-                    if may_drop {
-                        self.ingress.prepare(container);
-                    }
-                    let moved = known.container.netns != container.netns;
-                    known.container = container.clone();
-                    known.place = place::find(&self.layout, container);
-                    if moved || known.napi.is_stale(container) {
-                        self.leaving
-                            .add(container.cgroup, known.napi.leave(journal));
-                    }
-                }
-                None => {
-                    if may_drop {
-                        self.ingress.prepare(container);
-                    }
-                    let place = place::find(&self.layout, container);
-                    let new = Enforced::new(container.clone(), place);
-                    self.enforced.insert(container.cgroup, new);
-                }
-            }
-            if let Some(known) = self.enforced.get_mut(&container.cgroup) {
-                known.weight_reserved = reserved.contains(&container.cgroup);
-                if known.weight_reserved {
-                    known.weight.restore(journal);
-                }
+            self.take_in(journal, container);
+        }
+        for member in self.members.values_mut() {
+            if reserved.contains(&member.container.cgroup) {
+                member.applied.weight.restore(journal);
             }
         }
-        let behind = |c: &Arc<Container>| ingress::gate_of(c, false);
-        self.ingress
-            .keep(&wanted.iter().filter_map(behind).collect());
+        self.policy.set(wanted, reserved);
+        self.means.keep_gates(wanted);
+    }
+
+    /// Takes note of a container that is new or has changed.
+    fn take_in(&mut self, journal: &mut Journal, container: &Arc<Container>) {
+        let known = self.members.get_mut(&container.cgroup);
+        if let Some(known) = &known
+            && Arc::ptr_eq(&known.container, container)
+        {
+            return;
+        }
+        let rules = &self.policy.rules;
+        if rules.may(Means::IngressDrop) || rules.may(Means::EgressDrop) {
+            self.means.ingress.prepare(container);
+        }
+        let place = observe::find(&self.layout, container);
+        match known {
+            Some(known) => {
+                let moved = known.container.netns != container.netns;
+                (known.container, known.place) = (container.clone(), place);
+                self.means.let_napi_leave(journal, known, moved);
+            }
+            None => {
+                let new = Member {
+                    container: container.clone(),
+                    place,
+                    observed: Observed::default(),
+                    applied: Applied::default(),
+                };
+                self.members.insert(container.cgroup, new);
+            }
+        }
     }
 
     /// Whether steps must follow closely: somebody pays for others, or did a while ago.
@@ -180,63 +156,75 @@ impl Network {
         self.pressed
     }
 
-    /// Debt and budget: what it used of the CPUs where others wait, and what it may use.
-    fn keep_accounts(
-        &mut self,
-        enforced: &mut Enforced,
-        used: &Rates,
-        pressed: &[u32],
-        interval: &Interval,
-    ) {
-        let full: Vec<u32> = pressed
-            .iter()
-            .copied()
-            .filter(|cpu| self.idle.is_full(*cpu))
-            .collect();
-        let bound = self.options.debt_bound;
-        // What dropping costs no limit can lower: as a debt it would only grow.
-        let anywhere = (used.corrected_anywhere() - enforced.dropping).max(0.0);
-        enforced.limit.update(anywhere, interval.length, bound);
-        if full.is_empty() {
-            enforced.share = None;
-            enforced.set_budget(None);
+    /// Acts on what happened in `interval`, which ends now.
+    pub fn step(&mut self, journal: &mut Journal, interval: &Interval) {
+        self.means.settle_leaving(journal, false);
+        self.pressed = false;
+        if self.members.is_empty() || interval.length.is_zero() {
             return;
         }
-        let id = enforced.container.cgroup;
-        let path = enforced.container.cgroup_path.clone();
-        let own = enforced.base_weight().map(|(_, w)| w);
-        let shares: f64 = full
-            .iter()
-            .map(|cpu| self.share(&path, id, *cpu, own))
-            .sum();
-        // Beyond these CPUs it may use what nobody else wants.
-        let used = used.corrected().min(full.len() as f64);
-        enforced.debt.update(used, shares, interval.length, bound);
-        enforced.share = Some(shares);
-        let budget = enforced.rates.budget(shares, &enforced.debt);
-        enforced.set_budget(Some(budget));
+        let now = self.began.elapsed();
+        let active = self.policy.attention(now, interval);
+        if !active.is_empty() {
+            let facts = self.observe(journal, now, interval, active);
+            let decision = self.policy.decide(&facts);
+            for (cgroup, action) in decision.containers {
+                let Some(member) = self.members.get_mut(&cgroup) else {
+                    continue;
+                };
+                match action {
+                    Action::Nothing => {}
+                    Action::LetGo => self.means.let_go(journal, member),
+                    Action::Hold(hold) => {
+                        self.pressed = true;
+                        self.means.hold(journal, member, &hold, now);
+                    }
+                }
+            }
+        }
+        self.policy.note_payers(interval);
     }
 
-    /// Whether a NAPI thread may run in a cgroup under a quota. Where it cannot be told, it may not.
-    fn stops_threads(&mut self) -> bool {
-        let ask = || cofferdam_host::quota_stops_kernel_threads().unwrap_or(false);
-        *self.stops_threads.get_or_insert_with(ask)
-    }
-
-    fn let_go(&mut self, journal: &mut Journal, enforced: &mut Enforced) {
-        let cgroup = enforced.container.cgroup;
-        self.ingress.release(cgroup);
-        self.leaving.add(cgroup, enforced.napi.leave(journal));
-        enforced.release(journal);
+    /// Reads what the decision about `active` needs.
+    fn observe<'a>(
+        &mut self,
+        journal: &mut Journal,
+        now: Duration,
+        interval: &'a Interval,
+        active: Vec<policy::Active>,
+    ) -> Facts<'a> {
+        let around = self.observer.look_around(interval);
+        self.means.note_host_ends(interval);
+        let wanted = self
+            .policy
+            .weights_wanted(now, interval, &around.idle, &active);
+        let members = self.members.values_mut();
+        let weights = self.observer.weights(&self.layout, wanted, members);
+        let mut containers = Vec::with_capacity(active.len());
+        for one in active {
+            if let Some(member) = self.members.get_mut(&one.cgroup) {
+                member.applied.napi.arrive(journal);
+                let means = &mut self.means;
+                containers.push(observe::container(member, means, one, interval.length));
+            }
+        }
+        let under_quota = containers.iter().any(|c| c.quota_cpus.is_some());
+        Facts {
+            now,
+            interval,
+            interrupted_ns: around.interrupted_ns,
+            weights,
+            quota_stops_threads: under_quota && self.observer.quota_stops_threads(),
+            containers,
+        }
     }
 
     /// Takes back all that was changed for NAPI threads, and waits for those that are on their
     /// way: nothing moves any more after.
     pub fn settle(&mut self, journal: &mut Journal) -> UndoReport {
-        for enforced in self.enforced.values_mut() {
-            let leaving = enforced.napi.leave(journal);
-            self.leaving.add(enforced.container.cgroup, leaving);
+        for member in self.members.values_mut() {
+            self.means.let_napi_leave(journal, member, true);
         }
-        self.leaving.step(journal, true)
+        self.means.settle_leaving(journal, true)
     }
 }

@@ -1,7 +1,8 @@
 //! What is in force for a container, and what is not and why.
 
-use super::Network;
-use super::container::Enforced;
+use super::means::{Applied, LimitError};
+use super::policy::{Account, Unpaid};
+use super::{Member, Network};
 use cofferdam_types::{CgroupId, Degraded, Means, MeansState, NetworkEnforcement};
 
 /// Why a container under a quota has no NAPI thread in its cgroup.
@@ -19,30 +20,34 @@ enum Standing {
 impl Network {
     /// State of a container's network enforcement.
     pub fn status(&self, cgroup: CgroupId) -> Option<NetworkEnforcement> {
-        let enforced = self.enforced.get(&cgroup)?;
+        let (member, account) = self.one(cgroup)?;
         Some(NetworkEnforcement {
             means: Means::ALL
                 .iter()
-                .map(|means| self.means_state(enforced, *means))
+                .map(|means| self.means_state(member, account, *means))
                 .collect(),
-            debt_ns: enforced.debt.ns(),
-            forgiven_ns: enforced.debt.forgiven_ns(),
-            charged_ns: enforced.charged_ns,
-            returned_ns: enforced.returned_ns,
-            dropped_rx_packets: enforced.dropped_rx_packets,
-            dropped_tx_packets: enforced.dropped_tx_packets,
+            debt_ns: account.debt_ns(),
+            forgiven_ns: account.forgiven_ns(),
+            charged_ns: account.charged_ns,
+            returned_ns: account.returned_ns,
+            dropped_rx_packets: member.applied.dropped_rx_packets,
+            dropped_tx_packets: member.applied.dropped_tx_packets,
         })
+    }
+
+    fn one(&self, cgroup: CgroupId) -> Option<(&Member, &Account)> {
+        self.members.get(&cgroup).zip(self.policy.account(cgroup))
     }
 
     /// What of a container's network enforcement is not in force though it is needed, and what it
     /// pays for others all the same.
     pub fn degraded(&self, cgroup: CgroupId) -> Vec<Degraded> {
-        let Some(enforced) = self.enforced.get(&cgroup) else {
+        let Some((member, account)) = self.one(cgroup) else {
             return Vec::new();
         };
         let states: Vec<MeansState> = Means::ALL
             .iter()
-            .map(|means| self.means_state(enforced, *means))
+            .map(|means| self.means_state(member, account, *means))
             .collect();
         let others: Vec<&str> = states
             .iter()
@@ -60,12 +65,12 @@ impl Network {
                 text: format!("{}: {}; {instead}", state.means.label(), state.why),
             })
             .collect();
-        degraded.extend(self.payers.degraded(cgroup));
+        degraded.extend(self.policy.unpaid(cgroup).map(pays_for_others));
         degraded
     }
 
-    fn means_state(&self, enforced: &Enforced, means: Means) -> MeansState {
-        let (standing, why) = self.standing(enforced, means);
+    fn means_state(&self, member: &Member, account: &Account, means: Means) -> MeansState {
+        let (standing, why) = self.standing(member, account, means);
         MeansState {
             means,
             in_force: standing == Standing::InForce,
@@ -74,74 +79,96 @@ impl Network {
         }
     }
 
-    fn standing(&self, enforced: &Enforced, means: Means) -> (Standing, String) {
+    fn standing(&self, member: &Member, account: &Account, means: Means) -> (Standing, String) {
+        let cgroup = member.container.cgroup;
+        let Applied {
+            napi,
+            weight,
+            quota,
+            drop_refused,
+            sent_refused,
+            ..
+        } = &member.applied;
         let no = |why: &str| (Standing::NotNeeded, why.to_owned());
         let failed = |why: &str| (Standing::Failed, why.to_owned());
         let yes = |why: &str| (Standing::InForce, why.to_owned());
-        if !self.may(means) {
+        if !self.policy.rules.may(means) {
             return no("not allowed by the options");
         }
-        if enforced.until.is_none() {
+        if !account.is_held() {
             return no("nobody pays for it now");
         }
         match means {
-            Means::NapiThread if enforced.unstoppable => no(UNSTOPPABLE),
-            Means::NapiThread if enforced.napi.refusal().is_some() => {
-                failed(enforced.napi.refusal().unwrap_or_default())
+            Means::NapiThread if account.is_unstoppable() => no(UNSTOPPABLE),
+            Means::NapiThread if napi.refusal().is_some() => {
+                failed(&napi.refusal().unwrap_or_default())
             }
-            Means::NapiThread if enforced.napi.in_place() => {
+            Means::NapiThread if napi.in_place() => {
                 yes("its interface's NAPI thread runs in its cgroup")
             }
-            Means::NapiThread if enforced.napi.any() => {
+            Means::NapiThread if napi.any() => {
                 no("its interface's NAPI thread is on its way into its cgroup")
             }
-            Means::NapiThread if enforced.container.interfaces.is_empty() => {
+            Means::NapiThread if member.container.interfaces.is_empty() => {
                 failed("it has no network interface of its own")
             }
             Means::NapiThread => no("its interface's NAPI thread has just left its cgroup"),
-            Means::WeightCorrection if enforced.weight_reserved => {
+            Means::WeightCorrection if account.weight_reserved => {
                 no("its weight belongs to its CPU reservation")
             }
-            Means::WeightCorrection => match (&enforced.weight.refused, &enforced.place.cpu) {
-                (Some(why), _) => failed(why),
+            Means::WeightCorrection => match (weight.refused(), &member.place.cpu) {
+                (Some(why), _) => failed(&why.to_string()),
                 (_, None) => failed("its cgroup has no CPU controller"),
-                _ if enforced.weight.is_corrected() => {
-                    yes("its weight is lowered by what runs in softirq")
-                }
+                _ if weight.is_corrected() => yes("its weight is lowered by what runs in softirq"),
                 _ => no("little of its work runs in softirq"),
             },
-            Means::QuotaCorrection => match &enforced.quota.refused {
-                Some(why) => failed(why),
-                None if enforced.limit.cpus().is_none() => no("it has no quota"),
-                None if enforced.quota.is_corrected() => {
-                    yes("its quota is corrected by what it owes")
-                }
+            Means::QuotaCorrection => match quota.refused() {
+                Some(why) => failed(&why.to_string()),
+                None if !account.is_under_quota() => no("it has no quota"),
+                None if quota.is_corrected() => yes("its quota is corrected by what it owes"),
                 None => no("it owes little"),
             },
             Means::IngressDrop => drop_standing(
-                enforced.drop_refused.as_ref(),
-                self.ingress.limits(enforced.container.cgroup),
+                drop_refused.as_deref(),
+                self.means.ingress.limits(cgroup),
                 "its packets pass at the rate that its share or quota leaves",
             ),
             Means::EgressDrop => drop_standing(
-                enforced
-                    .drop_refused
-                    .as_ref()
-                    .or(enforced.sent_refused.as_ref()),
-                self.ingress.limits_sent(enforced.container.cgroup),
+                drop_refused.as_deref().or(sent_refused.as_deref()),
+                self.means.ingress.limits_sent(cgroup),
                 "what it sends passes at the rate that its share or quota leaves",
             ),
         }
     }
 }
 
-fn drop_standing(refused: Option<&String>, in_force: bool, why: &str) -> (Standing, String) {
+fn drop_standing(refused: Option<&LimitError>, in_force: bool, why: &str) -> (Standing, String) {
     match refused {
-        Some(refused) => (Standing::Failed, refused.clone()),
+        Some(refused) => (Standing::Failed, refused.to_string()),
         None if in_force => (Standing::InForce, why.to_owned()),
         None => (
             Standing::NotNeeded,
             "it is within its share and quota".to_owned(),
+        ),
+    }
+}
+
+fn pays_for_others(unpaid: Unpaid) -> Degraded {
+    let whom = match &unpaid.causer {
+        Some(causer) if causer.is_enforced => {
+            format!("packets of others, most of them {}'s", causer.name)
+        }
+        Some(causer) => format!(
+            "packets of others, most of them {}'s, which no rule enforces",
+            causer.name
+        ),
+        None => "packets of no known container".to_owned(),
+    };
+    Degraded {
+        name: "pays_for_others".to_owned(),
+        text: format!(
+            "it pays {:.2} CPUs for {whom}, and is not given them back",
+            unpaid.cpus
         ),
     }
 }

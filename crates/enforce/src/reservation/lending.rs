@@ -12,17 +12,8 @@
 //! every CPU and lets host processes starve them; a short slice for the owner's threads, which
 //! alone does not keep the reservation and must be set for every thread.
 
-use std::time::{Duration, Instant};
-
-/// CPU use is looked at over at least so long.
-const WINDOW: Duration = Duration::from_millis(50);
-/// Busy beyond this, thousandths of what is reserved: taken back.
-const TAKE_BACK: u64 = 950;
-/// Busy less than this: lent.
-const LEND: u64 = 850;
-/// A CPU that was taken back is not lent again sooner: each change of a cpuset costs the whole
-/// scheduler a pause.
-const REST: Duration = Duration::from_millis(500);
+use crate::tuning::reservation::{LEND_MILLI, REST, TAKE_BACK_MILLI, WINDOW};
+use std::time::Instant;
 
 /// One owner's lending.
 #[derive(Clone, Debug, Default)]
@@ -57,12 +48,12 @@ impl Lending {
             .taken_back
             .is_none_or(|at| now.saturating_duration_since(at) >= REST);
         match self.lent {
-            true if busy >= TAKE_BACK => {
+            true if busy >= TAKE_BACK_MILLI => {
                 self.lent = false;
                 self.taken_back = Some(now);
                 true
             }
-            false if busy < LEND && rested => {
+            false if busy < LEND_MILLI && rested => {
                 self.lent = true;
                 true
             }
@@ -79,6 +70,7 @@ impl Lending {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     const MS: u64 = 1_000_000;
 

@@ -18,6 +18,7 @@ mod weight;
 
 use crate::cpus::Cpus;
 use crate::journal::Journal;
+use crate::tuning::reservation::LOOK_OVER;
 use cofferdam_host::{CgroupLayout, HostError, HostFs, topology};
 use cofferdam_reserve::{Options, Plan, plan_what_fits};
 use cofferdam_types::{
@@ -26,12 +27,7 @@ use cofferdam_types::{
 use member::{Member, Strict};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// The host is looked over this often: a runtime may have rewritten a cpuset, a CPU may have
-/// gone. (Rejected: inotify. It costs a watch a container and does not see what the kernel itself
-/// changes.)
-const LOOK_OVER: Duration = Duration::from_secs(1);
+use std::time::Instant;
 
 /// How reservations are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

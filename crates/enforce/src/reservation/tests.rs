@@ -5,6 +5,7 @@ mod undo;
 
 use super::*;
 use host::{Fake, cpus};
+use std::time::Duration;
 
 const S: u64 = 1;
 const A: u64 = 2;

@@ -3,23 +3,14 @@
 //! measured once, on this host: a thread that does nothing but look at the clock is interrupted
 //! from another CPU, and the gaps are what it loses.
 
+use crate::tuning::interrupt::{APART, ENOUGH, MOST, ROUNDS};
 use cofferdam_host::parse;
-use cofferdam_types::{CpuId, CpuTime};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// Interrupts sent to measure one.
-const ROUNDS: u32 = 1_000;
-/// Between two of them: rather more than one takes.
-const APART: Duration = Duration::from_micros(10);
-/// Fewer gaps than this tell nothing.
-const ENOUGH: usize = 100;
-/// No interrupt costs more; a measurement that says so is not believed.
-const MOST: Duration = Duration::from_micros(20);
 
 const MEMBARRIER_PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
 const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
@@ -27,7 +18,7 @@ const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 /// What one interrupt takes from the task that runs; `None` where this host cannot tell: one CPU, a
 /// cpuset without the first two, or no `membarrier` (Linux 4.14). A host that is busy may hide it from
 /// one attempt, hardly from three; each takes some 30 ms.
-pub(super) fn measure() -> Option<Duration> {
+pub(in crate::network) fn measure() -> Option<Duration> {
     (0..3).find_map(|_| attempt())
 }
 
@@ -108,7 +99,6 @@ pub(super) struct Interrupts {
     /// What one costs, nanoseconds.
     cost_ns: f64,
     total: HashMap<u32, u64>,
-    since: HashMap<u32, u64>,
 }
 
 impl Interrupts {
@@ -116,21 +106,21 @@ impl Interrupts {
     pub fn new(cost: Duration) -> Interrupts {
         Interrupts {
             cost_ns: cost.as_nanos() as f64,
-            ..Interrupts::default()
+            total: HashMap::new(),
         }
     }
 
-    /// Counts anew with the next update: nobody looked for a while.
+    /// Counts anew with the next look: nobody looked for a while.
     pub fn forget(&mut self) {
         self.total.clear();
     }
 
-    /// Reads `/proc/softirqs`.
-    pub fn update(&mut self) {
-        self.take(&fs::read_to_string("/proc/softirqs").unwrap_or_default());
+    /// What interrupts took on each CPU since the last look, nanoseconds, from `/proc/softirqs`.
+    pub fn look(&mut self) -> BTreeMap<u32, f64> {
+        self.take(&fs::read_to_string("/proc/softirqs").unwrap_or_default())
     }
 
-    fn take(&mut self, text: &str) {
+    fn take(&mut self, text: &str) -> BTreeMap<u32, f64> {
         let mut lines = text.lines();
         let cpus = lines.next().unwrap_or_default().split_whitespace();
         let cpus: Vec<u32> = cpus
@@ -138,41 +128,13 @@ impl Interrupts {
             .collect();
         let counts = lines.find_map(|line| line.trim_start().strip_prefix("NET_RX:"));
         let counts = counts.unwrap_or_default().split_whitespace();
-        self.since.clear();
+        let mut since = BTreeMap::new();
         for (cpu, count) in cpus.into_iter().zip(counts) {
             let Ok(count) = count.parse() else { continue };
             let before = self.total.insert(cpu, count).unwrap_or(count);
-            self.since.insert(cpu, count.saturating_sub(before));
+            since.insert(cpu, count.saturating_sub(before) as f64 * self.cost_ns);
         }
-    }
-
-    /// What the interrupts for a container's packets took from others on the CPUs `pressed`,
-    /// nanoseconds: of each CPU's its part of the softirq work there, without what ran in its own
-    /// time, which is billed to it anyway. By CPU, as in `cpus`: network CPU that it `caused`, and
-    /// that was `charged` to it. `napi_ns` is what its NAPI threads ran: that is both, and is no
-    /// softirq.
-    pub fn unseen_ns(
-        &self,
-        cpus: &[(CpuId, CpuTime)],
-        (caused, charged): (&[u64], &[u64]),
-        pressed: &[u32],
-        napi_ns: u64,
-    ) -> f64 {
-        let threads: u64 = cpus.iter().map(|(_, time)| time.napi_thread_ns).sum();
-        let part_of_threads = (napi_ns as f64 / threads.max(1) as f64).min(1.0);
-        let cpus = cpus.iter().zip(caused.iter().zip(charged));
-        cpus.filter(|((cpu, _), _)| pressed.contains(&cpu.0))
-            .map(|((cpu, time), (caused, own))| {
-                let all = time.network_softirq_ns as f64;
-                if all <= 0.0 {
-                    return 0.0;
-                }
-                let in_thread = time.napi_thread_ns as f64 * part_of_threads;
-                let part = |ns: u64| ((ns as f64 - in_thread).max(0.0) / all).min(1.0);
-                let count = self.since.get(&cpu.0).copied().unwrap_or(0) as f64;
-                count * self.cost_ns * part(*caused) * (1.0 - part(*own))
-            })
-            .sum()
+        since
     }
 }
 
@@ -180,34 +142,16 @@ impl Interrupts {
 mod tests {
     use super::*;
 
-    /// A CPU whose softirq work is the container's: what of it ran in its own time counts apart from
-    /// what its NAPI thread ran there.
-    #[test]
-    fn the_time_of_a_napi_thread_is_no_softirq() {
-        let mut interrupts = Interrupts::new(Duration::from_micros(1));
-        interrupts.since = HashMap::from([(0, 1_000)]);
-        let time = CpuTime {
-            network_softirq_ns: 400,
-            napi_thread_ns: 100,
-            ..CpuTime::default()
-        };
-        let unseen =
-            |pressed| interrupts.unseen_ns(&[(CpuId(0), time)], (&[500], &[200]), &[pressed], 100);
-        // Of 400 in softirq 100 ran in its own time: three quarters of 1 ms are others'.
-        assert!((unseen(0) - 750_000.0).abs() < 1.0, "{}", unseen(0));
-        assert_eq!(unseen(1), 0.0);
-    }
-
     #[test]
     fn receive_softirqs_are_counted_a_cpu() {
-        let mut interrupts = Interrupts::default();
+        let mut interrupts = Interrupts::new(Duration::from_micros(2));
         let text = |a: u64, b: u64| {
             format!("       CPU0   CPU2\n HI: 1 1\n NET_TX: 5 5\n NET_RX: {a} {b}\n RCU: 9 9\n")
         };
-        interrupts.take(&text(100, 7));
-        assert_eq!(interrupts.since, HashMap::from([(0, 0), (2, 0)]));
-        interrupts.take(&text(130, 8));
-        assert_eq!(interrupts.since, HashMap::from([(0, 30), (2, 1)]));
+        let first = interrupts.take(&text(100, 7));
+        assert_eq!(first, [(0, 0.0), (2, 0.0)].into());
+        let second = interrupts.take(&text(130, 8));
+        assert_eq!(second, [(0, 60_000.0), (2, 2_000.0)].into());
     }
 
     /// Whatever the machine does meanwhile: either no answer, or a sane one.

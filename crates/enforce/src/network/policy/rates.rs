@@ -1,19 +1,8 @@
-//! From what was measured to what is to be done: smoothed rates, debt, weight, quota. Pure.
+//! What a container did, smoothed, and the weight and budget that follow.
 
+use super::debt::Debt;
+use crate::tuning::network::{LOWEST_BUDGET_PART, LOWEST_WEIGHT_PART, RATE_MEMORY_S};
 use std::time::Duration;
-
-/// Rates forget the past with this time constant, seconds: a few control periods.
-const MEMORY_S: f64 = 0.06;
-/// Debt is paid back over this time, seconds.
-const PAY_BACK_S: f64 = 0.5;
-/// A weight is never lowered below this part of its own: the container must be able to run.
-const LOWEST_WEIGHT: f64 = 0.02;
-/// What was used less than the share is kept for so long a time of it, seconds: what is measured
-/// scatters, and who is held to its share on average must be given the average.
-const CREDIT_S: f64 = 0.02;
-/// Part of its share that a container's traffic always keeps: it must be able to end its
-/// connections, and to be seen.
-pub(super) const LOWEST_BUDGET: f64 = 0.05;
 
 /// What one container did in an interval. Nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -64,7 +53,7 @@ impl Rates {
     /// Takes an interval in.
     pub fn update(&mut self, used: &Use, length: Duration) {
         let now = Rates::of(used, length);
-        let keep = (-length.as_secs_f64() / MEMORY_S).exp();
+        let keep = (-length.as_secs_f64() / RATE_MEMORY_S).exp();
         let mix = |old: &mut f64, new: f64| *old = *old * keep + new * (1.0 - keep);
         mix(&mut self.usage, now.usage);
         mix(&mut self.billed, now.billed);
@@ -127,7 +116,7 @@ impl Rates {
         if reference <= 0.0 {
             return 1.0;
         }
-        (1.0 - stolen / reference).clamp(LOWEST_WEIGHT, 1.0)
+        (1.0 - stolen / reference).clamp(LOWEST_WEIGHT_PART, 1.0)
     }
 
     /// Scheduled time, in CPUs, that it has less than `share` of what softirq leaves.
@@ -138,88 +127,7 @@ impl Rates {
     /// Network CPU that it may cause, in CPUs, so that with its other work it stays within
     /// `share`.
     pub fn budget(&self, share: f64, debt: &Debt) -> f64 {
-        (share - self.own_work() - debt.payment()).max(share * LOWEST_BUDGET)
-    }
-}
-
-/// CPU time that a container had beyond its share while others waited.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Debt {
-    ns: f64,
-    forgiven_ns: f64,
-}
-
-impl Debt {
-    /// Takes in an interval in which `used` CPUs were used of an entitlement of `share`. Grows
-    /// to `bound` at most; the rest is forgiven, and counted. Below zero it is a small credit.
-    pub fn update(&mut self, used: f64, share: f64, length: Duration, bound: Duration) {
-        let ns = self.ns + (used - share) * length.as_secs_f64() * 1e9;
-        let bound = bound.as_secs_f64() * 1e9;
-        self.forgiven_ns += (ns - bound).max(0.0);
-        self.ns = ns.clamp(-share * CREDIT_S * 1e9, bound);
-    }
-
-    /// Lets it lapse: nobody waits any more.
-    pub fn lapse(&mut self) {
-        self.forgiven_ns += self.ns.max(0.0);
-        self.ns = 0.0;
-    }
-
-    /// CPUs that should be paid now; below zero: that may be had more.
-    pub fn payment(&self) -> f64 {
-        self.ns / 1e9 / PAY_BACK_S
-    }
-
-    /// Nanoseconds.
-    pub fn ns(&self) -> u64 {
-        self.ns.max(0.0) as u64
-    }
-
-    /// Nanoseconds, cumulative.
-    pub fn forgiven_ns(&self) -> u64 {
-        self.forgiven_ns as u64
-    }
-}
-
-/// What a container may spend on packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Spending {
-    /// Network CPU, in CPUs.
-    pub cpus: f64,
-    /// What one received packet costs, nanoseconds.
-    pub ns_per_rx_packet: f64,
-    /// What one sent packet costs, nanoseconds.
-    pub ns_per_tx_packet: f64,
-    /// What it may save up while it causes nothing: so long a time of `cpus`.
-    pub saves_up: Duration,
-}
-
-/// Cost of a packet, smoothed.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct PacketCost {
-    ns: f64,
-    packets: f64,
-}
-
-impl PacketCost {
-    /// Takes an interval in.
-    pub fn update(&mut self, caused_ns: f64, packets: f64, length: Duration) {
-        let keep = (-length.as_secs_f64() / MEMORY_S).exp();
-        self.ns = self.ns * keep + caused_ns;
-        self.packets = self.packets * keep + packets;
-    }
-
-    /// All of the cost, smoothed; to compare.
-    pub fn ns(&self) -> f64 {
-        self.ns
-    }
-
-    /// Nanoseconds; between 100 ns and 1 ms, whatever was measured.
-    pub fn ns_per_packet(&self) -> f64 {
-        if self.packets < 1.0 {
-            return 1_000.0;
-        }
-        (self.ns / self.packets).clamp(100.0, 1e6)
+        (share - self.own_work() - debt.payment()).max(share * LOWEST_BUDGET_PART)
     }
 }
 
@@ -293,21 +201,5 @@ mod tests {
         assert!((rates.budget(0.5, &Debt::default()) - 0.3).abs() < 1e-6);
         let busy = of(0.9, 0.2, 0.1, 0.0);
         assert!(busy.budget(0.5, &Debt::default()) > 0.0);
-    }
-
-    #[test]
-    fn debt_is_bounded_and_what_is_forgiven_is_counted() {
-        let mut debt = Debt::default();
-        let (bound, step) = (Duration::from_secs(1), Duration::from_secs(3));
-        debt.update(1.0, 0.5, step, bound);
-        assert_eq!(
-            (debt.ns(), debt.forgiven_ns()),
-            (1_000_000_000, 500_000_000)
-        );
-        debt.update(0.3, 0.5, Duration::from_secs(1), bound);
-        assert_eq!(debt.ns(), 800_000_000);
-        debt.update(0.0, 0.5, Duration::from_secs(100), bound);
-        assert_eq!((debt.ns(), debt.forgiven_ns()), (0, 500_000_000));
-        assert!((debt.payment() + 0.02).abs() < 1e-9, "{}", debt.payment());
     }
 }

@@ -1,5 +1,6 @@
 //! Where a container's cgroup is in the hierarchies that matter here.
 
+use super::quota::{self, QuotaFile};
 use crate::thread;
 use cofferdam_host::CgroupLayout;
 use cofferdam_types::Container;
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// One directory of a container's cgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Directory {
+pub(in crate::network) struct Directory {
     /// Where its hierarchy is mounted.
     pub mount: PathBuf,
     /// Its path below the mount, beginning with `/`.
@@ -17,7 +18,7 @@ pub(super) struct Directory {
 
 /// The directories of a container's cgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(in crate::network) struct Place {
     /// v2 first; then v1 `cpu` and `cpuacct` where they exist. A thread in all of them is
     /// charged and counted as the container's.
     pub directories: Vec<Directory>,
@@ -38,7 +39,7 @@ const CHARGING: [&str; 2] = ["cpu", "cpuacct"];
 
 /// Looks the directories up. v1 paths are asked of a process of the container; without one
 /// they are taken to be those of v2, as every runtime makes them.
-pub(super) fn find(layout: &CgroupLayout, container: &Container) -> Place {
+pub(in crate::network) fn find(layout: &CgroupLayout, container: &Container) -> Place {
     let path = container.cgroup_path.to_string_lossy().into_owned();
     let of_process = container
         .pid
@@ -95,6 +96,42 @@ impl Place {
         Some(directory.join(if *v2 { "cpu.weight" } else { "cpu.shares" }))
     }
 
+    /// The least that the weight's file takes.
+    pub fn lowest_weight(&self) -> Option<f64> {
+        let (_, v2) = self.cpu.as_ref()?;
+        Some(if *v2 { 1.0 } else { 2.0 })
+    }
+
+    /// The weight in the file.
+    pub fn weight(&self) -> Option<f64> {
+        let text = fs::read_to_string(self.weight_file()?).ok()?;
+        text.trim().parse().ok()
+    }
+
+    pub fn is_cpu_v2(&self) -> bool {
+        self.cpu.as_ref().is_some_and(|(_, v2)| *v2)
+    }
+
+    /// The container's own quota; `None` without one.
+    pub fn quota(&self) -> Option<QuotaFile> {
+        let (directory, v2) = self.cpu.as_ref()?;
+        quota::read(directory, *v2)
+    }
+
+    /// A process of the container is alive; without one nothing of ours may hold its cgroup.
+    pub fn is_alive(&self, container: &Container) -> bool {
+        // One that has ended and was not waited for has no namespace any more.
+        let process = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/net")).is_ok();
+        container.pid.is_some_and(process) || self.has_user_processes()
+    }
+
+    fn has_user_processes(&self) -> bool {
+        let directory = self.directories.first().map(|d| d.full());
+        directory.is_some_and(|d| {
+            fs::read_to_string(d.join("cgroup.procs")).is_ok_and(|text| !text.trim().is_empty())
+        })
+    }
+
     /// CPU time that it was billed on each CPU, nanoseconds; empty where only v2 counts.
     pub fn usage_by_cpu_ns(&self) -> Vec<u64> {
         let files = self.directories.iter().map(|d| d.full());
@@ -108,7 +145,7 @@ impl Place {
 }
 
 /// CPU time of a cgroup directory, nanoseconds: v1 `cpuacct.usage`, or v2 `cpu.stat`.
-pub(super) fn usage_ns(directory: &Path) -> Option<u64> {
+pub(in crate::network) fn usage_ns(directory: &Path) -> Option<u64> {
     if let Ok(text) = fs::read_to_string(directory.join("cpuacct.usage")) {
         return text.trim().parse().ok();
     }

@@ -1,21 +1,34 @@
 //! The NAPI threads of one container, and those that are leaving one.
 
-use super::napi::NapiThread;
-use super::place::Place;
+use super::napi::{NapiError, NapiThread};
 use crate::journal::{Journal, UndoReport};
+use crate::network::observe::Place;
+use crate::tuning::network::TRY_AGAIN;
 use cofferdam_types::{CgroupId, Container};
-use std::time::{Duration, Instant};
-
-/// When something that failed is tried again.
-pub(super) const TRY_AGAIN: Duration = Duration::from_secs(10);
+use std::time::Instant;
 
 /// The NAPI threads of one container.
 #[derive(Debug, Default)]
-pub(super) struct NapiThreads {
-    /// By index of the interface inside the container.
-    engaged: Vec<(u32, NapiThread)>,
-    /// Interfaces that could not be engaged, until when, and why.
-    refused: Vec<(u32, Instant, String)>,
+pub(in crate::network) struct NapiThreads {
+    engaged: Vec<Engaged>,
+    refused: Vec<Refused>,
+}
+
+/// An interface whose thread is in place, or on its way.
+#[derive(Debug)]
+struct Engaged {
+    /// Index of the interface inside the container.
+    interface: u32,
+    thread: NapiThread,
+}
+
+/// An interface whose thread could not be put in place.
+#[derive(Debug)]
+struct Refused {
+    interface: u32,
+    /// It is tried again then.
+    until: Instant,
+    why: NapiError,
 }
 
 impl NapiThreads {
@@ -28,42 +41,44 @@ impl NapiThreads {
         in_container: bool,
     ) {
         let now = Instant::now();
-        self.refused.retain(|(_, until, _)| *until > now);
+        self.refused.retain(|r| r.until > now);
         for pair in &container.interfaces {
-            let index = pair.container_ifindex.0;
-            let known = self.engaged.iter().any(|(i, _)| *i == index)
-                || self.refused.iter().any(|(i, _, _)| *i == index);
+            let interface = pair.container_ifindex.0;
+            let known = self.engaged.iter().any(|e| e.interface == interface)
+                || self.refused.iter().any(|r| r.interface == interface);
             if known {
                 continue;
             }
             match NapiThread::engage(journal, container, pair, place, in_container) {
-                Ok(thread) => self.engaged.push((index, thread)),
-                Err(e) if e.vanished() => {
-                    self.refused.push((
-                        index,
-                        now + TRY_AGAIN / 10,
-                        "the interface is gone".into(),
-                    ));
-                }
-                Err(e) => self.refused.push((index, now + TRY_AGAIN, e.to_string())),
+                Ok(thread) => self.engaged.push(Engaged { interface, thread }),
+                Err(e) if e.vanished() => self.refused.push(Refused {
+                    interface,
+                    until: now + TRY_AGAIN / 10,
+                    why: NapiError::Gone,
+                }),
+                Err(why) => self.refused.push(Refused {
+                    interface,
+                    until: now + TRY_AGAIN,
+                    why,
+                }),
             }
         }
     }
 
     /// Takes note of threads that have arrived in the container's cgroup.
     pub fn arrive(&mut self, journal: &mut Journal) {
-        let mut failed = Vec::new();
-        for (index, thread) in &mut self.engaged {
-            if let Err(e) = thread.arrive(journal) {
-                failed.push((*index, e));
+        for mut engaged in std::mem::take(&mut self.engaged) {
+            match engaged.thread.arrive(journal) {
+                Ok(()) => self.engaged.push(engaged),
+                Err(why) => {
+                    engaged.thread.disengage(journal);
+                    self.refused.push(Refused {
+                        interface: engaged.interface,
+                        until: Instant::now() + TRY_AGAIN,
+                        why,
+                    });
+                }
             }
-        }
-        for (index, error) in failed {
-            if let Some(at) = self.engaged.iter().position(|(i, _)| *i == index) {
-                self.engaged.remove(at).1.disengage(journal);
-            }
-            let until = Instant::now() + TRY_AGAIN;
-            self.refused.push((index, until, error.to_string()));
         }
     }
 
@@ -78,12 +93,12 @@ impl NapiThreads {
         !self
             .engaged
             .iter()
-            .all(|(index, t)| listed(*index) && t.is_alive())
+            .all(|e| listed(e.interface) && e.thread.is_alive())
     }
 
     /// Begins to take everything back. What is returned is to be disengaged once it has left.
-    pub fn leave(&mut self, journal: &mut Journal) -> Vec<NapiThread> {
-        let mut leaving: Vec<NapiThread> = self.engaged.drain(..).map(|(_, t)| t).collect();
+    pub(super) fn leave(&mut self, journal: &mut Journal) -> Vec<NapiThread> {
+        let mut leaving: Vec<NapiThread> = self.engaged.drain(..).map(|e| e.thread).collect();
         for thread in &mut leaving {
             thread.leave(journal);
         }
@@ -97,19 +112,19 @@ impl NapiThreads {
 
     /// Whether all of them are where they should be.
     pub fn in_place(&self) -> bool {
-        self.any() && self.engaged.iter().all(|(_, t)| !t.is_moving())
+        self.any() && self.engaged.iter().all(|e| !e.thread.is_moving())
     }
 
     /// Why an interface has no thread in place.
-    pub fn refusal(&self) -> Option<&str> {
-        self.refused.first().map(|(_, _, why)| why.as_str())
+    pub fn refusal(&self) -> Option<String> {
+        self.refused.first().map(|r| r.why.to_string())
     }
 
     /// CPU time that the threads have used, nanoseconds.
     pub fn usage_ns(&self) -> u64 {
         // One leaf for all interfaces of the container.
         let first = self.engaged.first();
-        first.and_then(|(_, t)| t.usage_ns()).unwrap_or(0)
+        first.and_then(|e| e.thread.usage_ns()).unwrap_or(0)
     }
 }
 

@@ -7,9 +7,9 @@
 //! back.
 
 use super::moving::Moving;
-use super::place::{Place, usage_ns};
 use crate::device::{DeviceId, Inside, find_namespace};
 use crate::journal::{ChangeError, Form, Journal, Pending, Target, ThreadId, UndoReport};
+use crate::network::observe::{Place, usage_ns};
 use crate::thread;
 use cofferdam_host::parse;
 use cofferdam_types::{Container, InterfacePair};
@@ -40,11 +40,15 @@ pub(super) struct NapiThread {
 /// Why it could not be put in place.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NapiError {
-    #[error("{0}")]
-    Unsupported(String),
-    #[error("{0}")]
+    #[error("the kernel has no threaded NAPI for {0} (Linux 5.12 on)")]
+    NotThreaded(String),
+    #[error("{0} has no NAPI thread")]
+    NoThread(String),
+    #[error("the interface is gone")]
+    Gone,
+    #[error(transparent)]
     Io(#[from] io::Error),
-    #[error("{0}")]
+    #[error(transparent)]
     Change(#[from] ChangeError),
 }
 
@@ -52,7 +56,8 @@ impl NapiError {
     /// The container or its interface is gone: nothing to complain about.
     pub fn vanished(&self) -> bool {
         match self {
-            NapiError::Unsupported(_) => false,
+            NapiError::NotThreaded(_) | NapiError::NoThread(_) => false,
+            NapiError::Gone => true,
             NapiError::Io(e) => e.kind() == io::ErrorKind::NotFound,
             NapiError::Change(e) => e.vanished(),
         }
@@ -101,9 +106,7 @@ impl NapiThread {
         let name = inside.name(&device)?;
         let threaded = Path::new("threaded");
         if inside.read(&device, threaded).is_err() {
-            return Err(NapiError::Unsupported(format!(
-                "the kernel has no threaded NAPI for {name} (Linux 5.12 on)"
-            )));
+            return Err(NapiError::NotThreaded(name));
         }
         let features = inside.features(&device)?;
         if !features.iter().any(|f| f == GRO) {
@@ -126,7 +129,7 @@ impl NapiThread {
             tids = now.into_iter().filter(|t| !earlier.contains(t)).collect();
         }
         if tids.is_empty() {
-            return Err(NapiError::Unsupported(format!("{name} has no NAPI thread")));
+            return Err(NapiError::NoThread(name));
         }
         for tid in tids {
             self.threads.push(ThreadId::of(tid)?);

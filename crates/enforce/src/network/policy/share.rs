@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 
+/// Weight of a cgroup of which nothing is known: it competes as an equal of its siblings.
+pub(super) const EQUAL_WEIGHT: f64 = 100.0;
+
 /// Share (0..=1) of one CPU that the cgroup `of` is entitled to among the cgroups `active`
 /// (which may hold `of`), by the weights of them and of the cgroups above them. `weight` gives
 /// the weight of a cgroup path; siblings compete by weight at each level.

@@ -1,0 +1,34 @@
+//! Why a container's packets cannot be limited.
+
+use cofferdam_bpf::{LoadError, MapError};
+use std::io;
+use std::net::IpAddr;
+
+/// A limit that could not be put in place.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::network) enum LimitError {
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error("too many containers in debt at once")]
+    Full,
+    #[error("it has no process")]
+    NoProcess,
+    #[error("its network namespace cannot be entered: {0}")]
+    Namespace(#[source] io::Error),
+    #[error("its addresses cannot be read: {0}")]
+    Addresses(#[source] io::Error),
+    #[error("its address {address} cannot be told to the programs: {source}")]
+    Address { address: IpAddr, source: MapError },
+    #[error("its device cannot be told to the programs: {0}")]
+    Device(#[source] MapError),
+    #[error("its limit cannot be set: {0}")]
+    Bucket(#[source] MapError),
+    #[error("the host's devices cannot be read: {0}")]
+    Devices(#[source] io::Error),
+    #[error("nothing can be attached to {device}: {source}")]
+    Attach { device: String, source: io::Error },
+    #[error("what it sends cannot be dropped (Linux 6.6 on): {0}")]
+    AttachSent(#[source] io::Error),
+    #[error("packets reach it by no device of the host")]
+    NoEntry,
+}

@@ -1,0 +1,340 @@
+//! The dropping programs in one network namespace.
+
+use super::{HostEnds, LimitError, Refusal};
+use crate::device::find_namespace;
+use crate::network::policy::Spending;
+use crate::tuning::network::{DEVICES_LOOK, FLOOD_PACKETS, FLOOD_STEPS, MOST_DEVICES};
+use cofferdam_bpf::{
+    Bucket, DropCounts, DropDescriptors, DropLink, DropPrograms, Entry, attach_drop,
+};
+use cofferdam_host::{in_namespace, inside};
+use cofferdam_types::{CgroupId, Container, IfIndex, NetnsId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Drivers of devices that packets do not enter the host by.
+const INNER: [&str; 9] = [
+    "bridge", "dummy", "bond", "team", "vlan", "vrf", "ifb", "tun", "macvlan",
+];
+
+/// The programs in one namespace.
+pub(super) struct Gate {
+    programs: DropPrograms,
+    links: BTreeMap<u32, DropLink>,
+    members: BTreeMap<CgroupId, Member>,
+    looked: Instant,
+    /// Where its programs are attached first, now and when it begins.
+    first: First,
+    begins: First,
+    /// Steps in a row in which a container was flooded.
+    flooded: u32,
+}
+
+/// What matters most where packets are dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum First {
+    /// That those that pass cost little: XDP in a veth's driver copies every packet, and has its peer
+    /// cut TCP's large segments.
+    Passing,
+    /// That those that are dropped cost little. A container is flooded, and nothing is dropped in
+    /// the driver yet.
+    DroppingWanted,
+    /// It is so.
+    Dropping,
+}
+
+/// A container whose packets are limited.
+pub(super) struct Member {
+    slot: u32,
+    addresses: BTreeSet<IpAddr>,
+    /// The host's ends by which it sends, while that is limited.
+    sent: BTreeMap<u32, DropLink>,
+    /// Why that cannot be limited.
+    sent_refused: Option<Refusal>,
+    /// At the last look.
+    counts: DropCounts,
+}
+
+impl Member {
+    pub fn limits(&self) -> bool {
+        !self.addresses.is_empty()
+    }
+
+    pub fn limits_sent(&self) -> bool {
+        !self.sent.is_empty()
+    }
+}
+
+/// An entry device of a namespace, in one look at it.
+struct Entries {
+    present: BTreeSet<u32>,
+    new: Vec<(u32, DropLink)>,
+    refusal: Option<LimitError>,
+}
+
+impl Gate {
+    pub fn load(first: First) -> Result<Gate, LimitError> {
+        Ok(Gate {
+            programs: DropPrograms::load()?,
+            links: BTreeMap::new(),
+            members: BTreeMap::new(),
+            looked: Instant::now(),
+            first,
+            begins: first,
+            flooded: 0,
+        })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    pub fn member(&self, cgroup: CgroupId) -> Option<&Member> {
+        self.members.get(&cgroup)
+    }
+
+    /// Gives the container a slot; false when it has one.
+    pub fn admit(&mut self, container: &Container) -> Result<bool, LimitError> {
+        if self.members.contains_key(&container.cgroup) {
+            return Ok(false);
+        }
+        let used: BTreeSet<u32> = self.members.values().map(|m| m.slot).collect();
+        let slot = (0..DropPrograms::SLOTS)
+            .find(|slot| !used.contains(slot))
+            .ok_or(LimitError::Full)?;
+        self.programs.clear(slot);
+        let member = Member {
+            slot,
+            addresses: BTreeSet::new(),
+            sent: BTreeMap::new(),
+            sent_refused: None,
+            counts: DropCounts::default(),
+        };
+        self.members.insert(container.cgroup, member);
+        Ok(true)
+    }
+
+    /// Ends a container's limit; the last one takes the programs away.
+    pub fn dismiss(&mut self, cgroup: CgroupId) {
+        if let Some(member) = self.members.remove(&cgroup) {
+            for address in member.addresses {
+                self.programs.remove_address(address);
+            }
+            for device in member.sent.keys() {
+                self.programs.remove_device(IfIndex(*device));
+            }
+            self.programs.clear(member.slot);
+        }
+        if self.members.is_empty() {
+            self.links.clear();
+            self.first = self.begins;
+        }
+    }
+
+    /// Looks after addresses and devices: for a `new` container, when a flood asks for another
+    /// place, and from time to time.
+    pub fn keep_attached(
+        &mut self,
+        container: &Container,
+        netns: NetnsId,
+        new: bool,
+        skip: &HostEnds,
+    ) -> Result<(), LimitError> {
+        let flooded = self.first == First::DroppingWanted;
+        if !new && !flooded && self.looked.elapsed() <= DEVICES_LOOK {
+            return Ok(());
+        }
+        self.looked = Instant::now();
+        let file = find_namespace(netns, container.pid).map_err(LimitError::Namespace)?;
+        self.learn_addresses(container)?;
+        // Detached only once the others are in place.
+        let before = flooded.then(|| {
+            self.first = First::Dropping;
+            std::mem::take(&mut self.links)
+        });
+        self.attach(&file, netns, skip)?;
+        drop(before);
+        Ok(())
+    }
+
+    fn learn_addresses(&mut self, container: &Container) -> Result<(), LimitError> {
+        let netns = container.netns.ok_or(LimitError::NoProcess)?;
+        let file = find_namespace(netns, container.pid).map_err(LimitError::Namespace)?;
+        let found = in_namespace(&file, inside::addresses)
+            .and_then(|found| found)
+            .map_err(LimitError::Addresses)?;
+        // Link-local addresses mean nothing beyond their link, and are everybody's.
+        let found: BTreeSet<IpAddr> = found
+            .into_iter()
+            .map(|(_, address)| address)
+            .filter(|a| !matches!(a, IpAddr::V6(v6) if v6.is_unicast_link_local()))
+            .collect();
+        let Some(member) = self.members.get_mut(&container.cgroup) else {
+            return Ok(());
+        };
+        for gone in member.addresses.difference(&found) {
+            self.programs.remove_address(*gone);
+        }
+        for new in found.difference(&member.addresses) {
+            let told = self.programs.set_address(*new, member.slot);
+            told.map_err(|source| LimitError::Address {
+                address: *new,
+                source,
+            })?;
+        }
+        member.addresses = found;
+        Ok(())
+    }
+
+    /// Attaches to the devices by which packets enter the namespace that `file` stands for.
+    fn attach(&mut self, file: &File, netns: NetnsId, skip: &HostEnds) -> Result<(), LimitError> {
+        let programs = self.programs.programs();
+        let attached: BTreeSet<u32> = self.links.keys().copied().collect();
+        let first = self.first;
+        let skipped = |index: u32| skip.contains(&(netns, IfIndex(index)));
+        let found = in_namespace(file, || {
+            let devices = inside::devices()?;
+            let entries = devices
+                .iter()
+                .filter(|(index, _, kind)| !INNER.contains(&kind.as_str()) && !skipped(*index))
+                .take(MOST_DEVICES);
+            let mut found = Entries {
+                present: entries.clone().map(|(index, _, _)| *index).collect(),
+                new: Vec::new(),
+                refusal: None,
+            };
+            for (index, name, kind) in entries {
+                if attached.contains(index) {
+                    continue;
+                }
+                match first_that_works(programs, IfIndex(*index), kind, first) {
+                    Ok(link) => found.new.push((*index, link)),
+                    Err(source) => {
+                        found.refusal = Some(LimitError::Attach {
+                            device: name.clone(),
+                            source,
+                        });
+                    }
+                }
+            }
+            Ok::<_, std::io::Error>(found)
+        })
+        .and_then(|result| result)
+        .map_err(LimitError::Devices)?;
+        self.links.retain(|index, _| found.present.contains(index));
+        self.links.extend(found.new);
+        match found.refusal {
+            Some(why) if self.links.is_empty() => Err(why),
+            None if self.links.is_empty() => Err(LimitError::NoEntry),
+            _ => Ok(()),
+        }
+    }
+
+    /// Limits what the container sends; why not, where that cannot be.
+    pub fn limit_sent(&mut self, container: &Container, netns: NetnsId) -> Option<Arc<LimitError>> {
+        let member = self.members.get(&container.cgroup)?;
+        match &member.sent_refused {
+            Some(refusal) if !refusal.is_over() => return Some(refusal.why.clone()),
+            _ if member.limits_sent() => return None,
+            _ => {}
+        }
+        let refused = find_namespace(netns, container.pid)
+            .map_err(LimitError::Namespace)
+            .and_then(|file| self.attach_sent(&file, netns, container))
+            .err()
+            .map(Arc::new);
+        let member = self.members.get_mut(&container.cgroup)?;
+        member.sent_refused = refused.clone().map(Refusal::new);
+        refused
+    }
+
+    /// Attaches to the host's ends of the container's interfaces in this namespace.
+    fn attach_sent(
+        &mut self,
+        file: &File,
+        netns: NetnsId,
+        container: &Container,
+    ) -> Result<(), LimitError> {
+        let programs = self.programs.programs();
+        let Some(member) = self.members.get_mut(&container.cgroup) else {
+            return Ok(());
+        };
+        let pairs = container.interfaces.iter();
+        let ends = pairs.filter(|pair| pair.host_netns == Some(netns));
+        for device in ends.filter_map(|pair| pair.host_ifindex) {
+            let link = in_namespace(file, || attach_drop(programs, device, Entry::Sent))
+                .and_then(|link| link)
+                .map_err(LimitError::AttachSent)?;
+            self.programs
+                .set_device(device, member.slot)
+                .map_err(LimitError::Device)?;
+            member.sent.insert(device.0, link);
+        }
+        Ok(())
+    }
+
+    /// Tells the programs what a container may spend.
+    pub fn spend(&mut self, cgroup: CgroupId, spending: Spending) -> Result<(), LimitError> {
+        let Some(member) = self.members.get(&cgroup) else {
+            return Ok(());
+        };
+        // A rate of 0 is no limit.
+        let cpus = spending.cpus.unwrap_or(0.0);
+        let bucket = Bucket {
+            rate_ns_per_s: (cpus * 1e9) as u64,
+            rx_cost_ns: spending.ns_per_rx_packet.max(1.0) as u64,
+            tx_cost_ns: spending.ns_per_tx_packet.max(1.0) as u64,
+            burst_ns: (cpus * spending.saves_up.as_nanos() as f64) as u64 + 1,
+        };
+        self.programs
+            .set_bucket(member.slot, bucket)
+            .map_err(LimitError::Bucket)
+    }
+
+    /// What happened to a container's packets since this was asked last; called once a step.
+    pub fn counts_since(&mut self, cgroup: CgroupId) -> DropCounts {
+        let Some(member) = self.members.get_mut(&cgroup) else {
+            return DropCounts::default();
+        };
+        let now = self.programs.counts(member.slot);
+        let before = std::mem::replace(&mut member.counts, now);
+        let since = DropCounts {
+            rx_passed: now.rx_passed.saturating_sub(before.rx_passed),
+            rx_dropped: now.rx_dropped.saturating_sub(before.rx_dropped),
+            tx_passed: now.tx_passed.saturating_sub(before.tx_passed),
+            tx_dropped: now.tx_dropped.saturating_sub(before.tx_dropped),
+        };
+        let floods = since.rx_dropped >= FLOOD_PACKETS.max(since.rx_passed);
+        self.flooded = if floods { self.flooded + 1 } else { 0 };
+        if self.flooded >= FLOOD_STEPS && self.first == First::Passing {
+            self.first = First::DroppingWanted;
+        }
+        since
+    }
+}
+
+/// A real device may reset its queues for XDP in its driver, so that is left out there; a veth takes
+/// it without harm.
+fn first_that_works(
+    programs: DropDescriptors,
+    device: IfIndex,
+    kind: &str,
+    first: First,
+) -> std::io::Result<DropLink> {
+    let order: &[Entry] = match (kind, first) {
+        ("veth", First::Passing) => &[Entry::Tc, Entry::Native, Entry::Generic],
+        ("veth", _) => &[Entry::Native, Entry::Tc, Entry::Generic],
+        _ => &[Entry::Tc, Entry::Generic],
+    };
+    let mut last = Err(std::io::ErrorKind::Unsupported.into());
+    for entry in order {
+        last = attach_drop(programs, device, *entry);
+        if last.is_ok() {
+            break;
+        }
+    }
+    last
+}

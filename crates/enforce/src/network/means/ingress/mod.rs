@@ -1,0 +1,177 @@
+//! Stop: drops the packets of containers in debt where they enter the host, and what those
+//! containers send where it enters the host stage.
+//!
+//! The programs are loaded only while a container needs them, once for each network namespace
+//! that forwards to such containers, and attached to the devices by which packets enter it.
+//! They are attached by links: the kernel detaches them when our process ends.
+
+mod error;
+mod gate;
+
+pub(in crate::network) use error::LimitError;
+
+use crate::network::policy::{Limiting, PacketLimit};
+use crate::tuning::network::TRY_AGAIN;
+use cofferdam_types::{CgroupId, Container, IfIndex, NetnsId};
+use gate::{First, Gate, Member};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The host's ends of containers' interfaces: packets enter the host by other devices.
+pub(in crate::network) type HostEnds = BTreeSet<(NetnsId, IfIndex)>;
+
+/// All gates, by namespace.
+#[derive(Default)]
+pub(in crate::network) struct Ingress {
+    gates: BTreeMap<NetnsId, Gate>,
+    refused: BTreeMap<NetnsId, Refusal>,
+}
+
+/// What failed, and when it is tried again.
+#[derive(Clone, Debug)]
+struct Refusal {
+    until: Instant,
+    why: Arc<LimitError>,
+}
+
+impl Refusal {
+    fn new(why: Arc<LimitError>) -> Refusal {
+        Refusal {
+            until: Instant::now() + TRY_AGAIN,
+            why,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.until
+    }
+}
+
+/// The namespace in which the host's ends of a container's interfaces are.
+fn forwarding_namespace(container: &Container) -> Option<NetnsId> {
+    container.interfaces.iter().find_map(|pair| pair.host_netns)
+}
+
+/// Where a container's packets are stopped: where its host's ends are, or, with `own`, in its
+/// own namespace.
+pub(in crate::network) fn gate_of(container: &Container, own: bool) -> Option<NetnsId> {
+    if own {
+        container.netns
+    } else {
+        forwarding_namespace(container)
+    }
+}
+
+impl Ingress {
+    /// Limits a container to what it may spend, in the namespace `netns`. Returns why what it sends
+    /// is not limited although it should be: a kernel before 6.6 has no tcx. What it receives is
+    /// limited all the same.
+    pub fn limit(
+        &mut self,
+        container: &Container,
+        netns: NetnsId,
+        limit: &PacketLimit,
+        skip: &HostEnds,
+    ) -> Result<Option<Arc<LimitError>>, Arc<LimitError>> {
+        if let Some(refusal) = self.refused.get(&netns)
+            && !refusal.is_over()
+        {
+            return Err(refusal.why.clone());
+        }
+        self.try_limit(container, netns, limit, skip)
+            .map_err(Arc::new)
+            .inspect_err(|why| {
+                self.refused.insert(netns, Refusal::new(why.clone()));
+            })
+    }
+
+    /// Loads the programs for the namespace that forwards to a container: they take the kernel
+    /// a while, and nothing looks at a packet until they are attached.
+    pub fn prepare(&mut self, container: &Container) {
+        if let Some(netns) = forwarding_namespace(container) {
+            // A failure is told when they are needed.
+            let _ = self.gate(netns, First::Dropping);
+        }
+    }
+
+    fn gate(&mut self, netns: NetnsId, first: First) -> Result<&mut Gate, LimitError> {
+        use std::collections::btree_map::Entry;
+        match self.gates.entry(netns) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(new) => Ok(new.insert(Gate::load(first)?)),
+        }
+    }
+
+    /// Unloads the programs of namespaces that no wanted container is behind any more.
+    pub fn keep(&mut self, wanted: &BTreeSet<NetnsId>) {
+        self.gates
+            .retain(|netns, gate| wanted.contains(netns) || !gate.is_empty());
+    }
+
+    fn try_limit(
+        &mut self,
+        container: &Container,
+        netns: NetnsId,
+        limit: &PacketLimit,
+        skip: &HostEnds,
+    ) -> Result<Option<Arc<LimitError>>, LimitError> {
+        // Where the host's packets enter those that are dropped would cost everybody; in a
+        // container's own namespace they are the container's.
+        let own = container.netns == Some(netns);
+        let first = if own && limit.large {
+            First::Passing
+        } else {
+            First::Dropping
+        };
+        let gate = self.gate(netns, first)?;
+        let new = gate.admit(container)?;
+        if limit.received {
+            gate.keep_attached(container, netns, new, skip)?;
+        }
+        let sent_refused = limit
+            .sent
+            .then(|| gate.limit_sent(container, netns))
+            .flatten();
+        gate.spend(container.cgroup, limit.spending)?;
+        Ok(sent_refused)
+    }
+
+    /// Ends a container's limit; the last one takes the programs away.
+    pub fn release(&mut self, cgroup: CgroupId) {
+        for gate in self.gates.values_mut() {
+            gate.dismiss(cgroup);
+        }
+    }
+
+    /// The limit on a container's packets, and what it did since this was asked last.
+    pub fn limiting(&mut self, cgroup: CgroupId) -> Limiting {
+        let mut limiting = Limiting {
+            received: self.limits(cgroup),
+            sent: self.limits_sent(cgroup),
+            ..Limiting::default()
+        };
+        for gate in self.gates.values_mut() {
+            let since = gate.counts_since(cgroup);
+            limiting.counts.rx_passed += since.rx_passed;
+            limiting.counts.rx_dropped += since.rx_dropped;
+            limiting.counts.tx_passed += since.tx_passed;
+            limiting.counts.tx_dropped += since.tx_dropped;
+        }
+        limiting
+    }
+
+    /// Whether what a container receives is limited now.
+    pub fn limits(&self, cgroup: CgroupId) -> bool {
+        self.members(cgroup).any(Member::limits)
+    }
+
+    /// Whether what it sends is limited now.
+    pub fn limits_sent(&self, cgroup: CgroupId) -> bool {
+        self.members(cgroup).any(Member::limits_sent)
+    }
+
+    fn members(&self, cgroup: CgroupId) -> impl Iterator<Item = &Member> {
+        self.gates.values().filter_map(move |g| g.member(cgroup))
+    }
+}

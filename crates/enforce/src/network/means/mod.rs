@@ -1,0 +1,186 @@
+//! Does what the policy decided: NAPI threads, weight and quota, limits on packets. Every change
+//! but an attached program goes through the journal.
+
+mod corrected;
+mod ingress;
+mod moving;
+mod napi;
+mod napis;
+
+pub(super) use corrected::Corrected;
+pub(super) use ingress::{HostEnds, Ingress, LimitError, gate_of};
+
+use super::Member;
+use super::observe::Place;
+use super::policy::{Hold, NapiPlace, PacketLimit};
+use crate::journal::{Journal, UndoReport};
+use cofferdam_types::{Container, Interval, NetnsId};
+use napis::{Leaving, NapiThreads};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The means that containers share.
+pub(super) struct Means {
+    pub ingress: Ingress,
+    /// The host's ends of all containers' interfaces.
+    host_ends: HostEnds,
+    leaving: Leaving,
+    napi_in_container: bool,
+}
+
+/// What is in force for one container.
+#[derive(Debug, Default)]
+pub(super) struct Applied {
+    pub napi: NapiThreads,
+    pub weight: Corrected,
+    pub quota: Corrected,
+    /// Why nothing of it can be dropped.
+    pub drop_refused: Option<Arc<LimitError>>,
+    /// Why what it sends cannot be.
+    pub sent_refused: Option<Arc<LimitError>>,
+    pub dropped_rx_packets: u64,
+    pub dropped_tx_packets: u64,
+    /// CPU time of its NAPI threads at the last look.
+    napi_ns: u64,
+}
+
+impl Means {
+    pub fn new(napi_in_container: bool) -> Means {
+        Means {
+            ingress: Ingress::default(),
+            host_ends: HostEnds::default(),
+            leaving: Leaving::default(),
+            napi_in_container,
+        }
+    }
+
+    /// Keeps the dropping programs only for the namespaces that forward to `wanted`.
+    pub fn keep_gates(&mut self, wanted: &[Arc<Container>]) {
+        let behind = |c: &Arc<Container>| gate_of(c, false);
+        let namespaces: BTreeSet<NetnsId> = wanted.iter().filter_map(behind).collect();
+        self.ingress.keep(&namespaces);
+    }
+
+    /// Takes note of where the host's ends of interfaces are.
+    pub fn note_host_ends(&mut self, interval: &Interval) {
+        let rows = interval.containers.iter();
+        let pairs = rows.flat_map(|row| &row.container.interfaces);
+        self.host_ends = pairs
+            .filter_map(|pair| Some((pair.host_netns?, pair.host_ifindex?)))
+            .collect();
+    }
+
+    /// Holds a container as decided.
+    pub fn hold(&mut self, journal: &mut Journal, member: &mut Member, hold: &Hold, now: Duration) {
+        if let Some(limit) = &hold.packets {
+            self.limit(&member.container, &mut member.applied, limit);
+        }
+        if let Some(weight) = hold.weight {
+            member
+                .applied
+                .set_weight(journal, &member.place, weight, now);
+        }
+        if let Some(quota_us) = hold.quota_us {
+            member
+                .applied
+                .set_quota(journal, &member.place, quota_us, now);
+        }
+        self.place_napi(journal, member, hold.napi);
+    }
+
+    /// Drops what the container may not cause any more, at the first place where that works.
+    fn limit(&mut self, container: &Container, applied: &mut Applied, limit: &PacketLimit) {
+        let nowhere = HostEnds::new();
+        for own in [false, true] {
+            if own && !limit.at_own_interface {
+                break;
+            }
+            let Some(netns) = gate_of(container, own) else {
+                continue;
+            };
+            let here = PacketLimit {
+                sent: limit.sent && !own,
+                ..*limit
+            };
+            let skip = if own { &nowhere } else { &self.host_ends };
+            match self.ingress.limit(container, netns, &here, skip) {
+                Ok(sent_refused) => {
+                    applied.drop_refused = None;
+                    applied.sent_refused = sent_refused;
+                    return;
+                }
+                Err(why) => applied.drop_refused = Some(why),
+            }
+        }
+    }
+
+    fn place_napi(&mut self, journal: &mut Journal, member: &mut Member, place: NapiPlace) {
+        let napi = &mut member.applied.napi;
+        let leave = match place {
+            NapiPlace::Untouched => return,
+            NapiPlace::KeptOut => true,
+            NapiPlace::Engaged => napi.is_stale(&member.container),
+        };
+        let cgroup = member.container.cgroup;
+        if leave {
+            self.leaving.add(cgroup, napi.leave(journal));
+        }
+        if place == NapiPlace::Engaged && !self.leaving.of(cgroup) {
+            napi.engage(
+                journal,
+                &member.container,
+                &member.place,
+                self.napi_in_container,
+            );
+        }
+    }
+
+    /// Lets NAPI threads leave whose interfaces have changed, or, with `all`, all of them.
+    pub fn let_napi_leave(&mut self, journal: &mut Journal, member: &mut Member, all: bool) {
+        if all || member.applied.napi.is_stale(&member.container) {
+            let threads = member.applied.napi.leave(journal);
+            self.leaving.add(member.container.cgroup, threads);
+        }
+    }
+
+    /// Takes everything back.
+    pub fn let_go(&mut self, journal: &mut Journal, member: &mut Member) {
+        self.ingress.release(member.container.cgroup);
+        self.let_napi_leave(journal, member, true);
+        member.applied.weight.restore(journal);
+        member.applied.quota.restore(journal);
+    }
+
+    /// Takes back what else was changed for NAPI threads that have left; with `wait` for all.
+    pub fn settle_leaving(&mut self, journal: &mut Journal, wait: bool) -> UndoReport {
+        self.leaving.step(journal, wait)
+    }
+}
+
+impl Applied {
+    /// CPU time of its NAPI threads since this was asked last, nanoseconds.
+    pub fn napi_used_ns(&mut self) -> u64 {
+        let now = self.napi.usage_ns();
+        now.saturating_sub(std::mem::replace(&mut self.napi_ns, now))
+    }
+
+    fn set_weight(&mut self, journal: &mut Journal, place: &Place, weight: f64, now: Duration) {
+        let Some((file, lowest)) = place.weight_file().zip(place.lowest_weight()) else {
+            return;
+        };
+        let text = format!("{:.0}", weight.max(lowest));
+        self.weight.set(journal, &file, weight, &text, now);
+    }
+
+    fn set_quota(&mut self, journal: &mut Journal, place: &Place, quota_us: f64, now: Duration) {
+        let Some(found) = place.quota() else {
+            return;
+        };
+        let text = match place.is_cpu_v2() {
+            true => format!("{quota_us:.0} {:.0}", found.quota.period_us),
+            false => format!("{quota_us:.0}"),
+        };
+        self.quota.set(journal, &found.file, quota_us, &text, now);
+    }
+}

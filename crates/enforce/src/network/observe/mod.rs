@@ -1,0 +1,165 @@
+//! Reads what the policy decides from: CPU use, idle time, interrupts, weights and quotas. Only
+//! while it matters: most containers of a host do nothing that others pay for.
+
+mod idle;
+mod interrupt;
+mod place;
+mod quota;
+mod usage;
+mod weights;
+
+pub(super) use interrupt::measure as measure_interrupt;
+pub(super) use place::{Place, find, usage_ns};
+
+use super::Member;
+use super::means::Means;
+use super::policy::{Active, ContainerFacts, IdleParts};
+use cofferdam_host::CgroupLayout;
+use cofferdam_types::Interval;
+use idle::IdleTicks;
+use interrupt::Interrupts;
+use quota::QuotaFiles;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use usage::Usage;
+use weights::Weights;
+
+/// What of the host was read last.
+pub(super) struct Observer {
+    idle: IdleTicks,
+    /// `None` until something is enforced.
+    interrupts: Option<Interrupts>,
+    weights: Weights,
+    looked: Option<Instant>,
+    /// A quota stops a NAPI thread as it stops a task. Asked when first needed.
+    quota_stops_threads: Option<bool>,
+}
+
+/// What of one container was read last.
+#[derive(Debug, Default)]
+pub(super) struct Observed {
+    usage: Usage,
+    quota: QuotaFiles,
+}
+
+/// What all containers that need a look are measured by.
+pub(super) struct Around {
+    pub idle: IdleParts,
+    /// What interrupts took on each CPU, nanoseconds.
+    pub interrupted_ns: BTreeMap<u32, f64>,
+}
+
+impl Observer {
+    pub fn new() -> Observer {
+        Observer {
+            idle: IdleTicks::default(),
+            interrupts: None,
+            weights: Weights::default(),
+            looked: None,
+            quota_stops_threads: None,
+        }
+    }
+
+    /// Makes ready to count interrupts, which cost `cost` each; measured where it is not given.
+    pub fn prepare(&mut self, cost: Option<Duration>) {
+        if self.interrupts.is_none() {
+            let cost = cost.or_else(measure_interrupt).unwrap_or_default();
+            self.interrupts = Some(Interrupts::new(cost));
+        }
+    }
+
+    /// Idle time and interrupts of an interval that ends now.
+    pub fn look_around(&mut self, interval: &Interval) -> Around {
+        // After a pause the first figures are of a longer time than the interval.
+        let since = self.looked.map_or(interval.length, |at| at.elapsed());
+        self.looked = Some(Instant::now());
+        let idle = self.idle.look(since.max(interval.length));
+        let interrupted_ns = match &mut self.interrupts {
+            Some(interrupts) => {
+                if since > interval.length * 2 {
+                    interrupts.forget();
+                }
+                interrupts.look()
+            }
+            None => BTreeMap::new(),
+        };
+        Around {
+            idle,
+            interrupted_ns,
+        }
+    }
+
+    /// Weights, corrections left out, of the cgroups `wanted`.
+    pub fn weights<'a>(
+        &mut self,
+        layout: &CgroupLayout,
+        wanted: BTreeSet<PathBuf>,
+        members: impl Iterator<Item = &'a mut Member>,
+    ) -> HashMap<PathBuf, f64> {
+        let mut known = HashMap::new();
+        for member in members {
+            let path = &member.container.cgroup_path;
+            if let Some(weight) = member.applied.weight.standing.base {
+                known.insert(path.clone(), weight);
+            } else if wanted.contains(path)
+                && let Some(weight) = member.place.weight()
+            {
+                member.applied.weight.standing.base = Some(weight);
+                known.insert(path.clone(), weight);
+            }
+        }
+        let weight = |path: PathBuf| {
+            let found = known.get(&path).copied();
+            let weight = found.unwrap_or_else(|| self.weights.read(layout, &path));
+            (path, weight)
+        };
+        wanted.into_iter().map(weight).collect()
+    }
+
+    /// Whether a NAPI thread may run in a cgroup under a quota. Where it cannot be told, it may not.
+    pub fn quota_stops_threads(&mut self) -> bool {
+        let ask = || cofferdam_host::quota_stops_kernel_threads().unwrap_or(false);
+        *self.quota_stops_threads.get_or_insert_with(ask)
+    }
+}
+
+/// What one container did in an interval that ends now, and what is in force for it.
+pub(super) fn container(
+    member: &mut Member,
+    means: &mut Means,
+    active: Active,
+    length: Duration,
+) -> ContainerFacts {
+    let Member {
+        container,
+        place,
+        observed,
+        applied,
+    } = member;
+    let corrected = applied.quota.is_corrected();
+    let own_us = applied.quota.standing.base.filter(|_| corrected);
+    observed.quota.look(place, own_us);
+    let quota_cpus = observed.quota.cpus;
+    let own_quota = quota_cpus.and_then(|_| place.quota());
+    if let Some(found) = &own_quota
+        && !corrected
+    {
+        applied.quota.standing.base = Some(found.quota.quota_us);
+    }
+    let limiting = means.ingress.limiting(container.cgroup);
+    applied.dropped_rx_packets += limiting.counts.rx_dropped;
+    applied.dropped_tx_packets += limiting.counts.tx_dropped;
+    ContainerFacts {
+        active,
+        is_alive: place.is_alive(container),
+        billed: observed.usage.look(place, length),
+        napi_ns: applied.napi_used_ns(),
+        quota_cpus,
+        quota_period: observed.quota.period,
+        own_quota: own_quota.map(|found| found.quota),
+        weight: place.weight_file().map(|_| applied.weight.standing),
+        quota: applied.quota.standing,
+        limiting,
+    }
+}

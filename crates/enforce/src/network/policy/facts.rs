@@ -1,0 +1,126 @@
+//! What an interval brought, as plain values.
+
+use super::Active;
+use super::correction::Standing;
+use cofferdam_types::Interval;
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// All that a decision is made from.
+#[derive(Debug)]
+pub(in crate::network) struct Facts<'a> {
+    /// End of the interval.
+    pub now: Duration,
+    /// What the accounting measured.
+    pub interval: &'a Interval,
+    /// What interrupts took on each CPU, beyond what the ledger sees, nanoseconds.
+    pub interrupted_ns: BTreeMap<u32, f64>,
+    /// Weights of cgroups as they would be without corrections.
+    pub weights: HashMap<PathBuf, f64>,
+    /// A quota stops a NAPI thread as it stops a task.
+    pub quota_stops_threads: bool,
+    /// Of those that need a look.
+    pub containers: Vec<ContainerFacts>,
+}
+
+/// Idle time since the last look.
+#[derive(Clone, Debug, Default)]
+pub(in crate::network) struct IdleParts {
+    /// How long ago that was.
+    pub length: Duration,
+    /// The part (0..=1) of it that each CPU was idle.
+    pub by_cpu: BTreeMap<u32, f64>,
+}
+
+/// One container in an interval, and what is in force for it.
+#[derive(Clone, Debug)]
+pub(in crate::network) struct ContainerFacts {
+    pub active: Active,
+    /// A process of it lives; without one nothing may hold its cgroup.
+    pub is_alive: bool,
+    pub billed: Billed,
+    /// CPU time of its NAPI threads, nanoseconds.
+    pub napi_ns: u64,
+    /// CPUs that it may use: the tightest quota of its cgroup and those above.
+    pub quota_cpus: Option<f64>,
+    /// Period of its own quota, or the kernel's default.
+    pub quota_period: Duration,
+    /// Its own quota; `None` where only a cgroup above has one.
+    pub own_quota: Option<OwnQuota>,
+    /// Its weight's file; `None` without a CPU controller.
+    pub weight: Option<Standing>,
+    /// Its quota's file.
+    pub quota: Standing,
+    pub limiting: Limiting,
+}
+
+/// CPU time that the scheduler billed in an interval, nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(in crate::network) struct Billed {
+    /// On all CPUs.
+    pub all_ns: f64,
+    /// On each CPU; empty where the kernel does not tell (pure cgroup v2).
+    pub by_cpu_ns: Vec<f64>,
+}
+
+impl Billed {
+    /// On the CPUs `cpus`; where the kernel does not tell, on all.
+    pub fn on(&self, cpus: &[u32]) -> f64 {
+        if self.by_cpu_ns.is_empty() {
+            return self.all_ns;
+        }
+        let there = (0_u32..).zip(&self.by_cpu_ns);
+        let there = there.filter(|(cpu, _)| cpus.contains(cpu));
+        there.map(|(_, ns)| ns).sum()
+    }
+}
+
+/// A container's own quota, corrections left out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::network) struct OwnQuota {
+    pub quota_us: f64,
+    pub period_us: f64,
+}
+
+impl OwnQuota {
+    pub fn cpus(&self) -> f64 {
+        self.quota_us / self.period_us
+    }
+}
+
+/// The limit on a container's packets that is in force, and what it did in the interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::network) struct Limiting {
+    /// What it receives is limited.
+    pub received: bool,
+    /// What it sends is limited.
+    pub sent: bool,
+    pub counts: PacketCounts,
+}
+
+/// Packets that met a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::network) struct PacketCounts {
+    pub rx_passed: u64,
+    pub rx_dropped: u64,
+    pub tx_passed: u64,
+    pub tx_dropped: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_figures_a_cpu_all_of_it_counts() {
+        let by_cpu_ns = vec![200.0, 400.0];
+        let mut billed = Billed {
+            all_ns: 600.0,
+            by_cpu_ns,
+        };
+        assert_eq!(billed.on(&[1]), 400.0);
+        billed.by_cpu_ns.clear();
+        assert_eq!(billed.on(&[1]), 600.0);
+    }
+}

@@ -1,0 +1,50 @@
+//! Which CPUs have nothing left to give.
+
+use super::facts::IdleParts;
+use crate::tuning::network::{FULL_IDLE_PART, IDLE_MEMORY_S};
+use std::collections::HashMap;
+
+/// Idle part of each CPU, smoothed.
+#[derive(Debug, Default)]
+pub(super) struct IdleTime {
+    by_cpu: HashMap<u32, f64>,
+}
+
+impl IdleTime {
+    /// Takes in what was idle since the last time.
+    pub fn update(&mut self, idle: &IdleParts) {
+        let keep = (-idle.length.as_secs_f64() / IDLE_MEMORY_S).exp();
+        for (cpu, part) in &idle.by_cpu {
+            let smooth = self.by_cpu.entry(*cpu).or_insert(*part);
+            *smooth = *smooth * keep + part * (1.0 - keep);
+        }
+    }
+
+    /// Those of `cpus` on which somebody must wait when somebody else runs.
+    pub fn full(&self, cpus: &[u32]) -> Vec<u32> {
+        let is_full = |cpu: &u32| {
+            self.by_cpu
+                .get(cpu)
+                .is_some_and(|idle| *idle < FULL_IDLE_PART)
+        };
+        cpus.iter().copied().filter(is_full).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_cpu_is_full_when_its_idle_time_stands_still() {
+        let mut idle = IdleTime::default();
+        for _ in 0..40 {
+            idle.update(&IdleParts {
+                length: Duration::from_millis(50),
+                by_cpu: [(0, 0.0), (1, 0.8)].into(),
+            });
+        }
+        assert_eq!(idle.full(&[0, 1, 2]), [0]);
+    }
+}

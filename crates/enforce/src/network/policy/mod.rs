@@ -1,0 +1,204 @@
+//! What is to be done about network CPU, apart from doing it: facts of an interval in, a
+//! [`Decision`] out. No file, no clock, no journal.
+//!
+//! A step has three parts, so that nothing is read of containers that do nothing:
+//! [`Policy::attention`] names the containers that need a look, [`Policy::weights_wanted`] the
+//! cgroups whose weights say what is fair among them, [`Policy::decide`] what follows.
+
+mod account;
+mod correction;
+mod debt;
+mod decision;
+mod facts;
+mod idle;
+mod packets;
+mod payers;
+mod pressed;
+mod quota;
+mod rates;
+mod rivals;
+mod share;
+#[cfg(test)]
+mod simulation;
+mod unseen;
+
+pub(super) use account::Account;
+pub(super) use correction::{Standing, Written};
+pub(super) use decision::{Action, Decision, Hold, NapiPlace, PacketLimit, Spending};
+pub(super) use facts::{Billed, ContainerFacts, Facts, IdleParts, Limiting, OwnQuota};
+pub(super) use payers::Unpaid;
+
+use cofferdam_types::{CgroupId, Container, ContainerLedger, Interval, Means};
+use idle::IdleTime;
+use payers::Payers;
+use rivals::Rivals;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the policy may do.
+#[derive(Clone, Debug)]
+pub(super) struct Rules {
+    /// The means that may be used.
+    pub means: Vec<Means>,
+    /// NAPI threads run in the containers' cgroups.
+    pub napi_in_container: bool,
+    /// Debt that a container can have at most, in CPU time.
+    pub debt_bound: Duration,
+    /// How long the means stay in place when nobody pays any more.
+    pub linger: Duration,
+}
+
+impl Rules {
+    pub fn may(&self, means: Means) -> bool {
+        self.means.contains(&means)
+    }
+}
+
+/// What is known about the enforced containers, and decides. Time is counted from any one moment.
+#[derive(Debug)]
+pub(super) struct Policy {
+    pub rules: Rules,
+    accounts: BTreeMap<CgroupId, Account>,
+    idle: IdleTime,
+    rivals: Rivals,
+    payers: Payers,
+}
+
+/// A container that needs a look.
+#[derive(Clone, Debug)]
+pub(super) struct Active {
+    pub cgroup: CgroupId,
+    /// CPUs on which others pay for it, now.
+    pub pressed_now: Vec<u32>,
+    /// Those, and CPUs on which others paid a moment ago.
+    pub pressed: Vec<u32>,
+}
+
+impl Policy {
+    pub fn new(rules: Rules) -> Policy {
+        Policy {
+            rules,
+            accounts: BTreeMap::new(),
+            idle: IdleTime::default(),
+            rivals: Rivals::default(),
+            payers: Payers::default(),
+        }
+    }
+
+    /// The containers to enforce: complete. The weights of those in `reserved` belong to their CPU
+    /// reservations.
+    pub fn set(&mut self, wanted: &[Arc<Container>], reserved: &HashSet<CgroupId>) {
+        let keep: HashSet<CgroupId> = wanted.iter().map(|c| c.cgroup).collect();
+        self.accounts.retain(|id, _| keep.contains(id));
+        for container in wanted {
+            let known = self.accounts.entry(container.cgroup);
+            let account = known.or_insert_with(|| Account::new(container.clone()));
+            account.container = container.clone();
+            account.weight_reserved = reserved.contains(&container.cgroup);
+        }
+    }
+
+    pub fn account(&self, cgroup: CgroupId) -> Option<&Account> {
+        self.accounts.get(&cgroup)
+    }
+
+    /// What the container pays for others in spite of the enforcement.
+    pub fn unpaid(&self, cgroup: CgroupId) -> Option<Unpaid> {
+        self.payers.unpaid(cgroup)
+    }
+
+    /// The containers that need a look. Most did nothing, or nothing that counts: they cost this
+    /// comparison, no more.
+    pub fn attention(&mut self, now: Duration, interval: &Interval) -> Vec<Active> {
+        let rows = rows_by_cgroup(interval);
+        let charged = pressed::charged_by_cpu(interval);
+        let mut active = Vec::new();
+        for (id, account) in &mut self.accounts {
+            let row = rows.get(id).copied();
+            let pressed_now = row.map_or_else(Vec::new, |row| {
+                pressed::pressed_cpus(row, &charged, interval)
+            });
+            let counts = row.is_some_and(|row| pressed::counts(row, interval));
+            if account.is_held() || !pressed_now.is_empty() || counts {
+                active.push(Active {
+                    cgroup: *id,
+                    pressed: account.pressed.still(&pressed_now, now),
+                    pressed_now,
+                });
+            }
+        }
+        active
+    }
+
+    /// Takes in which CPUs were idle and who ran beside whom. Returns the cgroups whose weights,
+    /// without corrections, must be known to decide about `active`.
+    pub fn weights_wanted(
+        &mut self,
+        now: Duration,
+        interval: &Interval,
+        idle: &IdleParts,
+        active: &[Active],
+    ) -> BTreeSet<PathBuf> {
+        self.idle.update(idle);
+        self.rivals.note(now, interval);
+        let mut wanted = BTreeSet::new();
+        for one in active {
+            let Some(account) = self.accounts.get(&one.cgroup) else {
+                continue;
+            };
+            for cpu in self.idle.full(&one.pressed) {
+                self.rivals.share(&account.container, cpu, |path| {
+                    wanted.insert(path.to_owned());
+                    1.0
+                });
+            }
+        }
+        wanted
+    }
+
+    /// Decides about the containers that `facts` tells of.
+    pub fn decide(&mut self, facts: &Facts) -> Decision {
+        let rows = rows_by_cgroup(facts.interval);
+        let mut decision = Decision::default();
+        let mut withheld = Vec::new();
+        for one in &facts.containers {
+            let Some(account) = self.accounts.get_mut(&one.active.cgroup) else {
+                continue;
+            };
+            let full = self.idle.full(&one.active.pressed);
+            let shares = full.iter().map(|cpu| {
+                let weight = |path: &std::path::Path| facts.weights.get(path).copied();
+                self.rivals.share(&account.container, *cpu, |path| {
+                    weight(path).unwrap_or(share::EQUAL_WEIGHT)
+                })
+            });
+            let contest = account::Contest {
+                cpus: full.len(),
+                share_cpus: shares.sum(),
+            };
+            let row = rows.get(&one.active.cgroup).copied();
+            let (action, withheld_ns) = account.step(&self.rules, facts, one, row, contest);
+            withheld.push(payers::Withheld {
+                cgroup: one.active.cgroup,
+                cpus: &one.active.pressed_now,
+                ns: withheld_ns,
+            });
+            decision.containers.push((one.active.cgroup, action));
+        }
+        payers::note_returned(&mut self.accounts, &withheld, facts.interval);
+        decision
+    }
+
+    /// Ends a step: takes in what enforced containers paid for others.
+    pub fn note_payers(&mut self, interval: &Interval) {
+        let rows = rows_by_cgroup(interval);
+        self.payers.note(&self.accounts, &rows, interval);
+    }
+}
+
+fn rows_by_cgroup(interval: &Interval) -> HashMap<CgroupId, &ContainerLedger> {
+    let rows = interval.containers.iter();
+    rows.map(|row| (row.container.cgroup, row)).collect()
+}

@@ -1,0 +1,86 @@
+//! What a packet costs.
+
+use super::account::network_cpus;
+use super::facts::ContainerFacts;
+use super::quota::Quota;
+use super::rates::Rates;
+use crate::tuning::network::RATE_MEMORY_S;
+use cofferdam_types::ContainerLedger;
+use std::time::Duration;
+
+/// What one container's packets cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct PacketCosts {
+    pub rx: PacketCost,
+    pub tx: PacketCost,
+    dropping_cpus: f64,
+}
+
+impl PacketCosts {
+    /// Learns from an interval. Under a quota, once most packets are dropped, what those that pass
+    /// cost stays as known: the rest went into dropping, which no limit on those that pass can lower.
+    pub fn learn(
+        &mut self,
+        own: &ContainerFacts,
+        row: Option<&ContainerLedger>,
+        rates: &Rates,
+        quota: &Quota,
+        length: Duration,
+    ) {
+        let ledger = row.map(|row| row.ledger).unwrap_or_default();
+        let (limiting, counts) = (own.limiting, own.limiting.counts);
+        let passed = |limited: bool, counted: u64, seen: u64| match limited {
+            true => counted as f64,
+            false => seen as f64,
+        };
+        let rx = passed(limiting.received, counts.rx_passed, ledger.rx_packets);
+        let tx = passed(limiting.sent, counts.tx_passed, ledger.tx_packets);
+        let dropped = (counts.rx_dropped + counts.tx_dropped) as f64;
+        let length_ns = length.as_nanos() as f64;
+        let all_ns = network_cpus(rates, quota) * length_ns;
+        if quota.cpus().is_some() && dropped > rx + tx {
+            let passed_ns = rx * self.rx.ns_per_packet() + tx * self.tx.ns_per_packet();
+            self.dropping_cpus = (all_ns - passed_ns).max(0.0) / length_ns;
+            return;
+        }
+        self.dropping_cpus = 0.0;
+        let (caused_rx, caused_tx) = (ledger.caused_rx_ns as f64, ledger.caused_tx_ns as f64);
+        let part = caused_tx / (caused_rx + caused_tx).max(1.0);
+        self.rx.update(all_ns * (1.0 - part), rx, length);
+        self.tx.update(all_ns * part, tx, length);
+    }
+
+    /// Network CPU that went into packets that were dropped, in CPUs; known under a quota.
+    pub fn dropping(&self) -> f64 {
+        self.dropping_cpus
+    }
+
+    /// The part (0..=1) of its network CPU that is for what it sends.
+    pub fn sends(&self) -> f64 {
+        self.tx.ns / (self.rx.ns + self.tx.ns).max(1.0)
+    }
+}
+
+/// Cost of a packet, smoothed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct PacketCost {
+    ns: f64,
+    packets: f64,
+}
+
+impl PacketCost {
+    /// Takes an interval in.
+    pub fn update(&mut self, caused_ns: f64, packets: f64, length: Duration) {
+        let keep = (-length.as_secs_f64() / RATE_MEMORY_S).exp();
+        self.ns = self.ns * keep + caused_ns;
+        self.packets = self.packets * keep + packets;
+    }
+
+    /// Nanoseconds; between 100 ns and 1 ms, whatever was measured.
+    pub fn ns_per_packet(&self) -> f64 {
+        if self.packets < 1.0 {
+            return 1_000.0;
+        }
+        (self.ns / self.packets).clamp(100.0, 1e6)
+    }
+}

@@ -1,0 +1,63 @@
+//! Who pays for whom: the CPUs on which one container's packets run in others' time.
+
+use crate::tuning::network::{CAUSES_CPUS, COUNTS_CPUS, PAID_CPUS, PRESSED};
+use cofferdam_types::{ContainerLedger, Interval};
+use std::time::Duration;
+
+/// CPUs on which others pay for a container, or did a moment ago.
+#[derive(Debug, Default)]
+pub(super) struct PressedCpus(Vec<(u32, Duration)>);
+
+impl PressedCpus {
+    /// `pressed`, with those CPUs that were pressed a moment ago: a limited container shows up
+    /// in bursts.
+    pub fn still(&mut self, pressed: &[u32], now: Duration) -> Vec<u32> {
+        self.0
+            .retain(|(cpu, at)| now.saturating_sub(*at) < PRESSED && !pressed.contains(cpu));
+        self.0.extend(pressed.iter().map(|cpu| (*cpu, now)));
+        self.0.iter().map(|(cpu, _)| *cpu).collect()
+    }
+}
+
+/// Network CPU charged to all containers on each CPU, nanoseconds.
+pub(super) fn charged_by_cpu(interval: &Interval) -> Vec<u64> {
+    let mut charged = vec![0_u64; interval.cpus.len()];
+    for row in &interval.containers {
+        for (sum, ns) in charged.iter_mut().zip(&row.charged_by_cpu_ns) {
+            *sum += ns;
+        }
+    }
+    charged
+}
+
+/// CPUs on which the container of `row` causes work and others pay.
+pub(super) fn pressed_cpus(
+    row: &ContainerLedger,
+    charged_by_cpu: &[u64],
+    interval: &Interval,
+) -> Vec<u32> {
+    let length_ns = interval.length.as_nanos() as f64;
+    let columns = row.caused_by_cpu_ns.iter().zip(&row.charged_by_cpu_ns);
+    let cpus = interval.cpus.iter().zip(columns).zip(charged_by_cpu);
+    cpus.filter(|((_, (caused, own)), all)| {
+        let others = all.saturating_sub(**own) as f64;
+        others > PAID_CPUS * length_ns && **caused as f64 > CAUSES_CPUS * length_ns
+    })
+    .map(|(((cpu, _), _), _)| cpu.0)
+    .collect()
+}
+
+/// Whether the network work of a container counts at all.
+pub(super) fn counts(row: &ContainerLedger, interval: &Interval) -> bool {
+    row.ledger.caused_ns() as f64 > COUNTS_CPUS * interval.length.as_nanos() as f64
+}
+
+/// What a container paid for others on these CPUs, nanoseconds.
+pub(super) fn paid_ns(row: &ContainerLedger, cpus: &[u32], interval: &Interval) -> f64 {
+    let columns = row.caused_by_cpu_ns.iter().zip(&row.charged_by_cpu_ns);
+    let columns = interval.cpus.iter().zip(columns);
+    let paid = columns
+        .filter(|((cpu, _), _)| cpus.contains(&cpu.0))
+        .map(|(_, (caused, charged))| charged.saturating_sub(*caused));
+    paid.sum::<u64>() as f64
+}

@@ -1,0 +1,132 @@
+//! A container's CPU quota: how much it may use, and what of that is left for its packets.
+
+use super::debt::Debt;
+use super::rates::Rates;
+use crate::tuning::network::{LOWEST_BUDGET_PART, QUOTA_HALF, QUOTA_QUARTER};
+use std::time::Duration;
+
+/// The tightest quota above and of one container.
+#[derive(Debug, Default)]
+pub(super) struct Quota {
+    /// CPUs that it may use.
+    cpus: Option<f64>,
+    /// Its own quota's period, or the kernel's default.
+    period: Duration,
+    /// What it used beyond.
+    pub debt: Debt,
+}
+
+impl Quota {
+    /// Takes in what the files say.
+    pub fn set(&mut self, cpus: Option<f64>, period: Duration) {
+        (self.cpus, self.period) = (cpus, period);
+        if cpus.is_none() {
+            self.debt.lapse();
+        }
+    }
+
+    /// How long its packets may save up, so that they come in bursts as its tasks run: a task that
+    /// has used up its quota reads nothing until the next period, and then all that has waited.
+    /// `None` without a quota.
+    pub fn saves_up(&self) -> Option<Duration> {
+        self.cpus.map(|_| self.period)
+    }
+
+    /// CPUs that it may use; `None` without a quota.
+    pub fn cpus(&self) -> Option<f64> {
+        self.cpus
+    }
+
+    /// Takes in an interval in which it used `used` CPUs, its packets included.
+    pub fn update(&mut self, used: f64, length: Duration, bound: Duration) {
+        if let Some(cpus) = self.cpus {
+            self.debt.update(used, cpus, length, bound);
+        }
+    }
+
+    /// Network CPU, in CPUs, that it may cause anywhere: what its tasks leave of its quota. Where
+    /// both want more than half, half: neither can stop the other. `dropping` CPUs went into packets
+    /// that were dropped: those come out of the packets' half, down to a quarter.
+    pub fn budget(&self, rates: &Rates, dropping: f64) -> Option<f64> {
+        let cpus = self.cpus?;
+        let left = cpus - self.debt.payment();
+        let all = left - rates.own_work_anywhere() - dropping;
+        let floor = (left * QUOTA_HALF - dropping).max(left * QUOTA_QUARTER);
+        Some(all.max(floor).max(cpus * LOWEST_BUDGET_PART))
+    }
+
+    /// What of its own quota `cpus` is left for its tasks once its packets are paid. With `bounded`
+    /// packets are dropped, and it is for them to pay the debt: its tasks keep their half. What it
+    /// costs to drop them grows with the flood, not with what the container does.
+    pub fn left_for_tasks(&self, cpus: f64, rates: &Rates, bounded: bool) -> f64 {
+        let left = cpus - self.debt.payment();
+        let floor = if bounded { cpus * QUOTA_HALF } else { 0.0 };
+        (left - rates.owed())
+            .max(floor)
+            .max(cpus * LOWEST_BUDGET_PART)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rates::Use;
+    use super::*;
+
+    const STEP: Duration = Duration::from_millis(20);
+    const BOUND: Duration = Duration::from_secs(1);
+
+    fn under(cpus: f64) -> Quota {
+        Quota {
+            cpus: Some(cpus),
+            ..Quota::default()
+        }
+    }
+
+    /// A model: packets cost what they may, tasks use what the quota leaves them and `wants`. To
+    /// drop the rest of what is offered costs `dropping`.
+    fn settle(quota: &mut Quota, offered: f64, wants: f64, dropping: f64) -> (f64, f64) {
+        let (mut rates, mut packets, mut tasks) = (Rates::default(), offered, 0.0);
+        let cpus = quota.cpus.unwrap();
+        let ns = |part: f64| part * STEP.as_nanos() as f64;
+        for _ in 0..600 {
+            rates.update(
+                &Use {
+                    usage_ns: ns(tasks),
+                    caused_ns: ns(packets + dropping),
+                    owed_ns: ns(packets + dropping),
+                    ..Use::default()
+                },
+                STEP,
+            );
+            quota.update(rates.corrected_anywhere() - dropping, STEP, BOUND);
+            packets = quota.budget(&rates, dropping).unwrap().min(offered);
+            tasks = quota.left_for_tasks(cpus, &rates, true).min(wants);
+        }
+        (packets, tasks)
+    }
+
+    #[test]
+    fn packets_and_tasks_share_the_quota_and_neither_stops_the_other() {
+        for (offered, wants) in [(1.0, 1.0), (1.0, 0.05), (0.02, 1.0)] {
+            let (packets, tasks) = settle(&mut under(0.2), offered, wants, 0.0);
+            let facts = format!("{offered} {wants}: {packets:.3} {tasks:.3}");
+            assert!(packets + tasks < 0.21, "{facts}");
+            assert!(
+                packets + tasks > 0.19_f64.min(offered + wants) * 0.9,
+                "{facts}"
+            );
+            assert!(tasks > 0.09_f64.min(wants * 0.9), "{facts}");
+        }
+    }
+
+    /// Dropping alone takes more than the quota: what it needs passes all the same.
+    #[test]
+    fn a_flood_does_not_silence_whom_it_floods() {
+        let (packets, tasks) = settle(&mut under(0.2), 1.0, 0.03, 0.3);
+        assert!((0.045..0.055).contains(&packets), "{packets:.3}");
+        assert!(tasks > 0.029, "{tasks:.3}");
+        // A cheap flood takes from the packets' half, no more than it costs.
+        let (packets, _) = settle(&mut under(0.2), 1.0, 1.0, 0.02);
+        assert!((0.075..0.085).contains(&packets), "{packets:.3}");
+    }
+}

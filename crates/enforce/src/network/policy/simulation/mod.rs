@@ -1,0 +1,49 @@
+//! Tests of the policy on a small simulated host: one CPU with fair scheduling by weight, an
+//! offender's packets, quotas, and the effect of each means with its lag.
+
+use cofferdam_types::{
+    CgroupId, Conservation, Container, ContainerLedger, CpuId, CpuTime, Health, Interval, Ledger,
+    Runtime,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// An interval of 20 ms with one CPU and one container for each of `columns`: (caused, charged).
+pub(in crate::network::policy) fn interval(cpus: &[CpuTime], columns: &[(u64, u64)]) -> Interval {
+    let row = |(i, (caused, charged)): (usize, &(u64, u64))| ContainerLedger {
+        container: container(i as u64 + 1),
+        ledger: Ledger::default(),
+        caused_by_cpu_ns: vec![*caused],
+        charged_by_cpu_ns: vec![*charged],
+    };
+    Interval {
+        time: SystemTime::UNIX_EPOCH,
+        length: Duration::from_millis(20),
+        cpus: (0..).map(CpuId).zip(cpus.iter().copied()).collect(),
+        containers: columns.iter().enumerate().map(row).collect(),
+        unattributed_ns: BTreeMap::new(),
+        health: Health::default(),
+        conservation: Conservation {
+            measured_ns: 0,
+            attributed_ns: 0,
+            worst_cpu_error_pct: 0.0,
+        },
+    }
+}
+
+pub(super) fn container(id: u64) -> Arc<Container> {
+    Arc::new(Container {
+        cgroup: CgroupId(id),
+        cgroup_path: format!("/c{id}").into(),
+        descendants: Vec::new(),
+        name: format!("c{id}"),
+        id: None,
+        runtime: Runtime::Plain,
+        pod: None,
+        netns: None,
+        host_network: false,
+        pid: None,
+        interfaces: Vec::new(),
+    })
+}

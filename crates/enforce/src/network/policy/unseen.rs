@@ -1,0 +1,58 @@
+//! What the interrupts for a container's packets took from others: the ledger cannot see it.
+
+use cofferdam_types::{ContainerLedger, Interval};
+use std::collections::BTreeMap;
+
+/// What the interrupts for the packets of `row` took from others on the CPUs `pressed`,
+/// nanoseconds: of each CPU's (`interrupted_ns`) its part of the softirq work there, without what
+/// ran in its own time, which is billed to it anyway. `napi_ns` is what its NAPI threads ran: that
+/// is both caused and charged, and is no softirq.
+pub(super) fn unseen_ns(
+    interrupted_ns: &BTreeMap<u32, f64>,
+    row: &ContainerLedger,
+    interval: &Interval,
+    pressed: &[u32],
+    napi_ns: u64,
+) -> f64 {
+    let threads: u64 = interval.cpus.iter().map(|(_, t)| t.napi_thread_ns).sum();
+    let part_of_threads = (napi_ns as f64 / threads.max(1) as f64).min(1.0);
+    let columns = row.caused_by_cpu_ns.iter().zip(&row.charged_by_cpu_ns);
+    let cpus = interval.cpus.iter().zip(columns);
+    cpus.filter(|((cpu, _), _)| pressed.contains(&cpu.0))
+        .map(|((cpu, time), (caused, own))| {
+            let all = time.network_softirq_ns as f64;
+            if all <= 0.0 {
+                return 0.0;
+            }
+            let in_thread = time.napi_thread_ns as f64 * part_of_threads;
+            let part = |ns: u64| ((ns as f64 - in_thread).max(0.0) / all).min(1.0);
+            let interrupted = interrupted_ns.get(&cpu.0).copied().unwrap_or(0.0);
+            interrupted * part(*caused) * (1.0 - part(*own))
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::simulation::interval;
+    use super::*;
+    use cofferdam_types::CpuTime;
+
+    /// A CPU whose softirq work is the container's: what of it ran in its own time counts apart from
+    /// what its NAPI thread ran there.
+    #[test]
+    fn the_time_of_a_napi_thread_is_no_softirq() {
+        let time = CpuTime {
+            network_softirq_ns: 400,
+            napi_thread_ns: 100,
+            ..CpuTime::default()
+        };
+        let interval = interval(&[time], &[(500, 200)]);
+        let interrupted = BTreeMap::from([(0, 1_000_000.0)]);
+        let row = &interval.containers[0];
+        let unseen = |pressed| unseen_ns(&interrupted, row, &interval, &[pressed], 100);
+        // Of 400 in softirq 100 ran in its own time: three quarters of 1 ms are others'.
+        assert!((unseen(0) - 750_000.0).abs() < 1.0, "{}", unseen(0));
+        assert_eq!(unseen(1), 0.0);
+    }
+}

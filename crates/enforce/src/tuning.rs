@@ -1,0 +1,158 @@
+//! Every threshold and gain of the crate: its unit, where the value comes from, and what changes
+//! when it is moved. "Measured" refers to the test machine of the book (two virtual CPUs,
+//! Linux 6.18).
+
+/// Network CPU: who counts, who pays, how fast debt is paid back.
+pub(crate) mod network {
+    use std::time::Duration;
+
+    /// Part of a CPU. Others pay on a CPU when more than this part of it is charged to them.
+    /// Above the accounting's scatter on an idle host (below 0.001, measured). Lower: means are put
+    /// in place for noise; higher: small payers are left alone.
+    pub const PAID_CPUS: f64 = 0.003;
+    /// Part of a CPU. A container causes work on a CPU when its packets take more than this part of
+    /// it; also the part of a quota from which its packets are charged to it. Lower: more containers
+    /// are looked at in each step; higher: small offenders go free.
+    pub const CAUSES_CPUS: f64 = 0.01;
+    /// CPUs. A container whose packets take less, on all CPUs, is passed over without reading
+    /// anything of it. Only the cost of a step depends on it.
+    pub const COUNTS_CPUS: f64 = 0.001;
+    /// A CPU stays one where others pay for this long: a limited offender shows up in bursts.
+    /// Shorter: debt is not counted between bursts; longer: it is counted after the rival has gone.
+    pub const PRESSED: Duration = Duration::from_millis(150);
+
+    /// Time constant of measured rates, seconds: three control periods of 20 ms. Shorter: the
+    /// scatter of an interval reaches weights and buckets; longer: each correction comes later, and
+    /// bucket and work swing against each other.
+    pub const RATE_MEMORY_S: f64 = 0.06;
+    /// Debt is paid back over this time, seconds. Shorter: more than a share is withheld after a
+    /// start; longer: a rival waits longer for its time.
+    pub const PAY_BACK_S: f64 = 0.5;
+    /// What was used less than the share is kept for so long a time of the share, seconds.
+    /// Measured rates scatter, and a container that is held to its share on average must be given
+    /// the average. Longer: who slept may take more than its share for a while afterwards.
+    pub const CREDIT_S: f64 = 0.02;
+    /// A weight is never lowered below this part of its own: the container must be able to run.
+    pub const LOWEST_WEIGHT_PART: f64 = 0.02;
+    /// Part of its share that a container's traffic always keeps: it must be able to end its
+    /// connections, and to be seen. Lower: TCP falls silent for its retransmission timeout.
+    pub const LOWEST_BUDGET_PART: f64 = 0.05;
+
+    /// Of a quota that packets and tasks both want, each has this part. It decides who gives way
+    /// under a quota, nothing else.
+    pub const QUOTA_HALF: f64 = 0.5;
+    /// Part of a quota that packets which pass always have, whatever it costs to drop the others: a
+    /// flood must not silence the container that it floods.
+    pub const QUOTA_QUARTER: f64 = 0.25;
+    /// The kernel's default quota period (kernel/sched/fair.c, `default_cfs_period`), used where
+    /// only a cgroup above has a quota.
+    pub const QUOTA_PERIOD: Duration = Duration::from_millis(100);
+    /// How often quota files are read again: somebody may set or lift a quota at any time. Only
+    /// the cost of a step and the delay of a new quota depend on it.
+    pub const QUOTA_LOOK: Duration = Duration::from_secs(1);
+
+    /// Relative change from which a weight is written again, and the shortest time between two
+    /// writes. Finer: more writes for the same share; coarser: the share is off by as much.
+    pub const WEIGHT_STEP: f64 = 0.03;
+    /// See [`WEIGHT_STEP`]: below the control period, so that every step may write.
+    pub const WEIGHT_INTERVAL: Duration = Duration::from_millis(15);
+    /// Relative change from which a quota is written again. Writing a quota refills it (measured: a
+    /// quota of 0.2 rewritten every 20 ms gave 0.44), so it is written seldom.
+    pub const QUOTA_STEP: f64 = 0.1;
+    /// Shortest time between two writes of a quota; see [`QUOTA_STEP`].
+    pub const QUOTA_INTERVAL: Duration = Duration::from_millis(500);
+    /// Smallest quota that the kernel takes, microseconds (kernel/sched/core.c,
+    /// `min_cfs_quota_period`).
+    pub const LOWEST_QUOTA_US: f64 = 1_000.0;
+
+    /// What a container may save up in its bucket. Longer lets bursts through; shorter drops TCP's
+    /// normal bursts.
+    pub const BURST: Duration = Duration::from_millis(10);
+    /// What a container sends is limited too where it makes up this part of its network CPU.
+    pub const SENDS_PART: f64 = 0.1;
+    /// Received packets from this mean size on, in bytes, are a stream's: full segments.
+    pub const LARGE_BYTES: u64 = 1_000;
+    /// Packets dropped in a step from which a container is flooded, when as many were dropped as
+    /// passed. TCP slows down and loses far fewer.
+    pub const FLOOD_PACKETS: u64 = 100;
+    /// So many steps in a row are a flood. See [`FLOOD_PACKETS`].
+    pub const FLOOD_STEPS: u32 = 3;
+
+    /// Time constant of a CPU's idle part, seconds; `/proc/stat` counts in ticks of 10 ms, so
+    /// shorter shows the ticks.
+    pub const IDLE_MEMORY_S: f64 = 0.05;
+    /// A CPU idle for less than this part of the time is fully used: somebody waits there. Higher:
+    /// an offender is held although the CPU has room; lower: a rival that sleeps a little is unprotected.
+    pub const FULL_IDLE_PART: f64 = 0.15;
+    /// A container that ran on a CPU within this time runs beside the others. Shorter: shares jump
+    /// with every pause; longer: a share is withheld for a container that is gone.
+    pub const BESIDE: Duration = Duration::from_secs(1);
+    /// A container ran on a CPU when this part of the network work there was charged to it, and
+    /// [`RAN_CPUS`] of the CPU.
+    pub const RAN_PART: f64 = 0.05;
+    /// See [`RAN_PART`].
+    pub const RAN_CPUS: f64 = 0.001;
+    /// How long the weight of a cgroup that is not corrected is believed. Only the number of file
+    /// reads and the delay of a changed weight depend on it.
+    pub const WEIGHT_LIFE: Duration = Duration::from_secs(2);
+    /// With more such cgroups than this all are forgotten and read again: bounds the memory.
+    pub const WEIGHTS_KNOWN: usize = 4096;
+
+    /// A container pays when it is charged for others, and not given back, this part of a CPU:
+    /// then `status` says so.
+    pub const PAYS_CPUS: f64 = 0.05;
+    /// [`PAYS_CPUS`] on average over about so long: means take a moment to be put in place.
+    pub const PAYS_AVERAGED: Duration = Duration::from_secs(2);
+
+    /// When a means that failed is tried again.
+    pub const TRY_AGAIN: Duration = Duration::from_secs(10);
+    /// How often addresses and devices are read again while programs are attached.
+    pub const DEVICES_LOOK: Duration = Duration::from_secs(2);
+    /// Entry devices of one namespace, at most: each costs an attachment.
+    pub const MOST_DEVICES: usize = 64;
+}
+
+/// What an interrupt costs, measured once when enforcement begins.
+pub(crate) mod interrupt {
+    use std::time::Duration;
+
+    /// Interrupts sent to measure one: 30 ms in all.
+    pub const ROUNDS: u32 = 1_000;
+    /// Between two of them: rather more than one takes.
+    pub const APART: Duration = Duration::from_micros(10);
+    /// Fewer gaps than this tell nothing.
+    pub const ENOUGH: usize = 100;
+    /// No interrupt costs more; a measurement that says so is not believed.
+    pub const MOST: Duration = Duration::from_micros(20);
+}
+
+/// Reservations: when CPUs are lent.
+pub(crate) mod reservation {
+    use std::time::Duration;
+
+    /// CPU use is looked at over at least so long. Shorter: one burst takes a CPU back.
+    pub const WINDOW: Duration = Duration::from_millis(50);
+    /// Busy beyond this, thousandths of what is reserved: taken back.
+    pub const TAKE_BACK_MILLI: u64 = 950;
+    /// Busy less than this, thousandths of what is reserved: lent. The gap to
+    /// [`TAKE_BACK_MILLI`] keeps a steady owner from being lent and taken back in turn.
+    pub const LEND_MILLI: u64 = 850;
+    /// A CPU that was taken back is not lent again sooner: each change of a cpuset costs the whole
+    /// scheduler a pause.
+    pub const REST: Duration = Duration::from_millis(500);
+    /// The host is compared with the plan this often: a runtime may have rewritten a cpuset, a CPU
+    /// may have gone. (Rejected: inotify. It costs a watch a container and does not see what the
+    /// kernel itself changes.)
+    pub const LOOK_OVER: Duration = Duration::from_secs(1);
+}
+
+/// Threads: a cgroup move that the kernel refuses.
+pub(crate) mod thread {
+    use std::time::Duration;
+
+    /// How often a move is tried again that the kernel refuses: a thread that has just been made
+    /// and has not run yet.
+    pub const NOT_YET_ROUNDS: u32 = 50;
+    /// Between two tries.
+    pub const NOT_YET: Duration = Duration::from_millis(1);
+}
