@@ -71,8 +71,8 @@ impl Stack {
                 window_bytes,
             });
         }
-        let waits = !tcb.received.is_empty() && self.readers.stopped.has(tcb.reader);
-        if !waits && let Some(node) = self.chunks.take_kept(&mut tcb.received) {
+        let waits = tcb.receiver.has_data() && self.readers.stopped.has(tcb.reader);
+        if !waits && let Some(node) = tcb.receiver.take_data(&mut self.chunks) {
             return Some(Event::Recv {
                 connection,
                 cookie,
@@ -90,7 +90,7 @@ impl Stack {
         }
         if waits {
             // The end comes after the data.
-            if !tcb.held_up {
+            if !tcb.receiver.is_held_up() {
                 self.hold_up(slot);
             }
             return None;
@@ -119,7 +119,7 @@ impl Stack {
             let key = tcb.key;
             let segment = crate::tcp::segment::Outgoing {
                 seq: tcb.snd_max,
-                ack: tcb.rcv_nxt,
+                ack: tcb.receiver.next(),
                 flags: crate::wire::tcp::RST | crate::wire::tcp::ACK,
                 ..Default::default()
             };

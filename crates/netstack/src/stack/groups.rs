@@ -4,7 +4,7 @@
 use super::Stack;
 use crate::api::{BufferId, Chunk, ConnectionId, Time};
 use crate::core::NONE;
-use crate::core::chunks::Node;
+use crate::core::chunks::{List, Node};
 use crate::tcp::state::Tcb;
 use crate::tcp::timewait::Entry;
 
@@ -89,13 +89,16 @@ impl Stack {
         let mut tcb = *original;
         // What is left ends without a word.
         original.notices.end_silently();
-        (original.send, original.received, original.held) = Default::default();
+        original.send = List::default();
+        original.receiver.forget_data();
         original.state = crate::tcp::state::State::Closed;
+        let [received, held] =
+            (tcb.receiver.lists()).map(|list| drain(|| self.chunks.take_kept(list)));
         let moved = Moved {
             old,
             send: drain(|| self.chunks.pop(&mut tcb.send)),
-            received: drain(|| self.chunks.take_kept(&mut tcb.received)),
-            held: drain(|| self.chunks.take_kept(&mut tcb.held)),
+            received,
+            held,
             tcb,
         };
         self.settle(slot);
@@ -149,10 +152,8 @@ impl Stack {
         for (chunk, seq) in &moved.send {
             self.chunks.push(&mut tcb.send, *chunk, *seq);
         }
-        for (list, chunks) in [
-            (&mut tcb.received, &moved.received),
-            (&mut tcb.held, &moved.held),
-        ] {
+        let lists = tcb.receiver.lists();
+        for (list, chunks) in lists.into_iter().zip([&moved.received, &moved.held]) {
             for (chunk, seq) in chunks {
                 self.chunks.keep_last(list, *chunk, *seq);
             }

@@ -287,7 +287,7 @@ impl Stack {
         // The way back is the way it came, until a neighbour says otherwise.
         (tcb.mac, tcb.mac_epoch) = (datagram.mac, 0);
         tcb.agree(&segment.header.options, &self.config.tcp, now);
-        tcb.begin_receiving(segment.header.seq, &self.config.tcp);
+        tcb.receiver.begin(segment.header.seq, &self.config.tcp);
         let mut iss = self.numbers.initial(key, now);
         if let Some(after) = after
             && crate::tcp::seq::lt(iss, after)

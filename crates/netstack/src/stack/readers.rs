@@ -81,21 +81,19 @@ impl Stack {
     }
 
     fn go_on(&mut self, slot: usize) {
-        let tcb = &mut self.tcbs[slot];
-        tcb.held_up = false;
-        tcb.ack_now |= !tcb.notices.has_ended() && tcb.may_receive();
+        self.tcbs[slot].go_on();
         self.settle(slot as u32);
     }
 
     /// Remembers a connection whose reader is stopped. Without room for it the peer has to ask.
     pub(super) fn hold_up(&mut self, slot: u32) {
-        self.tcbs[slot as usize].held_up = true;
+        self.tcbs[slot as usize].receiver.hold_up();
         let readers = &mut self.readers;
         if readers.held_up.len() >= readers.most {
             let (slots, tcbs) = (&self.slots, &self.tcbs);
             readers.held_up.retain(|c| {
                 let slot = slots.check(c.slot, c.generation);
-                slot.is_some_and(|slot| tcbs[slot].held_up)
+                slot.is_some_and(|slot| tcbs[slot].receiver.is_held_up())
             });
         }
         if self.readers.held_up.len() < self.readers.most {
@@ -106,7 +104,7 @@ impl Stack {
 
     /// A connection comes from another stack, where its reader may have been stopped.
     pub(super) fn take_over_reader(&mut self, slot: u32) {
-        if std::mem::take(&mut self.tcbs[slot as usize].held_up) {
+        if self.tcbs[slot as usize].receiver.is_held_up() {
             match self.is_stopped(slot as usize) {
                 true => self.hold_up(slot),
                 false => self.go_on(slot as usize),

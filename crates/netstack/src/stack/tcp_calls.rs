@@ -197,8 +197,7 @@ impl Stack {
     ) -> Result<(), GoneError> {
         let slot = self.owned(connection).ok_or(GoneError)?;
         let tcb = &mut self.tcbs[slot as usize];
-        tcb.read(bytes, buffers, &self.config.tcp);
-        if tcb.ack_now {
+        if tcb.read(bytes, buffers, &self.config.tcp) {
             self.settle(slot);
         }
         Ok(())
@@ -228,8 +227,8 @@ impl Stack {
         let slot = self.owned(connection).ok_or(GoneError)?;
         let tcb = &mut self.tcbs[slot as usize];
         // What nobody was told of yet is lost: the peer must know.
-        let unread = !tcb.received.is_empty();
-        tcb.deaf = true;
+        let unread = tcb.receiver.has_data();
+        tcb.receiver.deafen();
         if !tcb.is_synchronized() || unread {
             self.reset(slot, now);
             return Ok(());
@@ -249,7 +248,7 @@ impl Stack {
     /// When the connection has ended.
     pub fn abort(&mut self, now: Time, connection: ConnectionId) -> Result<(), GoneError> {
         let slot = self.owned(connection).ok_or(GoneError)?;
-        self.tcbs[slot as usize].deaf = true;
+        self.tcbs[slot as usize].receiver.deafen();
         self.reset(slot, now);
         Ok(())
     }

@@ -85,7 +85,7 @@ impl Stack {
             // must not send them astray for good.
             tcb.mac = datagram.mac;
         }
-        let was_held_up = tcb.held_up;
+        let was_held_up = tcb.receiver.is_held_up();
         let reader_is_stopped = self.readers.stopped.has(tcb.reader);
         let context = &mut Context {
             reader_is_stopped,
@@ -99,7 +99,7 @@ impl Stack {
         if half_open && !tcb.notices.is_half_open() {
             self.count_opened(slot);
         }
-        if !was_held_up && self.tcbs[slot as usize].held_up {
+        if !was_held_up && self.tcbs[slot as usize].receiver.is_held_up() {
             self.hold_up(slot);
         }
         if verdict.reset {

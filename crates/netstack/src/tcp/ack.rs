@@ -14,7 +14,7 @@ impl Tcb {
         let oldest = self.snd_una.wrapping_sub(self.max_wnd);
         if seq::lt(header.ack, oldest) || seq::lt(self.snd_max, header.ack) {
             context.counters.challenge_acks += 1;
-            self.challenge(context);
+            self.receiver.acks_mut().challenge(context.now);
             return false;
         }
         let sack_news = self.terms.sack()

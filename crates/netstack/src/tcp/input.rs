@@ -5,7 +5,6 @@ use super::seq;
 use super::state::{Context, State, Tcb};
 use crate::api::{DeadReason, Time};
 use crate::wire::tcp::{ACK, FIN, RST, SYN};
-use std::time::Duration;
 
 /// What became of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -18,10 +17,6 @@ pub struct Verdict {
     pub time_wait: bool,
 }
 
-/// Acknowledgements that answer unacceptable segments come this far apart on a connection: two
-/// stacks that disagree must not talk for ever (RFC 5961, 7).
-const CHALLENGE_INTERVAL: Duration = Duration::from_millis(100);
-
 impl Tcb {
     /// Takes a segment in any state but SYN-SENT.
     pub fn input(&mut self, segment: &Incoming, context: &mut Context<'_>) -> Verdict {
@@ -29,26 +24,28 @@ impl Tcb {
         let drop = Verdict::default();
         if !self.fresh(segment, context.now) {
             context.counters.paws_rejected += 1;
-            self.challenge(context);
+            self.receiver.acks_mut().challenge(context.now);
             return drop;
         }
         // A peer that did not get our SYN+ACK, or opens at the same time (RFC 9293, 3.5).
         if self.state == State::SynReceived
             && segment.is(SYN)
-            && header.seq == self.irs
+            && header.seq == self.receiver.irs()
             && !segment.is(RST)
         {
             return self.syn_again(segment, context);
         }
-        if !self.acceptable(segment) {
+        if !self.receiver.is_acceptable(segment) {
             context.counters.out_of_window += 1;
             if !segment.is(RST) {
-                self.report_duplicate(segment);
+                self.receiver.report_duplicate(segment, &self.terms);
                 // Data is acknowledged each time: a probe of our closed window (RFC 9293,
                 // 3.8.6.1), or the peer lacks our last acknowledgement. It cannot go on for ever
                 // as bare acknowledgements could.
-                self.ack_now |= segment.payload.len > 0;
-                self.challenge(context);
+                if segment.payload.len > 0 {
+                    self.receiver.acks_mut().demand();
+                }
+                self.receiver.acks_mut().challenge(context.now);
             }
             return drop;
         }
@@ -58,7 +55,7 @@ impl Tcb {
         // RFC 5961, 4: whoever sends a SYN here is asked for an RST that fits.
         if segment.is(SYN) {
             context.counters.challenge_acks += 1;
-            self.challenge(context);
+            self.receiver.acks_mut().challenge(context.now);
             return drop;
         }
         if !segment.is(ACK) {
@@ -82,14 +79,14 @@ impl Tcb {
             return verdict;
         }
         if segment.payload.len > 0 || segment.is(FIN) {
-            if self.refuses_data(segment) {
+            if self.receiver.refuses(segment) {
                 self.end(DeadReason::Closed, context);
                 return Verdict {
                     reset: true,
                     ..drop
                 };
             }
-            verdict.held = self.receive(segment, context);
+            verdict.held = self.take_data(segment, context);
         }
         verdict.time_wait = self.finish_receiving();
         verdict
@@ -118,37 +115,16 @@ impl Tcb {
     fn remember_timestamp(&mut self, segment: &Incoming, now: Time) {
         let header = &segment.header;
         if let (true, Some((value, _))) = (self.terms.timestamps(), header.options.timestamps)
-            && seq::le(header.seq, self.last_ack_sent)
+            && self.receiver.is_at_left_edge(header.seq)
             && header.ack == self.snd_una
         {
             self.timestamps.remember_newer(value, now);
         }
     }
 
-    /// RFC 9293, table 6: whether some of the segment lies in the window.
-    fn acceptable(&self, segment: &Incoming) -> bool {
-        let (start, len, window) = (segment.header.seq, segment.len(), self.offered());
-        let inside = |at: u32| at.wrapping_sub(self.rcv_nxt) < window;
-        match (len, window) {
-            (0, 0) => start == self.rcv_nxt,
-            (0, _) => inside(start),
-            // With the window closed ACKs, RSTs and FIN-less probes at the edge still count: their
-            // data does not fit and is cut.
-            (_, 0) => start == self.rcv_nxt,
-            (len, _) => {
-                inside(start) || inside(start.wrapping_add(len - 1)) || self.spans(start, len)
-            }
-        }
-    }
-
-    /// A segment that begins before the window and ends behind it.
-    fn spans(&self, start: u32, len: u32) -> bool {
-        seq::lt(start, self.rcv_nxt) && seq::lt(self.rcv_nxt, start.wrapping_add(len))
-    }
-
     /// RFC 5961, 3: an RST must hit the next number exactly; near misses are asked again.
     fn reset_received(&mut self, segment: &Incoming, context: &mut Context<'_>) -> Verdict {
-        if segment.header.seq == self.rcv_nxt {
+        if segment.header.seq == self.receiver.next() {
             context.counters.resets_received += 1;
             let reason = match self.state {
                 State::SynReceived if !self.notices.is_owned() => DeadReason::Reset,
@@ -159,19 +135,9 @@ impl Tcb {
             self.end(reason, context);
         } else {
             context.counters.challenge_acks += 1;
-            self.challenge(context);
+            self.receiver.acks_mut().challenge(context.now);
         }
         Verdict::default()
-    }
-
-    /// Acknowledges what we have, for a segment that does not fit; not too often.
-    pub fn challenge(&mut self, context: &Context<'_>) {
-        let recent = |at: Time| context.now.since(at) < CHALLENGE_INTERVAL;
-        if self.challenged_at.is_some_and(recent) {
-            return;
-        }
-        self.challenged_at = Some(context.now);
-        self.ack_now = true;
     }
 
     /// The SYN that opened this connection comes again.
@@ -213,14 +179,16 @@ impl Tcb {
         true
     }
 
-    /// The application closed and wants nothing more, but data comes (RFC 9293, 3.6.1).
-    fn refuses_data(&self, segment: &Incoming) -> bool {
-        self.deaf
-            && segment.payload.len > 0
-            && seq::lt(
-                self.rcv_nxt,
-                segment.header.seq.wrapping_add(segment.payload.len),
-            )
+    /// Takes data and FIN of an acceptable segment. Says whether its buffer is kept.
+    fn take_data(&mut self, segment: &Incoming, context: &mut Context<'_>) -> bool {
+        if !self.may_receive() {
+            // Only what was received before can come here: the peer lacks our acknowledgement.
+            self.receiver.acks_mut().demand();
+            return false;
+        }
+        let is_owned = self.notices.is_owned();
+        self.receiver
+            .take(segment, is_owned, &self.terms, &mut self.timers, context)
     }
 
     /// Our FIN was acknowledged, perhaps: the next state (RFC 9293, 3.10.7.4, fifth).
@@ -231,7 +199,7 @@ impl Tcb {
         match self.state {
             State::FinWait1 => {
                 self.state = State::FinWait2;
-                if self.deaf {
+                if self.receiver.is_deaf() {
                     self.timers
                         .set_idle(context.now + context.config.fin_wait_2);
                 }
@@ -244,12 +212,8 @@ impl Tcb {
     /// All data up to the peer's FIN is here, perhaps: the next state (eighth). Says whether this is
     /// TIME_WAIT.
     fn finish_receiving(&mut self) -> bool {
-        if self.fin_at == Some(self.rcv_nxt) {
-            self.fin_at = None;
-            self.rcv_nxt = self.rcv_nxt.wrapping_add(1);
-            self.rcv_edge = seq::max(self.rcv_edge, self.rcv_nxt);
-            self.ack_now = true;
-            self.notices.peer_closed(!self.deaf);
+        if self.receiver.take_fin() {
+            self.notices.peer_closed(!self.receiver.is_deaf());
             self.state = match self.state {
                 State::Established => State::CloseWait,
                 State::FinWait1 => State::Closing,

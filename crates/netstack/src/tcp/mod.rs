@@ -5,13 +5,15 @@
 //! stack around it finds the connection, writes headers and hands events up.
 
 pub mod ack;
+pub mod acks;
 pub mod congestion;
 pub mod input;
 pub mod isn;
 pub mod notices;
 pub mod options;
 pub mod output;
-pub mod receive;
+pub mod reassembly;
+pub mod receiver;
 pub mod recovery;
 pub mod rto;
 pub mod sack;

@@ -43,7 +43,7 @@ impl Tcb {
             ..Options::default()
         };
         if self.terms.sack() {
-            self.sack_blocks(&mut options, chunks);
+            self.receiver.sack_blocks(&mut options, chunks);
         }
         options
     }

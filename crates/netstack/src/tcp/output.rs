@@ -17,10 +17,8 @@ impl Tcb {
         context.counters.segments_sent += 1;
         self.last_sent = context.now;
         if sent.flags & ACK != 0 {
-            self.last_ack_sent = self.rcv_nxt;
-            (self.ack_now, self.unacked_bytes) = (false, 0);
+            self.receiver.ack_sent();
             self.timers.stop_ack();
-            self.duplicate = None;
         }
         Some(sent)
     }
@@ -47,7 +45,7 @@ impl Tcb {
         let window = context.config.receive_window_bytes.min(0xffff) as u16;
         Some(Outgoing {
             seq: self.iss,
-            ack: if answers { self.rcv_nxt } else { 0 },
+            ack: if answers { self.receiver.next() } else { 0 },
             flags: if answers { SYN | ACK } else { SYN },
             window,
             options: self.syn_options(context.config, our_mss, context.now),
@@ -106,7 +104,7 @@ impl Tcb {
 
     /// Most payload beside the options of this moment.
     fn room_in_segment(&self, context: &Context<'_>) -> u32 {
-        if self.held.is_empty() && self.duplicate.is_none() {
+        if !self.receiver.has_sack_blocks() {
             return self.payload_mss();
         }
         let options = self.options(context.now, context.chunks).len() as u32;
@@ -212,7 +210,8 @@ impl Tcb {
         self.snd_max = seq::max(self.snd_max, self.snd_nxt);
         self.timers.start_retransmission(self.timeout_at(context));
         self.watch_tail(context);
-        self.answered(context);
+        let later = context.now.since(self.timers.last_heard());
+        self.receiver.acks_mut().answered(later, context.config);
         Some(segment)
     }
 
@@ -272,7 +271,7 @@ impl Tcb {
         }
         // The end of what was ever sent: while data is sent again, `snd_nxt` lies before the peer's
         // window, and the acknowledgement would not be taken.
-        (self.ack_now || self.timers.is_ack_due(context.now))
+        (self.receiver.acks().is_due() || self.timers.is_ack_due(context.now))
             .then(|| self.segment(self.snd_max, 0, false, context))
     }
 
@@ -291,9 +290,9 @@ impl Tcb {
         }
         Outgoing {
             seq: start,
-            ack: self.rcv_nxt,
+            ack: self.receiver.next(),
             flags,
-            window: self.offer(context.config),
+            window: self.receiver.offer(&self.terms, context.config),
             options: self.options(context.now, context.chunks),
             len: gathered,
         }

@@ -2,6 +2,7 @@
 
 use super::congestion::Window;
 use super::notices::Notices;
+use super::receiver::Receiver;
 use super::rto::Rto;
 use super::sack::Scoreboard;
 use super::seq;
@@ -146,43 +147,9 @@ pub struct Tcb {
     /// Hold small segments back (RFC 9293, 3.7.4).
     pub nagle: bool,
 
-    // Receiving.
-    pub irs: u32,
-    pub rcv_nxt: u32,
-    /// Right edge of the window we offered.
-    pub rcv_edge: u32,
-    /// In order, not yet handed up.
-    pub received: List,
-    /// Out of order, sorted, not overlapping.
-    pub held: List,
-    pub held_count: u16,
-    /// Where the latest out-of-order segment lies (first SACK block).
-    pub held_latest: u32,
-    /// A duplicate to report (RFC 2883).
-    pub duplicate: Option<(u32, u32)>,
-    /// Handed up or ready to be, not yet done with.
-    pub unread_bytes: u32,
-    pub unread_buffers: u32,
-    /// The peer's FIN, where it came before all data.
-    pub fin_at: Option<u32>,
-    /// The application wants no more data.
-    pub deaf: bool,
-    /// Who reads; and that it is stopped, and data or the peer waits for it.
+    pub receiver: Receiver,
+    /// Who reads its data.
     pub reader: u8,
-    pub held_up: bool,
-
-    pub last_ack_sent: u32,
-
-    // Acknowledging.
-    pub ack_now: bool,
-    /// Data received and not acknowledged, in bytes.
-    pub unacked_bytes: u32,
-    /// How often lately the application answered within [`TcpConfig::answer_wait`].
-    pub answers: i8,
-    /// A pushed segment was received, and no data sent since.
-    pub question: bool,
-    /// Last time an acknowledgement answered an unacceptable segment.
-    pub challenged_at: Option<Time>,
 
     pub timers: Timers,
     pub notices: Notices,
@@ -244,26 +211,8 @@ impl Tcb {
             last_sent: now,
             retransmits: 0,
             nagle: config.nagle,
-            irs: 0,
-            rcv_nxt: 0,
-            rcv_edge: 0,
-            received: List::default(),
-            held: List::default(),
-            held_count: 0,
-            held_latest: 0,
-            duplicate: None,
-            unread_bytes: 0,
-            unread_buffers: 0,
-            fin_at: None,
-            deaf: false,
+            receiver: Receiver::default(),
             reader: 0,
-            held_up: false,
-            last_ack_sent: 0,
-            ack_now: false,
-            unacked_bytes: 0,
-            answers: 0,
-            question: false,
-            challenged_at: None,
             timers: Timers::new(now),
             notices: Notices::default(),
         }
@@ -308,7 +257,7 @@ impl Tcb {
     /// none.
     pub fn may_have_more(&self) -> bool {
         self.snd_nxt != self.send_end()
-            || self.ack_now
+            || self.receiver.acks().is_due()
             || self.resend_first
             || self.timers.is_probe_due()
             || self.tail_probe_now
@@ -373,11 +322,6 @@ impl Tcb {
         context.now + self.rto.timeout(context.config)
     }
 
-    /// The window we offer now, in bytes from `rcv_nxt`.
-    pub fn offered(&self) -> u32 {
-        seq::distance(self.rcv_nxt, self.rcv_edge)
-    }
-
     /// Room for more data from the application.
     pub fn send_room(&self, config: &TcpConfig) -> u32 {
         if self.fin_queued {
@@ -396,14 +340,11 @@ impl Tcb {
         self.state = State::Closed;
         self.notices.ended(reason);
         context.chunks.clear(&mut self.send);
-        context.chunks.append(&mut self.held, context.released);
-        if self.deaf || !self.notices.is_owned() {
-            context.chunks.append(&mut self.received, context.released);
-        }
-        (self.send_bytes, self.held_count, self.cursor) = (0, 0, None);
+        self.receiver.end(self.notices.is_owned(), context);
+        (self.send_bytes, self.cursor) = (0, None);
         self.forget_tail_probe();
         self.timers.stop();
-        (self.ack_now, self.resend_first) = (false, false);
+        self.resend_first = false;
     }
 
     /// The next moment a timer of this connection is due.
@@ -413,8 +354,24 @@ impl Tcb {
 
     /// Whether the application is to be told something now.
     pub fn has_news(&self) -> bool {
-        let is_readable = !self.received.is_empty() && !self.deaf;
-        self.notices.any() || (is_readable && self.notices.is_owned())
+        self.notices.any() || (self.receiver.is_readable() && self.notices.is_owned())
+    }
+
+    /// The application is done with data: the peer is told when it might be waiting for it. Says
+    /// whether an acknowledgement is due.
+    pub fn read(&mut self, bytes: u32, buffers: u32, config: &TcpConfig) -> bool {
+        let may_receive = self.may_receive();
+        self.receiver
+            .read(bytes, buffers, may_receive, &self.terms, config);
+        self.receiver.acks().is_due()
+    }
+
+    /// The reader goes on: the peer is told of the window.
+    pub fn go_on(&mut self) {
+        self.receiver.go_on();
+        if !self.notices.has_ended() && self.may_receive() {
+            self.receiver.acks_mut().demand();
+        }
     }
 
     /// Takes data to send: a prefix of `data`. Says how many bytes.

@@ -31,7 +31,7 @@ impl Tcb {
             return nothing;
         }
         self.agree(&header.options, context.config, context.now);
-        self.begin_receiving(header.seq, context.config);
+        self.receiver.begin(header.seq, context.config);
         self.timers.heard(context.now);
         // The window of a SYN is not scaled (RFC 7323, 2.2).
         self.snd_wnd = u32::from(header.window);
@@ -50,7 +50,7 @@ impl Tcb {
             self.timers.stop_retransmission();
             self.notices.opened();
             context.counters.connected += 1;
-            self.ack_now = true;
+            self.receiver.acks_mut().demand();
             self.arm_keepalive(context);
             // Data in a SYN+ACK is not kept; the peer sends it again.
         } else {
@@ -59,16 +59,5 @@ impl Tcb {
             self.snd_nxt = self.iss;
         }
         nothing
-    }
-
-    /// The peer's numbers begin with its SYN at `irs`.
-    pub fn begin_receiving(&mut self, irs: u32, config: &crate::api::TcpConfig) {
-        self.irs = irs;
-        self.rcv_nxt = irs.wrapping_add(1);
-        self.last_ack_sent = self.rcv_nxt;
-        // Until the window can be scaled, at most 64 KiB are promised.
-        self.rcv_edge = self
-            .rcv_nxt
-            .wrapping_add(config.receive_window_bytes.min(0xffff));
     }
 }

@@ -10,7 +10,7 @@ impl Tcb {
     pub fn tick(&mut self, context: &mut Context<'_>) {
         let now = context.now;
         if self.timers.take_ack(now) {
-            self.answer_missed();
+            self.receiver.acks_mut().missed();
         }
         if self.timers.take_tail_probe(now) {
             self.tail_is_late(context);
@@ -24,7 +24,7 @@ impl Tcb {
     }
 
     fn idle(&mut self, context: &mut Context<'_>) {
-        if self.state == State::FinWait2 && self.deaf {
+        if self.state == State::FinWait2 && self.receiver.is_deaf() {
             // The peer does not close: nobody is left here to wait (RFC 9293, 3.6: "FIN-WAIT-2").
             self.end(DeadReason::Closed, context);
             return;

@@ -1,0 +1,98 @@
+//! When to acknowledge (RFC 5681, 4.2; RFC 5961, 7).
+
+use crate::api::{TcpConfig, Time};
+use std::time::Duration;
+
+/// Answers within the wait that make us wait for the next one.
+const ANSWERS_EXPECTED: i8 = 3;
+/// An answer that did not come costs so many.
+const ANSWER_MISSED: i8 = -8;
+/// Acknowledgements that answer unacceptable segments come this far apart on a connection: two
+/// stacks that disagree must not talk for ever (RFC 5961, 7).
+const CHALLENGE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The acknowledgements that are owed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Acks {
+    is_due: bool,
+    /// Data received and not acknowledged, in bytes.
+    unacked_bytes: u32,
+    /// How often lately the application answered within [`TcpConfig::answer_wait`].
+    answers: i8,
+    /// A pushed segment was received, and no data sent since.
+    question: bool,
+    /// Last time an acknowledgement answered an unacceptable segment.
+    challenged_at: Option<Time>,
+}
+
+impl Acks {
+    /// One is to be sent at once.
+    pub const fn is_due(&self) -> bool {
+        self.is_due
+    }
+
+    /// One is to be sent at once.
+    pub fn demand(&mut self) {
+        self.is_due = true;
+    }
+
+    /// One was sent, or none is to be sent any more.
+    pub fn sent(&mut self) {
+        (self.is_due, self.unacked_bytes) = (false, 0);
+    }
+
+    /// Acknowledges what we have, for a segment that does not fit; not too often.
+    pub fn challenge(&mut self, now: Time) {
+        let recent = |at: Time| now.since(at) < CHALLENGE_INTERVAL;
+        if !self.challenged_at.is_some_and(recent) {
+            self.challenged_at = Some(now);
+            self.is_due = true;
+        }
+    }
+
+    /// `bytes` of data came in order: how long their acknowledgement may wait; `None`: not at all.
+    /// `ends`: it is the end of a request. `fills`: data behind it was there already.
+    ///
+    /// Every second full segment and what fills a hole are acknowledged at once (RFC 5681, 4.2). The
+    /// end of a request too, unless the application has answered quickly lately: then its answer
+    /// carries the acknowledgement. (An answer in the same turn of the caller's loop always does.)
+    /// Only the first of two full segments waits for long.
+    pub fn received(
+        &mut self,
+        bytes: u32,
+        full_segment: u32,
+        ends: bool,
+        fills: bool,
+        config: &TcpConfig,
+    ) -> Option<Duration> {
+        self.unacked_bytes += bytes;
+        self.question |= ends;
+        if fills
+            || self.unacked_bytes >= 2 * full_segment
+            || (ends && self.answers < ANSWERS_EXPECTED)
+        {
+            self.is_due = true;
+            return None;
+        }
+        Some(if ends {
+            config.answer_wait
+        } else {
+            config.delayed_ack
+        })
+    }
+
+    /// Data goes out, `later` than the last segment came: perhaps it answers.
+    pub fn answered(&mut self, later: Duration, config: &TcpConfig) {
+        if std::mem::take(&mut self.question) && later <= config.answer_wait {
+            self.answers = (self.answers + 1).min(ANSWERS_EXPECTED + 3);
+        }
+    }
+
+    /// The acknowledgement can wait no longer.
+    pub fn missed(&mut self) {
+        self.is_due = true;
+        if self.question && self.answers >= ANSWERS_EXPECTED {
+            self.answers = ANSWER_MISSED;
+        }
+    }
+}

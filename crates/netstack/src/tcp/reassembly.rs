@@ -1,0 +1,187 @@
+//! Received data: put in order (RFC 9293, 3.10.7.4, seventh), to be handed up.
+
+use super::seq;
+use super::state::Context;
+use crate::api::Chunk;
+use crate::core::NONE;
+use crate::core::chunks::{Chunks, List, Node};
+
+/// Ranges of received data that hold the stack's buffers.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reassembly {
+    /// In order, not yet handed up.
+    ready: List,
+    /// Out of order, sorted, not overlapping.
+    held: List,
+    held_count: u16,
+    /// Where the latest out-of-order segment lies.
+    latest: u32,
+}
+
+/// What became of data out of order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    Yes,
+    /// All of it was there.
+    Duplicate,
+    NoRoom,
+}
+
+impl Reassembly {
+    /// Something waits to be handed up.
+    pub const fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Nothing is out of order.
+    pub const fn has_no_gap(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// Takes the first range that waits to be handed up.
+    pub fn take(&mut self, chunks: &mut Chunks) -> Option<Node> {
+        chunks.take_kept(&mut self.ready)
+    }
+
+    /// Cuts data that begins at `next` where data begins that is there already.
+    pub fn cut(&self, data: &mut Chunk, next: u32, chunks: &Chunks) {
+        if let Some(first) = chunks.front(&self.held) {
+            data.len = data.len.min(first.seq.wrapping_sub(next));
+        }
+    }
+
+    /// Takes data in order, which begins at `next`; `false` without room for it.
+    pub fn append(&mut self, data: Chunk, next: u32, context: &mut Context<'_>) -> bool {
+        // The next segment goes before any that came too early.
+        if context.chunks.free() == 0 {
+            self.drop_last(context);
+        }
+        context.chunks.keep_last(&mut self.ready, data, next)
+    }
+
+    /// Moves the first range out of order up, if it begins at `next`: its length in bytes.
+    pub fn advance(&mut self, next: u32, chunks: &mut Chunks) -> Option<u32> {
+        chunks.front(&self.held).filter(|first| first.seq == next)?;
+        let node = chunks.shift(&mut self.held, NONE, &mut self.ready)?;
+        self.held_count -= 1;
+        Some(node.chunk.len)
+    }
+
+    /// Takes data out of order that begins at `start`; of such ranges there are `most` at most.
+    pub fn insert(
+        &mut self,
+        mut start: u32,
+        mut data: Chunk,
+        most: u16,
+        context: &mut Context<'_>,
+    ) -> Kept {
+        let end = start.wrapping_add(data.len);
+        let mut previous = NONE;
+        let mut at = self.held.head;
+        while at != NONE && seq::le(context.chunks.node(at).seq, start) {
+            previous = at;
+            at = context.chunks.node(at).next;
+        }
+        if previous != NONE {
+            let node = context.chunks.node(previous);
+            let known = node.seq.wrapping_add(node.chunk.len);
+            if seq::le(end, known) {
+                return Kept::Duplicate;
+            }
+            let overlap = seq::distance(start, known);
+            start = start.wrapping_add(overlap);
+            data.offset += overlap;
+            data.len -= overlap;
+        }
+        // What it covers wholly goes; what it overlaps in part stays.
+        while at != NONE {
+            let node = *context.chunks.node(at);
+            if seq::lt(end, node.seq.wrapping_add(node.chunk.len)) {
+                if seq::lt(node.seq, end) {
+                    data.len -= end.wrapping_sub(node.seq);
+                }
+                break;
+            }
+            context
+                .chunks
+                .shift(&mut self.held, previous, context.released);
+            self.held_count -= 1;
+            at = node.next;
+        }
+        if self.held_count >= most || !context.chunks.keep(&mut self.held, previous, data, start) {
+            return Kept::NoRoom;
+        }
+        self.held_count += 1;
+        self.latest = start;
+        Kept::Yes
+    }
+
+    /// Gives the last range out of order back. There is room once the caller has taken the
+    /// release; the peer sends both again.
+    fn drop_last(&mut self, context: &mut Context<'_>) {
+        let mut previous = NONE;
+        let mut at = self.held.head;
+        while at != NONE && context.chunks.node(at).next != NONE {
+            previous = at;
+            at = context.chunks.node(at).next;
+        }
+        if context
+            .chunks
+            .shift(&mut self.held, previous, context.released)
+            .is_some()
+        {
+            self.held_count -= 1;
+        }
+    }
+
+    /// The ranges to report: that of the latest segment first, then the others from the lowest on,
+    /// four at most (RFC 2018, 4).
+    pub fn report(&self, chunks: &Chunks, mut add: impl FnMut((u32, u32))) {
+        let mut others = [(0, 0); 4];
+        let mut count = 0;
+        let mut at = self.held.head;
+        while at != NONE {
+            let (left, mut right);
+            (left, right, at) = {
+                let node = chunks.node(at);
+                (node.seq, node.seq.wrapping_add(node.chunk.len), node.next)
+            };
+            while at != NONE && chunks.node(at).seq == right {
+                let node = chunks.node(at);
+                right = right.wrapping_add(node.chunk.len);
+                at = node.next;
+            }
+            if seq::le(left, self.latest) && seq::lt(self.latest, right) {
+                add((left, right));
+            } else if count < others.len() {
+                others[count] = (left, right);
+                count += 1;
+            }
+        }
+        others[..count].iter().for_each(|range| add(*range));
+    }
+
+    /// What is out of order is the caller's again.
+    pub fn release_held(&mut self, context: &mut Context<'_>) {
+        context.chunks.append(&mut self.held, context.released);
+        self.held_count = 0;
+    }
+
+    /// What waits to be handed up is the caller's again.
+    pub fn release_ready(&mut self, context: &mut Context<'_>) {
+        context.chunks.append(&mut self.ready, context.released);
+    }
+}
+
+/// Moving to another stack.
+impl Reassembly {
+    /// The lists with their ranges, those to be handed up and those out of order.
+    pub fn lists(&mut self) -> [&mut List; 2] {
+        [&mut self.ready, &mut self.held]
+    }
+
+    /// The ranges are another's now.
+    pub fn forget(&mut self) {
+        *self = Self::default();
+    }
+}

@@ -1,0 +1,402 @@
+//! The receiving side: the peer's sequence space and the window that it is offered (RFC 9293,
+//! 3.3.1, 3.8.6.2.2), its data and its FIN.
+
+use super::acks::Acks;
+use super::reassembly::{Kept, Reassembly};
+use super::segment::Incoming;
+use super::seq;
+use super::state::Context;
+use super::terms::Terms;
+use super::timers::Timers;
+use crate::api::{Chunk, TcpConfig};
+use crate::core::chunks::{Chunks, List, Node};
+use crate::wire::tcp::{FIN, Options, PSH};
+
+/// The receiving side.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Receiver {
+    /// The peer's initial sequence number (IRS).
+    irs: u32,
+    /// RCV.NXT.
+    next: u32,
+    /// Right edge of the window we offered.
+    edge: u32,
+    last_ack_sent: u32,
+    data: Reassembly,
+    acks: Acks,
+    /// A duplicate to report (RFC 2883).
+    duplicate: Option<(u32, u32)>,
+    /// Handed up or ready to be, not yet done with.
+    unread_bytes: u32,
+    unread_buffers: u32,
+    /// The peer's FIN, where it came before all data.
+    fin_at: Option<u32>,
+    /// The application wants no more data.
+    is_deaf: bool,
+    /// The reader is stopped, and data or the peer waits for it.
+    is_held_up: bool,
+}
+
+/// The peer's sequence space.
+impl Receiver {
+    /// The peer's numbers begin with its SYN at `irs`.
+    pub fn begin(&mut self, irs: u32, config: &TcpConfig) {
+        self.irs = irs;
+        self.next = irs.wrapping_add(1);
+        self.last_ack_sent = self.next;
+        // Until the window can be scaled, at most 64 KiB are promised.
+        self.edge = self
+            .next
+            .wrapping_add(config.receive_window_bytes.min(0xffff));
+    }
+
+    /// The peer's initial sequence number.
+    pub const fn irs(&self) -> u32 {
+        self.irs
+    }
+
+    /// The next number that is awaited (RCV.NXT).
+    pub const fn next(&self) -> u32 {
+        self.next
+    }
+
+    /// The window we offer now, in bytes from [`Self::next`].
+    pub fn offered(&self) -> u32 {
+        seq::distance(self.next, self.edge)
+    }
+
+    /// Whether a segment at `start` is at the left edge of what we acknowledged last.
+    pub fn is_at_left_edge(&self, start: u32) -> bool {
+        seq::le(start, self.last_ack_sent)
+    }
+
+    /// RFC 9293, table 6: whether some of the segment lies in the window.
+    pub fn is_acceptable(&self, segment: &Incoming) -> bool {
+        let (start, len, window) = (segment.header.seq, segment.len(), self.offered());
+        let inside = |at: u32| at.wrapping_sub(self.next) < window;
+        match (len, window) {
+            (0, 0) => start == self.next,
+            (0, _) => inside(start),
+            // With the window closed ACKs, RSTs and FIN-less probes at the edge still count: their
+            // data does not fit and is cut.
+            (_, 0) => start == self.next,
+            (len, _) => {
+                inside(start) || inside(start.wrapping_add(len - 1)) || self.spans(start, len)
+            }
+        }
+    }
+
+    /// A segment that begins before the window and ends behind it.
+    fn spans(&self, start: u32, len: u32) -> bool {
+        seq::lt(start, self.next) && seq::lt(self.next, start.wrapping_add(len))
+    }
+
+    /// The application closed and wants nothing more, but data comes (RFC 9293, 3.6.1).
+    pub fn refuses(&self, segment: &Incoming) -> bool {
+        let end = segment.header.seq.wrapping_add(segment.payload.len);
+        self.is_deaf && segment.payload.len > 0 && seq::lt(self.next, end)
+    }
+
+    /// Whether all data up to the peer's FIN is here, and the FIN is taken by this call.
+    pub fn take_fin(&mut self) -> bool {
+        if self.fin_at != Some(self.next) {
+            return false;
+        }
+        self.fin_at = None;
+        self.next = self.next.wrapping_add(1);
+        self.edge = seq::max(self.edge, self.next);
+        self.acks.demand();
+        true
+    }
+}
+
+/// Data.
+impl Receiver {
+    /// Takes data and FIN of an acceptable segment. Says whether its buffer is kept. `is_owned`:
+    /// the application has the connection.
+    pub fn take(
+        &mut self,
+        segment: &Incoming,
+        is_owned: bool,
+        terms: &Terms,
+        timers: &mut Timers,
+        context: &mut Context<'_>,
+    ) -> bool {
+        let end = segment.header.seq.wrapping_add(segment.payload.len);
+        let mut data = segment.payload;
+        let late = seq::distance(segment.header.seq, self.next).min(data.len);
+        data.offset += late;
+        data.len -= late;
+        let start = segment.header.seq.wrapping_add(late);
+        let fits = seq::distance(start, self.edge);
+        let cut = data.len > fits;
+        data.len = data.len.min(fits);
+        if segment.is(FIN) && !cut && self.fin_at.is_none() && !seq::lt(end, self.next) {
+            self.fin_at = Some(end);
+            self.acks.demand();
+        }
+        if cut || late > 0 {
+            self.acks.demand();
+        }
+        if data.len == 0 {
+            self.report_duplicate(segment, terms);
+            return false;
+        }
+        let is_stopped = context.reader_is_stopped;
+        let most_kept = most_kept(is_owned, start != self.next, context.most_kept);
+        if is_stopped || context.chunks.kept() >= most_kept {
+            context.counters.no_room += 1;
+            self.acks.demand();
+            self.is_held_up |= is_stopped;
+            return false;
+        }
+        let data_end = start.wrapping_add(data.len);
+        if self.fin_at.is_some_and(|fin| seq::lt(fin, data_end)) {
+            return false;
+        }
+        if start == self.next {
+            self.in_order(data, segment.is(PSH), terms, timers, context)
+        } else {
+            self.out_of_order(start, data, terms, context)
+        }
+    }
+
+    fn in_order(
+        &mut self,
+        mut data: Chunk,
+        pushed: bool,
+        terms: &Terms,
+        timers: &mut Timers,
+        context: &mut Context<'_>,
+    ) -> bool {
+        self.data.cut(&mut data, self.next, context.chunks);
+        if self.unread_buffers >= u32::from(context.config.receive_buffers)
+            || !self.data.append(data, self.next, context)
+        {
+            context.counters.no_room += 1;
+            self.acks.demand();
+            return false;
+        }
+        self.now_readable(data.len);
+        let fills = !self.data.has_no_gap();
+        while let Some(bytes) = self.data.advance(self.next, context.chunks) {
+            self.now_readable(bytes);
+        }
+        let full = terms.payload_mss();
+        let ends = pushed || data.len < full;
+        let config = context.config;
+        if let Some(wait) = self.acks.received(data.len, full, ends, fills, config) {
+            timers.delay_ack(context.now + wait);
+        }
+        true
+    }
+
+    fn now_readable(&mut self, bytes: u32) {
+        self.next = self.next.wrapping_add(bytes);
+        self.unread_bytes += bytes;
+        self.unread_buffers += 1;
+    }
+
+    fn out_of_order(
+        &mut self,
+        start: u32,
+        data: Chunk,
+        terms: &Terms,
+        context: &mut Context<'_>,
+    ) -> bool {
+        self.acks.demand();
+        // Half of the buffers: the other half is for what closes the gap.
+        let most = context.config.receive_buffers.div_ceil(2);
+        let kept = self.data.insert(start, data, most, context);
+        match kept {
+            Kept::Yes => context.counters.out_of_order += 1,
+            Kept::NoRoom => context.counters.no_room += 1,
+            Kept::Duplicate if terms.sack() => {
+                self.duplicate = Some((start, start.wrapping_add(data.len)));
+            }
+            Kept::Duplicate => {}
+        }
+        kept == Kept::Yes
+    }
+
+    /// Something waits to be handed up, and is wanted.
+    pub fn is_readable(&self) -> bool {
+        self.has_data() && !self.is_deaf
+    }
+
+    /// Something waits to be handed up.
+    pub const fn has_data(&self) -> bool {
+        self.data.is_ready()
+    }
+
+    /// Takes the first range that waits to be handed up.
+    pub fn take_data(&mut self, chunks: &mut Chunks) -> Option<Node> {
+        self.data.take(chunks)
+    }
+
+    /// Handed up or ready to be, and not yet done with.
+    pub const fn unread_bytes(&self) -> u32 {
+        self.unread_bytes
+    }
+
+    /// The application wants no more data.
+    pub const fn is_deaf(&self) -> bool {
+        self.is_deaf
+    }
+
+    /// The application wants no more data.
+    pub fn deafen(&mut self) {
+        self.is_deaf = true;
+    }
+
+    /// The connection has ended. What waits to be handed up stays only if it `is_wanted`.
+    pub fn end(&mut self, is_wanted: bool, context: &mut Context<'_>) {
+        self.data.release_held(context);
+        if self.is_deaf || !is_wanted {
+            self.data.release_ready(context);
+        }
+        self.acks.sent();
+    }
+
+    /// The lists with their ranges, those to be handed up and those out of order.
+    pub fn lists(&mut self) -> [&mut List; 2] {
+        self.data.lists()
+    }
+
+    /// The connection has moved to another stack, and its data with it.
+    pub fn forget_data(&mut self) {
+        self.data.forget();
+    }
+}
+
+/// The window.
+impl Receiver {
+    /// The window to tell, unscaled: moves the right edge on when that is worth it (silly window
+    /// avoidance, RFC 9293, 3.8.6.2.2) and never back.
+    pub fn offer(&mut self, terms: &Terms, config: &TcpConfig) -> u16 {
+        let edge = self.possible_edge(terms, config);
+        if self.is_worth_telling(edge, terms, config) {
+            self.edge = edge;
+        }
+        if self.is_held_up {
+            return 0;
+        }
+        self.scaled_window(terms)
+    }
+
+    /// The window we offer now, as a segment tells it.
+    pub fn scaled_window(&self, terms: &Terms) -> u16 {
+        (self.offered() >> terms.our_scale()).min(0xffff) as u16
+    }
+
+    /// How far the window could reach.
+    fn possible_edge(&self, terms: &Terms, config: &TcpConfig) -> u32 {
+        if self.unread_buffers >= u32::from(config.receive_buffers) {
+            return self.edge;
+        }
+        let most = config.receive_window_bytes.min(0xffff << terms.our_scale());
+        self.next
+            .wrapping_add(most.saturating_sub(self.unread_bytes))
+    }
+
+    fn is_worth_telling(&self, edge: u32, terms: &Terms, config: &TcpConfig) -> bool {
+        let gain = seq::distance(self.edge, edge);
+        gain > 0 && gain >= (config.receive_window_bytes / 2).min(u32::from(terms.mss()))
+    }
+
+    /// The application is done with data. `may_receive`: the peer may send more; it is told when it
+    /// might be waiting for the window.
+    pub fn read(
+        &mut self,
+        bytes: u32,
+        buffers: u32,
+        may_receive: bool,
+        terms: &Terms,
+        config: &TcpConfig,
+    ) {
+        self.unread_bytes = self.unread_bytes.saturating_sub(bytes);
+        self.unread_buffers = self.unread_buffers.saturating_sub(buffers);
+        let edge = self.possible_edge(terms, config);
+        if may_receive
+            && self.offered() <= config.receive_window_bytes / 4
+            && self.is_worth_telling(edge, terms, config)
+        {
+            self.acks.demand();
+        }
+    }
+
+    /// The reader is stopped, and data or the peer waits for it: the window counts as closed.
+    pub const fn is_held_up(&self) -> bool {
+        self.is_held_up
+    }
+
+    /// The reader is stopped, and data waits for it.
+    pub fn hold_up(&mut self) {
+        self.is_held_up = true;
+    }
+
+    /// The reader goes on.
+    pub fn go_on(&mut self) {
+        self.is_held_up = false;
+    }
+}
+
+/// What the peer is told.
+impl Receiver {
+    /// When to acknowledge.
+    pub const fn acks(&self) -> &Acks {
+        &self.acks
+    }
+
+    /// When to acknowledge.
+    pub const fn acks_mut(&mut self) -> &mut Acks {
+        &mut self.acks
+    }
+
+    /// An acknowledgement of all that came was sent.
+    pub fn ack_sent(&mut self) {
+        self.last_ack_sent = self.next;
+        self.acks.sent();
+        self.duplicate = None;
+    }
+
+    /// Remembers a segment that brought nothing new, for the next SACK option (RFC 2883).
+    pub fn report_duplicate(&mut self, segment: &Incoming, terms: &Terms) {
+        let end = segment.header.seq.wrapping_add(segment.payload.len);
+        if terms.sack() && segment.payload.len > 0 && seq::le(end, self.next) {
+            self.duplicate = Some((segment.header.seq, end));
+        }
+    }
+
+    /// Whether the next segment may have a SACK option.
+    pub fn has_sack_blocks(&self) -> bool {
+        !self.data.has_no_gap() || self.duplicate.is_some()
+    }
+
+    /// Fills the SACK option: a duplicate, then the range of the latest segment, then the others
+    /// (RFC 2018, 4; RFC 2883, 4).
+    pub fn sack_blocks(&self, options: &mut Options, chunks: &Chunks) {
+        let most = if options.timestamps.is_some() { 3 } else { 4 };
+        let mut add = |range: (u32, u32)| {
+            if options.sack_count < most && !options.sack_ranges().contains(&range) {
+                options.sack[usize::from(options.sack_count)] = range;
+                options.sack_count += 1;
+            }
+        };
+        if let Some(range) = self.duplicate {
+            add(range);
+        }
+        self.data.report(chunks, add);
+    }
+}
+
+/// How many buffers the stack may keep, `most` at all, before it takes no such data: the most for
+/// what is handed up at once, so that no peer takes the room of others by leaving gaps, or by
+/// sending to an application that does not accept.
+fn most_kept(is_owned: bool, leaves_gap: bool, most: u32) -> u32 {
+    match (is_owned, leaves_gap) {
+        (true, false) => most,
+        (false, false) => most / 2,
+        (_, true) => most / 4,
+    }
+}
