@@ -33,7 +33,6 @@ impl Stack {
     /// The next event of one connection, in the order that [`Event`] promises.
     fn connection_event(&mut self, slot: u32) -> Option<Event> {
         let connection = self.id_of(slot);
-        let send_window = self.config.tcp.send_window_bytes;
         let tcb = &mut self.tcbs[slot as usize];
         let cookie = tcb.cookie;
         if tcb.notices.is_end_told() {
@@ -59,11 +58,7 @@ impl Stack {
                 local: SocketAddr::new(key.local.ip(), key.local_port),
             });
         }
-        let window_bytes = if tcb.fin_queued {
-            0
-        } else {
-            send_window.saturating_sub(tcb.send_bytes)
-        };
+        let window_bytes = tcb.sender.room(&self.config.tcp);
         if tcb.notices.take_connected() {
             return Some(Event::Connected {
                 connection,
@@ -118,7 +113,7 @@ impl Stack {
         if tcb.state != crate::tcp::state::State::SynSent {
             let key = tcb.key;
             let segment = crate::tcp::segment::Outgoing {
-                seq: tcb.snd_max,
+                seq: tcb.sender.max(),
                 ack: tcb.receiver.next(),
                 flags: crate::wire::tcp::RST | crate::wire::tcp::ACK,
                 ..Default::default()

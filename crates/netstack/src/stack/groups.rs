@@ -4,7 +4,7 @@
 use super::Stack;
 use crate::api::{BufferId, Chunk, ConnectionId, Time};
 use crate::core::NONE;
-use crate::core::chunks::{List, Node};
+use crate::core::chunks::Node;
 use crate::tcp::state::Tcb;
 use crate::tcp::timewait::Entry;
 
@@ -88,15 +88,12 @@ impl Stack {
         let original = &mut self.tcbs[slot as usize];
         let mut tcb = *original;
         // What is left ends without a word.
-        original.notices.end_silently();
-        original.send = List::default();
-        original.receiver.forget_data();
-        original.state = crate::tcp::state::State::Closed;
+        original.move_away();
         let [received, held] =
             (tcb.receiver.lists()).map(|list| drain(|| self.chunks.take_kept(list)));
         let moved = Moved {
             old,
-            send: drain(|| self.chunks.pop(&mut tcb.send)),
+            send: drain(|| self.chunks.pop(tcb.sender.list())),
             received,
             held,
             tcb,
@@ -148,9 +145,9 @@ impl Stack {
         tcb.links = crate::tcp::state::Links::default();
         // The neighbour table here numbers its states otherwise; a half-open connection answers
         // where its SYN came from.
-        (tcb.cursor, tcb.mac_epoch) = (None, 0);
+        tcb.mac_epoch = 0;
         for (chunk, seq) in &moved.send {
-            self.chunks.push(&mut tcb.send, *chunk, *seq);
+            self.chunks.push(tcb.sender.list(), *chunk, *seq);
         }
         let lists = tcb.receiver.lists();
         for (list, chunks) in lists.into_iter().zip([&moved.received, &moved.held]) {

@@ -5,7 +5,6 @@ use super::replies::{Outline, Reply};
 use super::{Stack, context};
 use crate::api::{Chunk, DeadReason, Time};
 use crate::flow::FlowKey;
-use crate::tcp::seq;
 use crate::tcp::state::State;
 use crate::wire::icmp::{self, Message};
 use crate::wire::ip::{self, Packet};
@@ -155,7 +154,7 @@ impl Stack {
         let under_way = found.filter(|slot| {
             let tcb = &self.tcbs[*slot as usize];
             let at = be32(ports, 4);
-            seq::le(tcb.snd_una, at) && seq::le(at, tcb.snd_max) && tcb.is_waiting()
+            tcb.is_under_way(at)
         });
         let Some(slot) = under_way else {
             self.counters.icmp_errors_ignored += 1;
@@ -187,9 +186,8 @@ impl Stack {
     pub(super) fn path_shrank(&mut self, slot: u32, mtu_bytes: u32) {
         let mut tcb = self.tcbs[slot as usize];
         let is_shorter = self.fit_mss(&mut tcb, mtu_bytes);
-        if is_shorter && tcb.may_send() {
-            tcb.snd_nxt = tcb.snd_una;
-            (tcb.timed, tcb.resent) = (None, tcb.snd_una);
+        if is_shorter {
+            tcb.send_again();
         }
         self.tcbs[slot as usize] = tcb;
         self.settle(slot);

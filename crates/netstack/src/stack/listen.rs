@@ -295,9 +295,8 @@ impl Stack {
             iss = after;
         }
         tcb.start_sending(iss);
-        tcb.snd_wnd = u32::from(segment.header.window);
-        tcb.max_wnd = tcb.snd_wnd;
-        (tcb.snd_wl1, tcb.snd_wl2) = (segment.header.seq, iss);
+        let window = u32::from(segment.header.window);
+        tcb.sender.set_window(segment.header.seq, iss, window);
         if let Some(mtu) = self.paths.get(&key.remote, now) {
             self.fit_mss(&mut tcb, mtu);
         }
@@ -380,8 +379,7 @@ impl Stack {
         };
         let mut tcb = self.half_open(now, datagram, key, &syn, listener, None);
         tcb.start_sending(iss);
-        tcb.snd_nxt = iss.wrapping_add(1);
-        tcb.snd_max = tcb.snd_nxt;
+        tcb.sender.syn_sent();
         let slot = self.insert(tcb)?;
         self.counters.cookies_accepted += 1;
         self.listeners.add_half_open(listener);

@@ -143,7 +143,7 @@ impl Stack {
         let tcb = &mut self.tcbs[slot as usize];
         tcb.links.is_ready = false;
         if !tcb.notices.has_ended() {
-            let timeout = now + tcb.rto.timeout(&self.config.tcp);
+            let timeout = now + tcb.sender.timeout(&self.config.tcp);
             let at = tcb.timers.start_retransmission(timeout);
             self.wheel.arm_no_later(slot, at.as_nanos());
         }

@@ -125,7 +125,7 @@ impl Stack {
         let tcb = &mut self.tcbs[slot as usize];
         tcb.notices.own();
         tcb.cookie = cookie;
-        let room = tcb.send_room(&self.config.tcp);
+        let room = tcb.sender.room(&self.config.tcp);
         self.settle(slot);
         Ok(room)
     }
@@ -173,7 +173,7 @@ impl Stack {
         if !tcb.is_synchronized() {
             return Err(SendError::Gone);
         }
-        if tcb.fin_queued {
+        if tcb.sender.is_closed() {
             return Err(SendError::Closed);
         }
         let taken = tcb.take(data, &mut context!(self, now));

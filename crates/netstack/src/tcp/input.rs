@@ -116,7 +116,7 @@ impl Tcb {
         let header = &segment.header;
         if let (true, Some((value, _))) = (self.terms.timestamps(), header.options.timestamps)
             && self.receiver.is_at_left_edge(header.seq)
-            && header.ack == self.snd_una
+            && header.ack == self.sender.una()
         {
             self.timestamps.remember_newer(value, now);
         }
@@ -149,27 +149,27 @@ impl Tcb {
             stripped.header.seq = segment.header.seq.wrapping_add(1);
             return self.input(&stripped, context);
         }
-        self.snd_nxt = self.iss;
+        self.sender.repeat_syn();
         Verdict::default()
     }
 
     /// SYN-RECEIVED: the ACK that opens. `false` when it acknowledges something else.
     fn opened(&mut self, segment: &Incoming, context: &mut Context<'_>) -> bool {
         let header = &segment.header;
-        if !seq::lt(self.snd_una, header.ack) || !seq::le(header.ack, self.snd_max) {
+        if !seq::lt(self.sender.una(), header.ack) || !seq::le(header.ack, self.sender.max()) {
             return false;
         }
         self.state = State::Established;
-        if let Some((_, sent)) = self.timed.take() {
-            self.rto.measured(context.now.since(sent), context.config);
-        } else if self.timers.retries() > 0 {
-            self.rto.after_lost_handshake();
-        }
-        self.snd_una = self.iss.wrapping_add(1);
-        (self.snd_nxt, self.resent) = (self.snd_una, self.snd_una);
+        let was_repeated = self.timers.retries() > 0;
+        self.sender
+            .rto
+            .handshake_done(was_repeated, context.now, context.config);
+        self.sender.syn_acked();
+        self.resent = self.sender.una();
         self.timers.answered();
         self.timers.stop_retransmission();
-        self.set_window(segment);
+        let window = u32::from(header.window) << self.terms.peer_scale();
+        self.sender.set_window(header.seq, header.ack, window);
         if self.notices.opened() {
             context.counters.connected += 1;
         } else {
@@ -193,7 +193,7 @@ impl Tcb {
 
     /// Our FIN was acknowledged, perhaps: the next state (RFC 9293, 3.10.7.4, fifth).
     fn closing(&mut self, context: &mut Context<'_>) {
-        if !self.fin_acked {
+        if !self.sender.is_fin_acked() {
             return;
         }
         match self.state {
@@ -222,6 +222,6 @@ impl Tcb {
             };
         }
         // CLOSING, and our FIN is acknowledged.
-        self.state == State::Closing && self.fin_acked
+        self.state == State::Closing && self.sender.is_fin_acked()
     }
 }

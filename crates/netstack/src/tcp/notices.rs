@@ -93,9 +93,9 @@ impl Notices {
         self.acked_bytes += bytes;
     }
 
-    /// A range of data was acknowledged to its end.
-    pub fn freed_range(&mut self) {
-        self.freed_ranges += 1;
+    /// So many ranges of data were acknowledged to their ends.
+    pub fn freed_ranges(&mut self, count: u32) {
+        self.freed_ranges += count;
     }
 
     /// The peer's FIN came. `wanted`: the application has not closed the connection itself.

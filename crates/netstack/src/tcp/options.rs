@@ -13,7 +13,7 @@ impl Tcb {
         if let (true, Some((value, _))) = (self.terms.timestamps(), theirs.timestamps) {
             self.timestamps.remember(value, now);
         }
-        self.window = super::congestion::Window::new(config.congestion, self.payload_mss());
+        self.sender.set_mss(self.terms.payload_mss(), config);
     }
 
     /// Options of our SYN; in SYN+ACK only what the peer offered.

@@ -15,30 +15,40 @@ impl Tcb {
             Recovery::None => {
                 self.dup_acks = 0;
                 // A window that is not used says nothing about the path (RFC 7661).
-                let used = if self.window.in_slow_start() {
+                let used = if self.sender.window.in_slow_start() {
                     flight * 2
                 } else {
                     flight + 3 * mss
                 };
-                if used >= self.window.cwnd {
-                    self.window
-                        .acknowledged(bytes, mss, context.now, self.rto.srtt());
+                if used >= self.sender.window.cwnd {
+                    self.sender.window.acknowledged(
+                        bytes,
+                        mss,
+                        context.now,
+                        self.sender.rto.srtt(),
+                    );
                 }
             }
             Recovery::Loss { point } => {
                 self.dup_acks = 0;
-                self.window
-                    .acknowledged(bytes, mss, context.now, self.rto.srtt());
-                if seq::le(point, self.snd_una) {
+                self.sender
+                    .window
+                    .acknowledged(bytes, mss, context.now, self.sender.rto.srtt());
+                if seq::le(point, self.sender.una()) {
                     self.recovery = Recovery::None;
                 }
             }
-            Recovery::Fast { point } if seq::le(point, self.snd_una) => {
-                let flight = self.snd_max.wrapping_sub(self.snd_una);
+            Recovery::Fast { point } if seq::le(point, self.sender.una()) => {
+                let flight = self.sender.flight();
                 // RFC 6582, 3.2, step 3: no burst when little is under way.
-                self.window.cwnd = self.window.ssthresh.min(flight.max(mss) + mss).max(mss);
+                self.sender.window.cwnd = self
+                    .sender
+                    .window
+                    .ssthresh
+                    .min(flight.max(mss) + mss)
+                    .max(mss);
                 if self.terms.sack() {
-                    self.window.cwnd = self.window.ssthresh;
+                    self.sender.window.cwnd = self.sender.window.ssthresh;
                 }
                 self.recovery = Recovery::None;
                 self.dup_acks = 0;
@@ -46,18 +56,18 @@ impl Tcb {
             // A partial acknowledgement: the next hole is lost as well (RFC 6582, 3.2, step 3).
             Recovery::Fast { .. } if !self.terms.sack() => {
                 self.resend_first = true;
-                self.window.cwnd = self.window.cwnd.saturating_sub(bytes);
+                self.sender.window.cwnd = self.sender.window.cwnd.saturating_sub(bytes);
                 if bytes >= mss {
-                    self.window.cwnd += mss;
+                    self.sender.window.cwnd += mss;
                 }
-                self.window.cwnd = self.window.cwnd.max(mss);
+                self.sender.window.cwnd = self.sender.window.cwnd.max(mss);
             }
             // What was sent again has arrived. What had been sent before it and is missing is lost,
             // however little lies above: three small segments are less than RFC 6675 asks for, and
             // a lost tail has nothing above it (RFC 8985, 6.2, step 5, by order instead of times).
             Recovery::Fast { point } if mends => {
                 self.board.all_lost_below(point);
-                (self.resent_before, self.later_acks) = (self.snd_max, 0);
+                (self.resent_before, self.later_acks) = (self.sender.max(), 0);
             }
             Recovery::Fast { .. } => {}
         }
@@ -73,14 +83,14 @@ impl Tcb {
                     self.dup_acks >= DUP_THRESH || self.board.first_lost(mss)
                 } else {
                     // RFC 6582, 3.2, step 1: not for duplicates of what a recovery sent.
-                    self.dup_acks == DUP_THRESH && seq::lt(self.recover, self.snd_una)
+                    self.dup_acks == DUP_THRESH && seq::lt(self.recover, self.sender.una())
                 };
                 if lost {
                     self.begin_fast_recovery(context);
                 }
             }
             Recovery::Fast { .. } if !self.terms.sack() => {
-                self.window.cwnd = self.window.cwnd.saturating_add(mss)
+                self.sender.window.cwnd = self.sender.window.cwnd.saturating_add(mss)
             }
             // What was sent after the first segment was sent again has arrived, and that not: it is
             // lost again (RFC 8985, 6.2, by order instead of times).
@@ -95,25 +105,25 @@ impl Tcb {
     }
 
     fn resend_from_first(&mut self) {
-        self.resent = self.snd_una;
+        self.resent = self.sender.una();
         self.resend_first = true;
-        (self.resent_before, self.later_acks) = (self.snd_max, 0);
+        (self.resent_before, self.later_acks) = (self.sender.max(), 0);
     }
 
     pub fn begin_fast_recovery(&mut self, context: &mut Context<'_>) {
         let mss = self.payload_mss();
         context.counters.fast_recoveries += 1;
-        let flight = self.snd_max.wrapping_sub(self.snd_una);
-        self.window.lost(flight, mss, context.now);
-        self.window.cwnd = self.window.ssthresh
+        let flight = self.sender.flight();
+        self.sender.window.lost(flight, mss, context.now);
+        self.sender.window.cwnd = self.sender.window.ssthresh
             + if self.terms.sack() {
                 0
             } else {
                 DUP_THRESH * mss
             };
-        self.recover = self.snd_max;
+        self.recover = self.sender.max();
         self.recovery = Recovery::Fast {
-            point: self.snd_max,
+            point: self.sender.max(),
         };
         self.resend_from_first();
     }
@@ -131,27 +141,29 @@ impl Tcb {
             self.end(reason, context);
             return;
         }
-        self.timed = None;
-        self.rto.back_off();
+        self.sender.rto.stop_timing();
+        self.sender.rto.back_off();
         if matches!(self.state, State::SynSent | State::SynReceived) {
             context.counters.timeouts += 1;
-            self.snd_nxt = self.iss;
-        } else if self.snd_wnd == 0 {
+            self.sender.repeat_syn();
+        } else if self.sender.peer_window() == 0 {
             self.timers.probe_closed_window();
-        } else if self.is_waiting() {
+        } else if self.sender.is_waiting() {
             context.counters.timeouts += 1;
             let mss = self.payload_mss();
-            let flight = self.snd_max.wrapping_sub(self.snd_una);
+            let flight = self.sender.flight();
             let is_first = self.timers.retries() == 1;
-            self.window.timed_out(flight, mss, is_first, context.now);
-            self.recover = self.snd_max;
+            self.sender
+                .window
+                .timed_out(flight, mss, is_first, context.now);
+            self.recover = self.sender.max();
             self.recovery = Recovery::Loss {
-                point: self.snd_max,
+                point: self.sender.max(),
             };
             // The receiver may have dropped what it reported (RFC 2018, 8).
             self.board.clear();
-            self.snd_nxt = self.snd_una;
-            self.resent = self.snd_una;
+            self.sender.rewind();
+            self.resent = self.sender.una();
             (self.dup_acks, self.resend_first) = (0, false);
         } else {
             // Small data that waited for a larger window (RFC 9293, 3.8.6.2.1, override).

@@ -1,6 +1,7 @@
 //! The retransmission timeout (RFC 6298).
 
-use crate::api::TcpConfig;
+use super::seq;
+use crate::api::{TcpConfig, Time};
 use std::time::Duration;
 
 /// Round-trip estimate and timeout.
@@ -12,6 +13,9 @@ pub struct Rto {
     /// Timeout before back-off.
     rto_ns: u64,
     backoff: u8,
+    /// The segment being timed: acknowledgement awaited, and when it was sent. One that is sent again
+    /// is not timed (Karn's rule; RFC 6298, 3).
+    timed: Option<(u32, Time)>,
 }
 
 impl Rto {
@@ -22,6 +26,7 @@ impl Rto {
             rttvar_ns: 0,
             rto_ns: config.initial_rto.as_nanos() as u64,
             backoff: 0,
+            timed: None,
         }
     }
 
@@ -45,6 +50,48 @@ impl Rto {
         self.backoff = 0;
     }
 
+    /// A segment goes out for the first time, whose acknowledgement is `awaited`: it is timed, unless
+    /// another one is.
+    pub fn time(&mut self, awaited: u32, now: Time) {
+        self.timed.get_or_insert((awaited, now));
+    }
+
+    /// A segment is being timed.
+    pub const fn is_timing(&self) -> bool {
+        self.timed.is_some()
+    }
+
+    /// What was sent is sent again: nothing is timed.
+    pub fn stop_timing(&mut self) {
+        self.timed = None;
+    }
+
+    /// What lies at `start` is sent again: a segment behind it is not timed any more.
+    pub fn stop_timing_from(&mut self, start: u32) {
+        if (self.timed).is_some_and(|(awaited, _)| seq::lt(start, awaited)) {
+            self.timed = None;
+        }
+    }
+
+    /// All up to `ack` is acknowledged: a measurement, perhaps.
+    pub fn acknowledged(&mut self, ack: u32, now: Time, config: &TcpConfig) {
+        if let Some((awaited, sent)) = self.timed
+            && seq::le(awaited, ack)
+        {
+            self.timed = None;
+            self.measured(now.since(sent), config);
+        }
+    }
+
+    /// The handshake is done; `repeated`: our SYN was sent again.
+    pub fn handshake_done(&mut self, repeated: bool, now: Time, config: &TcpConfig) {
+        if let Some((_, sent)) = self.timed.take() {
+            self.measured(now.since(sent), config);
+        } else if repeated {
+            self.after_lost_handshake();
+        }
+    }
+
     /// New data was acknowledged: the path works again (RFC 6298, 5.7 and its note).
     pub fn progress(&mut self) {
         self.backoff = 0;
@@ -57,7 +104,7 @@ impl Rto {
 
     /// The handshake needed a retransmission and gave no measurement: data starts with three
     /// seconds (rule 5.7).
-    pub fn after_lost_handshake(&mut self) {
+    fn after_lost_handshake(&mut self) {
         if self.srtt_ns == 0 {
             self.rto_ns = self.rto_ns.max(3_000_000_000);
         }

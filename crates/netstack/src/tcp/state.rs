@@ -1,10 +1,9 @@
 //! One connection (RFC 9293, 3.3.1: the transmission control block).
 
-use super::congestion::Window;
 use super::notices::Notices;
 use super::receiver::Receiver;
-use super::rto::Rto;
 use super::sack::Scoreboard;
+use super::sender::Sender;
 use super::seq;
 use super::tail::Probe;
 use super::terms::Terms;
@@ -99,24 +98,7 @@ pub struct Tcb {
     pub terms: Terms,
     pub timestamps: Timestamps,
 
-    // Sending (RFC 9293, 3.3.1).
-    pub iss: u32,
-    pub snd_una: u32,
-    pub snd_nxt: u32,
-    /// End of what was ever sent.
-    pub snd_max: u32,
-    pub snd_wnd: u32,
-    pub snd_wl1: u32,
-    pub snd_wl2: u32,
-    /// Largest window the peer offered.
-    pub max_wnd: u32,
-    /// Data from `snd_una` on.
-    pub send: List,
-    pub send_bytes: u32,
-    /// A place in `send`: a node, and the sequence number of its first byte.
-    pub cursor: Option<(u32, u32)>,
-    pub fin_queued: bool,
-    pub fin_acked: bool,
+    pub sender: Sender,
 
     // Loss.
     pub board: Scoreboard,
@@ -132,21 +114,13 @@ pub struct Tcb {
     pub dup_acks: u32,
     /// Highest sequence number sent when a recovery began (RFC 6582, `recover`).
     pub recover: u32,
-    pub window: Window,
-    pub rto: Rto,
     /// Start of the newest segment of new data.
     pub last_segment: u32,
     /// A probe for a lost tail that is on its way, and that one is to be sent now.
     pub tail_probe: Option<Probe>,
     pub tail_probe_now: bool,
-    /// The segment being timed: acknowledgement awaited, and when it was sent.
-    pub timed: Option<(u32, Time)>,
-    pub last_sent: Time,
     /// Segments sent again since the start.
     pub retransmits: u32,
-    /// Hold small segments back (RFC 9293, 3.7.4).
-    pub nagle: bool,
-
     pub receiver: Receiver,
     /// Who reads its data.
     pub reader: u8,
@@ -181,19 +155,7 @@ impl Tcb {
             mac_epoch: 0,
             terms: Terms::new(mss),
             timestamps: Timestamps::new(0, now),
-            iss: 0,
-            snd_una: 0,
-            snd_nxt: 0,
-            snd_max: 0,
-            snd_wnd: 0,
-            snd_wl1: 0,
-            snd_wl2: 0,
-            max_wnd: 0,
-            send: List::default(),
-            send_bytes: 0,
-            cursor: None,
-            fin_queued: false,
-            fin_acked: false,
+            sender: Sender::new(config, u32::from(mss), now),
             board: Scoreboard::default(),
             recovery: Recovery::None,
             resent: 0,
@@ -202,15 +164,10 @@ impl Tcb {
             resend_first: false,
             dup_acks: 0,
             recover: 0,
-            window: Window::new(config.congestion, u32::from(mss)),
-            rto: Rto::new(config),
             last_segment: 0,
             tail_probe: None,
             tail_probe_now: false,
-            timed: None,
-            last_sent: now,
             retransmits: 0,
-            nagle: config.nagle,
             receiver: Receiver::default(),
             reader: 0,
             timers: Timers::new(now),
@@ -220,10 +177,7 @@ impl Tcb {
 
     /// Starts sending at `iss`.
     pub fn start_sending(&mut self, iss: u32) {
-        self.iss = iss;
-        self.snd_una = iss;
-        self.snd_nxt = iss;
-        self.snd_max = iss;
+        self.sender.start(iss);
         self.recover = iss;
         self.resent = iss;
         self.last_segment = iss;
@@ -232,13 +186,6 @@ impl Tcb {
     /// Most payload of a segment with the usual options.
     pub fn payload_mss(&self) -> u32 {
         self.terms.payload_mss()
-    }
-
-    /// Sequence number after the last byte that the application gave; once the handshake is done.
-    pub fn send_end(&self) -> u32 {
-        self.snd_una
-            .wrapping_sub(u32::from(self.fin_acked))
-            .wrapping_add(self.send_bytes)
     }
 
     /// Whether data and FIN may be sent.
@@ -256,7 +203,7 @@ impl Tcb {
     /// Whether [`Self::output`] may have another segment just after one; false only when it has
     /// none.
     pub fn may_have_more(&self) -> bool {
-        self.snd_nxt != self.send_end()
+        self.sender.next() != self.sender.end()
             || self.receiver.acks().is_due()
             || self.resend_first
             || self.timers.is_probe_due()
@@ -281,23 +228,19 @@ impl Tcb {
         )
     }
 
-    /// Sent and not acknowledged.
-    pub const fn is_waiting(&self) -> bool {
-        self.snd_una != self.snd_max
-    }
-
     /// What counts as lost, whether it was sent again or not.
     pub fn lost(&self) -> u32 {
         match self.recovery {
             // All but what the peer has.
             Recovery::Loss { point } => {
-                seq::distance(self.snd_una, point) - self.board.bytes_between(self.snd_una, point)
+                seq::distance(self.sender.una(), point)
+                    - self.board.bytes_between(self.sender.una(), point)
             }
             // The first segment, as far as anybody knows (RFC 6582).
             Recovery::Fast { .. } if self.board.is_empty() => self
                 .payload_mss()
-                .min(seq::distance(self.snd_una, self.snd_max)),
-            _ => self.board.lost(self.snd_una, self.payload_mss()),
+                .min(seq::distance(self.sender.una(), self.sender.max())),
+            _ => self.board.lost(self.sender.una(), self.payload_mss()),
         }
     }
 
@@ -306,9 +249,9 @@ impl Tcb {
         let end = match self.recovery {
             Recovery::None => return 0,
             Recovery::Fast { .. } => self.resent,
-            Recovery::Loss { point } => seq::min(self.snd_nxt, point),
+            Recovery::Loss { point } => seq::min(self.sender.next(), point),
         };
-        seq::distance(self.snd_una, end) - self.board.bytes_between(self.snd_una, end)
+        seq::distance(self.sender.una(), end) - self.board.bytes_between(self.sender.una(), end)
     }
 
     /// A segment is sent again.
@@ -317,18 +260,25 @@ impl Tcb {
         context.counters.retransmits += 1;
     }
 
-    /// When a retransmission timer that starts now runs out.
-    pub fn timeout_at(&self, context: &Context<'_>) -> Time {
-        context.now + self.rto.timeout(context.config)
+    /// Whether the byte at `at` is under way, or was acknowledged last.
+    pub fn is_under_way(&self, at: u32) -> bool {
+        let (una, max) = (self.sender.una(), self.sender.max());
+        seq::le(una, at) && seq::le(at, max) && self.sender.is_waiting()
     }
 
-    /// Room for more data from the application.
-    pub fn send_room(&self, config: &TcpConfig) -> u32 {
-        if self.fin_queued {
-            0
-        } else {
-            config.send_window_bytes.saturating_sub(self.send_bytes)
+    /// The path carries less than was thought: what is under way is sent again, in shorter segments
+    /// (RFC 1191, 6.4).
+    pub fn send_again(&mut self) {
+        if self.may_send() {
+            self.sender.rewind();
+            self.sender.rto.stop_timing();
+            self.resent = self.sender.una();
         }
+    }
+
+    /// When a retransmission timer that starts now runs out.
+    pub fn timeout_at(&self, context: &Context<'_>) -> Time {
+        context.now + self.sender.rto.timeout(context.config)
     }
 
     /// Ends the connection: all that it holds is the caller's again, but for data that waits to be
@@ -339,9 +289,8 @@ impl Tcb {
         }
         self.state = State::Closed;
         self.notices.ended(reason);
-        context.chunks.clear(&mut self.send);
+        self.sender.queue.clear(context.chunks);
         self.receiver.end(self.notices.is_owned(), context);
-        (self.send_bytes, self.cursor) = (0, None);
         self.forget_tail_probe();
         self.timers.stop();
         self.resend_first = false;
@@ -374,31 +323,26 @@ impl Tcb {
         }
     }
 
+    /// The connection has moved to another stack, with all its data: what is left here ends without
+    /// a word.
+    pub fn move_away(&mut self) {
+        self.state = State::Closed;
+        self.notices.end_silently();
+        self.sender.queue.forget();
+        self.receiver.forget_data();
+    }
+
     /// Takes data to send: a prefix of `data`. Says how many bytes.
     pub fn take(&mut self, data: &[Chunk], context: &mut Context<'_>) -> u32 {
-        let mut room = self.send_room(context.config);
-        let mut taken = 0;
-        for chunk in data {
-            let len = chunk.len.min(room);
-            if chunk.len == 0 {
-                continue;
-            }
-            let part = Chunk { len, ..*chunk };
-            if len == 0 || !context.chunks.push(&mut self.send, part, 0) {
-                break;
-            }
-            room -= len;
-            taken += len;
-        }
-        self.send_bytes += taken;
-        taken
+        let room = self.sender.room(context.config);
+        self.sender.queue.push(data, room, context.chunks)
     }
 }
 
 impl Tcb {
     /// Our side closes behind what was sent (RFC 9293, 3.10.4).
     pub fn queue_fin(&mut self) {
-        if std::mem::replace(&mut self.fin_queued, true) {
+        if !self.sender.queue_fin() {
             return;
         }
         self.state = match self.state {

@@ -12,8 +12,9 @@ impl Tcb {
     pub fn input_syn_sent(&mut self, segment: &Incoming, context: &mut Context<'_>) -> Verdict {
         let header = &segment.header;
         let nothing = Verdict::default();
-        let acceptable =
-            segment.is(ACK) && seq::lt(self.iss, header.ack) && seq::le(header.ack, self.snd_max);
+        let acceptable = segment.is(ACK)
+            && seq::lt(self.sender.iss(), header.ack)
+            && seq::le(header.ack, self.sender.max());
         if segment.is(ACK) && !acceptable {
             return Verdict {
                 reset: true,
@@ -34,17 +35,15 @@ impl Tcb {
         self.receiver.begin(header.seq, context.config);
         self.timers.heard(context.now);
         // The window of a SYN is not scaled (RFC 7323, 2.2).
-        self.snd_wnd = u32::from(header.window);
-        self.max_wnd = self.snd_wnd;
-        (self.snd_wl1, self.snd_wl2) = (header.seq, header.ack);
+        self.sender
+            .set_window(header.seq, header.ack, u32::from(header.window));
         if acceptable {
             self.state = State::Established;
-            if let Some((_, sent)) = self.timed.take() {
-                self.rto.measured(context.now.since(sent), context.config);
-            } else if self.timers.retries() > 0 {
-                self.rto.after_lost_handshake();
-            }
-            (self.snd_una, self.snd_nxt) = (header.ack, header.ack);
+            let was_repeated = self.timers.retries() > 0;
+            self.sender
+                .rto
+                .handshake_done(was_repeated, context.now, context.config);
+            self.sender.syn_acked();
             self.resent = header.ack;
             self.timers.answered();
             self.timers.stop_retransmission();
@@ -56,7 +55,7 @@ impl Tcb {
         } else {
             // Simultaneous open (figure 8): the same SYN again, with an ACK.
             self.state = State::SynReceived;
-            self.snd_nxt = self.iss;
+            self.sender.repeat_syn();
         }
         nothing
     }

@@ -25,7 +25,7 @@ impl Tcb {
     /// retransmission timer takes, which then does it. And in fast recovery too, where nobody hears
     /// of it when what was sent again is lost again.
     pub fn watch_tail(&mut self, context: &Context<'_>) {
-        let several = seq::lt(self.snd_una, self.last_segment);
+        let several = seq::lt(self.sender.una(), self.last_segment);
         if !several && !self.timers.awaits_tail() {
             return;
         }
@@ -38,7 +38,7 @@ impl Tcb {
                 Recovery::Fast { .. } => true,
                 Recovery::Loss { .. } => false,
             };
-        let at = self.rto.srtt().filter(|_| wanted);
+        let at = self.sender.rto.srtt().filter(|_| wanted);
         let at = at.map(|srtt| context.now + (2 * srtt).max(LEAST));
         let timeout = self.timers.retransmit_at();
         self.timers
@@ -47,7 +47,7 @@ impl Tcb {
 
     /// It is time for a probe.
     pub fn tail_is_late(&mut self, context: &mut Context<'_>) {
-        if self.is_waiting() && self.may_send() {
+        if self.sender.is_waiting() && self.may_send() {
             context.counters.tail_probes += 1;
             self.tail_probe_now = true;
         }
@@ -58,16 +58,16 @@ impl Tcb {
     pub fn tail_segment(&mut self, mss: u32, context: &mut Context<'_>) -> Option<Outgoing> {
         let mut again = false;
         let segment = if self.recovery != Recovery::None {
-            self.resent = self.snd_una;
+            self.resent = self.sender.una();
             self.resend_missing(mss, context)?
         } else if let Some(segment) = self.fresh_data(mss, true, context) {
             segment
         } else {
             again = true;
-            let last = seq::max(self.last_segment, self.snd_una);
-            self.resend(last, self.snd_max, mss, context)?
+            let last = seq::max(self.last_segment, self.sender.una());
+            self.resend(last, self.sender.max(), mss, context)?
         };
-        let end = self.snd_max;
+        let end = self.sender.max();
         self.tail_probe = Some(Probe { end, again });
         self.timers.set_tail_probe(None);
         self.timers.restart_retransmission(self.timeout_at(context));
@@ -95,9 +95,9 @@ impl Tcb {
                 // The probe has mended the only loss: that was a loss nevertheless.
                 self.tail_probe = None;
                 if self.recovery == Recovery::None {
-                    let (mss, flight) = (self.payload_mss(), self.window.cwnd);
-                    self.window.lost(flight, mss, context.now);
-                    self.window.cwnd = self.window.ssthresh;
+                    let (mss, flight) = (self.payload_mss(), self.sender.window.cwnd);
+                    self.sender.window.lost(flight, mss, context.now);
+                    self.sender.window.cwnd = self.sender.window.ssthresh;
                 }
             }
         } else if self.board.covered(end.wrapping_sub(1)).is_some() {

@@ -85,7 +85,7 @@ impl TimeWait {
         self.entries[slot as usize] = Entry {
             key: tcb.key,
             hash: tcb.hash,
-            snd_nxt: tcb.snd_max,
+            snd_nxt: tcb.sender.max(),
             rcv_nxt: tcb.receiver.next(),
             window: tcb.receiver.scaled_window(&tcb.terms),
             timestamps: (tcb.terms.timestamps()).then(|| tcb.timestamps.kept()),
