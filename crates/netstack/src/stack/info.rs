@@ -123,7 +123,8 @@ impl Stack {
 
     /// A connection as it is now; `None` when the handle names none.
     pub fn connection(&self, connection: ConnectionId) -> Option<ConnectionInfo> {
-        use crate::tcp::state::{Recovery, State};
+        use crate::tcp::recovery::Phase;
+        use crate::tcp::state::State;
         let tcb = &self.tcbs[self.slot_of(connection)? as usize];
         Some(ConnectionInfo {
             local: SocketAddr::new(tcb.key.local.ip(), tcb.key.local_port),
@@ -145,19 +146,22 @@ impl Stack {
             rto: tcb.sender.rto().timeout(&self.config.tcp),
             backoff: tcb.sender.rto().backoff(),
             retries: tcb.timers.retries(),
-            repair: match tcb.recovery {
-                Recovery::Fast { .. } => Repair::Fast,
-                Recovery::Loss { .. } => Repair::Timeout,
-                Recovery::None if tcb.dup_acks > 0 || !tcb.board.is_empty() => Repair::Suspected,
-                Recovery::None => Repair::None,
+            repair: match tcb.recovery.phase() {
+                Phase::Fast { .. } => Repair::Fast,
+                Phase::Loss { .. } => Repair::Timeout,
+                Phase::None if tcb.recovery.is_suspicious() => Repair::Suspected,
+                Phase::None => Repair::None,
             },
-            retransmits: tcb.retransmits,
-            cwnd_bytes: tcb.sender.window().cwnd,
+            retransmits: tcb.recovery.retransmits(),
+            cwnd_bytes: tcb.sender.window().cwnd(),
             ssthresh_bytes: tcb.sender.window().ssthresh(),
             flight_bytes: tcb.sender.flight(),
-            sacked_bytes: tcb.board.bytes_between(tcb.sender.una(), tcb.sender.max()),
-            lost_bytes: tcb.lost(),
-            resent_bytes: tcb.under_repair(),
+            sacked_bytes: tcb
+                .recovery
+                .board()
+                .bytes_between(tcb.sender.una(), tcb.sender.max()),
+            lost_bytes: tcb.recovery.lost(&tcb.sender, &tcb.terms),
+            resent_bytes: tcb.recovery.under_repair(&tcb.sender),
             acked_bytes: tcb.sender.una().wrapping_sub(tcb.sender.iss()),
             received_bytes: tcb.receiver.next().wrapping_sub(tcb.receiver.irs()),
             mss_bytes: tcb.payload_mss(),

@@ -1,8 +1,9 @@
 //! Acknowledgements (RFC 9293, 3.10.7.4, fifth; RFC 5681; RFC 5961, 5).
 
+use super::recovery::Progress;
 use super::segment::Incoming;
 use super::seq;
-use super::state::{Context, Recovery, Tcb};
+use super::state::{Context, Tcb};
 use crate::wire::tcp::FIN;
 
 impl Tcb {
@@ -18,7 +19,7 @@ impl Tcb {
             return false;
         }
         let sack_news = self.terms.sack()
-            && self.board.update(
+            && self.recovery.board.update(
                 seq::max(self.sender.una(), header.ack),
                 self.sender.max(),
                 header.options.sack_ranges(),
@@ -28,7 +29,10 @@ impl Tcb {
             self.new_data_acknowledged(segment, context);
         } else if header.ack == self.sender.una() && self.is_duplicate(segment, sack_news) {
             context.counters.duplicate_acks += 1;
-            self.duplicate_ack(context);
+            let began = self
+                .recovery
+                .duplicate(&mut self.sender, &self.terms, context.now);
+            context.counters.fast_recoveries += u64::from(began);
         }
         self.tail_answered(segment, context);
         self.sender.update_window(segment, self.terms.peer_scale());
@@ -70,14 +74,18 @@ impl Tcb {
         self.measure(segment, context);
         let freed = self.sender.queue.trim(bytes, context.chunks);
         self.notices.freed_ranges(freed);
-        let mends = seq::lt(self.sender.una(), self.resent);
+        let mends = self.recovery.advance(self.sender.una(), ack);
         self.sender.advance(ack);
-        self.resent = seq::max(self.resent, ack);
-        self.board.advance(ack);
         self.notices.acked(bytes);
         self.timers.answered();
         self.sender.rto.progress();
-        self.progress(bytes, flight, mends, context);
+        let made = Progress {
+            bytes,
+            flight,
+            mends,
+        };
+        self.recovery
+            .progress(made, &mut self.sender, &self.terms, context.now);
         if self.sender.is_waiting() {
             self.timers.restart_retransmission(self.timeout_at(context));
         } else {
@@ -95,11 +103,18 @@ impl Tcb {
                 .acknowledged(ack, context.now, context.config);
         } else if let (true, Some((_, echo))) =
             (self.terms.timestamps(), segment.header.options.timestamps)
-            && self.recovery != Recovery::None
+            && self.recovery.is_on()
             && let Some(round_trip) = self.timestamps.round_trip(echo, context.now)
         {
             self.sender.rto.measured(round_trip, context.config);
         }
+    }
+
+    /// Fast recovery begins, for another reason than duplicates.
+    pub fn begin_fast_recovery(&mut self, context: &mut Context<'_>) {
+        context.counters.fast_recoveries += 1;
+        self.recovery
+            .begin_fast(&mut self.sender, &self.terms, context.now);
     }
 
     /// The window moved: if it was closed, probing ends and what waited is sent.

@@ -165,7 +165,7 @@ impl Tcb {
             .rto
             .handshake_done(was_repeated, context.now, context.config);
         self.sender.syn_acked();
-        self.resent = self.sender.una();
+        self.recovery.repair_from(self.sender.una());
         self.timers.answered();
         self.timers.stop_retransmission();
         let window = u32::from(header.window) << self.terms.peer_scale();

@@ -2,7 +2,7 @@
 
 use super::segment::Outgoing;
 use super::seq;
-use super::state::{Context, Recovery, State, Tcb};
+use super::state::{Context, State, Tcb};
 use crate::wire::tcp::{ACK, FIN, PSH, SYN};
 
 impl Tcb {
@@ -57,7 +57,7 @@ impl Tcb {
             return None;
         }
         let mss = self.room_in_segment(context);
-        if std::mem::take(&mut self.resend_first)
+        if self.recovery.take_first()
             && let Some(segment) = self.resend_missing(mss, context)
         {
             return Some(segment);
@@ -65,10 +65,10 @@ impl Tcb {
         if self.timers.take_probe() {
             return self.probe(mss, context);
         }
-        if std::mem::take(&mut self.tail_probe_now) {
+        if self.tail.take_due() {
             return self.tail_segment(mss, context);
         }
-        if let (true, Recovery::Fast { .. }) = (self.terms.sack(), self.recovery) {
+        if self.terms.sack() && self.recovery.is_fast() {
             return self.in_sack_recovery(mss, context);
         }
         self.fresh_data(mss, false, context)
@@ -76,33 +76,19 @@ impl Tcb {
 
     /// RFC 6675, 5, step C: lost holes first, then new data, then holes that may be lost.
     fn in_sack_recovery(&mut self, mss: u32, context: &mut Context<'_>) -> Option<Outgoing> {
-        if self.under_way() + mss > self.sender.window.cwnd {
+        if self.recovery.under_way(&self.sender, &self.terms) + mss > self.sender.window.cwnd() {
             return None;
         }
-        let from = seq::max(self.resent, self.sender.una());
+        let from = seq::max(self.recovery.resent(), self.sender.una());
         let full = self.payload_mss();
-        if let Some((start, end)) = self.board.next_hole(from, false, full) {
+        if let Some((start, end)) = self.recovery.board.next_hole(from, false, full) {
             return self.resend(start, end, mss, context);
         }
         if let Some(segment) = self.fresh_data(mss, false, context) {
             return Some(segment);
         }
-        let (start, end) = self.board.next_hole(from, true, full)?;
+        let (start, end) = self.recovery.board.next_hole(from, true, full)?;
         self.resend(start, end, mss, context)
-    }
-
-    /// Bytes under way.
-    fn under_way(&self) -> u32 {
-        if self.terms.sack() && !self.board.is_empty() {
-            self.board.pipe(
-                self.sender.una(),
-                self.sender.next(),
-                self.resent,
-                self.payload_mss(),
-            )
-        } else {
-            self.sender.next().wrapping_sub(self.sender.una())
-        }
     }
 
     /// Most payload beside the options of this moment.
@@ -117,6 +103,7 @@ impl Tcb {
     /// Sends the first that is missing again, as much as fits.
     pub fn resend_missing(&mut self, mss: u32, context: &mut Context<'_>) -> Option<Outgoing> {
         let end = self
+            .recovery
             .board
             .next_range(self.sender.una())
             .unwrap_or(self.sender.max());
@@ -139,10 +126,8 @@ impl Tcb {
             return None;
         }
         let segment = self.segment(start, data, fin, context);
-        self.resent = seq::max(
-            self.resent,
-            start.wrapping_add(segment.len + u32::from(segment.flags & FIN != 0)),
-        );
+        let taken = segment.len + u32::from(segment.flags & FIN != 0);
+        self.recovery.sent_again(start.wrapping_add(taken));
         self.count_retransmit(context);
         self.sender.rto.stop_timing_from(start);
         self.timers.start_retransmission(self.timeout_at(context));
@@ -157,7 +142,7 @@ impl Tcb {
         probes_tail: bool,
         context: &mut Context<'_>,
     ) -> Option<Outgoing> {
-        while let Some(end) = self.board.covered(self.sender.next()) {
+        while let Some(end) = self.recovery.board.covered(self.sender.next()) {
             self.sender.skip_to(end);
         }
         let end = self.sender.end();
@@ -172,6 +157,7 @@ impl Tcb {
         let edge = self.sender.edge(0);
         let room = seq::distance(self.sender.next(), edge);
         let gap = self
+            .recovery
             .board
             .next_range(self.sender.next())
             .map_or(u32::MAX, |left| left.wrapping_sub(self.sender.next()));
@@ -187,14 +173,10 @@ impl Tcb {
             self.wait_for_window(context);
             return None;
         }
-        let flight = self.under_way();
+        let flight = self.recovery.under_way(&self.sender, &self.terms);
         // RFC 3042: two segments more while duplicates come in.
-        let limited = if self.terms.sack() || self.recovery != Recovery::None {
-            0
-        } else {
-            self.dup_acks.min(2) * mss
-        };
-        let most = self.sender.window.cwnd.saturating_add(limited);
+        let limited = self.recovery.limited_transmit(&self.terms) * mss;
+        let most = self.sender.window.cwnd().saturating_add(limited);
         if flight > 0 && flight + len > most && !probes_tail {
             return None;
         }
@@ -206,7 +188,7 @@ impl Tcb {
             self.count_retransmit(context);
         } else {
             self.sender.rto.time(start.wrapping_add(taken), context.now);
-            self.last_segment = start;
+            self.tail.begins_at(start);
         }
         self.timers.start_retransmission(self.timeout_at(context));
         self.watch_tail(context);

@@ -1,174 +1,305 @@
-//! Loss: fast retransmit and fast recovery (RFC 5681, 3.2; RFC 6582; RFC 6675), and what a
-//! timeout does (RFC 6298, 5).
+//! Loss: fast retransmit and fast recovery (RFC 5681, 3.2; RFC 6582; RFC 6675), and the repair after
+//! a timeout (RFC 6298, 5).
 
-use super::sack::DUP_THRESH;
+use super::sack::{DUP_THRESH, Scoreboard};
+use super::sender::Sender;
 use super::seq;
-use super::state::{Context, Recovery, State, Tcb};
-use crate::api::DeadReason;
+use super::terms::Terms;
+use crate::api::Time;
 
-impl Tcb {
-    /// New data, `bytes` of it, was acknowledged; `flight` bytes had been under way. `mends`: some of
-    /// it had been sent again.
-    pub fn progress(&mut self, bytes: u32, flight: u32, mends: bool, context: &mut Context<'_>) {
-        let mss = self.payload_mss();
-        match self.recovery {
-            Recovery::None => {
-                self.dup_acks = 0;
-                // A window that is not used says nothing about the path (RFC 7661).
-                let used = if self.sender.window.in_slow_start() {
-                    flight * 2
+/// Which loss recovery is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Phase {
+    #[default]
+    None,
+    /// Fast recovery (RFC 6582, RFC 6675) until `point` is acknowledged.
+    Fast { point: u32 },
+    /// After a timeout (RFC 6298, RFC 5681): all up to `point` is sent again.
+    Loss { point: u32 },
+}
+
+/// What is lost and how it is repaired.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Recovery {
+    phase: Phase,
+    pub(super) board: Scoreboard,
+    /// End of what recovery sent again (RFC 6675, HighRxt).
+    resent: u32,
+    /// End of what was sent when recovery last began with the first segment, and acknowledgements
+    /// since then of what was sent later.
+    resent_before: u32,
+    later_acks: u32,
+    /// The first segment is to be sent again now.
+    is_first_due: bool,
+    duplicates: u32,
+    /// Highest sequence number sent when a recovery began (RFC 6582, `recover`).
+    recover: u32,
+    /// Segments sent again since the start.
+    retransmits: u32,
+}
+
+/// New data was acknowledged.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress {
+    pub bytes: u32,
+    /// Bytes that had been under way.
+    pub flight: u32,
+    /// Some of it had been sent again.
+    pub mends: bool,
+}
+
+impl Recovery {
+    /// Sending starts at `iss`.
+    pub fn start(&mut self, iss: u32) {
+        (self.recover, self.resent) = (iss, iss);
+    }
+
+    /// Nothing from `una` on was sent again.
+    pub fn repair_from(&mut self, una: u32) {
+        self.resent = una;
+    }
+
+    /// Which loss recovery is under way.
+    pub const fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Some recovery is under way.
+    pub fn is_on(&self) -> bool {
+        self.phase != Phase::None
+    }
+
+    /// Fast recovery is under way.
+    pub const fn is_fast(&self) -> bool {
+        matches!(self.phase, Phase::Fast { .. })
+    }
+
+    /// Duplicate acknowledgements came, or reports of holes.
+    pub const fn is_suspicious(&self) -> bool {
+        self.duplicates > 0 || !self.board.is_empty()
+    }
+
+    /// Whether a lost tail would be heard of by nothing else, but for the timeout (RFC 8985, 7.2; in
+    /// fast recovery too, where nothing tells that what was sent again is lost again).
+    pub const fn may_probe_tail(&self) -> bool {
+        match self.phase {
+            Phase::None => self.board.is_empty(),
+            Phase::Fast { .. } => true,
+            Phase::Loss { .. } => false,
+        }
+    }
+
+    /// What the peer has (RFC 2018).
+    pub const fn board(&self) -> &Scoreboard {
+        &self.board
+    }
+
+    /// End of what was sent again.
+    pub const fn resent(&self) -> u32 {
+        self.resent
+    }
+
+    /// All up to `end` was sent again.
+    pub fn sent_again(&mut self, end: u32) {
+        self.resent = seq::max(self.resent, end);
+    }
+
+    /// Segments sent again since the start.
+    pub const fn retransmits(&self) -> u32 {
+        self.retransmits
+    }
+
+    /// A segment is sent again.
+    pub fn count_retransmit(&mut self) {
+        self.retransmits += 1;
+    }
+
+    /// The first segment is to be sent again now.
+    pub const fn is_first_due(&self) -> bool {
+        self.is_first_due
+    }
+
+    /// As [`Self::is_first_due`]; it counts as sent then.
+    pub fn take_first(&mut self) -> bool {
+        std::mem::take(&mut self.is_first_due)
+    }
+
+    /// The connection has ended.
+    pub fn stop(&mut self) {
+        self.is_first_due = false;
+    }
+
+    /// Segments that duplicate acknowledgements let out beyond the window (RFC 3042).
+    pub fn limited_transmit(&self, terms: &Terms) -> u32 {
+        if terms.sack() || self.is_on() {
+            0
+        } else {
+            self.duplicates.min(2)
+        }
+    }
+}
+
+/// Bytes, for one connection's `sender` and `terms`.
+impl Recovery {
+    /// Under way (RFC 6675, 4, SetPipe).
+    pub fn under_way(&self, sender: &Sender, terms: &Terms) -> u32 {
+        let (una, next) = (sender.una(), sender.next());
+        if terms.sack() && !self.board.is_empty() {
+            self.board.pipe(una, next, self.resent, terms.payload_mss())
+        } else {
+            next.wrapping_sub(una)
+        }
+    }
+
+    /// What counts as lost, whether it was sent again or not.
+    pub fn lost(&self, sender: &Sender, terms: &Terms) -> u32 {
+        let (una, mss) = (sender.una(), terms.payload_mss());
+        match self.phase {
+            // All but what the peer has.
+            Phase::Loss { point } => {
+                seq::distance(una, point) - self.board.bytes_between(una, point)
+            }
+            // The first segment, as far as anybody knows (RFC 6582).
+            Phase::Fast { .. } if self.board.is_empty() => {
+                mss.min(seq::distance(una, sender.max()))
+            }
+            _ => self.board.lost(una, mss),
+        }
+    }
+
+    /// What was sent again and is not acknowledged.
+    pub fn under_repair(&self, sender: &Sender) -> u32 {
+        let end = match self.phase {
+            Phase::None => return 0,
+            Phase::Fast { .. } => self.resent,
+            Phase::Loss { point } => seq::min(sender.next(), point),
+        };
+        seq::distance(sender.una(), end) - self.board.bytes_between(sender.una(), end)
+    }
+}
+
+/// What acknowledgements and the timer lead to.
+impl Recovery {
+    /// All up to `ack` is acknowledged. Says whether some of it, from `una` on, had been sent again.
+    pub fn advance(&mut self, una: u32, ack: u32) -> bool {
+        let mends = seq::lt(una, self.resent);
+        self.resent = seq::max(self.resent, ack);
+        self.board.advance(ack);
+        mends
+    }
+
+    /// New data was acknowledged; the sender knows of it.
+    pub fn progress(&mut self, made: Progress, sender: &mut Sender, terms: &Terms, now: Time) {
+        let mss = terms.payload_mss();
+        let (una, srtt) = (sender.una(), sender.rto.srtt());
+        match self.phase {
+            Phase::None => {
+                self.duplicates = 0;
+                if sender.window.is_used(made.flight, mss) {
+                    sender.window.acknowledged(made.bytes, mss, now, srtt);
+                }
+            }
+            Phase::Loss { point } => {
+                self.duplicates = 0;
+                sender.window.acknowledged(made.bytes, mss, now, srtt);
+                if seq::le(point, una) {
+                    self.phase = Phase::None;
+                }
+            }
+            Phase::Fast { point } if seq::le(point, una) => {
+                if terms.sack() {
+                    sender.window.end_sack_recovery();
                 } else {
-                    flight + 3 * mss
-                };
-                if used >= self.sender.window.cwnd {
-                    self.sender.window.acknowledged(
-                        bytes,
-                        mss,
-                        context.now,
-                        self.sender.rto.srtt(),
-                    );
+                    sender.window.end_recovery(sender.flight(), mss);
                 }
-            }
-            Recovery::Loss { point } => {
-                self.dup_acks = 0;
-                self.sender
-                    .window
-                    .acknowledged(bytes, mss, context.now, self.sender.rto.srtt());
-                if seq::le(point, self.sender.una()) {
-                    self.recovery = Recovery::None;
-                }
-            }
-            Recovery::Fast { point } if seq::le(point, self.sender.una()) => {
-                let flight = self.sender.flight();
-                // RFC 6582, 3.2, step 3: no burst when little is under way.
-                self.sender.window.cwnd = self
-                    .sender
-                    .window
-                    .ssthresh
-                    .min(flight.max(mss) + mss)
-                    .max(mss);
-                if self.terms.sack() {
-                    self.sender.window.cwnd = self.sender.window.ssthresh;
-                }
-                self.recovery = Recovery::None;
-                self.dup_acks = 0;
+                self.phase = Phase::None;
+                self.duplicates = 0;
             }
             // A partial acknowledgement: the next hole is lost as well (RFC 6582, 3.2, step 3).
-            Recovery::Fast { .. } if !self.terms.sack() => {
-                self.resend_first = true;
-                self.sender.window.cwnd = self.sender.window.cwnd.saturating_sub(bytes);
-                if bytes >= mss {
-                    self.sender.window.cwnd += mss;
-                }
-                self.sender.window.cwnd = self.sender.window.cwnd.max(mss);
+            Phase::Fast { .. } if !terms.sack() => {
+                self.is_first_due = true;
+                sender.window.deflate(made.bytes, mss);
             }
             // What was sent again has arrived. What had been sent before it and is missing is lost,
             // however little lies above: three small segments are less than RFC 6675 asks for, and
             // a lost tail has nothing above it (RFC 8985, 6.2, step 5, by order instead of times).
-            Recovery::Fast { point } if mends => {
+            Phase::Fast { point } if made.mends => {
                 self.board.all_lost_below(point);
-                (self.resent_before, self.later_acks) = (self.sender.max(), 0);
+                (self.resent_before, self.later_acks) = (sender.max(), 0);
             }
-            Recovery::Fast { .. } => {}
+            Phase::Fast { .. } => {}
         }
     }
 
-    /// A duplicate acknowledgement.
-    pub fn duplicate_ack(&mut self, context: &mut Context<'_>) {
-        let mss = self.payload_mss();
-        self.dup_acks += 1;
-        match self.recovery {
-            Recovery::None => {
-                let lost = if self.terms.sack() {
-                    self.dup_acks >= DUP_THRESH || self.board.first_lost(mss)
+    /// A duplicate acknowledgement. Says whether fast recovery began with it.
+    pub fn duplicate(&mut self, sender: &mut Sender, terms: &Terms, now: Time) -> bool {
+        let mss = terms.payload_mss();
+        self.duplicates += 1;
+        match self.phase {
+            Phase::None => {
+                let lost = if terms.sack() {
+                    self.duplicates >= DUP_THRESH || self.board.first_lost(mss)
                 } else {
                     // RFC 6582, 3.2, step 1: not for duplicates of what a recovery sent.
-                    self.dup_acks == DUP_THRESH && seq::lt(self.recover, self.sender.una())
+                    self.duplicates == DUP_THRESH && seq::lt(self.recover, sender.una())
                 };
                 if lost {
-                    self.begin_fast_recovery(context);
+                    self.begin_fast(sender, terms, now);
                 }
+                lost
             }
-            Recovery::Fast { .. } if !self.terms.sack() => {
-                self.sender.window.cwnd = self.sender.window.cwnd.saturating_add(mss)
+            Phase::Fast { .. } if !terms.sack() => {
+                sender.window.inflate(mss);
+                false
             }
             // What was sent after the first segment was sent again has arrived, and that not: it is
             // lost again (RFC 8985, 6.2, by order instead of times).
-            Recovery::Fast { .. } if self.board.reaches(self.resent_before) => {
+            Phase::Fast { .. } if self.board.reaches(self.resent_before) => {
                 self.later_acks += 1;
                 if self.later_acks >= DUP_THRESH {
-                    self.resend_from_first();
+                    self.resend_from_first(sender);
                 }
+                false
             }
-            _ => {}
+            _ => false,
         }
     }
 
-    fn resend_from_first(&mut self) {
-        self.resent = self.sender.una();
-        self.resend_first = true;
-        (self.resent_before, self.later_acks) = (self.sender.max(), 0);
+    fn resend_from_first(&mut self, sender: &Sender) {
+        self.resent = sender.una();
+        self.is_first_due = true;
+        (self.resent_before, self.later_acks) = (sender.max(), 0);
     }
 
-    pub fn begin_fast_recovery(&mut self, context: &mut Context<'_>) {
-        let mss = self.payload_mss();
-        context.counters.fast_recoveries += 1;
-        let flight = self.sender.flight();
-        self.sender.window.lost(flight, mss, context.now);
-        self.sender.window.cwnd = self.sender.window.ssthresh
-            + if self.terms.sack() {
-                0
-            } else {
-                DUP_THRESH * mss
-            };
-        self.recover = self.sender.max();
-        self.recovery = Recovery::Fast {
-            point: self.sender.max(),
+    /// Fast recovery begins.
+    pub fn begin_fast(&mut self, sender: &mut Sender, terms: &Terms, now: Time) {
+        let mss = terms.payload_mss();
+        // Segments that have left the network, as duplicates tell (RFC 5681, 3.2).
+        let inflation = if terms.sack() { 0 } else { DUP_THRESH * mss };
+        sender
+            .window
+            .begin_recovery(sender.flight(), inflation, mss, now);
+        self.recover = sender.max();
+        self.phase = Phase::Fast {
+            point: sender.max(),
         };
-        self.resend_from_first();
+        self.resend_from_first(sender);
     }
 
-    /// The retransmission timer ran out.
-    pub fn timed_out(&mut self, context: &mut Context<'_>) {
-        self.forget_tail_probe();
-        let (most, reason) = match self.state {
-            State::SynSent => (context.config.syn_retries, DeadReason::TimedOut),
-            State::SynReceived => (context.config.syn_ack_retries, DeadReason::TimedOut),
-            _ => (context.config.data_retries, DeadReason::TimedOut),
+    /// The retransmission timer ran out with data under way: all of it is sent again. `is_first`: it
+    /// did not run out for the same data before.
+    pub fn timed_out(&mut self, sender: &mut Sender, terms: &Terms, is_first: bool, now: Time) {
+        sender
+            .window
+            .timed_out(sender.flight(), terms.payload_mss(), is_first, now);
+        self.recover = sender.max();
+        self.phase = Phase::Loss {
+            point: sender.max(),
         };
-        if !self.timers.retry(most) {
-            context.counters.timed_out += 1;
-            self.end(reason, context);
-            return;
-        }
-        self.sender.rto.stop_timing();
-        self.sender.rto.back_off();
-        if matches!(self.state, State::SynSent | State::SynReceived) {
-            context.counters.timeouts += 1;
-            self.sender.repeat_syn();
-        } else if self.sender.peer_window() == 0 {
-            self.timers.probe_closed_window();
-        } else if self.sender.is_waiting() {
-            context.counters.timeouts += 1;
-            let mss = self.payload_mss();
-            let flight = self.sender.flight();
-            let is_first = self.timers.retries() == 1;
-            self.sender
-                .window
-                .timed_out(flight, mss, is_first, context.now);
-            self.recover = self.sender.max();
-            self.recovery = Recovery::Loss {
-                point: self.sender.max(),
-            };
-            // The receiver may have dropped what it reported (RFC 2018, 8).
-            self.board.clear();
-            self.sender.rewind();
-            self.resent = self.sender.una();
-            (self.dup_acks, self.resend_first) = (0, false);
-        } else {
-            // Small data that waited for a larger window (RFC 9293, 3.8.6.2.1, override).
-            self.timers.override_small_window();
-        }
-        self.timers.restart_retransmission(self.timeout_at(context));
+        // The receiver may have dropped what it reported (RFC 2018, 8).
+        self.board.clear();
+        sender.rewind();
+        self.resent = sender.una();
+        (self.duplicates, self.is_first_due) = (0, false);
     }
 }

@@ -2,10 +2,10 @@
 
 use super::notices::Notices;
 use super::receiver::Receiver;
-use super::sack::Scoreboard;
+use super::recovery::Recovery;
 use super::sender::Sender;
 use super::seq;
-use super::tail::Probe;
+use super::tail::Tail;
 use super::terms::Terms;
 use super::timers::Timers;
 use super::timestamps::Timestamps;
@@ -44,17 +44,6 @@ pub struct Context<'a> {
     pub reader_is_stopped: bool,
     /// [`crate::api::Limits::kept`].
     pub most_kept: u32,
-}
-
-/// Which loss recovery is under way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Recovery {
-    #[default]
-    None,
-    /// Fast recovery (RFC 6582, RFC 6675) until `point` is acknowledged.
-    Fast { point: u32 },
-    /// After a timeout (RFC 6298, RFC 5681): all up to `point` is sent again.
-    Loss { point: u32 },
 }
 
 /// Where a connection's place in the stack's lists is kept.
@@ -100,27 +89,8 @@ pub struct Tcb {
 
     pub sender: Sender,
 
-    // Loss.
-    pub board: Scoreboard,
     pub recovery: Recovery,
-    /// End of what recovery sent again (RFC 6675, HighRxt).
-    pub resent: u32,
-    /// End of what was sent when recovery last began with the first segment, and acknowledgements
-    /// since then of what was sent later.
-    pub resent_before: u32,
-    pub later_acks: u32,
-    /// The first segment is to be sent again now.
-    pub resend_first: bool,
-    pub dup_acks: u32,
-    /// Highest sequence number sent when a recovery began (RFC 6582, `recover`).
-    pub recover: u32,
-    /// Start of the newest segment of new data.
-    pub last_segment: u32,
-    /// A probe for a lost tail that is on its way, and that one is to be sent now.
-    pub tail_probe: Option<Probe>,
-    pub tail_probe_now: bool,
-    /// Segments sent again since the start.
-    pub retransmits: u32,
+    pub tail: Tail,
     pub receiver: Receiver,
     /// Who reads its data.
     pub reader: u8,
@@ -156,18 +126,8 @@ impl Tcb {
             terms: Terms::new(mss),
             timestamps: Timestamps::new(0, now),
             sender: Sender::new(config, u32::from(mss), now),
-            board: Scoreboard::default(),
-            recovery: Recovery::None,
-            resent: 0,
-            resent_before: 0,
-            later_acks: 0,
-            resend_first: false,
-            dup_acks: 0,
-            recover: 0,
-            last_segment: 0,
-            tail_probe: None,
-            tail_probe_now: false,
-            retransmits: 0,
+            recovery: Recovery::default(),
+            tail: Tail::default(),
             receiver: Receiver::default(),
             reader: 0,
             timers: Timers::new(now),
@@ -178,9 +138,8 @@ impl Tcb {
     /// Starts sending at `iss`.
     pub fn start_sending(&mut self, iss: u32) {
         self.sender.start(iss);
-        self.recover = iss;
-        self.resent = iss;
-        self.last_segment = iss;
+        self.recovery.start(iss);
+        self.tail.begins_at(iss);
     }
 
     /// Most payload of a segment with the usual options.
@@ -205,11 +164,11 @@ impl Tcb {
     pub fn may_have_more(&self) -> bool {
         self.sender.next() != self.sender.end()
             || self.receiver.acks().is_due()
-            || self.resend_first
+            || self.recovery.is_first_due()
             || self.timers.is_probe_due()
-            || self.tail_probe_now
+            || self.tail.is_due()
             || self.timers.is_keepalive_due()
-            || self.recovery != Recovery::None
+            || self.recovery.is_on()
     }
 
     /// Whether data is taken.
@@ -228,35 +187,9 @@ impl Tcb {
         )
     }
 
-    /// What counts as lost, whether it was sent again or not.
-    pub fn lost(&self) -> u32 {
-        match self.recovery {
-            // All but what the peer has.
-            Recovery::Loss { point } => {
-                seq::distance(self.sender.una(), point)
-                    - self.board.bytes_between(self.sender.una(), point)
-            }
-            // The first segment, as far as anybody knows (RFC 6582).
-            Recovery::Fast { .. } if self.board.is_empty() => self
-                .payload_mss()
-                .min(seq::distance(self.sender.una(), self.sender.max())),
-            _ => self.board.lost(self.sender.una(), self.payload_mss()),
-        }
-    }
-
-    /// What was sent again and is not acknowledged.
-    pub fn under_repair(&self) -> u32 {
-        let end = match self.recovery {
-            Recovery::None => return 0,
-            Recovery::Fast { .. } => self.resent,
-            Recovery::Loss { point } => seq::min(self.sender.next(), point),
-        };
-        seq::distance(self.sender.una(), end) - self.board.bytes_between(self.sender.una(), end)
-    }
-
     /// A segment is sent again.
     pub fn count_retransmit(&mut self, context: &mut Context<'_>) {
-        self.retransmits += 1;
+        self.recovery.count_retransmit();
         context.counters.retransmits += 1;
     }
 
@@ -272,7 +205,7 @@ impl Tcb {
         if self.may_send() {
             self.sender.rewind();
             self.sender.rto.stop_timing();
-            self.resent = self.sender.una();
+            self.recovery.repair_from(self.sender.una());
         }
     }
 
@@ -291,9 +224,9 @@ impl Tcb {
         self.notices.ended(reason);
         self.sender.queue.clear(context.chunks);
         self.receiver.end(self.notices.is_owned(), context);
-        self.forget_tail_probe();
+        self.tail.forget();
         self.timers.stop();
-        self.resend_first = false;
+        self.recovery.stop();
     }
 
     /// The next moment a timer of this connection is due.

@@ -44,7 +44,7 @@ impl Tcb {
                 .rto
                 .handshake_done(was_repeated, context.now, context.config);
             self.sender.syn_acked();
-            self.resent = header.ack;
+            self.recovery.repair_from(header.ack);
             self.timers.answered();
             self.timers.stop_retransmission();
             self.notices.opened();

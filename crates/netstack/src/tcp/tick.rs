@@ -23,6 +23,39 @@ impl Tcb {
         }
     }
 
+    /// The retransmission timer ran out (RFC 6298, 5).
+    fn timed_out(&mut self, context: &mut Context<'_>) {
+        self.tail.forget();
+        self.timers.set_tail_probe(None);
+        let most = match self.state {
+            State::SynSent => context.config.syn_retries,
+            State::SynReceived => context.config.syn_ack_retries,
+            _ => context.config.data_retries,
+        };
+        if !self.timers.retry(most) {
+            context.counters.timed_out += 1;
+            self.end(DeadReason::TimedOut, context);
+            return;
+        }
+        self.sender.rto.stop_timing();
+        self.sender.rto.back_off();
+        if matches!(self.state, State::SynSent | State::SynReceived) {
+            context.counters.timeouts += 1;
+            self.sender.repeat_syn();
+        } else if self.sender.peer_window() == 0 {
+            self.timers.probe_closed_window();
+        } else if self.sender.is_waiting() {
+            context.counters.timeouts += 1;
+            let is_first = self.timers.retries() == 1;
+            self.recovery
+                .timed_out(&mut self.sender, &self.terms, is_first, context.now);
+        } else {
+            // Small data that waited for a larger window (RFC 9293, 3.8.6.2.1, override).
+            self.timers.override_small_window();
+        }
+        self.timers.restart_retransmission(self.timeout_at(context));
+    }
+
     fn idle(&mut self, context: &mut Context<'_>) {
         if self.state == State::FinWait2 && self.receiver.is_deaf() {
             // The peer does not close: nobody is left here to wait (RFC 9293, 3.6: "FIN-WAIT-2").

@@ -9,8 +9,8 @@ use std::time::Duration;
 /// The window and what moves it. Bytes throughout.
 #[derive(Debug, Clone, Copy)]
 pub struct Window {
-    pub cwnd: u32,
-    pub ssthresh: u32,
+    cwnd: u32,
+    ssthresh: u32,
     /// Bytes acknowledged since `cwnd` last grew (congestion avoidance, RFC 5681, 3.1).
     acked: u32,
     cubic: Option<cubic::Cubic>,
@@ -35,12 +35,17 @@ impl Window {
         }
     }
 
+    /// The window.
+    pub const fn cwnd(&self) -> u32 {
+        self.cwnd
+    }
+
     /// Where slow start ends; `None` before the first loss.
     pub fn ssthresh(&self) -> Option<u32> {
         (self.ssthresh != NO_SSTHRESH).then_some(self.ssthresh)
     }
 
-    pub const fn in_slow_start(&self) -> bool {
+    const fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
 
@@ -59,8 +64,51 @@ impl Window {
         }
     }
 
-    /// Loss was seen with `flight` bytes under way: the new `ssthresh`, which recovery sends with.
-    pub fn lost(&mut self, flight: u32, mss: u32, now: Time) {
+    /// Whether `flight` bytes under way use the window: one that is not used says nothing about the
+    /// path (RFC 7661).
+    pub fn is_used(&self, flight: u32, mss: u32) -> bool {
+        let used = if self.in_slow_start() {
+            flight * 2
+        } else {
+            flight + 3 * mss
+        };
+        used >= self.cwnd
+    }
+
+    /// A loss was seen with `flight` bytes under way: recovery sends with the new `ssthresh`, and
+    /// `inflation` bytes that have left the network.
+    pub fn begin_recovery(&mut self, flight: u32, inflation: u32, mss: u32, now: Time) {
+        self.lost(flight, mss, now);
+        self.cwnd = self.ssthresh + inflation;
+    }
+
+    /// A segment more has left the network (RFC 5681, 3.2, step 4).
+    pub fn inflate(&mut self, mss: u32) {
+        self.cwnd = self.cwnd.saturating_add(mss);
+    }
+
+    /// A partial acknowledgement of `bytes` (RFC 6582, 3.2, step 3).
+    pub fn deflate(&mut self, bytes: u32, mss: u32) {
+        self.cwnd = self.cwnd.saturating_sub(bytes);
+        if bytes >= mss {
+            self.cwnd += mss;
+        }
+        self.cwnd = self.cwnd.max(mss);
+    }
+
+    /// All is repaired, and `flight` bytes are under way: no burst when that is little (RFC 6582, 3.2,
+    /// step 3).
+    pub fn end_recovery(&mut self, flight: u32, mss: u32) {
+        self.cwnd = self.ssthresh.min(flight.max(mss) + mss).max(mss);
+    }
+
+    /// As [`Self::end_recovery`] with SACK, where what is under way was known all the time.
+    pub fn end_sack_recovery(&mut self) {
+        self.cwnd = self.ssthresh;
+    }
+
+    /// Loss was seen with `flight` bytes under way: the new `ssthresh`.
+    fn lost(&mut self, flight: u32, mss: u32, now: Time) {
         self.ssthresh = match &mut self.cubic {
             Some(cubic) => cubic.lost(self.cwnd, flight, mss, now),
             None => newreno::ssthresh(flight, mss),
