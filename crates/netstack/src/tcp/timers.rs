@@ -29,14 +29,44 @@ pub enum Silence {
     GiveUp,
 }
 
-/// The timers; `None` is off.
+/// When one timer runs out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Timer(Time);
+
+impl Timer {
+    /// It does not run: half the size of an `Option`, and compared without a branch.
+    const OFF: Self = Self(Time::from_nanos(u64::MAX));
+
+    fn is_on(self) -> bool {
+        self != Self::OFF
+    }
+
+    fn at(self) -> Option<Time> {
+        self.is_on().then_some(self.0)
+    }
+
+    fn is_due(self, now: Time) -> bool {
+        self.0 <= now
+    }
+
+    /// Whether it has run out; it is off then.
+    fn take_due(&mut self, now: Time) -> bool {
+        let is_due = self.is_due(now);
+        if is_due {
+            *self = Self::OFF;
+        }
+        is_due
+    }
+}
+
+/// The timers.
 #[derive(Debug, Clone, Copy)]
 pub struct Timers {
-    retransmit_at: Option<Time>,
-    tail_probe_at: Option<Time>,
-    ack_at: Option<Time>,
+    retransmission: Timer,
+    tail_probe: Timer,
+    ack: Timer,
     /// Keepalive, or the end of the wait in FIN-WAIT-2.
-    idle_at: Option<Time>,
+    idle: Timer,
     last_heard: Time,
     /// Timeouts, or window probes, in a row without an answer.
     retries: u8,
@@ -46,23 +76,14 @@ pub struct Timers {
     is_keepalive_due: bool,
 }
 
-/// Whether the timer has run out; it is off then.
-fn take_due(timer: &mut Option<Time>, now: Time) -> bool {
-    let is_due = timer.is_some_and(|at| at <= now);
-    if is_due {
-        *timer = None;
-    }
-    is_due
-}
-
 impl Timers {
     /// All are off.
     pub fn new(now: Time) -> Self {
         Self {
-            retransmit_at: None,
-            tail_probe_at: None,
-            ack_at: None,
-            idle_at: None,
+            retransmission: Timer::OFF,
+            tail_probe: Timer::OFF,
+            ack: Timer::OFF,
+            idle: Timer::OFF,
             last_heard: now,
             retries: 0,
             persist: Persist::Off,
@@ -78,39 +99,38 @@ impl Timers {
 
     /// The next moment a timer is due.
     pub fn deadline(&self) -> Option<Time> {
-        // Without a branch: this is asked several times a packet.
-        let at = |time: Option<Time>| time.map_or(u64::MAX, Time::as_nanos);
-        let first = at(self.retransmit_at)
-            .min(at(self.tail_probe_at))
-            .min(at(self.ack_at))
-            .min(at(self.idle_at));
-        (first != u64::MAX).then(|| Time::from_nanos(first))
+        // Without a branch but the last: this is asked several times a packet.
+        let sooner = self.retransmission.0.min(self.tail_probe.0);
+        Timer(sooner.min(self.ack.0).min(self.idle.0)).at()
     }
 }
 
 /// Retransmission.
 impl Timers {
-    pub const fn retransmit_at(&self) -> Option<Time> {
-        self.retransmit_at
+    pub fn retransmit_at(&self) -> Option<Time> {
+        self.retransmission.at()
     }
 
     /// Starts anew, until `at`.
     pub fn restart_retransmission(&mut self, at: Time) {
-        self.retransmit_at = Some(at);
+        self.retransmission = Timer(at);
     }
 
     /// Starts, unless it runs already. When it runs out.
     pub fn start_retransmission(&mut self, at: Time) -> Time {
-        *self.retransmit_at.get_or_insert(at)
+        if !self.retransmission.is_on() {
+            self.retransmission = Timer(at);
+        }
+        self.retransmission.0
     }
 
     pub fn stop_retransmission(&mut self) {
-        self.retransmit_at = None;
+        self.retransmission = Timer::OFF;
     }
 
     /// Whether it has run out; it is off then.
     pub fn take_retransmission(&mut self, now: Time) -> bool {
-        take_due(&mut self.retransmit_at, now)
+        self.retransmission.take_due(now)
     }
 
     /// Timeouts, or window probes, in a row without an answer.
@@ -133,17 +153,17 @@ impl Timers {
 
 /// The probe for a lost tail.
 impl Timers {
-    pub const fn awaits_tail(&self) -> bool {
-        self.tail_probe_at.is_some()
+    pub fn awaits_tail(&self) -> bool {
+        self.tail_probe.is_on()
     }
 
     pub fn set_tail_probe(&mut self, at: Option<Time>) {
-        self.tail_probe_at = at;
+        self.tail_probe = at.map_or(Timer::OFF, Timer);
     }
 
     /// Whether it has run out; it is off then.
     pub fn take_tail_probe(&mut self, now: Time) -> bool {
-        take_due(&mut self.tail_probe_at, now)
+        self.tail_probe.take_due(now)
     }
 }
 
@@ -151,20 +171,20 @@ impl Timers {
 impl Timers {
     /// An acknowledgement is due at `at`, or earlier if it was.
     pub fn delay_ack(&mut self, at: Time) {
-        self.ack_at = Some(self.ack_at.map_or(at, |earlier| earlier.min(at)));
+        self.ack = Timer(self.ack.0.min(at));
     }
 
     pub fn is_ack_due(&self, now: Time) -> bool {
-        self.ack_at.is_some_and(|at| at <= now)
+        self.ack.is_due(now)
     }
 
     /// Whether it has run out; it is off then.
     pub fn take_ack(&mut self, now: Time) -> bool {
-        take_due(&mut self.ack_at, now)
+        self.ack.take_due(now)
     }
 
     pub fn stop_ack(&mut self) {
-        self.ack_at = None;
+        self.ack = Timer::OFF;
     }
 }
 
@@ -224,19 +244,19 @@ impl Timers {
 
     /// Keepalive, or the wait in FIN-WAIT-2, is due at `at`.
     pub fn set_idle(&mut self, at: Time) {
-        self.idle_at = Some(at);
+        self.idle = Timer(at);
     }
 
     /// Whether it has run out; it is off then.
     pub fn take_idle(&mut self, now: Time) -> bool {
-        take_due(&mut self.idle_at, now)
+        self.idle.take_due(now)
     }
 
     /// The keepalive timer has run out; it is started anew, unless all probes were in vain.
     pub fn silence(&mut self, settings: &Keepalive, now: Time) -> Silence {
         let quiet_until = self.last_heard + settings.idle;
         if now < quiet_until && self.keepalive_probes == 0 {
-            self.idle_at = Some(quiet_until);
+            self.idle = Timer(quiet_until);
             return Silence::Nothing;
         }
         if self.keepalive_probes >= settings.probes {
@@ -244,7 +264,7 @@ impl Timers {
         }
         self.keepalive_probes += 1;
         self.is_keepalive_due = true;
-        self.idle_at = Some(now + settings.interval);
+        self.idle = Timer(now + settings.interval);
         Silence::Probe
     }
 
