@@ -81,9 +81,9 @@ impl Acks {
         })
     }
 
-    /// Data goes out, `later` than the last segment came: perhaps it answers.
-    pub fn answered(&mut self, later: Duration, config: &TcpConfig) {
-        if std::mem::take(&mut self.question) && later <= config.answer_wait {
+    /// Data goes out; the last segment came at `heard`. Perhaps it answers.
+    pub fn answered(&mut self, heard: Time, now: Time, config: &TcpConfig) {
+        if std::mem::take(&mut self.question) && now.since(heard) <= config.answer_wait {
             self.answers = (self.answers + 1).min(ANSWERS_EXPECTED + 3);
         }
     }

@@ -180,6 +180,7 @@ impl Tcb {
     }
 
     /// Takes data and FIN of an acceptable segment. Says whether its buffer is kept.
+    #[inline]
     fn take_data(&mut self, segment: &Incoming, context: &mut Context<'_>) -> bool {
         if !self.may_receive() {
             // Only what was received before can come here: the peer lacks our acknowledgement.

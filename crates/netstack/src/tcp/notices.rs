@@ -17,7 +17,7 @@ enum Stage {
 }
 
 /// The connection's end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 enum End {
     /// It lives.
     #[default]
@@ -65,7 +65,7 @@ impl Notices {
 
     /// It lives no more.
     pub fn has_ended(&self) -> bool {
-        self.end != End::None
+        !matches!(self.end, End::None)
     }
 
     /// Its end was told, or is not to be told.
@@ -75,7 +75,7 @@ impl Notices {
 
     /// Its end was told.
     pub fn is_end_told(&self) -> bool {
-        self.end == End::Told
+        matches!(self.end, End::Told)
     }
 
     /// The handshake is done. Says whether the application opened it.
@@ -110,7 +110,7 @@ impl Notices {
 
     /// The connection has ended; a second end changes nothing.
     pub fn ended(&mut self, reason: DeadReason) {
-        if self.end == End::None {
+        if !self.has_ended() {
             self.end = End::ToTell(reason);
         }
     }
@@ -126,17 +126,16 @@ impl Notices {
         if self.has_ended() && matches!(self.stage, Stage::HalfOpen | Stage::Open) {
             self.end = End::Silent;
         }
-        self.end == End::Silent
+        matches!(self.end, End::Silent)
     }
 
     /// Whether something is to be told, received data apart.
     pub fn any(&self) -> bool {
-        match self.stage {
-            Stage::HalfOpen | Stage::Knocked => self.has_ended(),
-            Stage::Open => true,
-            Stage::Owned => {
-                self.connected || self.acked_bytes > 0 || self.peer_closed || self.has_ended()
-            }
+        // Without a branch in the usual case: this is asked several times a packet.
+        if self.is_owned() {
+            self.connected | self.peer_closed | (self.acked_bytes > 0) | self.has_ended()
+        } else {
+            self.stage == Stage::Open || self.has_ended()
         }
     }
 

@@ -145,9 +145,9 @@ impl Tcb {
         while let Some(end) = self.recovery.board.covered(self.sender.next()) {
             self.sender.skip_to(end);
         }
-        let end = self.sender.end();
-        let fin_open = self.sender.is_closed() && seq::le(self.sender.next(), end);
-        let waiting = seq::distance(self.sender.next(), end);
+        let (start, end) = (self.sender.next(), self.sender.end());
+        let fin_open = self.sender.is_closed() && seq::le(start, end);
+        let waiting = seq::distance(start, end);
         if waiting == 0 && (self.sender.is_fin_acked() || !fin_open) {
             return None;
         }
@@ -155,12 +155,12 @@ impl Tcb {
         self.sender
             .restart_after_idle(full, context.now, context.config);
         let edge = self.sender.edge(0);
-        let room = seq::distance(self.sender.next(), edge);
+        let room = seq::distance(start, edge);
         let gap = self
             .recovery
             .board
-            .next_range(self.sender.next())
-            .map_or(u32::MAX, |left| left.wrapping_sub(self.sender.next()));
+            .next_range(start)
+            .map_or(u32::MAX, |left| left.wrapping_sub(start));
         let len = waiting.min(room).min(mss).min(gap);
         let whole = len == waiting;
         let fin = fin_open && whole && room > len;
@@ -168,7 +168,7 @@ impl Tcb {
             self.wait_for_window(context);
             return None;
         }
-        let again = seq::lt(self.sender.next(), self.sender.max());
+        let again = seq::lt(start, self.sender.max());
         if !again && !self.sender.is_worth_sending(len, mss, whole, fin) {
             self.wait_for_window(context);
             return None;
@@ -180,7 +180,6 @@ impl Tcb {
         if flight > 0 && flight + len > most && !probes_tail {
             return None;
         }
-        let start = self.sender.next();
         let segment = self.segment(start, len, fin, context);
         let taken = segment.len + u32::from(segment.flags & FIN != 0);
         self.sender.sent_to(start.wrapping_add(taken));
@@ -192,8 +191,10 @@ impl Tcb {
         }
         self.timers.start_retransmission(self.timeout_at(context));
         self.watch_tail(context);
-        let later = context.now.since(self.timers.last_heard());
-        self.receiver.acks_mut().answered(later, context.config);
+        let heard = self.timers.last_heard();
+        self.receiver
+            .acks_mut()
+            .answered(heard, context.now, context.config);
         Some(segment)
     }
 

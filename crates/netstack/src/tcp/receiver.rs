@@ -114,6 +114,7 @@ impl Receiver {
 impl Receiver {
     /// Takes data and FIN of an acceptable segment. Says whether its buffer is kept. `is_owned`:
     /// the application has the connection.
+    #[inline]
     pub fn take(
         &mut self,
         segment: &Incoming,
@@ -161,6 +162,7 @@ impl Receiver {
         }
     }
 
+    #[inline]
     fn in_order(
         &mut self,
         mut data: Chunk,

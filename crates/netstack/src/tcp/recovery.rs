@@ -8,7 +8,7 @@ use super::terms::Terms;
 use crate::api::Time;
 
 /// Which loss recovery is under way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub enum Phase {
     #[default]
     None,
@@ -65,8 +65,8 @@ impl Recovery {
     }
 
     /// Some recovery is under way.
-    pub fn is_on(&self) -> bool {
-        self.phase != Phase::None
+    pub const fn is_on(&self) -> bool {
+        !matches!(self.phase, Phase::None)
     }
 
     /// Fast recovery is under way.
@@ -142,6 +142,7 @@ impl Recovery {
 /// Bytes, for one connection's `sender` and `terms`.
 impl Recovery {
     /// Under way (RFC 6675, 4, SetPipe).
+    #[inline]
     pub fn under_way(&self, sender: &Sender, terms: &Terms) -> u32 {
         let (una, next) = (sender.una(), sender.next());
         if terms.sack() && !self.board.is_empty() {

@@ -12,7 +12,7 @@ use std::time::Duration;
 const LEAST: Duration = Duration::from_millis(10);
 
 /// The probe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 enum Probe {
     #[default]
     None,
@@ -55,7 +55,7 @@ impl Tail {
 
     /// A probe is to be sent now.
     pub fn is_due(&self) -> bool {
-        self.probe == Probe::Due
+        matches!(self.probe, Probe::Due)
     }
 
     /// As [`Self::is_due`]; it counts as sent then.
