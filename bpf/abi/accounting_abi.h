@@ -61,6 +61,16 @@ struct cf_totals {
 };
 _Static_assert(sizeof(struct cf_totals) == 136, "cf_totals is part of the ABI");
 
+/* What a CPU is at, as far as network work goes. */
+enum cf_mode {
+	CF_IDLE = 0,	/* ordinary process context or idle */
+	CF_RECEIVE,	/* NET_RX softirq */
+	CF_TRANSMIT,	/* NET_TX softirq */
+	CF_OTHER,	/* another softirq, in which TSQ or a TCP timer may transmit */
+	CF_NAPI_THREAD, /* a NAPI kernel thread */
+	CF_DRAIN,	/* a system call that dequeues another container's packets */
+};
+
 /* An owner in the open batch and its weight in packets. */
 struct cf_share {
 	__u32 row;
@@ -176,6 +186,7 @@ struct cf_layout {
 	enum cf_row_index row;
 	enum cf_event_kind event;
 	enum cf_limits limit;
+	enum cf_mode mode;
 	struct cf_path_event path_event;
 };
 

@@ -20,15 +20,18 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 
 	if (!s)
 		return 0;
-	if (s->napi_thread) {
-		s->napi_thread = 0;
+	s->napi_thread = 0;
+	/* A drain that gave up is over as well. */
+	if (s->mode != CF_IDLE) {
+		now = bpf_ktime_get_ns();
 		if (s->mode == CF_NAPI_THREAD) {
-			now = bpf_ktime_get_ns();
 			cf_batch_end(s, now);
-			cf_run_count(s, now);
+			cf_run_count(s);
 			s->mode = CF_IDLE;
-			s->watch = 0;
+		} else {
+			cf_leave_outer(s, now);
 		}
+		s->watch = 0;
 	}
 	if (!cf_is_napi_thread(next))
 		return 0;

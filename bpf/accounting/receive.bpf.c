@@ -37,7 +37,7 @@ static __always_inline void cf_count(struct cf_cpu *s, struct sk_buff *skb)
 static __always_inline void cf_pend(struct cf_cpu *s, struct sk_buff *skb, __u32 row)
 {
 	cf_boundary_cut(s);
-	cf_segment_close(s, bpf_ktime_get_ns());
+	cf_segment_close_now(s);
 	s->owner = row;
 	s->direction = CF_RX;
 	s->owner_dev = 0;
@@ -50,7 +50,8 @@ static __always_inline void cf_own(struct cf_cpu *s, struct net_device *dev, __u
 {
 	if (s->owner != row || s->direction != direction)
 		cf_boundary_cut(s);
-	s->boundary_ns = 0;
+	else
+		cf_boundary_pass(s);
 	cf_segment_switch(s, row, direction);
 	s->watch = CF_WATCH_RECEIVE;
 	s->owner_dev = (__u64)dev;
@@ -142,9 +143,9 @@ int BPF_PROG(napi_poll)
 	now = bpf_ktime_get_ns();
 	if (cf_poll_leave_open(s, now))
 		return 0;
-	cf_poll_close(s, now);
+	cf_poll_close(s, now, s->interrupt_ns);
 	s->watch = CF_WATCH_RECEIVE;
-	cf_run_count(s, now);
+	cf_run_count(s);
 	return 0;
 }
 

@@ -31,18 +31,6 @@ static __always_inline __u32 cf_reason_of_vector(__u32 vector)
 	}
 }
 
-/* Leaves what a softirq interrupts: a NAPI thread between polls, or a drain that gave up. */
-static __always_inline void cf_leave_outer(struct cf_cpu *s, __u64 now)
-{
-	if (s->mode == CF_NAPI_THREAD) {
-		cf_poll_close(s, now);
-		cf_run_count(s, now);
-	} else if (s->mode == CF_DRAIN) {
-		cf_segment_close(s, now);
-		cf_batch_reset(s);
-	}
-}
-
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(softirq_entry, unsigned int vector)
 {
@@ -53,7 +41,6 @@ int BPF_PROG(softirq_entry, unsigned int vector)
 		return 0;
 	now = bpf_ktime_get_ns();
 	cf_leave_outer(s, now);
-	cf_run_begin(s, now);
 	cf_batch_reset(s);
 	s->handed_row = CF_NO_ROW;
 	s->vector = vector;
@@ -76,6 +63,7 @@ int BPF_PROG(softirq_entry, unsigned int vector)
 		s->mode = CF_OTHER;
 		s->watch = CF_WATCH_QUEUE;
 	}
+	cf_run_begin(s);
 	return 0;
 }
 
@@ -91,7 +79,7 @@ int BPF_PROG(softirq_exit, unsigned int vector)
 		return 0;
 	now = bpf_ktime_get_ns();
 	cf_batch_end(s, now);
-	cf_run_count(s, now);
+	cf_run_count(s);
 	if (s->mode == CF_RECEIVE)
 		s->queued = 0;
 	s->watch = 0;

@@ -120,7 +120,7 @@ static __always_inline void cf_detour(struct cf_cpu *s, struct sk_buff *skb)
 static __always_inline void cf_drain(struct cf_cpu *s, struct sk_buff *skb)
 {
 	__u32 row = CF_NO_ROW;
-	__u64 now, ns;
+	__u64 now;
 
 	if (skb) {
 		row = cf_transmit_row(s, skb);
@@ -132,17 +132,13 @@ static __always_inline void cf_drain(struct cf_cpu *s, struct sk_buff *skb)
 			return;
 		now = bpf_ktime_get_ns();
 		cf_batch_reset(s);
-		cf_run_begin(s, now);
 		cf_segment_open(s, now, row);
+		cf_run_begin(s);
 		s->direction = CF_TX;
 		s->mode = CF_DRAIN;
 	} else if (row != s->owner) {
-		now = bpf_ktime_get_ns();
-		cf_segment_close(s, now);
-		ns = cf_run_ns(s, now);
-		s->totals.drain_ns += ns;
-		cf_charge(s, ns, 0);
-		cf_run_begin(s, now);
+		cf_segment_close_now(s);
+		cf_run_count(s);
 		s->owner = row;
 		if (row == CF_NO_ROW) {
 			s->mode = CF_IDLE;

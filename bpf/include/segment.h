@@ -116,26 +116,36 @@ static __always_inline void cf_batch_add(struct cf_cpu *s, __u32 row, __u32 dire
 	s->batch_packets += packets;
 }
 
-/* Ends the open segment at `now` and gives it to its owner; the next one begins at once with
- * the same owner. Reading interrupt_ns before the caller's clock would cut an interrupt that
- * falls between out of both segments; read after, it moves at most one interrupt's length
- * from one segment to the next and the sum stays right. */
-__weak __noinline int cf_segment_close(struct cf_cpu *s, __u64 now)
+/* Ends the open segment's time at `now` and begins the next one there. Returns its length,
+ * interrupts left out. The clock and interrupt_ns are read one after the other: an interrupt that
+ * falls between is taken off a segment that it came after, and when that is shorter than the
+ * interrupt, the rest is taken off the next one. So the sum stays right. */
+static __always_inline __u64 cf_segment_cut(struct cf_cpu *s, __u64 now, __u64 interrupt_ns)
 {
-	__u64 interrupt_ns, ns;
+	__u64 ns = now - s->start_ns - (interrupt_ns - s->interrupt_mark_ns);
+
+	s->start_ns = now;
+	s->interrupt_mark_ns = interrupt_ns;
+	if (ns <= CF_SEGMENT_MAX_NS)
+		return ns;
+	if (-ns <= CF_SEGMENT_MAX_NS)
+		s->interrupt_mark_ns += ns;
+	else
+		s->totals.segments_rejected++;
+	return 0;
+}
+
+/* Ends the open segment at `now`, when interrupt_ns was `interrupt_ns`, and gives it to its
+ * owner; the next one begins at once with the same owner. */
+__weak __noinline int cf_segment_close(struct cf_cpu *s, __u64 now, __u64 interrupt_ns)
+{
+	__u64 ns;
 	__u32 owner;
 
 	if (!s)
 		return 0;
-	interrupt_ns = s->interrupt_ns;
-	ns = now - s->start_ns - (interrupt_ns - s->interrupt_mark_ns);
+	ns = cf_segment_cut(s, now, interrupt_ns);
 	owner = s->owner;
-	s->start_ns = now;
-	s->interrupt_mark_ns = interrupt_ns;
-	if (ns > CF_SEGMENT_MAX_NS) {
-		s->totals.segments_rejected++;
-		ns = 0;
-	}
 	if (s->mode == CF_OTHER && s->owner >= CF_FIRST_CONTAINER_ROW)
 		s->run_network_ns += ns;
 	if (owner == CF_OWNER_BATCH) {
@@ -166,18 +176,19 @@ __weak __noinline int cf_segment_close(struct cf_cpu *s, __u64 now)
 	return 0;
 }
 
+static __always_inline void cf_segment_close_now(struct cf_cpu *s)
+{
+	__u64 now = bpf_ktime_get_ns();
+
+	cf_segment_close(s, now, s->interrupt_ns);
+}
+
 /* Ends the time before a poll's first packet; as cf_segment_close, without its detours. */
 static __always_inline void cf_head_close(struct cf_cpu *s)
 {
-	__u64 interrupt_ns = s->interrupt_ns, now = bpf_ktime_get_ns();
-	__u64 ns = now - s->start_ns - (interrupt_ns - s->interrupt_mark_ns);
+	__u64 now = bpf_ktime_get_ns();
 
-	s->start_ns = now;
-	s->interrupt_mark_ns = interrupt_ns;
-	if (ns > CF_SEGMENT_MAX_NS)
-		s->totals.segments_rejected++;
-	else
-		s->batch_ns += ns;
+	s->batch_ns += cf_segment_cut(s, now, s->interrupt_ns);
 }
 
 /* Makes `owner` the owner of what follows. Does nothing when it is already. */
@@ -188,7 +199,7 @@ static __always_inline void cf_segment_switch(struct cf_cpu *s, __u32 owner, __u
 	if (s->owner == CF_OWNER_BATCH)
 		cf_head_close(s);
 	else
-		cf_segment_close(s, bpf_ktime_get_ns());
+		cf_segment_close_now(s);
 	s->owner = owner;
 	s->direction = direction;
 	s->owner_dev = 0;
@@ -225,17 +236,19 @@ static __always_inline bool cf_poll_leave_open(struct cf_cpu *s, __u64 now)
 	return true;
 }
 
-static __always_inline void cf_run_begin(struct cf_cpu *s, __u64 now)
+/* A run begins with the open segment. */
+static __always_inline void cf_run_begin(struct cf_cpu *s)
 {
-	s->run_start_ns = now;
-	s->run_interrupt_mark_ns = s->interrupt_ns;
+	s->run_start_ns = s->start_ns;
+	s->run_interrupt_mark_ns = s->interrupt_mark_ns;
 	s->run_network_ns = 0;
 }
 
-/* Length of the run so far, hardirqs left out, ns. */
-static __always_inline __u64 cf_run_ns(struct cf_cpu *s, __u64 now)
+/* Length of the run up to the open segment, hardirqs left out, ns. */
+static __always_inline __u64 cf_run_ns(struct cf_cpu *s)
 {
-	__u64 ns = now - s->run_start_ns - (s->interrupt_ns - s->run_interrupt_mark_ns);
+	__u64 ns =
+		s->start_ns - s->run_start_ns - (s->interrupt_mark_ns - s->run_interrupt_mark_ns);
 
 	return ns > CF_SEGMENT_MAX_NS ? 0 : ns;
 }
@@ -259,16 +272,16 @@ static __always_inline void cf_batch_end(struct cf_cpu *s, __u64 now)
 		if (row)
 			row->hardirq_ns += hardirq_ns;
 	}
-	cf_segment_close(s, now);
+	cf_segment_close(s, now, s->interrupt_ns);
 	if (!alone)
 		cf_batch_share(s);
 }
 
 /* Ends a NAPI poll: what is common is shared, and what follows waits for its first packet. */
-static __always_inline void cf_poll_close(struct cf_cpu *s, __u64 now)
+static __always_inline void cf_poll_close(struct cf_cpu *s, __u64 now, __u64 interrupt_ns)
 {
 	s->boundary_ns = 0;
-	cf_segment_close(s, now);
+	cf_segment_close(s, now, interrupt_ns);
 	if (s->batch_closed) { /* this poll added nobody */
 		cf_batch_orphan(s, s->batch_ns, s->batch_hardirq_ns);
 		s->batch_ns = 0;
@@ -283,22 +296,24 @@ static __always_inline void cf_poll_close(struct cf_cpu *s, __u64 now)
 	s->draining = 0;
 }
 
-/* Counts the run so far, and who is charged for it. Called at each poll and not only at the
- * end of a softirq or a NAPI thread's slice, so that a reading in between adds up. */
-static __always_inline void cf_run_count(struct cf_cpu *s, __u64 now)
+/* Counts the run up to the open segment, and who is charged for it. Called at each poll and not
+ * only at the end of a softirq or a NAPI thread's slice, so that the charge is not late. */
+static __always_inline void cf_run_count(struct cf_cpu *s)
 {
-	__u64 ns = cf_run_ns(s, now);
+	__u64 ns = cf_run_ns(s);
 	__u32 vector = s->vector;
 
 	if (s->mode == CF_NAPI_THREAD)
 		s->totals.napi_thread_ns += ns;
+	else if (s->mode == CF_DRAIN)
+		s->totals.drain_ns += ns;
 	else if (vector < CF_SOFTIRQS)
 		s->totals.softirq_ns[vector] += ns;
 	if (s->mode == CF_OTHER)
 		cf_charge(s, s->run_network_ns, ns - s->run_network_ns);
 	else
 		cf_charge(s, ns, 0);
-	cf_run_begin(s, now);
+	cf_run_begin(s);
 }
 
 /* A NAPI thread has this CPU from now on: it came, or a softirq that interrupted it ended. */
@@ -306,23 +321,55 @@ static __always_inline void cf_napi_thread_begin(struct cf_cpu *s, __u64 now)
 {
 	cf_batch_reset(s);
 	s->handed_row = CF_NO_ROW;
-	cf_run_begin(s, now);
 	cf_segment_open(s, now, CF_OWNER_BATCH);
+	cf_run_begin(s);
 	s->mode = CF_NAPI_THREAD;
 	s->watch = CF_WATCH_RECEIVE;
 }
 
-/* The poll that was left open is followed by another owner's: it is closed where it ended. */
+/* The poll that was left open is followed by another owner's: it is closed where it ended.
+ * Interrupts since then belong to what follows. */
 static __always_inline void cf_boundary_cut(struct cf_cpu *s)
 {
-	__u64 boundary_ns = s->boundary_ns, interrupt_ns = s->interrupt_ns;
+	if (s->boundary_ns)
+		cf_poll_close(s, s->boundary_ns, s->boundary_interrupt_ns);
+}
 
-	if (!boundary_ns)
+/* The poll that was left open is followed by one that begins with the same owner. What was
+ * common to it is that owner's alone, whoever else the next one has packets of. */
+static __always_inline void cf_boundary_pass(struct cf_cpu *s)
+{
+	if (!s->boundary_ns)
 		return;
-	/* As the clock was: interrupts since then belong to what follows. */
-	s->interrupt_mark_ns += interrupt_ns - s->boundary_interrupt_ns;
-	cf_poll_close(s, boundary_ns);
-	s->interrupt_mark_ns = s->boundary_interrupt_ns;
+	s->boundary_ns = 0;
+	s->weight = 0;
+	if (s->batch_ns || s->batch_hardirq_ns)
+		cf_give(s->owner, s->direction, s->batch_ns, s->batch_hardirq_ns);
+	s->batch_ns = 0;
+	s->batch_hardirq_ns = 0;
+}
+
+/* Leaves what a softirq or another task comes upon: a NAPI thread between polls, or a drain that
+ * gave up. Or a softirq whose end passed unseen: what was cut of it is kept, and how long it went
+ * on after that is not known. */
+static __always_inline void cf_leave_outer(struct cf_cpu *s, __u64 now)
+{
+	switch (s->mode) {
+	case CF_IDLE:
+		return;
+	case CF_NAPI_THREAD:
+		cf_poll_close(s, now, s->interrupt_ns);
+		break;
+	case CF_DRAIN:
+		cf_segment_close(s, now, s->interrupt_ns);
+		break;
+	default:
+		cf_boundary_cut(s);
+		cf_segment_close(s, s->start_ns, s->interrupt_mark_ns);
+		cf_batch_share(s);
+	}
+	cf_run_count(s);
+	s->mode = CF_IDLE;
 }
 
 #endif

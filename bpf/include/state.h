@@ -18,15 +18,6 @@
 #define CF_WATCH_QUEUE 2   /* the next transmit tells an owner */
 #define CF_WATCH_SOCKET 4  /* the socket that takes the packet tells its owner */
 
-enum cf_mode {
-	CF_IDLE = 0,	/* ordinary process context or idle */
-	CF_RECEIVE,	/* NET_RX softirq */
-	CF_TRANSMIT,	/* NET_TX softirq */
-	CF_OTHER,	/* another softirq, in which TSQ or a TCP timer may transmit */
-	CF_NAPI_THREAD, /* a NAPI kernel thread */
-	CF_DRAIN,	/* a system call that dequeues another container's packets */
-};
-
 #define CF_RX 0
 #define CF_TX 1
 #define CF_OWNER_BATCH 0xffffffffU /* nobody yet: to be shared by the packets of the batch */

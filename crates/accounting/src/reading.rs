@@ -97,12 +97,14 @@ fn ledger_of(row: &RowReading) -> Ledger {
 
 /// Readings of one CPU that are tried for one that was not disturbed.
 const TRIES: u32 = 8;
-/// A CPU may measure this much more while its rows are read, nanoseconds.
-const UNDISTURBED_NS: u64 = 100_000;
+/// While its rows are read a CPU may give out a thousandth of what it has measured so far, and
+/// this much in any case, nanoseconds.
+const UNDISTURBED_NS: u64 = 10_000;
 
 /// What a CPU measured together with what the rows below `rows` say of it, those without an
-/// owner by now included. The two are read one after the other; when the reader was held up
-/// in between, it reads again and keeps the best try.
+/// owner by now included. The two are read one after the other; when the CPU went on or the reader
+/// was held up in between, it reads again and keeps the best try: `attributed_ns` is then larger
+/// than the measured time, by at most what was given out meanwhile.
 fn read_cpu(programs: &impl Counts, cpu: u32, rows: u32) -> Result<OneCpu, ReadError> {
     let read = || {
         programs
@@ -113,20 +115,21 @@ fn read_cpu(programs: &impl Counts, cpu: u32, rows: u32) -> Result<OneCpu, ReadE
     let mut best: Option<(u64, OneCpu)> = None;
     for _ in 0..TRIES {
         let mut reading = before;
-        let rows: Vec<_> = (0..rows)
-            .map(|row| programs.ledger().read(cpu, row))
-            .collect();
+        let rows: Vec<_> = (0..rows).map(|row| programs.row(cpu, row)).collect();
+        // What waits for its packets has been measured and is in no row yet.
+        reading.time.attributed_ns = before.waiting_ns;
         for ledger in rows.iter().map(ledger_of) {
             reading.time.attributed_ns += ledger.caused_ns();
             // Only containers are ever charged, those without a row of their own included.
             reading.time.charged_ns += ledger.charged_network_ns + ledger.charged_other_ns;
         }
         let after = read()?;
-        let drift_ns = after.time.measured_ns() - before.time.measured_ns();
+        let drift_ns = given_ns(&after).abs_diff(given_ns(&before));
+        let disturbed = drift_ns > UNDISTURBED_NS.max(given_ns(&before) / 1000);
         if best.as_ref().is_none_or(|(least, _)| drift_ns < *least) {
             best = Some((drift_ns, OneCpu { reading, rows }));
         }
-        if drift_ns <= UNDISTURBED_NS {
+        if !disturbed {
             break;
         }
         before = after;
@@ -137,3 +140,14 @@ fn read_cpu(programs: &impl Counts, cpu: u32, rows: u32) -> Result<OneCpu, ReadE
     };
     Ok(best.map_or_else(none, |(_, cpu)| cpu))
 }
+
+/// What the rows must add up to.
+fn given_ns(reading: &CpuReading) -> u64 {
+    reading
+        .time
+        .measured_ns()
+        .saturating_sub(reading.waiting_ns)
+}
+
+#[cfg(test)]
+mod tests;

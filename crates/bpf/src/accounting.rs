@@ -4,7 +4,7 @@ use crate::cost::{self, ProgramCost};
 use crate::events::decode_event;
 use crate::ledger::LedgerReader;
 use crate::load::{LoadError, loading};
-use crate::skeleton::types::{cf_cpu, cf_link_key, cf_netns_value, cf_totals};
+use crate::skeleton::types::{cf_cpu, cf_link_key, cf_mode, cf_netns_value};
 use crate::skeleton::{AccountingSkel, AccountingSkelBuilder};
 use crate::support::{failed, kernel_has_tracepoint, possible_cpus, require_tracepoints};
 use cofferdam_types::{
@@ -42,13 +42,19 @@ impl Sizes {
 /// What one CPU measured since load.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuReading {
-    /// Time by kind.
+    /// Time by kind, up to the last cut between two owners.
     pub time: CpuTime,
+    /// The part of it that waits to be shared out over the packets of a batch, nanoseconds: it is
+    /// in no row yet.
+    pub waiting_ns: u64,
     /// Segments with an impossible length, thrown away.
     pub segments_rejected: u64,
     /// Softirqs that began, of all vectors.
     pub softirqs: u64,
 }
+
+/// No run goes on for longer.
+const OPEN_MAX_NS: u64 = 10_000_000_000;
 
 /// Loaded and attached. Dropping it detaches all programs and frees all maps.
 pub struct AccountingPrograms {
@@ -277,30 +283,59 @@ impl CpuReading {
     pub(crate) fn read(cpus: &impl MapCore, cpu: u32) -> libbpf_rs::Result<CpuReading> {
         let value = cpus.lookup(&cpu.to_ne_bytes(), MapFlags::ANY)?;
         let value = value.unwrap_or_default();
-        let base = offset_of!(cf_cpu, totals);
-        let field = |offset: usize| {
-            value
-                .get(base + offset..base + offset + 8)
-                .and_then(|b| b.try_into().ok())
-                .map_or(0, u64::from_ne_bytes)
-        };
-        let vector = |v: usize| field(offset_of!(cf_totals, softirq_ns) + 8 * v);
-        let time = CpuTime {
-            softirq_ns: (0..10).map(vector).sum(),
-            network_softirq_ns: vector(2) + vector(3),
-            hardirq_ns: field(offset_of!(cf_totals, hardirq_network_ns))
-                + field(offset_of!(cf_totals, hardirq_other_ns)),
-            napi_thread_ns: field(offset_of!(cf_totals, napi_thread_ns)),
-            drain_ns: field(offset_of!(cf_totals, drain_ns)),
-            charged_nobody_ns: field(offset_of!(cf_totals, charged_nobody_ns)),
+        if value.len() < size_of::<cf_cpu>() {
+            return Ok(CpuReading::default());
+        }
+        // SAFETY: as long as the struct (checked above), which is made of integers only; an
+        // unaligned read.
+        let state = unsafe { value.as_ptr().cast::<cf_cpu>().read_unaligned() };
+        Ok(CpuReading::of(&state))
+    }
+
+    /// Of a CPU's state at any moment, also in the middle of a softirq: the time up to the last
+    /// cut between two owners, whether the programs have added it to their totals or not.
+    pub fn of(state: &cf_cpu) -> CpuReading {
+        let totals = &state.totals;
+        let [transmit, receive] = [totals.softirq_ns[2], totals.softirq_ns[3]];
+        let mut time = CpuTime {
+            softirq_ns: totals.softirq_ns.iter().sum(),
+            network_softirq_ns: transmit + receive,
+            hardirq_ns: totals.hardirq_network_ns + totals.hardirq_other_ns,
+            napi_thread_ns: totals.napi_thread_ns,
+            drain_ns: totals.drain_ns,
+            charged_nobody_ns: totals.charged_nobody_ns,
             ..CpuTime::default()
         };
-        Ok(CpuReading {
+        let open_ns = open_ns(state);
+        match cf_mode(state.mode) {
+            cf_mode::CF_RECEIVE | cf_mode::CF_TRANSMIT => {
+                time.softirq_ns += open_ns;
+                time.network_softirq_ns += open_ns;
+            }
+            cf_mode::CF_OTHER => time.softirq_ns += open_ns,
+            cf_mode::CF_NAPI_THREAD => time.napi_thread_ns += open_ns,
+            cf_mode::CF_DRAIN => time.drain_ns += open_ns,
+            _ => {}
+        }
+        CpuReading {
             time,
-            segments_rejected: field(offset_of!(cf_totals, segments_rejected)),
-            softirqs: field(offset_of!(cf_totals, softirqs)),
-        })
+            waiting_ns: state.batch_ns + state.batch_hardirq_ns + state.hardirq_pending_ns,
+            segments_rejected: totals.segments_rejected,
+            softirqs: totals.softirqs,
+        }
     }
+}
+
+/// Of the run that goes on, what has been cut into segments and is in no total yet. The kernel
+/// copies a state while its CPU may write it, so that the fields need not be of one moment: what
+/// cannot be is nothing.
+fn open_ns(state: &cf_cpu) -> u64 {
+    let interrupted_ns = state
+        .interrupt_mark_ns
+        .wrapping_sub(state.run_interrupt_mark_ns);
+    let cut_ns = state.start_ns.wrapping_sub(state.run_start_ns);
+    let open_ns = cut_ns.wrapping_sub(interrupted_ns);
+    if open_ns > OPEN_MAX_NS { 0 } else { open_ns }
 }
 
 fn is_socket_marker(program: &str) -> bool {

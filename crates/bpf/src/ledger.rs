@@ -72,7 +72,13 @@ impl LedgerReader {
         // SAFETY: `index` is inside the mapping (checked above), which lives as long as self
         // and is aligned to a page. The kernel writes it meanwhile, hence volatile; each
         // field is an aligned u64 and cannot tear on 64-bit machines.
-        let row = unsafe { self.rows.as_ptr().add(index).read_volatile() };
+        RowReading::of(&unsafe { self.rows.as_ptr().add(index).read_volatile() })
+    }
+}
+
+impl RowReading {
+    /// Of a row as the programs write it.
+    pub fn of(row: &cf_row) -> RowReading {
         RowReading {
             rx_ns: row.rx_ns,
             tx_ns: row.tx_ns,

@@ -41,6 +41,11 @@ pub use schedule::{
 pub use support::{kernel_has_tracepoint, possible_cpus};
 pub use tenants::{TenantCounter, TenantPrograms, TenantReading, TenantWatch};
 
+/// The structs that the accounting's programs write, for tests that run the programs elsewhere.
+pub mod abi {
+    pub use crate::skeleton::types::{cf_cpu, cf_row};
+}
+
 /// Row of the first container in the ledger; smaller rows are reasons.
 pub const FIRST_CONTAINER_ROW: u32 = skeleton::types::cf_row_index::CF_FIRST_CONTAINER_ROW.0;
 

@@ -5,7 +5,7 @@
 //! never the programs: those end with their owner, and [`RunningCounts::is_over`] tells.
 
 use crate::accounting::{AccountingPrograms, CpuReading};
-use crate::ledger::LedgerReader;
+use crate::ledger::{LedgerReader, RowReading};
 use crate::support::possible_cpus;
 use cofferdam_types::CgroupId;
 use libbpf_rs::query::{MapInfoIter, ProgInfoIter, ProgInfoQueryOptions, ProgramInfo};
@@ -18,8 +18,8 @@ use std::os::fd::AsFd;
 pub trait Counts {
     /// CPUs that memory was taken for.
     fn cpus(&self) -> u32;
-    /// The ledger.
-    fn ledger(&self) -> &LedgerReader;
+    /// Row `row` as CPU `cpu` has counted it. Out of range reads as zero.
+    fn row(&self, cpu: u32, row: u32) -> RowReading;
     /// What CPU `cpu` measured.
     fn cpu_reading(&self, cpu: u32) -> libbpf_rs::Result<CpuReading>;
 }
@@ -29,8 +29,8 @@ impl Counts for AccountingPrograms {
         AccountingPrograms::cpus(self)
     }
 
-    fn ledger(&self) -> &LedgerReader {
-        AccountingPrograms::ledger(self)
+    fn row(&self, cpu: u32, row: u32) -> RowReading {
+        self.ledger().read(cpu, row)
     }
 
     fn cpu_reading(&self, cpu: u32) -> libbpf_rs::Result<CpuReading> {
@@ -102,8 +102,8 @@ impl Counts for RunningCounts {
         possible_cpus()
     }
 
-    fn ledger(&self) -> &LedgerReader {
-        &self.ledger
+    fn row(&self, cpu: u32, row: u32) -> RowReading {
+        self.ledger.read(cpu, row)
     }
 
     fn cpu_reading(&self, cpu: u32) -> libbpf_rs::Result<CpuReading> {

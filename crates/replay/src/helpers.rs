@@ -1,0 +1,208 @@
+//! What the kernel does for a program: the clock, the maps, the ring of events. One state a
+//! thread; [`crate::Machine`] sees to it that one machine exists at a time.
+
+use crate::programs::{replay_irq_handler_entry, replay_irq_handler_exit, replay_softirq_raise};
+use crate::softirq;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::{c_long, c_void};
+
+/// A device interrupt that comes while a program runs: the marker of a softirq or of a packet can
+/// be interrupted at any of its helper calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interrupt {
+    /// Helper calls from now until it comes; 0 is the next one.
+    pub after: u32,
+    /// The handler's length, nanoseconds.
+    pub ns: u64,
+    /// It raises NET_RX.
+    pub network: bool,
+}
+
+const HASH: u32 = 1;
+const ARRAY: u32 = 2;
+
+pub(crate) struct State {
+    pub now_ns: u64,
+    /// The clock goes on by so much at each reading.
+    pub tick_ns: u64,
+    pub cpu: u32,
+    pub cgroup: u64,
+    /// Events sent through the ring.
+    pub events: u64,
+    pub interrupt: Option<Interrupt>,
+    /// Interrupts are off.
+    pub masked: bool,
+    /// By the map's address and the key. A value never moves.
+    maps: HashMap<(usize, u64), Box<[u64]>>,
+    reserved: Vec<Box<[u64]>>,
+}
+
+thread_local! {
+    static STATE: RefCell<State> = RefCell::new(State::new());
+}
+
+impl State {
+    fn new() -> State {
+        State {
+            // No moment is 0, which in some fields means "never".
+            now_ns: 1_000_000_000,
+            tick_ns: 0,
+            cpu: 0,
+            cgroup: 1,
+            events: 0,
+            interrupt: None,
+            masked: false,
+            maps: HashMap::new(),
+            reserved: Vec::new(),
+        }
+    }
+}
+
+/// Never across a call of a program: the programs call back.
+pub(crate) fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {
+    STATE.with_borrow_mut(body)
+}
+
+pub(crate) fn reset() {
+    with(|state| *state = State::new());
+}
+
+/// The value of `key` in the map at `map`; an array's, when made, is zero.
+pub(crate) fn value(map: *const u8, key: u64, bytes: usize) -> *mut u64 {
+    with(|state| {
+        let words = || vec![0; bytes.div_ceil(8)].into_boxed_slice();
+        let slot = state.maps.entry((map as usize, key));
+        slot.or_insert_with(words).as_mut_ptr()
+    })
+}
+
+pub(crate) fn forget(map: *const u8, key: u64) {
+    with(|state| state.maps.remove(&(map as usize, key)));
+}
+
+/// The interrupt that is due, if it is: taken out, so that it does not interrupt itself.
+fn due(state: &mut State) -> Option<Interrupt> {
+    let interrupt = state.interrupt.as_mut().filter(|_| !state.masked)?;
+    if interrupt.after > 0 {
+        interrupt.after -= 1;
+        return None;
+    }
+    state.interrupt.take()
+}
+
+/// A moment at which a program can be interrupted.
+fn interruptible() {
+    let Some(interrupt) = with(due) else {
+        return;
+    };
+    // SAFETY: the programs for a hardirq may interrupt any other program on their CPU, as they
+    // do in the kernel; no borrow of the state is held.
+    unsafe {
+        replay_irq_handler_entry();
+        with(|state| state.now_ns += interrupt.ns);
+        if interrupt.network {
+            replay_softirq_raise(softirq::NET_RX);
+        }
+        replay_irq_handler_exit();
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn replay_clock() -> u64 {
+    let now = with(|state| {
+        state.now_ns += state.tick_ns;
+        state.now_ns
+    });
+    // After the reading: the program then uses a clock that the interrupt has made old.
+    interruptible();
+    now
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn replay_cpu() -> u32 {
+    with(|state| state.cpu)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn replay_current_cgroup() -> u64 {
+    with(|state| state.cgroup)
+}
+
+/// # Safety
+/// `key` points to `bytes` readable bytes.
+unsafe fn key_of(key: *const c_void, bytes: u32) -> u64 {
+    let mut word = [0; 8];
+    assert!(bytes <= 8, "no map has a key of {bytes} bytes");
+    // SAFETY: the caller's promise, and `word` is that long.
+    unsafe { std::ptr::copy_nonoverlapping(key.cast(), word.as_mut_ptr(), bytes as usize) };
+    u64::from_ne_bytes(word)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn replay_lookup(
+    map: *const c_void,
+    map_type: u32,
+    key: *const c_void,
+    key_bytes: u32,
+    value_bytes: u32,
+) -> *mut c_void {
+    interruptible();
+    // SAFETY: the shim's macro passes the size of the map's key type.
+    let key = unsafe { key_of(key, key_bytes) };
+    let id = (map as usize, key);
+    match map_type {
+        ARRAY => value(map.cast(), key, value_bytes as usize).cast(),
+        HASH => with(|state| {
+            let found = state.maps.get_mut(&id);
+            found.map_or(std::ptr::null_mut(), |words| words.as_mut_ptr().cast())
+        }),
+        other => panic!("no look-up in a map of type {other}"),
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn replay_update(
+    map: *const c_void,
+    key: *const c_void,
+    key_bytes: u32,
+    from: *const c_void,
+    value_bytes: u32,
+    _flags: u64,
+) -> c_long {
+    // SAFETY: the shim's macro passes the sizes of the map's key and value types.
+    unsafe {
+        let to = value(map.cast(), key_of(key, key_bytes), value_bytes as usize);
+        std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast(), value_bytes as usize);
+    }
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn replay_reserve(bytes: u64) -> *mut c_void {
+    with(|state| {
+        let record = vec![0_u64; bytes.div_ceil(8) as usize].into_boxed_slice();
+        state.reserved.push(record);
+        state.reserved.last_mut().map(|r| r.as_mut_ptr().cast())
+    })
+    .unwrap_or(std::ptr::null_mut())
+}
+
+fn release(record: *mut c_void) {
+    with(|state| {
+        state
+            .reserved
+            .retain(|r| !std::ptr::eq(r.as_ptr().cast(), record));
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn replay_submit(record: *mut c_void) {
+    release(record);
+    with(|state| state.events += 1);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn replay_discard(record: *mut c_void) {
+    release(record);
+}

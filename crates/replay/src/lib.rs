@@ -1,0 +1,15 @@
+//! The accounting's BPF programs (`bpf/accounting/*.bpf.c`), compiled for the host and driven
+//! event by event on a clock of the test's own: what they count is then exact, to the nanosecond,
+//! on any machine, and without root. For tests only; no product crate has it.
+//!
+//! `shim/` stands in for libbpf's headers. The helpers are in [`helpers`], the kernel's objects
+//! (devices, sockets, packets) in `shim/world.c`, and [`Machine`] has a function for each event.
+
+mod helpers;
+mod machine;
+mod objects;
+mod programs;
+
+pub use helpers::Interrupt;
+pub use machine::{Machine, softirq};
+pub use objects::{Cgroup, Device, Net, Packet, Packets, Socket, Task};

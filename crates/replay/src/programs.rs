@@ -1,0 +1,57 @@
+//! The programs and what else the C sources define.
+
+use std::ffi::{c_int, c_uint, c_ulong, c_void};
+
+pub(crate) type Object = *mut c_void;
+
+// The names are those of the C sources.
+#[allow(non_upper_case_globals)]
+unsafe extern "C" {
+    pub(crate) static cpus: u8;
+    pub(crate) static ledger: u8;
+    pub(crate) static netns_rows: u8;
+    pub(crate) static cgroup_rows: u8;
+    pub(crate) static link_rows: u8;
+    pub(crate) static rps_trigger_softirq: u8;
+    pub(crate) static rows_per_cpu: u32;
+    pub(crate) static mut identity_generation: u32;
+
+    pub(crate) fn replay_softirq_entry(vector: c_uint) -> c_int;
+    pub(crate) fn replay_softirq_exit(vector: c_uint) -> c_int;
+    pub(crate) fn replay_softirq_raise(vector: c_uint) -> c_int;
+    pub(crate) fn replay_irq_handler_entry() -> c_int;
+    pub(crate) fn replay_irq_handler_exit() -> c_int;
+    pub(crate) fn replay_netif_receive_skb(skb: Object) -> c_int;
+    pub(crate) fn replay_napi_gro_receive_entry(skb: Object) -> c_int;
+    pub(crate) fn replay_napi_poll() -> c_int;
+    pub(crate) fn replay_sk_data_ready(sk: Object) -> c_int;
+    pub(crate) fn replay_tcp_probe(sk: Object) -> c_int;
+    pub(crate) fn replay_udp_fail_queue_rcv_skb(rc: c_int, sk: Object) -> c_int;
+    pub(crate) fn replay_net_dev_queue(skb: Object) -> c_int;
+    pub(crate) fn replay_qdisc_dequeue(
+        qdisc: Object,
+        queue: Object,
+        packets: c_int,
+        skb: Object,
+    ) -> c_int;
+    pub(crate) fn replay_csd_queue_cpu(
+        cpu: c_uint,
+        callsite: c_ulong,
+        function: *const c_void,
+    ) -> c_int;
+    pub(crate) fn replay_sched_switch(preempt: bool, prev: Object, next: Object) -> c_int;
+
+    pub(crate) fn world_net(inum: u32) -> Object;
+    pub(crate) fn world_device(net: Object, ifindex: c_int) -> Object;
+    pub(crate) fn world_cgroup(id: u64) -> Object;
+    pub(crate) fn world_socket(net: Object, cgroup: Object, state: u8) -> Object;
+    pub(crate) fn world_packet(
+        dev: Object,
+        sk: Object,
+        next: Object,
+        bytes: u32,
+        segments: u16,
+        iif: c_int,
+    ) -> Object;
+    pub(crate) fn world_task(napi: bool) -> Object;
+}
