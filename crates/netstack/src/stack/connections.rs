@@ -1,199 +1,353 @@
-//! Slots of connections, and the lists they are in: ready to send, waiting for a neighbour, with
-//! news, and of a flow group. All are linked through the connections themselves.
+//! Connections by slot, and the lists they are in: ready to send, waiting for a next hop, with news,
+//! and of a flow group. All are linked through the connections themselves.
 
-use super::{Stack, context, timer::Timers};
-use crate::api::{ConnectionId, Time};
+use super::info::GroupUsage;
+use super::links::{Links, Queue};
+use crate::api::{ConnectionId, MacAddress};
 use crate::core::NONE;
-use crate::flow;
+use crate::core::slots::Slots;
+use crate::flow::{self, FLOW_GROUPS};
 use crate::tcp::state::Tcb;
 
-/// First and last of a list of connections.
+/// A connection, and what the stack knows of it.
 #[derive(Debug, Clone, Copy)]
-pub struct Queue {
-    pub head: u32,
-    pub tail: u32,
+pub struct Connection {
+    pub tcb: Tcb,
+    hash: u64,
+    links: Links,
+    cookie: u64,
+    /// The listener's slot, until the connection is accepted.
+    listener: Option<u32>,
+    /// Where its segments go, and the neighbour table's state when that was looked up.
+    mac: MacAddress,
+    mac_epoch: u32,
+    reader: u8,
 }
 
-impl Default for Queue {
-    fn default() -> Self {
+impl Connection {
+    /// A connection in no list, whose next hop is not known.
+    pub fn new(tcb: Tcb, hash: u64) -> Self {
         Self {
-            head: NONE,
-            tail: NONE,
+            tcb,
+            hash,
+            links: Links::default(),
+            cookie: 0,
+            listener: None,
+            mac: MacAddress::default(),
+            mac_epoch: 0,
+            reader: 0,
         }
     }
-}
 
-impl Stack {
-    /// The slot of a connection that a handle names and that is alive.
-    pub(super) fn slot_of(&self, id: ConnectionId) -> Option<u32> {
-        let slot = self.slots.check(id.slot, id.generation)?;
-        (!self.tcbs[slot].notices.has_ended()).then_some(id.slot)
+    /// The hash of its 4-tuple.
+    pub const fn hash(&self) -> u64 {
+        self.hash
     }
 
-    pub(super) fn id_of(&self, slot: u32) -> ConnectionId {
+    /// The application opens or accepts it, under this cookie.
+    pub fn own(&mut self, cookie: u64) {
+        self.tcb.notices.own();
+        self.cookie = cookie;
+    }
+
+    /// The application's cookie.
+    pub const fn cookie(&self) -> u64 {
+        self.cookie
+    }
+
+    /// The listener's slot, until the connection is accepted.
+    pub const fn listener(&self) -> Option<u32> {
+        self.listener
+    }
+
+    /// It belongs to the listener in this slot.
+    pub fn set_listener(&mut self, slot: u32) {
+        self.listener = Some(slot);
+    }
+
+    /// It belongs to no listener any more.
+    pub fn take_listener(&mut self) -> Option<u32> {
+        self.listener.take()
+    }
+
+    /// Who reads its data; see [`super::readers`].
+    pub const fn reader(&self) -> u8 {
+        self.reader
+    }
+
+    pub fn set_reader(&mut self, reader: u8) {
+        self.reader = reader;
+    }
+
+    /// Where the last segment came from, or where the last one went.
+    pub const fn mac(&self) -> MacAddress {
+        self.mac
+    }
+
+    /// A segment came from there.
+    pub fn came_from(&mut self, mac: MacAddress) {
+        self.mac = mac;
+    }
+
+    /// The next hop, as looked up in the neighbour table in state `epoch`.
+    pub fn found(&mut self, mac: MacAddress, epoch: u32) {
+        (self.mac, self.mac_epoch) = (mac, epoch);
+    }
+
+    /// Where its segments go, if that is known while the neighbour table is in state `epoch`. Those
+    /// of a half-open connection go back the way it came, so that a flood of SYNs asks for nobody.
+    pub fn next_hop(&self, epoch: u32) -> Option<MacAddress> {
+        (self.mac_epoch == epoch || self.tcb.notices.is_half_open()).then_some(self.mac)
+    }
+
+    /// It comes from another stack, which numbers the states of its neighbour table otherwise. A
+    /// half-open connection answers where its SYN came from.
+    pub fn arrive(&mut self) {
+        self.links = Links::default();
+        self.mac_epoch = 0;
+    }
+}
+
+/// All connections.
+#[derive(Debug)]
+pub struct Connections {
+    all: Vec<Connection>,
+    slots: Slots,
+    group_heads: [u32; FLOW_GROUPS as usize],
+    groups: [GroupUsage; FLOW_GROUPS as usize],
+    /// Those that may have a segment to send.
+    ready: Queue,
+    /// Those whose next hop is being asked for: a chain by `ready_next`.
+    waiting: u32,
+    /// Those with something to tell.
+    news: Queue,
+}
+
+impl Connections {
+    /// Room for `count`; unused places hold `closed`.
+    pub fn new(count: u32, closed: Tcb) -> Self {
+        Self {
+            all: vec![Connection::new(closed, 0); count as usize],
+            slots: Slots::new(count),
+            group_heads: [NONE; FLOW_GROUPS as usize],
+            groups: [GroupUsage::default(); FLOW_GROUPS as usize],
+            ready: Queue::default(),
+            waiting: NONE,
+            news: Queue::default(),
+        }
+    }
+
+    /// Connections there are.
+    pub fn used(&self) -> u32 {
+        self.slots.used()
+    }
+
+    /// Connections there may be.
+    pub fn count(&self) -> u32 {
+        self.slots.count()
+    }
+
+    /// There is no room for another one.
+    pub fn is_full(&self) -> bool {
+        self.slots.used() == self.slots.count()
+    }
+
+    /// Whether the slot holds a connection that has not ended.
+    pub fn is_alive(&self, slot: u32) -> bool {
+        self.slots.is_used(slot) && !self.tcb(slot).notices.has_ended()
+    }
+
+    pub fn get(&self, slot: u32) -> &Connection {
+        &self.all[slot as usize]
+    }
+
+    pub fn get_mut(&mut self, slot: u32) -> &mut Connection {
+        &mut self.all[slot as usize]
+    }
+
+    pub fn tcb(&self, slot: u32) -> &Tcb {
+        &self.all[slot as usize].tcb
+    }
+
+    pub fn tcb_mut(&mut self, slot: u32) -> &mut Tcb {
+        &mut self.all[slot as usize].tcb
+    }
+
+    /// The slot of a connection that a handle names.
+    pub fn find(&self, id: ConnectionId) -> Option<u32> {
+        let found = self.slots.check(id.slot, id.generation);
+        found.map(|_| id.slot)
+    }
+
+    /// The slot of a connection that a handle names and that has not ended.
+    pub fn find_alive(&self, id: ConnectionId) -> Option<u32> {
+        self.find(id)
+            .filter(|slot| !self.tcb(*slot).notices.has_ended())
+    }
+
+    /// The handle of the connection in a slot.
+    pub fn id_of(&self, slot: u32) -> ConnectionId {
         ConnectionId {
             slot,
             generation: self.slots.generation(slot),
         }
     }
 
-    /// Puts a new connection into the tables.
-    pub(super) fn insert(&mut self, tcb: Tcb) -> Option<u32> {
+    /// Puts a connection in; `None` without room.
+    pub fn insert(&mut self, connection: Connection) -> Option<u32> {
         let slot = self.slots.take()?;
-        self.table.insert(tcb.hash, slot);
-        self.tcbs[slot as usize] = tcb;
+        self.all[slot as usize] = connection;
         self.join_group(slot);
         Some(slot)
     }
 
-    fn join_group(&mut self, slot: u32) {
-        let group = usize::from(flow::group(self.tcbs[slot as usize].hash));
-        self.groups[group].connections += 1;
-        let head = &mut self.group_heads[group];
-        let next = std::mem::replace(head, slot);
-        let links = &mut self.tcbs[slot as usize].links;
-        (links.group_next, links.group_previous) = (next, NONE);
-        if next != NONE {
-            self.tcbs[next as usize].links.group_previous = slot;
-        }
-    }
-
-    fn leave_group(&mut self, slot: u32) {
-        let group = usize::from(flow::group(self.tcbs[slot as usize].hash));
-        self.groups[group].connections -= 1;
-        let links = self.tcbs[slot as usize].links;
-        if links.group_next != NONE {
-            self.tcbs[links.group_next as usize].links.group_previous = links.group_previous;
-        }
-        if links.group_previous != NONE {
-            self.tcbs[links.group_previous as usize].links.group_next = links.group_next;
-        } else {
-            self.group_heads[group] = links.group_next;
-        }
-    }
-
-    /// Something happened to a connection: it may have news, something to send, another deadline,
-    /// or have ended.
-    pub(super) fn settle(&mut self, slot: u32) {
-        let tcb = &self.tcbs[slot as usize];
-        if tcb.notices.has_ended() {
-            self.unhook(slot);
-        } else {
-            if let Some(at) = tcb.deadline() {
-                self.wheel.arm_no_later(slot, at.as_nanos());
-            }
-            self.push_ready(slot);
-        }
-        let tcb = &mut self.tcbs[slot as usize];
-        if tcb.has_news() && !tcb.links.has_events && !tcb.notices.is_end_told() {
-            tcb.links.has_events = true;
-            tcb.links.event_next = NONE;
-            match self.tcbs.get_mut(self.news.tail as usize) {
-                Some(last) => last.links.event_next = slot,
-                None => self.news.head = slot,
-            }
-            self.news.tail = slot;
-        }
-    }
-
-    /// A connection that ended leaves all tables but those that still point at its slot.
-    fn unhook(&mut self, slot: u32) {
-        let tcb = &self.tcbs[slot as usize];
-        if self.table.remove(tcb.hash, slot) {
-            self.leave_group(slot);
-            self.wheel.disarm(slot);
-            self.leave_listener(slot);
-        }
-    }
-
-    pub(super) fn push_ready(&mut self, slot: u32) {
-        let links = &mut self.tcbs[slot as usize].links;
-        if links.is_ready {
-            return;
-        }
-        links.is_ready = true;
-        self.append_ready(slot);
-    }
-
-    /// To the end of the ready list; it is in none.
-    pub(super) fn append_ready(&mut self, slot: u32) {
-        self.tcbs[slot as usize].links.ready_next = NONE;
-        match self.tcbs.get_mut(self.ready.tail as usize) {
-            Some(last) => last.links.ready_next = slot,
-            None => self.ready.head = slot,
-        }
-        self.ready.tail = slot;
-    }
-
-    /// Takes the first ready connection; it still counts as ready.
-    pub(super) fn pop_ready(&mut self) -> Option<u32> {
-        let slot = self.ready.head;
-        let next = self.tcbs.get(slot as usize)?.links.ready_next;
-        self.ready.head = next;
-        if next == NONE {
-            self.ready.tail = NONE;
-        }
-        Some(slot)
-    }
-
-    pub(super) fn pop_news(&mut self) {
-        let slot = self.news.head;
-        if let Some(tcb) = self.tcbs.get_mut(slot as usize) {
-            tcb.links.has_events = false;
-            self.news.head = tcb.links.event_next;
-            if self.news.head == NONE {
-                self.news.tail = NONE;
-            }
-        }
-    }
-
     /// Frees the slot of an ended connection once nothing points at it.
-    pub(super) fn free_if_done(&mut self, slot: u32) {
-        let tcb = &self.tcbs[slot as usize];
+    pub fn free_if_done(&mut self, slot: u32) {
+        let Connection { tcb, links, .. } = self.get(slot);
         if tcb.notices.is_end_settled()
-            && !tcb.links.is_ready
-            && !tcb.links.has_events
+            && !links.is_ready
+            && !links.has_events
             && self.slots.is_used(slot)
         {
             self.slots.free(slot);
         }
     }
+}
 
-    /// The connection is over but for TIME_WAIT, which it spends in a table of its own.
-    pub(super) fn enter_time_wait(&mut self, slot: u32, now: Time) {
-        self.drop_old_time_wait(now);
-        let tcb = self.tcbs[slot as usize];
-        if let Some(place) = self.time_wait.add(&tcb, &self.config.tcp, now) {
-            self.tcbs[slot as usize].end(crate::api::DeadReason::Closed, &mut context!(self, now));
-            self.settle(slot);
-            self.table
-                .insert(tcb.hash, place + self.config.limits.connections);
-            self.arm_time_wait();
+/// Flow groups.
+impl Connections {
+    fn group(&self, slot: u32) -> usize {
+        usize::from(flow::group(self.get(slot).hash))
+    }
+
+    fn join_group(&mut self, slot: u32) {
+        let group = self.group(slot);
+        self.groups[group].connections += 1;
+        let next = std::mem::replace(&mut self.group_heads[group], slot);
+        let links = &mut self.get_mut(slot).links;
+        (links.group_next, links.group_previous) = (next, NONE);
+        if next != NONE {
+            self.get_mut(next).links.group_previous = slot;
         }
     }
 
-    /// Takes a TIME_WAIT entry out.
-    pub(super) fn remove_time_wait(&mut self, place: u32) {
-        let hash = self.time_wait.get(place).hash;
-        self.table
-            .remove(hash, place + self.config.limits.connections);
-        self.time_wait.remove(place);
-    }
-
-    /// Forgets entries whose time is over, and the oldest one when there is no room for another.
-    pub(super) fn drop_old_time_wait(&mut self, now: Time) {
-        while let Some(place) = self.time_wait.victim(now) {
-            if self.time_wait.next_end().is_some_and(|end| end > now) {
-                self.counters.time_wait_overflow += 1;
-            }
-            self.remove_time_wait(place);
+    /// The connection has ended.
+    pub fn leave_group(&mut self, slot: u32) {
+        let group = self.group(slot);
+        self.groups[group].connections -= 1;
+        let links = self.get(slot).links;
+        if links.group_next != NONE {
+            self.get_mut(links.group_next).links.group_previous = links.group_previous;
+        }
+        if links.group_previous != NONE {
+            self.get_mut(links.group_previous).links.group_next = links.group_next;
+        } else {
+            self.group_heads[group] = links.group_next;
         }
     }
 
-    pub(super) fn arm_time_wait(&mut self) {
-        if let Some(end) = self.time_wait.next_end() {
-            let id = Timers::of(&self.config.limits).time_wait;
-            self.wheel.arm_no_later(id, end.as_nanos());
+    /// A segment came for the connection.
+    pub fn count_segment(&mut self, slot: u32) {
+        let group = self.group(slot);
+        self.groups[group].segments += 1;
+    }
+
+    /// What each flow group has to do.
+    pub const fn groups(&self) -> &[GroupUsage; FLOW_GROUPS as usize] {
+        &self.groups
+    }
+
+    /// The first connection of a flow group.
+    pub fn first_of_group(&self, group: u8) -> Option<u32> {
+        let head = self.group_heads.get(usize::from(group)).copied();
+        head.filter(|slot| *slot != NONE)
+    }
+
+    /// The connection behind this one in its flow group.
+    pub fn next_of_group(&self, slot: u32) -> Option<u32> {
+        Some(self.get(slot).links.group_next).filter(|slot| *slot != NONE)
+    }
+}
+
+/// Those that may have a segment to send.
+impl Connections {
+    /// Whether there is one.
+    pub const fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// The connection may have a segment to send.
+    pub fn push_ready(&mut self, slot: u32) {
+        let links = &mut self.get_mut(slot).links;
+        if !std::mem::replace(&mut links.is_ready, true) {
+            self.append_ready(slot);
+        }
+    }
+
+    /// To the end of the list; it counts as ready, and is in no list.
+    pub fn append_ready(&mut self, slot: u32) {
+        self.get_mut(slot).links.ready_next = NONE;
+        if let Some(last) = self.ready.append(slot) {
+            self.get_mut(last).links.ready_next = slot;
+        }
+    }
+
+    /// Takes the first one; it still counts as ready.
+    pub fn pop_ready(&mut self) -> Option<u32> {
+        let slot = self.ready.first()?;
+        self.ready.advance(self.get(slot).links.ready_next);
+        Some(slot)
+    }
+
+    /// The connection, which is in no list, has nothing to send.
+    pub fn unready(&mut self, slot: u32) {
+        self.get_mut(slot).links.is_ready = false;
+    }
+
+    /// The connection waits for its next hop; it counts as ready, but is in the other list.
+    pub fn wait(&mut self, slot: u32) {
+        self.get_mut(slot).links.ready_next = self.waiting;
+        self.waiting = slot;
+    }
+
+    /// Takes all that wait: the first of them. [`Self::next_waiting`] has the others, until they are
+    /// put into another list.
+    pub fn take_waiting(&mut self) -> Option<u32> {
+        Some(std::mem::replace(&mut self.waiting, NONE)).filter(|slot| *slot != NONE)
+    }
+
+    /// The one that waited behind this one.
+    pub fn next_waiting(&self, slot: u32) -> Option<u32> {
+        Some(self.get(slot).links.ready_next).filter(|slot| *slot != NONE)
+    }
+}
+
+/// Those with something to tell.
+impl Connections {
+    /// The connection has something to tell, or its end is settled without a word.
+    pub fn push_news(&mut self, slot: u32) {
+        let links = &mut self.get_mut(slot).links;
+        if std::mem::replace(&mut links.has_events, true) {
+            return;
+        }
+        links.event_next = NONE;
+        if let Some(last) = self.news.append(slot) {
+            self.get_mut(last).links.event_next = slot;
+        }
+    }
+
+    /// The first one.
+    pub fn first_news(&self) -> Option<u32> {
+        self.news.first()
+    }
+
+    /// The first one has nothing more to tell.
+    pub fn pop_news(&mut self) {
+        if let Some(slot) = self.news.first() {
+            let links = &mut self.get_mut(slot).links;
+            links.has_events = false;
+            let next = links.event_next;
+            self.news.advance(next);
         }
     }
 }

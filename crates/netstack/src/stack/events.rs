@@ -3,21 +3,21 @@
 use super::{Stack, context};
 use crate::api::{Event, Time};
 use crate::core::chunks::List;
+use crate::tcp::state::State;
 use std::net::SocketAddr;
 
 impl Stack {
     /// The next thing the application should know. Call until `None` after each batch of
     /// `handle_*` calls and commands.
     pub fn poll_event(&mut self) -> Option<Event> {
-        while let Some(tcb) = self.tcbs.get_mut(self.news.head as usize) {
-            let slot = self.news.head;
-            if !tcb.notices.hush()
+        while let Some(slot) = self.connections.first_news() {
+            if !self.connections.tcb_mut(slot).notices.hush()
                 && let Some(event) = self.connection_event(slot)
             {
                 return Some(event);
             }
-            self.pop_news();
-            self.free_if_done(slot);
+            self.connections.pop_news();
+            self.connections.free_if_done(slot);
         }
         if let Some(event) = self.udp.poll().or_else(|| self.app_timers.poll()) {
             return Some(event);
@@ -32,9 +32,10 @@ impl Stack {
 
     /// The next event of one connection, in the order that [`Event`] promises.
     fn connection_event(&mut self, slot: u32) -> Option<Event> {
-        let connection = self.id_of(slot);
-        let tcb = &mut self.tcbs[slot as usize];
-        let cookie = tcb.cookie;
+        let connection = self.connections.id_of(slot);
+        let entry = self.connections.get_mut(slot);
+        let (cookie, reader, listener) = (entry.cookie(), entry.reader(), entry.listener());
+        let tcb = &mut entry.tcb;
         if tcb.notices.is_end_told() {
             return None;
         }
@@ -45,7 +46,7 @@ impl Stack {
             if !tcb.notices.take_knock() {
                 return None;
             }
-            let slot = tcb.listener?;
+            let slot = listener?;
             let key = tcb.key;
             return Some(Event::Knock {
                 listener: crate::api::ListenerId {
@@ -66,7 +67,7 @@ impl Stack {
                 window_bytes,
             });
         }
-        let waits = tcb.receiver.has_data() && self.readers.stopped.has(tcb.reader);
+        let waits = tcb.receiver.has_data() && self.readers.stopped.has(reader);
         if !waits && let Some(node) = tcb.receiver.take_data(&mut self.chunks) {
             return Some(Event::Recv {
                 connection,
@@ -97,20 +98,21 @@ impl Stack {
     }
 
     fn death(&mut self, slot: u32) -> Option<Event> {
-        let connection = self.id_of(slot);
-        let tcb = &mut self.tcbs[slot as usize];
-        let reason = tcb.notices.take_end()?;
+        let connection = self.connections.id_of(slot);
+        let entry = self.connections.get_mut(slot);
+        let reason = entry.tcb.notices.take_end()?;
         Some(Event::Dead {
             connection,
-            cookie: tcb.cookie,
+            cookie: entry.cookie(),
             reason,
         })
     }
 
     /// Resets a connection whatever its state: tells the peer if it knows of it.
     pub(super) fn reset(&mut self, slot: u32, now: Time) {
-        let tcb = &self.tcbs[slot as usize];
-        if tcb.state != crate::tcp::state::State::SynSent {
+        let entry = self.connections.get(slot);
+        let tcb = &entry.tcb;
+        if tcb.state() != State::SynSent {
             let key = tcb.key;
             let segment = crate::tcp::segment::Outgoing {
                 seq: tcb.sender.max(),
@@ -118,10 +120,11 @@ impl Stack {
                 flags: crate::wire::tcp::RST | crate::wire::tcp::ACK,
                 ..Default::default()
             };
-            self.reset_peer(&key, (tcb.mac, tcb.reader), &segment, now);
+            self.reset_peer(&key, (entry.mac(), entry.reader()), &segment, now);
         }
         let reason = crate::api::DeadReason::Aborted;
-        self.tcbs[slot as usize].end(reason, &mut context!(self, now));
+        let tcb = self.connections.tcb_mut(slot);
+        tcb.end(reason, &mut context!(self, now));
         self.settle(slot);
     }
 }

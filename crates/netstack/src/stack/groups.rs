@@ -2,17 +2,16 @@
 //! another core's stack.
 
 use super::Stack;
+use super::connections::Connection;
 use crate::api::{BufferId, Chunk, ConnectionId, Time};
-use crate::core::NONE;
 use crate::core::chunks::Node;
-use crate::tcp::state::Tcb;
 use crate::tcp::timewait::Entry;
 
 /// A connection on its way.
 #[derive(Debug, Clone)]
 struct Moved {
     old: ConnectionId,
-    tcb: Tcb,
+    connection: Connection,
     send: Vec<(Chunk, u32)>,
     received: Vec<(Chunk, u32)>,
     held: Vec<(Chunk, u32)>,
@@ -67,14 +66,10 @@ impl Stack {
     /// what this stack wanted to tell of them is told by the other.
     pub fn take_group(&mut self, group: u8) -> FlowGroup {
         let mut taken = FlowGroup::default();
-        let Some(&head) = self.group_heads.get(usize::from(group)) else {
-            return taken;
-        };
-        let mut slot = head;
-        while slot != NONE {
-            let next = self.tcbs[slot as usize].links.group_next;
+        let mut next = self.connections.first_of_group(group);
+        while let Some(slot) = next {
+            next = self.connections.next_of_group(slot);
             taken.connections.push(self.take_out(slot));
-            slot = next;
         }
         for place in self.time_wait.of_group(group) {
             taken.time_wait.push(*self.time_wait.get(place));
@@ -84,11 +79,12 @@ impl Stack {
     }
 
     fn take_out(&mut self, slot: u32) -> Moved {
-        let old = self.id_of(slot);
-        let original = &mut self.tcbs[slot as usize];
-        let mut tcb = *original;
+        let old = self.connections.id_of(slot);
+        let original = self.connections.get_mut(slot);
+        let mut connection = *original;
         // What is left ends without a word.
-        original.move_away();
+        original.tcb.move_away();
+        let tcb = &mut connection.tcb;
         let [received, held] =
             (tcb.receiver.lists()).map(|list| drain(|| self.chunks.take_kept(list)));
         let moved = Moved {
@@ -96,7 +92,7 @@ impl Stack {
             send: drain(|| self.chunks.pop(tcb.sender.list())),
             received,
             held,
-            tcb,
+            connection,
         };
         self.settle(slot);
         moved
@@ -118,7 +114,8 @@ impl Stack {
             .iter()
             .map(|c| c.send.len() + c.received.len() + c.held.len())
             .sum();
-        let room = (self.slots.count() - self.slots.used()) as usize >= group.connections.len();
+        let room = (self.connections.count() - self.connections.used()) as usize
+            >= group.connections.len();
         if !room || (self.chunks.free() as usize) < ranges {
             return Err(group);
         }
@@ -126,7 +123,7 @@ impl Stack {
         for moved in group.connections {
             let old = moved.old;
             if let Some(slot) = self.put_in(now, moved) {
-                handles.push((old, self.id_of(slot)));
+                handles.push((old, self.connections.id_of(slot)));
             }
         }
         let connections = self.config.limits.connections;
@@ -140,12 +137,10 @@ impl Stack {
         Ok(handles)
     }
 
-    fn put_in(&mut self, now: Time, mut moved: Moved) -> Option<u32> {
-        let tcb = &mut moved.tcb;
-        tcb.links = crate::tcp::state::Links::default();
-        // The neighbour table here numbers its states otherwise; a half-open connection answers
-        // where its SYN came from.
-        tcb.mac_epoch = 0;
+    fn put_in(&mut self, now: Time, moved: Moved) -> Option<u32> {
+        let mut connection = moved.connection;
+        connection.arrive();
+        let tcb = &mut connection.tcb;
         for (chunk, seq) in &moved.send {
             self.chunks.push(tcb.sender.list(), *chunk, *seq);
         }
@@ -155,17 +150,19 @@ impl Stack {
                 self.chunks.keep_last(list, *chunk, *seq);
             }
         }
-        let waits = tcb.listener.take().is_some();
+        let waits = connection.take_listener().is_some();
+        let tcb = &connection.tcb;
         let listener = self.listeners.find(&tcb.key.local, tcb.key.local_port);
         if let (true, Some(listener)) = (waits, listener) {
-            tcb.listener = Some(listener);
-            if tcb.notices.is_half_open() {
+            let half_open = tcb.notices.is_half_open();
+            connection.set_listener(listener);
+            if half_open {
                 self.listeners.add_half_open(listener);
             } else {
                 self.listeners.all[listener as usize].pending += 1;
             }
         }
-        let slot = self.insert(moved.tcb)?;
+        let slot = self.insert(connection)?;
         self.take_over_reader(slot);
         if waits && listener.is_none() {
             self.reset(slot, now);

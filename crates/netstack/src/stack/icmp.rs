@@ -152,9 +152,8 @@ impl Stack {
             _ => None,
         };
         let under_way = found.filter(|slot| {
-            let tcb = &self.tcbs[*slot as usize];
             let at = be32(ports, 4);
-            tcb.is_under_way(at)
+            self.connections.tcb(*slot).is_under_way(at)
         });
         let Some(slot) = under_way else {
             self.counters.icmp_errors_ignored += 1;
@@ -171,9 +170,9 @@ impl Stack {
             }
             // Hard or soft: only a connection that does not exist yet ends by it (RFC 5461).
             Message::Unreachable { hard: true }
-                if self.tcbs[slot as usize].state == State::SynSent =>
+                if self.connections.tcb(slot).state() == State::SynSent =>
             {
-                let tcb = &mut self.tcbs[slot as usize];
+                let tcb = self.connections.tcb_mut(slot);
                 tcb.end(DeadReason::Unreachable, &mut context!(self, now));
                 self.settle(slot);
             }
@@ -184,12 +183,10 @@ impl Stack {
     /// A path carries less than was thought: connections to `remote` send smaller segments, and what
     /// is under way again (RFC 1191, 6.4).
     pub(super) fn path_shrank(&mut self, slot: u32, mtu_bytes: u32) {
-        let mut tcb = self.tcbs[slot as usize];
-        let is_shorter = self.fit_mss(&mut tcb, mtu_bytes);
-        if is_shorter {
+        let tcb = self.connections.tcb_mut(slot);
+        if tcb.fit_path(mtu_bytes) {
             tcb.send_again();
         }
-        self.tcbs[slot as usize] = tcb;
         self.settle(slot);
     }
 }

@@ -118,18 +118,19 @@ pub struct GroupUsage {
 impl Stack {
     /// Every flow group, by number.
     pub const fn groups(&self) -> &[GroupUsage; flow::FLOW_GROUPS as usize] {
-        &self.groups
+        self.connections.groups()
     }
 
     /// A connection as it is now; `None` when the handle names none.
     pub fn connection(&self, connection: ConnectionId) -> Option<ConnectionInfo> {
         use crate::tcp::recovery::Phase;
         use crate::tcp::state::State;
-        let tcb = &self.tcbs[self.slot_of(connection)? as usize];
+        let entry = self.connections.get(self.slot_of(connection)?);
+        let tcb = &entry.tcb;
         Some(ConnectionInfo {
             local: SocketAddr::new(tcb.key.local.ip(), tcb.key.local_port),
             remote: SocketAddr::new(tcb.key.remote.ip(), tcb.key.remote_port),
-            state: match tcb.state {
+            state: match tcb.state() {
                 State::Closed => "CLOSED",
                 State::SynSent => "SYN-SENT",
                 State::SynReceived => "SYN-RECEIVED",
@@ -140,7 +141,7 @@ impl Stack {
                 State::Closing => "CLOSING",
                 State::LastAck => "LAST-ACK",
             },
-            flow_group: flow::group(tcb.hash),
+            flow_group: flow::group(entry.hash()),
             srtt: tcb.sender.rto().srtt(),
             rttvar: tcb.sender.rto().rttvar(),
             rto: tcb.sender.rto().timeout(&self.config.tcp),
@@ -181,7 +182,7 @@ impl Stack {
     /// How full the tables are.
     pub fn usage(&self) -> Usage {
         Usage {
-            connections: self.slots.used(),
+            connections: self.connections.used(),
             time_wait: self.time_wait.len(),
             chunks: self.chunks.used(),
             kept: self.chunks.kept(),
@@ -197,6 +198,6 @@ impl Stack {
     pub const fn connection_bytes() -> usize {
         // Four table cells an entry at most (half full, rounded up to a power of two), a timer of
         // 24 bytes, a slot's link and generation.
-        std::mem::size_of::<crate::tcp::state::Tcb>() + 4 * 8 + 24 + 8
+        std::mem::size_of::<super::connections::Connection>() + 4 * 8 + 24 + 8
     }
 }

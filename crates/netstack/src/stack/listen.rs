@@ -1,5 +1,6 @@
 //! Listeners and half-open connections (RFC 9293, 3.10.7.2), SYN cookies under flood (RFC 4987).
 
+use super::connections::Connection;
 use super::receive::Datagram;
 use super::{Stack, replies};
 use crate::api::{BindError, ListenerId, Time};
@@ -8,7 +9,7 @@ use crate::core::slots::Slots;
 use crate::core::table::Table;
 use crate::flow::FlowKey;
 use crate::tcp::segment::{Incoming, Outgoing, is_opening};
-use crate::tcp::state::{State, Tcb};
+use crate::tcp::state::Tcb;
 use crate::tcp::syncookie::Cookies;
 use crate::tcp::terms::{agreed_mss, receive_scale};
 use crate::tcp::timestamps::Timestamps;
@@ -172,12 +173,9 @@ impl Stack {
         else {
             return false;
         };
-        for slot in 0..self.slots.count() {
-            let tcb = &self.tcbs[slot as usize];
-            if self.slots.is_used(slot)
-                && !tcb.notices.has_ended()
-                && tcb.listener == Some(listener.slot)
-            {
+        for slot in 0..self.connections.count() {
+            let theirs = self.connections.get(slot).listener() == Some(listener.slot);
+            if theirs && self.connections.is_alive(slot) {
                 self.reset(slot, now);
             }
         }
@@ -259,12 +257,12 @@ impl Stack {
         let limits = &self.config.limits;
         if half_open >= limits.half_open
             || self.listeners.half_open >= limits.connections.div_ceil(2)
-            || self.slots.used() == self.slots.count()
+            || self.connections.is_full()
         {
             return self.send_cookie(now, datagram, key, segment);
         }
-        let tcb = self.half_open(now, datagram, key, segment, listener, after);
-        if let Some(slot) = self.insert(tcb) {
+        let connection = self.half_open(now, datagram, key, segment, listener, after);
+        if let Some(slot) = self.insert(connection) {
             self.listeners.add_half_open(listener);
             self.settle(slot);
         }
@@ -278,29 +276,26 @@ impl Stack {
         segment: &Incoming,
         listener: u32,
         after: Option<u32>,
-    ) -> Tcb {
-        let mss = self.our_mss(key.local.is_v4());
-        let mut tcb = Tcb::new(*key, key.hash(&self.flow_key), &self.config.tcp, mss, now);
-        tcb.state = State::SynReceived;
-        tcb.listener = Some(listener);
-        tcb.timestamps = Timestamps::new(self.numbers.timestamp_offset(key), now);
-        // The way back is the way it came, until a neighbour says otherwise.
-        (tcb.mac, tcb.mac_epoch) = (datagram.mac, 0);
-        tcb.agree(&segment.header.options, &self.config.tcp, now);
-        tcb.receiver.begin(segment.header.seq, &self.config.tcp);
+    ) -> Connection {
         let mut iss = self.numbers.initial(key, now);
         if let Some(after) = after
             && crate::tcp::seq::lt(iss, after)
         {
             iss = after;
         }
-        tcb.start_sending(iss);
-        let window = u32::from(segment.header.window);
-        tcb.sender.set_window(segment.header.seq, iss, window);
+        let mss = self.our_mss(key.local.is_v4());
+        let clock = Timestamps::new(self.numbers.timestamp_offset(key), now);
+        let tcp = &self.config.tcp;
+        let mut tcb =
+            Tcb::new(*key, tcp, mss, now).answering(&segment.header, iss, clock, tcp, now);
         if let Some(mtu) = self.paths.get(&key.remote, now) {
-            self.fit_mss(&mut tcb, mtu);
+            tcb.fit_path(mtu);
         }
-        tcb
+        let mut connection = Connection::new(tcb, key.hash(&self.flow_key));
+        connection.set_listener(listener);
+        // The way back is the way it came, until a neighbour says otherwise.
+        connection.came_from(datagram.mac);
+        connection
     }
 
     /// Answers a SYN and forgets it.
@@ -362,7 +357,7 @@ impl Stack {
         let Listener {
             backlog, pending, ..
         } = self.listeners.all[listener as usize];
-        if pending >= backlog || self.slots.used() == self.slots.count() {
+        if pending >= backlog || self.connections.is_full() {
             // The peer believes that it is open; its data comes again, and with it the cookie.
             self.counters.backlog_full += 1;
             return Some(None);
@@ -377,10 +372,9 @@ impl Stack {
             timestamps: header.options.timestamps,
             ..Options::default()
         };
-        let mut tcb = self.half_open(now, datagram, key, &syn, listener, None);
-        tcb.start_sending(iss);
-        tcb.sender.syn_sent();
-        let slot = self.insert(tcb)?;
+        let mut connection = self.half_open(now, datagram, key, &syn, listener, None);
+        connection.tcb.answered_by_cookie(iss);
+        let slot = self.insert(connection)?;
         self.counters.cookies_accepted += 1;
         self.listeners.add_half_open(listener);
         Some(Some(slot))
@@ -388,11 +382,11 @@ impl Stack {
 
     /// A connection left its listener: it was opened, accepted or ended.
     pub(super) fn leave_listener(&mut self, slot: u32) {
-        let tcb = &mut self.tcbs[slot as usize];
-        let Some(listener) = tcb.listener.take() else {
+        let connection = self.connections.get_mut(slot);
+        let Some(listener) = connection.take_listener() else {
             return;
         };
-        if tcb.notices.is_half_open() {
+        if connection.tcb.notices.is_half_open() {
             self.listeners.drop_half_open(listener);
         } else {
             self.listeners.all[listener as usize].pending -= 1;
@@ -401,7 +395,7 @@ impl Stack {
 
     /// A half-open connection of a listener is open now.
     pub(super) fn count_opened(&mut self, slot: u32) {
-        if let Some(listener) = self.tcbs[slot as usize].listener {
+        if let Some(listener) = self.connections.get(slot).listener() {
             self.listeners.all[listener as usize].pending += 1;
             self.listeners.drop_half_open(listener);
         }

@@ -7,6 +7,7 @@ mod fragment;
 mod groups;
 mod icmp;
 mod info;
+mod links;
 mod listen;
 mod neighbour;
 mod pmtu;
@@ -15,6 +16,7 @@ mod receive;
 mod replies;
 mod resolve;
 mod route;
+mod settle;
 mod steer;
 mod tcp_calls;
 mod tcp_in;
@@ -28,10 +30,8 @@ pub use readers::READERS;
 pub use steer::Steering;
 
 use crate::api::*;
-use crate::core::NONE;
 use crate::core::chunks::{Chunks, List};
 use crate::core::siphash::Key;
-use crate::core::slots::Slots;
 use crate::core::table::Table;
 use crate::core::wheel::Wheel;
 use crate::flow;
@@ -39,7 +39,7 @@ use crate::tcp::isn::Numbers;
 use crate::tcp::state::Tcb;
 use crate::tcp::syncookie::Cookies;
 use crate::tcp::timewait::TimeWait;
-use connections::Queue;
+use connections::Connections;
 
 /// TCP/IP for one core. See the crate's documentation for how it is driven.
 #[derive(Debug)]
@@ -51,22 +51,13 @@ pub struct Stack {
     numbers: Numbers,
     cookies: Cookies,
 
-    tcbs: Vec<Tcb>,
-    slots: Slots,
+    connections: Connections,
     /// Connections by slot, and TIME_WAIT entries by slot behind them.
     table: Table,
     time_wait: TimeWait,
-    group_heads: [u32; flow::FLOW_GROUPS as usize],
-    groups: [GroupUsage; flow::FLOW_GROUPS as usize],
     owned_groups: u128,
     next_port: u16,
     listeners: listen::Listeners,
-    /// Connections that may have a segment to send.
-    ready: Queue,
-    /// Connections whose next hop is being asked for.
-    waiting: Queue,
-    /// Connections with something to tell.
-    news: Queue,
     readers: readers::Readers,
     chunks: Chunks,
     released: List,
@@ -112,7 +103,7 @@ impl Stack {
         let routes = route::Routes::new(&config)?;
         let limits = config.limits;
         let places = limits.connections as usize + limits.time_wait as usize;
-        let closed = Tcb::new(flow::FlowKey::default(), 0, &config.tcp, 536, now);
+        let closed = Tcb::new(flow::FlowKey::default(), &config.tcp, 536, now);
         let wheel = timer::Timers::of(&limits).count;
         Ok(Self {
             counters: Counters::default(),
@@ -120,18 +111,12 @@ impl Stack {
             flow_key: Key::new(&config.secret, 1),
             numbers: Numbers::new(&config.secret),
             cookies: Cookies::new(&config.secret),
-            tcbs: vec![closed; limits.connections as usize],
-            slots: Slots::new(limits.connections),
+            connections: Connections::new(limits.connections, closed),
             table: Table::new(places),
             time_wait: TimeWait::new(limits.time_wait),
-            group_heads: [NONE; flow::FLOW_GROUPS as usize],
-            groups: [GroupUsage::default(); flow::FLOW_GROUPS as usize],
             owned_groups: u128::MAX,
             next_port: first_port(&config.secret),
             listeners: listen::Listeners::new(limits.listeners, &config.secret),
-            ready: Queue::default(),
-            waiting: Queue::default(),
-            news: Queue::default(),
             readers: readers::Readers::new(limits.connections),
             chunks: Chunks::new(limits.chunks),
             released: List::default(),

@@ -45,7 +45,7 @@ impl Stack {
     /// Says who reads a connection's data, below [`READERS`]; number 0 unless told.
     pub fn set_reader(&mut self, connection: ConnectionId, reader: u8) {
         if let Some(slot) = self.slot_of(connection) {
-            self.tcbs[slot as usize].reader = reader % READERS;
+            self.connections.get_mut(slot).set_reader(reader % READERS);
         }
     }
 
@@ -64,7 +64,7 @@ impl Stack {
         self.readers.stopped.0 &= !bit(reader);
         let mut n = 0;
         while let Some(connection) = self.readers.held_up.get(n).copied() {
-            let slot = self.slots.check(connection.slot, connection.generation);
+            let slot = self.connections.find(connection);
             if slot.is_some_and(|slot| self.is_stopped(slot)) {
                 n += 1;
                 continue;
@@ -76,38 +76,40 @@ impl Stack {
         }
     }
 
-    fn is_stopped(&self, slot: usize) -> bool {
-        self.readers.stopped.has(self.tcbs[slot].reader)
+    fn is_stopped(&self, slot: u32) -> bool {
+        self.readers
+            .stopped
+            .has(self.connections.get(slot).reader())
     }
 
-    fn go_on(&mut self, slot: usize) {
-        self.tcbs[slot].go_on();
-        self.settle(slot as u32);
+    fn go_on(&mut self, slot: u32) {
+        self.connections.tcb_mut(slot).go_on();
+        self.settle(slot);
     }
 
     /// Remembers a connection whose reader is stopped. Without room for it the peer has to ask.
     pub(super) fn hold_up(&mut self, slot: u32) {
-        self.tcbs[slot as usize].receiver.hold_up();
+        self.connections.tcb_mut(slot).receiver.hold_up();
         let readers = &mut self.readers;
         if readers.held_up.len() >= readers.most {
-            let (slots, tcbs) = (&self.slots, &self.tcbs);
-            readers.held_up.retain(|c| {
-                let slot = slots.check(c.slot, c.generation);
-                slot.is_some_and(|slot| tcbs[slot].receiver.is_held_up())
+            let connections = &self.connections;
+            readers.held_up.retain(|id| {
+                let slot = connections.find(*id);
+                slot.is_some_and(|slot| connections.tcb(slot).receiver.is_held_up())
             });
         }
         if self.readers.held_up.len() < self.readers.most {
-            let connection = self.id_of(slot);
+            let connection = self.connections.id_of(slot);
             self.readers.held_up.push(connection);
         }
     }
 
     /// A connection comes from another stack, where its reader may have been stopped.
     pub(super) fn take_over_reader(&mut self, slot: u32) {
-        if self.tcbs[slot as usize].receiver.is_held_up() {
-            match self.is_stopped(slot as usize) {
+        if self.connections.tcb(slot).receiver.is_held_up() {
+            match self.is_stopped(slot) {
                 true => self.hold_up(slot),
-                false => self.go_on(slot as usize),
+                false => self.go_on(slot),
             }
         }
     }

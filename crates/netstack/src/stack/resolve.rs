@@ -81,20 +81,12 @@ impl Stack {
     }
 
     fn wake_waiting(&mut self) {
-        let mut slot = self.waiting.head;
-        self.waiting = super::Queue::default();
-        while slot != crate::core::NONE {
-            let next = self.tcbs[slot as usize].links.ready_next;
-            self.append_ready(slot);
-            slot = next;
+        let mut waiting = self.connections.take_waiting();
+        while let Some(slot) = waiting {
+            waiting = self.connections.next_waiting(slot);
+            self.connections.append_ready(slot);
         }
         self.udp.wake();
-    }
-
-    /// A connection waits for its next hop; it counts as ready, but is in the other list.
-    pub(super) fn wait_for_neighbour(&mut self, slot: u32) {
-        self.tcbs[slot as usize].links.ready_next = self.waiting.head;
-        self.waiting.head = slot;
     }
 
     pub(super) fn neighbour_due(&mut self, slot: u32, now: Time) {
@@ -115,13 +107,12 @@ impl Stack {
     /// up; others try again when their timers say so.
     fn neighbour_failed(&mut self, ip: &Addr, now: Time) {
         self.counters.neighbours_failed += 1;
-        let mut slot = self.waiting.head;
-        self.waiting = super::Queue::default();
-        while slot != crate::core::NONE {
-            let tcb = &mut self.tcbs[slot as usize];
-            let next = tcb.links.ready_next;
+        let mut waiting = self.connections.take_waiting();
+        while let Some(slot) = waiting {
+            waiting = self.connections.next_waiting(slot);
+            let tcb = self.connections.tcb_mut(slot);
             let there = self.routes.next_hop(&tcb.key.remote) == Some(*ip);
-            if there && tcb.state == State::SynSent {
+            if there && tcb.state() == State::SynSent {
                 tcb.end(DeadReason::Unreachable, &mut context!(self, now));
                 self.settle(slot);
             }
@@ -129,9 +120,8 @@ impl Stack {
                 // Not waiting, or it would ask without end.
                 self.try_later(slot, now);
             } else {
-                self.wait_for_neighbour(slot);
+                self.connections.wait(slot);
             }
-            slot = next;
         }
         let routes = &self.routes;
         self.udp
@@ -140,14 +130,14 @@ impl Stack {
 
     /// A connection has no way to its peer now: its timer brings it back.
     pub(super) fn try_later(&mut self, slot: u32, now: Time) {
-        let tcb = &mut self.tcbs[slot as usize];
-        tcb.links.is_ready = false;
+        self.connections.unready(slot);
+        let tcb = self.connections.tcb_mut(slot);
         if !tcb.notices.has_ended() {
             let timeout = now + tcb.sender.timeout(&self.config.tcp);
             let at = tcb.timers.start_retransmission(timeout);
             self.wheel.arm_no_later(slot, at.as_nanos());
         }
-        self.free_if_done(slot);
+        self.connections.free_if_done(slot);
     }
 
     /// Asks who has `ip`: everybody, or whoever had it.

@@ -79,8 +79,8 @@ impl Stack {
 
     /// The flow group of a connection; `None` when the handle names none.
     pub fn group_of(&self, connection: ConnectionId) -> Option<u8> {
-        let slot = self.slots.check(connection.slot, connection.generation)?;
-        Some(flow::group(self.tcbs[slot].hash))
+        let slot = self.connections.find(connection)?;
+        Some(flow::group(self.connections.get(slot).hash()))
     }
 
     /// Which flow groups this stack has (bit n: group n): `connect` chooses ports whose answers

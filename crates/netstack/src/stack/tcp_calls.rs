@@ -1,5 +1,6 @@
 //! The application's calls for TCP.
 
+use super::connections::Connection;
 use super::{Stack, context, replies};
 use crate::api::*;
 use crate::flow::FlowKey;
@@ -52,32 +53,25 @@ impl Stack {
         let after = self
             .choose_port(&mut key, local.map_or(0, |local| local.port()))
             .ok_or(ConnectError::InUse(remote))?;
-        let mut tcb = Tcb::new(
-            key,
-            key.hash(&self.flow_key),
-            &self.config.tcp,
-            self.our_mss(from.is_v4()),
-            now,
-        );
-        tcb.state = State::SynSent;
-        tcb.notices.own();
-        tcb.cookie = cookie;
-        tcb.timestamps = Timestamps::new(self.numbers.timestamp_offset(&key), now);
+        let clock = Timestamps::new(self.numbers.timestamp_offset(&key), now);
         let mut iss = self.numbers.initial(&key, now);
         if let Some(after) = after
             && crate::tcp::seq::lt(iss, after)
         {
             iss = after;
         }
-        tcb.start_sending(iss);
+        let mss = self.our_mss(from.is_v4());
+        let mut tcb = Tcb::new(key, &self.config.tcp, mss, now).connecting(iss, clock);
         if let Some(mtu) = self.paths.get(&to, now) {
-            self.fit_mss(&mut tcb, mtu);
+            tcb.fit_path(mtu);
         }
+        let mut connection = Connection::new(tcb, key.hash(&self.flow_key));
+        connection.own(cookie);
         let slot = self
-            .insert(tcb)
+            .insert(connection)
             .ok_or(ConnectError::Full(self.config.limits.connections))?;
         self.settle(slot);
-        Ok(self.id_of(slot))
+        Ok(self.connections.id_of(slot))
     }
 
     /// Finds a port that is free, and whose flow group is ours. When the tuple is in TIME_WAIT it
@@ -122,17 +116,16 @@ impl Stack {
     ) -> Result<u32, GoneError> {
         let slot = self.knocking(connection)?;
         self.leave_listener(slot);
-        let tcb = &mut self.tcbs[slot as usize];
-        tcb.notices.own();
-        tcb.cookie = cookie;
-        let room = tcb.sender.room(&self.config.tcp);
+        let connection = self.connections.get_mut(slot);
+        connection.own(cookie);
+        let room = connection.tcb.sender.room(&self.config.tcp);
         self.settle(slot);
         Ok(room)
     }
 
     fn knocking(&self, connection: ConnectionId) -> Result<u32, GoneError> {
         let slot = self.slot_of(connection).ok_or(GoneError)?;
-        let tcb = &self.tcbs[slot as usize];
+        let tcb = self.connections.tcb(slot);
         if tcb.notices.is_knocking() {
             Ok(slot)
         } else {
@@ -147,13 +140,13 @@ impl Stack {
     pub fn reject(&mut self, now: Time, connection: ConnectionId) -> Result<(), GoneError> {
         let slot = self.knocking(connection)?;
         self.reset(slot, now);
-        self.tcbs[slot as usize].notices.end_silently();
+        self.connections.tcb_mut(slot).notices.end_silently();
         Ok(())
     }
 
     fn owned(&self, connection: ConnectionId) -> Option<u32> {
         self.slot_of(connection)
-            .filter(|slot| self.tcbs[*slot as usize].notices.is_owned())
+            .filter(|slot| self.connections.tcb(*slot).notices.is_owned())
     }
 
     /// Sends ranges of the application's memory, in order. Returns how many bytes were taken:
@@ -169,7 +162,7 @@ impl Stack {
         data: &[Chunk],
     ) -> Result<u32, SendError> {
         let slot = self.owned(connection).ok_or(SendError::Gone)?;
-        let tcb = &mut self.tcbs[slot as usize];
+        let tcb = self.connections.tcb_mut(slot);
         if !tcb.is_synchronized() {
             return Err(SendError::Gone);
         }
@@ -196,7 +189,7 @@ impl Stack {
         buffers: u32,
     ) -> Result<(), GoneError> {
         let slot = self.owned(connection).ok_or(GoneError)?;
-        let tcb = &mut self.tcbs[slot as usize];
+        let tcb = self.connections.tcb_mut(slot);
         if tcb.read(bytes, buffers, &self.config.tcp) {
             self.settle(slot);
         }
@@ -209,7 +202,7 @@ impl Stack {
     /// When the connection has ended, or is not open.
     pub fn shutdown(&mut self, _now: Time, connection: ConnectionId) -> Result<(), GoneError> {
         let slot = self.owned(connection).ok_or(GoneError)?;
-        let tcb = &mut self.tcbs[slot as usize];
+        let tcb = self.connections.tcb_mut(slot);
         if !tcb.is_synchronized() {
             return Err(GoneError);
         }
@@ -225,7 +218,7 @@ impl Stack {
     /// When the connection has ended.
     pub fn close(&mut self, now: Time, connection: ConnectionId) -> Result<(), GoneError> {
         let slot = self.owned(connection).ok_or(GoneError)?;
-        let tcb = &mut self.tcbs[slot as usize];
+        let tcb = self.connections.tcb_mut(slot);
         // What nobody was told of yet is lost: the peer must know.
         let unread = tcb.receiver.has_data();
         tcb.receiver.deafen();
@@ -235,7 +228,7 @@ impl Stack {
         }
         tcb.notices.forget_peer_closed();
         tcb.queue_fin();
-        if tcb.state == State::FinWait2 {
+        if tcb.state() == State::FinWait2 {
             tcb.timers.set_idle(now + self.config.tcp.fin_wait_2);
         }
         self.settle(slot);
@@ -248,16 +241,9 @@ impl Stack {
     /// When the connection has ended.
     pub fn abort(&mut self, now: Time, connection: ConnectionId) -> Result<(), GoneError> {
         let slot = self.owned(connection).ok_or(GoneError)?;
-        self.tcbs[slot as usize].receiver.deafen();
+        self.connections.tcb_mut(slot).receiver.deafen();
         self.reset(slot, now);
         Ok(())
-    }
-
-    /// Cuts a connection's segments to a path. Says whether they are shorter than before.
-    pub(super) fn fit_mss(&self, tcb: &mut Tcb, mtu_bytes: u32) -> bool {
-        let headers = ip::header_bytes(tcb.key.local.is_v4()) + crate::wire::tcp::HEADER_BYTES;
-        let most = mtu_bytes.saturating_sub(headers as u32).min(0xffff) as u16;
-        tcb.terms.limit_mss(most)
     }
 
     /// Sends an RST on a connection that ends.

@@ -3,7 +3,7 @@
 use super::receive::Datagram;
 use super::{Stack, context};
 use crate::api::Time;
-use crate::flow::{self, FlowKey};
+use crate::flow::FlowKey;
 use crate::tcp::segment::Incoming;
 use crate::tcp::state::{Context, State};
 use crate::tcp::timewait::Answer;
@@ -57,7 +57,7 @@ impl Stack {
         let connections = self.config.limits.connections;
         self.table.find(key.hash(&self.flow_key), |slot| {
             let found = match slot.checked_sub(connections) {
-                None => &self.tcbs[slot as usize].key,
+                None => &self.connections.tcb(slot).key,
                 Some(place) => &self.time_wait.get(place).key,
             };
             found == key
@@ -77,29 +77,32 @@ impl Stack {
             self.time_wait_segment(now, datagram, key, segment, place);
             return false;
         }
-        let tcb = &mut self.tcbs[slot as usize];
-        let half_open = tcb.notices.is_half_open();
-        self.groups[usize::from(flow::group(tcb.hash))].segments += 1;
+        self.connections.count_segment(slot);
+        let connection = self.connections.get_mut(slot);
+        let half_open = connection.tcb.notices.is_half_open();
         if half_open {
             // Answers go where the last segment came from: one SYN with a broken or forged sender
             // must not send them astray for good.
-            tcb.mac = datagram.mac;
+            connection.came_from(datagram.mac);
         }
+        let reader_is_stopped = self.readers.stopped.has(connection.reader());
+        let tcb = &mut connection.tcb;
         let was_held_up = tcb.receiver.is_held_up();
-        let reader_is_stopped = self.readers.stopped.has(tcb.reader);
         let context = &mut Context {
             reader_is_stopped,
             ..context!(self, now)
         };
-        let verdict = if tcb.state == State::SynSent {
+        let verdict = if tcb.state() == State::SynSent {
             tcb.input_syn_sent(segment, context)
         } else {
             tcb.input(segment, context)
         };
-        if half_open && !tcb.notices.is_half_open() {
+        let has_opened = half_open && !tcb.notices.is_half_open();
+        let is_held_up = !was_held_up && tcb.receiver.is_held_up();
+        if has_opened {
             self.count_opened(slot);
         }
-        if !was_held_up && self.tcbs[slot as usize].receiver.is_held_up() {
+        if is_held_up {
             self.hold_up(slot);
         }
         if verdict.reset {
@@ -107,7 +110,8 @@ impl Stack {
         }
         if verdict.time_wait {
             // The last ACK goes out as a reply: the connection is gone then.
-            let last = self.tcbs[slot as usize].output(0, &mut context!(self, now));
+            let tcb = self.connections.tcb_mut(slot);
+            let last = tcb.output(0, &mut context!(self, now));
             if let Some(last) = last {
                 self.reply_segment(datagram, key, &last);
             }

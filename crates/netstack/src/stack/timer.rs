@@ -94,7 +94,7 @@ impl Stack {
 
     /// The wheel may wake a connection before its deadline: see `Wheel::arm_no_later`.
     fn connection_due(&mut self, slot: u32, now: Time) {
-        let tcb = &mut self.tcbs[slot as usize];
+        let tcb = self.connections.tcb_mut(slot);
         if tcb.notices.has_ended() {
             return;
         }
@@ -112,7 +112,7 @@ impl Stack {
         let timers = Timers::of(&self.config.limits);
         for _ in 0..STALE_AT_ONCE {
             let (id, at) = self.wheel.first()?;
-            let tcb = (id < timers.time_wait).then(|| &self.tcbs[id as usize]);
+            let tcb = (id < timers.time_wait).then(|| self.connections.tcb(id));
             let Some(tcb) = tcb else {
                 return Some(Time::from_nanos(at));
             };

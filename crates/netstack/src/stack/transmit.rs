@@ -28,7 +28,7 @@ pub fn header(key: &FlowKey, segment: &Outgoing) -> tcp::Segment {
 impl Stack {
     /// Whether [`Self::poll_transmit`] may have something.
     pub fn has_transmit(&self) -> bool {
-        !self.replies.is_empty() || self.udp.has_sends() || self.ready.head != crate::core::NONE
+        !self.replies.is_empty() || self.udp.has_sends() || self.connections.has_ready()
     }
 
     /// The next frame to send: writes its headers to the start of `out`. Call until `None`, once
@@ -64,11 +64,11 @@ impl Stack {
     }
 
     fn poll_segment(&mut self, now: Time, out: &mut [u8]) -> Option<Transmit> {
-        while let Some(slot) = self.pop_ready() {
+        while let Some(slot) = self.connections.pop_ready() {
             let Some(mac) = self.mac_for(slot, now) else {
                 continue;
             };
-            let tcb = &mut self.tcbs[slot as usize];
+            let tcb = self.connections.tcb_mut(slot);
             let our_mss = {
                 let headers = ip::header_bytes(tcb.key.local.is_v4()) + tcp::HEADER_BYTES;
                 (self.config.mtu_bytes as usize - headers) as u16
@@ -80,15 +80,15 @@ impl Stack {
             }
             match segment {
                 Some(segment) => {
-                    if self.tcbs[slot as usize].may_have_more() {
+                    if self.connections.tcb(slot).may_have_more() {
                         // Behind the others.
-                        self.append_ready(slot);
+                        self.connections.append_ready(slot);
                     } else {
-                        self.tcbs[slot as usize].links.is_ready = false;
+                        self.connections.unready(slot);
                     }
                     return Some(self.write_segment(out, &key, mac, &segment));
                 }
-                None => self.tcbs[slot as usize].links.is_ready = false,
+                None => self.connections.unready(slot),
             }
         }
         None
@@ -97,27 +97,24 @@ impl Stack {
     /// Where a ready connection's segments go; `None` when it cannot send now, and is then off the
     /// ready list.
     fn mac_for(&mut self, slot: u32, now: Time) -> Option<MacAddress> {
-        let tcb = &mut self.tcbs[slot as usize];
-        if tcb.notices.has_ended() {
-            tcb.links.is_ready = false;
-            self.free_if_done(slot);
+        let connection = self.connections.get(slot);
+        if connection.tcb.notices.has_ended() {
+            self.connections.unready(slot);
+            self.connections.free_if_done(slot);
             return None;
         }
-        // Half-open: back the way it came, so that a flood of SYNs asks for nobody.
-        let half_open = tcb.notices.is_half_open();
-        if tcb.mac_epoch == self.neighbours.epoch || half_open {
-            return Some(tcb.mac);
+        if let Some(mac) = connection.next_hop(self.neighbours.epoch) {
+            return Some(mac);
         }
-        let (remote, reader) = (tcb.key.remote, tcb.reader);
+        let (remote, reader) = (connection.tcb.key.remote, connection.reader());
         match self.resolve(&remote, reader, now) {
             NextHop::Mac(mac) => {
                 let epoch = self.neighbours.epoch;
-                let tcb = &mut self.tcbs[slot as usize];
-                (tcb.mac, tcb.mac_epoch) = (mac, epoch);
+                self.connections.get_mut(slot).found(mac, epoch);
                 Some(mac)
             }
             NextHop::Wait => {
-                self.wait_for_neighbour(slot);
+                self.connections.wait(slot);
                 None
             }
             NextHop::Busy => {
@@ -125,8 +122,8 @@ impl Stack {
                 None
             }
             NextHop::Nowhere => {
-                let tcb = &mut self.tcbs[slot as usize];
-                tcb.links.is_ready = false;
+                self.connections.unready(slot);
+                let tcb = self.connections.tcb_mut(slot);
                 tcb.end(DeadReason::Unreachable, &mut context!(self, now));
                 self.settle(slot);
                 None

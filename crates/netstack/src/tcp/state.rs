@@ -9,10 +9,11 @@ use super::tail::Tail;
 use super::terms::Terms;
 use super::timers::Timers;
 use super::timestamps::Timestamps;
-use crate::api::{Chunk, Counters, DeadReason, MacAddress, Payload, TcpConfig, Time};
-use crate::core::NONE;
+use crate::api::{Chunk, Counters, DeadReason, Payload, TcpConfig, Time};
 use crate::core::chunks::{Chunks, List};
 use crate::flow::FlowKey;
+use crate::wire::ip;
+use crate::wire::tcp::{HEADER_BYTES, Segment};
 
 /// States (RFC 9293, 3.3.2). LISTEN is a listener; TIME_WAIT has a table of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -46,43 +47,11 @@ pub struct Context<'a> {
     pub most_kept: u32,
 }
 
-/// Where a connection's place in the stack's lists is kept.
-#[derive(Debug, Clone, Copy)]
-pub struct Links {
-    pub ready_next: u32,
-    pub event_next: u32,
-    pub group_next: u32,
-    pub group_previous: u32,
-    pub is_ready: bool,
-    pub has_events: bool,
-}
-
-impl Default for Links {
-    fn default() -> Self {
-        Self {
-            ready_next: NONE,
-            event_next: NONE,
-            group_next: NONE,
-            group_previous: NONE,
-            is_ready: false,
-            has_events: false,
-        }
-    }
-}
-
 /// The connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Tcb {
     pub key: FlowKey,
-    pub hash: u64,
-    pub links: Links,
-    pub state: State,
-    pub cookie: u64,
-    /// The listener's slot, until the connection is accepted.
-    pub listener: Option<u32>,
-    pub mac: MacAddress,
-    /// The neighbour table's state when `mac` was looked up.
-    pub mac_epoch: u32,
+    pub(super) state: State,
 
     pub terms: Terms,
     pub timestamps: Timestamps,
@@ -92,51 +61,76 @@ pub struct Tcb {
     pub recovery: Recovery,
     pub tail: Tail,
     pub receiver: Receiver,
-    /// Who reads its data.
-    pub reader: u8,
 
     pub timers: Timers,
     pub notices: Notices,
 }
 
-impl Default for Tcb {
-    fn default() -> Self {
-        Self::new(
-            FlowKey::default(),
-            0,
-            &TcpConfig::default(),
-            536,
-            Time::ZERO,
-        )
-    }
-}
-
 impl Tcb {
     /// A closed connection of `mss` bytes a segment.
-    pub fn new(key: FlowKey, hash: u64, config: &TcpConfig, mss: u16, now: Time) -> Self {
+    pub fn new(key: FlowKey, config: &TcpConfig, mss: u16, now: Time) -> Self {
         Self {
             key,
-            hash,
-            links: Links::default(),
             state: State::Closed,
-            cookie: 0,
-            listener: None,
-            mac: MacAddress::default(),
-            mac_epoch: 0,
             terms: Terms::new(mss),
             timestamps: Timestamps::new(0, now),
             sender: Sender::new(config, u32::from(mss), now),
             recovery: Recovery::default(),
             tail: Tail::default(),
             receiver: Receiver::default(),
-            reader: 0,
             timers: Timers::new(now),
             notices: Notices::default(),
         }
     }
 
+    /// A connection that the application opens: its SYN, with the number `iss`, is to be sent.
+    /// `clock`: our timestamps.
+    pub fn connecting(mut self, iss: u32, clock: Timestamps) -> Self {
+        self.state = State::SynSent;
+        self.timestamps = clock;
+        self.start_sending(iss);
+        self
+    }
+
+    /// A connection that a peer's SYN opens: the answer, with the number `iss`, is to be sent.
+    pub fn answering(
+        mut self,
+        syn: &Segment,
+        iss: u32,
+        clock: Timestamps,
+        config: &TcpConfig,
+        now: Time,
+    ) -> Self {
+        self.state = State::SynReceived;
+        self.timestamps = clock;
+        self.agree(&syn.options, config, now);
+        self.receiver.begin(syn.seq, config);
+        self.start_sending(iss);
+        // The window of a SYN is not scaled (RFC 7323, 2.2).
+        self.sender.set_window(syn.seq, iss, u32::from(syn.window));
+        self
+    }
+
+    /// The answer had been sent, with the number `iss`, as a cookie.
+    pub fn answered_by_cookie(&mut self, iss: u32) {
+        self.start_sending(iss);
+        self.sender.syn_sent();
+    }
+
+    pub const fn state(&self) -> State {
+        self.state
+    }
+
+    /// Cuts segments to a path that carries IP packets of so many bytes. Says whether they are shorter
+    /// than before.
+    pub fn fit_path(&mut self, mtu_bytes: u32) -> bool {
+        let headers = ip::header_bytes(self.key.local.is_v4()) + HEADER_BYTES;
+        let most = mtu_bytes.saturating_sub(headers as u32).min(0xffff) as u16;
+        self.terms.limit_mss(most)
+    }
+
     /// Starts sending at `iss`.
-    pub fn start_sending(&mut self, iss: u32) {
+    fn start_sending(&mut self, iss: u32) {
         self.sender.start(iss);
         self.recovery.start(iss);
         self.tail.begins_at(iss);

@@ -79,12 +79,12 @@ impl TimeWait {
             .filter(|slot| *slot != NONE)
     }
 
-    /// Keeps what is left of `tcb`; there must be room (see [`Self::victim`]).
-    pub fn add(&mut self, tcb: &Tcb, config: &TcpConfig, now: Time) -> Option<u32> {
+    /// Keeps what is left of `tcb`, whose 4-tuple has this hash; there must be room (see [`Self::victim`]).
+    pub fn add(&mut self, tcb: &Tcb, hash: u64, config: &TcpConfig, now: Time) -> Option<u32> {
         let slot = self.slots.take()?;
         self.entries[slot as usize] = Entry {
             key: tcb.key,
-            hash: tcb.hash,
+            hash,
             snd_nxt: tcb.sender.max(),
             rcv_nxt: tcb.receiver.next(),
             window: tcb.receiver.scaled_window(&tcb.terms),

@@ -1,0 +1,87 @@
+//! What follows from a change of a connection: its places in the tables, and TIME_WAIT after it.
+
+use super::connections::Connection;
+use super::timer::Timers;
+use super::{Stack, context};
+use crate::api::{ConnectionId, DeadReason, Time};
+
+impl Stack {
+    /// The slot of a connection that a handle names and that is alive.
+    pub(super) fn slot_of(&self, id: ConnectionId) -> Option<u32> {
+        self.connections.find_alive(id)
+    }
+
+    /// Puts a new connection into the tables.
+    pub(super) fn insert(&mut self, connection: Connection) -> Option<u32> {
+        let slot = self.connections.insert(connection)?;
+        self.table.insert(connection.hash(), slot);
+        Some(slot)
+    }
+
+    /// Something happened to a connection: it may have news, something to send, another deadline,
+    /// or have ended.
+    pub(super) fn settle(&mut self, slot: u32) {
+        let tcb = self.connections.tcb(slot);
+        if tcb.notices.has_ended() {
+            self.unhook(slot);
+        } else {
+            if let Some(at) = tcb.deadline() {
+                self.wheel.arm_no_later(slot, at.as_nanos());
+            }
+            self.connections.push_ready(slot);
+        }
+        let tcb = self.connections.tcb(slot);
+        if tcb.has_news() && !tcb.notices.is_end_told() {
+            self.connections.push_news(slot);
+        }
+    }
+
+    /// A connection that ended leaves all tables but those that still point at its slot.
+    fn unhook(&mut self, slot: u32) {
+        if self.table.remove(self.connections.get(slot).hash(), slot) {
+            self.connections.leave_group(slot);
+            self.wheel.disarm(slot);
+            self.leave_listener(slot);
+        }
+    }
+
+    /// The connection is over but for TIME_WAIT, which it spends in a table of its own.
+    pub(super) fn enter_time_wait(&mut self, slot: u32, now: Time) {
+        self.drop_old_time_wait(now);
+        let connection = self.connections.get_mut(slot);
+        let (tcb, hash) = (&connection.tcb, connection.hash());
+        if let Some(place) = self.time_wait.add(tcb, hash, &self.config.tcp, now) {
+            let reason = DeadReason::Closed;
+            connection.tcb.end(reason, &mut context!(self, now));
+            self.settle(slot);
+            self.table
+                .insert(hash, place + self.config.limits.connections);
+            self.arm_time_wait();
+        }
+    }
+
+    /// Takes a TIME_WAIT entry out.
+    pub(super) fn remove_time_wait(&mut self, place: u32) {
+        let hash = self.time_wait.get(place).hash;
+        self.table
+            .remove(hash, place + self.config.limits.connections);
+        self.time_wait.remove(place);
+    }
+
+    /// Forgets entries whose time is over, and the oldest one when there is no room for another.
+    pub(super) fn drop_old_time_wait(&mut self, now: Time) {
+        while let Some(place) = self.time_wait.victim(now) {
+            if self.time_wait.next_end().is_some_and(|end| end > now) {
+                self.counters.time_wait_overflow += 1;
+            }
+            self.remove_time_wait(place);
+        }
+    }
+
+    pub(super) fn arm_time_wait(&mut self) {
+        if let Some(end) = self.time_wait.next_end() {
+            let id = Timers::of(&self.config.limits).time_wait;
+            self.wheel.arm_no_later(id, end.as_nanos());
+        }
+    }
+}
