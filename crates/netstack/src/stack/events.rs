@@ -34,7 +34,7 @@ impl Stack {
     fn connection_event(&mut self, slot: u32) -> Option<Event> {
         let connection = self.connections.id_of(slot);
         let entry = self.connections.get_mut(slot);
-        let (cookie, reader, listener) = (entry.cookie(), entry.reader(), entry.listener());
+        let cookie = entry.cookie();
         let tcb = &mut entry.tcb;
         if tcb.notices.is_end_told() {
             return None;
@@ -46,8 +46,8 @@ impl Stack {
             if !tcb.notices.take_knock() {
                 return None;
             }
-            let slot = listener?;
             let key = tcb.key;
+            let slot = entry.listener()?;
             return Some(Event::Knock {
                 listener: crate::api::ListenerId {
                     slot,
@@ -67,7 +67,8 @@ impl Stack {
                 window_bytes,
             });
         }
-        let waits = tcb.receiver.has_data() && self.readers.stopped.has(reader);
+        let waits = entry.tcb.receiver.has_data() && self.readers.stopped.has(entry.reader());
+        let tcb = &mut entry.tcb;
         if !waits && let Some(node) = tcb.receiver.take_data(&mut self.chunks) {
             return Some(Event::Recv {
                 connection,
