@@ -1,7 +1,7 @@
 //! What is kept about one container, and what its share and its quota leave it.
 
 use super::correction::Standing;
-use super::debt::Debt;
+use super::debt::{Bounds, Debt};
 use super::decision::{Action, Hold, NapiPlace, PacketLimit, Spending};
 use super::facts::{ContainerFacts, Facts, OwnQuota};
 use super::packets::PacketCosts;
@@ -29,6 +29,8 @@ pub(in crate::network) struct Account {
     pub(super) pressed: PressedCpus,
     /// Until when its means stay in place without being needed.
     held_until: Option<Duration>,
+    /// When the means last took something from it.
+    held_back: Option<Duration>,
     rates: Rates,
     debt: Debt,
     quota: Quota,
@@ -56,6 +58,7 @@ impl Account {
             added_quota_cpus: 0.0,
             pressed: PressedCpus::default(),
             held_until: None,
+            held_back: None,
             rates: Rates::default(),
             debt: Debt::default(),
             quota: Quota::default(),
@@ -119,8 +122,7 @@ impl Account {
             }
             Some(_) => {}
         }
-        self.packets
-            .learn(own, row, &self.rates, &self.quota, length);
+        self.packets.learn(own, row, &now, &self.quota, length);
         // What dropping costs no limit can lower: as a debt it would only grow.
         let anywhere = (now.corrected_anywhere() - self.packets.dropping()).max(0.0);
         self.quota.update(anywhere, length, rules.debt_bound);
@@ -128,7 +130,11 @@ impl Account {
         if let Some(share) = share {
             // Beyond these CPUs it may use what nobody else wants.
             let used = now.corrected().min(contest.cpus as f64);
-            self.debt.update(used, share, length, rules.debt_bound);
+            let bounds = Bounds {
+                debt: rules.debt_bound,
+                credit: self.credit(facts.now, own),
+            };
+            self.debt.update(used, share, length, bounds);
         }
         let hold = Hold {
             packets: self.packet_limit(rules, own, row, share),
@@ -141,6 +147,21 @@ impl Account {
             self.rates.withheld(share) * length.as_nanos() as f64
         });
         (Action::Hold(hold), withheld)
+    }
+
+    /// What it may save of its share. A stream that loses packets slows down by more than it must,
+    /// and comes back slowly: while the means hold it back, more is saved than for scatter, so that
+    /// it has its share on average. A container that sleeps of its own accord saves no more than
+    /// the scatter.
+    fn credit(&mut self, now: Duration, own: &ContainerFacts) -> Duration {
+        if own.is_held_back() {
+            self.held_back = Some(now);
+        }
+        let is_recent = |at| now.saturating_sub(at) < tuning::HELD_BACK;
+        match self.held_back.is_some_and(is_recent) {
+            true => tuning::HELD_BACK_CREDIT,
+            false => tuning::CREDIT,
+        }
     }
 
     fn let_go(&mut self) -> Action {
@@ -246,8 +267,15 @@ impl Account {
             return None;
         }
         let standing = own.weight?;
+        let base = standing.base?;
+        if own.active.pressed.is_empty() {
+            // Nobody pays any more, as when its NAPI thread has come into its cgroup: a weight that
+            // stayed low would withhold what it is entitled to.
+            standing.written?;
+            return standing.rewrite(base, 0.0, tuning::WEIGHT_INTERVAL, now);
+        }
         // Where nobody waits a weight says nothing, and nothing new is learned.
-        let value = standing.base? * self.rates.weight_part(share?, &self.debt);
+        let value = base * self.rates.weight_part(share?, &self.debt);
         standing.rewrite(value, tuning::WEIGHT_STEP, tuning::WEIGHT_INTERVAL, now)
     }
 

@@ -1,5 +1,6 @@
 //! Weights and quotas: what stands in a file, and when it is worth writing again.
 
+use crate::tuning::network::WEIGHT_STEP;
 use std::time::Duration;
 
 /// A file whose value follows what is owed.
@@ -19,6 +20,12 @@ pub(in crate::network) struct Written {
 }
 
 impl Standing {
+    /// Whether the correction takes more than a step away.
+    pub fn is_lowered(&self) -> bool {
+        let both = self.written.zip(self.base);
+        both.is_some_and(|(written, base)| written.value < (1.0 - WEIGHT_STEP) * base)
+    }
+
     /// `value` when it differs by more than `step` (relative) from what the file holds, not more
     /// often than every `interval`.
     pub fn rewrite(&self, value: f64, step: f64, interval: Duration, now: Duration) -> Option<f64> {

@@ -1,6 +1,6 @@
 //! Debt: CPU time that a container had beyond its share.
 
-use crate::tuning::network::{CREDIT_S, PAY_BACK_S};
+use crate::tuning::network::PAY_BACK_S;
 use std::time::Duration;
 
 /// CPU time that a container had beyond its share while others waited.
@@ -10,14 +10,24 @@ pub(super) struct Debt {
     forgiven_ns: f64,
 }
 
+/// How far a debt may go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// CPU time.
+    pub debt: Duration,
+    /// So long a time of the share may be saved.
+    pub credit: Duration,
+}
+
 impl Debt {
-    /// Takes in an interval in which `used` CPUs were used of an entitlement of `share`. Grows
-    /// to `bound` at most; the rest is forgiven, and counted. Below zero it is a small credit.
-    pub fn update(&mut self, used: f64, share: f64, length: Duration, bound: Duration) {
+    /// Takes in an interval in which `used` CPUs were used of an entitlement of `share`. What goes
+    /// beyond the bound is forgiven, and counted. Below zero it is a credit.
+    pub fn update(&mut self, used: f64, share: f64, length: Duration, bounds: Bounds) {
         let ns = self.ns + (used - share) * length.as_secs_f64() * 1e9;
-        let bound = bound.as_secs_f64() * 1e9;
-        self.forgiven_ns += (ns - bound).max(0.0);
-        self.ns = ns.clamp(-share * CREDIT_S * 1e9, bound);
+        let most = bounds.debt.as_secs_f64() * 1e9;
+        let least = -share * bounds.credit.as_secs_f64() * 1e9;
+        self.forgiven_ns += (ns - most).max(0.0);
+        self.ns = ns.clamp(least, most);
     }
 
     /// Lets it lapse: nobody waits any more.
@@ -46,19 +56,37 @@ impl Debt {
 mod tests {
     use super::*;
 
+    const BOUNDS: Bounds = Bounds {
+        debt: Duration::from_secs(1),
+        credit: Duration::from_millis(20),
+    };
+
     #[test]
     fn debt_is_bounded_and_what_is_forgiven_is_counted() {
         let mut debt = Debt::default();
-        let (bound, step) = (Duration::from_secs(1), Duration::from_secs(3));
-        debt.update(1.0, 0.5, step, bound);
+        let (bounds, step) = (BOUNDS, Duration::from_secs(3));
+        debt.update(1.0, 0.5, step, bounds);
         assert_eq!(
             (debt.ns(), debt.forgiven_ns()),
             (1_000_000_000, 500_000_000)
         );
-        debt.update(0.3, 0.5, Duration::from_secs(1), bound);
+        debt.update(0.3, 0.5, Duration::from_secs(1), bounds);
         assert_eq!(debt.ns(), 800_000_000);
-        debt.update(0.0, 0.5, Duration::from_secs(100), bound);
+        debt.update(0.0, 0.5, Duration::from_secs(100), bounds);
         assert_eq!((debt.ns(), debt.forgiven_ns()), (0, 500_000_000));
+        assert!((debt.payment() + 0.02).abs() < 1e-9, "{}", debt.payment());
+    }
+
+    #[test]
+    fn a_credit_lapses_when_less_may_be_saved() {
+        let mut debt = Debt::default();
+        let saving = Bounds {
+            credit: Duration::from_millis(50),
+            ..BOUNDS
+        };
+        debt.update(0.0, 0.5, Duration::from_secs(1), saving);
+        assert!((debt.payment() + 0.05).abs() < 1e-9, "{}", debt.payment());
+        debt.update(0.5, 0.5, Duration::from_millis(20), BOUNDS);
         assert!((debt.payment() + 0.02).abs() < 1e-9, "{}", debt.payment());
     }
 }

@@ -55,6 +55,15 @@ pub(in crate::network) struct ContainerFacts {
     pub limiting: Limiting,
 }
 
+impl ContainerFacts {
+    /// Whether the means took something from it in the interval.
+    pub fn is_held_back(&self) -> bool {
+        let counts = self.limiting.counts;
+        let lowered = self.weight.is_some_and(|weight| weight.is_lowered());
+        lowered || counts.rx_dropped + counts.tx_dropped > 0
+    }
+}
+
 /// CPU time that the scheduler billed in an interval, nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::network) struct Billed {

@@ -1,8 +1,8 @@
 //! A container's CPU quota: how much it may use, and what of that is left for its packets.
 
-use super::debt::Debt;
+use super::debt::{Bounds, Debt};
 use super::rates::Rates;
-use crate::tuning::network::{LOWEST_BUDGET_PART, QUOTA_HALF, QUOTA_QUARTER};
+use crate::tuning::network::{CREDIT, LOWEST_BUDGET_PART, QUOTA_HALF, QUOTA_QUARTER};
 use std::time::Duration;
 
 /// The tightest quota above and of one container.
@@ -40,7 +40,11 @@ impl Quota {
     /// Takes in an interval in which it used `used` CPUs, its packets included.
     pub fn update(&mut self, used: f64, length: Duration, bound: Duration) {
         if let Some(cpus) = self.cpus {
-            self.debt.update(used, cpus, length, bound);
+            let bounds = Bounds {
+                debt: bound,
+                credit: CREDIT,
+            };
+            self.debt.update(used, cpus, length, bounds);
         }
     }
 

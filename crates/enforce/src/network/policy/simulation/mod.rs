@@ -1,6 +1,13 @@
 //! Tests of the policy on a small simulated host: one CPU with fair scheduling by weight, an
 //! offender's packets, quotas, and the effect of each means with its lag.
 
+mod bucket;
+mod history;
+mod host;
+mod properties;
+mod tenant;
+mod traffic;
+
 use cofferdam_types::{
     CgroupId, Conservation, Container, ContainerLedger, CpuId, CpuTime, Health, Interval, Ledger,
     Runtime,

@@ -1,0 +1,167 @@
+//! Histories of a simulated host, made from seeds.
+
+use super::host::{Host, INTERRUPTS_PER_MS};
+use super::tenant::{Cost, Tenant};
+use super::traffic::{Stream, Traffic};
+use crate::network::policy::{Account, Policy, Rules};
+use cofferdam_types::Means;
+use std::time::Duration;
+
+/// The control period (the agent's).
+const PERIOD_MS: u64 = 20;
+
+/// What a history is made of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub seed: u64,
+    /// Weights of the offender and of the victim.
+    pub weights: (f64, f64),
+    pub stream: bool,
+    /// Packets a millisecond at most.
+    pub packets: f64,
+    pub cost: Cost,
+    /// Part of the time in which the offender also computes.
+    pub offender_computes: f64,
+    pub victim_computes: f64,
+    /// How long a NAPI thread takes to be put in place; `None` where that means is not allowed.
+    pub napi_lag: Option<Duration>,
+    pub interrupt_ns: f64,
+    /// The offender's.
+    pub quota_cpus: Option<f64>,
+}
+
+impl Plan {
+    /// An offender that wants more than its share, beside a victim that wants the whole CPU.
+    pub fn from_seed(seed: u64) -> Plan {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut between = |low: f64, high: f64| low + random.f64() * (high - low);
+        let weights = (
+            [50.0, 100.0, 100.0, 200.0][between(0.0, 4.0) as usize],
+            [50.0, 100.0, 100.0, 200.0][between(0.0, 4.0) as usize],
+        );
+        let stream = between(0.0, 1.0) < 0.4;
+        let cost = Cost {
+            host: between(0.0, 1.0).powi(2) * 1_500.0,
+            receive: between(500.0, 3_000.0),
+            application: between(300.0, 4_000.0),
+            dropping: between(50.0, 300.0),
+        };
+        // 1.2 to 6 times what one CPU can take.
+        let packets = 1e6 / cost.all() * between(1.2, if stream { 1.5 } else { 6.0 });
+        Plan {
+            seed,
+            weights,
+            stream,
+            packets,
+            cost,
+            offender_computes: if between(0.0, 1.0) < 0.25 { 1.0 } else { 0.0 },
+            victim_computes: 1.0,
+            napi_lag: (between(0.0, 1.0) < 0.6)
+                .then(|| Duration::from_millis(between(5.0, 200.0) as u64)),
+            interrupt_ns: [0.0, 1_500.0][between(0.0, 2.0) as usize],
+            quota_cpus: None,
+        }
+    }
+
+    /// An offender and a victim that leave a quarter of the CPU idle together.
+    pub fn with_room(seed: u64) -> Plan {
+        let mut random = fastrand::Rng::with_seed(!seed);
+        let plan = Plan::from_seed(seed);
+        let victim_computes = random.f64() * 0.25;
+        let offender_wants = 0.1 + random.f64() * (0.65 - victim_computes);
+        Plan {
+            stream: false,
+            packets: offender_wants * 1e6 / plan.cost.all(),
+            offender_computes: 0.0,
+            victim_computes,
+            ..plan
+        }
+    }
+
+    /// An offender under a quota, on a CPU that has room.
+    pub fn under_quota(seed: u64) -> Plan {
+        let mut random = fastrand::Rng::with_seed(!seed);
+        Plan {
+            stream: false,
+            quota_cpus: Some(0.1 + random.f64() * 0.3),
+            victim_computes: 0.1,
+            ..Plan::from_seed(seed)
+        }
+    }
+
+    /// The host, and the policy that rules it.
+    pub fn begin(&self) -> History {
+        let mut offender = Tenant::new(1, self.weights.0, self.offender_computes);
+        offender.cost = self.cost;
+        offender.quota_cpus = self.quota_cpus;
+        offender.traffic = Some(match self.stream {
+            true => Traffic::Stream(Stream::new(self.packets)),
+            false => Traffic::Datagrams(self.packets),
+        });
+        let victim = Tenant::new(2, self.weights.1, self.victim_computes);
+        let mut host = Host::new(vec![offender, victim], self.seed);
+        host.napi_lag = self.napi_lag.unwrap_or_default();
+        host.interrupt_ns = self.interrupt_ns;
+        let mut means = Means::ALL.to_vec();
+        if self.napi_lag.is_none() {
+            means.retain(|m| *m != Means::NapiThread);
+        }
+        let policy = host.policy(Rules {
+            means,
+            napi_in_container: true,
+            debt_bound: Duration::from_secs(1),
+            linger: Duration::from_secs(30),
+        });
+        History { host, policy }
+    }
+
+    /// What is fair for the victim, in CPUs.
+    pub fn fair(&self) -> f64 {
+        let (offender, victim) = self.weights;
+        victim / (offender + victim)
+    }
+
+    /// Whether the means can hold the offender to its share: dropping a flood has a price too,
+    /// and a small part of the share is always left to packets that pass.
+    pub fn can_be_held(&self) -> bool {
+        let dropping = match self.stream {
+            true => 0.0,
+            false => self.packets * self.cost.dropping / 1e6,
+        };
+        let interrupts = self.interrupt_ns * INTERRUPTS_PER_MS / 1e6;
+        dropping + interrupts < 0.8 * (1.0 - self.fair())
+    }
+}
+
+/// A history under way.
+pub(super) struct History {
+    pub host: Host,
+    pub policy: Policy,
+}
+
+impl History {
+    /// Lets `time` pass, with a step of the policy every control period.
+    pub fn pass(&mut self, time: Duration) {
+        let end = self.host.now + time;
+        while self.host.now < end {
+            self.host.tick();
+            let into = self.host.now.as_nanos() % (u128::from(PERIOD_MS) * 1_000_000);
+            if into == 0 {
+                self.host.step(&mut self.policy);
+            }
+        }
+    }
+
+    /// The offender's.
+    pub fn account(&self) -> &Account {
+        let offender = self.host.tenants[0].container.cgroup;
+        self.policy.account(offender).expect("it is enforced")
+    }
+
+    /// Work that the tenant gets done in `time`, in CPUs.
+    pub fn works(&mut self, tenant: usize, time: Duration) -> f64 {
+        let before = self.host.tenants[tenant].work_ns;
+        self.pass(time);
+        (self.host.tenants[tenant].work_ns - before) / time.as_nanos() as f64
+    }
+}

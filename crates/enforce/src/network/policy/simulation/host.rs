@@ -1,0 +1,248 @@
+//! One CPU with fair scheduling by weight, softirq work that runs in whoever's time, quotas, and
+//! the effects of the means.
+
+use super::tenant::{QUEUE, Since, Tenant, WINDOW};
+use super::traffic::Outcome;
+use crate::network::policy::{Active, ContainerFacts, Facts, IdleParts, Policy, Rules};
+use cofferdam_types::{CgroupId, ContainerLedger, CpuTime, Interval, Ledger};
+use std::time::Duration;
+
+/// What is simulated at once, nanoseconds.
+const TICK_NS: f64 = 500_000.0;
+const TICK_MS: f64 = TICK_NS / 1e6;
+/// A task that has slept is at most so far ahead of the others, weighted nanoseconds.
+const SLEEPER_NS: f64 = 1_500_000.0;
+/// Softirq takes no more than this part of a tick; what comes beyond is lost before it costs.
+const MOST_SOFTIRQ: f64 = 0.95;
+/// Receive interrupts in a millisecond at most: more packets come while one is handled.
+pub(super) const INTERRUPTS_PER_MS: f64 = 4.0;
+/// The simulated host.
+pub(super) struct Host {
+    pub tenants: Vec<Tenant>,
+    pub now: Duration,
+    /// Until a NAPI thread is in place.
+    pub napi_lag: Duration,
+    /// What a receive interrupt takes beside what the ledger sees, nanoseconds.
+    pub interrupt_ns: f64,
+    pub random: fastrand::Rng,
+    idle_since_ns: f64,
+    interrupted_ns: f64,
+    softirq_ns: f64,
+    napi_ns: f64,
+    last_step: Duration,
+}
+
+impl Host {
+    pub fn new(tenants: Vec<Tenant>, seed: u64) -> Host {
+        Host {
+            tenants,
+            now: Duration::ZERO,
+            napi_lag: Duration::ZERO,
+            interrupt_ns: 0.0,
+            random: fastrand::Rng::with_seed(seed),
+            idle_since_ns: 0.0,
+            interrupted_ns: 0.0,
+            softirq_ns: 0.0,
+            napi_ns: 0.0,
+            last_step: Duration::ZERO,
+        }
+    }
+
+    pub fn policy(&self, rules: Rules) -> Policy {
+        let mut policy = Policy::new(rules);
+        let containers: Vec<_> = self.tenants.iter().map(|t| t.container.clone()).collect();
+        policy.set(&containers, &Default::default());
+        policy
+    }
+
+    /// Lets a tick pass.
+    pub fn tick(&mut self) {
+        let millis = self.now.as_millis() as u64;
+        let computing: Vec<bool> = self
+            .tenants
+            .iter()
+            // Computes for a part of each 50 ms.
+            .map(|t| ((millis % 50) as f64) < t.computes * 50.0)
+            .collect();
+        if millis.is_multiple_of(100) && self.now.subsec_nanos().is_multiple_of(1_000_000) {
+            for tenant in &mut self.tenants {
+                tenant.period_ns -= tenant.quota_us().unwrap_or(0.0) * 1e3;
+                tenant.period_ns = tenant.period_ns.max(0.0);
+            }
+        }
+        let (softirq_ns, unseen_ns) = self.arrivals();
+        self.softirq_ns += softirq_ns;
+        self.interrupted_ns += unseen_ns;
+        self.schedule(&computing, softirq_ns, unseen_ns);
+        self.now += Duration::from_nanos(TICK_NS as u64);
+    }
+
+    /// Packets of a tick. Returns the softirq time, and the interrupts beside it.
+    fn arrivals(&mut self) -> (f64, f64) {
+        let (mut softirq, mut unseen) = (0.0, 0.0);
+        for tenant in &mut self.tenants {
+            let Some(traffic) = &mut tenant.traffic else {
+                continue;
+            };
+            let in_thread = tenant.napi_at.is_some_and(|at| at <= self.now);
+            let offered = traffic.offers(TICK_MS) * self.random.f64().mul_add(0.2, 0.9);
+            // The windows of a stream close when nothing is read.
+            let offered = match traffic.is_stream() {
+                true => {
+                    offered.min((WINDOW - tenant.application_queue - tenant.napi_queue).max(0.0))
+                }
+                false => offered,
+            };
+            let is_stream = traffic.is_stream();
+            let chance = self.random.f64();
+            let passed = tenant.bucket.pass(offered, is_stream, TICK_NS, chance);
+            let each = tenant.cost.host + if in_thread { 0.0 } else { tenant.cost.receive };
+            let dropping = (offered - passed) * tenant.cost.dropping;
+            let room = (TICK_NS * MOST_SOFTIRQ - softirq - dropping).max(0.0);
+            let handled = passed.min(room / each.max(1.0));
+            let caused = handled * each + dropping;
+            let queue = if in_thread {
+                &mut tenant.napi_queue
+            } else {
+                &mut tenant.application_queue
+            };
+            let room = if is_stream { WINDOW } else { QUEUE };
+            let queued = handled.min((room - *queue).max(0.0));
+            *queue += queued;
+            tenant.since.caused += caused;
+            tenant.caused_ns += caused;
+            tenant.dropping_ns += dropping;
+            tenant.since.packets += handled;
+            softirq += caused;
+            unseen += self.interrupt_ns * offered.min(INTERRUPTS_PER_MS * TICK_MS);
+            let lost = match is_stream {
+                true => offered - passed,
+                false => offered - queued,
+            };
+            traffic.learn(
+                TICK_MS,
+                Outcome {
+                    sent: offered,
+                    lost,
+                },
+            );
+        }
+        (softirq, unseen.min(TICK_NS * (1.0 - MOST_SOFTIRQ)))
+    }
+
+    /// Shares a tick among those that are ready; softirq runs in the time of whoever runs.
+    fn schedule(&mut self, computing: &[bool], softirq_ns: f64, unseen_ns: f64) {
+        let useful = 1.0 - (softirq_ns + unseen_ns) / TICK_NS;
+        let mut left = TICK_NS;
+        while left > 1.0 {
+            let ready = self
+                .tenants
+                .iter()
+                .enumerate()
+                .filter(|(i, t)| !t.is_throttled() && t.ready_ns(computing[*i]) > 1.0);
+            let least = ready
+                .clone()
+                .min_by(|(_, a), (_, b)| a.vruntime.total_cmp(&b.vruntime));
+            let Some((next, _)) = least else {
+                break;
+            };
+            let floor = self.tenants[next].vruntime;
+            let tenant = &mut self.tenants[next];
+            let wall = (tenant.ready_ns(computing[next]) / useful).min(left);
+            let napi_before = tenant.since.napi;
+            let ran = tenant.run(wall * useful, computing[next]) / useful;
+            let ran = ran.clamp(1.0, wall);
+            tenant.vruntime += ran / tenant.weight_now() * 100.0;
+            tenant.since.billed += ran;
+            tenant.since.charged += softirq_ns * ran / TICK_NS;
+            tenant.period_ns += ran;
+            self.napi_ns += tenant.since.napi - napi_before;
+            left -= ran;
+            for other in &mut self.tenants {
+                other.vruntime = other.vruntime.max(floor - SLEEPER_NS);
+            }
+        }
+        self.idle_since_ns += left;
+    }
+
+    /// Lets the policy take a step, and does what it decides.
+    pub fn step(&mut self, policy: &mut Policy) {
+        let length = self.now - self.last_step;
+        self.last_step = self.now;
+        let interval = self.interval(length);
+        let active = policy.attention(self.now, &interval);
+        let idle = IdleParts {
+            length,
+            by_cpu: [(0, self.idle_since_ns / length.as_nanos() as f64)].into(),
+        };
+        if !active.is_empty() {
+            let wanted = policy.weights_wanted(self.now, &interval, &idle, &active);
+            let weights = wanted.into_iter().map(|path| {
+                let weight = self
+                    .tenants
+                    .iter()
+                    .find(|t| t.container.cgroup_path == path);
+                (path, weight.map_or(100.0, |t| t.base_weight))
+            });
+            let weights = weights.collect();
+            let facts = Facts {
+                now: self.now,
+                interval: &interval,
+                interrupted_ns: [(0, self.interrupted_ns)].into(),
+                weights,
+                quota_stops_threads: false,
+                containers: active.into_iter().map(|a| self.facts(a)).collect(),
+            };
+            for (cgroup, action) in policy.decide(&facts).containers {
+                let (now, lag) = (self.now, self.napi_lag);
+                self.tenant(cgroup).apply(&action, now, lag);
+            }
+        }
+        policy.note_payers(&interval);
+        self.idle_since_ns = 0.0;
+        self.interrupted_ns = 0.0;
+        self.softirq_ns = 0.0;
+        self.napi_ns = 0.0;
+        for tenant in &mut self.tenants {
+            tenant.since = Since::default();
+        }
+    }
+
+    fn interval(&self, length: Duration) -> Interval {
+        let cpu = CpuTime {
+            softirq_ns: self.softirq_ns as u64,
+            network_softirq_ns: self.softirq_ns as u64,
+            napi_thread_ns: self.napi_ns as u64,
+            ..CpuTime::default()
+        };
+        let mut interval = super::interval(&[cpu], &[]);
+        interval.length = length;
+        interval.containers = self
+            .tenants
+            .iter()
+            .map(|t| ContainerLedger {
+                container: t.container.clone(),
+                ledger: Ledger {
+                    caused_rx_ns: t.since.caused as u64,
+                    rx_packets: t.since.packets as u64,
+                    rx_bytes: t.since.packets as u64 * 500,
+                    charged_network_ns: t.since.charged as u64,
+                    ..Ledger::default()
+                },
+                caused_by_cpu_ns: vec![t.since.caused as u64],
+                charged_by_cpu_ns: vec![t.since.charged as u64],
+            })
+            .collect();
+        interval
+    }
+
+    fn facts(&mut self, active: Active) -> ContainerFacts {
+        self.tenant(active.cgroup).facts(active)
+    }
+
+    fn tenant(&mut self, cgroup: CgroupId) -> &mut Tenant {
+        let mut tenants = self.tenants.iter_mut();
+        let found = tenants.find(|t| t.container.cgroup == cgroup);
+        found.expect("only tenants are enforced")
+    }
+}

@@ -1,0 +1,221 @@
+//! What holds in every history, whatever the traffic, the weights and the lag of the means.
+
+use super::history::{History, Plan};
+use super::tenant::Cost;
+use cofferdam_types::Means;
+use std::time::Duration;
+
+/// Histories a property.
+const HISTORIES: u64 = 1_000;
+/// The victim's median share, of what is fair.
+const FAIR: std::ops::RangeInclusive<f64> = 0.97..=1.03;
+/// So much of a CPU, either way, is fair too.
+const COARSE_CPUS: f64 = 0.012;
+/// The means are in place, and the debt of the first moments is paid, after so long.
+const SETTLED: Duration = Duration::from_millis(1_500);
+const WINDOW: Duration = Duration::from_millis(500);
+/// Part of a weight, or CPUs.
+const TURN: f64 = 0.05;
+const STEP: Duration = Duration::from_millis(20);
+
+const OFFENDER: usize = 0;
+const VICTIM: usize = 1;
+
+/// Checks `property` on many histories; the error names the plan, its seed included.
+fn in_every_history(
+    plan: impl Fn(u64) -> Plan,
+    property: impl Fn(&Plan, History) -> Result<(), String>,
+) {
+    let broken: Vec<String> = (0..HISTORIES)
+        .filter_map(|seed| {
+            let plan = plan(seed);
+            let outcome = property(&plan, plan.begin());
+            outcome.err().map(|why| format!("{why}: {plan:?}"))
+        })
+        .collect();
+    let few: Vec<&str> = broken.iter().map(String::as_str).take(5).collect();
+    assert!(
+        broken.is_empty(),
+        "{} histories\n{}",
+        broken.len(),
+        few.join("\n")
+    );
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// Weights are written in steps, and a credit is spent slowly: of a small share that is more.
+fn is_fair(part: f64, plan: &Plan) -> bool {
+    FAIR.contains(&part) || (part - 1.0).abs() * plan.fair() < COARSE_CPUS
+}
+
+fn ensure(holds: bool, why: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(why()) }
+}
+
+#[test]
+fn a_victim_has_its_share_in_every_history() {
+    in_every_history(Plan::from_seed, |plan, mut history| {
+        if !plan.can_be_held() {
+            return Ok(());
+        }
+        history.pass(SETTLED);
+        let windows = (0..7).map(|_| history.works(VICTIM, WINDOW) / plan.fair());
+        let part = median(windows.collect());
+        ensure(is_fair(part, plan), || format!("median {part:.3}"))
+    });
+}
+
+/// The NAPI thread takes all of an offender's work over: nothing of it runs in others' time any
+/// more, and a weight that stayed low would withhold what the offender is entitled to.
+#[test]
+fn a_weight_goes_back_once_a_napi_thread_has_taken_over() {
+    let plan = Plan {
+        stream: false,
+        packets: 500.0,
+        cost: Cost {
+            host: 0.0,
+            receive: 2_000.0,
+            application: 2_000.0,
+            dropping: 100.0,
+        },
+        napi_lag: Some(Duration::from_millis(100)),
+        offender_computes: 0.0,
+        ..Plan::from_seed(1)
+    };
+    let mut history = plan.begin();
+    history.pass(Duration::from_millis(100));
+    let offender = &history.host.tenants[OFFENDER];
+    assert!(offender.weight_now() < 0.9 * offender.base_weight);
+    history.pass(Duration::from_secs(1));
+    let offender = &history.host.tenants[OFFENDER];
+    assert_eq!(offender.weight_now(), offender.base_weight);
+}
+
+#[test]
+fn debt_stays_within_its_bound_in_every_history() {
+    in_every_history(Plan::from_seed, |_, mut history| {
+        let bound_ns = history.policy.rules.debt_bound.as_nanos() as u64;
+        let mut forgiven_ns = 0;
+        for _ in 0..150 {
+            history.pass(STEP);
+            let account = history.account();
+            ensure(account.debt_ns() <= bound_ns, || {
+                format!("debt {}", account.debt_ns())
+            })?;
+            let before = std::mem::replace(&mut forgiven_ns, account.forgiven_ns());
+            ensure(forgiven_ns >= before, || "debt is un-forgiven".to_owned())?;
+        }
+        Ok(())
+    });
+}
+
+/// While a CPU has room, an offender's packets cost nobody anything that is wanted.
+#[test]
+fn nothing_is_dropped_while_nobody_wants_the_cpu_in_every_history() {
+    in_every_history(Plan::with_room, |plan, mut history| {
+        let time = Duration::from_secs(3);
+        history.pass(time);
+        let mut free = plan.begin();
+        free.policy.rules.means.retain(|m| *m == Means::NapiThread);
+        free.pass(time);
+        let offender = &history.host.tenants[OFFENDER];
+        let dropped = offender.bucket.dropped_in_all;
+        ensure(dropped == 0.0, || format!("{dropped} dropped"))?;
+        let (done, may) = (offender.done, free.host.tenants[OFFENDER].done);
+        ensure(done > 0.98 * may, || {
+            format!("{done:.0} packets, {may:.0} without limits")
+        })
+    });
+}
+
+#[test]
+fn weights_are_respected_in_every_history() {
+    let plan = |seed| {
+        let mut plan = Plan::from_seed(seed);
+        // Both want all that they can get, in all proportions that matter.
+        plan.offender_computes = 1.0;
+        plan.weights.0 = [25.0, 50.0, 100.0, 300.0, 800.0][seed as usize % 5];
+        plan.weights.1 = [100.0, 200.0][seed as usize % 2];
+        plan
+    };
+    in_every_history(plan, |plan, mut history| {
+        if !plan.can_be_held() {
+            return Ok(());
+        }
+        history.pass(SETTLED);
+        let part = history.works(VICTIM, Duration::from_secs(2)) / plan.fair();
+        ensure(is_fair(part, plan), || format!("{part:.3}"))
+    });
+}
+
+/// Under a steady load weight and budget do not swing.
+#[test]
+fn the_means_settle_in_every_history() {
+    let plan = |seed| Plan {
+        stream: false,
+        ..Plan::from_seed(seed)
+    };
+    in_every_history(plan, |plan, mut history| {
+        if !plan.can_be_held() {
+            return Ok(());
+        }
+        history.pass(SETTLED);
+        let (mut weights, mut rates) = (Vec::new(), Vec::new());
+        for _ in 0..100 {
+            history.pass(STEP);
+            let offender = &history.host.tenants[OFFENDER];
+            weights.push(offender.weight_now() / offender.base_weight);
+            let spending = offender.bucket.spending;
+            rates.extend(spending.and_then(|s| s.cpus));
+        }
+        let (weight, rate) = (turns(&weights), turns(&rates));
+        ensure(weight <= 1, || format!("weight turns {weight} times"))?;
+        ensure(rate <= 1, || format!("budget turns {rate} times"))
+    });
+}
+
+/// How often a series turns round by more than [`TURN`]: once on its way elsewhere is no swinging.
+fn turns(values: &[f64]) -> u32 {
+    let (mut turns, mut rising) = (0, None);
+    let mut extreme = values.first().copied().unwrap_or(0.0);
+    for value in values {
+        let on = match rising {
+            None => (value - extreme).abs() < TURN,
+            Some(true) => *value >= extreme,
+            Some(false) => *value <= extreme,
+        };
+        if on && rising.is_some() {
+            extreme = *value;
+        } else if (value - extreme).abs() > TURN {
+            turns += u32::from(rising.is_some());
+            rising = Some(*value > extreme);
+            extreme = *value;
+        }
+    }
+    turns
+}
+
+/// Under a quota tasks and packets together stay within it, and packets go on passing.
+#[test]
+fn a_quota_is_kept_and_silences_nobody_in_every_history() {
+    in_every_history(Plan::under_quota, |plan, mut history| {
+        let quota = plan.quota_cpus.unwrap_or(1.0);
+        history.pass(SETTLED);
+        let before = history.host.tenants[OFFENDER].clone();
+        history.pass(Duration::from_secs(3));
+        let after = &history.host.tenants[OFFENDER];
+        let used = (after.uses_ns() - before.uses_ns()) / 3e9;
+        let dropping = (after.dropping_ns - before.dropping_ns) / 3e9;
+        let packets = (after.caused_ns - before.caused_ns) / 3e9 - dropping;
+        ensure(used - dropping < 1.1 * quota + 0.01, || {
+            format!("{used:.3} of {quota:.3} CPUs, {dropping:.3} for dropping")
+        })?;
+        ensure(packets > 0.15 * quota, || {
+            format!("{packets:.3} of {quota:.3} CPUs for packets that pass")
+        })
+    });
+}

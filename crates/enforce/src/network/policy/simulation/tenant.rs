@@ -1,0 +1,229 @@
+//! A container of the simulated host: its packets, its tasks, and what is in force for it.
+
+use super::bucket::Bucket;
+use super::traffic::Traffic;
+use crate::network::policy::facts::PacketCounts;
+use crate::network::policy::{
+    Action, Active, Billed, ContainerFacts, Limiting, NapiPlace, OwnQuota, Standing, Written,
+};
+use cofferdam_types::Container;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Packets that wait for a NAPI thread, or for the application.
+pub(super) const QUEUE: f64 = 256.0;
+/// The same of a stream: what its receive window lets come (6 MiB, Linux' `tcp_rmem`).
+pub(super) const WINDOW: f64 = 4_096.0;
+
+/// What a packet costs, nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cost {
+    /// On the host, always in softirq.
+    pub host: f64,
+    /// At the container's interface: in softirq, or in its NAPI thread.
+    pub receive: f64,
+    /// In the application.
+    pub application: f64,
+    /// When it is dropped at the entry.
+    pub dropping: f64,
+}
+
+impl Cost {
+    pub fn all(&self) -> f64 {
+        self.host + self.receive + self.application
+    }
+}
+
+/// A container of the simulated host.
+#[derive(Clone, Debug)]
+pub(super) struct Tenant {
+    pub container: Arc<Container>,
+    pub base_weight: f64,
+    /// Part of the time in which it also computes.
+    pub computes: f64,
+    pub traffic: Option<Traffic>,
+    pub cost: Cost,
+    /// CPUs that it may use, its quota with a period of 100 ms.
+    pub quota_cpus: Option<f64>,
+    pub weight: Standing,
+    pub quota: Standing,
+    pub bucket: Bucket,
+    /// When its NAPI thread is in place.
+    pub napi_at: Option<Duration>,
+    pub vruntime: f64,
+    pub napi_queue: f64,
+    pub application_queue: f64,
+    pub period_ns: f64,
+    /// Time that it computed or worked on its packets, nanoseconds, in all.
+    pub work_ns: f64,
+    /// All network CPU that it caused, nanoseconds, in all; of that, for packets that were dropped.
+    pub caused_ns: f64,
+    pub dropping_ns: f64,
+    /// Packets that its application has taken, in all.
+    pub done: f64,
+    pub since: Since,
+}
+
+/// Since the last step, nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Since {
+    pub caused: f64,
+    pub charged: f64,
+    pub billed: f64,
+    pub napi: f64,
+    pub packets: f64,
+}
+
+impl Tenant {
+    pub fn new(id: u64, base_weight: f64, computes: f64) -> Tenant {
+        Tenant {
+            container: super::container(id),
+            base_weight,
+            computes,
+            traffic: None,
+            cost: Cost {
+                host: 0.0,
+                receive: 0.0,
+                application: 0.0,
+                dropping: 0.0,
+            },
+            quota_cpus: None,
+            weight: Standing {
+                base: Some(base_weight),
+                written: None,
+            },
+            quota: Standing::default(),
+            bucket: Bucket::default(),
+            napi_at: None,
+            vruntime: 0.0,
+            napi_queue: 0.0,
+            application_queue: 0.0,
+            period_ns: 0.0,
+            work_ns: 0.0,
+            caused_ns: 0.0,
+            dropping_ns: 0.0,
+            done: 0.0,
+            since: Since::default(),
+        }
+    }
+
+    /// All that it used, its packets included, nanoseconds.
+    pub fn uses_ns(&self) -> f64 {
+        self.work_ns + self.caused_ns
+    }
+
+    pub fn weight_now(&self) -> f64 {
+        let written = self.weight.written.map_or(self.base_weight, |w| w.value);
+        written.round().max(1.0)
+    }
+
+    /// Work in queues, nanoseconds; endless where it computes.
+    pub fn ready_ns(&self, computing: bool) -> f64 {
+        if computing {
+            return f64::INFINITY;
+        }
+        self.napi_queue * self.cost.receive + self.application_queue * self.cost.application
+    }
+
+    pub fn quota_us(&self) -> Option<f64> {
+        let cpus = self.quota_cpus?;
+        Some(self.quota.written.map_or(cpus * 100_000.0, |w| w.value))
+    }
+
+    pub fn is_throttled(&self) -> bool {
+        self.quota_us().is_some_and(|us| self.period_ns >= us * 1e3)
+    }
+
+    /// Runs for `ns` undisturbed, of which it needs what it returns.
+    pub fn run(&mut self, ns: f64, computing: bool) -> f64 {
+        let (receive, application) = (self.cost.receive, self.cost.application);
+        let mut left = ns;
+        // The thread and the tasks have equal weights.
+        let napi_may = match self.application_queue > 0.0 || computing {
+            true => ns / 2.0,
+            false => ns,
+        };
+        let napi = (self.napi_queue * receive).min(napi_may);
+        self.napi_queue -= napi / receive.max(1.0);
+        let arrived = napi / receive.max(1.0);
+        self.application_queue = (self.application_queue + arrived).min(WINDOW);
+        self.since.napi += napi;
+        self.since.caused += napi;
+        self.caused_ns += napi;
+        // A NAPI thread's time is charged to its container.
+        self.since.charged += napi;
+        left -= napi;
+        let work = (self.application_queue * application).min(left);
+        self.application_queue -= work / application.max(1.0);
+        self.done += work / application.max(1.0);
+        self.work_ns += work;
+        left -= work;
+        if computing {
+            self.work_ns += left;
+            left = 0.0;
+        }
+        ns - left
+    }
+
+    /// What the policy is told of it.
+    pub fn facts(&mut self, active: Active) -> ContainerFacts {
+        let limited = self.bucket.spending.is_some();
+        ContainerFacts {
+            active,
+            is_alive: true,
+            billed: Billed {
+                all_ns: self.since.billed,
+                by_cpu_ns: vec![self.since.billed],
+            },
+            napi_ns: self.since.napi as u64,
+            quota_cpus: self.quota_cpus,
+            quota_period: Duration::from_millis(100),
+            own_quota: self.quota_cpus.map(|cpus| OwnQuota {
+                quota_us: cpus * 100_000.0,
+                period_us: 100_000.0,
+            }),
+            weight: Some(self.weight),
+            quota: self.quota,
+            limiting: Limiting {
+                received: limited,
+                sent: false,
+                counts: match limited {
+                    true => self.bucket.counts(),
+                    false => PacketCounts::default(),
+                },
+            },
+        }
+    }
+
+    /// Does what the policy decided; NAPI threads take `napi_lag` to be put in place.
+    pub fn apply(&mut self, action: &Action, now: Duration, napi_lag: Duration) {
+        let hold = match action {
+            Action::Nothing => return,
+            Action::LetGo => {
+                self.bucket = Bucket::default();
+                (self.weight.written, self.quota.written) = (None, None);
+                self.napi_at = None;
+                return;
+            }
+            Action::Hold(hold) => hold,
+        };
+        if let Some(limit) = &hold.packets {
+            self.bucket.spending = Some(limit.spending);
+        }
+        if let Some(value) = hold.weight {
+            self.weight.written = Some(Written { value, at: now });
+        }
+        if let Some(value) = hold.quota_us {
+            // Writing a quota refills it.
+            self.quota.written = Some(Written { value, at: now });
+            self.period_ns = 0.0;
+        }
+        match hold.napi {
+            NapiPlace::Untouched => {}
+            NapiPlace::KeptOut => self.napi_at = None,
+            NapiPlace::Engaged => {
+                self.napi_at.get_or_insert(now + napi_lag);
+            }
+        }
+    }
+}
