@@ -3,6 +3,7 @@
 
 use super::Stack;
 use super::connections::Connection;
+use super::flows::Place;
 use crate::api::{BufferId, Chunk, ConnectionId, Time};
 use crate::core::chunks::Node;
 use crate::tcp::timewait::Entry;
@@ -126,11 +127,10 @@ impl Stack {
                 handles.push((old, self.connections.id_of(slot)));
             }
         }
-        let connections = self.config.limits.connections;
         for entry in group.time_wait {
             self.drop_old_time_wait(now);
             if let Some(place) = self.time_wait.put(entry) {
-                self.table.insert(entry.hash, place + connections);
+                self.flows.insert(entry.hash, Place::TimeWait(place));
             }
         }
         self.arm_time_wait();

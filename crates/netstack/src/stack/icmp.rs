@@ -1,5 +1,6 @@
 //! ICMP and ICMPv6: errors in (RFC 5927) and out (RFC 1122, 3.2.2; RFC 4443, 2.4).
 
+use super::flows::Place;
 use super::receive::Datagram;
 use super::replies::{Outline, Reply};
 use super::{Stack, context};
@@ -145,16 +146,14 @@ impl Stack {
             local_port: be16(ports, 0),
             remote_port: be16(ports, 2),
         };
-        let found = match packet.protocol {
-            ip::TCP => self
-                .find(&key)
-                .filter(|slot| *slot < self.config.limits.connections),
+        let at = be32(ports, 4);
+        let found = (packet.protocol == ip::TCP).then(|| self.find(&key));
+        let under_way = match found.flatten() {
+            Some(Place::Connection(slot)) => {
+                Some(slot).filter(|slot| self.connections.tcb(*slot).is_under_way(at))
+            }
             _ => None,
         };
-        let under_way = found.filter(|slot| {
-            let at = be32(ports, 4);
-            self.connections.tcb(*slot).is_under_way(at)
-        });
         let Some(slot) = under_way else {
             self.counters.icmp_errors_ignored += 1;
             return;

@@ -291,7 +291,7 @@ impl Stack {
         if let Some(mtu) = self.paths.get(&key.remote, now) {
             tcb.fit_path(mtu);
         }
-        let mut connection = Connection::new(tcb, key.hash(&self.flow_key));
+        let mut connection = Connection::new(tcb, self.flows.hash(key));
         connection.set_listener(listener);
         // The way back is the way it came, until a neighbour says otherwise.
         connection.came_from(datagram.mac);

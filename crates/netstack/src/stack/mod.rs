@@ -3,6 +3,7 @@
 mod connections;
 mod echo;
 mod events;
+mod flows;
 mod fragment;
 mod groups;
 mod icmp;
@@ -31,15 +32,14 @@ pub use steer::Steering;
 
 use crate::api::*;
 use crate::core::chunks::{Chunks, List};
-use crate::core::siphash::Key;
-use crate::core::table::Table;
 use crate::core::wheel::Wheel;
-use crate::flow;
+use crate::flow::FlowKey;
 use crate::tcp::isn::Numbers;
 use crate::tcp::state::Tcb;
 use crate::tcp::syncookie::Cookies;
 use crate::tcp::timewait::TimeWait;
 use connections::Connections;
+use flows::Flows;
 
 /// TCP/IP for one core. See the crate's documentation for how it is driven.
 #[derive(Debug)]
@@ -47,16 +47,12 @@ pub struct Stack {
     config: Config,
     counters: Counters,
     routes: route::Routes,
-    flow_key: Key,
     numbers: Numbers,
     cookies: Cookies,
 
     connections: Connections,
-    /// Connections by slot, and TIME_WAIT entries by slot behind them.
-    table: Table,
+    flows: Flows,
     time_wait: TimeWait,
-    owned_groups: u128,
-    next_port: u16,
     listeners: listen::Listeners,
     readers: readers::Readers,
     chunks: Chunks,
@@ -102,20 +98,16 @@ impl Stack {
         config.check()?;
         let routes = route::Routes::new(&config)?;
         let limits = config.limits;
-        let places = limits.connections as usize + limits.time_wait as usize;
-        let closed = Tcb::new(flow::FlowKey::default(), &config.tcp, 536, now);
+        let closed = Tcb::new(FlowKey::default(), &config.tcp, 536, now);
         let wheel = timer::Timers::of(&limits).count;
         Ok(Self {
             counters: Counters::default(),
             routes,
-            flow_key: Key::new(&config.secret, 1),
             numbers: Numbers::new(&config.secret),
             cookies: Cookies::new(&config.secret),
             connections: Connections::new(limits.connections, closed),
-            table: Table::new(places),
+            flows: Flows::new(limits.connections, limits.time_wait, &config.secret),
             time_wait: TimeWait::new(limits.time_wait),
-            owned_groups: u128::MAX,
-            next_port: first_port(&config.secret),
             listeners: listen::Listeners::new(limits.listeners, &config.secret),
             readers: readers::Readers::new(limits.connections),
             chunks: Chunks::new(limits.chunks),
@@ -155,9 +147,4 @@ impl Stack {
         let headers = crate::wire::ip::header_bytes(v4) + crate::wire::tcp::HEADER_BYTES;
         (self.config.mtu_bytes as usize - headers) as u16
     }
-}
-
-/// Where the search for a free port begins (RFC 6056, 3.3.1: not foreseeable).
-fn first_port(secret: &[u8; 16]) -> u16 {
-    Key::new(secret, 7).hash(&[]) as u16
 }

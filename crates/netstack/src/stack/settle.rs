@@ -1,6 +1,7 @@
 //! What follows from a change of a connection: its places in the tables, and TIME_WAIT after it.
 
 use super::connections::Connection;
+use super::flows::Place;
 use super::timer::Timers;
 use super::{Stack, context};
 use crate::api::{ConnectionId, DeadReason, Time};
@@ -14,7 +15,8 @@ impl Stack {
     /// Puts a new connection into the tables.
     pub(super) fn insert(&mut self, connection: Connection) -> Option<u32> {
         let slot = self.connections.insert(connection)?;
-        self.table.insert(connection.hash(), slot);
+        self.flows
+            .insert(connection.hash(), Place::Connection(slot));
         Some(slot)
     }
 
@@ -38,7 +40,8 @@ impl Stack {
 
     /// A connection that ended leaves all tables but those that still point at its slot.
     fn unhook(&mut self, slot: u32) {
-        if self.table.remove(self.connections.get(slot).hash(), slot) {
+        let hash = self.connections.get(slot).hash();
+        if self.flows.remove(hash, Place::Connection(slot)) {
             self.connections.leave_group(slot);
             self.wheel.disarm(slot);
             self.leave_listener(slot);
@@ -54,8 +57,7 @@ impl Stack {
             let reason = DeadReason::Closed;
             connection.tcb.end(reason, &mut context!(self, now));
             self.settle(slot);
-            self.table
-                .insert(hash, place + self.config.limits.connections);
+            self.flows.insert(hash, Place::TimeWait(place));
             self.arm_time_wait();
         }
     }
@@ -63,8 +65,7 @@ impl Stack {
     /// Takes a TIME_WAIT entry out.
     pub(super) fn remove_time_wait(&mut self, place: u32) {
         let hash = self.time_wait.get(place).hash;
-        self.table
-            .remove(hash, place + self.config.limits.connections);
+        self.flows.remove(hash, Place::TimeWait(place));
         self.time_wait.remove(place);
     }
 

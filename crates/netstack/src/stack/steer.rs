@@ -74,7 +74,7 @@ impl Stack {
             local_port,
             remote_port,
         };
-        Steering::Group(flow::group(key.hash(&self.flow_key)))
+        Steering::Group(flow::group(self.flows.hash(&key)))
     }
 
     /// The flow group of a connection; `None` when the handle names none.
@@ -87,11 +87,6 @@ impl Stack {
     /// come here, and a segment that was put together from fragments is taken only here. All, at
     /// first.
     pub fn set_owned_groups(&mut self, groups: u128) {
-        self.owned_groups = groups;
-    }
-
-    /// Whether this stack has the flow group of this hash.
-    pub(super) fn has_group(&self, hash: u64) -> bool {
-        self.owned_groups >> flow::group(hash) & 1 == 1
+        self.flows.own_groups(groups);
     }
 }

@@ -1,6 +1,7 @@
 //! The application's calls for TCP.
 
 use super::connections::Connection;
+use super::flows::{PORTS, Place};
 use super::{Stack, context, replies};
 use crate::api::*;
 use crate::flow::FlowKey;
@@ -10,10 +11,6 @@ use crate::tcp::timestamps::Timestamps;
 use crate::wire::address::Addr;
 use crate::wire::ip;
 use std::net::SocketAddr;
-
-/// Ports for connections that name none (RFC 6335, 6).
-const FIRST_PORT: u16 = 49_152;
-const PORTS: u32 = 65_536 - FIRST_PORT as u32;
 
 impl Stack {
     /// Opens a connection. `local`: its address and port; port 0 or `None` leave the choice.
@@ -65,7 +62,7 @@ impl Stack {
         if let Some(mtu) = self.paths.get(&to, now) {
             tcb.fit_path(mtu);
         }
-        let mut connection = Connection::new(tcb, key.hash(&self.flow_key));
+        let mut connection = Connection::new(tcb, self.flows.hash(&key));
         connection.own(cookie);
         let slot = self
             .insert(connection)
@@ -77,21 +74,19 @@ impl Stack {
     /// Finds a port that is free, and whose flow group is ours. When the tuple is in TIME_WAIT it
     /// is taken from there: the number that ours must be behind. `None`: no port.
     fn choose_port(&mut self, key: &mut FlowKey, wanted: u16) -> Option<Option<u32>> {
-        let connections = self.config.limits.connections;
         let tries = if wanted == 0 { PORTS } else { 1 };
         for _ in 0..tries {
             key.local_port = wanted;
             if wanted == 0 {
-                self.next_port = self.next_port.wrapping_add(1);
-                key.local_port = FIRST_PORT + (u32::from(self.next_port) % PORTS) as u16;
-                if !self.has_group(key.hash(&self.flow_key)) {
+                key.local_port = self.flows.next_port();
+                if !self.flows.has_group(self.flows.hash(key)) {
                     continue;
                 }
             }
-            match self.find(key).map(|slot| slot.checked_sub(connections)) {
+            match self.find(key) {
                 None => return Some(None),
                 // Only for a port that was asked for: others are left their time.
-                Some(Some(place)) if wanted != 0 => {
+                Some(Place::TimeWait(place)) if wanted != 0 => {
                     let after = self.time_wait.get(place).snd_nxt.wrapping_add(0x2_0000);
                     self.remove_time_wait(place);
                     self.counters.time_wait_reused += 1;

@@ -1,5 +1,6 @@
 //! TCP segments in: which connection, and what follows from its verdict.
 
+use super::flows::Place;
 use super::receive::Datagram;
 use super::{Stack, context};
 use crate::api::Time;
@@ -35,7 +36,7 @@ impl Stack {
             remote_port: header.source_port,
         };
         // Fragments are put together at one stack; the connection may be another's.
-        if datagram.reassembled && !self.has_group(key.hash(&self.flow_key)) {
+        if datagram.reassembled && !self.flows.has_group(self.flows.hash(&key)) {
             self.counters.fragments_dropped += 1;
             return false;
         }
@@ -43,22 +44,24 @@ impl Stack {
             payload: datagram.chunk(header.header_len, payload.len()),
             header,
         };
-        match self.find(&key) {
-            Some(slot) => self.segment(now, datagram, &key, &segment, slot),
-            None => match self.no_connection(now, datagram, &key, &segment) {
-                Some(slot) => self.segment(now, datagram, &key, &segment, slot),
-                None => false,
-            },
-        }
+        let slot = match self.find(&key) {
+            Some(Place::Connection(slot)) => Some(slot),
+            Some(Place::TimeWait(place)) => {
+                self.counters.segments_received += 1;
+                self.time_wait_segment(now, datagram, &key, &segment, place);
+                None
+            }
+            None => self.no_connection(now, datagram, &key, &segment),
+        };
+        slot.is_some_and(|slot| self.segment(now, datagram, &key, &segment, slot))
     }
 
-    /// The connection, or the TIME_WAIT entry behind all connections.
-    pub(super) fn find(&self, key: &FlowKey) -> Option<u32> {
-        let connections = self.config.limits.connections;
-        self.table.find(key.hash(&self.flow_key), |slot| {
-            let found = match slot.checked_sub(connections) {
-                None => &self.connections.tcb(slot).key,
-                Some(place) => &self.time_wait.get(place).key,
+    /// The connection, or the entry in TIME_WAIT.
+    pub(super) fn find(&self, key: &FlowKey) -> Option<Place> {
+        self.flows.find(self.flows.hash(key), |place| {
+            let found = match place {
+                Place::Connection(slot) => &self.connections.tcb(slot).key,
+                Place::TimeWait(place) => &self.time_wait.get(place).key,
             };
             found == key
         })
@@ -73,10 +76,6 @@ impl Stack {
         slot: u32,
     ) -> bool {
         self.counters.segments_received += 1;
-        if let Some(place) = slot.checked_sub(self.config.limits.connections) {
-            self.time_wait_segment(now, datagram, key, segment, place);
-            return false;
-        }
         self.connections.count_segment(slot);
         let connection = self.connections.get_mut(slot);
         let half_open = connection.tcb.notices.is_half_open();
