@@ -33,7 +33,7 @@ pub use inventory::Inventory;
 pub use kernel::{Mitigations, kernel_release, mitigations, quota_stops_kernel_threads};
 pub use layout::{CgroupLayout, Controller};
 pub use links::message::{LinkMessage, Message};
-pub use lock::{HostLock, LockError, leave_run_folder};
+pub use lock::{HostLock, LockError, RUN_FOLDER, leave_run_folder};
 pub use names::labels::labels;
 pub use netns::{host_netns, in_namespace};
 pub use resolve::{ResolveError, cgroup_of, named_netns, resolve, resolve_in};

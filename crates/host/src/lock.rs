@@ -93,10 +93,16 @@ impl Drop for HostLock {
     }
 }
 
-/// Removes `/run/cofferdam`, which the daemons share, if the socket that has just been removed was
-/// the last thing in it. A folder that the user chose stays.
+/// What the daemons of this host share: locks, sockets, the journal.
+pub const RUN_FOLDER: &str = "/run/cofferdam";
+
+/// Removes [`RUN_FOLDER`] if the socket that has just been removed was the last thing in it. A
+/// folder that the user chose stays.
 pub fn leave_run_folder(socket: &Path) {
-    let folder = Path::new("/run/cofferdam");
+    leave_if_empty(socket, Path::new(RUN_FOLDER));
+}
+
+fn leave_if_empty(socket: &Path, folder: &Path) {
     if socket.parent() == Some(folder) {
         let _ = fs::remove_dir(folder); // only when empty
     }
@@ -118,5 +124,22 @@ mod tests {
         drop(first);
         assert!(!path.exists(), "nothing is left behind");
         drop(HostLock::take(&path, "a.lock").unwrap());
+    }
+
+    #[test]
+    fn the_last_socket_takes_the_shared_folder_along_and_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let (shared, chosen) = (folder.path().join("shared"), folder.path().join("chosen"));
+        fs::create_dir(&shared).unwrap();
+        fs::create_dir(&chosen).unwrap();
+        let other = shared.join("other.sock");
+        fs::write(&other, "").unwrap();
+        leave_if_empty(&shared.join("own.sock"), &shared);
+        assert!(other.exists(), "another daemon is there");
+        fs::remove_file(&other).unwrap();
+        leave_if_empty(&chosen.join("own.sock"), &shared);
+        assert!(chosen.exists() && shared.exists(), "it had no socket there");
+        leave_if_empty(&shared.join("own.sock"), &shared);
+        assert!(!shared.exists());
     }
 }

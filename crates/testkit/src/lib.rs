@@ -31,6 +31,7 @@
 mod cgroup;
 mod command;
 mod container;
+mod crowd;
 pub mod hardware;
 pub mod leftovers;
 mod limit;
@@ -46,6 +47,7 @@ mod undo;
 pub use cgroup::Cgroup;
 pub use command::{CommandError, Process, run, try_run};
 pub use container::FakeContainer;
+pub use crowd::Crowd;
 pub use leftovers::assert_nothing_left;
 pub use limit::{Exclusive, exclusive, repeat_when_hidden, time_limit, wait_until};
 pub use links::{Bridge, VethPair, htb, macvlan, masquerade, port_forward, vxlan};
