@@ -134,6 +134,13 @@ struct cf_cpu {
 	__u32 handed_row; /* who was first to queue a packet in this softirq; or CF_NO_ROW */
 	__u32 handed_direction;
 
+	__u64 pair_dev;	       /* host end of the receiver's veth that pair_packets went to … */
+	__u32 pair_generation; /* … the identity generation it was looked up in … */
+	__u32 pair_receiver;   /* … and its row, or CF_NO_ROW when it is no container's */
+	__u32 pair_sender;     /* row of the container that sends them */
+	__u32 pair_pad;
+	__u64 pair_packets; /* not in the map `pairs` yet */
+
 	__u64 charge_cgroup;	 /* cache: the last charged cgroup … */
 	__u32 charge_row;	 /* … its row … */
 	__u32 charge_generation; /* … and the identity generation it holds for */
@@ -167,6 +174,13 @@ enum cf_event_kind {
 	CF_EVENT_UNKNOWN_NETNS = 4,
 };
 
+/* Packets that one container sent to another on this host: key of the map `pairs`, whose value
+ * is their number (__u64). */
+struct cf_pair {
+	__u32 sender;	/* row */
+	__u32 receiver; /* row */
+};
+
 /* Every event begins so; CF_EVENT_CGROUP_CREATED is followed by the path. */
 struct cf_event {
 	__u32 kind;
@@ -188,6 +202,7 @@ struct cf_layout {
 	enum cf_limits limit;
 	enum cf_mode mode;
 	struct cf_path_event path_event;
+	struct cf_pair pair;
 };
 
 #endif

@@ -11,19 +11,6 @@
  */
 #include "../include/segment.h"
 
-/* Packets that a GRO super-packet stands for. Small packets are linear: no look needed. */
-static __always_inline __u64 cf_packets_in(struct sk_buff *skb)
-{
-	struct skb_shared_info *info;
-	__u16 segments = 0;
-
-	if (!skb->data_len)
-		return 1;
-	info = (struct skb_shared_info *)(skb->head + skb->end);
-	bpf_core_read(&segments, sizeof(segments), &info->gso_segs);
-	return segments ? segments : 1;
-}
-
 static __always_inline void cf_count(struct cf_cpu *s, struct sk_buff *skb)
 {
 	__u64 packets = cf_packets_in(skb);

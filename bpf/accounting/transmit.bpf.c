@@ -44,10 +44,12 @@ int BPF_PROG(net_dev_queue, struct sk_buff *skb)
 	if (!s)
 		return 0;
 	if (!(s->watch & CF_WATCH_QUEUE)) {
-		if (s->mode == CF_IDLE)
+		if (s->mode == CF_IDLE) {
 			cf_note_queued(s, skb->dev);
-		else
+		} else {
 			cf_note_handed(s);
+			cf_pair_count(s, skb);
+		}
 		return 0;
 	}
 	if (s->mode == CF_OTHER) {

@@ -29,9 +29,11 @@ enum { false = 0, true = 1 };
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 enum {
+	BPF_NOEXIST = 1,
 	BPF_F_MMAPABLE = 1U << 10,
 };
 #define PF_KTHREAD 0x00200000

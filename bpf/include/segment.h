@@ -12,7 +12,7 @@
 #ifndef COFFERDAM_SEGMENT_H
 #define COFFERDAM_SEGMENT_H
 
-#include "identity.h"
+#include "pair.h"
 
 #define CF_SEGMENT_MAX_NS 10000000000ULL
 
@@ -303,6 +303,8 @@ static __always_inline void cf_run_count(struct cf_cpu *s)
 	__u64 ns = cf_run_ns(s);
 	__u32 vector = s->vector;
 
+	if (s->pair_packets)
+		cf_pair_flush(s);
 	if (s->mode == CF_NAPI_THREAD)
 		s->totals.napi_thread_ns += ns;
 	else if (s->mode == CF_DRAIN)

@@ -80,6 +80,15 @@ struct {
 	__type(value, __u32); /* row */
 } link_rows __weak SEC(".maps");
 
+/* Who sends to whom. Least recently used pairs give way: a name is lost, never a count of the
+ * ledger. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct cf_pair);
+	__type(value, __u64); /* packets, segments of a super-packet counted */
+} pairs __weak SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);

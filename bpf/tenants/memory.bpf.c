@@ -36,7 +36,6 @@ enum { CF_MM_FILEPAGES = 0, CF_MM_ANONPAGES, CF_MM_SWAPENTS, CF_MM_SHMEMPAGES };
 
 /* Most pages that the sums may lack, all kinds together; set before load. */
 #define BPF_MAP_TYPE_PERCPU_ARRAY 6
-#define BPF_NOEXIST 1
 
 const volatile __s64 slack_pages = 0;
 

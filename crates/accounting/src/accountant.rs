@@ -1,22 +1,21 @@
 //! The running accounting: programs, containers, and the readings that join them.
 
 use crate::identities::Identities;
-use crate::reading::Reading;
+use crate::reading::{Reading, note_senders};
 use crate::unseen::Unseen;
 use crate::{ReadError, StartError};
 use cofferdam_bpf::{AccountingPrograms, EmptyProgram, ProgramCost, RuntimeStatistics, Sizes};
 use cofferdam_host::doctor::irq_time_accounting;
-use cofferdam_host::{HostFs, HostLock, Inventory};
+use cofferdam_host::{HostFs, HostLock, Inventory, RUN_FOLDER};
 use cofferdam_types::{
-    CgroupId, Container, ContainerChange, ContainerLedger, CpuId, Health, KernelEvent, Selector,
-    Snapshot,
+    CgroupId, Container, ContainerChange, ContainerLedger, Health, KernelEvent, Selector, Snapshot,
 };
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use std::{fs, mem};
 
 /// How to load the accounting. All memory is taken at the start.
@@ -60,7 +59,6 @@ pub struct Accountant {
     _instance: HostLock,
 }
 
-const RUN_FOLDER: &str = "/run/cofferdam";
 /// A little less than a second: a reading each second asks each time.
 const MISSED_AT_MOST_EVERY: Duration = Duration::from_millis(900);
 /// How often a loop of quick readings reads the CPU use of all containers.
@@ -181,12 +179,15 @@ impl Accountant {
     /// Reads everything: cumulative counts since the start.
     pub fn snapshot(&mut self) -> Result<Snapshot, ReadError> {
         self.usage_read = None;
-        self.quick_snapshot()
+        let mut snapshot = self.quick_snapshot()?;
+        let rows = self.identities.cgroups_of_rows();
+        note_senders(&self.programs, &rows, &mut snapshot.containers)?;
+        Ok(snapshot)
     }
 
     /// As [`Accountant::snapshot`], for a loop that reads many times a second: the CPU use of
-    /// containers is read once a second, and is so much older in between. Network work is always
-    /// that of now.
+    /// containers is read once a second, and is so much older in between, and
+    /// [`ContainerLedger::received_from`] is left empty. Network work is always that of now.
     pub fn quick_snapshot(&mut self) -> Result<Snapshot, ReadError> {
         self.take_events()?;
         let changes = self.inventory.handle_links();
@@ -216,17 +217,7 @@ impl Accountant {
         self.count_missed_markers()?;
         self.health.containers_without_slot = self.identities.without_slot();
         self.health.events_lost = self.programs.events_lost();
-        Ok(Snapshot {
-            time: SystemTime::now(),
-            uptime: self.started.elapsed(),
-            cpus: (0..)
-                .map(CpuId)
-                .zip(reading.cpus().map(|cpu| cpu.time))
-                .collect(),
-            containers,
-            unattributed_ns: reading.reasons(),
-            health: self.health,
-        })
+        Ok(reading.snapshot(self.started, containers, self.health))
     }
 
     /// Time that each CPU has spent on packets since the start, nanoseconds, whoever caused it: one

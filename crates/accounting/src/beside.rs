@@ -2,19 +2,19 @@
 
 use crate::accountant::{ONLINE_CPUS, wait};
 use crate::identities::Slot;
-use crate::reading::Reading;
+use crate::reading::{Reading, note_senders};
 use crate::unseen::Unseen;
 use crate::{ReadError, StartError};
 use cofferdam_bpf::{NO_SLOT_ROW, RunningCounts};
 use cofferdam_host::doctor::irq_time_accounting;
 use cofferdam_host::{HostFs, Inventory};
-use cofferdam_types::{CgroupId, Container, ContainerChange, CpuId, Health, KernelEvent, Snapshot};
+use cofferdam_types::{CgroupId, Container, ContainerChange, Health, KernelEvent, Snapshot};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// Between two looks for containers that came or went: the events go to the owner alone.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -94,19 +94,11 @@ impl Beside {
             }
             containers.push(reading.slot(slot, self.returned));
         }
+        let rows = self.slots.iter().map(|(id, slot)| (slot.row, *id));
+        note_senders(&self.counts, &rows.collect(), &mut containers)?;
         self.health.segments_rejected = reading.cpus().map(|cpu| cpu.segments_rejected).sum();
         self.health.softirqs_unseen = self.unseen.count(softirqs);
-        Ok(Snapshot {
-            time: SystemTime::now(),
-            uptime: self.started.elapsed(),
-            cpus: (0..)
-                .map(CpuId)
-                .zip(reading.cpus().map(|cpu| cpu.time))
-                .collect(),
-            containers,
-            unattributed_ns: reading.reasons(),
-            health: self.health,
-        })
+        Ok(reading.snapshot(self.started, containers, self.health))
     }
 
     /// Takes in containers that came or went, and CPUs.

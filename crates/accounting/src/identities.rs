@@ -77,6 +77,12 @@ impl Identities {
             .filter(|slot| slot.row != NO_SLOT_ROW)
     }
 
+    /// Whose each row is.
+    pub(crate) fn cgroups_of_rows(&self) -> HashMap<u32, CgroupId> {
+        let own = self.slots.iter().filter(|(_, s)| s.row != NO_SLOT_ROW);
+        own.map(|(id, slot)| (slot.row, *id)).collect()
+    }
+
     pub(crate) fn slot_mut(&mut self, id: CgroupId) -> Option<&mut Slot> {
         self.slots.get_mut(&id)
     }
@@ -152,6 +158,7 @@ impl Identities {
         if slot.row == NO_SLOT_ROW {
             return None;
         }
+        programs.remove_pairs(slot.row);
         self.free.push_back(slot.row);
         self.serve_waiting(programs);
         Some(slot)

@@ -3,8 +3,9 @@
 use crate::ReadError;
 use crate::identities::Slot;
 use cofferdam_bpf::{Counts, CpuReading, RowReading};
-use cofferdam_types::{ContainerLedger, Ledger, Reason};
-use std::collections::BTreeMap;
+use cofferdam_types::{CgroupId, ContainerLedger, CpuId, Health, Ledger, Reason, Snapshot};
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Instant, SystemTime};
 
 /// All CPUs and all rows, read in one pass: what is printed of them adds up.
 pub(crate) struct Reading {
@@ -63,6 +64,25 @@ impl Reading {
             ledger,
             caused_by_cpu_ns,
             charged_by_cpu_ns,
+            received_from: BTreeMap::new(),
+        }
+    }
+
+    /// The whole ledger as of now.
+    pub(crate) fn snapshot(
+        &self,
+        started: Instant,
+        containers: Vec<ContainerLedger>,
+        health: Health,
+    ) -> Snapshot {
+        let cpus = self.cpus().map(|cpu| cpu.time);
+        Snapshot {
+            time: SystemTime::now(),
+            uptime: started.elapsed(),
+            cpus: (0..).map(CpuId).zip(cpus).collect(),
+            containers,
+            unattributed_ns: self.reasons(),
+            health,
         }
     }
 
@@ -78,6 +98,26 @@ impl Reading {
             .map(|(row, reason)| (reason, of(row)))
             .collect()
     }
+}
+
+/// Notes in `containers` which of them sends to which; `cgroup_of_row` names those that have a row.
+pub(crate) fn note_senders(
+    programs: &impl Counts,
+    cgroup_of_row: &HashMap<u32, CgroupId>,
+    containers: &mut [ContainerLedger],
+) -> Result<(), ReadError> {
+    let mut senders: HashMap<CgroupId, BTreeMap<CgroupId, u64>> = HashMap::new();
+    for pair in programs.pairs().map_err(|e| ReadError(e.to_string()))? {
+        let cgroup = |row: u32| cgroup_of_row.get(&row).copied();
+        if let (Some(sender), Some(receiver)) = (cgroup(pair.sender), cgroup(pair.receiver)) {
+            let from = senders.entry(receiver).or_default();
+            from.insert(sender, pair.packets);
+        }
+    }
+    for entry in containers {
+        entry.received_from = senders.remove(&entry.container.cgroup).unwrap_or_default();
+    }
+    Ok(())
 }
 
 fn ledger_of(row: &RowReading) -> Ledger {

@@ -111,6 +111,7 @@ impl Ledger for FakeLedger {
             },
             caused_by_cpu_ns: vec![1],
             charged_by_cpu_ns: vec![1],
+            received_from: Default::default(),
         };
         Ok(Snapshot {
             time: SystemTime::now(),

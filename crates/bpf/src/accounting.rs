@@ -4,6 +4,7 @@ use crate::cost::{self, ProgramCost};
 use crate::events::decode_event;
 use crate::ledger::LedgerReader;
 use crate::load::{LoadError, loading};
+use crate::pairs::{self, PairReading};
 use crate::skeleton::types::{cf_cpu, cf_link_key, cf_mode, cf_netns_value};
 use crate::skeleton::{AccountingSkel, AccountingSkelBuilder};
 use crate::support::{failed, kernel_has_tracepoint, possible_cpus, require_tracepoints};
@@ -26,6 +27,8 @@ pub struct Sizes {
     pub cgroups: u32,
     /// Host ends of containers' interfaces.
     pub links: u32,
+    /// Pairs of containers of which one sends to the other.
+    pub pairs: u32,
 }
 
 impl Sizes {
@@ -35,6 +38,7 @@ impl Sizes {
             containers,
             cgroups: containers * 8,
             links: containers * 4,
+            pairs: containers * 4,
         }
     }
 }
@@ -94,6 +98,7 @@ impl AccountingPrograms {
         set(&mut open.maps.netns_rows, sizes.containers * 2)?;
         set(&mut open.maps.cgroup_rows, sizes.cgroups)?;
         set(&mut open.maps.link_rows, sizes.links)?;
+        set(&mut open.maps.pairs, sizes.pairs)?;
         for program in open.open_object_mut().progs_mut() {
             let mut program = program;
             let name = program.name().to_string_lossy().into_owned();
@@ -265,6 +270,16 @@ impl AccountingPrograms {
     /// ledger's reader.
     pub fn cpu_reading(&self, cpu: u32) -> libbpf_rs::Result<CpuReading> {
         CpuReading::read(&self.skeleton.maps.cpus, cpu)
+    }
+
+    /// Packets of each pair of containers since load, or since one of the two got its row.
+    pub fn pairs(&self) -> libbpf_rs::Result<Vec<PairReading>> {
+        pairs::read(&self.skeleton.maps.pairs)
+    }
+
+    /// Forgets the pairs of `row`, before another container gets it.
+    pub fn remove_pairs(&self, row: u32) {
+        pairs::remove(&self.skeleton.maps.pairs, row);
     }
 
     /// Cost of every loaded program.

@@ -6,6 +6,7 @@
 
 use crate::accounting::{AccountingPrograms, CpuReading};
 use crate::ledger::{LedgerReader, RowReading};
+use crate::pairs::{self, PairReading};
 use crate::support::possible_cpus;
 use cofferdam_types::CgroupId;
 use libbpf_rs::query::{MapInfoIter, ProgInfoIter, ProgInfoQueryOptions, ProgramInfo};
@@ -22,6 +23,8 @@ pub trait Counts {
     fn row(&self, cpu: u32, row: u32) -> RowReading;
     /// What CPU `cpu` measured.
     fn cpu_reading(&self, cpu: u32) -> libbpf_rs::Result<CpuReading>;
+    /// Which container sends to which.
+    fn pairs(&self) -> libbpf_rs::Result<Vec<PairReading>>;
 }
 
 impl Counts for AccountingPrograms {
@@ -36,12 +39,17 @@ impl Counts for AccountingPrograms {
     fn cpu_reading(&self, cpu: u32) -> libbpf_rs::Result<CpuReading> {
         AccountingPrograms::cpu_reading(self, cpu)
     }
+
+    fn pairs(&self) -> libbpf_rs::Result<Vec<PairReading>> {
+        AccountingPrograms::pairs(self)
+    }
 }
 
 /// The maps of the accounting that runs on this host.
 pub struct RunningCounts {
     cpus: MapHandle,
     cgroup_rows: MapHandle,
+    pairs: MapHandle,
     ledger: LedgerReader,
     rows: u32,
     /// One of the programs that count.
@@ -61,9 +69,12 @@ impl RunningCounts {
             Some(id) => MapHandle::from_map_id(*id).map(Some).map_err(other),
             None => Ok(None),
         };
-        let (Some(cpus), Some(cgroup_rows), Some(ledger)) =
-            (open("cpus")?, open("cgroup_rows")?, open("ledger")?)
-        else {
+        let (Some(cpus), Some(cgroup_rows), Some(ledger), Some(pairs)) = (
+            open("cpus")?,
+            open("cgroup_rows")?,
+            open("ledger")?,
+            open("pairs")?,
+        ) else {
             return Ok(None);
         };
         let count = possible_cpus();
@@ -72,6 +83,7 @@ impl RunningCounts {
             ledger: LedgerReader::map(ledger.as_fd(), rows, count)?,
             cpus,
             cgroup_rows,
+            pairs,
             rows,
             program,
         }))
@@ -108,6 +120,10 @@ impl Counts for RunningCounts {
 
     fn cpu_reading(&self, cpu: u32) -> libbpf_rs::Result<CpuReading> {
         CpuReading::read(&self.cpus, cpu)
+    }
+
+    fn pairs(&self) -> libbpf_rs::Result<Vec<PairReading>> {
+        pairs::read(&self.pairs)
     }
 }
 

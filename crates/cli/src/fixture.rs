@@ -52,6 +52,7 @@ pub fn entry(
         },
         caused_by_cpu_ns: vec![caused_ms * MS, 0],
         charged_by_cpu_ns: vec![charged_ms * MS, 0],
+        received_from: Default::default(),
     }
 }
 

@@ -102,6 +102,10 @@ pub struct ContainerRecord {
     pub caused_by_cpu_ns: Vec<u64>,
     /// Network CPU charged to it on each CPU, nanoseconds, in the order of `cpus`.
     pub charged_by_cpu_ns: Vec<u64>,
+    /// Packets that other containers of this host sent to it, by the id of the sender's cgroup:
+    /// counted where they are queued to its interface, before queues that may drop them.
+    #[serde(default)]
+    pub received_from: BTreeMap<u64, u64>,
 }
 
 /// The invariant: Σ caused + Σ unattributed = measured. Counted since the accounting started.
@@ -269,6 +273,9 @@ impl ContainerRecord {
             ns_per_packet: ledger.ns_per_packet(),
             caused_by_cpu_ns: entry.caused_by_cpu_ns.clone(),
             charged_by_cpu_ns: entry.charged_by_cpu_ns.clone(),
+            received_from: (entry.received_from.iter())
+                .map(|(sender, packets)| (sender.0, *packets))
+                .collect(),
         }
     }
 }

@@ -7,9 +7,6 @@ use cofferdam_types::{ContainerLedger, Interval, Reason};
 /// Below this share of one CPU nobody is said to harm anybody, percent.
 const WORTH_SAYING_PCT: f64 = 0.5;
 
-/// From so many packets in an interval on, two counts that agree are no chance.
-const MATCHED_FROM_PACKETS: u64 = 1_000;
-
 /// One sentence about the CPU on which the most network work was paid for by others. It
 /// weighs all containers, also those that a filter hides.
 pub fn who_harms_whom(interval: &Interval) -> String {
@@ -47,7 +44,7 @@ pub fn who_harms_whom(interval: &Interval) -> String {
     let sender = sender_to(interval, offender);
     let mut text = match sender {
         Some(sender) => format!(
-            "`{}` sends to `{}` (their packet counts match): {} of CPU {cpu_name} in network work; ",
+            "`{}` sends to `{}`: {} of CPU {cpu_name} in network work; ",
             name(sender),
             name(offender),
             spoken_pct(share(owed(offender, cpu)))
@@ -68,27 +65,26 @@ pub fn who_harms_whom(interval: &Interval) -> String {
     text
 }
 
-/// The container that sends what `receiver` receives, when the numbers of their packets leave no
-/// doubt: the ledger knows what each sent and received, not to whom. A queue on the way may have
-/// dropped up to half.
+/// The container that sent most of what `receiver` received, where the receiver's debt is for what
+/// it received.
 fn sender_to<'a>(
     interval: &'a Interval,
     receiver: &ContainerLedger,
 ) -> Option<&'a ContainerLedger> {
-    let received = receiver.ledger.rx_packets;
-    if received < MATCHED_FROM_PACKETS
-        || receiver.ledger.caused_rx_ns < receiver.ledger.caused_tx_ns
-    {
+    let ledger = &receiver.ledger;
+    if ledger.caused_rx_ns < ledger.caused_tx_ns {
         return None;
     }
-    let sends_as_much = |entry: &&ContainerLedger| {
-        let sent = entry.ledger.tx_packets;
-        entry.container.cgroup != receiver.container.cgroup
-            && (received - received / 20..=received.saturating_mul(2)).contains(&sent)
-    };
-    let mut senders = interval.containers.iter().filter(sends_as_much);
-    // Several: whose packets they are cannot be told.
-    senders.next().filter(|_| senders.next().is_none())
+    let (sender, sent) = (receiver.received_from.iter()).max_by_key(|(_, packets)| **packets)?;
+    // Queues behind the interface may have dropped some of what was sent, so that the two counts
+    // differ: most of the packets that arrived are the sender's when half of them must be.
+    let is_most = sent.saturating_mul(2) > ledger.rx_packets;
+    let by_id = |entry: &&ContainerLedger| entry.container.cgroup == *sender;
+    interval
+        .containers
+        .iter()
+        .find(by_id)
+        .filter(|_| is_most && ledger.rx_packets > 0)
 }
 
 /// Nobody owes: either the host's own packets take from containers, or all is well.
@@ -159,6 +155,7 @@ fn name(entry: &ContainerLedger) -> String {
 mod tests {
     use super::*;
     use crate::fixture::{entry, interval};
+    use cofferdam_types::CgroupId;
 
     #[test]
     fn names_the_offender_and_the_payer() {
@@ -176,7 +173,9 @@ mod tests {
         flooder.ledger.tx_packets = 500_000;
         flooder.ledger.caused_tx_ns = 300_000_000;
         flooder.caused_by_cpu_ns = vec![300_000_000, 0];
-        flood.containers = vec![flooder, entry(2, "receiver", 490_000, 220, 0, 10)];
+        let mut receiver = entry(2, "receiver", 490_000, 220, 0, 10);
+        receiver.received_from = [(CgroupId(1), 500_000)].into();
+        flood.containers = vec![flooder, receiver];
         flood
     }
 
@@ -184,7 +183,7 @@ mod tests {
     fn of_two_containers_the_sender_is_the_origin_and_nobody_pays_more_than_was_caused() {
         assert_eq!(
             who_harms_whom(&flood()),
-            "`flooder` sends to `receiver` (their packet counts match): 22% of CPU 0 in network \
+            "`flooder` sends to `receiver`: 22% of CPU 0 in network \
              work; the sender itself paid 22%"
         );
         let mut beside = flood();
@@ -192,24 +191,28 @@ mod tests {
         beside.containers.push(entry(3, "db", 0, 0, 400, 900));
         assert_eq!(
             who_harms_whom(&beside),
-            "`flooder` sends to `receiver` (their packet counts match): 22% of CPU 0 in network \
+            "`flooder` sends to `receiver`: 22% of CPU 0 in network \
              work; `db` paid 22%",
             "not 40%: the rest was nobody's debt"
         );
     }
 
     #[test]
-    fn who_sends_is_not_guessed() {
+    fn a_sender_of_the_smaller_part_is_not_the_origin() {
         let mut two = flood();
-        let mut other = entry(3, "other", 0, 0, 0, 0);
-        other.ledger.tx_packets = 500_000;
-        two.containers.push(other);
+        // Most of what it receives comes from outside, although the counts look alike.
+        two.containers[1].received_from = [(CgroupId(1), 200_000)].into();
         let text = who_harms_whom(&two);
         assert!(text.starts_with("`receiver` caused 22% of CPU 0"), "{text}");
         assert!(text.ends_with("`flooder` paid 22%"), "{text}");
-        let mut fewer = flood();
-        fewer.containers[0].ledger.tx_packets = 100_000;
-        assert!(who_harms_whom(&fewer).starts_with("`receiver` caused"));
+        let mut gone = flood();
+        gone.containers[1].received_from = [(CgroupId(9), 490_000)].into();
+        assert!(who_harms_whom(&gone).starts_with("`receiver` caused"));
+        // Two senders: the larger one, where it alone sends most.
+        let mut shared = flood();
+        shared.containers[1].received_from =
+            [(CgroupId(1), 300_000), (CgroupId(3), 190_000)].into();
+        assert!(who_harms_whom(&shared).starts_with("`flooder` sends to `receiver`"));
     }
 
     #[test]

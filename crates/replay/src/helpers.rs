@@ -21,6 +21,10 @@ pub struct Interrupt {
 
 const HASH: u32 = 1;
 const ARRAY: u32 = 2;
+const LRU_HASH: u32 = 9;
+
+const BPF_NOEXIST: u64 = 1;
+const EEXIST: c_long = 17;
 
 pub(crate) struct State {
     pub now_ns: u64,
@@ -79,6 +83,16 @@ pub(crate) fn value(map: *const u8, key: u64, bytes: usize) -> *mut u64 {
 
 pub(crate) fn forget(map: *const u8, key: u64) {
     with(|state| state.maps.remove(&(map as usize, key)));
+}
+
+/// Keys and values of the map at `map`, one word each.
+pub(crate) fn entries(map: *const u8) -> Vec<(u64, u64)> {
+    with(|state| {
+        let of_map = |(id, words): (&(usize, u64), &Box<[u64]>)| {
+            (id.0 == map as usize).then(|| (id.1, words[0]))
+        };
+        state.maps.iter().filter_map(of_map).collect()
+    })
 }
 
 /// The interrupt that is due, if it is: taken out, so that it does not interrupt itself.
@@ -153,7 +167,7 @@ unsafe extern "C" fn replay_lookup(
     let id = (map as usize, key);
     match map_type {
         ARRAY => value(map.cast(), key, value_bytes as usize).cast(),
-        HASH => with(|state| {
+        HASH | LRU_HASH => with(|state| {
             let found = state.maps.get_mut(&id);
             found.map_or(std::ptr::null_mut(), |words| words.as_mut_ptr().cast())
         }),
@@ -168,11 +182,16 @@ unsafe extern "C" fn replay_update(
     key_bytes: u32,
     from: *const c_void,
     value_bytes: u32,
-    _flags: u64,
+    flags: u64,
 ) -> c_long {
+    interruptible();
     // SAFETY: the shim's macro passes the sizes of the map's key and value types.
     unsafe {
-        let to = value(map.cast(), key_of(key, key_bytes), value_bytes as usize);
+        let key = key_of(key, key_bytes);
+        if flags & BPF_NOEXIST != 0 && with(|state| state.maps.contains_key(&(map as usize, key))) {
+            return -EEXIST;
+        }
+        let to = value(map.cast(), key, value_bytes as usize);
         std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast(), value_bytes as usize);
     }
     0

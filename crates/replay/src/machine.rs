@@ -4,7 +4,7 @@ use crate::helpers::{self, Interrupt, with};
 use crate::objects::{Packet, Socket, Task};
 use crate::programs::{self as c, Object};
 use cofferdam_bpf::abi::{cf_cpu, cf_row};
-use cofferdam_bpf::{Counts, CpuReading, MapError, RowReading};
+use cofferdam_bpf::{Counts, CpuReading, MapError, PairReading, RowReading};
 use std::cell::RefCell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -290,6 +290,14 @@ impl Counts for Machine {
     fn cpu_reading(&self, cpu: u32) -> Result<CpuReading, MapError> {
         self.time_goes_on();
         Ok(CpuReading::of(&self.state(cpu)))
+    }
+
+    fn pairs(&self) -> Result<Vec<PairReading>, MapError> {
+        let entries = helpers::entries(&raw const c::pairs);
+        let decode = |(key, packets): (u64, u64)| {
+            PairReading::of(&key.to_ne_bytes(), &packets.to_ne_bytes())
+        };
+        Ok(entries.into_iter().filter_map(decode).collect())
     }
 }
 

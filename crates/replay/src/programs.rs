@@ -9,6 +9,7 @@ pub(crate) type Object = *mut c_void;
 unsafe extern "C" {
     pub(crate) static cpus: u8;
     pub(crate) static ledger: u8;
+    pub(crate) static pairs: u8;
     pub(crate) static netns_rows: u8;
     pub(crate) static cgroup_rows: u8;
     pub(crate) static link_rows: u8;

@@ -16,6 +16,10 @@ pub struct ContainerLedger {
     pub caused_by_cpu_ns: Vec<u64>,
     /// Network CPU charged to it on each CPU, nanoseconds.
     pub charged_by_cpu_ns: Vec<u64>,
+    /// Packets that other containers of this host sent to it, by the sender's cgroup: counted
+    /// where they are queued to its interface, before queues that may drop them. Empty in the
+    /// readings of a loop that has no use for it.
+    pub received_from: BTreeMap<CgroupId, u64>,
 }
 
 /// What the accounting could not do, so that nothing is lost silently. Cumulative counts.
@@ -126,6 +130,7 @@ impl Snapshot {
                     ledger: now.ledger - old.ledger,
                     caused_by_cpu_ns: minus(&now.caused_by_cpu_ns, &old.caused_by_cpu_ns),
                     charged_by_cpu_ns: minus(&now.charged_by_cpu_ns, &old.charged_by_cpu_ns),
+                    received_from: since(&now.received_from, &old.received_from),
                 },
             })
             .collect();
@@ -153,6 +158,16 @@ impl Snapshot {
             conservation: self.conservation(),
         }
     }
+}
+
+fn since(now: &BTreeMap<CgroupId, u64>, old: &BTreeMap<CgroupId, u64>) -> BTreeMap<CgroupId, u64> {
+    let new = |(id, packets): (&CgroupId, &u64)| {
+        let before = old.get(id).copied().unwrap_or(0);
+        (*id, packets.saturating_sub(before))
+    };
+    (now.iter().map(new))
+        .filter(|(_, packets)| *packets > 0)
+        .collect()
 }
 
 fn minus(now: &[u64], old: &[u64]) -> Vec<u64> {

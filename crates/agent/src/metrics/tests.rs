@@ -46,6 +46,7 @@ fn container(id: u64, name: &str) -> ContainerLedger {
         },
         caused_by_cpu_ns: vec![1],
         charged_by_cpu_ns: vec![1],
+        received_from: Default::default(),
     }
 }
 

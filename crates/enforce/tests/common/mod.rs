@@ -129,6 +129,7 @@ pub fn interval(offender: &Arc<Container>, victim: &Arc<Container>, softirq_ms: 
         },
         caused_by_cpu_ns: vec![caused_ns, 0],
         charged_by_cpu_ns: vec![ns / 2, 0],
+        received_from: Default::default(),
     };
     let cpu = CpuTime {
         softirq_ns: ns,

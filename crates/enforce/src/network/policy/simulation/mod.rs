@@ -23,6 +23,7 @@ pub(in crate::network::policy) fn interval(cpus: &[CpuTime], columns: &[(u64, u6
         ledger: Ledger::default(),
         caused_by_cpu_ns: vec![*caused],
         charged_by_cpu_ns: vec![*charged],
+        received_from: BTreeMap::new(),
     };
     Interval {
         time: SystemTime::UNIX_EPOCH,

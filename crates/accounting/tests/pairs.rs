@@ -1,0 +1,105 @@
+//! Who sends to whom: of packets between two containers, the sender is named.
+
+mod common;
+
+use cofferdam_accounting::Beside;
+use cofferdam_testkit::traffic::{self, Udp};
+use cofferdam_testkit::{FakeContainer, Lan, Port, Router};
+use cofferdam_types::{CgroupId, Interval};
+use common::*;
+use std::net::SocketAddr;
+
+/// Packets that the first and the second sender send.
+const SENT: [u64; 2] = [2000, 500];
+/// Neighbour discovery and the like.
+const FEW: u64 = 40;
+
+/// The packets that `sender` sent to `receiver`.
+fn sent_to(interval: &Interval, receiver: &FakeContainer, sender: &FakeContainer) -> u64 {
+    let from = &row(interval, receiver.id()).received_from;
+    from.get(&CgroupId(sender.id())).copied().unwrap_or(0)
+}
+
+fn send(from: &FakeContainer, to: &FakeContainer, at: SocketAddr, packets: u64) {
+    let sink = traffic::udp_sink(to, Some(RECEIVER_CPU), at, packets);
+    traffic::udp_send(from, Some(SENDER_CPU), Udp::to(at).packets(packets)).finish();
+    assert_eq!(sink.finish()[0], packets);
+}
+
+/// Two senders and a receiver; `attach` joins a container to their network.
+fn each_sender_is_named(attach: impl Fn(&FakeContainer) -> Port) {
+    let web = FakeContainer::new("web");
+    let senders = [FakeContainer::new("first"), FakeContainer::new("second")];
+    let at = attach(&web).v4(9000);
+    senders.iter().for_each(|sender| drop(attach(sender)));
+    let mut accountant = accountant();
+    let mut beside = Beside::open().expect("readable").expect("it runs");
+    let mut seen_before = beside.snapshot().expect("readable");
+    let ((), interval) = exactly(&mut accountant, || {
+        seen_before = beside.snapshot().expect("readable");
+        for (sender, packets) in senders.iter().zip(SENT) {
+            send(sender, &web, at, packets);
+        }
+    });
+    let seen = beside.snapshot().expect("readable").since(&seen_before);
+    for interval in [&interval, &seen] {
+        for (sender, packets) in senders.iter().zip(SENT) {
+            let counted = sent_to(interval, &web, sender);
+            assert!((packets..packets + FEW).contains(&counted), "{counted}");
+            assert!(sent_to(interval, sender, &web) < FEW, "what it answers");
+        }
+        let [first, second] = &senders;
+        assert!(sent_to(interval, first, second) < FEW, "they are strangers");
+    }
+    assert_conserved(&interval);
+}
+
+#[test]
+fn over_a_bridge_each_sender_is_named() {
+    alone(90, || {
+        let lan = Lan::new("lan");
+        each_sender_is_named(|container| lan.attach(container.namespace()));
+    });
+}
+
+#[test]
+fn through_a_router_each_sender_is_named() {
+    alone(90, || {
+        let router = Router::new("router");
+        each_sender_is_named(|container| router.attach(container.namespace()));
+    });
+}
+
+/// Rows are used again: what the container before sent and received is not its successor's.
+#[test]
+fn a_container_does_not_inherit_the_pairs_of_its_row() {
+    alone(90, || {
+        let lan = Lan::new("lan");
+        let web = FakeContainer::new("web");
+        let at = lan.attach(web.namespace()).v4(9000);
+        // One row more than containers that stay: each that comes gets the same one.
+        let mut accountant = accountant_with(cofferdam_accounting::Options {
+            slots: 2,
+            measure_programs: false,
+        });
+        let mut last = None;
+        for (label, packets) in [("first", SENT[0]), ("second", SENT[1])] {
+            let sender = FakeContainer::new(label);
+            lan.attach(sender.namespace());
+            settle(&mut accountant, 200);
+            let ((), interval) = exactly(&mut accountant, || send(&sender, &web, at, packets));
+            let counted = sent_to(&interval, &web, &sender);
+            assert!((packets..packets + FEW).contains(&counted), "{counted}");
+            let whole = snapshot(&mut accountant);
+            let web = whole
+                .containers
+                .iter()
+                .find(|c| c.container.cgroup.0 == web.id());
+            let from = &web.expect("it is there").received_from;
+            assert!(last.is_none_or(|id| !from.contains_key(&id)), "{from:?}");
+            last = Some(CgroupId(sender.id()));
+            drop(sender);
+            settle(&mut accountant, 300);
+        }
+    });
+}
