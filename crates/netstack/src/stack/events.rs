@@ -51,9 +51,9 @@ impl Stack {
             return Some(Event::Knock {
                 listener: crate::api::ListenerId {
                     slot,
-                    generation: self.listeners.slots.generation(slot),
+                    generation: self.listeners.generation(slot),
                 },
-                cookie: self.listeners.all[slot as usize].cookie,
+                cookie: self.listeners.get(slot).cookie(),
                 connection,
                 remote: SocketAddr::new(key.remote.ip(), key.remote_port),
                 local: SocketAddr::new(key.local.ip(), key.local_port),

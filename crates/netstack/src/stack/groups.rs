@@ -159,7 +159,7 @@ impl Stack {
             if half_open {
                 self.listeners.add_half_open(listener);
             } else {
-                self.listeners.all[listener as usize].pending += 1;
+                self.listeners.get_mut(listener).add_pending();
             }
         }
         let slot = self.insert(connection)?;

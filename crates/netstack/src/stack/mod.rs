@@ -1,6 +1,7 @@
 //! The stack: tables of connections, listeners and neighbours, and the doors in and out.
 
 mod connections;
+mod cookies;
 mod echo;
 mod events;
 mod flows;
@@ -10,6 +11,7 @@ mod icmp;
 mod info;
 mod links;
 mod listen;
+mod listeners;
 mod neighbour;
 mod pmtu;
 mod readers;
@@ -21,6 +23,7 @@ mod settle;
 mod steer;
 mod tcp_calls;
 mod tcp_in;
+mod tcp_replies;
 mod timer;
 mod transmit;
 mod udp;
@@ -53,7 +56,7 @@ pub struct Stack {
     connections: Connections,
     flows: Flows,
     time_wait: TimeWait,
-    listeners: listen::Listeners,
+    listeners: listeners::Listeners,
     readers: readers::Readers,
     chunks: Chunks,
     released: List,
@@ -108,7 +111,7 @@ impl Stack {
             connections: Connections::new(limits.connections, closed),
             flows: Flows::new(limits.connections, limits.time_wait, &config.secret),
             time_wait: TimeWait::new(limits.time_wait),
-            listeners: listen::Listeners::new(limits.listeners, &config.secret),
+            listeners: listeners::Listeners::new(limits.listeners, &config.secret),
             readers: readers::Readers::new(limits.connections),
             chunks: Chunks::new(limits.chunks),
             released: List::default(),

@@ -2,14 +2,12 @@
 
 use super::connections::Connection;
 use super::flows::{PORTS, Place};
-use super::{Stack, context, replies};
+use super::{Stack, context};
 use crate::api::*;
 use crate::flow::FlowKey;
-use crate::tcp::segment::Outgoing;
 use crate::tcp::state::{State, Tcb};
 use crate::tcp::timestamps::Timestamps;
 use crate::wire::address::Addr;
-use crate::wire::ip;
 use std::net::SocketAddr;
 
 impl Stack {
@@ -239,36 +237,5 @@ impl Stack {
         self.connections.tcb_mut(slot).receiver.deafen();
         self.reset(slot, now);
         Ok(())
-    }
-
-    /// Sends an RST on a connection that ends.
-    pub(super) fn reset_peer(
-        &mut self,
-        key: &FlowKey,
-        (mac, reader): (MacAddress, u8),
-        segment: &Outgoing,
-        now: Time,
-    ) {
-        let to = match self.resolve(&key.remote, reader, now) {
-            super::resolve::NextHop::Mac(mac) => mac,
-            _ if mac.is_unicast() => mac,
-            _ => return,
-        };
-        let v4 = key.local.is_v4();
-        let len = crate::wire::tcp::HEADER_BYTES;
-        let outline = replies::Outline {
-            source: &key.local,
-            destination: &key.remote,
-            protocol: ip::TCP,
-            hop_limit: super::transmit::HOP_LIMIT,
-        };
-        let mut reply = replies::Reply::ip(to, self.config.mac, &outline, len, 0);
-        let sum = ip::pseudo_sum(&key.local, &key.remote, ip::TCP, len);
-        crate::wire::tcp::write(reply.body(v4), &super::transmit::header(key, segment), sum);
-        if self.replies.push(reply.with_checksum(v4, 16)) {
-            self.counters.resets_sent += 1;
-        } else {
-            self.counters.replies_suppressed += 1;
-        }
     }
 }

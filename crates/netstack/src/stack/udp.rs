@@ -1,7 +1,7 @@
 //! UDP (RFC 768): bound addresses, datagrams in and out.
 
 use super::Stack;
-use super::listen::{Listener, Listeners};
+use super::listeners::{Listener, Listeners};
 use super::readers::READERS;
 use super::receive::Datagram;
 use super::resolve::NextHop;
@@ -42,7 +42,6 @@ pub struct Udp {
     arrivals: VecDeque<Arrival>,
     most_sends: usize,
     most_arrivals: usize,
-    backlog: u32,
 }
 
 impl Udp {
@@ -57,7 +56,6 @@ impl Udp {
             arrivals: VecDeque::with_capacity(arrivals),
             most_sends: sends,
             most_arrivals: arrivals,
-            backlog: limits.udp_backlog,
         }
     }
 
@@ -70,12 +68,12 @@ impl Udp {
             local,
         }) = self.arrivals.pop_front()
         {
-            if self.bound.slots.check(udp.slot, udp.generation).is_none() {
+            if self.bound.check(udp.slot, udp.generation).is_none() {
                 // Its address was given back.
                 let buffer = chunk.buffer;
                 return Some(Event::Release { buffer });
             }
-            let cookie = self.bound.all[udp.slot as usize].cookie;
+            let cookie = self.bound.get(udp.slot).cookie();
             return Some(Event::UdpRecv {
                 udp,
                 cookie,
@@ -90,7 +88,7 @@ impl Udp {
 
     /// A send is done with, or given up; its address is still bound.
     fn done(&mut self, send: &Send) {
-        let cookie = self.bound.all[send.udp.slot as usize].cookie;
+        let cookie = self.bound.get(send.udp.slot).cookie();
         self.sent.push_back((send.udp, cookie, send.token));
     }
 
@@ -124,7 +122,7 @@ impl Udp {
 
     /// Gives up what waits to be sent from an address.
     fn give_up_from(&mut self, udp: UdpId) {
-        let cookie = self.bound.all[udp.slot as usize].cookie;
+        let cookie = self.bound.get(udp.slot).cookie();
         for queue in [&mut self.sends, &mut self.waiting] {
             queue.retain(|send| {
                 let stays = send.udp != udp;
@@ -144,37 +142,26 @@ impl Stack {
     /// When it is in use, not ours, or the table is full.
     pub fn udp_bind(&mut self, at: SocketAddr, cookie: u64) -> Result<UdpId, BindError> {
         let ip = self.check_bind(at)?;
-        let bound = Listener {
-            at: ip,
-            port: at.port(),
-            cookie,
-            ..Listener::default()
-        };
+        let bound = Listener::new(ip, at.port(), cookie, self.config.limits.udp_backlog);
         let slot = self.udp.bound.bind(bound, self.config.limits.udp)?;
         Ok(UdpId {
             slot,
-            generation: self.udp.bound.slots.generation(slot),
+            generation: self.udp.bound.generation(slot),
         })
     }
 
     /// Says who sends from an address and reads there, below [`READERS`]; number 0 unless told.
     pub fn set_udp_reader(&mut self, udp: UdpId, reader: u8) {
-        let slots = &self.udp.bound.slots;
-        if let Some(place) = slots.check(udp.slot, udp.generation) {
-            self.udp.bound.all[place].reader = reader % READERS;
+        let bound = &mut self.udp.bound;
+        if let Some(slot) = bound.check(udp.slot, udp.generation) {
+            bound.get_mut(slot).set_reader(reader % READERS);
         }
     }
 
     /// Gives an address back. Datagrams that wait are dropped: their buffers come back in
     /// [`Event::Release`], what waits to be sent is given up, with [`Event::UdpSent`].
     pub fn udp_unbind(&mut self, udp: UdpId) -> bool {
-        if self
-            .udp
-            .bound
-            .slots
-            .check(udp.slot, udp.generation)
-            .is_none()
-        {
+        if self.udp.bound.check(udp.slot, udp.generation).is_none() {
             return false;
         }
         self.udp.give_up_from(udp);
@@ -198,21 +185,20 @@ impl Stack {
     ) -> Result<(), UdpSendError> {
         self.udp
             .bound
-            .slots
             .check(udp.slot, udp.generation)
             .ok_or(UdpSendError::Gone)?;
-        let bound = self.udp.bound.all[udp.slot as usize];
+        let bound = *self.udp.bound.get(udp.slot);
         let to = Addr::from(remote.ip());
         let no_route = UdpSendError::NoRoute(remote.ip());
         let source = self.routes.source_for(&to).ok_or(no_route)?;
-        let from = if !bound.at.is_unspecified() {
-            bound.at
+        let from = if !bound.at().is_unspecified() {
+            *bound.at()
         } else {
             local.map_or(source, Addr::from)
         };
         let odd = !to.is_unicast() || self.routes.is_broadcast(&to) || self.routes.is_ours(&to);
         if from.is_v4() != to.is_v4()
-            || bound.at.is_v4() != to.is_v4()
+            || bound.at().is_v4() != to.is_v4()
             || !self.routes.is_ours(&from)
             || odd
         {
@@ -238,7 +224,7 @@ impl Stack {
         let key = FlowKey {
             local: from,
             remote: to,
-            local_port: bound.port,
+            local_port: bound.port(),
             remote_port: remote.port(),
         };
         self.udp.sends.push_back(Send {
@@ -252,15 +238,9 @@ impl Stack {
 
     /// The application is done with so many datagrams of this address.
     pub fn udp_recv_done(&mut self, udp: UdpId, datagrams: u32) {
-        if self
-            .udp
-            .bound
-            .slots
-            .check(udp.slot, udp.generation)
-            .is_some()
-        {
-            let bound = &mut self.udp.bound.all[udp.slot as usize];
-            bound.pending = bound.pending.saturating_sub(datagrams);
+        if self.udp.bound.check(udp.slot, udp.generation).is_some() {
+            let bound = self.udp.bound.get_mut(udp.slot);
+            bound.take_pending(datagrams);
         }
     }
 
@@ -290,19 +270,18 @@ impl Stack {
             self.counters.no_listener += 1;
             return self.port_unreachable(now, datagram);
         };
-        let bound = &mut self.udp.bound.all[slot as usize];
-        let full =
-            bound.pending >= self.udp.backlog || self.udp.arrivals.len() >= self.udp.most_arrivals;
+        let bound = self.udp.bound.get_mut(slot);
+        let full = bound.is_full() || self.udp.arrivals.len() >= self.udp.most_arrivals;
         if full || self.chunks.free() == 0 {
             self.counters.udp_dropped += 1;
             return false;
         }
-        bound.pending += 1;
+        bound.add_pending();
         self.counters.udp_received += 1;
         self.udp.arrivals.push_back(Arrival {
             udp: UdpId {
                 slot,
-                generation: self.udp.bound.slots.generation(slot),
+                generation: self.udp.bound.generation(slot),
             },
             chunk: datagram.chunk(udp::HEADER_BYTES, header.len),
             remote: SocketAddr::new(datagram.packet.source.ip(), header.source_port),
@@ -315,7 +294,7 @@ impl Stack {
     pub(super) fn poll_datagram(&mut self, now: Time, out: &mut [u8]) -> Option<Transmit> {
         loop {
             let send = self.udp.sends.pop_front()?;
-            let asker = self.udp.bound.all[send.udp.slot as usize].reader;
+            let asker = self.udp.bound.get(send.udp.slot).reader();
             match self.resolve(&send.key.remote, asker, now) {
                 NextHop::Mac(mac) => {
                     self.udp.done(&send);

@@ -1,0 +1,190 @@
+//! Bound addresses: of listeners, and of datagrams.
+
+use crate::api::BindError;
+use crate::core::siphash::Key;
+use crate::core::slots::Slots;
+use crate::core::table::Table;
+use crate::wire::address::Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// A bound address.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Listener {
+    at: Addr,
+    port: u16,
+    cookie: u64,
+    /// Who sends datagrams from it: see [`super::readers`].
+    reader: u8,
+    /// What may wait there, at most.
+    backlog: u32,
+    /// Half-open connections.
+    half_open: u32,
+    /// What waits: open connections that were not accepted yet, or datagrams.
+    pending: u32,
+}
+
+impl Listener {
+    pub fn new(at: Addr, port: u16, cookie: u64, backlog: u32) -> Self {
+        Self {
+            at,
+            port,
+            cookie,
+            backlog,
+            ..Self::default()
+        }
+    }
+
+    /// The address; the unspecified one is all of its family.
+    pub const fn at(&self) -> &Addr {
+        &self.at
+    }
+
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The application's cookie.
+    pub const fn cookie(&self) -> u64 {
+        self.cookie
+    }
+
+    /// Who sends datagrams from it.
+    pub const fn reader(&self) -> u8 {
+        self.reader
+    }
+
+    pub fn set_reader(&mut self, reader: u8) {
+        self.reader = reader;
+    }
+
+    /// Nothing more may wait.
+    pub const fn is_full(&self) -> bool {
+        self.pending >= self.backlog
+    }
+
+    /// Half-open connections.
+    pub const fn half_open(&self) -> u32 {
+        self.half_open
+    }
+
+    /// One more waits.
+    pub fn add_pending(&mut self) {
+        self.pending += 1;
+    }
+
+    /// So many were taken; counts above what waited are cut.
+    pub fn take_pending(&mut self, count: u32) {
+        self.pending = self.pending.saturating_sub(count);
+    }
+}
+
+/// Bound addresses, found by address and port in O(1).
+#[derive(Debug)]
+pub struct Listeners {
+    all: Vec<Listener>,
+    slots: Slots,
+    /// Half-open connections of all.
+    half_open: u32,
+    table: Table,
+    key: Key,
+}
+
+/// The address that stands for all of its family.
+fn any(v4: bool) -> Addr {
+    Addr::from(if v4 {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED)
+    } else {
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED)
+    })
+}
+
+impl Listeners {
+    pub fn new(count: u32, secret: &[u8; 16]) -> Self {
+        Self {
+            all: vec![Listener::default(); count as usize],
+            slots: Slots::new(count),
+            half_open: 0,
+            table: Table::new(count as usize),
+            key: Key::new(secret, 8),
+        }
+    }
+
+    fn exact(&self, at: &Addr, port: u16) -> (u64, Option<u32>) {
+        let words = u128::from_ne_bytes(at.0);
+        let hash = self
+            .key
+            .hash(&[words as u64, (words >> 64) as u64, u64::from(port)]);
+        let is = |slot: u32| {
+            let listener = self.get(slot);
+            listener.at == *at && listener.port == port
+        };
+        (hash, self.table.find(hash, is))
+    }
+
+    /// Who has an address and port: by address first.
+    pub fn find(&self, at: &Addr, port: u16) -> Option<u32> {
+        self.exact(at, port)
+            .1
+            .or_else(|| self.exact(&any(at.is_v4()), port).1)
+    }
+
+    /// The slot that a handle names.
+    pub fn check(&self, slot: u32, generation: u32) -> Option<u32> {
+        self.slots.check(slot, generation).map(|_| slot)
+    }
+
+    /// What the handle of this slot has beside it.
+    pub fn generation(&self, slot: u32) -> u32 {
+        self.slots.generation(slot)
+    }
+
+    pub fn get(&self, slot: u32) -> &Listener {
+        &self.all[slot as usize]
+    }
+
+    pub fn get_mut(&mut self, slot: u32) -> &mut Listener {
+        &mut self.all[slot as usize]
+    }
+
+    /// Half-open connections of all listeners.
+    pub const fn half_open(&self) -> u32 {
+        self.half_open
+    }
+
+    /// A connection of this one is half-open.
+    pub fn add_half_open(&mut self, slot: u32) {
+        self.half_open += 1;
+        self.get_mut(slot).half_open += 1;
+    }
+
+    /// A half-open connection of this one is open, or has ended.
+    pub fn drop_half_open(&mut self, slot: u32) {
+        self.half_open -= 1;
+        self.get_mut(slot).half_open -= 1;
+    }
+
+    /// Binds.
+    ///
+    /// # Errors
+    /// When the table, which has room for `full`, has none, or the address is taken.
+    pub fn bind(&mut self, listener: Listener, full: u32) -> Result<u32, BindError> {
+        let (hash, found) = self.exact(&listener.at, listener.port);
+        if found.is_some() {
+            return Err(BindError::InUse(SocketAddr::new(
+                listener.at.ip(),
+                listener.port,
+            )));
+        }
+        let slot = self.slots.take().ok_or(BindError::Full(full))?;
+        self.all[slot as usize] = listener;
+        self.table.insert(hash, slot);
+        Ok(slot)
+    }
+
+    pub fn unbind(&mut self, slot: u32) {
+        let Listener { at, port, .. } = *self.get(slot);
+        let (hash, _) = self.exact(&at, port);
+        self.table.remove(hash, slot);
+        self.slots.free(slot);
+    }
+}

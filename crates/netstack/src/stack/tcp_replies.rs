@@ -1,0 +1,95 @@
+//! Segments that belong to no connection: refusals, cookies, the last one of a connection.
+
+use super::receive::Datagram;
+use super::{Stack, replies};
+use crate::api::{MacAddress, Time};
+use crate::flow::FlowKey;
+use crate::tcp::segment::{Incoming, Outgoing};
+use crate::wire::ip;
+
+impl Stack {
+    /// Answers a segment that belongs to nothing with an RST.
+    pub(super) fn refuse(
+        &mut self,
+        now: Time,
+        datagram: &Datagram<'_>,
+        key: &FlowKey,
+        segment: &Incoming,
+    ) {
+        let Some(reset) = crate::tcp::segment::reset_for(segment) else {
+            return;
+        };
+        if !self.reset_limit.allow(now) {
+            self.counters.replies_suppressed += 1;
+            return;
+        }
+        self.counters.resets_sent += 1;
+        self.reply_segment(datagram, key, &reset);
+    }
+
+    /// Sends a segment that belongs to no connection back to where `datagram` came from.
+    pub(super) fn reply_segment(
+        &mut self,
+        datagram: &Datagram<'_>,
+        key: &FlowKey,
+        segment: &Outgoing,
+    ) {
+        let header = crate::wire::tcp::Segment {
+            source_port: key.local_port,
+            destination_port: key.remote_port,
+            seq: segment.seq,
+            ack: segment.ack,
+            flags: segment.flags,
+            window: segment.window,
+            header_len: 0,
+            options: segment.options,
+        };
+        let len = crate::wire::tcp::HEADER_BYTES + header.options.len();
+        let sum = crate::wire::ip::pseudo_sum(&key.local, &key.remote, crate::wire::ip::TCP, len);
+        let outline = replies::Outline {
+            source: &key.local,
+            destination: &key.remote,
+            protocol: crate::wire::ip::TCP,
+            hop_limit: super::transmit::HOP_LIMIT,
+        };
+        let v4 = key.local.is_v4();
+        let mut reply = replies::Reply::ip(datagram.mac, self.config.mac, &outline, len, 0);
+        crate::wire::tcp::write(reply.body(v4), &header, sum);
+        if self.replies.push(reply.with_checksum(v4, 16)) {
+            self.counters.segments_sent += 1;
+        } else {
+            self.counters.replies_suppressed += 1;
+        }
+    }
+
+    /// Sends an RST on a connection that ends.
+    pub(super) fn reset_peer(
+        &mut self,
+        key: &FlowKey,
+        (mac, reader): (MacAddress, u8),
+        segment: &Outgoing,
+        now: Time,
+    ) {
+        let to = match self.resolve(&key.remote, reader, now) {
+            super::resolve::NextHop::Mac(mac) => mac,
+            _ if mac.is_unicast() => mac,
+            _ => return,
+        };
+        let v4 = key.local.is_v4();
+        let len = crate::wire::tcp::HEADER_BYTES;
+        let outline = replies::Outline {
+            source: &key.local,
+            destination: &key.remote,
+            protocol: ip::TCP,
+            hop_limit: super::transmit::HOP_LIMIT,
+        };
+        let mut reply = replies::Reply::ip(to, self.config.mac, &outline, len, 0);
+        let sum = ip::pseudo_sum(&key.local, &key.remote, ip::TCP, len);
+        crate::wire::tcp::write(reply.body(v4), &super::transmit::header(key, segment), sum);
+        if self.replies.push(reply.with_checksum(v4, 16)) {
+            self.counters.resets_sent += 1;
+        } else {
+            self.counters.replies_suppressed += 1;
+        }
+    }
+}
