@@ -10,6 +10,7 @@ pub mod congestion;
 pub mod input;
 pub mod isn;
 pub mod notices;
+pub mod offer;
 pub mod options;
 pub mod output;
 pub mod queue;

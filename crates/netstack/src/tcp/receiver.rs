@@ -2,6 +2,7 @@
 //! 3.3.1, 3.8.6.2.2), its data and its FIN.
 
 use super::acks::Acks;
+use super::offer::Offer;
 use super::reassembly::{Kept, Reassembly};
 use super::segment::Incoming;
 use super::seq;
@@ -19,22 +20,16 @@ pub struct Receiver {
     irs: u32,
     /// RCV.NXT.
     next: u32,
-    /// Right edge of the window we offered.
-    edge: u32,
     last_ack_sent: u32,
+    offer: Offer,
     data: Reassembly,
     acks: Acks,
     /// A duplicate to report (RFC 2883).
     duplicate: Option<(u32, u32)>,
-    /// Handed up or ready to be, not yet done with.
-    unread_bytes: u32,
-    unread_buffers: u32,
     /// The peer's FIN, where it came before all data.
     fin_at: Option<u32>,
     /// The application wants no more data.
     is_deaf: bool,
-    /// The reader is stopped, and data or the peer waits for it.
-    is_held_up: bool,
 }
 
 /// The peer's sequence space.
@@ -44,10 +39,7 @@ impl Receiver {
         self.irs = irs;
         self.next = irs.wrapping_add(1);
         self.last_ack_sent = self.next;
-        // Until the window can be scaled, at most 64 KiB are promised.
-        self.edge = self
-            .next
-            .wrapping_add(config.receive_window_bytes.min(0xffff));
+        self.offer.begin(self.next, config);
     }
 
     /// The peer's initial sequence number.
@@ -62,7 +54,7 @@ impl Receiver {
 
     /// The window we offer now, in bytes from [`Self::next`].
     pub fn offered(&self) -> u32 {
-        seq::distance(self.next, self.edge)
+        self.offer.bytes(self.next)
     }
 
     /// Whether a segment at `start` is at the left edge of what we acknowledged last.
@@ -104,7 +96,7 @@ impl Receiver {
         }
         self.fin_at = None;
         self.next = self.next.wrapping_add(1);
-        self.edge = seq::max(self.edge, self.next);
+        self.offer.pass(self.next);
         self.acks.demand();
         true
     }
@@ -129,7 +121,7 @@ impl Receiver {
         data.offset += late;
         data.len -= late;
         let start = segment.header.seq.wrapping_add(late);
-        let fits = seq::distance(start, self.edge);
+        let fits = self.offer.bytes(start);
         let cut = data.len > fits;
         data.len = data.len.min(fits);
         if segment.is(FIN) && !cut && self.fin_at.is_none() && !seq::lt(end, self.next) {
@@ -148,7 +140,9 @@ impl Receiver {
         if is_stopped || context.chunks.kept() >= most_kept {
             context.counters.no_room += 1;
             self.acks.demand();
-            self.is_held_up |= is_stopped;
+            if is_stopped {
+                self.offer.hold_up();
+            }
             return false;
         }
         let data_end = start.wrapping_add(data.len);
@@ -172,9 +166,7 @@ impl Receiver {
         context: &mut Context<'_>,
     ) -> bool {
         self.data.cut(&mut data, self.next, context.chunks);
-        if self.unread_buffers >= u32::from(context.config.receive_buffers)
-            || !self.data.append(data, self.next, context)
-        {
+        if !self.offer.has_buffer(context.config) || !self.data.append(data, self.next, context) {
             context.counters.no_room += 1;
             self.acks.demand();
             return false;
@@ -195,8 +187,7 @@ impl Receiver {
 
     fn now_readable(&mut self, bytes: u32) {
         self.next = self.next.wrapping_add(bytes);
-        self.unread_bytes += bytes;
-        self.unread_buffers += 1;
+        self.offer.fill(bytes);
     }
 
     fn out_of_order(
@@ -238,7 +229,7 @@ impl Receiver {
 
     /// Handed up or ready to be, and not yet done with.
     pub const fn unread_bytes(&self) -> u32 {
-        self.unread_bytes
+        self.offer.unread_bytes()
     }
 
     /// The application wants no more data.
@@ -273,37 +264,14 @@ impl Receiver {
 
 /// The window.
 impl Receiver {
-    /// The window to tell, unscaled: moves the right edge on when that is worth it (silly window
-    /// avoidance, RFC 9293, 3.8.6.2.2) and never back.
+    /// The window to tell, unscaled.
     pub fn offer(&mut self, terms: &Terms, config: &TcpConfig) -> u16 {
-        let edge = self.possible_edge(terms, config);
-        if self.is_worth_telling(edge, terms, config) {
-            self.edge = edge;
-        }
-        if self.is_held_up {
-            return 0;
-        }
-        self.scaled_window(terms)
+        self.offer.tell(self.next, terms, config)
     }
 
     /// The window we offer now, as a segment tells it.
     pub fn scaled_window(&self, terms: &Terms) -> u16 {
-        (self.offered() >> terms.our_scale()).min(0xffff) as u16
-    }
-
-    /// How far the window could reach.
-    fn possible_edge(&self, terms: &Terms, config: &TcpConfig) -> u32 {
-        if self.unread_buffers >= u32::from(config.receive_buffers) {
-            return self.edge;
-        }
-        let most = config.receive_window_bytes.min(0xffff << terms.our_scale());
-        self.next
-            .wrapping_add(most.saturating_sub(self.unread_bytes))
-    }
-
-    fn is_worth_telling(&self, edge: u32, terms: &Terms, config: &TcpConfig) -> bool {
-        let gain = seq::distance(self.edge, edge);
-        gain > 0 && gain >= (config.receive_window_bytes / 2).min(u32::from(terms.mss()))
+        self.offer.scaled(self.next, terms)
     }
 
     /// The application is done with data. `may_receive`: the peer may send more; it is told when it
@@ -316,30 +284,25 @@ impl Receiver {
         terms: &Terms,
         config: &TcpConfig,
     ) {
-        self.unread_bytes = self.unread_bytes.saturating_sub(bytes);
-        self.unread_buffers = self.unread_buffers.saturating_sub(buffers);
-        let edge = self.possible_edge(terms, config);
-        if may_receive
-            && self.offered() <= config.receive_window_bytes / 4
-            && self.is_worth_telling(edge, terms, config)
-        {
+        let is_worth = self.offer.read(bytes, buffers, self.next, terms, config);
+        if may_receive && is_worth {
             self.acks.demand();
         }
     }
 
     /// The reader is stopped, and data or the peer waits for it: the window counts as closed.
     pub const fn is_held_up(&self) -> bool {
-        self.is_held_up
+        self.offer.is_held_up()
     }
 
     /// The reader is stopped, and data waits for it.
     pub fn hold_up(&mut self) {
-        self.is_held_up = true;
+        self.offer.hold_up();
     }
 
     /// The reader goes on.
     pub fn go_on(&mut self) {
-        self.is_held_up = false;
+        self.offer.go_on();
     }
 }
 

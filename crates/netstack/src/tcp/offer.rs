@@ -1,0 +1,114 @@
+//! The window that the peer is offered (RFC 9293, 3.8.6.2.2).
+
+use super::seq;
+use super::terms::Terms;
+use crate::api::TcpConfig;
+
+/// The offered window, and what fills it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Offer {
+    /// Its right edge.
+    edge: u32,
+    /// Handed up or ready to be, not yet done with.
+    unread_bytes: u32,
+    unread_buffers: u32,
+    /// The reader is stopped, and data or the peer waits for it.
+    is_held_up: bool,
+}
+
+impl Offer {
+    /// The peer's data begins at `next`. Until the window can be scaled, at most 64 KiB are promised.
+    pub fn begin(&mut self, next: u32, config: &TcpConfig) {
+        self.edge = next.wrapping_add(config.receive_window_bytes.min(0xffff));
+    }
+
+    /// Bytes from `at` on that it has room for.
+    pub fn bytes(&self, at: u32) -> u32 {
+        seq::distance(at, self.edge)
+    }
+
+    /// As [`Self::bytes`], as a segment tells it.
+    pub fn scaled(&self, next: u32, terms: &Terms) -> u16 {
+        (self.bytes(next) >> terms.our_scale()).min(0xffff) as u16
+    }
+
+    /// The peer's FIN was taken, which lies before `next`.
+    pub fn pass(&mut self, next: u32) {
+        self.edge = seq::max(self.edge, next);
+    }
+
+    /// The window to tell, where data is awaited at `next`: moves the right edge on when that is
+    /// worth it (silly window avoidance, RFC 9293, 3.8.6.2.2) and never back.
+    pub fn tell(&mut self, next: u32, terms: &Terms, config: &TcpConfig) -> u16 {
+        let edge = self.possible_edge(next, terms, config);
+        if self.is_worth_telling(edge, terms, config) {
+            self.edge = edge;
+        }
+        if self.is_held_up {
+            return 0;
+        }
+        self.scaled(next, terms)
+    }
+
+    /// How far the window could reach.
+    fn possible_edge(&self, next: u32, terms: &Terms, config: &TcpConfig) -> u32 {
+        if !self.has_buffer(config) {
+            return self.edge;
+        }
+        let most = config.receive_window_bytes.min(0xffff << terms.our_scale());
+        next.wrapping_add(most.saturating_sub(self.unread_bytes))
+    }
+
+    fn is_worth_telling(&self, edge: u32, terms: &Terms, config: &TcpConfig) -> bool {
+        let gain = seq::distance(self.edge, edge);
+        gain > 0 && gain >= (config.receive_window_bytes / 2).min(u32::from(terms.mss()))
+    }
+
+    /// Whether a buffer more may be handed up.
+    pub fn has_buffer(&self, config: &TcpConfig) -> bool {
+        self.unread_buffers < u32::from(config.receive_buffers)
+    }
+
+    /// A buffer with so many bytes is to be handed up.
+    pub fn fill(&mut self, bytes: u32) {
+        self.unread_bytes += bytes;
+        self.unread_buffers += 1;
+    }
+
+    /// Handed up or ready to be, not yet done with.
+    pub const fn unread_bytes(&self) -> u32 {
+        self.unread_bytes
+    }
+
+    /// The application is done with data. Says whether a peer that sends more might be waiting for
+    /// the window, and is to be told.
+    pub fn read(
+        &mut self,
+        bytes: u32,
+        buffers: u32,
+        next: u32,
+        terms: &Terms,
+        config: &TcpConfig,
+    ) -> bool {
+        self.unread_bytes = self.unread_bytes.saturating_sub(bytes);
+        self.unread_buffers = self.unread_buffers.saturating_sub(buffers);
+        let edge = self.possible_edge(next, terms, config);
+        self.bytes(next) <= config.receive_window_bytes / 4
+            && self.is_worth_telling(edge, terms, config)
+    }
+
+    /// The reader is stopped, and data or the peer waits for it: the window counts as closed.
+    pub const fn is_held_up(&self) -> bool {
+        self.is_held_up
+    }
+
+    /// The reader is stopped, and data waits for it.
+    pub fn hold_up(&mut self) {
+        self.is_held_up = true;
+    }
+
+    /// The reader goes on.
+    pub fn go_on(&mut self) {
+        self.is_held_up = false;
+    }
+}
