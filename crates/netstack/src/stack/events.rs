@@ -59,7 +59,7 @@ impl Stack {
                 local: SocketAddr::new(key.local.ip(), key.local_port),
             });
         }
-        let window_bytes = tcb.sender.room(&self.config.tcp);
+        let window_bytes = tcb.sender().room(&self.config.tcp);
         if tcb.notices.take_connected() {
             return Some(Event::Connected {
                 connection,
@@ -67,9 +67,9 @@ impl Stack {
                 window_bytes,
             });
         }
-        let waits = entry.tcb.receiver.has_data() && self.readers.stopped.has(entry.reader());
+        let waits = entry.tcb.receiver().has_data() && self.readers.stopped.has(entry.reader());
         let tcb = &mut entry.tcb;
-        if !waits && let Some(node) = tcb.receiver.take_data(&mut self.chunks) {
+        if !waits && let Some(node) = tcb.take_received(&mut self.chunks) {
             return Some(Event::Recv {
                 connection,
                 cookie,
@@ -87,7 +87,7 @@ impl Stack {
         }
         if waits {
             // The end comes after the data.
-            if !tcb.receiver.is_held_up() {
+            if !tcb.receiver().is_held_up() {
                 self.hold_up(slot);
             }
             return None;
@@ -116,8 +116,8 @@ impl Stack {
         if tcb.state() != State::SynSent {
             let key = tcb.key;
             let segment = crate::tcp::segment::Outgoing {
-                seq: tcb.sender.max(),
-                ack: tcb.receiver.next(),
+                seq: tcb.sender().max(),
+                ack: tcb.receiver().next(),
                 flags: crate::wire::tcp::RST | crate::wire::tcp::ACK,
                 ..Default::default()
             };

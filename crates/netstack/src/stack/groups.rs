@@ -87,10 +87,10 @@ impl Stack {
         original.tcb.move_away();
         let tcb = &mut connection.tcb;
         let [received, held] =
-            (tcb.receiver.lists()).map(|list| drain(|| self.chunks.take_kept(list)));
+            (tcb.received_lists()).map(|list| drain(|| self.chunks.take_kept(list)));
         let moved = Moved {
             old,
-            send: drain(|| self.chunks.pop(tcb.sender.list())),
+            send: drain(|| self.chunks.pop(tcb.send_list())),
             received,
             held,
             connection,
@@ -142,9 +142,9 @@ impl Stack {
         connection.arrive();
         let tcb = &mut connection.tcb;
         for (chunk, seq) in &moved.send {
-            self.chunks.push(tcb.sender.list(), *chunk, *seq);
+            self.chunks.push(tcb.send_list(), *chunk, *seq);
         }
-        let lists = tcb.receiver.lists();
+        let lists = tcb.received_lists();
         for (list, chunks) in lists.into_iter().zip([&moved.received, &moved.held]) {
             for (chunk, seq) in chunks {
                 self.chunks.keep_last(list, *chunk, *seq);

@@ -89,13 +89,13 @@ impl Stack {
 
     /// Remembers a connection whose reader is stopped. Without room for it the peer has to ask.
     pub(super) fn hold_up(&mut self, slot: u32) {
-        self.connections.tcb_mut(slot).receiver.hold_up();
+        self.connections.tcb_mut(slot).hold_up();
         let readers = &mut self.readers;
         if readers.held_up.len() >= readers.most {
             let connections = &self.connections;
             readers.held_up.retain(|id| {
                 let slot = connections.find(*id);
-                slot.is_some_and(|slot| connections.tcb(slot).receiver.is_held_up())
+                slot.is_some_and(|slot| connections.tcb(slot).receiver().is_held_up())
             });
         }
         if self.readers.held_up.len() < self.readers.most {
@@ -106,7 +106,7 @@ impl Stack {
 
     /// A connection comes from another stack, where its reader may have been stopped.
     pub(super) fn take_over_reader(&mut self, slot: u32) {
-        if self.connections.tcb(slot).receiver.is_held_up() {
+        if self.connections.tcb(slot).receiver().is_held_up() {
             match self.is_stopped(slot) {
                 true => self.hold_up(slot),
                 false => self.go_on(slot),

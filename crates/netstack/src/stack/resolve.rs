@@ -133,8 +133,7 @@ impl Stack {
         self.connections.unready(slot);
         let tcb = self.connections.tcb_mut(slot);
         if !tcb.notices.has_ended() {
-            let timeout = now + tcb.sender.timeout(&self.config.tcp);
-            let at = tcb.timers.start_retransmission(timeout);
+            let at = tcb.try_later(&self.config.tcp, now);
             self.wheel.arm_no_later(slot, at.as_nanos());
         }
         self.connections.free_if_done(slot);

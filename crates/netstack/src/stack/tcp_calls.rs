@@ -5,7 +5,7 @@ use super::flows::{PORTS, Place};
 use super::{Stack, context};
 use crate::api::*;
 use crate::flow::FlowKey;
-use crate::tcp::state::{State, Tcb};
+use crate::tcp::state::Tcb;
 use crate::tcp::timestamps::Timestamps;
 use crate::wire::address::Addr;
 use std::net::SocketAddr;
@@ -111,7 +111,7 @@ impl Stack {
         self.leave_listener(slot);
         let connection = self.connections.get_mut(slot);
         connection.own(cookie);
-        let room = connection.tcb.sender.room(&self.config.tcp);
+        let room = connection.tcb.sender().room(&self.config.tcp);
         self.settle(slot);
         Ok(room)
     }
@@ -159,7 +159,7 @@ impl Stack {
         if !tcb.is_synchronized() {
             return Err(SendError::Gone);
         }
-        if tcb.sender.is_closed() {
+        if tcb.sender().is_closed() {
             return Err(SendError::Closed);
         }
         let taken = tcb.take(data, &mut context!(self, now));
@@ -212,19 +212,11 @@ impl Stack {
     pub fn close(&mut self, now: Time, connection: ConnectionId) -> Result<(), GoneError> {
         let slot = self.owned(connection).ok_or(GoneError)?;
         let tcb = self.connections.tcb_mut(slot);
-        // What nobody was told of yet is lost: the peer must know.
-        let unread = tcb.receiver.has_data();
-        tcb.receiver.deafen();
-        if !tcb.is_synchronized() || unread {
+        if tcb.close(&self.config.tcp, now) {
+            self.settle(slot);
+        } else {
             self.reset(slot, now);
-            return Ok(());
         }
-        tcb.notices.forget_peer_closed();
-        tcb.queue_fin();
-        if tcb.state() == State::FinWait2 {
-            tcb.timers.set_idle(now + self.config.tcp.fin_wait_2);
-        }
-        self.settle(slot);
         Ok(())
     }
 
@@ -234,7 +226,7 @@ impl Stack {
     /// When the connection has ended.
     pub fn abort(&mut self, now: Time, connection: ConnectionId) -> Result<(), GoneError> {
         let slot = self.owned(connection).ok_or(GoneError)?;
-        self.connections.tcb_mut(slot).receiver.deafen();
+        self.connections.tcb_mut(slot).deafen();
         self.reset(slot, now);
         Ok(())
     }

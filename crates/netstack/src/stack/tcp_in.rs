@@ -86,7 +86,7 @@ impl Stack {
         }
         let reader_is_stopped = self.readers.stopped.has(connection.reader());
         let tcb = &mut connection.tcb;
-        let was_held_up = tcb.receiver.is_held_up();
+        let was_held_up = tcb.receiver().is_held_up();
         let context = &mut Context {
             reader_is_stopped,
             ..context!(self, now)
@@ -97,7 +97,7 @@ impl Stack {
             tcb.input(segment, context)
         };
         let has_opened = half_open && !tcb.notices.is_half_open();
-        let is_held_up = !was_held_up && tcb.receiver.is_held_up();
+        let is_held_up = !was_held_up && tcb.receiver().is_held_up();
         if has_opened {
             self.count_opened(slot);
         }

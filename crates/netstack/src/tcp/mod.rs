@@ -1,11 +1,17 @@
 //! TCP (RFC 9293): one connection's state and the rules that change it.
 //!
 //! A [`state::Tcb`] knows neither addresses' routes nor frames: [`input`] takes a segment,
-//! [`output`] says which segment to send next, [`timers`] what to do when time has passed. The
+//! [`output`] says which segment to send next, [`tick`] what to do when time has passed. The
 //! stack around it finds the connection, writes headers and hands events up.
+//!
+//! The connection's state lies in its parts, each changed in its own file alone: [`sender`] with
+//! [`queue`], [`rto`] and [`congestion`]; [`recovery`] with [`sack`]; [`tail`]; [`receiver`] with
+//! [`reassembly`], [`offer`] and [`acks`]; [`timers`]; [`notices`]; [`terms`] and [`timestamps`]. The
+//! rules that concern several of them are methods of the connection.
 
 pub mod ack;
 pub mod acks;
+pub mod calls;
 pub mod congestion;
 pub mod input;
 pub mod isn;

@@ -7,9 +7,7 @@ use super::rto::Rto;
 use super::segment::Incoming;
 use super::seq;
 use crate::api::{TcpConfig, Time};
-use crate::core::chunks::List;
 use crate::wire::tcp::Segment;
-use std::time::Duration;
 
 /// Our FIN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,19 +84,9 @@ impl Sender {
         &self.rto
     }
 
-    /// The retransmission timeout with back-off.
-    pub fn timeout(&self, config: &TcpConfig) -> Duration {
-        self.rto.timeout(config)
-    }
-
     /// Data that is sent or waits, and is not acknowledged, in bytes.
     pub const fn queued_bytes(&self) -> u32 {
         self.queue.bytes()
-    }
-
-    /// The ranges of that data, to be emptied or filled when the connection moves to another stack.
-    pub fn list(&mut self) -> &mut List {
-        self.queue.list()
     }
 }
 

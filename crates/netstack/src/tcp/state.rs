@@ -9,7 +9,7 @@ use super::tail::Tail;
 use super::terms::Terms;
 use super::timers::Timers;
 use super::timestamps::Timestamps;
-use crate::api::{Chunk, Counters, DeadReason, Payload, TcpConfig, Time};
+use crate::api::{Counters, DeadReason, Payload, TcpConfig, Time};
 use crate::core::chunks::{Chunks, List};
 use crate::flow::FlowKey;
 use crate::wire::ip;
@@ -53,16 +53,13 @@ pub struct Tcb {
     pub key: FlowKey,
     pub(super) state: State,
 
-    pub terms: Terms,
-    pub timestamps: Timestamps,
-
-    pub sender: Sender,
-
-    pub recovery: Recovery,
-    pub tail: Tail,
-    pub receiver: Receiver,
-
-    pub timers: Timers,
+    pub(super) terms: Terms,
+    pub(super) timestamps: Timestamps,
+    pub(super) sender: Sender,
+    pub(super) recovery: Recovery,
+    pub(super) tail: Tail,
+    pub(super) receiver: Receiver,
+    pub(super) timers: Timers,
     pub notices: Notices,
 }
 
@@ -233,49 +230,24 @@ impl Tcb {
         self.notices.any() || (self.receiver.is_readable() && self.notices.is_owned())
     }
 
-    /// The application is done with data: the peer is told when it might be waiting for it. Says
-    /// whether an acknowledgement is due.
-    pub fn read(&mut self, bytes: u32, buffers: u32, config: &TcpConfig) -> bool {
-        let may_receive = self.may_receive();
-        self.receiver
-            .read(bytes, buffers, may_receive, &self.terms, config);
-        self.receiver.acks().is_due()
+    /// What the handshake agreed on.
+    pub const fn terms(&self) -> &Terms {
+        &self.terms
     }
 
-    /// The reader goes on: the peer is told of the window.
-    pub fn go_on(&mut self) {
-        self.receiver.go_on();
-        if !self.notices.has_ended() && self.may_receive() {
-            self.receiver.acks_mut().demand();
-        }
+    pub const fn sender(&self) -> &Sender {
+        &self.sender
     }
 
-    /// The connection has moved to another stack, with all its data: what is left here ends without
-    /// a word.
-    pub fn move_away(&mut self) {
-        self.state = State::Closed;
-        self.notices.end_silently();
-        self.sender.queue.forget();
-        self.receiver.forget_data();
+    pub const fn recovery(&self) -> &Recovery {
+        &self.recovery
     }
 
-    /// Takes data to send: a prefix of `data`. Says how many bytes.
-    pub fn take(&mut self, data: &[Chunk], context: &mut Context<'_>) -> u32 {
-        let room = self.sender.room(context.config);
-        self.sender.queue.push(data, room, context.chunks)
+    pub const fn receiver(&self) -> &Receiver {
+        &self.receiver
     }
-}
 
-impl Tcb {
-    /// Our side closes behind what was sent (RFC 9293, 3.10.4).
-    pub fn queue_fin(&mut self) {
-        if !self.sender.queue_fin() {
-            return;
-        }
-        self.state = match self.state {
-            State::Established => State::FinWait1,
-            State::CloseWait => State::LastAck,
-            other => other,
-        };
+    pub const fn timers(&self) -> &Timers {
+        &self.timers
     }
 }
