@@ -123,7 +123,10 @@ impl Notices {
     /// An ended connection of which the application never heard is not told. Says whether nothing
     /// is to be told at all.
     pub fn hush(&mut self) -> bool {
-        if self.has_ended() && matches!(self.stage, Stage::HalfOpen | Stage::Open) {
+        if !self.has_ended() {
+            return false;
+        }
+        if matches!(self.stage, Stage::HalfOpen | Stage::Open) {
             self.end = End::Silent;
         }
         matches!(self.end, End::Silent)

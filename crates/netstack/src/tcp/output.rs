@@ -151,9 +151,8 @@ impl Tcb {
         if waiting == 0 && (self.sender.is_fin_acked() || !fin_open) {
             return None;
         }
-        let full = self.payload_mss();
         self.sender
-            .restart_after_idle(full, context.now, context.config);
+            .restart_after_idle(&self.terms, context.now, context.config);
         let edge = self.sender.edge(0);
         let room = seq::distance(start, edge);
         let gap = self

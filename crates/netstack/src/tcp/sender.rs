@@ -6,6 +6,7 @@ use super::queue::SendQueue;
 use super::rto::Rto;
 use super::segment::Incoming;
 use super::seq;
+use super::terms::Terms;
 use crate::api::{TcpConfig, Time};
 use crate::wire::tcp::Segment;
 
@@ -277,9 +278,9 @@ impl Sender {
     }
 
     /// RFC 5681, 4.1: after a pause the window begins anew.
-    pub fn restart_after_idle(&mut self, mss: u32, now: Time, config: &TcpConfig) {
+    pub fn restart_after_idle(&mut self, terms: &Terms, now: Time, config: &TcpConfig) {
         if !self.is_waiting() && now.since(self.last_sent) > self.rto.timeout(config) {
-            self.window.idle(mss);
+            self.window.idle(terms.payload_mss());
         }
     }
 }
