@@ -3,7 +3,7 @@
 
 use super::Stack;
 use super::receive::Datagram;
-use super::replies::{Outline, Reply};
+use super::replies::{Answer, Outline, Reply};
 use crate::api::Time;
 use crate::wire::ip::{self, Fragment};
 use crate::wire::{be32, checksum, icmp};
@@ -14,8 +14,11 @@ impl Stack {
         let v4 = datagram.packet.source.is_v4();
         let message = datagram.payload();
         // To a group: no answer.
-        if !datagram.unicast || !self.icmp_limit.allow(now) {
+        if !datagram.unicast {
             self.counters.replies_suppressed += 1;
+            return false;
+        }
+        if !self.may_answer(Answer::Icmp, now) {
             return false;
         }
         let mtu_bytes = self.path_mtu(&datagram.packet.source, now) as usize;
@@ -95,7 +98,7 @@ impl Stack {
             } else {
                 reply.with_payload(chunk)
             };
-            self.replies.push(reply);
+            self.reply(reply);
             self.counters.fragments_sent += 1;
         }
         true

@@ -2,7 +2,7 @@
 
 use super::flows::Place;
 use super::receive::Datagram;
-use super::replies::{Outline, Reply};
+use super::replies::{Answer, Outline, Reply};
 use super::{Stack, context};
 use crate::api::{Chunk, DeadReason, Time};
 use crate::flow::FlowKey;
@@ -77,13 +77,7 @@ impl Stack {
             chunk.len as usize,
         );
         icmp::write(reply.body(v4), kind, code, sum, rest);
-        let pushed = self
-            .replies
-            .push(reply.with_checksum(v4, 2).with_payload(chunk));
-        if !pushed {
-            self.counters.replies_suppressed += 1;
-        }
-        pushed
+        self.reply(reply.with_checksum(v4, 2).with_payload(chunk))
     }
 
     pub(super) fn port_unreachable(&mut self, now: Time, datagram: &Datagram<'_>) -> bool {
@@ -112,8 +106,7 @@ impl Stack {
         if !datagram.unicast || datagram.reassembled {
             return false;
         }
-        if !self.icmp_limit.allow(now) {
-            self.counters.replies_suppressed += 1;
+        if !self.may_answer(Answer::Icmp, now) {
             return false;
         }
         let most = if datagram.packet.source.is_v4() {

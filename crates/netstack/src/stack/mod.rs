@@ -70,8 +70,6 @@ pub struct Stack {
     fragments: fragment::Reassembly,
     fragment_ids: fragment::Ids,
     replies: replies::Replies,
-    icmp_limit: replies::RateLimit,
-    reset_limit: replies::RateLimit,
     wheel: Wheel,
 }
 
@@ -122,9 +120,7 @@ impl Stack {
             paths: pmtu::Paths::new(&config.secret),
             fragments: fragment::Reassembly::new(limits.reassemblies),
             fragment_ids: fragment::Ids::new(&config.secret),
-            replies: replies::Replies::new(limits.replies),
-            icmp_limit: replies::RateLimit::new(now),
-            reset_limit: replies::RateLimit::new(now),
+            replies: replies::Replies::new(limits.replies, now),
             wheel: Wheel::new(wheel as usize, now.as_nanos()),
             config,
         })

@@ -1,6 +1,7 @@
 //! Frames that belong to no connection: ARP, neighbour discovery, ICMP, RSTs. Bounded, and those
 //! that answer foreign packets are limited in rate.
 
+use super::Stack;
 use crate::api::{
     BufferId, Checksum, Chunk, MAX_HEADER_BYTES, MacAddress, Payload, Time, Transmit,
 };
@@ -135,18 +136,38 @@ pub struct Outline<'a> {
     pub hop_limit: u8,
 }
 
-/// The queue.
+/// What a foreign packet is answered with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    Icmp,
+    Reset,
+}
+
+/// The queue, and how much may go into it.
 #[derive(Debug)]
 pub struct Replies {
     queue: VecDeque<Reply>,
     most: usize,
+    icmp: RateLimit,
+    resets: RateLimit,
 }
 
 impl Replies {
-    pub fn new(most: u32) -> Self {
+    /// Room for `most`.
+    pub fn new(most: u32, now: Time) -> Self {
         Self {
             queue: VecDeque::with_capacity(most as usize),
             most: most as usize,
+            icmp: RateLimit::new(now),
+            resets: RateLimit::new(now),
+        }
+    }
+
+    /// Whether one more answer of a kind may go out now.
+    fn allow(&mut self, answer: Answer, now: Time) -> bool {
+        match answer {
+            Answer::Icmp => self.icmp.allow(now),
+            Answer::Reset => self.resets.allow(now),
         }
     }
 
@@ -155,13 +176,9 @@ impl Replies {
         self.most.saturating_sub(self.queue.len())
     }
 
-    pub fn has_room(&self) -> bool {
-        self.room() > 0
-    }
-
     /// Appends; `false` when there is no room.
-    pub fn push(&mut self, reply: Reply) -> bool {
-        let room = self.has_room();
+    fn push(&mut self, reply: Reply) -> bool {
+        let room = self.room() > 0;
         if room {
             self.queue.push_back(reply);
         }
@@ -183,7 +200,7 @@ const BURST: u64 = 100;
 
 /// A limit for answers of one kind.
 #[derive(Debug, Clone, Copy)]
-pub struct RateLimit {
+struct RateLimit {
     /// Thousandths of nanoseconds would overflow; tokens are nanoseconds of credit.
     credit_ns: u64,
     last: Time,
@@ -192,7 +209,7 @@ pub struct RateLimit {
 impl RateLimit {
     const COST_NS: u64 = 1_000_000_000 / RATE_PER_S;
 
-    pub const fn new(now: Time) -> Self {
+    const fn new(now: Time) -> Self {
         Self {
             credit_ns: Self::COST_NS * BURST,
             last: now,
@@ -200,7 +217,7 @@ impl RateLimit {
     }
 
     /// Whether one more may go out now.
-    pub fn allow(&mut self, now: Time) -> bool {
+    fn allow(&mut self, now: Time) -> bool {
         let gained = now
             .since(self.last)
             .as_nanos()
@@ -212,6 +229,22 @@ impl RateLimit {
             self.credit_ns -= Self::COST_NS;
         }
         allowed
+    }
+}
+
+impl Stack {
+    /// Whether a foreign packet may be answered now; counted if not.
+    pub(super) fn may_answer(&mut self, answer: Answer, now: Time) -> bool {
+        let may = self.replies.allow(answer, now);
+        self.counters.replies_suppressed += u64::from(!may);
+        may
+    }
+
+    /// Queues a reply; `false`, and counted, when there is no room for it.
+    pub(super) fn reply(&mut self, reply: Reply) -> bool {
+        let has_room = self.replies.push(reply);
+        self.counters.replies_suppressed += u64::from(!has_room);
+        has_room
     }
 }
 

@@ -161,9 +161,7 @@ impl Stack {
             let to = mac.unwrap_or_else(|| ethernet::multicast6(&group));
             self.ndp(to, &source, destination, ndp::SOLICITATION, 0, target)
         };
-        if !self.replies.push(reply) {
-            self.counters.replies_suppressed += 1;
-        }
+        self.reply(reply);
     }
 
     fn ndp(
@@ -195,9 +193,7 @@ impl Stack {
             (self.config.mac, request.target),
             (to, request.sender),
         );
-        if !self.replies.push(reply) {
-            self.counters.replies_suppressed += 1;
-        }
+        self.reply(reply);
     }
 
     /// Neighbour solicitations and advertisements (RFC 4861, 7.1, 7.2). Router messages and
@@ -262,8 +258,6 @@ impl Stack {
             flags,
             &message.target,
         );
-        if !self.replies.push(reply) {
-            self.counters.replies_suppressed += 1;
-        }
+        self.reply(reply);
     }
 }

@@ -19,8 +19,7 @@ impl Stack {
         let Some(reset) = crate::tcp::segment::reset_for(segment) else {
             return;
         };
-        if !self.reset_limit.allow(now) {
-            self.counters.replies_suppressed += 1;
+        if !self.may_answer(replies::Answer::Reset, now) {
             return;
         }
         self.counters.resets_sent += 1;
@@ -55,11 +54,8 @@ impl Stack {
         let v4 = key.local.is_v4();
         let mut reply = replies::Reply::ip(datagram.mac, self.config.mac, &outline, len, 0);
         crate::wire::tcp::write(reply.body(v4), &header, sum);
-        if self.replies.push(reply.with_checksum(v4, 16)) {
-            self.counters.segments_sent += 1;
-        } else {
-            self.counters.replies_suppressed += 1;
-        }
+        let sent = self.reply(reply.with_checksum(v4, 16));
+        self.counters.segments_sent += u64::from(sent);
     }
 
     /// Sends an RST on a connection that ends.
@@ -86,10 +82,7 @@ impl Stack {
         let mut reply = replies::Reply::ip(to, self.config.mac, &outline, len, 0);
         let sum = ip::pseudo_sum(&key.local, &key.remote, ip::TCP, len);
         crate::wire::tcp::write(reply.body(v4), &super::transmit::header(key, segment), sum);
-        if self.replies.push(reply.with_checksum(v4, 16)) {
-            self.counters.resets_sent += 1;
-        } else {
-            self.counters.replies_suppressed += 1;
-        }
+        let sent = self.reply(reply.with_checksum(v4, 16));
+        self.counters.resets_sent += u64::from(sent);
     }
 }
