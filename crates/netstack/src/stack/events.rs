@@ -67,7 +67,7 @@ impl Stack {
                 window_bytes,
             });
         }
-        let waits = entry.tcb.receiver().has_data() && self.readers.stopped.has(entry.reader());
+        let waits = entry.tcb.receiver().has_data() && self.readers.is_stopped(entry.reader());
         let tcb = &mut entry.tcb;
         if !waits && let Some(node) = tcb.take_received(&mut self.chunks) {
             return Some(Event::Recv {

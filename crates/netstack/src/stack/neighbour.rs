@@ -73,7 +73,7 @@ pub struct Neighbours {
     table: Table,
     key: Key,
     /// Changes whenever a cached address may be wrong.
-    pub epoch: u32,
+    epoch: u32,
     hand: u32,
     /// Incomplete entries of each asker, and how many it may have: they cannot be evicted.
     asking: [u32; READERS as usize],
@@ -92,6 +92,11 @@ impl Neighbours {
             asking: [0; READERS as usize],
             most_asking: (count / u32::from(READERS)).max(LEAST_ASKING),
         }
+    }
+
+    /// Changes whenever a cached address may be wrong.
+    pub const fn epoch(&self) -> u32 {
+        self.epoch
     }
 
     pub fn len(&self) -> u32 {

@@ -7,20 +7,11 @@ use crate::api::ConnectionId;
 /// Readers that may be told apart.
 pub const READERS: u8 = 32;
 
-/// The readers that are stopped: a bit for each.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Stopped(u32);
-
-impl Stopped {
-    pub fn has(self, reader: u8) -> bool {
-        self.0 & bit(reader) != 0
-    }
-}
-
 /// Which readers are stopped, and whose data waits.
 #[derive(Debug)]
 pub(super) struct Readers {
-    pub stopped: Stopped,
+    /// The readers that are stopped: a bit for each.
+    stopped: u32,
     /// Connections whose peers were told to wait, or whose data was not handed up; some may have
     /// ended since.
     held_up: Vec<ConnectionId>,
@@ -30,10 +21,15 @@ pub(super) struct Readers {
 impl Readers {
     pub fn new(connections: u32) -> Self {
         Self {
-            stopped: Stopped::default(),
+            stopped: 0,
             held_up: Vec::with_capacity(connections as usize),
             most: connections as usize,
         }
+    }
+
+    /// The reader has no room for more.
+    pub fn is_stopped(&self, reader: u8) -> bool {
+        self.stopped & bit(reader) != 0
     }
 }
 
@@ -53,15 +49,15 @@ impl Stack {
     /// their peers send is not taken: they are told that the window is closed, and send it again
     /// later. What it was given stays its own.
     pub fn stop_reader(&mut self, reader: u8) {
-        self.readers.stopped.0 |= bit(reader);
+        self.readers.stopped |= bit(reader);
     }
 
     /// The reader has room again: what waits is polled, and the peers are told.
     pub fn resume_reader(&mut self, reader: u8) {
-        if !self.readers.stopped.has(reader) {
+        if !self.readers.is_stopped(reader) {
             return;
         }
-        self.readers.stopped.0 &= !bit(reader);
+        self.readers.stopped &= !bit(reader);
         let mut n = 0;
         while let Some(connection) = self.readers.held_up.get(n).copied() {
             let slot = self.connections.find(connection);
@@ -77,9 +73,7 @@ impl Stack {
     }
 
     fn is_stopped(&self, slot: u32) -> bool {
-        self.readers
-            .stopped
-            .has(self.connections.get(slot).reader())
+        self.readers.is_stopped(self.connections.get(slot).reader())
     }
 
     fn go_on(&mut self, slot: u32) {

@@ -63,7 +63,7 @@ impl Stack {
         confirms: bool,
         replace: bool,
     ) {
-        let before = self.neighbours.epoch;
+        let before = self.neighbours.epoch();
         let Some(slot) = self.neighbours.heard(ip, mac, asked_us, confirms, replace) else {
             return;
         };
@@ -75,7 +75,7 @@ impl Stack {
         } else {
             self.wheel.disarm(self.neighbour_timer(slot));
         }
-        if self.neighbours.epoch != before {
+        if self.neighbours.epoch() != before {
             self.wake_waiting();
         }
     }

@@ -84,7 +84,7 @@ impl Stack {
             // must not send them astray for good.
             connection.came_from(datagram.mac);
         }
-        let reader_is_stopped = self.readers.stopped.has(connection.reader());
+        let reader_is_stopped = self.readers.is_stopped(connection.reader());
         let tcb = &mut connection.tcb;
         let was_held_up = tcb.receiver().is_held_up();
         let context = &mut Context {

@@ -103,13 +103,13 @@ impl Stack {
             self.connections.free_if_done(slot);
             return None;
         }
-        if let Some(mac) = connection.next_hop(self.neighbours.epoch) {
+        if let Some(mac) = connection.next_hop(self.neighbours.epoch()) {
             return Some(mac);
         }
         let (remote, reader) = (connection.tcb.key.remote, connection.reader());
         match self.resolve(&remote, reader, now) {
             NextHop::Mac(mac) => {
-                let epoch = self.neighbours.epoch;
+                let epoch = self.neighbours.epoch();
                 self.connections.get_mut(slot).found(mac, epoch);
                 Some(mac)
             }
