@@ -2,7 +2,7 @@
 //! another core's stack.
 
 use super::Stack;
-use super::connections::Connection;
+use super::connection::Connection;
 use super::flows::Place;
 use crate::api::{BufferId, Chunk, ConnectionId, Time};
 use crate::core::chunks::Node;

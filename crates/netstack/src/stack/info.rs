@@ -198,6 +198,6 @@ impl Stack {
     pub const fn connection_bytes() -> usize {
         // Four table cells an entry at most (half full, rounded up to a power of two), a timer of
         // 24 bytes, a slot's link and generation.
-        std::mem::size_of::<super::connections::Connection>() + 4 * 8 + 24 + 8
+        std::mem::size_of::<super::connection::Connection>() + 4 * 8 + 24 + 8
     }
 }

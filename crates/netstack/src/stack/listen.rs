@@ -1,7 +1,7 @@
 //! Listeners and half-open connections (RFC 9293, 3.10.7.2), SYN cookies under flood (RFC 4987).
 
 use super::Stack;
-use super::connections::Connection;
+use super::connection::Connection;
 use super::listeners::Listener;
 use super::receive::Datagram;
 use crate::api::{BindError, ListenerId, Time};

@@ -1,5 +1,6 @@
 //! The stack: tables of connections, listeners and neighbours, and the doors in and out.
 
+mod connection;
 mod connections;
 mod cookies;
 mod echo;

@@ -1,6 +1,6 @@
 //! What follows from a change of a connection: its places in the tables, and TIME_WAIT after it.
 
-use super::connections::Connection;
+use super::connection::Connection;
 use super::flows::Place;
 use super::timer::Timers;
 use super::{Stack, context};

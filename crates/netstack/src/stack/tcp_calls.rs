@@ -1,6 +1,6 @@
 //! The application's calls for TCP.
 
-use super::connections::Connection;
+use super::connection::Connection;
 use super::flows::{PORTS, Place};
 use super::{Stack, context};
 use crate::api::*;
