@@ -12,7 +12,7 @@ pub(super) use ingress::{HostEnds, Ingress, LimitError, gate_of};
 
 use super::Member;
 use super::observe::Place;
-use super::policy::{Hold, NapiPlace, PacketLimit};
+use super::policy::{Hold, NapiPlace, PacketLimit, Packets};
 use crate::journal::{Journal, UndoReport};
 use cofferdam_types::{Container, Interval, NetnsId};
 use napis::{Leaving, NapiThreads};
@@ -73,8 +73,12 @@ impl Means {
 
     /// Holds a container as decided.
     pub fn hold(&mut self, journal: &mut Journal, member: &mut Member, hold: &Hold, now: Duration) {
-        if let Some(limit) = &hold.packets {
-            self.limit(&member.container, &mut member.applied, limit);
+        match &hold.packets {
+            Packets::Kept => {}
+            Packets::Limited(limit) => {
+                self.limit(&member.container, &mut member.applied, limit);
+            }
+            Packets::Freed => self.ingress.release(member.container.cgroup),
         }
         if let Some(weight) = hold.weight {
             member

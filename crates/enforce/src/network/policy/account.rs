@@ -2,7 +2,7 @@
 
 use super::correction::Standing;
 use super::debt::{Bounds, Debt};
-use super::decision::{Action, Hold, NapiPlace, PacketLimit, Spending};
+use super::decision::{Action, Hold, NapiPlace, PacketLimit, Packets, Spending};
 use super::facts::{ContainerFacts, Facts, OwnQuota};
 use super::packets::PacketCosts;
 use super::pressed::PressedCpus;
@@ -29,6 +29,8 @@ pub(in crate::network) struct Account {
     pub(super) pressed: PressedCpus,
     /// Until when its means stay in place without being needed.
     held_until: Option<Duration>,
+    /// When the limit on its packets last bound, or could have.
+    bound_at: Option<Duration>,
     /// When the means last took something from it.
     held_back: Option<Duration>,
     rates: Rates,
@@ -58,6 +60,7 @@ impl Account {
             added_quota_cpus: 0.0,
             pressed: PressedCpus::default(),
             held_until: None,
+            bound_at: None,
             held_back: None,
             rates: Rates::default(),
             debt: Debt::default(),
@@ -137,7 +140,7 @@ impl Account {
             self.debt.update(used, share, length, bounds);
         }
         let hold = Hold {
-            packets: self.packet_limit(rules, own, row, share),
+            packets: self.packets(rules, facts.now, own, row, share),
             weight: self.weight(rules, facts.now, own, share),
             quota_us: self.quota_us(rules, facts.now, own),
             napi: self.napi(rules, facts),
@@ -166,6 +169,7 @@ impl Account {
 
     fn let_go(&mut self) -> Action {
         self.held_until = None;
+        self.bound_at = None;
         self.added_quota_cpus = 0.0;
         Action::LetGo
     }
@@ -219,26 +223,35 @@ impl Account {
         }
     }
 
-    /// The limit on its packets. Once in place, it stays as long as the other means: it only ever
-    /// binds while others wait.
-    fn packet_limit(
-        &self,
+    /// The limit on its packets. Once in place, it stays until it has not bound for a while: nobody
+    /// waits, or its NAPI thread does all of its network work in its own time.
+    fn packets(
+        &mut self,
         rules: &Rules,
+        now: Duration,
         own: &ContainerFacts,
         row: Option<&ContainerLedger>,
         share: Option<f64>,
-    ) -> Option<PacketLimit> {
-        let (may_rx, may_tx) = (rules.may(Means::IngressDrop), rules.may(Means::EgressDrop));
+    ) -> Packets {
+        let may_rx = rules.may(Means::IngressDrop);
+        let may_tx = rules.may(Means::EgressDrop);
         if !may_rx && !may_tx {
-            return None;
+            return Packets::Kept;
         }
         let budget = self.budget(share);
         let over = budget.is_some_and(|cpus| network_cpus(&self.rates, &self.quota) > cpus);
-        if !own.limiting.received && !own.limiting.sent && !over {
-            return None;
+        let is_limited = own.limiting.received || own.limiting.sent;
+        if budget.is_some() || self.bound_at.is_none() {
+            self.bound_at = Some(now);
+        }
+        let is_idle = |at| now.saturating_sub(at) >= tuning::LIMIT_IDLE;
+        match is_limited {
+            false if !over => return Packets::Kept,
+            true if self.bound_at.is_some_and(is_idle) => return Packets::Freed,
+            _ => {}
         }
         let ledger = row.map(|row| row.ledger).unwrap_or_default();
-        Some(PacketLimit {
+        Packets::Limited(PacketLimit {
             spending: Spending {
                 cpus: budget,
                 ns_per_rx_packet: self.packets.rx.ns_per_packet(),

@@ -23,12 +23,24 @@ pub(in crate::network) enum Action {
 /// The means for one container, with their parameters. What is `None` stays as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::network) struct Hold {
-    pub packets: Option<PacketLimit>,
+    pub packets: Packets,
     /// Its CPU weight, in its file's unit.
     pub weight: Option<f64>,
     /// Its CPU quota, microseconds a period.
     pub quota_us: Option<f64>,
     pub napi: NapiPlace,
+}
+
+/// What is done to its packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(in crate::network) enum Packets {
+    /// Nothing new.
+    #[default]
+    Kept,
+    Limited(PacketLimit),
+    /// The limit is taken away: it has not bound for a while, and every packet passes it at a
+    /// price.
+    Freed,
 }
 
 /// Where its NAPI threads belong.

@@ -24,7 +24,7 @@ mod unseen;
 
 pub(super) use account::Account;
 pub(super) use correction::{Standing, Written};
-pub(super) use decision::{Action, Decision, Hold, NapiPlace, PacketLimit, Spending};
+pub(super) use decision::{Action, Decision, Hold, NapiPlace, PacketLimit, Packets, Spending};
 pub(super) use facts::{Billed, ContainerFacts, Facts, IdleParts, Limiting, OwnQuota};
 pub(super) use payers::Unpaid;
 

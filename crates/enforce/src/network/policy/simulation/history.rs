@@ -124,12 +124,16 @@ impl Plan {
     /// Whether the means can hold the offender to its share: dropping a flood has a price too,
     /// and a small part of the share is always left to packets that pass.
     pub fn can_be_held(&self) -> bool {
-        let dropping = match self.stream {
+        let interrupts = self.interrupt_ns * INTERRUPTS_PER_MS / 1e6;
+        self.dropping_cpus() + interrupts < 0.8 * (1.0 - self.fair())
+    }
+
+    /// What it costs to drop all of a flood, in CPUs. A stream slows down instead.
+    pub fn dropping_cpus(&self) -> f64 {
+        match self.stream {
             true => 0.0,
             false => self.packets * self.cost.dropping / 1e6,
-        };
-        let interrupts = self.interrupt_ns * INTERRUPTS_PER_MS / 1e6;
-        dropping + interrupts < 0.8 * (1.0 - self.fair())
+        }
     }
 }
 

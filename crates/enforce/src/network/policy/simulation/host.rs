@@ -97,8 +97,9 @@ impl Host {
             let chance = self.random.f64();
             let passed = tenant.bucket.pass(offered, is_stream, TICK_NS, chance);
             let each = tenant.cost.host + if in_thread { 0.0 } else { tenant.cost.receive };
-            let dropping = (offered - passed) * tenant.cost.dropping;
-            let room = (TICK_NS * MOST_SOFTIRQ - softirq - dropping).max(0.0);
+            let room = (TICK_NS * MOST_SOFTIRQ - softirq).max(0.0);
+            let dropping = ((offered - passed) * tenant.cost.dropping).min(room);
+            let room = room - dropping;
             let handled = passed.min(room / each.max(1.0));
             let caused = handled * each + dropping;
             let queue = if in_thread {

@@ -4,7 +4,8 @@ use super::bucket::Bucket;
 use super::traffic::Traffic;
 use crate::network::policy::facts::PacketCounts;
 use crate::network::policy::{
-    Action, Active, Billed, ContainerFacts, Limiting, NapiPlace, OwnQuota, Standing, Written,
+    Action, Active, Billed, ContainerFacts, Limiting, NapiPlace, OwnQuota, Packets, Standing,
+    Written,
 };
 use cofferdam_types::Container;
 use std::sync::Arc;
@@ -207,8 +208,10 @@ impl Tenant {
             }
             Action::Hold(hold) => hold,
         };
-        if let Some(limit) = &hold.packets {
-            self.bucket.spending = Some(limit.spending);
+        match &hold.packets {
+            Packets::Kept => {}
+            Packets::Limited(limit) => self.bucket.spending = Some(limit.spending),
+            Packets::Freed => self.bucket.spending = None,
         }
         if let Some(value) = hold.weight {
             self.weight.written = Some(Written { value, at: now });
