@@ -161,8 +161,8 @@ impl Stack {
                 .recovery()
                 .board()
                 .bytes_between(tcb.sender().una(), tcb.sender().max()),
-            lost_bytes: tcb.recovery().lost(&tcb.sender(), &tcb.terms()),
-            resent_bytes: tcb.recovery().under_repair(&tcb.sender()),
+            lost_bytes: tcb.recovery().lost(tcb.sender(), tcb.terms()),
+            resent_bytes: tcb.recovery().under_repair(tcb.sender()),
             acked_bytes: tcb.sender().una().wrapping_sub(tcb.sender().iss()),
             received_bytes: tcb.receiver().next().wrapping_sub(tcb.receiver().irs()),
             mss_bytes: tcb.payload_mss(),
