@@ -51,8 +51,8 @@ fn two_on_one_cpu_are_forced_to_share() {
     });
 }
 
-/// The seed's case: the neighbour fills all CPUs, uses its quota up and leaves them idle, while
-/// the target has one thread only.
+/// The phantom CPU time of *Mind the Gap* (SoCC '21): the neighbour fills all CPUs, uses up its quota
+/// and leaves them idle, while the target has only one thread.
 #[test]
 fn capped_neighbours_leave_phantom_cpu_time() {
     alone(240, || {

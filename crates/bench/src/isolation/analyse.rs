@@ -33,7 +33,7 @@ pub(crate) fn tables(experiment: &Experiment, samples: &[IsolationSample]) -> Ve
         .collect()
 }
 
-/// What 100% is: the seed's c_b + c_i, m_u + m_f, n_m and iops_m. The disk's is what an
+/// What 100% is: c_b + c_i, m_u + m_f, n_m and iops_m of Volpert et al. (ICPE 2023). The disk's is what an
 /// unrestricted tenant alone got, the most of all runtimes; without one, the limit's four-fold is
 /// not guessed: the most that any tenant got. The cache's is the most that any tenant got: loads
 /// of the smallest set.

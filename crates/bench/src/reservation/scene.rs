@@ -85,8 +85,8 @@ impl Scene {
         })
     }
 
-    /// Requests and limits under `policy`. The target is capped at its request, as the seed has
-    /// it.
+    /// Requests and limits under `policy`. The target is capped at its request, as in
+    /// *Mind the Gap* (SoCC '21).
     pub fn request(
         &self,
         cell: &ReservationCell,

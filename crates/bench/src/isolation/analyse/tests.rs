@@ -29,7 +29,8 @@ fn sample(scenario: &str, repetition: u32, used: f64, performance: f64) -> Isola
     }
 }
 
-/// Rows of the seed's tables, recomputed: FACTS.md says how.
+/// Rows of the tables of Volpert et al. (ICPE 2023), recomputed: I_plr is 100·|a − a′| ÷ a, I_ulr is
+/// |a − a′| in points, half of it for CPU.
 #[test]
 fn losses_are_the_papers() {
     let close = |a: f64, b: f64| (a - b).abs() < 0.02;

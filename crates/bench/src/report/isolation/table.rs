@@ -1,4 +1,4 @@
-//! The seed's table, with intervals beside it.
+//! The table of Volpert et al. (ICPE 2023), with intervals.
 
 use crate::data::{Bound, GeneratorKind, IsolationRow, IsolationTable, Resource, Verdict};
 use crate::evidence::{LOSS_TOLERATED_PCT, judge};
