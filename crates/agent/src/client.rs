@@ -27,14 +27,14 @@ pub struct Client {
 pub enum ClientError {
     /// Nobody listens there.
     #[error(
-        "no agent is running ({} does not answer): start it with 'systemctl start cofferdam', \
+        "no agent is running ({} does not answer): start one with 'systemctl start cofferdam', \
          or with 'sudo cofferdam agent'",
         .0.display()
     )]
     NotRunning(PathBuf),
     /// An agent runs, and this user may not ask it.
     #[error(
-        "the agent on {} is not yours to ask: use sudo, or join the group of its socket",
+        "the agent on {} refuses this user: use sudo, or join the group of its socket",
         .0.display()
     )]
     Denied(PathBuf),
@@ -139,7 +139,9 @@ impl Client {
             Answer {
                 ok: Some(value), ..
             } => Ok(value),
-            Answer { ok: None, .. } => Err(self.broken(&"it gave neither answer nor reason")),
+            Answer { ok: None, .. } => {
+                Err(self.broken(&"it returned neither an answer nor an error"))
+            }
         }
     }
 
@@ -156,7 +158,7 @@ impl Client {
         match line.last() {
             Some(b'\n') => Ok(line),
             None => Err(ErrorKind::UnexpectedEof.into()),
-            Some(_) => Err(io::Error::other("its answer broke off")),
+            Some(_) => Err(io::Error::other("its answer is incomplete")),
         }
     }
 }

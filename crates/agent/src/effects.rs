@@ -169,13 +169,13 @@ fn say_what_lacks(container: &mut ContainerStatus) {
     if container.policy.network_cpu == NetworkCpu::Enforce && container.network.is_none() {
         lacks(
             "not_enforced",
-            "its network CPU is not enforced: no means has been put in place",
+            "its network CPU is not enforced: no mechanism has been activated yet",
         );
     }
     if container.policy.cpu != CpuPolicy::Standard && container.reservation.is_none() {
         lacks(
             "not_reserved",
-            "its CPUs are not reserved: no reservation has been put in place",
+            "its CPUs are not reserved: no reservation has been made yet",
         );
     }
 }
@@ -196,16 +196,16 @@ impl Undone {
     /// Logs what it came to; nothing when there was nothing to take back.
     pub(crate) fn log(&self, what: &str) {
         if *self != Undone::default() {
-            tracing::info!("{what}: {} taken back", self.changes);
+            tracing::info!("{what}: {} reverted", self.changes);
         }
         for text in &self.instead {
             tracing::info!("{text}");
         }
         for text in &self.left_alone {
-            tracing::info!("left alone, somebody else has changed it since: {text}");
+            tracing::info!("left alone, changed by another program since: {text}");
         }
         for text in &self.failures {
-            tracing::error!("could not take back: {text}");
+            tracing::error!("could not revert: {text}");
         }
     }
 }

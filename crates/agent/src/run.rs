@@ -50,7 +50,7 @@ pub enum AgentError {
     },
     /// It ended, and something on the host is still changed.
     #[error(
-        "{count} changes could not be taken back, first: {first}; try 'cofferdam agent --restore'"
+        "{count} changes could not be reverted, first: {first}; try 'cofferdam agent --restore'"
     )]
     NotUndone {
         /// How many.
@@ -128,7 +128,7 @@ pub fn run(config: Option<&Path>) -> Result<Ended, AgentError> {
     if from_file {
         tracing::info!("ready: {rules} rules from {}", path.display());
     } else {
-        tracing::info!("ready: no {}, so this observes only", path.display());
+        tracing::info!("ready: {} does not exist, observing only", path.display());
     }
     notify("READY=1");
     let (ended, undone) = control.run(&channels);

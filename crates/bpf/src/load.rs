@@ -17,9 +17,7 @@ pub enum LoadError {
     )]
     NoBtf,
     /// A tracepoint that nothing can stand in for.
-    #[error(
-        "this kernel lacks the tracepoint {0}, which cannot be done without: boot Linux 6.1 or later"
-    )]
+    #[error("this kernel lacks the required tracepoint {0}: boot Linux 6.1 or later")]
     NoTracepoint(&'static str),
     /// The verifier took a program for unsafe: a defect of Cofferdam on this kernel.
     #[error(

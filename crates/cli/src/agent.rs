@@ -48,12 +48,9 @@ fn check(source: &Source) -> Outcome {
                 text += &format!("{path}:{warning}\n");
             }
             text += &if loaded.from_file {
-                format!(
-                    "{path}: {} rules, can be put in force\n",
-                    loaded.config.rules.len()
-                )
+                format!("{path}: valid, {} rules\n", loaded.config.rules.len())
             } else {
-                format!("{path} is not there: the agent would observe and change nothing\n")
+                format!("{path} does not exist: the agent would observe and change nothing\n")
             };
             Output::stdout().write(&text)
         }
@@ -78,22 +75,22 @@ pub fn refuse(path: &Path, problems: &[Problem]) -> Outcome {
 /// Takes back what a killed agent left.
 fn restore(socket: &Path) -> Outcome {
     let undone = cofferdam_agent::restore(socket)
-        .map_err(|e| refused_without_root(e.into(), "taking changes back needs root"))?;
-    let mut text = format!("{} changes taken back\n", undone.changes);
+        .map_err(|e| refused_without_root(e.into(), "reverting changes needs root"))?;
+    let mut text = format!("{} changes reverted\n", undone.changes);
     for one in &undone.instead {
         text += &format!("{one}\n");
     }
     for one in &undone.left_alone {
-        text += &format!("left alone, somebody else has changed it since: {one}\n");
+        text += &format!("left alone, changed by another program since: {one}\n");
     }
     for failure in &undone.failures {
-        text += &format!("not taken back: {failure}\n");
+        text += &format!("not reverted: {failure}\n");
     }
     Output::stdout().write(&text)?;
     match undone.failures.first() {
         None => Ok(()),
         Some(first) => Err(Failure::failed(format!(
-            "{} changes could not be taken back, first: {first}",
+            "{} changes could not be reverted, first: {first}",
             undone.failures.len()
         ))),
     }

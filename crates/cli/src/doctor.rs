@@ -127,7 +127,7 @@ mod tests {
             id: "btf",
             capability: "kernel type information (BTF)".to_owned(),
             status,
-            detail: "/sys/kernel/btf/vmlinux is not there".to_owned(),
+            detail: "/sys/kernel/btf/vmlinux does not exist".to_owned(),
             enables: "every BPF program".to_owned(),
             remedy: Some("boot a kernel with CONFIG_DEBUG_INFO_BTF=y".to_owned()),
             required_for_accounting: required,
@@ -145,7 +145,7 @@ mod tests {
             document.accounting_blocker.as_deref(),
             Some(
                 "the accounting cannot run on this host: kernel type information (BTF): \
-                 /sys/kernel/btf/vmlinux is not there; boot a kernel with \
+                 /sys/kernel/btf/vmlinux does not exist; boot a kernel with \
                  CONFIG_DEBUG_INFO_BTF=y"
             )
         );

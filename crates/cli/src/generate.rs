@@ -12,7 +12,8 @@ use std::path::Path;
 /// Writes what is asked for.
 pub fn run(args: &GenerateArgs) -> Outcome {
     let dir = &args.dir;
-    fs::create_dir_all(dir).with_context(|| format!("cannot make directory {}", dir.display()))?;
+    fs::create_dir_all(dir)
+        .with_context(|| format!("cannot create directory {}", dir.display()))?;
     match args.what {
         Generated::Man => man(dir)?,
         Generated::Completions => completions(dir)?,

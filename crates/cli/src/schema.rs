@@ -154,7 +154,7 @@ pub struct CpuRecord {
     pub network_softirq_ns: u64,
     /// All device hardirq time, nanoseconds.
     pub hardirq_ns: u64,
-    /// Time that NAPI threads ran, nested interrupts left out, nanoseconds.
+    /// Time that NAPI threads ran, without nested interrupts, nanoseconds.
     pub napi_thread_ns: u64,
     /// Time in system calls of one container that drained another's packets, nanoseconds.
     pub drain_ns: u64,

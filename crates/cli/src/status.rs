@@ -49,7 +49,10 @@ fn text(report: &StatusReport, width: Option<u16>) -> String {
     let file = if configuration.from_file {
         format!("{}, read {}", configuration.path, configuration.loaded)
     } else {
-        format!("none ({} is not there): observes only", configuration.path)
+        format!(
+            "none ({} does not exist): observes only",
+            configuration.path
+        )
     };
     let metrics = agent.metrics_address.as_deref();
     let metrics = metrics.map_or("not served".to_owned(), |a| format!("http://{a}/metrics"));
@@ -101,7 +104,7 @@ fn rules(rules: &[RuleRecord], width: Option<u16>) -> String {
     if rules.len() > MOST_RULES {
         let _ = writeln!(
             text,
-            "and {} rules more (--json has all)",
+            "and {} more rules (--json lists all)",
             rules.len() - MOST_RULES
         );
     }
@@ -286,7 +289,7 @@ fn problems(report: &StatusReport) -> String {
     if lines.is_empty() {
         return format!("\n{}{unmatched}\n", verdict(report));
     }
-    let mut text = "\nNot as it should be:\n".to_owned();
+    let mut text = "\nProblems:\n".to_owned();
     for line in lines {
         let _ = writeln!(text, "  {}", one_line(&line));
     }
@@ -300,14 +303,14 @@ fn problems(report: &StatusReport) -> String {
 fn verdict(report: &StatusReport) -> &'static str {
     let asks = |p: &PolicyRecord| p.network_cpu == "enforce" || p.cpu == "strict";
     if !report.rules.iter().any(|rule| asks(&rule.policy)) {
-        return "Nothing is asked for: no rule enforces or reserves.";
+        return "No rule enforces or reserves.";
     }
     let waits = |container: &ContainerRecord| {
         let network = container.network.as_ref();
         network.is_some_and(|n| !n.means.iter().any(|m| m.in_force))
     };
     if report.containers.iter().any(waits) {
-        "What is needed now is in force. Where nothing is in force, nobody pays for the container."
+        "Everything needed now is in force. What is inactive is not needed: no container pays for another."
     } else if report.containers.is_empty() {
         "Nothing is in force: no container matches a rule that enforces or reserves."
     } else {

@@ -114,7 +114,7 @@ fn host_or_peace(interval: &Interval) -> String {
             name(c),
             spoken_pct(caused)
         ),
-        _ => "No container pays for another: there is next to no network work".to_owned(),
+        _ => "No container pays for another: there is hardly any network work".to_owned(),
     }
 }
 
@@ -258,7 +258,7 @@ mod tests {
         zero.length = std::time::Duration::ZERO;
         assert!(who_harms_whom(&zero).starts_with("No container pays for another"));
         zero.containers = vec![entry(1, "x", 0, 0, 0, 0)];
-        assert!(who_harms_whom(&zero).contains("next to no network work"));
+        assert!(who_harms_whom(&zero).contains("hardly any network work"));
         zero.cpus.clear();
         assert_eq!(who_harms_whom(&zero), "No CPU was measured.");
     }

@@ -14,7 +14,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let Ok(address) = address.parse() else {
-        eprintln!("`{address}` is no address and port, such as 10.0.0.9:7");
+        eprintln!("`{address}` is not an address and port, such as 10.0.0.9:7");
         return ExitCode::from(2);
     };
     let sizes = (6..=18).map(|bits| 1 << bits).collect();

@@ -285,7 +285,7 @@ pub enum Refusal {
     #[error("the dataplane's configuration does not give this address to this application")]
     Forbidden = 3,
     /// No room.
-    #[error("the dataplane has no room for another address")]
+    #[error("the dataplane's address table is full")]
     Full = 4,
     /// Not an address that can be bound.
     #[error("this address cannot be bound")]

@@ -89,7 +89,7 @@ pub enum AttachError {
     #[error("the dataplane refused: {0}")]
     Refused(String),
     /// It answered something else.
-    #[error("the dataplane's answer makes no sense: {0}")]
+    #[error("the dataplane's answer is invalid: {0}")]
     Answer(String),
     /// No memory, no descriptors.
     #[error("cannot map the dataplane's memory: {0}")]
@@ -167,7 +167,7 @@ fn ask(path: &Path, request: &Request) -> Result<(OwnedFd, Answer, Vec<OwnedFd>)
     let (text, descriptors) = receive(&socket).map_err(|e| match e.kind() {
         io::ErrorKind::WouldBlock => failed(io::Error::new(
             io::ErrorKind::TimedOut,
-            format!("it did not answer within {PATIENCE_S} s"),
+            format!("no answer within {PATIENCE_S} s"),
         )),
         _ => failed(e),
     })?;
@@ -245,7 +245,7 @@ fn unpack(sizes: Sizes, descriptors: Vec<OwnedFd>) -> Result<Outside, AttachErro
         (all.next(), all.next(), all.next(), count == expected)
     else {
         return Err(AttachError::Answer(format!(
-            "{count} descriptors came instead of {expected}"
+            "{count} descriptors arrived instead of {expected}"
         )));
     };
     // SAFETY: the dataplane, which runs as root, sends eventfds here; another descriptor would

@@ -148,7 +148,7 @@ impl Config {
             .len();
         if size > LARGEST_FILE_BYTES {
             return Err(read(format!(
-                "it has {size} bytes, more than {LARGEST_FILE_BYTES}"
+                "it has {size} bytes, more than the limit of {LARGEST_FILE_BYTES}"
             )));
         }
         let text = std::fs::read_to_string(path).map_err(|e| read(e.to_string()))?;
@@ -392,7 +392,7 @@ fn spin(text: &str) -> Result<Duration, String> {
 fn interface(text: &str) -> Result<InterfaceAddress, String> {
     let wrong = || {
         format!(
-            "network.addresses: \"{text}\" is no address with its prefix, such as 10.0.0.9/24 or fd00::9/64"
+            "network.addresses: \"{text}\" is not an address with its prefix, such as 10.0.0.9/24 or fd00::9/64"
         )
     };
     let (ip, prefix) = text.split_once('/').ok_or_else(wrong)?;

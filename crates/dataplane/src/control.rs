@@ -183,7 +183,7 @@ impl Control {
             Ok(Request::Status {} | Request::Move { .. })
                 if uid != 0 && uid != nix::unistd::getuid().as_raw() =>
             {
-                Err(Answer::Refused("only root may ask".to_owned()))
+                Err(Answer::Refused("only root may do that".to_owned()))
             }
             Ok(Request::Status {}) => Err(Answer::Status(self.status())),
             Ok(Request::Move { group, core }) => Err(match self.move_group(group, core) {
@@ -196,7 +196,7 @@ impl Control {
             }) => self
                 .attach(&fd, uid, version, &application)
                 .map_err(Answer::Refused),
-            Err(e) => Err(Answer::Refused(format!("this is no request: {e}"))),
+            Err(e) => Err(Answer::Refused(format!("this is not a request: {e}"))),
         };
         match outcome {
             Ok(life) => self.clients.attach(fd, life),
@@ -216,20 +216,20 @@ impl Control {
     ) -> Result<Arc<Life>, String> {
         if version != INTERFACE_VERSION {
             return Err(format!(
-                "it speaks version {INTERFACE_VERSION} of the interface, you version {version}"
+                "it speaks version {INTERFACE_VERSION} of the interface, and you speak version {version}"
             ));
         }
         let clients = (0_u8..).zip(&self.config.applications);
         let client = clients.into_iter().find(|(_, c)| c.name == name);
         let (place, client) = client.ok_or_else(|| {
             format!(
-                "its configuration names no application '{}'",
+                "its configuration has no application '{}'",
                 name.escape_debug()
             )
         })?;
         if client.uid != uid {
             return Err(format!(
-                "application '{name}' is of user {}, and you are user {uid}",
+                "application '{name}' belongs to user {}, and you are user {uid}",
                 client.uid
             ));
         }
@@ -237,7 +237,7 @@ impl Control {
         let made = self
             .maker
             .make(place, name, client.rights.clone(), life.clone());
-        let (domains, outside) = made.map_err(|e| format!("it cannot take you in: {e}"))?;
+        let (domains, outside) = made.map_err(|e| format!("it cannot attach you: {e}"))?;
         for (core, domain) in domains.into_iter().enumerate() {
             if !self.hub.order(core, Order::Attach(Box::new(domain))) {
                 return Err("it is ending".to_owned());
@@ -275,7 +275,7 @@ fn open_socket(path: &Path) -> io::Result<OwnedFd> {
     match nix::sys::socket::connect(probe.as_raw_fd(), &address) {
         Ok(()) | Err(Errno::EAGAIN) => {
             let text =
-                "another dataplane listens there: stop it first, or give this one another `socket`";
+                "another dataplane listens there: stop it first, or set another `socket` here";
             return Err(named(io::Error::new(io::ErrorKind::AddrInUse, text)));
         }
         Err(_) => {}

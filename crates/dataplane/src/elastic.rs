@@ -237,7 +237,7 @@ impl Planner {
         let busiest = used.iter().map(|core| load.of(*core)).fold(0.0, f64::max);
         if after.of(core) - load.of(core) < LEAST_GAIN * busiest {
             return Err(format!(
-                "{seen}; no core is added: a few flow groups make the load, and cannot be divided"
+                "{seen}; no core is added: a few flow groups carry the load, and cannot be divided"
             ));
         }
         moves.extend(after.even_counts(core, used.len() + 1, |group| self.is_free(group, now)));
@@ -287,7 +287,7 @@ impl Planner {
             let is_free = moves.iter().all(|m| self.is_free(m.group, now));
             let busiest = after.in_use().iter().map(|c| after.of(*c)).fold(0.0, f64::max);
             let why = format!(
-                "core {core} taken away, its {} spread: each other core will be busy {} of its time at most",
+                "core {core} removed, its {} spread: each other core will be busy for at most {} of its time",
                 groups(moves.len()),
                 percent(busiest),
             );

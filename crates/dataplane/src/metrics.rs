@@ -12,15 +12,11 @@ fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 30] {
     [
         (
             "received_packets",
-            "Packets taken off the device",
+            "Packets received from the device",
             t.received,
         ),
-        ("sent_packets", "Packets given to the device", t.sent),
-        (
-            "batches",
-            "Turns of the loop in which packets came",
-            t.batches,
-        ),
+        ("sent_packets", "Packets passed to the device", t.sent),
+        ("batches", "Turns of the loop with packets", t.batches),
         (
             "idle_cycles",
             "Time in turns without work, in time-stamp cycles",
@@ -39,7 +35,7 @@ fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 30] {
         ("calls", "Calls of applications", t.calls),
         (
             "conditions",
-            "Event conditions handed to applications",
+            "Event conditions delivered to applications",
             t.conditions,
         ),
         (
@@ -50,7 +46,7 @@ fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 30] {
         ("sleeps", "Times the loop slept", t.sleeps),
         (
             "stale_calls",
-            "Calls that named something that had ended",
+            "Calls that named an object that had ended",
             t.stale_calls,
         ),
         (
@@ -65,7 +61,7 @@ fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 30] {
         ),
         (
             "readers_stopped",
-            "Times that TCP peers were told to wait: the application held all the frames it may",
+            "Times that TCP windows were closed because the application held all the frames it may",
             t.readers_stopped,
         ),
         (
@@ -75,12 +71,12 @@ fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 30] {
         ),
         (
             "connections_refused",
-            "Connections refused: their application has as many as it may",
+            "Connections refused: the application is at its limit",
             t.connections_refused,
         ),
         (
             "timers_refused",
-            "Timers told at once: their application has as many as it may",
+            "Timers that fired at once: the application is at its limit",
             t.timers_refused,
         ),
         (
@@ -100,12 +96,12 @@ fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 30] {
         ),
         (
             "applications_ended",
-            "Applications that ended or were ended",
+            "Applications that ended or were terminated",
             t.ended,
         ),
         (
             "offences",
-            "Applications ended for breaking the interface's rules",
+            "Applications terminated for breaking the interface's rules",
             t.offences,
         ),
         (
@@ -125,12 +121,12 @@ fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 30] {
         ),
         (
             "steered_packets",
-            "Packets passed on to the core that has their flow group",
+            "Packets passed on to the core of their flow group",
             t.steered_out,
         ),
         (
             "steering_lost_packets",
-            "Packets lost because the core that has their flow group was too far behind",
+            "Packets lost because the core of their flow group was too far behind",
             t.steering_lost,
         ),
         (
@@ -145,7 +141,7 @@ fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 30] {
         ),
         (
             "connections_lost_moving",
-            "Connections ended because the core that their flow group went to had no room",
+            "Connections ended because the new core of their flow group had no room",
             t.connections_lost,
         ),
     ]
@@ -174,19 +170,19 @@ const CORE_SERIES: [CoreSeries; 8] = [
     ),
     (
         "cofferdam_dataplane_core_received_packets_total",
-        "Packets that a core took off the device",
+        "Packets that a core received from the device",
         "counter",
         |core| core.received_packets as f64,
     ),
     (
         "cofferdam_dataplane_core_steered_in_packets_total",
-        "Packets that a core got from others",
+        "Packets that a core received from other cores",
         "counter",
         |core| core.steered_in_packets as f64,
     ),
     (
         "cofferdam_dataplane_core_sent_packets_total",
-        "Packets that a core gave to the device",
+        "Packets that a core passed to the device",
         "counter",
         |core| core.sent_packets as f64,
     ),
@@ -198,13 +194,13 @@ const CORE_SERIES: [CoreSeries; 8] = [
     ),
     (
         "cofferdam_dataplane_core_idle_cycles_total",
-        "Time in a core's turns without work, in time-stamp cycles; asleep it counts neither",
+        "Time in a core's turns without work, in time-stamp cycles; sleep is not counted",
         "counter",
         |core| core.idle_cycles as f64,
     ),
     (
         "cofferdam_dataplane_core_queue_delay_seconds",
-        "How long a packet waited before a core took it, in the last interval, by estimate",
+        "Estimated time that a packet waited before a core took it, in the last interval",
         "gauge",
         |core| core.queue_delay_ns as f64 / 1e9,
     ),
@@ -264,7 +260,7 @@ pub(crate) fn text(
         .collect();
     put(
         "cofferdam_dataplane_batch_sizes_total",
-        "Batches by size: at most so many packets and more than half of it",
+        "Batches by size: at most this many packets and more than half of it",
         "counter",
         &sizes,
     );
@@ -275,13 +271,13 @@ pub(crate) fn text(
         .collect();
     put(
         "cofferdam_dataplane_stack_total",
-        "What the network stack counts",
+        "Counters of the network stack",
         "counter",
         &stack,
     );
     put(
         "cofferdam_dataplane_free_frames",
-        "Frames of the packet memory that are free",
+        "Free frames of the packet memory",
         "gauge",
         &[(String::new(), f64::from(tally.free_frames))],
     );
@@ -306,7 +302,7 @@ pub(crate) fn text(
     if let Some(elastic) = elastic {
         put(
             "cofferdam_dataplane_core_changes_total",
-            "Cores that came into use and went out of it, and times that loads were evened out",
+            "Cores added and removed, and times that loads were evened out",
             "counter",
             &changes(elastic),
         );
@@ -329,7 +325,7 @@ pub(crate) fn text(
         ("connections", "Connections of an application", 0),
         (
             "held_frames",
-            "Received frames that an application has not given back",
+            "Received frames that an application has not returned",
             1,
         ),
     ] {

@@ -121,7 +121,7 @@ impl std::str::FromStr for Grant {
             _ => (port(first)?, port(last)?),
         };
         if first_port > last_port {
-            return Err(wrong("has its ports the wrong way round"));
+            return Err(wrong("has its port range reversed"));
         }
         Ok(Grant {
             transport,
@@ -200,7 +200,7 @@ mod tests {
             ("tcp/10.0.0:80", "no valid address"),
             ("tcp/*:0", "no valid port"),
             ("tcp/*:70000", "no valid port"),
-            ("tcp/*:9-8", "the wrong way round"),
+            ("tcp/*:9-8", "its port range reversed"),
         ] {
             let error = text.parse::<Grant>().expect_err(text);
             assert!(error.contains(reason), "{error}");

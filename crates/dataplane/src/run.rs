@@ -22,7 +22,7 @@ pub enum RunError {
     Port(#[from] PortError),
     /// An address that Linux has.
     #[error(
-        "{address} is an address of Linux, on {device}: give the dataplane one of its own in [network], or take it from Linux (`ip address del` … `dev {device}`)"
+        "{address} is an address of Linux, on {device}: give the dataplane one of its own in [network], or remove it from Linux (`ip address del` … `dev {device}`)"
     )]
     Address {
         /// The address.

@@ -69,7 +69,7 @@ fn a_core_comes_with_the_load_and_goes_after_it_and_nobody_notices() {
                 changes(&scene, "removed") == changes(&scene, "added") && is_calm(&scene)
             });
             let why = last_decision(&scene.socket());
-            assert!(why.starts_with("core 1 taken away, its "), "{why}");
+            assert!(why.starts_with("core 1 removed, its "), "{why}");
         }
         assert!(scene.count("/elastic/groups_moved") >= 2 * 2);
         for nothing in [
@@ -131,7 +131,7 @@ fn a_move_by_hand_is_accepted_and_taken_back_when_one_core_is_enough() {
         });
         let why = last_decision(&scene.socket());
         assert!(
-            why.starts_with("core 1 taken away, its 1 flow group spread"),
+            why.starts_with("core 1 removed, its 1 flow group spread"),
             "{why}"
         );
         assert!(round_trip(stream, bytes(5000, 1)) == bytes(5000, 1));

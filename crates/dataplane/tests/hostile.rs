@@ -173,14 +173,14 @@ fn who_is_ended_for_an_offence_is_told_why_and_hung_up_on() {
         evil.call(Call::RecvDone { frame: 3 });
         evil.show();
         let reason = evil.ended(PATIENCE).expect("it is told");
-        assert_eq!(reason, "it gave back a frame that it did not have");
+        assert_eq!(reason, "it returned a frame that it did not hold");
         assert!(evil.hangs_up(PATIENCE));
         // An honest client library says it in its error.
         let mut session = Session::attach(&scene.socket(), "evil").expect("a place");
         cofferdam_dataplane::hostile::offend(&mut session);
         let error = session.wait(Some(PATIENCE)).expect_err("it was ended");
         let text = "the dataplane has ended this application: \
-            it wrote something into its ring that is no call";
+            it wrote an entry into its ring that is not a call";
         assert_eq!(error.to_string(), text);
         // One that never waits learns of it as well.
         let mut session = Session::attach(&scene.socket(), "evil").expect("a place");

@@ -45,7 +45,7 @@ fn check(thread: ThreadId) -> io::Result<()> {
     } else {
         Err(io::Error::new(
             io::ErrorKind::NotFound,
-            "another thread has this number by now",
+            "this number belongs to another thread by now",
         ))
     }
 }

@@ -117,7 +117,7 @@ fn full_at_the_start_nothing_is_changed_until_there_is_room() {
                 std::io::ErrorKind::StorageFull,
                 "{error}"
             );
-            assert!(error.to_string().contains("make room"), "{error}");
+            assert!(error.to_string().contains("free some space"), "{error}");
             assert_eq!(text(&setting), "before");
         }
         assert_eq!((journal.in_force(), journal.failed_changes()), (0, 3));

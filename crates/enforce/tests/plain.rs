@@ -116,7 +116,9 @@ fn what_is_not_in_force_and_who_pays_all_the_same_are_said() {
             failed.text
         );
         assert!(
-            failed.text.contains("nothing is in force in its place"),
+            failed
+                .text
+                .contains("no other mechanism is in force in its place"),
             "{}",
             failed.text
         );

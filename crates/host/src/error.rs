@@ -24,7 +24,7 @@ pub enum HostError {
     },
     /// No unified hierarchy.
     #[error(
-        "no cgroup2 file system is mounted, and containers are told apart by it: \
+        "no cgroup2 file system is mounted, which identifies containers: \
          mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 none /sys/fs/cgroup/unified"
     )]
     NoCgroup2,

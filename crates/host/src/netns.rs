@@ -57,7 +57,7 @@ pub(crate) fn open(file: &Path, expected: NetnsId) -> io::Result<File> {
     } else {
         Err(io::Error::new(
             io::ErrorKind::NotFound,
-            "another namespace by now",
+            "a different namespace by now",
         ))
     }
 }

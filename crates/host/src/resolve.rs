@@ -28,11 +28,11 @@ pub enum ResolveError {
     )]
     NoNamespace(String),
     /// No such process.
-    #[error("no process {0}, or it may not be looked at: it has ended, or this needs root")]
+    #[error("no process {0}, or it is not accessible: it has ended, or this needs root")]
     NoProcess(u32),
     /// The process is in no container.
     #[error(
-        "process {pid} is in the cgroup {}, which belongs to no container{hint}",
+        "process {pid} is in the cgroup {}, which is not a container's{hint}",
         cgroup.display()
     )]
     NotInContainer {

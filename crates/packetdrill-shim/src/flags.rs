@@ -15,7 +15,9 @@ fn address(text: &str) -> Result<InterfaceAddress, String> {
         let prefix_len = len.parse().ok()?;
         Some(InterfaceAddress { ip, prefix_len })
     });
-    parsed.ok_or_else(|| format!("`{text}` is no address with its prefix, such as 192.168.0.2/16"))
+    parsed.ok_or_else(|| {
+        format!("`{text}` is not an address with its prefix, such as 192.168.0.2/16")
+    })
 }
 
 fn defaults() -> Config {

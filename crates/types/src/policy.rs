@@ -48,7 +48,7 @@ impl CpuAmount {
 
 /// An amount of CPU that is no amount.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{0} is no amount of CPU: give at least 0.001 and at most 65536, such as 1.5")]
+#[error("{0} is not a valid amount of CPU: give at least 0.001 and at most 65536, such as 1.5")]
 pub struct CpuAmountError(String);
 
 impl TryFrom<f64> for CpuAmount {

@@ -174,7 +174,7 @@ impl fmt::Display for Neighbour {
     }
 }
 
-/// What the diagnosis could not do. Cumulative counts, so that nothing is lost silently.
+/// Failures of the diagnosis. Cumulative counts, so that nothing is lost silently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiagnosisHealth {
     /// Containers that found no row free; they count as the host.

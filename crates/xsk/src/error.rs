@@ -32,7 +32,7 @@ pub enum PortError {
     },
     /// Its queue has an AF_XDP socket already, or its device another XDP program.
     #[error(
-        "{0} is in use by another XDP program or AF_XDP socket: end that one first (see `ip link show {0}`)"
+        "{0} is in use by another XDP program or AF_XDP socket: stop it first (see `ip link show {0}`)"
     )]
     Busy(String),
     /// The kernel or the device lacks AF_XDP.

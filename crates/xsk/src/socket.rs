@@ -137,7 +137,7 @@ impl Socket {
         let in_parts = !Memory::fits(device.facts().mtu_bytes, frame_bytes);
         let (fd, rings) = loop {
             let fd = unbound(frames, options.ring_entries)
-                .map_err(os("cannot make an AF_XDP socket"))?;
+                .map_err(os("cannot create an AF_XDP socket"))?;
             let rings = map_rings(&fd, frames.has_rings(), options.ring_entries);
             let rings = rings.map_err(os("cannot map its rings"))?;
             match bind(&fd, device.index(), frames, options, in_parts) {

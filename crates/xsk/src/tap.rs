@@ -41,7 +41,7 @@ impl Tap {
         // SAFETY: TUNSETIFF reads and writes one ifreq.
         let code = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
         if code < 0 {
-            return Err(os("cannot make a tap device")(io::Error::last_os_error()));
+            return Err(os("cannot create a tap device")(io::Error::last_os_error()));
         }
         let facts = facts(name)?;
         Ok(Tap {

@@ -21,7 +21,7 @@ const MOST_MEASURED: u32 = 1_000;
 /// The kernel's limit for the path of a socket, without its final zero.
 const LONGEST_SOCKET_PATH: usize = 107;
 
-const NEEDS_STRICT: &str = "cpus goes with cpu = \"strict\" only: add that, or remove cpus";
+const NEEDS_STRICT: &str = "cpus requires cpu = \"strict\": add that, or remove cpus";
 const NEEDS_AMOUNT: &str = "cpu = \"strict\" needs an amount: add cpus, such as cpus = 1.5";
 
 struct Checker<'a> {
@@ -72,7 +72,7 @@ fn sections(checker: &mut Checker<'_>, raw: &RawConfig, config: &mut Config) {
     if let Some(group) = &raw.socket.group {
         let name = group.get_ref();
         if name.is_empty() || name.chars().any(char::is_control) {
-            checker.error(&group.span(), "write the name or the number of a group");
+            checker.error(&group.span(), "give the name or the number of a group");
         }
         config.socket.group = Some(name.clone());
     }
@@ -166,7 +166,7 @@ fn metrics_address(text: &str) -> Result<Option<SocketAddr>, String> {
     }
     text.parse().map(Some).map_err(|_| {
         format!(
-            "'{text}' is no address: write IP:PORT such as 127.0.0.1:9477 or [::1]:9477, or off"
+            "'{text}' is not an address: write IP:PORT such as 127.0.0.1:9477 or [::1]:9477, or off"
         )
     })
 }
@@ -175,7 +175,7 @@ fn rules(checker: &mut Checker<'_>, raw: &[Spanned<RawRule>]) -> Vec<Rule> {
     if let Some(beyond) = raw.get(MOST_RULES) {
         checker.error(
             &beyond.span(),
-            format!("at most {MOST_RULES} rules: join some by a glob"),
+            format!("at most {MOST_RULES} rules: combine some with a glob"),
         );
         return Vec::new();
     }
@@ -199,12 +199,12 @@ fn rules(checker: &mut Checker<'_>, raw: &[Spanned<RawRule>]) -> Vec<Rule> {
         match seen.get(&text) {
             Some((first, at)) if *first == policy => checker.warn(
                 &span,
-                format!("'{text}' stands in line {at} already: remove one of the two"),
+                format!("'{text}' duplicates line {at}: remove one of the two"),
             ),
             Some((_, at)) => checker.error(
                 &span,
                 format!(
-                    "'{text}' has other classes in line {at}, which wins: remove one of the two"
+                    "'{text}' has different classes in line {at}, which takes precedence: remove one of the two"
                 ),
             ),
             None => {
@@ -213,7 +213,7 @@ fn rules(checker: &mut Checker<'_>, raw: &[Spanned<RawRule>]) -> Vec<Rule> {
                         &span,
                         format!(
                             "never reached: the rule in line {at} matches every container; \
-                             move that one to the end"
+                             move that rule to the end"
                         ),
                     );
                 }

@@ -191,7 +191,7 @@ impl Source {
         }
         let text = String::from_utf8(bytes).map_err(|e| {
             failed(format!(
-                "byte {} is not UTF-8, which TOML files are",
+                "byte {} is not valid UTF-8",
                 e.utf8_error().valid_up_to() + 1
             ))
         })?;

@@ -111,7 +111,7 @@ impl<'de> Deserialize<'de> for Length {
         let text = String::deserialize(deserializer)?;
         humantime::parse_duration(&text).map(Length).map_err(|_| {
             D::Error::custom(format!(
-                "'{text}' is no duration: write a number and its unit, such as \"100ms\" or \"1s\""
+                "'{text}' is not a duration: write a number and its unit, such as \"100ms\" or \"1s\""
             ))
         })
     }

@@ -54,7 +54,7 @@ impl<L: Ledger> Control<L> {
         match request {
             Request::Reload => answer(client, self.reload(channels)),
             Request::Stop => {
-                tracing::info!("asked to stop over the socket");
+                tracing::info!("stop requested over the socket");
                 self.stop = true;
                 answer(client, Ok(Stopping { stopping: true }))
             }

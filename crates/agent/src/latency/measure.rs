@@ -135,7 +135,7 @@ impl Worker {
             if Instant::now() >= due {
                 due = Instant::now() + LOOK_EVERY;
                 if let Err(why) = self.look(shared) {
-                    tracing::error!("latency is not measured any more: {why}");
+                    tracing::error!("latency is no longer measured: {why}");
                     return;
                 }
             }

@@ -26,7 +26,7 @@ impl Service {
         let server = move || {
             let server = Server::new(listener, source, Limits::default(), Box::new(netns_of));
             if let Err(why) = server.and_then(|mut server| server.run(wait.as_fd())) {
-                tracing::error!("containers cannot read latencies any more: {why}");
+                tracing::error!("containers can no longer read latencies: {why}");
             }
         };
         let thread = std::thread::Builder::new()

@@ -66,27 +66,27 @@ macro_rules! metrics {
 
 metrics! {
     CAUSED = Counter "container_caused" "seconds" ["container", "pod", "cgroup", "direction"]
-        "Kernel time that the container's packets made necessary: rx, tx, or hardirq";
+        "Kernel time that the container's packets required: rx, tx, or hardirq";
     CHARGED = Counter "container_charged" "seconds" ["container", "pod", "cgroup", "kind"]
-        "Interrupt time that ran in the container's time slices, whoever caused it: network, or other";
+        "Interrupt time that ran in the container's time slices, whatever its cause: network, or other";
     OWED = Gauge "container_owed" "seconds" ["container", "pod", "cgroup"]
-        "Network CPU caused less network CPU charged; above 0 others paid for its packets";
+        "Network CPU caused minus network CPU charged; positive if others paid for its packets";
     CPU_USAGE = Counter "container_cpu_usage" "seconds" ["container", "pod", "cgroup"]
         "CPU time that the scheduler billed to the container";
     CORRECTED = Gauge "container_corrected_cpu" "seconds" ["container", "pod", "cgroup"]
         "CPU use had every packet been billed to its owner: usage plus owed";
     PACKETS = Counter "container_packets" "" ["container", "pod", "cgroup", "direction"]
-        "Packets received, and those that softirq handled on the way out; GRO segments count each";
+        "Packets received, and packets sent by softirq; each GRO segment counts";
     BYTES = Counter "container_packet" "bytes" ["container", "pod", "cgroup", "direction"]
-        "Bytes of those packets, link-layer headers left out";
+        "Bytes of those packets, without link-layer headers";
     ENTITLED = Counter "container_cpu_entitled" "seconds" ["container", "pod", "cgroup"]
         "CPU time that the container was entitled to, by reservation, weight, quota or cpuset";
     GOT = Counter "container_cpu_got" "seconds" ["container", "pod", "cgroup"]
         "CPU time that the container got, as the diagnosis counts it";
     LOST = Counter "container_cpu_lost" "seconds" ["container", "pod", "cgroup", "cause"]
-        "CPU time that it was entitled to and did not get: forced_sharing, phantom, throttled, or lack of threads";
+        "CPU time that it was entitled to but did not get: forced_sharing, phantom, throttled, or lack of threads";
     DIAGNOSIS_EVENTS = Counter "diagnosis_events" "" ["event"]
-        "What the diagnosis could not do";
+        "Failures of the diagnosis";
     CONTAINERS = Gauge "containers" "" []
         "Containers known";
     NOT_EXPORTED = Gauge "containers_not_exported" "" []
@@ -94,13 +94,13 @@ metrics! {
     UNATTRIBUTED = Counter "unattributed" "seconds" ["reason"]
         "Kernel time that belongs to no container";
     CPU_SOFTIRQ = Counter "cpu_softirq" "seconds" ["cpu"]
-        "Softirq time, nested hardirqs left out";
+        "Softirq time, without nested hardirqs";
     CPU_NETWORK_SOFTIRQ = Counter "cpu_network_softirq" "seconds" ["cpu"]
         "Softirq time in NET_RX and NET_TX";
     CPU_HARDIRQ = Counter "cpu_hardirq" "seconds" ["cpu"]
         "Device hardirq time";
     CPU_NAPI_THREAD = Counter "cpu_napi_thread" "seconds" ["cpu"]
-        "Time that NAPI threads ran, nested interrupts left out";
+        "Time that NAPI threads ran, without nested interrupts";
     CPU_DRAIN = Counter "cpu_drain" "seconds" ["cpu"]
         "Time in system calls of one container that drained another's packets";
     CPU_ATTRIBUTED = Counter "cpu_attributed" "seconds" ["cpu"]
@@ -108,25 +108,25 @@ metrics! {
     CPU_CHARGED = Counter "cpu_charged" "seconds" ["cpu"]
         "Measured time that ran in containers' time slices";
     CPU_CHARGED_NOBODY = Counter "cpu_charged_nobody" "seconds" ["cpu"]
-        "Measured time that ran in nobody's time slices: idle task, kernel threads, host processes";
+        "Measured time that ran in no container's time slices: idle task, kernel threads, host processes";
     CONSERVATION = Gauge "conservation_error" "ratio" []
-        "Difference of time attributed and time measured on the worst CPU, part of the latter";
+        "Difference between attributed and measured time on the worst CPU, as a ratio of the latter";
     ACCOUNTING_EVENTS = Counter "accounting_events" "" ["event"]
-        "What the accounting met with: cpu_hotplugs and containers_gone are normal, the others are losses";
+        "Events of the accounting: cpu_hotplugs and containers_gone are normal, the others are losses";
     CLASS = Gauge "container_class" "" ["container", "pod", "cgroup", "network_cpu", "cpu"]
-        "1 for each container that a rule gives other classes than observe and standard";
+        "1 for each container that a rule gives classes other than observe and standard";
     CONTAINER_DEGRADED = Gauge "container_degraded" "" ["container", "pod", "cgroup", "name"]
         "1 for each part of a container's classes that is not in force";
     MEANS = Gauge "enforcement_means" "" ["container", "pod", "cgroup", "means"]
-        "Whether a means of enforcement is in force for the container, 1 or 0";
+        "1 if a mechanism of enforcement is in force for the container, else 0";
     DEBT = Gauge "enforcement_debt" "seconds" ["container", "pod", "cgroup"]
-        "CPU time that the container owes and has not paid";
+        "CPU time that the container owes and has not repaid";
     FORGIVEN = Counter "enforcement_forgiven" "seconds" ["container", "pod", "cgroup"]
         "Debt forgiven because it reached its bound";
     ENFORCED_CHARGE = Counter "enforcement_charged" "seconds" ["container", "pod", "cgroup"]
         "Network CPU charged to the container by enforcement";
     RETURNED = Counter "enforcement_returned" "seconds" ["container", "pod", "cgroup"]
-        "CPU time given back to the container because it had paid for others";
+        "CPU time returned to the container because it had paid for others";
     DROPPED = Counter "enforcement_dropped_packets" "" ["container", "pod", "cgroup", "direction"]
         "Packets of the container dropped while it was in debt";
     OWN_CPUS = Gauge "reservation_own_cpus" "" ["container", "pod", "cgroup"]
@@ -134,37 +134,37 @@ metrics! {
     SLICE_CPUS = Gauge "reservation_slice_cpus" "" ["container", "pod", "cgroup"]
         "Guaranteed part of a CPU that it shares";
     LENT_CPUS = Gauge "reservation_lent_cpus" "" ["container", "pod", "cgroup"]
-        "Of the container's own CPUs, those lent now";
+        "Those of the container's own CPUs that are currently lent";
     LENDINGS = Counter "reservation_lendings" "" ["container", "pod", "cgroup"]
         "Times a CPU of the container was lent";
     REWRITES = Counter "reservation_rewrites" "" ["container", "pod", "cgroup"]
-        "Times the runtime had rewritten the container's cpuset and it was put right";
+        "Times the runtime had rewritten the container's cpuset and it was corrected";
     LATENCY = Histogram "container_latency" "seconds" ["container", "pod", "cgroup", "direction", "protocol"]
         "Time from a packet's start to its end inside this host";
     LATENCY_ADDED = Histogram "container_latency_added" "seconds" ["container", "pod", "cgroup", "direction", "protocol"]
-        "The part of it that the container's own network adds";
+        "The part of that time that the container's own network adds";
     LATENCY_STAGE = Counter "container_latency_stage" "seconds" ["container", "pod", "cgroup", "direction", "protocol", "stage"]
-        "Time of all packets in one stage of the way";
+        "Time of all packets in one stage";
     LATENCY_PACKETS = Counter "container_latency_packets" "" ["container", "pod", "cgroup", "direction", "protocol"]
-        "Packets that a report was due for";
+        "Packets that should have a report";
     LATENCY_MISSED = Counter "container_latency_missed_packets" "" ["container", "pod", "cgroup", "direction", "reason"]
         "Packets without a report";
     LATENCY_CONTAINERS = Gauge "latency_containers" "" []
         "Containers whose packets are measured";
     LATENCY_NOT_MEASURED = Gauge "latency_containers_not_measured" "" []
-        "Containers that are not measured, because latency.containers is reached";
+        "Containers not measured, because latency.containers is reached";
     LATENCY_REPORTS = Counter "latency_unread_reports" "" ["event"]
-        "Reports that were written over before they were read, or contradicted themselves";
+        "Reports that were overwritten before they were read, or were inconsistent";
     LATENCY_MEMORY = Gauge "latency_memory" "bytes" []
-        "Memory of the kernel's tables for latency, fixed while it is measured";
+        "Memory of the kernel's tables for latency, fixed during the measurement";
     CHANGES = Gauge "changes_in_force" "" []
-        "Changes to the host in force, which stopping takes back";
+        "Changes to the host in force, which are reverted when the agent stops";
     FAILED_CHANGES = Counter "failed_changes" "" []
         "Writes to the host that failed";
     ENFORCEMENT_STEP = Gauge "enforcement_step" "seconds" []
-        "Time that the last step of the enforcement took";
+        "Duration of the last step of the enforcement";
     DEGRADED = Gauge "agent_degraded" "" ["name"]
-        "1 for each thing that is not as it should be, for the host as a whole";
+        "1 for each problem of the host as a whole";
     INFO = Gauge "agent_build" "" ["version"]
         "Always 1; the label is the version";
     UPTIME = Gauge "agent_uptime" "seconds" []
@@ -172,21 +172,21 @@ metrics! {
     RULES = Gauge "agent_rules" "" []
         "Rules in force";
     RULES_UNUSED = Gauge "agent_rules_unused" "" []
-        "Rules that no container is under";
+        "Rules without a container";
     LOADS = Counter "agent_configuration_loads" "" []
-        "Configurations put in force";
+        "Configurations activated";
     REFUSALS = Counter "agent_configuration_refusals" "" []
         "Configurations refused";
     PERIOD = Gauge "agent_control_period" "seconds" []
         "Time between two steps of the control loop";
     STEP = Gauge "agent_step" "seconds" []
-        "Time that the last step of the control loop took, reading included";
+        "Duration of the last step of the control loop, including the reading";
     STEPS = Counter "agent_steps" "" []
         "Steps of the control loop";
     FAILED_READINGS = Counter "agent_failed_readings" "" []
         "Readings of the accounting that failed";
     AGENT_CPU = Counter "agent_cpu" "seconds" []
-        "CPU time of the agent's process; its BPF programs' time is not in it";
+        "CPU time of the agent's process, without its BPF programs";
     AGENT_MEMORY = Gauge "agent_resident_memory" "bytes" []
         "Resident memory of the agent's process";
     REQUESTS = Counter "agent_requests" "" []
@@ -198,5 +198,5 @@ metrics! {
     TIMEOUTS = Counter "agent_timeouts" "" []
         "Connections closed because the client was too slow";
     SCRAPES = Counter "agent_scrapes" "" []
-        "Requests to the metrics' address";
+        "Requests to the metrics address";
 }

@@ -23,13 +23,13 @@ pub enum ListenError {
     Taken(PathBuf),
     /// Something else is there.
     #[error(
-        "{} is there and is no socket: move it away, or give another [socket] path",
+        "{} exists and is not a socket: move it away, or give another [socket] path",
         .0.display()
     )]
     Foreign(PathBuf),
     /// No such group.
     #[error(
-        "no group '{0}' on this host: make it (groupadd --system {0}), or change [socket] group"
+        "no group '{0}' on this host: create it (groupadd --system {0}), or change [socket] group"
     )]
     NoGroup(String),
     /// Anything else.

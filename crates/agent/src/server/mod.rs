@@ -305,7 +305,7 @@ impl Server {
             Err(refusal) => return self.refuse(id, &refusal),
         };
         if request.is_change() && connection.uid != 0 {
-            let text = "only root may change the agent: ask with sudo";
+            let text = "only root may change the agent: use sudo";
             return self.refuse(id, &Refusal::new(RefusalCode::Denied, text));
         }
         if let Request::Status = request {
@@ -340,7 +340,7 @@ impl Server {
     fn refuse_length(&mut self, id: u64) {
         self.traffic.requests += 1;
         self.traffic.refused_requests += 1;
-        let text = "a request has at most 8192 bytes, its line end included";
+        let text = "a request may have at most 8192 bytes, including its line end";
         let line = refusal_line(&Refusal::new(RefusalCode::TooLong, text));
         self.answer(id, line, true);
     }

@@ -24,10 +24,10 @@ pub const LONGEST_ANSWER_BYTES: usize = 64 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// Another schema than ours.
-    #[error("the agent speaks '{0}': use the cofferdam that belongs to it")]
+    #[error("the agent speaks '{0}': use the cofferdam of the same version")]
     Schema(String),
     /// No answer at all.
-    #[error("the agent's answer cannot be understood: {0}")]
+    #[error("the agent's answer cannot be parsed: {0}")]
     Form(String),
 }
 

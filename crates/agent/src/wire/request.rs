@@ -120,7 +120,7 @@ impl Request {
                     (Cpu::Strict, Some(cpus)) => CpuPolicy::Strict(cpus),
                     _ => {
                         return Err(RequestError(
-                            "cpus goes with cpu strict, and only so".into(),
+                            "cpus requires cpu strict, and cpu strict requires cpus".into(),
                         ));
                     }
                 };
@@ -141,14 +141,12 @@ impl Request {
             || raw.cpu.is_some()
             || raw.cpus.is_some();
         if left {
-            return Err(RequestError(
-                "a field that does not belong to this op".into(),
-            ));
+            return Err(RequestError("a field that this op does not have".into()));
         }
         Ok(request)
     }
 
-    /// Whether only root may ask for it.
+    /// Whether only root may do that for it.
     pub fn is_change(&self) -> bool {
         !matches!(self, Request::Status | Request::Snapshot { .. })
     }
@@ -248,7 +246,7 @@ mod tests {
             (
                 r#"{"version":1,"op":"status","match":"a"}"#,
                 BadRequest,
-                "does not belong",
+                "this op does not have",
             ),
             (r#"{"version":1,"op":"set"}"#, BadRequest, "match"),
             (

@@ -6,23 +6,23 @@ use std::path::PathBuf;
 /// `cofferdam agent`
 #[derive(Debug, Args)]
 pub struct AgentArgs {
-    /// The configuration [default: /etc/cofferdam/cofferdam.toml; without that file the agent
+    /// Configuration file [default: /etc/cofferdam/cofferdam.toml; if it does not exist the agent
     /// observes and changes nothing]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Say all that is wrong with the configuration, and end
+    /// Print every problem of the configuration, and exit
     #[arg(long, group = "instead")]
     pub check_config: bool,
-    /// Take back what an agent that was killed has changed on this host, and end
+    /// Revert what a killed agent has changed on this host, and exit
     #[arg(long, group = "instead", conflicts_with = "config")]
     pub restore: bool,
-    /// Have the running agent read its configuration again, and end
+    /// Make the running agent reload its configuration, and exit
     #[arg(long, group = "instead", conflicts_with = "config")]
     pub reload: bool,
-    /// Have the running agent take back all that it changed and stop, and end
+    /// Make the running agent revert all changes and stop, and exit
     #[arg(long, group = "instead", conflicts_with = "config")]
     pub stop: bool,
-    /// Which agent --reload and --stop mean.
+    /// The agent for --reload and --stop.
     #[command(flatten)]
     pub agent: SocketArgs,
 }
@@ -30,7 +30,7 @@ pub struct AgentArgs {
 /// `cofferdam status`
 #[derive(Debug, Args)]
 pub struct StatusArgs {
-    /// One JSON document instead of the tables
+    /// Print one JSON document instead of the tables
     #[arg(long)]
     pub json: bool,
     /// Which agent.

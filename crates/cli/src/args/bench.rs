@@ -15,21 +15,21 @@ use std::time::Duration;
 /// `cofferdam bench …`
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// How much longer a job takes beside traffic than beside an equally entitled compute job
+    /// How much longer a job takes next to traffic than next to an equally entitled compute job
     Penalty(Box<PenaltyArgs>),
-    /// Whether the latency measurement tells the truth, and what it costs
+    /// The accuracy and the cost of the latency measurement
     Latency(BenchLatencyArgs),
-    /// What the accounting costs, and how exact it is
+    /// The cost and the accuracy of the accounting
     Accounting(BenchAccountingArgs),
-    /// What a CPU reservation is worth beside neighbours, by policy
+    /// What a CPU reservation is worth next to neighbours, for each policy
     Reservation(BenchReservationArgs),
-    /// What the agent takes of the host, and its diagnosis of those it watches
+    /// The cost of the agent, and of its diagnosis
     Agent(BenchAgentArgs),
-    /// The dataplane beside Linux sockets: latency, throughput, connections, batch bound
+    /// The dataplane compared with Linux sockets: latency, throughput, connections, batch bound
     Dataplane(BenchDataplaneArgs),
     /// How well a runtime isolates two tenants: CPU, memory, disk, network
     Isolation(Box<BenchIsolationArgs>),
-    /// What differs between two isolation runs: in environment and in results
+    /// The differences between two isolation runs, in environment and results
     Compare(CompareArgs),
 }
 
@@ -50,10 +50,10 @@ pub struct RunArgs {
     /// A short grid, a few minutes
     #[arg(long)]
     pub quick: bool,
-    /// Directory for the run's data and report; it must not exist, or be empty
+    /// Directory for the run's data and report; it must be new or empty
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Measured pairs in each cell; at least 5 for an interval worth the name
+    /// Measured pairs in each cell; at least 5 for a confidence interval
     #[arg(long, value_name = "N", value_parser = values::positive)]
     pub pairs: Option<u32>,
     /// Where it runs.
@@ -67,7 +67,7 @@ pub struct ShortRunArgs {
     /// Fewer conditions and shorter samples, a few minutes
     #[arg(long)]
     pub quick: bool,
-    /// Directory for the run's data and report; it must not exist, or be empty
+    /// Directory for the run's data and report; it must be new or empty
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Seed of the order of samples and of the bootstrap
@@ -78,7 +78,7 @@ pub struct ShortRunArgs {
 /// CPUs and chance.
 #[derive(Clone, Debug, Args)]
 pub struct HostArgs {
-    /// CPU that victim, competitor and softirq share [default: the first one]
+    /// CPU shared by victim, competitor and softirq [default: the first one]
     #[arg(long, value_name = "CPU")]
     pub victim_cpu: Option<u32>,
     /// CPU of the other end [default: the next one on another core]
@@ -116,8 +116,8 @@ pub struct PenaltyArgs {
     /// Only these HTB rates on the sender's interface, such as 5Gbit
     #[arg(long, value_name = "RATE", value_delimiter = ',', value_parser = values::gbit)]
     pub htb: Vec<f64>,
-    /// What makes the containers: this program (process), or podman with runc; podman's have no
-    /// path veth
+    /// Creates the containers: this program (process), or podman with runc; podman's have no path
+    /// veth
     #[arg(long, value_name = "RUNTIME", default_value = "process", value_parser = one_of(&[RuntimeKind::Process, RuntimeKind::Podman], RuntimeKind::label))]
     pub runtime: RuntimeKind,
     /// Only the cell with this id, such as cpu/flood/receiver/veth/3x200B; may be repeated
@@ -134,19 +134,19 @@ pub struct PenaltyArgs {
     /// commas
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', value_parser = values::positive)]
     pub victim_share: Vec<u32>,
-    /// Only where the shares are given so
+    /// Only cells whose shares are set by these means
     #[arg(long, value_name = "MEANS", value_delimiter = ',', value_parser = one_of(Limit::ALL, Limit::label))]
     pub limit: Vec<Limit>,
     /// Only with these numbers of competing containers
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = values::positive)]
     pub offenders: Vec<u32>,
-    /// Measure this too, in the same pairs as vanilla; may be repeated or separated by commas
+    /// Also measure this treatment, in the same pairs as vanilla; may be repeated or separated by commas
     #[arg(long = "with", value_name = "TREATMENT", value_delimiter = ',', value_parser = one_of(treatments(), Treatment::label))]
     pub treatments: Vec<Treatment>,
-    /// Measure without the accounting beside it
+    /// Do not run the accounting during the measurement
     #[arg(long)]
     pub no_ledger: bool,
-    /// Let TCP senders hand over segments larger than a packet: hides most of their cost
+    /// Let TCP senders pass segments larger than a packet, which hides most of their cost
     #[arg(long)]
     pub segmentation_offload: bool,
 }
@@ -165,7 +165,7 @@ pub struct BenchReservationArgs {
     /// Length, place and chance.
     #[command(flatten)]
     pub run: ShortRunArgs,
-    /// Rounds, in each of which every policy is measured once [default: 5]
+    /// Rounds, each of which measures every policy once [default: 5]
     #[arg(long, value_name = "N", value_parser = values::positive)]
     pub rounds: Option<u32>,
     /// CPUs that the target requests [default: half of the host's]
@@ -208,11 +208,11 @@ pub struct BenchAgentArgs {
     /// Length, place and chance.
     #[command(flatten)]
     pub run: ShortRunArgs,
-    /// Rounds, in each of which every duty of the agent is measured once; the diagnosis has six
-    /// off/on pairs a round [default: 10; 5 with --quick]
+    /// Rounds, each of which measures every duty of the agent once; the diagnosis has six off/on
+    /// pairs per round [default: 10; 5 with --quick]
     #[arg(long, value_name = "N", value_parser = values::positive)]
     pub rounds: Option<u32>,
-    /// Containers that the agent looks after, at most 200 [default: 100]
+    /// Containers that the agent manages, at most 200 [default: 100]
     #[arg(long, value_name = "N", value_parser = values::positive)]
     pub containers: Option<u32>,
     /// Only these experiments; may be repeated or separated by commas
@@ -226,7 +226,7 @@ pub struct BenchDataplaneArgs {
     /// Length, place and chance.
     #[command(flatten)]
     pub run: ShortRunArgs,
-    /// Rounds, in each of which every condition is measured once [default: 7; 5 with --quick]
+    /// Rounds, each of which measures every condition once [default: 7; 5 with --quick]
     #[arg(long, value_name = "N", value_parser = values::positive)]
     pub rounds: Option<u32>,
     /// Only these experiments; may be repeated or separated by commas
@@ -237,17 +237,16 @@ pub struct BenchDataplaneArgs {
 /// `cofferdam bench isolation`
 #[derive(Clone, Debug, Args)]
 pub struct BenchIsolationArgs {
-    /// The experiment, as YAML; everything that is measured is in it
+    /// The experiment, as YAML
     #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "paper"])]
     pub experiment: Option<PathBuf>,
     /// The whole matrix in about 10 minutes a runtime [the default]
     #[arg(long)]
     pub quick: bool,
-    /// The paper's: scenarios of 30 minutes, ten times
+    /// As in the paper: scenarios of 30 minutes, ten times
     #[arg(long, conflicts_with = "quick")]
     pub paper: bool,
-    /// Directory for the run's data and report; one that holds the same experiment is gone on
-    /// with
+    /// Directory for the run's data and report; if it holds the same experiment, the run resumes
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Only these runtimes; may be repeated or separated by commas
@@ -260,16 +259,16 @@ pub struct BenchIsolationArgs {
     /// by commas
     #[arg(long, value_name = "SCENARIO", value_delimiter = ',')]
     pub scenario: Vec<Scenario>,
-    /// Measured blocks; at least 5 for an interval worth the name
+    /// Measured blocks; at least 5 for a confidence interval
     #[arg(long, value_name = "N", value_parser = values::positive)]
     pub repetitions: Option<u32>,
     /// Seed of the orders and of the bootstrap
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// End in order after this long; the next call with the same --output goes on
+    /// End in order after this long; the next call with the same --output resumes
     #[arg(long, value_name = "DURATION", value_parser = values::duration)]
     pub stop_after: Option<Duration>,
-    /// Measure everything once more with Cofferdam's agent looking after the tenants
+    /// Repeat every measurement with Cofferdam's agent managing the tenants
     #[arg(long)]
     pub cofferdam: bool,
     /// Measure nothing; print the experiment as a workflow for a cluster

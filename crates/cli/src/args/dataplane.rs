@@ -11,11 +11,11 @@ use std::time::Duration;
 pub enum DataplaneCommand {
     /// Run a dataplane: device, loop and control plane of one configuration
     Run(DataplaneRunArgs),
-    /// Show what a running dataplane does: live, or once
+    /// Show the activity of a running dataplane, live or once
     Top(DataplaneTopArgs),
-    /// Show how a running dataplane's connections and segments spread over its flow groups
+    /// Show how a running dataplane's connections and segments are spread over its flow groups
     Groups(DataplaneGroupsArgs),
-    /// Move a flow group of a running dataplane to another of its cores
+    /// Move a flow group of a running dataplane to another core
     Move(DataplaneMoveArgs),
     /// Run a small server on a running dataplane, to try it
     Serve(DataplaneServeArgs),
@@ -24,19 +24,19 @@ pub enum DataplaneCommand {
 /// `cofferdam dataplane serve`
 #[derive(Debug, Args)]
 pub struct DataplaneServeArgs {
-    /// Which server
+    /// The server
     #[arg(value_enum)]
     pub server: Server,
-    /// Address and port to serve, which the configuration must give to this name
+    /// Address and port to serve, which the configuration must allow for this name
     #[arg(value_name = "ADDRESS:PORT")]
     pub address: SocketAddr,
     /// Name of the application in the dataplane's configuration
     #[arg(long)]
     pub name: String,
-    /// Become this user before attaching: the one that the configuration gives the name to
+    /// Switch to this user before attaching; it must be the application's user in the configuration
     #[arg(long, value_name = "NAME|UID")]
     pub user: Option<String>,
-    /// How long to wait for the dataplane to listen; 0s: not at all
+    /// How long to wait for the dataplane to listen; 0s does not wait
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = values::wait)]
     pub wait: Duration,
     /// Socket of the running dataplane
@@ -47,7 +47,7 @@ pub struct DataplaneServeArgs {
 /// A small server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Server {
-    /// Sends back what it receives, over TCP and UDP
+    /// Returns what it receives, over TCP and UDP
     Echo,
     /// HTTP/1.1: `/`, `/bytes/N`
     Http,
@@ -58,10 +58,10 @@ pub enum Server {
 /// `cofferdam dataplane run`
 #[derive(Debug, Args)]
 pub struct DataplaneRunArgs {
-    /// The configuration
+    /// Configuration file
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
-    /// Say all that is wrong with the configuration, and end
+    /// Print every mistake in the configuration, and exit
     #[arg(long)]
     pub check_config: bool,
 }
@@ -72,10 +72,11 @@ pub struct DataplaneTopArgs {
     /// Socket of the running dataplane
     #[arg(long, value_name = "PATH", default_value = cofferdam_dataplane::config::DEFAULT_SOCKET)]
     pub socket: PathBuf,
-    /// Measure one interval, print it and end
+    /// Measure one interval, print it, and exit
     #[arg(long)]
     pub once: bool,
-    /// All counters since the start as one JSON document (schema cofferdam.dataplane/1), and end
+    /// Print all counters since the start as one JSON document (schema cofferdam.dataplane/1), and
+    /// exit
     #[arg(long)]
     pub json: bool,
     /// Time between readings, with its unit
@@ -88,7 +89,7 @@ pub struct DataplaneTopArgs {
 pub struct DataplaneMoveArgs {
     /// The flow group, 0 to 127 (see `cofferdam dataplane groups`)
     pub group: u8,
-    /// Number of the core, from 0, as the configuration lists them
+    /// Number of the core, from 0, in the order of the configuration
     pub core: u8,
     /// Socket of the running dataplane
     #[arg(long, value_name = "PATH", default_value = cofferdam_dataplane::config::DEFAULT_SOCKET)]
@@ -101,7 +102,7 @@ pub struct DataplaneGroupsArgs {
     /// Socket of the running dataplane
     #[arg(long, value_name = "PATH", default_value = cofferdam_dataplane::config::DEFAULT_SOCKET)]
     pub socket: PathBuf,
-    /// One JSON document (schema cofferdam.dataplane-groups/1)
+    /// Print one JSON document (schema cofferdam.dataplane-groups/1)
     #[arg(long)]
     pub json: bool,
 }

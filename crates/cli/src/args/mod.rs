@@ -21,18 +21,18 @@ use cofferdam_types::Selector;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Keeps containers on one host from taking each other's CPU, latency and network.
+/// Isolates the CPU, latency and network of containers that share a host.
 #[derive(Debug, Parser)]
 #[command(
     name = "cofferdam",
     version = env!("COFFERDAM_VERSION"),
     subcommand_required = true,
     arg_required_else_help = false,
-    after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 this host lacks something, \
-                  130 interrupted after cleaning up."
+    after_help = "Exit codes: 0 success, 1 failure, 2 usage error, 3 the host lacks a requirement, \
+                  130 interrupted, after cleaning up."
 )]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -40,34 +40,34 @@ pub struct Cli {
 /// Every command.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Say what this host can do, what is missing, and the remedy
+    /// Report what this host can do, what is missing, and the remedy
     Doctor(DoctorArgs),
-    /// Show live which container causes the kernel's network work, and who pays for it
+    /// Live view of the containers that cause network work and those that pay for it
     Top(TopArgs),
     /// Record the ledger of every container
     #[command(subcommand)]
     Accounting(AccountingCommand),
-    /// Run the daemon that gives each container the classes of its rule
+    /// Run the daemon that applies rules to containers
     Agent(AgentArgs),
-    /// Say what the running agent does, and what is not as it should be
+    /// Show what the running agent does, and any problems
     Status(StatusArgs),
     /// Measure what a container's own network path adds to each packet
     #[command(subcommand)]
     Latency(LatencyCommand),
-    /// Serve latency-critical traffic past the kernel, the application in a process of its own
+    /// Serve addresses without the kernel's network stack, for applications in separate processes
     #[command(subcommand)]
     Dataplane(DataplaneCommand),
-    /// Measure how well this host keeps containers apart
+    /// Measure how well this host isolates containers
     #[command(subcommand)]
     Bench(BenchCommand),
-    /// Render the report of a benchmark run again, from its data alone
+    /// Render the report of a benchmark run again from its data
     Report(ReportArgs),
-    /// Show the main job on this host, in about a minute
+    /// Demonstrate isolation on this host, in about a minute
     Demo(DemoArgs),
     /// Run one part of a benchmark (started by `cofferdam bench`)
     #[command(hide = true, disable_help_flag = true)]
     BenchWorker(WorkerArgs),
-    /// Write what is made from this definition: manual pages, completions, schemas
+    /// Generate manual pages, completions or schemas from this definition
     #[command(hide = true)]
     Generate(GenerateArgs),
 }
@@ -82,7 +82,7 @@ pub enum AccountingCommand {
 /// `cofferdam doctor`
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// One JSON document instead of the table
+    /// Print one JSON document instead of the table
     #[arg(long)]
     pub json: bool,
 }
@@ -91,7 +91,7 @@ pub struct DoctorArgs {
 #[derive(Clone, Debug, Default, Args)]
 pub struct ContainerArgs {
     /// Only this container: NAME, id:PREFIX, cgroup:PATH, netns:NAME or pid:N; names and
-    /// paths take globs; may be repeated
+    /// paths accept globs; may be repeated
     #[arg(long = "container", value_name = "SELECTOR")]
     pub containers: Vec<Selector>,
 }
@@ -105,16 +105,16 @@ pub struct TopArgs {
     /// Which agent.
     #[command(flatten)]
     pub agent: SocketArgs,
-    /// Measure one interval, print it as a table and end
+    /// Measure one interval, print it as a table, and exit
     #[arg(long)]
     pub once: bool,
-    /// Measure one interval, print it as one JSON document and end
+    /// Measure one interval, print it as one JSON document, and exit
     #[arg(long)]
     pub json: bool,
     /// Time between readings, with its unit
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::interval)]
     pub interval: Duration,
-    /// Show CPU that containers were entitled to and did not get, and why
+    /// Show CPU time that containers were entitled to but did not get, and why
     #[arg(long, value_name = "on|off", value_enum, default_value_t = Switch::On)]
     pub diagnosis: Switch,
 }
@@ -142,7 +142,7 @@ pub struct RecordArgs {
     /// Time between readings, with its unit
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::interval)]
     pub interval: Duration,
-    /// A table for people, or JSON Lines (schema cofferdam.accounting/1)
+    /// Tables for people, or JSON Lines (schema cofferdam.accounting/1)
     #[arg(long, value_enum, default_value_t = RecordFormat::Table)]
     pub format: RecordFormat,
     /// Write to this file instead of standard output
@@ -158,18 +158,18 @@ pub struct RecordArgs {
 pub enum RecordFormat {
     /// Tables for people.
     Table,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Jsonl,
 }
 
 /// `cofferdam report`
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Directory of a run, as `cofferdam bench … --output DIR` made it; several parts of one
-    /// isolation experiment are merged into the one that --output names
+    /// Run directory of `cofferdam bench … --output DIR`; several parts of one isolation experiment
+    /// are merged into the directory given by --output
     #[arg(value_name = "DIR", required = true)]
     pub dirs: Vec<PathBuf>,
-    /// New directory for the parts together
+    /// New directory for the merged parts
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 }
@@ -177,10 +177,10 @@ pub struct ReportArgs {
 /// `cofferdam demo`
 #[derive(Debug, Args)]
 pub struct DemoArgs {
-    /// Directory for the run's data and report; it must not exist, or be empty
+    /// Directory for the run's data and report; it must be new or empty
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Where it runs.
+    /// CPUs and seed.
     #[command(flatten)]
     pub host: HostArgs,
 }
@@ -199,7 +199,7 @@ pub struct GenerateArgs {
     /// What to write
     #[arg(value_enum)]
     pub what: Generated,
-    /// Directory to write to; made if it is not there
+    /// Directory to write to; created if missing
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
 }

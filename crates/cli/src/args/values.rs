@@ -1,11 +1,11 @@
-//! Quantities on the command line: each carries its unit, and nonsense is told apart.
+//! Quantities on the command line: each carries its unit; each mistake has its own message.
 
 use std::time::Duration;
 
 /// Shortest interval between two readings. Below it the readings themselves would be the load.
 pub const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Longest duration that is taken: ten years, so that sums of times cannot overflow.
+/// Longest accepted duration: ten years, so that sums of times cannot overflow.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// A duration with its unit, such as `5s`, `250ms` or `1m 30s`; more than zero.
@@ -30,7 +30,7 @@ pub fn interval(text: &str) -> Result<Duration, String> {
     Ok(value)
 }
 
-/// How long to wait for something: a duration with its unit, or none.
+/// How long to wait: a duration with its unit, or zero.
 pub fn wait(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(value) if value.is_zero() => Ok(value),

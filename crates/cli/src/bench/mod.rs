@@ -64,7 +64,7 @@ pub fn report(args: &ReportArgs) -> Outcome {
         ([one], None) => one.clone(),
         (_, None) => {
             return Err(Failure::Usage(
-                "several directories become one: name it with --output".to_owned(),
+                "merging several directories needs --output".to_owned(),
             ));
         }
         (parts, Some(output)) => cofferdam_bench::isolation::merge::merge(parts, output)
@@ -120,7 +120,7 @@ fn answer(run: &RunData) -> Outcome {
     match evidence::is_measured(run.result.as_ref()) {
         true => Ok(()),
         false => Err(Failure::failed(format!(
-            "nothing was measured: the report in {} has what failed, and why",
+            "nothing was measured: the report in {} lists the failures and their reasons",
             run.dir.display()
         ))),
     }

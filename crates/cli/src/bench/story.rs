@@ -38,7 +38,7 @@ fn flood(c: &CellResult, width: Option<u16>) -> String {
         enforced.map_or_else(String::new, |t| with(&t.test, t.penalty.median)),
     ]);
     table.add_row([
-        "part of the CPU it paid for packets".to_owned(),
+        "share of the CPU it paid for packets".to_owned(),
         optional(c.victim_charged_fraction, format::share),
         optional(
             enforced.and_then(|t| t.victim_charged_fraction),
@@ -58,7 +58,7 @@ fn reservation(c: &ReservationCellResult, width: Option<u16>) -> String {
     ];
     let mut table = table::plain(width);
     let first = format!(
-        "a job with {} reserved, beside",
+        "a job with {} reserved, next to",
         format::cpu_count(c.cell.reserved_cpus)
     );
     table.set_header([first.as_str(), "Linux", "Linux + Cofferdam"]);

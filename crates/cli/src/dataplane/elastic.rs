@@ -12,7 +12,7 @@ pub fn line(status: &Value) -> Option<String> {
     let in_use = status.get("cores_in_use").and_then(Value::as_u64);
     let all = status.get("cores").and_then(Value::as_array);
     let mut text = format!(
-        "{} of {} cores in use ({} to {}); since the start {} added, {} taken away, {} flow groups moved",
+        "{} of {} cores in use ({} to {}); since the start {} added, {} removed, {} flow groups moved",
         in_use.unwrap_or(0),
         all.map_or(0, Vec::len),
         number("least_cores"),
@@ -44,7 +44,7 @@ mod tests {
                 "groups_moved": 300, "last_decision": null, "last_decision_age_s": null,
             },
         });
-        let first = "2 of 3 cores in use (1 to 3); since the start 5 added, 4 taken away, 300 flow groups moved";
+        let first = "2 of 3 cores in use (1 to 3); since the start 5 added, 4 removed, 300 flow groups moved";
         assert_eq!(line(&status).as_deref(), Some(first));
         status["elastic"]["last_decision"] = "core 1 added\u{1b}".into();
         status["elastic"]["last_decision_age_s"] = 12.7.into();

@@ -27,7 +27,7 @@ pub fn run(args: &DataplaneGroupsArgs) -> Outcome {
     let status = status.map_err(|e| Failure::failed(e.to_string()))?;
     let groups = read(&status).map_err(|e| {
         Failure::failed(format!(
-            "the dataplane's answer has no flow groups ({e}): is it of another version?"
+            "the dataplane's answer has no flow groups ({e}); is its version different?"
         ))
     })?;
     let text = if args.json {

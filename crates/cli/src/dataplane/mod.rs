@@ -44,7 +44,7 @@ fn run_dataplane(args: &DataplaneRunArgs, interrupt: &Interrupt) -> Outcome {
     if args.check_config {
         let count = config.applications.len();
         let text = format!(
-            "{}: {count} application{}, can be put in force\n",
+            "{}: valid, {count} application{}\n",
             args.config.display(),
             if count == 1 { "" } else { "s" }
         );
@@ -74,7 +74,7 @@ fn say(config: &Config, notice: &Notice) {
             let _ = Output::stdout().write(&ready_line(config));
             return;
         }
-        Notice::Device(LinkState::Up) => format!("{device} is up again: serving"),
+        Notice::Device(LinkState::Up) => format!("{device} is up again: serving resumes"),
         Notice::Device(_) => format!(
             "{device} is down: nothing arrives and nothing leaves until it is up again; \
              connections are kept as long as their timeouts allow"
@@ -82,8 +82,8 @@ fn say(config: &Config, notice: &Notice) {
         Notice::Offence { count: 1, last } => format!("application ended: {last}"),
         Notice::Offence { count, last } => format!("{count} applications ended, last {last}"),
         Notice::Stuck { group, core } => format!(
-            "flow group {group} is stuck on its way to core {core}, which may get no CPU: \
-             no more is moved until it is there"
+            "flow group {group} is stuck on its way to core {core}, which may get no CPU time: \
+             no other flow group moves until it arrives"
         ),
     };
     let _ = writeln!(stderr(), "cofferdam: {}", one_line(&text));

@@ -64,7 +64,7 @@ fn attach(args: &DataplaneServeArgs, interrupt: &Interrupt) -> Result<Session, F
         }
         if !std::mem::replace(&mut told, true) {
             let text = format!(
-                "no dataplane listens on {} yet: waiting {} for one",
+                "no dataplane listens on {} yet: waiting up to {}",
                 args.socket.display(),
                 humantime::format_duration(args.wait)
             );
@@ -111,7 +111,7 @@ fn become_user(user: &str) -> Outcome {
         .and_then(|()| setgid(gid))
         .and_then(|()| setuid(uid));
     become_it.map_err(|errno| {
-        let text = format!("cannot become user '{user}': {errno}");
+        let text = format!("cannot switch to user '{user}': {errno}");
         match errno {
             nix::errno::Errno::EPERM => {
                 Failure::Unsupported(format!("{text}: run it with sudo, or as that user"))

@@ -199,7 +199,7 @@ mod tests {
             "flush        75.0%             300 ███████████████",
             "≤16  100.0%",
             "0 (cpu 3)        64      1000            0         0     25      250",
-            "2 of 2 cores in use (1 to 2); since the start 3 added, 2 taken away, 90 flow groups moved",
+            "2 of 2 cores in use (1 to 2); since the start 3 added, 2 removed, 90 flow groups moved",
             "7s ago: core 1 added, with 45 flow groups",
             "1                64         0          500         0      0",
             "web?[2J                            3           4",

@@ -9,19 +9,19 @@ use std::time::Duration;
 /// `cofferdam latency …`
 #[derive(Debug, Subcommand)]
 pub enum LatencyCommand {
-    /// Write what the containers' network paths add, packet by packet or as histograms
+    /// Record the latency that the containers' network paths add, per packet or as histograms
     Record(LatencyRecordArgs),
-    /// Show live, per container and part of the way, what its network path adds
+    /// Live view of the latency that network paths add, per container and stage
     Watch(WatchArgs),
-    /// Ping, with what the container's network adds taken out of each round trip
+    /// Ping, and subtract what the container's network adds from each round trip
     Ping(PingArgs),
-    /// Serve reports on a Unix socket to the containers that it is mounted into
+    /// Serve reports on a Unix socket to the containers into which it is mounted
     Serve(ServeArgs),
-    /// Inside a container: measure its own packets from now on
+    /// Inside a container: start measuring its own packets
     On(OnArgs),
     /// Inside a container: stop measuring
     Off(ClientArgs),
-    /// Inside a container: print what was measured
+    /// Inside a container: print the reports
     Read(ReadArgs),
 }
 
@@ -31,7 +31,7 @@ pub struct WatchArgs {
     /// What is measured.
     #[command(flatten)]
     pub measure: MeasureArgs,
-    /// Time between two pictures, with its unit
+    /// Time between updates, with its unit
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::interval)]
     pub interval: Duration,
 }
@@ -39,7 +39,7 @@ pub struct WatchArgs {
 /// Where the socket is.
 pub const SOCKET: &str = "/run/cofferdam/latency.sock";
 
-/// `cofferdam latency off`, and the others that ask the socket.
+/// `cofferdam latency off`, and the other commands that use the socket.
 #[derive(Clone, Debug, Args)]
 pub struct ClientArgs {
     /// The socket of 'cofferdam latency serve'
@@ -50,7 +50,7 @@ pub struct ClientArgs {
 /// `cofferdam latency on`
 #[derive(Clone, Debug, Args)]
 pub struct OnArgs {
-    /// Whom to ask.
+    /// The server's socket.
     #[command(flatten)]
     pub client: ClientArgs,
     /// Only these protocols; may be repeated or separated by commas
@@ -64,13 +64,13 @@ pub struct OnArgs {
 /// `cofferdam latency read`
 #[derive(Clone, Debug, Args)]
 pub struct ReadArgs {
-    /// Whom to ask.
+    /// The server's socket.
     #[command(flatten)]
     pub client: ClientArgs,
     /// In MACE's own format, '[sec.usec] (id) egress: ns'
     #[arg(long)]
     pub mace: bool,
-    /// Go on with what comes, until interrupted
+    /// Keep printing new reports until interrupted
     #[arg(long)]
     pub follow: bool,
 }
@@ -78,17 +78,17 @@ pub struct ReadArgs {
 /// `cofferdam latency serve`
 #[derive(Clone, Debug, Args)]
 pub struct ServeArgs {
-    /// Where to make the socket
+    /// Path of the socket to create
     #[arg(long, value_name = "PATH", env = "COFFERDAM_LATENCY_SOCKET", default_value = SOCKET)]
     pub socket: PathBuf,
     /// Where egress begins: the queue of the container's device, or the sending system call
     /// (costs every system call of the host some 50 ns)
     #[arg(long, value_enum, value_name = "POINT", default_value_t = StartPoint::Queue)]
     pub start: StartPoint,
-    /// Connections of one container at the same time
+    /// Simultaneous connections per container
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = values::positive)]
     pub clients: u32,
-    /// Reports kept for one container
+    /// Reports kept per container
     #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = values::positive)]
     pub keep: u32,
 }
@@ -96,26 +96,26 @@ pub struct ServeArgs {
 /// `cofferdam latency ping`
 #[derive(Clone, Debug, Args)]
 pub struct PingArgs {
-    /// Name or address
+    /// Name or address of the host
     #[arg(value_name = "HOST")]
     pub host: String,
-    /// Ping from inside this container (needs root on the host); else the socket is asked,
-    /// from inside
+    /// Ping from inside this container (needs root on the host); without it, run inside the
+    /// container, the socket is used
     #[arg(long, value_name = "SELECTOR")]
     pub container: Option<cofferdam_types::Selector>,
-    /// Whom to ask.
+    /// The server's socket.
     #[command(flatten)]
     pub client: ClientArgs,
-    /// How many
+    /// Number of probes
     #[arg(long, short, value_name = "N", default_value_t = 10, value_parser = values::positive)]
     pub count: u32,
-    /// Between two, with its unit
+    /// Time between probes, with its unit
     #[arg(long, short, value_name = "DURATION", default_value = "200ms", value_parser = values::duration)]
     pub interval: Duration,
-    /// Longest wait for an answer, with its unit
+    /// Time to wait for an answer, with its unit
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::duration)]
     pub timeout: Duration,
-    /// Payload bytes
+    /// Payload size
     #[arg(long, value_name = "SIZE", default_value = "56B", value_parser = values::bytes)]
     pub size: u32,
     /// Send datagrams to an echo server at this port
@@ -124,7 +124,7 @@ pub struct PingArgs {
     /// Open connections to this port
     #[arg(long, value_name = "PORT")]
     pub tcp_connect: Option<u16>,
-    /// One JSON document (schema cofferdam.latency-ping/1)
+    /// Print one JSON document (schema cofferdam.latency-ping/1)
     #[arg(long)]
     pub json: bool,
 }
@@ -154,10 +154,10 @@ pub struct MeasureArgs {
     /// 50 ns), or the queue of the container's device
     #[arg(long, value_enum, value_name = "POINT", default_value_t = StartPoint::Send)]
     pub start: StartPoint,
-    /// Packets that can be on their way at the same time (about 260 bytes each)
+    /// Maximum number of packets in flight (about 270 bytes each)
     #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = values::positive)]
     pub table: u32,
-    /// Reports that each CPU keeps until they are read (128 bytes each)
+    /// Reports that each CPU keeps until they are read (136 bytes each)
     #[arg(long, value_name = "N", default_value_t = 32_768, value_parser = values::positive)]
     pub ring: u32,
 }
@@ -243,7 +243,7 @@ pub struct LatencyRecordArgs {
     /// Length of an interval, with its unit
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::interval)]
     pub interval: Duration,
-    /// One record a packet, or histograms an interval
+    /// One record per packet, or histograms per interval
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = Per::Interval)]
     pub per: Per,
     /// Text for people, or JSON Lines (schema cofferdam.latency/1)

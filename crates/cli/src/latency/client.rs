@@ -19,7 +19,7 @@ impl Connection {
         let stream = UnixStream::connect(&args.socket).map_err(|e| {
             Failure::failed(format!(
                 "cannot reach the latency socket {}: {e}; on the host, 'cofferdam latency serve' \
-                 makes it, and it is mounted into the container (--socket tells where)",
+                 creates it; mount it into the container (--socket names it)",
                 args.socket.display()
             ))
         })?;

@@ -92,7 +92,7 @@ fn container(selector: &Selector) -> Result<(NetnsId, File), Failure> {
         resolve(selector, &fleet.containers()).map_err(|e| Failure::failed(e.to_string()))?;
     let [container] = found.as_slice() else {
         return Err(Failure::failed(format!(
-            "'{selector}' means {} containers; ping from one",
+            "'{selector}' matches {} containers; select one",
             found.len()
         )));
     };
@@ -249,7 +249,7 @@ fn line(to: IpAddr, round: &Round) -> String {
 
 fn summary(record: &PingRecord) -> String {
     let mut text = format!(
-        "\n{} sent, {} answered, {} measured both ways\n",
+        "\n{} sent, {} answered, {} measured in both directions\n",
         record.sent, record.received, record.measured
     );
     let line = format!(
@@ -280,8 +280,8 @@ fn why_not_measured(record: &PingRecord) -> String {
         .is_ok_and(|a: IpAddr| a.is_loopback());
     if loops_back || count(Miss::Local) + count(Miss::NoStart) > 0 {
         return format!(
-            "\n{} is answered on this host: its packets pass no device that leads away, so there \
-             is nothing to measure between the container and the wire. Ping an address beyond \
+            "\n{} answers on this host: its packets pass no outgoing device, so there is \
+             nothing to measure between the container and the wire. Ping an address beyond \
              this host.\n",
             record.address
         );

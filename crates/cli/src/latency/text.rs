@@ -107,7 +107,7 @@ pub fn interval(record: &IntervalRecord) -> String {
     if record.reports_lost + record.reports_rejected > 0 {
         let _ = writeln!(
             text,
-            "{} reports were lost before they were read (--ring gives room), {} rejected",
+            "{} reports were lost before they were read (raise --ring), {} rejected",
             record.reports_lost, record.reports_rejected
         );
     }

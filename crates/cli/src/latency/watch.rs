@@ -31,7 +31,7 @@ pub fn run(args: &WatchArgs, interrupt: &Interrupt) -> Outcome {
         ));
     }
     let mut progress = Progress::new(true);
-    progress.show("waiting for the programs that measure to be loaded");
+    progress.show("loading the measurement programs");
     let mut session = Session::begin(&args.measure)?;
     progress.clear();
     let mut screen = Screen::open(interrupt)?;

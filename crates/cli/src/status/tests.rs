@@ -168,12 +168,18 @@ fn all_is_in_force_is_never_said_while_something_is_not() {
     let network = waits.containers[0].network.as_mut().unwrap();
     for means in &mut network.means {
         means.in_force = false;
-        means.why = "nobody pays for it now".into();
+        means.why = "no container pays for it now".into();
     }
     let shown = text(&waits, None);
     assert!(!shown.contains("All is in force"), "{shown}");
-    assert!(shown.contains("nothing: nobody pays for it now"), "{shown}");
-    assert!(shown.contains("What is needed now is in force."), "{shown}");
+    assert!(
+        shown.contains("nothing: no container pays for it now"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("Everything needed now is in force."),
+        "{shown}"
+    );
 
     let mut unmatched = report();
     unmatched.rules[0].containers = 0;
@@ -185,7 +191,7 @@ fn all_is_in_force_is_never_said_while_something_is_not() {
     let mut nothing = report();
     nothing.rules.clear();
     nothing.containers.clear();
-    assert!(text(&nothing, None).contains("Nothing is asked for"));
+    assert!(text(&nothing, None).contains("No rule enforces or reserves"));
 }
 
 #[test]

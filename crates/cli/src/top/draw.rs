@@ -134,8 +134,8 @@ fn explain_emptiness(state: &State) -> Option<String> {
     };
     if reading.rows.is_empty() {
         return Some(match state.is_selective() {
-            true => "The selected containers are gone: their cgroups were removed. They come \
-                     back here when they are started again under the same name. q quits."
+            true => "The selected containers are gone: their cgroups were removed. They \
+                     reappear when they start again under the same name. q quits."
                 .to_owned(),
             false => "No container runs on this host. Start one with podman, docker or \
                       containerd, or put a process into a cgroup and a network namespace of its \

@@ -8,7 +8,7 @@ pub fn lines() -> Vec<Line<'static>> {
     let mut lines: Vec<Line<'static>> = [
         ("q", "quit"),
         ("s → / S ←", "sort by the next / previous column"),
-        ("r", "turn the order round"),
+        ("r", "reverse the order"),
         ("/", "filter by name; Enter keeps it, Esc clears it"),
         ("p, space", "pause"),
         ("+ / -", "double / halve the interval"),
@@ -31,7 +31,7 @@ pub fn lines() -> Vec<Line<'static>> {
         "history        bars ▁▄█: others paid for it; shades ░▒▓: it paid",
     ));
     lines.push(Line::from(
-        "softirqs unseen: the kernel counted them, its tracepoints did not tell",
+        "softirqs unseen: counted by the kernel, not shown by its tracepoints",
     ));
     lines
 }

@@ -33,7 +33,7 @@ pub fn run(args: &TopArgs, interrupt: &Interrupt) -> Outcome {
         ));
     }
     let mut progress = Progress::new(true);
-    progress.show("waiting for the programs that count: loading them, or finding those that run");
+    progress.show("loading the accounting programs, or attaching to running ones");
     let source = source::start(&args.agent.socket, &args.containers.containers)?;
     let wanted = args.diagnosis == Switch::On;
     let watch = match &source {

@@ -90,8 +90,8 @@ impl Column {
         match self {
             Column::Name => "name of the container",
             Column::Cpu => "CPU time the scheduler billed to it",
-            Column::CausedRx => "softirq time its received packets made necessary",
-            Column::CausedTx => "softirq time its sent packets made necessary",
+            Column::CausedRx => "softirq time its received packets required",
+            Column::CausedTx => "softirq time its sent packets required",
             Column::CausedIrq => "its share of the network devices' hardirqs",
             Column::Charged => "network softirq time that ran in its time slices",
             Column::Owed => "caused − charged: above 0 others paid, below 0 it paid",

@@ -118,8 +118,8 @@ fn complaints(health: &Health) -> Vec<String> {
     [
         (containers_without_slot, "containers without a slot"),
         (events_lost, "kernel events lost, then scanned again"),
-        (segments_rejected, "stretches of time rejected"),
-        (markers_missed, "runs of markers skipped by the kernel"),
+        (segments_rejected, "segments rejected"),
+        (markers_missed, "program runs skipped by the kernel"),
         (softirqs_unseen, "softirqs unseen"),
         (cpu_usage_unreadable, "CPU readings failed"),
     ]

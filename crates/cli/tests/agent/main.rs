@@ -197,7 +197,10 @@ fn the_group_may_read_and_only_root_may_change() {
         }
         let stranger = user(65_534, &["status"]);
         assert_eq!(stranger.status.code(), Some(1));
-        assert!(line(&stranger).contains("not yours to ask"), "{stranger:?}");
+        assert!(
+            line(&stranger).contains("refuses this user"),
+            "{stranger:?}"
+        );
         // Root still may, and the agent still runs.
         assert_eq!(agent.ask(&["agent", "--reload"]).status.code(), Some(0));
         assert_eq!(agent.ask(&["agent", "--stop"]).status.code(), Some(0));

@@ -32,7 +32,7 @@ pub fn example<A: Application>(make: impl FnOnce(SocketAddr) -> A) -> ExitCode {
         return ExitCode::from(2);
     };
     let Ok(address) = address.parse() else {
-        eprintln!("`{address}` is no address and port, such as 10.0.0.9:80");
+        eprintln!("`{address}` is not an address and port, such as 10.0.0.9:80");
         return ExitCode::from(2);
     };
     let session = match Session::attach(&PathBuf::from(socket), name) {

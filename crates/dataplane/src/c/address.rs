@@ -77,7 +77,7 @@ pub unsafe extern "C" fn cofferdam_parse_address(
         }
         Err(_) => {
             fail(format_args!(
-                "`{written}` is no address and port, such as 10.0.0.9:80"
+                "`{written}` is not an address and port, such as 10.0.0.9:80"
             ));
             false
         }

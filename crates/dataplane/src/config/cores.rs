@@ -62,7 +62,7 @@ pub(super) fn cores(
             earlier.is_some_and(|earlier| earlier.get_ref() == cpu.get_ref())
         };
         if before.clone().any(same) {
-            let why = format!("cpu {} is named by two [[core]] entries", cpu.get_ref());
+            let why = format!("cpu {} is used by two [[core]] entries", cpu.get_ref());
             return Err((cpu.span(), why));
         }
     }
@@ -84,7 +84,7 @@ fn refuse_both(device: &RawDevice) -> Result<(), Wrong> {
         None => Ok(()),
         Some((span, key)) => Err((
             span,
-            format!("device.{key} beside [[core]] entries: say it there"),
+            format!("device.{key} conflicts with the [[core]] entries: set it there"),
         )),
     }
 }

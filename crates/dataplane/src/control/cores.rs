@@ -73,7 +73,7 @@ impl Control {
         while let Some(other) = self.on_its_way() {
             if Instant::now() >= until {
                 return Err(format!(
-                    "flow group {} is still on its way to core {}",
+                    "flow group {} is still moving to core {}",
                     other.group, other.to
                 ));
             }
@@ -87,7 +87,7 @@ impl Control {
         while self.hub.owner(group) != to {
             if Instant::now() >= until {
                 return Err(format!(
-                    "core {to} has not taken flow group {group} within {PATIENCE:?}"
+                    "core {to} has not taken over flow group {group} within {PATIENCE:?}"
                 ));
             }
             std::thread::sleep(LOOK);

@@ -176,7 +176,7 @@ impl Control {
                     scaler.counts.moves_stuck += 1;
                     let (group, core) = (way.group, way.to);
                     scaler.decide(format!(
-                        "flow group {group} is stuck on its way to core {core}: no more is moved until it is there"
+                        "flow group {group} is stuck on its way to core {core}: no other flow group moves until it arrives"
                     ));
                     scaler.give_up();
                     say(Notice::Stuck { group, core });

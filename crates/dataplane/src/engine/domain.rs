@@ -20,22 +20,22 @@ pub enum Offence {
     #[error("it is gone")]
     Gone,
     /// An index of its rings cannot be.
-    #[error("it wrote an index into its rings that cannot be")]
+    #[error("it wrote an impossible index into its rings")]
     Ring,
     /// An entry is no call.
-    #[error("it wrote something into its ring that is no call")]
+    #[error("it wrote an entry into its ring that is not a call")]
     Call,
     /// A range outside its memory.
-    #[error("it named memory that is not its own")]
+    #[error("it referred to memory that is not its own")]
     Memory,
     /// A frame that it does not hold.
-    #[error("it gave back a frame that it did not have")]
+    #[error("it returned a frame that it did not hold")]
     Frame,
     /// A connection of another application.
-    #[error("it named a connection of another application")]
+    #[error("it referred to a connection of another application")]
     Connection,
     /// It does not read its conditions.
-    #[error("it has left {OVERFLOW} conditions unread")]
+    #[error("it left {OVERFLOW} conditions unread")]
     Deaf,
 }
 

@@ -84,7 +84,7 @@ impl Maker {
         let seat = self
             .hub
             .seat(client, self.options.shares.count())
-            .ok_or_else(|| io::Error::other("it serves all the applications that it can"))?;
+            .ok_or_else(|| io::Error::other("it already serves as many applications as it can"))?;
         let (inside, mut outside) = channel(
             &self.memory,
             self.options.area_bytes,
@@ -238,7 +238,7 @@ impl<P: Port> Engine<P> {
     pub fn inline(&mut self) -> io::Result<Session> {
         if self.cores.is_many() {
             return Err(io::Error::other(
-                "an application on the loop's own thread needs a dataplane of one core",
+                "an inline application needs a dataplane with one core",
             ));
         }
         let (domains, outside) = self

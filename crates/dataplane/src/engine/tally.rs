@@ -114,7 +114,7 @@ pub struct Tally {
     pub wakeups: u64,
     /// Times the loop slept.
     pub sleeps: u64,
-    /// Calls that named something that had ended.
+    /// Calls that named an object that had ended.
     pub stale_calls: u64,
     /// Connections ended because the application sent more than its window.
     pub overruns: u64,
@@ -124,7 +124,7 @@ pub struct Tally {
     pub readers_stopped: u64,
     /// Times a packet could not be built for lack of a frame.
     pub out_of_frames: u64,
-    /// Connections refused: their application has as many as it may, or the table is full.
+    /// Connections refused: the application is at its limit, or the table is full.
     pub connections_refused: u64,
     /// Timers refused, and told at once: their application has as many as it may.
     pub timers_refused: u64,
@@ -132,7 +132,7 @@ pub struct Tally {
     pub datagrams_refused: u64,
     /// Sends that the device refused.
     pub flush_errors: u64,
-    /// Packets passed on to the core that has their flow group, and received so.
+    /// Packets passed on to the core of their flow group, and received so.
     pub steered_out: u64,
     /// See `steered_out`.
     pub steered_in: u64,
@@ -202,9 +202,9 @@ pub struct CoreTally {
     pub groups: u32,
     /// Connections of these groups.
     pub connections: u32,
-    /// Packets taken off the device here.
+    /// Packets received from the device here.
     pub received_packets: u64,
-    /// Packets given to the device here.
+    /// Packets passed to the device here.
     pub sent_packets: u64,
     /// Packets that came from another core.
     pub steered_in_packets: u64,

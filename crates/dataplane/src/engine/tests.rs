@@ -55,7 +55,7 @@ fn each_offence_ends_its_application_and_no_other() {
                 kind: 999,
                 ..Entry::default()
             },
-            "no call",
+            "not a call",
         ),
         (
             Call::Send {

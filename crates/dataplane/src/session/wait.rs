@@ -96,7 +96,7 @@ impl Session {
 
     fn end(&self) -> io::Error {
         let why = match self.socket.as_ref().and_then(reason) {
-            Some(reason) => format!("the dataplane has ended this application: {reason}"),
+            Some(reason) => format!("the dataplane has terminated this application: {reason}"),
             None => "the dataplane is gone".to_owned(),
         };
         io::Error::new(io::ErrorKind::ConnectionAborted, why)

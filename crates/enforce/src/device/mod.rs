@@ -49,7 +49,9 @@ impl Inside {
     pub fn of(device: &DeviceId) -> io::Result<Inside> {
         let inside = Inside::enter(&find_namespace(device.netns, None)?)?;
         if device.netns_cookie.is_some() && inside.cookie != device.netns_cookie {
-            return Err(not_found("another namespace has this number by now"));
+            return Err(not_found(
+                "this number belongs to a different namespace by now",
+            ));
         }
         Ok(inside)
     }

@@ -15,7 +15,9 @@ impl Inside {
             .map(|n| n.threaded.map(|t| t.to_string()))
             .collect();
         let mut words = words.ok_or_else(|| {
-            unsupported("this kernel gives NAPI no thread over netlink (Linux 6.17 on)".into())
+            unsupported(
+                "this kernel has no netlink request for NAPI threads (Linux 6.17 and newer)".into(),
+            )
         })?;
         words.dedup();
         match words.len() {
@@ -46,7 +48,7 @@ impl Inside {
         napis.retain(|napi| napi.ifindex == device.ifindex.0);
         napis.sort_by_key(|napi| napi.id);
         match napis.is_empty() {
-            true => Err(not_found("the network device has no NAPI any more")),
+            true => Err(not_found("the network device no longer has NAPI")),
             false => Ok(napis),
         }
     }

@@ -24,8 +24,8 @@ pub(super) fn set_read_only(sysfs: &OwnedFd, read_only: bool) -> io::Result<()> 
         return Err(io::Error::new(
             io::ErrorKind::ReadOnlyFilesystem,
             format!(
-                "its sysfs is read-only, and making it writable would make it so for process {pid} \
-                 as well"
+                "its sysfs is read-only, and making it writable would also make it writable for \
+                 process {pid}"
             ),
         ));
     }

@@ -120,7 +120,7 @@ impl Log {
         io::Error::new(
             e.kind(),
             format!(
-                "the journal {} cannot be written, so nothing is changed: {e}; make room there",
+                "the journal {} cannot be written, so nothing is changed: {e}; free some space there",
                 self.path.display()
             ),
         )

@@ -304,28 +304,28 @@ impl Journal {
             Ok(Outcome::Put(Put::As(value))) => {
                 report.restored += 1;
                 report.instead.push(format!(
-                    "{target} is {value} now: the kernel does not take what it was ('{}') as \
-                     things are",
+                    "{target} is {value} now: the kernel refuses the previous value ('{}') at \
+                     present",
                     change.before
                 ));
             }
             Ok(Outcome::Put(Put::Later)) => {
                 report.failed.push(format!(
-                    "cannot put {target} back to '{}': a cgroup below it has other CPUs; it has both \
-                     until then",
+                    "cannot restore {target} to '{}': a cgroup below it has other CPUs; it keeps \
+                     both until then",
                     change.before
                 ));
                 return true;
             }
             Ok(Outcome::Unchanged) => report.unchanged += 1,
             Ok(Outcome::Foreign(found)) => report.foreign.push(format!(
-                "{target} is '{found}' by now, neither ours nor as it was ('{}')",
+                "{target} is '{found}' by now, neither Cofferdam's value nor the previous one ('{}')",
                 change.before
             )),
             Err(e) if is_gone(&e) => report.vanished += 1,
             Err(e) => {
                 report.failed.push(format!(
-                    "cannot put {target} back to '{}': {e}",
+                    "cannot restore {target} to '{}': {e}",
                     change.before
                 ));
                 return false;
@@ -409,20 +409,20 @@ fn remove_directory(path: &Path) -> io::Result<()> {
     last
 }
 
-/// What the journal at `path` may have said about changes that nobody knows of any more.
+/// What is known about changes whose records at `path` are unreadable.
 fn damage(found: &Contents, path: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     let path = path.display();
     if found.unreadable > 0 {
         lines.push(format!(
-            "{} places of the journal cannot be read: a change that stood there is still in force; \
+            "{} places of the journal cannot be read: changes recorded there are still in force; \
              the file is kept as {path}",
             found.unreadable
         ));
     }
     if found.cut {
         lines.push(format!(
-            "the journal was cut short: changes that stood in the missing part are still in force; \
+            "the journal was cut short: changes recorded in the missing part are still in force; \
              the file is kept as {path}"
         ));
     }

@@ -81,7 +81,7 @@ fn same_directory(path: &Path, inode: u64) -> io::Result<()> {
     } else {
         Err(io::Error::new(
             io::ErrorKind::NotFound,
-            "another directory by now",
+            "a different directory by now",
         ))
     }
 }

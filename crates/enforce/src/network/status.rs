@@ -6,7 +6,7 @@ use super::{Member, Network};
 use cofferdam_types::{CgroupId, Degraded, Means, MeansState, NetworkEnforcement};
 
 /// Why a container under a quota has no NAPI thread in its cgroup.
-const UNSTOPPABLE: &str = "it is under a CPU quota, which stops its tasks but no kernel thread on this kernel (Linux 6.18 on): the thread's time would hold them up without end";
+const UNSTOPPABLE: &str = "it is under a CPU quota, which on this kernel (Linux 6.18 and newer) stops tasks but not kernel threads: the thread's time would delay its tasks without bound";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
@@ -55,7 +55,7 @@ impl Network {
             .map(|state| state.means.label())
             .collect();
         let instead = match others.is_empty() {
-            true => "nothing is in force in its place".to_owned(),
+            true => "no other mechanism is in force in its place".to_owned(),
             false => format!("in force: {}", others.join(", ")),
         };
         let failed = states.iter().filter(|state| state.failed);
@@ -96,7 +96,7 @@ impl Network {
             return no("not allowed by the options");
         }
         if !account.is_held() {
-            return no("nobody pays for it now");
+            return no("no container pays for it now");
         }
         match means {
             Means::NapiThread if account.is_unstoppable() => no(UNSTOPPABLE),
@@ -107,19 +107,19 @@ impl Network {
                 yes("its interface's NAPI thread runs in its cgroup")
             }
             Means::NapiThread if napi.any() => {
-                no("its interface's NAPI thread is on its way into its cgroup")
+                no("its interface's NAPI thread is being moved into its cgroup")
             }
             Means::NapiThread if member.container.interfaces.is_empty() => {
                 failed("it has no network interface of its own")
             }
-            Means::NapiThread => no("its interface's NAPI thread has just left its cgroup"),
+            Means::NapiThread => no("its interface's NAPI thread was just moved out of its cgroup"),
             Means::WeightCorrection if account.weight_reserved => {
                 no("its weight belongs to its CPU reservation")
             }
             Means::WeightCorrection => match (weight.refused(), &member.place.cpu) {
                 (Some(why), _) => failed(&why.to_string()),
                 (_, None) => failed("its cgroup has no CPU controller"),
-                _ if weight.is_corrected() => yes("its weight is lowered by what runs in softirq"),
+                _ if weight.is_corrected() => yes("its weight is lowered by its softirq time"),
                 _ => no("little of its work runs in softirq"),
             },
             Means::QuotaCorrection => match quota.refused() {
@@ -131,12 +131,12 @@ impl Network {
             Means::IngressDrop => drop_standing(
                 drop_refused.as_deref(),
                 self.means.ingress.limits(cgroup),
-                "its packets pass at the rate that its share or quota leaves",
+                "its packets are limited to what its share or quota leaves",
             ),
             Means::EgressDrop => drop_standing(
                 drop_refused.as_deref().or(sent_refused.as_deref()),
                 self.means.ingress.limits_sent(cgroup),
-                "what it sends passes at the rate that its share or quota leaves",
+                "what it sends is limited to what its share or quota leaves",
             ),
         }
     }
@@ -167,7 +167,7 @@ fn pays_for_others(unpaid: Unpaid) -> Degraded {
     Degraded {
         name: "pays_for_others".to_owned(),
         text: format!(
-            "it pays {:.2} CPUs for {whom}, and is not given them back",
+            "it pays {:.2} CPUs for {whom}, and does not get them back",
             unpaid.cpus
         ),
     }

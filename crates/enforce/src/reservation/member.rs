@@ -34,12 +34,12 @@ pub(super) struct Strict {
 /// Why a reservation is not in force, and what to do.
 pub(super) fn impossible(one: &Impossible) -> String {
     let fits = match one.fits {
-        Some(fits) => format!("give it cpus = {fits}, which would fit"),
-        None => "nothing is left to reserve".to_owned(),
+        Some(fits) => format!("give it cpus = {fits}, which fits"),
+        None => "no CPU is left to reserve".to_owned(),
     };
     format!(
-        "{} CPUs cannot be reserved beside the others: {fits}, or take another container's \
-         reservation away",
+        "{} CPUs cannot be reserved next to the others: {fits}, or remove another \
+         container's reservation",
         one.asked
     )
 }
@@ -60,7 +60,7 @@ impl Member {
         self.degraded.clear();
         if self.places.cpuset.is_none() {
             let text = format!(
-                "container '{}' has no cpuset of its own, so it cannot be kept to its CPUs: \
+                "container '{}' has no cpuset of its own, so it cannot be confined to its CPUs: \
                  enable the cpuset controller for its cgroup (cgroup.subtree_control of the \
                  cgroups above it must have +cpuset)",
                 self.name
@@ -91,7 +91,7 @@ impl Member {
                 {
                     let text = format!(
                         "container '{}' may not run on all of {}: the cgroup above it has only {}; \
-                         widen that one's cpuset.cpus",
+                         widen the cpuset.cpus of that cgroup",
                         self.name,
                         spell(wanted),
                         spell(&given)

@@ -42,7 +42,7 @@ pub(super) fn optional() -> Vec<Check> {
             Check::new(
                 "cgroup-skb",
                 "BPF cgroup_skb",
-                "limits on what a container may send",
+                "limits what a container sends",
             ),
             &Program {
                 kind: sys::BPF_PROG_TYPE_CGROUP_SKB,
@@ -192,7 +192,7 @@ fn ring_buffer() -> Check {
     let check = Check::new(
         "ringbuf",
         "BPF ring buffer",
-        "containers seen the moment they start",
+        "detects containers as soon as they start",
     )
     .required();
     judge(
@@ -237,7 +237,7 @@ pub(super) fn judge(check: Check, result: io::Result<()>, works: &str) -> Check 
     match result {
         Ok(()) => check.is(Status::Yes, works),
         Err(e) if refused(&e) && !privileged() => check
-            .is(Status::No, "could not be tried: needs root")
+            .is(Status::No, "could not be tested: needs root")
             .or(NEEDS_ROOT),
         Err(e) if refused(&e) => check
             .is(Status::No, format!("this kernel refuses it: {e}"))

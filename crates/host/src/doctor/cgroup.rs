@@ -10,7 +10,7 @@ pub(super) fn layout(fs: &HostFs) -> Check {
     let check = Check::new(
         "cgroup-layout",
         "cgroup v2 hierarchy",
-        "containers told apart by their v2 cgroup",
+        "identifies containers by their v2 cgroup",
     )
     .required();
     match CgroupLayout::read(fs) {
@@ -62,7 +62,7 @@ fn quota(fs: &HostFs, layout: Option<&CgroupLayout>) -> Check {
             Child::Off => check
                 .is(
                     Status::Partly,
-                    "v2; the cpu controller is not handed down to cgroups yet",
+                    "v2; the cpu controller is not enabled for cgroups yet",
                 )
                 .or(format!(
                     "echo +cpu > {}/cgroup.subtree_control",
@@ -84,7 +84,7 @@ fn cpuset(fs: &HostFs, layout: Option<&CgroupLayout>) -> Check {
             Child::Lacks | Child::Off => check
                 .is(
                     Status::Partly,
-                    "v2; the cpuset controller is not handed down to cgroups yet",
+                    "v2; the cpuset controller is not enabled for cgroups yet",
                 )
                 .or(format!(
                     "echo +cpuset > {}/cgroup.subtree_control",
@@ -122,7 +122,7 @@ fn psi(fs: &HostFs) -> Check {
     let check = Check::new(
         "psi",
         "pressure (PSI)",
-        "who waits for CPU, beside who caused it",
+        "shows which containers wait for CPU",
     );
     // With psi=0 the file is there and cannot be read.
     match fs.read_text("/proc/pressure/cpu") {

@@ -21,13 +21,16 @@ pub(super) fn capabilities(fs: &HostFs) -> Check {
     let check = Check::new(
         "capabilities",
         "capabilities held",
-        "loading programs, and looking into containers' namespaces",
+        "loads programs, and reads containers' namespaces",
     )
     .required();
     // Of this thread: that is who the kernel asks.
     let text = fs.read_text("/proc/thread-self/status").unwrap_or_default();
     let Some(held) = effective(&text) else {
-        return check.is(Status::Partly, "/proc/thread-self/status does not tell");
+        return check.is(
+            Status::Partly,
+            "/proc/thread-self/status does not show them",
+        );
     };
     let has = |bit: u32| held >> bit & 1 == 1;
     let names = |wanted: &dyn Fn(u32, bool) -> bool| {
@@ -82,8 +85,8 @@ fn quota() -> Check {
                 Status::No,
                 "this kernel stops tasks as they return to user mode, and so no kernel thread",
             )
-            .or("nothing to do: such containers are held to their quota by dropping instead"),
-        None => check.is(Status::Partly, "cannot be told: no type information (BTF)"),
+            .or("nothing to do: such containers are limited to their quota by dropping instead"),
+        None => check.is(Status::Partly, "unknown: no type information (BTF)"),
     }
 }
 
@@ -121,15 +124,15 @@ fn irq_time(fs: &HostFs) -> Check {
     let check = Check::new(
         "irq-time",
         "IRQ_TIME_ACCOUNTING",
-        "the scheduler itself takes interrupt time off the victim (but charges nobody)",
+        "the scheduler itself deducts interrupt time from the victim (but charges no container)",
     );
     match irq_time_accounting(fs) {
         Some(true) => check.is(Status::Yes, "built into this kernel"),
         Some(false) => check.is(
             Status::No,
-            "not built into this kernel: who is interrupted pays",
+            "not built into this kernel: the interrupted task is charged",
         ),
-        None => check.is(Status::Partly, "cannot be told: no PSI and no /boot/config"),
+        None => check.is(Status::Partly, "unknown: no PSI and no /boot/config"),
     }
 }
 

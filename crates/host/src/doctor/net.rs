@@ -105,14 +105,14 @@ fn has_napi(fs: &HostFs, device: &Device, told: Option<&BTreeSet<u32>>) -> Napi 
 }
 
 /// What both checks of real devices say of a host, such as a small virtual machine, with none.
-const NO_DEVICE: &str = "no device besides loopback and veth to look at";
+const NO_DEVICE: &str = "no device other than loopback and veth to examine";
 
 fn threaded<'a>(devices: impl Iterator<Item = (&'a Device, Napi)>) -> Check {
     let devices: Vec<(&Device, Napi)> = devices.collect();
     let check = Check::new(
         "threaded-napi",
         "threaded NAPI, per device",
-        "receive work in a thread that can be charged and placed",
+        "moves receive work to a thread that can be charged and placed",
     );
     if devices.is_empty() {
         return check.is(Status::Partly, NO_DEVICE);
@@ -130,10 +130,10 @@ fn threaded<'a>(devices: impl Iterator<Item = (&'a Device, Napi)>) -> Check {
         })),
         told("without NAPI", listed(of(Napi::No).map(name))),
         told(
-            "down, so the kernel does not tell",
+            "down, so the kernel does not report it",
             listed(of(Napi::Down).map(name)),
         ),
-        told("could not be tried", listed(of(Napi::Unknown).map(name))),
+        told("could not be tested", listed(of(Napi::Unknown).map(name))),
     ];
     let detail: Vec<String> = detail.into_iter().filter(|part| !part.is_empty()).collect();
     let has = |napi: Napi| of(napi).next().is_some();
@@ -176,7 +176,7 @@ fn xdp(devices: &[Device], features: Option<&BTreeMap<u32, u64>>) -> Check {
     let check = Check::new(
         "xdp-devices",
         "XDP, per device",
-        "drops of a flood before it costs CPU, on real devices",
+        "drops a flood before it costs CPU, on real devices",
     );
     if devices.is_empty() {
         return check.is(Status::Partly, NO_DEVICE);
@@ -185,7 +185,7 @@ fn xdp(devices: &[Device], features: Option<&BTreeMap<u32, u64>>) -> Check {
         let names = listed(devices.iter().map(|d| format!("{} ({})", d.name, d.driver)));
         return check.is(
             Status::Partly,
-            format!("this kernel does not tell (before 6.3); generic XDP at least: {names}"),
+            format!("unknown on this kernel (before 6.3); at least generic XDP: {names}"),
         );
     };
     let mut native = 0;
@@ -245,7 +245,7 @@ fn gro(veths: &[Device]) -> Check {
     };
     check
         .is(status, detail)
-        .or("nothing to do: it is turned on where enforcement needs it")
+        .or("nothing to do: enforcement enables it where needed")
 }
 
 fn listed(items: impl Iterator<Item = String>) -> String {

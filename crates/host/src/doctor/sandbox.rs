@@ -30,7 +30,7 @@ pub(super) fn probe() -> Vec<Check> {
     });
     result.unwrap_or_else(|e: io::Error| {
         // Every check fails for the same reason: there is no device to try it on.
-        let (kind, text) = (e.kind(), format!("no veth pair to try it on: {e}"));
+        let (kind, text) = (e.kind(), format!("no veth pair to test it on: {e}"));
         outcomes(|_| Err(io::Error::new(kind, text.clone())))
     })
 }
@@ -45,7 +45,7 @@ enum What {
 }
 
 fn outcomes(mut attempt: impl FnMut(What) -> io::Result<()>) -> Vec<Check> {
-    let drops = "drops of a flood before it costs CPU";
+    let drops = "drops a flood before it costs CPU";
     let mut check = |id, name: &str, enables: &str, what| {
         judge(
             Check::new(id, name, enables),
@@ -59,13 +59,13 @@ fn outcomes(mut attempt: impl FnMut(What) -> io::Result<()>) -> Vec<Check> {
         check(
             "tc",
             "tc programs (clsact)",
-            "drops at a device's ingress and egress",
+            "drops packets at a device's ingress and egress",
             What::Tc,
         ),
         check(
             "tcx",
             "tc programs (tcx)",
-            "the same, beside other users of tc",
+            "the same, alongside other users of tc",
             What::Tcx,
         ),
         check(

@@ -184,7 +184,7 @@ impl Inventory {
                 } => {
                     self.namespaces.inner_link(nsid, &link);
                 }
-                // The number may belong to another namespace by now: ask again.
+                // The number may belong to a different namespace by now: ask again.
                 LinkEvent::NsidGone(nsid) => {
                     self.namespaces.foreign.remove(&nsid);
                     if let Some(netns) = self.namespaces.by_nsid.remove(&nsid) {

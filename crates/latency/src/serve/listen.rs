@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// The socket cannot be made.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot make the socket {}: {source}", path.display())]
+#[error("cannot create the socket {}: {source}", path.display())]
 pub struct BindError {
     path: PathBuf,
     source: io::Error,
@@ -65,7 +65,7 @@ fn make(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
 fn replace_dead(path: &Path) -> io::Result<()> {
     if !fs::symlink_metadata(path)?.file_type().is_socket() {
         return Err(io::Error::other(
-            "something else has that name; give another path",
+            "the path exists and is not a socket; give another path",
         ));
     }
     match UnixStream::connect(path) {

@@ -31,7 +31,7 @@ impl Live {
 
 /// Why it cannot is the host's business: the reason may tell of others.
 fn not_now<E>(_: E) -> String {
-    "the measurement cannot be switched on now; ask the host".to_owned()
+    "the measurement cannot be enabled now; ask the host's administrator".to_owned()
 }
 
 fn refuse_host(netns: NetnsId, host: NetnsId) -> Result<(), String> {

@@ -78,7 +78,7 @@ pub fn parse(line: &[u8]) -> Result<Request, Refusal> {
     };
     match words.next() {
         None => Ok(request),
-        Some(_) => Err(Refusal::Words("this request takes no words after it")),
+        Some(_) => Err(Refusal::Words("this request takes no arguments")),
     }
 }
 
@@ -87,9 +87,7 @@ fn form<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Form, Refusal> {
         None => return Ok(Form::Full),
         Some("mace") => Form::Mace,
         Some(_) => {
-            return Err(Refusal::Words(
-                "the only form beside the full one is 'mace'",
-            ));
+            return Err(Refusal::Words("the only other form is 'mace'"));
         }
     };
     match words.next() {
@@ -136,10 +134,10 @@ fn filter<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Filter, Refusa
 /// The answer to `help`.
 pub const HELP: &str = "\
 on [icmp] [udp] [tcp] [other] [egress] [ingress] [port N]  measure from now on
-off                                    stop; what was measured can still be read
-status                                 whether it measures, and how well
-read [mace]                            what this connection has not read yet
-follow [mace]                          what comes, until the next line
+off                                    stop; existing reports can still be read
+status                                 whether it measures, and its coverage
+read [mace]                            reports not yet read by this connection
+follow [mace]                          new reports, until the next line
 quit                                   end the connection
 ok
 ";

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 pub(in crate::network) enum LimitError {
     #[error(transparent)]
     Load(#[from] LoadError),
-    #[error("too many containers in debt at once")]
+    #[error("too many containers are in debt at the same time")]
     Full,
     #[error("it has no process")]
     NoProcess,
@@ -29,6 +29,6 @@ pub(in crate::network) enum LimitError {
     Attach { device: String, source: io::Error },
     #[error("what it sends cannot be dropped (Linux 6.6 on): {0}")]
     AttachSent(#[source] io::Error),
-    #[error("packets reach it by no device of the host")]
+    #[error("no device of the host leads to it")]
     NoEntry,
 }
