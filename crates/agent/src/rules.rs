@@ -11,7 +11,7 @@ use std::str::FromStr;
 pub struct Rule {
     /// Its line in the file; 0 for one set over the socket.
     pub line: usize,
-    /// Whom it means.
+    /// Containers it applies to.
     pub matcher: Matcher,
     /// The classes it gives.
     pub policy: Policy,

@@ -148,11 +148,15 @@ fn flood(rig: &mut Rig<'_>, options: &Options) -> Result<DemoResult, BenchError>
         use Treatment::{Enforced, Vanilla};
         let turns = [
             (Role::Alone, Vanilla, "the job alone"),
-            (Role::Compute, Vanilla, "the job beside a job that computes"),
+            (
+                Role::Compute,
+                Vanilla,
+                "the job next to a job that computes",
+            ),
             (
                 Role::Traffic,
                 Vanilla,
-                "the job beside a container that is flooded",
+                "the job next to a container that is flooded",
             ),
             (Role::Traffic, Enforced, "the same with Cofferdam enforcing"),
         ];
@@ -171,7 +175,7 @@ fn flood(rig: &mut Rig<'_>, options: &Options) -> Result<DemoResult, BenchError>
     };
     let outcome = cell_result(&context, &measured).ok_or_else(|| BenchError::Worker {
         worker: "demo".to_owned(),
-        reason: "no whole round was measured".to_owned(),
+        reason: "no complete round was measured".to_owned(),
     })?;
     let last = measured
         .into_iter()
@@ -202,7 +206,7 @@ fn offender(ledger: &LedgerRecord) -> Option<String> {
 fn sentence(outcome: &CellResult, offender: Option<&str>, cpu: u32) -> String {
     let factor = outcome.penalty.median;
     let harm = format!(
-        "Beside the flooded container the victim took {factor:.1} times as long as beside an equally entitled compute job."
+        "Next to the flooded container the victim took {factor:.1} times as long as next to an equally entitled compute job."
     );
     match (
         offender,

@@ -13,7 +13,7 @@ pub enum BenchError {
     #[error("{0}")]
     Usage(String),
     /// SIGINT or SIGTERM; the samples so far are in `dir`. Exit code 130.
-    #[error("interrupted: everything is undone; the samples so far are in {dir}")]
+    #[error("interrupted: all changes are reverted; the samples so far are in {dir}")]
     Interrupted {
         /// The run directory.
         dir: PathBuf,
@@ -73,7 +73,7 @@ fn remedy(source: &io::Error) -> &'static str {
         io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty => {
             "give a directory that is new or empty with --output"
         }
-        _ => "give a directory that you may write to with --output",
+        _ => "give a writable directory with --output",
     }
 }
 

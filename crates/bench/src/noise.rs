@@ -32,7 +32,7 @@ pub(crate) fn check(cpus: [u32; 2], window: Duration, placed_by: Option<&str>) -
     }
     if let Some(governor) = governor(cpus[0]).filter(|g| g != "performance") {
         noise.warnings.push(format!(
-            "CPU {} runs under the frequency governor '{governor}': set 'performance' (cpupower frequency-set -g performance) for steadier figures",
+            "CPU {} runs under the frequency governor '{governor}': set 'performance' (cpupower frequency-set -g performance) for more stable figures",
             cpus[0]
         ));
     }

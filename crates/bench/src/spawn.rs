@@ -127,7 +127,7 @@ impl Worker {
         let line = self.line(PATIENCE)?;
         serde_json::from_str(&line).map_err(|e| {
             self.child
-                .failure(format!("it answered '{line}', which is not it: {e}"))
+                .failure(format!("it answered '{line}', which is invalid: {e}"))
         })
     }
 
@@ -149,7 +149,7 @@ impl Worker {
                 Err(e) => return Err(self.child.failure(e.to_string())),
             }
         }
-        Err(self.child.failure("it did not end when told to".to_owned()))
+        Err(self.child.failure("it did not end on request".to_owned()))
     }
 
     fn say(&mut self, word: &str) -> Result<(), BenchError> {

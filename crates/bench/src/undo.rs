@@ -26,7 +26,7 @@ impl Drop for UndoStack {
             // One failure must not keep the rest from being undone, and a destructor cannot
             // return it.
             if let Err(reason) = action() {
-                eprintln!("cofferdam: could not undo {what}: {reason}");
+                eprintln!("cofferdam: could not revert {what}: {reason}");
             }
         }
     }

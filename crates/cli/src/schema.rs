@@ -28,7 +28,7 @@ pub struct AccountingRecord {
     pub time: String,
     /// Length of the interval, seconds.
     pub interval_s: f64,
-    /// Every container (or every selected one), largest debt first.
+    /// Every container (or every selected container), largest `owed_ns` first.
     pub containers: Vec<ContainerRecord>,
     /// Time that belongs to no container, nanoseconds, by reason: `host_traffic`,
     /// `forwarding`, `unknown_namespace`, `no_slot`, `no_packet`, `other_hardirq`, and
@@ -36,12 +36,12 @@ pub struct AccountingRecord {
     pub unattributed_ns: BTreeMap<String, u64>,
     /// Whether the ledgers add up to the time measured.
     pub conservation: ConservationRecord,
-    /// What the accounting could not do, counted since it started.
+    /// Failures of the accounting, counted since it started.
     pub health: HealthRecord,
-    /// Time measured on each CPU, whoever it belongs to.
+    /// Time measured on each CPU, whatever its owner.
     pub cpus: Vec<CpuRecord>,
-    /// CPU that containers were entitled to and did not get; only in `top --json`, and absent
-    /// when the diagnosis is off.
+    /// CPU time that containers were entitled to but did not get; only in `top --json`, and absent
+    /// if the diagnosis is off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diagnosis: Option<DiagnosisRecord>,
 }
@@ -49,27 +49,27 @@ pub struct AccountingRecord {
 /// The ledger of one container.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ContainerRecord {
-    /// The runtime's name for it where readable, else the last part of its cgroup path.
+    /// The runtime's name for it if readable, otherwise the last part of its cgroup path.
     pub name: String,
     /// Id of its cgroup in the unified hierarchy (inode number of the directory).
     pub cgroup_id: u64,
     /// Path of its cgroup below the cgroup2 mount, beginning with `/`.
     pub cgroup_path: String,
-    /// Full id given by the runtime; null for plain cgroups.
+    /// Full id assigned by the runtime; null for plain cgroups.
     pub id: Option<String>,
     /// `podman`, `docker`, `containerd`, `crio`, `nspawn` or `plain`.
     pub runtime: String,
-    /// Kubernetes pod as `namespace/name`, else its UID; null outside Kubernetes.
+    /// Kubernetes pod as `namespace/name`, otherwise its UID; null outside Kubernetes.
     pub pod: Option<String>,
     /// Inode number of its network namespace; null while it has no process.
     pub netns: Option<u32>,
     /// True when it shares the host's network namespace.
     pub host_network: bool,
-    /// Softirq and NAPI-thread time that its received packets made necessary, batch share
-    /// included, nanoseconds.
+    /// Softirq and NAPI-thread time that its received packets required, including their share of
+    /// batches, nanoseconds.
     pub caused_rx_ns: u64,
-    /// Softirq time that its transmitted packets made necessary, and time in other tasks'
-    /// system calls that drained its packets from a shared qdisc, nanoseconds.
+    /// Softirq time that its transmitted packets required, and time in other tasks' system calls
+    /// that drained its packets from a shared qdisc, nanoseconds.
     pub caused_tx_ns: u64,
     /// Its share of the network devices' hardirq time, nanoseconds.
     pub caused_hardirq_ns: u64,
@@ -77,20 +77,19 @@ pub struct ContainerRecord {
     pub caused_ns: u64,
     /// Packets received; a GRO super-packet counts its segments.
     pub rx_packets: u64,
-    /// Bytes of those packets, link-layer header left out.
+    /// Bytes of those packets, without the link-layer header.
     pub rx_bytes: u64,
-    /// Packets of its own that softirq handled on the way out. Packets sent within its own
-    /// system calls are its own CPU use and are not counted here.
+    /// Its sent packets that softirq handled. Packets sent within its own system calls are its own
+    /// CPU use and are not counted here.
     pub tx_packets: u64,
     /// Bytes of those packets.
     pub tx_bytes: u64,
-    /// Network CPU, whoever caused it, that ran inside this container's time slices,
-    /// nanoseconds.
+    /// Network CPU that ran inside this container's time slices, whatever its cause, nanoseconds.
     pub charged_network_ns: u64,
     /// Other softirq and hardirq time (timer, RCU, block, …) inside its time slices,
     /// nanoseconds.
     pub charged_other_ns: u64,
-    /// caused_ns − charged_network_ns: positive when others paid for its packets.
+    /// caused_ns − charged_network_ns: positive if others paid for its packets.
     pub owed_ns: i64,
     /// CPU time that the scheduler billed to its cgroup, nanoseconds.
     pub cpu_usage_ns: u64,
@@ -115,29 +114,29 @@ pub struct ConservationRecord {
     pub measured_ns: u64,
     /// Σ caused + Σ unattributed, nanoseconds.
     pub attributed_ns: u64,
-    /// Difference of the two on the worst CPU, percent of its measured time. CPUs that
-    /// measured less than 10 ms are left out.
+    /// Difference between the two on the worst CPU, percent of its measured time. CPUs with less
+    /// than 10 ms measured are left out.
     pub worst_cpu_error_pct: f64,
 }
 
-/// What the accounting could not do, so that nothing is lost silently. Counted since the
-/// accounting started.
+/// Failures of the accounting, so that nothing is lost silently. Counted since the accounting
+/// started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HealthRecord {
-    /// Containers that got no slot because the table was full.
+    /// Containers without a slot because the table was full.
     pub containers_without_slot: u64,
     /// Kernel events lost because the ring was full; each loss triggers a full scan.
     pub events_lost: u64,
-    /// Containers whose cgroup went away; their last counts were kept until read.
+    /// Containers whose cgroup was removed; their last counts were kept until read.
     pub containers_gone: u64,
     /// Times the set of online CPUs changed.
     pub cpu_hotplugs: u64,
-    /// Stretches of time longer than 10 s, thrown away as clock or nesting errors.
+    /// Segments longer than 10 s, discarded as clock or nesting errors.
     pub segments_rejected: u64,
-    /// Runs of markers that the kernel skipped.
+    /// Program runs at markers that the kernel skipped.
     pub markers_missed: u64,
-    /// Softirqs that the kernel counted and no tracepoint told of: their time is in no ledger
-    /// and in no total.
+    /// Softirqs that the kernel counted but no tracepoint reported: their time is in no ledger and
+    /// in no total.
     pub softirqs_unseen: u64,
     /// Times a cgroup's CPU use could not be read.
     pub cpu_usage_unreadable: u64,
@@ -148,7 +147,7 @@ pub struct HealthRecord {
 pub struct CpuRecord {
     /// Number of the CPU.
     pub cpu: u32,
-    /// All softirq time, nested hardirqs left out, nanoseconds.
+    /// All softirq time, without nested hardirqs, nanoseconds.
     pub softirq_ns: u64,
     /// The part of `softirq_ns` in NET_RX and NET_TX, nanoseconds.
     pub network_softirq_ns: u64,
@@ -160,7 +159,7 @@ pub struct CpuRecord {
     pub drain_ns: u64,
     /// softirq_ns + hardirq_ns + napi_thread_ns + drain_ns.
     pub measured_ns: u64,
-    /// The same time as the ledgers have it: Σ caused + Σ unattributed, nanoseconds.
+    /// The same time according to the ledgers: Σ caused + Σ unattributed, nanoseconds.
     pub attributed_ns: u64,
     /// Measured time charged to containers, network and other, nanoseconds.
     pub charged_ns: u64,
@@ -174,9 +173,9 @@ pub struct CpuRecord {
 pub struct DoctorReport {
     /// Always `cofferdam.doctor/1`.
     pub schema: String,
-    /// When it was examined, RFC 3339 in UTC.
+    /// Time of the examination, RFC 3339 in UTC.
     pub time: String,
-    /// Whether the accounting can run. False goes with exit code 3.
+    /// Whether the accounting can run. If false, the exit code is 3.
     pub accounting: bool,
     /// Why it cannot, and the remedy; null when it can.
     pub accounting_blocker: Option<String>,
@@ -189,15 +188,15 @@ pub struct DoctorReport {
 pub struct DoctorCheck {
     /// Stable name for scripts.
     pub id: String,
-    /// The capability, for people.
+    /// Description of the capability, for people.
     pub capability: String,
     /// `yes`, `partly` or `no`.
     pub status: String,
     /// What was found.
     pub detail: String,
-    /// What it is good for.
+    /// What it enables.
     pub enables: String,
-    /// What to do to get it; null when there is nothing to do.
+    /// How to obtain it; null if there is nothing to do.
     pub remedy: Option<String>,
     /// Whether the accounting needs it.
     pub required_for_accounting: bool,

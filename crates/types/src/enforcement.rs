@@ -65,7 +65,7 @@ pub struct MeansState {
 /// Network-CPU enforcement of one container. Counts are cumulative since it was first enforced.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NetworkEnforcement {
-    /// The means, best first.
+    /// The mechanisms, best first.
     pub means: Vec<MeansState>,
     /// What it owes and has not yet paid, nanoseconds of CPU; never below zero.
     pub debt_ns: u64,
@@ -73,7 +73,7 @@ pub struct NetworkEnforcement {
     pub forgiven_ns: u64,
     /// Network CPU charged to it by Cofferdam or by the kernel on Cofferdam's arrangement.
     pub charged_ns: u64,
-    /// CPU time given back to it because it had paid for others, nanoseconds.
+    /// CPU time returned to it because it had paid for others, nanoseconds.
     pub returned_ns: u64,
     /// Its packets dropped at ingress while in debt.
     pub dropped_rx_packets: u64,
@@ -129,7 +129,7 @@ pub struct EnforcementStatus {
     pub containers: Vec<ContainerStatus>,
     /// What is degraded for the host as a whole.
     pub degraded: Vec<Degraded>,
-    /// Changes to the host in force now, which stopping takes back.
+    /// Changes to the host in force, which are reverted when the agent stops.
     pub changes_in_force: u64,
     /// Failed writes to the host, cumulative.
     pub failed_changes: u64,

@@ -19,7 +19,7 @@ pub struct Ledger {
     pub caused_hardirq_ns: u64,
     /// Packets received (GRO super-packets count their segments).
     pub rx_packets: u64,
-    /// Bytes of those packets, link-layer header left out.
+    /// Bytes of those packets, without the link-layer header.
     pub rx_bytes: u64,
     /// Packets of its own handled by softirq on the way out.
     pub tx_packets: u64,

@@ -25,17 +25,17 @@ pub struct ContainerLedger {
 /// What the accounting could not do, so that nothing is lost silently. Cumulative counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Health {
-    /// Containers that got no slot because the table was full.
+    /// Containers without a slot because the table was full.
     pub containers_without_slot: u64,
     /// Kernel events lost because the ring was full (each loss triggers a full scan).
     pub events_lost: u64,
-    /// Containers whose cgroup went away; their last counts were kept until read.
+    /// Containers whose cgroup was removed; their last counts were kept until read.
     pub containers_gone: u64,
     /// Times the set of online CPUs changed.
     pub cpu_hotplugs: u64,
     /// Segments longer than 10 s, thrown away as clock or nesting errors.
     pub segments_rejected: u64,
-    /// Runs of markers that the kernel skipped.
+    /// Program runs at markers that the kernel skipped.
     pub markers_missed: u64,
     /// Softirqs that the kernel counted and no tracepoint told of. Their time is in nobody's
     /// ledger and in no total.

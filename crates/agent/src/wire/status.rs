@@ -12,27 +12,27 @@ pub const STATUS: &str = "cofferdam.status/1";
 pub struct StatusReport {
     /// Always `cofferdam.status/1`.
     pub schema: String,
-    /// When it was asked, RFC 3339 in UTC.
+    /// Time of the request, RFC 3339 in UTC.
     pub time: String,
     /// The agent itself.
     pub agent: AgentRecord,
-    /// The configuration in force, and whether a newer one was refused.
+    /// The configuration in force, and whether a newer version was refused.
     pub configuration: ConfigurationRecord,
     /// Every rule, in the order in which they are tried.
     pub rules: Vec<RuleRecord>,
-    /// Every container that a rule gives a class other than observe and standard, and every
-    /// one that enforcement or reservations touch.
+    /// Every container that a rule gives a class other than observe and standard, or that
+    /// enforcement or reservations affect.
     pub containers: Vec<ContainerRecord>,
-    /// CPU that containers were entitled to and did not get, over the last second or so; empty
-    /// when the diagnosis is off.
+    /// CPU time that containers were entitled to but did not get, over roughly the last second;
+    /// empty if the diagnosis is off.
     pub losses: Vec<LossRecord>,
-    /// The host as a whole over the same time; null when the diagnosis is off or has just begun.
+    /// The host as a whole over the same time; null if the diagnosis is off or has just started.
     pub diagnosis: Option<HostLossRecord>,
-    /// Containers known, under a rule or not.
+    /// Known containers, with or without a rule.
     pub containers_known: u64,
-    /// What is not as it should be, for the host as a whole. Empty: all is well.
+    /// Problems of the host as a whole; empty if there are none.
     pub degraded: Vec<DegradedRecord>,
-    /// Changes to the host in force now, which stopping takes back.
+    /// Changes to the host in force, which are reverted when the agent stops.
     pub changes_in_force: u64,
     /// Writes to the host that failed, counted since the agent started.
     pub failed_changes: u64,
@@ -47,15 +47,15 @@ pub struct AgentRecord {
     pub pid: u32,
     /// Time since its start, seconds.
     pub uptime_s: f64,
-    /// Where it serves metrics, as IP:PORT; null when it does not.
+    /// Address of its metrics, as IP:PORT; null if it serves none.
     pub metrics_address: Option<String>,
     /// Length of a control step in force now, seconds.
     pub control_period_s: f64,
-    /// Time the last control step took, reading included, seconds.
+    /// Duration of the last control step, including the reading, seconds.
     pub last_step_s: f64,
     /// CPU time the process has used, seconds.
     pub cpu_s: f64,
-    /// Memory of the process that is resident, bytes.
+    /// Resident memory of the process, bytes.
     pub resident_bytes: u64,
 }
 
@@ -64,17 +64,17 @@ pub struct AgentRecord {
 pub struct ConfigurationRecord {
     /// The file.
     pub path: String,
-    /// False when there is no such file, and the agent therefore observes only.
+    /// False if there is no such file and the agent only observes.
     pub from_file: bool,
-    /// When the one in force was read, RFC 3339 in UTC.
+    /// When the configuration in force was read, RFC 3339 in UTC.
     pub loaded: String,
-    /// Times a configuration was put in force, the first included.
+    /// Number of configurations activated, including the first.
     pub loads: u64,
     /// Times a configuration was refused.
     pub refusals: u64,
-    /// Why the newest one was refused; null when the newest is in force.
+    /// Why the newest configuration was refused; null if it is in force.
     pub refused: Option<String>,
-    /// What in it has no effect.
+    /// Parts of it that have no effect.
     pub warnings: Vec<String>,
 }
 
@@ -83,7 +83,7 @@ pub struct ConfigurationRecord {
 pub struct RuleRecord {
     /// Its line in the file; null when it was set over the socket.
     pub line: Option<u64>,
-    /// Whom it means.
+    /// Containers it applies to.
     #[serde(rename = "match")]
     pub matches: String,
     /// The classes it gives.
@@ -111,31 +111,31 @@ pub struct ContainerRecord {
     pub name: String,
     /// Id of its cgroup.
     pub cgroup_id: u64,
-    /// Path of its cgroup; null when it has just gone.
+    /// Path of its cgroup; null if it has just been removed.
     pub cgroup_path: Option<String>,
     /// The classes it shall have.
     #[serde(flatten)]
     pub policy: PolicyRecord,
-    /// The enforcement of its network CPU; null when it is only observed.
+    /// The enforcement of its network CPU; null if it is only observed.
     pub network: Option<NetworkRecord>,
-    /// Its CPU reservation; null when it has none.
+    /// Its CPU reservation; null if it has none.
     pub reservation: Option<ReservationRecord>,
-    /// What of its classes is not in force; empty when all is.
+    /// Parts of its classes that are not in force; empty if all are.
     pub degraded: Vec<DegradedRecord>,
 }
 
 /// Network-CPU enforcement of one container, counted since it was first enforced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkRecord {
-    /// The means, best first.
+    /// The mechanisms, best first.
     pub means: Vec<MeansRecord>,
-    /// CPU time that it owes and has not paid, nanoseconds.
+    /// CPU time that it owes and has not repaid, nanoseconds.
     pub debt_ns: u64,
     /// Debt forgiven because it reached the bound, nanoseconds.
     pub forgiven_ns: u64,
     /// Network CPU charged to it, nanoseconds.
     pub charged_ns: u64,
-    /// CPU time given back to it because it had paid for others, nanoseconds.
+    /// CPU time returned to it because it had paid for others, nanoseconds.
     pub returned_ns: u64,
     /// Its packets dropped at ingress.
     pub dropped_rx_packets: u64,
@@ -143,17 +143,17 @@ pub struct NetworkRecord {
     pub dropped_tx_packets: u64,
 }
 
-/// One means of enforcement.
+/// One mechanism of enforcement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MeansRecord {
     /// `napi_thread`, `weight_correction`, `quota_correction`, `ingress_drop`, `egress_drop`.
     pub means: String,
     /// Whether it is in force now.
     pub in_force: bool,
-    /// Whether it is needed now and could not be put in place.
+    /// Whether it is needed now but could not be activated.
     #[serde(default)]
     pub failed: bool,
-    /// Why it is, or is not.
+    /// Why it is or is not in force.
     pub why: String,
 }
 
@@ -166,16 +166,16 @@ pub struct ReservationRecord {
     pub slice_cpu: Option<u32>,
     /// That slice, CPUs; null when it has none.
     pub slice_cpus: Option<f64>,
-    /// Of its CPUs, those lent now.
+    /// Those of its CPUs that are currently lent.
     pub lent_cpus: Vec<u32>,
     /// Times a CPU of its own was lent.
     pub lendings: u64,
-    /// Times its runtime had rewritten its cpuset and it was put right.
+    /// Times its runtime had rewritten its cpuset and it was corrected.
     pub rewrites: u64,
 }
 
-/// The CPU of one container over the last interval of the diagnosis. The four losses add up to
-/// entitled_ns − got_ns where that is positive.
+/// The CPU time of one container over the last interval of the diagnosis. The four losses add up to
+/// entitled_ns − got_ns if that is positive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LossRecord {
     /// Its name.
@@ -196,9 +196,9 @@ pub struct LossRecord {
     pub phantom_ns: u64,
     /// Lost to its own quota, nanoseconds.
     pub throttled_ns: u64,
-    /// Lost for want of a runnable thread, nanoseconds.
+    /// Lost for lack of a runnable thread, nanoseconds.
     pub lack_ns: u64,
-    /// Whom it waited behind most, `the host` or a container; null when nobody.
+    /// What it waited behind most, `the host` or a container; null if it did not wait.
     pub neighbour: Option<String>,
 }
 
@@ -213,15 +213,15 @@ pub struct HostLossRecord {
     pub left_idle_ns: u64,
     /// Time of tasks of no container, all CPUs, nanoseconds.
     pub host_ns: u64,
-    /// Containers that found no row free, since the start; they count as the host.
+    /// Containers without a free row, since the start; they count as the host.
     pub containers_without_slot: u64,
-    /// Stretches of time whose end did not name the task they began with, since the start.
+    /// Segments that ended with a different task than they began with, since the start.
     pub mismatches: u64,
-    /// Stretches of impossible length, thrown away, since the start.
+    /// Segments of impossible length, discarded, since the start.
     pub segments_rejected: u64,
 }
 
-/// Something that is not as it should be.
+/// A problem.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct DegradedRecord {
     /// A stable short name.

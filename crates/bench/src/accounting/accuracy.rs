@@ -172,7 +172,7 @@ impl Table {
                 .iter()
                 .find(|c| c.container.cgroup_path.to_string_lossy() == path);
             let row = found.ok_or_else(|| {
-                BenchError::Ledger(format!("the ledger does not know the container {path}"))
+                BenchError::Ledger(format!("the ledger has no row for the container {path}"))
             })?;
             let sent = parcels.iter().filter(|(to, _, _)| *to == i);
             let sent: u32 = sent.map(|(_, _, packets)| packets * rounds).sum();

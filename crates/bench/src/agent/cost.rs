@@ -1,7 +1,7 @@
 //! CPU time and memory of an agent that looks after many containers, by what it has to do.
 //!
 //! As on a real host most containers are quiet: ten of them receive two hundred datagrams a
-//! second each. In every round each duty is measured once, in an order drawn at random, with an
+//! second each. In every round each duty is measured once, in random order, with an
 //! agent of its own, which is scraped once.
 
 use super::process::{Agent, Status};
@@ -116,7 +116,7 @@ fn known(agent: &Agent, containers: u32) -> Result<Status, BenchError> {
                 return Err(BenchError::Worker {
                     worker: "agent".to_owned(),
                     reason: format!(
-                        "it found {} of {containers} containers",
+                        "the agent found {} of {containers} containers",
                         status.containers_known
                     ),
                 });

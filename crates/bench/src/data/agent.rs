@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub enum AgentExperiment {
     /// CPU time and memory of an agent that looks after many containers.
     Cost,
-    /// What the diagnosis takes from processes that do nothing but wake each other.
+    /// Cost of the diagnosis from processes that do nothing but wake each other.
     Diagnosis,
 }
 labels!(AgentExperiment { Cost => "cost", Diagnosis => "diagnosis" });
@@ -107,7 +107,7 @@ pub struct AgentCostRow {
     pub step_ms: Estimate,
 }
 
-/// What the diagnosis takes in one case.
+/// Cost of the diagnosis in one case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DiagnosisCostRow {
     /// Where the processes are.
@@ -144,7 +144,7 @@ pub struct SwitchProgramRow {
 pub struct AgentResult {
     /// CPU time and memory, by duty.
     pub cost: Vec<AgentCostRow>,
-    /// What the diagnosis takes, by case.
+    /// Cost of the diagnosis, by case.
     pub diagnosis: Vec<DiagnosisCostRow>,
     /// What could not be measured, with the reason.
     pub failed: BTreeMap<String, String>,

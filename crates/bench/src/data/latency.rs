@@ -143,7 +143,7 @@ pub struct LatencyProgramRow {
 /// The outcome of a latency run. A list is empty while its experiment has not run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyResult {
-    /// Stamps of both ends.
+    /// Timestamps of both ends.
     pub truth: Vec<TruthRow>,
     /// Injected delays.
     pub injection: Vec<InjectionRow>,

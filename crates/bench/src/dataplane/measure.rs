@@ -153,7 +153,7 @@ pub(super) fn sample(
     let told = once(rig, scene, &run)?;
     let lost = told.client.latency.lost;
     if lost > 0 {
-        let what = "requests had no answer, or connections ended by themselves";
+        let what = "requests were not answered, or connections ended by themselves";
         rig.warn(&format!("{}, round {round}: {lost} {what}", cell.id()))?;
     }
     let [start, idle] = told.memory_bytes;

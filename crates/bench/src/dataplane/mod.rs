@@ -1,7 +1,7 @@
 //! The dataplane experiment: the same servers on Linux sockets and on the dataplane, on one
 //! veth pair each, alternated in one run.
 //!
-//! In each round every condition of an experiment is measured once, in an order drawn at random, so
+//! In each round every condition of an experiment is measured once, in random order, so
 //! that drift of the host hits all alike. Server and client have a CPU each. In the unloaded, paced
 //! and size experiments the client is a Linux one that polls. In the others it is a
 //! load generator over AF_XDP, because a Linux client on one CPU is slower than the servers that

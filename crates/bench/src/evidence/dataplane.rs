@@ -77,19 +77,19 @@ pub(super) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
             peak.and_then(|r| r.rate_to_busy.as_ref()),
         ),
         judged(
-            "What a core carries at its peak's CPU time a request, inline ÷ blocking sockets",
+            "Capacity of a core at its peak's CPU time per request, inline ÷ blocking sockets",
             "connections",
             blocking,
             peak.and_then(|r| r.capacity_to_blocking.as_ref()),
         ),
         judged(
-            "What a core carries at its peak's CPU time a request, inline ÷ busy-polling sockets",
+            "Capacity of a core at its peak's CPU time per request, inline ÷ busy-polling sockets",
             "connections",
             busy,
             peak.and_then(|r| r.capacity_to_busy.as_ref()),
         ),
         judged(
-            "With 10,000 connections the share of the peak kept",
+            "Share of the peak kept with 10,000 connections",
             "connections",
             Bound::AtLeast(GOAL_CONNECTIONS),
             kept.as_ref(),

@@ -53,7 +53,7 @@ fn of<'a>(
         );
         let slower = row.p99_factor.as_ref().map(|_| {
             judged(
-                "99th percentile beside the neighbour ÷ alone",
+                "99th percentile next to the neighbour ÷ alone",
                 Bound::AtMost(P99_FACTOR_TOLERATED),
                 |r| r.p99_factor.as_ref(),
             )

@@ -11,7 +11,7 @@ pub const BIAS_US: f64 = 20.0;
 pub(super) fn goals(result: &LatencyResult) -> Vec<Judgement> {
     let truth = result.truth.iter().map(|row| {
         goal(
-            "Reports whose stamps are out of order",
+            "Reports whose timestamps are out of order",
             Some(format!("{} {}", row.protocol, row.direction)),
             Bound::AtMost(0.0),
             Some(Figure::Count(row.violations as f64)),

@@ -74,7 +74,7 @@ impl<'a> Rig<'a> {
     pub fn new(options: RigOptions, progress: &'a mut dyn Progress) -> Result<Self, BenchError> {
         if !nix::unistd::geteuid().is_root() {
             return Err(BenchError::Unsupported(
-                "the experiments make network namespaces and cgroups: run as root (sudo)"
+                "the experiments create network namespaces and cgroups: run as root (sudo)"
                     .to_owned(),
             ));
         }
@@ -229,7 +229,7 @@ fn choose_cpus(victim: Option<u32>, peer: Option<u32>) -> Result<(u32, u32), Ben
     }
     if victim.is_some() && victim == peer {
         return Err(BenchError::Usage(
-            "victim and peer need different CPUs: the peer's work must not weigh on the victim"
+            "victim and peer need different CPUs: the peer's work must not slow the victim"
                 .to_owned(),
         ));
     }

@@ -293,7 +293,7 @@ impl Victim {
         }
         Err(BenchError::Worker {
             worker: "victim".to_owned(),
-            reason: format!("its work was not done after {LIMIT_S} s"),
+            reason: format!("its work was not finished after {LIMIT_S} s"),
         })
     }
 

@@ -368,7 +368,7 @@ impl<'a> Bench<'a> {
             Resource::Network => Limit::Network(limits.network.0),
             Resource::Llc if self.experiment.llc().0 == 0 => {
                 return Err(BenchError::Unsupported(
-                    "this host does not tell the size of its last-level cache: give 'limits.llc'"
+                    "this host does not report the size of its last-level cache: set 'limits.llc'"
                         .to_owned(),
                 ));
             }

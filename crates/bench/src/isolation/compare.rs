@@ -49,9 +49,7 @@ pub enum CompareError {
     #[error(transparent)]
     Data(#[from] DataError),
     /// One of them is not of this benchmark, or has no result.
-    #[error(
-        "{0} holds no finished result of 'bench isolation': give two directories that it wrote"
-    )]
+    #[error("{0} has no finished result of 'bench isolation': give two directories that it wrote")]
     Other(String),
 }
 

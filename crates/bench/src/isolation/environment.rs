@@ -62,7 +62,9 @@ pub(super) fn changes(before: &IsolationEnvironment, now: &IsolationEnvironment)
     let changed = before.host.iter().filter_map(|(fact, was)| {
         let is = now.host.get(fact).map_or("unknown", String::as_str);
         (is != was).then(|| {
-            format!("since this run began its {fact} has changed from '{was}' to '{is}': begin a new run")
+            format!(
+                "{fact} has changed from '{was}' to '{is}' since this run began: start a new run"
+            )
         })
     });
     changed.collect()

@@ -28,35 +28,35 @@ const FOREIGN_START: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
-    /// Its name, for people.
+    /// A label.
     #[serde(default = "unnamed")]
     pub name: String,
     /// What runs the tenants, in this order.
     pub runtimes: Vec<RuntimeKind>,
-    /// What makes their load; another than our own is a program of the host, and needs the runtime
+    /// Generator of their load; any but our own is a program of the host, and needs the runtime
     /// `process`.
     #[serde(default)]
     pub generator: GeneratorKind,
     /// What the tenants compete for.
     #[serde(default = "paper_resources")]
     pub resources: Vec<Resource>,
-    /// What the tenants do; the baseline of each contended scenario is added where it is missing.
+    /// What the tenants do; a missing baseline of a contended scenario is added.
     #[serde(default = "Scenario::paper")]
     pub scenarios: Vec<Scenario>,
-    /// Blocks: in each, every scenario is measured once, in an order drawn at random.
+    /// Blocks, each of which measures every scenario once, in random order.
     pub repetitions: u32,
-    /// Cut off at the beginning of each cell: nothing in it counts.
+    /// Discarded at the beginning of each cell.
     pub warmup: Span,
     /// Measured in each cell after that.
     pub measure: Span,
-    /// Measurements of one cell at the most: one that the hypervisor disturbed is made again at
-    /// the end of its block. 1: none is.
+    /// Maximum number of measurements of one cell: a measurement that the hypervisor disturbed is
+    /// repeated at the end of its block. With 1, none is.
     #[serde(default = "three")]
     pub attempts: u32,
     /// Seed of the orders and of the bootstrap.
     #[serde(default = "one")]
     pub seed: u64,
-    /// Measure everything once more with Cofferdam's agent looking after the tenants.
+    /// Repeat every measurement with Cofferdam's agent managing the tenants.
     #[serde(default)]
     pub cofferdam: bool,
     /// The limits of each tenant; both have the same.
@@ -74,22 +74,22 @@ pub struct Limits {
     /// CPUs; absent: a quarter of the host's, as in the paper.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<f64>,
-    /// Memory; absent: a sixteenth of the host's. An unrestricted tenant takes three limits' worth,
-    /// so that with its neighbour a quarter of the host is used, and the host lives on.
+    /// Memory; if absent, a sixteenth of the host's. An unrestricted tenant uses three times the
+    /// limit, so that with its neighbour a quarter of the host is used, and the host survives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Size>,
-    /// Block operations a second: seven tenths reads, three tenths writes. Absent: a quarter of
-    /// what an unrestricted process alone gets of this disk, measured before the first disk cell.
+    /// Block operations a second: seven tenths reads, three tenths writes. If absent: a quarter of
+    /// what an unrestricted process alone gets from this disk, measured before the first disk cell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_iops: Option<u32>,
     /// Size of the file that disk loads use.
     pub disk_file: Size,
     /// Network, by HTB on the tenant's interface.
     pub network: BitRate,
-    /// Datagrams of 64 bytes that a saturated tenant b is sent each second where network CPU is
-    /// measured, which no runtime limits.
+    /// Datagrams of 64 bytes a second sent to a saturated tenant b (`network-cpu`), which no
+    /// runtime limits.
     pub datagrams: u32,
-    /// Share of the last-level cache, which no runtime keeps; absent: half of it.
+    /// Share of the last-level cache, which no runtime enforces; if absent, half of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub llc: Option<Size>,
 }
@@ -268,7 +268,7 @@ impl Experiment {
         if let Some(other) = self.resources.iter().find(|r| !can.contains(r)) {
             let can: Vec<&str> = can.iter().map(|r| r.label()).collect();
             return Err(format!(
-                "'generator' {generator} makes no load of '{other}': give 'resources' of {}",
+                "'generator' {generator} has no load for '{other}': set 'resources' to {}",
                 can.join(", ")
             ));
         }
@@ -277,8 +277,8 @@ impl Experiment {
             && let Some(other) = others.find(|r| **r != RuntimeKind::Process)
         {
             return Err(format!(
-                "'generator' {generator} is a program of the host, which is not in a tenant of \
-                 '{other}': give 'runtimes: [process]'"
+                "'generator' {generator} is a program of the host, which tenants of '{other}' do \
+                 not have: set 'runtimes: [process]'"
             ));
         }
         if generator.is_foreign() && self.warmup.0 < FOREIGN_START {

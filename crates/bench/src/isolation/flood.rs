@@ -60,7 +60,7 @@ pub(super) fn address(tenant: &Tenant) -> Result<Ipv4Addr, BenchError> {
     ))?;
     first_address(&text).ok_or_else(|| BenchError::Worker {
         worker: tenant.guest.name().to_owned(),
-        reason: "its eth0 has no IPv4 address: nobody can send it anything".to_owned(),
+        reason: "its eth0 has no IPv4 address: nothing can be sent to it".to_owned(),
     })
 }
 

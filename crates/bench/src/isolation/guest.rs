@@ -199,9 +199,7 @@ impl Guest {
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     let waited = patience.as_secs();
-                    return Err(self
-                        .child
-                        .failure(format!("it did not answer for {waited} s")));
+                    return Err(self.child.failure(format!("no answer for {waited} s")));
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err(self.post_mortem()),
             }
@@ -256,7 +254,7 @@ impl Drop for Guest {
 pub(super) fn late(worker: &str) -> BenchError {
     BenchError::Worker {
         worker: worker.to_owned(),
-        reason: "it was not done in time".to_owned(),
+        reason: "not finished in time".to_owned(),
     }
 }
 

@@ -48,7 +48,7 @@ pub fn merge(parts: &[PathBuf], output: &Path) -> Result<PathBuf, MergeError> {
         let experiment = run
             .experiment
             .filter(|_| run.manifest.kind == Kind::Isolation)
-            .ok_or_else(|| unfit("it is no run of 'bench isolation'".to_owned()))?;
+            .ok_or_else(|| unfit("it is not a run of 'bench isolation'".to_owned()))?;
         match &mut whole {
             None => whole = Some(experiment),
             Some(whole) => join(whole, experiment).map_err(unfit)?,

@@ -43,7 +43,7 @@ pub struct Options {
 pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, BenchError> {
     if !nix::unistd::geteuid().is_root() {
         return Err(BenchError::Unsupported(
-            "the experiment makes containers, network namespaces and cgroups: run as root (sudo)"
+            "the experiment creates containers, network namespaces and cgroups: run as root (sudo)"
                 .to_owned(),
         ));
     }
@@ -124,7 +124,7 @@ fn open(
         let kept = RunData::load(path).map_err(|e| unusable(e.to_string()))?;
         if kept.experiment.as_ref() != Some(experiment) {
             return Err(unusable(
-                "this directory holds another experiment: give a new one with --output, or the same experiment to go on with it".to_owned(),
+                "this directory holds another experiment: give a new one with --output, or the same experiment to resume it".to_owned(),
             ));
         }
         let earlier = match kept.result {
@@ -270,7 +270,7 @@ impl Session<'_> {
         }
         if let Some(reason) = bench.untraced.take().filter(|_| !self.untraced) {
             self.untraced = true;
-            let text = format!("what tenants use is read from files alone: {reason}");
+            let text = format!("the tenants' use is read from files only: {reason}");
             self.warn(dir, &text)?;
         }
         // Killed from now on, it still tells what its samples were measured with.

@@ -1,4 +1,4 @@
-//! Does a report say what happened? Stamps of both ends enclose it, and known delays show in it
+//! Does a report say what happened? Timestamps of both ends enclose it, and known delays show in it
 //! or not.
 
 use super::scene::Scene;

@@ -22,7 +22,7 @@ pub fn cells(options: &Options) -> Result<Vec<Cell>, BenchError> {
     }
     if !options.ledger && !options.treatments.is_empty() {
         return Err(BenchError::Usage(
-            "what --with names needs the accounting: leave out --no-ledger".to_owned(),
+            "--with needs the accounting: remove --no-ledger".to_owned(),
         ));
     }
     if options
@@ -57,7 +57,7 @@ pub fn cells(options: &Options) -> Result<Vec<Cell>, BenchError> {
         .collect();
     if kept.is_empty() {
         return Err(BenchError::Usage(
-            "no cell of the grid matches: leave out a filter, or --quick".to_owned(),
+            "no cell of the grid matches: remove a filter, or --quick".to_owned(),
         ));
     }
     Ok(kept)

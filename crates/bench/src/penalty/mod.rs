@@ -3,7 +3,7 @@
 //!
 //! Victim and competitor share one CPU with equal weights. Baseline: the competitor computes.
 //! Test: it receives, with softirq steered to that CPU, or sends; the other end runs on another
-//! CPU. Baseline and test alternate within each pair, in an order drawn at random, so that
+//! CPU. Baseline and test alternate within each pair, in random order, so that
 //! drift of the host hits both alike.
 
 mod grid;

@@ -30,7 +30,7 @@ pub fn sections(result: &AccountingResult) -> Result<Vec<Markup>, ReportError> {
     }
     if let Some(memory) = result.memory_bytes {
         let text = format!(
-            "All maps together take {}, from the start and for good.",
+            "All maps together take {}, allocated at the start.",
             bytes(memory)
         );
         sections.push(section("Memory", &text, html! {}));
@@ -155,7 +155,7 @@ fn conservation(result: &AccountingResult) -> Markup {
 fn accuracy(result: &AccountingResult) -> Markup {
     section(
         "Accuracy",
-        "What the ledger says against what is known by construction.",
+        "The ledger compared with what is known by construction.",
         html! { div.scroll tabindex="0" { table {
             thead { tr { th { "case" } th.words { "quantity" } th { "expected" } th { "measured" } th { "error" } } }
             tbody { @for row in &result.accuracy { tr {

@@ -28,7 +28,7 @@ pub fn sections(result: &AgentResult) -> Result<Vec<Markup>, ReportError> {
     Ok(sections)
 }
 
-/// What the agent takes at work, and its diagnosis in its worst case.
+/// Cost of the agent at work, and its diagnosis in its worst case.
 pub fn finding(result: &AgentResult) -> Vec<String> {
     let at_work = result
         .cost
@@ -37,7 +37,7 @@ pub fn finding(result: &AgentResult) -> Vec<String> {
     let mut text: Vec<String> = at_work
         .map(|row| {
             format!(
-                "An agent that looks after {} containers and {} takes {}% of a CPU and {}.",
+                "An agent that manages {} containers and {} takes {}% of a CPU and {}.",
                 row.containers,
                 row.duty.words(),
                 estimate(&row.cpu_pct),
@@ -77,9 +77,9 @@ fn cost(rows: &[AgentCostRow]) -> Result<Markup, ReportError> {
     };
     let chart = figure("CPU time of the agent", &chart.svg()?);
     Ok(section(
-        "What the agent takes",
-        "An agent of its own for every point, scraped once; a few containers receive a trickle of \
-         datagrams, the others are quiet.",
+        "Cost of the agent",
+        "A separate agent for every point, scraped once; a few containers receive a trickle of \
+         datagrams, the others are idle.",
         html! {
             div.charts { (chart) }
             div.scroll tabindex="0" { table {
@@ -115,7 +115,7 @@ fn diagnosis(rows: &[DiagnosisCostRow]) -> Result<Markup, ReportError> {
     };
     let chart = figure("Round trips kept", &chart.svg()?);
     Ok(section(
-        "What the diagnosis takes",
+        "Cost of the diagnosis",
         "Two processes do nothing but wake each other over a pipe. Off and on alternate within each \
          pair. No real load switches so much.",
         html! {
@@ -141,7 +141,7 @@ fn diagnosis(rows: &[DiagnosisCostRow]) -> Result<Markup, ReportError> {
 fn programs(rows: &[DiagnosisCostRow]) -> Markup {
     section(
         "Cost of each program",
-        "As the kernel measured it, its own time for measuring included.",
+        "As measured by the kernel, including the time of the measurement itself.",
         html! { div.scroll tabindex="0" { table {
             thead { tr { th { "the processes" } th { "program" } th { "runs a round trip" } th { "ns a run" } th { "of them for measuring" } } }
             tbody { @for row in rows { @for program in &row.programs { tr {

@@ -52,35 +52,35 @@ fn told(experiment: DataplaneExperiment) -> (&'static str, &'static str) {
         ),
         DataplaneExperiment::Paced => (
             "Low load",
-            "64 bytes, so many requests a second, one at a time, from a Linux client that polls. The \
-             dataplane polls and sleeps as it does by default. CPU time is all that its CPU was not idle, \
-             polls in vain included.",
+            "64 bytes, this many requests a second, one at a time, from a Linux client that polls. The \
+             dataplane polls and sleeps as by default. CPU time is all time that its CPU was not \
+             idle, including polls that found nothing.",
         ),
         DataplaneExperiment::Connections => (
             "Connections",
-            "64 bytes, one request on its way on each connection, from a load generator over \
-             AF_XDP. Receive work is steered to the CPU of whom it is for.",
+            "64 bytes, one outstanding request on each connection, from a load generator over \
+             AF_XDP. Receive work is steered to the receiver's CPU.",
         ),
         DataplaneExperiment::Cores => (
             "Multicore",
-            "64 bytes, 400 connections, one request on its way on each, from one load generator that has a \
-             CPU of its own; more is better. Linux has a thread a core, each with a listener of its own \
-             (SO_REUSEPORT). The dataplane has a loop a core; its application is one thread on the same \
-             CPUs. The generator sends by one queue, so the device has one: the first core passes on what \
-             belongs to others. Receive work is spread over the server's CPUs, flow by flow (RPS).",
+            "64 bytes, 400 connections, one outstanding request on each, from one load generator \
+             that has a CPU of its own; more is better. Linux has one thread per core, each with a listener \
+             of its own (SO_REUSEPORT). The dataplane has one loop per core; its application is \
+             one thread on the same CPUs. The generator sends through one queue, so the device has \
+             one queue, and the first core passes on what belongs to others. Receive work is spread over the server's CPUs, flow by flow (RPS).",
         ),
         DataplaneExperiment::OneCpu => (
-            "What the code for several cores costs",
-            "As above, with all loops of the dataplane and its application on the one CPU of the server. So \
-             nothing can be gained, and what is lost against one core is the price of several: to pass \
-             packets and frames on, to wake each other, and to change between the loops. Loops sleep when \
-             they have nothing to do, as they must on a shared CPU. On CPUs of their own they poll, and \
-             neither wake nor change: this is the most that it can cost.",
+            "Cost of the code for several cores",
+            "As above, with all loops of the dataplane and its application on the one CPU of the server. Nothing \
+             can be gained, and the loss compared with one core is the cost of several: passing \
+             packets and frames on, waking each other, and switching between the loops. Loops \
+             sleep when they have nothing to do, as they must on a shared CPU. On CPUs of their \
+             own they poll, and neither wake nor switch: this is the maximum cost.",
         ),
         DataplaneExperiment::Batch => (
             "Batch bound",
-            "64 bytes, 100 connections, one request on its way on each; at most so many packets in a turn \
-             of the loop.",
+            "64 bytes, 100 connections, one outstanding request on each; at most this many packets \
+             in a turn of the loop.",
         ),
         DataplaneExperiment::Load => (
             "Latency under load",
@@ -89,9 +89,9 @@ fn told(experiment: DataplaneExperiment) -> (&'static str, &'static str) {
         ),
         DataplaneExperiment::Cost => (
             "CPU time of a request",
-            "All servers at this percentage of the slowest one's peak, in an open loop. Counted is all time \
-             of the server's CPU but what was idle, or polled in vain at the cost of such a poll \
-             without load. The kernel's work for packets is in it. A server that polls takes packets as they come: under more load its \
+            "All servers at this percentage of the slowest one's peak, in an open loop. Counts the \
+             time of the server's CPU that was neither idle nor spent on polls that found nothing. \
+             The kernel's work for packets is included. A server that polls takes packets as they come: under more load its \
              batches grow, and a request costs it less.",
         ),
         DataplaneExperiment::Usr => (
@@ -115,8 +115,8 @@ fn told(experiment: DataplaneExperiment) -> (&'static str, &'static str) {
         ),
         DataplaneExperiment::ShortConnections => (
             "Short connections",
-            "A new connection for each 64-byte request, ended by a reset at the answer; so many at a time. \
-             Times count from its opening.",
+            "A new connection for each 64-byte request, ended by a reset after the answer; this \
+             many at a time. Times count from its opening.",
         ),
     }
 }
@@ -215,13 +215,13 @@ const COLUMNS: [(&str, Value); 16] = [
     ("p50 ÷ busy-polling", |r| r.p50_to_busy.as_ref()),
     ("CPU µs a request", |r| r.cpu_us_per_request.as_ref()),
     ("CPU µs ÷ one core", |r| r.cpu_to_one_core.as_ref()),
-    ("one core carries ÷ blocking", |r| {
+    ("capacity of one core ÷ blocking", |r| {
         r.capacity_to_blocking.as_ref()
     }),
-    ("one core carries ÷ busy-polling", |r| {
+    ("capacity of one core ÷ busy-polling", |r| {
         r.capacity_to_busy.as_ref()
     }),
-    ("one core carries, process ÷ inline", |r| {
+    ("capacity of one core, process ÷ inline", |r| {
         r.capacity_to_inline.as_ref()
     }),
     ("share of time the generator was busy", |r| {
@@ -342,7 +342,7 @@ fn stages(result: &DataplaneResult) -> Result<Markup, ReportError> {
     Ok(section(
         "Where the time of a packet goes",
         "Cycles of the time-stamp counter in each stage of the inline loop, over the server's whole \
-         life, turns without work left out. `flush` is the system call that sends: on veth it copies each \
+         life, without turns that had no work. `flush` is the system call that sends: on veth it copies each \
          packet and runs the device's transmit path. A NIC with zero-copy AF_XDP would leave there \
          only the wake-up.",
         html! { div.charts { (figure(axis, &chart.svg()?)) } },

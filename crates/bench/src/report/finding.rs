@@ -9,7 +9,7 @@ use crate::evidence;
 pub fn of(run: &RunData) -> Vec<String> {
     let mut text = match &run.result {
         None => vec![
-            "The run ended before anything could be compared. What was measured is below."
+            "The run ended before anything could be compared. The measurements so far are below."
                 .to_owned(),
         ],
         Some(RunResult::Penalty(result)) => penalty::finding(run, &result.cells),
@@ -27,7 +27,7 @@ pub fn of(run: &RunData) -> Vec<String> {
     };
     let is_measured = evidence::is_measured(run.result.as_ref());
     if run.result.is_some() && !is_measured {
-        text = vec!["Nothing was measured to its end.".to_owned()];
+        text = vec!["No measurement was completed.".to_owned()];
     }
     let goals = verdicts::sentences(&evidence::of(run));
     match &run.result {
@@ -39,8 +39,8 @@ pub fn of(run: &RunData) -> Vec<String> {
     }
     if run.manifest.is_busy && is_measured {
         text.push(
-            "The host was busy before the run: what was measured is no evidence. Run it again when \
-             the host is calm."
+            "The host was busy before the run: the measurements prove nothing. Run it again on a \
+             calm host."
                 .to_owned(),
         );
     }
@@ -95,12 +95,12 @@ pub fn title(run: &RunData) -> String {
         _ => match run.manifest.kind {
             crate::data::Kind::Penalty => "Penalty of network work".to_owned(),
             crate::data::Kind::Accounting => "Cost and accuracy of the accounting".to_owned(),
-            crate::data::Kind::Latency => "Truth and cost of the latency measurement".to_owned(),
+            crate::data::Kind::Latency => "Accuracy and cost of the latency measurement".to_owned(),
             crate::data::Kind::Demo => "Demo".to_owned(),
             crate::data::Kind::Isolation => "How well tenants are isolated".to_owned(),
             crate::data::Kind::Reservation => "What a CPU reservation is worth".to_owned(),
-            crate::data::Kind::Agent => "What the agent takes of the host".to_owned(),
-            crate::data::Kind::Dataplane => "The dataplane beside Linux sockets".to_owned(),
+            crate::data::Kind::Agent => "Cost of the agent".to_owned(),
+            crate::data::Kind::Dataplane => "The dataplane compared with Linux sockets".to_owned(),
         },
     };
     format!("Cofferdam · {what}")

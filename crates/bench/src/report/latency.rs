@@ -36,10 +36,7 @@ pub fn sections(result: &LatencyResult) -> Result<Vec<Markup>, ReportError> {
         sections.push(programs(result)?);
     }
     if let Some(memory) = result.memory_bytes {
-        let text = format!(
-            "All maps take {}, from the start and for good.",
-            bytes(memory)
-        );
+        let text = format!("All maps take {}, allocated at the start.", bytes(memory));
         sections.push(section("Memory", &text, html! {}));
     }
     Ok(sections)
@@ -50,7 +47,7 @@ fn truth(result: &LatencyResult) -> Markup {
                 application ≤ start ≤ end ≤ wire. In: wire ≤ start ≤ end ≤ application. The \
                 slack is what lies between: median and largest.";
     section(
-        "Stamps of both ends",
+        "Timestamps of both ends",
         lead,
         html! {
             div.scroll tabindex="0" { table {
@@ -174,7 +171,7 @@ fn coverage(result: &LatencyResult) -> Result<Markup, ReportError> {
         references: vec![(100.0, "all")],
         rows: rows.collect(),
     };
-    let lead = "Every packet that is due a report, and why it had none.";
+    let lead = "Every packet that should have a report, and the reason if it had none.";
     Ok(section(
         "Coverage",
         lead,
@@ -236,7 +233,7 @@ fn programs(result: &LatencyResult) -> Result<Markup, ReportError> {
         references: Vec::new(),
         rows: rows.collect(),
     };
-    let lead = "By the kernel's run-time statistics, an empty program's figure taken off.";
+    let lead = "By the kernel's run-time statistics, minus that of an empty program.";
     Ok(section(
         "Cost of the programs",
         lead,
@@ -251,7 +248,7 @@ pub fn finding(result: &LatencyResult) -> Vec<String> {
     let wrong: u64 = result.truth.iter().map(|r| r.violations).sum();
     if packets > 0 {
         text.push(format!(
-            "Of {packets} reports checked against the stamps of both ends, {wrong} were out of \
+            "Of {packets} reports checked against the timestamps of both ends, {wrong} were out of \
              order."
         ));
     }

@@ -105,22 +105,19 @@ fn vocabulary() -> Markup {
             "time the kernel spends on packets outside the task that wanted them: \
           hardirq and softirq of network devices, NAPI threads",
         ),
-        (
-            "caused",
-            "network work that a container's packets made necessary",
-        ),
+        ("caused", "network work that a container's packets required"),
         (
             "paid, charged",
-            "network work that ran inside a container's time slices, whoever caused it",
+            "network work that ran inside a container's time slices, whatever its cause",
         ),
         (
             "owed",
-            "caused − charged: above 0 others paid, below 0 it paid for others",
+            "caused − charged: positive if others paid, negative if it paid for others",
         ),
         (
             "penalty factor",
-            "time a victim takes beside traffic ÷ time it takes beside an equally \
-          entitled compute job",
+            "time a victim takes next to traffic ÷ time it takes next to an equally entitled \
+          compute job",
         ),
     ];
     section(

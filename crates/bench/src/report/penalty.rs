@@ -78,7 +78,7 @@ fn factors(cells: &[CellResult]) -> Result<Markup, ReportError> {
             let title = format!("The competitor {word} {}", protocol.label().to_uppercase());
             let chart = Chart {
                 alt: format!("{title}: penalty factor of each cell with its interval"),
-                axis: "penalty factor: time beside traffic ÷ time beside compute".to_owned(),
+                axis: "penalty factor: time next to traffic ÷ time next to compute".to_owned(),
                 from: 0.0,
                 legend: &[],
                 references: vec![(1.0, "fair")],
@@ -91,7 +91,7 @@ fn factors(cells: &[CellResult]) -> Result<Markup, ReportError> {
         "Penalty factors",
         "Point and whisker: median and 95% bootstrap interval over the pairs. Upright stroke: \
          1/(1 − softirq fraction), what equal shares alone would explain. At 1 the victim is \
-         treated as fairly beside traffic as beside compute.",
+         treated as fairly next to traffic as next to compute.",
         html! { div.charts { @for chart in &charts { (chart) } } },
     ))
 }
@@ -179,7 +179,7 @@ fn detail(run: &RunData, result: &CellResult) -> Result<Markup, ReportError> {
         @if let Some(error) = error {
             p.note { "Ledgers against measured time: off by at most " (number(error)) "% on any CPU." }
         } @else {
-            p.note { "No ledger: the accounting did not run beside this cell." }
+            p.note { "No ledger: the accounting did not run during this cell." }
         }
     })
 }
@@ -261,7 +261,7 @@ fn ledger_chart(run: &RunData, cell: &str) -> Result<Markup, ReportError> {
     if rows.is_empty() {
         return Ok(html! {});
     }
-    let title = format!("Ledger of CPU {cpu} beside traffic");
+    let title = format!("Ledger of CPU {cpu} next to traffic");
     let chart = Chart {
         alt: format!("{title}: network work caused and paid by each container"),
         axis: format!("network work, percent of CPU {cpu}"),
@@ -275,7 +275,7 @@ fn ledger_chart(run: &RunData, cell: &str) -> Result<Markup, ReportError> {
     };
     Ok(html! {
         (figure(&title, &chart.svg()?))
-        p.note { "What nobody paid ran while the CPU was idle, or in processes of the host." }
+        p.note { "What no container paid ran while the CPU was idle, or in processes of the host." }
     })
 }
 
@@ -294,7 +294,7 @@ pub fn raw_times(run: &RunData) -> Result<Markup, ReportError> {
     Ok(section(
         "What was measured",
         if nothing {
-            "Not one sample was finished."
+            "No sample was completed."
         } else {
             ""
         },

@@ -82,7 +82,7 @@ pub fn story(result: &ReservationCellResult) -> Option<String> {
         )
     });
     Some(format!(
-        "With {} reserved, a job takes {} as long beside busy neighbours as alone, and {} \
+        "With {} reserved, a job takes {} as long next to busy neighbours as alone, and {} \
          with Cofferdam keeping the reservation{lost}.",
         cpu_count(result.cell.reserved_cpus),
         times(without.to_alone.as_ref()?),

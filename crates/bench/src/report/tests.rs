@@ -49,7 +49,7 @@ fn an_isolation_report_has_the_papers_rows_and_shows_no_noise_as_loss() {
     for text in [
         "podman: network",
         "74.28",
-        "The paper's podman beside ours",
+        "The paper's podman and ours",
         "class=\"heat5\"",
         "Method",
     ] {
@@ -128,7 +128,7 @@ fn an_agent_report_tells_which_goals_are_missed() {
         "{told:#?}"
     );
     let page = html(&run).unwrap();
-    for text in ["1,000 rules", "cf_sched_switch", "What the diagnosis takes"] {
+    for text in ["1,000 rules", "cf_sched_switch", "Cost of the diagnosis"] {
         assert!(page.contains(text), "{text}");
     }
 }
@@ -215,7 +215,7 @@ fn a_run_without_a_result_shows_what_there_is() {
     let page = html(&run).unwrap();
     assert!(page.contains("The run was interrupted") && page.contains("<svg"));
     run.samples.clear();
-    assert!(html(&run).unwrap().contains("Not one sample was finished."));
+    assert!(html(&run).unwrap().contains("No sample was completed."));
 }
 
 /// Five blocks of `value`, with the widest interval around it that there can be.
@@ -388,7 +388,7 @@ fn a_dataplane_run_says_which_goals_are_reached() {
         "<td>0.800",
         "✓ reached",
         "✗ missed",
-        "What the code for several cores costs",
+        "Cost of the code for several cores",
         "Where the time of a packet goes",
         "it ended",
     ] {
@@ -455,7 +455,7 @@ fn a_run_without_a_cell_claims_nothing() {
         };
         run.manifest.is_busy = true;
         let text = finding::of(&run);
-        assert_eq!(text, ["Nothing was measured to its end."], "{text:?}");
+        assert_eq!(text, ["No measurement was completed."], "{text:?}");
         assert!(!html(&run).unwrap().contains("No tenant"));
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn cells(options: &Options, online: u32) -> Result<Vec<ReservationCel
     }
     let threads = options.threads.unwrap_or(2 * reserved);
     if threads == 0 {
-        return usage("--threads 0 does nothing: give at least 1".to_owned());
+        return usage("--threads 0 measures nothing: give at least 1".to_owned());
     }
     if !(0.1..=60.0).contains(&options.seconds()) {
         return usage("a sample must last between 100ms and 60s".to_owned());
@@ -55,7 +55,7 @@ pub(super) fn cells(options: &Options, online: u32) -> Result<Vec<ReservationCel
         }
     }
     if cells.is_empty() {
-        return usage("no condition matches: leave out a filter, or --quick".to_owned());
+        return usage("no condition matches: remove a filter, or --quick".to_owned());
     }
     Ok(cells)
 }

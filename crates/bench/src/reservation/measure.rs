@@ -133,7 +133,7 @@ impl<'a> Bench<'a> {
         let watch = match Watch::start() {
             Ok(watch) => Some(watch),
             Err(why) => {
-                rig.warn(&format!("where CPU time went is not told: {why}"))?;
+                rig.warn(&format!("the causes of lost CPU time are not shown: {why}"))?;
                 None
             }
         };

@@ -240,7 +240,7 @@ pub(crate) fn write(path: &Path, value: &str) -> Result<(), BenchError> {
 pub(crate) fn make(dir: &Path, undo: &mut UndoStack) -> Result<(), BenchError> {
     fs::create_dir(dir).map_err(|source| match source.kind() {
         io::ErrorKind::PermissionDenied => BenchError::Unsupported(format!(
-            "may not make the cgroup {}: run as root (sudo)",
+            "cannot create the cgroup {}: run as root (sudo)",
             dir.display()
         )),
         _ => BenchError::Host {

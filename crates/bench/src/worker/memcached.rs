@@ -30,8 +30,8 @@ pub(crate) fn serve(mut args: Args, control: &mut Control) -> Result<(), Failure
         .args(["-p", &port.to_string(), "-t", &threads.to_string()])
         .exec();
     Err(format!(
-        "cannot run memcached: {error}: install it (apt install memcached), or leave its cells \
-         out with --target"
+        "cannot run memcached: {error}: install it (apt install memcached), or exclude its cells \
+         with --target"
     ))
 }
 
@@ -111,7 +111,7 @@ impl Connection {
 
     fn say(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let written = self.stream.get_mut().write_all(bytes);
-        written.map_err(|e| format!("memcached does not listen any more: {e}"))
+        written.map_err(|e| format!("memcached no longer listens: {e}"))
     }
 
     fn line(&mut self) -> Result<String, Failure> {

@@ -193,7 +193,7 @@ pub struct Report {
     pub source_port: u16,
     /// UDP and TCP port; ICMP: type and code.
     pub destination_port: u16,
-    /// Packets that this one stands for (GSO, GRO).
+    /// Packets that this record stands for (GSO, GRO).
     pub segments: u16,
     /// Which way.
     pub direction: Direction,
@@ -201,7 +201,7 @@ pub struct Report {
     pub protocol: u8,
     /// Where it ends.
     pub end: End,
-    /// TCP: sent before.
+    /// TCP: a retransmission.
     pub retransmit: bool,
     /// Left the host inside a tunnel.
     pub encapsulated: bool,

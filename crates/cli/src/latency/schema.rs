@@ -47,16 +47,16 @@ pub struct PacketRecord {
     pub source_port: u16,
     /// Destination port; ICMP: type × 256 + code.
     pub destination_port: u16,
-    /// TCP: sequence number; ICMP: number of the echo; else 0.
+    /// TCP: sequence number; ICMP: number of the echo; otherwise 0.
     pub sequence: u32,
     /// Number of the packet in its container, direction and protocol, from 1; a missing
     /// number has no report.
     pub ordinal: u32,
-    /// Cookie of the socket (SO_COOKIE); null when no socket was seen, or nobody has asked
-    /// for its cookie yet.
+    /// Cookie of the socket (SO_COOKIE); null if no socket was seen, or no program has requested
+    /// its cookie yet.
     pub cookie: Option<u64>,
-    /// Ingress: when the host's first device received it, by the clock of that device,
-    /// nanoseconds; null where its hardware does not stamp.
+    /// Ingress: receive time in the clock of the host's first device, nanoseconds; null if the
+    /// device has no hardware timestamps.
     #[serde(default)]
     pub hardware_ns: Option<u64>,
     /// Bytes from the network header on.
@@ -64,11 +64,11 @@ pub struct PacketRecord {
     /// Bytes after the transport header. A TCP record covers `sequence` to `sequence` +
     /// `payload_bytes`.
     pub payload_bytes: u32,
-    /// Packets that this one stands for (GSO, GRO).
+    /// Packets that this record stands for (GSO, GRO).
     pub segments: u16,
-    /// TCP: sent before.
+    /// TCP: a retransmission.
     pub retransmit: bool,
-    /// TCP: several segments that were merged on the way into one; its begin is the first's.
+    /// TCP: several segments merged on the way; it begins with the first.
     #[serde(default)]
     pub merged: bool,
     /// Left the host inside a tunnel.
@@ -86,11 +86,10 @@ pub struct PacketRecord {
     pub host_ifindex: u32,
     /// From start to end, nanoseconds: the sum of `stages_ns`.
     pub total_ns: u32,
-    /// What a process on the host would not have had, nanoseconds; null where a point is
-    /// missing.
+    /// The part that a process on the host would not have, nanoseconds; null if a point is missing.
     pub added_ns: Option<u32>,
-    /// The parts, nanoseconds: `stack`, `container_qdisc`, `veth`, `forward`, `host_qdisc`,
-    /// `reader`. A part that was not passed or seen is absent; its time is in the next.
+    /// The stages, nanoseconds: `stack`, `container_qdisc`, `veth`, `forward`, `host_qdisc`,
+    /// `reader`. A stage that was not passed or seen is absent; its time is in the next.
     pub stages_ns: BTreeMap<String, u32>,
 }
 
@@ -105,15 +104,15 @@ pub struct IntervalRecord {
     pub interval_s: f64,
     /// One entry for each container, direction and protocol with packets.
     pub flows: Vec<FlowRecord>,
-    /// Reports written over before they were read, since the start.
+    /// Reports overwritten before they were read, since the start.
     pub reports_lost: u64,
-    /// Reports that contradicted themselves and were thrown away, since the start.
+    /// Inconsistent reports, discarded, since the start.
     pub reports_rejected: u64,
-    /// One flow in so many is measured.
+    /// One flow in this many is measured.
     pub one_in: u32,
     /// Memory of the kernel's tables, bytes.
     pub memory_bytes: u64,
-    /// The host's devices that stamp in hardware what they receive, as `receive: eth0, eth1`;
+    /// The host's devices that timestamp received packets in hardware, as `receive: eth0, eth1`;
     /// `absent` without any.
     pub hardware_timestamps: String,
 }
@@ -131,8 +130,8 @@ pub struct FlowRecord {
     pub protocol: String,
     /// Packets in the interval.
     pub packets: u64,
-    /// Packets with a report in the interval. Packets on their way at either end of the
-    /// interval may make it larger or smaller than `packets`.
+    /// Packets with a report in the interval. Packets in flight at either end of the interval may
+    /// make it larger or smaller than `packets`.
     pub reports: u64,
     /// `reports` ÷ `packets`, percent, since the start; null without packets.
     pub coverage_pct: Option<f64>,
@@ -156,7 +155,7 @@ pub struct DistributionRecord {
     pub p99_ns: u64,
     pub p999_ns: u64,
     pub max_ns: u64,
-    /// The histogram: upper end of a bucket, nanoseconds, and its count. Buckets of several
+    /// The histogram: upper bound of each bucket, nanoseconds, and its count. Buckets of several
     /// records can be added up.
     pub buckets: Vec<(u64, u64)>,
 }
@@ -169,7 +168,7 @@ pub const PING: &str = "cofferdam.latency-ping/1";
 pub struct PingRecord {
     /// Always `cofferdam.latency-ping/1`.
     pub schema: String,
-    /// As it was asked for.
+    /// As given on the command line.
     pub host: String,
     /// The address pinged.
     pub address: String,
@@ -179,8 +178,8 @@ pub struct PingRecord {
     pub received: u32,
     /// Answered probes with a report in both directions.
     pub measured: u32,
-    /// Packets of the container that have no report, by reason (`local`, `no_start`, …), since the
-    /// ping began; null when it was asked from inside the container.
+    /// Packets of the container without a report, by reason (`local`, `no_start`, …), since the
+    /// ping began; null when run inside the container.
     pub misses: Option<BTreeMap<String, u64>>,
     /// Each answered probe.
     pub rounds: Vec<RoundRecord>,

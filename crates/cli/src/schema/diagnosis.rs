@@ -4,11 +4,11 @@ use cofferdam_types::{DiagnosedContainer, Neighbour};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// CPU that containers were entitled to and did not get, and why.
+/// CPU time that containers were entitled to but did not get, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiagnosisRecord {
-    /// Every container (or every selected one) that was there for the whole interval, those
-    /// that lost most to others first.
+    /// Every container (or every selected container) that existed for the whole interval; largest
+    /// losses to others first.
     pub containers: Vec<CpuLossRecord>,
     /// Idle time of all CPUs, nanoseconds.
     pub idle_ns: u64,
@@ -16,40 +16,41 @@ pub struct DiagnosisRecord {
     pub left_idle_ns: u64,
     /// Time of tasks of no container, all CPUs, nanoseconds.
     pub host_ns: u64,
-    /// Containers that found no row free, since the start; they count as the host.
+    /// Containers without a free row, since the start; they count as the host.
     pub containers_without_slot: u64,
-    /// Stretches of time whose end did not name the task they began with, since the start.
+    /// Segments that ended with a different task than they began with, since the start.
     pub mismatches: u64,
-    /// Stretches of impossible length, thrown away, since the start.
+    /// Segments of impossible length, discarded, since the start.
     pub segments_rejected: u64,
 }
 
-/// One container's CPU in the interval. The four losses add up to entitled_ns − got_ns where
-/// that is positive, else to 0.
+/// CPU time of one container in the interval. The four losses add up to entitled_ns − got_ns if
+/// that is positive, otherwise to 0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuLossRecord {
     /// As in the ledger.
     pub name: String,
     /// As in the ledger.
     pub cgroup_id: u64,
-    /// What its reservation, or its weight among those that compete, gave it, nanoseconds.
+    /// What it was entitled to by its reservation, or by its weight among its competitors,
+    /// nanoseconds.
     pub entitled_ns: u64,
-    /// What sets `entitled_ns`: `reserved`, `weight`, `quota` or `cpuset`.
+    /// The basis of `entitled_ns`: `reserved`, `weight`, `quota` or `cpuset`.
     pub entitled_by: String,
-    /// What its threads ran, nanoseconds.
+    /// Time that its threads ran, nanoseconds.
     pub got_ns: u64,
     /// Lost to forced runqueue sharing: it had a thread waiting on a CPU while others ran
     /// there, nanoseconds.
     pub forced_sharing_ns: u64,
-    /// Lost as phantom CPU time: it waited while a CPU was idle, or what it waited was idle in
-    /// the same scheduling period, left by others that were throttled, nanoseconds.
+    /// Lost as phantom CPU time: it waited while a CPU was idle, or its waiting time was left idle
+    /// in the same scheduling period by throttled neighbours, nanoseconds.
     pub phantom_ns: u64,
     /// Lost to its own quota, nanoseconds.
     pub throttled_ns: u64,
-    /// Lost for want of a runnable thread, nanoseconds.
+    /// Lost for lack of a runnable thread, nanoseconds.
     pub lack_ns: u64,
-    /// Whom it waited behind most since the diagnosis started: a container's name, or `host`
-    /// for tasks of no container; null when nobody.
+    /// What it waited behind most since the diagnosis started: a container's name, or `host` for
+    /// tasks of no container; null if it did not wait.
     pub neighbour: Option<String>,
 }
 

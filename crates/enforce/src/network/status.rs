@@ -156,10 +156,10 @@ fn drop_standing(refused: Option<&LimitError>, in_force: bool, why: &str) -> (St
 fn pays_for_others(unpaid: Unpaid) -> Degraded {
     let whom = match &unpaid.causer {
         Some(causer) if causer.is_enforced => {
-            format!("packets of others, most of them {}'s", causer.name)
+            format!("packets of others, mostly of {}", causer.name)
         }
         Some(causer) => format!(
-            "packets of others, most of them {}'s, which no rule enforces",
+            "packets of others, mostly of {}, which no rule enforces",
             causer.name
         ),
         None => "packets of no known container".to_owned(),

@@ -1,7 +1,7 @@
 //! What the diagnosis costs where it costs most: two processes that do nothing but wake each
 //! other over a pipe.
 //!
-//! Periods with the diagnosis off and on alternate, each pair in an order drawn at random; the
+//! Periods with the diagnosis off and on alternate, each pair in random order; the
 //! figure is round trips on ÷ off of each pair. The kernel's own run-time statistics, which
 //! cost about 25 ns a run, are on only in a period of their own.
 

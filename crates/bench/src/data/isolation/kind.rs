@@ -21,7 +21,7 @@ pub enum Resource {
     Network,
     /// The last-level cache: dependent loads over a set of a given size. No runtime limits it.
     Llc,
-    /// CPU that the kernel spends on packets: tenant a computes, tenant b is sent small datagrams.
+    /// CPU that the kernel spends on packets: tenant a computes, tenant b receives small datagrams.
     NetworkCpu,
 }
 labels!(Resource {
@@ -194,7 +194,7 @@ impl JsonSchema for Scenario {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         let names: Vec<String> = Scenario::all().iter().map(Scenario::to_string).collect();
         schemars::json_schema!({
-            "description": "a_X: tenant a alone at level X; a_X_b_Y: beside tenant b at level Y. Levels: u undercommitted, s saturated, o overcommitted, f unrestricted.",
+            "description": "a_X: tenant a alone at level X; a_X_b_Y: next to tenant b at level Y. Levels: u undercommitted, s saturated, o overcommitted, f unrestricted.",
             "type": "string",
             "enum": names,
         })
@@ -207,7 +207,7 @@ impl JsonSchema for Scenario {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum RuntimeKind {
-    /// Namespaces and cgroups of our own: always there.
+    /// Namespaces and cgroups of the benchmark's own: always available.
     Process,
     /// podman with runc.
     Podman,
@@ -232,7 +232,7 @@ labels!(RuntimeKind {
     Qemu => "qemu",
 });
 
-/// What makes the tenants' load.
+/// Generator of the tenants' load.
 #[derive(
     Clone,
     Copy,

@@ -76,7 +76,7 @@ fn within(output: &str, warmup: Duration, measure: Duration) -> Result<Done, Str
     }
     if seconds <= 0.0 {
         return Err(own.map_or_else(
-            || "iperf3 told no interval within the window".to_owned(),
+            || "iperf3 reported no interval within the window".to_owned(),
             |own| format!("iperf3 says '{own}'"),
         ));
     }

@@ -82,7 +82,7 @@ impl Foreign {
         };
         let cgroups = tenant.cgroups.clone().ok_or_else(|| {
             BenchError::Unsupported(format!(
-                "{} cannot join this runtime's tenants: take the runtime 'process'",
+                "{} cannot join this runtime's tenants: use the runtime 'process'",
                 generator.program()
             ))
         })?;
@@ -110,7 +110,7 @@ impl Foreign {
             .as_ref()
             .and_then(|load| self.generator.arguments(load, warmup, measure));
         let arguments = arguments.ok_or_else(|| {
-            BenchError::Unsupported(format!("{name} makes no load of this resource"))
+            BenchError::Unsupported(format!("{name} has no load for this resource"))
         })?;
         let mut command = super::runtime::placed(&self.cgroups, None);
         command

@@ -44,7 +44,7 @@ impl Generator for StressNg {
             (value.is_finite() && value >= 0.0).then_some(value)
         };
         let (Some(ops), Some(window_s)) = (value("bogo-ops"), value("wall-clock-time")) else {
-            return Err("stress-ng told no figures".to_owned());
+            return Err("stress-ng reported no figures".to_owned());
         };
         if window_s == 0.0 {
             return Err("stress-ng did not run".to_owned());

@@ -25,7 +25,7 @@ impl Runtime for Podman {
         // crun cannot have a container's cgroups on both trees; it says so only when it starts.
         if self.oci == "crun" && crate::topology::Layout::detect()?.v1_cpu.is_some() {
             return Err(BenchError::Unsupported(
-                "crun does not support cgroups in hybrid mode: boot with systemd.unified_cgroup_hierarchy=1, or take the runtime 'podman'".to_owned(),
+                "crun does not support cgroups in hybrid mode: boot with systemd.unified_cgroup_hierarchy=1, or use the runtime 'podman'".to_owned(),
             ));
         }
         Ok(format!("{podman}, {oci}"))

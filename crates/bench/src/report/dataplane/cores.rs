@@ -15,10 +15,10 @@ pub(super) fn caution(rows: &[&DataplaneRow]) -> Vec<String> {
     if let Some(count) = shared.first() {
         text.push(format!(
             "With {count} cores the server has the load generator's CPU as well: this host has no other. \
-             These points, drawn hollow, tell what all of the host's CPUs do together, client \
-             included, and not what a second core brings. There the generator gives the CPU away \
-             whenever it has nothing to do, the dataplane's loops sleep instead of polling, and the \
-             CPU time of a request cannot be told."
+             These points, drawn hollow, show what all of the host's CPUs achieve together, client \
+             included, and not what a second core adds. There the generator yields the CPU \
+             whenever it has nothing to do, the dataplane's loops sleep instead of polling, and \
+             the CPU time of a request is unknown."
         ));
     }
     // In an open loop it sends what it is told to.

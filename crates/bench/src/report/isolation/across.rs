@@ -46,7 +46,7 @@ pub fn runtimes(result: &IsolationResult) -> Option<Markup> {
     ))
 }
 
-/// The paper's podman beside ours, where this run has podman.
+/// The paper's podman and ours, where this run has podman.
 pub fn with_the_paper(result: &IsolationResult) -> Option<Markup> {
     let tables: Vec<&IsolationTable> = result
         .tables
@@ -59,9 +59,9 @@ pub fn with_the_paper(result: &IsolationResult) -> Option<Markup> {
         return None;
     }
     Some(section(
-        "The paper's podman beside ours",
+        "The paper's podman and ours",
         "Utilisation and I_plr as the paper prints them (Volpert et al., ICPE 2023), and as measured \
-         here. The machines, limits and versions differ: compare shapes, not digits.",
+         here. The machines, limits and versions differ: compare trends, not digits.",
         html! {
             @for of in tables {
                 h3 { (title(of)) }

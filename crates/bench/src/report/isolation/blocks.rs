@@ -64,7 +64,7 @@ pub fn of(run: &RunData, table: &IsolationTable) -> Result<Markup, ReportError> 
             .to_owned(),
         some => format!(
             "Beyond one and a half interquartile ranges from their scenario's quartiles: {}. They \
-             count all the same.",
+             still count.",
             some.join(", ")
         ),
     };

@@ -53,7 +53,7 @@ pub fn comparison(result: &IsolationResult) -> Result<Option<Markup>, ReportErro
     }
     Ok(Some(section(
         "With Cofferdam and without",
-        "The same cells with Cofferdam's agent looking after both tenants: network CPU enforced, the \
+        "The same cells with Cofferdam's agent managing both tenants: network CPU enforced, the \
          CPU limit reserved. A cell is called better or worse where the Mann-Whitney test of its \
          performance says so at 5%; that needs five blocks of each.",
         html! { @for part in &parts { (part) } },
@@ -126,7 +126,7 @@ fn chart(pair: &Pair<'_>) -> Result<Markup, ReportError> {
     if rows.is_empty() {
         return Ok(html! {});
     }
-    let axis = "performance that a kept beside b, % of its level alone";
+    let axis = "performance that a kept next to b, % of its level alone";
     let chart = Chart {
         alt: format!("{axis}, without and with Cofferdam"),
         axis: axis.to_owned(),

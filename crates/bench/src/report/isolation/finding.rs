@@ -31,7 +31,7 @@ pub fn finding(run: &RunData, result: &IsolationResult) -> Vec<String> {
     let [done, total] = result.done;
     if done < total {
         text.push(format!(
-            "{done} of {total} cells are measured: run it again with the same --output to go on."
+            "{done} of {total} cells are measured: run it again with the same --output to resume."
         ));
     }
     text
@@ -49,7 +49,7 @@ fn cases<'a>(
 fn lost(contended: &[Cell<'_>]) -> Vec<String> {
     let cases = cases(contended, |row| row.performance_loss_pct.as_ref());
     if cases.is_empty() {
-        let why = "not measured: no cell beside a neighbour has one without it to compare with";
+        let why = "not measured: no cell with a neighbour has one without it to compare with";
         return vec![format!("What a tenant loses to its neighbour was {why}.")];
     }
     let tolerated = Bound::AtMost(LOSS_TOLERATED_PCT);
@@ -113,7 +113,7 @@ fn headlines<'a>(
     let is_first = found.proved.is_none();
     let proved = found.proved.map(&told);
     let doubtful = found.doubtful.map(&told).map(|text| match is_first {
-        true => format!("Inconclusive, and the largest there is: {text}"),
+        true => format!("Inconclusive, and the largest: {text}"),
         false => format!("Larger, but inconclusive: {text}"),
     });
     let calm = found.harmless.map(&told).map(harmless);
@@ -142,7 +142,7 @@ fn stolen(run: &RunData, result: &IsolationResult) -> Option<String> {
     Some(match result.repeated {
         0 => still,
         n => format!(
-            "{still} {n} measurements that it disturbed were made again and do not count; they are \
+            "{still} {n} measurements that it disturbed were repeated and do not count; they are \
              in the data."
         ),
     })

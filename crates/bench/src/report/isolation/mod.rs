@@ -70,10 +70,10 @@ fn method(run: &RunData, result: &IsolationResult) -> Markup {
         let iops = e.limits.disk_iops.map(f64::from).or(measured);
         let iops = iops.map_or("a quarter of the disk's".to_owned(), number);
         format!(
-            "Two tenants with equal limits; their load is made by {}. Each cell was measured {} \
-             times for {} after a warm-up of {} that does not count; in each block every scenario \
-             came once, in an order drawn at random from seed {}, and those that the hypervisor \
-             disturbed (more than {} of the CPUs) again at its end, at most {} times in all; the \
+            "Two tenants with equal limits; the load generator is {}. Each cell was measured {} \
+             times for {} after a warm-up of {} that does not count; each block measured every \
+             scenario once, in random order from seed {}, and repeated those that the hypervisor \
+             disturbed (more than {} of the CPUs) at its end, at most {} times in total; the \
              calmest counts. A limit is {} CPUs, {} of memory, {} block \
              operations a second or {}/s of network, set while that resource is measured; the \
              link that both share carries {}/s.",
@@ -94,8 +94,8 @@ fn method(run: &RunData, result: &IsolationResult) -> Markup {
     let with_flood = |e: &&Experiment| e.resources.contains(&Resource::NetworkCpu);
     let flood = run.experiment.as_ref().filter(with_flood).map(|e| {
         format!(
-            "Where network CPU is measured a computes, and b is sent {} small datagrams a second at \
-             level s, a fifth of that at u, twice that at o.",
+            "For network CPU, a computes, and b receives {} small datagrams a second at level s, a \
+             fifth of that at u, twice that at o.",
             e.limits.datagrams
         )
     });

@@ -14,7 +14,7 @@ pub fn finding(run: &RunData, cells: &[CellResult]) -> Vec<String> {
     let found = largest(&cases, fair);
     let first = found.proved.or(found.doubtful).or(found.harmless);
     let Some((worst, _)) = first.or_else(|| cases.first().cloned()) else {
-        return vec!["Not measured: no cell was measured to its end.".to_owned()];
+        return vec!["Not measured: no cell was completed.".to_owned()];
     };
     let mut text = vec![headline(worst)];
     if let Some((larger, _)) = found.doubtful.filter(|(cell, _)| *cell != worst) {
@@ -84,11 +84,11 @@ fn headline(result: &CellResult) -> String {
         Metric::P99Us => format!("The 99th percentile of the {} server is", cell.victim),
     };
     let doubt = match penalty.interval() {
-        Some(interval) if interval.holds(1.0) => ": no difference can be told",
+        Some(interval) if interval.holds(1.0) => ": no difference is shown",
         _ => "",
     };
     format!(
-        "{subject} {} as long beside a container that {verb} {} {} as beside one that computes \
+        "{subject} {} as long next to a container that {verb} {} {} as next to one that computes \
          ({}){doubt}.",
         factor(penalty.median),
         traffic(cell),
@@ -115,7 +115,7 @@ fn blame(run: &RunData, result: &CellResult) -> Option<String> {
     let payer = largest(|s| s.charged - s.caused)?;
     if offender.caused - offender.charged < 0.005 {
         return Some(format!(
-            "On CPU {cpu} everybody paid for their own packets."
+            "On CPU {cpu} every container paid for its own packets."
         ));
     }
     let paid = if payer.charged - payer.caused < 0.005 {

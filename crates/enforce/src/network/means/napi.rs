@@ -40,7 +40,7 @@ pub(super) struct NapiThread {
 /// Why it could not be put in place.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NapiError {
-    #[error("the kernel has no threaded NAPI for {0} (Linux 5.12 on)")]
+    #[error("the kernel has no threaded NAPI for {0} (requires Linux 5.12)")]
     NotThreaded(String),
     #[error("{0} has no NAPI thread")]
     NoThread(String),

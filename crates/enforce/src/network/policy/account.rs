@@ -22,7 +22,7 @@ pub(in crate::network) struct Account {
     pub weight_reserved: bool,
     /// Network CPU that the kernel charged to it on our arrangement, nanoseconds.
     pub charged_ns: u64,
-    /// CPU time given back to it because it had paid for others, nanoseconds.
+    /// CPU time returned to it because it had paid for others, nanoseconds.
     pub returned_ns: u64,
     /// CPUs by which its quota is raised now.
     pub(super) added_quota_cpus: f64,

@@ -91,7 +91,7 @@ impl Runtime for Qemu {
             .ok_or_else(|| BenchError::Unsupported("qemu was not prepared".to_owned()))?;
         if memory(spec) < LEAST_BYTES {
             return Err(BenchError::Unsupported(format!(
-                "a virtual machine does not start with less than {} MiB: give a larger 'limits.memory'",
+                "a virtual machine does not start with less than {} MiB: set a larger 'limits.memory'",
                 LEAST_BYTES >> 20
             )));
         }

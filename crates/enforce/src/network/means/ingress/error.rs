@@ -17,9 +17,9 @@ pub(in crate::network) enum LimitError {
     Namespace(#[source] io::Error),
     #[error("its addresses cannot be read: {0}")]
     Addresses(#[source] io::Error),
-    #[error("its address {address} cannot be told to the programs: {source}")]
+    #[error("its address {address} cannot be passed to the BPF programs: {source}")]
     Address { address: IpAddr, source: MapError },
-    #[error("its device cannot be told to the programs: {0}")]
+    #[error("its device cannot be passed to the BPF programs: {0}")]
     Device(#[source] MapError),
     #[error("its limit cannot be set: {0}")]
     Bucket(#[source] MapError),
@@ -27,7 +27,7 @@ pub(in crate::network) enum LimitError {
     Devices(#[source] io::Error),
     #[error("nothing can be attached to {device}: {source}")]
     Attach { device: String, source: io::Error },
-    #[error("what it sends cannot be dropped (Linux 6.6 on): {0}")]
+    #[error("what it sends cannot be dropped (requires Linux 6.6): {0}")]
     AttachSent(#[source] io::Error),
     #[error("no device of the host leads to it")]
     NoEntry,
