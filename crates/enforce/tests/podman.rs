@@ -173,7 +173,10 @@ fn a_sysfs_that_would_become_writable_for_somebody_stays_read_only() {
         let (mut journal, _) = Journal::open(folder.path()).unwrap();
         let sysfs_rw = journal.set(&Target::Sysfs { device }, Form::Text, "rw");
         let error = sysfs_rw.unwrap_err().to_string();
-        assert!(error.contains("would make it so for process"), "{error}");
+        assert!(
+            error.contains("would also make it writable for process"),
+            "{error}"
+        );
         assert!(sysfs(&container).ends_with(" ro"));
         assert_eq!(journal.in_force(), 0);
     });

@@ -32,7 +32,7 @@ pub(super) fn goals(result: &LatencyResult) -> Vec<Judgement> {
     let bias = result.bias.iter().map(|row| {
         goal(
             "Corrected ping of a container − the host's, µs",
-            Some(format!("{} beside it", row.load)),
+            Some(format!("{} neighbours", row.load)),
             Bound::Within([-BIAS_US, BIAS_US]),
             Some(Figure::Sampled(&row.bias_us)),
         )

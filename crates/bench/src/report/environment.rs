@@ -37,7 +37,7 @@ pub fn of(manifest: &Manifest) -> Markup {
                 }
             }
             p.note {
-                "Raw data is beside this file: " code { "manifest.json" } ", "
+                "Raw data is next to this file: " code { "manifest.json" } ", "
                 code { "samples.jsonl" } ", " code { "ledger.jsonl" } ", " code { "result.json" }
                 ". " code { "cofferdam report DIR" } " renders this page again from them."
             }

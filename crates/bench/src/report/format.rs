@@ -201,8 +201,8 @@ fn protocol(cell: &Cell) -> &'static str {
 pub fn role(role: Role) -> &'static str {
     match role {
         Role::Alone => "alone",
-        Role::Compute => "beside compute",
-        Role::Traffic => "beside traffic",
+        Role::Compute => "next to compute",
+        Role::Traffic => "next to traffic",
     }
 }
 

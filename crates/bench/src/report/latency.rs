@@ -97,12 +97,12 @@ fn bias(rows: &[BiasRow]) -> Result<Markup, ReportError> {
     let mut lanes = Vec::new();
     for r in rows {
         lanes.push(row(
-            format!("raw, {} beside", r.load),
+            format!("raw, {} neighbours", r.load),
             &r.raw_bias_us,
             Tone::Caused,
         ));
         lanes.push(row(
-            format!("corrected, {} beside", r.load),
+            format!("corrected, {} neighbours", r.load),
             &r.bias_us,
             Tone::Caused,
         ));
@@ -122,7 +122,7 @@ fn bias(rows: &[BiasRow]) -> Result<Markup, ReportError> {
     };
     let table = html! {
         div.scroll tabindex="0" { table {
-            thead { tr { th {"beside"} th {"raw, µs"} th {"corrected, µs"} th {"host, µs"}
+            thead { tr { th {"neighbours"} th {"raw, µs"} th {"corrected, µs"} th {"host, µs"}
                  th {"bias, µs"} th {"not corrected"} } }
             tbody { @for r in rows {
                 tr {
@@ -208,7 +208,7 @@ fn perturbation(result: &LatencyResult) -> Result<Markup, ReportError> {
     };
     let lead = "The same pings and the same flood with the measurement off, loaded and idle, on, \
                 and with ftrace on the same events. Blocks on and off take turns; added is the \
-                difference to the block beside it.";
+                difference from the adjacent block.";
     Ok(section(
         "Perturbation",
         lead,
@@ -259,7 +259,7 @@ pub fn finding(result: &LatencyResult) -> Vec<String> {
     {
         text.push(format!(
             "Corrected, a container's ping differs from the host's by {} µs at its worst ({} \
-             containers beside it; raw {} µs).",
+             neighbours; raw {} µs).",
             estimate(&worst.bias_us),
             worst.load,
             estimate(&worst.raw_bias_us)

@@ -126,7 +126,7 @@ fn table(cells: &[CellResult]) -> Markup {
                 table {
                     thead { tr {
                         th { "cell" } th { "penalty" } th { "1/(1−s)" } th { "softirq s" }
-                        th { "beside compute" } th { "beside traffic" } th { "pairs" }
+                        th { "next to compute" } th { "next to traffic" } th { "pairs" }
                         th { "offered" } th { "received" }
                         th { "competitor caused" } th { "victim paid" }
                     } }

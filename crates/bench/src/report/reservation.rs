@@ -24,7 +24,7 @@ pub fn sections(result: &ReservationResult) -> Result<Vec<Markup>, ReportError> 
 /// A condition in words.
 pub fn words(cell: &ReservationCell) -> String {
     format!(
-        "{} beside {} {} neighbours",
+        "{} next to {} {} neighbours",
         cell.target, cell.limit, cell.neighbours
     )
 }

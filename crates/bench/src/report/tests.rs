@@ -90,8 +90,8 @@ fn the_finding_comes_first_and_in_words() {
     let text = finding::of(&sample::penalty());
     assert_eq!(
         text[0],
-        "The cpu job takes 5.60× as long beside a container that receives 3 flows of 200-byte \
-         UDP over one veth pair as beside one that computes (95% interval 5.45 to 5.89)."
+        "The cpu job takes 5.60× as long next to a container that receives 3 flows of 200-byte \
+         UDP over one veth pair as next to one that computes (95% interval 5.45 to 5.89)."
     );
     assert_eq!(
         text[1],
@@ -139,7 +139,7 @@ fn no_difference_is_said_as_such() {
     if let Some(RunResult::Demo(result)) = &mut run.result {
         result.cell.penalty = sample::estimate(&[0.97, 1.02, 1.0, 0.99, 1.03]);
     }
-    assert!(finding::of(&run)[0].contains("no difference can be told"));
+    assert!(finding::of(&run)[0].contains("no difference is shown"));
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn enforcement_is_told_in_words_and_shown_beside_vanilla() {
         "{text}"
     );
     let page = html(&run).unwrap();
-    assert!(page.contains("With Cofferdam") && page.contains("beside traffic, enforced"));
+    assert!(page.contains("With Cofferdam") && page.contains("next to traffic, enforced"));
     assert!(page.contains("✗ missed") && page.contains("? inconclusive"));
     if let Some(keep) = std::env::var_os("COFFERDAM_REPORT_SAMPLES") {
         fs::write(Path::new(&keep).join("enforced.html"), &page).unwrap();

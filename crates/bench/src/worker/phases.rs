@@ -23,7 +23,7 @@ pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     let memory = args.take::<u32>("memory")? == Some(1);
     args.finish()?;
     if threads == 0 {
-        return Err("--threads 0 does nothing".to_owned());
+        return Err("--threads 0 measures nothing".to_owned());
     }
     let mut areas: Vec<Vec<u64>> = (0..threads).map(|_| area(memory)).collect();
     control.start()?;

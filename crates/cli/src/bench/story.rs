@@ -20,7 +20,7 @@ pub fn text(result: &DemoResult, width: Option<u16>) -> String {
 
 fn flood(c: &CellResult, width: Option<u16>) -> String {
     let mut table = table::plain(width);
-    table.set_header(["a job beside", "Linux", "Linux + Cofferdam"]);
+    table.set_header(["a job next to", "Linux", "Linux + Cofferdam"]);
     let took = |e: &Estimate| time(c.metric, e.median);
     let with = |e: &Estimate, factor: f64| format!("{} ({})", took(e), format::factor(factor));
     if let Some(alone) = &c.alone {

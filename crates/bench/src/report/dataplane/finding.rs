@@ -37,7 +37,7 @@ fn cores(result: &DataplaneResult) -> Option<String> {
             times(ratio)
         )),
         (None, Some(_)) => text.push(
-            "This host has no CPU for a second core of the server beside the load generator's."
+            "This host has no CPU for a second core of the server in addition to the load generator's."
                 .to_owned(),
         ),
         (None, None) => {}

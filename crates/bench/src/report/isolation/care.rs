@@ -139,7 +139,7 @@ fn chart(pair: &Pair<'_>) -> Result<Markup, ReportError> {
         rows,
     };
     Ok(html! {
-        div.charts { (figure("Kept beside b", &chart.svg()?)) }
+        div.charts { (figure("Kept next to b", &chart.svg()?)) }
     })
 }
 
