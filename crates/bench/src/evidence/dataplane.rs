@@ -89,7 +89,7 @@ pub(super) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
             peak.and_then(|r| r.capacity_to_busy.as_ref()),
         ),
         judged(
-            "Share of the peak kept with 10,000 connections",
+            "With 10,000 connections the share of the peak kept",
             "connections",
             Bound::AtLeast(GOAL_CONNECTIONS),
             kept.as_ref(),

@@ -78,7 +78,7 @@ fn an_isolation_report_has_the_papers_rows_and_shows_no_noise_as_loss() {
     // What the hypervisor took is told, not taken for the tenants' loss.
     let stolen = "In 2 of 30 measured cells the hypervisor took more than 5.0%";
     let stolen = told.iter().find(|t| t.starts_with(stolen)).unwrap();
-    assert!(stolen.contains("2 measurements that it disturbed were made again"));
+    assert!(stolen.contains("2 measurements that it disturbed were repeated"));
     let beside = page.find("With Cofferdam and without").unwrap();
     assert!(page[beside..].contains("inconclusive"));
     let unmeasured = page.find("Not measured").unwrap();
@@ -476,7 +476,7 @@ fn a_large_loss_in_doubt_is_the_headline_and_so_is_a_slower_p99() {
     row.p99_factor = Some(Estimate::new(1.67, Interval::new(1.5, 1.8), vec![1.67; 5]));
     let text = finding::of(&run);
     assert!(
-        text[0].starts_with("Inconclusive, and the largest there is: Under podman")
+        text[0].starts_with("Inconclusive, and the largest: Under podman")
             && text[0].contains("lost 57.0%")
             && text[0].contains("95% interval -4.00 to 75.0"),
         "{text:#?}"

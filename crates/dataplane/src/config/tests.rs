@@ -42,7 +42,7 @@ fn cores_are_one_or_as_many_as_are_named() {
     for (more, reason) in [
         (
             "[[core]]\ncpu = 1\n[[core]]\ncpu = 1\n",
-            "cpu 1 is named by two",
+            "cpu 1 is used by two",
         ),
         ("[[core]]\ncores = 1\n", "unknown field"),
         ("[[core]]\ncpu = -1\n", "invalid value"),
@@ -53,8 +53,11 @@ fn cores_are_one_or_as_many_as_are_named() {
     }
     let two = "[[core]]\n[[core]]\n";
     for (key, reason) in [
-        ("cpu = 0", "device.cpu beside [[core]]"),
-        ("queue = 1", "device.queue beside [[core]]"),
+        ("cpu = 0", "device.cpu conflicts with the [[core]] entries"),
+        (
+            "queue = 1",
+            "device.queue conflicts with the [[core]] entries",
+        ),
         ("mode = \"tap\"", "one queue"),
         ("frames = 300", "too few for 2 cores"),
     ] {

@@ -164,7 +164,7 @@ fn a_load_brings_cores_and_its_end_takes_them_away() {
     assert_eq!(world.plans.len(), 4, "{:?}", world.changes());
     assert!(
         last.why
-            .contains("each other core will be busy 10% of its time at most"),
+            .contains("each other core will be busy for at most 10% of its time"),
         "{}",
         last.why
     );

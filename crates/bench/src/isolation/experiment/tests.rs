@@ -114,7 +114,7 @@ fn mistakes_are_told_with_line_and_column() {
         (
             "seed: 7",
             "generator: fio",
-            "makes no load of 'cpu': give 'resources' of disk",
+            "has no load for 'cpu': set 'resources' to disk",
         ),
     ] {
         let text = refused(&WHOLE.replace(from, to));
@@ -129,7 +129,10 @@ fn a_generator_of_the_host_is_taken_where_it_can_work() {
         .replace("[cpu, network]", "[cpu]")
         .replace("seed: 7", "generator: stress-ng");
     let reason = refused(&text);
-    assert!(reason.contains("not in a tenant of 'podman'"), "{reason}");
+    assert!(
+        reason.contains("which tenants of 'podman' do not have"),
+        "{reason}"
+    );
     let text = text.replace("[process, podman]", "[process]");
     let experiment = Experiment::parse(&text, "x.yaml").unwrap();
     assert_eq!(experiment.generator, GeneratorKind::StressNg);
