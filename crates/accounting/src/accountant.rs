@@ -21,7 +21,7 @@ use std::{fs, mem};
 /// How to load the accounting. All memory is taken at the start.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Containers that can be told apart at the same time; default 2048.
+    /// Maximum number of containers at the same time; default 2048.
     pub slots: u32,
     /// Have the kernel measure its own cost per BPF program run (adds about 25 ns a run).
     pub measure_programs: bool,
@@ -53,7 +53,7 @@ pub struct Accountant {
     generation: u64,
     /// When the CPU use of all containers was last read.
     usage_read: Option<Instant>,
-    /// When the kernel was last asked for runs that it skipped.
+    /// Time of the last query for skipped runs.
     missed_asked: Option<Instant>,
     statistics: Option<(RuntimeStatistics, EmptyProgram)>,
     _instance: HostLock,
@@ -186,8 +186,8 @@ impl Accountant {
     }
 
     /// As [`Accountant::snapshot`], for a loop that reads many times a second: the CPU use of
-    /// containers is read once a second, and is so much older in between, and
-    /// [`ContainerLedger::received_from`] is left empty. Network work is always that of now.
+    /// containers is read only once a second, and [`ContainerLedger::received_from`] is left empty.
+    /// Network work is always current.
     pub fn quick_snapshot(&mut self) -> Result<Snapshot, ReadError> {
         self.take_events()?;
         let changes = self.inventory.handle_links();
@@ -220,8 +220,9 @@ impl Accountant {
         Ok(reading.snapshot(self.started, containers, self.health))
     }
 
-    /// Time that each CPU has spent on packets since the start, nanoseconds, whoever caused it: one
-    /// map look-up a CPU, where a [`Accountant::snapshot`] has several a container and CPU.
+    /// Time that each CPU has spent on packets since the start, nanoseconds, whatever its cause:
+    /// one map look-up per CPU, whereas [`Accountant::snapshot`] needs several per container and
+    /// CPU.
     pub fn network_ns(&self) -> Result<Vec<u64>, ReadError> {
         let readings = (0..self.programs.cpus()).map(|cpu| self.programs.cpu_reading(cpu));
         let times = readings.map(|r| r.map(|r| r.time.network_ns()));
@@ -340,8 +341,8 @@ impl Accountant {
         }
     }
 
-    /// Asking the kernel costs a system call a program: not more often than a reading a second
-    /// needs. The count is cumulative, so that nothing is lost, only told that much later.
+    /// The query costs one system call per program, so it is made at most once a second. The count
+    /// is cumulative: nothing is lost, only reported later.
     fn count_missed_markers(&mut self) -> Result<(), ReadError> {
         let due = |asked: Instant| asked.elapsed() >= MISSED_AT_MOST_EVERY;
         if self.missed_asked.is_none_or(due) {

@@ -1,5 +1,5 @@
-//! Which row of the ledger is whose: gives containers rows and tells the BPF programs about
-//! their cgroups, namespaces and interfaces.
+//! Rows of the ledger: assigns rows to containers and passes their cgroups, namespaces and
+//! interfaces to the BPF programs.
 
 use cofferdam_bpf::{AccountingPrograms, FIRST_CONTAINER_ROW, NO_SLOT_ROW, RowReading};
 use cofferdam_types::{CgroupId, Container, IfIndex, NetnsId};
@@ -92,10 +92,10 @@ impl Identities {
         self.without_slot
     }
 
-    /// Whether the device leaves the owner of a received packet open, so that the socket that
-    /// takes it must tell: a container in the host's namespace or in a shared one, one whose
-    /// device has no end on the host (macvlan), or one whose packets a tc program puts past
-    /// the host's end (Cilium's `lxc…`).
+    /// Whether the device leaves the owner of a received packet open, so that the receiving socket
+    /// must identify it: a container in the host's namespace or in a shared one, one whose device
+    /// has no end on the host (macvlan), or one whose packets bypass the host's end through a tc
+    /// program (Cilium's `lxc…`).
     pub(crate) fn need_sockets(&self) -> bool {
         let open = |container: &Container| {
             container.host_network
@@ -187,7 +187,7 @@ impl Identities {
             return;
         };
         self.take_row(programs, &mut slot, row);
-        // Everything is told again, with the new row.
+        // Everything is passed on again, with the new row.
         let netns = std::mem::take(&mut slot.told).netns;
         self.slots.insert(id, slot);
         if let Some(users) = netns.and_then(|netns| self.netns.get_mut(&netns)) {

@@ -38,9 +38,9 @@ impl Reading {
         self.cpus.iter().map(|cpu| &cpu.reading)
     }
 
-    /// A container's counts since it got its row. With `returned` the scheduler itself takes
-    /// interrupt time off whom it interrupts (IRQ_TIME_ACCOUNTING): nobody is charged then, and
-    /// what ran in a container's slices is not in its CPU use.
+    /// A container's counts since it got its row. With `returned` the scheduler itself deducts
+    /// interrupt time from the interrupted task (IRQ_TIME_ACCOUNTING): no container is charged
+    /// then, and what ran in a container's slices is not in its CPU use.
     pub(crate) fn slot(&self, slot: &Slot, returned: bool) -> ContainerLedger {
         let mut ledger = Ledger::default();
         let mut caused_by_cpu_ns = Vec::new();

@@ -1,5 +1,5 @@
-//! Does the kernel tell of every softirq? It counts them itself in `/proc/softirqs`; what it
-//! counted and our markers did not see is time that no ledger has.
+//! Does the kernel report every softirq? It counts them in `/proc/softirqs`; softirqs counted there
+//! but not seen by the markers are time that no ledger has.
 
 use crate::error::StartError;
 use cofferdam_bpf::ReferenceClock;

@@ -86,7 +86,7 @@ impl Assigner {
         self.set.len() != before
     }
 
-    /// Whether [`Assigner::follow`] has something to do beside new containers.
+    /// Whether [`Assigner::follow`] has anything to do other than new containers.
     pub fn is_due(&self) -> bool {
         self.stale || self.looked.is_none_or(|t| t.elapsed() >= LOOK_AGAIN)
     }
@@ -124,8 +124,8 @@ impl Assigner {
         changed
     }
 
-    /// What the rules name by cgroup or process: those are containers whatever their network
-    /// namespace, or the rule would have no effect and nobody would say so.
+    /// What the rules name by cgroup or process: these are containers whatever their network
+    /// namespace; otherwise the rule would silently have no effect.
     pub fn named(&mut self) -> Vec<Selector> {
         self.look_up();
         let cgroups = self.rules().filter_map(|rule| match &rule.matcher {
@@ -137,7 +137,8 @@ impl Assigner {
         cgroups.chain(processes).collect()
     }
 
-    /// Every container with its classes: who reserves nothing must make room for who does.
+    /// Every container with its classes: containers without a reservation must make room for those
+    /// with one.
     pub fn wanted(&self) -> Vec<Wanted> {
         let mut wanted: Vec<Wanted> = self
             .under

@@ -147,7 +147,7 @@ impl Client {
 
     fn exchange(&mut self, request: &Request) -> io::Result<Vec<u8>> {
         let stream = self.stream.as_mut().ok_or(ErrorKind::NotConnected)?;
-        // An agent that has too many connections says so unasked and closes.
+        // An agent with too many connections reports that unasked and closes.
         let wrote = stream.get_mut().write_all(&request.line());
         let mut line = Vec::new();
         let limit = LONGEST_ANSWER_BYTES as u64;

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Time between two steps while no rule changes the host.
 const OBSERVING: Duration = Duration::from_secs(1);
-/// While nobody pays for others, steps are so many times as far apart.
+/// While no container pays for others, the period between steps is this many times as long.
 const QUIET: u32 = 5;
 /// How often the process looks at what it uses itself.
 const LOOK_AT_COST: Duration = Duration::from_secs(1);
@@ -167,7 +167,7 @@ impl<L: Ledger> Control<L> {
         Ok(control)
     }
 
-    /// Runs until stopped; then takes everything back.
+    /// Runs until stopped; then reverts everything.
     pub fn run(mut self, channels: &Channels) -> (Result<Ended, ReadError>, Undone) {
         let ended = loop {
             self.publish(channels);
@@ -226,7 +226,7 @@ impl<L: Ledger> Control<L> {
     fn rests(&mut self) -> bool {
         let may = self.effects.as_ref().is_some_and(|e| e.may_rest());
         let lately = self.stepped.is_some_and(|at| at.elapsed() < OBSERVING);
-        // A reading that fails is the step's to tell.
+        // The step reports a failed reading.
         if self.busy || !may || !lately || !self.readings.are_calm().unwrap_or(false) {
             return false;
         }

@@ -12,27 +12,27 @@ use cofferdam_types::{
 /// What taking everything back came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Undone {
-    /// Changes taken back.
+    /// Changes reverted.
     pub changes: u64,
     /// Of these: what has another value of the same effect, because the kernel refuses the one
     /// before, one line each.
     pub instead: Vec<String>,
-    /// Left alone, because somebody else has changed them since, one line each.
+    /// Left alone, because another program has changed them since, one line each.
     pub left_alone: Vec<String>,
-    /// What could not be taken back, one line each.
+    /// What could not be reverted, one line each.
     pub failures: Vec<String>,
 }
 
 /// Puts classes in force, and takes all of it back.
 pub trait Effects {
-    /// Every container with its classes, those that change nothing too; what was wanted before
-    /// and is not any more is taken back.
+    /// Every container with its classes, including those without effect; what was wanted before and
+    /// no longer is gets reverted.
     fn set(&mut self, wanted: Vec<Wanted>);
 
     /// One control step, with what happened since the last.
     fn step(&mut self, interval: &Interval);
 
-    /// Whether the next step must follow soon: somebody pays for others now.
+    /// Whether the next step must follow soon: a container pays for others now.
     fn is_pressed(&self) -> bool {
         false
     }
@@ -57,7 +57,7 @@ pub struct ObserveOnly {
 }
 
 impl ObserveOnly {
-    /// `why` is told for each container that a rule would change.
+    /// `why` is reported for each container that a rule would change.
     pub fn new(why: Degraded) -> ObserveOnly {
         ObserveOnly {
             why,
@@ -114,7 +114,7 @@ pub(crate) fn options(config: &Config) -> Options {
 pub(crate) struct HostEffects(Enforcer);
 
 impl HostEffects {
-    /// Takes the host's enforcement; what an earlier process left is taken back first.
+    /// Takes over the host's enforcement; what an earlier process left is reverted first.
     pub fn open(config: &Config) -> Result<HostEffects, EnforceError> {
         let enforcer = Enforcer::open(options(config))?;
         let left = Undone::from(enforcer.taken_over());
@@ -193,7 +193,7 @@ impl From<&UndoReport> for Undone {
 }
 
 impl Undone {
-    /// Logs what it came to; nothing when there was nothing to take back.
+    /// Logs the result; nothing if there was nothing to revert.
     pub(crate) fn log(&self, what: &str) {
         if *self != Undone::default() {
             tracing::info!("{what}: {} reverted", self.changes);

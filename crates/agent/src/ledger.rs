@@ -68,8 +68,8 @@ impl Ledger for Accountant {
     }
 }
 
-/// Less than this part of a CPU spent on packets costs nobody anything worth a reading: the
-/// enforcement acts on containers that take more.
+/// Less than this share of a CPU spent on packets is not worth a reading: the enforcement acts on
+/// containers that take more.
 const CALM: f64 = 0.01;
 /// Containers that are gone, kept for the last counts.
 const MOST_KEPT: usize = 4096;

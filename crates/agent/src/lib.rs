@@ -1,5 +1,5 @@
-//! The daemon: reads the ledger, gives each container the classes of its rule, and tells what
-//! it sees and does over a socket and as metrics.
+//! The daemon: reads the ledger, gives each container the classes of its rule, and reports over a
+//! socket and as metrics.
 //!
 //! Two threads. The control loop ([`run()`]) owns all that acts on the host; the server talks to
 //! clients and can neither delay nor bring down the control loop.

@@ -1,4 +1,4 @@
-//! The diagnosis beside the ledger: CPU that containers were entitled to and did not get.
+//! The diagnosis next to the ledger: CPU time that containers were entitled to but did not get.
 
 use cofferdam_diagnosis::{Diagnosis, Options, Reading};
 use cofferdam_types::{
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Time between two readings. Promises are compared over it; shorter ones tell less.
+/// Time between two readings, over which promises are compared; a shorter one shows less.
 const BETWEEN: Duration = Duration::from_secs(1);
 
 /// Something that diagnoses. The agent sees this, so that its tests need no kernel.

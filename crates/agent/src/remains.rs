@@ -13,8 +13,8 @@ const LOCK: &str = "accounting.lock";
 /// Between binding a socket and listening at it; rather more than that takes.
 const BEGINNING: Duration = Duration::from_millis(50);
 
-/// Removes from `folder` the lock and the sockets that nobody has any more, and `socket`; then
-/// the folder, when it is empty. Nothing while a process has the lock.
+/// Removes from `folder` the lock and the sockets that no process holds, and `socket`; then the
+/// folder, if it is empty. Does nothing while a process holds the lock.
 pub(crate) fn clear(folder: &Path, socket: &Path) {
     if !folder.exists() {
         return;

@@ -81,7 +81,7 @@ impl Matcher {
         matches!(text.as_str(), "*" | "**" | "cgroup:/**" | "cgroup:**")
     }
 
-    /// True when only the runtime's state can tell.
+    /// True if only the runtime's state can decide.
     pub fn needs_labels(&self) -> bool {
         matches!(self, Matcher::Label { .. })
     }
@@ -107,7 +107,7 @@ impl Matcher {
     }
 }
 
-/// What the host knows beside the container itself.
+/// What the host knows in addition to the container itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
     /// Labels of the container.

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex};
 /// Requests that may wait for the control loop.
 const QUEUE: usize = 64;
 
-/// The agent could not start, or could not go on.
+/// The agent could not start, or could not continue.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The configuration.
@@ -37,7 +37,7 @@ pub enum AgentError {
     /// The accounting, later.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// What was left cannot be taken back.
+    /// What was left cannot be reverted.
     #[error(transparent)]
     Enforce(#[from] EnforceError),
     /// Something of the process itself.
@@ -60,7 +60,7 @@ pub enum AgentError {
     },
 }
 
-/// Runs the agent until a signal or a client stops it. Everything it changed is taken back.
+/// Runs the agent until a signal or a client stops it. Everything it changed is reverted.
 ///
 /// # Errors
 /// [`AgentError`]; nothing on the host is changed then, except as [`AgentError::NotUndone`] says.
@@ -77,7 +77,7 @@ pub fn run(config: Option<&Path>) -> Result<Ended, AgentError> {
         (SIGINT, &signals.interrupt),
         (SIGTERM, &signals.terminate),
     ] {
-        // The flag first: whoever wakes must find it set.
+        // The flag first: a thread that wakes must find it set.
         signal_hook::flag::register(signal, flag.clone()).map_err(process("watch for signals"))?;
         let wake = wake_control.descriptor().map_err(process("make a pipe"))?;
         signal_hook::low_level::pipe::register(signal, wake)

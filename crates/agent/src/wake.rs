@@ -12,7 +12,7 @@ pub(crate) struct Sleeper {
     own: Waker,
 }
 
-/// The end of whoever wakes it. May be cloned.
+/// The waking end. May be cloned.
 #[derive(Debug)]
 pub(crate) struct Waker(UnixStream);
 

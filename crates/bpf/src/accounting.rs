@@ -18,7 +18,7 @@ use std::mem::{MaybeUninit, offset_of, size_of};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 
-/// How much can be told apart at the same time. Fixed at load.
+/// Capacities, fixed at load.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
     /// Containers.
@@ -149,8 +149,8 @@ impl AccountingPrograms {
         Ok(links)
     }
 
-    /// Attaches or detaches the markers that tell a received packet's socket. They run once a
-    /// packet and are of use only where the device does not tell the owner.
+    /// Attaches or detaches the markers that report a received packet's socket. They run once per
+    /// packet and are useful only where the device does not identify the owner.
     pub fn attach_socket_markers(&mut self, wanted: bool) -> Result<(), LoadError> {
         if wanted != self.socket_links.is_empty() {
             return Ok(());

@@ -84,7 +84,7 @@ impl RuntimeStatistics {
         if fd < 0 {
             return Err(io::Error::from_raw_os_error(-fd));
         }
-        // SAFETY: `fd` is open, new, and owned by nobody else.
+        // SAFETY: `fd` is open, new, and owned by nothing else.
         let enabled = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(RuntimeStatistics { _enabled: enabled })
     }

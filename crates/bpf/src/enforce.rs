@@ -14,7 +14,7 @@ use std::mem::{MaybeUninit, offset_of, size_of};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
-/// Where at a device packets are looked at.
+/// Where at a device packets are examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// XDP in the driver.
@@ -93,7 +93,7 @@ impl DropPrograms {
         })
     }
 
-    /// The descriptors by which [`attach`] attaches.
+    /// The descriptors that [`attach`] uses.
     pub fn programs(&self) -> DropDescriptors {
         let progs = &self.skeleton.progs;
         DropDescriptors {

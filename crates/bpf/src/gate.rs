@@ -37,7 +37,7 @@ pub enum GateError {
 /// Holds softirqs off on one CPU while a batch is sent to it. Dropping it unloads the program.
 pub struct Gate {
     cpu: u32,
-    // First: the thread ends when nobody orders any more.
+    // First: the thread ends when its command channel closes.
     orders: Option<mpsc::Sender<()>>,
     answers: mpsc::Receiver<io::Result<()>>,
     keeper: Option<JoinHandle<()>>,
@@ -45,7 +45,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Loads the program and starts a thread on `cpu` that runs it when told.
+    /// Loads the program and starts a thread on `cpu` that runs it on request.
     pub fn start(cpu: u32) -> Result<Gate, GateError> {
         let skeleton = crate::reference::load(|name| name == PROGRAM)?;
         let hold = |source| GateError::Hold { cpu, source };

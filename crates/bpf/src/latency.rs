@@ -22,8 +22,8 @@ use std::os::fd::AsFd;
 /// How much memory to take. Fixed at load.
 #[derive(Clone, Copy, Debug)]
 pub struct LatencySizes {
-    /// Packets that can be on their way at the same time; rounded up to a power of two, at
-    /// least 64. About 270 bytes each.
+    /// Maximum number of packets in flight; rounded up to a power of two, at least 64. About 270
+    /// bytes each.
     pub packets: u32,
     /// Reports that a CPU keeps until they are read; rounded up to a power of two, at least
     /// 64. 136 bytes each.
@@ -64,7 +64,7 @@ pub struct Filter {
     pub ifindex: Option<u32>,
     /// Only packets with this port at either end.
     pub port: Option<u16>,
-    /// One flow in so many; 1 is every flow.
+    /// One flow in this many; 1 is every flow.
     pub one_in: u32,
 }
 
@@ -123,7 +123,7 @@ pub const LATENCY_TRACEPOINTS: [&str; 6] = [
 
 impl LatencyPrograms {
     /// Loads and attaches everything; measures nothing until [`LatencyPrograms::set`]. With
-    /// `hardware_stamps` each packet that a host device received is asked for its stamp.
+    /// `hardware_stamps` the hardware timestamp of each packet received by a host device is read.
     ///
     /// # Errors
     /// [`LoadError`] when this kernel or this caller cannot.
@@ -186,8 +186,8 @@ impl LatencyPrograms {
         Ok(programs)
     }
 
-    /// Detaches the programs for a while, or attaches them again. What is on its way meanwhile
-    /// is missed as `unseen`.
+    /// Detaches the programs temporarily, or attaches them again. Packets in flight meanwhile are
+    /// missed as `unseen`.
     ///
     /// # Errors
     /// When the kernel refuses; those attached until then stay.

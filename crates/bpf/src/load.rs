@@ -1,6 +1,6 @@
-//! Loading, and why it failed. libbpf tells a missing right and a refusal by the verifier with the
-//! same code; what tells them apart is the verifier's log, which libbpf prints. It is kept here and
-//! its last line shown.
+//! Loading, and the reasons for failure. libbpf reports a missing right and a refusal by the
+//! verifier with the same code; they differ only in the verifier's log, which libbpf prints. It is
+//! kept here and its last line shown.
 
 use libbpf_rs::{ErrorKind, PrintLevel};
 use std::cell::RefCell;
@@ -191,13 +191,13 @@ processed 31337 insns (limit 1000000) max_states_per_insn 3 total_states 5 peak_
 libbpf: prog 'lt_netif_receive_skb': failed to load: -13
 ";
 
-    /// One that reads a register which nobody wrote; the kernel's answer is EACCES.
+    /// A program that reads an uninitialised register; the kernel's answer is EACCES.
     #[test]
     fn a_program_that_the_verifier_refuses_is_no_missing_right() {
         let mut storage = MaybeUninit::<OpenObject>::uninit();
         let open = EnforceSkelBuilder::default().open(&mut storage).unwrap();
         let program = open.progs.drop_xdp.as_libbpf_object().as_ptr();
-        // SAFETY: the program is open and owns so many instructions until it is loaded.
+        // SAFETY: the program is open and owns this many instructions until it is loaded.
         let mut instructions = unsafe {
             let first = libbpf_sys::bpf_program__insns(program);
             let count = libbpf_sys::bpf_program__insn_cnt(program);
@@ -207,7 +207,7 @@ libbpf: prog 'lt_netif_receive_skb': failed to load: -13
         instructions[0].set_dst_reg(0);
         instructions[0].set_src_reg(9);
         let count = instructions.len() as libbpf_sys::size_t;
-        // SAFETY: libbpf copies so many instructions; the program is not loaded.
+        // SAFETY: libbpf copies this many instructions; the program is not loaded.
         let set = unsafe {
             libbpf_sys::bpf_program__set_insns(program, instructions.as_mut_ptr(), count)
         };

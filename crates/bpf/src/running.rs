@@ -1,8 +1,8 @@
 //! The counts of an accounting that another process runs: its maps, opened by their ids.
 //!
-//! Maps and not a conversation: the process that runs the programs may be a benchmark in the middle
-//! of a measurement, and is neither asked nor disturbed. What a reader holds keeps the maps alive,
-//! never the programs: those end with their owner, and [`RunningCounts::is_over`] tells.
+//! Maps instead of a protocol: the process that runs the programs may be a benchmark in the middle
+//! of a measurement, and must not be disturbed. A reader keeps the maps alive, never the programs:
+//! these end with their owner, which [`RunningCounts::is_over`] detects.
 
 use crate::accounting::{AccountingPrograms, CpuReading};
 use crate::ledger::{LedgerReader, RowReading};

@@ -5,8 +5,8 @@ use libbpf_rs::btf::types::Typedef;
 use libbpf_rs::btf::{Btf, TypeId};
 use std::sync::OnceLock;
 
-/// Whether the kernel has the tracepoint `name`, told by its BTF (not by its version).
-/// `None` when the kernel has no BTF that we may read.
+/// Whether the kernel has the tracepoint `name`, according to its BTF (not its version). `None` if
+/// the kernel has no readable BTF.
 pub fn kernel_has_tracepoint(name: &str) -> Option<bool> {
     static BTF: OnceLock<Option<Names>> = OnceLock::new();
     BTF.get_or_init(Names::read)

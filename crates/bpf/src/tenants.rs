@@ -63,7 +63,7 @@ pub struct TenantCounter {
 }
 
 impl TenantPrograms {
-    /// Loads and attaches them; nobody is watched yet.
+    /// Loads and attaches them; no tenant is watched yet.
     pub fn load() -> Result<TenantPrograms, LoadError> {
         require_tracepoints(&TRACEPOINTS)?;
         // The skeleton borrows this small block for its life; it is leaked once a load.

@@ -1,6 +1,6 @@
-//! The diagnosis beside the ledger: what containers were entitled to and did not get.
+//! The diagnosis next to the ledger: what containers were entitled to but did not get.
 //!
-//! It is an addition: a host that cannot run it still has its ledger, and is told why.
+//! It is optional: a host that cannot run it still has its ledger, and the reason is reported.
 
 use crate::exit::one_line;
 use crate::schema::{CpuLossRecord, DiagnosisRecord};
@@ -160,7 +160,7 @@ pub fn selected<'a>(
     shown
 }
 
-/// The container from which others took most, in words; `None` when nobody lost anything.
+/// The container that lost most to others, in words; `None` if no container lost anything.
 pub fn worst(interval: &ScheduleInterval) -> Option<String> {
     let worst = interval
         .containers

@@ -16,8 +16,9 @@ pub enum Failure {
     Unsupported(String),
     /// A signal ended it, and everything is cleaned up: 130. Says what is left, if anything.
     Interrupted(Option<String>),
-    /// The reader of standard output has gone: 0, in silence. Whoever closes a pipe early
-    /// (`| head`) has what they wanted; an error there would only break `set -o pipefail`.
+    /// The reader of standard output has closed it: exit code 0, without a message. A reader that
+    /// closes a pipe early (`| head`) has what it wanted; an error would only break `set -o
+    /// pipefail`.
     ReaderGone,
     /// Not a failure of the command but its answer, already printed: this exit code.
     Answer(u8),

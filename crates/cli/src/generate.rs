@@ -9,7 +9,7 @@ use clap_complete::Shell;
 use std::fs;
 use std::path::Path;
 
-/// Writes what is asked for.
+/// Writes the requested output.
 pub fn run(args: &GenerateArgs) -> Outcome {
     let dir = &args.dir;
     fs::create_dir_all(dir)

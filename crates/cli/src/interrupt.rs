@@ -1,7 +1,7 @@
 //! Ctrl-C, SIGTERM and SIGHUP as a flag and as a file descriptor that becomes readable.
 //!
-//! Nothing is done in the handler itself: commands look at the flag between steps and give
-//! the descriptor to whatever waits, so that every destructor runs before the process ends.
+//! The handler itself does nothing: commands check the flag between steps and pass the descriptor
+//! to whatever waits, so that every destructor runs before the process ends.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io;
@@ -24,7 +24,7 @@ impl Interrupt {
         let (wake, notify) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            // The flag first: whoever wakes by the descriptor must find it set.
+            // The flag first: a thread that is woken by the descriptor must find it set.
             signal_hook::flag::register(signal, raised.clone())?;
             signal_hook::low_level::pipe::register(signal, notify.try_clone()?)?;
         }
@@ -36,7 +36,7 @@ impl Interrupt {
         self.raised.load(Ordering::Relaxed)
     }
 
-    /// Readable for good once a signal has come: nobody reads it empty.
+    /// Stays readable once a signal has arrived: it is never drained.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }

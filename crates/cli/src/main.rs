@@ -1,4 +1,4 @@
-//! The `cofferdam` binary: everything is in the library beside it.
+//! The `cofferdam` binary: everything is in the library of this crate.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

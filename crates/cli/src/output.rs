@@ -92,7 +92,7 @@ impl Output {
                 }
                 *untouched = false;
                 if let Err(e) = file.write_all(text.as_bytes()) {
-                    // Half a result would make the file unreadable to whoever parses it.
+                    // A partial result would make the file unreadable to parsers.
                     if is_file {
                         let _ = file.set_len(*whole_bytes);
                     }

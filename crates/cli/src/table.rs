@@ -53,8 +53,8 @@ pub fn numbers_right(table: &mut Table) {
     }
 }
 
-/// The ledger of one interval: who harms whom in words, the containers, the host. `shown` is
-/// `all` without what `--container` leaves out; the sentence weighs all.
+/// The ledger of one interval: the headline, the containers, the host. `shown` is `all` without
+/// what `--container` excludes; the headline considers all.
 pub fn ledger(all: &Interval, shown: &Interval, width: Option<u16>) -> String {
     let mut text = format!("{}\n\n", who_harms_whom(all));
     let mut rows = rows(shown);

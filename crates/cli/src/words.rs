@@ -1,10 +1,10 @@
-//! Who harms whom, in words.
+//! The headline, in words.
 
 use crate::exit::one_line;
 use crate::units::{percent_of, spoken_pct};
 use cofferdam_types::{ContainerLedger, Interval, Reason};
 
-/// Below this share of one CPU nobody is said to harm anybody, percent.
+/// Below this share of one CPU no container is named as harmful, percent.
 const WORTH_SAYING_PCT: f64 = 0.5;
 
 /// One sentence about the CPU on which the most network work was paid for by others. It
@@ -38,8 +38,8 @@ pub fn who_harms_whom(interval: &Interval) -> String {
     let (Some(offender), Some(payer)) = (offender, payer) else {
         return host_or_peace(interval);
     };
-    // What a payer is charged for its own packets is not paid for others, and nobody pays for
-    // others more than others owe.
+    // What a payer is charged for its own packets is not paid for others, and no container pays
+    // more for others than they owe.
     let paid = (-owed(payer, cpu)).min(harm);
     let sender = sender_to(interval, offender);
     let mut text = match sender {

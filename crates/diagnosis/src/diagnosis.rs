@@ -18,7 +18,7 @@ use std::time::Duration;
 /// How to load the diagnosis. All memory is taken at the start.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Containers that can be told apart at the same time; default 2048. Each takes 88 bytes a
+    /// Maximum number of containers at the same time; default 2048. Each takes 88 bytes per
     /// possible CPU.
     pub slots: u32,
     /// Have the kernel measure its own cost per BPF program run (adds about 25 ns a run).

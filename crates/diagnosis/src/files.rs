@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Descriptors kept at most; files beyond are opened for each reading.
 const OPEN_MAX: usize = 4096;
 
-/// Open files and when each was last asked for.
+/// Open files and when each was last requested.
 #[derive(Default)]
 pub(crate) struct Files {
     open: HashMap<PathBuf, (File, u64)>,
@@ -36,7 +36,7 @@ impl Files {
         Some(text)
     }
 
-    /// Ends a round: closes what was not asked for in it.
+    /// Ends a round: closes files that were not requested in it.
     pub(crate) fn end_round(&mut self) {
         let round = self.round;
         self.open.retain(|_, (_, used)| *used == round);

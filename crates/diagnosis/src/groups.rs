@@ -6,7 +6,7 @@ use cofferdam_host::{CgroupLayout, Controller, HostFs, parse};
 use cofferdam_types::Container;
 use std::path::{Path, PathBuf};
 
-/// Weight of a task, and of a group that is told none.
+/// Weight of a task, and of a group without a weight.
 const SHARES: u64 = 1024;
 const WEIGHT: u64 = 100;
 

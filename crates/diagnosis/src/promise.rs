@@ -29,7 +29,7 @@ pub struct Group {
 /// The children of one cgroup.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Level {
-    /// What the parent used, nanoseconds, cumulative; `None` when it is not told.
+    /// What the parent used, nanoseconds, cumulative; `None` if unknown.
     pub usage_ns: Option<u64>,
     /// Weight of a task in the parent itself.
     pub task_weight: u64,
@@ -56,7 +56,7 @@ pub fn share(capacity_cpus: f64, weight: u64, others: &[(u64, f64)]) -> f64 {
         .iter()
         .map(|(w, demand)| ((*w).max(1) as f64, demand.max(0.0)))
         .collect();
-    // Whoever wants least by its weight is served first.
+    // The member with the smallest demand relative to its weight is served first.
     others.sort_by(|a, b| (a.1 / a.0).total_cmp(&(b.1 / b.0)));
     let weight = weight.max(1) as f64;
     let mut sum = weight + others.iter().map(|o| o.0).sum::<f64>();
@@ -107,7 +107,7 @@ pub fn promise(
     promise
 }
 
-/// Weight and demand of everybody at a level but `own`.
+/// Weight and demand of all others at a level.
 fn demands(own: &Group, level: &Level, before: Option<&Level>, seconds: f64) -> Vec<(u64, f64)> {
     let cpus = |ns: u64| ns as f64 / 1e9 / seconds.max(1e-9);
     // Names as they are written: taking paths apart costs more than all the rest of this, for

@@ -67,7 +67,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Takes in a container that is new or has changed; whether anything was told.
+    /// Adds a new or changed container; whether anything was passed on.
     fn take(
         &mut self,
         programs: &SchedulePrograms,

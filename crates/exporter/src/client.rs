@@ -1,4 +1,4 @@
-//! One client: bounded buffers, and a time by which it must have moved on.
+//! One client: bounded buffers, and a deadline for its next progress.
 
 use crate::http;
 use nix::poll::PollFlags;
@@ -81,7 +81,7 @@ impl Client {
         true
     }
 
-    /// Hands over as much as the client takes; false when all is out, or nobody is there.
+    /// Sends as much as the client takes; false when everything is sent, or the client is gone.
     fn write(&mut self) -> bool {
         while let Some(left) = self.output.get(self.written..).filter(|l| !l.is_empty()) {
             match self.stream.write(left) {

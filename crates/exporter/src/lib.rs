@@ -1,5 +1,5 @@
-//! The metrics of a daemon over HTTP. It has no thread and waits for nobody: its owner polls its
-//! descriptors beside his own.
+//! The metrics of a daemon over HTTP. It has no thread and never blocks: its owner polls its
+//! descriptors together with its own.
 //!
 //! Connections are bounded in number, bytes and time. Where there are too many, the one that has
 //! been silent longest goes for the newest: a scraper, which asks at once, is served however many
@@ -77,7 +77,7 @@ impl Exporter {
         self.traffic
     }
 
-    /// What to poll, in the order in which [`Exporter::serve`] is told of it.
+    /// What to poll, in the order in which [`Exporter::serve`] expects the results.
     pub fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         let accepts = match self.resting {
             Some(until) if Instant::now() < until => PollFlags::empty(),
@@ -94,8 +94,8 @@ impl Exporter {
         clients.chain(self.resting).min()
     }
 
-    /// Goes on with those that are ready, and lets in who waits. `metrics` makes the
-    /// text; it is told what the clients did, this request included.
+    /// Serves the connections that are ready, and accepts waiting ones. `metrics` makes the text;
+    /// it receives what the clients did, including this request.
     pub fn serve(&mut self, ready: &[bool], mut metrics: impl FnMut(Traffic) -> String) {
         let mut ready = ready.iter().copied();
         let newcomers = ready.next().unwrap_or(false);
@@ -137,7 +137,7 @@ impl Exporter {
             return;
         };
         if self.clients.len() >= MOST_CLIENTS {
-            // One that takes its answer has asked for it: it goes last.
+            // A connection that reads its answer has sent a request: it is closed last.
             let silent = self.clients.iter().position(|c| !c.is_answered());
             self.clients.remove(silent.unwrap_or(0));
             self.traffic.evicted += 1;

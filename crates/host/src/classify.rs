@@ -28,7 +28,7 @@ pub struct Named {
 }
 
 /// Classifies the cgroup at `path` (below the v2 mount), by its last component and those above.
-/// Sub-cgroups of a container are [`Class::Other`]: whoever walks up finds the container.
+/// Sub-cgroups of a container are [`Class::Other`]: walking up finds the container.
 pub fn classify(path: &Path) -> Class {
     let components: Vec<&str> = path
         .components()
@@ -65,7 +65,7 @@ pub fn classify(path: &Path) -> Class {
             return named(runtime, id);
         }
     }
-    // containerd told to use the cgroupfs driver under a systemd kubelet.
+    // containerd configured for the cgroupfs driver under a systemd kubelet.
     if let Some((_, id)) = last
         .rsplit_once(":cri-containerd:")
         .filter(|(_, id)| is_id(id))
@@ -91,7 +91,7 @@ pub fn classify(path: &Path) -> Class {
     }
 }
 
-/// Monitors that runtimes put beside their containers.
+/// Monitors that runtimes start next to their containers.
 fn is_helper(name: &str) -> bool {
     ["libpod-conmon-", "crio-conmon-", "lxc.monitor", "lxc.pivot"]
         .iter()

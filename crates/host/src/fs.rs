@@ -48,8 +48,7 @@ impl HostFs {
         self.operations.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The first `max_bytes` of a regular file. Never blocks on a FIFO or a device that
-    /// somebody put in its place.
+    /// The first `max_bytes` of a regular file. Never blocks on a FIFO or a device in its place.
     pub fn read(&self, absolute: impl AsRef<Path>, max_bytes: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.open(absolute)?
@@ -110,13 +109,13 @@ impl HostFs {
         Ok(std::fs::metadata(self.path(absolute))?.ino())
     }
 
-    /// Whether anything is there.
+    /// Whether the path exists.
     pub fn exists(&self, absolute: impl AsRef<Path>) -> bool {
         self.count();
         self.path(absolute).symlink_metadata().is_ok()
     }
 
-    /// Network namespace of a process; `None` when it is gone or may not be looked at.
+    /// Network namespace of a process; `None` if it is gone or not accessible.
     pub fn netns_of(&self, pid: u32) -> Option<NetnsId> {
         self.netns_link(format!("/proc/{pid}/ns/net"))
     }

@@ -1,4 +1,4 @@
-//! Where the cgroup hierarchies are: pure v2, or v1 controllers with v2 beside them.
+//! The cgroup hierarchies: pure v2, or v1 controllers next to v2.
 
 use crate::fs::HostFs;
 use crate::{HostError, parse};
@@ -47,8 +47,8 @@ impl CgroupLayout {
         let path = "/proc/self/mountinfo";
         let text = fs.read_text(path).map_err(HostError::reading(path))?;
         let mounts = parse::mountinfo(&text);
-        // A container runtime may show further cgroup2 mounts of sub-trees; the first one that
-        // shows the hierarchy's root is the host's own.
+        // A container runtime may have further cgroup2 mounts of sub-trees; the first that shows
+        // the hierarchy's root is the host's own.
         let v2 = mounts
             .iter()
             .filter(|m| m.fs_type == "cgroup2")

@@ -15,8 +15,7 @@ pub(crate) const NAMED: &str = "/run/netns";
 /// The caller's own namespace.
 pub(crate) const OWN: &str = "/proc/self/ns/net";
 
-/// The host's network namespace: that of its init or, for a caller who may not look at init,
-/// the caller's own.
+/// The host's network namespace: that of its init or, if init is not accessible, the caller's own.
 pub fn host_netns(fs: &HostFs) -> Result<NetnsId, HostError> {
     host(fs).map(|(_, netns)| netns)
 }

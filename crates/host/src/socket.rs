@@ -5,9 +5,9 @@ use std::os::fd::{AsFd, AsRawFd};
 /// Whether a Unix socket takes descriptors (SCM_RIGHTS). Linux 6.16, commit 0e81cfd971dc.
 const SO_PASSRIGHTS: libc::c_int = 83;
 
-/// Has the kernel refuse descriptors that are sent to `socket`, and to those that it will accept.
-/// Who is sent one closes it, also unread, and closing may take as long as its sender likes: a TCP
-/// socket lingers. False before Linux 6.16, which has no such option.
+/// Makes the kernel refuse descriptors sent to `socket`, and to the connections it will accept. The
+/// receiver of a descriptor closes it even if unread, and closing may take as long as the sender
+/// likes: a TCP socket lingers. False before Linux 6.16, which has no such option.
 pub fn refuse_descriptors(socket: &impl AsFd) -> bool {
     let no: libc::c_int = 0;
     // SAFETY: `no` is an int and lives during the call; the descriptor is open.

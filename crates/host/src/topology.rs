@@ -11,9 +11,9 @@ const CPUS: &str = "/sys/devices/system/cpu";
 
 /// Reads the topology from sysfs: about ten small files a CPU.
 ///
-/// What a kernel or hypervisor does not tell is taken as not shared for cores (each CPU is one)
-/// and as shared for caches and nodes (all CPUs have one).
-/// Source: Documentation/ABI/stable/sysfs-devices-system-cpu and sysfs-devices-node.
+/// What a kernel or hypervisor does not report is assumed not shared for cores (each CPU is one)
+/// and shared for caches and nodes (all CPUs have one). Source:
+/// Documentation/ABI/stable/sysfs-devices-system-cpu and sysfs-devices-node.
 ///
 /// Errors when the list of online CPUs cannot be read.
 pub fn topology(fs: &HostFs) -> Result<Topology, HostError> {

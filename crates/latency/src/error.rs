@@ -1,4 +1,4 @@
-//! Why a measurement cannot begin or go on.
+//! Why a measurement cannot start or continue.
 
 use cofferdam_bpf::LoadError;
 use cofferdam_types::NetnsId;

@@ -1,4 +1,4 @@
-//! What a container's own network path adds to each packet: measured in the kernel, told per
+//! What a container's own network path adds to each packet: measured in the kernel, reported per
 //! packet, in stages that add up.
 //!
 //! [`Meter`] measures containers (by network namespace) and hands out [`Sample`]s; [`Stages`]

@@ -16,8 +16,7 @@ use std::time::{Duration, Instant};
 pub struct Meter {
     programs: LatencyPrograms,
     rows: BTreeMap<NetnsId, u32>,
-    /// Free rows, the one free longest first: packets of its last owner may still be on
-    /// their way.
+    /// Free rows, the longest free first: packets of the previous owner may still be in flight.
     free: VecDeque<u32>,
     /// Bucket that the next look begins with.
     next_bucket: u32,
@@ -32,7 +31,7 @@ const UNSEEN: Duration = Duration::from_secs(2);
 const UNSEEN_QUEUED: Duration = Duration::from_secs(20);
 /// Between two looks of [`Meter::tend`].
 const TEND_EVERY: Duration = Duration::from_millis(250);
-/// Buckets of one look: some 0.1 ms.
+/// Buckets examined at a time: some 0.1 ms.
 const TEND_BUCKETS: u32 = 4096;
 
 impl Meter {
@@ -65,8 +64,8 @@ impl Meter {
         })
     }
 
-    /// Detaches the programs for a while, or attaches them again: detached they cost nothing.
-    /// Packets on their way at that moment are missed as unseen.
+    /// Detaches the programs temporarily, or attaches them again: detached they cost nothing.
+    /// Packets in flight at that moment are missed as unseen.
     pub fn attach(&mut self, on: bool) -> Result<(), MeasureError> {
         Ok(self.programs.attach(on)?)
     }

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 /// A report with its stages and its time of day.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// As the kernel told it.
+    /// As reported by the kernel.
     pub report: Report,
     /// Its parts.
     pub stages: Stages,

@@ -87,7 +87,7 @@ impl Stages {
         let mut last = 0;
         for (point, stage) in points {
             let Some(at) = report.at(point) else { continue };
-            // The stack's part is there only when the system call was seen.
+            // The stack's part exists only if the system call was seen.
             if point != Point::QueueIn || at > 0 {
                 parts_ns.push((stage, at - last));
             }

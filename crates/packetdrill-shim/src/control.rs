@@ -1,4 +1,4 @@
-//! Control messages (cmsg(3)): what lies beside the data of `sendmsg` and `recvmsg`.
+//! Control messages (cmsg(3)): the ancillary data of `sendmsg` and `recvmsg`.
 
 use nix::errno::Errno;
 

@@ -1,4 +1,4 @@
-//! The link that packetdrill does not have: Ethernet headers, and a neighbour that is everybody.
+//! The link that packetdrill does not have: Ethernet headers, and one neighbour for all addresses.
 
 use crate::flags::OURS;
 use cofferdam_netstack::{Checksum, MacAddress};
@@ -31,7 +31,7 @@ pub fn frame(packet: &[u8]) -> Option<Vec<u8>> {
 pub enum Sent {
     /// An IP packet for packetdrill.
     Packet(Vec<u8>),
-    /// A question who has an address, and its answer.
+    /// A request for the owner of an address, and its answer.
     Question(Vec<u8>),
     /// Something between neighbours that needs no answer.
     Nothing,

@@ -12,8 +12,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-/// How long the script waits, in real time, for the other thread to see what happened. It is
-/// there only so that a thread which is stuck elsewhere cannot stop the script for good.
+/// How long the script waits, in real time, for the other thread to see what happened. It exists
+/// only so that a thread which is stuck elsewhere cannot stop the script permanently.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What `packetdrill_interface.userdata` points at.
@@ -35,8 +35,8 @@ struct Inner {
     looked: u32,
     /// When those that give up do so.
     limits: Vec<(ThreadId, Time)>,
-    /// Threads whose call waited and has ended, and that have not asked for the time since:
-    /// packetdrill writes down when a call ended after it has.
+    /// Threads whose call waited and has ended, and that have not read the time since: packetdrill
+    /// records when a call ended only afterwards.
     leaving: Vec<ThreadId>,
 }
 

@@ -47,7 +47,7 @@ impl Placement {
 pub struct Plan {
     /// The strict containers.
     pub placements: BTreeMap<CgroupId, Placement>,
-    /// The CPUs of everybody else, the host included.
+    /// The CPUs of all others, including the host.
     pub shared: BTreeSet<CpuId>,
 }
 
@@ -72,7 +72,7 @@ impl Plan {
     }
 }
 
-/// A request that the host cannot meet beside the others.
+/// A request that the host cannot meet in addition to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Impossible {
     /// Who asked.

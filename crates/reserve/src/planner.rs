@@ -18,7 +18,7 @@ const MOST_EMPTIED: usize = 8;
 /// given twice counts once, the first time. The result depends on nothing but the arguments.
 /// Cost: on the order of CPUs × requests.
 ///
-/// Errors name each impossible request and an amount that would fit beside the others.
+/// Errors name each impossible request and an amount that would fit next to the others.
 pub fn plan(
     topology: &Topology,
     previous: &Plan,
@@ -191,7 +191,7 @@ impl State {
         whole + slices + self.keep <= self.pool.len()
     }
 
-    /// Takes `id` out of its slice CPU, which is free when nobody is left; that CPU.
+    /// Removes `id` from its slice CPU, which is freed when it was the last; that CPU.
     fn leave_slice(&mut self, id: CgroupId) -> Option<CpuId> {
         let (cpu, _) = self.slices.of(id)?;
         if let Some(empty) = self.slices.remove(id) {

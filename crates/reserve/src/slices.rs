@@ -80,7 +80,7 @@ impl Slices {
         true
     }
 
-    /// Takes `id` out; the CPU, when nobody is left on it.
+    /// Removes `id`; the CPU, if it was the last one there.
     pub fn remove(&mut self, id: CgroupId) -> Option<CpuId> {
         let cpu = self.at.remove(&id)?;
         let bin = self.bins.get_mut(&cpu)?;

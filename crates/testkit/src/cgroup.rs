@@ -9,8 +9,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The v1 controllers that runtimes give a container and that the tests look at. The memory
-/// and device controllers are left alone: nothing here depends on them.
+/// The v1 controllers that runtimes give a container and that the tests use. The memory and device
+/// controllers are left alone: nothing here depends on them.
 const V1: [&str; 5] = ["cpu", "cpuacct", "cpuset", "freezer", "pids"];
 
 /// A cgroup; on hybrid hosts one directory in the unified tree and one per v1 controller. Its
@@ -175,7 +175,7 @@ fn remove(dir: &Path) {
                 .is_ok_and(|c| c.is_empty())
                 && fs::read_link(format!("/proc/{pid}/exe")).is_err();
             if kernel_thread {
-                // A zombie looks the same; the write then fails and the loop goes on.
+                // A zombie looks the same; the write then fails and the loop continues.
                 if let Some(mount) = mounts().iter().find(|m| dir.starts_with(m)) {
                     let _ = fs::write(mount.join("cgroup.procs"), pid.to_string());
                 }

@@ -56,7 +56,7 @@ pub(crate) fn output(mut command: Command, line: &str) -> Result<String, Command
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
-/// A program that runs beside the test; killed and waited for when dropped.
+/// A program that runs during the test; killed and waited for when dropped.
 pub struct Process {
     pid: u32,
     child: Arc<Mutex<Child>>,

@@ -7,8 +7,8 @@
 //! scene has failed, it is never skipped. (`Result` was tried on paper: every call would have
 //! ended in `unwrap`.)
 //!
-//! Names begin with `cf-PID-` (links with `cf` and the process id in base 36), so leftovers of
-//! a killed test can be told from those of a living one: see [`leftovers`].
+//! Names begin with `cf-PID-` (links with `cf` and the process id in base 36), so leftovers of a
+//! killed test can be distinguished from those of a running one: see [`leftovers`].
 //!
 //! ```no_run
 //! use cofferdam_testkit::*;

@@ -18,7 +18,7 @@ impl VethPair {
         VethPair::with_queues(a, b, 1)
     }
 
-    /// As [`VethPair::new`], with so many receive and transmit queues at both ends.
+    /// As [`VethPair::new`], with this many receive and transmit queues at both ends.
     #[track_caller]
     pub fn with_queues(a: (&dyn Net, &str), b: (&dyn Net, &str), queues: u32) -> VethPair {
         // Made on the host under names of our own, then moved: `eth0` may be taken there.

@@ -180,7 +180,7 @@ impl Forked {
         self.pid.as_raw().cast_unsigned()
     }
 
-    /// Waits until the child calls [`Child::ready`]; the number it told.
+    /// Waits until the child calls [`Child::ready`]; the number it passed.
     #[track_caller]
     pub fn wait_ready(&mut self) -> u64 {
         let mut tag = [0];

@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// Packets sent in one go, unless told.
+/// Packets sent in one go by default.
 const BURST: u64 = 8;
 
 /// Room for the packets of a receiver that has to wait for its CPU.

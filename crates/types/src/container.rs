@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The runtime that made a container, told by the form of its cgroup path.
+/// The runtime that created a container, derived from the form of its cgroup path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Runtime {
@@ -73,7 +73,7 @@ pub struct Container {
     pub pod: Option<String>,
     /// The network namespace of its processes; `None` while it has no process.
     pub netns: Option<NetnsId>,
-    /// True when it shares the host's network namespace: only the socket's cgroup tells its
+    /// True if it shares the host's network namespace: only the socket's cgroup distinguishes its
     /// packets from the host's.
     pub host_network: bool,
     /// One process in it, for `/proc/PID/…`; `None` while it has none.

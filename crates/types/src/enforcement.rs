@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-/// A means by which the network CPU of one container is charged, returned or stopped.
+/// A mechanism that charges, returns or stops the network CPU of one container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Means {
@@ -96,7 +96,7 @@ pub struct ReservationState {
     pub rewrites: u64,
 }
 
-/// Something asked for that is not in force.
+/// Something requested that is not in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Degraded {
     /// A stable short name, such as `cpuset_refused`.

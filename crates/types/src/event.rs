@@ -1,4 +1,4 @@
-//! What the kernel tells about containers that come and go.
+//! What the kernel reports about new and removed containers.
 
 use crate::{CgroupId, NetnsId};
 use std::path::PathBuf;
@@ -18,8 +18,8 @@ pub enum KernelEvent {
         /// Its id.
         cgroup: CgroupId,
     },
-    /// A process entered a cgroup, or executed a program in it: the moment its network
-    /// namespace can be told.
+    /// A process entered a cgroup, or executed a program in it: from now on its network namespace
+    /// is known.
     ProcessSeen {
         /// The cgroup the process is in.
         cgroup: CgroupId,

@@ -1,4 +1,4 @@
-//! The ledger: who caused the kernel's network work, and who paid for it.
+//! The ledger: which container caused the kernel's network work, and which paid for it.
 
 use serde::{Deserialize, Serialize};
 use std::ops::{AddAssign, Sub};
@@ -25,7 +25,7 @@ pub struct Ledger {
     pub tx_packets: u64,
     /// Bytes of those packets.
     pub tx_bytes: u64,
-    /// Network CPU, whoever caused it, that ran inside this container's time slices.
+    /// Network CPU that ran inside this container's time slices, whatever its cause.
     pub charged_network_ns: u64,
     /// Other softirq and hardirq time (timer, RCU, block, …) inside its time slices.
     pub charged_other_ns: u64,
@@ -152,7 +152,7 @@ impl Reason {
         Reason::RcuSoftirq,
     ];
 
-    /// True when the time is network CPU all the same.
+    /// True if the time is network CPU nevertheless.
     pub fn is_network(self) -> bool {
         self < Reason::OtherHardirq
     }

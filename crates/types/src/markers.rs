@@ -20,7 +20,7 @@ pub const REQUIRED_TRACEPOINTS: [&str; 15] = [
     "sched_process_exec",
 ];
 
-/// These tell the socket that takes a packet, where its device leaves the owner open.
+/// These report the socket that takes a packet, where its device leaves the owner open.
 pub const SOCKET_TRACEPOINTS: [&str; 3] = ["sk_data_ready", "tcp_probe", "udp_fail_queue_rcv_skb"];
 
 /// Tells when a receive softirq wakes another CPU. Without it the packets near share that cost.

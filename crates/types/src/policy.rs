@@ -11,8 +11,8 @@ pub enum NetworkCpu {
     /// Counted and shown; nothing on the host is changed.
     #[default]
     Observe,
-    /// Charged to the container, returned to those who paid, and stopped when it has used up
-    /// its share.
+    /// Charged to the container, returned to the containers that paid, and dropped when it has used
+    /// up its share.
     Enforce,
 }
 
@@ -40,7 +40,7 @@ impl CpuAmount {
         self.0 / 1000
     }
 
-    /// What is left beside the whole CPUs, in thousandths (0..=999).
+    /// The remainder beyond whole CPUs, in thousandths (0..=999).
     pub fn fraction_milli_cpus(self) -> u32 {
         self.0 % 1000
     }

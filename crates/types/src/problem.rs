@@ -80,9 +80,9 @@ pub struct Parsed<T> {
     pub without: Vec<String>,
 }
 
-/// Parses TOML with a parser that ends at the first mistake, again and again, each time without
-/// what was wrong: so that all mistakes are found. A mistake that is only the consequence of
-/// another (a key that is missing because it was taken out) is not told.
+/// Finds all mistakes in TOML with a parser that stops at the first: it parses repeatedly, each
+/// time without the previous mistake. A mistake that is only the consequence of another (a key that
+/// is missing because it was removed) is not reported.
 pub fn parse_all<T>(
     text: &str,
     parse: impl Fn(&str) -> Result<T, (Range<usize>, String)>,

@@ -34,7 +34,7 @@ pub struct ScheduleTime {
     pub run_ns: u64,
     /// It had threads waiting on a CPU while others ran there, phantom time left out.
     pub shared_ns: u64,
-    /// Such waits that idle CPUs stood beside, or could make good in the same period.
+    /// Waits while other CPUs were idle, or that idle CPUs could compensate in the same period.
     pub phantom_ns: u64,
     /// It had threads on a CPU and its quota had run out.
     pub throttled_ns: u64,
@@ -56,9 +56,9 @@ impl std::ops::Sub for ScheduleTime {
 impl CpuLoss {
     /// Splits what is missing of `entitled_ns`.
     ///
-    /// A thread that wanted to run shows as waiting or throttled. What is missing beyond that
-    /// nobody kept from the container: it lacked threads. Where the container waited for more
-    /// than it is missing (it has more threads than claims), each cause bears its part.
+    /// A thread that wanted to run shows as waiting or throttled. The rest was not withheld by
+    /// others: the container lacked threads. If it waited for more than it is missing (it has more
+    /// threads than claims), each cause bears its share.
     pub fn split(entitled_ns: u64, time: &ScheduleTime) -> CpuLoss {
         let lost = entitled_ns.saturating_sub(time.run_ns);
         let wanted = [time.shared_ns, time.phantom_ns, time.throttled_ns];
@@ -151,7 +151,7 @@ pub struct DiagnosedContainer {
     pub entitlement: Entitlement,
     /// What the counters say.
     pub time: ScheduleTime,
-    /// Whom it waited behind most since the diagnosis started; `None` when nobody.
+    /// What it waited behind most since the diagnosis started; `None` if it did not wait.
     pub neighbour: Option<Neighbour>,
 }
 

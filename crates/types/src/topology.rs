@@ -15,8 +15,8 @@ pub struct LogicalCpu {
     pub llc: u32,
     /// The NUMA node.
     pub node: u32,
-    /// Taken out of the scheduler's balancing at boot (`isolcpus=`): somebody else has plans
-    /// for it, so it is neither reserved nor shared.
+    /// Excluded from the scheduler's balancing at boot (`isolcpus=`) for another purpose, so it is
+    /// neither reserved nor shared.
     pub isolated: bool,
 }
 

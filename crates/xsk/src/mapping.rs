@@ -22,8 +22,8 @@ pub struct Mapping {
 
 // SAFETY: a mapping is plain memory, valid in every thread of the process until it is unmapped.
 unsafe impl Send for Mapping {}
-// SAFETY: a shared reference gives only the address and the length away; who reads or writes there
-// says why he may.
+// SAFETY: a shared reference exposes only the address and the length; each reader or writer
+// justifies its access.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -74,7 +74,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: base and len are of the mapping that `new` made, which nobody else unmaps.
+        // SAFETY: base and len are of the mapping that `new` made, which nothing else unmaps.
         unsafe {
             libc::munmap(self.base.as_ptr().cast(), self.len);
         }

@@ -34,14 +34,14 @@ impl FrameFacts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Frame(pub u32);
 
-/// Frames of equal size, and which of them are free. Whoever holds a frame's number owns the
-/// frame: the free list, a device's ring, the network stack, an application.
+/// Frames of equal size, and which of them are free. The holder of a frame's number owns the frame:
+/// the free list, a device's ring, the network stack, an application.
 ///
-/// The file is sealed: it keeps its size, and whoever else gets it can map it only for reading.
+/// The file is sealed: it keeps its size, and other processes can map it only for reading.
 ///
-/// [`Memory::split`] makes parts for several threads. Each part reads and writes all frames, by
-/// the same numbers, and has a free list of its own frames alone. A frame of another part that is
-/// given back is a stray, which whoever drives the parts takes home.
+/// [`Memory::split`] makes parts for several threads. Each part reads and writes all frames, by the
+/// same numbers, and has a free list of its own frames only. A returned frame of another part is a
+/// stray, which the driver of the parts returns to its part.
 #[derive(Debug)]
 pub struct Memory {
     file: Arc<OwnedFd>,
@@ -264,8 +264,8 @@ impl Memory {
         bytes.and_then(|b| b.get(..len)).unwrap_or_default()
     }
 
-    /// The bytes of a packet, and the spans beside them; empty when it does not lie in its frame, or
-    /// in a span that is free.
+    /// The bytes of a packet, and the spans; empty if it does not lie in its frame, or in a free
+    /// span.
     pub fn packet_and_spans(&mut self, packet: Packet) -> (&[u8], &mut Spans) {
         let (start, len) = (packet.start as usize, packet.len as usize);
         let is_there = packet.frame.0 < self.frames || self.spans.is_taken(packet.frame);

@@ -78,7 +78,7 @@ impl<T: Copy> Ring<T> {
 
     /// Producer: writes one entry; only after `room` said there is some.
     pub fn push(&mut self, value: T) {
-        // SAFETY: `room` has told that the kernel has consumed this entry; it is ours to write.
+        // SAFETY: `room` has shown that the kernel has consumed this entry; it is ours to write.
         unsafe { self.entry(self.ours).write(value) };
         self.ours = self.ours.wrapping_add(1);
     }

@@ -163,7 +163,7 @@ impl Socket {
             device.set_socket(options.queue, fd.as_fd())?;
         }
         let mut flags = libc::xdp_options { flags: 0 };
-        // A kernel that cannot tell has no zero-copy mode.
+        // A kernel without this query has no zero-copy mode.
         let told = get_option(&fd, libc::XDP_OPTIONS, &mut flags).is_ok();
         Ok(Socket {
             facts: device.facts().clone(),
@@ -191,9 +191,8 @@ impl Socket {
         self.is_zero_copy
     }
 
-    /// Frames that the kernel has, to put into them what it receives. They are given in lots, so
-    /// their number varies; together with [`Memory::available`] it is constant while nothing is on
-    /// its way.
+    /// Frames that the kernel has for receiving. They are passed in batches, so their number
+    /// varies; together with [`Memory::available`] it is constant while nothing is in flight.
     pub fn frames_to_receive(&mut self) -> u32 {
         let fill = self.frames.as_mut().map(|(fill, _)| fill);
         fill.map_or(0, |fill| fill.outstanding())

@@ -106,7 +106,7 @@ impl Spans {
         Some((self.offset(span), self.span_bytes()))
     }
 
-    /// Whether it is a span that somebody has.
+    /// Whether it is a span in use.
     pub(crate) fn is_taken(&self, span: Frame) -> bool {
         let free = self.index(span).and_then(|index| self.is_free.get(index));
         free.is_some_and(|free| !free)

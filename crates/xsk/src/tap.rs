@@ -88,7 +88,7 @@ impl Port for Tap {
     }
 
     fn pending(&self) -> u32 {
-        // Only a read can tell.
+        // Only a read can decide.
         0
     }
 

@@ -22,9 +22,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where the configuration is when nobody says otherwise.
+/// Default path of the configuration.
 pub const DEFAULT_PATH: &str = "/etc/cofferdam/cofferdam.toml";
-/// Where the agent listens when nobody says otherwise.
+/// Default path of the agent's socket.
 pub const DEFAULT_SOCKET: &str = "/run/cofferdam/agent.sock";
 /// Largest file that is read.
 pub const LARGEST_FILE_BYTES: u64 = 4 << 20;

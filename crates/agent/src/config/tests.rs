@@ -285,7 +285,7 @@ cpus = 1
         .iter()
         .map(|t| t.split(':').next().unwrap().parse().unwrap())
         .collect();
-    // Not told: that the rule in line 7 needs an amount. It has one, which is wrong.
+    // Not reported: that the rule in line 7 needs an amount. It has one, which is wrong.
     assert_eq!(lines, [3, 4, 6, 10, 11, 14, 15, 18], "{told:#?}");
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Requests served between two looks at the clock.
 const AT_ONCE: usize = 16;
-/// Youngest reading that a client's request makes: more often costs more than it tells.
+/// Shortest time between readings for clients: more frequent ones cost more than they are worth.
 const FRESH: Duration = Duration::from_millis(10);
 
 impl<L: Ledger> Control<L> {
@@ -36,7 +36,7 @@ impl<L: Ledger> Control<L> {
                 request => {
                     show = true;
                     let notice = self.change(client, request, channels);
-                    // Whoever asks for the status next must find the change in it.
+                    // The next request for the status must see the change.
                     self.publish(channels);
                     notice
                 }

@@ -1,6 +1,6 @@
-//! Latency in the agent: histograms of every container for Prometheus, and the socket by which a
-//! container reads its own reports. Both are off unless the configuration asks: they cost time
-//! for each packet.
+//! Latency in the agent: histograms of every container for Prometheus, and the socket where a
+//! container reads its own reports. Both are off by default, because they cost time for each
+//! packet.
 
 mod histogram;
 mod measure;

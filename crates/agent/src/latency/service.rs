@@ -1,5 +1,5 @@
-//! The socket by which a container reads its own reports, in a thread of its own. The programs
-//! are loaded while a container measures.
+//! The socket where a container reads its own reports, in a separate thread. The programs are
+//! loaded while a container measures.
 
 use cofferdam_host::{HostFs, host_netns};
 use cofferdam_latency::serve::{Limits, OnDemand, Server, SocketFile, bind, netns_of};

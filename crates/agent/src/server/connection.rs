@@ -1,4 +1,4 @@
-//! One client: bounded buffers, and a time by which it must have moved on.
+//! One client: bounded buffers, and a deadline for its next progress.
 
 use crate::wire::LONGEST_REQUEST_BYTES;
 use nix::poll::PollFlags;
@@ -83,7 +83,7 @@ impl Connection {
         match self.phase {
             Phase::Reading => PollFlags::POLLIN,
             Phase::Writing => PollFlags::POLLOUT,
-            // Hang-ups are always told.
+            // Hang-ups are always reported.
             Phase::Waiting | Phase::Closed => PollFlags::empty(),
         }
     }

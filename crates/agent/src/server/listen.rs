@@ -21,7 +21,7 @@ pub enum ListenError {
         .0.display()
     )]
     Taken(PathBuf),
-    /// Something else is there.
+    /// The path is taken by something else.
     #[error(
         "{} exists and is not a socket: move it away, or give another [socket] path",
         .0.display()
@@ -55,7 +55,7 @@ pub(crate) struct ControlSocket {
 pub(crate) fn refuse_taken(path: &Path) -> Result<(), ListenError> {
     match UnixStream::connect(path) {
         Ok(_) => Err(ListenError::Taken(path.to_owned())),
-        // Full backlog: somebody listens, if slowly.
+        // Full backlog: another process listens, if slowly.
         Err(e) if e.kind() == ErrorKind::WouldBlock => Err(ListenError::Taken(path.to_owned())),
         Err(_) => Ok(()),
     }
@@ -91,7 +91,7 @@ impl ControlSocket {
         cofferdam_host::refuse_descriptors(&socket);
         let address = UnixAddr::new(path).map_err(|e| failed(e.into()))?;
         bind(socket.as_raw_fd(), &address).map_err(|e| failed(e.into()))?;
-        // Bound and not yet listening: nobody can connect while the rights are set.
+        // Bound but not yet listening: no client can connect while the permissions are set.
         let inode = fs::symlink_metadata(path).map_err(failed)?.ino();
         rights(path, group).map_err(failed)?;
         listen(&socket, Backlog::MAXCONN).map_err(|e| failed(e.into()))?;

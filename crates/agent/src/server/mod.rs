@@ -1,9 +1,9 @@
 //! The thread that talks to clients: the control socket and the metrics.
 //!
 //! One poll loop serves both. Nothing in it waits for a client, and the control loop waits for
-//! nothing in it: a request that needs the control loop goes there by a bounded queue, and its
-//! answer comes back by another. Limits: connections in all and for those who are not root,
-//! bytes of a request, and a time for each phase of a connection.
+//! nothing in it: a request for the control loop goes there through a bounded queue, and its answer
+//! returns through another. Limits: connections in total and for users other than root, bytes of a
+//! request, and a time for each phase of a connection.
 
 mod connection;
 mod listen;
@@ -53,10 +53,10 @@ pub(crate) struct Command {
     pub request: Request,
 }
 
-/// What the control loop tells the server.
+/// Messages from the control loop to the server.
 #[derive(Debug)]
 pub(crate) enum Notice {
-    /// A reading, for a client that asked for one.
+    /// A reading requested by a client.
     Reading {
         client: u64,
         snapshot: Arc<Snapshot>,
@@ -134,7 +134,7 @@ impl Server {
         server
     }
 
-    /// Serves until told to end. The socket's file is gone when it returns.
+    /// Serves until stopped. The socket's file is removed when it returns.
     pub fn run(mut self) {
         while !self.ending {
             self.round();
@@ -332,7 +332,7 @@ impl Server {
 
     fn refuse(&mut self, id: u64, refusal: &Refusal) {
         self.traffic.refused_requests += 1;
-        // Whoever sends what is no request may send more of it.
+        // A client that sends an invalid request may send more of them.
         let last = refusal.code != RefusalCode::Denied && refusal.code != RefusalCode::Busy;
         self.answer(id, refusal_line(refusal), last);
     }
@@ -435,7 +435,7 @@ impl Server {
     }
 }
 
-/// Whether a user may have no further control connection beside those of `others`.
+/// Whether a user may have no further control connection in addition to those of `others`.
 fn is_full(uid: u32, others: impl Iterator<Item = u32>) -> bool {
     let (mut all, mut unprivileged, mut own) = (0, 0, 0);
     for other in others {

@@ -129,7 +129,7 @@ fn thousands_of_connections_are_refused_and_leave_no_trace() {
         }
     }
     assert_eq!(busy, 3000 - MOST_CONTROL);
-    // Those that were first are served all the same.
+    // The first ones are still served.
     for stream in &mut held {
         stream.get_mut().write_all(STATUS).unwrap();
         assert!(is_status(&line(stream)));
@@ -251,7 +251,7 @@ fn status_and_scrapes_are_answered_beside_5000_idle_slow_and_garbage_connections
         assert!(agent.client().status().is_ok());
         assert!(http(&address, get).contains("200 OK"));
     }
-    // The agent ends with all of them there.
+    // The agent ends while all of them are connected.
     drop(agent);
     drop(crowd);
 }
@@ -300,7 +300,7 @@ fn a_living_socket_is_kept_and_a_stale_one_replaced() {
     let told = socket(&path, None).unwrap_err();
     assert!(matches!(told, ListenError::Taken(_)), "{told}");
     assert_eq!(told.to_string().lines().count(), 1);
-    // As after kill -9: the file stays, nobody listens.
+    // As after kill -9: the file stays, and no process listens.
     std::mem::drop(first.listener.try_clone().unwrap());
     let stale = folder.path().join("stale.sock");
     drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());

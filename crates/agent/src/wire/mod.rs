@@ -36,7 +36,7 @@ pub enum WireError {
 pub struct Answer<T> {
     /// Version of the protocol.
     pub version: u32,
-    /// What was asked for.
+    /// The request.
     #[serde(skip_serializing_if = "Option::is_none", default = "none")]
     pub ok: Option<T>,
     /// Why not.

@@ -1,5 +1,5 @@
-//! The rings of reports, mapped. Reading costs no system call and holds nobody up: the kernel
-//! writes over what was not read in time, and the reader counts it.
+//! The rings of reports, mapped. Reading costs no system call and delays nothing: the kernel
+//! overwrites what was not read in time, and the reader counts it.
 
 use crate::latency::report::{Report, decode_report};
 use crate::skeleton::latency_types::lt_report;

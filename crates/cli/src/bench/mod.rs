@@ -159,7 +159,7 @@ impl cofferdam_bench::Progress for Shown {
     }
 
     fn warn(&mut self, text: &str) {
-        // Also where there is no terminal: noise makes figures worthless, and says so.
+        // Also without a terminal: the user must learn that noise makes the figures worthless.
         self.line.note(&format!("cofferdam: {}", one_line(text)));
     }
 }

@@ -117,7 +117,7 @@ fn reservation(result: &ReservationResult, width: Option<u16>) -> String {
     text
 }
 
-/// Where the CPU went that the target was entitled to, by cause; `None` where nobody told.
+/// Causes of the CPU time that the target was entitled to but did not get; `None` if unknown.
 fn lost(cells: &[ReservationCellResult], width: Option<u16>) -> Option<String> {
     let mut table = table::plain(width);
     let head = ["condition", "policy", "entitled"].into_iter();

@@ -12,7 +12,7 @@ use std::fmt::Write;
 
 const SCHEMA: &str = "cofferdam.dataplane-groups/1";
 
-/// A flow group, as the dataplane tells it.
+/// A flow group, as reported by the dataplane.
 #[derive(Debug, Deserialize, Serialize)]
 struct Group {
     group: u8,

@@ -65,8 +65,8 @@ fn run_dataplane(args: &DataplaneRunArgs, interrupt: &Interrupt) -> Outcome {
     Ok(())
 }
 
-/// One line: that it is ready on standard output, what its owner should look at on standard error.
-/// Whoever started it may have gone; it serves all the same.
+/// One line: readiness on standard output, warnings on standard error. The process that started it
+/// may be gone; it serves nevertheless.
 fn say(config: &Config, notice: &Notice) {
     let device = &config.device.name;
     let text = match notice {

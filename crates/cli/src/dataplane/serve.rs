@@ -28,8 +28,8 @@ pub fn run(args: &DataplaneServeArgs, interrupt: &Interrupt) -> Outcome {
     };
     match ended {
         Ok(()) => Ok(()),
-        // A dataplane that ends in order removes its socket; one that was killed leaves it, and
-        // one that has ended this application alone goes on listening.
+        // A dataplane that ends in order removes its socket; a killed one leaves it, and one that
+        // has only terminated this application keeps listening.
         Err(e) if e.kind() == ErrorKind::ConnectionAborted && !args.socket.exists() => {
             let _ = writeln!(
                 stderr(),

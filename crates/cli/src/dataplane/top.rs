@@ -115,7 +115,7 @@ fn wait(screen: &Screen, next: Instant) {
     // A millisecond more: rounded down it would turn idly until the time has come.
     let left = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
     let mut fds = [PollFd::new(screen.wake(), PollFlags::POLLIN)];
-    // Interrupted or not: everything is looked at next.
+    // Interrupted or not: everything is checked next.
     let _ = poll(&mut fds, left);
 }
 

@@ -110,7 +110,7 @@ fn container(selector: &Selector) -> Result<(NetnsId, File), Failure> {
 trait Reports {
     fn take(&mut self, told: &mut Vec<Told>) -> Result<(), Failure>;
 
-    /// Packets without a report, by reason; `None` where that is not told.
+    /// Packets without a report, by reason; `None` if unknown.
     fn misses(&self) -> Result<Option<Misses>, Failure>;
 }
 

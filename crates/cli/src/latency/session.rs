@@ -145,13 +145,13 @@ impl Session {
         self.measured.len()
     }
 
-    /// True when containers were asked for by name.
+    /// True if containers were selected by name.
     pub fn is_selected(&self) -> bool {
         !self.selection.is_all()
     }
 }
 
-/// An error when none of the containers that were asked for can be measured.
+/// An error if none of the selected containers can be measured.
 fn check(containers: &[Arc<Container>], selection: &Selection) -> Result<(), Failure> {
     let mut why: Option<NotMeasurable> = None;
     for container in containers.iter().filter(|c| selection.matches(c)) {

@@ -62,7 +62,7 @@ pub fn all(frame: &mut Frame<'_>, state: &State) {
     }
 }
 
-/// What stands above the table, in whole words: who harms whom, the losses, the CPUs, the health.
+/// The lines above the table, in whole words: headline, losses, CPUs, health.
 fn head(state: &State, width: usize) -> Vec<Line<'static>> {
     let lines = |text: &str, most: usize| fold(text, width, most).into_iter().map(Line::from);
     let Some(reading) = &state.reading else {
@@ -241,7 +241,7 @@ fn cell(column: Column, row: &View, name: u16) -> Cell<'static> {
     }
 }
 
-/// The name in `width` cells, the middle left out: ends tell containers of one pod apart.
+/// The name in `width` cells, shortened in the middle: the ends distinguish containers of one pod.
 fn cut(name: &str, width: usize) -> String {
     let letters: Vec<char> = name.chars().collect();
     if letters.len() <= width || width < 5 {

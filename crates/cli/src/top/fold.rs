@@ -1,7 +1,7 @@
 //! Sentences on a screen: cut between words, never inside one.
 
-/// `text` in lines of at most `width` characters, at most `most` of them. What is left then is told
-/// by an ellipsis. Only a word longer than a line is cut itself.
+/// `text` in at most `most` lines of at most `width` characters. An ellipsis marks omitted text.
+/// Only a word longer than a line is cut.
 pub fn fold(text: &str, width: usize, most: usize) -> Vec<String> {
     let width = width.max(1);
     let mut lines = vec![String::new()];
@@ -22,7 +22,7 @@ pub fn fold(text: &str, width: usize, most: usize) -> Vec<String> {
         } else if count < most {
             lines.push(word);
         } else {
-            // Without room for it, less is told.
+            // Without room for it, less is shown.
             if used + 2 <= width {
                 *line += " …";
             }

@@ -17,7 +17,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Screen {
     terminal: DefaultTerminal,
-    /// Readable when a key, a resize or a signal is there: one descriptor for whatever waits.
+    /// Readable on a key, a resize or a signal: one descriptor for all waiters.
     wake: Epoll,
     resized: UnixStream,
     // Open for as long as `wake` watches it.

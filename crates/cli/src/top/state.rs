@@ -44,7 +44,7 @@ pub enum Effect {
 pub struct Reading {
     /// Its end.
     pub time: SystemTime,
-    /// Who harms whom.
+    /// The headline.
     pub sentence: String,
     /// CPUs and health.
     pub host: HostView,

@@ -144,7 +144,7 @@ impl Column {
         }
     }
 
-    /// The columns that fit into `width` beside a name of at least `name` characters.
+    /// The columns that fit into `width` next to a name of at least `name` characters.
     pub fn fitting(width: u16, name: u16) -> Vec<Column> {
         let mut columns = Column::ALL.to_vec();
         for dispensable in Column::DISPENSABLE {

@@ -67,7 +67,7 @@ pub struct ApplicationTally {
     pub place: u8,
     /// Its connections.
     pub connections: u32,
-    /// Received frames that it has not given back.
+    /// Received frames that it has not returned.
     pub held_frames: u32,
 }
 

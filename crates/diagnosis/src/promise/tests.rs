@@ -70,7 +70,7 @@ fn tasks_of_the_root_compete_too() {
 }
 
 proptest! {
-    /// Never more than there is, never less than the share when everybody wants all.
+    /// Never more than available, never less than the share when all want everything.
     #[test]
     fn shares_stay_in_bounds(capacity in 0.1..64.0f64, weight in 1..10_000u64,
                              others in prop::collection::vec((1..10_000u64, 0.0..64.0f64), 0..12)) {

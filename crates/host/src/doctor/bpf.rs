@@ -250,7 +250,7 @@ fn refused(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
 }
 
-/// Effective user 0; whoever is not may still have the capabilities, and then is not refused.
+/// Effective user 0; other users may still have the capabilities, and are not refused then.
 fn privileged() -> bool {
     // SAFETY: no arguments, cannot fail.
     unsafe { libc::geteuid() == 0 }

@@ -5,7 +5,7 @@ use crate::fs::HostFs;
 use crate::layout::{CgroupLayout, Controller};
 use std::path::Path;
 
-/// Whether there is a v2 hierarchy, which tells containers apart.
+/// Whether there is a v2 hierarchy, which identifies containers.
 pub(super) fn layout(fs: &HostFs) -> Check {
     let check = Check::new(
         "cgroup-layout",
@@ -124,7 +124,7 @@ fn psi(fs: &HostFs) -> Check {
         "pressure (PSI)",
         "shows which containers wait for CPU",
     );
-    // With psi=0 the file is there and cannot be read.
+    // With psi=0 the file exists but cannot be read.
     match fs.read_text("/proc/pressure/cpu") {
         Ok(text) if text.starts_with("some") => check.is(Status::Yes, "/proc/pressure/cpu"),
         Ok(_) => check.is(Status::No, "/proc/pressure/cpu has no 'some' line"),

@@ -136,8 +136,8 @@ fn irq_time(fs: &HostFs) -> Check {
     }
 }
 
-/// Whether the scheduler takes interrupt time off the task it interrupted. `None` when this
-/// kernel does not tell.
+/// Whether the scheduler deducts interrupt time from the interrupted task. `None` if this kernel
+/// does not report it.
 pub fn irq_time_accounting(fs: &HostFs) -> Option<bool> {
     // The kernel makes this file exactly when it was built with the option (6.1 on).
     if fs.exists("/proc/pressure/irq") {

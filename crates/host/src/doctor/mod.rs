@@ -1,9 +1,8 @@
 //! What this host can do for Cofferdam, found by trying it: a version number says neither what
 //! a distribution left out nor what lockdown or a container forbids.
 //!
-//! Probes load tiny programs and close them; those that need a device work on a veth pair in a
-//! network namespace of their own, which ends with the probe. No device, cgroup or setting
-//! that exists is changed.
+//! Probes load tiny programs and close them; those that need a device use a veth pair in a separate
+//! network namespace, which ends with the probe. No existing device, cgroup or setting is changed.
 
 mod bpf;
 mod cgroup;
@@ -22,13 +21,13 @@ pub use limits::irq_time_accounting;
 use serde::Serialize;
 use std::fmt;
 
-/// Whether a capability is there.
+/// Whether the host has a capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// It works.
     Yes,
-    /// Some of it does; the detail says which, or that it could not be told.
+    /// Partly; the detail says which part, or that it is unknown.
     Partly,
     /// It does not.
     No,
@@ -51,7 +50,7 @@ pub struct Check {
     pub id: &'static str,
     /// What it is called in a table.
     pub capability: String,
-    /// Whether it is there.
+    /// Whether the host has it.
     pub status: Status,
     /// What the probe saw.
     pub detail: String,
@@ -119,8 +118,8 @@ impl Report {
     }
 }
 
-/// Probes everything. Takes a fraction of a second. Without root the report still comes; what
-/// could not be tried says so.
+/// Probes everything. Takes a fraction of a second. Works without root; capabilities that could not
+/// be tested are marked as such.
 pub fn examine() -> Report {
     examine_in(&HostFs::host())
 }

@@ -25,7 +25,7 @@ struct Device {
 enum Napi {
     Yes,
     No,
-    /// The kernel tells only of devices that are up.
+    /// The kernel reports only devices that are up.
     Down,
     /// It cannot be tried.
     Unknown,
@@ -313,8 +313,8 @@ mod tests {
         }
     }
 
-    /// Linux 6.1 has threaded NAPI, and no netlink message that tells who has NAPI: it is tried, and
-    /// the value stays as it was.
+    /// Linux 6.1 has threaded NAPI, but no netlink message that reports it: the file is written
+    /// with its current value.
     #[test]
     fn where_the_kernel_does_not_tell_of_napi_it_is_tried() {
         let root = tempfile::tempdir().unwrap();

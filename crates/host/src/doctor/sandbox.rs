@@ -1,4 +1,4 @@
-//! What needs a network device, tried on a veth pair in a namespace that ends with the probe.
+//! Probes that need a network device, on a veth pair in a namespace that ends with the probe.
 
 use super::Check;
 use super::bpf::{Program, judge, own};
@@ -144,8 +144,7 @@ fn tcx(index: i32) -> io::Result<()> {
 /// GRO on gives a veth its NAPI; `threaded` then gives that a thread of its own.
 fn napi() -> io::Result<()> {
     super::net::set_gro(DEVICE, true)?;
-    // `/sys/class/net` shows the namespace in which it was mounted: mount it anew, where
-    // nobody else sees it.
+    // `/sys/class/net` shows the namespace in which it was mounted: mount it again, in private.
     let sys = private_mount("sysfs", Path::new("/sys"))?;
     let file = sys.join("class/net").join(DEVICE).join("threaded");
     std::fs::write(&file, "1")?;

@@ -20,7 +20,7 @@ use cofferdam_types::{CgroupId, Container, NetnsId, Runtime};
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-/// Processes of one cgroup that are looked at, at most.
+/// Maximum number of processes examined in one cgroup.
 const MAX_PROCESSES: usize = 1024;
 /// Namespaces that nobody was found for are looked for again after this time, all in one pass,
 const SEARCH_AGAIN: Duration = Duration::from_secs(1);
@@ -220,8 +220,8 @@ impl Inventory {
         self.search_outside();
     }
 
-    /// Looks again for namespaces with packets that nobody was found for. Rare, and bounded: at
-    /// most once a second, over the cgroups outside containers, and only while there are any.
+    /// Searches again for the owners of namespaces with packets. Rare, and bounded: at most once a
+    /// second, over the cgroups outside containers, and only while there are such namespaces.
     pub(super) fn search_again(&mut self) {
         let due = self
             .claims
@@ -330,7 +330,7 @@ impl Inventory {
         }
     }
 
-    /// After a sweep: namespaces that nobody holds go to those with a weak claim.
+    /// After a sweep: namespaces without an owner go to those with a weak claim.
     pub(super) fn settle_weak(&mut self) {
         let weak: Vec<_> = self.claims.weak.iter().map(|(n, c)| (*n, *c)).collect();
         for (netns, cgroup) in weak {

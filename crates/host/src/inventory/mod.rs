@@ -1,10 +1,9 @@
 //! The containers of this host, followed by events.
 //!
-//! A cgroup is a container when its path has the form of a known runtime, or when its processes
-//! have a network namespace other than the host's, or when somebody names it
-//! ([`Inventory::name`]). The first is known when the cgroup is made;
-//! the second when a process in it is seen. See `claims` for the rules and `namespaces` for
-//! the interfaces.
+//! A cgroup is a container if its path has the form of a known runtime, or its processes have a
+//! network namespace other than the host's, or it is named ([`Inventory::name`]). The first is
+//! known when the cgroup is created; the second when a process in it is seen. See `claims` for the
+//! rules and `namespaces` for the interfaces.
 
 mod claims;
 mod named;
@@ -52,8 +51,8 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    /// Finds every container there is. Cost: one walk over the v2 tree, one look at each
-    /// process in it, one visit to each network namespace.
+    /// Finds every container. Cost: one walk over the v2 tree, one check of each process in it, one
+    /// visit to each network namespace.
     ///
     /// Errors when no cgroup2 is mounted or netlink cannot be used. What may not be read for
     /// lack of privileges is left out.
@@ -95,9 +94,9 @@ impl Inventory {
         Ok(inventory)
     }
 
-    /// Takes in one kernel event; returns what changed. Never fails: what is gone by the time
-    /// it is looked at is as good as never seen. Cost: O(depth of the cgroup), except for
-    /// `Lost`, which scans everything.
+    /// Processes one kernel event; returns what changed. Never fails: an object that is gone by the
+    /// time it is examined counts as never seen. Cost: O(depth of the cgroup), except for `Lost`,
+    /// which scans everything.
     pub fn handle(&mut self, event: &KernelEvent) -> Vec<ContainerChange> {
         match event {
             KernelEvent::CgroupCreated { cgroup, path } => {
@@ -166,7 +165,7 @@ impl Inventory {
         if self.tree.get(cgroup).is_some() {
             return true;
         }
-        // Made before the events began, or its event was lost: its process tells the path.
+        // Created before the events began, or its event was lost: its process has the path.
         let text = self
             .fs
             .read_text(format!("/proc/{pid}/cgroup"))
@@ -307,8 +306,8 @@ impl Inventory {
             .or_insert_with(|| self.containers.get(&id).cloned());
     }
 
-    /// Looks into namespaces that are new or changed, and says what the event came to:
-    /// removals first, so that whoever has few places has them free.
+    /// Examines new and changed namespaces and returns the changes: removals first, so that
+    /// consumers with few slots can reuse them.
     fn finish(&mut self) -> Vec<ContainerChange> {
         self.visit_namespaces();
         let mut removed = Vec::new();

@@ -1,4 +1,4 @@
-//! Cgroups that somebody names by their path: a rule of the agent's, a selector of a command.
+//! Cgroups named by their path: by a rule of the agent or a selector of a command.
 //!
 //! Such a cgroup is a container though no runtime made it and its processes are in the host's
 //! network namespace. It then has a row of its own in the ledger, so that what it pays for its
@@ -10,10 +10,11 @@ use crate::classify::Class;
 use cofferdam_types::{CgroupId, ContainerChange, Selector};
 
 impl Inventory {
-    /// Sets the selectors that name cgroups; complete. Those of other kinds name none, and
+    /// Sets the complete list of selectors that name cgroups. Those of other kinds name none, and
     /// neither does a pattern with `**`, which means all containers below a path. Returns what
-    /// changed. Worth a call from time to time: a process that is born in a cgroup causes no event.
-    /// Cost: a look at each cgroup's path, and at the processes of those named and not known.
+    /// changed. Call it from time to time: a process that is created in a cgroup causes no event.
+    /// Cost: a check of each cgroup's path, and of the processes of those that are named but
+    /// unknown.
     pub fn name(&mut self, selectors: &[Selector]) -> Vec<ContainerChange> {
         let named = selectors.iter().filter(|s| s.names_cgroups());
         self.named = named.cloned().collect();

@@ -62,7 +62,7 @@ impl Namespaces {
         }
     }
 
-    /// Takes a full list of the host's devices; everything must be looked at again.
+    /// Takes a full list of the host's devices; everything must be examined again.
     pub fn replace_host_links(&mut self, links: Vec<LinkMessage>) {
         self.host_links = links.into_iter().map(|link| (link.index, link)).collect();
         self.to_visit.extend(self.known.keys());

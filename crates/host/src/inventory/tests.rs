@@ -484,7 +484,7 @@ fn device_events_reach_the_right_container() {
     });
     let change = only(inventory.handle_links());
     assert!(matches!(change, ContainerChange::Changed(c) if c.interfaces.is_empty()));
-    // Lost messages: everything is asked for again.
+    // Lost messages: everything is requested again.
     host.network().events.push(LinkEvent::Lost);
     assert_eq!(inventory.handle_links(), []);
 }

@@ -42,8 +42,8 @@ impl LinkMessage {
         matches!(self.kind.as_str(), "veth" | "netkit")
     }
 
-    /// Whether it is a device that somebody set up. Kernels with tunnel modules put one of
-    /// each kind into every namespace, down and unused.
+    /// Whether the device is in use. Kernels with tunnel modules create one of each kind in every
+    /// namespace, down and unused.
     pub fn is_in_use(&self) -> bool {
         const TUNNELS: [&str; 11] = [
             "sit",

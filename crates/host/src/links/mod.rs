@@ -21,7 +21,7 @@ pub(crate) enum PeerSpace {
     Same,
     /// In the host's namespace.
     Host,
-    /// In another one; which, if that could be told.
+    /// In another namespace; which, if known.
     Other(Option<NetnsId>),
 }
 

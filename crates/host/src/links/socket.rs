@@ -56,7 +56,7 @@ impl Rtnetlink {
         Ok(links)
     }
 
-    /// The number by which the socket's namespace knows the one that `file` stands for.
+    /// The socket's namespace's number for the namespace of `file`.
     pub fn nsid(&mut self, file: &File) -> io::Result<Option<i32>> {
         let mut payload = vec![0; 4];
         payload.extend(attribute(NETNSA_FD, &file.as_raw_fd().to_ne_bytes()));

@@ -55,7 +55,7 @@ impl SystemNetwork {
         let mut space = |link: &LinkMessage| match link.peer_nsid {
             None => PeerSpace::Same,
             Some(nsid) if Some(nsid) == host_nsid => PeerSpace::Host,
-            // Rare: a second look at every known namespace, so only when it must be.
+            // Rare: it checks every known namespace again, so only when necessary.
             Some(nsid) => {
                 let map = elsewhere.get_or_insert_with(|| numbered(&mut inner, &others()));
                 PeerSpace::Other(map.get(&nsid).copied())
@@ -76,7 +76,7 @@ impl SystemNetwork {
     }
 }
 
-/// The numbers by which the namespace of `inner` knows `others`.
+/// The numbers of `others` in the namespace of `inner`.
 fn numbered(inner: &mut Rtnetlink, others: &[Door]) -> HashMap<i32, NetnsId> {
     let mut map = HashMap::new();
     for other in others {

@@ -68,13 +68,13 @@ pub fn annotations(bytes: &[u8]) -> OciNames {
     OciNames { name, pod }
 }
 
-/// A container that was started by `ctr`, or by nerdctl without systemd: its cgroup is
-/// `/NAMESPACE/ID`, a form that says nothing by itself. containerd's own directory of the task,
-/// made before the cgroup, tells.
+/// A container started by `ctr`, or by nerdctl without systemd: its cgroup is `/NAMESPACE/ID`, a
+/// form that is ambiguous by itself. containerd's own directory of the task, created before the
+/// cgroup, identifies it.
 pub(crate) fn task(fs: &HostFs, cgroup_path: &Path) -> Option<Named> {
     let id = cgroup_path.file_name()?.to_str()?;
     let space = cgroup_path.parent()?;
-    // Two components and no more: other cgroups cost no look at the disk.
+    // Exactly two components: other cgroups cost no disk access.
     if space.parent() != Some(Path::new("/")) {
         return None;
     }

@@ -29,9 +29,9 @@ struct DockerLabels {
     labels: Option<Map<String, Value>>,
 }
 
-/// Labels and annotations of `container` as far as files tell them: docker's labels, CRI-O's
-/// labels, and the OCI annotations of podman, containerd and CRI-O. podman and containerd keep
-/// labels in databases that are not read. Empty when there are none, or none can be read.
+/// Labels and annotations of `container` that are stored in files: docker's labels, CRI-O's labels,
+/// and the OCI annotations of podman, containerd and CRI-O. podman and containerd keep labels in
+/// databases that are not read. Empty if there are none, or none can be read.
 pub fn labels(fs: &HostFs, container: &Container) -> BTreeMap<String, String> {
     let Some(id) = container.id.as_deref() else {
         return BTreeMap::new();

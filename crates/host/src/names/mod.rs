@@ -73,8 +73,8 @@ pub(crate) fn owner_home(fs: &HostFs, cgroup_path: &Path) -> Option<PathBuf> {
     parse::passwd_home(&fs.read_text("/etc/passwd").ok()?, uid)
 }
 
-/// `text` when it can stand in a table: not empty, not long, nothing that steers a terminal.
-/// The state of a rootless runtime belongs to its user, who may have written anything there.
+/// `text` if it is fit for a table: not empty, not long, without control characters. The state of a
+/// rootless runtime belongs to its user, who may have written anything there.
 pub(crate) fn plausible(text: &str) -> Option<String> {
     let text = text.strip_prefix('/').unwrap_or(text);
     let sound = !text.is_empty() && text.len() <= 255 && !text.chars().any(char::is_control);

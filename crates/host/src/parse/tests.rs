@@ -101,7 +101,7 @@ proptest! {
         let _ = podman_containers(&bytes);
     }
 
-    /// Files cut off at any byte, as a reader beside a writer may find them.
+    /// Files cut off at any byte, as a concurrent reader may find them.
     #[test]
     fn truncated_state_is_harmless(cut in 0usize..300) {
         let podman = br#"[{"id":"ab","names":["web"],"metadata":"{}"},{"id":"cd","names":null}]"#;

@@ -1,7 +1,7 @@
 //! Round trips, each joined with what the container's network added to it.
 //!
-//! One probe is on its way at a time, so that a report belongs to the probe in whose time it
-//! falls and whose numbers it has.
+//! One probe is in flight at a time, so that a report belongs to the probe that matches its time
+//! and numbers.
 
 mod icmp;
 mod probe;
@@ -86,7 +86,7 @@ impl Told {
     }
 }
 
-/// A probe with what was told of it.
+/// A probe with its reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round {
     /// Number of the probe, from 1.

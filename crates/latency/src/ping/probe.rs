@@ -170,7 +170,7 @@ impl Prober {
     }
 }
 
-/// A raw socket, or a ping socket for those who may not have one.
+/// A raw socket, or a ping socket without the right to open one.
 fn icmp_socket(to: IpAddr) -> io::Result<Socket> {
     let (family, protocol) = match to {
         IpAddr::V4(_) => (AddressFamily::Inet, SockProtocol::Icmp),

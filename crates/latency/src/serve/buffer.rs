@@ -31,7 +31,7 @@ impl Buffer {
         self.samples.push_back(sample);
     }
 
-    /// Forgets every sample. Numbers go on.
+    /// Discards every sample. Numbers continue.
     pub fn clear(&mut self) {
         self.first += self.samples.len() as u64;
         self.samples = VecDeque::new();
@@ -47,7 +47,7 @@ impl Buffer {
         self.first + self.samples.len() as u64
     }
 
-    /// The sample with this number, if it is there.
+    /// The sample with this number, if it is kept.
     pub fn get(&self, number: u64) -> Option<&Sample> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         self.samples.get(index)

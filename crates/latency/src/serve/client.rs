@@ -20,9 +20,9 @@ pub enum Mode {
         form: Form,
         /// End, as it was when the request came.
         end: u64,
-        /// Samples told so far.
+        /// Samples returned so far.
         told: u64,
-        /// Samples forgotten before they were told.
+        /// Samples discarded before they were returned.
         lost: u64,
     },
     /// Answering `follow`.
@@ -39,7 +39,7 @@ pub struct Client {
     pub netns: NetnsId,
     /// What it is in the middle of.
     pub mode: Mode,
-    /// Number of the next sample to tell.
+    /// Number of the next sample to return.
     pub cursor: u64,
     /// Of the last byte in either direction.
     pub active: Instant,
@@ -93,7 +93,7 @@ impl Client {
         self.output.extend_from_slice(text.as_bytes());
     }
 
-    /// Reads what is there, at most one buffer.
+    /// Reads what is available, at most one buffer.
     pub fn fill(&mut self) {
         let mut bytes = [0; MAX_LINE_BYTES];
         let room = MAX_LINE_BYTES - self.input.len().min(MAX_LINE_BYTES);

@@ -29,7 +29,7 @@ impl Live {
     }
 }
 
-/// Why it cannot is the host's business: the reason may tell of others.
+/// The reason is the host's business: it may reveal other containers.
 fn not_now<E>(_: E) -> String {
     "the measurement cannot be enabled now; ask the host's administrator".to_owned()
 }
@@ -80,8 +80,8 @@ fn living() -> BTreeSet<NetnsId> {
 /// Nobody has measured for so long: the programs are unloaded.
 const UNLOAD_AFTER: Duration = Duration::from_secs(30);
 
-/// Loads the programs when the first namespace asks, and unloads them some time after the last:
-/// a service that nobody uses costs no packet anything.
+/// Loads the programs when the first namespace measures, and unloads them some time after the last:
+/// an unused service costs nothing per packet.
 pub struct OnDemand {
     sizes: LatencySizes,
     start: Start,

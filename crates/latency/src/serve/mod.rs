@@ -1,6 +1,6 @@
-//! Reports inside the container: a Unix socket that can be bind-mounted into it. Whoever
-//! connects is told by its network namespace, and gets that namespace's reports and nothing
-//! else: not even whether another one is measured.
+//! Reports inside the container: a Unix socket that can be bind-mounted into it. A client is
+//! identified by its network namespace, and gets that namespace's reports and nothing else: not
+//! even whether another one is measured.
 //!
 //! One thread serves all. It reads the kernel's rings without holding anybody up, keeps the
 //! newest samples of each namespace, and writes to each client no more than that client takes.
@@ -147,7 +147,8 @@ impl<S: Source> Server<S> {
             let Ok((stream, _)) = self.listener.accept() else {
                 return;
             };
-            // Who cannot be told gets nothing; nor does who has too many connections already.
+            // A client that cannot be identified gets nothing; neither does one with too many
+            // connections.
             let Ok(netns) = (self.identify)(&stream) else {
                 continue;
             };
@@ -166,7 +167,7 @@ impl<S: Source> Server<S> {
     }
 }
 
-/// Takes a client's requests, and goes on with what it is in the middle of.
+/// Takes a client's requests, and continues its pending answers.
 fn serve<S: Source>(spaces: &mut Spaces<S>, client: &mut Client) {
     for _ in 0..TURN {
         go_on(spaces, client);

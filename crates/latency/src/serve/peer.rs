@@ -59,7 +59,7 @@ fn option<T: Default>(stream: &UnixStream, name: libc::c_int) -> io::Result<T> {
 
 fn peer_pidfd(stream: &UnixStream) -> io::Result<OwnedFd> {
     match option::<libc::c_int>(stream, SO_PEERPIDFD) {
-        // SAFETY: a new descriptor that the kernel made for us; nobody else owns it.
+        // SAFETY: a new descriptor from the kernel, owned by nothing else.
         Ok(fd) => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         Err(e) if e.raw_os_error() == Some(libc::ENOPROTOOPT) => open_pidfd(peer_pid(stream)?),
         Err(e) => Err(e),
@@ -71,7 +71,7 @@ fn open_pidfd(pid: libc::pid_t) -> io::Result<OwnedFd> {
     // SAFETY: takes no pointer.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     match libc::c_int::try_from(fd) {
-        // SAFETY: a new descriptor that the kernel made for us; nobody else owns it.
+        // SAFETY: a new descriptor from the kernel, owned by nothing else.
         Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(io::Error::last_os_error()),
     }
@@ -99,7 +99,7 @@ fn namespace_of(pidfd: &OwnedFd) -> io::Result<File> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: `fd` is open, new, and owned by nobody else.
+    // SAFETY: `fd` is open, new, and owned by nothing else.
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 

@@ -231,7 +231,7 @@ fn a_client_that_does_not_read_holds_up_nobody() {
             .iter()
             .all(|c| c.room() <= client::OUT_BYTES)
     );
-    // Once it reads, it is told how much it missed.
+    // Once it reads, it learns how much it missed.
     let mut text = String::new();
     for _ in 0..400 {
         text += &all(&mut lazy);

@@ -8,7 +8,7 @@ use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use nix::errno::Errno;
 use std::net::SocketAddr;
 
-/// Reads into pieces of memory, in order; what came beside the data.
+/// Reads into pieces of memory, in order; returns the ancillary data.
 ///
 /// # Safety
 /// Each piece is valid memory.

@@ -91,7 +91,7 @@ pub unsafe extern "C" fn epoll_wait(
                 events: *bits,
                 u64: *data,
             };
-            // SAFETY: at most `most` were found, and so many the array has.
+            // SAFETY: at most `most` were found, and the array has as many.
             unsafe { events.add(index).write(event) };
         }
         found.len()

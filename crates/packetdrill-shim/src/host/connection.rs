@@ -89,7 +89,7 @@ impl Connection {
         self.news += 1;
     }
 
-    /// It has ended. The error is Linux's: tcp_reset() tells a peer that had closed apart.
+    /// It has ended. The error is Linux's: tcp_reset() distinguishes a peer that had closed.
     pub fn ended(&mut self, reason: DeadReason, buffers: &mut Buffers) {
         for (buffer, _) in self.unacknowledged.drain(..) {
             buffers.free(buffer);

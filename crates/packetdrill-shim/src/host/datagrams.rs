@@ -37,13 +37,13 @@ struct Arrival {
 /// What a reading call gives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
-    /// The data, as much as was asked for.
+    /// The data, as much as was requested.
     pub bytes: Vec<u8>,
     /// The datagram was longer.
     pub is_cut: bool,
     /// Who sent it; a stream does not say.
     pub from: Option<SocketAddr>,
-    /// Control messages that the socket asked for.
+    /// Control messages that the socket requested.
     pub control: Vec<Control>,
 }
 
@@ -64,7 +64,7 @@ impl Datagrams {
     }
 }
 
-/// The control message that tells an address (ip(7), ipv6(7)).
+/// The control message with an address (ip(7), ipv6(7)).
 fn address_message(local: IpAddr) -> Control {
     let interface = INTERFACE.to_ne_bytes();
     match local {
@@ -163,7 +163,7 @@ impl Host {
         Ok(())
     }
 
-    /// Sends a datagram, to the socket's peer when `to` names nobody.
+    /// Sends a datagram, to the socket's peer if `to` is empty.
     ///
     /// # Errors
     /// `EDESTADDRREQ` without a peer, `EMSGSIZE` when it does not fit the path; as `sendto(2)`.

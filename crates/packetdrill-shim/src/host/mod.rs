@@ -1,5 +1,5 @@
-//! A host around the stack, as a script sees one: files, sockets, a link, and a clock that moves
-//! only when it is told to.
+//! A host around the stack, as a script sees one: files, sockets, a link, and a clock that advances
+//! only on request.
 
 mod connection;
 mod datagrams;
@@ -43,7 +43,7 @@ struct Socket {
     reuse_address: bool,
     /// SO_LINGER with zero seconds: close resets.
     close_resets: bool,
-    /// TCP_INQ: reading tells how much is left.
+    /// TCP_INQ: reading reports how much is left.
     tells_queue: bool,
     role: Role,
 }
@@ -90,7 +90,7 @@ pub struct Host {
     now: Time,
     files: BTreeMap<i32, File>,
     connections: HashMap<u64, Connection>,
-    /// Packets on their way to packetdrill, and when they left.
+    /// Packets in flight to packetdrill, and when they left.
     sent: VecDeque<(Time, Vec<u8>)>,
     next_file: i32,
 }
@@ -142,7 +142,7 @@ impl Host {
     /// Moves the clock, with all that is due on the way.
     pub fn advance(&mut self, to: Time) {
         while let Some(due) = self.stack.poll_at().filter(|due| *due <= to) {
-            // A timer may be told early; the clock moves all the same.
+            // A timer may be reported early; the clock advances nevertheless.
             self.now = due.max(self.now + Duration::from_micros(1)).min(to);
             self.stack.handle_timers(self.now);
             self.turn();
@@ -191,7 +191,7 @@ impl Host {
         }
     }
 
-    /// One turn of the stack's loop: what it tells, and what it sends.
+    /// One turn of the stack's loop: its events, and what it sends.
     fn turn(&mut self) {
         loop {
             while let Some(event) = self.stack.poll_event() {
@@ -299,7 +299,7 @@ impl Host {
         }
     }
 
-    /// A connection that has ended and that no file names is nobody's.
+    /// A connection that has ended and that no file refers to has no owner.
     fn forget_if_over(&mut self, bits: u64) {
         if (self.connections.get(&bits)).is_some_and(Connection::is_over)
             && let Some(mut place) = self.connections.remove(&bits)

@@ -124,7 +124,7 @@ impl Host {
         }
     }
 
-    /// The control message that tells how much is left to read, where TCP_INQ is set (tcp(7)).
+    /// The control message with the amount left to read, if TCP_INQ is set (tcp(7)).
     ///
     /// # Errors
     /// `EBADF`, `ENOTSOCK`.

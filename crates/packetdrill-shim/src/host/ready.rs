@@ -1,4 +1,4 @@
-//! Who is ready: `poll` and `epoll`.
+//! Readiness: `poll` and `epoll`.
 
 use super::{File, Host, Result, Role};
 use nix::errno::Errno;
@@ -11,20 +11,20 @@ const fn with_aliases(ready: i32) -> i32 {
     ready | ((ready & (libc::EPOLLIN | libc::EPOLLOUT)) << 6)
 }
 
-/// What an epoll file was told about one other file.
+/// What an epoll file knows about one other file.
 #[derive(Clone, Copy, Debug)]
 pub struct Interest {
     events: i32,
     data: u64,
-    /// EPOLLONESHOT, and it was told once.
+    /// EPOLLONESHOT, and it was reported once.
     is_spent: bool,
-    /// EPOLLET: the count of news when it was told last.
+    /// EPOLLET: the count of news when it was last reported.
     told: Option<u64>,
 }
 
 impl Host {
-    /// What a file is ready for, in `EPOLL` bits (`poll`'s are the same), and how much it has had
-    /// to tell so far.
+    /// What a file is ready for, in `EPOLL` bits (`poll`'s are the same), and how much it has
+    /// reported so far.
     fn ready(&self, file: i32) -> Result<(i32, u64)> {
         let File::Socket(socket) = self.files.get(&file).ok_or(Errno::EBADF)? else {
             return Err(Errno::EINVAL);

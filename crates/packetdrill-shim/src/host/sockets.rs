@@ -168,7 +168,7 @@ impl Host {
             .stack
             .accept(now, ConnectionId::from_bits(bits), bits)
             .ok();
-        // One that has been reset meanwhile is accepted as well; its first call tells.
+        // One that has been reset meanwhile is accepted as well; its first call fails.
         let place = self.connections.get_mut(&bits).ok_or(Errno::ECONNABORTED)?;
         if let Some(window_bytes) = accepted {
             place.opened(window_bytes);
@@ -181,7 +181,7 @@ impl Host {
         Ok((file, remote))
     }
 
-    /// Opens a connection; asked again, tells how it goes.
+    /// Opens a connection; called again, returns its state.
     ///
     /// # Errors
     /// `EINPROGRESS` at first, `EALREADY` while it goes on, `EISCONN` once it has said that it is
@@ -319,8 +319,7 @@ impl Host {
         Ok(())
     }
 
-    /// Gives a file up. What was sent still goes out; data that nobody read resets the peer (RFC
-    /// 2525, 2.17).
+    /// Closes a file. Pending data is still sent; unread data resets the peer (RFC 2525, 2.17).
     ///
     /// # Errors
     /// `EBADF`.

@@ -88,8 +88,8 @@ fn split_cores(topology: &Topology, plan: &Plan) -> BTreeSet<u32> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
-    /// A history of requests: every plan on the way keeps the rules, is the same when made
-    /// again, and what is said to fit fits.
+    /// A history of requests: every intermediate plan keeps the rules, is reproducible, and what is
+    /// reported to fit fits.
     #[test]
     fn any_history_keeps_the_rules(
         topology in any_host(),
@@ -124,8 +124,8 @@ proptest! {
         }
     }
 
-    /// The same requests again move nobody; a request that goes moves nobody; one that comes or
-    /// changes moves nobody's own CPUs, and slices only when it would not fit otherwise.
+    /// Repeating the requests moves nothing; removing one moves nothing; adding or changing one
+    /// never moves own CPUs, and slices only when it would not fit otherwise.
     #[test]
     fn one_change_moves_few(
         topology in any_host(),

@@ -79,8 +79,8 @@ pub(super) fn map_rings(fd: &OwnedFd, has_frames: bool, entries: u32) -> io::Res
     })
 }
 
-/// Binds; zero-copy where the driver has it, unless told otherwise. `in_parts`: packets may lie in
-/// several frames.
+/// Binds; zero-copy if the driver has it, unless disabled. `in_parts`: packets may span several
+/// frames.
 pub(super) fn bind(
     fd: &OwnedFd,
     index: u32,
@@ -103,7 +103,7 @@ pub(super) fn bind(
         sxdp_queue_id: options.queue,
         sxdp_shared_umem_fd: shared,
     };
-    // SAFETY: the address is a sockaddr_xdp of the length told.
+    // SAFETY: the address is a sockaddr_xdp of the given length.
     let code = unsafe {
         libc::bind(
             fd.as_raw_fd(),
@@ -115,7 +115,7 @@ pub(super) fn bind(
 }
 
 fn set_option<T>(fd: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
-    // SAFETY: `value` is a plain struct or integer of the length told.
+    // SAFETY: `value` is a plain struct or integer of the given length.
     let code = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),

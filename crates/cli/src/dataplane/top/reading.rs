@@ -38,7 +38,7 @@ pub struct ApplicationRow {
     pub name: String,
     /// Open connections.
     pub connections: u64,
-    /// Received frames that it has not given back.
+    /// Received frames that it has not returned.
     pub held_frames: u64,
 }
 
@@ -65,7 +65,7 @@ pub struct Reading {
     pub stack: Vec<(String, f64)>,
     /// What went wrong, if anything.
     pub wrong: Option<String>,
-    /// Who is attached.
+    /// Attached applications.
     pub applications: Vec<ApplicationRow>,
     /// The cores, where there are several.
     pub cores: Vec<CoreRow>,

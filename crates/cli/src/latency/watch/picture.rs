@@ -343,7 +343,7 @@ impl Shown {
         self.rows = blocks.into_iter().flat_map(|b| b.rows.clone()).collect();
     }
 
-    /// Moves by so many rows, as far as there are some.
+    /// Moves by this many rows, as far as there are any.
     pub fn scroll(&mut self, rows: isize) {
         let last = self.rows.len().saturating_sub(self.height);
         self.top = self.top.saturating_add_signed(rows).min(last);
