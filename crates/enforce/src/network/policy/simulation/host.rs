@@ -232,6 +232,7 @@ impl Host {
                 },
                 caused_by_cpu_ns: vec![t.since.caused as u64],
                 charged_by_cpu_ns: vec![t.since.charged as u64],
+                received_from: std::collections::BTreeMap::new(),
             })
             .collect();
         interval
