@@ -18,6 +18,7 @@ struct rq {
 	u64 clock;
 };
 struct cfs_rq {
+	unsigned int h_nr_runnable; /* read as cfs_rq___runnable; first, as there: for the host */
 	struct rq *rq;
 	int throttle_count;
 	u64 throttled_clock_self_time;

@@ -1,4 +1,4 @@
-//! Compiles the accounting's BPF sources for the host. The headers in `shim/` stand in for
+//! Compiles the accounting's and the diagnosis' BPF sources for the host. The headers in `shim/` stand in for
 //! libbpf's; the programs themselves are the same files that the kernel gets.
 
 use std::error::Error;
@@ -8,10 +8,12 @@ use std::{env, fs, io};
 fn main() -> Result<(), Box<dyn Error>> {
     let here = env::var("CARGO_MANIFEST_DIR")?;
     let (here, bpf) = (Path::new(&here), Path::new(&here).join("../../bpf"));
-    let entries = fs::read_dir(bpf.join("accounting"))?;
-    let mut sources = entries
-        .map(|entry| Ok(entry?.path()))
-        .collect::<io::Result<Vec<_>>>()?;
+    let mut sources = Vec::new();
+    for folder in ["accounting", "schedule"] {
+        let entries = fs::read_dir(bpf.join(folder))?;
+        let paths = entries.map(|entry| Ok(entry?.path()));
+        sources.extend(paths.collect::<io::Result<Vec<_>>>()?);
+    }
     sources.retain(|path| path.to_string_lossy().ends_with(".bpf.c"));
     sources.sort();
     for watched in [bpf, here.join("shim")] {
@@ -29,6 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .warnings_into_errors(true)
         .files(sources)
         .file(here.join("shim/world.c"))
+        .file(here.join("shim/schedule.c"))
         .try_compile("cofferdam_replay_programs")?;
     Ok(())
 }

@@ -13,29 +13,31 @@ use std::net::SocketAddr;
 
 const PACKETS: u64 = 2000;
 
-/// Sends [`PACKETS`] from a plain namespace to `at` inside the container's namespace.
+/// Sends [`PACKETS`] from a plain namespace to `at` inside the container's namespace. Returns how many
+/// came through as well: a host that is busy may lose some before any stack has seen them.
 fn deliver(
     accountant: &mut cofferdam_accounting::Accountant,
     from: &Namespace,
     to: &FakeContainer,
     address: SocketAddr,
     at: SocketAddr,
-) -> Interval {
-    let ((), interval) = exactly(accountant, || {
+) -> (u64, Interval) {
+    let (came, interval) = exactly(accountant, || {
         let sink = traffic::udp_sink(to, Some(RECEIVER_CPU), at, PACKETS);
         traffic::udp_send(from, Some(SENDER_CPU), Udp::to(address).packets(PACKETS)).finish();
-        assert_eq!(sink.finish()[0], PACKETS);
+        sink.finish()[0]
     });
+    assert!(came > 0, "nothing came through");
     assert_conserved(&interval);
-    interval
+    (came, interval)
 }
 
 #[track_caller]
-fn assert_received(interval: &Interval, id: u64) {
+fn assert_received(interval: &Interval, id: u64, came: u64) {
     let counts = ledger(interval, id);
     assert!(
-        (PACKETS..PACKETS + 20).contains(&counts.rx_packets),
-        "{counts:?}"
+        (came..PACKETS + 20).contains(&counts.rx_packets),
+        "{came} came through: {counts:?}"
     );
     assert!(counts.caused_rx_ns > 0, "{counts:?}");
 }
@@ -60,8 +62,8 @@ fn bridged_packets_cost_their_receiver_the_bridge_too() {
         let to = lan.attach(web.namespace()).v4(9000);
         lan.attach(&source);
         let mut accountant = accountant();
-        let interval = deliver(&mut accountant, &source, &web, to, to);
-        assert_received(&interval, web.id());
+        let (came, interval) = deliver(&mut accountant, &source, &web, to, to);
+        assert_received(&interval, web.id(), came);
         assert!(
             nobody(&interval) * 4 < ledger(&interval, web.id()).caused_rx_ns,
             "the bridge's work has an owner: {:?}",
@@ -81,8 +83,8 @@ fn forwarded_and_translated_packets_cost_their_receiver() {
         masquerade(&*router, "c1");
         let mut accountant = accountant();
         let outside = "10.98.2.1:8000".parse().expect("an address");
-        let interval = deliver(&mut accountant, &source, &web, outside, at);
-        assert_received(&interval, web.id());
+        let (came, interval) = deliver(&mut accountant, &source, &web, outside, at);
+        assert_received(&interval, web.id(), came);
         assert!(
             nobody(&interval) * 4 < ledger(&interval, web.id()).caused_rx_ns,
             "routing, NAT and conntrack have an owner: {:?}",
@@ -105,10 +107,10 @@ fn vxlan_inside_a_container_is_that_containers() {
         far.ping("10.96.0.1");
         let mut accountant = accountant();
         let to: SocketAddr = "10.96.0.1:9000".parse().expect("an address");
-        let interval = deliver(&mut accountant, &far, &web, to, to);
+        let (came, interval) = deliver(&mut accountant, &far, &web, to, to);
         let counts = ledger(&interval, web.id());
         // Outer and inner packet both pass its stack.
-        assert!(counts.rx_packets >= 2 * PACKETS, "{counts:?}");
+        assert!(counts.rx_packets >= 2 * came, "{came}: {counts:?}");
     });
 }
 
@@ -124,8 +126,8 @@ fn a_macvlan_container_is_told_by_its_sockets() {
         source.ping("10.95.0.2");
         let mut accountant = accountant();
         let to: SocketAddr = "10.95.0.2:9000".parse().expect("an address");
-        let interval = deliver(&mut accountant, &source, &web, to, to);
-        assert_received(&interval, web.id());
+        let (came, interval) = deliver(&mut accountant, &source, &web, to, to);
+        assert_received(&interval, web.id(), came);
     });
 }
 
@@ -141,8 +143,8 @@ fn threaded_napi_is_measured_and_given_to_its_container() {
         // A peer that offers segmentation bypasses veth's NAPI.
         source.namespace.offload("s1", "tso", false);
         let mut accountant = accountant();
-        let interval = deliver(&mut accountant, &source.namespace, &web, to, to);
-        assert_received(&interval, web.id());
+        let (came, interval) = deliver(&mut accountant, &source.namespace, &web, to, to);
+        assert_received(&interval, web.id(), came);
         let threads: u64 = interval.cpus.iter().map(|(_, t)| t.napi_thread_ns).sum();
         let caused = ledger(&interval, web.id()).caused_rx_ns;
         assert!(threads > 0, "{:?}", interval.cpus);
@@ -160,22 +162,24 @@ fn a_host_network_container_is_told_from_the_host_by_its_sockets_cgroup() {
         let mut accountant = accountant();
         let id = cgroup_id(&container);
         let to: SocketAddr = "127.0.0.1:39471".parse().expect("an address");
-        let ((), interval) = exactly(&mut accountant, || {
+        let (came, interval) = exactly(&mut accountant, || {
             let sink = traffic::udp_sink(&container, Some(RECEIVER_CPU), to, PACKETS);
             traffic::udp_send(&Host, Some(SENDER_CPU), Udp::to(to).packets(PACKETS)).finish();
-            assert_eq!(sink.finish()[0], PACKETS);
+            sink.finish()[0]
         });
         let theirs = ledger(&interval, id);
+        assert!(came > 0, "nothing came through");
         assert!(
-            (PACKETS..PACKETS + 20).contains(&theirs.rx_packets),
-            "{theirs:?}"
+            (came..PACKETS + 20).contains(&theirs.rx_packets),
+            "{came} came through: {theirs:?}"
         );
         assert!(row(&interval, id).container.host_network);
-        let ((), interval) = exactly(&mut accountant, || {
+        let (came, interval) = exactly(&mut accountant, || {
             let sink = traffic::udp_sink(&Host, Some(RECEIVER_CPU), to, PACKETS);
             traffic::udp_send(&Host, Some(SENDER_CPU), Udp::to(to).packets(PACKETS)).finish();
-            assert_eq!(sink.finish()[0], PACKETS);
+            sink.finish()[0]
         });
+        assert!(came > 0, "nothing came through");
         assert_eq!(
             ledger(&interval, id).rx_packets,
             0,
@@ -198,12 +202,12 @@ fn a_podman_container_is_known_by_name_and_pays() {
         router.attach(&source);
         settle(&mut accountant, 500);
         let id = cgroup_id(&web);
-        let ((), interval) = exactly(&mut accountant, || {
+        let (came, interval) = exactly(&mut accountant, || {
             let sink = traffic::udp_sink(&web, Some(RECEIVER_CPU), to, PACKETS);
             traffic::udp_send(&source, Some(SENDER_CPU), Udp::to(to).packets(PACKETS)).finish();
-            assert_eq!(sink.finish()[0], PACKETS);
+            sink.finish()[0]
         });
-        assert_received(&interval, id);
+        assert_received(&interval, id, came);
         let container = &row(&interval, id).container;
         assert_eq!(container.name, web.name());
         assert_eq!(container.id.as_deref(), Some(web.id()));

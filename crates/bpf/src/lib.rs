@@ -43,8 +43,9 @@ pub use schedule::{
 pub use support::{kernel_has_tracepoint, possible_cpus};
 pub use tenants::{TenantCounter, TenantPrograms, TenantReading, TenantWatch};
 
-/// The structs that the accounting's programs write, for tests that run the programs elsewhere.
+/// The structs that the programs of the accounting and of the diagnosis write, for tests that run the programs elsewhere.
 pub mod abi {
+    pub use crate::skeleton::schedule_types::{cf_sched_cell, cf_sched_cpu, cf_sched_window};
     pub use crate::skeleton::types::{cf_cpu, cf_row};
 }
 

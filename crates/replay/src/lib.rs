@@ -1,4 +1,5 @@
-//! The accounting's BPF programs (`bpf/accounting/*.bpf.c`), compiled for the host and driven
+//! The BPF programs of the accounting and of the diagnosis (`bpf/accounting`, `bpf/schedule`), compiled
+//! for the host and driven
 //! event by event on a clock of the test's own: what they count is then exact, to the nanosecond,
 //! on any machine, and without root. For tests only; no product crate has it.
 //!
@@ -9,6 +10,7 @@ mod helpers;
 mod machine;
 mod objects;
 mod programs;
+pub mod schedule;
 
 pub use helpers::Interrupt;
 pub use machine::{Machine, softirq};

@@ -16,6 +16,15 @@ unsafe extern "C" {
     pub(crate) static rps_trigger_softirq: u8;
     pub(crate) static rows_per_cpu: u32;
     pub(crate) static mut identity_generation: u32;
+    pub(crate) static sched_cpu_map: u8;
+    pub(crate) static sched_cell_map: u8;
+    pub(crate) static sched_window_map: u8;
+    pub(crate) static sched_cgroup_rows: u8;
+    pub(crate) static sched_rows: u32;
+    pub(crate) static mut sched_generation: u32;
+
+    pub(crate) fn replay_schedule_switch(preempt: bool, prev: Object, next: Object) -> c_int;
+    pub(crate) fn replay_schedule_migrate(task: Object, to: c_int) -> c_int;
 
     pub(crate) fn replay_softirq_entry(vector: c_uint) -> c_int;
     pub(crate) fn replay_softirq_exit(vector: c_uint) -> c_int;
@@ -55,4 +64,17 @@ unsafe extern "C" {
         iif: c_int,
     ) -> Object;
     pub(crate) fn world_task(napi: bool) -> Object;
+    pub(crate) fn world_runqueue() -> Object;
+    pub(crate) fn world_clock(rq: Object, now: u64);
+    pub(crate) fn world_group(rq: Object) -> Object;
+    pub(crate) fn world_group_set(cfs: Object, runnable: u32, throttled: c_int, throttled_ns: u64);
+    pub(crate) fn world_css_set(cgroup: Object) -> Object;
+    pub(crate) fn world_thread(pid: c_int, set: Object, mask: c_ulong) -> Object;
+    pub(crate) fn world_thread_set(
+        task: Object,
+        cfs: Object,
+        cpu: c_uint,
+        on_rq: c_int,
+        last_queued: u64,
+    );
 }

@@ -10,11 +10,15 @@
 //! fixed (see [`Turns`]), and nobody sleeps on the sockets. And a shared machine's packet costs
 //! twice as much in one moment as in the next. So: hundreds of batches of each kind, by turns,
 //! and the median of the ratios of each turn.
+//!
+//! And it depends on the place in the batch: the first packets find colder caches, and a sender on the
+//! other thread of the same core that is not asleep yet. So in the mixed batches each kind comes first
+//! in half of the turns, and alone it has the same place: second comes after the opener's packets.
 
 use super::flow::Shape;
 use super::options::Options;
 use super::overhead::{conservation, start, unreadable};
-use super::turns::{Kind, Parcel, Turns};
+use super::turns::{Kind, OPENER, Parcel, Turns};
 use crate::data::{AccountingResult, AccuracyRow, Treatment};
 use crate::error::BenchError;
 use crate::experiment::Rig;
@@ -28,6 +32,8 @@ const TURNS_QUICK: u32 = 150;
 /// Packets of a parcel. Two and the opener fit one poll (64 packets): past it the kernel begins
 /// a new batch, in the mixed case only.
 const PACKETS: u32 = 27;
+/// Stands where the other container's parcel stands in a mixed batch.
+const FILLER: Parcel = (OPENER.0, SMALL, PACKETS);
 /// At rates of 1:3: packets before the other container has its turn, and turns in a batch.
 const RATES: [Parcel; 2] = [(0, SMALL, 8), (1, SMALL, 24)];
 const ROUNDS: u32 = 4;
@@ -95,10 +101,13 @@ pub(super) fn measure(
         let name = format!("{a} and {b}");
         rig.progress.step(step, steps, &format!("accuracy: {name}"));
         let (a, b) = ((0, kind_a, PACKETS), (1, kind_b, PACKETS));
-        // Mixed, first alone, second alone; of each the costs of both containers.
-        let batches: [&[Parcel]; 3] = [&[a, b], &[a], &[b]];
         let (mut apart, mut ratios): ([Vec<f64>; 2], [Vec<f64>; 2]) = Default::default();
-        for _ in 0..turns {
+        for turn in 0..turns {
+            // Mixed, first alone, second alone; of each the costs of both containers.
+            let batches: [&[Parcel]; 3] = match turn % 2 {
+                0 => [&[a, b], &[a], &[FILLER, b]],
+                _ => [&[b, a], &[FILLER, a], &[b]],
+            };
             let mut order = [0, 1, 2];
             rig.random.shuffle(&mut order);
             let mut costs = [[None; 2]; 3];

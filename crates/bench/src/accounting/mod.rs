@@ -22,23 +22,6 @@ use crate::rundir::RunDir;
 
 /// Runs the experiment. Exit code 3 when this host cannot run the accounting at all.
 pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, BenchError> {
-    run_parts(
-        options,
-        progress,
-        &[LoadShape::Flood64, LoadShape::TcpStream],
-    )
-}
-
-/// Its second half alone: the accuracy table.
-pub fn run_accuracy(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, BenchError> {
-    run_parts(options, progress, &[])
-}
-
-fn run_parts(
-    options: &Options,
-    progress: &mut dyn Progress,
-    loads: &[LoadShape],
-) -> Result<RunDir, BenchError> {
     options.check()?;
     let rig_options = RigOptions {
         kind: Kind::Accounting,
@@ -55,17 +38,16 @@ fn run_parts(
     drop(overhead::start(false)?);
     let mut rig = Rig::new(rig_options, progress)?;
     let mut result = AccountingResult::default();
-    let outcome = measure(&mut rig, options, loads, &mut result);
+    let outcome = measure(&mut rig, options, &mut result);
     rig.close(Some(RunResult::Accounting(result)), outcome)
 }
 
 fn measure(
     rig: &mut Rig<'_>,
     options: &Options,
-    loads: &[LoadShape],
     result: &mut AccountingResult,
 ) -> Result<(), BenchError> {
-    for &load in loads {
+    for load in [LoadShape::Flood64, LoadShape::TcpStream] {
         overhead::measure(rig, options, load, result)?;
         rig.dir.result(&RunResult::Accounting(result.clone()))?;
     }

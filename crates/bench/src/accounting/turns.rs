@@ -42,7 +42,7 @@ pub(super) type Parcel = (usize, Kind, u32);
 
 /// Each batch begins with these: what comes first in a softirq pays for cold caches, mixed or
 /// alone.
-const OPENER: Parcel = (2, Kind::v4(Shape::Udp(64)), 8);
+pub(super) const OPENER: Parcel = (2, Kind::v4(Shape::Udp(64)), 8);
 
 /// Two containers and flows of every kind to each. Sockets keep the namespace they were made
 /// in, so that this thread can stay where it is.

@@ -5,7 +5,7 @@ use cofferdam_accounting::unseen_by_reference;
 use cofferdam_diagnosis::{Diagnosis, Options, Reading};
 use cofferdam_host::Inventory;
 use cofferdam_testkit::{
-    Exclusive, FakeContainer, Forked, Place, exclusive, repeat_when_hidden, time_limit,
+    Exclusive, FakeContainer, Forked, Place, exclusive, repeat_when_hidden, time_limit, wait_until,
 };
 use cofferdam_types::{CgroupId, CpuAmount, DiagnosedContainer, ScheduleInterval};
 use std::collections::BTreeMap;
@@ -39,31 +39,26 @@ pub fn read(diagnosis: &mut Diagnosis) -> Reading {
         .expect("the diagnosis can be read")
 }
 
-/// What happens in `length` of wall-clock time, after `settle` for newcomers to be known.
-pub fn during(diagnosis: &mut Diagnosis, length: Duration) -> ScheduleInterval {
-    read(diagnosis);
-    // The first slice of a thread that runs already counts for the host.
-    std::thread::sleep(Duration::from_millis(300));
+/// What happens in `length` of wall-clock time, once all of `runners` are known.
+pub fn during(
+    diagnosis: &mut Diagnosis,
+    runners: &[&FakeContainer],
+    length: Duration,
+) -> ScheduleInterval {
+    await_runners(diagnosis, runners);
     let before = read(diagnosis);
     std::thread::sleep(length);
     read(diagnosis).since(&before)
 }
 
-/// Repeats `round` until `holds`: on a host that others keep busy a scene that needs an idle
-/// CPU may take a while to come about. Such rounds prove nothing.
-pub fn until(
-    what: &str,
-    mut round: impl FnMut() -> ScheduleInterval,
-    holds: impl Fn(&ScheduleInterval) -> bool,
-) -> ScheduleInterval {
-    for _ in 0..60 {
-        let interval = round();
-        assert_sums(&interval);
-        if holds(&interval) {
-            return interval;
-        }
-    }
-    panic!("in 60 rounds there never was {what}");
+/// Waits until each has been seen to run: the slice of a thread that runs already when its container
+/// becomes known counts for the host.
+pub fn await_runners(diagnosis: &mut Diagnosis, runners: &[&FakeContainer]) {
+    let first = read(diagnosis);
+    wait_until("the containers to be seen", Duration::from_secs(30), || {
+        let interval = read(diagnosis).since(&first);
+        runners.iter().all(|c| of(&interval, c).time.run_ns > 0)
+    });
 }
 
 pub fn reserve(diagnosis: &mut Diagnosis, of: &FakeContainer, cpus: f64) {

@@ -6,6 +6,8 @@
 #define bpf_core_read(to, bytes, from) (__builtin_memcpy((to), (from), (bytes)), 0L)
 #define bpf_core_field_exists(...) 1
 
+#define bpf_probe_read_kernel(to, bytes, from) (__builtin_memcpy((to), (from), (bytes)), 0L)
+
 static inline __attribute__((unused)) long bpf_probe_read_kernel_str(void *to, __u32 bytes,
 								     const void *from)
 {
