@@ -85,10 +85,9 @@ pub(crate) mod network {
     /// So many steps in a row are a flood. See [`FLOOD_PACKETS`].
     pub const FLOOD_STEPS: u32 = 3;
 
-    /// A limit on packets that nobody needed for so long is taken away. XDP in a veth's driver
-    /// copies every packet: measured, a flood in its NAPI thread got a quarter less through, for
-    /// nobody's good. Shorter: programs are attached and detached more often, a few milliseconds of
-    /// work each; longer: the container pays for the programs.
+    /// A limit on packets that nobody needed for so long is taken away: XDP in a veth's driver copies
+    /// every packet. Chosen, not measured. Shorter: programs are attached and detached more often;
+    /// longer: the container pays for the programs.
     pub const LIMIT_IDLE: Duration = Duration::from_secs(2);
 
     /// Time constant of a CPU's idle part, seconds; `/proc/stat` counts in ticks of 10 ms, so
