@@ -88,10 +88,8 @@ pub(crate) fn forget(map: *const u8, key: u64) {
 /// Keys and values of the map at `map`, one word each.
 pub(crate) fn entries(map: *const u8) -> Vec<(u64, u64)> {
     with(|state| {
-        let of_map = |(id, words): (&(usize, u64), &Box<[u64]>)| {
-            (id.0 == map as usize).then(|| (id.1, words[0]))
-        };
-        state.maps.iter().filter_map(of_map).collect()
+        let of_map = state.maps.iter().filter(|(id, _)| id.0 == map as usize);
+        of_map.map(|(id, words)| (id.1, words[0])).collect()
     })
 }
 

@@ -92,9 +92,9 @@ impl<'m> Runqueues<'m> {
 
     fn thread_with(&mut self, pid: i32, group: u64, mask: u64) -> Thread {
         let machine = self.machine;
-        // SAFETY: the cgroup lives as long as the machine.
         let set = *self.sets.entry(group).or_insert_with(|| {
             let cgroup = machine.cgroup(group);
+            // SAFETY: the cgroup lives as long as the machine.
             machine.keep(unsafe { c::world_css_set(cgroup.0) })
         });
         // SAFETY: as above.
