@@ -20,7 +20,7 @@ fn bench_agent_measures_an_agent_that_knows_its_containers_and_leaves_nothing() 
     let complained = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{complained}");
     for word in [
-        "looks after 12 containers",
+        "manages 12 containers",
         "enforces (1,000 rules)",
         "two containers, one CPU",
     ] {
