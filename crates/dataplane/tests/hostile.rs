@@ -179,7 +179,7 @@ fn who_is_ended_for_an_offence_is_told_why_and_hung_up_on() {
         let mut session = Session::attach(&scene.socket(), "evil").expect("a place");
         cofferdam_dataplane::hostile::offend(&mut session);
         let error = session.wait(Some(PATIENCE)).expect_err("it was ended");
-        let text = "the dataplane has ended this application: \
+        let text = "the dataplane has terminated this application: \
             it wrote an entry into its ring that is not a call";
         assert_eq!(error.to_string(), text);
         // One that never waits learns of it as well.

@@ -163,7 +163,7 @@ fn strangers_and_wrong_names_are_refused() {
         let nobody = "[[application]]\nname = \"web\"\nuser = \"65534\"\n";
         let scene = Scene::new("", nobody);
         for (name, reason) in [
-            ("web", "is of user 65534"),
+            ("web", "belongs to user 65534"),
             ("other", "no application 'other'"),
         ] {
             let error = Session::attach(&scene.socket(), name)

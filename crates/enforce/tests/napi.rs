@@ -140,7 +140,7 @@ fn moving_a_thread_does_not_hold_up_a_step() {
         // On its way or there already: the step did not wait for it, and says so.
         let napi = means(&enforcer, &o, Means::NapiThread);
         assert!(
-            napi.in_force || napi.why.contains("on its way"),
+            napi.in_force || napi.why.contains("is being moved"),
             "{}",
             napi.why
         );
