@@ -39,6 +39,7 @@ further
 further
 kill -INT $recorder
 wait $recorder
+[ $? -eq 130 ] # interrupted, after cleaning up
 report 'accounting: record while a CPU goes and comes' $?
 cat /tmp/hotplug
 check 'accounting: hot-plug is counted' '[ "$off $on" = "0 0-1" ] && grep -qE "\"cpu_hotplugs\":2[,}]" /tmp/hotplug'
