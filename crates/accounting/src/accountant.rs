@@ -5,7 +5,7 @@ use crate::reading::{Reading, note_senders};
 use crate::unseen::Unseen;
 use crate::{ReadError, StartError};
 use cofferdam_bpf::{AccountingPrograms, EmptyProgram, ProgramCost, RuntimeStatistics, Sizes};
-use cofferdam_host::doctor::irq_time_accounting;
+use cofferdam_host::irq_time_accounting;
 use cofferdam_host::{HostFs, HostLock, Inventory, RUN_FOLDER};
 use cofferdam_types::{
     CgroupId, Container, ContainerChange, ContainerLedger, Health, KernelEvent, Selector, Snapshot,

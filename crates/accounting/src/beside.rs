@@ -6,7 +6,7 @@ use crate::reading::{Reading, note_senders};
 use crate::unseen::Unseen;
 use crate::{ReadError, StartError};
 use cofferdam_bpf::{NO_SLOT_ROW, RunningCounts};
-use cofferdam_host::doctor::irq_time_accounting;
+use cofferdam_host::irq_time_accounting;
 use cofferdam_host::{HostFs, Inventory};
 use cofferdam_types::{CgroupId, Container, ContainerChange, Health, KernelEvent, Snapshot};
 use std::collections::BTreeMap;

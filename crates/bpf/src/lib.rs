@@ -40,7 +40,7 @@ pub use schedule::{
     SCHEDULE_FIRST_CONTAINER_ROW, SCHEDULE_HOST_ROW, SCHEDULE_TRACEPOINTS, ScheduleCell,
     ScheduleCpu, SchedulePrograms, ScheduleReading,
 };
-pub use support::{kernel_has_tracepoint, possible_cpus};
+pub use support::{kernel_has_tracepoint, possible_cpus, quota_stops_kernel_threads};
 pub use tenants::{TenantCounter, TenantPrograms, TenantReading, TenantWatch};
 
 /// The structs that the programs of the accounting and of the diagnosis write, for tests that run the programs elsewhere.

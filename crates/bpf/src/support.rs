@@ -1,7 +1,7 @@
 //! What the running kernel offers.
 
 use crate::load::LoadError;
-use libbpf_rs::btf::types::Typedef;
+use libbpf_rs::btf::types::{Struct, Typedef};
 use libbpf_rs::btf::{Btf, TypeId};
 use std::sync::OnceLock;
 
@@ -12,6 +12,22 @@ pub fn kernel_has_tracepoint(name: &str) -> Option<bool> {
     BTF.get_or_init(Names::read)
         .as_ref()
         .map(|names| names.has(&format!("btf_trace_{name}")))
+}
+
+/// Whether a CPU quota that is used up stops kernel threads too. Linux 6.18 began to stop tasks one
+/// by one where they return to user mode, which a kernel thread never does (kernel commit
+/// "sched/fair: Switch to task based throttle model"); until then it stopped the whole group. Told
+/// by what a task of this kernel holds for it; `None` without type information. Takes some
+/// milliseconds.
+pub fn quota_stops_kernel_threads() -> Option<bool> {
+    let btf = Btf::from_vmlinux().ok()?;
+    let task = btf.type_by_name::<Struct<'_>>("task_struct")?;
+    let per_task = task.iter().any(|member| {
+        member
+            .name
+            .is_some_and(|name| name == "sched_throttle_work")
+    });
+    Some(!per_task)
 }
 
 /// That the kernel has all of these.

@@ -5,7 +5,7 @@ use crate::exit::{Failure, Outcome};
 use crate::output::Output;
 use crate::schema::{self, DoctorCheck, DoctorReport};
 use crate::table;
-use cofferdam_host::doctor::{Check, Report, Status, accounting_blocker, examine};
+use cofferdam_doctor::{Check, Report, Status, accounting_blocker, examine};
 use std::time::SystemTime;
 
 /// Examines the host; fails with exit code 3 when the accounting cannot run on it.

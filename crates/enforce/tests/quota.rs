@@ -101,7 +101,7 @@ fn a_container_under_a_quota_goes_on_under_a_flood_and_pays_for_it() {
         let state = means(&enforcer, &o, Means::IngressDrop);
         assert!(state.in_force, "{}", state.why);
         let napi = means(&enforcer, &o, Means::NapiThread);
-        let stops = cofferdam_host::quota_stops_kernel_threads().unwrap();
+        let stops = cofferdam_bpf::quota_stops_kernel_threads().unwrap();
         assert_eq!(napi.in_force, stops, "{}", napi.why);
         assert!(stops || napi.why.contains("quota"), "{}", napi.why);
         let report = enforcer.undo();

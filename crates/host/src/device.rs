@@ -4,18 +4,24 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
 
-pub(crate) const SIOCETHTOOL: libc::c_ulong = 0x8946;
-const SIOCGHWTSTAMP: libc::c_ulong = 0x89b1;
+const SIOCGHWTSTAMP: libc::Ioctl = 0x89b1;
 const HWTSTAMP_FILTER_NONE: u32 = 0;
 
-/// One request on a device of the calling thread's network namespace. `words` is as large as the
-/// structure of that request.
-pub(crate) fn request<const N: usize>(
+/// One request on a device of the socket's network namespace, which the kernel answers in `words`.
+/// Returns what `ioctl` returns, which is not negative.
+///
+/// # Errors
+/// `InvalidInput` for a name longer than any device's; else what the kernel says.
+///
+/// # Safety
+/// `words` is at least as large as the structure of the request `number`; where that depends on
+/// what the structure says (`SIOCETHTOOL`), on what it says here.
+pub unsafe fn request(
+    socket: &impl AsRawFd,
     device: &str,
-    number: libc::c_ulong,
-    words: &mut [u32; N],
-) -> io::Result<()> {
-    let socket = UnixDatagram::unbound()?;
+    number: libc::Ioctl,
+    words: &mut [u32],
+) -> io::Result<i32> {
     // SAFETY: ifreq is plain data for which all zeroes is a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if device.len() >= request.ifr_name.len() {
@@ -26,21 +32,23 @@ pub(crate) fn request<const N: usize>(
     }
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
     // SAFETY: `request` names a device and points to `words`, which is as large as the request
-    // asks for (callers in this crate only); both outlive the call.
+    // asks for (the caller's promise); both outlive the call.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), number, &raw mut request) };
     if result < 0 {
         Err(io::Error::last_os_error())
     } else {
-        Ok(())
+        Ok(result)
     }
 }
 
 /// Whether the hardware of `device` stamps what it receives, as it is configured now (`ptp4l` and
 /// others turn it on). Source: Documentation/networking/timestamping.rst, section 3.
 fn stamps_received(device: &str) -> io::Result<bool> {
+    let socket = UnixDatagram::unbound()?;
     // struct hwtstamp_config: flags, tx_type, rx_filter.
     let mut config = [0; 3];
-    request(device, SIOCGHWTSTAMP, &mut config)?;
+    // SAFETY: the request's structure is the three words of `config`.
+    unsafe { request(&socket, device, SIOCGHWTSTAMP, &mut config) }?;
     Ok(config[2] != HWTSTAMP_FILTER_NONE)
 }
 

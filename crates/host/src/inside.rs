@@ -1,10 +1,7 @@
 //! Questions about the network namespace that the calling thread is in; see
 //! [`crate::in_namespace`].
 
-pub use crate::doctor::Napi;
-use crate::doctor::Netdev;
-use crate::links::Rtnetlink;
-use crate::links::message::{attributes, u32_at};
+use crate::netlink::{Napi, Netdev, Rtnetlink, attributes, u32_at};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -14,14 +11,6 @@ const IFA_LOCAL: u16 = 2;
 /// All NAPI instances of devices that are up. Linux 6.8 on.
 pub fn napis() -> io::Result<Vec<Napi>> {
     Netdev::open()?.napis()
-}
-
-/// Gives NAPI instances a thread (1) or takes it away (0), by number. Linux 6.17 on.
-pub fn set_napis_threaded(values: &[(u32, u32)]) -> io::Result<()> {
-    let mut netdev = Netdev::open()?;
-    values
-        .iter()
-        .try_for_each(|(id, threaded)| netdev.set_threaded(*id, *threaded))
 }
 
 /// The addresses of all interfaces but loopback, with the interface's index.

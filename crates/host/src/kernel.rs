@@ -1,9 +1,7 @@
-//! The kernel's version, and what it does against CPU faults.
+//! The kernel: its version, what it was built with, and what it does against CPU faults.
 
 use crate::HostError;
 use crate::fs::HostFs;
-use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::Struct;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -14,20 +12,21 @@ pub fn kernel_release(fs: &HostFs) -> Result<String, HostError> {
     Ok(text.trim().to_owned())
 }
 
-/// Whether a CPU quota that is used up stops kernel threads too. Linux 6.18 began to stop tasks one
-/// by one where they return to user mode, which a kernel thread never does (kernel commit
-/// "sched/fair: Switch to task based throttle model"); until then it stopped the whole group. Told
-/// by what a task of this kernel holds for it; `None` without type information. Takes some
-/// milliseconds.
-pub fn quota_stops_kernel_threads() -> Option<bool> {
-    let btf = Btf::from_vmlinux().ok()?;
-    let task = btf.type_by_name::<Struct<'_>>("task_struct")?;
-    let per_task = task.iter().any(|member| {
-        member
-            .name
-            .is_some_and(|name| name == "sched_throttle_work")
-    });
-    Some(!per_task)
+/// Whether the scheduler deducts interrupt time from the interrupted task. `None` if this kernel
+/// does not report it.
+pub fn irq_time_accounting(fs: &HostFs) -> Option<bool> {
+    // The kernel makes this file exactly when it was built with the option (6.1 on).
+    if fs.exists("/proc/pressure/irq") {
+        return Some(true);
+    }
+    let release = kernel_release(fs).unwrap_or_default();
+    let config = fs
+        .read_text(format!("/boot/config-{release}"))
+        .unwrap_or_default();
+    if config.lines().any(|l| l == "CONFIG_IRQ_TIME_ACCOUNTING=y") {
+        return Some(true);
+    }
+    (fs.exists("/proc/pressure/cpu") || !config.is_empty()).then_some(false)
 }
 
 /// What the kernel says about each CPU fault. They change the price of system calls and

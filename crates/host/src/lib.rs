@@ -2,12 +2,11 @@
 //! CPUs. Reads only; nothing here changes the host.
 //!
 //! [`Inventory`] finds the containers once and then follows them by events: each costs a walk
-//! up one cgroup path, never a scan. [`doctor`] says what the host can do, by trying it.
+//! up one cgroup path, never a scan.
 
 mod classify;
 mod cpus;
 mod device;
-pub mod doctor;
 mod error;
 mod fs;
 pub mod inside;
@@ -17,6 +16,7 @@ mod layout;
 mod links;
 mod lock;
 mod names;
+pub mod netlink;
 mod netns;
 pub mod parse;
 mod resolve;
@@ -26,13 +26,12 @@ mod usage;
 
 pub use classify::{Class, Named};
 pub use cpus::{online_cpus, possible_cpus};
-pub use device::hardware_timestamping;
+pub use device::{hardware_timestamping, request as device_request};
 pub use error::HostError;
 pub use fs::HostFs;
 pub use inventory::Inventory;
-pub use kernel::{Mitigations, kernel_release, mitigations, quota_stops_kernel_threads};
+pub use kernel::{Mitigations, irq_time_accounting, kernel_release, mitigations};
 pub use layout::{CgroupLayout, Controller};
-pub use links::message::{LinkMessage, Message};
 pub use lock::{HostLock, LockError, RUN_FOLDER, leave_run_folder};
 pub use names::labels::labels;
 pub use netns::{host_netns, in_namespace};

@@ -2,12 +2,12 @@
 //! or truncated: it returns what it understood and never panics.
 
 pub use crate::classify::classify;
-pub use crate::links::message::{link_message, netlink_messages, nsid_message};
 pub use crate::names::cri::{OciNames, annotations};
 pub use crate::names::docker::{config as docker_config, data_root as docker_data_root};
 pub use crate::names::labels::{annotations as oci_annotations, docker_labels};
 pub use crate::names::nspawn::{machine as nspawn_machine, unescape as systemd_unescape};
 pub use crate::names::podman::{containers as podman_containers, graph_root as podman_graph_root};
+pub use crate::netlink::message::{link_message, netlink_messages, nsid_message};
 
 use cofferdam_types::{CpuId, NetnsId};
 use std::collections::BTreeSet;

@@ -2,7 +2,8 @@
 //! read-only.
 
 use super::{DeviceId, Inside, not_found, unsupported};
-use cofferdam_host::inside::{self, Napi};
+use cofferdam_host::inside;
+use cofferdam_host::netlink::{NAPI_ID, NAPI_SET, NAPI_THREADED, Napi, Netdev, attribute};
 use std::io;
 
 impl Inside {
@@ -39,7 +40,7 @@ impl Inside {
             .ok_or(io::ErrorKind::InvalidInput)?;
         let ids = napis.iter().map(|napi| napi.id);
         let values: Vec<(u32, u32)> = ids.zip(words.into_iter().cycle()).collect();
-        cofferdam_host::in_namespace(&self.namespace, || inside::set_napis_threaded(&values))?
+        cofferdam_host::in_namespace(&self.namespace, || set_threaded(&values))?
     }
 
     /// Its NAPI instances, by number; not found when it has none, as a device that is down.
@@ -59,4 +60,17 @@ impl Inside {
         let napis = self.napis(device).unwrap_or_default();
         napis.into_iter().filter_map(|napi| napi.thread).collect()
     }
+}
+
+/// Gives NAPI instances a thread (1) or takes it away (0), by number. Linux 6.17 on; earlier
+/// kernels answer `EOPNOTSUPP` or `EINVAL`.
+fn set_threaded(values: &[(u32, u32)]) -> io::Result<()> {
+    let mut netdev = Netdev::open()?;
+    values.iter().try_for_each(|(id, threaded)| {
+        let attributes = [
+            attribute(NAPI_ID, &id.to_ne_bytes()),
+            attribute(NAPI_THREADED, &threaded.to_ne_bytes()),
+        ];
+        netdev.request(NAPI_SET, &attributes.concat())
+    })
 }

@@ -122,7 +122,8 @@ pub(super) fn netns_cookie(socket: &UdpSocket) -> io::Result<u64> {
 
 /// Name of the device with this index in the socket's namespace.
 pub(super) fn interface_name(socket: &UdpSocket, ifindex: u32) -> io::Result<String> {
-    let mut request = ifreq("")?;
+    // SAFETY: ifreq is plain data for which all zeroes is a valid value.
+    let mut request: libc::ifreq = unsafe { zeroed() };
     request.ifr_ifru.ifru_ifindex = ifindex.cast_signed();
     // SAFETY: `request` is a whole ifreq that outlives the call.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFNAME, &raw mut request) };
@@ -138,27 +139,9 @@ pub(super) fn interface_name(socket: &UdpSocket, ifindex: u32) -> io::Result<Str
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-pub(super) fn ifreq(name: &str) -> io::Result<libc::ifreq> {
-    // SAFETY: ifreq is plain data for which all zeroes is a valid value.
-    let mut request: libc::ifreq = unsafe { zeroed() };
-    if name.len() >= request.ifr_name.len() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from.cast_signed();
-    }
-    Ok(request)
-}
-
 /// `SIOCETHTOOL` with a request of 32-bit words that the kernel answers in place.
 pub(super) fn ethtool(socket: &UdpSocket, name: &str, words: &mut [u32]) -> io::Result<i32> {
-    let mut request = ifreq(name)?;
-    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-    // SAFETY: `request` points to `words`; each command's size is stated inside `words` by the
-    // caller (ethtool.rs), who made it as long as that.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(result)
+    // SAFETY: each command's size is stated inside `words` by the caller (ethtool.rs), who made
+    // it as long as that.
+    unsafe { cofferdam_host::device_request(socket, name, libc::SIOCETHTOOL, words) }
 }

@@ -2,7 +2,8 @@
 
 use super::Inventory;
 use crate::fs::HostFs;
-use crate::links::{Door, Inside, LinkEvent, LinkMessage, PeerSpace};
+use crate::links::{Door, Inside, LinkEvent, PeerSpace};
+use crate::netlink::LinkMessage;
 use crate::netns;
 use cofferdam_types::{CgroupId, Container, IfIndex, InterfacePair, NetnsId};
 use std::collections::{BTreeSet, HashMap, HashSet};

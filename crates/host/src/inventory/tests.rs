@@ -1,7 +1,8 @@
 mod fake;
 
 use super::*;
-use crate::links::{InnerLink, Inside, LinkEvent, LinkMessage, PeerSpace};
+use crate::links::{InnerLink, Inside, LinkEvent, PeerSpace};
+use crate::netlink::LinkMessage;
 use cofferdam_types::{IfIndex, KernelEvent};
 use fake::{FakeHost, HOST, hex_id};
 

@@ -1,14 +1,11 @@
 //! Network devices of the host and inside containers, over rtnetlink.
 
-pub(crate) mod message;
-mod socket;
 mod system;
 
-pub(crate) use message::LinkMessage;
-pub(crate) use socket::Rtnetlink;
 pub(crate) use system::SystemNetwork;
 
 use crate::HostError;
+use crate::netlink::LinkMessage;
 use cofferdam_types::NetnsId;
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;

@@ -1,8 +1,9 @@
 //! The host's real network.
 
-use super::message::{LinkMessage, link_message, netlink_messages, nsid_message};
-use super::{Door, InnerLink, Inside, LinkEvent, Network, Others, PeerSpace, Rtnetlink};
+use super::{Door, InnerLink, Inside, LinkEvent, Network, Others, PeerSpace};
 use crate::HostError;
+use crate::netlink::message::{link_message, netlink_messages, nsid_message};
+use crate::netlink::{LinkMessage, Rtnetlink};
 use crate::netns;
 use cofferdam_types::NetnsId;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};

@@ -91,7 +91,7 @@ proptest! {
             let _ = nsid_message(&message);
         }
         for kind in [16, 17, 88, 89, 90] {
-            let message = crate::Message { kind, flags: 0, sequence: 0, payload: &bytes };
+            let message = crate::netlink::Message { kind, flags: 0, sequence: 0, payload: &bytes };
             let _ = link_message(&message);
             let _ = nsid_message(&message);
         }

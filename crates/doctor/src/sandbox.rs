@@ -2,8 +2,7 @@
 
 use super::Check;
 use super::bpf::{Program, judge, own};
-use crate::links::Rtnetlink;
-use crate::links::message::{attribute, u32_at};
+use cofferdam_host::netlink::{Rtnetlink, attribute, u32_at};
 use libbpf_rs::libbpf_sys as sys;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};

@@ -1,7 +1,7 @@
 //! Container runtimes on this host.
 
 use super::{Check, Status};
-use crate::fs::HostFs;
+use cofferdam_host::HostFs;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 

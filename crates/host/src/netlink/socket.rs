@@ -1,4 +1,4 @@
-//! A blocking rtnetlink socket: one request, its answers.
+//! A blocking netlink socket: one request, its answers.
 
 use super::message::{self, LinkMessage, NETNSA_FD, attribute, link_message, netlink_messages};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
@@ -13,12 +13,13 @@ const RTEXT_FILTER_SKIP_STATS: u32 = 1 << 3;
 const IFLA_EXT_MASK: u16 = 29;
 
 /// A socket in the network namespace of the thread that opened it; it stays there.
-pub(crate) struct Rtnetlink {
+pub struct Rtnetlink {
     socket: Socket,
     sequence: u32,
 }
 
 impl Rtnetlink {
+    /// Opens it in the network namespace of the calling thread.
     pub fn open() -> io::Result<Rtnetlink> {
         Rtnetlink::open_protocol(NETLINK_ROUTE)
     }

@@ -1,8 +1,8 @@
 //! The `netdev` family of generic netlink: what drivers announce about XDP, and which devices
 //! have NAPI. Source: `Documentation/netlink/specs/netdev.yaml`.
 
-use crate::links::Rtnetlink;
-use crate::links::message::{attribute, attributes, u16_at, u32_at};
+use super::message::{attribute, attributes, u16_at, u32_at};
+use super::socket::Rtnetlink;
 use netlink_sys::protocols::NETLINK_GENERIC;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,21 +13,26 @@ const CTRL_ATTR_FAMILY_ID: u16 = 1;
 const CTRL_ATTR_FAMILY_NAME: u16 = 2;
 const NETDEV_CMD_DEV_GET: u8 = 1;
 const NETDEV_CMD_NAPI_GET: u8 = 11;
-const NETDEV_CMD_NAPI_SET: u8 = 14;
 const NETDEV_A_DEV_IFINDEX: u16 = 1;
 const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
 const NETDEV_A_NAPI_IFINDEX: u16 = 1;
-const NETDEV_A_NAPI_ID: u16 = 2;
 const NETDEV_A_NAPI_PID: u16 = 4;
-const NETDEV_A_NAPI_THREADED: u16 = 8;
+
+/// `NETDEV_CMD_NAPI_SET`: changes a NAPI instance. Linux 6.13 on.
+pub const NAPI_SET: u8 = 14;
+/// `NETDEV_A_NAPI_ID`: which instance, 32 bits.
+pub const NAPI_ID: u16 = 2;
+/// `NETDEV_A_NAPI_THREADED`: whether it polls in a thread, 32 bits. Linux 6.17 on.
+pub const NAPI_THREADED: u16 = 8;
 
 /// The family, once found; kernels before 6.3 do not have it.
-pub(crate) struct Netdev {
+pub struct Netdev {
     socket: Rtnetlink,
     family: u16,
 }
 
 impl Netdev {
+    /// Looks the family up; not found where the kernel does not have it.
     pub fn open() -> io::Result<Netdev> {
         let mut socket = Rtnetlink::open_protocol(NETLINK_GENERIC)?;
         let name = attribute(CTRL_ATTR_FAMILY_NAME, b"netdev\0");
@@ -102,15 +107,10 @@ impl Netdev {
         Ok(found)
     }
 
-    /// Gives a NAPI instance a thread, or takes it away. Linux 6.17 on; earlier kernels answer
-    /// `EOPNOTSUPP` or `EINVAL`.
-    pub fn set_threaded(&mut self, id: u32, threaded: u32) -> io::Result<()> {
-        let request = [
-            command(NETDEV_CMD_NAPI_SET),
-            attribute(NETDEV_A_NAPI_ID, &id.to_ne_bytes()),
-            attribute(NETDEV_A_NAPI_THREADED, &threaded.to_ne_bytes()),
-        ];
-        self.socket.request(self.family, 0, &request.concat())
+    /// Sends a request that is answered by an acknowledgement only.
+    pub fn request(&mut self, kind: u8, attributes: &[u8]) -> io::Result<()> {
+        let request = [&command(kind), attributes].concat();
+        self.socket.request(self.family, 0, &request)
     }
 }
 
@@ -132,9 +132,9 @@ fn napi(bytes: &[u8]) -> Option<Napi> {
     for (kind, value) in attributes(bytes) {
         match kind {
             NETDEV_A_NAPI_IFINDEX => ifindex = u32_at(value, 0),
-            NETDEV_A_NAPI_ID => id = u32_at(value, 0),
+            NAPI_ID => id = u32_at(value, 0),
             NETDEV_A_NAPI_PID => thread = u32_at(value, 0),
-            NETDEV_A_NAPI_THREADED => threaded = u32_at(value, 0),
+            NAPI_THREADED => threaded = u32_at(value, 0),
             _ => {}
         }
     }

@@ -81,7 +81,7 @@ pub fn netlink_messages(datagram: &[u8]) -> impl Iterator<Item = Message<'_>> {
 }
 
 /// Splits bytes into attributes (type without its flag bits, value).
-pub(crate) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         let length = usize::from(u16_at(rest, 0)?);
@@ -138,8 +138,8 @@ pub fn nsid_message(message: &Message<'_>) -> Option<(u16, i32)> {
 pub(crate) const NETNSA_NSID: u16 = 1;
 pub(crate) const NETNSA_FD: u16 = 3;
 
-/// Bytes of one attribute, padded.
-pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+/// Bytes of one attribute, padded. The value has at most 65531 bytes.
+pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let length = u16::try_from(4 + value.len()).expect("attributes built here are short");
     let mut bytes = Vec::with_capacity(align(length.into()));
     bytes.extend(length.to_ne_bytes());
@@ -177,7 +177,8 @@ pub(crate) fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(*bytes.get(offset..)?.first_chunk()?))
 }
 
-pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
+/// The 32 bits at `offset`, in the byte order of this machine; `None` beyond the end.
+pub fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(offset..)?.first_chunk()?))
 }
 

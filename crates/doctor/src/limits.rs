@@ -1,8 +1,8 @@
 //! What this process may do, and what the kernel was built and booted with.
 
 use super::{Check, Status, bpf, sandbox};
-use crate::fs::HostFs;
-use crate::{kernel_release, quota_stops_kernel_threads};
+use cofferdam_bpf::quota_stops_kernel_threads;
+use cofferdam_host::{HostFs, irq_time_accounting};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
 /// Bit number, name, what for, whether the accounting needs it.
@@ -134,23 +134,6 @@ fn irq_time(fs: &HostFs) -> Check {
         ),
         None => check.is(Status::Partly, "unknown: no PSI and no /boot/config"),
     }
-}
-
-/// Whether the scheduler deducts interrupt time from the interrupted task. `None` if this kernel
-/// does not report it.
-pub fn irq_time_accounting(fs: &HostFs) -> Option<bool> {
-    // The kernel makes this file exactly when it was built with the option (6.1 on).
-    if fs.exists("/proc/pressure/irq") {
-        return Some(true);
-    }
-    let release = kernel_release(fs).unwrap_or_default();
-    let config = fs
-        .read_text(format!("/boot/config-{release}"))
-        .unwrap_or_default();
-    if config.lines().any(|l| l == "CONFIG_IRQ_TIME_ACCOUNTING=y") {
-        return Some(true);
-    }
-    (fs.exists("/proc/pressure/cpu") || !config.is_empty()).then_some(false)
 }
 
 fn sched_ext(fs: &HostFs) -> Check {

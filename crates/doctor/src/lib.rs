@@ -6,7 +6,6 @@
 
 mod bpf;
 mod cgroup;
-mod genetlink;
 mod limits;
 mod net;
 mod runtimes;
@@ -14,10 +13,7 @@ mod sandbox;
 #[cfg(test)]
 mod tests;
 
-use crate::fs::HostFs;
-pub use genetlink::Napi;
-pub(crate) use genetlink::Netdev;
-pub use limits::irq_time_accounting;
+use cofferdam_host::HostFs;
 use serde::Serialize;
 use std::fmt;
 

@@ -4,7 +4,7 @@
     reason = "a fixture that cannot be made is a failed test"
 )]
 
-use cofferdam_host::doctor::{self, Status};
+use cofferdam_doctor::Status;
 use cofferdam_testkit::time_limit;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -42,13 +42,13 @@ fn the_accounting_can_run_here_and_nothing_stays() {
         let _alone = alone();
         let mounts = || std::fs::read_to_string("/proc/self/mountinfo").unwrap();
         let before = (devices(), bpf_descriptors(), mounts().lines().count());
-        let report = doctor::examine();
+        let report = cofferdam_doctor::examine();
         assert!(
             report.accounting_blocker().is_none(),
             "{:?}",
             report.accounting_blocker()
         );
-        assert!(doctor::accounting_blocker().is_none());
+        assert!(cofferdam_doctor::accounting_blocker().is_none());
         for id in [
             "btf",
             "tp-btf",
@@ -70,7 +70,7 @@ fn the_accounting_can_run_here_and_nothing_stays() {
 fn the_report_is_one_json_document() {
     time_limit(LIMIT, || {
         let _alone = alone();
-        let report = doctor::examine();
+        let report = cofferdam_doctor::examine();
         let value: serde_json::Value =
             serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();
         let checks = value["checks"].as_array().unwrap();
@@ -91,7 +91,7 @@ fn without_root_the_report_says_so() {
         let _alone = alone();
         let report = std::thread::spawn(|| {
             become_nobody();
-            doctor::examine()
+            cofferdam_doctor::examine()
         })
         .join()
         .unwrap();

@@ -1,7 +1,7 @@
-//! Prints what this host can do: `cargo run -p cofferdam-host --example doctor`.
+//! Prints what this host can do: `cargo run -p cofferdam-doctor --example doctor`.
 
 fn main() {
-    let report = cofferdam_host::doctor::examine();
+    let report = cofferdam_doctor::examine();
     for check in &report.checks {
         println!(
             "{:20} {:6} {}: {}",

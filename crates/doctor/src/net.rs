@@ -1,10 +1,11 @@
 //! What the network devices of this host can do, without changing one of them.
 
-use super::genetlink::Netdev;
 use super::{Check, Status};
-use crate::fs::HostFs;
+use cofferdam_host::netlink::Netdev;
+use cofferdam_host::{HostFs, device_request};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 
 const CLASS: &str = "/sys/class/net";
@@ -296,7 +297,10 @@ fn driver_name(device: &str) -> io::Result<String> {
 /// One ethtool request on a device of the calling thread's namespace; `words` begins with the
 /// command and is as large as that command's structure.
 fn ethtool<const N: usize>(device: &str, words: &mut [u32; N]) -> io::Result<()> {
-    crate::device::request(device, crate::device::SIOCETHTOOL, words)
+    let socket = UnixDatagram::unbound()?;
+    // SAFETY: each command's structure is as large as `words`, whose length its caller (in this
+    // file) took from linux/ethtool.h.
+    unsafe { device_request(&socket, device, libc::SIOCETHTOOL, words) }.map(drop)
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! cgroup hierarchies, and the controllers that enforcement and reservation use.
 
 use super::{Check, Status};
-use crate::fs::HostFs;
-use crate::layout::{CgroupLayout, Controller};
+use cofferdam_host::{CgroupLayout, Controller, HostFs};
 use std::path::Path;
 
 /// Whether there is a v2 hierarchy, which identifies containers.
