@@ -1,5 +1,6 @@
 //! Why an experiment ended early.
 
+use cofferdam_lab::LabError;
 use std::io;
 use std::path::PathBuf;
 
@@ -86,5 +87,51 @@ impl BenchError {
             BenchError::Interrupted { .. } => 130,
             _ => 1,
         }
+    }
+}
+
+impl From<LabError> for BenchError {
+    fn from(error: LabError) -> BenchError {
+        match error {
+            LabError::Unsupported(_) | LabError::Missing { .. } => {
+                BenchError::Unsupported(error.to_string())
+            }
+            LabError::Host {
+                action,
+                path,
+                source,
+            } => BenchError::Host {
+                action,
+                path,
+                source,
+            },
+            LabError::Command { command, reason } => BenchError::Command { command, reason },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_laboratorys_errors_keep_their_words_and_get_an_exit_code() {
+        let error = |lab: LabError| {
+            let words = lab.to_string();
+            let bench = BenchError::from(lab);
+            assert_eq!(bench.to_string(), words);
+            bench.exit_code()
+        };
+        let missing = cofferdam_lab::run("cofferdam-no-such-tool x").unwrap_err();
+        assert_eq!(error(missing), 3);
+        let refused = cofferdam_lab::run("ls /no-such-directory").unwrap_err();
+        assert_eq!(error(refused), 1);
+        let file = LabError::Host {
+            action: "write",
+            path: "/sys/fs/cgroup/x".into(),
+            source: io::ErrorKind::PermissionDenied.into(),
+        };
+        assert_eq!(error(file), 1);
+        assert_eq!(error(LabError::Unsupported("no cgroup2".to_owned())), 3);
     }
 }

@@ -3,7 +3,6 @@
 pub mod accounting;
 pub mod agent;
 pub mod built;
-mod command;
 mod cpustat;
 #[macro_use]
 pub mod data;
@@ -27,7 +26,6 @@ pub mod spawn;
 mod spoken;
 pub mod stats;
 pub mod topology;
-mod undo;
 pub mod worker;
 
 pub use error::BenchError;

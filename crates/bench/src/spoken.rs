@@ -1,32 +1,32 @@
 //! A child process that is spoken to in lines.
 
 use crate::error::BenchError;
+use cofferdam_lab::Process;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
 /// A running child with its input open. Dropping it kills it and waits for its end.
 pub(crate) struct Spoken {
     name: String,
-    child: Child,
+    child: Process,
     stdin: Option<ChildStdin>,
 }
 
 impl Spoken {
     /// Starts `command` with its input and outputs here; errors call it `name`.
     pub fn start(name: &str, command: &mut Command) -> Result<Spoken, BenchError> {
-        let mut child = command
+        command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             // A terminal's Ctrl-C goes to the whole group; the driver ends its children itself.
-            .process_group(0)
-            .spawn()
-            .map_err(|e| BenchError::Worker {
-                worker: name.to_owned(),
-                reason: format!("{}: {e}", command.get_program().to_string_lossy()),
-            })?;
-        let stdin = child.stdin.take();
+            .process_group(0);
+        let child = Process::start(command).map_err(|e| BenchError::Worker {
+            worker: name.to_owned(),
+            reason: format!("{}: {e}", command.get_program().to_string_lossy()),
+        })?;
+        let stdin = child.stdin();
         Ok(Spoken {
             name: name.to_owned(),
             child,
@@ -41,17 +41,17 @@ impl Spoken {
 
     /// The process that was started here.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.child.pid()
     }
 
     /// Its standard output, once.
     pub fn stdout(&mut self) -> Option<ChildStdout> {
-        self.child.stdout.take()
+        self.child.stdout()
     }
 
     /// Its standard error, once.
     pub fn stderr(&mut self) -> Option<ChildStderr> {
-        self.child.stderr.take()
+        self.child.stderr()
     }
 
     /// Says one line to it; fails when it has ended or its input was closed.
@@ -67,7 +67,7 @@ impl Spoken {
 
     /// How it ended; `None`: it has not.
     pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
-        self.child.try_wait()
+        self.child.ended()
     }
 
     /// An error of its own.
@@ -80,14 +80,7 @@ impl Spoken {
 
     /// Ends it, whatever it does.
     pub fn kill(&mut self) {
-        // Both fail only when it is gone already.
+        // Fails only when it is gone already.
         let _gone = self.child.kill();
-        let _reaped = self.child.wait();
-    }
-}
-
-impl Drop for Spoken {
-    fn drop(&mut self) {
-        self.kill();
     }
 }

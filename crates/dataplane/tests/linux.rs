@@ -6,7 +6,7 @@ mod support;
 use cofferdam_dataplane::applications::{Echo, Http, Memcached};
 use cofferdam_dataplane::config::Config;
 use cofferdam_dataplane::{Ending, EventLoop, Session, run};
-use cofferdam_testkit::{Namespace, Net, Place, exclusive, time_limit, wait_until};
+use cofferdam_testkit::{Host, Namespace, Net, exclusive, fork, time_limit, wait_until};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -104,7 +104,7 @@ fn a_killed_application_is_cleaned_up_and_others_do_not_notice() {
         let mut scene = Scene::new("", &echo_and("victim"));
         scene.serve("echo", || Echo::new(SocketAddr::from(([0, 0, 0, 0], 7))));
         let socket = scene.socket();
-        let mut victim = cofferdam_testkit::Host.spot().fork(None, |child| {
+        let mut victim = fork(&Host, None, |child| {
             let session = Session::attach(&socket, "victim").map_err(std::io::Error::other)?;
             let echo = Echo::new(SocketAddr::from(([0, 0, 0, 0], 8)));
             let mut event_loop = EventLoop::new(session, echo);

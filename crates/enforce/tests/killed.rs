@@ -4,7 +4,7 @@ mod common;
 
 use cofferdam_enforce::network::NetworkOptions;
 use cofferdam_enforce::{Enforcer, Options, restore};
-use cofferdam_testkit::{FakeContainer, Host, Net, Place, Router};
+use cofferdam_testkit::{FakeContainer, Host, Net, Router, fork};
 use common::*;
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ fn after_kill_9_at_any_moment_the_host_is_as_before() {
         let interval = interval(&o, &v, 12);
         let (mut changed, mut random) = (0, fastrand::Rng::with_seed(7));
         for round in 0..ROUNDS {
-            let child = Host.spot().fork(None, |child| {
+            let child = fork(&Host, None, |child| {
                 child.ready(0)?;
                 loop {
                     let mut enforcer =

@@ -1,10 +1,10 @@
 //! Cgroups of our own, at the same path in every hierarchy that matters.
 
 use crate::names::unique;
-use crate::undo::Undo;
+use cofferdam_lab::UndoStack;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ const V1: [&str; 5] = ["cpu", "cpuacct", "cpuset", "freezer", "pids"];
 pub struct Cgroup {
     path: PathBuf,
     dirs: Vec<PathBuf>,
-    _undo: Undo,
+    _undo: UndoStack,
 }
 
 /// Where the v2 tree is mounted: `/sys/fs/cgroup`, or `/sys/fs/cgroup/unified` on hybrid hosts.
@@ -62,7 +62,11 @@ impl Cgroup {
             .to_owned();
         let dirs: Vec<PathBuf> = mounts().into_iter().map(|m| m.join(&below)).collect();
         let ours = dirs.clone();
-        let undo = Undo::new(move || ours.iter().for_each(|dir| remove(dir)));
+        let mut undo = UndoStack::default();
+        undo.push(format!("cgroup {}", path.display()), move || {
+            ours.iter().for_each(|dir| remove(dir));
+            Ok::<_, String>(())
+        });
         for dir in &dirs {
             if let Err(e) = fs::create_dir(dir) {
                 panic!("cannot make the cgroup {}: {e}", dir.display());
@@ -129,15 +133,8 @@ impl Cgroup {
         Duration::from_micros(us.expect("cpu.stat has usage_usec"))
     }
 
-    pub(crate) fn procs_files(&self) -> Vec<File> {
-        let open = |dir: &PathBuf| {
-            let path = dir.join("cgroup.procs");
-            match OpenOptions::new().write(true).open(&path) {
-                Ok(file) => file,
-                Err(e) => panic!("cannot open {}: {e}", path.display()),
-            }
-        };
-        self.dirs.iter().map(open).collect()
+    pub(crate) fn dirs(&self) -> &[PathBuf] {
+        &self.dirs
     }
 }
 

@@ -1,9 +1,12 @@
 //! A container without a runtime.
 
 use crate::cgroup::Cgroup;
-use crate::command::{Process, output};
+use crate::command::spawn;
 use crate::net::{Namespace, Net};
-use crate::place::{Place, Spot};
+use crate::place::{Place, open};
+use cofferdam_lab::Process;
+use cofferdam_lab::command::{output, split};
+use cofferdam_lab::place::Spot;
 use std::path::Path;
 use std::process::Command;
 
@@ -25,7 +28,7 @@ impl FakeContainer {
         let mut command = Command::new("sleep");
         command.arg("infinity");
         spot(&cgroup, &netns).pre_exec(&mut command);
-        let idle = Process::spawn(command, "sleep infinity");
+        let idle = spawn(command, "sleep infinity");
         FakeContainer {
             idle,
             cgroup,
@@ -70,7 +73,7 @@ impl FakeContainer {
     /// the namespace only.)
     #[track_caller]
     pub fn exec(&self, line: &str) -> String {
-        match output(self.command(line), line) {
+        match output(self.command(line), line, "") {
             Ok(out) => out,
             Err(e) => panic!("in container {}: {e}", self.name()),
         }
@@ -79,24 +82,19 @@ impl FakeContainer {
     /// Starts a command inside cgroup and namespace.
     #[track_caller]
     pub fn start(&self, line: &str) -> Process {
-        Process::spawn(self.command(line), line)
+        spawn(self.command(line), line)
     }
 
     #[track_caller]
     fn command(&self, line: &str) -> Command {
-        let mut argv = line.split_whitespace();
-        let mut command = Command::new(argv.next().expect("an empty command line"));
-        command.args(argv);
+        let mut command = split(line);
         self.spot().pre_exec(&mut command);
         command
     }
 }
 
 fn spot(cgroup: &Cgroup, netns: &Namespace) -> Spot {
-    Spot {
-        cgroups: cgroup.procs_files(),
-        ..netns.spot()
-    }
+    open(Some(&netns.path()), cgroup.dirs())
 }
 
 impl Place for FakeContainer {

@@ -42,10 +42,11 @@ mod place;
 mod podman;
 mod router;
 pub mod traffic;
-mod undo;
 
 pub use cgroup::Cgroup;
-pub use command::{CommandError, Process, run, try_run};
+pub use cofferdam_lab::Process;
+pub use cofferdam_lab::place::Spot;
+pub use command::{run, try_run};
 pub use container::FakeContainer;
 pub use crowd::Crowd;
 pub use leftovers::assert_nothing_left;
@@ -53,6 +54,6 @@ pub use limit::{Exclusive, exclusive, repeat_when_hidden, time_limit, wait_until
 pub use links::{Bridge, VethPair, htb, macvlan, masquerade, port_forward, vxlan};
 pub use names::{unique, unique_link};
 pub use net::{Host, Namespace, Net};
-pub use place::{Child, Forked, Place, Spot};
+pub use place::{Child, Forked, Place, fork};
 pub use podman::{Network, PodmanContainer};
 pub use router::{Lan, Port, Router};

@@ -1,6 +1,6 @@
 //! Time limits, waiting, and one root test at a time.
 
-use crate::undo;
+use cofferdam_lab::undo_all;
 use nix::fcntl::{Flock, FlockArg};
 use std::fs::{File, OpenOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -26,7 +26,7 @@ pub fn time_limit<T: Send + 'static>(
         })
         .expect("a test process can start a thread");
     if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-        undo::run_all();
+        undo_all();
         panic!("the test took longer than its limit of {limit:?}; its fixtures were undone");
     }
     match worker.join() {

@@ -1,13 +1,13 @@
 //! Devices between namespaces, queueing and address translation.
 
 use crate::net::Net;
-use crate::undo::Undo;
 use crate::{try_run, unique_link};
+use cofferdam_lab::UndoStack;
 
 /// Two joined Ethernet devices; removed when dropped.
 #[derive(Debug)]
 pub struct VethPair {
-    _undo: Undo,
+    _undo: UndoStack,
 }
 
 impl VethPair {
@@ -48,27 +48,30 @@ fn place((net, name): (&dyn Net, &str), link: &str) {
     net.up(name);
 }
 
-fn remove_link(net: &dyn Net, name: &str, before_move: &str) -> Undo {
+fn remove_link(net: &dyn Net, name: &str, before_move: &str) -> UndoStack {
     let (netns, name, before) = (
         net.netns().map(str::to_owned),
         name.to_owned(),
         before_move.to_owned(),
     );
-    Undo::new(move || {
+    let mut undo = UndoStack::default();
+    undo.push(format!("link {name}"), move || {
         // One of the two exists; both are gone when the namespace went first.
         let _ = try_run(&["ip", "link", "delete", &before]);
         let _ = match &netns {
             Some(netns) => try_run(&["ip", "-n", netns, "link", "delete", &name]),
             None => try_run(&["ip", "link", "delete", &name]),
         };
-    })
+        Ok::<_, String>(())
+    });
+    undo
 }
 
 /// A bridge; removed when dropped.
 #[derive(Debug)]
 pub struct Bridge {
     name: String,
-    _undo: Undo,
+    _undo: UndoStack,
 }
 
 impl Bridge {

@@ -1,13 +1,14 @@
 //! Network namespaces, and what can be set in them.
 
-use crate::command::{Process, output};
+use crate::command::spawn;
 use crate::names::unique;
-use crate::undo::Undo;
-use crate::{run, try_run};
+use crate::place::open;
+use crate::run;
+use cofferdam_lab::command::{output, run_argv, split};
+use cofferdam_lab::{Process, UndoStack};
 use nix::sched::{CloneFlags, setns};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -20,11 +21,9 @@ pub trait Net {
     /// [`Net::sh`] where quotes or redirections are needed.
     #[track_caller]
     fn run(&self, line: &str) -> String {
-        let mut argv = line.split_whitespace();
-        let mut command = Command::new(argv.next().expect("an empty command line"));
-        command.args(argv);
+        let mut command = split(line);
         enter_netns(&mut command, self.netns());
-        match output(command, line) {
+        match output(command, line, "") {
             Ok(out) => out,
             Err(e) => panic!("in namespace {}: {e}", self.netns().unwrap_or("host")),
         }
@@ -42,11 +41,9 @@ pub trait Net {
     /// Starts a command in the namespace; it is ended when the returned guard is dropped.
     #[track_caller]
     fn spawn(&self, line: &str) -> Process {
-        let mut argv = line.split_whitespace();
-        let mut command = Command::new(argv.next().expect("an empty command line"));
-        command.args(argv);
+        let mut command = split(line);
         enter_netns(&mut command, self.netns());
-        Process::spawn(command, line)
+        spawn(command, line)
     }
 
     /// Brings a device up.
@@ -151,7 +148,7 @@ impl Net for Host {
 pub struct Namespace {
     name: String,
     file: File,
-    _undo: Undo,
+    _undo: UndoStack,
 }
 
 impl Namespace {
@@ -161,8 +158,9 @@ impl Namespace {
         let name = unique(label);
         run(&["ip", "netns", "add", &name]);
         let gone = name.clone();
-        let undo = Undo::new(move || {
-            let _ = try_run(&["ip", "netns", "delete", &gone]);
+        let mut undo = UndoStack::default();
+        undo.push(format!("network namespace {name}"), move || {
+            run_argv(&["ip", "netns", "delete", &gone])
         });
         let path = netns_path(&name);
         let file = match File::open(&path) {
@@ -192,8 +190,8 @@ impl Namespace {
             .ino()
     }
 
-    pub(crate) fn file(&self) -> &File {
-        &self.file
+    pub(crate) fn path(&self) -> PathBuf {
+        netns_path(&self.name)
     }
 
     /// Runs `body` on a new thread inside the namespace. Sockets it opens belong to the
@@ -229,14 +227,5 @@ pub(crate) fn netns_path(name: &str) -> PathBuf {
 #[track_caller]
 fn enter_netns(command: &mut Command, netns: Option<&str>) {
     let Some(name) = netns else { return };
-    let path = netns_path(name);
-    let file = match File::open(&path) {
-        Ok(file) => file,
-        Err(e) => panic!("cannot open {}: {e}", path.display()),
-    };
-    // SAFETY: between fork and exec only setns is called, which is one system call and takes
-    // no lock and no memory.
-    unsafe {
-        command.pre_exec(move || Ok(setns(&file, CloneFlags::CLONE_NEWNET)?));
-    }
+    open(Some(&netns_path(name)), &[]).pre_exec(command);
 }

@@ -2,14 +2,14 @@
 
 use crate::cgroup::Cgroup;
 use crate::net::{Host, Namespace};
-use crate::undo::Undo;
-use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns};
+use cofferdam_lab::UndoStack;
+use cofferdam_lab::place::{Spot, run_on};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{ForkResult, Pid, fork};
-use std::fs::File;
-use std::io::{PipeWriter, Read, Write};
+use nix::unistd::{ForkResult, Pid};
+use std::io::{self, PipeWriter, Read, Write};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,15 +17,6 @@ use std::time::Duration;
 pub trait Place {
     /// The namespace and cgroup, opened.
     fn spot(&self) -> Spot;
-}
-
-/// A namespace and a cgroup, held open.
-#[derive(Default)]
-pub struct Spot {
-    /// Network namespace; `None` stays in the caller's.
-    pub(crate) netns: Option<File>,
-    /// `cgroup.procs` files, opened for writing.
-    pub(crate) cgroups: Vec<File>,
 }
 
 impl Place for Host {
@@ -36,116 +27,88 @@ impl Place for Host {
 
 impl Place for Namespace {
     fn spot(&self) -> Spot {
-        let file = self
-            .file()
-            .try_clone()
-            .expect("an open namespace can be opened again");
-        Spot {
-            netns: Some(file),
-            cgroups: Vec::new(),
-        }
+        open(Some(&self.path()), &[])
     }
 }
 
 /// In the cgroup, in the caller's network namespace: a host-network container.
 impl Place for Cgroup {
     fn spot(&self) -> Spot {
-        Spot {
-            netns: None,
-            cgroups: self.procs_files(),
-        }
+        open(None, self.dirs())
     }
 }
 
-impl Spot {
-    /// Moves the calling thread into the namespace, and its process into the cgroup.
-    fn enter(&self) -> std::io::Result<()> {
-        for mut procs in &self.cgroups {
-            procs.write_all(b"0")?;
-        }
-        if let Some(netns) = &self.netns {
-            setns(netns, CloneFlags::CLONE_NEWNET)?;
-        }
-        Ok(())
+/// As [`Spot::open`]; panics when the host refuses.
+#[track_caller]
+pub(crate) fn open(netns: Option<&Path>, cgroups: &[PathBuf]) -> Spot {
+    match Spot::open(netns, cgroups) {
+        Ok(spot) => spot,
+        Err(e) => panic!("{e}"),
     }
+}
 
-    /// For `Command::pre_exec`: enters the spot between fork and exec.
-    pub(crate) fn pre_exec(self, command: &mut std::process::Command) {
-        use std::os::unix::process::CommandExt;
-        // SAFETY: between fork and exec only write and setns are called on files that are open
-        // already: system calls, no lock, no memory.
-        unsafe {
-            command.pre_exec(move || self.enter());
+/// Runs `body` in a child process inside `place`, pinned to `cpu`. Its return values come back
+/// through [`Forked::finish`]. The child ends with the calling thread at the latest. `body` must
+/// not print and must not take a lock that another thread of the test may hold.
+#[track_caller]
+pub fn fork(
+    place: &dyn Place,
+    cpu: Option<usize>,
+    body: impl FnOnce(&mut Child) -> io::Result<Vec<u64>>,
+) -> Forked {
+    let spot = place.spot();
+    let (reader, writer) = io::pipe().expect("a test process can open a pipe");
+    // SAFETY: the child runs only `body` and then leaves by _exit. glibc makes malloc usable
+    // in the child of a threaded process; std's sockets and files take no global lock; the
+    // contract above forbids the others (stdio). A panic in `body` ends in _exit as well.
+    match unsafe { nix::unistd::fork() } {
+        Ok(ForkResult::Child) => {
+            drop(reader);
+            let mut child = Child { pipe: writer };
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                // A test that is killed takes its children along. The kernel sends the
+                // signal when the forking thread ends, not the process.
+                set_pdeathsig(Signal::SIGKILL)?;
+                cpu.map_or(Ok(()), |cpu| run_on(&[cpu]))?;
+                spot.enter().map_err(io::Error::other)?;
+                body(&mut child)
+            }));
+            let code = match result {
+                Ok(Ok(values)) => child.send(b'v', &values),
+                Ok(Err(e)) => child.fail(&e.to_string()),
+                Err(_) => child.fail("it panicked"),
+            };
+            // SAFETY: _exit ends the process; no destructor of the parent's may run here.
+            unsafe { libc::_exit(code) }
         }
-    }
-
-    /// Runs `body` in a child process inside the spot, pinned to `cpu`. Its return values come
-    /// back through [`Forked::finish`]. The child ends with the calling thread at the latest. `body` must not print and must not take a lock that
-    /// another thread of the test may hold.
-    #[track_caller]
-    pub fn fork(
-        self,
-        cpu: Option<usize>,
-        body: impl FnOnce(&mut Child) -> std::io::Result<Vec<u64>>,
-    ) -> Forked {
-        let (reader, writer) = std::io::pipe().expect("a test process can open a pipe");
-        // SAFETY: the child runs only `body` and then leaves by _exit. glibc makes malloc usable
-        // in the child of a threaded process; std's sockets and files take no global lock; the
-        // contract above forbids the others (stdio). A panic in `body` ends in _exit as well.
-        match unsafe { fork() } {
-            Ok(ForkResult::Child) => {
-                drop(reader);
-                let mut child = Child { pipe: writer };
-                let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                    // A test that is killed takes its children along. The kernel sends the
-                    // signal when the forking thread ends, not the process.
-                    set_pdeathsig(Signal::SIGKILL)?;
-                    pin(cpu)?;
-                    self.enter()?;
-                    body(&mut child)
-                }));
-                let code = match result {
-                    Ok(Ok(values)) => child.send(b'v', &values),
-                    Ok(Err(e)) => child.fail(&e.to_string()),
-                    Err(_) => child.fail("it panicked"),
-                };
-                // SAFETY: _exit ends the process; no destructor of the parent's may run here.
-                unsafe { libc::_exit(code) }
+        Ok(ForkResult::Parent { child }) => {
+            drop(writer);
+            let state = Arc::new(Mutex::new(Some(child)));
+            let ours = state.clone();
+            let mut undo = UndoStack::default();
+            undo.push(format!("process {child}"), move || {
+                end(&ours);
+                Ok::<_, String>(())
+            });
+            Forked {
+                pid: child,
+                state,
+                reader,
+                _undo: undo,
             }
-            Ok(ForkResult::Parent { child }) => {
-                drop(writer);
-                let state = Arc::new(Mutex::new(Some(child)));
-                let ours = state.clone();
-                Forked {
-                    pid: child,
-                    state,
-                    reader,
-                    _undo: Undo::new(move || end(&ours)),
-                }
-            }
-            Err(e) => panic!("cannot fork: {e}"),
         }
+        Err(e) => panic!("cannot fork: {e}"),
     }
 }
 
-/// Pins the calling thread to one CPU.
-pub(crate) fn pin(cpu: Option<usize>) -> std::io::Result<()> {
-    if let Some(cpu) = cpu {
-        let mut set = CpuSet::new();
-        set.set(cpu)?;
-        sched_setaffinity(Pid::from_raw(0), &set)?;
-    }
-    Ok(())
-}
-
-/// The child's side of [`Spot::fork`].
+/// The child's side of [`fork`].
 pub struct Child {
     pipe: PipeWriter,
 }
 
 impl Child {
     /// Tells the test that the child is ready, with one number (a port, say).
-    pub fn ready(&mut self, value: u64) -> std::io::Result<()> {
+    pub fn ready(&mut self, value: u64) -> io::Result<()> {
         self.pipe.write_all(b"r")?;
         self.pipe.write_all(&value.to_ne_bytes())
     }
@@ -166,12 +129,12 @@ impl Child {
     }
 }
 
-/// A child process made by [`Spot::fork`]; killed and waited for when dropped.
+/// A child process made by [`fork`]; killed and waited for when dropped.
 pub struct Forked {
     pid: Pid,
     state: Arc<Mutex<Option<Pid>>>,
-    reader: std::io::PipeReader,
-    _undo: Undo,
+    reader: io::PipeReader,
+    _undo: UndoStack,
 }
 
 impl Forked {

@@ -2,10 +2,11 @@
 
 use crate::names::unique;
 use crate::net::Net;
-use crate::place::{Place, Spot};
-use crate::undo::Undo;
+use crate::place::{Place, open};
 use crate::{run, try_run};
-use std::fs::{self, File, OpenOptions};
+use cofferdam_lab::UndoStack;
+use cofferdam_lab::place::Spot;
+use std::fs;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -31,10 +32,10 @@ pub struct PodmanContainer {
     pid: u32,
     netns: Option<String>,
     // Dropped in this order.
-    _netns: Option<Undo>,
-    _container: Undo,
-    _image: Undo,
-    _firewall: Option<Undo>,
+    _netns: Option<UndoStack>,
+    _container: UndoStack,
+    _image: UndoStack,
+    _firewall: Option<UndoStack>,
 }
 
 impl PodmanContainer {
@@ -51,8 +52,9 @@ impl PodmanContainer {
         };
         let image_undo = import_busybox(&image);
         let gone = name.clone();
-        let undo = Undo::new(move || {
-            let _ = try_run(&["podman", "rm", "--force", "--time", "0", &gone]);
+        let mut undo = UndoStack::default();
+        undo.push(format!("container {name}"), move || {
+            try_run(&["podman", "rm", "--force", "--ignore", "--time", "0", &gone])
         });
         run(&[
             "podman",
@@ -92,9 +94,11 @@ impl PodmanContainer {
             name.clone()
         });
         let netns_undo = netns.clone().map(|gone| {
-            Undo::new(move || {
-                let _ = try_run(&["ip", "netns", "delete", &gone]);
-            })
+            let mut undo = UndoStack::default();
+            undo.push(format!("network namespace {gone}"), move || {
+                try_run(&["ip", "netns", "delete", &gone])
+            });
+            undo
         });
         PodmanContainer {
             name,
@@ -168,8 +172,7 @@ impl Net for PodmanContainer {
 /// namespaces: the program may be any of the host's.
 impl Place for PodmanContainer {
     fn spot(&self) -> Spot {
-        let path = format!("/proc/{}/ns/net", self.pid);
-        let netns = File::open(path).expect("the container's first process lives");
+        let netns = format!("/proc/{}/ns/net", self.pid);
         let text = fs::read_to_string(format!("/proc/{}/cgroup", self.pid)).unwrap_or_default();
         let mut cgroups = Vec::new();
         for line in text.lines() {
@@ -181,31 +184,25 @@ impl Place for PodmanContainer {
                 "" => crate::cgroup::v2_mount(),
                 names => Path::new("/sys/fs/cgroup").join(names.trim_start_matches("name=")),
             };
-            let procs = mount
-                .join(path.trim_start_matches('/'))
-                .join("cgroup.procs");
+            let dir = mount.join(path.trim_start_matches('/'));
             // Not below the root: that is where a controller leaves what it does not limit.
-            if path != "/"
-                && let Ok(file) = OpenOptions::new().write(true).open(procs)
-            {
-                cgroups.push(file);
+            if path != "/" && dir.join("cgroup.procs").exists() {
+                cgroups.push(dir);
             }
         }
-        Spot {
-            netns: Some(netns),
-            cgroups,
-        }
+        open(Some(Path::new(&netns)), &cgroups)
     }
 }
 
 /// Removes podman's firewall chains later, if there are none now: it leaves them, empty, when
 /// its last container goes.
-fn forget_firewall() -> Option<Undo> {
+fn forget_firewall() -> Option<UndoStack> {
     let rules = |table| try_run(&["iptables", "-t", table, "-S"]).unwrap_or_default();
     if rules("filter").contains("NETAVARK") || rules("nat").contains("NETAVARK") {
         return None;
     }
-    Some(Undo::new(move || {
+    let mut undo = UndoStack::default();
+    undo.push("podman's firewall chains", move || {
         for table in ["filter", "nat"] {
             let listed = rules(table);
             let ours = listed.lines().filter(|l| l.contains("NETAVARK"));
@@ -218,13 +215,15 @@ fn forget_firewall() -> Option<Undo> {
                 let _ = try_run(&["sh", "-c", &format!("iptables -t {table} {line}")]);
             }
         }
-    }))
+        Ok::<_, String>(())
+    });
+    Some(undo)
 }
 
 /// Imports a root file system with nothing but busybox. One image a container, so that each
 /// fixture removes only what it made; 2 MB, a fraction of a second.
 #[track_caller]
-fn import_busybox(image: &str) -> Undo {
+fn import_busybox(image: &str) -> UndoStack {
     let busybox = ["/bin/busybox", "/usr/bin/busybox"]
         .into_iter()
         .find(|p| Path::new(p).exists());
@@ -239,8 +238,9 @@ fn import_busybox(image: &str) -> Undo {
         String::from_utf8_lossy(&tar.stderr)
     );
     let gone = image.to_owned();
-    let undo = Undo::new(move || {
-        let _ = try_run(&["podman", "rmi", "--force", &gone]);
+    let mut undo = UndoStack::default();
+    undo.push(format!("image {image}"), move || {
+        try_run(&["podman", "rmi", "--force", &gone])
     });
     let mut import = Command::new("podman")
         .args(["import", "--quiet", "-", image])

@@ -1,7 +1,7 @@
 //! Traffic with exact counts, in plain sockets. Every end runs in a child process inside its
 //! [`Place`], so its sockets belong to that place's namespace and cgroup.
 
-use crate::place::{Child, Forked, Place};
+use crate::place::{Child, Forked, Place, fork};
 use nix::sys::socket::{setsockopt, sockopt::RcvBufForce};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -78,7 +78,7 @@ impl Udp {
 /// Sends from `place`, pinned to `cpu`. `finish()` gives `[packets sent]`.
 #[track_caller]
 pub fn udp_send(place: &dyn Place, cpu: Option<usize>, udp: Udp) -> Forked {
-    place.spot().fork(cpu, move |_| {
+    fork(place, cpu, move |_| {
         let socket = UdpSocket::bind((any(udp.to.ip()), 0))?;
         let payload = vec![0x5a; udp.payload_bytes];
         let (start, mut sent) = (Instant::now(), 0);
@@ -107,7 +107,7 @@ pub fn udp_send(place: &dyn Place, cpu: Option<usize>, udp: Udp) -> Forked {
 /// once the socket is bound. `finish()` gives `[packets, payload bytes]`.
 #[track_caller]
 pub fn udp_sink(place: &dyn Place, cpu: Option<usize>, at: SocketAddr, packets: u64) -> Forked {
-    let mut sink = place.spot().fork(cpu, move |child: &mut Child| {
+    let mut sink = fork(place, cpu, move |child: &mut Child| {
         let socket = UdpSocket::bind((any(at.ip()), at.port()))?;
         setsockopt(&socket, RcvBufForce, &RECEIVE_BUFFER_BYTES)?;
         socket.set_read_timeout(Some(Duration::from_secs(2)))?;
@@ -136,7 +136,7 @@ pub fn udp_sink(place: &dyn Place, cpu: Option<usize>, at: SocketAddr, packets: 
 /// Answers each datagram that comes to `at` with itself, until dropped.
 #[track_caller]
 pub fn udp_echo(place: &dyn Place, cpu: Option<usize>, at: SocketAddr) -> Forked {
-    let mut echo = place.spot().fork(cpu, move |child: &mut Child| {
+    let mut echo = fork(place, cpu, move |child: &mut Child| {
         let socket = UdpSocket::bind((any(at.ip()), at.port()))?;
         child.ready(0)?;
         let mut buffer = vec![0; 65_536];
@@ -153,7 +153,7 @@ pub fn udp_echo(place: &dyn Place, cpu: Option<usize>, at: SocketAddr) -> Forked
 /// `finish()` gives `[bytes]`.
 #[track_caller]
 pub fn tcp_sink(place: &dyn Place, cpu: Option<usize>, at: SocketAddr) -> Forked {
-    let mut sink = place.spot().fork(cpu, move |child: &mut Child| {
+    let mut sink = fork(place, cpu, move |child: &mut Child| {
         let listener = TcpListener::bind((any(at.ip()), at.port()))?;
         child.ready(0)?;
         let (mut stream, _) = listener.accept()?;
@@ -172,7 +172,7 @@ pub fn tcp_sink(place: &dyn Place, cpu: Option<usize>, at: SocketAddr) -> Forked
 /// Sends `bytes` by one TCP connection. `finish()` gives `[bytes]`.
 #[track_caller]
 pub fn tcp_send(place: &dyn Place, cpu: Option<usize>, to: SocketAddr, bytes: u64) -> Forked {
-    place.spot().fork(cpu, move |_| {
+    fork(place, cpu, move |_| {
         let mut stream = TcpStream::connect_timeout(&to, Duration::from_secs(5))?;
         stream.set_write_timeout(Some(Duration::from_secs(10)))?;
         let (buffer, mut left) = (vec![0x5a; 1 << 16], bytes);
@@ -189,7 +189,7 @@ pub fn tcp_send(place: &dyn Place, cpu: Option<usize>, to: SocketAddr, bytes: u6
 /// Computes and nothing else until `length` is over. `finish()` gives `[rounds]`.
 #[track_caller]
 pub fn compute(place: &dyn Place, cpu: Option<usize>, length: Duration) -> Forked {
-    place.spot().fork(cpu, move |_| {
+    fork(place, cpu, move |_| {
         let (start, mut rounds, mut state) = (Instant::now(), 0_u64, 1_u64);
         while start.elapsed() < length {
             for _ in 0..10_000 {

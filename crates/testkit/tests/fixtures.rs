@@ -181,7 +181,7 @@ fn podman_container_is_where_it_says() {
         let c = PodmanContainer::new("pod", Network::None);
         assert_eq!(c.exec("echo hello").trim(), "hello");
         assert!(c.cgroup_path().to_string_lossy().contains(c.id()));
-        let inside = c.spot().fork(None, |_| {
+        let inside = fork(&c, None, |_| {
             let id = std::fs::read_to_string("/proc/self/cgroup")?;
             Ok(vec![
                 id.lines()

@@ -2,7 +2,6 @@
 //! receiver's softirqs off while this thread sends, so that a batch is handled in one go.
 
 use super::flow::{Flow, Receiver, Shape};
-use crate::command::run;
 use crate::data::{Limit, Path};
 use crate::error::BenchError;
 use crate::experiment::Rig;
@@ -10,6 +9,7 @@ use crate::spawn::Worker;
 use crate::topology::{MadeBy, Spec, Tenant, Topology};
 use cofferdam_bpf::{Gate, GateError};
 use cofferdam_host::in_namespace;
+use cofferdam_lab::run;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@
 use crate::data::EchoServer;
 use crate::error::BenchError;
 use crate::topology::{Netns, link, sweep};
-use crate::undo::UndoStack;
+use cofferdam_lab::UndoStack;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};

@@ -5,7 +5,7 @@ use crate::error::BenchError;
 use crate::topology::Layout;
 use crate::topology::cgroup::{enable, make, remove, write};
 use crate::topology::sweep::CGROUP_PREFIX;
-use crate::undo::UndoStack;
+use cofferdam_lab::UndoStack;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -10,10 +10,10 @@
 //! Runtimes that make their own network (podman) are started inside the router's namespace: their
 //! bridge and their firewall rules are then really theirs, and go with it.
 
-use crate::command::run;
 use crate::error::BenchError;
 use crate::topology::{Netns, link, sweep};
-use crate::undo::UndoStack;
+use cofferdam_lab::UndoStack;
+use cofferdam_lab::run;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -178,8 +178,8 @@ pub(super) fn shape(pid: u32, bits_per_s: u64) -> Result<(), BenchError> {
     run(&format!(
         "{inside} class add dev eth0 parent 1: classid 1:1 htb rate {bits_per_s}bit burst {}",
         bucket_bytes(bits_per_s)
-    ))
-    .map(drop)
+    ))?;
+    Ok(())
 }
 
 /// [`BUCKET`] in bytes, and no less than the largest packet.

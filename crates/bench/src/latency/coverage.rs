@@ -77,7 +77,7 @@ fn cell(
         let inward = directions.contains(&Direction::Ingress).then(|| {
             receive(scene, class, &stop, scope)?;
             send_in(scene, class, rate, seconds);
-            Ok(())
+            Ok::<_, BenchError>(())
         });
         let out = out.map(ScopedJoinHandle::join);
         std::thread::sleep(DRAIN);

@@ -6,7 +6,7 @@ use crate::spawn::Place;
 use crate::topology::Layout;
 use crate::topology::cgroup::{enable, make, write};
 use crate::topology::sweep;
-use crate::undo::UndoStack;
+use cofferdam_lab::UndoStack;
 use cofferdam_types::{CgroupId, Container, Runtime};
 use std::fs;
 use std::os::unix::fs::MetadataExt;

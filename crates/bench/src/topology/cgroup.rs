@@ -3,7 +3,7 @@
 use super::Tenant;
 use crate::data::{EVEN_SHARE_PCT, Limit};
 use crate::error::BenchError;
-use crate::undo::UndoStack;
+use cofferdam_lab::UndoStack;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

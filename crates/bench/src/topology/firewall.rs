@@ -1,8 +1,8 @@
 //! Port forwarding and masquerade with connection tracking, as container runtimes set it up.
 
 use super::netns::Netns;
-use crate::command::run_with_input;
 use crate::error::BenchError;
+use cofferdam_lab::command::run_with_input;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
@@ -40,7 +40,8 @@ fn with_nft(router: &Netns, uplink: &str, forwards: &[(u16, Ipv4Addr)]) -> Resul
     let table = format!(
         "table ip cofferdam {{\n  chain prerouting {{\n    type nat hook prerouting priority dstnat;\n{rules}  }}\n  chain postrouting {{\n    type nat hook postrouting priority srcnat;\n    oifname \"{uplink}\" masquerade\n  }}\n}}\n"
     );
-    run_with_input(&format!("ip netns exec {} nft -f -", router.name), &table).map(drop)
+    run_with_input(&format!("ip netns exec {} nft -f -", router.name), &table)?;
+    Ok(())
 }
 
 fn with_iptables(

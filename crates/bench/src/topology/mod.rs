@@ -26,8 +26,8 @@ pub use cgroup::Layout;
 use crate::data::{EVEN_SHARE_PCT, Limit, Path};
 use crate::error::BenchError;
 use crate::spawn::Place;
-use crate::undo::UndoStack;
 pub(crate) use cgroup::Groups;
+use cofferdam_lab::UndoStack;
 pub(crate) use netns::{Netns, link};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -301,7 +301,7 @@ fn finish_peer_device(peer: &Netns, device: &str, spec: &Spec) -> Result<(), Ben
 
 /// Has TCP hand `device` one packet an MTU, as they go onto a wire.
 fn whole_packets(netns: &str, device: &str) -> Result<(), BenchError> {
-    crate::command::run(&format!(
+    cofferdam_lab::run(&format!(
         "ip netns exec {netns} ethtool -K {device} tso off gso off"
     ))?;
     Ok(())
@@ -358,10 +358,10 @@ impl Router {
 fn shape(netns: &str, gbit_per_s: f64) -> Result<(), BenchError> {
     let mbit = (gbit_per_s * 1e3).round().max(1.0);
     let tc = format!("tc -n {netns}");
-    crate::command::run(&format!(
+    cofferdam_lab::run(&format!(
         "{tc} qdisc add dev eth0 root handle 1: htb default 1"
     ))?;
-    crate::command::run(&format!(
+    cofferdam_lab::run(&format!(
         "{tc} class add dev eth0 parent 1: classid 1:1 htb rate {mbit}mbit ceil {mbit}mbit quantum 60000"
     ))?;
     Ok(())

@@ -1,8 +1,8 @@
 //! Network namespaces and veth pairs, by iproute2.
 
-use crate::command::{run, run_with_input};
 use crate::error::BenchError;
-use crate::undo::UndoStack;
+use cofferdam_lab::UndoStack;
+use cofferdam_lab::command::{run, run_with_input};
 use std::net::Ipv4Addr;
 
 /// A named network namespace of our own.
@@ -28,8 +28,6 @@ impl Netns {
         let owned = name.to_owned();
         undo.push(format!("network namespace {name}"), move || {
             run(&format!("ip netns delete {owned}"))
-                .map(drop)
-                .map_err(|e| e.to_string())
         });
         let netns = Netns {
             name: name.to_owned(),
@@ -43,17 +41,20 @@ impl Netns {
 
     /// `ip ARGS` inside.
     pub fn ip(&self, args: &str) -> Result<String, BenchError> {
-        run(&format!("ip -n {} {args}", self.name))
+        Ok(run(&format!("ip -n {} {args}", self.name))?)
     }
 
     /// Runs a command inside, with this namespace's `/sys`.
     pub fn exec(&self, command: &str) -> Result<String, BenchError> {
-        run(&format!("ip netns exec {} {command}", self.name))
+        Ok(run(&format!("ip netns exec {} {command}", self.name))?)
     }
 
     /// Runs a shell script inside.
     pub fn script(&self, text: &str) -> Result<String, BenchError> {
-        run_with_input(&format!("ip netns exec {} sh -e", self.name), text)
+        Ok(run_with_input(
+            &format!("ip netns exec {} sh -e", self.name),
+            text,
+        )?)
     }
 
     /// Writes a file of `/proc/sys/net` or `/sys/class/net` as this namespace has it.
@@ -88,8 +89,8 @@ pub(crate) fn link(a: &Netns, a_device: &str, b: &Netns, b_device: &str) -> Resu
     run(&format!(
         "ip link add {a_device} netns {} {queues} type veth peer name {b_device} netns {} {queues}",
         a.name, b.name
-    ))
-    .map(drop)
+    ))?;
+    Ok(())
 }
 
 /// The kernel's mask of these CPUs: groups of 32 bits in hexadecimal, highest first.

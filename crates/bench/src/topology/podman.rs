@@ -4,9 +4,9 @@
 use super::cgroup::Layout;
 use super::netns::Netns;
 use super::sweep;
-use crate::command::run;
 use crate::error::BenchError;
-use crate::undo::UndoStack;
+use cofferdam_lab::UndoStack;
+use cofferdam_lab::run;
 use std::fs;
 use std::path::PathBuf;
 
@@ -41,8 +41,6 @@ impl Image {
         let gone = name.clone();
         undo.push(format!("image {name}"), move || {
             run(&format!("podman rmi --force {gone}"))
-                .map(drop)
-                .map_err(|e| e.to_string())
         });
         Ok(Image {
             name,
@@ -63,8 +61,6 @@ impl Image {
         let gone = container.clone();
         undo.push(format!("container {container}"), move || {
             run(&format!("podman rm --force --ignore --time 0 {gone}"))
-                .map(drop)
-                .map_err(|e| e.to_string())
         });
         // podman's own limits ask for more than a root without CAP_SYS_RESOURCE has.
         run(&format!(

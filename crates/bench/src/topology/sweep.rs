@@ -2,7 +2,7 @@
 //! pid, so what belongs to a dead one can be told.
 
 use super::cgroup::{Layout, remove};
-use crate::command::run;
+use cofferdam_lab::run;
 use std::fs;
 use std::path::Path;
 

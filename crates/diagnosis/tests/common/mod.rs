@@ -5,7 +5,7 @@ use cofferdam_accounting::unseen_by_reference;
 use cofferdam_diagnosis::{Diagnosis, Options, Reading};
 use cofferdam_host::Inventory;
 use cofferdam_testkit::{
-    Exclusive, FakeContainer, Forked, Place, exclusive, repeat_when_hidden, time_limit, wait_until,
+    Exclusive, FakeContainer, Forked, exclusive, fork, repeat_when_hidden, time_limit, wait_until,
 };
 use cofferdam_types::{CgroupId, CpuAmount, DiagnosedContainer, ScheduleInterval};
 use std::collections::BTreeMap;
@@ -77,7 +77,7 @@ pub fn of<'a>(interval: &'a ScheduleInterval, container: &FakeContainer) -> &'a 
 
 /// A thread of the container that runs until it is dropped; on `cpu` alone when told.
 pub fn spin(container: &FakeContainer, cpu: Option<usize>) -> Forked {
-    container.spot().fork(cpu, |child| {
+    fork(container, cpu, |child| {
         child.ready(0)?;
         loop {
             std::hint::spin_loop();
@@ -92,7 +92,7 @@ pub fn doze(
     run: Duration,
     sleep: Duration,
 ) -> Forked {
-    container.spot().fork(cpu, move |child| {
+    fork(container, cpu, move |child| {
         child.ready(0)?;
         loop {
             let until = Instant::now() + run;

@@ -5,7 +5,7 @@ use crate::data::{Limit, SwitchCase};
 use crate::error::BenchError;
 use crate::spawn::{Place, Worker};
 use crate::topology::{Groups, Layout, Tenant};
-use crate::undo::UndoStack;
+use cofferdam_lab::UndoStack;
 use cofferdam_types::{CgroupId, Container, Runtime};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;

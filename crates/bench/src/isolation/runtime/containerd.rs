@@ -1,11 +1,11 @@
 //! containerd, by `ctr run --config`: the same bundle as runc's, through containerd's shim.
 
 use super::{Runtime, START, Tenant, TenantSpec, contained, first_line, oci};
-use crate::command::run;
 use crate::error::BenchError;
 use crate::isolation::guest::Guest;
 use crate::isolation::stage::Stage;
-use crate::undo::UndoStack;
+use cofferdam_lab::UndoStack;
+use cofferdam_lab::{LabError, run};
 use std::process::Command;
 
 /// containerd and its client.
@@ -16,10 +16,10 @@ impl Runtime for Containerd {
         let version = first_line("ctr --version")?;
         // The client alone is not enough.
         run("ctr --connect-timeout 2s version").map_err(|e| match e {
-            BenchError::Command { reason, .. } => BenchError::Unsupported(format!(
+            LabError::Command { reason, .. } => BenchError::Unsupported(format!(
                 "containerd does not answer ({reason}): start it (systemctl start containerd)"
             )),
-            other => other,
+            other => other.into(),
         })?;
         Ok(version)
     }
@@ -38,7 +38,7 @@ impl Runtime for Containerd {
             for command in ["tasks kill --signal SIGKILL", "containers delete"] {
                 let _gone = run(&format!("ctr --namespace cofferdam {command} {gone}"));
             }
-            Ok(())
+            Ok::<_, LabError>(())
         });
         let mut command = Command::new("ctr");
         command

@@ -4,9 +4,9 @@
 
 use super::engine::{Engine, Image};
 use super::{Runtime, Tenant, TenantSpec};
-use crate::command::run;
 use crate::error::BenchError;
 use crate::isolation::stage::Stage;
+use cofferdam_lab::{LabError, run};
 use std::process::Command;
 
 /// docker and its daemon.
@@ -18,10 +18,10 @@ pub(super) struct Docker {
 impl Runtime for Docker {
     fn version(&self) -> Result<String, BenchError> {
         let version = run("docker version --format {{.Server.Version}}").map_err(|e| match e {
-            BenchError::Command { reason, .. } => BenchError::Unsupported(format!(
+            LabError::Command { reason, .. } => BenchError::Unsupported(format!(
                 "docker's daemon does not answer ({reason}): start it (systemctl start docker)"
             )),
-            other => other,
+            other => other.into(),
         })?;
         Ok(format!("docker {}", version.trim()))
     }

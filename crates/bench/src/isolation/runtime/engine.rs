@@ -1,12 +1,12 @@
 //! What podman and docker share: their command lines are the same.
 
 use super::{Limit, START, Tenant, TenantSpec, contained, oci};
-use crate::command::run;
 use crate::error::BenchError;
 use crate::isolation::guest::Guest;
 use crate::isolation::load;
 use crate::isolation::stage::Stage;
-use crate::undo::UndoStack;
+use cofferdam_lab::UndoStack;
+use cofferdam_lab::run;
 use std::process::Command;
 
 /// An image made here; dropped, it is removed.
@@ -28,8 +28,6 @@ impl Image {
         let gone = name.clone();
         undo.push(format!("image {name}"), move || {
             run(&format!("{engine} rmi --force {gone}"))
-                .map(drop)
-                .map_err(|e| e.to_string())
         });
         Ok((Image { name, _undo: undo }, answer.trim().to_owned()))
     }
@@ -64,9 +62,7 @@ impl Engine<'_> {
         let data = stage.tenant_dir(&spec.name)?;
         let name = stage.container(&spec.name);
         let gone = format!("{} {name}", self.remove);
-        undo.push(format!("container {name}"), move || {
-            run(&gone).map(drop).map_err(|e| e.to_string())
-        });
+        undo.push(format!("container {name}"), move || run(&gone));
         self.command
             .args(["run", "--rm", "--interactive", "--log-driver", "none"])
             .args(["--name", &name])

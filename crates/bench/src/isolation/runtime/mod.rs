@@ -15,7 +15,7 @@ use super::guest::Guest;
 use super::stage::Stage;
 use crate::data::RuntimeKind;
 use crate::error::BenchError;
-use crate::undo::UndoStack;
+use cofferdam_lab::UndoStack;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -125,6 +125,6 @@ fn contained(guest: Guest, pid: &str, undo: UndoStack) -> Result<Tenant, BenchEr
 
 /// First line of what a command says of itself.
 pub(super) fn first_line(command: &str) -> Result<String, BenchError> {
-    let text = crate::command::run(command)?;
+    let text = cofferdam_lab::run(command)?;
     Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }

@@ -8,7 +8,7 @@ use crate::error::BenchError;
 use crate::isolation::guest::Guest;
 use crate::isolation::stage::Stage;
 use crate::isolation::{groups, load};
-use crate::undo::UndoStack;
+use cofferdam_lab::UndoStack;
 
 /// systemd-nspawn.
 pub(super) struct Nspawn;

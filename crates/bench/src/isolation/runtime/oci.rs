@@ -1,11 +1,11 @@
 //! Root directory and configuration of an OCI bundle, for runc, runsc and ctr.
 
 use super::{Limit, TenantSpec};
-use crate::command::run;
 use crate::error::BenchError;
 use crate::isolation::load;
 use crate::isolation::stage::Stage;
-use crate::undo::UndoStack;
+use cofferdam_lab::UndoStack;
+use cofferdam_lab::run;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};

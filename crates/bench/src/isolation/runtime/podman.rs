@@ -2,9 +2,9 @@
 
 use super::engine::{Engine, Image};
 use super::{Runtime, Tenant, TenantSpec, first_line};
-use crate::command::run;
 use crate::error::BenchError;
 use crate::isolation::stage::Stage;
+use cofferdam_lab::run;
 
 /// podman with one of its OCI runtimes.
 pub(super) struct Podman {

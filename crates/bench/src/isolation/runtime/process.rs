@@ -5,7 +5,7 @@ use crate::error::BenchError;
 use crate::isolation::groups;
 use crate::isolation::guest::Guest;
 use crate::isolation::stage::{Stage, TenantNet};
-use crate::undo::UndoStack;
+use cofferdam_lab::UndoStack;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,11 +1,11 @@
 //! An OCI bundle of our own, run by runc or by gVisor's runsc.
 
 use super::{Runtime, START, Tenant, TenantSpec, contained, first_line, oci};
-use crate::command::run;
 use crate::error::BenchError;
 use crate::isolation::guest::Guest;
 use crate::isolation::stage::Stage;
-use crate::undo::UndoStack;
+use cofferdam_lab::UndoStack;
+use cofferdam_lab::run;
 use std::process::Command;
 
 /// `runc` or `runsc`.
@@ -63,8 +63,6 @@ impl Runtime for Bundle {
         let (gone, delete) = (id.clone(), base.clone());
         undo.push(format!("container {id}"), move || {
             run(&format!("{delete} delete --force {gone}"))
-                .map(drop)
-                .map_err(|e| e.to_string())
         });
         let mut words = base.split_whitespace();
         let mut command = Command::new(words.next().unwrap_or(self.program));

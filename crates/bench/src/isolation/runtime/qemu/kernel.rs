@@ -1,7 +1,7 @@
 //! The kernel that virtual machines run, and the modules that they need.
 
-use crate::command::run;
 use crate::error::BenchError;
+use cofferdam_lab::run;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -10,14 +10,14 @@ mod kernel;
 
 use super::process::placed;
 use super::{Limit, Runtime, Tenant, TenantSpec, first_line, oci};
-use crate::command::run;
 use crate::error::BenchError;
 use crate::host_facts;
 use crate::isolation::guest::Guest;
 use crate::isolation::stage::{Stage, TenantNet};
 use crate::isolation::{groups, load};
-use crate::undo::UndoStack;
 use archive::Archive;
+use cofferdam_lab::UndoStack;
+use cofferdam_lab::run;
 use kernel::Kernel;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -217,7 +217,8 @@ fn disk(image: &Path, bytes: u64) -> Result<(), BenchError> {
         path: image.to_owned(),
         source,
     })?;
-    run(&format!("mkfs.ext4 -q -F {}", image.display())).map(drop)
+    run(&format!("mkfs.ext4 -q -F {}", image.display()))?;
+    Ok(())
 }
 
 /// A tap on a bridge with the tenant's interface, whose address becomes the machine's.

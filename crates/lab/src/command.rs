@@ -1,25 +1,43 @@
 //! The host's own tools: `ip`, `tc`, `nft`, `ethtool`.
 
-use crate::error::BenchError;
-use std::io::Write;
+use crate::LabError;
+use std::io::{ErrorKind, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 /// Runs `line`, split at spaces, and waits for it; returns its standard output.
-pub(crate) fn run(line: &str) -> Result<String, BenchError> {
-    run_with_input(line, "")
+pub fn run(line: &str) -> Result<String, LabError> {
+    output(split(line), line, "")
 }
 
 /// As [`run`], with `input` on its standard input.
-pub(crate) fn run_with_input(line: &str, input: &str) -> Result<String, BenchError> {
+pub fn run_with_input(line: &str, input: &str) -> Result<String, LabError> {
+    output(split(line), line, input)
+}
+
+/// As [`run`], for words that have spaces in them.
+pub fn run_argv(argv: &[&str]) -> Result<String, LabError> {
+    let (program, arguments) = argv.split_first().unwrap_or((&"", &[]));
+    let mut command = Command::new(program);
+    command.args(arguments);
+    output(command, &argv.join(" "), "")
+}
+
+/// The command that `line`, split at spaces, stands for.
+pub fn split(line: &str) -> Command {
     let mut words = line.split_whitespace();
-    let program = words.next().unwrap_or_default();
-    let failed = |reason: String| BenchError::Command {
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words);
+    command
+}
+
+/// Runs `command`, which errors call `line`, with `input` on its standard input.
+pub fn output(mut command: Command, line: &str, input: &str) -> Result<String, LabError> {
+    let failed = |reason: String| LabError::Command {
         command: line.to_owned(),
         reason,
     };
-    let mut child = Command::new(program)
-        .args(words)
+    let mut child = command
         // In root's sudo path these may be missing, and the tools live there.
         .env("PATH", search_path())
         // A terminal's Ctrl-C goes to the whole group: it must not hit a tool that undoes.
@@ -29,7 +47,9 @@ pub(crate) fn run_with_input(line: &str, input: &str) -> Result<String, BenchErr
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|e| match e.kind() {
-            std::io::ErrorKind::NotFound => missing(program),
+            ErrorKind::NotFound => LabError::Missing {
+                program: command.get_program().to_string_lossy().into_owned(),
+            },
             _ => failed(e.to_string()),
         })?;
     if let Some(mut stdin) = child.stdin.take() {
@@ -56,18 +76,6 @@ fn search_path() -> String {
     format!("{path}:/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin")
 }
 
-/// Exit code 3 with the package that has the tool.
-fn missing(program: &str) -> BenchError {
-    let package = match program {
-        "ip" | "tc" => "iproute2",
-        "nft" => "nftables",
-        other => other,
-    };
-    BenchError::Unsupported(format!(
-        "this host has no '{program}': install the package '{package}' (apt-get install {package})"
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,7 +83,7 @@ mod tests {
     #[test]
     fn says_what_is_missing_and_what_failed() {
         let e = run("cofferdam-no-such-tool x").unwrap_err();
-        assert_eq!(e.exit_code(), 3);
+        assert!(matches!(e, LabError::Missing { .. }));
         assert!(e.to_string().contains("no 'cofferdam-no-such-tool'"));
         let e = run("ls /no-such-directory").unwrap_err().to_string();
         assert!(
@@ -87,5 +95,6 @@ mod tests {
     #[test]
     fn passes_input_and_returns_output() {
         assert_eq!(run_with_input("cat", "a\nb").unwrap(), "a\nb");
+        assert_eq!(run_argv(&["printf", "%s", "a b"]).unwrap(), "a b");
     }
 }

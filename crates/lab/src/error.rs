@@ -1,0 +1,64 @@
+//! Why the laboratory could not be set up.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Something could not be made on this host, or read from it.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// The host lacks something; the message names the remedy.
+    #[error("{0}")]
+    Unsupported(String),
+    /// A program is not installed.
+    #[error(
+        "this host has no '{program}': install the package '{}' (apt-get install {})",
+        package(program),
+        package(program)
+    )]
+    Missing {
+        /// Which.
+        program: String,
+    },
+    /// A file of the host could not be read or written.
+    #[error("cannot {action} {path}: {source}")]
+    Host {
+        /// `read`, `write`, `make`, `open`, `enter`, `join`.
+        action: &'static str,
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// `ip`, `tc`, `nft`, … refused.
+    #[error("'{command}' failed: {reason}")]
+    Command {
+        /// As a shell would have it.
+        command: String,
+        /// Its own words.
+        reason: String,
+    },
+}
+
+impl LabError {
+    /// For `map_err`: `action` on `path` failed.
+    pub(crate) fn host(
+        action: &'static str,
+        path: impl AsRef<Path>,
+    ) -> impl FnOnce(io::Error) -> LabError {
+        move |source| LabError::Host {
+            action,
+            path: path.as_ref().to_owned(),
+            source,
+        }
+    }
+}
+
+/// The Debian package that has a program.
+fn package(program: &str) -> &str {
+    match program {
+        "ip" | "tc" => "iproute2",
+        "nft" => "nftables",
+        other => other,
+    }
+}

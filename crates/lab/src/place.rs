@@ -1,0 +1,100 @@
+//! Where a process runs: a network namespace, cgroups, CPUs.
+
+use crate::LabError;
+use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns};
+use nix::unistd::Pid;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A network namespace and cgroups, held open.
+#[derive(Debug, Default)]
+pub struct Spot {
+    /// `None` stays in the caller's.
+    netns: Option<Held>,
+    /// `cgroup.procs` files, opened for writing.
+    cgroups: Vec<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    path: PathBuf,
+    file: File,
+}
+
+impl Spot {
+    /// Opens the namespace at a path such as `/run/netns/NAME`; `None` stays in the caller's.
+    /// `cgroups` are directories.
+    pub fn open(netns: Option<&Path>, cgroups: &[PathBuf]) -> Result<Spot, LabError> {
+        let netns = netns.map(|path| match File::open(path) {
+            Ok(file) => Ok(Held {
+                path: path.to_owned(),
+                file,
+            }),
+            Err(e) => Err(LabError::host("open", path)(e)),
+        });
+        let procs = |dir: &PathBuf| {
+            let path = dir.join("cgroup.procs");
+            match OpenOptions::new().write(true).open(&path) {
+                Ok(file) => Ok(Held { path, file }),
+                Err(e) => Err(LabError::host("join", path)(e)),
+            }
+        };
+        Ok(Spot {
+            netns: netns.transpose()?,
+            cgroups: cgroups.iter().map(procs).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Moves the calling thread into the namespace, then its process into the cgroups. In this
+    /// order whoever watches processes enter cgroups sees at once that this one is a container.
+    pub fn enter(&self) -> Result<(), LabError> {
+        if let Some(netns) = &self.netns {
+            netns.set().map_err(LabError::host("enter", &netns.path))?;
+        }
+        for procs in &self.cgroups {
+            procs.join().map_err(LabError::host("join", &procs.path))?;
+        }
+        Ok(())
+    }
+
+    /// Makes `command` start inside the spot.
+    pub fn pre_exec(self, command: &mut Command) {
+        let enter = move || {
+            self.netns.iter().try_for_each(Held::set)?;
+            self.cgroups.iter().try_for_each(Held::join)
+        };
+        // SAFETY: between fork and exec only write and setns are called on files that are open
+        // already: system calls, no lock, no memory.
+        unsafe {
+            command.pre_exec(enter);
+        }
+    }
+}
+
+impl Held {
+    fn set(&self) -> io::Result<()> {
+        Ok(setns(&self.file, CloneFlags::CLONE_NEWNET)?)
+    }
+
+    /// "0" means the writer itself, on v1 and v2 alike.
+    fn join(&self) -> io::Result<()> {
+        (&self.file).write_all(b"0")
+    }
+}
+
+/// Binds the calling thread, and what it starts, to these CPUs.
+pub fn run_on(cpus: &[usize]) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    for &cpu in cpus {
+        set.set(cpu)?;
+    }
+    Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
+}
+
+/// Lets the calling thread, and what it starts, run on every CPU that its cgroup allows.
+pub fn run_on_any_cpu() -> io::Result<()> {
+    run_on(&(0..CpuSet::count()).collect::<Vec<_>>())
+}
