@@ -1,7 +1,7 @@
 //! Facts about this host for the manifest. What cannot be read is left out or says "unknown":
 //! no experiment fails for it.
 
-use crate::topology::Layout;
+use cofferdam_lab::cgroup::layout;
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -56,7 +56,12 @@ pub(crate) fn mitigations() -> BTreeMap<String, String> {
 
 /// `hybrid` or `v2`.
 pub(crate) fn cgroup_layout() -> String {
-    Layout::detect().map_or("none", |l| l.label()).to_owned()
+    match layout() {
+        Ok(layout) if layout.v1_mounts.contains_key("cpu") => "hybrid",
+        Ok(_) => "v2",
+        Err(_) => "none",
+    }
+    .to_owned()
 }
 
 /// Numbers of the online CPUs.

@@ -10,6 +10,7 @@ use cofferdam_bench::data::{
     PenaltyResult, Role, RunData, RunResult, SoftirqSource, Treatment, VictimKind,
 };
 use cofferdam_bench::{Silent, accounting, demo, penalty, reservation};
+use cofferdam_host::{CgroupLayout, HostFs};
 use cofferdam_testkit::{exclusive, time_limit};
 use common::{LIMIT, worker_executable};
 
@@ -319,10 +320,8 @@ fn a_reservation_run_is_whole_and_leaves_nothing() {
         assert!(lost <= entitled.entitled_cpus + 1e-6, "{sample:?}");
     }
     let own = format!("cofferdam-bench-{}-", std::process::id());
-    for root in cofferdam_bench::topology::Layout::detect()
-        .unwrap()
-        .roots_with_cpuset()
-    {
+    let layout = CgroupLayout::read(&HostFs::host()).unwrap();
+    for root in layout.v1_mounts.values().chain([&layout.v2_mount]) {
         let names = std::fs::read_dir(root).unwrap().flatten();
         let left = names.filter(|e| e.file_name().to_string_lossy().starts_with(&own));
         assert_eq!(left.count(), 0);

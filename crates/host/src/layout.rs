@@ -17,6 +17,8 @@ pub struct CgroupLayout {
     pub v2_controllers: Vec<String>,
     /// v1 controllers and where each is mounted; empty on a pure v2 host.
     pub v1_mounts: BTreeMap<String, PathBuf>,
+    /// Where v1 hierarchies without a controller are mounted, such as systemd's.
+    pub v1_named: Vec<PathBuf>,
 }
 
 /// Superblock options of a v1 mount that are not controllers.
@@ -58,18 +60,26 @@ impl CgroupLayout {
             .read_text(v2.point.join("cgroup.controllers"))
             .unwrap_or_default();
         let mut v1_mounts = BTreeMap::new();
+        let mut v1_named = Vec::new();
         for mount in mounts.iter().filter(|m| m.fs_type == "cgroup") {
             let options = mount.super_options.split(',');
-            for name in options.filter(|o| !OPTIONS.contains(o) && !o.contains('=')) {
+            let controllers = options.filter(|o| !OPTIONS.contains(o) && !o.contains('='));
+            let mut named = true;
+            for name in controllers {
+                named = false;
                 v1_mounts
                     .entry(name.to_owned())
                     .or_insert_with(|| mount.point.clone());
+            }
+            if named {
+                v1_named.push(mount.point.clone());
             }
         }
         Ok(CgroupLayout {
             v2_mount: v2.point.clone(),
             v2_controllers: controllers.split_whitespace().map(str::to_owned).collect(),
             v1_mounts,
+            v1_named,
         })
     }
 

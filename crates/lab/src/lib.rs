@@ -5,6 +5,7 @@
 //! return and on a panic too. Functions return a [`LabError`], which says what failed, on what and
 //! why.
 
+pub mod cgroup;
 pub mod command;
 mod error;
 pub mod place;

@@ -1,11 +1,15 @@
 //! Cgroups of our own, at the same path in every hierarchy that matters.
 
+use crate::must;
 use crate::names::unique;
+use cofferdam_host::CgroupLayout;
 use cofferdam_lab::UndoStack;
+use cofferdam_lab::cgroup::{self, all_mounts, mounts};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::io::{self, ErrorKind};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -17,101 +21,62 @@ const V1: [&str; 5] = ["cpu", "cpuacct", "cpuset", "freezer", "pids"];
 /// processes are ended and it is removed when dropped.
 #[derive(Debug)]
 pub struct Cgroup {
-    path: PathBuf,
-    dirs: Vec<PathBuf>,
+    group: cgroup::Cgroup,
+    layout: CgroupLayout,
     _undo: UndoStack,
-}
-
-/// Where the v2 tree is mounted: `/sys/fs/cgroup`, or `/sys/fs/cgroup/unified` on hybrid hosts.
-#[track_caller]
-pub(crate) fn v2_mount() -> PathBuf {
-    let root = Path::new("/sys/fs/cgroup");
-    [root.to_owned(), root.join("unified")]
-        .into_iter()
-        .find(|dir| dir.join("cgroup.controllers").exists())
-        .expect("this host mounts no cgroup2 tree at /sys/fs/cgroup or /sys/fs/cgroup/unified")
-}
-
-/// All trees in which a container's cgroup is made, v2 first.
-pub(crate) fn mounts() -> Vec<PathBuf> {
-    let v1 = V1.iter().map(|name| Path::new("/sys/fs/cgroup").join(name));
-    let v2 = v2_mount();
-    // On pure v2 `/sys/fs/cgroup/cpu` would be an ordinary cgroup, hence the second test.
-    let v1 = v1.filter(|dir| dir.join("release_agent").exists() && dir.join("tasks").exists());
-    std::iter::once(v2).chain(v1).collect()
 }
 
 impl Cgroup {
     /// Makes `/cf-PID-N-LABEL`.
     #[track_caller]
     pub fn new(label: &str) -> Cgroup {
-        Cgroup::at(Path::new("/").join(unique(label)))
+        let layout = must(cgroup::layout());
+        let path = Path::new("/").join(unique(label));
+        let mut undo = UndoStack::default();
+        let group = cgroup::Cgroup::make(&mounts(&layout, &V1), &path, &mut undo);
+        Cgroup::emptied(must(group), layout, undo)
     }
 
     /// Makes a cgroup below this one. Drop it before its parent.
     #[track_caller]
     pub fn child(&self, name: &str) -> Cgroup {
-        Cgroup::at(self.path.join(name))
+        let mut undo = UndoStack::default();
+        let group = self.group.child(name, &mut undo);
+        Cgroup::emptied(must(group), self.layout.clone(), undo)
     }
 
-    #[track_caller]
-    fn at(path: PathBuf) -> Cgroup {
-        let below = path
-            .strip_prefix("/")
-            .expect("a cgroup path begins with /")
-            .to_owned();
-        let dirs: Vec<PathBuf> = mounts().into_iter().map(|m| m.join(&below)).collect();
-        let ours = dirs.clone();
-        let mut undo = UndoStack::default();
-        undo.push(format!("cgroup {}", path.display()), move || {
-            ours.iter().for_each(|dir| remove(dir));
-            Ok::<_, String>(())
-        });
-        for dir in &dirs {
-            if let Err(e) = fs::create_dir(dir) {
-                panic!("cannot make the cgroup {}: {e}", dir.display());
-            }
-            inherit_cpuset(dir);
-        }
+    /// Has the processes end before the cgroup is removed.
+    fn emptied(group: cgroup::Cgroup, layout: CgroupLayout, mut undo: UndoStack) -> Cgroup {
+        let (dirs, roots) = (group.dirs().to_vec(), all_mounts(&layout));
+        undo.push(
+            format!("processes in {}", group.path().display()),
+            move || dirs.iter().try_for_each(|dir| empty(dir, &roots)),
+        );
         Cgroup {
-            path,
-            dirs,
+            group,
+            layout,
             _undo: undo,
         }
-    }
-
-    /// Path below each mount, beginning with `/`.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The directory in the v2 tree.
-    pub fn dir(&self) -> &Path {
-        &self.dirs[0]
     }
 
     /// The directory of a v1 controller; on pure v2, and for controllers that are not mounted,
     /// the v2 directory.
     pub fn controller(&self, name: &str) -> &Path {
-        let v1 = Path::new("/sys/fs/cgroup").join(name);
-        self.dirs[1..]
-            .iter()
-            .find(|d| d.starts_with(&v1))
-            .unwrap_or(&self.dirs[0])
+        let v1 = self.layout.v1_directory(name, self.path());
+        let dir = self.dirs().iter().find(|dir| v1.as_ref() == Some(dir));
+        dir.map_or(self.dir(), PathBuf::as_path)
     }
 
     /// The v2 cgroup id: the inode number of the directory.
     #[track_caller]
     pub fn id(&self) -> u64 {
-        fs::metadata(self.dir())
-            .expect("the fixture's cgroup exists")
-            .ino()
+        must(self.group.id())
     }
 
     /// Moves a process (all its threads) into it.
     #[track_caller]
     pub fn add(&self, pid: u32) {
-        for dir in &self.dirs {
+        for dir in self.dirs() {
             if let Err(e) = fs::write(dir.join("cgroup.procs"), pid.to_string()) {
                 panic!("cannot move process {pid} into {}: {e}", dir.display());
             }
@@ -126,29 +91,14 @@ impl Cgroup {
     /// CPU time that the scheduler billed to it.
     #[track_caller]
     pub fn cpu_usage(&self) -> Duration {
-        let stat = fs::read_to_string(self.dir().join("cpu.stat")).expect("cpu.stat is readable");
-        let us = stat
-            .lines()
-            .find_map(|l| l.strip_prefix("usage_usec ")?.parse().ok());
-        Duration::from_micros(us.expect("cpu.stat has usage_usec"))
-    }
-
-    pub(crate) fn dirs(&self) -> &[PathBuf] {
-        &self.dirs
+        must(self.group.cpu_usage())
     }
 }
 
-/// A v1 cpuset takes no process until it has CPUs and memory nodes.
-fn inherit_cpuset(dir: &Path) {
-    for file in ["cpuset.cpus", "cpuset.mems"] {
-        let (here, above) = (dir.join(file), dir.parent().map(|p| p.join(file)));
-        let v1 = dir.join("cpuset.memory_migrate").exists();
-        if let Some(value) = above
-            .filter(|_| v1)
-            .and_then(|p| fs::read_to_string(p).ok())
-        {
-            let _ = fs::write(here, value.trim());
-        }
+impl Deref for Cgroup {
+    type Target = cgroup::Cgroup;
+    fn deref(&self) -> &cgroup::Cgroup {
+        &self.group
     }
 }
 
@@ -157,31 +107,37 @@ fn pids(dir: &Path) -> Vec<u32> {
     text.lines().filter_map(|line| line.parse().ok()).collect()
 }
 
-/// Ends what is in the cgroup and its children, and removes them. Kernel threads (NAPI) cannot
-/// be ended: they go back to the root.
-fn remove(dir: &Path) {
-    let start = Instant::now();
-    while dir.exists() && start.elapsed() < Duration::from_secs(5) {
-        let children = fs::read_dir(dir).into_iter().flatten().flatten();
-        children
-            .map(|c| c.path())
-            .filter(|p| p.is_dir())
-            .for_each(|p| remove(&p));
-        for pid in pids(dir) {
+/// Ends what is in the cgroup and its children, and removes the children. Kernel threads (NAPI)
+/// cannot be ended: they go back to the root.
+fn empty(dir: &Path, roots: &[PathBuf]) -> io::Result<()> {
+    for child in cgroup::children(dir)? {
+        empty(&child, roots)?;
+        cgroup::remove(&child)?;
+    }
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        let pids = pids(dir);
+        if pids.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(io::Error::new(
+                ErrorKind::TimedOut,
+                format!("processes {pids:?} do not leave"),
+            ));
+        }
+        for pid in pids {
             let kernel_thread = fs::read(format!("/proc/{pid}/cmdline"))
                 .is_ok_and(|c| c.is_empty())
                 && fs::read_link(format!("/proc/{pid}/exe")).is_err();
             if kernel_thread {
                 // A zombie looks the same; the write then fails and the loop continues.
-                if let Some(mount) = mounts().iter().find(|m| dir.starts_with(m)) {
-                    let _ = fs::write(mount.join("cgroup.procs"), pid.to_string());
+                if let Some(root) = roots.iter().find(|root| dir.starts_with(root)) {
+                    let _ = fs::write(root.join("cgroup.procs"), pid.to_string());
                 }
             } else if pid != std::process::id() {
                 let _ = kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL);
             }
-        }
-        if fs::remove_dir(dir).is_ok() {
-            return;
         }
         std::thread::sleep(Duration::from_millis(5));
     }

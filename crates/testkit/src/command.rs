@@ -15,8 +15,14 @@ pub fn try_run(argv: &[&str]) -> Result<String, LabError> {
 /// As [`try_run`]; panics when it fails.
 #[track_caller]
 pub fn run(argv: &[&str]) -> String {
-    match try_run(argv) {
-        Ok(out) => out,
+    must(try_run(argv))
+}
+
+/// What was made; panics with the error's one line when the host refused.
+#[track_caller]
+pub(crate) fn must<T>(made: Result<T, LabError>) -> T {
+    match made {
+        Ok(made) => made,
         Err(e) => panic!("{e}"),
     }
 }

@@ -1,7 +1,8 @@
 //! What tests and Cofferdam left on the host.
 
 use crate::names::{link_prefix, prefix};
-use crate::{cgroup, try_run};
+use crate::try_run;
+use cofferdam_lab::cgroup::{all_mounts, layout};
 use libbpf_rs::query::{MapInfoIter, ProgInfoIter, ProgInfoQueryOptions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -43,7 +44,8 @@ pub fn list() -> BTreeSet<String> {
         .map(str::to_owned)
         .collect();
     add("podman container", containers, has_our_prefix);
-    for mount in cgroup::mounts() {
+    let mounts = layout().map(|layout| all_mounts(&layout));
+    for mount in mounts.unwrap_or_default() {
         for name in dir_names(&mount).into_iter().filter(|n| has_our_prefix(n)) {
             found.insert(format!("cgroup {}", mount.join(name).display()));
         }

@@ -46,6 +46,7 @@ pub mod traffic;
 pub use cgroup::Cgroup;
 pub use cofferdam_lab::Process;
 pub use cofferdam_lab::place::Spot;
+pub(crate) use command::must;
 pub use command::{run, try_run};
 pub use container::FakeContainer;
 pub use crowd::Crowd;

@@ -1,6 +1,7 @@
 //! Where code runs: a network namespace, a cgroup, a CPU.
 
 use crate::cgroup::Cgroup;
+use crate::must;
 use crate::net::{Host, Namespace};
 use cofferdam_lab::UndoStack;
 use cofferdam_lab::place::{Spot, run_on};
@@ -41,10 +42,7 @@ impl Place for Cgroup {
 /// As [`Spot::open`]; panics when the host refuses.
 #[track_caller]
 pub(crate) fn open(netns: Option<&Path>, cgroups: &[PathBuf]) -> Spot {
-    match Spot::open(netns, cgroups) {
-        Ok(spot) => spot,
-        Err(e) => panic!("{e}"),
-    }
+    must(Spot::open(netns, cgroups))
 }
 
 /// Runs `body` in a child process inside `place`, pinned to `cpu`. Its return values come back

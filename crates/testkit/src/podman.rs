@@ -3,8 +3,9 @@
 use crate::names::unique;
 use crate::net::Net;
 use crate::place::{Place, open};
-use crate::{run, try_run};
+use crate::{must, run, try_run};
 use cofferdam_lab::UndoStack;
+use cofferdam_lab::cgroup::{Membership, layout};
 use cofferdam_lab::place::Spot;
 use std::fs;
 use std::io::Write;
@@ -139,10 +140,7 @@ impl PodmanContainer {
     /// Its cgroup below the v2 mount.
     #[track_caller]
     pub fn cgroup_path(&self) -> PathBuf {
-        let text = fs::read_to_string(format!("/proc/{}/cgroup", self.pid));
-        let text = text.expect("the container's first process lives");
-        let line = text.lines().find_map(|l| l.strip_prefix("0::"));
-        PathBuf::from(line.expect("every process has a v2 cgroup"))
+        must(Membership::of(&must(layout()), self.pid)).path()
     }
 
     /// Runs a busybox command inside it.
@@ -173,23 +171,9 @@ impl Net for PodmanContainer {
 impl Place for PodmanContainer {
     fn spot(&self) -> Spot {
         let netns = format!("/proc/{}/ns/net", self.pid);
-        let text = fs::read_to_string(format!("/proc/{}/cgroup", self.pid)).unwrap_or_default();
-        let mut cgroups = Vec::new();
-        for line in text.lines() {
-            let mut parts = line.splitn(3, ':').skip(1);
-            let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else {
-                continue;
-            };
-            let mount = match controllers {
-                "" => crate::cgroup::v2_mount(),
-                names => Path::new("/sys/fs/cgroup").join(names.trim_start_matches("name=")),
-            };
-            let dir = mount.join(path.trim_start_matches('/'));
-            // Not below the root: that is where a controller leaves what it does not limit.
-            if path != "/" && dir.join("cgroup.procs").exists() {
-                cgroups.push(dir);
-            }
-        }
+        let layout = must(layout());
+        let v1: Vec<&str> = layout.v1_mounts.keys().map(String::as_str).collect();
+        let cgroups = must(Membership::of(&layout, self.pid)).dirs(&v1);
         open(Some(Path::new(&netns)), &cgroups)
     }
 }

@@ -4,12 +4,12 @@
 use super::trace;
 use crate::data::Point;
 use crate::error::BenchError;
-use crate::topology::Layout;
 use cofferdam_bpf::TenantCounter;
+use cofferdam_lab::cgroup::{Membership, layout};
 use nix::time::{ClockId, clock_gettime};
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -48,21 +48,13 @@ pub(super) struct Places {
 impl Places {
     /// Of the process `pid`.
     pub fn of(pid: u32) -> Result<Places, BenchError> {
-        let layout = Layout::detect()?;
-        let path = PathBuf::from(format!("/proc/{pid}/cgroup"));
-        let text = fs::read_to_string(&path).map_err(|source| BenchError::Host {
-            action: "read",
-            path,
-            source,
-        })?;
-        let dir = |controller: &str, root: &Option<PathBuf>| {
-            Some(root.as_ref()?.join(place(&text, controller)?))
-        };
+        let layout = layout()?;
+        let membership = Membership::of(&layout, pid)?;
         Ok(Places {
-            v2: dir("", &layout.v2),
-            cpuacct: dir("cpuacct", &layout.v1_cpuacct).or_else(|| dir("cpu", &layout.v1_cpu)),
-            memory: dir("memory", &layout.v1_memory),
-            blkio: dir("blkio", &layout.v1_blkio),
+            v2: Some(membership.v2()),
+            cpuacct: membership.v1("cpuacct").or_else(|| membership.v1("cpu")),
+            memory: membership.v1("memory"),
+            blkio: membership.v1("blkio"),
         })
     }
 }
@@ -156,19 +148,6 @@ impl Files {
             ..Point::default()
         }
     }
-}
-
-/// The path of a controller's cgroup below its mount; `""`: the v2 one.
-fn place<'a>(text: &'a str, controller: &str) -> Option<&'a Path> {
-    text.lines().find_map(|line| {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (controllers, path) = (parts.next()?, parts.next()?);
-        let found = match controller {
-            "" => controllers.is_empty(),
-            name => controllers.split(',').any(|c| c == name),
-        };
-        found.then(|| Path::new(path.trim_start_matches('/')))
-    })
 }
 
 fn read<'a>(file: &File, text: &'a mut [u8]) -> &'a str {
@@ -354,11 +333,6 @@ mod tests {
         let eth0 = moved(dev);
         assert_eq!((eth0.rx_bytes, eth0.rx_packets), (1, 2));
         assert_eq!((eth0.tx_bytes, eth0.tx_packets), (1500, 3));
-        let cgroup = "5:cpu,cpuacct:/a\n3:memory:/b/c\n0::/u\n";
-        assert_eq!(place(cgroup, "cpuacct"), Some(Path::new("a")));
-        assert_eq!(place(cgroup, "memory"), Some(Path::new("b/c")));
-        assert_eq!(place(cgroup, ""), Some(Path::new("u")));
-        assert_eq!(place(cgroup, "blkio"), None);
     }
 
     #[test]
@@ -381,12 +355,7 @@ mod tests {
                 .map(|_| words[random.usize(..10)])
                 .collect();
             let _ = moved(&text);
-            let _ = (
-                total(&text),
-                sum(&text, &["rios="]),
-                place(&text, "x"),
-                field(&text, "anon"),
-            );
+            let _ = (total(&text), sum(&text, &["rios="]), field(&text, "anon"));
         }
     }
 

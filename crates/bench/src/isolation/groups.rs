@@ -2,11 +2,9 @@
 
 use super::runtime::{Limit, TenantSpec};
 use crate::error::BenchError;
-use crate::topology::Layout;
-use crate::topology::cgroup::{enable, make, remove, write};
 use crate::topology::sweep::CGROUP_PREFIX;
 use cofferdam_lab::UndoStack;
-use std::fs;
+use cofferdam_lab::cgroup::{Cgroup, enable, layout, mounts, remove, remove_below};
 use std::path::{Path, PathBuf};
 
 /// Quotas are given over this.
@@ -18,29 +16,22 @@ pub(super) fn make_limited(
     spec: &TenantSpec,
     undo: &mut UndoStack,
 ) -> Result<Vec<PathBuf>, BenchError> {
-    let layout = Layout::detect()?;
-    let mut dirs = Vec::new();
-    for root in layout.roots_with_limits() {
-        if Some(&root) == layout.v2.as_ref() {
-            for (controller, v1) in [
-                ("cpu", &layout.v1_cpu),
-                ("memory", &layout.v1_memory),
-                ("io", &layout.v1_blkio),
-            ] {
-                if v1.is_none() {
-                    enable(controller, &root, Some(undo))?;
-                }
-            }
-        }
-        let dir = root.join(name(tag, spec));
-        make(&dir, undo)?;
-        below(&dir, undo);
-        if let Some(limit) = &spec.limit {
-            set(&dir, limit)?;
-        }
-        dirs.push(dir);
+    let layout = layout()?;
+    enable(
+        &layout,
+        &["cpu", "memory", "io"],
+        &layout.v2_mount,
+        Some(undo),
+    )?;
+    let mounts = mounts(&layout, &["cpu", "cpuacct", "memory", "blkio"]);
+    let group = Cgroup::make(&mounts, &Path::new("/").join(name(tag, spec)), undo)?;
+    for dir in group.dirs() {
+        below(dir, undo);
     }
-    Ok(dirs)
+    if let Some(limit) = &spec.limit {
+        group.set(&files(limit))?;
+    }
+    Ok(group.dirs().to_vec())
 }
 
 /// A runtime that manages cgroups itself (nspawn) makes the tenant's in the hierarchies without a
@@ -50,7 +41,7 @@ pub(super) fn take_named(
     spec: &TenantSpec,
     undo: &mut UndoStack,
 ) -> Result<(), BenchError> {
-    take_below(&Layout::detect()?.v1_named, &name(tag, spec), undo);
+    take_below(&layout()?.v1_named, &name(tag, spec), undo);
     Ok(())
 }
 
@@ -59,12 +50,7 @@ fn take_below(roots: &[PathBuf], name: &str, undo: &mut UndoStack) {
     for root in roots {
         let dir = root.join(name);
         let own = dir.clone();
-        undo.push(format!("cgroup {}", dir.display()), move || {
-            match own.exists() {
-                true => remove(&own).map_err(|e| e.to_string()),
-                false => Ok(()),
-            }
-        });
+        undo.push(format!("cgroup {}", dir.display()), move || remove(&own));
         below(&dir, undo);
     }
 }
@@ -77,35 +63,9 @@ fn name(tag: &str, spec: &TenantSpec) -> String {
 /// What is made below `dir` goes before it.
 fn below(dir: &Path, undo: &mut UndoStack) {
     let made = dir.to_owned();
-    undo.push(
-        format!("cgroups below {}", dir.display()),
-        move || match made.exists() {
-            true => remove_below(&made).map_err(|e| e.to_string()),
-            false => Ok(()),
-        },
-    );
-}
-
-/// Removes the cgroups that a runtime made in one of ours, innermost first.
-fn remove_below(dir: &Path) -> std::io::Result<()> {
-    for entry in fs::read_dir(dir)?.flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            remove_below(&entry.path())?;
-            remove(&entry.path())?;
-        }
-    }
-    Ok(())
-}
-
-/// Writes what of a limit's files is in `dir`.
-fn set(dir: &Path, limit: &Limit) -> Result<(), BenchError> {
-    for (file, value) in files(limit) {
-        let path = dir.join(file);
-        if path.exists() {
-            write(&path, &value)?;
-        }
-    }
-    Ok(())
+    undo.push(format!("cgroups below {}", dir.display()), move || {
+        remove_below(&made)
+    });
 }
 
 /// The files of v1 and v2 that hold a limit.
@@ -146,6 +106,7 @@ fn files(limit: &Limit) -> Vec<(&'static str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     /// Plain directories are removed as cgroups are: one by one, when they are empty.
     #[test]

@@ -3,14 +3,11 @@
 use crate::data::{NeighbourLimit, ReservationCell, ReservationPolicy};
 use crate::error::BenchError;
 use crate::spawn::Place;
-use crate::topology::Layout;
-use crate::topology::cgroup::{enable, make, write};
 use crate::topology::sweep;
 use cofferdam_lab::UndoStack;
+use cofferdam_lab::cgroup::{Cgroup, enable, layout, mounts};
 use cofferdam_types::{CgroupId, Container, Runtime};
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -22,8 +19,7 @@ const PERIOD_US: u64 = 100_000;
 /// One container's cgroups.
 pub(super) struct Member {
     name: &'static str,
-    path: PathBuf,
-    dirs: Vec<PathBuf>,
+    group: Cgroup,
 }
 
 /// The two containers; their cgroups are removed when it is dropped.
@@ -37,7 +33,6 @@ impl Scene {
     pub fn build() -> Result<Scene, BenchError> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         sweep::leftovers();
-        let layout = Layout::detect()?;
         let tag = format!(
             "{}{}-r{}",
             sweep::CGROUP_PREFIX,
@@ -45,38 +40,15 @@ impl Scene {
             SERIAL.fetch_add(1, Ordering::Relaxed)
         );
         let mut undo = UndoStack::default();
-        let mut parents = Vec::new();
-        for root in layout.roots_with_cpuset() {
-            let v2 = Some(&root) == layout.v2.as_ref();
-            let missing: Vec<&str> = [("cpu", &layout.v1_cpu), ("cpuset", &layout.v1_cpuset)]
-                .into_iter()
-                .filter(|(_, v1)| v2 && v1.is_none())
-                .map(|(name, _)| name)
-                .collect();
-            for name in &missing {
-                enable(name, &root, Some(&mut undo))?;
-            }
-            let parent = root.join(&tag);
-            make(&parent, &mut undo)?;
-            inherit(&parent)?;
-            for name in missing {
-                enable(name, &parent, None)?;
-            }
-            parents.push(parent);
-        }
+        let layout = layout()?;
+        let controllers = ["cpu", "cpuset"];
+        enable(&layout, &controllers, &layout.v2_mount, Some(&mut undo))?;
+        let mounts = mounts(&layout, &["cpu", "cpuacct", "cpuset"]);
+        let parent = Cgroup::make(&mounts, &Path::new("/").join(&tag), &mut undo)?;
+        enable(&layout, &controllers, parent.dir(), None)?;
         let mut member = |name: &'static str| {
-            let mut dirs = Vec::new();
-            for parent in &parents {
-                let dir = parent.join(name);
-                make(&dir, &mut undo)?;
-                inherit(&dir)?;
-                dirs.push(dir);
-            }
-            Ok::<_, BenchError>(Member {
-                name,
-                path: Path::new("/").join(&tag).join(name),
-                dirs,
-            })
+            let group = parent.child(name, &mut undo)?;
+            Ok::<_, BenchError>(Member { name, group })
         };
         Ok(Scene {
             target: member("target")?,
@@ -103,42 +75,21 @@ impl Scene {
     }
 }
 
-/// A v1 cpuset takes no process until it has CPUs and memory nodes.
-fn inherit(dir: &Path) -> Result<(), BenchError> {
-    for file in ["cpuset.cpus", "cpuset.mems"] {
-        let above = dir.parent().map(|p| p.join(file)).unwrap_or_default();
-        if dir.join("cpuset.memory_migrate").exists() {
-            let value = fs::read_to_string(&above).map_err(|source| BenchError::Host {
-                action: "read",
-                path: above,
-                source,
-            })?;
-            write(&dir.join(file), value.trim())?;
-        }
-    }
-    Ok(())
-}
-
 impl Member {
     /// Where its processes go; any CPU that its cpuset allows.
     pub fn place(&self) -> Place {
         Place {
             netns: None,
-            cgroups: self.dirs.clone(),
+            cgroups: self.group.dirs().to_vec(),
             cpu: None,
         }
     }
 
     /// As the reservations know it.
     pub fn container(&self) -> Result<Arc<Container>, BenchError> {
-        let inode = fs::metadata(&self.dirs[0]).map_err(|source| BenchError::Host {
-            action: "read",
-            path: self.dirs[0].clone(),
-            source,
-        })?;
         Ok(Arc::new(Container {
-            cgroup: CgroupId(inode.ino()),
-            cgroup_path: self.path.clone(),
+            cgroup: CgroupId(self.group.id()?),
+            cgroup_path: self.group.path().to_owned(),
             descendants: Vec::new(),
             name: self.name.to_owned(),
             id: None,
@@ -153,8 +104,7 @@ impl Member {
 
     /// CPU time used so far, seconds.
     pub fn cpu_s(&self) -> f64 {
-        let text = fs::read_to_string(self.dirs[0].join("cpu.stat")).unwrap_or_default();
-        cofferdam_host::parse::cpu_stat_usage_us(&text).unwrap_or(0) as f64 / 1e6
+        self.group.cpu_usage().unwrap_or_default().as_secs_f64()
     }
 
     /// `cpu.shares` = 1024 a CPU and a quota of as many CPUs; in v2 weight 100 a CPU.
@@ -170,14 +120,6 @@ impl Member {
             ("cpu.weight", format!("{}", (cpus * 100.0) as u64)),
             ("cpu.max", format!("{} {PERIOD_US}", quota("max"))),
         ];
-        for dir in &self.dirs {
-            for (file, value) in &values {
-                let path = dir.join(file);
-                if path.exists() {
-                    write(&path, value)?;
-                }
-            }
-        }
-        Ok(())
+        Ok(self.group.set(&values)?)
     }
 }

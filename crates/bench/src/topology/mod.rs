@@ -15,19 +15,18 @@
 //! towards the peer is steered to the peer's CPU. Behind a router only the first hop is steered;
 //! the second stays on that CPU by itself.
 
-pub(crate) mod cgroup;
+mod cgroup;
 mod firewall;
 mod netns;
 mod podman;
 pub(crate) mod sweep;
-
-pub use cgroup::Layout;
 
 use crate::data::{EVEN_SHARE_PCT, Limit, Path};
 use crate::error::BenchError;
 use crate::spawn::Place;
 pub(crate) use cgroup::Groups;
 use cofferdam_lab::UndoStack;
+use cofferdam_lab::cgroup::{CPU, layout, mounts};
 pub(crate) use netns::{Netns, link};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -131,7 +130,7 @@ impl Topology {
             std::process::id(),
             SERIAL.fetch_add(1, Ordering::Relaxed)
         );
-        let layout = Layout::detect()?;
+        let layout = layout()?;
         let groups = Groups::make(&layout, &tag, &mut undo)?;
         let netns = |name: &str, undo: &mut UndoStack| {
             Netns::make(&format!("{}{tag}-{name}", sweep::NETNS_PREFIX), undo)
@@ -157,11 +156,12 @@ impl Topology {
         let mut members = Vec::new();
         for (i, tenant) in (0_u8..).zip(&spec.containers) {
             let (space, cgroups, cgroup_path) = match &image {
-                None => (
-                    netns(&tenant.name, &mut undo)?,
-                    groups.container(tenant, spec.limit, &mut undo)?,
-                    format!("/{}{tag}/{}", sweep::CGROUP_PREFIX, tenant.name),
-                ),
+                None => {
+                    let group = groups.container(tenant, spec.limit, &mut undo)?;
+                    let path = group.path().display().to_string();
+                    let space = netns(&tenant.name, &mut undo)?;
+                    (space, group.dirs().to_vec(), path)
+                }
                 Some(image) => {
                     let options = cgroup::podman_share(tenant.share_pct, spec.limit);
                     image.start(&tenant.name, &options, &layout, &mut undo)?
@@ -209,7 +209,7 @@ impl Topology {
         Ok(Topology {
             spec: spec.clone(),
             peer: peer.name,
-            root_cgroups: layout.roots(),
+            root_cgroups: mounts(&layout, &CPU),
             members,
             _undo: undo,
         })
@@ -258,7 +258,7 @@ impl Topology {
 
     /// The cgroup mounts that topologies are built in.
     pub fn roots() -> Result<Vec<PathBuf>, BenchError> {
-        Ok(Layout::detect()?.roots())
+        Ok(mounts(&layout()?, &CPU))
     }
 
     /// Network namespaces and cgroup directories, for tests.

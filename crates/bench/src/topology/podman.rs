@@ -1,11 +1,12 @@
 //! Containers by podman and runc, for a topology: its network is ours, all else is theirs (the
 //! namespaces, the cgroups, a sysfs that is read-only for the whole network namespace).
 
-use super::cgroup::Layout;
 use super::netns::Netns;
 use super::sweep;
 use crate::error::BenchError;
+use cofferdam_host::CgroupLayout;
 use cofferdam_lab::UndoStack;
+use cofferdam_lab::cgroup::{CPU, Membership};
 use cofferdam_lab::run;
 use std::fs;
 use std::path::PathBuf;
@@ -54,7 +55,7 @@ impl Image {
         &self,
         name: &str,
         options: &str,
-        layout: &Layout,
+        layout: &CgroupLayout,
         undo: &mut UndoStack,
     ) -> Result<(Netns, Vec<PathBuf>, String), BenchError> {
         let container = format!("{}{}-{name}", sweep::NETNS_PREFIX, self.tag);
@@ -73,17 +74,12 @@ impl Image {
             "podman inspect --format {{{{.State.Pid}}}} {container}"
         ))?;
         let netns = Netns::attach(&container, pid.trim(), undo)?;
-        let path = PathBuf::from(format!("/proc/{}/cgroup", pid.trim()));
-        let text = fs::read_to_string(&path).map_err(|source| BenchError::Host {
-            action: "read",
-            path,
-            source,
+        let pid = pid.trim().parse().map_err(|_| BenchError::Command {
+            command: format!("podman inspect {container}"),
+            reason: format!("it names no process, but '{}'", pid.trim()),
         })?;
-        let v2 = text.lines().find_map(|line| line.strip_prefix("0::"));
-        let v2 = v2.unwrap_or("/").to_owned();
-        // runc gives a container one path in all hierarchies.
-        let below = v2.trim_start_matches('/');
-        let cgroups = layout.roots().into_iter().map(|root| root.join(below));
-        Ok((netns, cgroups.filter(|dir| dir.is_dir()).collect(), v2))
+        let membership = Membership::of(layout, pid)?;
+        let path = membership.path().display().to_string();
+        Ok((netns, membership.dirs(&CPU), path))
     }
 }

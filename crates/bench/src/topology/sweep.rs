@@ -1,7 +1,7 @@
 //! Removes what drivers that were killed outright left behind. All names carry the driver's
 //! pid, so what belongs to a dead one can be told.
 
-use super::cgroup::{Layout, remove};
+use cofferdam_lab::cgroup::{all_mounts, layout, remove, remove_below};
 use cofferdam_lab::run;
 use std::fs;
 use std::path::Path;
@@ -28,15 +28,11 @@ pub(crate) fn leftovers() {
             let _kept = fs::remove_dir_all(root.join(name));
         }
     }
-    let roots = Layout::detect().map(|l| l.all_roots()).unwrap_or_default();
-    for root in roots {
+    let roots = layout().map(|layout| all_mounts(&layout));
+    for root in roots.unwrap_or_default() {
         for name in orphans(&root, CGROUP_PREFIX) {
-            let parent = root.join(name);
-            let children = fs::read_dir(&parent).into_iter().flatten().flatten();
-            for child in children.filter(|c| c.path().is_dir()) {
-                let _kept = remove(&child.path());
-            }
-            let _kept = remove(&parent);
+            let group = root.join(name);
+            let _kept = remove_below(&group).and_then(|()| remove(&group));
         }
     }
 }

@@ -52,6 +52,7 @@ fn hybrid() {
         layout.v1_directory("cpu", Path::new("/x")),
         Some(mount.join("x"))
     );
+    assert_eq!(layout.v1_named, [Path::new("/sys/fs/cgroup/systemd")]);
     assert!(
         !layout.v1_mounts.contains_key("xattr"),
         "{:?}",

@@ -10,6 +10,7 @@ fn host(v1: bool) -> (TempDir, HostFs, CgroupLayout) {
         v2_mount: "/v2".into(),
         v2_controllers: vec![],
         v1_mounts: Default::default(),
+        v1_named: Vec::new(),
     };
     if v1 {
         layout.v1_mounts.insert("cpuacct".into(), "/v1".into());

@@ -4,13 +4,13 @@ use super::{containers, two_cpus};
 use crate::data::{Limit, SwitchCase};
 use crate::error::BenchError;
 use crate::spawn::{Place, Worker};
-use crate::topology::{Groups, Layout, Tenant};
+use crate::topology::{Groups, Tenant};
 use cofferdam_lab::UndoStack;
+use cofferdam_lab::cgroup::{Cgroup, layout};
 use cofferdam_types::{CgroupId, Container, Runtime};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,25 +28,23 @@ pub(super) struct Scene {
 impl Scene {
     pub(super) fn start(case: SwitchCase) -> Result<Scene, BenchError> {
         let mut undo = UndoStack::default();
-        let layout = Layout::detect()?;
         let tag = std::process::id().to_string();
-        let groups = Groups::make(&layout, &tag, &mut undo)?;
-        let mut dirs = Vec::new();
+        let groups = Groups::make(&layout()?, &tag, &mut undo)?;
+        let mut members = Vec::new();
         for tenant in Tenant::equals(&["ping", "pong"]) {
-            dirs.push(groups.container(&tenant, Limit::Weights, &mut undo)?);
+            members.push(groups.container(&tenant, Limit::Weights, &mut undo)?);
         }
-        let roots = layout.roots();
-        let known = dirs.iter().map(|dirs| container(dirs, &roots));
+        let known = members.iter().map(container);
         let known = known.collect::<Result<Vec<_>, _>>()?;
         let pipes = [
             pipe(&tag, "there", &mut undo)?,
             pipe(&tag, "back", &mut undo)?,
         ];
         let worker = |i: usize| {
-            let cgroups = containers(case)[i].and_then(|c| dirs.get(c).cloned());
+            let group = containers(case)[i].and_then(|c| members.get(c));
             let place = Place {
                 netns: None,
-                cgroups: cgroups.unwrap_or_default(),
+                cgroups: group.map(|group| group.dirs().to_vec()).unwrap_or_default(),
                 cpu: Some(if two_cpus(case) { i as u32 } else { 0 }),
             };
             let (from, to) = (&pipes[i], &pipes[1 - i]);
@@ -80,24 +78,13 @@ impl Scene {
     }
 }
 
-fn container(dirs: &[PathBuf], roots: &[PathBuf]) -> Result<Arc<Container>, BenchError> {
-    let (Some(dir), Some(root)) = (dirs.first(), roots.first()) else {
-        return Err(BenchError::Unsupported(
-            "this host has no cgroup v2 hierarchy".to_owned(),
-        ));
-    };
-    let id = std::fs::metadata(dir).map_err(|source| BenchError::Host {
-        action: "read",
-        path: dir.clone(),
-        source,
-    })?;
-    let below = dir.strip_prefix(root).unwrap_or(dir);
-    let name = dir.file_name().unwrap_or_default().to_string_lossy();
+fn container(group: &Cgroup) -> Result<Arc<Container>, BenchError> {
+    let name = group.path().file_name().unwrap_or_default();
     Ok(Arc::new(Container {
-        cgroup: CgroupId(id.ino()),
-        cgroup_path: Path::new("/").join(below),
+        cgroup: CgroupId(group.id()?),
+        cgroup_path: group.path().to_owned(),
         descendants: Vec::new(),
-        name: name.into_owned(),
+        name: name.to_string_lossy().into_owned(),
         id: None,
         runtime: Runtime::Plain,
         pod: None,

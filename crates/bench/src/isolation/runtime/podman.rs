@@ -23,7 +23,11 @@ impl Runtime for Podman {
         let podman = first_line("podman --version")?;
         let oci = first_line(&format!("{} --version", self.oci))?;
         // crun cannot have a container's cgroups on both trees; it says so only when it starts.
-        if self.oci == "crun" && crate::topology::Layout::detect()?.v1_cpu.is_some() {
+        if self.oci == "crun"
+            && cofferdam_lab::cgroup::layout()?
+                .v1_mounts
+                .contains_key("cpu")
+        {
             return Err(BenchError::Unsupported(
                 "crun does not support cgroups in hybrid mode: boot with systemd.unified_cgroup_hierarchy=1, or use the runtime 'podman'".to_owned(),
             ));
