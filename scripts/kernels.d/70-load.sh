@@ -20,14 +20,15 @@ flood() {
 }
 
 flood
+rm -f /tmp/agent.pid
 start_agent <<END &
 [[rule]]
 match = "cgroup:/tenants/*"
 network_cpu = "enforce"
 END
 starter=$!
-await 10 'pidof cofferdam >/dev/null'
-agent=$(pidof cofferdam | cut -d' ' -f1)
+await 60 '[ -s /tmp/agent.pid ]'
+agent=$(cat /tmp/agent.pid)
 sample "$agent" &
 sampler=$!
 wait $starter
@@ -37,6 +38,6 @@ report 'load under a flood: the agent starts' $status
 echo "ticks of CPU (user, kernel): $(cut -d' ' -f14,15 "/proc/$agent/stat")"
 sort /tmp/samples | uniq -c | sort -rn | head -12
 kill "$agent"
-await 60 '! pidof cofferdam >/dev/null'
+await 60 '! kill -0 "$agent" 2>/dev/null'
 report 'load under a flood: the agent ends' $?
 quiet a b c

@@ -38,11 +38,13 @@ await() {
 # The agent's socket answers.
 agent_is_up() { cofferdam status >/dev/null 2>&1; }
 
-# Starts the agent with the rules on standard input; waits until it answers. Its id: $agent.
+# Starts the agent with the rules on standard input; waits until it answers. Its id: $agent, and
+# for another shell the text of /tmp/agent.pid (`pidof` also finds clients such as `status`).
 start_agent() {
     cat >/tmp/agent.toml
     cofferdam agent --config /tmp/agent.toml >/tmp/agent.log 2>&1 &
     agent=$!
+    echo "$agent" >/tmp/agent.pid
     await 150 'agent_is_up || ! kill -0 $agent 2>/dev/null' && agent_is_up
 }
 
