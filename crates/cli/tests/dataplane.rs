@@ -346,6 +346,10 @@ fn a_wrong_file_is_told_with_line_and_reason() {
             ":6:9: loop.batch = 0 is outside 1..=256",
         ),
         ("[lop]\n", ":5:2: unknown field `lop`"),
+        (
+            "[[core]]\ncpu = 900\n",
+            ":6:7: cpu = 900: this host has no such CPU",
+        ),
         ("[loop]\nspin = \"5\"\n", ":6:8: loop.spin"),
         (
             "[[application]]\nname = \"web\"\nuser = \"no-such-user\"\n",

@@ -9,8 +9,9 @@ pub use elastic::Elastic;
 
 use crate::engine::{MOST_BATCH, Options};
 use crate::policy::{Grant, MOST_CLIENTS, Rights, Shares};
+use cofferdam_host::{HostFs, online_cpus};
 use cofferdam_netstack::{Config as StackConfig, Congestion, InterfaceAddress, MacAddress};
-use cofferdam_types::{Problem, parse_all};
+use cofferdam_types::{CpuId, Problem, parse_all};
 use cofferdam_xsk::Mode;
 use nix::unistd::User;
 use raw::{Raw, RawApplication, RawChecksums, RawCongestion, RawMode};
@@ -137,7 +138,7 @@ fn summary(path: &Path, problems: &[Problem]) -> String {
 }
 
 impl Config {
-    /// Reads and checks a file: every key known, every value in range.
+    /// Reads and checks a file: every key known, every value in range, every CPU online here.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
         let read = |why: String| ConfigError::Read {
             path: path.to_owned(),
@@ -152,15 +153,22 @@ impl Config {
             )));
         }
         let text = std::fs::read_to_string(path).map_err(|e| read(e.to_string()))?;
-        Config::parse(&text).map_err(|problems| ConfigError::Wrong {
+        let online = online_cpus(&HostFs::host()).map_err(|e| read(e.to_string()))?;
+        Config::parse_for(&text, Some(&online)).map_err(|problems| ConfigError::Wrong {
             path: path.to_owned(),
             problems,
         })
     }
 
-    /// Checks the text of a file; all that is wrong with it, in the order of its lines.
+    /// Checks the text of a file for no host in particular; all that is wrong with it, in the order
+    /// of its lines.
     pub fn parse(text: &str) -> Result<Config, Vec<Problem>> {
-        let parsed = parse_all(text, Config::parse_once);
+        Config::parse_for(text, None)
+    }
+
+    /// As [`Config::parse`], for a host with these CPUs.
+    fn parse_for(text: &str, online: Option<&[CpuId]>) -> Result<Config, Vec<Problem>> {
+        let parsed = parse_all(text, |text| Config::parse_once(text, online));
         let mut problems = parsed.problems;
         problems.sort_by_key(|p| (p.line, p.column));
         match parsed.value {
@@ -170,7 +178,7 @@ impl Config {
     }
 
     /// Ends at the first mistake.
-    fn parse_once(text: &str) -> Result<Config, Wrong> {
+    fn parse_once(text: &str, online: Option<&[CpuId]>) -> Result<Config, Wrong> {
         let raw: Raw = toml::from_str(text)
             .map_err(|e| (e.span().unwrap_or_default(), e.message().to_owned()))?;
         let defaults = Options::default();
@@ -214,6 +222,7 @@ impl Config {
             },
         };
         let cores = cores::cores(&raw.device, &raw.cores, frames)?;
+        cores::refuse_offline(&raw.device, &raw.cores, online)?;
         let elastic = raw.elastic.as_ref();
         let elastic = elastic.map(|given| elastic::elastic(given, raw.cores.len()));
         let elastic = elastic.transpose()?;

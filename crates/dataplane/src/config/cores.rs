@@ -3,6 +3,7 @@
 use super::Wrong;
 use super::raw::{RawCore, RawDevice, RawMode};
 use crate::engine::MOST_CORES;
+use cofferdam_types::CpuId;
 use toml::Spanned;
 
 /// Frames that a core needs at least.
@@ -67,6 +68,28 @@ pub(super) fn cores(
         }
     }
     Ok(given.iter().map(|c| core(c.get_ref())).collect())
+}
+
+/// A CPU that is not among those online; none is refused where they are not known.
+pub(super) fn refuse_offline(
+    device: &RawDevice,
+    given: &[Spanned<RawCore>],
+    online: Option<&[CpuId]>,
+) -> Result<(), Wrong> {
+    let Some(online) = online else { return Ok(()) };
+    let is_online = |cpu: usize| online.iter().any(|one| one.0 as usize == cpu);
+    let of_cores = given.iter().filter_map(|core| core.get_ref().cpu.as_ref());
+    let mut all = device.cpu.iter().chain(of_cores);
+    match all.find(|cpu| !is_online(*cpu.get_ref())) {
+        None => Ok(()),
+        Some(cpu) => Err((
+            cpu.span(),
+            format!(
+                "cpu = {}: this host has no such CPU online; its CPUs are in /sys/devices/system/cpu/online",
+                cpu.get_ref()
+            ),
+        )),
+    }
 }
 
 fn core(raw: &RawCore) -> Core {

@@ -27,6 +27,31 @@ fn the_least_file_has_the_documented_defaults() {
 }
 
 #[test]
+fn a_cpu_that_is_not_online_is_refused_where_it_stands() {
+    let online = [CpuId(0), CpuId(1), CpuId(3)];
+    let device = LEAST.replace("\"eth0\"", "\"eth0\"\ncpu = 2");
+    let core = format!("{LEAST}[[core]]\ncpu = 3\n[[core]]\ncpu = 64\n");
+    for (text, cpu) in [(&device, "cpu = 2"), (&core, "cpu = 64")] {
+        let problems = Config::parse_for(text, Some(&online)).expect_err(cpu);
+        let [problem] = problems.as_slice() else {
+            panic!("{problems:?}")
+        };
+        assert!(
+            problem.text.contains(&format!("{cpu}: this host")),
+            "{problem:?}"
+        );
+        let line = text
+            .lines()
+            .position(|line| line == cpu)
+            .expect("it is there");
+        assert_eq!(problem.line, line + 1);
+        assert!(Config::parse(text).is_ok(), "for no host in particular");
+    }
+    let here = core.replace("64", "1");
+    assert!(Config::parse_for(&here, Some(&online)).is_ok());
+}
+
+#[test]
 fn cores_are_one_or_as_many_as_are_named() {
     let one = Core::default();
     assert_eq!(Config::parse(LEAST).expect("one core").cores, [one]);
