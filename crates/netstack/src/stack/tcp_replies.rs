@@ -33,16 +33,7 @@ impl Stack {
         key: &FlowKey,
         segment: &Outgoing,
     ) {
-        let header = crate::wire::tcp::Segment {
-            source_port: key.local_port,
-            destination_port: key.remote_port,
-            seq: segment.seq,
-            ack: segment.ack,
-            flags: segment.flags,
-            window: segment.window,
-            header_len: 0,
-            options: segment.options,
-        };
+        let header = super::transmit::header(key, segment);
         let len = crate::wire::tcp::HEADER_BYTES + header.options.len();
         let sum = crate::wire::ip::pseudo_sum(&key.local, &key.remote, crate::wire::ip::TCP, len);
         let outline = replies::Outline {
