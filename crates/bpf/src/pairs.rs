@@ -34,20 +34,22 @@ impl PairReading {
 /// Pairs read with one system call.
 const AT_ONCE: u32 = 1024;
 
+/// Each key of the map with its pair, in no order.
+fn entries(map: &impl MapCore) -> libbpf_rs::Result<impl Iterator<Item = (Vec<u8>, PairReading)>> {
+    let all = map.lookup_batch(AT_ONCE, MapFlags::ANY, MapFlags::ANY)?;
+    Ok(all.filter_map(|(key, value)| PairReading::of(&key, &value).map(|pair| (key, pair))))
+}
+
 /// All pairs, in no order.
 pub(crate) fn read(map: &impl MapCore) -> libbpf_rs::Result<Vec<PairReading>> {
-    let all = map.lookup_batch(AT_ONCE, MapFlags::ANY, MapFlags::ANY)?;
-    Ok(all
-        .filter_map(|(key, value)| PairReading::of(&key, &value))
-        .collect())
+    Ok(entries(map)?.map(|(_, pair)| pair).collect())
 }
 
 /// Forgets the pairs that `row` is part of.
 pub(crate) fn remove(map: &impl MapCore, row: u32) {
-    let own = |key: &Vec<u8>| {
-        PairReading::of(key, &[0; 8]).is_some_and(|pair| pair.sender == row || pair.receiver == row)
-    };
-    for key in map.keys().filter(own).collect::<Vec<_>>() {
+    let all = entries(map).into_iter().flatten();
+    let own = all.filter(|(_, pair)| pair.sender == row || pair.receiver == row);
+    for (key, _) in own.collect::<Vec<_>>() {
         let _ = map.delete(&key);
     }
 }
