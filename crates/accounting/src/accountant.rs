@@ -1,5 +1,6 @@
 //! The running accounting: programs, containers, and the readings that join them.
 
+use crate::hotplug::OnlineCpus;
 use crate::identities::Identities;
 use crate::reading::{Reading, note_senders};
 use crate::unseen::Unseen;
@@ -12,11 +13,11 @@ use cofferdam_types::{
 };
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::mem;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use std::{fs, mem};
 
 /// How to load the accounting. All memory is taken at the start.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +49,7 @@ pub struct Accountant {
     returned: bool,
     unseen: Unseen,
     health: Health,
-    online_cpus: String,
+    online_cpus: OnlineCpus,
     /// Changes of containers so far.
     generation: u64,
     /// When the CPU use of all containers was last read.
@@ -63,7 +64,6 @@ pub struct Accountant {
 const MISSED_AT_MOST_EVERY: Duration = Duration::from_millis(900);
 /// How often a loop of quick readings reads the CPU use of all containers.
 const USAGE_AT_MOST_EVERY: Duration = Duration::from_secs(1);
-pub(crate) const ONLINE_CPUS: &str = "/sys/devices/system/cpu/online";
 
 /// Waits until `until`, or until `wake` is readable; true when `wake` ended it.
 pub(crate) fn wait(until: Instant, wake: BorrowedFd<'_>) -> Result<bool, ReadError> {
@@ -116,7 +116,7 @@ impl Accountant {
             returned: irq_time_accounting(&HostFs::host()) == Some(true),
             unseen: Unseen::new(0),
             health: Health::default(),
-            online_cpus: fs::read_to_string(ONLINE_CPUS).unwrap_or_default(),
+            online_cpus: OnlineCpus::now(),
             generation: 0,
             usage_read: None,
             missed_asked: None,
@@ -192,7 +192,7 @@ impl Accountant {
         self.take_events()?;
         let changes = self.inventory.handle_links();
         self.take_changes(changes)?;
-        self.notice_hotplug();
+        self.health.cpu_hotplugs += u64::from(self.online_cpus.changed());
         let reading = Reading::take(&self.programs, self.identities.rows_used())?;
         let softirqs = reading.cpus().map(|cpu| cpu.softirqs).sum();
         let mut containers = mem::take(&mut self.gone);
@@ -350,13 +350,5 @@ impl Accountant {
             self.missed_asked = Some(Instant::now());
         }
         Ok(())
-    }
-
-    fn notice_hotplug(&mut self) {
-        let online = fs::read_to_string(ONLINE_CPUS).unwrap_or_default();
-        if online != self.online_cpus {
-            self.online_cpus = online;
-            self.health.cpu_hotplugs += 1;
-        }
     }
 }

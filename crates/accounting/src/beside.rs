@@ -1,6 +1,7 @@
 //! Reading the ledger that another process keeps on this host.
 
-use crate::accountant::{ONLINE_CPUS, wait};
+use crate::accountant::wait;
+use crate::hotplug::OnlineCpus;
 use crate::identities::Slot;
 use crate::reading::{Reading, note_senders};
 use crate::unseen::Unseen;
@@ -10,7 +11,6 @@ use cofferdam_host::irq_time_accounting;
 use cofferdam_host::{HostFs, Inventory};
 use cofferdam_types::{CgroupId, Container, ContainerChange, Health, KernelEvent, Snapshot};
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub struct Beside {
     returned: bool,
     unseen: Unseen,
     health: Health,
-    online_cpus: String,
+    online_cpus: OnlineCpus,
 }
 
 impl Beside {
@@ -64,7 +64,7 @@ impl Beside {
             returned: irq_time_accounting(&HostFs::host()) == Some(true),
             unseen: Unseen::new(0),
             health: Health::default(),
-            online_cpus: fs::read_to_string(ONLINE_CPUS).unwrap_or_default(),
+            online_cpus: OnlineCpus::now(),
         };
         let reading = beside.read().map_err(|e| failed(&e))?;
         beside.unseen = Unseen::new(reading.cpus().map(|cpu| cpu.softirqs).sum());
@@ -124,11 +124,7 @@ impl Beside {
                 }
             }
         }
-        let online = fs::read_to_string(ONLINE_CPUS).unwrap_or_default();
-        if online != self.online_cpus {
-            self.online_cpus = online;
-            self.health.cpu_hotplugs += 1;
-        }
+        self.health.cpu_hotplugs += u64::from(self.online_cpus.changed());
     }
 
     /// Reads all rows, and begins the containers that have got a row meanwhile.
