@@ -34,7 +34,7 @@ use std::path::Path;
 use values::{ABSENT, PRESENT};
 
 /// Where the journal and its lock are by default.
-pub const FOLDER: &str = "/run/cofferdam";
+pub const FOLDER: &str = cofferdam_host::RUN_FOLDER;
 
 /// The changes in force, and the only way to make one. One a host, by a lock that ends with the
 /// process.
