@@ -62,6 +62,22 @@ pub fn manifest(kind: Kind) -> Manifest {
     }
 }
 
+/// A run of `kind` in `runs/NAME` without samples and without a result.
+fn run(name: &str, kind: Kind) -> RunData {
+    RunData {
+        dir: format!("runs/{name}").into(),
+        manifest: manifest(kind),
+        samples: Vec::new(),
+        periods: Vec::new(),
+        isolation: Vec::new(),
+        repeated: Vec::new(),
+        experiment: None,
+        reservations: Vec::new(),
+        ledgers: Vec::new(),
+        result: None,
+    }
+}
+
 pub fn estimate(values: &[f64]) -> Estimate {
     crate::stats::estimate(values, 1).unwrap()
 }

@@ -1,6 +1,6 @@
 //! A run of `bench accounting`.
 
-use super::{estimate, manifest};
+use super::{estimate, run};
 use crate::data::*;
 
 pub fn accounting() -> RunData {
@@ -24,15 +24,6 @@ pub fn accounting() -> RunData {
         runs_per_packet,
     };
     RunData {
-        dir: "runs/accounting".into(),
-        manifest: manifest(Kind::Accounting),
-        samples: Vec::new(),
-        periods: Vec::new(),
-        isolation: Vec::new(),
-        repeated: Vec::new(),
-        experiment: None,
-        reservations: Vec::new(),
-        ledgers: Vec::new(),
         result: Some(RunResult::Accounting(AccountingResult {
             overhead: vec![
                 overhead(LoadShape::Flood64, "packets/s", 0.96, 710e3, &flood),
@@ -69,5 +60,6 @@ pub fn accounting() -> RunData {
                 },
             ],
         })),
+        ..run("accounting", Kind::Accounting)
     }
 }

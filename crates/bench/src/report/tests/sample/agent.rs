@@ -1,6 +1,6 @@
 //! A run of `bench agent`.
 
-use super::{estimate, manifest};
+use super::{estimate, run};
 use crate::data::*;
 
 pub fn agent() -> RunData {
@@ -26,15 +26,6 @@ pub fn agent() -> RunData {
         }],
     };
     RunData {
-        dir: "runs/agent".into(),
-        manifest: manifest(Kind::Agent),
-        samples: Vec::new(),
-        periods: Vec::new(),
-        isolation: Vec::new(),
-        repeated: Vec::new(),
-        experiment: None,
-        reservations: Vec::new(),
-        ledgers: Vec::new(),
         result: Some(RunResult::Agent(AgentResult {
             cost: vec![
                 cost(AgentDuty::Observe, &[0.5, 0.6, 0.7, 0.6, 0.6]),
@@ -53,5 +44,6 @@ pub fn agent() -> RunData {
             ],
             failed: Default::default(),
         })),
+        ..run("agent", Kind::Agent)
     }
 }

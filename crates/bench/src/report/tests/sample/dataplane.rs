@@ -1,6 +1,6 @@
 //! A run of `bench dataplane`.
 
-use super::{five, manifest};
+use super::{five, run};
 use crate::data::*;
 
 /// A dataplane run: all goals reached but the one for many connections.
@@ -73,15 +73,6 @@ pub fn dataplane() -> RunData {
         row(Sizes, 16384, EchoServer::Inline, 2e4, 40.0, Some(0.7)),
     ];
     RunData {
-        dir: "runs/dataplane".into(),
-        manifest: manifest(Kind::Dataplane),
-        samples: Vec::new(),
-        periods: Vec::new(),
-        ledgers: Vec::new(),
-        reservations: Vec::new(),
-        isolation: Vec::new(),
-        repeated: Vec::new(),
-        experiment: None,
         result: Some(RunResult::Dataplane(DataplaneResult {
             rows,
             stage_cycles_per_packet: [("flush".to_owned(), 2000.0), ("process".to_owned(), 700.0)]
@@ -95,5 +86,6 @@ pub fn dataplane() -> RunData {
             congestion_control: "cubic".to_owned(),
             failed: [("sizes/64/process".to_owned(), "it ended".to_owned())].into(),
         })),
+        ..run("dataplane", Kind::Dataplane)
     }
 }

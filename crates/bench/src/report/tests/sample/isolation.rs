@@ -1,6 +1,6 @@
 //! A run of `bench isolation`.
 
-use super::{estimate, manifest};
+use super::{estimate, run};
 use crate::data::*;
 
 /// Podman's network as the paper has it: saturated beside undercommitted and unrestricted; and
@@ -86,12 +86,6 @@ pub fn isolation() -> RunData {
     experiment.cofferdam = true;
     let tables = crate::isolation::tables(&experiment, &samples);
     RunData {
-        dir: "runs/isolation".into(),
-        manifest: manifest(Kind::Isolation),
-        samples: Vec::new(),
-        periods: Vec::new(),
-        reservations: Vec::new(),
-        ledgers: Vec::new(),
         result: Some(RunResult::Isolation(IsolationResult {
             tables,
             unavailable: [("containerd".to_owned(), "no <ctr> here".to_owned())].into(),
@@ -103,5 +97,6 @@ pub fn isolation() -> RunData {
         isolation: samples,
         repeated,
         experiment: Some(experiment),
+        ..run("isolation", Kind::Isolation)
     }
 }

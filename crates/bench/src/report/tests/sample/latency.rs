@@ -1,6 +1,6 @@
 //! A run of `bench latency`.
 
-use super::{five, manifest};
+use super::{five, run};
 use crate::data::*;
 
 pub fn latency() -> RunData {
@@ -17,15 +17,6 @@ pub fn latency() -> RunData {
         goal_us,
     };
     RunData {
-        dir: "runs/latency".into(),
-        manifest: manifest(Kind::Latency),
-        samples: Vec::new(),
-        periods: Vec::new(),
-        isolation: Vec::new(),
-        repeated: Vec::new(),
-        experiment: None,
-        reservations: Vec::new(),
-        ledgers: Vec::new(),
         result: Some(RunResult::Latency(LatencyResult {
             truth: vec![TruthRow {
                 protocol: "udp".to_owned(),
@@ -73,5 +64,6 @@ pub fn latency() -> RunData {
             }],
             memory_bytes: Some(9 << 20),
         })),
+        ..run("latency", Kind::Latency)
     }
 }

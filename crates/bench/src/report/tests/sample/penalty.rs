@@ -1,6 +1,6 @@
 //! Runs of `bench penalty` and the demo.
 
-use super::{estimate, manifest};
+use super::{estimate, run};
 use crate::data::*;
 use cofferdam_types::{CpuTime, Ledger, Reason};
 use std::collections::BTreeMap;
@@ -266,14 +266,7 @@ pub fn penalty() -> RunData {
     ];
     let results: Vec<CellResult> = cells.iter().map(|(c, b, p)| result(c, *b, *p)).collect();
     RunData {
-        dir: "runs/sample".into(),
-        manifest: manifest(Kind::Penalty),
         samples: results.iter().flat_map(samples).collect(),
-        periods: Vec::new(),
-        isolation: Vec::new(),
-        repeated: Vec::new(),
-        experiment: None,
-        reservations: Vec::new(),
         ledgers: results
             .iter()
             .map(|r| ledger(r, ["flood", "victim"]))
@@ -286,6 +279,7 @@ pub fn penalty() -> RunData {
                 "the worker 'victim' failed: no space left".to_owned(),
             )]),
         })),
+        ..run("sample", Kind::Penalty)
     }
 }
 
@@ -302,14 +296,7 @@ pub fn demo() -> RunData {
     outcome.alone = Some(estimate(&[0.5, 0.51, 0.5]));
     let record = ledger(&outcome, ["flood", "victim"]);
     RunData {
-        dir: "runs/demo".into(),
-        manifest: manifest(Kind::Demo),
         samples: samples(&outcome),
-        periods: Vec::new(),
-        isolation: Vec::new(),
-        repeated: Vec::new(),
-        experiment: None,
-        reservations: Vec::new(),
         ledgers: vec![record.clone()],
         result: Some(RunResult::Demo(Box::new(DemoResult {
             cell: outcome,
@@ -319,5 +306,6 @@ pub fn demo() -> RunData {
             sentence: "flood caused it".to_owned(),
             reservation: None,
         }))),
+        ..run("demo", Kind::Demo)
     }
 }

@@ -1,6 +1,6 @@
 //! A run of `bench reservation`.
 
-use super::{estimate, five, manifest};
+use super::{estimate, five, run};
 use crate::data::*;
 
 /// A reservation run of one batch and one interactive condition.
@@ -76,14 +76,6 @@ pub fn reservation() -> RunData {
             .collect(),
     };
     RunData {
-        dir: "runs/reservation".into(),
-        manifest: manifest(Kind::Reservation),
-        samples: Vec::new(),
-        periods: Vec::new(),
-        isolation: Vec::new(),
-        repeated: Vec::new(),
-        experiment: None,
-        ledgers: Vec::new(),
         result: Some(RunResult::Reservation(ReservationResult {
             cells: cells.iter().map(outcome).collect(),
             failed: [(
@@ -93,5 +85,6 @@ pub fn reservation() -> RunData {
             .into(),
         })),
         reservations,
+        ..run("reservation", Kind::Reservation)
     }
 }
