@@ -15,7 +15,7 @@ use cofferdam_host::HostFs;
 use cofferdam_types::{
     CgroupId, Container, ContainerLedger, CpuAmount, CpuId, CpuLoss, CpuTime, Degraded,
     DiagnosedContainer, DiagnosisHealth, EnforcementStatus, Entitlement, Health, Interval,
-    Ledger as Counts, Neighbour, NetnsId, Runtime, ScheduleInterval, ScheduleTime, Snapshot,
+    Ledger as Counts, Neighbour, NetnsId, ScheduleInterval, ScheduleTime, Snapshot,
 };
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::BTreeMap;
@@ -62,17 +62,10 @@ impl World {
 
 pub(crate) fn container(id: u64, name: &str) -> Arc<Container> {
     Arc::new(Container {
-        cgroup: CgroupId(id),
-        cgroup_path: format!("/tenants/{name}").into(),
         descendants: vec![CgroupId(id + 1000)],
-        name: name.to_owned(),
-        id: None,
-        runtime: Runtime::Plain,
-        pod: None,
         netns: Some(NetnsId(4_026_531_000)),
-        host_network: false,
         pid: Some(7),
-        interfaces: Vec::new(),
+        ..Container::plain(CgroupId(id), format!("/tenants/{name}"), name)
     })
 }
 

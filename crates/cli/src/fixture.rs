@@ -5,7 +5,7 @@ use crate::source::Source;
 use cofferdam_accounting::ReadError;
 use cofferdam_types::{
     CgroupId, Container, ContainerLedger, CpuId, CpuTime, Health, Interval, Ledger, NetnsId,
-    Reason, Runtime, Snapshot,
+    Reason, Snapshot,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::BorrowedFd;
@@ -17,17 +17,9 @@ const MS: u64 = 1_000_000;
 /// A container with nothing special about it.
 pub fn container(cgroup: u64, name: &str) -> Container {
     Container {
-        cgroup: CgroupId(cgroup),
-        cgroup_path: format!("/tenants/{name}").into(),
-        descendants: Vec::new(),
-        name: name.to_owned(),
-        id: None,
-        runtime: Runtime::Plain,
-        pod: None,
         netns: Some(NetnsId(4_026_531_000 + cgroup as u32)),
-        host_network: false,
         pid: Some(100 + cgroup as u32),
-        interfaces: Vec::new(),
+        ..Container::plain(CgroupId(cgroup), format!("/tenants/{name}"), name)
     }
 }
 

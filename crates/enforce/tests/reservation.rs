@@ -8,7 +8,7 @@ use cofferdam_enforce::reservation::{ReservationOptions, Reservations};
 use cofferdam_enforce::{Enforcer, Options, Wanted};
 use cofferdam_host::{HostFs, online_cpus};
 use cofferdam_testkit::{Cgroup, FakeContainer, Process, exclusive, time_limit, wait_until};
-use cofferdam_types::{CgroupId, Container, CpuAmount, CpuId, CpuPolicy, Policy, Runtime};
+use cofferdam_types::{CgroupId, Container, CpuAmount, CpuId, CpuPolicy, Policy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
@@ -19,17 +19,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 fn container(cgroup: &Cgroup, pid: Option<u32>) -> Arc<Container> {
     Arc::new(Container {
-        cgroup: CgroupId(cgroup.id()),
-        cgroup_path: cgroup.path().to_owned(),
-        descendants: Vec::new(),
-        name: "test".to_owned(),
-        id: None,
-        runtime: Runtime::Plain,
-        pod: None,
-        netns: None,
-        host_network: false,
         pid,
-        interfaces: Vec::new(),
+        ..Container::plain(CgroupId(cgroup.id()), cgroup.path(), "test")
     })
 }
 

@@ -83,9 +83,25 @@ pub struct Container {
 }
 
 impl Container {
-    /// The first 12 characters of the runtime's id, as `docker ps` shows it.
-    pub fn short_id(&self) -> Option<&str> {
-        self.id.as_deref().map(|id| id.get(..12).unwrap_or(id))
+    /// A plain cgroup without a process, before anything else is known of it.
+    pub fn plain(
+        cgroup: CgroupId,
+        cgroup_path: impl Into<PathBuf>,
+        name: impl Into<String>,
+    ) -> Container {
+        Container {
+            cgroup,
+            cgroup_path: cgroup_path.into(),
+            descendants: Vec::new(),
+            name: name.into(),
+            id: None,
+            runtime: Runtime::Plain,
+            pod: None,
+            netns: None,
+            host_network: false,
+            pid: None,
+            interfaces: Vec::new(),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use cofferdam_latency::{Class, Counts, Direction, Miss};
 use cofferdam_types::{
     CgroupId, Container, ContainerLedger, ContainerStatus, CpuId, CpuLoss, CpuPolicy, CpuTime,
     DiagnosisHealth, EnforcementStatus, Health, Ledger, Means, MeansState, NetworkCpu,
-    NetworkEnforcement, Policy, Reason, ReservationState, Runtime, Snapshot,
+    NetworkEnforcement, Policy, Reason, ReservationState, Snapshot,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -20,17 +20,8 @@ const MS: u64 = 1_000_000;
 fn container(id: u64, name: &str) -> ContainerLedger {
     ContainerLedger {
         container: Arc::new(Container {
-            cgroup: CgroupId(id),
-            cgroup_path: format!("/tenants/{id}").into(),
-            descendants: Vec::new(),
-            name: name.to_owned(),
-            id: None,
-            runtime: Runtime::Plain,
             pod: Some("shop/front".into()),
-            netns: None,
-            host_network: false,
-            pid: None,
-            interfaces: Vec::new(),
+            ..Container::plain(CgroupId(id), format!("/tenants/{id}"), name)
         }),
         ledger: Ledger {
             caused_rx_ns: id * 4 * MS,

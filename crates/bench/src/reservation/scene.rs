@@ -6,7 +6,7 @@ use crate::spawn::Place;
 use crate::topology::sweep;
 use cofferdam_lab::UndoStack;
 use cofferdam_lab::cgroup::{Cgroup, enable, layout, mounts};
-use cofferdam_types::{CgroupId, Container, Runtime};
+use cofferdam_types::{CgroupId, Container};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -87,19 +87,11 @@ impl Member {
 
     /// As the reservations know it.
     pub fn container(&self) -> Result<Arc<Container>, BenchError> {
-        Ok(Arc::new(Container {
-            cgroup: CgroupId(self.group.id()?),
-            cgroup_path: self.group.path().to_owned(),
-            descendants: Vec::new(),
-            name: self.name.to_owned(),
-            id: None,
-            runtime: Runtime::Plain,
-            pod: None,
-            netns: None,
-            host_network: false,
-            pid: None,
-            interfaces: Vec::new(),
-        }))
+        Ok(Arc::new(Container::plain(
+            CgroupId(self.group.id()?),
+            self.group.path(),
+            self.name,
+        )))
     }
 
     /// CPU time used so far, seconds.

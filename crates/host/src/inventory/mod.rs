@@ -341,17 +341,5 @@ fn same(old: &Container, new: &Container) -> bool {
 
 /// A plain container before anything else is known.
 fn unnamed(cgroup: CgroupId, path: &Path) -> Container {
-    Container {
-        cgroup,
-        cgroup_path: path.to_owned(),
-        descendants: Vec::new(),
-        name: fallback(Runtime::Plain, None, path),
-        id: None,
-        runtime: Runtime::Plain,
-        pod: None,
-        netns: None,
-        host_network: false,
-        pid: None,
-        interfaces: Vec::new(),
-    }
+    Container::plain(cgroup, path, fallback(Runtime::Plain, None, path))
 }

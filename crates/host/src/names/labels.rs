@@ -107,17 +107,9 @@ mod tests {
 
     fn container(runtime: Runtime, id: &str) -> Container {
         Container {
-            cgroup: CgroupId(1),
-            cgroup_path: "/x".into(),
-            descendants: Vec::new(),
-            name: "x".into(),
             id: Some(id.into()),
             runtime,
-            pod: None,
-            netns: None,
-            host_network: false,
-            pid: None,
-            interfaces: Vec::new(),
+            ..Container::plain(CgroupId(1), "/x", "x")
         }
     }
 

@@ -3,17 +3,10 @@ use cofferdam_types::{CgroupId, Runtime};
 
 fn container(n: u64, name: &str, path: &str, netns: u32) -> Arc<Container> {
     Arc::new(Container {
-        cgroup: CgroupId(n),
-        cgroup_path: path.into(),
-        descendants: vec![],
-        name: name.to_owned(),
         id: Some(format!("{n:064x}")),
         runtime: Runtime::Podman,
-        pod: None,
         netns: Some(NetnsId(netns)),
-        host_network: false,
-        pid: None,
-        interfaces: vec![],
+        ..Container::plain(CgroupId(n), path, name)
     })
 }
 

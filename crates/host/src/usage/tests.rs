@@ -1,5 +1,4 @@
 use super::*;
-use cofferdam_types::Runtime;
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -26,17 +25,12 @@ fn write(root: &TempDir, path: &str, text: &str) {
 
 fn container(n: u64) -> Container {
     Container {
-        cgroup: CgroupId(n),
-        cgroup_path: Path::new("/").join(n.to_string()),
-        descendants: vec![],
-        name: n.to_string(),
-        id: None,
-        runtime: Runtime::Plain,
-        pod: None,
-        netns: None,
-        host_network: false,
         pid: Some(9),
-        interfaces: vec![],
+        ..Container::plain(
+            CgroupId(n),
+            Path::new("/").join(n.to_string()),
+            n.to_string(),
+        )
     }
 }
 

@@ -7,7 +7,7 @@ use crate::spawn::{Place, Worker};
 use crate::topology::{Groups, Tenant};
 use cofferdam_lab::UndoStack;
 use cofferdam_lab::cgroup::{Cgroup, layout};
-use cofferdam_types::{CgroupId, Container, Runtime};
+use cofferdam_types::{CgroupId, Container};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use std::path::PathBuf;
@@ -81,17 +81,8 @@ impl Scene {
 fn container(group: &Cgroup) -> Result<Arc<Container>, BenchError> {
     let name = group.path().file_name().unwrap_or_default();
     Ok(Arc::new(Container {
-        cgroup: CgroupId(group.id()?),
-        cgroup_path: group.path().to_owned(),
-        descendants: Vec::new(),
-        name: name.to_string_lossy().into_owned(),
-        id: None,
-        runtime: Runtime::Plain,
-        pod: None,
-        netns: None,
         host_network: true,
-        pid: None,
-        interfaces: Vec::new(),
+        ..Container::plain(CgroupId(group.id()?), group.path(), name.to_string_lossy())
     }))
 }
 

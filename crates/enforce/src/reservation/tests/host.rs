@@ -5,7 +5,7 @@ use crate::journal::fake_kernel::FakeKernel;
 use crate::journal::{Journal, UndoReport};
 use crate::reservation::{ReservationOptions, Reservations};
 use cofferdam_host::HostFs;
-use cofferdam_types::{CgroupId, Container, CpuAmount, Runtime};
+use cofferdam_types::{CgroupId, Container, CpuAmount};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -109,17 +109,8 @@ impl Fake {
         let line = format!("3:cpu:/{path}\n2:cpuset:/{path}\n0::/{path}\n");
         self.write_host(&format!("/proc/{pid}/cgroup"), &line);
         Arc::new(Container {
-            cgroup: CgroupId(id),
-            cgroup_path: Path::new("/").join(path),
-            descendants: Vec::new(),
-            name: format!("c{id}"),
-            id: None,
-            runtime: Runtime::Plain,
-            pod: None,
-            netns: None,
-            host_network: false,
             pid: Some(pid),
-            interfaces: Vec::new(),
+            ..Container::plain(CgroupId(id), Path::new("/").join(path), format!("c{id}"))
         })
     }
 

@@ -10,7 +10,6 @@ mod traffic;
 
 use cofferdam_types::{
     CgroupId, Conservation, Container, ContainerLedger, CpuId, CpuTime, Health, Interval, Ledger,
-    Runtime,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,17 +40,9 @@ pub(in crate::network::policy) fn interval(cpus: &[CpuTime], columns: &[(u64, u6
 }
 
 pub(super) fn container(id: u64) -> Arc<Container> {
-    Arc::new(Container {
-        cgroup: CgroupId(id),
-        cgroup_path: format!("/c{id}").into(),
-        descendants: Vec::new(),
-        name: format!("c{id}"),
-        id: None,
-        runtime: Runtime::Plain,
-        pod: None,
-        netns: None,
-        host_network: false,
-        pid: None,
-        interfaces: Vec::new(),
-    })
+    Arc::new(Container::plain(
+        CgroupId(id),
+        format!("/c{id}"),
+        format!("c{id}"),
+    ))
 }
