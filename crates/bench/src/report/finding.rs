@@ -38,11 +38,9 @@ pub fn of(run: &RunData) -> Vec<String> {
         _ => text.extend(goals),
     }
     if run.manifest.is_busy && is_measured {
-        text.push(
-            "The host was busy before the run: the measurements prove nothing. Run it again on a \
-             calm host."
-                .to_owned(),
-        );
+        // Before what it makes doubtful.
+        let busy = "Inconclusive: the host was busy before the run. Run it again on a calm host.";
+        text.insert(0, busy.to_owned());
     }
     if run.manifest.interrupted {
         text.push("The run was interrupted: it is not complete.".to_owned());

@@ -492,8 +492,15 @@ fn a_large_loss_in_doubt_is_the_headline_and_so_is_a_slower_p99() {
 fn a_busy_host_is_told_and_reaches_nothing() {
     for mut run in sample::all() {
         run.manifest.is_busy = true;
-        let text = finding::of(&run).join(" ");
-        assert!(text.contains("The host was busy before the run"), "{text}");
+        let text = finding::of(&run);
+        assert!(
+            text[0].starts_with("Inconclusive: the host was busy before the run"),
+            "{text:?}"
+        );
+        assert!(
+            !text.iter().any(|line| line.contains("contended cells")),
+            "{text:?}"
+        );
         let sampled = evidence::of(&run)
             .into_iter()
             .filter(|g| g.blocks.is_some());

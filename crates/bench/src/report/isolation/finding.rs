@@ -24,7 +24,7 @@ pub fn finding(run: &RunData, result: &IsolationResult) -> Vec<String> {
         .flat_map(|t| t.rows.iter().map(move |row| (t, row)))
         .filter(|(_, row)| row.scenario.b.is_some())
         .collect();
-    let mut text = lost(&contended);
+    let mut text = lost(&contended, run.manifest.is_busy);
     text.extend(slower(&contended));
     text.extend(care::finding(result));
     text.extend(stolen(run, result));
@@ -46,7 +46,7 @@ fn cases<'a>(
         .collect()
 }
 
-fn lost(contended: &[Cell<'_>]) -> Vec<String> {
+fn lost(contended: &[Cell<'_>], is_busy: bool) -> Vec<String> {
     let cases = cases(contended, |row| row.performance_loss_pct.as_ref());
     if cases.is_empty() {
         let why = "not measured: no cell with a neighbour has one without it to compare with";
@@ -67,6 +67,9 @@ fn lost(contended: &[Cell<'_>]) -> Vec<String> {
     let mut text = headlines(largest(&cases, tolerated), told, &|worst| {
         format!("No tenant lost more than {limit}% of its performance to its neighbour. {worst}")
     });
+    if is_busy {
+        return text; // no cell is judged
+    }
     let count = |of: Verdict| {
         cases
             .iter()
