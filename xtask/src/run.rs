@@ -141,8 +141,8 @@ pub fn leftovers() -> Result<()> {
         command.args(&as_root()[1..]).arg(own).arg("leftovers");
         return Err(command.exec()).context("cannot run sudo");
     }
-    let found = cofferdam_testkit::leftovers::list();
-    for line in cofferdam_testkit::leftovers::in_use() {
+    let found = cofferdam_lab::fixtures::leftovers::list();
+    for line in cofferdam_lab::fixtures::leftovers::in_use() {
         eprintln!("in use, not left over: {line}");
     }
     found.iter().for_each(|line| println!("{line}"));

@@ -5,7 +5,7 @@
 //! `cargo run -p cofferdam-accounting --example follow -- 1000` as root.
 
 use cofferdam_accounting::{Accountant, Options};
-use cofferdam_testkit::FakeContainer;
+use cofferdam_lab::fixtures::FakeContainer;
 use cofferdam_types::CgroupId;
 use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};

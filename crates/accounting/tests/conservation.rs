@@ -4,8 +4,8 @@
 mod common;
 
 use cofferdam_bpf::ReferenceClock;
-use cofferdam_testkit::FakeContainer;
-use cofferdam_testkit::traffic::{self, Udp};
+use cofferdam_lab::fixtures::FakeContainer;
+use cofferdam_lab::fixtures::traffic::{self, Udp};
 use common::*;
 use std::time::Duration;
 

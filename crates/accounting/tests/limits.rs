@@ -4,8 +4,8 @@
 mod common;
 
 use cofferdam_accounting::{Accountant, Options};
-use cofferdam_testkit::traffic::{self, Udp};
-use cofferdam_testkit::{Cgroup, FakeContainer};
+use cofferdam_lab::fixtures::traffic::{self, Udp};
+use cofferdam_lab::fixtures::{Cgroup, FakeContainer};
 use cofferdam_types::{CgroupId, Reason};
 use common::*;
 
@@ -100,14 +100,14 @@ fn memory_is_fixed_at_load() {
 #[test]
 fn dropping_it_leaves_no_program_and_no_lock() {
     alone(60, || {
-        let before = cofferdam_testkit::leftovers::bpf_programs();
+        let before = cofferdam_lab::fixtures::leftovers::bpf_programs();
         let accountant: Accountant = accountant();
-        assert!(cofferdam_testkit::leftovers::bpf_programs().len() > before.len());
+        assert!(cofferdam_lab::fixtures::leftovers::bpf_programs().len() > before.len());
         drop(accountant);
-        cofferdam_testkit::wait_until(
+        cofferdam_lab::fixtures::wait_until(
             "the programs to go",
             std::time::Duration::from_secs(5),
-            || cofferdam_testkit::leftovers::bpf_programs().len() <= before.len(),
+            || cofferdam_lab::fixtures::leftovers::bpf_programs().len() <= before.len(),
         );
         assert!(!std::path::Path::new("/run/cofferdam/accounting.lock").exists());
     });

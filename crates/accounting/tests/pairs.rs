@@ -3,8 +3,8 @@
 mod common;
 
 use cofferdam_accounting::Beside;
-use cofferdam_testkit::traffic::{self, Udp};
-use cofferdam_testkit::{FakeContainer, Lan, Port, Router};
+use cofferdam_lab::fixtures::traffic::{self, Udp};
+use cofferdam_lab::fixtures::{FakeContainer, Lan, Port, Router};
 use cofferdam_types::{CgroupId, Interval};
 use common::*;
 use std::net::SocketAddr;

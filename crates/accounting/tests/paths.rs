@@ -2,8 +2,8 @@
 
 mod common;
 
-use cofferdam_testkit::traffic::{self, Udp};
-use cofferdam_testkit::{
+use cofferdam_lab::fixtures::traffic::{self, Udp};
+use cofferdam_lab::fixtures::{
     FakeContainer, Host, Lan, Namespace, Net, Network, PodmanContainer, Router, macvlan,
     masquerade, port_forward, vxlan,
 };
@@ -119,7 +119,7 @@ fn a_macvlan_container_is_told_by_its_sockets() {
     alone(90, || {
         let web = FakeContainer::new("web");
         let (host, source) = (Namespace::new("host"), Namespace::new("source"));
-        let _pair = cofferdam_testkit::VethPair::new((&source, "eth0"), (&host, "up0"));
+        let _pair = cofferdam_lab::fixtures::VethPair::new((&source, "eth0"), (&host, "up0"));
         macvlan(&host, "up0", web.namespace(), "eth0");
         source.address("eth0", "10.95.0.1/24");
         web.namespace().address("eth0", "10.95.0.2/24");

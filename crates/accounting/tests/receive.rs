@@ -3,8 +3,8 @@
 
 mod common;
 
-use cofferdam_testkit::traffic::{self, Udp};
-use cofferdam_testkit::{FakeContainer, Net, Router};
+use cofferdam_lab::fixtures::traffic::{self, Udp};
+use cofferdam_lab::fixtures::{FakeContainer, Net, Router};
 use cofferdam_types::Reason;
 use common::*;
 use std::time::Duration;
@@ -147,7 +147,7 @@ fn every_protocol_is_the_receivers() {
 fn a_namespace_of_no_container_is_named_as_such() {
     alone(60, || {
         let mut source = Source::new();
-        let stranger = cofferdam_testkit::Namespace::new("stranger");
+        let stranger = cofferdam_lab::fixtures::Namespace::new("stranger");
         let to = source.join(&stranger, 9000);
         let mut accountant = accountant();
         let ((), interval) = during(&mut accountant, || {

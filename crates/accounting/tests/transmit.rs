@@ -2,8 +2,8 @@
 
 mod common;
 
-use cofferdam_testkit::traffic::{self, Udp};
-use cofferdam_testkit::{FakeContainer, Router, htb};
+use cofferdam_lab::fixtures::traffic::{self, Udp};
+use cofferdam_lab::fixtures::{FakeContainer, Router, htb};
 use cofferdam_types::Interval;
 use common::*;
 
@@ -48,7 +48,7 @@ fn two_senders_of_one_shaped_uplink_each_pay_for_their_own() {
         // Both containers' packets pass the router's uplink, which shapes them together: each
         // is mostly dequeued by whoever comes by.
         let (little, much) = (FakeContainer::new("little"), FakeContainer::new("much"));
-        let sink = cofferdam_testkit::Namespace::new("sink");
+        let sink = cofferdam_lab::fixtures::Namespace::new("sink");
         let router = Router::new("router");
         router.attach(&little);
         router.attach(&much);

@@ -9,7 +9,7 @@ use cofferdam_bench::data::{
     DataplaneExperiment, DataplaneResult, DataplaneRow, EchoServer, RunData, RunResult,
 };
 use cofferdam_bench::{Silent, dataplane};
-use cofferdam_testkit::{exclusive, time_limit};
+use cofferdam_lab::fixtures::{exclusive, time_limit};
 use common::{LIMIT, worker_executable};
 
 /// One quick round of these experiments, of which nothing failed.

@@ -9,7 +9,7 @@ use cofferdam_bench::data::Path;
 use cofferdam_bench::spawn::Worker;
 use cofferdam_bench::topology::{Spec, Topology};
 use cofferdam_bench::worker::RpcReport;
-use cofferdam_testkit::{exclusive, time_limit};
+use cofferdam_lab::fixtures::{exclusive, time_limit};
 use common::{LIMIT, going, read_until, spec, worker_executable};
 
 /// Runs `body` on a fresh network, alone on the machine, within the limit.

@@ -12,7 +12,7 @@ use cofferdam_bench::data::{
 use cofferdam_bench::isolation::quantity::{Size, Span};
 use cofferdam_bench::isolation::{Experiment, Limits, Options, run};
 use cofferdam_bench::{BenchError, Silent};
-use cofferdam_testkit::{exclusive, time_limit};
+use cofferdam_lab::fixtures::{exclusive, time_limit};
 use common::LIMIT;
 use nix::fcntl::{Flock, FlockArg};
 use std::collections::HashSet;

@@ -11,7 +11,7 @@ use cofferdam_bench::data::{
 };
 use cofferdam_bench::{Silent, accounting, demo, penalty, reservation};
 use cofferdam_host::{CgroupLayout, HostFs};
-use cofferdam_testkit::{exclusive, time_limit};
+use cofferdam_lab::fixtures::{exclusive, time_limit};
 use common::{LIMIT, worker_executable};
 
 fn penalty_of(ids: &[&str], pairs: u32) -> (RunData, tempfile::TempDir) {

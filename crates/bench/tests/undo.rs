@@ -9,7 +9,7 @@ mod common;
 use cofferdam_bench::data::{Path, RunData};
 use cofferdam_bench::spawn::{Place, Worker};
 use cofferdam_bench::topology::Topology;
-use cofferdam_testkit::{exclusive, time_limit, wait_until};
+use cofferdam_lab::fixtures::{exclusive, time_limit, wait_until};
 use common::{LIMIT, going, remains, spec, worker_executable};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

@@ -1,6 +1,6 @@
 //! `cofferdam bench agent` from the command line. Needs root.
 
-use cofferdam_testkit::{exclusive, time_limit};
+use cofferdam_lab::fixtures::{exclusive, time_limit};
 use std::process::Command;
 use std::time::Duration;
 
@@ -38,5 +38,5 @@ fn bench_agent_measures_an_agent_that_knows_its_containers_and_leaves_nothing() 
         assert!(!programs.is_empty(), "the programs did not run: {row}");
     }
     assert!(dir.join("report.html").exists());
-    cofferdam_testkit::assert_nothing_left();
+    cofferdam_lab::fixtures::assert_nothing_left();
 }

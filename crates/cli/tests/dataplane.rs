@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use cofferdam_testkit::{
+use cofferdam_lab::fixtures::{
     Namespace, Net, Process, VethPair, exclusive, time_limit, try_run, wait_until,
 };
 use nix::sys::signal::Signal;
@@ -18,7 +18,7 @@ const WEB: &str = "[[application]]\nname = \"web\"\nuser = \"root\"\nbind = [\"t
 fn alone(body: impl FnOnce() + Send + 'static) {
     let _alone = exclusive();
     time_limit(Duration::from_secs(120), body);
-    cofferdam_testkit::assert_nothing_left();
+    cofferdam_lab::fixtures::assert_nothing_left();
 }
 
 /// A server's namespace with the dataplane's device, and a client's.

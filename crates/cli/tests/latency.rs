@@ -2,7 +2,7 @@
 
 mod latency_scene;
 
-use cofferdam_testkit::{FakeContainer, Net, wait_until};
+use cofferdam_lab::fixtures::{FakeContainer, Net, wait_until};
 use latency_scene::{COFFERDAM, Serve, alone, ask, scene};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};

@@ -2,7 +2,7 @@
 
 mod latency_scene;
 
-use cofferdam_testkit::{Net, wait_until};
+use cofferdam_lab::fixtures::{Net, wait_until};
 use latency_scene::{COFFERDAM, alone, ask, scene};
 use serde_json::Value;
 use std::io::{Read, Write};

@@ -3,8 +3,8 @@
 
 mod latency_scene;
 
+use cofferdam_lab::fixtures::{Net, traffic};
 use cofferdam_latency::ping::{Kind, Prober};
-use cofferdam_testkit::{Net, traffic};
 use latency_scene::{COFFERDAM, alone, scene};
 use nix::sys::socket::getsockopt;
 use nix::{getsockopt_impl, libc, sockopt_impl};

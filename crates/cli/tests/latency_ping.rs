@@ -2,7 +2,7 @@
 
 mod latency_scene;
 
-use cofferdam_testkit::{Net, traffic};
+use cofferdam_lab::fixtures::{Net, traffic};
 use latency_scene::{COFFERDAM, Serve, alone, scene};
 use serde_json::Value;
 use std::process::{Command, Stdio};

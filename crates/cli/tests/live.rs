@@ -3,9 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use cofferdam::schema::{ACCOUNTING, AccountingRecord};
-use cofferdam_testkit::leftovers;
-use cofferdam_testkit::traffic::{Udp, udp_send, udp_sink};
-use cofferdam_testkit::{
+use cofferdam_lab::fixtures::leftovers;
+use cofferdam_lab::fixtures::traffic::{Udp, udp_send, udp_sink};
+use cofferdam_lab::fixtures::{
     FakeContainer, Forked, Namespace, Net, VethPair, exclusive, time_limit, wait_until,
 };
 use nix::sys::signal::{Signal, kill};
@@ -22,7 +22,7 @@ const TO: &str = "10.99.0.2:9000";
 fn alone(body: impl FnOnce() + Send + 'static) {
     let _alone = exclusive();
     time_limit(Duration::from_secs(120), body);
-    cofferdam_testkit::assert_nothing_left();
+    cofferdam_lab::fixtures::assert_nothing_left();
 }
 
 /// A container that receives datagrams for as long as this lives.

@@ -40,6 +40,7 @@ const PARTS: &[(&str, Of)] = &[
     ("bench/src/report/isolation", Of::Each(&["bench isolation"])),
     ("bench/src/demo.rs", Of::Each(&["demo"])),
     ("bench/src", Of::Each(BENCHES)),
+    ("lab/src", Of::Each(BENCHES)),
     (
         "cli/src/bench/isolation.rs",
         Of::Any(&["bench isolation", "bench compare"]),
@@ -113,7 +114,7 @@ fn prints_nothing(path: &str) -> bool {
     [
         "bench/src/worker",
         "bench/src/bin",
-        "testkit",
+        "lab/src/fixtures",
         "packetdrill-shim",
     ]
     .iter()

@@ -121,7 +121,7 @@ impl Drop for Door {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cofferdam_testkit::time_limit;
+    use cofferdam_lab::fixtures::time_limit;
     use nix::fcntl::{FcntlArg, OFlag, fcntl};
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     use std::time::Duration;

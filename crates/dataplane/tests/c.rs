@@ -3,7 +3,7 @@
 
 mod support;
 
-use cofferdam_testkit::{Host, Net, Process, exclusive, run, time_limit, wait_until};
+use cofferdam_lab::fixtures::{Host, Net, Process, exclusive, run, time_limit, wait_until};
 use nix::sys::signal::Signal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -5,7 +5,7 @@ mod support;
 
 use cofferdam_dataplane::Ending;
 use cofferdam_dataplane::applications::{Echo, Http};
-use cofferdam_testkit::{Net, exclusive, time_limit};
+use cofferdam_lab::fixtures::{Net, exclusive, time_limit};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;

@@ -5,7 +5,7 @@ mod support;
 use cofferdam_dataplane::applications::Echo;
 use cofferdam_dataplane::config::Config;
 use cofferdam_dataplane::{EventLoop, FLOW_GROUPS, Session, move_group, run};
-use cofferdam_testkit::{Namespace, Net, VethPair, exclusive, time_limit, wait_until};
+use cofferdam_lab::fixtures::{Namespace, Net, VethPair, exclusive, time_limit, wait_until};
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;

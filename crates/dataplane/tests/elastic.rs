@@ -5,7 +5,7 @@ mod support;
 
 use cofferdam_dataplane::applications::Echo;
 use cofferdam_dataplane::{EventLoop, Session, move_group, status};
-use cofferdam_testkit::{Net, exclusive, time_limit, wait_until};
+use cofferdam_lab::fixtures::{Net, exclusive, time_limit, wait_until};
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::path::Path;

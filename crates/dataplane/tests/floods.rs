@@ -4,7 +4,7 @@ mod support;
 
 use cofferdam_dataplane::applications::Echo;
 use cofferdam_dataplane::{Application, Event, Received, Session};
-use cofferdam_testkit::{exclusive, time_limit, wait_until};
+use cofferdam_lab::fixtures::{exclusive, time_limit, wait_until};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

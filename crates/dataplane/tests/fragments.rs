@@ -4,7 +4,7 @@
 mod support;
 
 use cofferdam_dataplane::{Application, Event, Received, Session};
-use cofferdam_testkit::{Net, exclusive, time_limit, wait_until};
+use cofferdam_lab::fixtures::{Net, exclusive, time_limit, wait_until};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, sendto, socket,
 };

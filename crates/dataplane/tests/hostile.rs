@@ -7,7 +7,7 @@ use cofferdam_dataplane::abi::Call;
 use cofferdam_dataplane::applications::{Echo, Memcached};
 use cofferdam_dataplane::hostile::Attacker;
 use cofferdam_dataplane::{Event, EventLoop, Session, status};
-use cofferdam_testkit::{exclusive, time_limit, wait_until};
+use cofferdam_lab::fixtures::{exclusive, time_limit, wait_until};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -6,7 +6,7 @@ mod support;
 use cofferdam_dataplane::applications::{Echo, Http, Memcached};
 use cofferdam_dataplane::config::Config;
 use cofferdam_dataplane::{Ending, EventLoop, Session, run};
-use cofferdam_testkit::{Host, Namespace, Net, exclusive, fork, time_limit, wait_until};
+use cofferdam_lab::fixtures::{Host, Namespace, Net, exclusive, fork, time_limit, wait_until};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 mod common;
 
 use cofferdam_diagnosis::{Diagnosis, Options};
-use cofferdam_testkit::FakeContainer;
+use cofferdam_lab::fixtures::FakeContainer;
 use cofferdam_types::CgroupId;
 use common::*;
 use std::time::Duration;
@@ -44,10 +44,14 @@ fn a_container_without_a_row_is_counted_and_gets_the_next_free_one() {
         drop(first);
         let before = ours(&mut diagnosis);
         // It has the CPU to itself: counted from the CPU's next switch on.
-        cofferdam_testkit::wait_until("the second to be counted", Duration::from_secs(30), || {
-            let free = ours(&mut diagnosis).since(&before);
-            of(&free, &second).time.run_ns > 0
-        });
+        cofferdam_lab::fixtures::wait_until(
+            "the second to be counted",
+            Duration::from_secs(30),
+            || {
+                let free = ours(&mut diagnosis).since(&before);
+                of(&free, &second).time.run_ns > 0
+            },
+        );
         assert_eq!(
             diagnosis.memory_bytes(),
             memory,
@@ -60,7 +64,7 @@ fn a_container_without_a_row_is_counted_and_gets_the_next_free_one() {
 fn stopping_it_leaves_no_program() {
     alone(60, || {
         let attached = || {
-            let programs = cofferdam_testkit::leftovers::bpf_programs();
+            let programs = cofferdam_lab::fixtures::leftovers::bpf_programs();
             programs
                 .iter()
                 .filter(|p| p.starts_with("schedule_"))
@@ -68,10 +72,10 @@ fn stopping_it_leaves_no_program() {
         };
         let gone = || attached() == 0;
         // The kernel frees those of the test before a moment after they are let go.
-        cofferdam_testkit::wait_until("no program", Duration::from_secs(5), gone);
+        cofferdam_lab::fixtures::wait_until("no program", Duration::from_secs(5), gone);
         let diagnosis = diagnosis();
         assert_eq!(attached(), 2);
         diagnosis.stop();
-        cofferdam_testkit::wait_until("the programs to go", Duration::from_secs(5), gone);
+        cofferdam_lab::fixtures::wait_until("the programs to go", Duration::from_secs(5), gone);
     });
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use cofferdam_testkit::FakeContainer;
+use cofferdam_lab::fixtures::FakeContainer;
 use cofferdam_types::{Entitlement, Neighbour};
 use common::*;
 use std::time::Duration;

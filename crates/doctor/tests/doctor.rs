@@ -5,7 +5,7 @@
 )]
 
 use cofferdam_doctor::Status;
-use cofferdam_testkit::time_limit;
+use cofferdam_lab::fixtures::time_limit;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -6,8 +6,8 @@
 mod common;
 
 use cofferdam_bpf::{Bucket, DropPrograms, Entry, attach_drop};
-use cofferdam_testkit::traffic::{self, Udp};
-use cofferdam_testkit::{FakeContainer, Namespace, Net, Router, VethPair, port_forward};
+use cofferdam_lab::fixtures::traffic::{self, Udp};
+use cofferdam_lab::fixtures::{FakeContainer, Namespace, Net, Router, VethPair, port_forward};
 use cofferdam_types::IfIndex;
 use common::*;
 use std::fs::File;

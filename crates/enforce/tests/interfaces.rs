@@ -7,7 +7,7 @@
 mod common;
 
 use cofferdam_enforce::Enforcer;
-use cofferdam_testkit::{FakeContainer, Namespace, Net, Router, VethPair};
+use cofferdam_lab::fixtures::{FakeContainer, Namespace, Net, Router, VethPair};
 use cofferdam_types::Means;
 use common::*;
 use std::fs;

@@ -4,7 +4,7 @@ mod common;
 
 use cofferdam_enforce::network::NetworkOptions;
 use cofferdam_enforce::{Enforcer, Options, restore};
-use cofferdam_testkit::{FakeContainer, Host, Net, Router, fork};
+use cofferdam_lab::fixtures::{FakeContainer, Host, Net, Router, fork};
 use common::*;
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 mod common;
 
 use cofferdam_enforce::{Enforcer, Options, UndoReport};
-use cofferdam_testkit::{FakeContainer, Net, Router};
+use cofferdam_lab::fixtures::{FakeContainer, Net, Router};
 use cofferdam_types::{Container, Means};
 use common::*;
 use std::fs;
@@ -107,7 +107,7 @@ fn what_is_withheld_from_the_offender_is_returned_to_who_paid() {
             let one = all.find(|c| c.cgroup == of.cgroup).unwrap();
             one.network.as_ref().unwrap().returned_ns
         };
-        cofferdam_testkit::wait_until("a return", Duration::from_secs(20), || {
+        cofferdam_lab::fixtures::wait_until("a return", Duration::from_secs(20), || {
             enforcer.step(&interval);
             std::thread::sleep(Duration::from_millis(20));
             returned(&enforcer, &v) > 0
@@ -147,7 +147,7 @@ fn moving_a_thread_does_not_hold_up_a_step() {
         until_napi_in_force(&mut enforcer, &o, &interval);
         // On the way out it is not touched again until it has left; then all is as before.
         enforcer.set(enforce(&[&v]));
-        cofferdam_testkit::wait_until("it to leave", Duration::from_secs(20), || {
+        cofferdam_lab::fixtures::wait_until("it to leave", Duration::from_secs(20), || {
             enforcer.step(&interval);
             state(&offender, &*router, &port.device) == before
         });
@@ -206,11 +206,15 @@ fn a_container_that_ends_does_not_find_its_cgroup_held() {
             nix::sys::signal::Signal::SIGKILL,
         )
         .unwrap();
-        cofferdam_testkit::wait_until("the cgroup to be free", Duration::from_secs(10), || {
-            enforcer.step(&interval);
-            let leaf = offender.cgroup().dir().join("cofferdam.napi");
-            !leaf.exists()
-        });
+        cofferdam_lab::fixtures::wait_until(
+            "the cgroup to be free",
+            Duration::from_secs(10),
+            || {
+                enforcer.step(&interval);
+                let leaf = offender.cgroup().dir().join("cofferdam.napi");
+                !leaf.exists()
+            },
+        );
         drop(offender);
         enforcer.set(enforce(&[&v]));
         let report = enforcer.undo();

@@ -6,8 +6,8 @@ mod common;
 use cofferdam_accounting::{Accountant, Options};
 use cofferdam_enforce::network::NetworkOptions;
 use cofferdam_enforce::{Enforcer, Options as Enforcement};
-use cofferdam_testkit::traffic::{self, Udp};
-use cofferdam_testkit::{Cgroup, FakeContainer, Net, Router};
+use cofferdam_lab::fixtures::traffic::{self, Udp};
+use cofferdam_lab::fixtures::{Cgroup, FakeContainer, Net, Router};
 use cofferdam_types::{Degraded, Means, Selector};
 use common::*;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ fn a_plain_cgroup_that_is_named_is_seen_to_pay_and_its_neighbour_is_charged() {
             all.find(|c| c.cgroup_path == path)
         };
         let limit = Duration::from_secs(20);
-        cofferdam_testkit::wait_until("the named cgroup to be known", limit, || {
+        cofferdam_lab::fixtures::wait_until("the named cgroup to be known", limit, || {
             let soon = Instant::now() + Duration::from_millis(20);
             accountant.follow(soon, None).unwrap();
             find(&accountant, plain.path()).is_some()

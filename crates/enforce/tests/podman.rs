@@ -6,7 +6,7 @@ mod common;
 use cofferdam_enforce::journal::{DeviceId, Form, Journal, Target, Written};
 use cofferdam_enforce::{Enforcer, restore};
 use cofferdam_host::Inventory;
-use cofferdam_testkit::{FakeContainer, Net, Network, PodmanContainer, Router, try_run};
+use cofferdam_lab::fixtures::{FakeContainer, Net, Network, PodmanContainer, Router, try_run};
 use cofferdam_types::{Container, IfIndex, NetnsId};
 use common::*;
 use std::fs;
@@ -169,7 +169,7 @@ fn a_sysfs_that_would_become_writable_for_somebody_stays_read_only() {
             text.unwrap_or_default()
         };
         let limit = std::time::Duration::from_secs(10);
-        cofferdam_testkit::wait_until("the mount", limit, || mounts().contains(" /mnt rw"));
+        cofferdam_lab::fixtures::wait_until("the mount", limit, || mounts().contains(" /mnt rw"));
         let (mut journal, _) = Journal::open(folder.path()).unwrap();
         let sysfs_rw = journal.set(&Target::Sysfs { device }, Form::Text, "rw");
         let error = sysfs_rw.unwrap_err().to_string();

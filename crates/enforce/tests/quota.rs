@@ -8,8 +8,8 @@ mod common;
 
 use cofferdam_accounting::Accountant;
 use cofferdam_enforce::Enforcer;
-use cofferdam_testkit::traffic::{self, Udp};
-use cofferdam_testkit::{FakeContainer, Namespace, Net, VethPair};
+use cofferdam_lab::fixtures::traffic::{self, Udp};
+use cofferdam_lab::fixtures::{FakeContainer, Namespace, Net, VethPair};
 use cofferdam_types::{Means, Snapshot};
 use common::*;
 use std::fs;

@@ -7,7 +7,7 @@ use cofferdam_enforce::journal::Journal;
 use cofferdam_enforce::reservation::{ReservationOptions, Reservations};
 use cofferdam_enforce::{Enforcer, Options, Wanted};
 use cofferdam_host::{HostFs, online_cpus};
-use cofferdam_testkit::{Cgroup, FakeContainer, Process, exclusive, time_limit, wait_until};
+use cofferdam_lab::fixtures::{Cgroup, FakeContainer, Process, exclusive, time_limit, wait_until};
 use cofferdam_types::{CgroupId, Container, CpuAmount, CpuId, CpuPolicy, Policy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

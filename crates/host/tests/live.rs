@@ -5,8 +5,8 @@
 )]
 
 use cofferdam_host::{HostFs, Inventory, resolve};
-use cofferdam_testkit::{Cgroup, FakeContainer, Host, Namespace, Net, VethPair};
-use cofferdam_testkit::{macvlan, run, time_limit, unique_link, wait_until};
+use cofferdam_lab::fixtures::{Cgroup, FakeContainer, Host, Namespace, Net, VethPair};
+use cofferdam_lab::fixtures::{macvlan, run, time_limit, unique_link, wait_until};
 use cofferdam_types::{
     CgroupId, Container, ContainerChange, IfIndex, InterfacePair, KernelEvent, NetnsId, Runtime,
     Selector,

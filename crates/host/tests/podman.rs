@@ -5,7 +5,7 @@
 )]
 
 use cofferdam_host::Inventory;
-use cofferdam_testkit::{Network, PodmanContainer, time_limit};
+use cofferdam_lab::fixtures::{Network, PodmanContainer, time_limit};
 use cofferdam_types::{Container, ContainerChange, KernelEvent, NetnsId, Runtime};
 use std::path::Path;
 use std::sync::Arc;

@@ -8,6 +8,8 @@
 pub mod cgroup;
 pub mod command;
 mod error;
+#[cfg(feature = "fixtures")]
+pub mod fixtures;
 pub mod place;
 mod process;
 mod undo;

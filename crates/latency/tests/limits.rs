@@ -2,9 +2,9 @@
 
 mod common;
 
+use cofferdam_lab::fixtures::traffic::{self, Udp};
+use cofferdam_lab::fixtures::{FakeContainer, Namespace, Net, Router, hardware, htb};
 use cofferdam_latency::{Class, Direction, Filter, LatencySizes, Meter, Miss, Start};
-use cofferdam_testkit::traffic::{self, Udp};
-use cofferdam_testkit::{FakeContainer, Namespace, Net, Router, hardware, htb};
 use common::{Watch, alone, netns};
 use std::net::SocketAddr;
 

@@ -2,11 +2,11 @@
 
 mod common;
 
-use cofferdam_latency::{Class, Direction, Stage};
-use cofferdam_testkit::traffic::{self, Udp};
-use cofferdam_testkit::{
+use cofferdam_lab::fixtures::traffic::{self, Udp};
+use cofferdam_lab::fixtures::{
     FakeContainer, Lan, Namespace, Net, Router, htb, masquerade, port_forward, vxlan,
 };
+use cofferdam_latency::{Class, Direction, Stage};
 use common::bulk::{self, Ends};
 use common::scenes::{Macvlan, Tunnel};
 use common::{Watch, alone, netns};

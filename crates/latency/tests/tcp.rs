@@ -2,8 +2,8 @@
 
 mod common;
 
+use cofferdam_lab::fixtures::{FakeContainer, Namespace, Net, Router, htb, masquerade, traffic};
 use cofferdam_latency::{Class, Direction};
-use cofferdam_testkit::{FakeContainer, Namespace, Net, Router, htb, masquerade, traffic};
 use common::bulk::{self, Ends};
 use common::{Watch, alone};
 

@@ -4,8 +4,8 @@ mod support;
 #[path = "support/tap.rs"]
 mod tap;
 
+use cofferdam_lab::fixtures::{Namespace, exclusive, time_limit};
 use cofferdam_netstack::{DeadReason, Time};
-use cofferdam_testkit::{Namespace, exclusive, time_limit};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};

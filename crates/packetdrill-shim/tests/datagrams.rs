@@ -6,8 +6,8 @@
 
 mod support;
 
+use cofferdam_lab::fixtures::time_limit;
 use cofferdam_packetdrill_shim::control::{self, Control};
-use cofferdam_testkit::time_limit;
 use libc::{c_int, c_void};
 use nix::errno::Errno;
 use nix::sys::socket::{SockaddrLike, SockaddrStorage};

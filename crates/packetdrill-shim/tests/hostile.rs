@@ -2,10 +2,10 @@
 
 mod support;
 
+use cofferdam_lab::fixtures::time_limit;
 use cofferdam_packetdrill_shim::control::Control;
 use cofferdam_packetdrill_shim::host::Host;
 use cofferdam_packetdrill_shim::parse_flags;
-use cofferdam_testkit::time_limit;
 use std::time::Duration;
 use support::segment::{Segment, frame};
 

@@ -6,7 +6,7 @@
 
 mod support;
 
-use cofferdam_testkit::time_limit;
+use cofferdam_lab::fixtures::time_limit;
 use libc::{c_int, c_void};
 use std::mem::{MaybeUninit, offset_of};
 use std::time::Duration;

@@ -6,8 +6,8 @@
 
 mod support;
 
+use cofferdam_lab::fixtures::{time_limit, wait_until};
 use cofferdam_packetdrill_shim::abi::Interface;
-use cofferdam_testkit::{time_limit, wait_until};
 use nix::errno::Errno;
 use std::mem::offset_of;
 use std::thread::JoinHandle;

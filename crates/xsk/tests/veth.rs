@@ -1,6 +1,6 @@
 //! AF_XDP on a veth pair: the dataplane's packets come to it, all others to Linux.
 
-use cofferdam_testkit::{Namespace, Net, VethPair, exclusive, time_limit, wait_until};
+use cofferdam_lab::fixtures::{Namespace, Net, VethPair, exclusive, time_limit, wait_until};
 use cofferdam_xsk::{
     Device, Frame, Memory, Mode, Packet, Port, PortError, Socket, SocketOptions, Tap,
 };

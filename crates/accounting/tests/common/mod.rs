@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use cofferdam_accounting::{Accountant, Options, StartError};
-use cofferdam_testkit::{Exclusive, Namespace, Net, VethPair, exclusive, time_limit};
+use cofferdam_lab::fixtures::{Exclusive, Namespace, Net, VethPair, exclusive, time_limit};
 use cofferdam_types::{CgroupId, ContainerLedger, Interval, Ledger, Reason, Snapshot};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ pub const SENDER_CPU: usize = 1;
 pub fn alone(seconds: u64, body: impl FnOnce() + Send + 'static) {
     let _alone: Exclusive = exclusive();
     time_limit(Duration::from_secs(seconds), body);
-    cofferdam_testkit::assert_nothing_left();
+    cofferdam_lab::fixtures::assert_nothing_left();
 }
 
 /// Starts the accounting with room for a few containers.

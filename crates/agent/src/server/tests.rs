@@ -2,7 +2,7 @@ use super::*;
 use crate::config::SocketConfig;
 use crate::testing::{TestAgent, until};
 use crate::wire::{Answer, StatusReport};
-use cofferdam_testkit::Crowd;
+use cofferdam_lab::fixtures::Crowd;
 use std::io::{BufRead, BufReader, Read, Write};
 
 use std::net::{TcpListener, TcpStream};

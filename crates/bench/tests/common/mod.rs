@@ -40,7 +40,7 @@ pub fn going(place: &Place, args: &str) -> Worker {
 /// Reads until `enough`; fails with the last reading after 20 s.
 pub fn read_until(worker: &mut Worker, enough: impl Fn(&Reading) -> bool) -> Reading {
     let mut last = worker.read().unwrap();
-    cofferdam_testkit::wait_until("enough packets", Duration::from_secs(20), || {
+    cofferdam_lab::fixtures::wait_until("enough packets", Duration::from_secs(20), || {
         last = worker.read().unwrap();
         enough(&last)
     });

@@ -1,8 +1,8 @@
 //! What the tests of the agent share: a running agent, and a container that is flooded.
 
 use cofferdam_agent::wire::StatusReport;
-use cofferdam_testkit::traffic::{Udp, compute, udp_send, udp_sink};
-use cofferdam_testkit::{FakeContainer, Namespace, Net, VethPair, exclusive, time_limit};
+use cofferdam_lab::fixtures::traffic::{Udp, compute, udp_send, udp_sink};
+use cofferdam_lab::fixtures::{FakeContainer, Namespace, Net, VethPair, exclusive, time_limit};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader};
@@ -23,7 +23,7 @@ pub fn alone(body: impl FnOnce() + Send + 'static) {
 pub fn alone_for(limit: Duration, body: impl FnOnce() + Send + 'static) {
     let _alone = exclusive();
     time_limit(limit, body);
-    cofferdam_testkit::assert_nothing_left();
+    cofferdam_lab::fixtures::assert_nothing_left();
 }
 
 /// A running agent; killed when a test ends without its end.
@@ -136,7 +136,7 @@ pub fn enforce(glob: &str) -> String {
 
 /// A container that is flooded on CPU 0, where another computes.
 pub struct Scene {
-    pub traffic: Vec<cofferdam_testkit::Forked>,
+    pub traffic: Vec<cofferdam_lab::fixtures::Forked>,
     _link: VethPair,
     pub flooded: FakeContainer,
     pub victim: FakeContainer,

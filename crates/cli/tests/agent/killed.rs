@@ -1,7 +1,7 @@
 //! kill -9 of the agent at random moments, under load: the host is put back each time.
 
 use crate::harness::*;
-use cofferdam_testkit::leftovers;
+use cofferdam_lab::fixtures::leftovers;
 use nix::sys::signal::Signal;
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -8,7 +8,7 @@ mod strict;
 
 use cofferdam::schema::{ACCOUNTING, AccountingRecord};
 use cofferdam_agent::wire::STATUS;
-use cofferdam_testkit::{FakeContainer, leftovers, wait_until};
+use cofferdam_lab::fixtures::{FakeContainer, leftovers, wait_until};
 use harness::*;
 use nix::sys::signal::Signal;
 use std::path::Path;

@@ -2,7 +2,7 @@
 
 use crate::harness::*;
 use cofferdam_agent::wire::ContainerRecord;
-use cofferdam_testkit::{FakeContainer, Network, PodmanContainer, run, wait_until};
+use cofferdam_lab::fixtures::{FakeContainer, Network, PodmanContainer, run, wait_until};
 use nix::sys::signal::Signal;
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -1,7 +1,9 @@
 //! Two containers to be measured, and clients inside them.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use cofferdam_testkit::{FakeContainer, Namespace, Net, Router, exclusive, time_limit, wait_until};
+use cofferdam_lab::fixtures::{
+    FakeContainer, Namespace, Net, Router, exclusive, time_limit, wait_until,
+};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};

@@ -6,7 +6,9 @@ mod blocks;
 mod shell;
 
 use blocks::{Step, blocks};
-use cofferdam_testkit::{FakeContainer, Namespace, Net, Router, exclusive, time_limit, try_run};
+use cofferdam_lab::fixtures::{
+    FakeContainer, Namespace, Net, Router, exclusive, time_limit, try_run,
+};
 use shell::Shell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -120,7 +122,7 @@ fn every_console_block_of_the_readme_runs_as_it_stands() {
             std::panic::resume_unwind(panic);
         }
     });
-    cofferdam_testkit::assert_nothing_left();
+    cofferdam_lab::fixtures::assert_nothing_left();
 }
 
 /// Runs one command; false when it is not run.

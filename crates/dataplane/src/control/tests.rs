@@ -3,8 +3,8 @@
 use super::*;
 use crate::elastic::{Change, Move, Plan};
 use crate::engine::Engine;
+use cofferdam_lab::fixtures::Crowd;
 use cofferdam_netstack::MacAddress;
-use cofferdam_testkit::Crowd;
 use cofferdam_xsk::{Memory, Pipe, pipe};
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -2,7 +2,7 @@
 
 use super::Scene;
 use cofferdam_dataplane::{Application, Connection, Ending, Event, Session};
-use cofferdam_testkit::wait_until;
+use cofferdam_lab::fixtures::wait_until;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

@@ -6,7 +6,7 @@ pub mod cores;
 
 use cofferdam_dataplane::config::Config;
 use cofferdam_dataplane::{Application, EventLoop, Notice, Session, run, status};
-use cofferdam_testkit::{Namespace, Net, VethPair};
+use cofferdam_lab::fixtures::{Namespace, Net, VethPair};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};

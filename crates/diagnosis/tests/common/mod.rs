@@ -4,7 +4,7 @@
 use cofferdam_accounting::unseen_by_reference;
 use cofferdam_diagnosis::{Diagnosis, Options, Reading};
 use cofferdam_host::Inventory;
-use cofferdam_testkit::{
+use cofferdam_lab::fixtures::{
     Exclusive, FakeContainer, Forked, exclusive, fork, repeat_when_hidden, time_limit, wait_until,
 };
 use cofferdam_types::{CgroupId, CpuAmount, DiagnosedContainer, ScheduleInterval};
@@ -18,7 +18,7 @@ pub fn alone(seconds: u64, body: impl FnMut() + Send + 'static) {
         let hidden = unseen_by_reference().expect("the reference clock loads");
         repeat_when_hidden(hidden, body);
     });
-    cofferdam_testkit::assert_nothing_left();
+    cofferdam_lab::fixtures::assert_nothing_left();
 }
 
 pub fn diagnosis() -> Diagnosis {

@@ -3,7 +3,7 @@
 
 use cofferdam_enforce::{Enforcer, Options, Wanted};
 use cofferdam_host::{HostFs, Inventory};
-use cofferdam_testkit::{Cgroup, FakeContainer, Net, Port, Router, exclusive, time_limit};
+use cofferdam_lab::fixtures::{Cgroup, FakeContainer, Net, Port, Router, exclusive, time_limit};
 use cofferdam_types::{
     CgroupId, Conservation, Container, ContainerLedger, CpuId, CpuTime, Health, Interval, Ledger,
     Means, MeansState, NetworkCpu, Policy,
@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime};
 pub fn alone(seconds: u64, body: impl FnOnce() + Send + 'static) {
     let _alone = exclusive();
     time_limit(Duration::from_secs(seconds), body);
-    cofferdam_testkit::assert_nothing_left();
+    cofferdam_lab::fixtures::assert_nothing_left();
 }
 
 /// The container as the inventory finds it.
@@ -98,7 +98,7 @@ impl Scene {
     /// Steps, while the offender causes and the victim pays, until `done`.
     pub fn until(&mut self, what: &str, mut done: impl FnMut(&Scene) -> bool) {
         let interval = interval(&self.o, &self.v, 10);
-        cofferdam_testkit::wait_until(what, Duration::from_secs(10), || {
+        cofferdam_lab::fixtures::wait_until(what, Duration::from_secs(10), || {
             self.enforcer.step(&interval);
             done(self)
         });

@@ -1,8 +1,8 @@
 //! Bulk TCP both ways, every byte of it in a report.
 
 use super::Watch;
+use cofferdam_lab::fixtures::{Namespace, traffic};
 use cofferdam_latency::{Class, Direction};
-use cofferdam_testkit::{Namespace, traffic};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 

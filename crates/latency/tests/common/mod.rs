@@ -5,11 +5,11 @@ pub mod bulk;
 pub mod scenes;
 
 use cofferdam_accounting::unseen_by_reference;
+use cofferdam_lab::fixtures::{Namespace, exclusive, repeat_when_hidden, time_limit};
 use cofferdam_latency::{
     Class, Counts, Direction, Filter, LatencySizes, MeasureError, Meter, Miss, Reader, Sample,
     Start, Taken,
 };
-use cofferdam_testkit::{Namespace, exclusive, repeat_when_hidden, time_limit};
 use cofferdam_types::NetnsId;
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Networks that more than one test uses.
 
-use cofferdam_testkit::{Bridge, FakeContainer, Namespace, Net, VethPair, macvlan, vxlan};
+use cofferdam_lab::fixtures::{Bridge, FakeContainer, Namespace, Net, VethPair, macvlan, vxlan};
 
 /// A container behind a bridge of the host that leads into a vxlan tunnel to `far`:
 /// 10.93.0.1 to 10.93.0.2, over `up0`.

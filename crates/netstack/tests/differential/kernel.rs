@@ -6,7 +6,7 @@ use super::support::ip;
 use super::support::script::{MACS, number};
 use super::support::segment::{Segment, checksum, frame, plain_checksum};
 use super::tap::{Cable, DEVICE};
-use cofferdam_testkit::run;
+use cofferdam_lab::fixtures::run;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread::JoinHandle;

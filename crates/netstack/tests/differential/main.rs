@@ -13,7 +13,7 @@ mod support;
 #[path = "../support/tap.rs"]
 mod tap;
 
-use cofferdam_testkit::{Namespace, exclusive, time_limit};
+use cofferdam_lab::fixtures::{Namespace, exclusive, time_limit};
 use kernel::Kernel;
 use ours::Ours;
 use scenarios::{SCENARIOS, Scenario};

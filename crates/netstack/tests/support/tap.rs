@@ -1,6 +1,6 @@
 //! A tap device as a cable: frames from the kernel and to it.
 
-use cofferdam_testkit::run;
+use cofferdam_lab::fixtures::run;
 use cofferdam_xsk::{Frame, Memory, Packet, Port, Tap};
 use std::net::IpAddr;
 

@@ -359,7 +359,7 @@ fn moves(seed: u64, room: Room) {
 
 #[test]
 fn bytes_in_are_bytes_out_across_a_hundred_moves() {
-    cofferdam_testkit::time_limit(std::time::Duration::from_secs(60), || {
+    cofferdam_lab::fixtures::time_limit(std::time::Duration::from_secs(60), || {
         moves(1, Room::default());
         let private_frames = Some(2048);
         moves(
@@ -375,7 +375,7 @@ fn bytes_in_are_bytes_out_across_a_hundred_moves() {
 /// 24 streams of which each has up to 28 sends under way; of all together 128 may be.
 #[test]
 fn applications_with_more_to_send_than_their_share_of_the_tables_wait_and_lose_nothing() {
-    cofferdam_testkit::time_limit(std::time::Duration::from_secs(60), || {
+    cofferdam_lab::fixtures::time_limit(std::time::Duration::from_secs(60), || {
         let chunks = Some(256);
         moves(
             4,

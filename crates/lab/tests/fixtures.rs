@@ -1,7 +1,7 @@
 //! The fixtures themselves: they do what they say, and nothing stays behind.
 
-use cofferdam_testkit::traffic::{Udp, tcp_send, tcp_sink, udp_echo, udp_send, udp_sink};
-use cofferdam_testkit::*;
+use cofferdam_lab::fixtures::traffic::{Udp, tcp_send, tcp_sink, udp_echo, udp_send, udp_sink};
+use cofferdam_lab::fixtures::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
