@@ -6,6 +6,7 @@
 use crate::error::BenchError;
 use crate::spoken::Spoken;
 use crate::worker::Reading;
+use cofferdam_lab::Netns;
 use serde::de::DeserializeOwned;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
@@ -33,8 +34,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Where a worker runs.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
-    /// Name of its network namespace; `None`: the caller's.
-    pub netns: Option<String>,
+    /// Its network namespace.
+    pub netns: Netns,
     /// Cgroup directories to join.
     pub cgroups: Vec<PathBuf>,
     /// Its CPU; `None`: any.
@@ -63,7 +64,7 @@ impl Worker {
         for dir in &place.cgroups {
             command.arg("--join").arg(dir);
         }
-        if let Some(netns) = &place.netns {
+        if let Some(netns) = place.netns.name() {
             command.args(["--netns", netns]);
         }
         if let Some(cpu) = place.cpu {

@@ -9,6 +9,7 @@ mod common;
 use cofferdam_bench::data::{Path, RunData};
 use cofferdam_bench::spawn::{Place, Worker};
 use cofferdam_bench::topology::Topology;
+use cofferdam_lab::Netns;
 use cofferdam_lab::fixtures::{exclusive, time_limit, wait_until};
 use common::{LIMIT, going, remains, spec, worker_executable};
 use nix::sys::signal::{Signal, kill};
@@ -198,7 +199,7 @@ fn a_worker_that_cannot_work_says_why() {
     assert!(failed("juggle").contains("unknown kind 'juggle'"));
     assert!(failed("burn --colour red").contains("--colour is not known"));
     let lost = Place {
-        netns: Some("cfbench-none".to_owned()),
+        netns: Netns::named("cfbench-none"),
         ..Place::default()
     };
     let e = Worker::start(&lost, "burn").err().unwrap().to_string();

@@ -8,13 +8,20 @@
 pub mod cgroup;
 pub mod command;
 mod error;
+pub mod firewall;
 #[cfg(feature = "fixtures")]
 pub mod fixtures;
+pub mod names;
+pub mod netns;
 pub mod place;
+pub mod podman;
 mod process;
+pub mod sweep;
 mod undo;
+pub mod veth;
 
 pub use command::run;
 pub use error::LabError;
+pub use netns::Netns;
 pub use process::Process;
 pub use undo::{UndoStack, undo_all};

@@ -9,11 +9,9 @@ use crate::spawn::Worker;
 use crate::topology::{MadeBy, Spec, Tenant, Topology};
 use cofferdam_bpf::{Gate, GateError};
 use cofferdam_host::in_namespace;
-use cofferdam_lab::run;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -75,34 +73,23 @@ impl Turns {
             worker: "sender of batches".to_owned(),
             reason: format!("{what}: {source}"),
         };
-        let name = |i| topology.container(i).netns.unwrap_or_default();
-        let peer_name = topology.peer().netns.unwrap_or_default();
-        let open = |name: &str| {
-            File::open(std::path::Path::new("/run/netns").join(name))
-                .map_err(|e| failed("open the namespace", e))
-        };
-        let peer = open(&peer_name)?;
+        let peer_netns = topology.peer().netns;
+        let peer = peer_netns.open()?;
         // A connection that was idle keeps its window, and a held batch is no loss.
-        for setting in ["tcp_slow_start_after_idle=0", "tcp_early_retrans=0"] {
-            run(&format!(
-                "ip netns exec {peer_name} sysctl -q -w net.ipv4.{setting}"
-            ))?;
+        for setting in ["tcp_slow_start_after_idle", "tcp_early_retrans"] {
+            peer_netns.sysctl(&format!("net/ipv4/{setting}"), "0")?;
         }
         let (mut workers, mut flows) = (Vec::new(), BTreeMap::new());
         for i in 0..=OPENER.0 {
             let v6 = |host: u16| Ipv6Addr::new(0xfd78, i as u16, 0, 0, 0, 0, 0, host);
-            let (inside, container) = (name(i), open(&name(i))?);
+            let inside = topology.container(i).netns;
+            let container = inside.open()?;
             for (space, device, host) in [
-                (&peer_name, format!("p{i}"), 1),
+                (&peer_netns, format!("p{i}"), 1),
                 (&inside, "eth0".to_owned(), 2),
             ] {
-                run(&format!(
-                    "ip netns exec {space} sysctl -q -w net.ipv6.conf.{device}.disable_ipv6=0"
-                ))?;
-                run(&format!(
-                    "ip -n {space} addr add {}/64 dev {device} nodad",
-                    v6(host)
-                ))?;
+                space.sysctl(&format!("net/ipv6/conf/{device}/disable_ipv6"), "0")?;
+                space.add_address(&device, &format!("{}/64", v6(host)))?;
             }
             let mut worker =
                 Worker::start(&topology.container(i), &format!("hold --limit {LIMIT_S}"))?;

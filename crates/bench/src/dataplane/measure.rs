@@ -231,7 +231,7 @@ fn once(rig: &mut Rig<'_>, scene: &Scene, run: &Run) -> Result<Told, BenchError>
     }
     let mut servers = Servers::start(rig, scene, run.plan)?;
     let place = Place {
-        netns: Some(pair.client.name.clone()),
+        netns: pair.client.clone(),
         cgroups: Vec::new(),
         cpu: Some(rig.peer_cpu),
     };

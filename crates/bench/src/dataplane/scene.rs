@@ -3,8 +3,10 @@
 
 use crate::data::EchoServer;
 use crate::error::BenchError;
-use crate::topology::{Netns, link, sweep};
+use crate::topology::make_netns;
 use cofferdam_lab::UndoStack;
+use cofferdam_lab::names::{CGROUP_PREFIX, SOCKET_ROOT};
+use cofferdam_lab::{Netns, sweep, veth};
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -33,12 +35,12 @@ impl Scene {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         sweep::leftovers();
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let tag = format!("{}{}-dp{serial}", sweep::NETNS_PREFIX, std::process::id());
+        let tag = format!("{}-dp{serial}", std::process::id());
         let mut undo = UndoStack::default();
         let mut pair = |name: &str, net: u8, address: u8| {
-            let server = Netns::make(&format!("{tag}-{name}s"), &mut undo)?;
-            let client = Netns::make(&format!("{tag}-{name}c"), &mut undo)?;
-            link(&server, "eth0", &client, "eth0")?;
+            let server = make_netns(&format!("{tag}-{name}s"), &mut undo)?;
+            let client = make_netns(&format!("{tag}-{name}c"), &mut undo)?;
+            veth::pair((&server, "eth0"), (&client, "eth0"), 1)?;
             let ip = |last| Ipv4Addr::new(10, 79, net, last);
             server.address("eth0", ip(1))?;
             client.address("eth0", ip(2))?;
@@ -49,17 +51,12 @@ impl Scene {
                 generator: ip(8),
             })
         };
-        let folder = Path::new(sweep::SOCKET_ROOT).join(format!(
-            "{}{}-dp{serial}",
-            sweep::CGROUP_PREFIX,
-            std::process::id()
-        ));
+        let folder = Path::new(SOCKET_ROOT)
+            .join(format!("{CGROUP_PREFIX}{}-dp{serial}", std::process::id()));
         let linux = pair("l", 1, 1)?;
         let dataplane = pair("d", 2, 9)?;
         // AF_XDP takes no packets larger than a frame; the Linux pair keeps its offloads.
-        dataplane
-            .client
-            .exec("ethtool -K eth0 tx off tso off gso off")?;
+        dataplane.client.offload("eth0", "tx off tso off gso off")?;
         fs::create_dir(&folder).map_err(|source| BenchError::Host {
             action: "make",
             path: folder.clone(),
@@ -96,7 +93,7 @@ impl Pair {
     /// Steers receive work to the CPUs of whom it is for; where there are none it stays with the
     /// sender, as on any veth.
     pub fn steer(&self, server: &[u32], client: &[u32]) -> Result<(), BenchError> {
-        self.server.spread("eth0", server)?;
-        self.client.spread("eth0", client)
+        self.server.steer("eth0", server)?;
+        Ok(self.client.steer("eth0", client)?)
     }
 }

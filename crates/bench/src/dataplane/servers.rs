@@ -63,7 +63,7 @@ impl Servers {
             false => Idle::Polls,
         };
         let place = |cpu: Option<u32>| Place {
-            netns: Some(pair.server.name.clone()),
+            netns: pair.server.clone(),
             cgroups: Vec::new(),
             cpu,
         };

@@ -4,7 +4,7 @@ use super::experiment::Experiment;
 use super::stage::Stage;
 use crate::agent::process::Agent;
 use crate::error::BenchError;
-use crate::topology::sweep::CGROUP_PREFIX;
+use cofferdam_lab::names::CGROUP_PREFIX;
 
 /// Starts it with rules for every tenant that the stage will have: network CPU enforced, and
 /// for those with a limit a strict reservation of the CPU limit.

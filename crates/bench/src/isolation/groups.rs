@@ -2,9 +2,9 @@
 
 use super::runtime::{Limit, TenantSpec};
 use crate::error::BenchError;
-use crate::topology::sweep::CGROUP_PREFIX;
 use cofferdam_lab::UndoStack;
 use cofferdam_lab::cgroup::{Cgroup, enable, layout, mounts, remove, remove_below};
+use cofferdam_lab::names::CGROUP_PREFIX;
 use std::path::{Path, PathBuf};
 
 /// Quotas are given over this.

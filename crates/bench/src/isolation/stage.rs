@@ -11,9 +11,11 @@
 //! bridge and their firewall rules are then really theirs, and go with it.
 
 use crate::error::BenchError;
-use crate::topology::{Netns, link, sweep};
+use crate::topology::make_netns;
 use cofferdam_lab::UndoStack;
+use cofferdam_lab::names::{CGROUP_PREFIX, DATA_ROOT};
 use cofferdam_lab::run;
+use cofferdam_lab::{Netns, sweep, veth};
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -59,25 +61,23 @@ impl Stage {
         let mut undo = UndoStack::default();
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let tag = format!("{}-i{serial}", std::process::id());
-        let data = Path::new(sweep::DATA_ROOT).join(format!("{}{tag}", sweep::CGROUP_PREFIX));
+        let data = Path::new(DATA_ROOT).join(format!("{CGROUP_PREFIX}{tag}"));
         make_dir(&data)?;
         let gone = data.clone();
         undo.push(format!("directory {}", data.display()), move || {
             fs::remove_dir_all(&gone).map_err(|e| e.to_string())
         });
         let load = super::load::write(&data)?;
-        let mut netns =
-            |name: &str| Netns::make(&format!("{}{tag}-{name}", sweep::NETNS_PREFIX), &mut undo);
+        let mut netns = |name: &str| make_netns(&format!("{tag}-{name}"), &mut undo);
         let (router, peer) = (netns("router")?, netns("peer")?);
-        router.script("echo 1 > /proc/sys/net/ipv4/ip_forward")?;
-        link(&router, "up0", &peer, "eth0")?;
+        router.sysctl("net/ipv4/ip_forward", "1")?;
+        veth::pair((&router, "up0"), (&peer, "eth0"), 1)?;
         peer.address("eth0", PEER)?;
         router.address("up0", UPLINK)?;
-        peer.ip(&format!("route add default via {UPLINK}"))?;
+        peer.route(&format!("default via {UPLINK}"))?;
         // A queue as a NIC has it: first in, first out, dropped at its tail.
-        run(&format!(
-            "tc -n {} qdisc add dev up0 root tbf rate {link_bits_per_s}bit burst {} limit {LINK_QUEUE_BYTES}",
-            router.name,
+        router.tc(&format!(
+            "qdisc add dev up0 root tbf rate {link_bits_per_s}bit burst {} limit {LINK_QUEUE_BYTES}",
             bucket_bytes(link_bits_per_s)
         ))?;
         // With an address of its own: by default it takes the lowest of its ports', and a new port
@@ -96,7 +96,7 @@ impl Stage {
 
     /// What the container of a tenant, and whatever belongs to it, is called on the host.
     pub fn container(&self, name: &str) -> String {
-        format!("{}{}-{name}", sweep::CGROUP_PREFIX, self.tag)
+        format!("{CGROUP_PREFIX}{}-{name}", self.tag)
     }
 
     /// Address and port of a sink.
@@ -111,7 +111,7 @@ impl Stage {
 
     /// A command inside the peer's namespace, with the host's mounts.
     pub fn in_peer(&self, program: &Path) -> Command {
-        inside(&self.peer.name, program)
+        inside(&self.peer, program)
     }
 
     /// As [`Stage::in_peer`], on one CPU.
@@ -128,17 +128,17 @@ impl Stage {
     /// What comes from the peer is received on one CPU, as a network card's queue has it. Otherwise
     /// the CPU that sends it receives it too.
     pub fn receive_on(&self, cpu: u32) -> Result<(), BenchError> {
-        self.router.steer("up0", cpu)
+        Ok(self.router.steer("up0", &[cpu])?)
     }
 
     /// A command inside the namespace that stands for the host, with the host's mounts.
     pub fn in_router(&self, program: &str) -> Command {
-        inside(&self.router.name, Path::new(program))
+        inside(&self.router, Path::new(program))
     }
 
     /// As [`Stage::in_router`], for [`run`].
     pub fn router_prefix(&self) -> String {
-        format!("nsenter --net=/run/netns/{}", self.router.name)
+        format!("nsenter --net={}", self.router.path().display())
     }
 
     /// A network namespace on the bridge for tenant number `index`.
@@ -148,15 +148,15 @@ impl Stage {
         index: u8,
         undo: &mut UndoStack,
     ) -> Result<TenantNet, BenchError> {
-        let netns = Netns::make(&format!("{}{}-{name}", sweep::NETNS_PREFIX, self.tag), undo)?;
+        let netns = make_netns(&format!("{}-{name}", self.tag), undo)?;
         let port = format!("v{index}");
-        link(&self.router, &port, &netns, "eth0")?;
+        veth::pair((&self.router, &port), (&netns, "eth0"), 1)?;
         self.router.ip(&format!("link set {port} master br0 up"))?;
         let address = Ipv4Addr::new(10, 79, 0, 10 + index);
         netns.address("eth0", address)?;
-        netns.ip(&format!("route add default via {BRIDGE}"))?;
+        netns.route(&format!("default via {BRIDGE}"))?;
         Ok(TenantNet {
-            path: Path::new("/run/netns").join(&netns.name),
+            path: netns.path(),
             address,
         })
     }
@@ -188,10 +188,10 @@ fn bucket_bytes(bits_per_s: u64) -> u64 {
     (bytes as u64).max(64 << 10)
 }
 
-fn inside(netns: &str, program: &Path) -> Command {
+fn inside(netns: &Netns, program: &Path) -> Command {
     let mut command = Command::new("nsenter");
     command
-        .arg(format!("--net=/run/netns/{netns}"))
+        .arg(format!("--net={}", netns.path().display()))
         .arg(program);
     command
 }

@@ -7,15 +7,15 @@
 use super::failed;
 use super::wire::Wire;
 use crate::error::BenchError;
-use crate::topology::{Netns, link, sweep};
+use crate::topology::make_netns;
 use cofferdam_host::in_namespace;
 use cofferdam_lab::UndoStack;
+use cofferdam_lab::{sweep, veth};
 use cofferdam_latency::ping::{Kind, Prober};
 use cofferdam_types::{IfIndex, NetnsId};
 use std::fs::File;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::MetadataExt;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::Scope;
 use std::time::Duration;
@@ -36,12 +36,7 @@ pub(super) struct Scene {
     pub host_netns: NetnsId,
     /// The host's end of the container's pair.
     pub device: IfIndex,
-    // Shared between threads that never touch it.
-    _undo: Mutex<UndoStack>,
-}
-
-fn open(netns: &Netns) -> Result<File, BenchError> {
-    File::open(format!("/run/netns/{}", netns.name)).map_err(failed("cannot open a namespace"))
+    _undo: UndoStack,
 }
 
 fn inode(file: &File) -> Result<NetnsId, BenchError> {
@@ -58,28 +53,25 @@ impl Scene {
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
         // Named as all benchmarks name theirs: the next run removes what a killed one left.
         sweep::leftovers();
-        let tag = format!("{}{}-lat{n}", sweep::NETNS_PREFIX, std::process::id());
+        let tag = format!("{}-lat{n}", std::process::id());
         let mut undo = UndoStack::default();
-        let host = Netns::make(&format!("{tag}-host"), &mut undo)?;
-        host.write("/proc/sys/net/ipv4/ip_forward", "1")?;
-        let host_file = open(&host)?;
+        let host = make_netns(&format!("{tag}-host"), &mut undo)?;
+        host.sysctl("net/ipv4/ip_forward", "1")?;
+        let host_file = host.open()?;
         let wire = in_namespace(&host_file, || Wire::start("nic0"))
             .map_err(failed("cannot enter a namespace"))?
             .map_err(failed("cannot make a tun device (modprobe tun)"))?;
         host.address("nic0", Ipv4Addr::new(10, 97, 0, 1))?;
         let mut files = Vec::new();
         for i in 0..=NEIGHBOURS as u8 {
-            let member = Netns::make(&format!("{tag}-c{i}"), &mut undo)?;
+            let member = make_netns(&format!("{tag}-c{i}"), &mut undo)?;
             let device = format!("d{i}");
-            link(&member, "eth0", &host, &device)?;
+            veth::pair((&member, "eth0"), (&host, &device), 1)?;
             host.address(&device, Ipv4Addr::new(10, 97, i + 1, 1))?;
             member.address("eth0", Ipv4Addr::new(10, 97, i + 1, 2))?;
-            member.ip(&format!("route add default via 10.97.{}.1", i + 1))?;
-            files.push(open(&member)?);
+            member.route(&format!("default via 10.97.{}.1", i + 1))?;
+            files.push(member.open()?);
         }
-        let shown = host.ip("-o link show dev d0")?;
-        let index = shown.split(':').next().and_then(|n| n.trim().parse().ok());
-        let index = index.ok_or_else(|| BenchError::Latency("d0 has no index".to_owned()))?;
         let container = files.remove(0);
         let scene = Scene {
             netns: inode(&container)?,
@@ -88,8 +80,8 @@ impl Scene {
             host: host_file,
             container,
             neighbours: files,
-            device: IfIndex(index),
-            _undo: Mutex::new(undo),
+            device: IfIndex(host.ifindex("d0")?),
+            _undo: undo,
         };
         // Everyone knows everyone's address before anything is measured.
         scene.inside(|| scene.probe(Kind::Icmp, 3))??;

@@ -3,9 +3,10 @@
 use crate::data::{NeighbourLimit, ReservationCell, ReservationPolicy};
 use crate::error::BenchError;
 use crate::spawn::Place;
-use crate::topology::sweep;
-use cofferdam_lab::UndoStack;
 use cofferdam_lab::cgroup::{Cgroup, enable, layout, mounts};
+use cofferdam_lab::names::CGROUP_PREFIX;
+use cofferdam_lab::sweep;
+use cofferdam_lab::{Netns, UndoStack};
 use cofferdam_types::{CgroupId, Container};
 use std::path::Path;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ impl Scene {
         sweep::leftovers();
         let tag = format!(
             "{}{}-r{}",
-            sweep::CGROUP_PREFIX,
+            CGROUP_PREFIX,
             std::process::id(),
             SERIAL.fetch_add(1, Ordering::Relaxed)
         );
@@ -79,7 +80,7 @@ impl Member {
     /// Where its processes go; any CPU that its cpuset allows.
     pub fn place(&self) -> Place {
         Place {
-            netns: None,
+            netns: Netns::HOST,
             cgroups: self.group.dirs().to_vec(),
             cpu: None,
         }

@@ -1,10 +1,10 @@
 //! The containers' cgroups and their shares of the CPU, on pure v2 and on hybrid hosts.
 
 use super::Tenant;
-use super::sweep::CGROUP_PREFIX;
 use crate::data::{EVEN_SHARE_PCT, Limit};
 use cofferdam_host::CgroupLayout;
 use cofferdam_lab::cgroup::{CPU, Cgroup, enable, mounts};
+use cofferdam_lab::names::CGROUP_PREFIX;
 use cofferdam_lab::{LabError, UndoStack};
 use std::path::Path;
 

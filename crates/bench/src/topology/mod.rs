@@ -16,18 +16,16 @@
 //! the second stays on that CPU by itself.
 
 mod cgroup;
-mod firewall;
-mod netns;
 mod podman;
-pub(crate) mod sweep;
 
 use crate::data::{EVEN_SHARE_PCT, Limit, Path};
 use crate::error::BenchError;
 use crate::spawn::Place;
 pub(crate) use cgroup::Groups;
-use cofferdam_lab::UndoStack;
 use cofferdam_lab::cgroup::{CPU, layout, mounts};
-pub(crate) use netns::{Netns, link};
+use cofferdam_lab::firewall::{Forward, translate};
+use cofferdam_lab::names::NETNS_PREFIX;
+use cofferdam_lab::{LabError, Netns, UndoStack, veth};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -36,6 +34,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const UPLINK: Ipv4Addr = Ipv4Addr::new(10, 78, 1, 2);
 /// The peer's address on that link.
 const UPLINK_PEER: Ipv4Addr = Ipv4Addr::new(10, 78, 1, 1);
+
+/// Ports forwarded to each container.
+const PORTS: u16 = 1_000;
 
 /// What to build.
 #[derive(Clone, Debug)]
@@ -98,7 +99,7 @@ impl Tenant {
 /// One container of a topology.
 #[derive(Clone, Debug)]
 struct Member {
-    netns: String,
+    netns: Netns,
     cgroups: Vec<PathBuf>,
     /// Below the v2 mount.
     cgroup_path: String,
@@ -111,7 +112,7 @@ struct Member {
 /// A built network.
 pub struct Topology {
     spec: Spec,
-    peer: String,
+    peer: Netns,
     root_cgroups: Vec<PathBuf>,
     members: Vec<Member>,
     // Last: fields are dropped in order, and this undoes everything.
@@ -123,7 +124,7 @@ impl Topology {
     pub fn build(spec: &Spec) -> Result<Topology, BenchError> {
         // Several may live in one process (tests), so the pid alone does not name them.
         static SERIAL: AtomicU32 = AtomicU32::new(0);
-        sweep::leftovers();
+        cofferdam_lab::sweep::leftovers();
         let mut undo = UndoStack::default();
         let tag = format!(
             "{}-{}",
@@ -132,9 +133,7 @@ impl Topology {
         );
         let layout = layout()?;
         let groups = Groups::make(&layout, &tag, &mut undo)?;
-        let netns = |name: &str, undo: &mut UndoStack| {
-            Netns::make(&format!("{}{tag}-{name}", sweep::NETNS_PREFIX), undo)
-        };
+        let netns = |name: &str, undo: &mut UndoStack| make_netns(&format!("{tag}-{name}"), undo);
         let peer = netns("peer", &mut undo)?;
         let router = match spec.path {
             Path::Veth => None,
@@ -171,16 +170,16 @@ impl Topology {
                 Some(router) => router.attach(i, &space)?,
                 None => attach_to_peer(i, &peer, &space, spec)?,
             };
-            space.ip(&format!("route add default via {gateway}"))?;
+            space.route(&format!("default via {gateway}"))?;
             // Only behind port forwarding do they share an address.
             let apart = if spec.path == Path::BridgeNat {
-                firewall::PORTS
+                PORTS
             } else {
                 0
             };
             let port = 20_000 + apart * u16::from(i);
             members.push(Member {
-                netns: space.name,
+                netns: space,
                 cgroups,
                 cgroup_path,
                 address,
@@ -189,8 +188,7 @@ impl Topology {
             });
         }
         if let (Some(router), Path::BridgeNat) = (&router, spec.path) {
-            let forwards: Vec<_> = members.iter().map(|m| (m.port, m.address)).collect();
-            firewall::port_forwarding(&router.netns, "up0", &forwards)?;
+            forward_ports(&router.netns, &members)?;
         }
         if !spec.segmentation_offload {
             for member in &members {
@@ -208,7 +206,7 @@ impl Topology {
         }
         Ok(Topology {
             spec: spec.clone(),
-            peer: peer.name,
+            peer,
             root_cgroups: mounts(&layout, &CPU),
             members,
             _undo: undo,
@@ -218,7 +216,7 @@ impl Topology {
     /// The traffic's other end: not a container.
     pub fn peer(&self) -> Place {
         Place {
-            netns: Some(self.peer.clone()),
+            netns: self.peer.clone(),
             cgroups: self.root_cgroups.clone(),
             cpu: Some(self.spec.peer_cpu),
         }
@@ -228,7 +226,7 @@ impl Topology {
     pub fn container(&self, i: usize) -> Place {
         let member = &self.members[i];
         Place {
-            netns: Some(member.netns.clone()),
+            netns: member.netns.clone(),
             cgroups: member.cgroups.clone(),
             cpu: Some(self.spec.victim_cpu),
         }
@@ -263,12 +261,10 @@ impl Topology {
 
     /// Network namespaces and cgroup directories, for tests.
     pub fn parts(&self) -> (Vec<String>, Vec<PathBuf>) {
-        let spaces = self.members.iter().map(|m| m.netns.clone());
+        let spaces = self.members.iter().map(|m| &m.netns).chain([&self.peer]);
+        let names = spaces.filter_map(|netns| netns.name().map(str::to_owned));
         let groups = self.members.iter().flat_map(|m| m.cgroups.clone());
-        (
-            spaces.chain([self.peer.clone()]).collect(),
-            groups.collect(),
-        )
+        (names.collect(), groups.collect())
     }
 }
 
@@ -283,28 +279,25 @@ fn attach_to_peer(
         Ipv4Addr::new(10, 78, 10 + i, 2),
     );
     let device = format!("p{i}");
-    link(peer, &device, container, "eth0")?;
+    veth::pair((peer, &device), (container, "eth0"), 1)?;
     peer.address(&device, gateway)?;
     container.address("eth0", address)?;
-    container.steer("eth0", spec.victim_cpu)?;
+    container.steer("eth0", &[spec.victim_cpu])?;
     finish_peer_device(peer, &device, spec)?;
     Ok((address, gateway))
 }
 
 fn finish_peer_device(peer: &Netns, device: &str, spec: &Spec) -> Result<(), BenchError> {
-    peer.steer(device, spec.peer_cpu)?;
+    peer.steer(device, &[spec.peer_cpu])?;
     if !spec.segmentation_offload {
-        whole_packets(&peer.name, device)?;
+        whole_packets(peer, device)?;
     }
     Ok(())
 }
 
 /// Has TCP hand `device` one packet an MTU, as they go onto a wire.
-fn whole_packets(netns: &str, device: &str) -> Result<(), BenchError> {
-    cofferdam_lab::run(&format!(
-        "ip netns exec {netns} ethtool -K {device} tso off gso off"
-    ))?;
-    Ok(())
+fn whole_packets(netns: &Netns, device: &str) -> Result<(), LabError> {
+    netns.offload(device, "tso off gso off")
 }
 
 /// The host stage.
@@ -315,13 +308,13 @@ struct Router {
 
 impl Router {
     fn make(netns: Netns, peer: &Netns, spec: &Spec) -> Result<Router, BenchError> {
-        link(peer, "p0", &netns, "up0")?;
+        veth::pair((peer, "p0"), (&netns, "up0"), 1)?;
         peer.address("p0", UPLINK_PEER)?;
         netns.address("up0", UPLINK)?;
         finish_peer_device(peer, "p0", spec)?;
-        peer.ip(&format!("route add default via {UPLINK}"))?;
-        netns.write("/proc/sys/net/ipv4/ip_forward", "1")?;
-        netns.steer("up0", spec.victim_cpu)?;
+        peer.route(&format!("default via {UPLINK}"))?;
+        netns.sysctl("net/ipv4/ip_forward", "1")?;
+        netns.steer("up0", &[spec.victim_cpu])?;
         let bridge = spec.path == Path::BridgeNat;
         if bridge {
             netns.ip("link add br0 type bridge")?;
@@ -332,7 +325,7 @@ impl Router {
 
     fn attach(&self, i: u8, container: &Netns) -> Result<(Ipv4Addr, Ipv4Addr), BenchError> {
         let device = format!("d{i}");
-        link(&self.netns, &device, container, "eth0")?;
+        veth::pair((&self.netns, &device), (container, "eth0"), 1)?;
         let (address, gateway) = if self.bridge {
             self.netns.ip(&format!("link set {device} up master br0"))?;
             (
@@ -349,20 +342,34 @@ impl Router {
         // the second hop alone; shared, it is always full and all but drops the second hop's
         // packets (2,000 of 364,000 a second arrived). With GRO on, veth polls a ring of its
         // own, so that the two stages take turns as they do on a host.
-        container.exec("ethtool -K eth0 gro on")?;
+        container.offload("eth0", "gro on")?;
         Ok((address, gateway))
     }
 }
 
 /// One HTB class for everything that leaves the container.
-fn shape(netns: &str, gbit_per_s: f64) -> Result<(), BenchError> {
+fn shape(netns: &Netns, gbit_per_s: f64) -> Result<(), LabError> {
     let mbit = (gbit_per_s * 1e3).round().max(1.0);
-    let tc = format!("tc -n {netns}");
-    cofferdam_lab::run(&format!(
-        "{tc} qdisc add dev eth0 root handle 1: htb default 1"
-    ))?;
-    cofferdam_lab::run(&format!(
-        "{tc} class add dev eth0 parent 1: classid 1:1 htb rate {mbit}mbit ceil {mbit}mbit quantum 60000"
-    ))?;
-    Ok(())
+    netns.shape("eth0", &format!("{mbit}mbit"), "quantum 60000")
+}
+
+/// Forwards each container's ports from the uplink.
+fn forward_ports(router: &Netns, members: &[Member]) -> Result<(), LabError> {
+    let mut forwards = Vec::new();
+    for member in members {
+        for protocol in ["tcp", "udp"] {
+            forwards.push(Forward {
+                device: Some("up0"),
+                protocol,
+                ports: (member.port, member.port + PORTS - 1),
+                to: member.address.to_string(),
+            });
+        }
+    }
+    translate(router, &forwards, Some("up0"))
+}
+
+/// A network namespace of a benchmark's, `cfbench-TAG`, without IPv6.
+pub(crate) fn make_netns(tag: &str, undo: &mut UndoStack) -> Result<Netns, LabError> {
+    Netns::make(&format!("{NETNS_PREFIX}{tag}"), undo)?.without_ipv6()
 }

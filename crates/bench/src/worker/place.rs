@@ -1,14 +1,15 @@
 //! Puts the worker where the driver wants it.
 
 use super::{Args, Failure};
+use cofferdam_lab::Netns;
 use cofferdam_lab::place::{Spot, run_on, run_on_any_cpu};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Takes `--join CGROUP_DIR` (repeatable), `--netns NAME`, `--cpu N` (repeatable: any of these) or
 /// `--any-cpu 1` (else it stays on the driver's CPUs) and `--realtime 1`.
 pub(crate) fn enter(args: &mut Args) -> Result<(), Failure> {
     let netns = args.take::<String>("netns")?;
-    let netns = netns.map(|name| Path::new("/run/netns").join(name));
+    let netns = netns.map(|name| Netns::named(&name).path());
     let cgroups: Vec<PathBuf> = args.all("join").into_iter().map(PathBuf::from).collect();
     let spot = Spot::open(netns.as_deref(), &cgroups);
     spot.and_then(|spot| spot.enter())

@@ -5,8 +5,8 @@ use crate::data::{Limit, SwitchCase};
 use crate::error::BenchError;
 use crate::spawn::{Place, Worker};
 use crate::topology::{Groups, Tenant};
-use cofferdam_lab::UndoStack;
 use cofferdam_lab::cgroup::{Cgroup, layout};
+use cofferdam_lab::{Netns, UndoStack};
 use cofferdam_types::{CgroupId, Container};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
@@ -43,7 +43,7 @@ impl Scene {
         let worker = |i: usize| {
             let group = containers(case)[i].and_then(|c| members.get(c));
             let place = Place {
-                netns: None,
+                netns: Netns::HOST,
                 cgroups: group.map(|group| group.dirs().to_vec()).unwrap_or_default(),
                 cpu: Some(if two_cpus(case) { i as u32 } else { 0 }),
             };

@@ -1,0 +1,20 @@
+//! Pairs of joined Ethernet devices.
+
+use crate::netns::Netns;
+use crate::{LabError, run};
+
+/// Joins `a` and `b`, both down, with this many receive and transmit queues at both ends. The
+/// namespaces remove them. With one queue, `rps_cpus` of rx-0 is all there is.
+pub fn pair(a: (&Netns, &str), b: (&Netns, &str), queues: u32) -> Result<(), LabError> {
+    let end = |(netns, device): (&Netns, &str)| {
+        let netns = netns.name().map(|name| format!("netns {name} "));
+        let netns = netns.unwrap_or_default();
+        format!("{device} {netns}numrxqueues {queues} numtxqueues {queues}")
+    };
+    run(&format!(
+        "ip link add {} type veth peer name {}",
+        end(a),
+        end(b)
+    ))
+    .map(drop)
+}
