@@ -1,4 +1,5 @@
-//! A BPF array in this process's memory: reading it costs no system call.
+//! A BPF array in this process's memory: reading it costs no system call. The only place that maps
+//! a BPF map.
 
 use std::io;
 use std::marker::PhantomData;
@@ -28,6 +29,8 @@ unsafe impl<T: Plain + Sync> Sync for MappedArray<T> {}
 impl<T: Plain> MappedArray<T> {
     /// Maps `length` values of the array map `fd`, which must have been made mappable.
     pub(crate) fn map(fd: BorrowedFd<'_>, length: u32) -> io::Result<Self> {
+        // The kernel begins each value at a multiple of 8 bytes.
+        const { assert!(size_of::<T>().is_multiple_of(8) && align_of::<T>() <= 8) };
         let length = length as usize;
         // SAFETY: a fresh shared read-only mapping; the kernel checks that the map is that
         // large; no existing memory is touched.
@@ -52,15 +55,20 @@ impl<T: Plain> MappedArray<T> {
         })
     }
 
-    /// The value at `index` as it is now; `None` beyond the end.
+    /// Where the value at `index` lies, aligned for `T`; `None` beyond the end. Valid for reading as
+    /// long as self; the kernel writes there meanwhile, so reads must be volatile.
+    pub(crate) fn at(&self, index: usize) -> Option<*const T> {
+        // SAFETY: inside the mapping, which `map` made of `length` values.
+        (index < self.length).then(|| unsafe { self.first.as_ptr().add(index).cast_const() })
+    }
+
+    /// The value at `index` as it is now; `None` beyond the end. Each aligned 64-bit field is whole;
+    /// the fields may be of different moments.
     pub(crate) fn read(&self, index: usize) -> Option<T> {
-        if index >= self.length {
-            return None;
-        }
-        // SAFETY: inside the mapping (checked above), which lives as long as self, is aligned
-        // to a page and holds plain integers (`Plain`). The kernel writes them meanwhile,
-        // hence volatile.
-        Some(unsafe { self.first.as_ptr().add(index).read_volatile() })
+        let value = self.at(index)?;
+        // SAFETY: inside the mapping (see `at`), which lives as long as self, is aligned to a page
+        // and holds plain integers (`Plain`).
+        Some(unsafe { value.read_volatile() })
     }
 }
 

@@ -2,11 +2,11 @@
 //! overwrites what was not read in time, and the reader counts it.
 
 use crate::latency::report::{Report, decode_report};
+use crate::mapped::{MappedArray, Plain};
 use crate::skeleton::latency_types::lt_report;
 use std::io;
-use std::mem::{offset_of, size_of};
-use std::os::fd::{AsRawFd, BorrowedFd};
-use std::ptr::NonNull;
+use std::mem::size_of;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{Ordering, fence};
 
 const RECORD_BYTES: usize = size_of::<lt_report>();
@@ -22,38 +22,22 @@ pub struct Taken {
     pub rejected: u64,
 }
 
+// SAFETY: generated from a C struct of integers, with padding spelt out.
+unsafe impl Plain for lt_report {}
+
 /// A reader with a position of its own in each CPU's ring.
 pub struct ReportRing {
-    memory: NonNull<u8>,
+    /// Ring by ring.
+    records: MappedArray<lt_report>,
     per_cpu: u64,
     /// Next position to read, a CPU.
     next: Vec<u64>,
 }
 
-// SAFETY: the mapping is read-only memory that lives until drop; nothing ties it to a thread.
-unsafe impl Send for ReportRing {}
-
 impl ReportRing {
     pub(super) fn map(fd: BorrowedFd<'_>, per_cpu: u32, cpus: u32) -> io::Result<ReportRing> {
-        let bytes = per_cpu as usize * cpus as usize * RECORD_BYTES;
-        // SAFETY: a fresh shared read-only mapping of a BPF array of at least `bytes` bytes
-        // (checked by the kernel); no existing memory is touched.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ,
-                libc::MAP_SHARED,
-                fd.as_raw_fd(),
-                0,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let memory = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         let mut ring = ReportRing {
-            memory,
+            records: MappedArray::map(fd, per_cpu * cpus)?,
             per_cpu: per_cpu.into(),
             next: vec![0; cpus as usize],
         };
@@ -69,22 +53,17 @@ impl ReportRing {
         }
     }
 
-    fn record(&self, cpu: usize, position: u64) -> *const u8 {
+    fn record(&self, cpu: usize, position: u64) -> *const lt_report {
         let index = cpu * self.per_cpu as usize + (position % self.per_cpu) as usize;
-        // SAFETY: `cpu` is below the number of rings and the position is taken modulo their
-        // length, so the record is inside the mapping.
-        unsafe { self.memory.as_ptr().add(index * RECORD_BYTES) }
+        let record = self.records.at(index);
+        record.expect("`cpu` is below the number of rings, the rest modulo their length")
     }
 
     fn published(&self, cpu: usize, position: u64) -> u64 {
         let at = self.record(cpu, position);
-        // SAFETY: inside the mapping (see `record`), aligned as the record is (a multiple of
-        // 8 from a page); the kernel writes it meanwhile, hence volatile.
-        unsafe {
-            at.add(offset_of!(lt_report, published))
-                .cast::<u64>()
-                .read_volatile()
-        }
+        // SAFETY: a field of a record inside the mapping (see `MappedArray::at`); the kernel writes
+        // it meanwhile, hence volatile.
+        unsafe { (&raw const (*at).published).read_volatile() }
     }
 
     /// The record at a position, if it is whole and still there.
@@ -94,7 +73,7 @@ impl ReportRing {
         }
         fence(Ordering::Acquire);
         let at = self.record(cpu, position).cast::<[u8; RECORD_BYTES]>();
-        // SAFETY: inside the mapping (see `record`); bytes have no alignment. A write that
+        // SAFETY: inside the mapping (see `MappedArray::at`); bytes have no alignment. A write that
         // runs meanwhile is noticed below and the copy thrown away.
         let copy = unsafe { at.read_volatile() };
         fence(Ordering::Acquire);
@@ -134,13 +113,5 @@ impl ReportRing {
             }
         }
         taken
-    }
-}
-
-impl Drop for ReportRing {
-    fn drop(&mut self) {
-        let bytes = self.per_cpu as usize * self.next.len() * RECORD_BYTES;
-        // SAFETY: exactly the mapping made in `map`; no reference into it outlives self.
-        unsafe { libc::munmap(self.memory.as_ptr().cast(), bytes) };
     }
 }
