@@ -2,7 +2,7 @@
 
 use crate::files::Files;
 use crate::promise::{Group, Level, Levels};
-use cofferdam_host::{CgroupLayout, Controller, HostFs, parse};
+use cofferdam_host::{CgroupLayout, Controller, CpuUsageFile, HostFs, parse};
 use cofferdam_types::Container;
 use std::path::{Path, PathBuf};
 
@@ -138,14 +138,13 @@ impl Groups {
     }
 
     fn usage_ns(&mut self, path: &Path) -> Option<u64> {
-        let name = if self.v1 { "cpuacct.usage" } else { "cpu.stat" };
-        let text = self
-            .files
-            .text(&self.fs, below(&self.usage, path).join(name))?;
-        if self.v1 {
-            return text.trim().parse().ok();
-        }
-        parse::cpu_stat_usage_us(&text).and_then(|us| us.checked_mul(1000))
+        let file = if self.v1 {
+            CpuUsageFile::V1
+        } else {
+            CpuUsageFile::V2
+        };
+        let path = below(&self.usage, path).join(file.name());
+        file.parse_ns(&self.files.text(&self.fs, path)?)
     }
 }
 

@@ -38,3 +38,4 @@ pub use netns::{host_netns, in_namespace};
 pub use resolve::{ResolveError, cgroup_of, named_netns, resolve, resolve_in};
 pub use socket::refuse_descriptors;
 pub use topology::topology;
+pub use usage::{CpuUsage, CpuUsageFile};

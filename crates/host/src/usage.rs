@@ -9,25 +9,79 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-struct Source {
-    path: PathBuf,
-    file: File,
-    version: Version,
+/// The file in which a cgroup counts the CPU time billed to it and all below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CpuUsageFile {
+    /// v1's `cpuacct.usage`, nanoseconds.
+    V1,
+    /// v2's `cpu.stat`, microseconds after `usage_usec`.
+    V2,
 }
 
-#[derive(Clone, Copy)]
-enum Version {
-    /// `cpu.stat`, microseconds after `usage_usec`.
-    V2,
-    /// `cpuacct.usage`, nanoseconds.
-    V1,
+impl CpuUsageFile {
+    /// Its name in the cgroup's directory.
+    pub fn name(self) -> &'static str {
+        match self {
+            CpuUsageFile::V1 => "cpuacct.usage",
+            CpuUsageFile::V2 => "cpu.stat",
+        }
+    }
+
+    /// CPU time in the file's text, nanoseconds.
+    pub fn parse_ns(self, text: &str) -> Option<u64> {
+        match self {
+            CpuUsageFile::V1 => text.trim().parse().ok(),
+            CpuUsageFile::V2 => parse::cpu_stat_usage_us(text)?.checked_mul(1000),
+        }
+    }
+}
+
+/// The CPU time of one cgroup, read through a descriptor that stays open.
+#[derive(Debug)]
+pub struct CpuUsage {
+    path: PathBuf,
+    file: File,
+    kind: CpuUsageFile,
+}
+
+impl CpuUsage {
+    /// Of the cgroup in `directory`: from `cpuacct.usage` or, where it has none, from `cpu.stat`.
+    ///
+    /// # Errors
+    /// When neither can be opened.
+    pub fn open(fs: &HostFs, directory: &Path) -> Result<CpuUsage, HostError> {
+        CpuUsage::open_kind(fs, directory, CpuUsageFile::V1)
+            .or_else(|_| CpuUsage::open_kind(fs, directory, CpuUsageFile::V2))
+    }
+
+    fn open_kind(fs: &HostFs, directory: &Path, kind: CpuUsageFile) -> Result<CpuUsage, HostError> {
+        let path = directory.join(kind.name());
+        let file = fs.open(&path).map_err(HostError::reading(&path))?;
+        Ok(CpuUsage { path, file, kind })
+    }
+
+    /// CPU time so far, nanoseconds.
+    ///
+    /// # Errors
+    /// When the cgroup is gone, or the file has no CPU time: a v2 cgroup without the cpu
+    /// controller, before Linux 4.15.
+    pub fn read_ns(&self) -> Result<u64, HostError> {
+        let mut buffer = [0; 1024];
+        let read = self.file.read_at(&mut buffer, 0);
+        let length = read.map_err(HostError::reading(&self.path))?;
+        let text = String::from_utf8_lossy(buffer.get(..length).unwrap_or(&[]));
+        self.kind.parse_ns(&text).ok_or_else(|| {
+            let none = io::Error::new(io::ErrorKind::InvalidData, "no CPU time in it");
+            HostError::reading(&self.path)(none)
+        })
+    }
 }
 
 /// Open files, one a container.
 pub(crate) struct Usage {
-    sources: HashMap<CgroupId, Source>,
+    sources: HashMap<CgroupId, CpuUsage>,
     /// Descriptors to keep at most; beyond that a file is opened for each reading.
     limit: usize,
 }
@@ -62,7 +116,7 @@ impl Usage {
             self.sources.remove(&cgroup);
         }
         let source = open(fs, layout, container)?;
-        let ns = source.read_ns().map_err(HostError::reading(&source.path))?;
+        let ns = source.read_ns()?;
         if self.sources.len() < self.limit {
             self.sources.insert(cgroup, source);
         }
@@ -70,37 +124,19 @@ impl Usage {
     }
 }
 
-impl Source {
-    fn read_ns(&self) -> io::Result<u64> {
-        let mut buffer = [0u8; 1024];
-        let length = self.file.read_at(&mut buffer, 0)?;
-        let text = String::from_utf8_lossy(buffer.get(..length).unwrap_or(&[]));
-        let ns = match self.version {
-            Version::V2 => parse::cpu_stat_usage_us(&text).and_then(|us| us.checked_mul(1000)),
-            Version::V1 => text.trim().parse().ok(),
-        };
-        ns.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no CPU time in it"))
+fn open(fs: &HostFs, layout: &CgroupLayout, container: &Container) -> Result<CpuUsage, HostError> {
+    let directory = layout.v2_directory(&container.cgroup_path);
+    let v2 = CpuUsage::open_kind(fs, &directory, CpuUsageFile::V2);
+    if !layout.is_hybrid() || v2.as_ref().is_ok_and(|usage| usage.read_ns().is_ok()) {
+        return v2;
     }
+    v1(fs, layout, container).ok_or_else(|| {
+        let path = directory.join(CpuUsageFile::V2.name());
+        HostError::reading(path)(io::ErrorKind::NotFound.into())
+    })
 }
 
-fn open(fs: &HostFs, layout: &CgroupLayout, container: &Container) -> Result<Source, HostError> {
-    let path = layout.v2_directory(&container.cgroup_path).join("cpu.stat");
-    let v2 = fs.open(&path).map(|file| Source {
-        path: path.clone(),
-        file,
-        version: Version::V2,
-    });
-    // Without the cpu controller, kernels before 4.15 have no usage in the v2 hierarchy.
-    match v2 {
-        Ok(source) if source.read_ns().is_ok() => Ok(source),
-        Ok(_) | Err(_) if layout.is_hybrid() => v1(fs, layout, container)
-            .ok_or_else(|| HostError::reading(&path)(io::ErrorKind::NotFound.into())),
-        Ok(source) => Ok(source),
-        Err(e) => Err(HostError::reading(&path)(e)),
-    }
-}
-
-fn v1(fs: &HostFs, layout: &CgroupLayout, container: &Container) -> Option<Source> {
+fn v1(fs: &HostFs, layout: &CgroupLayout, container: &Container) -> Option<CpuUsage> {
     let text = fs
         .read_text(format!("/proc/{}/cgroup", container.pid?))
         .ok()?;
@@ -109,13 +145,7 @@ fn v1(fs: &HostFs, layout: &CgroupLayout, container: &Container) -> Option<Sourc
     let directory = layout
         .v1_directory("cpuacct", &cgroup)
         .filter(|_| cgroup.parent().is_some())?;
-    let path = directory.join("cpuacct.usage");
-    let file = fs.open(&path).ok()?;
-    Some(Source {
-        path,
-        file,
-        version: Version::V1,
-    })
+    CpuUsage::open_kind(fs, &directory, CpuUsageFile::V1).ok()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::trace;
 use crate::data::Point;
 use crate::error::BenchError;
 use cofferdam_bpf::TenantCounter;
+use cofferdam_host::{CpuUsage, HostFs};
 use cofferdam_lab::cgroup::{Membership, layout};
 use nix::time::{ClockId, clock_gettime};
 use std::fs::File;
@@ -22,7 +23,7 @@ const TEXT: usize = 16 << 10;
 
 /// A tenant's open files. A file that the kernel does not have is absent, and reads as 0.
 pub(super) struct Files {
-    cpu: Option<(File, CpuFile)>,
+    cpu: Option<CpuUsage>,
     memory: Option<(File, &'static str)>,
     io: Option<(File, IoFile)>,
     /// v1 keeps bytes in a file of their own.
@@ -60,14 +61,6 @@ impl Places {
 }
 
 #[derive(Clone, Copy)]
-enum CpuFile {
-    /// `cpuacct.usage`: nanoseconds.
-    V1,
-    /// `cpu.stat`: `usage_usec`.
-    V2,
-}
-
-#[derive(Clone, Copy)]
 enum IoFile {
     /// `blkio.throttle.io_serviced_recursive`: `Total N` in the last line.
     V1,
@@ -85,9 +78,12 @@ impl Files {
             blkio,
         } = places.clone();
         let open = |dir: Option<PathBuf>, name: &str| File::open(dir?.join(name)).ok();
-        let cpu = open(cpuacct, "cpuacct.usage")
-            .map(|f| (f, CpuFile::V1))
-            .or_else(|| Some((open(v2.clone(), "cpu.stat")?, CpuFile::V2)));
+        let fs = HostFs::host();
+        let usage = |dir: &PathBuf| CpuUsage::open(&fs, dir).ok();
+        // A v1 `cpu` without cpuacct has a `cpu.stat` too, but no CPU time in it.
+        let counts = |usage: &CpuUsage| usage.read_ns().is_ok();
+        let dirs = [cpuacct.as_ref(), v2.as_ref()].into_iter().flatten();
+        let cpu = dirs.filter_map(usage).find(counts);
         let memory = open(memory, "memory.stat")
             .map(|f| (f, "total_rss"))
             .or_else(|| Some((open(v2.clone(), "memory.stat")?, "anon")));
@@ -108,13 +104,7 @@ impl Files {
     /// The counters now, as the kernel counts them since the cgroup was made.
     pub fn read(&mut self) -> Point {
         let text = &mut self.text;
-        let cpu_ns = self.cpu.as_ref().map_or(0, |(file, kind)| {
-            let text = read(file, text);
-            match kind {
-                CpuFile::V1 => text.trim().parse().unwrap_or(0),
-                CpuFile::V2 => field(text, "usage_usec").unwrap_or(0) * 1000,
-            }
-        });
+        let cpu_ns = self.cpu.as_ref().and_then(|usage| usage.read_ns().ok());
         let rss_bytes = self
             .memory
             .as_ref()
@@ -136,7 +126,7 @@ impl Files {
         let moved = self.net.as_ref().map(|file| moved(read(file, text)));
         let moved = moved.unwrap_or_default();
         Point {
-            cpu_ms: cpu_ns as f64 / 1e6,
+            cpu_ms: cpu_ns.unwrap_or(0) as f64 / 1e6,
             rss_bytes,
             io_ops,
             io_bytes,

@@ -6,7 +6,7 @@ use super::places::Places;
 use super::weight::{Share, value};
 use crate::cpus::{Cpus, spell};
 use crate::journal::{Form, Journal};
-use cofferdam_host::{CgroupLayout, HostFs, parse};
+use cofferdam_host::{CgroupLayout, CpuUsage, HostFs};
 use cofferdam_reserve::Impossible;
 use cofferdam_types::{Container, CpuAmount, Degraded, Topology};
 use std::path::PathBuf;
@@ -194,8 +194,8 @@ impl Member {
 
     /// CPU time it has used so far.
     fn used_ns(&self, fs: &HostFs) -> Option<u64> {
-        let text = fs.read_text(&self.places.stat).ok()?;
-        parse::cpu_stat_usage_us(&text)?.checked_mul(1000)
+        let usage = CpuUsage::open(fs, &self.places.v2).ok()?;
+        usage.read_ns().ok()
     }
 }
 

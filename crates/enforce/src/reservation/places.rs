@@ -16,8 +16,8 @@ pub(super) struct Directory {
 pub(super) struct Places {
     pub cpuset: Option<Directory>,
     pub cpu: Option<Directory>,
-    /// `cpu.stat` of its v2 cgroup, for its CPU use.
-    pub stat: PathBuf,
+    /// Its v2 cgroup, which counts its CPU use.
+    pub v2: PathBuf,
 }
 
 impl Places {
@@ -53,7 +53,7 @@ impl Places {
         Places {
             cpuset: find("cpuset", ["cpuset.cpus"; 2]),
             cpu: find("cpu", ["cpu.weight", "cpu.shares"]),
-            stat: v2.join("cpu.stat"),
+            v2,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::quota::{self, QuotaFile};
 use crate::thread;
-use cofferdam_host::CgroupLayout;
+use cofferdam_host::{CgroupLayout, CpuUsage, HostFs};
 use cofferdam_types::Container;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -144,12 +144,8 @@ impl Place {
     }
 }
 
-/// CPU time of a cgroup directory, nanoseconds: v1 `cpuacct.usage`, or v2 `cpu.stat`.
+/// CPU time of a cgroup directory, nanoseconds.
 pub(in crate::network) fn usage_ns(directory: &Path) -> Option<u64> {
-    if let Ok(text) = fs::read_to_string(directory.join("cpuacct.usage")) {
-        return text.trim().parse().ok();
-    }
-    let text = fs::read_to_string(directory.join("cpu.stat")).ok()?;
-    let us = text.lines().find_map(|l| l.strip_prefix("usage_usec "))?;
-    us.trim().parse::<u64>().ok()?.checked_mul(1000)
+    let usage = CpuUsage::open(&HostFs::host(), directory).ok()?;
+    usage.read_ns().ok()
 }
