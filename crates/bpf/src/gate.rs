@@ -2,9 +2,9 @@
 
 use crate::load::LoadError;
 use crate::skeleton::{ReferenceSkel, reference_types::bss};
+use cofferdam_affinity::run_on;
+use cofferdam_types::CpuId;
 use libbpf_rs::libbpf_sys;
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
 use std::io;
 use std::mem::size_of_val;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -56,11 +56,7 @@ impl Gate {
         let keeper = std::thread::Builder::new()
             .name("cofferdam-gate".into())
             .spawn(move || {
-                let mut place = CpuSet::new();
-                let pinned = place
-                    .set(cpu as usize)
-                    .and_then(|()| sched_setaffinity(Pid::from_raw(0), &place));
-                if outbox.send(pinned.map_err(io::Error::from)).is_err() {
+                if outbox.send(run_on(CpuId(cpu))).is_err() {
                     return;
                 }
                 for () in inbox {

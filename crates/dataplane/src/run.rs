@@ -3,12 +3,12 @@
 use crate::config::{Config, Kind};
 use crate::control::Control;
 use crate::engine::{Engine, EngineError};
+use cofferdam_affinity::run_on;
+use cofferdam_types::CpuId;
 use cofferdam_xsk::{
     Device, Facts, LinkState, Memory, Port, PortError, Socket, SocketOptions, Tap,
 };
 use nix::ifaddrs::getifaddrs;
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
 use std::io::{self, Read};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -240,14 +240,9 @@ fn pin(config: &Config, core: usize) -> io::Result<()> {
     let Some(cpu) = config.cores.get(core).and_then(|core| core.cpu) else {
         return Ok(());
     };
-    let mut set = CpuSet::new();
-    let pinned = set
-        .set(cpu)
-        .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
-    pinned.map_err(|e| {
-        let e = io::Error::from(e);
-        io::Error::new(e.kind(), format!("core {core}: cpu = {cpu}: {e}"))
-    })
+    // A number beyond any CPU's is refused as one that this host does not have.
+    let number = CpuId(u32::try_from(cpu).unwrap_or(u32::MAX));
+    run_on(number).map_err(|e| io::Error::new(e.kind(), format!("core {core}: cpu = {cpu}: {e}")))
 }
 
 fn secret() -> io::Result<[u8; 16]> {

@@ -2,9 +2,8 @@
 
 use crate::journal::ThreadId;
 use crate::tuning::thread::{NOT_YET, NOT_YET_ROUNDS};
+use cofferdam_affinity::Affinity;
 use cofferdam_host::parse;
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -164,15 +163,8 @@ pub(crate) fn set_cpus(thread: ThreadId, cpus: &str) -> io::Result<()> {
     check(thread)?;
     let list = parse::cpu_list(cpus)
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no list of CPUs"))?;
-    let mut set = CpuSet::new();
-    for cpu in list {
-        set.set(cpu.0 as usize)?;
-    }
-    sched_setaffinity(pid(thread), &set).map_err(|e| gone(e.into()))
-}
-
-fn pid(thread: ThreadId) -> Pid {
-    Pid::from_raw(thread.tid.cast_signed())
+    let affinity = Affinity::to(list)?;
+    affinity.bind_thread(thread.tid).map_err(gone)
 }
 
 /// Kernel threads whose name begins with `prefix`.

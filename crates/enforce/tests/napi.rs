@@ -2,9 +2,10 @@
 
 mod common;
 
+use cofferdam_affinity::run_on;
 use cofferdam_enforce::{Enforcer, Options, UndoReport};
 use cofferdam_lab::fixtures::{FakeContainer, Net, Router};
-use cofferdam_types::{Container, Means};
+use cofferdam_types::{Container, CpuId, Means};
 use common::*;
 use std::fs;
 use std::path::Path;
@@ -68,14 +69,11 @@ fn the_napi_thread_runs_in_the_containers_cgroup_and_everything_comes_back() {
 struct Burner(Arc<AtomicBool>);
 
 impl Burner {
-    fn on(cpu: usize) -> Burner {
+    fn on(cpu: CpuId) -> Burner {
         let over = Arc::new(AtomicBool::new(false));
         let theirs = over.clone();
         std::thread::spawn(move || {
-            let mut set = nix::sched::CpuSet::new();
-            set.set(cpu).expect("a CPU number");
-            let this = nix::unistd::Pid::from_raw(0);
-            nix::sched::sched_setaffinity(this, &set).expect("a CPU of ours");
+            run_on(cpu).expect("a CPU of ours");
             while !theirs.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
             }
@@ -100,7 +98,7 @@ fn what_is_withheld_from_the_offender_is_returned_to_who_paid() {
         enforcer.set(enforce(&[&o, &v]));
         let interval = interval(&o, &v, 4);
         // Only on a CPU without idle time does anybody wait.
-        let _burner = Burner::on(0);
+        let _burner = Burner::on(CpuId(0));
         let returned = |enforcer: &Enforcer, of: &Container| {
             let status = enforcer.status();
             let mut all = status.containers.iter();

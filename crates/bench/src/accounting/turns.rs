@@ -7,10 +7,10 @@ use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::spawn::Worker;
 use crate::topology::{MadeBy, Spec, Tenant, Topology};
+use cofferdam_affinity::{Affinity, run_on};
 use cofferdam_bpf::{Gate, GateError};
 use cofferdam_host::in_namespace;
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::unistd::Pid;
+use cofferdam_types::CpuId;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
@@ -49,7 +49,7 @@ pub(super) struct Turns {
     flows: BTreeMap<(usize, usize), Flow>,
     kinds: Vec<Kind>,
     gate: Gate,
-    home: CpuSet,
+    home: Affinity,
     _workers: Vec<Worker>,
     topology: Topology,
 }
@@ -110,16 +110,12 @@ impl Turns {
                 flows.insert((i, n), flow);
             }
         }
-        let home = sched_getaffinity(Pid::from_raw(0)).map_err(|e| failed("affinity", e.into()))?;
+        let home = Affinity::of_this_thread().map_err(|e| failed("affinity", e))?;
         let gate = Gate::start(rig.victim_cpu).map_err(|e| match e {
             GateError::Load(_) => BenchError::Unsupported(format!("no accuracy table: {e}")),
             GateError::Hold { .. } => gate_failed(e),
         })?;
-        let mut sender = CpuSet::new();
-        sender
-            .set(rig.peer_cpu as usize)
-            .and_then(|()| sched_setaffinity(Pid::from_raw(0), &sender))
-            .map_err(|e| failed("move to the sender's CPU", e.into()))?;
+        run_on(CpuId(rig.peer_cpu)).map_err(|e| failed("move to the sender's CPU", e))?;
         Ok(Turns {
             flows,
             kinds: kinds.to_vec(),
@@ -184,6 +180,6 @@ fn gate_failed(error: GateError) -> BenchError {
 impl Drop for Turns {
     fn drop(&mut self) {
         // This thread goes back to its CPUs; when that fails, it only stays where it is.
-        let _ = sched_setaffinity(Pid::from_raw(0), &self.home);
+        let _ = self.home.bind_this_thread();
     }
 }

@@ -9,8 +9,8 @@ use crate::noise;
 use crate::progress::Progress;
 use crate::rundir::{About, RunDir};
 use crate::signals::Signals;
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::unistd::Pid;
+use cofferdam_affinity::Affinity;
+use cofferdam_types::CpuId;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -66,7 +66,7 @@ pub(crate) struct Rig<'a> {
     /// Units of work by victim, found once a run.
     pub calibrated: HashMap<VictimKind, u64>,
     signals: Signals,
-    affinity: Affinity,
+    absence: Absence,
 }
 
 impl<'a> Rig<'a> {
@@ -122,19 +122,19 @@ impl<'a> Rig<'a> {
             treatment: None,
             calibrated: HashMap::new(),
             signals,
-            affinity: Affinity::leave(victim_cpu),
+            absence: Absence::from_cpu(victim_cpu),
         })
     }
 
     /// Keeps the driver off `cpu` instead of the victim's.
     pub fn stay_off(&mut self, cpu: u32) {
         self.go_anywhere();
-        self.affinity = Affinity::leave(cpu);
+        self.absence = Absence::from_cpu(cpu);
     }
 
     /// Lets the driver, and what it starts, run on any CPU.
     pub fn go_anywhere(&mut self) {
-        self.affinity.end();
+        self.absence.end();
     }
 
     /// Fails once a signal has come.
@@ -258,37 +258,32 @@ fn choose_cpus(victim: Option<u32>, peer: Option<u32>) -> Result<(u32, u32), Ben
 }
 
 /// Keeps the driver off the victim's CPU; undone when dropped.
-struct Affinity {
-    before: Option<CpuSet>,
+struct Absence {
+    before: Option<Affinity>,
 }
 
-impl Affinity {
+impl Absence {
     /// Best effort: a driver that stays costs the victim next to nothing.
-    fn leave(cpu: u32) -> Affinity {
-        let this = Pid::from_raw(0);
-        let Ok(before) = sched_getaffinity(this) else {
-            return Affinity { before: None };
+    fn from_cpu(cpu: u32) -> Absence {
+        let leave = || {
+            let before = Affinity::of_this_thread()?;
+            before.without(CpuId(cpu))?.bind_this_thread()?;
+            std::io::Result::Ok(before)
         };
-        let mut rest = before;
-        let moved = rest
-            .unset(cpu as usize)
-            .and_then(|()| sched_setaffinity(this, &rest));
-        Affinity {
-            before: moved.is_ok().then_some(before),
+        Absence {
+            before: leave().ok(),
         }
     }
-}
 
-impl Affinity {
     fn end(&mut self) {
         if let Some(before) = self.before.take() {
             // Fails only when those CPUs have gone offline meanwhile.
-            let _gone = sched_setaffinity(Pid::from_raw(0), &before);
+            let _gone = before.bind_this_thread();
         }
     }
 }
 
-impl Drop for Affinity {
+impl Drop for Absence {
     fn drop(&mut self) {
         self.end();
     }

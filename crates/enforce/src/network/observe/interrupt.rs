@@ -4,9 +4,9 @@
 //! from another CPU, and the gaps are what it loses.
 
 use crate::tuning::interrupt::{APART, ENOUGH, MOST, ROUNDS};
+use cofferdam_affinity::run_on;
 use cofferdam_host::parse;
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
+use cofferdam_types::CpuId;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,14 +26,14 @@ fn attempt() -> Option<Duration> {
     // Not those that this thread may run on: it may keep off CPUs where others work.
     let online = fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
     let cpus = parse::cpu_list(online.trim())?;
-    let mut cpus = cpus.into_iter().map(|cpu| cpu.0 as usize);
+    let mut cpus = cpus.into_iter();
     let (here, there) = (cpus.next()?, cpus.next()?);
     membarrier(MEMBARRIER_REGISTER_PRIVATE_EXPEDITED)?;
     let over = AtomicBool::new(false);
     let mut gaps = std::thread::scope(|scope| {
         let watcher = scope.spawn(|| watch(here, &over));
         let sender = scope.spawn(|| {
-            let sent = stay_on(there).and_then(|()| send());
+            let sent = run_on(there).ok().and_then(|()| send());
             over.store(true, Ordering::Relaxed);
             sent
         });
@@ -49,15 +49,9 @@ fn attempt() -> Option<Duration> {
     Some(*cost).filter(|cost| *cost <= MOST)
 }
 
-fn stay_on(cpu: usize) -> Option<()> {
-    let mut set = CpuSet::new();
-    set.set(cpu).ok()?;
-    sched_setaffinity(Pid::from_raw(0), &set).ok()
-}
-
 /// Gaps between two looks at the clock that are no ordinary ones, without what a look takes.
-fn watch(cpu: usize, over: &AtomicBool) -> Option<Vec<Duration>> {
-    stay_on(cpu)?;
+fn watch(cpu: CpuId, over: &AtomicBool) -> Option<Vec<Duration>> {
+    run_on(cpu).ok()?;
     let mut usual = Duration::from_micros(1);
     let mut gaps = Vec::with_capacity(2 * ROUNDS as usize);
     let mut last = Instant::now();
