@@ -25,6 +25,7 @@ mod run;
 mod server;
 #[cfg(test)]
 mod testing;
+mod traffic;
 mod view;
 mod wake;
 pub mod wire;

@@ -2,52 +2,13 @@
 
 use super::latency;
 use super::table::*;
-use crate::latency::Buckets;
-use crate::server::Traffic;
+use super::values::{Values, name, seconds};
+use crate::traffic::Traffic;
 use crate::view::View;
 use cofferdam_types::{
-    CgroupId, Container, ContainerLedger, ContainerStatus, CpuPolicy, CpuTime, Degraded, NetworkCpu,
+    CgroupId, ContainerLedger, ContainerStatus, CpuPolicy, CpuTime, Degraded, NetworkCpu,
 };
 use std::collections::{BTreeSet, HashMap, HashSet};
-
-/// One series: the values of its labels, and its own.
-pub(super) type Series = (Vec<String>, f64);
-
-/// The series of every metric.
-#[derive(Debug, Default)]
-pub(super) struct Values {
-    series: HashMap<&'static str, Vec<Series>>,
-    histograms: HashMap<&'static str, Vec<(Vec<String>, Buckets)>>,
-}
-
-impl Values {
-    pub fn of(&self, metric: &Metric) -> &[Series] {
-        self.series.get(metric.stem).map_or(&[], Vec::as_slice)
-    }
-
-    pub fn histograms(&self, metric: &Metric) -> &[(Vec<String>, Buckets)] {
-        self.histograms.get(metric.stem).map_or(&[], Vec::as_slice)
-    }
-
-    pub(super) fn add(&mut self, metric: &'static Metric, labels: &[&str], value: f64) {
-        debug_assert_eq!(labels.len(), metric.labels.len(), "{}", metric.stem);
-        let labels = labels.iter().map(|&l| l.to_owned()).collect();
-        let series = self.series.entry(metric.stem).or_default();
-        series.push((labels, value));
-    }
-
-    pub(super) fn add_histogram(
-        &mut self,
-        metric: &'static Metric,
-        labels: &[&str],
-        value: Buckets,
-    ) {
-        debug_assert_eq!(labels.len(), metric.labels.len(), "{}", metric.stem);
-        let labels = labels.iter().map(|&l| l.to_owned()).collect();
-        let series = self.histograms.entry(metric.stem).or_default();
-        series.push((labels, value));
-    }
-}
 
 /// All values now.
 pub(super) fn values(view: &View, more: &[Degraded], traffic: Traffic) -> Values {
@@ -97,18 +58,6 @@ fn shown(view: &View) -> Vec<&ContainerLedger> {
         all.sort_by_key(|c| c.container.cgroup);
     }
     all
-}
-
-pub(super) fn name(container: &Container) -> [String; 3] {
-    [
-        container.name.clone(),
-        container.pod.clone().unwrap_or_default(),
-        container.cgroup_path.to_string_lossy().into_owned(),
-    ]
-}
-
-pub(super) fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
 }
 
 fn ledger(values: &mut Values, entry: &ContainerLedger) {

@@ -1,8 +1,8 @@
 //! What was measured of containers' packets. At most `latency.containers` containers, two
 //! directions and four protocols each: the number of series has a bound.
 
-use super::collect::{Values, name, seconds};
 use super::table::*;
+use super::values::{Values, name, seconds};
 use crate::view::View;
 use cofferdam_latency::{Class, Direction, Miss, Stage};
 

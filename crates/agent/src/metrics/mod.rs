@@ -5,18 +5,19 @@ mod latency;
 pub mod table;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use crate::latency::{BOUNDS_NS, Buckets};
-use crate::server::Traffic;
+use crate::traffic::Traffic;
 use crate::view::View;
 use cofferdam_types::Degraded;
-use collect::Values;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use std::fmt;
 use table::{ALL, Kind, PREFIX};
+use values::Values;
 
 /// Everything as text.
 pub(crate) fn text(view: &View, more: &[Degraded], traffic: Traffic) -> String {

@@ -14,6 +14,7 @@ pub use listen::ListenError;
 pub(crate) use listen::{ControlSocket, find_group, refuse_taken};
 
 use crate::metrics;
+use crate::traffic::Traffic;
 use crate::view::View;
 use crate::wake::{Sleeper, Waker};
 use crate::wire::{Refusal, RefusalCode, Request, WireSnapshot, ok_line, refusal_line};
@@ -70,28 +71,6 @@ pub(crate) enum Notice {
     Group(Option<String>),
     /// Hand out what is written, and end.
     End,
-}
-
-/// What the clients did, cumulative.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Traffic {
-    pub requests: u64,
-    pub refused_requests: u64,
-    pub refused_connections: u64,
-    pub timeouts: u64,
-    pub scrapes: u64,
-}
-
-impl Traffic {
-    /// The control socket's and the scrapers' together.
-    fn with(self, scrapers: cofferdam_exporter::Traffic) -> Traffic {
-        Traffic {
-            refused_connections: self.refused_connections + scrapers.evicted,
-            timeouts: self.timeouts + scrapers.timeouts,
-            scrapes: self.scrapes + scrapers.scrapes,
-            ..self
-        }
-    }
 }
 
 /// What the server starts with.

@@ -1,0 +1,58 @@
+//! The values that one scrape shows, by metric, and the words for their labels.
+
+use super::table::Metric;
+use crate::latency::Buckets;
+use cofferdam_types::Container;
+use std::collections::HashMap;
+
+/// One series: the values of its labels, and its own.
+pub(super) type Series = (Vec<String>, f64);
+
+/// The series of every metric.
+#[derive(Debug, Default)]
+pub(super) struct Values {
+    series: HashMap<&'static str, Vec<Series>>,
+    histograms: HashMap<&'static str, Vec<(Vec<String>, Buckets)>>,
+}
+
+impl Values {
+    pub fn of(&self, metric: &Metric) -> &[Series] {
+        self.series.get(metric.stem).map_or(&[], Vec::as_slice)
+    }
+
+    pub fn histograms(&self, metric: &Metric) -> &[(Vec<String>, Buckets)] {
+        self.histograms.get(metric.stem).map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn add(&mut self, metric: &'static Metric, labels: &[&str], value: f64) {
+        debug_assert_eq!(labels.len(), metric.labels.len(), "{}", metric.stem);
+        let labels = labels.iter().map(|&l| l.to_owned()).collect();
+        let series = self.series.entry(metric.stem).or_default();
+        series.push((labels, value));
+    }
+
+    pub(super) fn add_histogram(
+        &mut self,
+        metric: &'static Metric,
+        labels: &[&str],
+        value: Buckets,
+    ) {
+        debug_assert_eq!(labels.len(), metric.labels.len(), "{}", metric.stem);
+        let labels = labels.iter().map(|&l| l.to_owned()).collect();
+        let series = self.histograms.entry(metric.stem).or_default();
+        series.push((labels, value));
+    }
+}
+
+/// The labels that name a container: `container`, `pod`, `cgroup`.
+pub(super) fn name(container: &Container) -> [String; 3] {
+    [
+        container.name.clone(),
+        container.pod.clone().unwrap_or_default(),
+        container.cgroup_path.to_string_lossy().into_owned(),
+    ]
+}
+
+pub(super) fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
