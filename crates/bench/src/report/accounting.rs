@@ -3,7 +3,7 @@
 use super::ReportError;
 use super::chart::{Chart, Mark, Row, Tone};
 use super::format::{bytes, estimate, number, scaled};
-use super::page::{figure, section, spread};
+use super::section::{figure, section, spread};
 use crate::data::{AccountingResult, LoadShape, OverheadRow};
 use maud::{Markup, html};
 

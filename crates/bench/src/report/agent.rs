@@ -3,7 +3,7 @@
 use super::ReportError;
 use super::chart::{Chart, Row, Tone};
 use super::format::{bytes, estimate, number};
-use super::page::{figure, not_measured, section, spread};
+use super::section::{figure, not_measured, section, spread};
 use crate::data::{AgentCostRow, AgentDuty, AgentResult, DiagnosisCostRow, Estimate};
 use crate::evidence::{GOAL_CPU_PCT, GOAL_SWITCHES};
 use maud::{Markup, html};

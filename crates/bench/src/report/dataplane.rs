@@ -9,7 +9,7 @@ pub use finding::finding;
 use super::ReportError;
 use super::chart::{Chart, Mark, Row, Tone};
 use super::format::{factor, number};
-use super::page::{figure, not_measured, section, spread};
+use super::section::{figure, not_measured, section, spread};
 use crate::data::{
     DataplaneExperiment, DataplaneResult, DataplaneRow, DataplaneService, EchoServer, Estimate,
     SERVICE_P99_US,

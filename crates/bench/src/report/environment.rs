@@ -1,6 +1,6 @@
 //! Where, when and how the run was made.
 
-use super::page::section;
+use super::section::section;
 use crate::data::Manifest;
 use maud::{Markup, html};
 

@@ -3,7 +3,7 @@
 use super::ReportError;
 use super::chart::{Chart, Mark, Row, Tone};
 use super::format::{bytes, estimate, number};
-use super::page::{figure, section, spread};
+use super::section::{figure, section, spread};
 use crate::data::{BiasRow, Estimate, LatencyResult};
 use crate::evidence::{BIAS_US, GOAL_ADDED_US};
 use maud::{Markup, html};

@@ -18,6 +18,7 @@ mod page;
 mod penalty;
 mod plot;
 pub mod reservation;
+mod section;
 mod verdicts;
 
 use crate::data::{DataError, Kind, RunData, RunResult};

@@ -11,7 +11,7 @@ use super::format::{
     cell as cell_name, cell_without_direction, estimate, factor, number, rate, role, share,
 };
 use super::ledger::{self, WORTH_SHOWING};
-use super::page::{figure, not_measured, section, spread};
+use super::section::{figure, not_measured, section, spread};
 use crate::data::{
     Cell, CellResult, Direction, Metric, Protocol, Rate, Role, RunData, Sample, SoftirqSource,
     Treatment,

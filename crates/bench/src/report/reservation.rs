@@ -3,7 +3,7 @@
 use super::ReportError;
 use super::chart::{Chart, Row, Tone};
 use super::format::{cpu_count, factor, number, share, times};
-use super::page::{figure, not_measured, section, spread};
+use super::section::{figure, not_measured, section, spread};
 use crate::data::{
     Bound, Entitled, Estimate, PolicyRow, ReservationCell, ReservationCellResult,
     ReservationPolicy, ReservationResult,

@@ -1,7 +1,7 @@
 //! The judgements of [`crate::evidence`] in words, and as a table.
 
 use super::format::number;
-use super::page::section;
+use super::section::section;
 use crate::data::{Bound, Doubt, Judgement, Verdict};
 use maud::{Markup, html};
 use std::collections::BTreeMap;

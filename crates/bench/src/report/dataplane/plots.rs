@@ -1,8 +1,8 @@
 //! The plots of IX's paper: a line for each server.
 
 use super::super::ReportError;
-use super::super::page::figure;
 use super::super::plot::{Axis, Line, Plot};
+use super::super::section::figure;
 use super::{goodput, tone};
 use crate::data::{DataplaneExperiment, DataplaneRow, EchoServer, SERVICE_P99_US};
 use maud::Markup;

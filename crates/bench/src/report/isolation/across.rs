@@ -3,7 +3,7 @@
 use super::table::{points, short_name, tenths};
 use super::{paper, title};
 use crate::data::{IsolationResult, IsolationTable, Resource};
-use crate::report::page::{section, spread_as};
+use crate::report::section::{section, spread_as};
 use maud::{Markup, html};
 
 /// One table a resource: the loss of performance in each contended scenario, a column a runtime.

@@ -4,7 +4,7 @@ use crate::data::{IsolationSample, IsolationTable, RunData, Scenario};
 use crate::report::ReportError;
 use crate::report::chart::{Chart, Mark, Row, Tone};
 use crate::report::format::number;
-use crate::report::page::figure;
+use crate::report::section::figure;
 use crate::stats;
 use maud::{Markup, html};
 

@@ -6,7 +6,7 @@ use crate::evidence::differ;
 use crate::report::ReportError;
 use crate::report::chart::{Chart, Mark, Row, Tone};
 use crate::report::format::{factor, number};
-use crate::report::page::{figure, section, spread_as};
+use crate::report::section::{figure, section, spread_as};
 use maud::{Markup, html};
 
 /// The two tables of one runtime and resource.

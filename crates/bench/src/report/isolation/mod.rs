@@ -13,7 +13,7 @@ pub use finding::finding;
 
 use super::ReportError;
 use super::format::{estimate, number, share};
-use super::page::{not_measured, section};
+use super::section::{not_measured, section};
 use crate::data::{
     Care, DISTURBING_STEAL, GeneratorKind, IsolationResult, IsolationTable, Resource, RunData,
 };

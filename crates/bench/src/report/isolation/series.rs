@@ -3,8 +3,8 @@
 use crate::data::{CellKey, IsolationSample, IsolationTable, Point, Resource, RunData, Scenario};
 use crate::report::ReportError;
 use crate::report::chart::Tone;
-use crate::report::page::figure;
 use crate::report::plot::{Axis, Line, Plot};
+use crate::report::section::figure;
 use maud::{Markup, html};
 
 /// Blocks drawn at the most: more are a smear.

@@ -3,7 +3,7 @@
 use crate::data::{Bound, GeneratorKind, IsolationRow, IsolationTable, Resource, Verdict};
 use crate::evidence::{LOSS_TOLERATED_PCT, judge};
 use crate::report::format::{number, scaled};
-use crate::report::page::{spread, spread_as};
+use crate::report::section::{spread, spread_as};
 use maud::{Markup, html};
 
 /// id, short name, a, a′, I_ulr, I_plr as in the paper; then what the paper has not.

@@ -4,7 +4,7 @@ use crate::data::{CellResult, Direction, Protocol, Treatment};
 use crate::report::ReportError;
 use crate::report::chart::{Chart, Mark, Row, Tone};
 use crate::report::format::{cell_without_direction, number, rate, share};
-use crate::report::page::{figure, section, spread};
+use crate::report::section::{figure, section, spread};
 use maud::{Markup, html};
 
 /// Charts of penalty factors under every treatment, then the figures.

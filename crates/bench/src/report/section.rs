@@ -1,0 +1,48 @@
+//! What sections are made of: a heading with its lead, figures, cells with an interval.
+
+use super::format::{instead, number};
+use crate::data::Estimate;
+use maud::{Markup, PreEscaped, html};
+
+/// A section with a heading and, where there is one, a line that says how to read it.
+pub fn section(title: &str, lead: &str, inside: Markup) -> Markup {
+    html! {
+        section {
+            h2 { (title) }
+            @if !lead.is_empty() { p.lead { (lead) } }
+            (inside)
+        }
+    }
+}
+
+/// What could not be measured, with the reason; nothing where all was.
+pub fn not_measured<'a>(
+    failed: impl IntoIterator<Item = (&'a String, &'a String)>,
+) -> Option<Markup> {
+    let mut failed = failed.into_iter().peekable();
+    failed.peek()?;
+    let list = html! { ul { @for (what, why) in failed { li { (what) ": " (why) } } } };
+    Some(section("Not measured", "", list))
+}
+
+/// Median, and below it its interval, or what there is instead; a dash without a figure.
+pub fn spread(value: Option<&Estimate>) -> Markup {
+    spread_as(value, number)
+}
+
+/// The same with every number in the form that `show` gives it.
+pub fn spread_as(value: Option<&Estimate>, show: fn(f64) -> String) -> Markup {
+    let Some(e) = value else {
+        return html! { "–" };
+    };
+    let below = match e.interval() {
+        Some(i) => format!("[{}, {}]", show(i.low()), show(i.high())),
+        None => instead(e),
+    };
+    html! { (show(e.median)) small { (below) } }
+}
+
+/// A chart with its title. `svg` comes from [`super::chart::Chart::svg`], which escapes.
+pub fn figure(title: &str, svg: &str) -> Markup {
+    html! { figure { figcaption { (title) } (PreEscaped(svg)) } }
+}
