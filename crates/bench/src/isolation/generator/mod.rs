@@ -112,10 +112,10 @@ impl Foreign {
         let arguments = arguments.ok_or_else(|| {
             BenchError::Unsupported(format!("{name} has no load for this resource"))
         })?;
-        let mut command = super::runtime::placed(&self.cgroups, None);
+        let mut command = super::runtime::placed("nsenter", &self.cgroups, None)?;
         command
             // Its mounts are the host's.
-            .args(["nsenter", "--net", "--ipc", "--uts"])
+            .args(["--net", "--ipc", "--uts"])
             .args(["--target", &self.pid.to_string(), name])
             .args(arguments)
             .current_dir(&self.dir);

@@ -34,15 +34,9 @@ impl Runtime for Nspawn {
         let net = stage.tenant(&spec.name, spec.index, &mut undo)?;
         let data = stage.tenant_dir(&spec.name)?;
         let root = oci::root(stage, &stage.tenant_dir(&format!("{}-root", spec.name))?)?;
-        let mut command = placed(&cgroups, None);
+        let mut command = placed("systemd-nspawn", &cgroups, None)?;
         command
-            .args([
-                "systemd-nspawn",
-                "--quiet",
-                "--register=no",
-                "--keep-unit",
-                "--console=pipe",
-            ])
+            .args(["--quiet", "--register=no", "--keep-unit", "--console=pipe"])
             .args([
                 "--as-pid2",
                 "--link-journal=no",

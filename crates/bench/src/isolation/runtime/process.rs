@@ -5,8 +5,8 @@ use crate::error::BenchError;
 use crate::isolation::groups;
 use crate::isolation::guest::Guest;
 use crate::isolation::stage::{Stage, TenantNet};
-use cofferdam_lab::UndoStack;
-use std::ffi::OsStr;
+use cofferdam_lab::place::Spot;
+use cofferdam_lab::{LabError, UndoStack};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -27,14 +27,14 @@ impl Runtime for Process {
         let cgroups = groups::make_limited(&stage.tag, spec, &mut undo)?;
         let net = stage.tenant(&spec.name, spec.index, &mut undo)?;
         let dir = stage.tenant_dir(&spec.name)?;
-        let mut command = placed(&cgroups, Some(&net));
+        let mut command = placed("unshare", &cgroups, Some(&net))?;
         command
-            .args(["unshare", "--ipc", "--uts", "--mount"])
+            .args(["--ipc", "--uts", "--mount"])
             .arg(&stage.load)
             .arg("serve");
         let guest = Guest::start(&spec.name, command, START)?;
         Ok(Tenant {
-            // Every step on the way replaced the one before: it is still the same process.
+            // unshare became the generator: it is still the same process.
             pid: guest.pid(),
             address: Some(net.address),
             guest,
@@ -46,18 +46,13 @@ impl Runtime for Process {
     }
 }
 
-/// A command that joins cgroups and a network namespace, then becomes what its further arguments
-/// say.
-pub(in crate::isolation) fn placed(cgroups: &[PathBuf], net: Option<&TenantNet>) -> Command {
-    const SCRIPT: &str = "while [ \"$1\" != -- ]; do echo 0 > \"$1\"/cgroup.procs; shift; done; \
-                          shift; exec \"$@\"";
-    let mut command = Command::new("sh");
-    command.args(["-ec", SCRIPT, "cofferdam-tenant"]);
-    command.args(cgroups).arg("--");
-    if let Some(net) = net {
-        let mut option = OsStr::new("--net=").to_owned();
-        option.push(&net.path);
-        command.arg("nsenter").arg(option);
-    }
-    command
+/// `program`, to be started in cgroups and, where given, in a tenant's network namespace.
+pub(in crate::isolation) fn placed(
+    program: &str,
+    cgroups: &[PathBuf],
+    net: Option<&TenantNet>,
+) -> Result<Command, LabError> {
+    let mut command = Command::new(program);
+    Spot::open(net.map(|net| net.path.as_path()), cgroups)?.pre_exec(&mut command);
+    Ok(command)
 }

@@ -103,9 +103,9 @@ impl Runtime for Qemu {
         };
         let cgroups = groups::make_limited(&stage.tag, &by_cgroup, &mut undo)?;
         let net = stage.tenant(&spec.name, spec.index, &mut undo)?;
-        let mut command = placed(&cgroups, Some(&net));
+        let mut command = placed(PROGRAM, &cgroups, Some(&net))?;
         let mut kernel_line = String::new();
-        command.arg(PROGRAM).args(machine.arguments(memory(spec)));
+        command.args(machine.arguments(memory(spec)));
         if spec.network {
             tap(&net)?;
             command.args(["-netdev", "tap,id=net,ifname=tap0,script=no,downscript=no"]);
@@ -125,7 +125,6 @@ impl Runtime for Qemu {
         command.arg("-append").arg(format!("{LINE}{kernel_line}"));
         let guest = Guest::start(&spec.name, command, BOOT)?;
         Ok(Tenant {
-            // Every step on the way replaced the one before: it is still the same process.
             pid: guest.pid(),
             address: Some(net.address),
             guest,
