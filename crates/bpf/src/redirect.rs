@@ -46,9 +46,6 @@ pub struct RedirectPrograms {
 }
 
 impl RedirectPrograms {
-    /// Receive queues that one set can serve.
-    pub const QUEUES: u32 = 64;
-
     /// Loads the program; nothing is attached yet.
     ///
     /// # Errors

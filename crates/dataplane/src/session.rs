@@ -57,8 +57,6 @@ pub struct Session {
     bound: Vec<BoundPlace>,
     datagrams: Vec<Option<Piece>>,
     free_datagrams: Vec<u32>,
-    /// How long to poll before sleeping.
-    spin: Duration,
     next_check: Instant,
 }
 
@@ -82,15 +80,8 @@ impl Session {
             bound: Vec::new(),
             datagrams: Vec::new(),
             free_datagrams: Vec::new(),
-            spin: Duration::ZERO,
             next_check: Instant::now(),
         }
-    }
-
-    /// Sets how long [`Session::wait`] polls before it sleeps. Default not at all: right where
-    /// the dataplane has no CPU of its own.
-    pub fn set_spin(&mut self, spin: Duration) {
-        self.spin = spin;
     }
 
     /// Accepts connections to `local`; [`Event::Bound`] tells whether it worked.

@@ -1,4 +1,4 @@
-//! Waiting for the dataplane: first by polling, then asleep.
+//! Waiting for the dataplane, asleep.
 
 use super::Session;
 use crate::attach::reason;
@@ -18,15 +18,6 @@ impl Session {
     /// error says why.
     pub fn wait(&mut self, limit: Option<Duration>) -> io::Result<()> {
         self.flush();
-        if self.spin > Duration::ZERO {
-            let start = Instant::now();
-            while start.elapsed() < self.spin {
-                if !self.doze(false) {
-                    return Ok(());
-                }
-                std::hint::spin_loop();
-            }
-        }
         if self.doze(true) {
             self.sleep(limit)?;
         }

@@ -21,11 +21,9 @@ use crate::journal::Journal;
 use crate::tuning::reservation::LOOK_OVER;
 use cofferdam_host::{CgroupLayout, HostError, HostFs, topology};
 use cofferdam_reserve::{Options, Plan, plan_what_fits};
-use cofferdam_types::{
-    CgroupId, Container, CpuAmount, CpuId, Degraded, ReservationState, Topology,
-};
+use cofferdam_types::{CgroupId, Container, CpuAmount, Degraded, ReservationState, Topology};
 use member::{Member, Strict};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -211,11 +209,6 @@ impl Reservations {
     /// What is degraded for the host as a whole.
     pub fn degraded(&self) -> &[Degraded] {
         &self.degraded
-    }
-
-    /// The CPUs of standard containers and the host.
-    pub fn shared_cpus(&self) -> &BTreeSet<CpuId> {
-        &self.plan.shared
     }
 
     /// Plans and brings the host in line.

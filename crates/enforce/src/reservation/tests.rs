@@ -4,6 +4,7 @@ mod host;
 mod undo;
 
 use super::*;
+use cofferdam_types::CpuId;
 use host::{Fake, cpus};
 use std::time::Duration;
 
