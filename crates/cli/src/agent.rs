@@ -107,6 +107,8 @@ impl From<AgentError> for Failure {
         match error {
             AgentError::Start(StartError::Unsupported(text)) => doctor::unsupported(text),
             AgentError::Start(error) => error.into(),
+            // Its file may be another user's: that is no matter of root.
+            AgentError::Config(error) => Failure::Failed(error.into()),
             other => refused_without_root(other.into(), "the agent needs root"),
         }
     }

@@ -9,7 +9,7 @@ pub use elastic::Elastic;
 
 use crate::engine::{MOST_BATCH, Options};
 use crate::policy::{Grant, MOST_CLIENTS, Rights, Shares};
-use cofferdam_host::{HostFs, online_cpus};
+use cofferdam_host::{HostError, HostFs, online_cpus};
 use cofferdam_netstack::{Config as StackConfig, Congestion, InterfaceAddress, MacAddress};
 use cofferdam_types::{CpuId, Problem, parse_all};
 use cofferdam_xsk::Mode;
@@ -109,12 +109,30 @@ pub struct Client {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("cannot read {path}: {why}")]
+    #[error("cannot read {path}: {source}")]
     Read {
         /// The file.
         path: PathBuf,
         /// Why.
-        why: String,
+        source: std::io::Error,
+    },
+    /// The file is larger than any configuration.
+    #[error(
+        "cannot read {path}: it has {bytes} bytes, more than the limit of {LARGEST_FILE_BYTES}"
+    )]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+    },
+    /// The host's CPUs, which its cores name, are unknown.
+    #[error("cannot read {path}: {source}")]
+    Host {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: HostError,
     },
     /// It is wrong.
     #[error("{}", summary(path, problems))]
@@ -140,20 +158,22 @@ fn summary(path: &Path, problems: &[Problem]) -> String {
 impl Config {
     /// Reads and checks a file: every key known, every value in range, every CPU online here.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
-        let read = |why: String| ConfigError::Read {
+        let read = |source| ConfigError::Read {
             path: path.to_owned(),
-            why,
+            source,
         };
-        let size = std::fs::metadata(path)
-            .map_err(|e| read(e.to_string()))?
-            .len();
-        if size > LARGEST_FILE_BYTES {
-            return Err(read(format!(
-                "it has {size} bytes, more than the limit of {LARGEST_FILE_BYTES}"
-            )));
+        let bytes = std::fs::metadata(path).map_err(read)?.len();
+        if bytes > LARGEST_FILE_BYTES {
+            return Err(ConfigError::TooLarge {
+                path: path.to_owned(),
+                bytes,
+            });
         }
-        let text = std::fs::read_to_string(path).map_err(|e| read(e.to_string()))?;
-        let online = online_cpus(&HostFs::host()).map_err(|e| read(e.to_string()))?;
+        let text = std::fs::read_to_string(path).map_err(read)?;
+        let online = online_cpus(&HostFs::host()).map_err(|source| ConfigError::Host {
+            path: path.to_owned(),
+            source,
+        })?;
         Config::parse_for(&text, Some(&online)).map_err(|problems| ConfigError::Wrong {
             path: path.to_owned(),
             problems,

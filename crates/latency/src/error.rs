@@ -11,14 +11,14 @@ pub enum MeasureError {
     Unsupported(String),
     /// The programs could not be loaded.
     #[error("the latency programs could not be started: {0}")]
-    Load(LoadError),
+    Load(#[source] LoadError),
     /// A map could not be written or read.
-    #[error("the latency maps could not be {what}: {reason}")]
+    #[error("the latency maps could not be {what}: {source}")]
     Map {
         /// Read or written.
         what: &'static str,
         /// Why.
-        reason: String,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// No row is free.
     #[error(

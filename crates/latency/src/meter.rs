@@ -159,19 +159,17 @@ impl Meter {
 
     /// Cost of each program since the start.
     pub fn program_costs(&self) -> Result<Vec<ProgramCost>, MeasureError> {
-        self.programs
-            .program_costs()
-            .map_err(|e| MeasureError::Map {
-                what: "read",
-                reason: e.to_string(),
-            })
+        self.programs.program_costs().map_err(map_error("read"))
     }
 }
 
-fn map_error<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> MeasureError {
-    move |e| MeasureError::Map {
+fn map_error<E>(what: &'static str) -> impl FnOnce(E) -> MeasureError
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
+    move |source| MeasureError::Map {
         what,
-        reason: e.to_string(),
+        source: Box::new(source),
     }
 }
 

@@ -167,10 +167,6 @@ impl Source {
 
     /// Reads and checks it.
     pub fn load(&self) -> Result<Loaded, ConfigError> {
-        let failed = |why: String| ConfigError::Read {
-            path: self.path.clone(),
-            why,
-        };
         let mut bytes = Vec::new();
         let read = File::open(&self.path)
             .and_then(|file| file.take(LARGEST_FILE_BYTES + 1).read_to_end(&mut bytes));
@@ -180,20 +176,19 @@ impl Source {
                 return Ok(Loaded::default());
             }
             Err(e) if e.kind() == ErrorKind::NotFound => {
-                return Err(failed(
-                    "it does not exist; give the right --config, or none to observe only".into(),
-                ));
+                return Err(ConfigError::Missing(self.path.clone()));
             }
-            Err(e) => return Err(failed(e.to_string())),
+            Err(source) => {
+                let path = self.path.clone();
+                return Err(ConfigError::Read { path, source });
+            }
         }
         if bytes.len() as u64 > LARGEST_FILE_BYTES {
-            return Err(failed("it is larger than 4 MiB".into()));
+            return Err(ConfigError::TooLarge(self.path.clone()));
         }
-        let text = String::from_utf8(bytes).map_err(|e| {
-            failed(format!(
-                "byte {} is not valid UTF-8",
-                e.utf8_error().valid_up_to() + 1
-            ))
+        let text = String::from_utf8(bytes).map_err(|e| ConfigError::NotText {
+            path: self.path.clone(),
+            source: e.utf8_error(),
         })?;
         let wrong = |problems| ConfigError::Wrong {
             path: self.path.clone(),

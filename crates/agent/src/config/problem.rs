@@ -1,18 +1,37 @@
 //! What is wrong with a configuration, and where.
 
 use cofferdam_types::{Problem, Severity};
+use std::io;
 use std::path::PathBuf;
+use std::str::Utf8Error;
 
 /// The configuration cannot be used. The text is one line; `problems` has every one.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("cannot read {}: {why}", path.display())]
+    #[error("cannot read {}: {source}", path.display())]
     Read {
         /// Which.
         path: PathBuf,
-        /// Why, and what to do.
-        why: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file that was named does not exist.
+    #[error(
+        "cannot read {}: it does not exist; give the right --config, or none to observe only",
+        .0.display()
+    )]
+    Missing(PathBuf),
+    /// The file has more than [`LARGEST_FILE_BYTES`](super::LARGEST_FILE_BYTES).
+    #[error("cannot read {}: it is larger than 4 MiB", .0.display())]
+    TooLarge(PathBuf),
+    /// The file is no text.
+    #[error("cannot read {}: byte {} is not valid UTF-8", path.display(), source.valid_up_to() + 1)]
+    NotText {
+        /// Which.
+        path: PathBuf,
+        /// Where it ends to be text.
+        source: Utf8Error,
     },
     /// The file is wrong.
     #[error("{}", summary(path, problems))]

@@ -300,3 +300,25 @@ fn a_rule_for_more_cpus_than_the_host_has_is_a_warning() {
     assert!(here[0].text.contains("than this host has (2)"), "{here:?}");
     assert_eq!(check::beyond_host(&config.rules, 64), []);
 }
+
+#[test]
+fn a_file_that_cannot_be_read_is_refused_with_the_cause() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.toml");
+    let why = || {
+        let error = Source::new(Some(&path)).load().unwrap_err().to_string();
+        let cannot = format!("cannot read {}: ", path.display());
+        error.strip_prefix(&cannot).unwrap().to_owned()
+    };
+    assert_eq!(
+        why(),
+        "it does not exist; give the right --config, or none to observe only"
+    );
+    std::fs::write(&path, b"a = \"\xff\"").unwrap();
+    assert_eq!(why(), "byte 6 is not valid UTF-8");
+    std::fs::write(&path, vec![b'#'; LARGEST_FILE_BYTES as usize + 1]).unwrap();
+    assert_eq!(why(), "it is larger than 4 MiB");
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    assert_eq!(why(), "Is a directory (os error 21)");
+}

@@ -1,19 +1,30 @@
 //! What clients and signals ask of the control loop.
 
 use super::{Channels, Control, now, warnings};
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, Loaded};
 use crate::ledger::Ledger;
 use crate::rules::changes_host;
-use crate::server::Notice;
+use crate::server::{ListenError, Notice, find_group};
 use crate::wire::{
     Changed, Refusal, RefusalCode, Reloaded, Request, SetRule, Stopping, ok_line, refusal_line,
 };
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Requests served between two looks at the clock.
 const AT_ONCE: usize = 16;
 /// Shortest time between readings for clients: more frequent ones cost more than they are worth.
 const FRESH: Duration = Duration::from_millis(10);
+
+/// A configuration that is not put in force.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReloadError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The group of its socket.
+    #[error("cannot read {}: {source}", path.display())]
+    Group { path: PathBuf, source: ListenError },
+}
 
 impl<L: Ledger> Control<L> {
     /// Serves what clients wait for. True when something changed that must be shown.
@@ -52,7 +63,11 @@ impl<L: Ledger> Control<L> {
 
     fn change(&mut self, client: u64, request: Request, channels: &Channels) -> Notice {
         match request {
-            Request::Reload => answer(client, self.reload(channels)),
+            Request::Reload => {
+                let reloaded = self.reload(channels);
+                let kept = |e| format!("{e}; the old configuration stays in force");
+                answer(client, reloaded.map_err(kept))
+            }
             Request::Stop => {
                 tracing::info!("stop requested over the socket");
                 self.stop = true;
@@ -88,25 +103,15 @@ impl<L: Ledger> Control<L> {
     }
 
     /// Puts the configuration in force as it is now, whole; or keeps the old one and says why.
-    pub(super) fn reload(&mut self, channels: &Channels) -> Result<Reloaded, String> {
-        let checked = self.source.load().and_then(|loaded| {
-            let group = loaded.config.socket.group.as_deref();
-            match group.map(crate::server::find_group).transpose() {
-                Ok(_) => Ok(loaded),
-                Err(e) => Err(ConfigError::Read {
-                    path: self.source.path.clone(),
-                    why: e.to_string(),
-                }),
-            }
-        });
-        let loaded = match checked {
+    pub(super) fn reload(&mut self, channels: &Channels) -> Result<Reloaded, ReloadError> {
+        let loaded = match self.check() {
             Ok(loaded) => loaded,
             Err(error) => {
                 let text = error.to_string();
                 tracing::error!("configuration refused, the old one stays in force: {text}");
                 self.configuration.refusals += 1;
-                self.configuration.refused = Some(text.clone());
-                return Err(format!("{text}; the old configuration stays in force"));
+                self.configuration.refused = Some(text);
+                return Err(error);
             }
         };
         let old = std::mem::replace(&mut self.config, loaded.config.clone());
@@ -124,6 +129,18 @@ impl<L: Ledger> Control<L> {
             rules: self.config.rules.len() as u64,
             warnings: self.configuration.warnings.clone(),
         })
+    }
+
+    /// The configuration as it is now, if it can be put in force.
+    fn check(&self) -> Result<Loaded, ReloadError> {
+        let loaded = self.source.load()?;
+        if let Some(group) = &loaded.config.socket.group {
+            find_group(group).map_err(|source| ReloadError::Group {
+                path: self.source.path.clone(),
+                source,
+            })?;
+        }
+        Ok(loaded)
     }
 
     fn apply(&mut self, old: &Config, channels: &Channels) {

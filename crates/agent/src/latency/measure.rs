@@ -1,6 +1,7 @@
 //! The thread that measures: it reads the kernel's rings and adds up. The control loop hands the
 //! containers in and takes the sums out, and never waits for it.
 
+use super::StartError;
 use super::histogram::Buckets;
 use crate::config::LatencyConfig;
 use cofferdam_latency::{
@@ -65,13 +66,13 @@ pub(super) struct Measuring {
 
 impl Measuring {
     /// Loads the programs and starts the thread.
-    pub fn start(config: &LatencyConfig) -> Result<Measuring, String> {
+    pub fn start(config: &LatencyConfig) -> Result<Measuring, StartError> {
         let sizes = LatencySizes {
             containers: config.containers.max(1),
             ..LatencySizes::default()
         };
-        let meter = Meter::load(sizes, config.start).map_err(|e| e.to_string())?;
-        let reader = meter.reader().map_err(|e| e.to_string())?;
+        let meter = Meter::load(sizes, config.start)?;
+        let reader = meter.reader()?;
         let shared = Arc::new(Shared {
             stop: AtomicBool::new(false),
             wanted: Mutex::default(),
@@ -88,7 +89,7 @@ impl Measuring {
         let thread = std::thread::Builder::new()
             .name("cofferdam-latency".into())
             .spawn(move || worker.run(&theirs))
-            .map_err(|e| e.to_string())?;
+            .map_err(StartError::Thread)?;
         Ok(Measuring {
             shared,
             thread: Some(thread),

@@ -12,10 +12,29 @@ pub(crate) use measure::LatencyView;
 pub(crate) use measure::{FlowTotals, MeasuredContainer};
 
 use crate::config::LatencyConfig;
+use cofferdam_host::HostError;
+use cofferdam_latency::MeasureError;
+use cofferdam_latency::serve::BindError;
 use cofferdam_types::{Container, Degraded};
 use measure::Measuring;
 use service::Service;
+use std::io;
 use std::sync::Arc;
+
+/// What was asked for and could not be started.
+#[derive(Debug, thiserror::Error)]
+enum StartError {
+    #[error(transparent)]
+    Measure(#[from] MeasureError),
+    #[error(transparent)]
+    Host(#[from] HostError),
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    #[error("cannot make a pipe: {0}")]
+    Pipe(#[source] io::Error),
+    #[error(transparent)]
+    Thread(io::Error),
+}
 
 /// What runs of it.
 #[derive(Default)]
@@ -83,7 +102,7 @@ impl Latency {
             .chain(service.map(|_| ended("latency_socket", "containers cannot read latencies")))
     }
 
-    fn fail(&mut self, name: &str, what: &str, why: &str) {
+    fn fail(&mut self, name: &str, what: &str, why: &StartError) {
         let text = format!("{what}: {why}");
         tracing::warn!("{text}");
         self.failures.push(Degraded {

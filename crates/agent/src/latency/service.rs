@@ -1,6 +1,7 @@
 //! The socket where a container reads its own reports, in a separate thread. The programs are
 //! loaded while a container measures.
 
+use super::StartError;
 use cofferdam_host::{HostFs, host_netns};
 use cofferdam_latency::serve::{Limits, OnDemand, Server, SocketFile, bind, netns_of};
 use cofferdam_latency::{LatencySizes, Start};
@@ -18,11 +19,11 @@ pub(super) struct Service {
 
 impl Service {
     /// Listens on `path`.
-    pub fn start(path: &Path, start: Start) -> Result<Service, String> {
-        let host = host_netns(&HostFs::host()).map_err(|e| e.to_string())?;
+    pub fn start(path: &Path, start: Start) -> Result<Service, StartError> {
+        let host = host_netns(&HostFs::host())?;
         let source = OnDemand::new(LatencySizes::default(), start, host);
-        let (listener, socket) = bind(path).map_err(|e| e.to_string())?;
-        let (wait, wake) = std::io::pipe().map_err(|e| format!("cannot make a pipe: {e}"))?;
+        let (listener, socket) = bind(path)?;
+        let (wait, wake) = std::io::pipe().map_err(StartError::Pipe)?;
         let server = move || {
             let server = Server::new(listener, source, Limits::default(), Box::new(netns_of));
             if let Err(why) = server.and_then(|mut server| server.run(wait.as_fd())) {
@@ -32,7 +33,7 @@ impl Service {
         let thread = std::thread::Builder::new()
             .name("cofferdam-latency-socket".into())
             .spawn(server)
-            .map_err(|e| e.to_string())?;
+            .map_err(StartError::Thread)?;
         Ok(Service {
             thread: Some(thread),
             wake: Some(wake),

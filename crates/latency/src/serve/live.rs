@@ -1,6 +1,6 @@
 //! The kernel's measurement behind the socket.
 
-use super::spaces::Source;
+use super::spaces::{NotMeasured, Source};
 use crate::error::MeasureError;
 use crate::meter::{Meter, Reader};
 use crate::sample::Sample;
@@ -29,24 +29,17 @@ impl Live {
     }
 }
 
-/// The reason is the host's business: it may reveal other containers.
-fn not_now<E>(_: E) -> String {
-    "the measurement cannot be enabled now; ask the host's administrator".to_owned()
-}
-
-fn refuse_host(netns: NetnsId, host: NetnsId) -> Result<(), String> {
-    if netns == host {
-        return Err(
-            "this is the host's own network namespace: connect from inside a container".to_owned(),
-        );
+fn refuse_host(netns: NetnsId, host: NetnsId) -> Result<(), NotMeasured> {
+    match netns == host {
+        true => Err(NotMeasured::Host),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 impl Source for Live {
-    fn on(&mut self, netns: NetnsId, filter: &Filter) -> Result<(), String> {
+    fn on(&mut self, netns: NetnsId, filter: &Filter) -> Result<(), NotMeasured> {
         refuse_host(netns, self.host)?;
-        self.meter.on(netns, filter).map_err(not_now)
+        self.meter.on(netns, filter).map_err(NotMeasured::NotNow)
     }
 
     fn off(&mut self, netns: NetnsId) {
@@ -114,9 +107,11 @@ impl OnDemand {
 }
 
 impl Source for OnDemand {
-    fn on(&mut self, netns: NetnsId, filter: &Filter) -> Result<(), String> {
+    fn on(&mut self, netns: NetnsId, filter: &Filter) -> Result<(), NotMeasured> {
         refuse_host(netns, self.host)?;
-        self.live().map_err(not_now)?.on(netns, filter)?;
+        self.live()
+            .map_err(NotMeasured::NotNow)?
+            .on(netns, filter)?;
         self.on.insert(netns);
         Ok(())
     }

@@ -18,7 +18,7 @@ pub use listen::{BindError, SocketFile, bind};
 pub use live::{Live, OnDemand};
 pub use peer::netns_of;
 pub use protocol::{Form, MAX_LINE_BYTES, Refusal, Request, parse};
-pub use spaces::Source;
+pub use spaces::{NotMeasured, Source};
 
 use client::{Client, Mode};
 use cofferdam_types::NetnsId;

@@ -2,16 +2,29 @@
 
 use super::buffer::Buffer;
 use super::{Every, VANISHED};
+use crate::error::MeasureError;
 use crate::sample::Sample;
 use cofferdam_bpf::latency::{Counts, Direction, Filter, Miss};
 use cofferdam_types::NetnsId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+/// A namespace that is not measured. The text is for the container; the source is the host's
+/// business, since it may reveal other containers.
+#[derive(Debug, thiserror::Error)]
+pub enum NotMeasured {
+    /// It is not a container's.
+    #[error("this is the host's own network namespace: connect from inside a container")]
+    Host,
+    /// The measurement could not be started.
+    #[error("the measurement cannot be enabled now; ask the host's administrator")]
+    NotNow(#[source] MeasureError),
+}
+
 /// What measures. A trait, so that tests need no kernel.
 pub trait Source {
     /// Measures `netns`.
-    fn on(&mut self, netns: NetnsId, filter: &Filter) -> Result<(), String>;
+    fn on(&mut self, netns: NetnsId, filter: &Filter) -> Result<(), NotMeasured>;
     /// Stops.
     fn off(&mut self, netns: NetnsId);
     /// Hands on all waiting samples.
@@ -75,7 +88,7 @@ impl<S: Source> Spaces<S> {
         }
     }
 
-    pub fn on(&mut self, netns: NetnsId, filter: &Filter) -> Result<(), String> {
+    pub fn on(&mut self, netns: NetnsId, filter: &Filter) -> Result<(), NotMeasured> {
         // A new measurement, with counts of its own.
         self.source.off(netns);
         self.source.on(netns, filter)?;

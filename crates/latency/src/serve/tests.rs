@@ -22,7 +22,7 @@ struct Shared {
 struct Fake(Rc<RefCell<Shared>>);
 
 impl Source for Fake {
-    fn on(&mut self, netns: NetnsId, _: &Filter) -> Result<(), String> {
+    fn on(&mut self, netns: NetnsId, _: &Filter) -> Result<(), NotMeasured> {
         self.0.borrow_mut().measured.insert(netns);
         Ok(())
     }
