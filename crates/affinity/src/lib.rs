@@ -1,7 +1,7 @@
 //! Which CPUs a thread may run on: the one place that sets a thread's affinity.
 //!
-//! A crate of its own, below those that load BPF programs and those that read the host, so that an
-//! unprivileged part depends on neither.
+//! A crate of its own, below those that load BPF programs and those that read the host, so that who
+//! binds a thread needs neither.
 #![forbid(unsafe_code)]
 
 use cofferdam_types::CpuId;
