@@ -11,10 +11,10 @@ taskset -c 0 bash -c 'exec 3<>/tmp/never; while :; do read -t 0.003 -u 3; done' 
 host=$!
 sleep 5
 cofferdam status --json >/tmp/status.json
-grep -oE '"(name|neighbour|entitlement|got_ns|entitled_ns|forced_sharing_ns)": ?[^,}]*' /tmp/status.json | tr '\n' ' '; echo
+grep -oE '"(name|kind|entitled_by|got_ns|entitled_ns|forced_sharing_ns)": ?[^,}]*' /tmp/status.json | tr '\n' ' '; echo
 tr -d '\n' </tmp/status.json >/tmp/status.line
-check 'diagnosis: status names c as the neighbour of a' 'grep -qE "\"name\": *\"a\",[^{}]*\"neighbour\": *\"c\"" /tmp/status.line'
-check 'diagnosis: status names a as the neighbour of c' 'grep -qE "\"name\": *\"c\",[^{}]*\"neighbour\": *\"a\"" /tmp/status.line'
+check 'diagnosis: status names c as the neighbour of a' 'grep -qE "\"name\": *\"a\",[^{}]*\"neighbour\": *\{[^}]*\"name\": *\"c\"" /tmp/status.line'
+check 'diagnosis: status names a as the neighbour of c' 'grep -qE "\"name\": *\"c\",[^{}]*\"neighbour\": *\{[^}]*\"name\": *\"a\"" /tmp/status.line'
 cofferdam status
 quiet a c
 kill $host

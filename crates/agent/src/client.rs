@@ -1,9 +1,9 @@
 //! Talking to a running agent.
 
 use crate::wire::{
-    Answer, Changed, LONGEST_ANSWER_BYTES, Reloaded, Request, StatusReport, Stopping, VERSION,
-    WireSnapshot,
+    Answer, Changed, LONGEST_ANSWER_BYTES, Reloaded, Request, Stopping, VERSION, WireSnapshot,
 };
+use cofferdam_records::status::{STATUS, StatusReport};
 use cofferdam_types::Snapshot;
 use serde::de::DeserializeOwned;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
@@ -88,7 +88,9 @@ impl Client {
 
     /// The state of the agent.
     pub fn status(&mut self) -> Result<StatusReport, ClientError> {
-        self.ask(&Request::Status)
+        let document: serde_json::Value = self.ask(&Request::Status)?;
+        cofferdam_records::check(&document, STATUS).map_err(|e| self.broken(&e))?;
+        serde_json::from_value(document).map_err(|e| self.broken(&e))
     }
 
     /// A fresh reading of the ledger, with the containers gone since this client's last one.

@@ -3,6 +3,7 @@
 use crate::Ended;
 use crate::testing::{TestAgent, World, until};
 use crate::wire::Request;
+use cofferdam_records::diagnosis::NeighbourRecord;
 use std::sync::atomic::Ordering::Relaxed;
 
 const ENFORCE_WEB: &str = "[[rule]]\nmatch = \"web-*\"\nnetwork_cpu = \"enforce\"\n";
@@ -277,12 +278,17 @@ fn lost_cpu_is_shown_and_can_be_switched_off() {
     let agent = TestAgent::with("", world);
     let mut client = agent.client();
     let status = client.status().unwrap();
-    assert_eq!(status.losses.len(), 1);
-    assert_eq!(status.losses[0].forced_sharing_ns, 500_000_000);
-    assert_eq!(status.losses[0].neighbour.as_deref(), Some("the host"));
+    let diagnosis = status.diagnosis.unwrap();
+    assert_eq!(diagnosis.interval_s, 1.0);
+    assert_eq!(diagnosis.containers.len(), 1);
+    assert_eq!(diagnosis.containers[0].forced_sharing_ns, 500_000_000);
+    assert_eq!(
+        diagnosis.containers[0].neighbour,
+        Some(NeighbourRecord::Host)
+    );
     agent.rewrite("diagnosis.enabled = false\n");
     client.reload().unwrap();
-    assert!(client.status().unwrap().losses.is_empty());
+    assert_eq!(client.status().unwrap().diagnosis, None);
     // Where the host lacks something that is named, and a reload tries again.
     agent.world.unavailable.store(true, Relaxed);
     agent.rewrite("");
@@ -294,5 +300,5 @@ fn lost_cpu_is_shown_and_can_be_switched_off() {
     agent.world.unavailable.store(false, Relaxed);
     client.reload().unwrap();
     let status = client.status().unwrap();
-    assert!(status.degraded.is_empty() && status.losses.len() == 1);
+    assert!(status.degraded.is_empty() && status.diagnosis.is_some());
 }

@@ -1,10 +1,8 @@
 //! The diagnosis next to the ledger: CPU time that containers were entitled to but did not get.
 
 use cofferdam_diagnosis::{Diagnosis, Options, Reading};
-use cofferdam_types::{
-    CgroupId, Container, CpuAmount, CpuLoss, Degraded, DiagnosedContainer, DiagnosisHealth,
-    ScheduleInterval,
-};
+use cofferdam_records::diagnosis::DiagnosisRecord;
+use cofferdam_types::{CgroupId, Container, CpuAmount, CpuLoss, Degraded, ScheduleInterval};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -60,18 +58,18 @@ pub(crate) fn open() -> Result<Box<dyn Diagnose>, String> {
 /// What is shown of it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LossView {
-    /// Length of the last interval; zero while there is none.
-    pub length: Duration,
     /// The last interval.
-    pub containers: Vec<DiagnosedContainer>,
+    pub interval: Option<ScheduleInterval>,
     /// Sums since the diagnosis began, of the containers that are there.
     pub totals: HashMap<CgroupId, CpuLoss>,
-    pub health: DiagnosisHealth,
-    /// Of the last interval, all CPUs: idle, idle after a container was throttled, tasks of no
-    /// container. Nanoseconds.
-    pub idle_ns: u64,
-    pub left_idle_ns: u64,
-    pub host_ns: u64,
+}
+
+impl LossView {
+    /// The last interval as a record.
+    pub fn record(&self) -> Option<DiagnosisRecord> {
+        let interval = self.interval.as_ref()?;
+        Some(DiagnosisRecord::new(interval, interval.worst_first()))
+    }
 }
 
 pub(crate) struct Losses {
@@ -147,13 +145,8 @@ impl Losses {
             totals.insert(id, sum);
         }
         self.view = Arc::new(LossView {
-            length: interval.length,
-            containers: interval.containers,
+            interval: Some(interval),
             totals,
-            health: interval.health,
-            idle_ns: interval.idle_ns,
-            left_idle_ns: interval.left_idle_ns,
-            host_ns: interval.host_ns,
         });
     }
 

@@ -2,14 +2,11 @@
 
 use crate::latency::LatencyView;
 use crate::losses::LossView;
-use crate::wire::{
-    AgentRecord, ConfigurationRecord, ContainerRecord, DegradedRecord, HostLossRecord, LossRecord,
-    MeansRecord, NetworkRecord, PolicyRecord, ReservationRecord, RuleRecord, STATUS, StatusReport,
+use cofferdam_records::status::{
+    AgentRecord, ConfigurationRecord, ContainerRecord, DegradedRecord, RuleRecord, STATUS,
+    StatusReport,
 };
-use cofferdam_types::{
-    CgroupId, ContainerStatus, CpuPolicy, Degraded, DiagnosedContainer, EnforcementStatus,
-    NetworkCpu, Policy, Snapshot,
-};
+use cofferdam_types::{CgroupId, Degraded, EnforcementStatus, Snapshot};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -69,13 +66,7 @@ impl View {
                 .iter()
                 .map(|c| ContainerRecord::new(c, self.paths.get(&c.cgroup).cloned()))
                 .collect(),
-            losses: self
-                .losses
-                .containers
-                .iter()
-                .map(|c| LossRecord::new(c, self.losses.length))
-                .collect(),
-            diagnosis: (!self.losses.length.is_zero()).then(|| self.losses.host_record()),
+            diagnosis: self.losses.record(),
             containers_known: self.paths.len() as u64,
             degraded,
             changes_in_force: self.enforcement.changes_in_force,
@@ -89,104 +80,5 @@ impl View {
             .iter()
             .chain(&self.enforcement.degraded)
             .chain(more)
-    }
-}
-
-impl PolicyRecord {
-    pub(crate) fn new(policy: &Policy) -> PolicyRecord {
-        let (cpu, cpus) = match policy.cpu {
-            CpuPolicy::Standard => ("standard", None),
-            CpuPolicy::Strict(cpus) => ("strict", Some(f64::from(cpus))),
-        };
-        PolicyRecord {
-            network_cpu: match policy.network_cpu {
-                NetworkCpu::Observe => "observe",
-                NetworkCpu::Enforce => "enforce",
-            }
-            .to_owned(),
-            cpu: cpu.to_owned(),
-            cpus,
-        }
-    }
-}
-
-impl LossView {
-    fn host_record(&self) -> HostLossRecord {
-        HostLossRecord {
-            interval_s: self.length.as_secs_f64(),
-            idle_ns: self.idle_ns,
-            left_idle_ns: self.left_idle_ns,
-            host_ns: self.host_ns,
-            containers_without_slot: self.health.containers_without_slot,
-            mismatches: self.health.mismatches,
-            segments_rejected: self.health.segments_rejected,
-        }
-    }
-}
-
-impl LossRecord {
-    fn new(one: &DiagnosedContainer, length: Duration) -> LossRecord {
-        LossRecord {
-            name: one.container.name.clone(),
-            cgroup_id: one.container.cgroup.0,
-            interval_s: length.as_secs_f64(),
-            entitlement: one.entitlement.to_string(),
-            entitled_ns: one.loss.entitled_ns,
-            got_ns: one.loss.got_ns,
-            forced_sharing_ns: one.loss.forced_sharing_ns,
-            phantom_ns: one.loss.phantom_ns,
-            throttled_ns: one.loss.throttled_ns,
-            lack_ns: one.loss.lack_ns,
-            neighbour: one.neighbour.as_ref().map(ToString::to_string),
-        }
-    }
-}
-
-impl DegradedRecord {
-    fn new(degraded: &Degraded) -> DegradedRecord {
-        DegradedRecord {
-            name: degraded.name.clone(),
-            text: degraded.text.clone(),
-        }
-    }
-}
-
-impl ContainerRecord {
-    fn new(status: &ContainerStatus, cgroup_path: Option<String>) -> ContainerRecord {
-        let network = status.network.as_ref().map(|n| NetworkRecord {
-            means: n
-                .means
-                .iter()
-                .map(|m| MeansRecord {
-                    means: m.means.label().to_owned(),
-                    in_force: m.in_force,
-                    failed: m.failed,
-                    why: m.why.clone(),
-                })
-                .collect(),
-            debt_ns: n.debt_ns,
-            forgiven_ns: n.forgiven_ns,
-            charged_ns: n.charged_ns,
-            returned_ns: n.returned_ns,
-            dropped_rx_packets: n.dropped_rx_packets,
-            dropped_tx_packets: n.dropped_tx_packets,
-        });
-        let reservation = status.reservation.as_ref().map(|r| ReservationRecord {
-            own_cpus: r.own_cpus.iter().map(|c| c.0).collect(),
-            slice_cpu: r.slice.map(|(cpu, _)| cpu.0),
-            slice_cpus: r.slice.map(|(_, milli)| f64::from(milli) / 1000.0),
-            lent_cpus: r.lent_cpus.iter().map(|c| c.0).collect(),
-            lendings: r.lendings,
-            rewrites: r.rewrites,
-        });
-        ContainerRecord {
-            name: status.name.clone(),
-            cgroup_id: status.cgroup.0,
-            cgroup_path,
-            policy: PolicyRecord::new(&status.policy),
-            network,
-            reservation,
-            degraded: status.degraded.iter().map(DegradedRecord::new).collect(),
-        }
     }
 }

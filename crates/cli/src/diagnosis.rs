@@ -3,16 +3,13 @@
 //! It is optional: a host that cannot run it still has its ledger, and the reason is reported.
 
 use crate::exit::one_line;
-use crate::schema::{CpuLossRecord, DiagnosisRecord};
 use crate::selection::Selection;
 use crate::table::{finish, numbers_right, plain};
 use cofferdam_agent::Client;
-use cofferdam_agent::wire::{LossRecord, StatusReport};
 use cofferdam_diagnosis::{Diagnosis, Options, Reading};
-use cofferdam_types::{
-    Container, CpuLoss, DiagnosedContainer, DiagnosisHealth, Entitlement, Neighbour,
-    ScheduleInterval, ScheduleTime,
-};
+use cofferdam_records::diagnosis::DiagnosisRecord;
+use cofferdam_records::status::StatusReport;
+use cofferdam_types::{Container, DiagnosedContainer, ScheduleInterval};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,46 +100,8 @@ impl Watch {
 
 /// What the agent diagnosed last; `None` while its diagnosis is off or has just begun.
 fn of_agent(status: &StatusReport, containers: &[Arc<Container>]) -> Option<ScheduleInterval> {
-    let host = status.diagnosis?;
-    let diagnosed = |loss: &LossRecord| {
-        let mut known = containers.iter();
-        Some(DiagnosedContainer {
-            container: known.find(|c| c.cgroup.0 == loss.cgroup_id)?.clone(),
-            loss: CpuLoss {
-                entitled_ns: loss.entitled_ns,
-                got_ns: loss.got_ns,
-                forced_sharing_ns: loss.forced_sharing_ns,
-                phantom_ns: loss.phantom_ns,
-                throttled_ns: loss.throttled_ns,
-                lack_ns: loss.lack_ns,
-            },
-            entitlement: Entitlement::of_label(&loss.entitlement)?,
-            time: ScheduleTime {
-                run_ns: loss.got_ns,
-                ..ScheduleTime::default()
-            },
-            neighbour: loss.neighbour.as_ref().map(|name| {
-                if *name == Neighbour::Host.to_string() {
-                    Neighbour::Host
-                } else {
-                    Neighbour::Container(name.clone())
-                }
-            }),
-        })
-    };
-    Some(ScheduleInterval {
-        length: Duration::try_from_secs_f64(host.interval_s).ok()?,
-        cpus: 0,
-        idle_ns: host.idle_ns,
-        left_idle_ns: host.left_idle_ns,
-        host_ns: host.host_ns,
-        containers: status.losses.iter().filter_map(diagnosed).collect(),
-        health: DiagnosisHealth {
-            containers_without_slot: host.containers_without_slot,
-            mismatches: host.mismatches,
-            segments_rejected: host.segments_rejected,
-        },
-    })
+    let diagnosis = status.diagnosis.as_ref()?;
+    Some(diagnosis.interval(containers))
 }
 
 /// The containers of `selection`, those that lost most to others first.
@@ -150,13 +109,8 @@ pub fn selected<'a>(
     interval: &'a ScheduleInterval,
     selection: &Selection,
 ) -> Vec<&'a DiagnosedContainer> {
-    let all = interval.containers.iter();
-    let mut shown: Vec<_> = all.filter(|c| selection.matches(&c.container)).collect();
-    shown.sort_by_key(|c| {
-        let loss = &c.loss;
-        let lost = std::cmp::Reverse(loss.taken_ns());
-        (lost, std::cmp::Reverse(loss.got_ns), c.container.cgroup)
-    });
+    let mut shown = interval.worst_first();
+    shown.retain(|c| selection.matches(&c.container));
     shown
 }
 
@@ -211,16 +165,7 @@ pub fn table(interval: &ScheduleInterval, selection: &Selection, width: Option<u
 
 /// The document's part.
 pub fn record(interval: &ScheduleInterval, selection: &Selection) -> DiagnosisRecord {
-    let shown = selected(interval, selection);
-    DiagnosisRecord {
-        containers: shown.into_iter().map(CpuLossRecord::new).collect(),
-        idle_ns: interval.idle_ns,
-        left_idle_ns: interval.left_idle_ns,
-        host_ns: interval.host_ns,
-        containers_without_slot: interval.health.containers_without_slot,
-        mismatches: interval.health.mismatches,
-        segments_rejected: interval.health.segments_rejected,
-    }
+    DiagnosisRecord::new(interval, selected(interval, selection))
 }
 
 fn cpus(ns: u64, length: Duration) -> f64 {
@@ -231,7 +176,7 @@ fn cpus(ns: u64, length: Duration) -> f64 {
 mod tests {
     use super::*;
     use crate::fixture::container;
-    use cofferdam_agent::wire::HostLossRecord;
+    use cofferdam_types::{CpuLoss, DiagnosisHealth, Entitlement, Neighbour, ScheduleTime};
 
     const MS: u64 = 1_000_000;
 
@@ -293,36 +238,15 @@ mod tests {
     #[test]
     fn the_agents_diagnosis_is_shown_as_ones_own() {
         let own = interval();
-        let record = |one: &DiagnosedContainer| LossRecord {
-            name: one.container.name.clone(),
-            cgroup_id: one.container.cgroup.0,
-            interval_s: 1.0,
-            entitlement: one.entitlement.to_string(),
-            entitled_ns: one.loss.entitled_ns,
-            got_ns: one.loss.got_ns,
-            forced_sharing_ns: one.loss.forced_sharing_ns,
-            phantom_ns: one.loss.phantom_ns,
-            throttled_ns: one.loss.throttled_ns,
-            lack_ns: one.loss.lack_ns,
-            neighbour: one.neighbour.as_ref().map(ToString::to_string),
-        };
         let mut report = crate::status::tests::report();
-        report.losses = own.containers.iter().map(record).collect();
         let known: Vec<_> = own.containers.iter().map(|c| c.container.clone()).collect();
+        report.diagnosis = None;
         assert_eq!(of_agent(&report, &known), None, "it has just begun");
-        report.diagnosis = Some(HostLossRecord {
-            interval_s: 1.0,
-            idle_ns: 5,
-            left_idle_ns: 4,
-            host_ns: 3,
-            containers_without_slot: 2,
-            mismatches: 1,
-            segments_rejected: 0,
-        });
+        report.diagnosis = Some(super::record(&own, &Selection::default()));
         let shown = of_agent(&report, &known).unwrap();
         let all = Selection::default();
         assert_eq!(table(&shown, &all, None), table(&own, &all, None));
-        assert_eq!(super::record(&shown, &all).idle_ns, 5);
+        assert_eq!(super::record(&shown, &all), super::record(&own, &all));
         // A container that the ledger does not know is left out.
         let one = of_agent(&report, &known[..1]).unwrap();
         assert_eq!(one.containers.len(), 1);

@@ -3,9 +3,9 @@
 use crate::args::DoctorArgs;
 use crate::exit::{Failure, Outcome};
 use crate::output::Output;
-use crate::schema::{self, DoctorCheck, DoctorReport};
 use crate::table;
 use cofferdam_doctor::{Check, Report, Status, accounting_blocker, examine};
+use cofferdam_records::doctor::{DOCTOR, DoctorCheck, DoctorReport};
 use std::time::SystemTime;
 
 /// Examines the host; fails with exit code 3 when the accounting cannot run on it.
@@ -44,8 +44,8 @@ pub fn unsupported(text: String) -> Failure {
 fn document(report: &Report, now: SystemTime) -> DoctorReport {
     let blocker = report.accounting_blocker();
     DoctorReport {
-        schema: schema::DOCTOR.to_owned(),
-        time: schema::time(now),
+        schema: DOCTOR.to_owned(),
+        time: cofferdam_records::time(now),
         accounting: blocker.is_none(),
         accounting_blocker: blocker.map(blocker_line),
         checks: report

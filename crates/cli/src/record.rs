@@ -5,10 +5,10 @@ use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::schema::{self, AccountingRecord};
 use crate::selection::Selection;
 use crate::source::{self, Meter, Source};
 use crate::{table, units};
+use cofferdam_records::accounting::AccountingRecord;
 use cofferdam_types::Interval;
 use std::io::{IsTerminal, stdout};
 use std::time::{Duration, Instant};
@@ -97,7 +97,7 @@ impl Writer {
     fn block(&self, word: &str, all: &Interval, shown: &Interval, output: &mut Output) -> Outcome {
         let heading = format!(
             "{}  {word} {:.2} s",
-            schema::time(all.time),
+            cofferdam_records::time(all.time),
             all.length.as_secs_f64()
         );
         let text = table::ledger(all, shown, self.width);
@@ -153,7 +153,7 @@ mod tests {
             .collect();
         assert_eq!(records.len(), 3);
         for record in &records {
-            assert_eq!(record.schema, schema::ACCOUNTING);
+            assert_eq!(record.schema, cofferdam_records::accounting::ACCOUNTING);
             assert_eq!(record.interval_s, 1.0);
             assert_eq!(record.containers[0].name, "web-3");
             assert_eq!(record.containers[0].owed_ns, 330_000_000);

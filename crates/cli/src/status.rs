@@ -5,8 +5,9 @@ use crate::exit::{Failure, Outcome, one_line};
 use crate::output::Output;
 use crate::{table, units};
 use cofferdam_agent::Client;
-use cofferdam_agent::wire::{
-    ContainerRecord, LossRecord, MeansRecord, PolicyRecord, RuleRecord, StatusReport,
+use cofferdam_records::diagnosis::{DiagnosisRecord, NeighbourRecord};
+use cofferdam_records::status::{
+    ContainerRecord, MeansRecord, PolicyRecord, RuleRecord, StatusReport,
 };
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -80,8 +81,9 @@ fn text(report: &StatusReport, width: Option<u16>) -> String {
     if !means.is_empty() {
         let _ = write!(out, "\n{means}");
     }
-    let losses = losses(&report.losses, width);
-    if !losses.is_empty() {
+    let diagnosis = report.diagnosis.as_ref();
+    let losses = diagnosis.map(|diagnosis| losses(diagnosis, width));
+    if let Some(losses) = losses.filter(|text| !text.is_empty()) {
         let _ = write!(out, "\n{losses}");
     }
     out + &problems(report)
@@ -211,14 +213,8 @@ fn means(containers: &[ContainerRecord], width: Option<u16>) -> String {
 }
 
 /// Containers that others kept from at least a hundredth of a CPU; worst first.
-fn losses(losses: &[LossRecord], width: Option<u16>) -> String {
-    let cpus = |l: &LossRecord, ns: u64| ns as f64 / 1e9 / l.interval_s.max(0.001);
-    let taken = |l: &LossRecord| cpus(l, l.forced_sharing_ns + l.phantom_ns);
-    let mut worst: Vec<&LossRecord> = losses.iter().filter(|l| taken(l) >= 0.01).collect();
-    if worst.is_empty() {
-        return String::new();
-    }
-    worst.sort_by(|a, b| taken(b).total_cmp(&taken(a)));
+fn losses(diagnosis: &DiagnosisRecord, width: Option<u16>) -> String {
+    let cpus = |ns: u64| ns as f64 / 1e9 / diagnosis.interval_s.max(0.001);
     let mut table = table::plain(width);
     table.set_header([
         "container",
@@ -228,15 +224,25 @@ fn losses(losses: &[LossRecord], width: Option<u16>) -> String {
         "by own quota",
         "waited behind",
     ]);
-    for loss in worst.into_iter().take(MOST_LOSSES) {
+    let taken = |ns: [u64; 2]| cpus(ns.iter().sum());
+    let all = diagnosis.containers.iter();
+    let worst = all.map(|loss| (loss, taken([loss.forced_sharing_ns, loss.phantom_ns])));
+    for (loss, taken) in worst.filter(|(_, taken)| *taken >= 0.01).take(MOST_LOSSES) {
         table.add_row([
             one_line(&loss.name),
-            format!("{:.2} ({})", cpus(loss, loss.entitled_ns), loss.entitlement),
-            format!("{:.2}", cpus(loss, loss.got_ns)),
-            format!("{:.2}", taken(loss)),
-            format!("{:.2}", cpus(loss, loss.throttled_ns)),
-            one_line(loss.neighbour.as_deref().unwrap_or("nobody")),
+            format!("{:.2} ({})", cpus(loss.entitled_ns), loss.entitled_by),
+            format!("{:.2}", cpus(loss.got_ns)),
+            format!("{taken:.2}"),
+            format!("{:.2}", cpus(loss.throttled_ns)),
+            match &loss.neighbour {
+                None => "nobody".to_owned(),
+                Some(NeighbourRecord::Host) => "the host".to_owned(),
+                Some(NeighbourRecord::Container { name }) => one_line(name),
+            },
         ]);
+    }
+    if table.is_empty() {
+        return String::new();
     }
     table::gaps(&mut table);
     table::finish(&table)

@@ -275,8 +275,8 @@ fn manual_pages_and_completions_are_made() {
 fn the_doctor_answers_in_json_with_the_code_that_belongs_to_it() {
     let output = cofferdam(&["doctor", "--json"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    let report: cofferdam::schema::DoctorReport = serde_json::from_str(&text).unwrap();
-    assert_eq!(report.schema, cofferdam::schema::DOCTOR);
+    let report: cofferdam_records::doctor::DoctorReport = serde_json::from_str(&text).unwrap();
+    assert_eq!(report.schema, cofferdam_records::doctor::DOCTOR);
     assert!(report.checks.iter().any(|c| c.required_for_accounting));
     for check in &report.checks {
         assert!(

@@ -2,12 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use cofferdam::schema::{ACCOUNTING, AccountingRecord};
 use cofferdam_lab::fixtures::leftovers;
 use cofferdam_lab::fixtures::traffic::{Udp, udp_send, udp_sink};
 use cofferdam_lab::fixtures::{
     FakeContainer, Forked, Namespace, Net, VethPair, exclusive, time_limit, wait_until,
 };
+use cofferdam_records::accounting::{ACCOUNTING, AccountingRecord};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader, Read};

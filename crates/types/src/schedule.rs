@@ -2,6 +2,7 @@
 
 use crate::Container;
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -126,11 +127,6 @@ impl Entitlement {
             Entitlement::Cpuset => "cpuset",
         }
     }
-
-    /// The one with that name.
-    pub fn of_label(label: &str) -> Option<Entitlement> {
-        Entitlement::ALL.into_iter().find(|e| e.label() == label)
-    }
 }
 
 impl fmt::Display for Entitlement {
@@ -203,6 +199,18 @@ pub struct ScheduleInterval {
     pub containers: Vec<DiagnosedContainer>,
     /// What went wrong.
     pub health: DiagnosisHealth,
+}
+
+impl ScheduleInterval {
+    /// Its containers, those that lost most to others first.
+    pub fn worst_first(&self) -> Vec<&DiagnosedContainer> {
+        let mut all: Vec<_> = self.containers.iter().collect();
+        all.sort_by_key(|c| {
+            let (lost, got) = (Reverse(c.loss.taken_ns()), Reverse(c.loss.got_ns));
+            (lost, got, c.container.cgroup)
+        });
+        all
+    }
 }
 
 impl DiagnosedContainer {

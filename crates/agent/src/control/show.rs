@@ -4,7 +4,7 @@ use super::told::Line;
 use super::{Channels, Control};
 use crate::ledger::Ledger;
 use crate::view::View;
-use crate::wire::{PolicyRecord, RuleRecord};
+use cofferdam_records::status::{PolicyRecord, RuleRecord};
 use cofferdam_types::{Degraded, EnforcementStatus};
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};

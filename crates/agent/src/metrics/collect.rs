@@ -163,9 +163,9 @@ fn enforcement(values: &mut Values, status: &ContainerStatus, name: &[String; 3]
 
 fn losses(values: &mut Values, view: &View, names: &HashMap<CgroupId, [String; 3]>) {
     let losses = &view.losses;
-    if losses.length.is_zero() {
+    let Some(interval) = &losses.interval else {
         return;
-    }
+    };
     for (cgroup, loss) in &losses.totals {
         let Some(name) = names.get(cgroup) else {
             continue;
@@ -186,10 +186,10 @@ fn losses(values: &mut Values, view: &View, names: &HashMap<CgroupId, [String; 3
     for (event, count) in [
         (
             "containers_without_slot",
-            losses.health.containers_without_slot,
+            interval.health.containers_without_slot,
         ),
-        ("mismatches", losses.health.mismatches),
-        ("segments_rejected", losses.health.segments_rejected),
+        ("mismatches", interval.health.mismatches),
+        ("segments_rejected", interval.health.segments_rejected),
     ] {
         values.add(&DIAGNOSIS_EVENTS, &[event], count as f64);
     }

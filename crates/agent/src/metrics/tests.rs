@@ -3,12 +3,12 @@ use super::*;
 use crate::latency::{Buckets, FlowTotals, LatencyView, MeasuredContainer};
 use crate::losses::LossView;
 use crate::view::Cost;
-use crate::wire::{ConfigurationRecord, PolicyRecord, RuleRecord};
 use cofferdam_latency::{Class, Counts, Direction, Miss};
+use cofferdam_records::status::{ConfigurationRecord, PolicyRecord, RuleRecord};
 use cofferdam_types::{
     CgroupId, Container, ContainerLedger, ContainerStatus, CpuId, CpuLoss, CpuPolicy, CpuTime,
     DiagnosisHealth, EnforcementStatus, Health, Ledger, Means, MeansState, NetworkCpu,
-    NetworkEnforcement, Policy, Reason, ReservationState, Snapshot,
+    NetworkEnforcement, Policy, Reason, ReservationState, ScheduleInterval, Snapshot,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -147,8 +147,19 @@ fn full(containers: u64) -> View {
             last_step: Duration::from_millis(1),
         }),
         losses: Arc::new(LossView {
-            length: Duration::from_secs(1),
-            containers: Vec::new(),
+            interval: Some(ScheduleInterval {
+                length: Duration::from_secs(1),
+                cpus: 1,
+                idle_ns: 0,
+                left_idle_ns: 0,
+                host_ns: 0,
+                containers: Vec::new(),
+                health: DiagnosisHealth {
+                    containers_without_slot: 1,
+                    mismatches: 1,
+                    segments_rejected: 1,
+                },
+            }),
             totals: HashMap::from([(
                 CgroupId(1),
                 CpuLoss {
@@ -160,14 +171,6 @@ fn full(containers: u64) -> View {
                     lack_ns: MS,
                 },
             )]),
-            health: DiagnosisHealth {
-                containers_without_slot: 1,
-                mismatches: 1,
-                segments_rejected: 1,
-            },
-            idle_ns: 0,
-            left_idle_ns: 0,
-            host_ns: 0,
         }),
         latency: Arc::new(latency()),
         rules: Arc::new(vec![RuleRecord {

@@ -1,8 +1,9 @@
 use super::*;
 use crate::config::SocketConfig;
 use crate::testing::{TestAgent, until};
-use crate::wire::{Answer, StatusReport};
+use crate::wire::Answer;
 use cofferdam_lab::fixtures::Crowd;
+use cofferdam_records::status::StatusReport;
 use std::io::{BufRead, BufReader, Read, Write};
 
 use std::net::{TcpListener, TcpStream};

@@ -2,14 +2,9 @@
 
 mod request;
 mod snapshot;
-mod status;
 
 pub use request::{Request, RequestError, SetRule};
 pub use snapshot::{SNAPSHOT, WireContainer, WireCpu, WireSnapshot};
-pub use status::{
-    AgentRecord, ConfigurationRecord, ContainerRecord, DegradedRecord, HostLossRecord, LossRecord,
-    MeansRecord, NetworkRecord, PolicyRecord, ReservationRecord, RuleRecord, STATUS, StatusReport,
-};
 
 use serde::{Deserialize, Serialize};
 

@@ -142,7 +142,7 @@ pub struct RecordArgs {
     /// Time between readings, with its unit
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::interval)]
     pub interval: Duration,
-    /// Tables for people, or JSON Lines (schema cofferdam.accounting/1)
+    /// Tables for people, or JSON Lines (schema cofferdam.accounting/2)
     #[arg(long, value_enum, default_value_t = RecordFormat::Table)]
     pub format: RecordFormat,
     /// Write to this file instead of standard output

@@ -368,7 +368,7 @@ impl IntervalRecord {
     ) -> IntervalRecord {
         IntervalRecord {
             schema: LATENCY.to_owned(),
-            time: crate::schema::time(std::time::SystemTime::now()),
+            time: cofferdam_records::time(std::time::SystemTime::now()),
             interval_s,
             flows,
             reports_lost: taken.lost,

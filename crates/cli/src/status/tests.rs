@@ -1,8 +1,10 @@
 use super::*;
-use cofferdam_agent::wire::{
-    AgentRecord, ConfigurationRecord, DegradedRecord, LossRecord, MeansRecord, NetworkRecord,
+use cofferdam_records::diagnosis::CpuLossRecord;
+use cofferdam_records::status::{
+    AgentRecord, ConfigurationRecord, DegradedRecord, MeansRecord, NetworkRecord,
     ReservationRecord, STATUS,
 };
+use cofferdam_types::Entitlement;
 
 fn enforced() -> PolicyRecord {
     PolicyRecord {
@@ -79,20 +81,29 @@ pub(crate) fn report() -> StatusReport {
             }),
             degraded: Vec::new(),
         }],
-        losses: vec![LossRecord {
-            name: "web-1".into(),
-            cgroup_id: 5,
+        diagnosis: Some(DiagnosisRecord {
             interval_s: 1.0,
-            entitlement: "reserved".into(),
-            entitled_ns: 1_500_000_000,
-            got_ns: 900_000_000,
-            forced_sharing_ns: 500_000_000,
-            phantom_ns: 100_000_000,
-            throttled_ns: 0,
-            lack_ns: 0,
-            neighbour: Some("db-1".into()),
-        }],
-        diagnosis: None,
+            containers: vec![CpuLossRecord {
+                name: "web-1".into(),
+                cgroup_id: 5,
+                entitled_ns: 1_500_000_000,
+                entitled_by: Entitlement::Reserved,
+                got_ns: 900_000_000,
+                forced_sharing_ns: 500_000_000,
+                phantom_ns: 100_000_000,
+                throttled_ns: 0,
+                lack_ns: 0,
+                neighbour: Some(NeighbourRecord::Container {
+                    name: "db-1".into(),
+                }),
+            }],
+            idle_ns: 0,
+            left_idle_ns: 0,
+            host_ns: 0,
+            containers_without_slot: 0,
+            mismatches: 0,
+            segments_rejected: 0,
+        }),
         containers_known: 9,
         degraded: Vec::new(),
         changes_in_force: 4,

@@ -4,7 +4,6 @@ use super::fold::fold;
 use super::help;
 use super::history::bar;
 use super::state::{Mode, State};
-use crate::schema;
 use crate::units;
 use crate::view::{Column, Row as View};
 use ratatui::Frame;
@@ -89,7 +88,7 @@ fn title_line(state: &State, width: u16) -> Line<'static> {
     let mut parts = vec!["cofferdam top".to_owned()];
     if let Some(reading) = &state.reading {
         // The time of day; the date is of no use on a live screen.
-        let time = schema::time(reading.time);
+        let time = cofferdam_records::time(reading.time);
         parts.push(format!("{} UTC", time.get(11..19).unwrap_or(&time)));
     }
     parts.push(format!("every {}", units::duration(state.interval)));

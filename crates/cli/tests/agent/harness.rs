@@ -1,8 +1,8 @@
 //! What the tests of the agent share: a running agent, and a container that is flooded.
 
-use cofferdam_agent::wire::StatusReport;
 use cofferdam_lab::fixtures::traffic::{Udp, compute, udp_send, udp_sink};
 use cofferdam_lab::fixtures::{FakeContainer, Namespace, Net, VethPair, exclusive, time_limit};
+use cofferdam_records::status::StatusReport;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader};

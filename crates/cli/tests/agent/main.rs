@@ -6,9 +6,9 @@ mod harness;
 mod killed;
 mod strict;
 
-use cofferdam::schema::{ACCOUNTING, AccountingRecord};
-use cofferdam_agent::wire::STATUS;
 use cofferdam_lab::fixtures::{FakeContainer, leftovers, wait_until};
+use cofferdam_records::accounting::{ACCOUNTING, AccountingRecord};
+use cofferdam_records::status::STATUS;
 use harness::*;
 use nix::sys::signal::Signal;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! A reservation through the agent, on a container that podman runs.
 
 use crate::harness::*;
-use cofferdam_agent::wire::ContainerRecord;
 use cofferdam_lab::fixtures::{FakeContainer, Network, PodmanContainer, run, wait_until};
+use cofferdam_records::status::ContainerRecord;
 use nix::sys::signal::Signal;
 use std::collections::BTreeSet;
 use std::path::PathBuf;

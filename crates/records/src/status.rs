@@ -1,16 +1,18 @@
-//! What the agent says of itself: schema `cofferdam.status/1`, the document of
+//! What the agent says of itself: schema `cofferdam.status/2`, the document of
 //! `cofferdam status --json`.
 
+use crate::diagnosis::DiagnosisRecord;
+use cofferdam_types::{ContainerStatus, CpuPolicy, Degraded, NetworkCpu, Policy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Schema of [`StatusReport`].
-pub const STATUS: &str = "cofferdam.status/1";
+pub const STATUS: &str = "cofferdam.status/2";
 
 /// The state of the running agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusReport {
-    /// Always `cofferdam.status/1`.
+    /// Always `cofferdam.status/2`.
     pub schema: String,
     /// Time of the request, RFC 3339 in UTC.
     pub time: String,
@@ -24,10 +26,8 @@ pub struct StatusReport {
     /// enforcement or reservations affect.
     pub containers: Vec<ContainerRecord>,
     /// CPU time that containers were entitled to but did not get, over roughly the last second;
-    /// empty if the diagnosis is off.
-    pub losses: Vec<LossRecord>,
-    /// The host as a whole over the same time; null if the diagnosis is off or has just started.
-    pub diagnosis: Option<HostLossRecord>,
+    /// null if the diagnosis is off or has just started.
+    pub diagnosis: Option<DiagnosisRecord>,
     /// Known containers, with or without a rule.
     pub containers_known: u64,
     /// Problems of the host as a whole; empty if there are none.
@@ -174,53 +174,6 @@ pub struct ReservationRecord {
     pub rewrites: u64,
 }
 
-/// The CPU time of one container over the last interval of the diagnosis. The four losses add up to
-/// entitled_ns − got_ns if that is positive.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct LossRecord {
-    /// Its name.
-    pub name: String,
-    /// Id of its cgroup.
-    pub cgroup_id: u64,
-    /// Length of the interval, seconds.
-    pub interval_s: f64,
-    /// Where the entitlement comes from: `reserved`, `weight`, `quota` or `cpuset`.
-    pub entitlement: String,
-    /// CPU time that it was entitled to, nanoseconds.
-    pub entitled_ns: u64,
-    /// CPU time that it got, nanoseconds.
-    pub got_ns: u64,
-    /// Lost to forced runqueue sharing, nanoseconds.
-    pub forced_sharing_ns: u64,
-    /// Lost as phantom CPU time, nanoseconds.
-    pub phantom_ns: u64,
-    /// Lost to its own quota, nanoseconds.
-    pub throttled_ns: u64,
-    /// Lost for lack of a runnable thread, nanoseconds.
-    pub lack_ns: u64,
-    /// What it waited behind most, `the host` or a container; null if it did not wait.
-    pub neighbour: Option<String>,
-}
-
-/// The CPUs of the host over the last interval of the diagnosis.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct HostLossRecord {
-    /// Length of the interval, seconds.
-    pub interval_s: f64,
-    /// Idle time of all CPUs, nanoseconds.
-    pub idle_ns: u64,
-    /// The part of it that followed the throttling of a container, nanoseconds.
-    pub left_idle_ns: u64,
-    /// Time of tasks of no container, all CPUs, nanoseconds.
-    pub host_ns: u64,
-    /// Containers without a free row, since the start; they count as the host.
-    pub containers_without_slot: u64,
-    /// Segments that ended with a different task than they began with, since the start.
-    pub mismatches: u64,
-    /// Segments of impossible length, discarded, since the start.
-    pub segments_rejected: u64,
-}
-
 /// A problem.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct DegradedRecord {
@@ -228,4 +181,74 @@ pub struct DegradedRecord {
     pub name: String,
     /// What, on what, why, and what to do.
     pub text: String,
+}
+
+impl PolicyRecord {
+    /// The record of `policy`.
+    pub fn new(policy: &Policy) -> PolicyRecord {
+        let (cpu, cpus) = match policy.cpu {
+            CpuPolicy::Standard => ("standard", None),
+            CpuPolicy::Strict(cpus) => ("strict", Some(f64::from(cpus))),
+        };
+        PolicyRecord {
+            network_cpu: match policy.network_cpu {
+                NetworkCpu::Observe => "observe",
+                NetworkCpu::Enforce => "enforce",
+            }
+            .to_owned(),
+            cpu: cpu.to_owned(),
+            cpus,
+        }
+    }
+}
+
+impl DegradedRecord {
+    /// The record of `degraded`.
+    pub fn new(degraded: &Degraded) -> DegradedRecord {
+        DegradedRecord {
+            name: degraded.name.clone(),
+            text: degraded.text.clone(),
+        }
+    }
+}
+
+impl ContainerRecord {
+    /// The record of `status`.
+    pub fn new(status: &ContainerStatus, cgroup_path: Option<String>) -> ContainerRecord {
+        let network = status.network.as_ref().map(|n| NetworkRecord {
+            means: n
+                .means
+                .iter()
+                .map(|m| MeansRecord {
+                    means: m.means.label().to_owned(),
+                    in_force: m.in_force,
+                    failed: m.failed,
+                    why: m.why.clone(),
+                })
+                .collect(),
+            debt_ns: n.debt_ns,
+            forgiven_ns: n.forgiven_ns,
+            charged_ns: n.charged_ns,
+            returned_ns: n.returned_ns,
+            dropped_rx_packets: n.dropped_rx_packets,
+            dropped_tx_packets: n.dropped_tx_packets,
+        });
+        let reservation = status.reservation.as_ref().map(|r| ReservationRecord {
+            own_cpus: r.own_cpus.iter().map(|c| c.0).collect(),
+            slice_cpu: r.slice.map(|(cpu, _)| cpu.0),
+            slice_cpus: r.slice.map(|(_, milli)| f64::from(milli) / 1000.0),
+            lent_cpus: r.lent_cpus.iter().map(|c| c.0).collect(),
+            lendings: r.lendings,
+            rewrites: r.rewrites,
+        });
+        ContainerRecord {
+            name: status.name.clone(),
+            cgroup_id: status.cgroup.0,
+            cgroup_path,
+            policy: PolicyRecord::new(&status.policy),
+            network,
+            reservation,
+            degraded: status.degraded.iter().map(DegradedRecord::new).collect(),
+        }
+    }
 }

@@ -1,0 +1,264 @@
+//! The ledger of an interval: schema `cofferdam.accounting/2`, the document of `top --json` and one
+//! line of `accounting record --format jsonl`.
+
+use crate::diagnosis::DiagnosisRecord;
+use crate::time;
+use cofferdam_types::{ContainerLedger, CpuId, CpuTime, Interval, Reason};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Schema of [`AccountingRecord`].
+pub const ACCOUNTING: &str = "cofferdam.accounting/2";
+
+/// The ledger of one interval: the document of `top --json`, one line of
+/// `accounting record --format jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AccountingRecord {
+    /// Always `cofferdam.accounting/2`.
+    pub schema: String,
+    /// End of the interval, RFC 3339 in UTC.
+    pub time: String,
+    /// Length of the interval, seconds.
+    pub interval_s: f64,
+    /// Every container (or every selected container), largest `owed_ns` first.
+    pub containers: Vec<ContainerRecord>,
+    /// Time that belongs to no container, nanoseconds, by reason: `host_traffic`,
+    /// `forwarding`, `unknown_namespace`, `no_slot`, `no_packet`, `other_hardirq`, and
+    /// `*_softirq` for softirqs that are not network work. Reasons without time may be absent.
+    pub unattributed_ns: BTreeMap<String, u64>,
+    /// Whether the ledgers add up to the time measured.
+    pub conservation: ConservationRecord,
+    /// Failures of the accounting, counted since it started.
+    pub health: HealthRecord,
+    /// Time measured on each CPU, whatever its owner.
+    pub cpus: Vec<CpuRecord>,
+    /// CPU time that containers were entitled to but did not get; only in `top --json`, and absent
+    /// if the diagnosis is off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diagnosis: Option<DiagnosisRecord>,
+}
+
+/// The ledger of one container.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ContainerRecord {
+    /// The runtime's name for it if readable, otherwise the last part of its cgroup path.
+    pub name: String,
+    /// Id of its cgroup in the unified hierarchy (inode number of the directory).
+    pub cgroup_id: u64,
+    /// Path of its cgroup below the cgroup2 mount, beginning with `/`.
+    pub cgroup_path: String,
+    /// Full id assigned by the runtime; null for plain cgroups.
+    pub id: Option<String>,
+    /// `podman`, `docker`, `containerd`, `crio`, `nspawn` or `plain`.
+    pub runtime: String,
+    /// Kubernetes pod as `namespace/name`, otherwise its UID; null outside Kubernetes.
+    pub pod: Option<String>,
+    /// Inode number of its network namespace; null while it has no process.
+    pub netns: Option<u32>,
+    /// True when it shares the host's network namespace.
+    pub host_network: bool,
+    /// Softirq and NAPI-thread time that its received packets required, including their share of
+    /// batches, nanoseconds.
+    pub caused_rx_ns: u64,
+    /// Softirq time that its transmitted packets required, and time in other tasks' system calls
+    /// that drained its packets from a shared qdisc, nanoseconds.
+    pub caused_tx_ns: u64,
+    /// Its share of the network devices' hardirq time, nanoseconds.
+    pub caused_hardirq_ns: u64,
+    /// caused_rx_ns + caused_tx_ns + caused_hardirq_ns.
+    pub caused_ns: u64,
+    /// Packets received; a GRO super-packet counts its segments.
+    pub rx_packets: u64,
+    /// Bytes of those packets, without the link-layer header.
+    pub rx_bytes: u64,
+    /// Its sent packets that softirq handled. Packets sent within its own system calls are its own
+    /// CPU use and are not counted here.
+    pub tx_packets: u64,
+    /// Bytes of those packets.
+    pub tx_bytes: u64,
+    /// Network CPU that ran inside this container's time slices, whatever its cause, nanoseconds.
+    pub charged_network_ns: u64,
+    /// Other softirq and hardirq time (timer, RCU, block, …) inside its time slices,
+    /// nanoseconds.
+    pub charged_other_ns: u64,
+    /// caused_ns − charged_network_ns: positive if others paid for its packets.
+    pub owed_ns: i64,
+    /// CPU time that the scheduler billed to its cgroup, nanoseconds.
+    pub cpu_usage_ns: u64,
+    /// cpu_usage_ns + owed_ns: its CPU use had every packet been billed to its owner.
+    pub corrected_cpu_ns: i64,
+    /// caused_ns ÷ (rx_packets + tx_packets), nanoseconds; null without packets.
+    pub ns_per_packet: Option<f64>,
+    /// Network CPU it caused on each CPU, nanoseconds, in the order of `cpus`.
+    pub caused_by_cpu_ns: Vec<u64>,
+    /// Network CPU charged to it on each CPU, nanoseconds, in the order of `cpus`.
+    pub charged_by_cpu_ns: Vec<u64>,
+    /// Packets that other containers of this host sent to it, by the id of the sender's cgroup:
+    /// counted where they are queued to its interface, before queues that may drop them.
+    #[serde(default)]
+    pub received_from: BTreeMap<u64, u64>,
+}
+
+/// The invariant: Σ caused + Σ unattributed = measured. Counted since the accounting started.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ConservationRecord {
+    /// Softirq, hardirq, NAPI-thread and drain time, nanoseconds.
+    pub measured_ns: u64,
+    /// Σ caused + Σ unattributed, nanoseconds.
+    pub attributed_ns: u64,
+    /// Difference between the two on the worst CPU, percent of its measured time. CPUs with less
+    /// than 10 ms measured are left out.
+    pub worst_cpu_error_pct: f64,
+}
+
+/// Failures of the accounting, so that nothing is lost silently. Counted since the accounting
+/// started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HealthRecord {
+    /// Containers without a slot because the table was full.
+    pub containers_without_slot: u64,
+    /// Kernel events lost because the ring was full; each loss triggers a full scan.
+    pub events_lost: u64,
+    /// Containers whose cgroup was removed; their last counts were kept until read.
+    pub containers_gone: u64,
+    /// Times the set of online CPUs changed.
+    pub cpu_hotplugs: u64,
+    /// Segments longer than 10 s, discarded as clock or nesting errors.
+    pub segments_rejected: u64,
+    /// Program runs at markers that the kernel skipped.
+    pub markers_missed: u64,
+    /// Softirqs that the kernel counted but no tracepoint reported: their time is in no ledger and
+    /// in no total.
+    pub softirqs_unseen: u64,
+    /// Times a cgroup's CPU use could not be read.
+    pub cpu_usage_unreadable: u64,
+}
+
+/// Time measured on one CPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuRecord {
+    /// Number of the CPU.
+    pub cpu: u32,
+    /// All softirq time, without nested hardirqs, nanoseconds.
+    pub softirq_ns: u64,
+    /// The part of `softirq_ns` in NET_RX and NET_TX, nanoseconds.
+    pub network_softirq_ns: u64,
+    /// All device hardirq time, nanoseconds.
+    pub hardirq_ns: u64,
+    /// Time that NAPI threads ran, without nested interrupts, nanoseconds.
+    pub napi_thread_ns: u64,
+    /// Time in system calls of one container that drained another's packets, nanoseconds.
+    pub drain_ns: u64,
+    /// softirq_ns + hardirq_ns + napi_thread_ns + drain_ns.
+    pub measured_ns: u64,
+    /// The same time according to the ledgers: Σ caused + Σ unattributed, nanoseconds.
+    pub attributed_ns: u64,
+    /// Measured time charged to containers, network and other, nanoseconds.
+    pub charged_ns: u64,
+    /// Measured time charged to no container: idle task, kernel threads, host processes,
+    /// nanoseconds.
+    pub charged_nobody_ns: u64,
+}
+
+impl AccountingRecord {
+    /// The record of `interval`.
+    pub fn new(interval: &Interval) -> AccountingRecord {
+        let mut containers: Vec<_> = interval.containers.iter().collect();
+        containers.sort_by_key(|c| (-c.ledger.owed_ns(), c.container.cgroup));
+        let conservation = &interval.conservation;
+        let health = &interval.health;
+        AccountingRecord {
+            schema: ACCOUNTING.to_owned(),
+            time: time(interval.time),
+            interval_s: interval.length.as_secs_f64(),
+            containers: containers.into_iter().map(ContainerRecord::new).collect(),
+            unattributed_ns: interval
+                .unattributed_ns
+                .iter()
+                .map(|(reason, ns)| (reason_key(*reason), *ns))
+                .collect(),
+            conservation: ConservationRecord {
+                measured_ns: conservation.measured_ns,
+                attributed_ns: conservation.attributed_ns,
+                worst_cpu_error_pct: conservation.worst_cpu_error_pct,
+            },
+            health: HealthRecord {
+                containers_without_slot: health.containers_without_slot,
+                events_lost: health.events_lost,
+                containers_gone: health.containers_gone,
+                cpu_hotplugs: health.cpu_hotplugs,
+                segments_rejected: health.segments_rejected,
+                markers_missed: health.markers_missed,
+                softirqs_unseen: health.softirqs_unseen,
+                cpu_usage_unreadable: health.cpu_usage_unreadable,
+            },
+            cpus: interval
+                .cpus
+                .iter()
+                .map(|(id, time)| CpuRecord::new(*id, time))
+                .collect(),
+            diagnosis: None,
+        }
+    }
+}
+
+impl ContainerRecord {
+    fn new(entry: &ContainerLedger) -> ContainerRecord {
+        let (container, ledger) = (&entry.container, &entry.ledger);
+        ContainerRecord {
+            name: container.name.clone(),
+            cgroup_id: container.cgroup.0,
+            cgroup_path: container.cgroup_path.display().to_string(),
+            id: container.id.clone(),
+            runtime: container.runtime.to_string(),
+            pod: container.pod.clone(),
+            netns: container.netns.map(|n| n.0),
+            host_network: container.host_network,
+            caused_rx_ns: ledger.caused_rx_ns,
+            caused_tx_ns: ledger.caused_tx_ns,
+            caused_hardirq_ns: ledger.caused_hardirq_ns,
+            caused_ns: ledger.caused_ns(),
+            rx_packets: ledger.rx_packets,
+            rx_bytes: ledger.rx_bytes,
+            tx_packets: ledger.tx_packets,
+            tx_bytes: ledger.tx_bytes,
+            charged_network_ns: ledger.charged_network_ns,
+            charged_other_ns: ledger.charged_other_ns,
+            owed_ns: ledger.owed_ns(),
+            cpu_usage_ns: ledger.cpu_usage_ns,
+            corrected_cpu_ns: ledger.corrected_cpu_ns(),
+            ns_per_packet: ledger.ns_per_packet(),
+            caused_by_cpu_ns: entry.caused_by_cpu_ns.clone(),
+            charged_by_cpu_ns: entry.charged_by_cpu_ns.clone(),
+            received_from: (entry.received_from.iter())
+                .map(|(sender, packets)| (sender.0, *packets))
+                .collect(),
+        }
+    }
+}
+
+impl CpuRecord {
+    fn new(cpu: CpuId, time: &CpuTime) -> CpuRecord {
+        CpuRecord {
+            cpu: cpu.0,
+            softirq_ns: time.softirq_ns,
+            network_softirq_ns: time.network_softirq_ns,
+            hardirq_ns: time.hardirq_ns,
+            napi_thread_ns: time.napi_thread_ns,
+            drain_ns: time.drain_ns,
+            measured_ns: time.measured_ns(),
+            attributed_ns: time.attributed_ns,
+            charged_ns: time.charged_ns,
+            charged_nobody_ns: time.charged_nobody_ns,
+        }
+    }
+}
+
+/// The reason as serde spells it.
+fn reason_key(reason: Reason) -> String {
+    match serde_json::to_value(reason) {
+        Ok(serde_json::Value::String(name)) => name,
+        _ => reason.label().replace(' ', "_"),
+    }
+}

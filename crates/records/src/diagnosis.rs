@@ -1,0 +1,178 @@
+//! CPU time that containers were entitled to but did not get: the same in the ledger's document and
+//! in the agent's status.
+
+use cofferdam_types::{
+    CgroupId, Container, CpuLoss, DiagnosedContainer, DiagnosisHealth, Entitlement, Neighbour,
+    ScheduleInterval, ScheduleTime,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// An interval of the diagnosis.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DiagnosisRecord {
+    /// Length of the interval, seconds.
+    pub interval_s: f64,
+    /// Every container (or every selected container) that existed for the whole interval; largest
+    /// losses to others first.
+    pub containers: Vec<CpuLossRecord>,
+    /// Idle time of all CPUs, nanoseconds.
+    pub idle_ns: u64,
+    /// The part of `idle_ns` that followed the throttling of a container, nanoseconds.
+    pub left_idle_ns: u64,
+    /// Time of tasks of no container, all CPUs, nanoseconds.
+    pub host_ns: u64,
+    /// Containers without a free row, since the start; they count as the host.
+    pub containers_without_slot: u64,
+    /// Segments that ended with a different task than they began with, since the start.
+    pub mismatches: u64,
+    /// Segments of impossible length, discarded, since the start.
+    pub segments_rejected: u64,
+}
+
+/// CPU time of one container in the interval. The four losses add up to entitled_ns − got_ns if
+/// that is positive, otherwise to 0.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuLossRecord {
+    /// Its name, as in the ledger.
+    pub name: String,
+    /// Id of its cgroup, as in the ledger.
+    pub cgroup_id: u64,
+    /// What it was entitled to by its reservation, or by its weight among its competitors,
+    /// nanoseconds.
+    pub entitled_ns: u64,
+    /// The basis of `entitled_ns`: `reserved`, `weight`, `quota` or `cpuset`.
+    #[schemars(with = "String")]
+    pub entitled_by: Entitlement,
+    /// Time that its threads ran, nanoseconds.
+    pub got_ns: u64,
+    /// Lost to forced runqueue sharing: it had a thread waiting on a CPU while others ran
+    /// there, nanoseconds.
+    pub forced_sharing_ns: u64,
+    /// Lost as phantom CPU time: it waited while a CPU was idle, or its waiting time was left idle
+    /// in the same scheduling period by throttled neighbours, nanoseconds.
+    pub phantom_ns: u64,
+    /// Lost to its own quota, nanoseconds.
+    pub throttled_ns: u64,
+    /// Lost for lack of a runnable thread, nanoseconds.
+    pub lack_ns: u64,
+    /// What it waited behind most since the diagnosis started; null if it did not wait.
+    pub neighbour: Option<NeighbourRecord>,
+}
+
+/// What a container waited behind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum NeighbourRecord {
+    /// Tasks of no container.
+    Host,
+    /// A container.
+    Container {
+        /// Its name.
+        name: String,
+    },
+}
+
+impl DiagnosisRecord {
+    /// The record of `interval`, of the containers `shown` in their order.
+    pub fn new<'a>(
+        interval: &ScheduleInterval,
+        shown: impl IntoIterator<Item = &'a DiagnosedContainer>,
+    ) -> DiagnosisRecord {
+        let health = &interval.health;
+        DiagnosisRecord {
+            interval_s: interval.length.as_secs_f64(),
+            containers: shown.into_iter().map(CpuLossRecord::new).collect(),
+            idle_ns: interval.idle_ns,
+            left_idle_ns: interval.left_idle_ns,
+            host_ns: interval.host_ns,
+            containers_without_slot: health.containers_without_slot,
+            mismatches: health.mismatches,
+            segments_rejected: health.segments_rejected,
+        }
+    }
+
+    /// Back to an interval of those of its containers that `known` has. Their scheduler's times but
+    /// what they ran, and the number of CPUs, are not in a record: they are 0.
+    pub fn interval(&self, known: &[Arc<Container>]) -> ScheduleInterval {
+        let diagnosed = |record: &CpuLossRecord| {
+            let cgroup = CgroupId(record.cgroup_id);
+            let container = known.iter().find(|c| c.cgroup == cgroup)?;
+            Some(record.diagnosed(Arc::clone(container)))
+        };
+        ScheduleInterval {
+            length: Duration::try_from_secs_f64(self.interval_s).unwrap_or_default(),
+            cpus: 0,
+            idle_ns: self.idle_ns,
+            left_idle_ns: self.left_idle_ns,
+            host_ns: self.host_ns,
+            containers: self.containers.iter().filter_map(diagnosed).collect(),
+            health: DiagnosisHealth {
+                containers_without_slot: self.containers_without_slot,
+                mismatches: self.mismatches,
+                segments_rejected: self.segments_rejected,
+            },
+        }
+    }
+}
+
+impl CpuLossRecord {
+    fn new(one: &DiagnosedContainer) -> CpuLossRecord {
+        let loss = &one.loss;
+        CpuLossRecord {
+            name: one.container.name.clone(),
+            cgroup_id: one.container.cgroup.0,
+            entitled_ns: loss.entitled_ns,
+            entitled_by: one.entitlement,
+            got_ns: loss.got_ns,
+            forced_sharing_ns: loss.forced_sharing_ns,
+            phantom_ns: loss.phantom_ns,
+            throttled_ns: loss.throttled_ns,
+            lack_ns: loss.lack_ns,
+            neighbour: one.neighbour.as_ref().map(NeighbourRecord::from),
+        }
+    }
+
+    fn diagnosed(&self, container: Arc<Container>) -> DiagnosedContainer {
+        DiagnosedContainer {
+            container,
+            loss: CpuLoss {
+                entitled_ns: self.entitled_ns,
+                got_ns: self.got_ns,
+                forced_sharing_ns: self.forced_sharing_ns,
+                phantom_ns: self.phantom_ns,
+                throttled_ns: self.throttled_ns,
+                lack_ns: self.lack_ns,
+            },
+            entitlement: self.entitled_by,
+            time: ScheduleTime {
+                run_ns: self.got_ns,
+                ..ScheduleTime::default()
+            },
+            neighbour: self.neighbour.clone().map(Neighbour::from),
+        }
+    }
+}
+
+impl From<&Neighbour> for NeighbourRecord {
+    fn from(neighbour: &Neighbour) -> NeighbourRecord {
+        match neighbour {
+            Neighbour::Host => NeighbourRecord::Host,
+            Neighbour::Container(name) => NeighbourRecord::Container { name: name.clone() },
+        }
+    }
+}
+
+impl From<NeighbourRecord> for Neighbour {
+    fn from(record: NeighbourRecord) -> Neighbour {
+        match record {
+            NeighbourRecord::Host => Neighbour::Host,
+            NeighbourRecord::Container { name } => Neighbour::Container(name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

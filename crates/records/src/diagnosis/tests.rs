@@ -1,0 +1,75 @@
+use super::*;
+
+fn container(id: u64, name: &str) -> Arc<Container> {
+    Arc::new(Container::plain(CgroupId(id), format!("/{name}"), name))
+}
+
+fn diagnosed(id: u64, name: &str, neighbour: Option<Neighbour>) -> DiagnosedContainer {
+    DiagnosedContainer {
+        container: container(id, name),
+        loss: CpuLoss {
+            entitled_ns: 10,
+            got_ns: 4,
+            forced_sharing_ns: 3,
+            phantom_ns: 1,
+            throttled_ns: 1,
+            lack_ns: 1,
+        },
+        entitlement: Entitlement::Quota,
+        time: ScheduleTime {
+            run_ns: 4,
+            ..ScheduleTime::default()
+        },
+        neighbour,
+    }
+}
+
+fn interval() -> ScheduleInterval {
+    ScheduleInterval {
+        length: Duration::from_millis(1500),
+        cpus: 0,
+        idle_ns: 5,
+        left_idle_ns: 4,
+        host_ns: 3,
+        containers: vec![
+            diagnosed(1, "web", Some(Neighbour::Host)),
+            diagnosed(2, "db", Some(Neighbour::Container("host".to_owned()))),
+            diagnosed(3, "host", None),
+        ],
+        health: DiagnosisHealth {
+            containers_without_slot: 2,
+            mismatches: 1,
+            segments_rejected: 6,
+        },
+    }
+}
+
+/// A container may bear the name `host`, and is not taken for the host.
+#[test]
+fn an_interval_survives_json() {
+    let interval = interval();
+    let known: Vec<_> = interval
+        .containers
+        .iter()
+        .map(|c| c.container.clone())
+        .collect();
+    let record = DiagnosisRecord::new(&interval, &interval.containers);
+    let text = serde_json::to_string(&record).unwrap();
+    assert!(text.contains(r#""entitled_by":"quota""#), "{text}");
+    assert!(text.contains(r#""neighbour":{"kind":"host"}"#), "{text}");
+    assert!(
+        text.contains(r#""neighbour":{"kind":"container","name":"host"}"#),
+        "{text}"
+    );
+    let back: DiagnosisRecord = serde_json::from_str(&text).unwrap();
+    assert_eq!(back, record);
+    assert_eq!(back.interval(&known), interval);
+}
+
+#[test]
+fn a_container_that_is_not_known_is_left_out() {
+    let record = DiagnosisRecord::new(&interval(), &interval().containers);
+    let one = record.interval(&[container(2, "db")]);
+    assert_eq!(one.containers.len(), 1);
+    assert_eq!(one.containers[0].container.name, "db");
+}

@@ -1,0 +1,72 @@
+//! Records: the documents that `--json` and jsonl print and that the agent answers with. Programs
+//! depend on them.
+//!
+//! Within one schema number fields are only added, never renamed, removed or given another meaning.
+//! Counts are those of the interval unless a field says otherwise. Durations of CPU time are
+//! nanoseconds, lengths of intervals seconds.
+#![forbid(unsafe_code)]
+
+pub mod accounting;
+pub mod diagnosis;
+pub mod doctor;
+pub mod status;
+
+/// A document of another schema than the reader's.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error(
+    "its schema is '{found}' and not '{expected}': use the cofferdam of the version that wrote it"
+)]
+pub struct OtherSchema {
+    /// That of the document; empty if it names none.
+    pub found: String,
+    /// The reader's.
+    pub expected: &'static str,
+}
+
+/// Refuses a document that is not of the schema `expected`, before its fields are read.
+///
+/// # Errors
+/// [`OtherSchema`] when it names another schema, or none.
+pub fn check(document: &serde_json::Value, expected: &'static str) -> Result<(), OtherSchema> {
+    match document.get("schema").and_then(serde_json::Value::as_str) {
+        Some(found) if found == expected => Ok(()),
+        other => Err(OtherSchema {
+            found: other.unwrap_or_default().to_owned(),
+            expected,
+        }),
+    }
+}
+
+/// RFC 3339 in UTC, to the millisecond.
+pub fn time(time: std::time::SystemTime) -> String {
+    humantime::format_rfc3339_millis(time).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_document_of_another_schema_is_refused_before_it_is_read() {
+        let ours = "cofferdam.status/2";
+        assert_eq!(check(&json!({"schema": ours, "losses": 1}), ours), Ok(()));
+        for (document, found) in [
+            (
+                json!({"schema": "cofferdam.status/1", "losses": []}),
+                "cofferdam.status/1",
+            ),
+            (json!({"schema": 2}), ""),
+            (json!([]), ""),
+        ] {
+            let refused = check(&document, ours).unwrap_err();
+            assert_eq!(refused.found, found);
+            assert!(
+                refused
+                    .to_string()
+                    .contains("use the cofferdam of the version"),
+                "{refused}"
+            );
+        }
+    }
+}
