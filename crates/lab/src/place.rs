@@ -1,8 +1,7 @@
-//! Where a process runs: a network namespace, cgroups, CPUs.
+//! Where a process runs: a network namespace and cgroups.
 
 use crate::LabError;
-use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns};
-use nix::unistd::Pid;
+use nix::sched::{CloneFlags, setns};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
@@ -83,18 +82,4 @@ impl Held {
     fn join(&self) -> io::Result<()> {
         (&self.file).write_all(b"0")
     }
-}
-
-/// Binds the calling thread, and what it starts, to these CPUs.
-pub fn run_on(cpus: &[usize]) -> io::Result<()> {
-    let mut set = CpuSet::new();
-    for &cpu in cpus {
-        set.set(cpu)?;
-    }
-    Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
-}
-
-/// Lets the calling thread, and what it starts, run on every CPU that its cgroup allows.
-pub fn run_on_any_cpu() -> io::Result<()> {
-    run_on(&(0..CpuSet::count()).collect::<Vec<_>>())
 }

@@ -1,8 +1,10 @@
 //! Puts the worker where the driver wants it.
 
 use super::{Args, Failure};
+use cofferdam_affinity::Affinity;
 use cofferdam_lab::Netns;
-use cofferdam_lab::place::{Spot, run_on, run_on_any_cpu};
+use cofferdam_lab::place::Spot;
+use cofferdam_types::CpuId;
 use std::path::PathBuf;
 
 /// Takes `--join CGROUP_DIR` (repeatable), `--netns NAME`, `--cpu N` (repeatable: any of these) or
@@ -16,12 +18,20 @@ pub(crate) fn enter(args: &mut Args) -> Result<(), Failure> {
         .map_err(|e| e.to_string())?;
     let cpus = args.all("cpu");
     if !cpus.is_empty() {
-        let number = |cpu: &String| cpu.parse().map_err(|e| format!("--cpu {cpu}: {e}"));
-        let numbers: Vec<usize> = cpus.iter().map(number).collect::<Result<_, Failure>>()?;
-        run_on(&numbers).map_err(|e| format!("cannot run on CPU {}: {e}", cpus.join(", ")))?;
+        let number = |cpu: &String| match cpu.parse() {
+            Ok(number) => Ok(CpuId(number)),
+            Err(e) => Err(format!("--cpu {cpu}: {e}")),
+        };
+        let numbers: Vec<CpuId> = cpus.iter().map(number).collect::<Result<_, Failure>>()?;
+        Affinity::to(numbers)
+            .and_then(|affinity| affinity.bind_this_thread())
+            .map_err(|e| format!("cannot run on CPU {}: {e}", cpus.join(", ")))?;
     }
     if args.take::<u32>("any-cpu")? == Some(1) {
-        run_on_any_cpu().map_err(|e| format!("cannot run on any CPU: {e}"))?;
+        // The kernel takes from the largest set those that the cgroup allows.
+        Affinity::to((0..1024).map(CpuId))
+            .and_then(|affinity| affinity.bind_this_thread())
+            .map_err(|e| format!("cannot run on any CPU: {e}"))?;
     }
     if args.take::<u32>("realtime")? == Some(1) {
         realtime()?;
