@@ -132,12 +132,13 @@ fn ping_finds_its_pattern_back_in_every_size_that_fits_a_packet() {
             for size in [0, 56, 1452] {
                 // With a deadline (-w) it goes on until so many answers are there; without, it
                 // waits two round trips for the last one, which a busy CPU may take longer for.
+                // Where answers are late it asks once more, and may get one more.
                 let out = scene.client.run(&format!(
                     "ping -c 20 -i 0.002 -w 60 -p c0ffee -s {size} {address}"
                 ));
                 // It says so when an answer's bytes are others.
                 assert!(!out.contains("wrong data byte"), "{out}");
-                assert_eq!(number_before(&out, " received"), 20, "{out}");
+                assert!(number_before(&out, " received") >= 20, "{out}");
             }
         }
     });
