@@ -3,6 +3,7 @@
 use crate::exit::Failure;
 use crate::interrupt::Interrupt;
 use crossterm::event::{self, Event, KeyEvent, KeyEventKind};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use ratatui::{DefaultTerminal, Frame};
 use signal_hook::consts::SIGWINCH;
@@ -20,8 +21,8 @@ pub struct Screen {
     /// Readable on a key, a resize or a signal: one descriptor for all waiters.
     wake: Epoll,
     resized: UnixStream,
-    // Open for as long as `wake` watches it.
-    _keyboard: Option<File>,
+    // Where keys come from, when that is not standard input.
+    keyboard: Option<File>,
 }
 
 impl Screen {
@@ -55,7 +56,7 @@ impl Screen {
             terminal,
             wake,
             resized,
-            _keyboard: keyboard,
+            keyboard,
         })
     }
 
@@ -65,7 +66,14 @@ impl Screen {
     }
 
     /// The keys pressed since the last call.
+    ///
+    /// # Errors
+    /// When the terminal is gone: its window was closed, or the connection to it.
     pub fn keys(&mut self) -> Result<Vec<KeyEvent>, Failure> {
+        // crossterm (0.29, mio source) reads a terminal that was hung up for ever.
+        if self.is_hung_up() {
+            return Err(lost(io::Error::other("it was closed")));
+        }
         let mut bytes = [0; 64];
         while self.resized.read(&mut bytes).is_ok_and(|n| n > 0) {}
         let mut keys = Vec::new();
@@ -77,6 +85,16 @@ impl Screen {
             }
         }
         Ok(keys)
+    }
+
+    fn is_hung_up(&self) -> bool {
+        let stdin = stdin();
+        let keys = self.keyboard.as_ref().map_or(stdin.as_fd(), |f| f.as_fd());
+        let mut fds = [PollFd::new(keys, PollFlags::empty())];
+        let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
+        let found = poll(&mut fds, PollTimeout::ZERO).is_ok_and(|n| n > 0);
+        let [keys] = &fds;
+        found && keys.revents().is_some_and(|found| found.intersects(gone))
     }
 
     /// Draws one frame. A size that changed is taken in.
