@@ -1,5 +1,5 @@
 # The ledger: a floods b, whose receive work runs on CPU 0, where only c computes. So a and b cause
-# network work and c is charged for some. Then the same while CPU 1, where the senders are, goes away
+# network work and c is charged for some (10 ms and more; its own router solicitations are below 1 ms). Then the same while CPU 1, where the senders are, goes away
 # and comes back. The programs are loaded before the flood starts.
 . /steps/lib.sh
 
@@ -24,7 +24,7 @@ tail -3 /tmp/ledger
 check 'accounting: a and b cause, c is charged' 'tail -1 /tmp/ledger >/tmp/last &&
     grep -qE "\"name\":\"a\",[^{}]*\"caused_ns\":[1-9]" /tmp/last &&
     grep -qE "\"name\":\"b\",[^{}]*\"caused_ns\":[1-9]" /tmp/last &&
-    grep -qE "\"name\":\"c\",[^{}]*\"caused_ns\":0,[^{}]*\"charged_network_ns\":[1-9]" /tmp/last'
+    grep -qE "\"name\":\"c\",[^{}]*\"caused_ns\":[0-9]{1,6},[^{}]*\"charged_network_ns\":[0-9]{8,}" /tmp/last'
 # Each change is seen by a reading of its own, however slow the machine is.
 lines() { wc -l </tmp/hotplug; }
 further() { from=$(lines); await 240 "[ \$(wc -l </tmp/hotplug) -gt $from ] || ! kill -0 $recorder"; }

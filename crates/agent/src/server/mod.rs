@@ -207,7 +207,13 @@ impl Server {
             let Ok(mut connection) = Connection::new(stream) else {
                 continue;
             };
-            if is_full(connection.uid, self.connections.values().map(|c| c.uid)) {
+            if self.is_full_for(connection.uid)
+                && let Some(silent) = self.silent_longest(connection.uid)
+            {
+                self.traffic.refused_connections += 1;
+                self.connections.remove(&silent);
+            }
+            if self.is_full_for(connection.uid) {
                 self.traffic.refused_connections += 1;
                 let text = "too many connections: close some, or try again later";
                 connection.answer(refusal_line(&Refusal::new(RefusalCode::Busy, text)), true);
@@ -215,6 +221,18 @@ impl Server {
             }
             self.keep(connection);
         }
+    }
+
+    fn is_full_for(&self, uid: u32) -> bool {
+        is_full(uid, self.connections.values().map(|c| c.uid))
+    }
+
+    /// Of a user's connections that ask for nothing, the one that has said nothing for longest, or
+    /// is in the middle of a request.
+    fn silent_longest(&self, uid: u32) -> Option<u64> {
+        let own = self.connections.iter().filter(|(_, c)| c.uid == uid);
+        let silent = own.filter(|(_, c)| c.phase() == Phase::Reading);
+        silent.min_by_key(|(_, c)| c.deadline).map(|(id, _)| *id)
     }
 
     /// Goes on with the scrapers that are ready.
