@@ -144,6 +144,13 @@ impl Change {
         }
     }
 
+    /// Notes that somebody else has written `found`, which is what is put back from now on. Nothing
+    /// of ours is there any more: should our former values come back, they are somebody else's too.
+    pub(super) fn was_rewritten(&mut self, found: &str) {
+        found.clone_into(&mut self.before);
+        self.ours.clear();
+    }
+
     /// Whether `found` is what we wrote.
     pub(super) fn is_ours(&self, found: &str) -> bool {
         let found = self.form.canonical(found);

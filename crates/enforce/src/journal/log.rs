@@ -87,7 +87,7 @@ impl Log {
     pub fn before(&mut self, id: u64, value: &str) -> io::Result<()> {
         self.append(&Record::Before(id, value.to_owned()))?;
         if let Some(change) = self.changes.get_mut(&id) {
-            change.before = value.to_owned();
+            change.was_rewritten(value);
         }
         Ok(())
     }

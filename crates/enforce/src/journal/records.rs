@@ -118,7 +118,7 @@ impl Contents {
             }
             Record::Before(id, value) => {
                 if let Some(change) = self.changes.get_mut(&id) {
-                    change.before = value;
+                    change.was_rewritten(&value);
                 }
             }
             Record::Done(id) => {

@@ -116,6 +116,30 @@ fn a_rewrite_to_the_value_before_is_noticed_too() {
     assert_eq!(text(&a), "1");
 }
 
+/// The weight was ours for a while as well: whoever writes it after another value of his own means it.
+#[test]
+fn a_rewrite_to_a_former_value_of_ours_stays() {
+    for crashed in [false, true] {
+        let scene = Scene::new();
+        let a = scene.file("a/cpu.weight", "100\n");
+        let (mut journal, _) = scene.open();
+        for ours in ["97", "100"] {
+            journal.set_file(&a, Form::Text, ours).unwrap();
+        }
+        fs::write(&a, "1\n").unwrap();
+        let found = journal.set_file(&a, Form::Text, "1").unwrap();
+        assert_eq!(found, Written::AfterRewrite("1".into()));
+        fs::write(&a, "100\n").unwrap();
+        if crashed {
+            drop(journal);
+            scene.open();
+        } else {
+            journal.undo_all();
+        }
+        assert_eq!(text(&a), "100", "crashed: {crashed}");
+    }
+}
+
 #[test]
 fn an_object_made_anew_is_another_one() {
     let scene = Scene::new();
