@@ -194,7 +194,7 @@ metrics! {
     REFUSED_REQUESTS = Counter "agent_refused_requests" "" []
         "Requests refused: bad, too long, or not allowed";
     REFUSED_CONNECTIONS = Counter "agent_refused_connections" "" []
-        "Connections refused because there were too many";
+        "Connections refused, or closed for newer ones, because there were too many";
     TIMEOUTS = Counter "agent_timeouts" "" []
         "Connections closed because the client was too slow";
     SCRAPES = Counter "agent_scrapes" "" []

@@ -207,24 +207,20 @@ impl Server {
             let Ok(mut connection) = Connection::new(stream) else {
                 continue;
             };
-            if self.is_full_for(connection.uid)
-                && let Some(silent) = self.silent_longest(connection.uid)
-            {
+            if is_full(connection.uid, self.connections.values().map(|c| c.uid)) {
                 self.traffic.refused_connections += 1;
-                self.connections.remove(&silent);
-            }
-            if self.is_full_for(connection.uid) {
-                self.traffic.refused_connections += 1;
+                // One of the user's own less is room enough for whichever limit is reached.
+                if let Some(silent) = self.silent_longest(connection.uid) {
+                    self.connections.remove(&silent);
+                    self.keep(connection);
+                    continue;
+                }
                 let text = "too many connections: close some, or try again later";
                 connection.answer(refusal_line(&Refusal::new(RefusalCode::Busy, text)), true);
                 continue;
             }
             self.keep(connection);
         }
-    }
-
-    fn is_full_for(&self, uid: u32) -> bool {
-        is_full(uid, self.connections.values().map(|c| c.uid))
     }
 
     /// Of a user's connections that ask for nothing, the one that has said nothing for longest, or
