@@ -47,7 +47,7 @@ impl View {
         let degraded = self.all_degraded(more).map(DegradedRecord::new).collect();
         StatusReport {
             schema: STATUS.to_owned(),
-            time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
+            time: cofferdam_records::time(SystemTime::now()),
             agent: AgentRecord {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 pid: std::process::id(),

@@ -15,17 +15,6 @@ pub const LONGEST_REQUEST_BYTES: usize = 8 << 10;
 /// Longest answer that a client takes. A reading of 10,000 containers is about 15 MiB.
 pub const LONGEST_ANSWER_BYTES: usize = 64 << 20;
 
-/// An answer that cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum WireError {
-    /// Another schema than ours.
-    #[error("the agent speaks '{0}': use the cofferdam of the same version")]
-    Schema(String),
-    /// No answer at all.
-    #[error("the agent's answer cannot be parsed: {0}")]
-    Form(String),
-}
-
 /// An answer: one of the two.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Answer<T> {

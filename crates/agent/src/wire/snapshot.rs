@@ -1,6 +1,6 @@
 //! A reading of the ledger as it crosses the socket: schema `cofferdam.snapshot/1`.
 
-use super::WireError;
+use cofferdam_records::OtherSchema;
 use cofferdam_types::{
     CgroupId, Container, ContainerLedger, CpuId, CpuTime, Health, InterfacePair, Ledger, NetnsId,
     Reason, Runtime, Snapshot,
@@ -102,9 +102,12 @@ impl WireSnapshot {
     }
 
     /// Back to what the commands work with.
-    pub fn into_snapshot(self) -> Result<Snapshot, WireError> {
+    pub fn into_snapshot(self) -> Result<Snapshot, OtherSchema> {
         if self.schema != SNAPSHOT {
-            return Err(WireError::Schema(self.schema));
+            return Err(OtherSchema {
+                found: self.schema,
+                expected: SNAPSHOT,
+            });
         }
         Ok(Snapshot {
             time: UNIX_EPOCH + Duration::from_nanos(self.time_unix_ns),
