@@ -2,7 +2,7 @@
 //! a hybrid host one in the unified tree and one per v1 controller.
 
 use crate::{LabError, UndoStack};
-use cofferdam_host::{CgroupLayout, HostError, HostFs, parse};
+use cofferdam_host::{CgroupLayout, CpuUsage, HostFs, parse};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
@@ -17,15 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The hierarchies of this host.
 pub fn layout() -> Result<CgroupLayout, LabError> {
-    CgroupLayout::read(&HostFs::host()).map_err(|e| match e {
-        HostError::NoCgroup2 => LabError::Unsupported(
-            "this host has no cgroup v2 hierarchy: mount one with 'mkdir -p \
-             /sys/fs/cgroup/unified; mount -t cgroup2 none /sys/fs/cgroup/unified'"
-                .to_owned(),
-        ),
-        HostError::Read { path, source } => LabError::host("read", path)(source),
-        other => LabError::Unsupported(other.to_string()),
-    })
+    Ok(CgroupLayout::read(&HostFs::host())?)
 }
 
 /// The unified hierarchy's mount, then those of these v1 controllers, as far as v1 has them. Each
@@ -151,13 +143,8 @@ impl Cgroup {
 
     /// CPU time used so far.
     pub fn cpu_usage(&self) -> Result<Duration, LabError> {
-        let path = self.dir().join("cpu.stat");
-        let text = fs::read_to_string(&path).map_err(LabError::host("read", &path))?;
-        let usage_us = parse::cpu_stat_usage_us(&text);
-        usage_us.map(Duration::from_micros).ok_or_else(|| {
-            let error = io::Error::new(ErrorKind::InvalidData, "it has no usage_usec");
-            LabError::host("read", path)(error)
-        })
+        let usage = CpuUsage::open(&HostFs::host(), self.dir()).and_then(|usage| usage.read_ns());
+        Ok(Duration::from_nanos(usage?))
     }
 }
 

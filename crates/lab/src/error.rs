@@ -1,5 +1,6 @@
 //! Why the laboratory could not be set up.
 
+use cofferdam_host::HostError;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -50,6 +51,20 @@ impl LabError {
             action,
             path: path.as_ref().to_owned(),
             source,
+        }
+    }
+}
+
+impl From<HostError> for LabError {
+    fn from(error: HostError) -> LabError {
+        match error {
+            HostError::NoCgroup2 => LabError::Unsupported(
+                "this host has no cgroup v2 hierarchy: mount one with 'mkdir -p \
+                 /sys/fs/cgroup/unified; mount -t cgroup2 none /sys/fs/cgroup/unified'"
+                    .to_owned(),
+            ),
+            HostError::Read { path, source } => LabError::host("read", path)(source),
+            other => LabError::Unsupported(other.to_string()),
         }
     }
 }
