@@ -28,25 +28,9 @@ pub enum BenchError {
         #[source]
         source: io::Error,
     },
-    /// A file of the host could not be read or written.
-    #[error("cannot {action} {path}: {source}")]
-    Host {
-        /// `read`, `write`, `make`.
-        action: &'static str,
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// `ip`, `tc`, `nft`, … refused.
-    #[error("'{command}' failed: {reason}")]
-    Command {
-        /// As a shell would have it.
-        command: String,
-        /// Its own words.
-        reason: String,
-    },
+    /// A file of the host could not be read or written, or one of its tools refused.
+    #[error(transparent)]
+    Lab(LabError), // not what the host lacks: see `From<LabError>`
     /// A worker process failed.
     #[error("the worker '{worker}' failed: {reason}")]
     Worker {
@@ -79,6 +63,21 @@ fn remedy(source: &io::Error) -> &'static str {
 }
 
 impl BenchError {
+    /// For `map_err`: `action` (`read`, `write`, `make`, …) on `path` failed.
+    pub(crate) fn host(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> BenchError {
+        let path = path.into();
+        move |source| {
+            BenchError::Lab(LabError::Host {
+                action,
+                path,
+                source,
+            })
+        }
+    }
+
     /// The documented exit code.
     pub fn exit_code(&self) -> i32 {
         match self {
@@ -96,16 +95,7 @@ impl From<LabError> for BenchError {
             LabError::Unsupported(_) | LabError::Missing { .. } => {
                 BenchError::Unsupported(error.to_string())
             }
-            LabError::Host {
-                action,
-                path,
-                source,
-            } => BenchError::Host {
-                action,
-                path,
-                source,
-            },
-            LabError::Command { command, reason } => BenchError::Command { command, reason },
+            other => BenchError::Lab(other),
         }
     }
 }

@@ -142,11 +142,7 @@ impl Scene {
     /// dropped because the socket was full.
     pub fn carried_datagrams(&self, i: usize) -> Result<u64, BenchError> {
         let path = PathBuf::from(format!("/proc/{}/net/snmp", self.holders[i].pid()));
-        let text = std::fs::read_to_string(&path).map_err(|source| BenchError::Host {
-            action: "read",
-            path,
-            source,
-        })?;
+        let text = std::fs::read_to_string(&path).map_err(BenchError::host("read", path))?;
         Ok(carried(&text))
     }
 

@@ -230,11 +230,7 @@ impl Folder {
     fn make(round: u32, duty: AgentDuty) -> Result<Folder, BenchError> {
         let name = format!("{CGROUP_PREFIX}{}-agent-{round}-{duty}", std::process::id());
         let path = std::path::Path::new(DATA_ROOT).join(name);
-        std::fs::create_dir_all(&path).map_err(|source| BenchError::Host {
-            action: "make",
-            path: path.clone(),
-            source,
-        })?;
+        std::fs::create_dir_all(&path).map_err(BenchError::host("make", &path))?;
         Ok(Folder(path))
     }
 }

@@ -44,20 +44,12 @@ impl Agent {
     pub fn start(dir: &Path, rules: &str, metrics: &str) -> Result<Agent, BenchError> {
         let (config, socket) = (dir.join("agent.toml"), dir.join("agent.sock"));
         let log = dir.join("agent.log");
-        let host = |action, path: &Path| {
-            let path = path.to_owned();
-            move |source| BenchError::Host {
-                action,
-                path,
-                source,
-            }
-        };
         let text = format!(
             "{rules}\n[socket]\npath = \"{}\"\n\n[metrics]\naddress = \"{metrics}\"\n",
             socket.display()
         );
-        fs::write(&config, text).map_err(host("write", &config))?;
-        let words = fs::File::create(&log).map_err(host("write", &log))?;
+        fs::write(&config, text).map_err(BenchError::host("write", &config))?;
+        let words = fs::File::create(&log).map_err(BenchError::host("write", &log))?;
         let child = Command::new(OURSELVES)
             .arg("agent")
             .arg("--config")
@@ -68,7 +60,7 @@ impl Agent {
             // Ctrl-C on a terminal is the driver's; it ends the agent in order.
             .process_group(0)
             .spawn()
-            .map_err(host("start", Path::new(OURSELVES)))?;
+            .map_err(BenchError::host("start", Path::new(OURSELVES)))?;
         let mut agent = Agent { child, log, socket };
         agent.wait()?;
         Ok(agent)

@@ -23,6 +23,7 @@ use crate::experiment::{Rig, RigOptions, chosen};
 use crate::host_facts;
 use crate::progress::Progress;
 use crate::rundir::RunDir;
+use cofferdam_lab::LabError;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -178,7 +179,9 @@ fn measure_all(
                         beaten.note(&sample);
                         samples.push(sample);
                     }
-                    Err(e @ (BenchError::Worker { .. } | BenchError::Host { .. })) => {
+                    Err(
+                        e @ (BenchError::Worker { .. } | BenchError::Lab(LabError::Host { .. })),
+                    ) => {
                         rig.warn(&format!("{}: {e}", cell.id()))?;
                         result.failed.insert(cell.id(), e.to_string());
                     }

@@ -57,11 +57,7 @@ impl Scene {
         let dataplane = pair("d", 2, 9)?;
         // AF_XDP takes no packets larger than a frame; the Linux pair keeps its offloads.
         dataplane.client.offload("eth0", "tx off tso off gso off")?;
-        fs::create_dir(&folder).map_err(|source| BenchError::Host {
-            action: "make",
-            path: folder.clone(),
-            source,
-        })?;
+        fs::create_dir(&folder).map_err(BenchError::host("make", &folder))?;
         let gone = folder.clone();
         undo.push(folder.display().to_string(), move || {
             fs::remove_dir_all(gone).map_err(|e| e.to_string())

@@ -221,11 +221,7 @@ pub(super) fn slab_bytes() -> Result<u64, BenchError> {
 
 /// The line that begins with `name`, in bytes.
 fn kilobytes(path: &Path, name: &str) -> Result<u64, BenchError> {
-    let failed = |source| BenchError::Host {
-        action: "read",
-        path: path.to_owned(),
-        source,
-    };
+    let failed = |source| BenchError::host("read", path)(source);
     let text = fs::read_to_string(path).map_err(failed)?;
     let line = text.lines().find_map(|l| l.strip_prefix(name));
     let number = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());

@@ -79,11 +79,8 @@ impl<'a> Rig<'a> {
             ));
         }
         let (victim_cpu, peer_cpu) = choose_cpus(options.victim_cpu, options.peer_cpu)?;
-        let signals = Signals::catch().map_err(|source| BenchError::Host {
-            action: "handle signals of",
-            path: PathBuf::from("/proc/self"),
-            source,
-        })?;
+        let signals =
+            Signals::catch().map_err(BenchError::host("handle signals of", "/proc/self"))?;
         // Before anything is written: a second instance leaves no directory behind.
         let (ledger, lacking) = match options.ledger.then(ledger::start).transpose() {
             Ok(ledger) => (ledger, None),

@@ -26,11 +26,7 @@ impl fmt::Display for BlockDevice {
 impl BlockDevice {
     /// The disk under `path`; fails on file systems without one (tmpfs, overlay).
     pub fn under(path: &Path) -> Result<BlockDevice, BenchError> {
-        let device = stat(path).map_err(|e| BenchError::Host {
-            action: "read",
-            path: path.to_owned(),
-            source: e.into(),
-        })?;
+        let device = stat(path).map_err(|e| BenchError::host("read", path)(e.into()))?;
         let device = device.st_dev;
         let lacks = |what: &str| {
             BenchError::Unsupported(format!(
@@ -66,11 +62,7 @@ const RESERVE: u64 = 4 << 30;
 /// Fails unless the file system of `path` has room for `bytes` and a twentieth of it, or 4 GiB of a
 /// large one, stays free: a benchmark must not fill the host's disk.
 pub(super) fn room_for(path: &Path, bytes: u64) -> Result<(), BenchError> {
-    let space = statvfs(path).map_err(|e| BenchError::Host {
-        action: "read",
-        path: path.to_owned(),
-        source: e.into(),
-    })?;
+    let space = statvfs(path).map_err(|e| BenchError::host("read", path)(e.into()))?;
     let unit = space.fragment_size();
     let (free, all) = (space.blocks_available() * unit, space.blocks() * unit);
     room_in(free, all, bytes).map_err(|reserve| {

@@ -171,11 +171,7 @@ impl Experiment {
 
     /// Reads a file. Errors name the line and the column, and what is allowed.
     pub fn read(path: &Path) -> Result<Experiment, BenchError> {
-        let text = std::fs::read_to_string(path).map_err(|source| BenchError::Host {
-            action: "read",
-            path: path.to_owned(),
-            source,
-        })?;
+        let text = std::fs::read_to_string(path).map_err(BenchError::host("read", path))?;
         Experiment::parse(&text, &path.display().to_string())
     }
 

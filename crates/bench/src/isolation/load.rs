@@ -21,11 +21,7 @@ pub(super) fn write(dir: &Path) -> Result<PathBuf, BenchError> {
         file.write_all(PROGRAM)?;
         file.set_permissions(Permissions::from_mode(0o755))
     });
-    written.map_err(|source| BenchError::Host {
-        action: "write",
-        path: path.clone(),
-        source,
-    })?;
+    written.map_err(BenchError::host("write", &path))?;
     Ok(path)
 }
 

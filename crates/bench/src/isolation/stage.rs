@@ -197,9 +197,5 @@ fn inside(netns: &Netns, program: &Path) -> Command {
 }
 
 fn make_dir(path: &Path) -> Result<(), BenchError> {
-    fs::create_dir_all(path).map_err(|source| BenchError::Host {
-        action: "make",
-        path: path.to_owned(),
-        source,
-    })
+    fs::create_dir_all(path).map_err(BenchError::host("make", path))
 }

@@ -72,8 +72,7 @@ fn measure_all(
 }
 
 fn concerns_one_cell(error: &BenchError) -> bool {
-    use BenchError::{Command, Host, Worker};
-    matches!(error, Worker { .. } | Command { .. } | Host { .. })
+    matches!(error, BenchError::Worker { .. } | BenchError::Lab(_))
 }
 
 fn measure(

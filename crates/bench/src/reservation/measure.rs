@@ -326,11 +326,7 @@ fn free_port() -> Result<u16, BenchError> {
     std::net::TcpListener::bind(("127.0.0.1", 0))
         .and_then(|listener| listener.local_addr())
         .map(|address| address.port())
-        .map_err(|source| BenchError::Host {
-            action: "find a free port on",
-            path: "127.0.0.1".into(),
-            source,
-        })
+        .map_err(BenchError::host("find a free port on", "127.0.0.1"))
 }
 
 fn batch(cell: &ReservationCell, threads: u32, phases: u64) -> String {

@@ -20,6 +20,7 @@ use crate::experiment::{Rig, RigOptions};
 use crate::host_facts;
 use crate::progress::Progress;
 use crate::rundir::RunDir;
+use cofferdam_lab::LabError;
 use measure::Bench;
 
 /// Runs the conditions. Returns the written directory; when interrupted or failed, what was
@@ -76,7 +77,7 @@ fn measure_all(
             Ok(()) => {}
             Err(
                 e @ (BenchError::Worker { .. }
-                | BenchError::Host { .. }
+                | BenchError::Lab(LabError::Host { .. })
                 | BenchError::Unsupported(_)),
             ) => {
                 rig.warn(&format!("{}: {e}", cell.id))?;

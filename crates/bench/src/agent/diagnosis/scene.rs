@@ -88,11 +88,8 @@ fn container(group: &Cgroup) -> Result<Arc<Container>, BenchError> {
 
 fn pipe(tag: &str, name: &str, undo: &mut UndoStack) -> Result<PathBuf, BenchError> {
     let path = std::env::temp_dir().join(format!("cofferdam-ping-{tag}-{name}"));
-    mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR).map_err(|errno| BenchError::Host {
-        action: "make",
-        path: path.clone(),
-        source: errno.into(),
-    })?;
+    mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR)
+        .map_err(|errno| BenchError::host("make", &path)(errno.into()))?;
     let ours = path.clone();
     undo.push(format!("pipe {}", path.display()), move || {
         std::fs::remove_file(&ours).map_err(|e| e.to_string())

@@ -22,11 +22,7 @@ pub(super) fn root(stage: &Stage, dir: &Path) -> Result<PathBuf, BenchError> {
         make(&root.join(place))?;
     }
     let program = root.join(load::NAME);
-    fs::copy(&stage.load, &program).map_err(|source| BenchError::Host {
-        action: "write",
-        path: program,
-        source,
-    })?;
+    fs::copy(&stage.load, &program).map_err(BenchError::host("write", program))?;
     Ok(root)
 }
 
@@ -46,11 +42,7 @@ pub(super) fn archive(stage: &Stage, name: &str) -> Result<PathBuf, BenchError> 
 
 /// Makes a directory and those above it.
 pub(super) fn make(path: &Path) -> Result<(), BenchError> {
-    fs::create_dir_all(path).map_err(|source| BenchError::Host {
-        action: "make",
-        path: path.to_owned(),
-        source,
-    })
+    fs::create_dir_all(path).map_err(BenchError::host("make", path))
 }
 
 /// A tenant's bundle on the disk.
@@ -76,11 +68,7 @@ pub(super) fn bundle(
     let id = stage.container(&spec.name);
     let path = dir.join("config.json");
     let text = config(spec, &root, &data, &net.path, &format!("/{id}")).to_string();
-    fs::write(&path, text).map_err(|source| BenchError::Host {
-        action: "write",
-        path: path.clone(),
-        source,
-    })?;
+    fs::write(&path, text).map_err(BenchError::host("write", &path))?;
     Ok(Bundle {
         id,
         dir,

@@ -1,7 +1,7 @@
 //! The kernel that virtual machines run, and the modules that they need.
 
 use crate::error::BenchError;
-use cofferdam_lab::run;
+use cofferdam_lab::{LabError, run};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -100,11 +100,7 @@ fn numbers(version: &str) -> Vec<u64> {
 
 /// A module's content; busybox does not unpack what distributions pack.
 fn plain(path: &Path) -> Result<Vec<u8>, BenchError> {
-    let host = |source| BenchError::Host {
-        action: "read",
-        path: path.to_owned(),
-        source,
-    };
+    let host = BenchError::host("read", path);
     let tool = match path.extension().and_then(|e| e.to_str()) {
         Some("xz") => "xz",
         Some("zst") => "zstd",
@@ -118,10 +114,10 @@ fn plain(path: &Path) -> Result<Vec<u8>, BenchError> {
         .map_err(host)?;
     match unpacked.status.success() {
         true => Ok(unpacked.stdout),
-        false => Err(BenchError::Command {
+        false => Err(BenchError::Lab(LabError::Command {
             command: format!("{tool} --decompress --stdout {}", path.display()),
             reason: String::from_utf8_lossy(&unpacked.stderr).trim().to_owned(),
-        }),
+        })),
     }
 }
 

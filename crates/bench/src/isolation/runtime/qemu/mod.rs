@@ -211,11 +211,7 @@ fn drive(image: &Path, limit: Option<&Limit>) -> String {
 /// A drive's file with an empty file system; its blocks are taken as they are written.
 fn disk(image: &Path, bytes: u64) -> Result<(), BenchError> {
     let made = File::create(image).and_then(|file| file.set_len(bytes));
-    made.map_err(|source| BenchError::Host {
-        action: "make",
-        path: image.to_owned(),
-        source,
-    })?;
+    made.map_err(BenchError::host("make", image))?;
     run(&format!("mkfs.ext4 -q -F {}", image.display()))?;
     Ok(())
 }
@@ -263,19 +259,11 @@ fn busybox() -> Result<PathBuf, BenchError> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, BenchError> {
-    fs::read(path).map_err(|source| BenchError::Host {
-        action: "read",
-        path: path.to_owned(),
-        source,
-    })
+    fs::read(path).map_err(BenchError::host("read", path))
 }
 
 fn write(path: &Path, content: &[u8]) -> Result<(), BenchError> {
-    fs::write(path, content).map_err(|source| BenchError::Host {
-        action: "write",
-        path: path.to_owned(),
-        source,
-    })
+    fs::write(path, content).map_err(BenchError::host("write", path))
 }
 
 #[cfg(test)]
