@@ -1,12 +1,21 @@
 //! Threads: which one it is, its cgroup, its CPUs.
 
-use crate::journal::ThreadId;
 use crate::tuning::thread::{NOT_YET, NOT_YET_ROUNDS};
 use cofferdam_affinity::Affinity;
 use cofferdam_host::parse;
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
 use std::path::Path;
+
+/// A thread; its start time tells it from a later one with the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ThreadId {
+    /// Its number.
+    pub tid: u32,
+    /// Start time in clock ticks since boot, field 22 of `/proc/TID/stat`.
+    pub started_ticks: u64,
+}
 
 impl ThreadId {
     /// The thread that has this number now.

@@ -110,7 +110,7 @@ fn outside_runtime(last: &str, parent: &str) -> Option<(Runtime, String)> {
             });
         // Virtual machines are registered there as well; they have no network namespace.
         let name = unit.filter(|unit| !unit.starts_with("qemu"))?;
-        return Some((Runtime::Nspawn, crate::names::nspawn::unescape(name)));
+        return Some((Runtime::Nspawn, crate::systemd::unescape(name)));
     }
     let lxc = last
         .strip_prefix("lxc.payload.")

@@ -1,7 +1,7 @@
 //! Which CPUs there are.
 
 use crate::fs::HostFs;
-use crate::{HostError, parse};
+use crate::{HostError, procfs};
 use cofferdam_types::CpuId;
 
 /// CPUs that run now.
@@ -16,7 +16,7 @@ pub fn possible_cpus(fs: &HostFs) -> Result<Vec<CpuId>, HostError> {
 
 fn list(fs: &HostFs, path: &str) -> Result<Vec<CpuId>, HostError> {
     let text = fs.read_text(path).map_err(HostError::reading(path))?;
-    parse::cpu_list(&text).ok_or_else(|| HostError::Content {
+    procfs::cpu_list(&text).ok_or_else(|| HostError::Content {
         path: path.into(),
         text: text.trim().chars().take(80).collect(),
     })

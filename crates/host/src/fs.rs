@@ -124,6 +124,6 @@ impl HostFs {
     pub fn netns_link(&self, absolute: impl AsRef<Path>) -> Option<NetnsId> {
         self.count();
         let target = std::fs::read_link(self.path(absolute)).ok()?;
-        crate::parse::netns_link(target.to_str()?)
+        crate::procfs::netns_link(target.to_str()?)
     }
 }

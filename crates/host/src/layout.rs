@@ -1,7 +1,7 @@
 //! The cgroup hierarchies: pure v2, or v1 controllers next to v2.
 
 use crate::fs::HostFs;
-use crate::{HostError, parse};
+use crate::{HostError, procfs};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -48,7 +48,7 @@ impl CgroupLayout {
     pub fn read(fs: &HostFs) -> Result<CgroupLayout, HostError> {
         let path = "/proc/self/mountinfo";
         let text = fs.read_text(path).map_err(HostError::reading(path))?;
-        let mounts = parse::mountinfo(&text);
+        let mounts = procfs::mountinfo(&text);
         // A container runtime may have further cgroup2 mounts of sub-trees; the first that shows
         // the hierarchy's root is the host's own.
         let v2 = mounts

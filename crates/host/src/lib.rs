@@ -18,9 +18,10 @@ mod lock;
 mod names;
 pub mod netlink;
 mod netns;
-pub mod parse;
+mod procfs;
 mod resolve;
 mod socket;
+mod systemd;
 mod topology;
 mod usage;
 
@@ -39,3 +40,26 @@ pub use resolve::{ResolveError, cgroup_of, named_netns, resolve, resolve_in};
 pub use socket::refuse_descriptors;
 pub use topology::topology;
 pub use usage::{CpuUsage, CpuUsageFile};
+
+/// Parsers of kernel and runtime files. Every one takes whatever it is given, however hostile or
+/// truncated: it returns what it understood and never panics.
+pub mod parse {
+    pub use crate::classify::classify;
+    pub use crate::names::cri::{OciNames, annotations};
+    pub use crate::names::docker::{config as docker_config, data_root as docker_data_root};
+    pub use crate::names::identity::passwd_home;
+    pub use crate::names::labels::{annotations as oci_annotations, docker_labels};
+    pub use crate::names::nspawn::machine as nspawn_machine;
+    pub use crate::names::podman::{
+        containers as podman_containers, graph_root as podman_graph_root,
+    };
+    pub use crate::netlink::message::{link_message, netlink_messages, nsid_message};
+    pub use crate::procfs::{
+        Mount, cpu_list, cpu_stat_usage_us, mountinfo, netns_link, proc_cgroup_v1, proc_cgroup_v2,
+        procs,
+    };
+    pub use crate::systemd::unescape as systemd_unescape;
+
+    #[cfg(test)]
+    mod tests;
+}

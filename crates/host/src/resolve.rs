@@ -1,7 +1,7 @@
 //! From what a person wrote to the containers that are meant.
 
 use crate::fs::HostFs;
-use crate::{netns, parse};
+use crate::{netns, procfs};
 use cofferdam_types::{Container, NetnsId, Selector};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -101,7 +101,7 @@ pub fn named_netns(fs: &HostFs, name: &str) -> Option<NetnsId> {
 /// Path of the cgroup that a process is in; `None` when it has ended.
 pub fn cgroup_of(fs: &HostFs, pid: u32) -> Option<PathBuf> {
     let text = fs.read_text(format!("/proc/{pid}/cgroup")).ok()?;
-    parse::proc_cgroup_v2(&text)
+    procfs::proc_cgroup_v2(&text)
 }
 
 fn namespace(fs: &HostFs, name: &str) -> Result<NetnsId, ResolveError> {

@@ -2,7 +2,7 @@
 
 use crate::cpus::online_cpus;
 use crate::fs::HostFs;
-use crate::{HostError, parse};
+use crate::{HostError, procfs};
 use cofferdam_types::{CpuId, LogicalCpu, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ pub fn topology(fs: &HostFs) -> Result<Topology, HostError> {
 
 fn list(fs: &HostFs, path: impl Into<PathBuf>) -> Vec<CpuId> {
     let text = fs.read_text(path.into()).unwrap_or_default();
-    parse::cpu_list(&text).unwrap_or_default()
+    procfs::cpu_list(&text).unwrap_or_default()
 }
 
 /// The lowest CPU that shares the core; unlike `core_id` it is unique in the host.

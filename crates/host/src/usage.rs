@@ -2,7 +2,7 @@
 
 use crate::fs::HostFs;
 use crate::layout::CgroupLayout;
-use crate::{HostError, parse};
+use crate::{HostError, procfs};
 use cofferdam_types::{CgroupId, Container};
 use nix::sys::resource::{Resource, getrlimit};
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ impl CpuUsageFile {
     pub fn parse_ns(self, text: &str) -> Option<u64> {
         match self {
             CpuUsageFile::V1 => text.trim().parse().ok(),
-            CpuUsageFile::V2 => parse::cpu_stat_usage_us(text)?.checked_mul(1000),
+            CpuUsageFile::V2 => procfs::cpu_stat_usage_us(text)?.checked_mul(1000),
         }
     }
 }
@@ -140,7 +140,7 @@ fn v1(fs: &HostFs, layout: &CgroupLayout, container: &Container) -> Option<CpuUs
     let text = fs
         .read_text(format!("/proc/{}/cgroup", container.pid?))
         .ok()?;
-    let cgroup = parse::proc_cgroup_v1(&text, "cpuacct")?;
+    let cgroup = procfs::proc_cgroup_v1(&text, "cpuacct")?;
     // The root's own count is the whole host's.
     let directory = layout
         .v1_directory("cpuacct", &cgroup)

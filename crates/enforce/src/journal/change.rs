@@ -2,6 +2,7 @@
 
 use crate::cpus::{Cpus, read_list};
 use crate::device::DeviceId;
+use crate::thread::ThreadId;
 use cofferdam_host::parse;
 use cofferdam_types::CpuId;
 use serde::{Deserialize, Serialize};
@@ -64,15 +65,6 @@ pub enum Target {
         /// Inode number of the directory it is in.
         parent_inode: u64,
     },
-}
-
-/// A thread, told from a later one with the same number by when it started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct ThreadId {
-    /// Its number.
-    pub tid: u32,
-    /// Start time in clock ticks since boot, field 22 of `/proc/TID/stat`.
-    pub started_ticks: u64,
 }
 
 /// How values of a target are compared: the kernel spells them its own way.

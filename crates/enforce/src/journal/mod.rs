@@ -19,7 +19,8 @@ mod store;
 mod values;
 
 pub use crate::device::DeviceId;
-pub use change::{Change, Form, Target, ThreadId};
+pub use crate::thread::ThreadId;
+pub use change::{Change, Form, Target};
 pub use outcome::{ChangeError, JournalError, Pending, UndoReport, Written};
 pub use records::{Contents, decode};
 

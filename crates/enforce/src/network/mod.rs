@@ -9,6 +9,7 @@
 
 mod means;
 mod observe;
+mod place;
 mod policy;
 mod status;
 
@@ -16,7 +17,8 @@ use crate::journal::{Journal, UndoReport};
 use cofferdam_host::CgroupLayout;
 use cofferdam_types::{CgroupId, Container, Interval, Means};
 use means::Applied;
-use observe::{Observed, Observer, Place};
+use observe::{Observed, Observer};
+use place::Located;
 use policy::{Action, Facts, Policy, Rules};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -66,8 +68,7 @@ pub(crate) struct Network {
 /// One container under enforcement: where it is, what was read of it, what is in force.
 #[derive(Debug)]
 struct Member {
-    container: Arc<Container>,
-    place: Place,
+    located: Located,
     observed: Observed,
     applied: Applied,
 }
@@ -106,13 +107,14 @@ impl Network {
         let ids = self.members.keys().copied();
         let gone: Vec<CgroupId> = ids.filter(|id| !keep.contains(id)).collect();
         for mut member in gone.iter().filter_map(|id| self.members.remove(id)) {
-            self.means.let_go(journal, &mut member);
+            let container = &member.located.container;
+            self.means.let_go(journal, container, &mut member.applied);
         }
         for container in wanted {
             self.take_in(journal, container);
         }
         for member in self.members.values_mut() {
-            if reserved.contains(&member.container.cgroup) {
+            if reserved.contains(&member.located.container.cgroup) {
                 member.applied.weight.restore(journal);
             }
         }
@@ -124,7 +126,7 @@ impl Network {
     fn take_in(&mut self, journal: &mut Journal, container: &Arc<Container>) {
         let known = self.members.get_mut(&container.cgroup);
         if let Some(known) = &known
-            && Arc::ptr_eq(&known.container, container)
+            && Arc::ptr_eq(&known.located.container, container)
         {
             return;
         }
@@ -132,17 +134,17 @@ impl Network {
         if rules.may(Means::IngressDrop) || rules.may(Means::EgressDrop) {
             self.means.ingress.prepare(container);
         }
-        let place = observe::find(&self.layout, container);
+        let located = Located::find(&self.layout, container);
         match known {
             Some(known) => {
-                let moved = known.container.netns != container.netns;
-                (known.container, known.place) = (container.clone(), place);
-                self.means.let_napi_leave(journal, known, moved);
+                let moved = known.located.container.netns != container.netns;
+                known.located = located;
+                let napi = &mut known.applied.napi;
+                self.means.let_napi_leave(journal, container, napi, moved);
             }
             None => {
                 let new = Member {
-                    container: container.clone(),
-                    place,
+                    located,
                     observed: Observed::default(),
                     applied: Applied::default(),
                 };
@@ -172,12 +174,13 @@ impl Network {
                 let Some(member) = self.members.get_mut(&cgroup) else {
                     continue;
                 };
+                let (located, applied) = (&member.located, &mut member.applied);
                 match action {
                     Action::Nothing => {}
-                    Action::LetGo => self.means.let_go(journal, member),
+                    Action::LetGo => self.means.let_go(journal, &located.container, applied),
                     Action::Hold(hold) => {
                         self.pressed = true;
-                        self.means.hold(journal, member, &hold, now);
+                        self.means.hold(journal, located, applied, &hold, now);
                     }
                 }
             }
@@ -199,13 +202,21 @@ impl Network {
             .policy
             .weights_wanted(now, interval, &around.idle, &active);
         let members = self.members.values_mut();
+        let members = members.map(|m| (&m.located, &mut m.applied));
         let weights = self.observer.weights(&self.layout, wanted, members);
         let mut containers = Vec::with_capacity(active.len());
         for one in active {
             if let Some(member) = self.members.get_mut(&one.cgroup) {
-                member.applied.napi.arrive(journal);
-                let means = &mut self.means;
-                containers.push(observe::container(member, means, one, interval.length));
+                let (observed, applied) = (&mut member.observed, &mut member.applied);
+                applied.napi.arrive(journal);
+                containers.push(observe::container(
+                    &member.located,
+                    observed,
+                    applied,
+                    &mut self.means,
+                    one,
+                    interval.length,
+                ));
             }
         }
         let under_quota = containers.iter().any(|c| c.quota_cpus.is_some());
@@ -223,7 +234,9 @@ impl Network {
     /// way: nothing moves any more after.
     pub fn settle(&mut self, journal: &mut Journal) -> UndoReport {
         for member in self.members.values_mut() {
-            self.means.let_napi_leave(journal, member, true);
+            let napi = &mut member.applied.napi;
+            self.means
+                .let_napi_leave(journal, &member.located.container, napi, true);
         }
         self.means.settle_leaving(journal, true)
     }

@@ -80,7 +80,7 @@ impl Network {
     }
 
     fn standing(&self, member: &Member, account: &Account, means: Means) -> (Standing, String) {
-        let cgroup = member.container.cgroup;
+        let cgroup = member.located.container.cgroup;
         let Applied {
             napi,
             weight,
@@ -109,14 +109,14 @@ impl Network {
             Means::NapiThread if napi.any() => {
                 no("its interface's NAPI thread is being moved into its cgroup")
             }
-            Means::NapiThread if member.container.interfaces.is_empty() => {
+            Means::NapiThread if member.located.container.interfaces.is_empty() => {
                 failed("it has no network interface of its own")
             }
             Means::NapiThread => no("its interface's NAPI thread was just moved out of its cgroup"),
             Means::WeightCorrection if account.weight_reserved => {
                 no("its weight belongs to its CPU reservation")
             }
-            Means::WeightCorrection => match (weight.refused(), &member.place.cpu) {
+            Means::WeightCorrection => match (weight.refused(), &member.located.place.cpu) {
                 (Some(why), _) => failed(&why.to_string()),
                 (_, None) => failed("its cgroup has no CPU controller"),
                 _ if weight.is_corrected() => yes("its weight is lowered by its softirq time"),

@@ -15,7 +15,7 @@
 
 use super::{Inventory, unnamed};
 use crate::classify::Class;
-use crate::parse;
+use crate::procfs;
 use cofferdam_types::{CgroupId, Container, NetnsId, Runtime};
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -310,7 +310,7 @@ impl Inventory {
         };
         let file = self.layout.v2_directory(&node.path).join("cgroup.procs");
         let text = self.fs.read_text(file).unwrap_or_default();
-        parse::procs(&text).take(MAX_PROCESSES).collect()
+        procfs::procs(&text).take(MAX_PROCESSES).collect()
     }
 
     /// After a sweep: what all processes of `cgroup` showed, one process for each namespace.

@@ -19,7 +19,7 @@ use crate::fs::HostFs;
 use crate::layout::CgroupLayout;
 use crate::links::{Network, SystemNetwork};
 use crate::names::{Names, cri, fallback};
-use crate::parse;
+use crate::procfs;
 use crate::usage::Usage;
 use claims::Claims;
 use cofferdam_types::{
@@ -170,7 +170,7 @@ impl Inventory {
             .fs
             .read_text(format!("/proc/{pid}/cgroup"))
             .unwrap_or_default();
-        let Some(path) = parse::proc_cgroup_v2(&text) else {
+        let Some(path) = procfs::proc_cgroup_v2(&text) else {
             return false;
         };
         let inode = self.fs.inode(self.layout.v2_directory(&path));

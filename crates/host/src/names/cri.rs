@@ -1,6 +1,6 @@
 //! containerd and CRI-O: annotations in the OCI `config.json` of each container's bundle.
 
-use super::{Identity, plausible};
+use super::identity::{Identity, plausible};
 use crate::classify::Named;
 use crate::fs::{HostFs, SMALL_BYTES};
 use cofferdam_types::Runtime;

@@ -1,12 +1,13 @@
 //! Labels that a runtime keeps on disk, and the annotations in a container's OCI configuration.
 
-use super::{cri, docker, owner_home, podman};
+use super::identity::owner_home;
+use super::{cri, docker, podman};
 use crate::fs::{HostFs, SMALL_BYTES};
 use cofferdam_types::{Container, Runtime};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// CRI-O keeps the labels of a pod's container as JSON in one annotation.
 const CRIO_LABELS: &str = "io.kubernetes.cri-o.Labels";
@@ -84,18 +85,6 @@ fn strings(map: Map<String, Value>) -> BTreeMap<String, String> {
         .filter_map(|(key, value)| match value {
             Value::String(text) => Some((key, text)),
             _ => None,
-        })
-        .collect()
-}
-
-/// The OCI configuration in a storage directory of libpod.
-pub(crate) fn in_storage(root: &Path, drivers: &[&str], id: &str) -> Vec<PathBuf> {
-    drivers
-        .iter()
-        .map(|driver| {
-            root.join(format!("{driver}-containers"))
-                .join(id)
-                .join("userdata/config.json")
         })
         .collect()
 }

@@ -2,23 +2,17 @@
 
 pub(crate) mod cri;
 pub(crate) mod docker;
+pub(crate) mod identity;
 pub(crate) mod labels;
 pub(crate) mod nspawn;
 pub(crate) mod podman;
+mod storage;
 
 use crate::classify::Named;
 use crate::fs::HostFs;
-use crate::parse;
 use cofferdam_types::Runtime;
-use std::path::{Path, PathBuf};
-
-/// What a runtime's state says about one container.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Identity {
-    pub name: Option<String>,
-    /// `namespace/name`.
-    pub pod: Option<String>,
-}
+use identity::{Identity, owner_home, plausible};
+use std::path::Path;
 
 /// Looks names up; keeps what was read of files that list many containers.
 #[derive(Debug, Default)]
@@ -59,26 +53,6 @@ impl Names {
             Runtime::Nspawn | Runtime::Plain => Identity::default(),
         }
     }
-}
-
-/// Home of the user whose systemd slice a rootless container's cgroup lies in.
-pub(crate) fn owner_home(fs: &HostFs, cgroup_path: &Path) -> Option<PathBuf> {
-    let uid = cgroup_path.iter().find_map(|c| {
-        c.to_str()?
-            .strip_prefix("user-")?
-            .strip_suffix(".slice")?
-            .parse::<u32>()
-            .ok()
-    })?;
-    parse::passwd_home(&fs.read_text("/etc/passwd").ok()?, uid)
-}
-
-/// `text` if it is fit for a table: not empty, not long, without control characters. The state of a
-/// rootless runtime belongs to its user, who may have written anything there.
-pub(crate) fn plausible(text: &str) -> Option<String> {
-    let text = text.strip_prefix('/').unwrap_or(text);
-    let sound = !text.is_empty() && text.len() <= 255 && !text.chars().any(char::is_control);
-    sound.then(|| text.to_owned())
 }
 
 /// A name for a container whose runtime's state could not be read.

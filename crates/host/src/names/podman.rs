@@ -24,7 +24,7 @@ pub fn containers(bytes: &[u8]) -> HashMap<String, String> {
     entries
         .into_iter()
         .filter_map(|entry| {
-            let name = super::plausible(entry.names?.first()?)?;
+            let name = super::identity::plausible(entry.names?.first()?)?;
             Some((entry.id, name))
         })
         .collect()
@@ -103,5 +103,5 @@ fn system_root(fs: &HostFs) -> PathBuf {
 /// Where podman may have the OCI configuration of a container.
 pub(crate) fn bundles(fs: &HostFs, id: &str, home: Option<&Path>) -> Vec<PathBuf> {
     let root = home.map_or_else(|| system_root(fs), user_root);
-    super::labels::in_storage(&root, &DRIVERS, id)
+    super::storage::configurations(&root, &DRIVERS, id)
 }

@@ -1,6 +1,7 @@
 use super::cri::{OciNames, annotations};
-use super::nspawn::{machine, unescape};
+use super::nspawn::machine;
 use super::*;
+use crate::systemd::unescape;
 
 #[test]
 fn hostile_names_are_not_taken() {

@@ -1,4 +1,5 @@
 use super::*;
+use cofferdam_types::NetnsId;
 use proptest::prelude::*;
 use std::path::Path;
 

@@ -10,8 +10,7 @@ mod napis;
 pub(super) use corrected::Corrected;
 pub(super) use ingress::{HostEnds, Ingress, LimitError, gate_of};
 
-use super::Member;
-use super::observe::Place;
+use super::place::{Located, Place};
 use super::policy::{Hold, NapiPlace, PacketLimit, Packets};
 use crate::journal::{Journal, UndoReport};
 use cofferdam_types::{Container, Interval, NetnsId};
@@ -72,25 +71,26 @@ impl Means {
     }
 
     /// Holds a container as decided.
-    pub fn hold(&mut self, journal: &mut Journal, member: &mut Member, hold: &Hold, now: Duration) {
+    pub fn hold(
+        &mut self,
+        journal: &mut Journal,
+        located: &Located,
+        applied: &mut Applied,
+        hold: &Hold,
+        now: Duration,
+    ) {
         match &hold.packets {
             Packets::Kept => {}
-            Packets::Limited(limit) => {
-                self.limit(&member.container, &mut member.applied, limit);
-            }
-            Packets::Freed => self.ingress.release(member.container.cgroup),
+            Packets::Limited(limit) => self.limit(&located.container, applied, limit),
+            Packets::Freed => self.ingress.release(located.container.cgroup),
         }
         if let Some(weight) = hold.weight {
-            member
-                .applied
-                .set_weight(journal, &member.place, weight, now);
+            applied.set_weight(journal, &located.place, weight, now);
         }
         if let Some(quota_us) = hold.quota_us {
-            member
-                .applied
-                .set_quota(journal, &member.place, quota_us, now);
+            applied.set_quota(journal, &located.place, quota_us, now);
         }
-        self.place_napi(journal, member, hold.napi);
+        self.place_napi(journal, located, &mut applied.napi, hold.napi);
     }
 
     /// Drops what the container may not cause any more, at the first place where that works.
@@ -119,41 +119,47 @@ impl Means {
         }
     }
 
-    fn place_napi(&mut self, journal: &mut Journal, member: &mut Member, place: NapiPlace) {
-        let napi = &mut member.applied.napi;
-        let leave = match place {
+    fn place_napi(
+        &mut self,
+        journal: &mut Journal,
+        Located { container, place }: &Located,
+        napi: &mut NapiThreads,
+        wanted: NapiPlace,
+    ) {
+        let leave = match wanted {
             NapiPlace::Untouched => return,
             NapiPlace::KeptOut => true,
-            NapiPlace::Engaged => napi.is_stale(&member.container),
+            NapiPlace::Engaged => napi.is_stale(container),
         };
-        let cgroup = member.container.cgroup;
+        let cgroup = container.cgroup;
         if leave {
             self.leaving.add(cgroup, napi.leave(journal));
         }
-        if place == NapiPlace::Engaged && !self.leaving.of(cgroup) {
-            napi.engage(
-                journal,
-                &member.container,
-                &member.place,
-                self.napi_in_container,
-            );
+        if wanted == NapiPlace::Engaged && !self.leaving.of(cgroup) {
+            napi.engage(journal, container, place, self.napi_in_container);
         }
     }
 
     /// Lets NAPI threads leave whose interfaces have changed, or, with `all`, all of them.
-    pub fn let_napi_leave(&mut self, journal: &mut Journal, member: &mut Member, all: bool) {
-        if all || member.applied.napi.is_stale(&member.container) {
-            let threads = member.applied.napi.leave(journal);
-            self.leaving.add(member.container.cgroup, threads);
+    pub fn let_napi_leave(
+        &mut self,
+        journal: &mut Journal,
+        container: &Container,
+        napi: &mut NapiThreads,
+        all: bool,
+    ) {
+        if all || napi.is_stale(container) {
+            let threads = napi.leave(journal);
+            self.leaving.add(container.cgroup, threads);
         }
     }
 
     /// Takes everything back.
-    pub fn let_go(&mut self, journal: &mut Journal, member: &mut Member) {
-        self.ingress.release(member.container.cgroup);
-        self.let_napi_leave(journal, member, true);
-        member.applied.weight.restore(journal);
-        member.applied.quota.restore(journal);
+    pub fn let_go(&mut self, journal: &mut Journal, container: &Container, applied: &mut Applied) {
+        self.ingress.release(container.cgroup);
+        self.let_napi_leave(journal, container, &mut applied.napi, true);
+        applied.weight.restore(journal);
+        applied.quota.restore(journal);
     }
 
     /// Takes back what else was changed for NAPI threads that have left; with `wait` for all.

@@ -9,7 +9,7 @@
 use super::moving::Moving;
 use crate::device::{DeviceId, Inside, find_namespace};
 use crate::journal::{ChangeError, Form, Journal, Pending, Target, ThreadId, UndoReport};
-use crate::network::observe::{Place, usage_ns};
+use crate::network::place::{Place, usage_ns};
 use crate::thread;
 use cofferdam_host::parse;
 use cofferdam_types::{Container, InterfacePair};

@@ -2,7 +2,7 @@
 
 use super::napi::{NapiError, NapiThread};
 use crate::journal::{Journal, UndoReport};
-use crate::network::observe::Place;
+use crate::network::place::Place;
 use crate::tuning::network::TRY_AGAIN;
 use cofferdam_types::{CgroupId, Container};
 use std::time::Instant;

@@ -3,16 +3,14 @@
 
 mod idle;
 mod interrupt;
-mod place;
 mod quota;
 mod usage;
 mod weights;
 
 pub(super) use interrupt::measure as measure_interrupt;
-pub(super) use place::{Place, find, usage_ns};
 
-use super::Member;
-use super::means::Means;
+use super::means::{Applied, Means};
+use super::place::Located;
 use super::policy::{Active, ContainerFacts, IdleParts};
 use cofferdam_host::CgroupLayout;
 use cofferdam_types::Interval;
@@ -95,17 +93,18 @@ impl Observer {
         &mut self,
         layout: &CgroupLayout,
         wanted: BTreeSet<PathBuf>,
-        members: impl Iterator<Item = &'a mut Member>,
+        members: impl Iterator<Item = (&'a Located, &'a mut Applied)>,
     ) -> HashMap<PathBuf, f64> {
         let mut known = HashMap::new();
-        for member in members {
-            let path = &member.container.cgroup_path;
-            if let Some(weight) = member.applied.weight.standing.base {
+        for (located, applied) in members {
+            let path = &located.container.cgroup_path;
+            let base = &mut applied.weight.standing.base;
+            if let Some(weight) = *base {
                 known.insert(path.clone(), weight);
             } else if wanted.contains(path)
-                && let Some(weight) = member.place.weight()
+                && let Some(weight) = located.place.weight()
             {
-                member.applied.weight.standing.base = Some(weight);
+                *base = Some(weight);
                 known.insert(path.clone(), weight);
             }
         }
@@ -126,17 +125,13 @@ impl Observer {
 
 /// What one container did in an interval that ends now, and what is in force for it.
 pub(super) fn container(
-    member: &mut Member,
+    Located { container, place }: &Located,
+    observed: &mut Observed,
+    applied: &mut Applied,
     means: &mut Means,
     active: Active,
     length: Duration,
 ) -> ContainerFacts {
-    let Member {
-        container,
-        place,
-        observed,
-        applied,
-    } = member;
     let corrected = applied.quota.is_corrected();
     let own_us = applied.quota.standing.base.filter(|_| corrected);
     observed.quota.look(place, own_us);

@@ -1,7 +1,7 @@
 //! What the scheduler billed a container, read only while it matters: most containers of a host
 //! do nothing that others pay for.
 
-use super::place::{Place, usage_ns};
+use crate::network::place::{Place, usage_ns};
 use crate::network::policy::Billed;
 use std::time::{Duration, Instant};
 

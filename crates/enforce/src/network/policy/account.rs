@@ -209,11 +209,11 @@ impl Account {
     }
 
     /// Network CPU that it may cause, in CPUs, within its share of the CPUs where others wait and
-    /// within its quota; as [`network_cpus`] counts it.
+    /// within its quota; as [`Quota::counted`] counts it.
     fn budget(&self, share: Option<f64>) -> Option<f64> {
         let of_quota = self.quota.budget(&self.rates, self.packets.dropping());
         let of_share = share.map(|share| {
-            let counted = network_cpus(&self.rates, &self.quota);
+            let counted = self.quota.counted(&self.rates);
             let scale = counted / self.rates.at_others_cost().max(1e-6);
             self.rates.budget(share, &self.debt) * scale.max(1.0)
         });
@@ -239,7 +239,7 @@ impl Account {
             return Packets::Kept;
         }
         let budget = self.budget(share);
-        let over = budget.is_some_and(|cpus| network_cpus(&self.rates, &self.quota) > cpus);
+        let over = budget.is_some_and(|cpus| self.quota.counted(&self.rates) > cpus);
         let is_limited = own.limiting.received || own.limiting.sent;
         if budget.is_some() || self.bound_at.is_none() {
             self.bound_at = Some(now);
@@ -328,14 +328,5 @@ impl Account {
             true => NapiPlace::KeptOut,
             false => NapiPlace::Engaged,
         }
-    }
-}
-
-/// Network CPU that counts against a budget, in CPUs: under a quota all of it, else what others pay
-/// for.
-pub(super) fn network_cpus(rates: &Rates, quota: &Quota) -> f64 {
-    match quota.cpus() {
-        Some(_) => rates.caused(),
-        None => rates.at_others_cost(),
     }
 }

@@ -1,11 +1,20 @@
 //! What an interval brought, as plain values.
 
-use super::Active;
 use super::correction::Standing;
-use cofferdam_types::Interval;
+use cofferdam_types::{CgroupId, Interval};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// A container that needs a look.
+#[derive(Clone, Debug)]
+pub(in crate::network) struct Active {
+    pub cgroup: CgroupId,
+    /// CPUs on which others pay for it, now.
+    pub pressed_now: Vec<u32>,
+    /// Those, and CPUs on which others paid a moment ago.
+    pub pressed: Vec<u32>,
+}
 
 /// All that a decision is made from.
 #[derive(Debug)]

@@ -25,7 +25,7 @@ mod unseen;
 pub(super) use account::Account;
 pub(super) use correction::{Standing, Written};
 pub(super) use decision::{Action, Decision, Hold, NapiPlace, PacketLimit, Packets, Spending};
-pub(super) use facts::{Billed, ContainerFacts, Facts, IdleParts, Limiting, OwnQuota};
+pub(super) use facts::{Active, Billed, ContainerFacts, Facts, IdleParts, Limiting, OwnQuota};
 pub(super) use payers::Unpaid;
 
 use cofferdam_types::{CgroupId, Container, ContainerLedger, Interval, Means};
@@ -64,16 +64,6 @@ pub(super) struct Policy {
     idle: IdleTime,
     rivals: Rivals,
     payers: Payers,
-}
-
-/// A container that needs a look.
-#[derive(Clone, Debug)]
-pub(super) struct Active {
-    pub cgroup: CgroupId,
-    /// CPUs on which others pay for it, now.
-    pub pressed_now: Vec<u32>,
-    /// Those, and CPUs on which others paid a moment ago.
-    pub pressed: Vec<u32>,
 }
 
 impl Policy {

@@ -1,6 +1,5 @@
 //! What a packet costs.
 
-use super::account::network_cpus;
 use super::facts::ContainerFacts;
 use super::quota::Quota;
 use super::rates::Rates;
@@ -37,7 +36,7 @@ impl PacketCosts {
         let tx = passed(limiting.sent, counts.tx_passed, ledger.tx_packets);
         let dropped = (counts.rx_dropped + counts.tx_dropped) as f64;
         let length_ns = length.as_nanos() as f64;
-        let all_ns = network_cpus(rates, quota) * length_ns;
+        let all_ns = quota.counted(rates) * length_ns;
         if quota.cpus().is_some() && dropped > rx + tx {
             let passed_ns = rx * self.rx.ns_per_packet() + tx * self.tx.ns_per_packet();
             self.dropping_cpus = (all_ns - passed_ns).max(0.0) / length_ns;

@@ -37,6 +37,15 @@ impl Quota {
         self.cpus
     }
 
+    /// Network CPU that counts against a budget, in CPUs: under a quota all of it, else what others
+    /// pay for.
+    pub fn counted(&self, rates: &Rates) -> f64 {
+        match self.cpus {
+            Some(_) => rates.caused(),
+            None => rates.at_others_cost(),
+        }
+    }
+
     /// Takes in an interval in which it used `used` CPUs, its packets included.
     pub fn update(&mut self, used: f64, length: Duration, bound: Duration) {
         if let Some(cpus) = self.cpus {

@@ -1,6 +1,6 @@
 //! The dropping programs in one network namespace.
 
-use super::{HostEnds, LimitError, Refusal};
+use super::refusal::{LimitError, Refusal};
 use crate::device::find_namespace;
 use crate::network::policy::Spending;
 use crate::tuning::network::{DEVICES_LOOK, FLOOD_PACKETS, FLOOD_STEPS, MOST_DEVICES};
@@ -19,6 +19,9 @@ use std::time::Instant;
 const INNER: [&str; 9] = [
     "bridge", "dummy", "bond", "team", "vlan", "vrf", "ifb", "tun", "macvlan",
 ];
+
+/// The host's ends of containers' interfaces: packets enter the host by other devices.
+pub(in crate::network) type HostEnds = BTreeSet<(NetnsId, IfIndex)>;
 
 /// The programs in one namespace.
 pub(super) struct Gate {

@@ -5,47 +5,24 @@
 //! that forwards to such containers, and attached to the devices by which packets enter it.
 //! They are attached by links: the kernel detaches them when our process ends.
 
-mod error;
 mod gate;
+mod refusal;
 
-pub(in crate::network) use error::LimitError;
+pub(in crate::network) use gate::HostEnds;
+pub(in crate::network) use refusal::LimitError;
 
 use crate::network::policy::{Limiting, PacketLimit};
-use crate::tuning::network::TRY_AGAIN;
-use cofferdam_types::{CgroupId, Container, IfIndex, NetnsId};
+use cofferdam_types::{CgroupId, Container, NetnsId};
 use gate::{First, Gate, Member};
+use refusal::Refusal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Instant;
-
-/// The host's ends of containers' interfaces: packets enter the host by other devices.
-pub(in crate::network) type HostEnds = BTreeSet<(NetnsId, IfIndex)>;
 
 /// All gates, by namespace.
 #[derive(Default)]
 pub(in crate::network) struct Ingress {
     gates: BTreeMap<NetnsId, Gate>,
     refused: BTreeMap<NetnsId, Refusal>,
-}
-
-/// What failed, and when it is tried again.
-#[derive(Clone, Debug)]
-struct Refusal {
-    until: Instant,
-    why: Arc<LimitError>,
-}
-
-impl Refusal {
-    fn new(why: Arc<LimitError>) -> Refusal {
-        Refusal {
-            until: Instant::now() + TRY_AGAIN,
-            why,
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        Instant::now() >= self.until
-    }
 }
 
 /// The namespace in which the host's ends of a container's interfaces are.

@@ -1,8 +1,11 @@
-//! Why a container's packets cannot be limited.
+//! Why a container's packets cannot be limited, and when it is tried again.
 
+use crate::tuning::network::TRY_AGAIN;
 use cofferdam_bpf::{LoadError, MapError};
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
 
 /// A limit that could not be put in place.
 #[derive(Debug, thiserror::Error)]
@@ -31,4 +34,24 @@ pub(in crate::network) enum LimitError {
     AttachSent(#[source] io::Error),
     #[error("no device of the host leads to it")]
     NoEntry,
+}
+
+/// What failed, and when it is tried again.
+#[derive(Clone, Debug)]
+pub(super) struct Refusal {
+    until: Instant,
+    pub why: Arc<LimitError>,
+}
+
+impl Refusal {
+    pub fn new(why: Arc<LimitError>) -> Refusal {
+        Refusal {
+            until: Instant::now() + TRY_AGAIN,
+            why,
+        }
+    }
+
+    pub fn is_over(&self) -> bool {
+        Instant::now() >= self.until
+    }
 }

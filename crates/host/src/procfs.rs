@@ -1,13 +1,4 @@
-//! Parsers of kernel and runtime files. Every one takes whatever it is given, however hostile
-//! or truncated: it returns what it understood and never panics.
-
-pub use crate::classify::classify;
-pub use crate::names::cri::{OciNames, annotations};
-pub use crate::names::docker::{config as docker_config, data_root as docker_data_root};
-pub use crate::names::labels::{annotations as oci_annotations, docker_labels};
-pub use crate::names::nspawn::{machine as nspawn_machine, unescape as systemd_unescape};
-pub use crate::names::podman::{containers as podman_containers, graph_root as podman_graph_root};
-pub use crate::netlink::message::{link_message, netlink_messages, nsid_message};
+//! Parsers of the kernel's text files in `/proc` and `/sys`.
 
 use cofferdam_types::{CpuId, NetnsId};
 use std::collections::BTreeSet;
@@ -141,16 +132,3 @@ pub fn cpu_stat_usage_us(text: &str) -> Option<u64> {
         .find_map(|l| l.strip_prefix("usage_usec "))
         .and_then(|n| n.trim().parse().ok())
 }
-
-/// Home directory of a user id, from the text of `/etc/passwd`.
-pub fn passwd_home(text: &str, uid: u32) -> Option<PathBuf> {
-    text.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let id: u32 = fields.nth(2)?.parse().ok()?;
-        let home = fields.nth(2)?;
-        (id == uid && home.starts_with('/')).then(|| PathBuf::from(home))
-    })
-}
-
-#[cfg(test)]
-mod tests;

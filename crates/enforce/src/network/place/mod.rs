@@ -1,11 +1,21 @@
 //! Where a container's cgroup is in the hierarchies that matter here.
 
-use super::quota::{self, QuotaFile};
+mod quota;
+
 use crate::thread;
 use cofferdam_host::{CgroupLayout, CpuUsage, HostFs};
 use cofferdam_types::Container;
+use quota::QuotaFile;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A container, and where its cgroup is.
+#[derive(Clone, Debug)]
+pub(in crate::network) struct Located {
+    pub container: Arc<Container>,
+    pub place: Place,
+}
 
 /// One directory of a container's cgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +38,16 @@ pub(in crate::network) struct Place {
     pub cpuset: Option<(PathBuf, bool)>,
 }
 
+impl Located {
+    /// Looks up where the container's cgroup is now.
+    pub fn find(layout: &CgroupLayout, container: &Arc<Container>) -> Located {
+        Located {
+            container: container.clone(),
+            place: find(layout, container),
+        }
+    }
+}
+
 impl Directory {
     pub fn full(&self) -> PathBuf {
         self.mount.join(self.path.trim_start_matches('/'))
@@ -39,7 +59,7 @@ const CHARGING: [&str; 2] = ["cpu", "cpuacct"];
 
 /// Looks the directories up. v1 paths are asked of a process of the container; without one
 /// they are taken to be those of v2, as every runtime makes them.
-pub(in crate::network) fn find(layout: &CgroupLayout, container: &Container) -> Place {
+fn find(layout: &CgroupLayout, container: &Container) -> Place {
     let path = container.cgroup_path.to_string_lossy().into_owned();
     let of_process = container
         .pid
@@ -116,6 +136,13 @@ impl Place {
     pub fn quota(&self) -> Option<QuotaFile> {
         let (directory, v2) = self.cpu.as_ref()?;
         quota::read(directory, *v2)
+    }
+
+    /// The tightest quota of its cgroup and those above, in CPUs; `None` without one. `own_us` is the
+    /// container's own quota where its file holds a correction.
+    pub fn tightest_quota(&self, own_us: Option<f64>) -> Option<f64> {
+        let (directory, v2) = self.cpu.as_ref()?;
+        quota::tightest(directory, *v2, own_us)
     }
 
     /// A process of the container is alive; without one nothing of ours may hold its cgroup.

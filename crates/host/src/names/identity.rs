@@ -1,0 +1,43 @@
+//! What the readers of all runtimes share: what they find, what may be shown of it, and the home of
+//! a rootless container's owner.
+
+use crate::fs::HostFs;
+use std::path::{Path, PathBuf};
+
+/// What a runtime's state says about one container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub name: Option<String>,
+    /// `namespace/name`.
+    pub pod: Option<String>,
+}
+
+/// Home of the user whose systemd slice a rootless container's cgroup lies in.
+pub(crate) fn owner_home(fs: &HostFs, cgroup_path: &Path) -> Option<PathBuf> {
+    let uid = cgroup_path.iter().find_map(|c| {
+        c.to_str()?
+            .strip_prefix("user-")?
+            .strip_suffix(".slice")?
+            .parse::<u32>()
+            .ok()
+    })?;
+    passwd_home(&fs.read_text("/etc/passwd").ok()?, uid)
+}
+
+/// Home directory of a user id, from the text of `/etc/passwd`.
+pub fn passwd_home(text: &str, uid: u32) -> Option<PathBuf> {
+    text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let id: u32 = fields.nth(2)?.parse().ok()?;
+        let home = fields.nth(2)?;
+        (id == uid && home.starts_with('/')).then(|| PathBuf::from(home))
+    })
+}
+
+/// `name` if it is fit for a table: not empty, not long, without control characters. The state of a
+/// rootless runtime belongs to its user, who may have written anything there.
+pub(crate) fn plausible(name: &str) -> Option<String> {
+    let name = name.strip_prefix('/').unwrap_or(name);
+    let sound = !name.is_empty() && name.len() <= 255 && !name.chars().any(char::is_control);
+    sound.then(|| name.to_owned())
+}

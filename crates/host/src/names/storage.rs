@@ -1,0 +1,15 @@
+//! The storage directories that podman and CRI-O share.
+
+use std::path::{Path, PathBuf};
+
+/// The OCI configuration in a storage directory of libpod.
+pub(crate) fn configurations(root: &Path, drivers: &[&str], id: &str) -> Vec<PathBuf> {
+    drivers
+        .iter()
+        .map(|driver| {
+            root.join(format!("{driver}-containers"))
+                .join(id)
+                .join("userdata/config.json")
+        })
+        .collect()
+}
