@@ -46,6 +46,7 @@ enum cf_limits {
 	CF_BATCH_MAX = 64,   /* owners kept apart in one batch before it is shared out */
 	CF_IDENTITIES = 256, /* direct-mapped identity cache of a CPU; a power of two */
 	CF_PATH_MAX = 512,   /* bytes of a cgroup path in an event, NUL included */
+	CF_SEGMENT_MAX_MS = 10000, /* no segment and no run goes on for longer */
 };
 
 /* Time measured on one CPU, whoever it is given to. */

@@ -5,6 +5,11 @@
 #ifndef COFFERDAM_ENFORCE_ABI_H
 #define COFFERDAM_ENFORCE_ABI_H
 
+enum cf_drop_limits {
+	CF_DROP_SLOTS = 1024,	  /* containers that are limited at the same time */
+	CF_DROP_ADDRESSES = 4096, /* of all of them */
+};
+
 /* An IPv6 address in network order; IPv4 as ::ffff:a.b.c.d. */
 struct cf_address {
 	__u8 bytes[16];
@@ -27,6 +32,11 @@ struct cf_bucket {
 	__u64 tx_passed;
 	__u64 tx_dropped;
 	__u64 reserved[2];
+};
+
+/* Never written: puts the constants into the object's BTF, for the agent. */
+struct cf_drop_layout {
+	enum cf_drop_limits limit;
 };
 
 _Static_assert(sizeof(struct cf_address) == 16, "cf_address");

@@ -64,8 +64,12 @@ enum lt_flag {
 	LT_MERGED = 8, /* TCP: of several that were merged on the way; its begin is the first's */
 };
 
-#define LT_ABSENT 0xffffffffU	 /* a point that the packet did not pass, or that no hook shows */
-#define LT_SATURATED 0xfffffffeU /* 4.29 s or more */
+/* In place of the time of a point. */
+enum lt_delta {
+	LT_SATURATED = 0xfffffffeU, /* 4.29 s or more */
+	LT_ABSENT = 0xffffffffU,    /* the packet did not pass it, or no hook shows it */
+};
+
 #define LT_POINTS 5
 
 /* One packet in one direction. */
@@ -148,6 +152,7 @@ struct lt_layout {
 	enum lt_end end;
 	enum lt_miss miss;
 	enum lt_flag flag;
+	enum lt_delta delta;
 	enum lt_limits limit;
 	struct lt_report report;
 	struct lt_config config;

@@ -141,7 +141,7 @@ static __always_inline void cf_settle(struct sock *sk)
 {
 	struct cf_cpu *s = cf_this_cpu();
 
-	if (!s || !(s->watch & CF_WATCH_SOCKET) || !sk)
+	if (!s || !cf_is_pending(s) || !sk)
 		return;
 	s->owner = cf_socket_row(s, sk);
 	s->watch = CF_WATCH_RECEIVE;

@@ -112,7 +112,7 @@ int BPF_PROG(csd_queue_cpu, unsigned int cpu, unsigned long callsite, void *func
 		return 0;
 	row = s->handed_row;
 	direction = s->handed_direction;
-	if (row == CF_NO_ROW || (s->owner != CF_OWNER_BATCH && !s->boundary_ns))
+	if (row == CF_NO_ROW || (!cf_is_head(s) && !cf_is_left_open(s)))
 		return 0;
 	s->handed_row = CF_NO_ROW;
 	if (s->owner == row && s->direction == direction)

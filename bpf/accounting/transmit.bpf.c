@@ -90,7 +90,7 @@ static __always_inline void cf_transmit_batch(struct cf_cpu *s, struct sk_buff *
 /* Inside another softirq or a NAPI thread: a detour, after which the owner is as before. */
 static __always_inline void cf_detour(struct cf_cpu *s, struct sk_buff *skb)
 {
-	__u32 row, watch = s->watch;
+	__u32 row;
 
 	if (!skb) {
 		if (s->draining) {
@@ -103,7 +103,7 @@ static __always_inline void cf_detour(struct cf_cpu *s, struct sk_buff *skb)
 		return;
 	}
 	/* A pending packet's own owner is told by net_dev_queue. */
-	if (watch & CF_WATCH_SOCKET)
+	if (cf_is_pending(s))
 		return;
 	row = cf_transmit_row(s, skb);
 	if (row == s->owner)

@@ -30,30 +30,32 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
+struct cf_drop_layout layout = {};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
+	__uint(max_entries, CF_DROP_ADDRESSES);
 	__type(key, struct cf_address);
 	__type(value, __u32);
 } addresses SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
+	__uint(max_entries, CF_DROP_SLOTS);
 	__type(key, __u32); /* ifindex of a host's end */
 	__type(value, __u32);
 } devices SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1024);
+	__uint(max_entries, CF_DROP_SLOTS);
 	__type(key, __u32);
 	__type(value, struct cf_limit);
 } limits SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1024);
+	__uint(max_entries, CF_DROP_SLOTS);
 	__type(key, __u32);
 	__type(value, struct cf_bucket);
 } buckets SEC(".maps");

@@ -8,13 +8,78 @@
  * What no packet owns (the poll's head before its first packet, its tail after the last, the
  * hardirq that started it, a whole transmit run) is the batch. It is shared out over the
  * packets of the batch by count, as Iron does: batch / |P| each.
+ *
+ * A CPU is in one mode (enum cf_mode); `run` is the time since the mode began or was counted last.
+ *
+ *   mode          begins                                  ends
+ *   IDLE          at the end of each other mode           with any of them
+ *   RECEIVE       softirq_entry(NET_RX)                   softirq_exit
+ *   TRANSMIT      softirq_entry(NET_TX)                   softirq_exit
+ *   OTHER         softirq_entry(any other vector)         softirq_exit
+ *   NAPI_THREAD   sched_switch to a NAPI thread, or the   sched_switch away from it, or the
+ *                 end of a softirq that interrupted it    beginning of a softirq
+ *   DRAIN         qdisc_dequeue in a system call of a     qdisc_dequeue of its own packet or of
+ *                 packet of another container             none, sched_switch, softirq_entry
+ *
+ * A softirq whose end no tracepoint reported is ended by the next one (cf_leave_outer).
+ *
+ * In RECEIVE and NAPI_THREAD the open segment is in one of these states:
+ *
+ *   state       told by                       its time goes to
+ *   HEAD        owner == CF_OWNER_BATCH       the batch
+ *   OWNED       none of the others            its owner
+ *   PENDING     watch & CF_WATCH_SOCKET       the container that its one packet turns out to be
+ *                                             for; else a reason
+ *   DETOUR      draining                      the owner of the packets that a qdisc lets go
+ *   LEFT_OPEN   boundary_ns                   its owner up to the boundary; the next packet decides
+ *                                             what follows
+ *
+ *   event                                 HEAD       OWNED      PENDING    DETOUR     LEFT_OPEN
+ *   packet of the owner's device          -          OWNED      -          OWNED *    OWNED [1]
+ *   packet of another container's device  OWNED *    OWNED *    OWNED *    OWNED *    OWNED * [2]
+ *   packet of a host device               PENDING *  PENDING *  PENDING *  PENDING *  PENDING * [2]
+ *   packet of a host device, to GRO       HEAD       HEAD *     HEAD *     HEAD *     HEAD [2]
+ *   queued to a container's device        HEAD       OWNED      OWNED [3]  DETOUR     LEFT_OPEN
+ *   taken by a socket                     HEAD       OWNED      OWNED [3]  DETOUR     LEFT_OPEN
+ *   qdisc lets another's packet go        DETOUR *   DETOUR *   PENDING    DETOUR *   DETOUR * [2]
+ *   qdisc is empty                        HEAD       OWNED      PENDING    [4] *      LEFT_OPEN
+ *   another CPU is woken (RPS)            OWNED *    OWNED      PENDING    DETOUR     OWNED * [2]
+ *   napi_poll                             HEAD *     [5]        HEAD *     HEAD *     LEFT_OPEN [5]
+ *   the mode ends: closed, and the batch is shared out
+ *
+ *   *    the clock is read and the segment cut.
+ *   [1]  cf_boundary_pass: what was common to the poll before is the owner's; nothing is cut.
+ *   [2]  cf_boundary_cut: the poll before is closed where it ended, without a reading of the clock.
+ *   [3]  the whole segment, the host's stage included, gets its owner: nothing is cut.
+ *   [4]  as before the detour.
+ *   [5]  LEFT_OPEN while the poll has had one owner and the run is shorter than
+ *        CF_RUN_UNCOUNTED_NS (cf_poll_leave_open), else HEAD *.
+ *
+ * In TRANSMIT all packets of the run are one batch; in OTHER the segment is a reason's, or the
+ * sender's from net_dev_queue on; in DRAIN it is the container's whose packets are let go.
  */
 #ifndef COFFERDAM_SEGMENT_H
 #define COFFERDAM_SEGMENT_H
 
 #include "pair.h"
 
-#define CF_SEGMENT_MAX_NS 10000000000ULL
+#define CF_SEGMENT_MAX_NS (CF_SEGMENT_MAX_MS * 1000000ULL)
+
+/* The states of the open segment that a single field tells. */
+static __always_inline bool cf_is_head(const struct cf_cpu *s)
+{
+	return s->owner == CF_OWNER_BATCH;
+}
+
+static __always_inline bool cf_is_pending(const struct cf_cpu *s)
+{
+	return s->watch & CF_WATCH_SOCKET;
+}
+
+static __always_inline bool cf_is_left_open(const struct cf_cpu *s)
+{
+	return s->boundary_ns != 0;
+}
 
 static __always_inline void cf_give(__u32 index, __u32 direction, __u64 ns, __u64 hardirq_ns)
 {
@@ -196,7 +261,7 @@ static __always_inline void cf_segment_switch(struct cf_cpu *s, __u32 owner, __u
 {
 	if (s->owner == owner && s->direction == direction)
 		return;
-	if (s->owner == CF_OWNER_BATCH)
+	if (cf_is_head(s))
 		cf_head_close(s);
 	else
 		cf_segment_close_now(s);
@@ -227,7 +292,7 @@ static __always_inline void cf_segment_open(struct cf_cpu *s, __u64 now, __u32 o
  * same owner's. False when the poll must be closed in full. */
 static __always_inline bool cf_poll_leave_open(struct cf_cpu *s, __u64 now)
 {
-	if (s->owner == CF_OWNER_BATCH || s->draining || s->watch != CF_WATCH_RECEIVE ||
+	if (cf_is_head(s) || s->draining || s->watch != CF_WATCH_RECEIVE ||
 	    (s->shares_used && !s->batch_closed) || now - s->run_start_ns > CF_RUN_UNCOUNTED_NS)
 		return false;
 	s->boundary_ns = now;
@@ -258,7 +323,7 @@ static __always_inline __u64 cf_run_ns(struct cf_cpu *s)
 static __always_inline void cf_batch_end(struct cf_cpu *s, __u64 now)
 {
 	bool alone =
-		(!s->shares_used || s->batch_closed) && s->weight && s->owner != CF_OWNER_BATCH;
+		(!s->shares_used || s->batch_closed) && s->weight && !cf_is_head(s);
 	__u64 hardirq_ns = s->batch_hardirq_ns;
 
 	s->boundary_ns = 0;
@@ -333,7 +398,7 @@ static __always_inline void cf_napi_thread_begin(struct cf_cpu *s, __u64 now)
  * Interrupts since then belong to what follows. */
 static __always_inline void cf_boundary_cut(struct cf_cpu *s)
 {
-	if (s->boundary_ns)
+	if (cf_is_left_open(s))
 		cf_poll_close(s, s->boundary_ns, s->boundary_interrupt_ns);
 }
 
@@ -341,7 +406,7 @@ static __always_inline void cf_boundary_cut(struct cf_cpu *s)
  * common to it is that owner's alone, whoever else the next one has packets of. */
 static __always_inline void cf_boundary_pass(struct cf_cpu *s)
 {
-	if (!s->boundary_ns)
+	if (!cf_is_left_open(s))
 		return;
 	s->boundary_ns = 0;
 	s->weight = 0;

@@ -2,7 +2,7 @@
 
 use crate::ReadError;
 use crate::identities::Slot;
-use cofferdam_bpf::{Counts, CpuReading, RowReading};
+use cofferdam_bpf::{Counts, CpuReading, RowReading, reason_row};
 use cofferdam_types::{CgroupId, ContainerLedger, CpuId, Health, Ledger, Reason, Snapshot};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Instant, SystemTime};
@@ -88,15 +88,12 @@ impl Reading {
 
     /// Time that belongs to no container, by reason, all CPUs.
     pub(crate) fn reasons(&self) -> BTreeMap<Reason, u64> {
-        let of = |row: usize| {
+        let of = |reason: Reason| {
+            let row = reason_row(reason) as usize;
             let rows = self.cpus.iter().filter_map(|cpu| cpu.rows.get(row));
             rows.map(|row| ledger_of(row).caused_ns()).sum()
         };
-        Reason::ALL
-            .into_iter()
-            .enumerate()
-            .map(|(row, reason)| (reason, of(row)))
-            .collect()
+        Reason::ALL.into_iter().map(|r| (r, of(r))).collect()
     }
 }
 

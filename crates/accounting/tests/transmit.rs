@@ -3,9 +3,10 @@
 mod common;
 
 use cofferdam_lab::fixtures::traffic::{self, Udp};
-use cofferdam_lab::fixtures::{FakeContainer, Router, htb};
+use cofferdam_lab::fixtures::{FakeContainer, Net, Router, htb, wait_until};
 use cofferdam_types::Interval;
 use common::*;
+use std::time::Duration;
 
 #[test]
 fn a_sender_behind_htb_pays_for_its_softirq_transmits() {
@@ -20,7 +21,7 @@ fn a_sender_behind_htb_pays_for_its_softirq_transmits() {
             let to = "10.98.1.1:9000".parse().expect("an address");
             let udp = Udp::to(to).bytes(1000).packets(2500).rate(20_000);
             traffic::udp_send(&sender, Some(SENDER_CPU), udp).finish();
-            settle_outside(600);
+            wait_for_empty_queue(sender.namespace(), "eth0");
         });
         let (sender, idle) = (ledger(&interval, sender.id()), ledger(&interval, idle.id()));
         assert!(
@@ -37,9 +38,17 @@ fn a_sender_behind_htb_pays_for_its_softirq_transmits() {
     });
 }
 
-/// Waits without following the accounting.
-fn settle_outside(milliseconds: u64) {
-    std::thread::sleep(std::time::Duration::from_millis(milliseconds));
+/// Waits, without following the accounting, until the queueing discipline of `device` has sent all.
+fn wait_for_empty_queue(net: &dyn Net, device: &str) {
+    let is_empty = || {
+        let queue = net.run(&format!("tc -s qdisc show dev {device}"));
+        assert!(queue.contains("backlog"), "{queue}");
+        queue
+            .lines()
+            .filter(|line| line.contains("backlog"))
+            .all(|line| line.contains("backlog 0b 0p"))
+    };
+    wait_until("the queue to empty", Duration::from_secs(30), is_empty);
 }
 
 #[test]
@@ -61,7 +70,7 @@ fn two_senders_of_one_shaped_uplink_each_pay_for_their_own() {
             let b = traffic::udp_send(&much, Some(SENDER_CPU), udp.rate(16_000).packets(8_000));
             a.finish();
             b.finish();
-            settle_outside(400);
+            wait_for_empty_queue(&*router, "c3");
         });
         let (few, many) = (tx(&interval, little.id()), tx(&interval, much.id()));
         assert!(few.0 > 1_000 && many.0 > 4_000, "{few:?} {many:?}");

@@ -5,7 +5,7 @@ use crate::events::decode_event;
 use crate::ledger::LedgerReader;
 use crate::load::{LoadError, loading};
 use crate::pairs::{self, PairReading};
-use crate::skeleton::types::{cf_cpu, cf_link_key, cf_mode, cf_netns_value};
+use crate::skeleton::types::{cf_cpu, cf_limits, cf_link_key, cf_mode, cf_netns_value};
 use crate::skeleton::{AccountingSkel, AccountingSkelBuilder};
 use crate::support::{failed, kernel_has_tracepoint, possible_cpus, require_tracepoints};
 use cofferdam_types::{
@@ -58,7 +58,7 @@ pub struct CpuReading {
 }
 
 /// No run goes on for longer.
-const OPEN_MAX_NS: u64 = 10_000_000_000;
+const OPEN_MAX_NS: u64 = cf_limits::CF_SEGMENT_MAX_MS.0 as u64 * 1_000_000;
 
 /// Loaded and attached. Dropping it detaches all programs and frees all maps.
 pub struct AccountingPrograms {

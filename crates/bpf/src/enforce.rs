@@ -4,7 +4,7 @@ use crate::link::{
     BPF_TCX_INGRESS, BPF_XDP, XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE, address_key, link_create,
 };
 use crate::load::{LoadError, loading};
-use crate::skeleton::enforce_types::{cf_bucket, cf_limit};
+use crate::skeleton::enforce_types::{cf_bucket, cf_drop_limits, cf_limit};
 use crate::skeleton::{EnforceSkel, EnforceSkelBuilder};
 use cofferdam_types::IfIndex;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -76,7 +76,7 @@ pub struct DropPrograms {
 
 impl DropPrograms {
     /// Containers that one set can hold.
-    pub const SLOTS: u32 = 1024;
+    pub const SLOTS: u32 = cf_drop_limits::CF_DROP_SLOTS.0;
 
     /// Loads the programs; nothing is attached yet.
     ///

@@ -1,6 +1,7 @@
 //! A gate in front of a CPU's softirqs: what is sent while it is shut is handled as one batch.
 
 use crate::load::LoadError;
+use crate::reference::{self, GATE};
 use crate::skeleton::{ReferenceSkel, reference_types::bss};
 use cofferdam_affinity::run_on;
 use cofferdam_types::CpuId;
@@ -12,8 +13,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-pub(crate) const PROGRAM: &str = "gate_hold";
 
 /// How long the thread at the gate may wait for its CPU.
 const REACH: Duration = Duration::from_secs(5);
@@ -47,7 +46,7 @@ pub struct Gate {
 impl Gate {
     /// Loads the program and starts a thread on `cpu` that runs it on request.
     pub fn start(cpu: u32) -> Result<Gate, GateError> {
-        let skeleton = crate::reference::load(|name| name == PROGRAM)?;
+        let skeleton = reference::load(|name| name == GATE)?;
         let hold = |source| GateError::Hold { cpu, source };
         let program = skeleton.progs.gate_hold.as_fd();
         let program = program.try_clone_to_owned().map_err(hold)?;

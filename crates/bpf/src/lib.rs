@@ -43,7 +43,10 @@ pub use schedule::{
 pub use support::{kernel_has_tracepoint, possible_cpus, quota_stops_kernel_threads};
 pub use tenants::{TenantCounter, TenantPrograms, TenantReading, TenantWatch};
 
-/// The structs that the programs of the accounting and of the diagnosis write, for tests that run the programs elsewhere.
+use cofferdam_types::Reason;
+
+/// The structs that the programs of the accounting and of the diagnosis write, for tests that run
+/// the programs elsewhere.
 pub mod abi {
     pub use crate::skeleton::schedule_types::{cf_sched_cell, cf_sched_cpu, cf_sched_window};
     pub use crate::skeleton::types::{cf_cpu, cf_row};
@@ -54,3 +57,25 @@ pub const FIRST_CONTAINER_ROW: u32 = skeleton::types::cf_row_index::CF_FIRST_CON
 
 /// Row for the packets of containers that found no row free: a reason, not a container.
 pub const NO_SLOT_ROW: u32 = skeleton::types::cf_row_index::CF_ROW_NO_SLOT.0;
+
+/// The ledger's row of time that belongs to no container for this reason.
+pub fn reason_row(reason: Reason) -> u32 {
+    use skeleton::types::cf_row_index as row;
+    let found = match reason {
+        Reason::HostTraffic => row::CF_ROW_HOST_TRAFFIC,
+        Reason::Forwarding => row::CF_ROW_FORWARDING,
+        Reason::UnknownNamespace => row::CF_ROW_UNKNOWN_NAMESPACE,
+        Reason::NoSlot => row::CF_ROW_NO_SLOT,
+        Reason::NoPacket => row::CF_ROW_NO_PACKET,
+        Reason::OtherHardirq => row::CF_ROW_OTHER_HARDIRQ,
+        Reason::HiSoftirq => row::CF_ROW_SOFTIRQ_HI,
+        Reason::TimerSoftirq => row::CF_ROW_SOFTIRQ_TIMER,
+        Reason::BlockSoftirq => row::CF_ROW_SOFTIRQ_BLOCK,
+        Reason::IrqPollSoftirq => row::CF_ROW_SOFTIRQ_IRQ_POLL,
+        Reason::TaskletSoftirq => row::CF_ROW_SOFTIRQ_TASKLET,
+        Reason::SchedSoftirq => row::CF_ROW_SOFTIRQ_SCHED,
+        Reason::HrtimerSoftirq => row::CF_ROW_SOFTIRQ_HRTIMER,
+        Reason::RcuSoftirq => row::CF_ROW_SOFTIRQ_RCU,
+    };
+    found.0
+}

@@ -43,6 +43,8 @@ fn try_load(wanted: fn(&str) -> bool) -> libbpf_rs::Result<ReferenceSkel<'static
     Ok(skeleton)
 }
 
+/// The program of [`Gate`](crate::Gate).
+pub(crate) const GATE: &str = "gate_hold";
 const EMPTY: &str = "reference_empty";
 const EMPTY_SWITCH: &str = "reference_empty_switch";
 
@@ -85,7 +87,7 @@ impl ReferenceClock {
     /// Loads and attaches the clock's four programs.
     pub fn start() -> Result<ReferenceClock, LoadError> {
         Ok(ReferenceClock {
-            skeleton: load(|name| ![EMPTY, EMPTY_SWITCH, crate::gate::PROGRAM].contains(&name))?,
+            skeleton: load(|name| ![EMPTY, EMPTY_SWITCH, GATE].contains(&name))?,
         })
     }
 

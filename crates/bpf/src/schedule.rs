@@ -3,7 +3,9 @@
 use crate::cost::{self, ProgramCost};
 use crate::load::{LoadError, loading};
 use crate::mapped::{MappedArray, Plain};
-use crate::skeleton::schedule_types::{cf_sched_cell, cf_sched_cpu, cf_sched_window};
+use crate::skeleton::schedule_types::{
+    cf_sched_cell, cf_sched_cpu, cf_sched_row_index, cf_sched_window,
+};
 use crate::skeleton::{ScheduleSkel, ScheduleSkelBuilder};
 use crate::support::{failed, possible_cpus, require_tracepoints};
 use cofferdam_types::CgroupId;
@@ -13,10 +15,10 @@ use std::mem::{MaybeUninit, size_of};
 use std::os::fd::AsFd;
 
 /// Rows below this one are no containers.
-pub const SCHEDULE_FIRST_CONTAINER_ROW: u32 = 2;
+pub const SCHEDULE_FIRST_CONTAINER_ROW: u32 = cf_sched_row_index::CF_SCHED_FIRST_CONTAINER.0;
 
 /// The row that stands for the host's own tasks.
-pub const SCHEDULE_HOST_ROW: u32 = 1;
+pub const SCHEDULE_HOST_ROW: u32 = cf_sched_row_index::CF_SCHED_HOST.0;
 
 /// The tracepoints of the diagnosis, and its programs in that order.
 pub const SCHEDULE_TRACEPOINTS: [&str; 2] = ["sched_switch", "sched_migrate_task"];

@@ -3,7 +3,7 @@
 mod common;
 
 use cofferdam_diagnosis::{Diagnosis, Options};
-use cofferdam_lab::fixtures::FakeContainer;
+use cofferdam_lab::fixtures::{FakeContainer, wait_until};
 use cofferdam_types::CgroupId;
 use common::*;
 use std::time::Duration;
@@ -33,7 +33,10 @@ fn a_container_without_a_row_is_counted_and_gets_the_next_free_one() {
         let second = FakeContainer::new("second");
         let _thread = spin(&second, None);
         let before = ours(&mut diagnosis);
-        std::thread::sleep(Duration::from_millis(300));
+        let used = second.cgroup().cpu_usage();
+        wait_until("the second to run", Duration::from_secs(30), || {
+            second.cgroup().cpu_usage() > used + Duration::from_millis(50)
+        });
         let full = ours(&mut diagnosis).since(&before);
         assert!(full.health.containers_without_slot >= 1, "{full:?}");
         assert_eq!(
@@ -44,14 +47,10 @@ fn a_container_without_a_row_is_counted_and_gets_the_next_free_one() {
         drop(first);
         let before = ours(&mut diagnosis);
         // It has the CPU to itself: counted from the CPU's next switch on.
-        cofferdam_lab::fixtures::wait_until(
-            "the second to be counted",
-            Duration::from_secs(30),
-            || {
-                let free = ours(&mut diagnosis).since(&before);
-                of(&free, &second).time.run_ns > 0
-            },
-        );
+        wait_until("the second to be counted", Duration::from_secs(30), || {
+            let free = ours(&mut diagnosis).since(&before);
+            of(&free, &second).time.run_ns > 0
+        });
         assert_eq!(
             diagnosis.memory_bytes(),
             memory,
@@ -72,10 +71,10 @@ fn stopping_it_leaves_no_program() {
         };
         let gone = || attached() == 0;
         // The kernel frees those of the test before a moment after they are let go.
-        cofferdam_lab::fixtures::wait_until("no program", Duration::from_secs(5), gone);
+        wait_until("no program", Duration::from_secs(5), gone);
         let diagnosis = diagnosis();
         assert_eq!(attached(), 2);
         diagnosis.stop();
-        cofferdam_lab::fixtures::wait_until("the programs to go", Duration::from_secs(5), gone);
+        wait_until("the programs to go", Duration::from_secs(5), gone);
     });
 }

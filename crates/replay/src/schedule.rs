@@ -10,7 +10,7 @@ use std::collections::HashMap;
 pub const CPUS: u32 = 2;
 
 /// Row of a container with this cgroup id; other cgroups are the host's.
-const FIRST_ROW: u32 = 2;
+const FIRST_ROW: u32 = cofferdam_bpf::SCHEDULE_FIRST_CONTAINER_ROW;
 
 /// A thread, by its index.
 pub type Thread = usize;

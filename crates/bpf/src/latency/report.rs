@@ -1,6 +1,8 @@
 //! One report, decoded.
 
-use crate::skeleton::latency_types::lt_report;
+use crate::skeleton::latency_types::{
+    lt_class, lt_delta, lt_direction, lt_end, lt_flag, lt_miss, lt_report, lt_stamp,
+};
 use cofferdam_types::NetnsId;
 use serde::{Deserialize, Serialize};
 use std::mem::{offset_of, size_of};
@@ -11,9 +13,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// Out of the container.
-    Egress,
+    Egress = lt_direction::LT_EGRESS.0 as isize,
     /// Into the container.
-    Ingress,
+    Ingress = lt_direction::LT_INGRESS.0 as isize,
 }
 
 impl Direction {
@@ -34,13 +36,13 @@ impl Direction {
 #[serde(rename_all = "lowercase")]
 pub enum Class {
     /// ICMP and ICMPv6.
-    Icmp,
+    Icmp = lt_class::LT_ICMP.0 as isize,
     /// UDP.
-    Udp,
+    Udp = lt_class::LT_UDP.0 as isize,
     /// TCP.
-    Tcp,
+    Tcp = lt_class::LT_TCP.0 as isize,
     /// Other protocols, and fragments.
-    Other,
+    Other = lt_class::LT_OTHER.0 as isize,
 }
 
 impl Class {
@@ -63,18 +65,27 @@ impl Class {
 #[serde(rename_all = "lowercase")]
 pub enum End {
     /// Egress: handed to the last host device.
-    Device,
+    Device = lt_end::LT_END_DEVICE.0 as isize,
     /// Ingress: copied to the reader.
-    Copied,
+    Copied = lt_end::LT_END_COPIED.0 as isize,
     /// Ingress: in the socket; its copy is not seen (TCP, or the table was full).
-    Ready,
+    Ready = lt_end::LT_END_READY.0 as isize,
     /// Ingress: the container's kernel was the receiver.
-    Kernel,
+    Kernel = lt_end::LT_END_KERNEL.0 as isize,
     /// Ingress: on the container's device; what came then was not seen.
-    Arrived,
+    Arrived = lt_end::LT_END_ARRIVED.0 as isize,
 }
 
 impl End {
+    /// All, in the order of their numbers in a record.
+    const ALL: [End; 5] = [
+        End::Device,
+        End::Copied,
+        End::Ready,
+        End::Kernel,
+        End::Arrived,
+    ];
+
     /// As it is written in records.
     pub fn label(self) -> &'static str {
         match self {
@@ -92,24 +103,24 @@ impl End {
 #[serde(rename_all = "snake_case")]
 pub enum Miss {
     /// The kernel dropped it on the way.
-    Dropped,
+    Dropped = lt_miss::LT_MISS_DROPPED.0 as isize,
     /// It never reached a device of the host.
-    Local,
+    Local = lt_miss::LT_MISS_LOCAL.0 as isize,
     /// Ingress: no host device received it; the host itself sent it.
-    NoStart,
+    NoStart = lt_miss::LT_MISS_NO_START.0 as isize,
     /// What arrived is not what left.
-    Content,
+    Content = lt_miss::LT_MISS_CONTENT.0 as isize,
     /// The table was full.
-    Evicted,
+    Evicted = lt_miss::LT_MISS_EVICTED.0 as isize,
     /// A TCP segment whose whole was not found.
-    Segment,
+    Segment = lt_miss::LT_MISS_SEGMENT.0 as isize,
     /// Its end was not seen in time.
-    Unseen,
+    Unseen = lt_miss::LT_MISS_UNSEEN.0 as isize,
 }
 
 impl Miss {
     /// How many reasons there are.
-    pub const COUNT: usize = 7;
+    pub const COUNT: usize = lt_miss::LT_MISSES.0 as usize;
     /// All, in the order of the counts.
     pub const ALL: [Miss; Self::COUNT] = [
         Miss::Dropped,
@@ -139,21 +150,21 @@ impl Miss {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
     /// Egress 0: queued to the container's device.
-    QueueIn,
+    QueueIn = lt_stamp::LT_QUEUE_IN.0 as isize,
     /// Egress 1: left the queue of the container's device.
-    XmitIn,
+    XmitIn = lt_stamp::LT_XMIT_IN.0 as isize,
     /// Egress 2: received on the host's side.
-    RecvHost,
+    RecvHost = lt_stamp::LT_RECV_HOST.0 as isize,
     /// Egress 3, ingress 0: queued to the last host device.
-    QueueHost,
+    QueueHost = lt_stamp::LT_QUEUE_HOST.0 as isize,
     /// Egress 4, ingress 1: left the queue of the last host device.
-    XmitHost,
+    XmitHost = lt_stamp::LT_XMIT_HOST.0 as isize,
     /// Ingress 2: received on the container's device.
-    RecvIn,
+    RecvIn = lt_stamp::LT_RECV_IN.0 as isize,
     /// Ingress 3: in the socket.
-    Ready,
+    Ready = lt_stamp::LT_READY.0 as isize,
     /// Ingress 4: copied to the reader.
-    Copied,
+    Copied = lt_stamp::LT_COPIED.0 as isize,
 }
 
 /// One packet in one direction.
@@ -211,26 +222,17 @@ pub struct Report {
     pub merged: bool,
 }
 
-const ABSENT: u32 = u32::MAX;
+const ABSENT: u32 = lt_delta::LT_ABSENT.0;
 
 impl Report {
     /// Nanoseconds from the first point to `point`.
     pub fn at(&self, point: Point) -> Option<u32> {
-        use Direction::{Egress, Ingress};
-        let index = match (self.direction, point) {
-            (Egress, Point::QueueIn) => 0,
-            (Egress, Point::XmitIn) => 1,
-            (Egress, Point::RecvHost) => 2,
-            (Egress, Point::QueueHost) => 3,
-            (Egress, Point::XmitHost) => 4,
-            (Ingress, Point::QueueHost) => 0,
-            (Ingress, Point::XmitHost) => 1,
-            (Ingress, Point::RecvIn) => 2,
-            (Ingress, Point::Ready) => 3,
-            (Ingress, Point::Copied) => 4,
-            _ => return None,
+        let first = match self.direction {
+            Direction::Egress => Point::QueueIn,
+            Direction::Ingress => Point::QueueHost,
         };
-        self.points_ns[index]
+        let index = (point as usize).checked_sub(first as usize)?;
+        self.points_ns.get(index).copied().flatten()
     }
 
     /// What it is counted as.
@@ -253,19 +255,9 @@ pub fn decode_report(record: &[u8]) -> Option<Report> {
     let h = |offset: usize| u16::from_ne_bytes([record[offset], record[offset + 1]]);
     let w = |offset: usize| u32::from(h(offset)) | u32::from(h(offset + 2)) << 16;
     let l = |offset: usize| u64::from(w(offset)) | u64::from(w(offset + 4)) << 32;
-    let direction = match b(offset_of!(lt_report, direction)) {
-        0 => Direction::Egress,
-        1 => Direction::Ingress,
-        _ => return None,
-    };
-    let end = match b(offset_of!(lt_report, end)) {
-        0 => End::Device,
-        1 => End::Copied,
-        2 => End::Ready,
-        3 => End::Kernel,
-        4 => End::Arrived,
-        _ => return None,
-    };
+    let direction = b(offset_of!(lt_report, direction));
+    let direction = *Direction::ALL.get(usize::from(direction))?;
+    let end = *End::ALL.get(usize::from(b(offset_of!(lt_report, end))))?;
     let address = |offset: usize| {
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&record[offset..offset + 16]);
@@ -289,7 +281,8 @@ pub fn decode_report(record: &[u8]) -> Option<Report> {
             *point = Some(value);
         }
     }
-    let flags = b(offset_of!(lt_report, flags));
+    let flags = u32::from(b(offset_of!(lt_report, flags)));
+    let has = |flag: lt_flag| flags & flag.0 != 0;
     let some = |value: u32| (value != 0).then_some(value);
     let cookie = l(offset_of!(lt_report, cookie));
     let hardware_ns = l(offset_of!(lt_report, hardware_ns));
@@ -314,16 +307,26 @@ pub fn decode_report(record: &[u8]) -> Option<Report> {
         direction,
         protocol: b(offset_of!(lt_report, protocol)),
         end,
-        retransmit: flags & 1 != 0,
-        encapsulated: flags & 2 != 0,
-        fragment: flags & 4 != 0,
-        merged: flags & 8 != 0,
+        retransmit: has(lt_flag::LT_RETRANSMIT),
+        encapsulated: has(lt_flag::LT_ENCAPSULATED),
+        fragment: has(lt_flag::LT_FRAGMENT),
+        merged: has(lt_flag::LT_MERGED),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_are_in_the_order_of_the_programs_numbers() {
+        assert!(Direction::ALL.iter().map(|d| *d as usize).eq(0..2));
+        assert!(Class::ALL.iter().map(|c| *c as usize).eq(0..4));
+        assert!(End::ALL.iter().map(|e| *e as usize).eq(0..5));
+        assert!(Miss::ALL.iter().map(|m| *m as usize).eq(0..Miss::COUNT));
+        assert_eq!(Class::ALL.len(), lt_class::LT_CLASSES.0 as usize);
+        assert_eq!(Direction::ALL.len(), lt_direction::LT_DIRECTIONS.0 as usize);
+    }
 
     /// splitmix64: the same bytes at every run.
     fn next(state: &mut u64) -> u64 {
