@@ -1,7 +1,7 @@
 //! The packet memory: equal frames in one sealed memory file.
 
 use crate::mapping::{Access, Mapping};
-use crate::port::Packet;
+use crate::packet::{Frame, Packet};
 use crate::spans::Spans;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// A packet memory's file and sizes, for other threads.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct FrameFacts {
     /// The sealed file.
     pub file: Arc<OwnedFd>,
@@ -29,10 +29,6 @@ impl FrameFacts {
         u64::from(self.frames) * u64::from(self.frame_bytes)
     }
 }
-
-/// Index of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Frame(pub u32);
 
 /// Frames of equal size, and which of them are free. The holder of a frame's number owns the frame:
 /// the free list, a device's ring, the network stack, an application.

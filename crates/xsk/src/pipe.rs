@@ -2,16 +2,15 @@
 //! benchmarks without a kernel in between.
 
 use crate::memory::Memory;
-use crate::port::{Facts, Packet, Port, PortCounters};
+use crate::packet::Packet;
+use crate::port::{Facts, Port, PortCounters};
+use crate::tuning::{PIPE_SLOT_BYTES, PIPE_SLOTS};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::cell::UnsafeCell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-
-const SLOTS: u32 = 512;
-const SLOT_BYTES: usize = 2048;
 
 /// One direction: one writer, one reader, slots of their own.
 struct Lane {
@@ -23,7 +22,7 @@ struct Lane {
 
 struct Slot {
     len: usize,
-    bytes: [u8; SLOT_BYTES],
+    bytes: [u8; PIPE_SLOT_BYTES],
 }
 
 // SAFETY: a slot is touched by the writer only while it lies outside read..written, and by the
@@ -36,19 +35,19 @@ impl Lane {
         let slot = || {
             UnsafeCell::new(Slot {
                 len: 0,
-                bytes: [0; SLOT_BYTES],
+                bytes: [0; PIPE_SLOT_BYTES],
             })
         };
         Ok(Lane {
             written: AtomicU32::new(0),
             read: AtomicU32::new(0),
-            slots: (0..SLOTS).map(|_| slot()).collect(),
+            slots: (0..PIPE_SLOTS).map(|_| slot()).collect(),
             wake: EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?,
         })
     }
 
     fn slot(&self, index: u32) -> *mut Slot {
-        let place = (index % SLOTS) as usize;
+        let place = (index % PIPE_SLOTS) as usize;
         self.slots
             .get(place)
             .map_or(std::ptr::null_mut(), UnsafeCell::get)
@@ -74,7 +73,7 @@ pub fn pipe(mtu_bytes: u32) -> io::Result<(Pipe, Pipe)> {
         facts: Facts {
             name: format!("pipe{last}"),
             mac: [2, 0, 0, 0, 0, last],
-            mtu_bytes: mtu_bytes.min(SLOT_BYTES as u32 - 14),
+            mtu_bytes: mtu_bytes.min(PIPE_SLOT_BYTES as u32 - 14),
             index: 0,
         },
         out: out.clone(),
@@ -133,9 +132,9 @@ impl Port for Pipe {
             .written
             .load(Ordering::Relaxed)
             .wrapping_add(self.queued);
-        let is_full = written.wrapping_sub(self.out.read.load(Ordering::Acquire)) >= SLOTS;
+        let is_full = written.wrapping_sub(self.out.read.load(Ordering::Acquire)) >= PIPE_SLOTS;
         let bytes = memory.packet(packet);
-        if is_full || bytes.len() > SLOT_BYTES {
+        if is_full || bytes.len() > PIPE_SLOT_BYTES {
             self.counters.refused_packets += 1;
             return false;
         }
@@ -175,12 +174,12 @@ impl Port for Pipe {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::Frame;
+    use crate::packet::Frame;
 
     #[test]
     fn packets_arrive_in_order_and_a_full_pipe_refuses() {
         let (mut a, mut b) = pipe(1500).expect("pipe");
-        let mut memory = Memory::new(SLOTS + 8, 2048).expect("memory");
+        let mut memory = Memory::new(PIPE_SLOTS + 8, 2048).expect("memory");
         let mut sent = 0;
         loop {
             let frame = memory.take().expect("a frame");
@@ -196,10 +195,10 @@ mod tests {
             }
             sent += 1;
         }
-        assert_eq!((sent, a.counters().refused_packets), (SLOTS, 1));
+        assert_eq!((sent, a.counters().refused_packets), (PIPE_SLOTS, 1));
         assert_eq!(b.pending(), 0, "nothing is seen before the flush");
         a.flush(&mut memory).expect("flush");
-        assert_eq!(b.pending(), SLOTS);
+        assert_eq!(b.pending(), PIPE_SLOTS);
         let mut packets = [Packet {
             frame: Frame(0),
             start: 0,
@@ -218,7 +217,7 @@ mod tests {
                 memory.give(packet.frame);
             }
         }
-        assert_eq!(next, SLOTS);
-        assert_eq!(memory.available(), SLOTS + 8);
+        assert_eq!(next, PIPE_SLOTS);
+        assert_eq!(memory.available(), PIPE_SLOTS + 8);
     }
 }

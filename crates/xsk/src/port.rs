@@ -1,20 +1,10 @@
 //! What a dataplane needs of a device.
 
 use crate::error::PortError;
-use crate::memory::{Frame, Memory};
+use crate::memory::Memory;
+use crate::packet::Packet;
 use std::io;
 use std::os::fd::BorrowedFd;
-
-/// A packet in a frame: `len` bytes from `start` on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packet {
-    /// The frame.
-    pub frame: Frame,
-    /// First byte of the packet in the frame.
-    pub start: u32,
-    /// Length in bytes, from the Ethernet header on.
-    pub len: u32,
-}
 
 /// What a port is.
 #[derive(Clone, Debug, PartialEq, Eq)]

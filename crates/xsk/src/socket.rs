@@ -3,42 +3,20 @@
 
 mod setup;
 
+pub use setup::SocketOptions;
+
 use crate::device::Device;
 use crate::error::PortError;
-use crate::memory::{ETHERNET_BYTES, Frame, KERNEL_HEADROOM_BYTES, Memory};
-use crate::port::{Facts, Packet, Port, PortCounters};
+use crate::memory::{ETHERNET_BYTES, KERNEL_HEADROOM_BYTES, Memory};
+use crate::packet::{Frame, Packet};
+use crate::port::{Facts, Port, PortCounters};
 use crate::ring::Ring;
+use crate::tuning::{BUSY_LOOK, BUSY_PATIENCE, MOST_PARTS};
 use nix::errno::Errno;
 use setup::{Frames, bind, get_option, map_rings, unbound};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::time::{Duration, Instant};
-
-/// Frames that one packet is sent in at most: the kernel takes 17 (MAX_SKB_FRAGS).
-const MOST_PARTS: u32 = 16;
-/// A killed owner's socket keeps its queue for a moment.
-const BUSY_PATIENCE: Duration = Duration::from_secs(2);
-
-/// How an AF_XDP socket is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SocketOptions {
-    /// Receive queue of the device; default 0.
-    pub queue: u32,
-    /// Entries of each ring, a power of two; default 2048.
-    pub ring_entries: u32,
-    /// Copy mode even where the driver could do without; default no.
-    pub copy: bool,
-}
-
-impl Default for SocketOptions {
-    fn default() -> SocketOptions {
-        SocketOptions {
-            queue: 0,
-            ring_entries: 2048,
-            copy: false,
-        }
-    }
-}
+use std::time::Instant;
 
 /// An AF_XDP socket. Packets are received into and sent from the frames of the [`Memory`] it was
 /// opened with; every call must be given that one.
@@ -144,7 +122,7 @@ impl Socket {
                 Ok(()) => break (fd, rings),
                 // Bound twice is refused: a new socket for each try.
                 Err(Errno::EBUSY) if Instant::now() < patience => {
-                    std::thread::sleep(Duration::from_millis(10));
+                    std::thread::sleep(BUSY_LOOK);
                 }
                 Err(Errno::EINVAL) if options.queue > 0 => {
                     return Err(PortError::NoQueue {

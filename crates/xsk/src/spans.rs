@@ -2,7 +2,7 @@
 //! together from fragments, lies in one of these, in one piece.
 
 use crate::mapping::Mapping;
-use crate::memory::Frame;
+use crate::packet::Frame;
 use std::sync::Arc;
 
 /// Room of a span in bytes at least: the largest IP packet.
@@ -140,8 +140,8 @@ impl Spans {
 
 #[cfg(test)]
 mod tests {
-    use crate::memory::{Frame, Memory};
-    use crate::port::Packet;
+    use crate::memory::Memory;
+    use crate::packet::{Frame, Packet};
 
     #[test]
     fn a_span_holds_what_no_frame_does_and_is_given_back_once() {

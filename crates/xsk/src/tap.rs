@@ -2,7 +2,8 @@
 
 use crate::error::PortError;
 use crate::memory::Memory;
-use crate::port::{Facts, Packet, Port, PortCounters, facts};
+use crate::packet::Packet;
+use crate::port::{Facts, Port, PortCounters, facts};
 use nix::errno::Errno;
 use std::fs::{File, OpenOptions};
 use std::io;

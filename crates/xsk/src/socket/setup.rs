@@ -1,11 +1,31 @@
 //! Making a socket: the packet memory, its rings, the queue (linux/if_xdp.h).
 
-use super::SocketOptions;
 use crate::memory::Memory;
 use crate::ring::Ring;
 use nix::errno::Errno;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// How an AF_XDP socket is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketOptions {
+    /// Receive queue of the device; default 0.
+    pub queue: u32,
+    /// Entries of each ring, a power of two; default 2048.
+    pub ring_entries: u32,
+    /// Copy mode even where the driver could do without; default no.
+    pub copy: bool,
+}
+
+impl Default for SocketOptions {
+    fn default() -> SocketOptions {
+        SocketOptions {
+            queue: 0,
+            ring_entries: 2048,
+            copy: false,
+        }
+    }
+}
 
 /// The rings of a socket, mapped.
 pub(super) struct Rings {
