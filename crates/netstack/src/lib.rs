@@ -22,8 +22,10 @@ mod core;
 mod flow;
 mod stack;
 mod tcp;
+mod tuning;
 mod wire;
 
 pub use api::*;
 pub use flow::FLOW_GROUPS;
-pub use stack::{ConnectionInfo, FlowGroup, GroupUsage, READERS, Repair, Stack, Steering, Usage};
+pub use stack::{ConnectionInfo, FlowGroup, GroupUsage, Repair, Stack, Steering, Usage};
+pub use tuning::READERS;

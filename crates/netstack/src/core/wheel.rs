@@ -2,14 +2,13 @@
 //! O(1). Four levels of 256 slots; a tick is 16.384 µs, the wheel's turn 19.5 hours.
 
 use super::NONE;
+use crate::tuning::timers::LOOKED_AT;
 
 /// Nanoseconds in a tick, as a shift.
 const TICK_SHIFT: u32 = 14;
 const LEVELS: usize = 4;
 const SLOTS: usize = 256;
 const UNARMED: u16 = u16::MAX;
-/// Timers of one slot that are looked at to find its first.
-const LOOKED_AT: usize = 64;
 /// Farthest deadline in ticks. A later one is armed here: whoever it wakes arms again.
 const MOST_TICKS: u64 = (1 << 32) - 256;
 

@@ -2,13 +2,21 @@
 //! and of a flow group. All are linked through the connections themselves.
 
 use super::connection::Connection;
-use super::info::GroupUsage;
 use super::links::Queue;
 use crate::api::ConnectionId;
 use crate::core::NONE;
 use crate::core::slots::Slots;
 use crate::flow::{self, FLOW_GROUPS};
 use crate::tcp::state::Tcb;
+
+/// What a flow group has to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GroupUsage {
+    /// Connections, half-open ones included; those in TIME_WAIT are not.
+    pub connections: u32,
+    /// Segments received for its connections since the start.
+    pub segments: u64,
+}
 
 /// All connections.
 #[derive(Debug)]

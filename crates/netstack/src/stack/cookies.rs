@@ -2,6 +2,7 @@
 
 use super::Stack;
 use super::receive::Datagram;
+use super::transmit::segment_bytes;
 use crate::api::Time;
 use crate::flow::FlowKey;
 use crate::tcp::segment::{Incoming, Outgoing};
@@ -20,7 +21,7 @@ impl Stack {
     ) {
         let theirs = &segment.header.options;
         let tcp = &self.config.tcp;
-        let ours = self.our_mss(key.local.is_v4());
+        let ours = segment_bytes(self.config.mtu_bytes, key.local.is_v4());
         let mss = agreed_mss(theirs.mss, ours, key.local.is_v4());
         let seq = self.cookies.make(key, segment.header.seq, mss, now);
         let offset = self.numbers.timestamp_offset(key);

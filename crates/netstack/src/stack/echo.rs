@@ -5,7 +5,8 @@ use super::Stack;
 use super::receive::Datagram;
 use super::replies::{Answer, Outline, Reply};
 use crate::api::Time;
-use crate::wire::ip::{self, Fragment};
+use crate::wire::ip;
+use crate::wire::packet::Fragment;
 use crate::wire::{be32, checksum, icmp};
 
 impl Stack {
@@ -18,10 +19,15 @@ impl Stack {
             self.counters.replies_suppressed += 1;
             return false;
         }
-        if !self.may_answer(Answer::Icmp, now) {
+        if !self
+            .replies
+            .may_answer(Answer::Icmp, now, &mut self.counters)
+        {
             return false;
         }
-        let mtu_bytes = self.path_mtu(&datagram.packet.source, now) as usize;
+        let mtu_bytes =
+            self.paths
+                .mtu(&datagram.packet.source, self.config.mtu_bytes, now) as usize;
         let kind = if v4 { 0 } else { 129 };
         let identifier = be32(message, 4).to_be_bytes();
         let sent = if message.len() + ip::header_bytes(v4) <= mtu_bytes {
@@ -98,7 +104,7 @@ impl Stack {
             } else {
                 reply.with_payload(chunk)
             };
-            self.reply(reply);
+            self.replies.push(reply, &mut self.counters);
             self.counters.fragments_sent += 1;
         }
         true

@@ -1,8 +1,7 @@
 //! Event conditions out.
 
-use super::{Stack, context};
+use super::Stack;
 use crate::api::{Event, Time};
-use crate::core::chunks::List;
 use crate::tcp::state::State;
 use std::net::SocketAddr;
 
@@ -22,12 +21,8 @@ impl Stack {
         if let Some(event) = self.udp.poll().or_else(|| self.app_timers.poll()) {
             return Some(event);
         }
-        let mut released: List = self.released;
-        let node = self.chunks.take_kept(&mut released)?;
-        self.released = released;
-        Some(Event::Release {
-            buffer: node.chunk.buffer,
-        })
+        let buffer = self.ranges.next_released()?;
+        Some(Event::Release { buffer })
     }
 
     /// The next event of one connection, in the order that [`Event`] promises.
@@ -69,11 +64,11 @@ impl Stack {
         }
         let waits = entry.tcb.receiver().has_data() && self.readers.is_stopped(entry.reader());
         let tcb = &mut entry.tcb;
-        if !waits && let Some(node) = tcb.take_received(&mut self.chunks) {
+        if !waits && let Some(chunk) = self.ranges.take_received(tcb) {
             return Some(Event::Recv {
                 connection,
                 cookie,
-                chunk: node.chunk,
+                chunk,
             });
         }
         if let Some((bytes, ranges)) = tcb.notices.take_acked() {
@@ -125,7 +120,10 @@ impl Stack {
         }
         let reason = crate::api::DeadReason::Aborted;
         let tcb = self.connections.tcb_mut(slot);
-        tcb.end(reason, &mut context!(self, now));
+        tcb.end(
+            reason,
+            &mut self.ranges.context(&self.config, &mut self.counters, now),
+        );
         self.settle(slot);
     }
 }

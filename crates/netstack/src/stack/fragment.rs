@@ -4,15 +4,12 @@
 
 use crate::api::Time;
 use crate::core::siphash::Key;
+use crate::tuning::belief::{MOST_FRAGMENTS, REASSEMBLY_TIME};
 use crate::wire::address::Addr;
-use crate::wire::ip::{Fragment, Packet};
-use std::time::Duration;
+use crate::wire::packet::{Fragment, Packet};
 
 /// Largest payload.
 pub const MOST_BYTES: usize = 65_535;
-const MOST_FRAGMENTS: usize = 64;
-/// RFC 8200 says 60 s, RFC 1122 60 to 120 s; with few places half of it serves more.
-const TIME: Duration = Duration::from_secs(30);
 
 /// Identifications of the packets that we cut: they go up by one, from a start that is another
 /// one for each destination and that nobody can foresee (RFC 7739, 5.3; RFC 6864, 4.3).
@@ -177,7 +174,7 @@ impl Reassembly {
             .min_by_key(|(_, slot)| rank(slot))?;
         slot.used = true;
         (slot.source, slot.destination) = (packet.source, packet.destination);
-        (slot.id, slot.protocol, slot.until) = (fragment.id, protocol, now + TIME);
+        (slot.id, slot.protocol, slot.until) = (fragment.id, protocol, now + REASSEMBLY_TIME);
         (slot.count, slot.received, slot.total) = (0, 0, None);
         Some(index)
     }

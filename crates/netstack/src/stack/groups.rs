@@ -4,8 +4,8 @@
 use super::Stack;
 use super::connection::Connection;
 use super::flows::Place;
-use crate::api::{BufferId, Chunk, ConnectionId, Time};
-use crate::core::chunks::Node;
+use super::ranges::Luggage;
+use crate::api::{BufferId, ConnectionId, Time};
 use crate::tcp::timewait::Entry;
 
 /// A connection on its way.
@@ -13,9 +13,7 @@ use crate::tcp::timewait::Entry;
 struct Moved {
     old: ConnectionId,
     connection: Connection,
-    send: Vec<(Chunk, u32)>,
-    received: Vec<(Chunk, u32)>,
-    held: Vec<(Chunk, u32)>,
+    ranges: Luggage,
 }
 
 /// The connections of a flow group, out of any stack. The buffers they refer to must stay valid
@@ -46,19 +44,9 @@ impl FlowGroup {
     /// again. The next segment of a peer is answered with an RST.
     pub fn give_up(self) -> (Vec<ConnectionId>, Vec<BufferId>) {
         let handles = self.connections.iter().map(|c| c.old).collect();
-        let ranges = self
-            .connections
-            .iter()
-            .flat_map(|c| c.received.iter().chain(&c.held));
-        (handles, ranges.map(|(chunk, _)| chunk.buffer).collect())
+        let buffers = self.connections.iter().flat_map(|c| c.ranges.buffers());
+        (handles, buffers.collect())
     }
-}
-
-/// All ranges of a list, by `take`.
-fn drain(take: impl FnMut() -> Option<Node>) -> Vec<(Chunk, u32)> {
-    std::iter::from_fn(take)
-        .map(|node| (node.chunk, node.seq))
-        .collect()
 }
 
 impl Stack {
@@ -85,18 +73,13 @@ impl Stack {
         let mut connection = *original;
         // What is left ends without a word.
         original.tcb.move_away();
-        let tcb = &mut connection.tcb;
-        let [received, held] =
-            (tcb.received_lists()).map(|list| drain(|| self.chunks.take_kept(list)));
-        let moved = Moved {
-            old,
-            send: drain(|| self.chunks.pop(tcb.send_list())),
-            received,
-            held,
-            connection,
-        };
+        let ranges = self.ranges.pack(&mut connection.tcb);
         self.settle(slot);
-        moved
+        Moved {
+            old,
+            connection,
+            ranges,
+        }
     }
 
     /// Puts a group's connections in; the old handle of each, and its new one. Connections that
@@ -110,14 +93,10 @@ impl Stack {
         now: Time,
         group: FlowGroup,
     ) -> Result<Vec<(ConnectionId, ConnectionId)>, FlowGroup> {
-        let ranges: usize = group
-            .connections
-            .iter()
-            .map(|c| c.send.len() + c.received.len() + c.held.len())
-            .sum();
+        let ranges: usize = group.connections.iter().map(|c| c.ranges.len()).sum();
         let room = (self.connections.count() - self.connections.used()) as usize
             >= group.connections.len();
-        if !room || (self.chunks.free() as usize) < ranges {
+        if !room || (self.ranges.free() as usize) < ranges {
             return Err(group);
         }
         let mut handles = Vec::with_capacity(group.connections.len());
@@ -140,16 +119,7 @@ impl Stack {
     fn put_in(&mut self, now: Time, moved: Moved) -> Option<u32> {
         let mut connection = moved.connection;
         connection.arrive();
-        let tcb = &mut connection.tcb;
-        for (chunk, seq) in &moved.send {
-            self.chunks.push(tcb.send_list(), *chunk, *seq);
-        }
-        let lists = tcb.received_lists();
-        for (list, chunks) in lists.into_iter().zip([&moved.received, &moved.held]) {
-            for (chunk, seq) in chunks {
-                self.chunks.keep_last(list, *chunk, *seq);
-            }
-        }
+        self.ranges.unpack(&mut connection.tcb, &moved.ranges);
         let waits = connection.take_listener().is_some();
         let tcb = &connection.tcb;
         let listener = self.listeners.find(&tcb.key.local, tcb.key.local_port);

@@ -1,14 +1,15 @@
 //! ICMP and ICMPv6: errors in (RFC 5927) and out (RFC 1122, 3.2.2; RFC 4443, 2.4).
 
+use super::Stack;
 use super::flows::Place;
 use super::receive::Datagram;
 use super::replies::{Answer, Outline, Reply};
-use super::{Stack, context};
 use crate::api::{Chunk, DeadReason, Time};
 use crate::flow::FlowKey;
 use crate::tcp::state::State;
 use crate::wire::icmp::{self, Message};
-use crate::wire::ip::{self, Packet};
+use crate::wire::ip;
+use crate::wire::packet::Packet;
 use crate::wire::{be16, be32, ipv4, ipv6};
 
 /// Bytes of the packet that an error quotes at most: the whole error stays within 576 bytes
@@ -77,7 +78,8 @@ impl Stack {
             chunk.len as usize,
         );
         icmp::write(reply.body(v4), kind, code, sum, rest);
-        self.reply(reply.with_checksum(v4, 2).with_payload(chunk))
+        let reply = reply.with_checksum(v4, 2).with_payload(chunk);
+        self.replies.push(reply, &mut self.counters)
     }
 
     pub(super) fn port_unreachable(&mut self, now: Time, datagram: &Datagram<'_>) -> bool {
@@ -106,7 +108,10 @@ impl Stack {
         if !datagram.unicast || datagram.reassembled {
             return false;
         }
-        if !self.may_answer(Answer::Icmp, now) {
+        if !self
+            .replies
+            .may_answer(Answer::Icmp, now, &mut self.counters)
+        {
             return false;
         }
         let most = if datagram.packet.source.is_v4() {
@@ -154,7 +159,7 @@ impl Stack {
         self.counters.icmp_errors += 1;
         match message {
             Message::TooBig { mtu_bytes } => {
-                let current = self.path_mtu(&key.remote, now);
+                let current = self.paths.mtu(&key.remote, self.config.mtu_bytes, now);
                 if let Some(mtu) = self.paths.too_big(&key.remote, mtu_bytes, current, now) {
                     self.counters.path_mtu_reduced += 1;
                     self.path_shrank(slot, mtu);
@@ -165,7 +170,10 @@ impl Stack {
                 if self.connections.tcb(slot).state() == State::SynSent =>
             {
                 let tcb = self.connections.tcb_mut(slot);
-                tcb.end(DeadReason::Unreachable, &mut context!(self, now));
+                tcb.end(
+                    DeadReason::Unreachable,
+                    &mut self.ranges.context(&self.config, &mut self.counters, now),
+                );
                 self.settle(slot);
             }
             _ => {}

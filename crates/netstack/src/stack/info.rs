@@ -1,6 +1,7 @@
 //! What can be seen of a stack: connections and how full its tables are.
 
 use super::Stack;
+use super::connections::GroupUsage;
 use crate::api::ConnectionId;
 use crate::flow;
 use std::net::SocketAddr;
@@ -106,15 +107,6 @@ pub struct Usage {
     pub reassemblies: u32,
 }
 
-/// What a flow group has to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct GroupUsage {
-    /// Connections, half-open ones included; those in TIME_WAIT are not.
-    pub connections: u32,
-    /// Segments received for its connections since the start.
-    pub segments: u64,
-}
-
 impl Stack {
     /// Every flow group, by number.
     pub const fn groups(&self) -> &[GroupUsage; flow::FLOW_GROUPS as usize] {
@@ -184,20 +176,12 @@ impl Stack {
         Usage {
             connections: self.connections.used(),
             time_wait: self.time_wait.len(),
-            chunks: self.chunks.used(),
-            kept: self.chunks.kept(),
+            chunks: self.ranges.used(),
+            kept: self.ranges.kept(),
             neighbours: self.neighbours.len(),
-            timers: self.wheel.armed(),
+            timers: self.timers.armed(),
             app_timers: self.app_timers.len(),
             reassemblies: self.fragments.len() as u32,
         }
-    }
-
-    /// Bytes of memory that one more connection takes from the stack's tables: its state, and its
-    /// shares of the connection table and the timing wheel.
-    pub const fn connection_bytes() -> usize {
-        // Four table cells an entry at most (half full, rounded up to a power of two), a timer of
-        // 24 bytes, a slot's link and generation.
-        std::mem::size_of::<super::connection::Connection>() + 4 * 8 + 24 + 8
     }
 }

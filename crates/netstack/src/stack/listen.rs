@@ -4,6 +4,7 @@ use super::Stack;
 use super::connection::Connection;
 use super::listeners::Listener;
 use super::receive::Datagram;
+use super::transmit::segment_bytes;
 use crate::api::{BindError, ListenerId, Time};
 use crate::flow::FlowKey;
 use crate::tcp::segment::{Incoming, is_opening};
@@ -146,7 +147,7 @@ impl Stack {
         {
             iss = after;
         }
-        let mss = self.our_mss(key.local.is_v4());
+        let mss = segment_bytes(self.config.mtu_bytes, key.local.is_v4());
         let clock = Timestamps::new(self.numbers.timestamp_offset(key), now);
         let tcp = &self.config.tcp;
         let mut tcb =

@@ -5,19 +5,13 @@
 //! to be sent waits. Confirmed: used for 30 s. Then still used, while one question asks again
 //! (RFC 4861, 7.3: delay and probe, in one).
 
-use super::readers::READERS;
 use crate::api::{MacAddress, Time};
 use crate::core::siphash::Key;
 use crate::core::slots::Slots;
 use crate::core::table::Table;
+use crate::tuning::READERS;
+use crate::tuning::neighbours::{LEAST_ASKING, REACHABLE, RETRANSMIT, TRIES};
 use crate::wire::address::Addr;
-use std::time::Duration;
-
-const REACHABLE: Duration = Duration::from_secs(30);
-const RETRANSMIT: Duration = Duration::from_secs(1);
-const TRIES: u8 = 3;
-/// Unknown neighbours that everybody may ask for at a time, however small the table.
-const LEAST_ASKING: u32 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum State {

@@ -1,11 +1,9 @@
 //! Readers: who takes the data of connections, several connections each. One that has no room is
 //! stopped as a whole, so that what its peers send is neither lost nor kept here.
 
-use super::Stack;
+use super::connections::Connections;
 use crate::api::ConnectionId;
-
-/// Readers that may be told apart.
-pub const READERS: u8 = 32;
+use crate::tuning::READERS;
 
 /// Which readers are stopped, and whose data waits.
 #[derive(Debug)]
@@ -27,84 +25,55 @@ impl Readers {
         }
     }
 
-    /// The reader has no room for more.
+    /// Whether the reader has no room for more.
     pub fn is_stopped(&self, reader: u8) -> bool {
         self.stopped & bit(reader) != 0
+    }
+
+    /// The reader has no room for more.
+    pub fn stop(&mut self, reader: u8) {
+        self.stopped |= bit(reader);
+    }
+
+    /// The reader has room again; `false` when it had.
+    pub fn resume(&mut self, reader: u8) -> bool {
+        let was_stopped = self.is_stopped(reader);
+        self.stopped &= !bit(reader);
+        was_stopped
+    }
+
+    /// Takes the next connection, from place `n` of the list on, whose reader is not stopped any
+    /// more.
+    pub fn next_resumed(&mut self, n: &mut usize, connections: &Connections) -> Option<u32> {
+        while let Some(id) = self.held_up.get(*n).copied() {
+            let slot = connections.find(id);
+            let reader = slot.map(|slot| connections.get(slot).reader());
+            if reader.is_some_and(|reader| self.is_stopped(reader)) {
+                *n += 1;
+                continue;
+            }
+            self.held_up.swap_remove(*n);
+            if slot.is_some() {
+                return slot;
+            }
+        }
+        None
+    }
+
+    /// Remembers a connection whose reader is stopped. Without room for it the peer has to ask.
+    pub fn hold_up(&mut self, connection: ConnectionId, connections: &Connections) {
+        if self.held_up.len() >= self.most {
+            self.held_up.retain(|id| {
+                let slot = connections.find(*id);
+                slot.is_some_and(|slot| connections.tcb(slot).receiver().is_held_up())
+            });
+        }
+        if self.held_up.len() < self.most {
+            self.held_up.push(connection);
+        }
     }
 }
 
 fn bit(reader: u8) -> u32 {
     1 << (reader % READERS)
-}
-
-impl Stack {
-    /// Says who reads a connection's data, below [`READERS`]; number 0 unless told.
-    pub fn set_reader(&mut self, connection: ConnectionId, reader: u8) {
-        if let Some(slot) = self.slot_of(connection) {
-            self.connections.get_mut(slot).set_reader(reader % READERS);
-        }
-    }
-
-    /// The reader has no room for more: no `Recv` of its connections is polled, and what else
-    /// their peers send is not taken: they are told that the window is closed, and send it again
-    /// later. What it was given stays its own.
-    pub fn stop_reader(&mut self, reader: u8) {
-        self.readers.stopped |= bit(reader);
-    }
-
-    /// The reader has room again: what waits is polled, and the peers are told.
-    pub fn resume_reader(&mut self, reader: u8) {
-        if !self.readers.is_stopped(reader) {
-            return;
-        }
-        self.readers.stopped &= !bit(reader);
-        let mut n = 0;
-        while let Some(connection) = self.readers.held_up.get(n).copied() {
-            let slot = self.connections.find(connection);
-            if slot.is_some_and(|slot| self.is_stopped(slot)) {
-                n += 1;
-                continue;
-            }
-            self.readers.held_up.swap_remove(n);
-            if let Some(slot) = slot {
-                self.go_on(slot);
-            }
-        }
-    }
-
-    fn is_stopped(&self, slot: u32) -> bool {
-        self.readers.is_stopped(self.connections.get(slot).reader())
-    }
-
-    fn go_on(&mut self, slot: u32) {
-        self.connections.tcb_mut(slot).go_on();
-        self.settle(slot);
-    }
-
-    /// Remembers a connection whose reader is stopped. Without room for it the peer has to ask.
-    pub(super) fn hold_up(&mut self, slot: u32) {
-        self.connections.tcb_mut(slot).hold_up();
-        let readers = &mut self.readers;
-        if readers.held_up.len() >= readers.most {
-            let connections = &self.connections;
-            readers.held_up.retain(|id| {
-                let slot = connections.find(*id);
-                slot.is_some_and(|slot| connections.tcb(slot).receiver().is_held_up())
-            });
-        }
-        if self.readers.held_up.len() < self.readers.most {
-            let connection = self.connections.id_of(slot);
-            self.readers.held_up.push(connection);
-        }
-    }
-
-    /// A connection comes from another stack, where its reader may have been stopped.
-    pub(super) fn take_over_reader(&mut self, slot: u32) {
-        if self.connections.tcb(slot).receiver().is_held_up() {
-            match self.is_stopped(slot) {
-                true => self.hold_up(slot),
-                false => self.go_on(slot),
-            }
-        }
-    }
 }

@@ -3,8 +3,8 @@
 use super::Stack;
 use super::fragment::Outcome;
 use crate::api::{BufferId, BufferPool, Chunk, Disposition, MacAddress, Time};
-use crate::wire::ip::{self, Packet, Refused};
-use crate::wire::{arp, ethernet, ipv4, ipv6};
+use crate::wire::packet::{Packet, Refused};
+use crate::wire::{arp, ethernet, ip, ipv4, ipv6};
 
 /// An IP datagram in a buffer: whole in its frame, or put together from fragments.
 #[derive(Debug, Clone, Copy)]
@@ -138,7 +138,7 @@ impl Stack {
             Outcome::Complete { slot, len } => (slot, len),
         };
         // Its release needs a range.
-        let room = self.chunks.free() > 0;
+        let room = self.ranges.free() > 0;
         let copied = if room {
             pool.copy_in(self.fragments.bytes(slot, len))
         } else {
@@ -159,19 +159,10 @@ impl Stack {
         (datagram.packet, datagram.bytes, datagram.base) = (&whole, &all, 0);
         (datagram.buffer, datagram.reassembled) = (buffer, true);
         if !self.datagram(now, &datagram) {
-            self.release(buffer);
+            self.ranges.release(buffer);
         }
         self.fragments.give_back(slot, all);
         false
-    }
-
-    /// A buffer that no frame of this call lies in is the caller's again.
-    fn release(&mut self, buffer: BufferId) {
-        let chunk = Chunk {
-            buffer,
-            ..Chunk::default()
-        };
-        self.chunks.keep_last(&mut self.released, chunk, 0);
     }
 
     /// Whether a packet is for one of our addresses, from somebody who may have sent it

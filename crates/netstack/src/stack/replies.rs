@@ -1,12 +1,12 @@
 //! Frames that belong to no connection: ARP, neighbour discovery, ICMP, RSTs. Bounded, and those
 //! that answer foreign packets are limited in rate.
 
-use super::Stack;
 use crate::api::{
-    BufferId, Checksum, Chunk, MAX_HEADER_BYTES, MacAddress, Payload, Time, Transmit,
+    BufferId, Checksum, Chunk, Counters, MAX_HEADER_BYTES, MacAddress, Payload, Time, Transmit,
 };
+use crate::tuning::answers::{BURST, RATE_PER_S};
 use crate::wire::address::Addr;
-use crate::wire::ip::Fragment;
+use crate::wire::packet::Fragment;
 use crate::wire::{ethernet, ip};
 use std::collections::VecDeque;
 
@@ -163,12 +163,14 @@ impl Replies {
         }
     }
 
-    /// Whether one more answer of a kind may go out now.
-    fn allow(&mut self, answer: Answer, now: Time) -> bool {
-        match answer {
+    /// Whether a foreign packet may be answered now; counted if not.
+    pub fn may_answer(&mut self, answer: Answer, now: Time, counters: &mut Counters) -> bool {
+        let may = match answer {
             Answer::Icmp => self.icmp.allow(now),
             Answer::Reset => self.resets.allow(now),
-        }
+        };
+        counters.replies_suppressed += u64::from(!may);
+        may
     }
 
     /// How many more there is room for.
@@ -176,13 +178,14 @@ impl Replies {
         self.most.saturating_sub(self.queue.len())
     }
 
-    /// Appends; `false` when there is no room.
-    fn push(&mut self, reply: Reply) -> bool {
-        let room = self.room() > 0;
-        if room {
+    /// Queues a reply; `false`, and counted, when there is no room for it.
+    pub fn push(&mut self, reply: Reply, counters: &mut Counters) -> bool {
+        let has_room = self.room() > 0;
+        if has_room {
             self.queue.push_back(reply);
         }
-        room
+        counters.replies_suppressed += u64::from(!has_room);
+        has_room
     }
 
     pub fn pop(&mut self) -> Option<Reply> {
@@ -193,10 +196,6 @@ impl Replies {
         self.queue.is_empty()
     }
 }
-
-/// Answers to foreign packets a second, and at once (RFC 4443, 2.4 f; RFC 5961, 7).
-const RATE_PER_S: u64 = 1000;
-const BURST: u64 = 100;
 
 /// A limit for answers of one kind.
 #[derive(Debug, Clone, Copy)]
@@ -229,22 +228,6 @@ impl RateLimit {
             self.credit_ns -= Self::COST_NS;
         }
         allowed
-    }
-}
-
-impl Stack {
-    /// Whether a foreign packet may be answered now; counted if not.
-    pub(super) fn may_answer(&mut self, answer: Answer, now: Time) -> bool {
-        let may = self.replies.allow(answer, now);
-        self.counters.replies_suppressed += u64::from(!may);
-        may
-    }
-
-    /// Queues a reply; `false`, and counted, when there is no room for it.
-    pub(super) fn reply(&mut self, reply: Reply) -> bool {
-        let has_room = self.replies.push(reply);
-        self.counters.replies_suppressed += u64::from(!has_room);
-        has_room
     }
 }
 

@@ -1,9 +1,9 @@
 //! Asking for neighbours and answering them: ARP and neighbour discovery messages, and who waits.
 
+use super::Stack;
 use super::neighbour::{Due, Lookup, Neighbours};
 use super::replies::{Outline, Reply};
-use super::timer::Timers;
-use super::{Stack, context};
+use super::timers::Timer;
 use crate::api::{DeadReason, MacAddress, Time};
 use crate::tcp::state::State;
 use crate::wire::address::Addr;
@@ -41,16 +41,10 @@ impl Stack {
         if let Some(slot) = ask {
             let (ip, mac) = self.neighbours.question(slot);
             self.ask(&ip, mac);
-            self.wheel.arm(
-                self.neighbour_timer(slot),
-                Neighbours::retry_at(now).as_nanos(),
-            );
+            self.timers
+                .arm(Timer::Neighbour(slot), Neighbours::retry_at(now));
         }
         answer
-    }
-
-    fn neighbour_timer(&self, slot: u32) -> u32 {
-        Timers::of(&self.config.limits).neighbours + slot
     }
 
     /// A neighbour told its address: whoever waits tries again.
@@ -68,12 +62,10 @@ impl Stack {
             return;
         };
         if self.neighbours.is_reachable(slot) {
-            self.wheel.arm(
-                self.neighbour_timer(slot),
-                Neighbours::reachable_until(now).as_nanos(),
-            );
+            let until = Neighbours::reachable_until(now);
+            self.timers.arm(Timer::Neighbour(slot), until);
         } else {
-            self.wheel.disarm(self.neighbour_timer(slot));
+            self.timers.disarm(Timer::Neighbour(slot));
         }
         if self.neighbours.epoch() != before {
             self.wake_waiting();
@@ -94,10 +86,8 @@ impl Stack {
             Due::Nothing => {}
             Due::Ask { ip, mac } => {
                 self.ask(&ip, mac);
-                self.wheel.arm(
-                    self.neighbour_timer(slot),
-                    Neighbours::retry_at(now).as_nanos(),
-                );
+                self.timers
+                    .arm(Timer::Neighbour(slot), Neighbours::retry_at(now));
             }
             Due::Failed(ip) => self.neighbour_failed(&ip, now),
         }
@@ -113,7 +103,10 @@ impl Stack {
             let tcb = self.connections.tcb_mut(slot);
             let there = self.routes.next_hop(&tcb.key.remote) == Some(*ip);
             if there && tcb.state() == State::SynSent {
-                tcb.end(DeadReason::Unreachable, &mut context!(self, now));
+                tcb.end(
+                    DeadReason::Unreachable,
+                    &mut self.ranges.context(&self.config, &mut self.counters, now),
+                );
                 self.settle(slot);
             }
             if there {
@@ -134,7 +127,7 @@ impl Stack {
         let tcb = self.connections.tcb_mut(slot);
         if !tcb.notices.has_ended() {
             let at = tcb.try_later(&self.config.tcp, now);
-            self.wheel.arm_no_later(slot, at.as_nanos());
+            self.timers.arm_no_later(Timer::Connection(slot), at);
         }
         self.connections.free_if_done(slot);
     }
@@ -161,7 +154,7 @@ impl Stack {
             let to = mac.unwrap_or_else(|| ethernet::multicast6(&group));
             self.ndp(to, &source, destination, ndp::SOLICITATION, 0, target)
         };
-        self.reply(reply);
+        self.replies.push(reply, &mut self.counters);
     }
 
     fn ndp(
@@ -193,7 +186,7 @@ impl Stack {
             (self.config.mac, request.target),
             (to, request.sender),
         );
-        self.reply(reply);
+        self.replies.push(reply, &mut self.counters);
     }
 
     /// Neighbour solicitations and advertisements (RFC 4861, 7.1, 7.2). Router messages and
@@ -258,6 +251,6 @@ impl Stack {
             flags,
             &message.target,
         );
-        self.reply(reply);
+        self.replies.push(reply, &mut self.counters);
     }
 }

@@ -1,9 +1,9 @@
 //! What follows from a change of a connection: its places in the tables, and TIME_WAIT after it.
 
+use super::Stack;
 use super::connection::Connection;
 use super::flows::Place;
-use super::timer::Timers;
-use super::{Stack, context};
+use super::timers::Timer;
 use crate::api::{ConnectionId, DeadReason, Time};
 
 impl Stack {
@@ -28,7 +28,7 @@ impl Stack {
             self.unhook(slot);
         } else {
             if let Some(at) = tcb.deadline() {
-                self.wheel.arm_no_later(slot, at.as_nanos());
+                self.timers.arm_no_later(Timer::Connection(slot), at);
             }
             self.connections.push_ready(slot);
         }
@@ -43,7 +43,7 @@ impl Stack {
         let hash = self.connections.get(slot).hash();
         if self.flows.remove(hash, Place::Connection(slot)) {
             self.connections.leave_group(slot);
-            self.wheel.disarm(slot);
+            self.timers.disarm(Timer::Connection(slot));
             self.leave_listener(slot);
         }
     }
@@ -55,7 +55,10 @@ impl Stack {
         let (tcb, hash) = (&connection.tcb, connection.hash());
         if let Some(place) = self.time_wait.add(tcb, hash, &self.config.tcp, now) {
             let reason = DeadReason::Closed;
-            connection.tcb.end(reason, &mut context!(self, now));
+            connection.tcb.end(
+                reason,
+                &mut self.ranges.context(&self.config, &mut self.counters, now),
+            );
             self.settle(slot);
             self.flows.insert(hash, Place::TimeWait(place));
             self.arm_time_wait();
@@ -81,8 +84,7 @@ impl Stack {
 
     pub(super) fn arm_time_wait(&mut self) {
         if let Some(end) = self.time_wait.next_end() {
-            let id = Timers::of(&self.config.limits).time_wait;
-            self.wheel.arm_no_later(id, end.as_nanos());
+            self.timers.arm_no_later(Timer::TimeWait, end);
         }
     }
 }

@@ -3,7 +3,8 @@
 use super::Stack;
 use crate::api::ConnectionId;
 use crate::flow::{self, FlowKey};
-use crate::wire::ip::{self, Packet};
+use crate::wire::ip;
+use crate::wire::packet::Packet;
 use crate::wire::{arp, ethernet, icmp, ipv4, ipv6, ndp, tcp, udp};
 
 /// Which stack a frame is for, among several of one interface with one secret.

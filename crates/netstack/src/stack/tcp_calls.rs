@@ -1,8 +1,9 @@
 //! The application's calls for TCP.
 
+use super::Stack;
 use super::connection::Connection;
 use super::flows::{PORTS, Place};
-use super::{Stack, context};
+use super::transmit::segment_bytes;
 use crate::api::*;
 use crate::flow::FlowKey;
 use crate::tcp::state::Tcb;
@@ -55,7 +56,7 @@ impl Stack {
         {
             iss = after;
         }
-        let mss = self.our_mss(from.is_v4());
+        let mss = segment_bytes(self.config.mtu_bytes, from.is_v4());
         let mut tcb = Tcb::new(key, &self.config.tcp, mss, now).connecting(iss, clock);
         if let Some(mtu) = self.paths.get(&to, now) {
             tcb.fit_path(mtu);
@@ -162,7 +163,10 @@ impl Stack {
         if tcb.sender().is_closed() {
             return Err(SendError::Closed);
         }
-        let taken = tcb.take(data, &mut context!(self, now));
+        let taken = tcb.take(
+            data,
+            &mut self.ranges.context(&self.config, &mut self.counters, now),
+        );
         if taken > 0 {
             self.settle(slot);
         }

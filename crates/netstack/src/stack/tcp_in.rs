@@ -1,12 +1,13 @@
 //! TCP segments in: which connection, and what follows from its verdict.
 
+use super::Stack;
 use super::flows::Place;
 use super::receive::Datagram;
-use super::{Stack, context};
 use crate::api::Time;
 use crate::flow::FlowKey;
+use crate::tcp::context::Context;
 use crate::tcp::segment::Incoming;
-use crate::tcp::state::{Context, State};
+use crate::tcp::state::State;
 use crate::tcp::timewait::Answer;
 use crate::wire::tcp;
 
@@ -89,7 +90,7 @@ impl Stack {
         let was_held_up = tcb.receiver().is_held_up();
         let context = &mut Context {
             reader_is_stopped,
-            ..context!(self, now)
+            ..self.ranges.context(&self.config, &mut self.counters, now)
         };
         let verdict = if tcb.state() == State::SynSent {
             tcb.input_syn_sent(segment, context)
@@ -110,7 +111,10 @@ impl Stack {
         if verdict.time_wait {
             // The last ACK goes out as a reply: the connection is gone then.
             let tcb = self.connections.tcb_mut(slot);
-            let last = tcb.output(0, &mut context!(self, now));
+            let last = tcb.output(
+                0,
+                &mut self.ranges.context(&self.config, &mut self.counters, now),
+            );
             if let Some(last) = last {
                 self.reply_segment(datagram, key, &last);
             }

@@ -1,7 +1,8 @@
 //! Segments that belong to no connection: refusals, cookies, the last one of a connection.
 
+use super::Stack;
 use super::receive::Datagram;
-use super::{Stack, replies};
+use super::replies::{Answer, Outline, Reply};
 use crate::api::{MacAddress, Time};
 use crate::flow::FlowKey;
 use crate::tcp::segment::{Incoming, Outgoing};
@@ -19,7 +20,10 @@ impl Stack {
         let Some(reset) = crate::tcp::segment::reset_for(segment) else {
             return;
         };
-        if !self.may_answer(replies::Answer::Reset, now) {
+        if !self
+            .replies
+            .may_answer(Answer::Reset, now, &mut self.counters)
+        {
             return;
         }
         self.counters.resets_sent += 1;
@@ -36,16 +40,18 @@ impl Stack {
         let header = super::transmit::header(key, segment);
         let len = crate::wire::tcp::HEADER_BYTES + header.options.len();
         let sum = crate::wire::ip::pseudo_sum(&key.local, &key.remote, crate::wire::ip::TCP, len);
-        let outline = replies::Outline {
+        let outline = Outline {
             source: &key.local,
             destination: &key.remote,
             protocol: crate::wire::ip::TCP,
             hop_limit: super::transmit::HOP_LIMIT,
         };
         let v4 = key.local.is_v4();
-        let mut reply = replies::Reply::ip(datagram.mac, self.config.mac, &outline, len, 0);
+        let mut reply = Reply::ip(datagram.mac, self.config.mac, &outline, len, 0);
         crate::wire::tcp::write(reply.body(v4), &header, sum);
-        let sent = self.reply(reply.with_checksum(v4, 16));
+        let sent = self
+            .replies
+            .push(reply.with_checksum(v4, 16), &mut self.counters);
         self.counters.segments_sent += u64::from(sent);
     }
 
@@ -64,16 +70,18 @@ impl Stack {
         };
         let v4 = key.local.is_v4();
         let len = crate::wire::tcp::HEADER_BYTES;
-        let outline = replies::Outline {
+        let outline = Outline {
             source: &key.local,
             destination: &key.remote,
             protocol: ip::TCP,
             hop_limit: super::transmit::HOP_LIMIT,
         };
-        let mut reply = replies::Reply::ip(to, self.config.mac, &outline, len, 0);
+        let mut reply = Reply::ip(to, self.config.mac, &outline, len, 0);
         let sum = ip::pseudo_sum(&key.local, &key.remote, ip::TCP, len);
         crate::wire::tcp::write(reply.body(v4), &super::transmit::header(key, segment), sum);
-        let sent = self.reply(reply.with_checksum(v4, 16));
+        let sent = self
+            .replies
+            .push(reply.with_checksum(v4, 16), &mut self.counters);
         self.counters.resets_sent += u64::from(sent);
     }
 }

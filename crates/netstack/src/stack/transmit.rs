@@ -1,7 +1,8 @@
 //! Frames out: replies first, then datagrams, then connections in turn.
 
+use super::Stack;
 use super::resolve::NextHop;
-use super::{Stack, context};
+use super::timers::Timer;
 use crate::api::{Checksum, DeadReason, MAX_HEADER_BYTES, MacAddress, Payload, Time, Transmit};
 use crate::flow::FlowKey;
 use crate::tcp::segment::Outgoing;
@@ -23,6 +24,12 @@ pub fn header(key: &FlowKey, segment: &Outgoing) -> tcp::Segment {
         header_len: 0,
         options: segment.options,
     }
+}
+
+/// Our segment size for a family: what our SYN offers.
+pub fn segment_bytes(mtu_bytes: u32, v4: bool) -> u16 {
+    let headers = ip::header_bytes(v4) + tcp::HEADER_BYTES;
+    (mtu_bytes as usize - headers) as u16
 }
 
 impl Stack {
@@ -69,14 +76,14 @@ impl Stack {
                 continue;
             };
             let tcb = self.connections.tcb_mut(slot);
-            let our_mss = {
-                let headers = ip::header_bytes(tcb.key.local.is_v4()) + tcp::HEADER_BYTES;
-                (self.config.mtu_bytes as usize - headers) as u16
-            };
-            let segment = tcb.output(our_mss, &mut context!(self, now));
+            let our_mss = segment_bytes(self.config.mtu_bytes, tcb.key.local.is_v4());
+            let segment = tcb.output(
+                our_mss,
+                &mut self.ranges.context(&self.config, &mut self.counters, now),
+            );
             let key = tcb.key;
             if let Some(at) = tcb.deadline() {
-                self.wheel.arm_no_later(slot, at.as_nanos());
+                self.timers.arm_no_later(Timer::Connection(slot), at);
             }
             match segment {
                 Some(segment) => {
@@ -124,7 +131,10 @@ impl Stack {
             NextHop::Nowhere => {
                 self.connections.unready(slot);
                 let tcb = self.connections.tcb_mut(slot);
-                tcb.end(DeadReason::Unreachable, &mut context!(self, now));
+                tcb.end(
+                    DeadReason::Unreachable,
+                    &mut self.ranges.context(&self.config, &mut self.counters, now),
+                );
                 self.settle(slot);
                 None
             }
@@ -151,7 +161,7 @@ impl Stack {
         };
         Transmit {
             header_len: at + len,
-            payload: self.payload,
+            payload: self.ranges.payload(),
             checksum: Some(checksum),
             release: None,
         }

@@ -1,33 +1,28 @@
-//! UDP (RFC 768): bound addresses, datagrams in and out.
+//! UDP (RFC 768): bound addresses, and datagrams that wait.
 
-use super::Stack;
 use super::listeners::{Listener, Listeners};
-use super::readers::READERS;
-use super::receive::Datagram;
-use super::resolve::NextHop;
-use crate::api::*;
+use crate::api::{BindError, Chunk, Event, Limits, Payload, UdpId};
 use crate::flow::FlowKey;
 use crate::wire::address::Addr;
-use crate::wire::{ip, udp};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 /// A datagram that waits to be sent.
 #[derive(Debug, Clone, Copy)]
-struct Send {
-    udp: UdpId,
-    key: FlowKey,
-    payload: Payload,
-    token: u64,
+pub struct Send {
+    pub udp: UdpId,
+    pub key: FlowKey,
+    pub payload: Payload,
+    pub token: u64,
 }
 
 /// A datagram that waits to be handed up.
 #[derive(Debug, Clone, Copy)]
-struct Arrival {
-    udp: UdpId,
-    chunk: Chunk,
-    remote: SocketAddr,
-    local: IpAddr,
+pub struct Arrival {
+    pub udp: UdpId,
+    pub chunk: Chunk,
+    pub remote: SocketAddr,
+    pub local: IpAddr,
 }
 
 /// Bound addresses and queues.
@@ -87,7 +82,7 @@ impl Udp {
     }
 
     /// A send is done with, or given up; its address is still bound.
-    fn done(&mut self, send: &Send) {
+    pub fn done(&mut self, send: &Send) {
         let cookie = self.bound.get(send.udp.slot).cookie();
         self.sent.push_back((send.udp, cookie, send.token));
     }
@@ -96,8 +91,31 @@ impl Udp {
         !self.sends.is_empty()
     }
 
-    fn outstanding(&self) -> usize {
-        self.sends.len() + self.waiting.len() + self.sent.len()
+    /// No more may be sent before the application has heard of what was.
+    pub fn is_full(&self) -> bool {
+        self.sends.len() + self.waiting.len() + self.sent.len() >= self.most_sends
+    }
+
+    /// Takes a datagram to send; there is room for it.
+    pub fn send(&mut self, send: Send) {
+        self.sends.push_back(send);
+    }
+
+    /// The next datagram to send, and the reader that its address is of.
+    pub fn next_send(&mut self) -> Option<(Send, u8)> {
+        let send = self.sends.pop_front()?;
+        Some((send, self.bound.get(send.udp.slot).reader()))
+    }
+
+    /// The datagram waits until its next hop is known.
+    pub fn wait(&mut self, send: Send) {
+        self.waiting.push_back(send);
+    }
+
+    /// A datagram has come, for an address that has room for it.
+    pub fn arrive(&mut self, arrival: Arrival) {
+        self.bound.get_mut(arrival.udp.slot).add_pending();
+        self.arrivals.push_back(arrival);
     }
 
     /// A neighbour was found: who waited tries again.
@@ -135,175 +153,51 @@ impl Udp {
     }
 }
 
-impl Stack {
-    /// Takes datagrams for an address.
-    ///
-    /// # Errors
-    /// When it is in use, not ours, or the table is full.
-    pub fn udp_bind(&mut self, at: SocketAddr, cookie: u64) -> Result<UdpId, BindError> {
-        let ip = self.check_bind(at)?;
-        let bound = Listener::new(ip, at.port(), cookie, self.config.limits.udp_backlog);
-        let slot = self.udp.bound.bind(bound, self.config.limits.udp)?;
-        Ok(UdpId {
+/// Bound addresses.
+impl Udp {
+    fn id(&self, slot: u32) -> UdpId {
+        UdpId {
             slot,
-            generation: self.udp.bound.generation(slot),
-        })
-    }
-
-    /// Says who sends from an address and reads there, below [`READERS`]; number 0 unless told.
-    pub fn set_udp_reader(&mut self, udp: UdpId, reader: u8) {
-        let bound = &mut self.udp.bound;
-        if let Some(slot) = bound.check(udp.slot, udp.generation) {
-            bound.get_mut(slot).set_reader(reader % READERS);
+            generation: self.bound.generation(slot),
         }
     }
 
-    /// Gives an address back. Datagrams that wait are dropped: their buffers come back in
-    /// [`Event::Release`], what waits to be sent is given up, with [`Event::UdpSent`].
-    pub fn udp_unbind(&mut self, udp: UdpId) -> bool {
-        if self.udp.bound.check(udp.slot, udp.generation).is_none() {
-            return false;
-        }
-        self.udp.give_up_from(udp);
-        self.udp.bound.unbind(udp.slot);
-        true
+    /// Binds an address; the table has room for `full`.
+    pub fn bind(&mut self, address: Listener, full: u32) -> Result<UdpId, BindError> {
+        let slot = self.bound.bind(address, full)?;
+        Ok(self.id(slot))
     }
 
-    /// Sends one datagram. Its ranges are the application's again with [`Event::UdpSent`].
-    /// `local`: the address to send from, when the bound one is the unspecified one.
-    ///
-    /// # Errors
-    /// When it does not fit, nothing leads there, or too much waits.
-    pub fn udp_sendv(
-        &mut self,
-        now: Time,
-        udp: UdpId,
-        local: Option<IpAddr>,
-        remote: SocketAddr,
-        data: &[Chunk],
-        token: u64,
-    ) -> Result<(), UdpSendError> {
-        self.udp
-            .bound
-            .check(udp.slot, udp.generation)
-            .ok_or(UdpSendError::Gone)?;
-        let bound = *self.udp.bound.get(udp.slot);
-        let to = Addr::from(remote.ip());
-        let no_route = UdpSendError::NoRoute(remote.ip());
-        let source = self.routes.source_for(&to).ok_or(no_route)?;
-        let from = if !bound.at().is_unspecified() {
-            *bound.at()
-        } else {
-            local.map_or(source, Addr::from)
-        };
-        let odd = !to.is_unicast() || self.routes.is_broadcast(&to) || self.routes.is_ours(&to);
-        if from.is_v4() != to.is_v4()
-            || bound.at().is_v4() != to.is_v4()
-            || !self.routes.is_ours(&from)
-            || odd
-        {
-            return Err(no_route);
-        }
-        let mut payload = Payload::default();
-        for chunk in data.iter().filter(|chunk| chunk.len > 0) {
-            if !payload.push(*chunk) {
-                return Err(UdpSendError::TooManyChunks(data.len()));
-            }
-        }
-        let most =
-            self.path_mtu(&to, now) - (ip::header_bytes(to.is_v4()) + udp::HEADER_BYTES) as u32;
-        if payload.len() > most as usize {
-            return Err(UdpSendError::TooLong {
-                bytes: payload.len() as u32,
-                most,
-            });
-        }
-        if self.udp.outstanding() >= self.udp.most_sends {
-            return Err(UdpSendError::Full);
-        }
-        let key = FlowKey {
-            local: from,
-            remote: to,
-            local_port: bound.port(),
-            remote_port: remote.port(),
-        };
-        self.udp.sends.push_back(Send {
-            udp,
-            key,
-            payload,
-            token,
-        });
-        Ok(())
+    /// The address that a handle names.
+    pub fn get(&self, udp: UdpId) -> Option<&Listener> {
+        let slot = self.bound.check(udp.slot, udp.generation)?;
+        Some(self.bound.get(slot))
     }
 
-    /// The application is done with so many datagrams of this address.
-    pub fn udp_recv_done(&mut self, udp: UdpId, datagrams: u32) {
-        if self.udp.bound.check(udp.slot, udp.generation).is_some() {
-            let bound = self.udp.bound.get_mut(udp.slot);
-            bound.take_pending(datagrams);
-        }
+    /// The address that a handle names.
+    pub fn get_mut(&mut self, udp: UdpId) -> Option<&mut Listener> {
+        let slot = self.bound.check(udp.slot, udp.generation)?;
+        Some(self.bound.get_mut(slot))
     }
 
-    /// Takes a UDP datagram. Says whether its buffer is kept.
-    pub(super) fn udp_in(&mut self, now: Time, datagram: &Datagram<'_>) -> bool {
-        let Some(header) = udp::parse(datagram.payload()) else {
-            self.counters.malformed += 1;
-            return false;
-        };
-        let verified = self.config.received_checksums_verified && !datagram.reassembled;
-        let v4 = datagram.packet.source.is_v4();
-        // Only IPv4 may leave the sum out (RFC 8200, 8.1).
-        let right = if header.has_checksum {
-            verified || datagram.sum_is_right(header.len)
-        } else {
-            v4
-        };
-        if !right {
-            self.counters.bad_checksum += 1;
-            return false;
-        }
-        let Some(slot) = self
-            .udp
-            .bound
-            .find(&datagram.packet.destination, header.destination_port)
-        else {
-            self.counters.no_listener += 1;
-            return self.port_unreachable(now, datagram);
-        };
-        let bound = self.udp.bound.get_mut(slot);
-        let full = bound.is_full() || self.udp.arrivals.len() >= self.udp.most_arrivals;
-        if full || self.chunks.free() == 0 {
-            self.counters.udp_dropped += 1;
-            return false;
-        }
-        bound.add_pending();
-        self.counters.udp_received += 1;
-        self.udp.arrivals.push_back(Arrival {
-            udp: UdpId {
-                slot,
-                generation: self.udp.bound.generation(slot),
-            },
-            chunk: datagram.chunk(udp::HEADER_BYTES, header.len),
-            remote: SocketAddr::new(datagram.packet.source.ip(), header.source_port),
-            local: datagram.packet.destination.ip(),
-        });
-        true
+    /// The address that a datagram is for.
+    pub fn find(&self, at: &Addr, port: u16) -> Option<UdpId> {
+        self.bound.find(at, port).map(|slot| self.id(slot))
     }
 
-    /// The next datagram to send.
-    pub(super) fn poll_datagram(&mut self, now: Time, out: &mut [u8]) -> Option<Transmit> {
-        loop {
-            let send = self.udp.sends.pop_front()?;
-            let asker = self.udp.bound.get(send.udp.slot).reader();
-            match self.resolve(&send.key.remote, asker, now) {
-                NextHop::Mac(mac) => {
-                    self.udp.done(&send);
-                    self.counters.udp_sent += 1;
-                    return Some(self.write_datagram(out, mac, &send.key, send.payload));
-                }
-                NextHop::Wait => self.udp.waiting.push_back(send),
-                NextHop::Busy | NextHop::Nowhere => self.udp.done(&send),
-            }
+    /// Whether a datagram for this address can wait to be handed up.
+    pub fn has_room(&self, udp: UdpId) -> bool {
+        !self.bound.get(udp.slot).is_full() && self.arrivals.len() < self.most_arrivals
+    }
+
+    /// Gives an address back, and up what waits to be sent from there; `false` when the handle names
+    /// none.
+    pub fn unbind(&mut self, udp: UdpId) -> bool {
+        let is_there = self.get(udp).is_some();
+        if is_there {
+            self.give_up_from(udp);
+            self.bound.unbind(udp.slot);
         }
+        is_there
     }
 }

@@ -1,9 +1,10 @@
 //! Acknowledgements (RFC 9293, 3.10.7.4, fifth; RFC 5681; RFC 5961, 5).
 
+use super::context::Context;
 use super::recovery::Progress;
 use super::segment::Incoming;
 use super::seq;
-use super::state::{Context, Tcb};
+use super::state::Tcb;
 use crate::wire::tcp::FIN;
 
 impl Tcb {

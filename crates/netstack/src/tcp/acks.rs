@@ -1,15 +1,8 @@
 //! When to acknowledge (RFC 5681, 4.2; RFC 5961, 7).
 
 use crate::api::{TcpConfig, Time};
+use crate::tuning::acks::{ANSWER_MISSED, ANSWERS_EXPECTED, CHALLENGE_INTERVAL};
 use std::time::Duration;
-
-/// Answers within the wait that make us wait for the next one.
-const ANSWERS_EXPECTED: i8 = 3;
-/// An answer that did not come costs so many.
-const ANSWER_MISSED: i8 = -8;
-/// Acknowledgements that answer unacceptable segments come this far apart on a connection: two
-/// stacks that disagree must not talk for ever (RFC 5961, 7).
-const CHALLENGE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The acknowledgements that are owed.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,6 +1,7 @@
 //! What the application and the stack around it ask of a connection.
 
-use super::state::{Context, State, Tcb};
+use super::context::Context;
+use super::state::{State, Tcb};
 use crate::api::{Chunk, TcpConfig, Time};
 use crate::core::chunks::{Chunks, List, Node};
 
@@ -70,9 +71,9 @@ impl Tcb {
         self.receiver.acks().is_due()
     }
 
-    /// The reader goes on: the peer is told of the window.
-    pub fn go_on(&mut self) {
-        self.receiver.go_on();
+    /// The reader resumes: the peer is told of the window.
+    pub fn resume(&mut self) {
+        self.receiver.resume();
         if !self.notices.has_ended() && self.may_receive() {
             self.receiver.acks_mut().demand();
         }

@@ -1,8 +1,9 @@
 //! A segment arrives (RFC 9293, 3.10.7), for a connection that exists.
 
+use super::context::Context;
 use super::segment::Incoming;
 use super::seq;
-use super::state::{Context, State, Tcb};
+use super::state::{State, Tcb};
 use crate::api::{DeadReason, Time};
 use crate::wire::tcp::{ACK, FIN, RST, SYN};
 

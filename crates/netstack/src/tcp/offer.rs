@@ -107,8 +107,8 @@ impl Offer {
         self.is_held_up = true;
     }
 
-    /// The reader goes on.
-    pub fn go_on(&mut self) {
+    /// The reader resumes.
+    pub fn resume(&mut self) {
         self.is_held_up = false;
     }
 }

@@ -1,8 +1,9 @@
 //! Which segment to send next (RFC 9293, 3.8.6.2.1; RFC 5681; RFC 6675, 5).
 
+use super::context::Context;
 use super::segment::Outgoing;
 use super::seq;
-use super::state::{Context, State, Tcb};
+use super::state::{State, Tcb};
 use crate::wire::tcp::{ACK, FIN, PSH, SYN};
 
 impl Tcb {

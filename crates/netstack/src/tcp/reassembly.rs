@@ -1,7 +1,7 @@
 //! Received data: put in order (RFC 9293, 3.10.7.4, seventh), to be handed up.
 
+use super::context::Context;
 use super::seq;
-use super::state::Context;
 use crate::api::Chunk;
 use crate::core::NONE;
 use crate::core::chunks::{Chunks, List, Node};

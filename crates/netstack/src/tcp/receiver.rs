@@ -2,11 +2,11 @@
 //! 3.3.1, 3.8.6.2.2), its data and its FIN.
 
 use super::acks::Acks;
+use super::context::Context;
 use super::offer::Offer;
 use super::reassembly::{Kept, Reassembly};
 use super::segment::Incoming;
 use super::seq;
-use super::state::Context;
 use super::terms::Terms;
 use super::timers::Timers;
 use crate::api::{Chunk, TcpConfig};
@@ -300,9 +300,9 @@ impl Receiver {
         self.offer.hold_up();
     }
 
-    /// The reader goes on.
-    pub fn go_on(&mut self) {
-        self.offer.go_on();
+    /// The reader resumes.
+    pub fn resume(&mut self) {
+        self.offer.resume();
     }
 }
 

@@ -2,17 +2,16 @@
 //! (RFC 6675): how much is under way, what is lost, what to send again.
 
 use super::seq;
+use crate::tuning::loss::SACK_RANGES;
 use crate::wire::tcp::MAX_SACK;
 
-/// Ranges remembered. More are forgotten from the top: that only costs a retransmission.
-const MOST: usize = 16;
 /// Segments above a hole that make it lost (RFC 6675, 2).
 pub const DUP_THRESH: u32 = 3;
 
 /// Ranges that the receiver has, sorted, not touching.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Scoreboard {
-    ranges: [(u32, u32); MOST],
+    ranges: [(u32, u32); SACK_RANGES],
     count: u8,
     /// All that is missing below is lost: it was sent long before what has arrived.
     late: Option<u32>,
@@ -77,8 +76,8 @@ impl Scoreboard {
             .take_while(|range| seq::le(range.0, right))
             .count();
         if from == to {
-            if usize::from(self.count) == MOST {
-                if from == MOST {
+            if usize::from(self.count) == SACK_RANGES {
+                if from == SACK_RANGES {
                     return false;
                 }
                 self.count -= 1;
@@ -285,7 +284,7 @@ mod tests {
                     .flat_map(|(l, r)| l.wrapping_sub(start)..r.wrapping_sub(start)).collect();
                 // Of more than 16 ranges the highest may be forgotten; nothing may be made up.
                 prop_assert!(had.is_subset(&set));
-                if board.ranges().len() < MOST {
+                if board.ranges().len() < SACK_RANGES {
                     prop_assert!(set.is_subset(&had) || had.len() < set.len());
                 }
                 prop_assert!(board.ranges().windows(2).all(|w| seq::lt(w[0].1, w[1].0)));

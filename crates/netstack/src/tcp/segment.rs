@@ -29,7 +29,7 @@ pub struct Outgoing {
     pub flags: u8,
     pub window: u16,
     pub options: Options,
-    /// Bytes of payload. Where they lie is in the [`super::state::Context`]: it is large, and
+    /// Bytes of payload. Where they lie is in the [`super::context::Context`]: it is large, and
     /// would be copied from rule to rule.
     pub len: u32,
 }

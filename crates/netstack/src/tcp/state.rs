@@ -1,5 +1,6 @@
 //! One connection (RFC 9293, 3.3.1: the transmission control block).
 
+use super::context::Context;
 use super::notices::Notices;
 use super::receiver::Receiver;
 use super::recovery::Recovery;
@@ -9,8 +10,7 @@ use super::tail::Tail;
 use super::terms::Terms;
 use super::timers::Timers;
 use super::timestamps::Timestamps;
-use crate::api::{Counters, DeadReason, Payload, TcpConfig, Time};
-use crate::core::chunks::{Chunks, List};
+use crate::api::{DeadReason, TcpConfig, Time};
 use crate::flow::FlowKey;
 use crate::wire::ip;
 use crate::wire::tcp::{HEADER_BYTES, Segment};
@@ -29,22 +29,6 @@ pub enum State {
     CloseWait,
     Closing,
     LastAck,
-}
-
-/// What the rules may use beside the connection.
-pub struct Context<'a> {
-    pub now: Time,
-    pub config: &'a TcpConfig,
-    pub chunks: &'a mut Chunks,
-    /// Received buffers that are the caller's again.
-    pub released: &'a mut List,
-    pub counters: &'a mut Counters,
-    /// Where the payload of the segment that [`Tcb::output`] gives lies.
-    pub payload: &'a mut Payload,
-    /// Whoever reads this connection's data has no room: the segment's data is not taken.
-    pub reader_is_stopped: bool,
-    /// [`crate::api::Limits::kept`].
-    pub most_kept: u32,
 }
 
 /// The connection.

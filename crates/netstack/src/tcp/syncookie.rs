@@ -10,13 +10,10 @@ use super::isn;
 use crate::api::Time;
 use crate::core::siphash::Key;
 use crate::flow::FlowKey;
+use crate::tuning::belief::{COOKIE_STEP_S, COOKIE_STEPS};
 
 /// Segment sizes that a cookie can name.
 const SIZES: [u16; 8] = [216, 536, 1160, 1220, 1380, 1440, 1460, 8940];
-/// Seconds a step of a cookie's clock takes.
-const STEP_S: u64 = 64;
-/// Steps that a cookie is good for, the current one included: 64 to 128 s.
-const STEPS: u64 = 2;
 const NO_SCALE: u8 = 15;
 const OPTION_BITS: u32 = 0x3f;
 
@@ -47,18 +44,18 @@ impl Cookies {
 
     /// The sequence number for a SYN `irs` that asks for segments of `mss`.
     pub fn make(&self, key: &FlowKey, irs: u32, mss: u16, now: Time) -> u32 {
-        let step = now.as_nanos() / 1_000_000_000 / STEP_S;
+        let step = now.as_nanos() / 1_000_000_000 / COOKIE_STEP_S;
         let size = SIZES.iter().rposition(|size| *size <= mss).unwrap_or(0) as u32;
         (step as u32 & 31) << 27 | size << 24 | self.hash(key, irs, step, size)
     }
 
     /// The segment size, if `cookie` is one of ours for this SYN and not too old.
     pub fn check(&self, key: &FlowKey, irs: u32, cookie: u32, now: Time) -> Option<u16> {
-        let current = now.as_nanos() / 1_000_000_000 / STEP_S;
+        let current = now.as_nanos() / 1_000_000_000 / COOKIE_STEP_S;
         let age = (current as u32).wrapping_sub(cookie >> 27) & 31;
         let step = current.checked_sub(u64::from(age))?;
         let size = cookie >> 24 & 7;
-        (u64::from(age) < STEPS && cookie & 0xff_ffff == self.hash(key, irs, step, size))
+        (u64::from(age) < COOKIE_STEPS && cookie & 0xff_ffff == self.hash(key, irs, step, size))
             .then(|| SIZES[size as usize])
     }
 

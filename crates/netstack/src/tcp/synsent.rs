@@ -1,9 +1,10 @@
 //! SYN-SENT (RFC 9293, 3.10.7.3): our SYN is out, an answer comes.
 
+use super::context::Context;
 use super::input::Verdict;
 use super::segment::Incoming;
 use super::seq;
-use super::state::{Context, State, Tcb};
+use super::state::{State, Tcb};
 use crate::api::DeadReason;
 use crate::wire::tcp::{ACK, RST, SYN};
 

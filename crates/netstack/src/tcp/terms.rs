@@ -1,14 +1,12 @@
 //! What the handshake agrees on: segment size, window scales, SACK, timestamps.
 
 use crate::api::TcpConfig;
+use crate::tuning::belief::LEAST_MSS_BYTES;
 use crate::wire::tcp::{MAX_SCALE, Options};
 
 /// Segment size when the peer names none (RFC 9293, 3.7.1).
 const DEFAULT_MSS_V4: u16 = 536;
 const DEFAULT_MSS_V6: u16 = 1220;
-/// Smallest segment size we believe: smaller ones make a packet of each byte
-/// (CVE-2019-11479; Linux's least is 48 too).
-const LEAST_MSS: u16 = 48;
 /// Bytes of a timestamp option with its padding (RFC 7323, appendix A).
 const TIMESTAMP_BYTES: u32 = 12;
 
@@ -22,7 +20,7 @@ pub fn receive_scale(config: &TcpConfig) -> u8 {
 /// The peer's segment size within ours.
 pub fn agreed_mss(told: Option<u16>, ours: u16, v4: bool) -> u16 {
     let default = if v4 { DEFAULT_MSS_V4 } else { DEFAULT_MSS_V6 };
-    told.unwrap_or(default).max(LEAST_MSS).min(ours)
+    told.unwrap_or(default).max(LEAST_MSS_BYTES).min(ours)
 }
 
 /// What holds on a connection; until the handshake, nothing but our own segment size.

@@ -1,7 +1,8 @@
 //! What time does to a connection: retransmission, late acknowledgement, keepalive, the wait for a
 //! FIN that never comes.
 
-use super::state::{Context, State, Tcb};
+use super::context::Context;
+use super::state::{State, Tcb};
 use super::timers::Silence;
 use crate::api::DeadReason;
 

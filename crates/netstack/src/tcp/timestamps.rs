@@ -2,12 +2,11 @@
 
 use super::{isn, seq};
 use crate::api::Time;
+use crate::tuning::loss::ECHO_LIMIT_MS;
 use std::time::Duration;
 
 /// A timestamp older than this says nothing (RFC 7323, 5.5: 24 days).
 const VALID: Duration = Duration::from_secs(24 * 86_400);
-/// An echo that is older than this, in milliseconds, measures no round trip: 17 minutes.
-const MOST_ECHO_MS: u32 = 1 << 20;
 
 /// Our clock, and the peer's. Whether they are used is for [`super::terms::Terms`] to say.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +54,7 @@ impl Timestamps {
     /// millisecond. `None` when it cannot be one of this connection's.
     pub fn round_trip(&self, echo: u32, now: Time) -> Option<Duration> {
         let ms = isn::timestamp(now, self.offset).wrapping_sub(echo);
-        (ms < MOST_ECHO_MS).then(|| Duration::from_millis(u64::from(ms) + 1))
+        (ms < ECHO_LIMIT_MS).then(|| Duration::from_millis(u64::from(ms) + 1))
     }
 
     /// What TIME_WAIT keeps: the peer's value, and our offset.

@@ -1,49 +1,13 @@
-//! What IPv4 and IPv6 have in common.
+//! Both versions of IP behind one door: which one it is follows from the address.
 
 use super::address::Addr;
-use super::checksum;
+use super::packet::Fragment;
+use super::{checksum, ipv4, ipv6};
 
 pub const ICMP: u8 = 1;
 pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
 pub const ICMPV6: u8 = 58;
-
-/// A packet's header, of either version.
-#[derive(Debug, Clone, Copy)]
-pub struct Packet {
-    pub source: Addr,
-    pub destination: Addr,
-    /// Protocol of the payload.
-    pub protocol: u8,
-    pub hop_limit: u8,
-    /// Where the payload begins, from the start of the IP header.
-    pub payload_at: usize,
-    /// Where it ends. What follows is the link's padding.
-    pub end: usize,
-    /// Set when this is a part of a larger packet.
-    pub fragment: Option<Fragment>,
-    /// Where the number of the payload's protocol stands (for ICMPv6's parameter problem).
-    pub protocol_at: usize,
-}
-
-/// A part of a packet.
-#[derive(Debug, Clone, Copy)]
-pub struct Fragment {
-    pub id: u32,
-    /// In bytes.
-    pub offset: u32,
-    /// More follow.
-    pub more: bool,
-}
-
-/// Why a packet was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
-    /// Too short, or it contradicts itself.
-    Malformed,
-    /// Wrong header checksum.
-    Checksum,
-}
 
 /// Sum of the pseudo header (RFC 9293, 3.1; RFC 8200, 8.1), folded, not inverted.
 pub fn pseudo_sum(source: &Addr, destination: &Addr, protocol: u8, len: usize) -> u16 {
@@ -62,28 +26,24 @@ pub fn pseudo_sum(source: &Addr, destination: &Addr, protocol: u8, len: usize) -
 /// Bytes of an IP header without options.
 pub fn header_bytes(v4: bool) -> usize {
     if v4 {
-        super::ipv4::HEADER_BYTES
+        ipv4::HEADER_BYTES
     } else {
-        super::ipv6::HEADER_BYTES
+        ipv6::HEADER_BYTES
     }
 }
 
 /// What a fragment's headers take beside those of a whole packet.
 pub fn fragment_bytes(v4: bool) -> usize {
-    if v4 {
-        0
-    } else {
-        super::ipv6::FRAGMENT_HEADER_BYTES
-    }
+    if v4 { 0 } else { ipv6::FRAGMENT_HEADER_BYTES }
 }
 
 /// Makes the packet whose header was just written a part of a larger one. IPv6 has
 /// the fragment header behind its own, in room that counts as payload.
 pub fn make_fragment(packet: &mut [u8], protocol: u8, v4: bool, fragment: &Fragment) {
     if v4 {
-        super::ipv4::make_fragment(packet, fragment);
+        ipv4::make_fragment(packet, fragment);
     } else {
-        super::ipv6::make_fragment(packet, protocol, fragment);
+        ipv6::make_fragment(packet, protocol, fragment);
     }
 }
 
@@ -97,8 +57,8 @@ pub fn write(
     payload_len: usize,
 ) {
     if source.is_v4() {
-        super::ipv4::write(out, source, destination, protocol, hop_limit, payload_len);
+        ipv4::write(out, source, destination, protocol, hop_limit, payload_len);
     } else {
-        super::ipv6::write(out, source, destination, protocol, hop_limit, payload_len);
+        ipv6::write(out, source, destination, protocol, hop_limit, payload_len);
     }
 }

@@ -1,7 +1,7 @@
 //! IPv4 (RFC 791).
 
 use super::address::Addr;
-use super::ip::{Fragment, Packet, Refused};
+use super::packet::{Fragment, Packet, Refused};
 use super::{be16, checksum};
 
 pub const HEADER_BYTES: usize = 20;

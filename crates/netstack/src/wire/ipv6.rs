@@ -1,8 +1,9 @@
 //! IPv6 (RFC 8200).
 
 use super::address::Addr;
-use super::ip::{Fragment, Packet, Refused};
+use super::packet::{Fragment, Packet, Refused};
 use super::{be16, be32};
+use crate::tuning::belief::MOST_EXTENSION_HEADERS;
 
 pub const HEADER_BYTES: usize = 40;
 /// RFC 8200, 4.5.
@@ -11,8 +12,6 @@ const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const DESTINATION: u8 = 60;
-/// Most extension headers followed: a packet of a thousand is an attack (RFC 8504, 5.3).
-const MOST_HEADERS: usize = 8;
 
 /// Checks the header and the extension headers of the packet that `bytes` begins with.
 /// A routing header with segments left and an option that must be understood make the packet
@@ -33,7 +32,7 @@ pub fn parse(bytes: &[u8]) -> Result<Packet, Refused> {
         fragment: None,
         protocol_at: 6,
     };
-    for count in 0..=MOST_HEADERS {
+    for count in 0..=MOST_EXTENSION_HEADERS {
         let at = packet.payload_at;
         let bytes = bytes.get(..end).ok_or(Refused::Malformed)?;
         match packet.protocol {

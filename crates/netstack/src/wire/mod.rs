@@ -9,6 +9,7 @@ pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
 pub mod ndp;
+pub mod packet;
 pub mod tcp;
 pub mod udp;
 

@@ -135,5 +135,5 @@ fn a_long_chain_of_extension_headers_is_refused() {
         ipv6::parse(&packet)
     };
     assert_eq!(chain(8).map(|packet| packet.payload_at), Ok(104));
-    assert_eq!(chain(9).map(|_| ()), Err(ip::Refused::Malformed));
+    assert_eq!(chain(9).map(|_| ()), Err(packet::Refused::Malformed));
 }

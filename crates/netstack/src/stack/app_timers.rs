@@ -1,0 +1,85 @@
+//! The application's timers.
+
+use crate::api::{Event, Time, TimerId};
+use crate::core::slots::Slots;
+use std::collections::VecDeque;
+
+/// The application's timers.
+#[derive(Debug)]
+pub struct AppTimers {
+    slots: Slots,
+    timers: Vec<(Time, u64)>,
+    due: VecDeque<u32>,
+}
+
+impl AppTimers {
+    pub fn new(count: u32) -> Self {
+        Self {
+            slots: Slots::new(count),
+            timers: vec![(Time::ZERO, 0); count as usize],
+            due: VecDeque::with_capacity(count as usize),
+        }
+    }
+
+    pub fn len(&self) -> u32 {
+        self.slots.used()
+    }
+
+    fn id(&self, slot: u32) -> TimerId {
+        TimerId {
+            slot,
+            generation: self.slots.generation(slot),
+        }
+    }
+
+    /// A timer for a moment; `None` when the table is full.
+    pub fn add(&mut self, at: Time, cookie: u64) -> Option<TimerId> {
+        let slot = self.slots.take()?;
+        self.timers[slot as usize] = (at, cookie);
+        Some(self.id(slot))
+    }
+
+    /// The wheel has woken the timer in this slot: when to wake it again, if it is not due by now.
+    pub fn wake(&mut self, slot: u32, now: Time) -> Option<Time> {
+        let at = self.timers[slot as usize].0;
+        if at <= now {
+            self.due.push_back(slot);
+        }
+        (at > now).then_some(at)
+    }
+
+    /// The handle of a slot whose cookie `is_theirs`; the slot may be free.
+    pub fn find(&self, slot: u32, is_theirs: impl Fn(u64) -> bool) -> Option<TimerId> {
+        is_theirs(self.timers[slot as usize].1).then(|| self.id(slot))
+    }
+
+    /// Slots, free or not.
+    pub fn count(&self) -> u32 {
+        self.slots.count()
+    }
+
+    /// Forgets a timer; `false` when the handle names none.
+    pub fn remove(&mut self, timer: TimerId) -> bool {
+        let is_there = self.slots.check(timer.slot, timer.generation).is_some();
+        if is_there {
+            self.due.retain(|slot| *slot != timer.slot);
+            self.slots.free(timer.slot);
+        }
+        is_there
+    }
+
+    /// The next due timer as an event.
+    pub fn poll(&mut self) -> Option<Event> {
+        loop {
+            let slot = self.due.pop_front()?;
+            // Cancelled after it was due.
+            if !self.slots.is_used(slot) {
+                continue;
+            }
+            let timer = self.id(slot);
+            let cookie = self.timers[slot as usize].1;
+            self.slots.free(slot);
+            return Some(Event::Timer { timer, cookie });
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What is due, and the application's timers.
+
+use super::Stack;
+use super::timers::Timer;
+use crate::api::{Time, TimerId};
+use crate::tuning::timers::STALE_AT_ONCE;
+
+impl Stack {
+    /// Does what is due by now.
+    pub fn handle_timers(&mut self, now: Time) {
+        while let Some(timer) = self.timers.take_due(now) {
+            match timer {
+                Timer::Connection(slot) => self.connection_due(slot, now),
+                Timer::TimeWait => {
+                    while self.time_wait.next_end().is_some_and(|end| end <= now) {
+                        self.drop_old_time_wait(now);
+                    }
+                    self.arm_time_wait();
+                }
+                Timer::Neighbour(slot) => self.neighbour_due(slot, now),
+                Timer::Application(slot) => {
+                    if let Some(at) = self.app_timers.wake(slot, now) {
+                        self.timers.arm(timer, at);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The wheel may wake a connection before its deadline: see [`Timers::arm_no_later`].
+    ///
+    /// [`Timers::arm_no_later`]: super::timers::Timers::arm_no_later
+    fn connection_due(&mut self, slot: u32, now: Time) {
+        let tcb = self.connections.tcb_mut(slot);
+        if tcb.notices.has_ended() {
+            return;
+        }
+        if tcb.deadline().is_some_and(|at| at <= now) {
+            let context = &mut self.ranges.context(&self.config, &mut self.counters, now);
+            tcb.tick(context);
+            self.settle(slot);
+        } else if let Some(at) = tcb.deadline() {
+            self.timers.arm(Timer::Connection(slot), at);
+        }
+    }
+
+    /// When [`Self::handle_timers`] next has something to do; may be early, never late.
+    pub fn poll_at(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    /// When [`Self::handle_timers`] next has something to do, for a caller that sleeps until then:
+    /// more exact than [`Self::poll_at`], and dearer. May be early, never late.
+    pub fn sleep_until(&mut self) -> Option<Time> {
+        for _ in 0..STALE_AT_ONCE {
+            let (timer, at) = self.timers.first()?;
+            let Timer::Connection(slot) = timer else {
+                return Some(at);
+            };
+            // The wheel may wake a connection before its deadline.
+            let tcb = self.connections.tcb(slot);
+            match tcb.deadline().filter(|_| !tcb.notices.has_ended()) {
+                None => self.timers.disarm(timer),
+                Some(real) if real > at => self.timers.arm(timer, real),
+                Some(_) => return Some(at),
+            }
+        }
+        self.poll_at()
+    }
+
+    /// Asks for [`Event::Timer`](crate::Event::Timer) at a moment. `None` when the table is full.
+    pub fn set_timer(&mut self, at: Time, cookie: u64) -> Option<TimerId> {
+        let timer = self.app_timers.add(at, cookie)?;
+        self.timers.arm(Timer::Application(timer.slot), at);
+        Some(timer)
+    }
+
+    /// Forgets all timers whose cookie `is_theirs`; how many. Looks at all there are.
+    pub fn cancel_timers(&mut self, is_theirs: impl Fn(u64) -> bool) -> u32 {
+        let mut count = 0;
+        for slot in 0..self.app_timers.count() {
+            if let Some(timer) = self.app_timers.find(slot, &is_theirs) {
+                count += u32::from(self.cancel_timer(timer));
+            }
+        }
+        count
+    }
+
+    /// Forgets a timer; `false` when the handle names none.
+    pub fn cancel_timer(&mut self, timer: TimerId) -> bool {
+        let is_there = self.app_timers.remove(timer);
+        if is_there {
+            self.timers.disarm(Timer::Application(timer.slot));
+        }
+        is_there
+    }
+}

@@ -1,0 +1,110 @@
+//! Sizes and thresholds of the stack that are neither a setting ([`crate::Config`] has those, with
+//! their defaults) nor a number of a wire format: the unit, where the value comes from, and what
+//! changes when it is moved.
+
+/// Readers that may be told apart: a bit for each in one word. Whoever opens connections or sends
+/// datagrams is one too, so that no reader takes all questions for neighbours.
+pub const READERS: u8 = 32;
+
+/// Acknowledgements.
+pub(crate) mod acks {
+    use std::time::Duration;
+
+    /// Answers within [`crate::TcpConfig::answer_wait`] after which the next acknowledgement waits
+    /// for one. Fewer: bulk senders that happen to write in
+    /// time are acknowledged late; more: a new connection sends more bare acknowledgements.
+    pub const ANSWERS_EXPECTED: i8 = 3;
+    /// What the count of answers is set to when an expected one did not come. Lower: an application
+    /// that is slow once is not waited for during more requests.
+    pub const ANSWER_MISSED: i8 = -8;
+    /// Least time between acknowledgements that answer unacceptable segments of one connection: two
+    /// stacks that disagree must not answer each other for ever (RFC 5961, 7). Shorter: more
+    /// segments a second in such a storm; longer: an honest peer learns later where it stands.
+    pub const CHALLENGE_INTERVAL: Duration = Duration::from_millis(100);
+}
+
+/// Loss.
+pub(crate) mod loss {
+    use std::time::Duration;
+
+    /// Least time from the last segment to a tail loss probe. Receivers may delay their
+    /// acknowledgements, and on a path of microseconds they do so for many round trips. Shorter:
+    /// most probes are in vain; longer: a lost tail is mended later.
+    pub const TAIL_PROBE_LEAST: Duration = Duration::from_millis(10);
+    /// Ranges of SACK that are remembered for one connection. Further ones are forgotten from the
+    /// top, which only costs a retransmission. More: every connection takes 8 bytes more for each.
+    pub const SACK_RANGES: usize = 16;
+    /// Milliseconds, 17 minutes: the echo of an older timestamp measures no round trip. Longer: one
+    /// stale echo can stall a connection for as long.
+    pub const ECHO_LIMIT_MS: u32 = 1 << 20;
+}
+
+/// What a peer may make us believe.
+pub(crate) mod belief {
+    use std::time::Duration;
+
+    /// Bytes. Smallest segment size that is believed: smaller ones make a packet of each byte
+    /// (CVE-2019-11479). Linux's least is 48 too.
+    pub const LEAST_MSS_BYTES: u16 = 48;
+    /// Bytes. Least path MTU that is believed of a router, for IPv4: smaller values are attacks
+    /// (CVE-2004-1060). Linux's default of `min_pmtu` is 552 too. IPv6 has none smaller than 1280.
+    pub const LEAST_PATH_V4_BYTES: u32 = 552;
+    /// See [`LEAST_PATH_V4_BYTES`]; RFC 8200, 5.
+    pub const LEAST_PATH_V6_BYTES: u32 = 1280;
+    /// How long a smaller path MTU is believed (RFC 1981, 4, recommends ten minutes). Longer: a path
+    /// that has recovered is used in small packets; shorter: more packets are lost asking.
+    pub const PATH_KEPT: Duration = Duration::from_secs(600);
+    /// Paths whose MTU is remembered, one a place of a hash. More: 32 bytes each; fewer: two peers
+    /// share a place more often, and drive each other out.
+    pub const PATHS: usize = 256;
+    /// IPv6 extension headers that are followed: a packet of a thousand is an attack (RFC 8504,
+    /// 5.3).
+    pub const MOST_EXTENSION_HEADERS: usize = 8;
+    /// Fragments of one datagram: 64 KiB at the usual MTU are 45. More: a datagram of tiny
+    /// fragments keeps its place longer.
+    pub const MOST_FRAGMENTS: usize = 64;
+    /// How long fragments wait for the others. RFC 8200 says 60 s, RFC 1122 60 to 120 s; with few
+    /// places half of it serves more senders.
+    pub const REASSEMBLY_TIME: Duration = Duration::from_secs(30);
+    /// Seconds in a step of a SYN cookie's clock (Linux: 60). Its low five bits are in the cookie.
+    pub const COOKIE_STEP_S: u64 = 64;
+    /// Steps for which a cookie is good, the current one included: 64 to 128 s. More: more guesses
+    /// for a forger.
+    pub const COOKIE_STEPS: u64 = 2;
+}
+
+/// Answers to packets that belong to nothing: for each kind, ICMP and RST (RFC 4443, 2.4 f;
+/// RFC 5961, 7).
+pub(crate) mod answers {
+    /// Answers a second. The RFCs ask for a limit and name none. More: a flood of strange packets
+    /// costs more.
+    pub const RATE_PER_S: u64 = 1000;
+    /// Answers at once. Fewer: a burst of honest clients of a closed port waits for timeouts.
+    pub const BURST: u64 = 100;
+}
+
+/// Neighbours.
+pub(crate) mod neighbours {
+    use std::time::Duration;
+
+    /// How long a confirmed address is used before one question asks again (RFC 4861, 10:
+    /// REACHABLE_TIME).
+    pub const REACHABLE: Duration = Duration::from_secs(30);
+    /// Between questions (RFC 4861, 10: RETRANS_TIMER).
+    pub const RETRANSMIT: Duration = Duration::from_secs(1);
+    /// Questions before a neighbour counts as absent (RFC 4861, 10: MAX_MULTICAST_SOLICIT).
+    pub const TRIES: u8 = 3;
+    /// Unknown neighbours that each reader may ask for at a time, however small the table. Fewer:
+    /// one absent peer keeps a small dataplane from finding others.
+    pub const LEAST_ASKING: u32 = 4;
+}
+
+/// Timers.
+pub(crate) mod timers {
+    /// Timers whose time on the wheel is stale that [`crate::Stack::sleep_until`] puts right in one
+    /// call. Fewer: the caller wakes more often for nothing; more: one call takes longer.
+    pub const STALE_AT_ONCE: usize = 64;
+    /// Timers of one slot of the wheel that are looked at to find its first. More: an exacter
+    /// wake-up, in more time.
+    pub const LOOKED_AT: usize = 64;
+}
