@@ -1,6 +1,6 @@
 //! Bytes in and out. All reading calls are one, and all writing calls.
 
-use super::{give, may_wait, read_address, shim, write_address};
+use super::convert::{give, may_wait, read_address, shim, write_address};
 use crate::control::{self, Control};
 use crate::host::{Flags, Message, Result};
 use crate::shim::Shim;

@@ -1,6 +1,6 @@
 //! `poll` and `epoll`: times are the script's.
 
-use super::{done, give, shim};
+use super::convert::{done, give, shim};
 use crate::shim::Shim;
 use cofferdam_netstack::Time;
 use libc::{c_int, c_void, epoll_event, nfds_t, pollfd};

@@ -1,6 +1,6 @@
 //! A connection as its socket sees it.
 
-use super::Result;
+use super::errors::Result;
 use crate::buffers::Buffers;
 use cofferdam_netstack::{BufferId, Chunk, ConnectionId, DeadReason};
 use nix::errno::Errno;

@@ -1,37 +1,36 @@
-//! UDP sockets.
+//! A UDP socket, and its control messages.
 
-use super::{Host, Result, Role};
+use super::errors::Result;
 use crate::control::Control;
-use cofferdam_netstack::{BindError, BufferId, Chunk, UdpId, UdpSendError};
+use cofferdam_netstack::{BufferId, Chunk, UdpId};
 use nix::errno::Errno;
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
-/// Where the search for a free port begins (IANA's dynamic ports).
-const FIRST_PORT: u16 = 49_152;
 /// Number of the one interface, in control messages.
 const INTERFACE: i32 = 1;
 
 /// A UDP socket.
 #[derive(Debug, Default)]
 pub struct Datagrams {
-    id: Option<UdpId>,
+    pub id: Option<UdpId>,
     /// Only with this peer, and to it where no other is named.
-    remote: Option<SocketAddr>,
-    arrived: VecDeque<Arrival>,
+    pub remote: Option<SocketAddr>,
+    pub arrived: VecDeque<Arrival>,
     /// Handed to the stack, not yet sent.
-    sending: Vec<BufferId>,
+    pub sending: Vec<BufferId>,
     /// Datagrams that came so far.
     news: u64,
     /// IP_PKTINFO, IPV6_RECVPKTINFO: to which address a datagram went.
     pub tells_address: bool,
 }
 
+/// A datagram that waits to be read.
 #[derive(Clone, Copy, Debug)]
-struct Arrival {
-    chunk: Chunk,
-    remote: SocketAddr,
-    local: IpAddr,
+pub struct Arrival {
+    pub chunk: Chunk,
+    pub remote: SocketAddr,
+    pub local: IpAddr,
 }
 
 /// What a reading call gives.
@@ -48,6 +47,12 @@ pub struct Message {
 }
 
 impl Datagrams {
+    /// A datagram has come.
+    pub fn arrive(&mut self, arrival: Arrival) {
+        self.arrived.push_back(arrival);
+        self.news += 1;
+    }
+
     /// What it is ready for: it always takes data.
     pub fn ready(&self) -> (i32, u64) {
         let readable = if self.arrived.is_empty() {
@@ -65,7 +70,7 @@ impl Datagrams {
 }
 
 /// The control message with an address (ip(7), ipv6(7)).
-fn address_message(local: IpAddr) -> Control {
+pub(super) fn address_message(local: IpAddr) -> Control {
     let interface = INTERFACE.to_ne_bytes();
     match local {
         IpAddr::V4(v4) => Control {
@@ -85,7 +90,7 @@ fn address_message(local: IpAddr) -> Control {
 ///
 /// # Errors
 /// `EOPNOTSUPP` for a message of another kind; `EINVAL` for one that is too short.
-fn asked_address(control: &[Control]) -> Result<Option<IpAddr>> {
+pub(super) fn asked_address(control: &[Control]) -> Result<Option<IpAddr>> {
     let mut asked = None;
     for message in control {
         let data = message.data.as_slice();
@@ -105,180 +110,4 @@ fn asked_address(control: &[Control]) -> Result<Option<IpAddr>> {
         });
     }
     Ok(asked.filter(|ip| !ip.is_unspecified()))
-}
-
-impl Host {
-    fn datagrams_of(&mut self, file: i32) -> Result<&mut Datagrams> {
-        match &mut self.socket_of(file)?.role {
-            Role::Datagrams(datagrams) => Ok(datagrams),
-            _ => Err(Errno::EOPNOTSUPP),
-        }
-    }
-
-    /// Whether a file is a UDP socket.
-    pub fn is_datagrams(&mut self, file: i32) -> bool {
-        self.datagrams_of(file).is_ok()
-    }
-
-    /// Gives a UDP socket its address; a free port when it names none.
-    pub(super) fn bind_datagrams(&mut self, file: i32, address: SocketAddr) -> Result<()> {
-        let free = (FIRST_PORT..=u16::MAX).filter(|_| address.port() == 0);
-        let ports = free.chain((address.port() != 0).then_some(address.port()));
-        let mut failure = Errno::EADDRINUSE;
-        for port in ports {
-            let at = SocketAddr::new(address.ip(), port);
-            match self.stack.udp_bind(at, file as u64) {
-                Ok(id) => {
-                    self.socket_of(file)?.local = Some(at);
-                    self.datagrams_of(file)?.id = Some(id);
-                    return Ok(());
-                }
-                Err(BindError::InUse(_)) => {}
-                Err(other) => {
-                    failure = super::sockets::bind_failure(other);
-                    break;
-                }
-            }
-        }
-        Err(failure)
-    }
-
-    /// The socket's name in the stack; it gets an address of the family of `to` if it has none.
-    fn bound(&mut self, file: i32, to: SocketAddr) -> Result<UdpId> {
-        if let Some(id) = self.datagrams_of(file)?.id {
-            return Ok(id);
-        }
-        let any = match to {
-            SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
-            SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
-        };
-        self.bind_datagrams(file, SocketAddr::new(any, 0))?;
-        self.datagrams_of(file)?.id.ok_or(Errno::EBADF)
-    }
-
-    /// Names the peer: from now on only it is heard.
-    pub(super) fn connect_datagrams(&mut self, file: i32, remote: SocketAddr) -> Result<()> {
-        self.bound(file, remote)?;
-        self.datagrams_of(file)?.remote = Some(remote);
-        Ok(())
-    }
-
-    /// Sends a datagram, to the socket's peer if `to` is empty.
-    ///
-    /// # Errors
-    /// `EDESTADDRREQ` without a peer, `EMSGSIZE` when it does not fit the path; as `sendto(2)`.
-    pub fn send_datagram(
-        &mut self,
-        file: i32,
-        bytes: &[u8],
-        to: Option<SocketAddr>,
-        control: &[Control],
-    ) -> Result<usize> {
-        let now = self.now;
-        let is_v6 = self.socket_of(file)?.is_v6;
-        let peer = self.datagrams_of(file)?.remote;
-        let to = to.or(peer).ok_or(Errno::EDESTADDRREQ)?;
-        if to.is_ipv6() && !is_v6 {
-            return Err(Errno::EAFNOSUPPORT);
-        }
-        let from = asked_address(control)?;
-        let id = self.bound(file, to)?;
-        let chunk = self.buffers.data(bytes);
-        let BufferId(token) = chunk.buffer;
-        if let Err(error) = self.stack.udp_sendv(now, id, from, to, &[chunk], token) {
-            self.buffers.free(chunk.buffer);
-            return Err(match error {
-                UdpSendError::TooLong { .. } => Errno::EMSGSIZE,
-                UdpSendError::NoRoute(_) => Errno::ENETUNREACH,
-                UdpSendError::Full | UdpSendError::TooManyChunks(_) => Errno::ENOBUFS,
-                UdpSendError::Gone => Errno::EBADF,
-            });
-        }
-        self.datagrams_of(file)?.sending.push(chunk.buffer);
-        self.turn();
-        Ok(bytes.len())
-    }
-
-    /// The stack has sent a datagram, or given it up.
-    pub(super) fn datagram_sent(&mut self, file: i32, buffer: BufferId) {
-        if let Ok(datagrams) = self.datagrams_of(file) {
-            datagrams.sending.retain(|other| *other != buffer);
-            self.buffers.free(buffer);
-        }
-    }
-
-    /// A datagram has come. A socket with a peer hears only that one.
-    pub(super) fn datagram_came(
-        &mut self,
-        file: i32,
-        (udp, chunk): (UdpId, Chunk),
-        remote: SocketAddr,
-        local: IpAddr,
-    ) {
-        let place = self.datagrams_of(file).ok();
-        match place.filter(|place| place.remote.is_none_or(|peer| peer == remote)) {
-            Some(place) => {
-                place.arrived.push_back(Arrival {
-                    chunk,
-                    remote,
-                    local,
-                });
-                place.news += 1;
-            }
-            None => {
-                self.buffers.free(chunk.buffer);
-                self.stack.udp_recv_done(udp, 1);
-            }
-        }
-    }
-
-    /// What comes next, of a UDP or of a TCP socket: up to `most` bytes, or only looks.
-    ///
-    /// # Errors
-    /// `EAGAIN` when there is nothing yet; as `recvmsg(2)`.
-    pub fn receive_message(&mut self, file: i32, most: usize, peek: bool) -> Result<Message> {
-        if !matches!(self.socket_of(file)?.role, Role::Datagrams(_)) {
-            let bytes = self.read(file, most, peek)?;
-            let control = self.queue_message(file)?.into_iter().collect();
-            return Ok(Message {
-                bytes,
-                control,
-                ..Message::default()
-            });
-        }
-        let datagrams = self.datagrams_of(file)?;
-        let next = *datagrams.arrived.front().ok_or(Errno::EAGAIN)?;
-        if !peek {
-            datagrams.arrived.pop_front();
-        }
-        let told = datagrams.tells_address.then(|| address_message(next.local));
-        let id = datagrams.id;
-        let whole = self.buffers.read(next.chunk);
-        let message = Message {
-            bytes: whole[..whole.len().min(most)].to_vec(),
-            is_cut: whole.len() > most,
-            from: Some(next.remote),
-            control: told.into_iter().collect(),
-        };
-        if !peek {
-            self.buffers.free(next.chunk.buffer);
-            if let Some(id) = id {
-                self.stack.udp_recv_done(id, 1);
-            }
-        }
-        Ok(message)
-    }
-
-    /// Gives up what a UDP socket has.
-    pub(super) fn close_datagrams(&mut self, datagrams: Datagrams) {
-        for arrival in datagrams.arrived {
-            self.buffers.free(arrival.chunk.buffer);
-        }
-        for buffer in datagrams.sending {
-            self.buffers.free(buffer);
-        }
-        if let Some(id) = datagrams.id {
-            self.stack.udp_unbind(id);
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! `TCP_INFO`: what the stack knows of a connection, as Linux lays it out.
 
-use super::{Host, Result, Role};
+use super::errors::Result;
+use super::{Host, Role};
 use cofferdam_netstack::{ConnectionInfo, Repair};
 use std::time::Duration;
 

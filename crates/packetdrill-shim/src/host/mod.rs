@@ -3,13 +3,16 @@
 
 mod connection;
 mod datagrams;
+mod errors;
 mod info;
+mod interest;
 mod options;
 mod ready;
 mod sockets;
+mod udp;
 
 pub use datagrams::Message;
-pub use ready::Interest;
+pub use errors::Result;
 pub use sockets::Flags;
 
 use crate::buffers::Buffers;
@@ -19,13 +22,11 @@ use cofferdam_netstack::{
 };
 use connection::Connection;
 use datagrams::Datagrams;
+use interest::Interest;
 use nix::errno::Errno;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
-
-/// What a system call gives.
-pub type Result<T> = std::result::Result<T, Errno>;
 
 /// The clock at the start, in nanoseconds: the same at every run. Only differences matter to
 /// packetdrill.

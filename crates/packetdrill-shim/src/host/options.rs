@@ -1,6 +1,7 @@
 //! Socket options. One that would have no effect here is refused, not swallowed.
 
-use super::{File, Host, Result, Role};
+use super::errors::Result;
+use super::{File, Host, Role};
 use crate::control::Control;
 use nix::errno::Errno;
 use std::net::SocketAddr;

@@ -1,25 +1,14 @@
 //! Readiness: `poll` and `epoll`.
 
-use super::{File, Host, Result, Role};
+use super::errors::Result;
+use super::interest::{ALWAYS, Interest};
+use super::{File, Host, Role};
 use nix::errno::Errno;
 use std::collections::BTreeMap;
-
-const ALWAYS: i32 = libc::EPOLLERR | libc::EPOLLHUP;
 
 /// EPOLLIN and EPOLLOUT come with EPOLLRDNORM and EPOLLWRNORM.
 const fn with_aliases(ready: i32) -> i32 {
     ready | ((ready & (libc::EPOLLIN | libc::EPOLLOUT)) << 6)
-}
-
-/// What an epoll file knows about one other file.
-#[derive(Clone, Copy, Debug)]
-pub struct Interest {
-    events: i32,
-    data: u64,
-    /// EPOLLONESHOT, and it was reported once.
-    is_spent: bool,
-    /// EPOLLET: the count of news when it was last reported.
-    told: Option<u64>,
 }
 
 impl Host {
@@ -107,13 +96,7 @@ impl Host {
             }
             libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD => {
                 let (events, data) = wanted.ok_or(Errno::EFAULT)?;
-                let interest = Interest {
-                    events: events as i32,
-                    data,
-                    is_spent: false,
-                    told: None,
-                };
-                interests.insert(file, interest);
+                interests.insert(file, Interest::new(events, data));
             }
             _ => return Err(Errno::EINVAL),
         }
@@ -131,19 +114,13 @@ impl Host {
             let Ok((ready, news)) = self.ready(file) else {
                 continue;
             };
-            let ready = ready & (interest.events | ALWAYS);
-            let edge = interest.events & libc::EPOLLET != 0;
-            if found.len() == most
-                || ready == 0
-                || interest.is_spent
-                || (edge && interest.told == Some(news))
-            {
-                continue;
+            if found.len() == most {
+                break;
             }
-            found.push((ready as u32, interest.data));
-            interest.told = Some(news);
-            interest.is_spent = interest.events & libc::EPOLLONESHOT != 0;
-            self.interests(epoll)?.insert(file, interest);
+            if let Some(report) = interest.report(ready, news) {
+                found.push(report);
+                self.interests(epoll)?.insert(file, interest);
+            }
         }
         if found.is_empty() {
             return Err(Errno::EAGAIN);

@@ -2,8 +2,9 @@
 
 use super::connection::Connection;
 use super::datagrams::Datagrams;
-use super::{File, Host, Result, Role, Socket};
-use cofferdam_netstack::{BindError, ConnectError, ConnectionId};
+use super::errors::{Result, bind_failure, connect_failure};
+use super::{File, Host, Role, Socket};
+use cofferdam_netstack::ConnectionId;
 use nix::errno::Errno;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -31,23 +32,6 @@ impl Flags {
             dont_wait: bits & libc::MSG_DONTWAIT != 0,
             peek: bits & libc::MSG_PEEK != 0,
         })
-    }
-}
-
-pub(super) fn bind_failure(error: BindError) -> Errno {
-    match error {
-        BindError::InUse(_) => Errno::EADDRINUSE,
-        BindError::NotOurs(_) => Errno::EADDRNOTAVAIL,
-        BindError::NoPort => Errno::EINVAL,
-        BindError::Full(_) => Errno::ENOBUFS,
-    }
-}
-
-fn connect_failure(error: ConnectError) -> Errno {
-    match error {
-        ConnectError::Remote(_) | ConnectError::NoRoute(_) => Errno::ENETUNREACH,
-        ConnectError::NotOurs(_) | ConnectError::InUse(_) => Errno::EADDRNOTAVAIL,
-        ConnectError::Full(_) => Errno::ENOBUFS,
     }
 }
 
