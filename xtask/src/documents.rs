@@ -1,7 +1,7 @@
 //! Documents that promise what does not exist are defects.
 
 use crate::tree;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use std::path::Path;
 
 /// Every relative link of every document leads to a file.
@@ -31,55 +31,6 @@ fn targets(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The documents that name a test for each promise.
-const PROMISES: [&str; 2] = ["SPECIFICATION.md", "docs/src/security.md"];
-
-/// Every test that [`PROMISES`] name, as `` `crate::name` `` in a table's last column, is a function
-/// somewhere in the tree.
-pub fn specification() -> Result<()> {
-    let mut text = String::new();
-    for file in PROMISES {
-        text.push_str(&tree::read(Path::new(file))?);
-    }
-    let mut source = String::new();
-    for file in tree::files(&[".rs"])? {
-        source.push_str(&tree::read(&file)?);
-    }
-    let named: Vec<&str> = text.lines().flat_map(tests).collect();
-    let missing: Vec<&str> = named
-        .iter()
-        .copied()
-        .filter(|name| !is_defined(&source, name))
-        .collect();
-    if !missing.is_empty() {
-        bail!(
-            "{} name tests that do not exist: {}",
-            PROMISES.join(" and "),
-            missing.join(", ")
-        );
-    }
-    named
-        .first()
-        .map(|_| ())
-        .context("SPECIFICATION.md names no test")
-}
-
-fn tests(row: &str) -> impl Iterator<Item = &str> {
-    let cell = row
-        .strip_prefix('|')
-        .and_then(|r| r.trim_end().strip_suffix('|'));
-    let last = cell.and_then(|r| r.rsplit('|').next()).unwrap_or_default();
-    last.split('`')
-        .skip(1)
-        .step_by(2)
-        .filter(|name| name.contains("::"))
-}
-
-fn is_defined(source: &str, name: &str) -> bool {
-    let function = name.rsplit("::").next().unwrap_or(name);
-    source.contains(&format!("fn {function}("))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,18 +42,5 @@ mod tests {
             targets(text).collect::<Vec<_>>(),
             ["b.md", "f.svg", "k/l.md"]
         );
-    }
-
-    #[test]
-    fn tests_are_read_from_the_last_column_only() {
-        let row = "| `std::fs` is promised | `host::a`, `cli::b` |";
-        assert_eq!(tests(row).collect::<Vec<_>>(), ["host::a", "cli::b"]);
-        assert_eq!(tests("`cli::b` in a sentence").count(), 0);
-    }
-
-    #[test]
-    fn a_test_is_defined_by_its_function() {
-        assert!(is_defined("fn a_b() {", "cli::a_b"));
-        assert!(!is_defined("fn a_bc() {", "cli::a_b"));
     }
 }

@@ -1,7 +1,7 @@
 //! Formatting and warnings.
 
 use crate::run::{cargo, check};
-use crate::{documents, fuzz, tree};
+use crate::{documents, fuzz, promises, tree};
 use anyhow::Result;
 use std::process::Command;
 
@@ -14,7 +14,7 @@ pub fn lint() -> Result<()> {
     clang_format(&["--dry-run", "--Werror"])?;
     tree::lengths()?;
     documents::links()?;
-    documents::specification()?;
+    promises::check()?;
     check(cargo(&[
         "clippy",
         "--locked",

@@ -36,7 +36,7 @@ fn the_ledgers_add_up_under_flood_and_agree_with_another_clock() {
         assert_conserved(&interval);
         let (reference_ns, softirqs) = reference[RECEIVER_CPU];
         let ours_ns = interval.cpus[RECEIVER_CPU].1.softirq_ns;
-        let slack_ns = reference_ns / 100 + softirqs * PROGRAM_NS;
+        let slack_ns = (reference_ns as f64 * SUM_WITHIN) as u64 + softirqs * PROGRAM_NS;
         assert!(
             ours_ns.abs_diff(reference_ns) <= slack_ns,
             "ours {ours_ns} ns, the other clock {reference_ns} ns over {softirqs} softirqs"

@@ -94,3 +94,40 @@ impl Client {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    fn client() -> (Client, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let peer = TcpStream::connect(listener.local_addr().expect("bound")).expect("connected");
+        let (stream, _) = listener.accept().expect("accepted");
+        (Client::new(stream).expect("nonblocking"), peer)
+    }
+
+    #[test]
+    fn an_answer_that_is_not_taken_has_its_deadline() {
+        let (mut client, mut peer) = client();
+        peer.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("sent");
+        let before = Instant::now();
+        // More than the socket's buffers hold.
+        while !client.is_answered() {
+            assert!(client.turn(|_| vec![b'x'; 32 << 20]), "it is not all taken");
+        }
+        assert!(client.deadline >= before + WRITE);
+        assert!(client.deadline <= Instant::now() + WRITE);
+    }
+
+    #[test]
+    fn a_request_that_is_too_long_is_refused_and_no_more_is_read() {
+        let (mut client, mut peer) = client();
+        let _ = peer.write_all(&[b'x'; 2 * http::LONGEST_REQUEST_BYTES]);
+        while !client.is_answered() {
+            client.turn(|_| panic!("no request"));
+        }
+        assert_eq!(client.input.len(), http::LONGEST_REQUEST_BYTES);
+        assert_eq!(client.output, http::too_long());
+    }
+}

@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 pub const RECEIVER_CPU: usize = 0;
 pub const SENDER_CPU: usize = 1;
 
+/// The ledgers add up to the measured time but for this part, on each CPU.
+pub const SUM_WITHIN: f64 = 0.01;
+
 /// One root test at a time, with a limit. Asserts that nothing stays behind.
 pub fn alone(seconds: u64, body: impl FnOnce() + Send + 'static) {
     let _alone: Exclusive = exclusive();
@@ -107,7 +110,7 @@ pub fn assert_conserved(interval: &Interval) {
     let c = interval.conservation;
     assert!(c.measured_ns > 0, "nothing was measured");
     assert!(
-        c.worst_cpu_error_pct <= 1.0,
+        c.worst_cpu_error_pct <= 100.0 * SUM_WITHIN,
         "the ledgers do not add up: {c:?}"
     );
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::config::SocketConfig;
 use crate::testing::{TestAgent, until};
 use crate::wire::Answer;
-use cofferdam_lab::fixtures::Crowd;
+use cofferdam_lab::fixtures::{CROWD, Crowd};
 use cofferdam_records::status::StatusReport;
 use std::io::{BufRead, BufReader, Read, Write};
 
@@ -239,7 +239,7 @@ fn status_and_scrapes_are_answered_beside_5000_idle_slow_and_garbage_connections
     let address = address.unwrap();
     let get = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
     for _ in 0..10 {
-        crowd.grow(address.parse().unwrap(), 500);
+        crowd.grow(address.parse().unwrap(), CROWD / 10);
         assert!(agent.client().status().is_ok());
         assert!(http(&address, get).contains("200 OK"));
     }

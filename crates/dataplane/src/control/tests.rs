@@ -3,7 +3,7 @@
 use super::*;
 use crate::elastic::{Change, Move, Plan};
 use crate::engine::Engine;
-use cofferdam_lab::fixtures::Crowd;
+use cofferdam_lab::fixtures::{CROWD, Crowd};
 use cofferdam_netstack::MacAddress;
 use cofferdam_xsk::{Memory, Pipe, pipe};
 use std::io::{Read, Write};
@@ -57,7 +57,7 @@ fn status_and_scrapes_are_answered_beside_5000_idle_slow_and_garbage_connections
         let control = scope.spawn(|| control.run(&stop, |notice| panic!("{notice:?}")));
         let mut slowest = Duration::ZERO;
         for _ in 0..10 {
-            crowd.grow(address, 500);
+            crowd.grow(address, CROWD / 10);
             let start = Instant::now();
             assert!(crate::attach::status(&socket).is_ok());
             slowest = slowest.max(start.elapsed());

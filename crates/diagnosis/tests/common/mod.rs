@@ -154,6 +154,9 @@ pub fn assert_sums(interval: &ScheduleInterval) {
 }
 
 /// `part` of `whole`, percent.
+/// Between two readings, a loss is off by less than this part.
+pub const WITHIN: f64 = 0.05;
+
 pub fn pct(part: u64, whole: u64) -> f64 {
     part as f64 * 100.0 / whole.max(1) as f64
 }

@@ -491,6 +491,9 @@ fn device_events_reach_the_right_container() {
 }
 
 /// With a thousand containers, an event costs what it costs with one.
+/// Containers of a full host.
+const MANY: u32 = 1_000;
+
 #[test]
 fn an_event_costs_the_same_with_a_thousand_containers() {
     let work = |containers: u32| {
@@ -526,7 +529,7 @@ fn an_event_costs_the_same_with_a_thousand_containers() {
             host.network().visits - visits,
         )
     };
-    let (few, many) = (work(1), work(1000));
+    let (few, many) = (work(1), work(MANY));
     assert_eq!(few, many);
     assert!(many.0 < 20, "{} file operations for six events", many.0);
     assert_eq!(many.1, 1, "one visit, to the new namespace");

@@ -29,6 +29,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
+/// Connections at the same time, by default.
+const CLIENTS: usize = 512;
+/// Of one namespace.
+const CLIENTS_A_NAMESPACE: usize = 16;
+
 /// What clients may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -45,8 +50,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Limits {
-            clients: 512,
-            clients_per_netns: 16,
+            clients: CLIENTS,
+            clients_per_netns: CLIENTS_A_NAMESPACE,
             samples_per_netns: 65_536,
             idle: Duration::from_secs(300),
         }

@@ -268,7 +268,7 @@ fn thousands_of_connections_are_refused_politely() {
         let stream = scene.connect(1);
         let mut reader = BufReader::new(stream);
         let mut line = String::new();
-        if i >= 16 {
+        if i >= CLIENTS_A_NAMESPACE {
             let _ = reader.read_line(&mut line);
             assert!(
                 line.starts_with("error too many connections"),
@@ -278,13 +278,26 @@ fn thousands_of_connections_are_refused_politely() {
             kept.push(reader);
         }
     }
-    assert_eq!(scene.server.clients.len(), 16, "the namespace's own limit");
+    let own = scene.server.clients.len();
+    assert_eq!(own, CLIENTS_A_NAMESPACE, "the namespace's own limit");
     // Another namespace is not locked out.
     let mut other = scene.connect(2);
     assert!(scene.ask(&mut other, b"on\n").starts_with("ok on"));
     drop(kept);
     scene.turns(2);
     assert_eq!(scene.server.clients.len(), 1);
+}
+
+#[test]
+fn all_namespaces_together_have_their_limit() {
+    // Raises the limit of open files: both ends are here.
+    let _files = cofferdam_lab::fixtures::Crowd::new();
+    let mut scene = Scene::new(Limits::default());
+    let namespaces = 0..(CLIENTS / CLIENTS_A_NAMESPACE + 1) as u32;
+    let places = namespaces.flat_map(|netns| [netns; CLIENTS_A_NAMESPACE]);
+    let clients: Vec<UnixStream> = places.map(|netns| scene.connect(netns)).collect();
+    assert_eq!(scene.server.clients.len(), CLIENTS);
+    assert_eq!(clients.len(), CLIENTS + CLIENTS_A_NAMESPACE);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Bulk TCP both ways, every byte of it in a report.
 
-use super::Watch;
+use super::{REPORTED, Watch};
 use cofferdam_lab::fixtures::{Namespace, traffic};
 use cofferdam_latency::{Class, Direction};
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ pub fn transfer(web: &Namespace, peer: &Namespace, ends: &Ends, bytes: u64) -> W
     watch
 }
 
-/// The same, where only packets = reports + misses is asserted, and 99.9% reports of them.
+/// The same, where only packets = reports + misses is asserted, and reports of [`REPORTED`] of them.
 #[track_caller]
 pub fn send_both_ways(web: &Namespace, peer: &Namespace, ends: &Ends, bytes: u64) -> Watch {
     let mut watch = Watch::on(web);
@@ -56,13 +56,13 @@ pub fn send_both_ways(web: &Namespace, peer: &Namespace, ends: &Ends, bytes: u64
     watch
 }
 
-/// 99.9% of the bytes are in a report, and none in two.
+/// [`REPORTED`] of the bytes are in a report, and none in two.
 #[track_caller]
 pub fn assert_told(watch: &Watch, direction: Direction, ends: &Ends, bytes: u64) {
     let counts = watch.counts();
     let told = told(watch, direction, ends);
     assert!(
-        told.bytes * 1000 >= bytes * 999,
+        told.bytes as f64 >= bytes as f64 * REPORTED,
         "{direction:?}: {told:?} of {bytes} bytes, {counts:?}"
     );
     // The receiver cannot know what is sent again; the sender marks it.

@@ -13,6 +13,9 @@ use cofferdam_latency::{
 use cofferdam_types::NetnsId;
 use std::time::Duration;
 
+/// The part of TCP's bytes and packets that is in a report at least.
+pub const REPORTED: f64 = 0.999;
+
 pub struct Watch {
     pub meter: Meter,
     reader: Reader,
@@ -118,7 +121,7 @@ impl Watch {
         assert_eq!(read, reports, "{direction:?} {class:?}: read");
     }
 
-    /// At least `least` packets, and a report for 99.9% of them.
+    /// At least `least` packets, and a report for [`REPORTED`] of them.
     #[track_caller]
     pub fn assert_nearly_covered(&self, direction: Direction, class: Class, least: u64) {
         let counts = self.counts();
@@ -128,7 +131,7 @@ impl Watch {
         // What the kernel dropped was never delivered.
         let dropped = counts.misses[d][Miss::Dropped as usize];
         assert!(
-            reports <= packets && (reports + dropped) * 1000 >= packets * 999,
+            reports <= packets && (reports + dropped) as f64 >= packets as f64 * REPORTED,
             "{direction:?} {class:?}: {counts:?}"
         );
     }
