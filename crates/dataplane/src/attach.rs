@@ -3,8 +3,9 @@
 
 use crate::bell::BellEnd;
 use crate::channel::{Mapped, Outside, Sizes};
-use crate::engine::MOST_CORES;
 use crate::session::Session;
+use crate::tuning::MOST_CORES;
+use crate::tuning::session::ANSWER_PATIENCE_S;
 use nix::cmsg_space;
 use nix::sys::eventfd::EventFd;
 use nix::sys::socket::{
@@ -25,9 +26,6 @@ const DESCRIPTORS: usize = 3;
 const DESCRIPTORS_A_CORE: usize = 2;
 /// Most that come.
 const MOST_DESCRIPTORS: usize = DESCRIPTORS + DESCRIPTORS_A_CORE * MOST_CORES;
-
-/// Longest wait for an answer, in seconds.
-const PATIENCE_S: i64 = 5;
 
 /// What a client asks.
 #[derive(Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -158,7 +156,7 @@ fn ask(path: &Path, request: &Request) -> Result<(OwnedFd, Answer, Vec<OwnedFd>)
     .map_err(|e| failed(e.into()))?;
     let address = UnixAddr::new(path).map_err(|e| failed(e.into()))?;
     connect(socket.as_raw_fd(), &address).map_err(|e| failed(e.into()))?;
-    let patience = nix::sys::time::TimeVal::new(PATIENCE_S, 0);
+    let patience = nix::sys::time::TimeVal::new(ANSWER_PATIENCE_S, 0);
     nix::sys::socket::setsockopt(&socket, sockopt::ReceiveTimeout, &patience)
         .map_err(|e| failed(e.into()))?;
     let text = serde_json::to_vec(request).map_err(|e| failed(e.into()))?;
@@ -167,7 +165,7 @@ fn ask(path: &Path, request: &Request) -> Result<(OwnedFd, Answer, Vec<OwnedFd>)
     let (text, descriptors) = receive(&socket).map_err(|e| match e.kind() {
         io::ErrorKind::WouldBlock => failed(io::Error::new(
             io::ErrorKind::TimedOut,
-            format!("no answer within {PATIENCE_S} s"),
+            format!("no answer within {ANSWER_PATIENCE_S} s"),
         )),
         _ => failed(e),
     })?;

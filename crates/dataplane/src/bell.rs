@@ -9,6 +9,7 @@
 //!   wake-up costs a tenth more than over an eventfd.
 //! - It is woken by an eventfd that it only polls: edge-triggered, so that nothing is to be read.
 
+use crate::tuning::MOST_APPLICATIONS;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::socket::{
@@ -93,7 +94,7 @@ impl Doors {
 
     /// Forgets who has rung so far.
     pub fn rest(&self) {
-        let mut events = [EpollEvent::empty(); crate::engine::MOST_APPLICATIONS];
+        let mut events = [EpollEvent::empty(); MOST_APPLICATIONS];
         let _ = self.0.wait(&mut events, EpollTimeout::ZERO);
     }
 }

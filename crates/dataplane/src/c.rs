@@ -11,13 +11,14 @@
 
 mod address;
 mod calls;
+mod error;
 
 pub use address::{cofferdam_address, cofferdam_parse_address};
 pub use calls::*;
 
 use crate::session::{Buffer, Connection, Event, Received, Session};
-use std::cell::RefCell;
-use std::ffi::{CStr, CString, c_char, c_void};
+use error::{fail, text};
+use std::ffi::{c_char, c_void};
 use std::path::Path;
 use std::time::Duration;
 
@@ -116,19 +117,10 @@ pub struct cofferdam_handlers {
         Option<extern "C" fn(session: *mut cofferdam_session, user: *mut c_void, cookie: u64)>,
 }
 
-thread_local! {
-    static ERROR: RefCell<CString> = RefCell::default();
-}
-
-fn fail(why: impl std::fmt::Display) {
-    let text = CString::new(why.to_string().replace('\0', "?")).unwrap_or_default();
-    ERROR.with(|error| *error.borrow_mut() = text);
-}
-
 /// Why the last call on this thread failed. Valid until the next call that fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn cofferdam_error() -> *const c_char {
-    ERROR.with(|error| error.borrow().as_ptr())
+    error::last()
 }
 
 /// Connections are told apart from "none" by being one more than their cookie.
@@ -138,21 +130,6 @@ fn out(connection: Connection) -> u64 {
 
 fn of(handle: u64) -> Connection {
     Connection(handle.wrapping_sub(1))
-}
-
-/// # Safety
-/// `text` is null or ends with a zero byte.
-unsafe fn text<'a>(text: *const c_char, what: &str) -> Option<&'a str> {
-    if text.is_null() {
-        fail(format_args!("{what} is null"));
-        return None;
-    }
-    // SAFETY: not null; the caller vouches for the end.
-    let text = unsafe { CStr::from_ptr(text) }.to_str();
-    if text.is_err() {
-        fail(format_args!("{what} is not UTF-8"));
-    }
-    text.ok()
 }
 
 /// Attaches to the dataplane that listens on `socket` (usually

@@ -3,7 +3,8 @@
 
 use crate::config::Config;
 use crate::engine::Engine;
-use crate::run::{Notice, RunError, run};
+use crate::notice::Notice;
+use crate::run::{RunError, run};
 use cofferdam_xsk::Socket;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

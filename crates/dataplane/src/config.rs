@@ -3,12 +3,14 @@
 mod cores;
 mod elastic;
 mod raw;
+mod value;
 
 pub use cores::Core;
 pub use elastic::Elastic;
 
-use crate::engine::{MOST_BATCH, Options};
+use crate::engine::Options;
 use crate::policy::{Grant, MOST_CLIENTS, Rights, Shares};
+use crate::tuning::MOST_BATCH;
 use cofferdam_host::{HostError, HostFs, online_cpus};
 use cofferdam_netstack::{Config as StackConfig, Congestion, InterfaceAddress, MacAddress};
 use cofferdam_types::{CpuId, Problem, parse_all};
@@ -20,6 +22,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::Spanned;
+use value::{Wrong, duration};
 
 /// Where applications attach when the file does not say.
 pub const DEFAULT_SOCKET: &str = "/run/cofferdam/dataplane.sock";
@@ -372,10 +375,7 @@ impl Config {
     }
 }
 
-/// Where a file is wrong, and why.
-type Wrong = (Range<usize>, String);
-
-fn client(raw: RawApplication) -> Result<Client, (Range<usize>, String)> {
+fn client(raw: RawApplication) -> Result<Client, Wrong> {
     let (named, name) = (raw.name.span(), raw.name.into_inner());
     if name.is_empty() || name.len() > 64 || name.chars().any(char::is_control) {
         let why = "an application's name has 1 to 64 printable characters";
@@ -431,18 +431,6 @@ fn interface(text: &str) -> Result<InterfaceAddress, String> {
         return Err(wrong());
     }
     Ok(InterfaceAddress { ip, prefix_len })
-}
-
-fn duration(text: &str) -> Option<Duration> {
-    let digits = text.find(|c: char| !c.is_ascii_digit())?;
-    let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().ok()?;
-    Some(match unit.trim_start() {
-        "us" => Duration::from_micros(number),
-        "ms" => Duration::from_millis(number),
-        "s" => Duration::from_secs(number),
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

@@ -2,34 +2,34 @@
 //! counted, moves flow groups, by hand and by load. Nothing it does can delay a loop.
 
 mod clients;
-mod cores;
-pub(crate) mod elastic;
+mod counts;
+mod door;
 mod meter;
+mod moves;
+mod scaler;
+mod watch;
 
 use crate::attach::{Answer, INTERFACE_VERSION, Request, answer};
 use crate::config::{Config, Elastic};
 use crate::engine::cores::Hub;
-use crate::engine::{Life, Maker, Order};
+use crate::engine::{CoreTally, Life, Maker, Order, Tally};
 use crate::metrics;
-use crate::run::Notice;
+use crate::notice::Notice;
+use crate::tuning::control::{BUSY_WAIT_MS, LONGEST_WAIT_MS};
 use clients::{Asked, Clients};
 use cofferdam_exporter::{Exporter, Format};
-use cofferdam_xsk::{LinkState, PortError, link_state};
-use cores::OnItsWay;
-use elastic::Scaler;
+use cofferdam_xsk::PortError;
+use door::Door;
 use meter::Meter;
-use nix::errno::Errno;
+use moves::Moves;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
-};
+use scaler::Scaler;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use watch::{DeviceWatch, OffenceWatch};
 
 /// The Prometheus text format.
 const FORMAT: Format = Format {
@@ -39,21 +39,18 @@ const FORMAT: Format = Format {
 
 /// The control plane of one dataplane.
 pub(crate) struct Control {
-    listener: OwnedFd,
+    door: Door,
     metrics: Option<Exporter>,
     clients: Clients,
     config: Config,
     hub: Arc<Hub>,
     maker: Maker,
-    /// The flow group that is on its way.
-    moving: Option<OnItsWay>,
+    moves: Moves,
     meter: Meter,
     /// Elastic cores, where the configuration has them.
     scaler: Option<Scaler>,
-    /// Index of the device; 0 when it is none of the kernel's.
-    device: u32,
-    link: LinkState,
-    offences: u64,
+    device: DeviceWatch,
+    offences: OffenceWatch,
 }
 
 impl Control {
@@ -62,7 +59,7 @@ impl Control {
     /// # Errors
     /// Another dataplane listens there; no rights; the metrics' address is taken.
     pub fn open(config: Config, device: u32, hub: Arc<Hub>, maker: Maker) -> io::Result<Control> {
-        let listener = open_socket(&config.socket)?;
+        let door = Door::open(&config.socket)?;
         let metrics = match config.metrics {
             None => None,
             Some(address) => {
@@ -76,17 +73,15 @@ impl Control {
         Ok(Control {
             meter: Meter::new(elastic.interval, hub.count()),
             scaler: (config.elastic).map(|elastic| Scaler::new(elastic, config.connections)),
-            listener,
+            door,
             metrics,
             clients: Clients::default(),
+            moves: Moves::new(hub.clone()),
+            device: DeviceWatch::new(config.device.name.clone(), device),
             config,
             hub,
             maker,
-            moving: None,
-            device,
-            // It was opened, so it is there; a device that is down is told of at once.
-            link: LinkState::Up,
-            offences: 0,
+            offences: OffenceWatch::default(),
         })
     }
 
@@ -98,43 +93,45 @@ impl Control {
         let mut outcome = Ok(());
         while outcome.is_ok() && !stop.load(Ordering::Relaxed) {
             self.turn();
-            self.look_at_offences(&say);
+            let (tally, _) = self.counted();
+            self.offences.look(tally, &say);
             self.look_at_load(&say);
-            outcome = self.look_at_device(&say);
+            outcome = self.device.look(&say);
         }
-        let _ = std::fs::remove_file(&self.config.socket);
-        cofferdam_host::leave_run_folder(&self.config.socket);
+        self.door.close();
         outcome
     }
 
-    fn look_at_device(&mut self, say: impl Fn(Notice)) -> Result<(), PortError> {
-        let link = match self.device {
-            0 => LinkState::Up,
-            index => link_state(index),
-        };
-        if link == LinkState::Gone {
-            return Err(PortError::Gone(self.config.device.name.clone()));
+    /// Reads the cores when an interval is over, and resumes a plan.
+    fn look_at_load(&mut self, say: impl Fn(Notice)) {
+        if self.meter.left().is_zero() {
+            let reading = self.meter.read(&self.hub.shown());
+            let is_moving = self.moves.on_its_way().is_some();
+            if let (Some(scaler), false) = (&mut self.scaler, is_moving) {
+                scaler.consider(&reading, &self.hub.owners());
+            }
         }
-        if link != self.link {
-            self.link = link;
-            say(Notice::Device(link));
+        if let Some(scaler) = &mut self.scaler {
+            scaler.carry_on(&mut self.moves, say);
         }
-        Ok(())
     }
 
-    /// Applications that broke the rules, at most one notice a turn.
-    fn look_at_offences(&mut self, say: impl Fn(Notice)) {
-        let (tally, _) = self.counted();
-        let count = tally.offences.saturating_sub(self.offences);
-        if let (1.., Some(last)) = (count, tally.last_offence) {
-            self.offences = tally.offences;
-            say(Notice::Offence { count, last });
+    fn counted(&self) -> (Tally, Vec<CoreTally>) {
+        counts::counted(&self.hub, &self.config.cores, &self.meter)
+    }
+
+    /// Moves a flow group by hand. Says where it was.
+    fn move_group(&mut self, group: u8, core: u8) -> Result<u8, String> {
+        let from = self.moves.make(group, core)?;
+        if let Some(scaler) = &mut self.scaler {
+            scaler.moved_by_hand(group);
         }
+        Ok(from)
     }
 
     fn turn(&mut self) {
         let mut fds = vec![
-            PollFd::new(self.listener.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.door.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.hub.control().as_fd(), PollFlags::POLLIN),
         ];
         fds.extend(self.clients.poll_fds());
@@ -159,7 +156,7 @@ impl Control {
         }
         asked.into_iter().for_each(|asked| self.asked(asked));
         if *newcomers {
-            self.clients.accept(&self.listener);
+            self.clients.accept(&self.door);
         }
         if let Some(mut metrics) = self.metrics.take() {
             metrics.serve(scrapers, |_| self.metrics_text());
@@ -170,11 +167,11 @@ impl Control {
     /// How long to wait for somebody: so short that `stop` is seen, and no interval is missed.
     fn rest(&self) -> PollTimeout {
         if self.scaler.as_ref().is_some_and(Scaler::is_at_work) {
-            return PollTimeout::from(1_u8);
+            return PollTimeout::from(BUSY_WAIT_MS);
         }
         // Rounded up: a zero would poll in vain.
         let left = self.meter.left() + Duration::from_millis(1);
-        let longest = PollTimeout::from(50_u8);
+        let longest = PollTimeout::from(LONGEST_WAIT_MS);
         PollTimeout::try_from(left).map_or(longest, |left| left.min(longest))
     }
 
@@ -253,50 +250,15 @@ impl Control {
 
     fn status(&self) -> serde_json::Value {
         let (tally, cores) = self.counted();
-        let elastic = self.scaler.as_ref().map(Scaler::shown);
+        let elastic = self.scaler.as_ref().map(Scaler::status);
         metrics::status(&tally, &cores, elastic.as_ref(), &self.config.device.name)
     }
 
     fn metrics_text(&self) -> String {
         let (tally, cores) = self.counted();
-        let elastic = self.scaler.as_ref().map(Scaler::shown);
+        let elastic = self.scaler.as_ref().map(Scaler::status);
         metrics::text(&tally, &cores, elastic.as_ref(), &self.config.device.name)
     }
-}
-
-fn open_socket(path: &Path) -> io::Result<OwnedFd> {
-    let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
-    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-    let make = || socket(AddressFamily::Unix, SockType::SeqPacket, flags, None);
-    let address = UnixAddr::new(path)
-        .map_err(io::Error::from)
-        .map_err(named)?;
-    let probe = make()?;
-    match nix::sys::socket::connect(probe.as_raw_fd(), &address) {
-        Ok(()) | Err(Errno::EAGAIN) => {
-            let text =
-                "another dataplane listens there: stop it first, or set another `socket` here";
-            return Err(named(io::Error::new(io::ErrorKind::AddrInUse, text)));
-        }
-        Err(_) => {}
-    }
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(named)?;
-    }
-    if let Err(e) = std::fs::remove_file(path)
-        && e.kind() != io::ErrorKind::NotFound
-    {
-        return Err(named(e));
-    }
-    let fd = make()?;
-    bind(fd.as_raw_fd(), &address)
-        .map_err(io::Error::from)
-        .map_err(named)?;
-    // Anybody may ask; the configuration says who is let in.
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).map_err(named)?;
-    cofferdam_host::refuse_descriptors(&fd);
-    listen(&fd, Backlog::MAXCONN)?;
-    Ok(fd)
 }
 
 #[cfg(test)]

@@ -8,54 +8,17 @@
 //! moved twice to even loads out.
 
 mod load;
+mod reading;
+mod status;
+
+pub(crate) use reading::{CoreReading, GROUPS, Move, Reading};
+pub(crate) use status::{Counts, Status};
 
 use crate::config::Elastic;
-use crate::engine::MOST_CORES;
-use cofferdam_netstack::FLOW_GROUPS;
+use crate::tuning::MOST_CORES;
+use crate::tuning::elastic::{FAR, FULL, LEAST_GAIN, LESS, LONGEST, TOO_EARLY};
 use load::Load;
 use std::time::Duration;
-
-/// Groups, as an index.
-const GROUPS: usize = FLOW_GROUPS as usize;
-/// A core goes only at a load below this part of that at which it came.
-const LESS: f64 = 0.75;
-/// Cores whose busy shares are so far apart are evened out.
-const FAR: f64 = 0.2;
-/// A core comes only when it takes this part of the busiest one's load, at least.
-const LEAST_GAIN: f64 = 0.1;
-/// A core is given flow groups until its table of connections is full to this part.
-const FULL: f64 = 0.75;
-/// A core that comes back within so many pauses of one's going went too early: the next one's
-/// going waits twice as long, at most so many pauses.
-const TOO_EARLY: u32 = 8;
-const LONGEST: u32 = 64;
-
-/// What a core did in an interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct CoreReading {
-    /// Share of the time in turns with work, 0 to 1.
-    pub busy: f64,
-    /// How long a packet waited before the core took it, by estimate.
-    pub delay: Duration,
-}
-
-/// An interval.
-#[derive(Clone, Debug)]
-pub(crate) struct Reading {
-    /// By core.
-    pub cores: Vec<CoreReading>,
-    /// Packets of each flow group.
-    pub packets: [u64; GROUPS],
-    /// Connections that each flow group has now.
-    pub connections: [u32; GROUPS],
-}
-
-/// A flow group and the core that it goes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Move {
-    pub group: u8,
-    pub to: u8,
-}
 
 /// What a plan is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,21 +21,22 @@ mod handle;
 #[doc(hidden)]
 pub mod hostile;
 mod metrics;
+mod notice;
 pub mod policy;
 mod ring;
 mod run;
 mod session;
+mod tuning;
 
 pub use abi::{Ending, Refusal};
 pub use attach::{AttachError, INTERFACE_VERSION, move_group, status};
 pub use cofferdam_netstack::FLOW_GROUPS;
 pub use cofferdam_xsk::{LinkState, PortError};
-pub use engine::{
-    CoreTally, Engine, EngineError, MOST_APPLICATIONS, MOST_BATCH, MOST_CORES, Offence, Options,
-    Stage, Tally,
-};
+pub use engine::{CoreTally, Engine, EngineError, Offence, Options, Stage, Tally};
 pub use metrics::SCHEMA;
-pub use run::{Notice, RunError, run};
+pub use notice::Notice;
+pub use run::{RunError, run};
 pub use session::{
     Application, Bound, Buffer, Connection, Event, EventLoop, Knock, Received, Session,
 };
+pub use tuning::{MOST_APPLICATIONS, MOST_BATCH, MOST_CORES};

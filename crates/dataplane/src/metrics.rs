@@ -1,6 +1,6 @@
 //! The counters as Prometheus text and as JSON.
 
-use crate::control::elastic::Shown as Elastic;
+use crate::elastic::Status as Elastic;
 use crate::engine::{CoreTally, Stage, Tally};
 use std::fmt::Write;
 

@@ -3,11 +3,13 @@
 use crate::config::{Config, Kind};
 use crate::control::Control;
 use crate::engine::{Engine, EngineError};
+use crate::notice::Notice;
+use crate::tuning::memory::{
+    LEAST_RING_ENTRIES, MOST_RING_ENTRIES, RING_PART, SPANS, SPANS_FOR_LARGE_MTU,
+};
 use cofferdam_affinity::run_on;
 use cofferdam_types::CpuId;
-use cofferdam_xsk::{
-    Device, Facts, LinkState, Memory, Port, PortError, Socket, SocketOptions, Tap,
-};
+use cofferdam_xsk::{Device, Facts, Memory, Port, PortError, Socket, SocketOptions, Tap};
 use nix::ifaddrs::getifaddrs;
 use std::io::{self, Read};
 use std::net::IpAddr;
@@ -36,30 +38,6 @@ pub enum RunError {
     /// The control plane, or the CPU.
     #[error("{0}")]
     Os(#[from] io::Error),
-}
-
-/// What a dataplane has to say while it runs; one line each.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// Applications can attach.
-    Ready,
-    /// The device was set down, or came up again.
-    Device(LinkState),
-    /// This many applications were ended for breaking the rules; which was the last, and why.
-    Offence {
-        /// Since the last notice of this kind.
-        count: u64,
-        /// Application and reason.
-        last: String,
-    },
-    /// A flow group that elastic cores move has not arrived within a second. Nothing more is moved
-    /// until it has; it is ordered once.
-    Stuck {
-        /// The flow group.
-        group: u8,
-        /// The core that it is on its way to.
-        core: u8,
-    },
 }
 
 /// Runs a dataplane until `stop`, and tells `say` what its owner should know.
@@ -95,11 +73,6 @@ pub fn run(
     }
 }
 
-/// Buffers for packets that fit no frame: datagrams that came in fragments, and, where the device's
-/// MTU is larger than a frame, whole windows of segments.
-const SPANS: u32 = 16;
-const SPANS_FOR_LARGE_MTU: u32 = 256;
-
 fn memory(config: &Config, facts: &Facts) -> io::Result<Memory> {
     let (frames, frame_bytes) = (config.device.frames, config.device.frame_bytes);
     let spans = match Memory::fits(facts.mtu_bytes, frame_bytes) {
@@ -130,9 +103,6 @@ fn refuse_addresses_of_linux(config: &Config) -> Result<(), RunError> {
     Ok(())
 }
 
-/// More would spread what is received over more memory than caches have.
-const MOST_RING_ENTRIES: u32 = 16_384;
-
 /// One socket a core, over one packet memory.
 fn sockets(
     device: &Device,
@@ -144,9 +114,9 @@ fn sockets(
     for (core, mut part) in config.cores.iter().zip(memory.split(count)) {
         let options = SocketOptions {
             queue: core.queue,
-            ring_entries: (config.device.frames / 4 / count)
+            ring_entries: (config.device.frames / RING_PART / count)
                 .next_power_of_two()
-                .clamp(64, MOST_RING_ENTRIES),
+                .clamp(LEAST_RING_ENTRIES, MOST_RING_ENTRIES),
             ..SocketOptions::default()
         };
         // Who has the queue, or else who has registered the memory.

@@ -5,6 +5,7 @@ mod cores;
 mod event;
 mod event_loop;
 mod received;
+mod rings;
 mod wait;
 
 pub use event::{Bound, Connection, Event, Knock};

@@ -1,6 +1,6 @@
 //! Addresses as C sees them.
 
-use super::{fail, text};
+use super::error::{fail, text};
 use std::ffi::c_char;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

@@ -1,13 +1,11 @@
 //! Which CPUs and queues a dataplane works on.
 
-use super::Wrong;
 use super::raw::{RawCore, RawDevice, RawMode};
-use crate::engine::MOST_CORES;
+use super::value::Wrong;
+use crate::tuning::MOST_CORES;
+use crate::tuning::memory::LEAST_FRAMES;
 use cofferdam_types::CpuId;
 use toml::Spanned;
-
-/// Frames that a core needs at least.
-const LEAST_FRAMES: u32 = 256;
 
 /// One core of a dataplane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! When cores are added and taken away.
 
 use super::raw::RawElastic;
-use super::{Wrong, duration};
+use super::value::{Wrong, duration};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 use toml::Spanned;

@@ -2,21 +2,13 @@
 
 use crate::attach::{Answer, LARGEST, answer};
 use crate::engine::Life;
+use crate::tuning::control::{ACCEPT_AT_ONCE, ASKING_PATIENCE, MOST_ASKING, MOST_ASKING_A_USER};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::socket::{MsgFlags, SockFlag, accept4, getsockopt, recv, sockopt::PeerCredentials};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// Sockets that wait for their request at most.
-pub(super) const MOST_ASKING: usize = 64;
-/// Of them, those of one user other than root.
-pub(super) const MOST_ASKING_A_USER: usize = 8;
-/// Connections taken in one round at most: who is connected has his turn too.
-const ACCEPT_AT_ONCE: usize = 64;
-/// Who connects must ask within this time.
-const PATIENCE: Duration = Duration::from_secs(1);
+use std::time::Instant;
 
 /// Connected; has not asked yet.
 struct Asking {
@@ -101,10 +93,10 @@ impl Clients {
     }
 
     /// Lets those in who wait at `listener`.
-    pub fn accept(&mut self, listener: &OwnedFd) {
+    pub fn accept(&mut self, listener: &impl AsFd) {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         for _ in 0..ACCEPT_AT_ONCE {
-            let Ok(fd) = accept4(listener.as_raw_fd(), flags) else {
+            let Ok(fd) = accept4(listener.as_fd().as_raw_fd(), flags) else {
                 return;
             };
             // SAFETY: the kernel has just made this descriptor for us.
@@ -136,7 +128,7 @@ impl Clients {
         self.asking.push(Asking {
             fd,
             uid,
-            until: Instant::now() + PATIENCE,
+            until: Instant::now() + ASKING_PATIENCE,
         });
     }
 }

@@ -8,6 +8,7 @@ use cofferdam_netstack::MacAddress;
 use cofferdam_xsk::{Memory, Pipe, pipe};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -35,6 +36,10 @@ fn plan(groups: std::ops::Range<u8>) -> Plan {
         moves: groups.map(|group| Move { group, to: 1 }).collect(),
         why: "for a test".to_owned(),
     }
+}
+
+fn begin(control: &mut Control, plan: Plan) {
+    control.scaler.as_mut().expect("elastic cores").begin(plan);
 }
 
 fn turns(engines: &mut [Engine<Pipe>]) {
@@ -87,7 +92,7 @@ fn a_plan_is_carried_out_one_group_after_the_other() {
     let folder = tempfile::tempdir().expect("a folder");
     let (mut control, mut engines) = control(folder.path());
     assert_eq!(control.status()["cores_in_use"], 1);
-    control.begin_plan(plan(5..15));
+    begin(&mut control, plan(5..15));
     let until = Instant::now() + Duration::from_secs(20);
     while control.scaler.as_ref().is_some_and(Scaler::is_at_work) {
         assert!(Instant::now() < until, "it does not end");
@@ -95,9 +100,8 @@ fn a_plan_is_carried_out_one_group_after_the_other() {
         turns(&mut engines);
     }
     let at = |control: &Control, core: u8| {
-        let mut owners = control.hub.owners();
-        owners.retain(|owner| *owner == core);
-        owners.len()
+        let owners = control.hub.owners().into_iter();
+        owners.filter(|owner| *owner == core).count()
     };
     assert_eq!((at(&control, 0), at(&control, 1)), (118, 10));
     let status = control.status();
@@ -108,7 +112,7 @@ fn a_plan_is_carried_out_one_group_after_the_other() {
     let text = metrics::text(
         &control.counted().0,
         &control.counted().1,
-        control.scaler.as_ref().map(Scaler::shown).as_ref(),
+        control.scaler.as_ref().map(Scaler::status).as_ref(),
         "eth0",
     );
     for line in [
@@ -127,7 +131,7 @@ fn a_plan_is_carried_out_one_group_after_the_other() {
 fn a_stuck_move_is_told_once_keeps_nobody_waiting_and_is_not_tried_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let (mut control, mut engines) = control(folder.path());
-    control.begin_plan(plan(5..15));
+    begin(&mut control, plan(5..15));
     let told = Mutex::new(Vec::new());
     let until = Instant::now() + Duration::from_secs(20);
     // No core runs: the first group never arrives.
@@ -149,7 +153,7 @@ fn a_stuck_move_is_told_once_keeps_nobody_waiting_and_is_not_tried_again() {
     assert!(error.contains("flow group 5 is still moving to"), "{error}");
     // It goes on when the group is there, and leaves the rest of the plan.
     turns(&mut engines);
-    assert!(control.on_its_way().is_none());
+    assert!(control.moves.on_its_way().is_none());
     control.look_at_load(|notice| panic!("{notice:?}"));
     assert_eq!(control.hub.owner(5), 1);
     assert_eq!(control.hub.owner(6), 0);

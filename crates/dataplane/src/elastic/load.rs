@@ -1,11 +1,9 @@
 //! What each core and each flow group has to do, as measured and after moves.
 
-use super::{GROUPS, Move, Reading};
+use super::reading::{GROUPS, Move, Reading};
+use crate::tuning::elastic::SLACK;
 use cofferdam_netstack::FLOW_GROUPS;
 use std::time::Duration;
-
-/// A core is filled to at most this multiple of its share.
-const SLACK: f64 = 1.1;
 
 /// Loads, in busy shares of a core.
 #[derive(Clone, Debug)]

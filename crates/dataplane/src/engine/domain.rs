@@ -1,86 +1,32 @@
-//! An application as the loop sees it: what it holds, what it may do, what it did wrong.
+//! An application as the loop sees it: what it holds and what it may do.
 
-use super::Life;
-use super::cores::Seat;
+use super::account::Account;
+use super::held::{Held, Holding};
+use super::life::Life;
+use super::offence::Offence;
+use super::seats::Seat;
 use crate::abi::{Condition, Entry};
 use crate::channel::Inside;
 use crate::policy::Rights;
+use crate::ring::DataplaneEnd;
+use crate::tuning::turns::MOST_UNREAD;
 use cofferdam_xsk::{Frame, Memory};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Conditions that wait for room in the ring, at most: a longer queue is an application that
-/// does not read.
-const OVERFLOW: usize = 32768;
-
-/// Why an application was ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Offence {
-    /// It ended itself, or closed its socket.
-    #[error("it is gone")]
-    Gone,
-    /// An index of its rings cannot be.
-    #[error("it wrote an impossible index into its rings")]
-    Ring,
-    /// An entry is no call.
-    #[error("it wrote an entry into its ring that is not a call")]
-    Call,
-    /// A range outside its memory.
-    #[error("it referred to memory that is not its own")]
-    Memory,
-    /// A frame that it does not hold.
-    #[error("it returned a frame that it did not hold")]
-    Frame,
-    /// A connection of another application.
-    #[error("it referred to a connection of another application")]
-    Connection,
-    /// It does not read its conditions.
-    #[error("it left {OVERFLOW} conditions unread")]
-    Deaf,
-}
-
-impl Offence {
-    /// All that an application can be ended for.
-    pub(super) const ALL: [Offence; 6] = [
-        Offence::Ring,
-        Offence::Call,
-        Offence::Memory,
-        Offence::Frame,
-        Offence::Connection,
-        Offence::Deaf,
-    ];
-}
-
-/// What a frame that an application holds is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Holding {
-    Nothing,
-    Segment { handle: u64, len: u32 },
-    Datagram { handle: u64 },
-}
-
 /// One attached application.
 pub(crate) struct Domain {
     /// Its place among the applications of the configuration.
-    pub(super) client: u8,
-    pub name: String,
-    pub(super) inside: Inside,
-    pub(super) rights: Rights,
-    pub(super) life: Arc<Life>,
-    pub(super) offence: Option<Offence>,
-    /// By frame of its inbox.
-    pub(super) holdings: Vec<Holding>,
-    pub(super) held_frames: u32,
-    pub(super) most_frames: u32,
-    was_full: bool,
+    client: u8,
+    name: String,
+    inside: Inside,
+    rights: Rights,
+    life: Arc<Life>,
+    offence: Option<Offence>,
+    pub(super) held: Held,
     overflow: VecDeque<Entry>,
-    /// Ranges of its memory that the stack refers to.
-    pub(super) ranges: u32,
-    pub(super) most_ranges: u32,
-    pub(super) datagrams: u32,
-    pub(super) connections: u32,
-    /// Its place in every core's table.
-    pub(super) seat: Seat,
+    pub(super) account: Account,
+    seat: Seat,
 }
 
 impl Domain {
@@ -99,21 +45,46 @@ impl Domain {
         Domain {
             client,
             name,
-            holdings: vec![Holding::Nothing; numbers as usize],
-            held_frames: 0,
-            was_full: false,
-            most_frames: own_frames.unwrap_or(share.frames),
+            held: Held::new(numbers, own_frames.unwrap_or(share.frames)),
             inside,
             rights,
             life,
             offence: None,
             overflow: VecDeque::with_capacity(256),
-            ranges: 0,
-            most_ranges: share.ranges,
-            datagrams: 0,
-            connections: 0,
+            account: Account::new(share.ranges),
             seat,
         }
+    }
+
+    /// Its place among the applications of the configuration.
+    pub fn client(&self) -> u8 {
+        self.client
+    }
+
+    /// Its name in the configuration.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its place in every core's table.
+    #[inline]
+    pub fn seat(&self) -> &Seat {
+        &self.seat
+    }
+
+    /// What it may do.
+    pub fn rights(&self) -> &Rights {
+        &self.rights
+    }
+
+    /// Whether it lives, on all cores.
+    pub fn life(&self) -> &Life {
+        &self.life
+    }
+
+    /// What it is ended for on this core, if for anything.
+    pub fn offence(&self) -> Option<Offence> {
+        self.offence
     }
 
     /// Whether it is being cleaned up.
@@ -122,16 +93,26 @@ impl Domain {
     }
 
     /// Marks it for clean-up; the first reason stays.
-    pub fn end(&mut self, offence: Offence) {
+    pub fn terminate(&mut self, offence: Offence) {
         self.offence.get_or_insert(offence);
         if offence != Offence::Gone {
             self.life.accuse(offence);
         }
     }
 
-    /// Whether the stack may still refer to its memory.
-    pub fn is_referred_to(&self) -> bool {
-        self.connections > 0 || self.datagrams > 0
+    /// The rings that it calls through and is told by.
+    pub fn end(&mut self) -> &mut DataplaneEnd {
+        &mut self.inside.end
+    }
+
+    /// Says that the loop sleeps, or not; true when no call waits.
+    pub fn sleep(&self, sleeps: bool) -> bool {
+        self.inside.end.sleep(sleeps)
+    }
+
+    /// Whether it has not read all that it was told.
+    pub fn is_behind(&self) -> bool {
+        self.inside.end.unread() > 0
     }
 
     /// Hands a condition over; it waits when the ring is full.
@@ -148,11 +129,11 @@ impl Domain {
             match self.inside.end.room() {
                 Ok(0) => {}
                 Ok(_) => return self.inside.end.push(*entry),
-                Err(_) => return self.end(Offence::Ring),
+                Err(_) => return self.terminate(Offence::Ring),
             }
         }
-        if self.overflow.len() >= OVERFLOW {
-            return self.end(Offence::Deaf);
+        if self.overflow.len() >= MOST_UNREAD {
+            return self.terminate(Offence::Deaf);
         }
         self.overflow.push_back(*entry);
     }
@@ -167,7 +148,7 @@ impl Domain {
                         self.inside.end.push(entry);
                     }
                 }
-                Err(_) => self.end(Offence::Ring),
+                Err(_) => self.terminate(Offence::Ring),
             }
         }
         let woken = self.inside.end.publish();
@@ -197,7 +178,7 @@ impl Domain {
         len: usize,
         what: Holding,
     ) -> Option<(Frame, u64)> {
-        if self.held_frames >= self.most_frames {
+        if self.held.is_full() {
             return None;
         }
         let place = match &mut self.inside.frames {
@@ -209,47 +190,29 @@ impl Domain {
                 (into, 0)
             }
         };
-        *self.holdings.get_mut(place.0.0 as usize)? = what;
-        self.held_frames += 1;
+        self.held.hold(place.0.0, what)?;
         let frame_bytes = u64::from(memory.frame_bytes());
         Some((place.0, u64::from(place.0.0) * frame_bytes + place.1 as u64))
     }
 
     /// Takes a frame back; what it held, `Nothing` when the application did not have it.
     pub fn release(&mut self, memory: &mut Memory, frame: u32) -> Holding {
-        let Some(place) = self.holdings.get_mut(frame as usize) else {
-            return Holding::Nothing;
-        };
-        let held = std::mem::replace(place, Holding::Nothing);
+        let held = self.held.release(frame);
         if held != Holding::Nothing {
-            self.held_frames -= 1;
-            self.inside
-                .frames
-                .as_mut()
-                .unwrap_or(memory)
-                .give(Frame(frame));
+            let own = self.inside.frames.as_mut();
+            own.unwrap_or(memory).give(Frame(frame));
         }
         held
     }
 
-    /// Whether it holds all that it may, for the first time since it had room.
-    pub fn became_full(&mut self) -> bool {
-        self.held_frames >= self.most_frames && !std::mem::replace(&mut self.was_full, true)
-    }
-
-    /// Once it was full: whether it has given enough back to be given more.
-    pub fn has_room_again(&mut self) -> bool {
-        let has = self.was_full && self.held_frames <= self.most_frames / 4 * 3;
-        self.was_full &= !has;
-        has
-    }
-
     /// Takes all frames back.
     pub fn release_all(&mut self, memory: &mut Memory) {
-        for frame in 0..self.holdings.len() as u32 {
-            self.release(memory, frame);
+        if self.held.count() > 0 {
+            for frame in 0..self.held.frames() {
+                self.release(memory, frame);
+            }
+            self.overflow.clear();
         }
-        self.overflow.clear();
     }
 }
 

@@ -1,8 +1,10 @@
 //! The stack's events, given to the application that each belongs to.
 
-use super::calls::{Bound, Kind, unmark};
-use super::domain::{Domain, Holding};
-use super::{Engine, buffer_place};
+use super::Engine;
+use super::bounds::{Bound, Kind};
+use super::buffers::{buffer_place, unmark};
+use super::domain::Domain;
+use super::held::Holding;
 use crate::abi::{Condition, Ending};
 use cofferdam_netstack::{Chunk, ConnectionId, DeadReason, Event, Time};
 use cofferdam_xsk::Port;
@@ -68,7 +70,7 @@ impl<P: Port> Engine<P> {
                     }
                 });
                 if let Some(domain) = domain {
-                    domain.ranges -= ranges;
+                    domain.account.acknowledge(ranges);
                 }
             }
             Event::Dead {
@@ -84,14 +86,14 @@ impl<P: Port> Engine<P> {
                 let what = Holding::Datagram {
                     handle: udp.to_bits(),
                 };
-                let bound = self.bound(cookie);
+                let bound = self.bounds.get(cookie);
                 let place = bound.and_then(|b| self.place(chunk, b.domain, what));
                 let (Some(bound), Some((frame, offset))) = (bound, place) else {
                     self.tally.over_quota += 1;
                     self.stack.udp_recv_done(udp, 1);
                     return self.free(chunk);
                 };
-                if let Some(domain) = self.domain(bound.domain) {
+                if let Some(domain) = self.domains.get_mut(bound.domain) {
                     domain.tell(Condition::UdpRecv {
                         cookie: bound.cookie,
                         handle: cookie,
@@ -106,43 +108,27 @@ impl<P: Port> Engine<P> {
                 let (place, generation, token) = unmark(token);
                 // The place may have another owner by now.
                 let is_same = |b: &Bound| b.kind == Kind::Udp(udp);
-                let bound = self.bound(cookie).filter(is_same);
-                if let Some(domain) = self
-                    .domain(place)
-                    .filter(|d| d.seat.generation == generation)
-                {
-                    domain.datagrams -= 1;
-                    let client = domain.client;
+                let bound = self.bounds.get(cookie).filter(is_same);
+                if let Some(domain) = self.domains.of_mut(place, generation) {
+                    domain.account.end_datagram();
                     domain.tell(Condition::UdpSent {
                         cookie: bound.map_or(0, |b| b.cookie),
                         token,
                     });
-                    self.pools.datagrams.give(client);
+                    self.pools.datagrams.give(domain.client());
                 }
             }
             Event::Timer { cookie, .. } => {
                 let (place, generation, cookie) = unmark(cookie);
-                if let Some(domain) = self
-                    .domain(place)
-                    .filter(|d| d.seat.generation == generation)
-                {
-                    let client = domain.client;
+                if let Some(domain) = self.domains.of_mut(place, generation) {
                     domain.tell(Condition::Timer { cookie });
-                    self.pools.timers.give(client);
+                    self.pools.timers.give(domain.client());
                 }
             }
             Event::Release { buffer } => {
                 self.memory.give(buffer_place(buffer).0);
             }
         }
-    }
-
-    pub(super) fn domain(&mut self, place: u8) -> Option<&mut Domain> {
-        self.domains.get_mut(usize::from(place))?.as_deref_mut()
-    }
-
-    fn bound(&self, index: u64) -> Option<Bound> {
-        self.bounds.get(index as usize).copied().flatten()
     }
 
     /// Tells the owner of a connection; the owner's domain.
@@ -153,10 +139,7 @@ impl<P: Port> Engine<P> {
     ) -> Option<&mut Domain> {
         let owner = self.owners.get_mut(connection)?;
         let condition = condition(owner.cookie, owner);
-        let domain = self
-            .domains
-            .get_mut(usize::from(owner.domain))?
-            .as_deref_mut()?;
+        let domain = self.domains.get_mut(owner.domain)?;
         domain.tell(condition);
         Some(domain)
     }
@@ -168,12 +151,13 @@ impl<P: Port> Engine<P> {
         connection: ConnectionId,
         remote: std::net::SocketAddr,
     ) {
-        let Some(bound) = self.bound(index) else {
+        let Some(bound) = self.bounds.get(index) else {
             // Its listener has gone meanwhile; so has the peer, then.
             let _ = self.stack.reject(now, connection);
             return;
         };
-        let client = self.domain(bound.domain).map_or(0, |domain| domain.client);
+        let domain = self.domains.get_mut(bound.domain);
+        let client = domain.map_or(0, |domain| domain.client());
         if !self.pools.connections.take(client) {
             self.tally.connections_refused += 1;
             let _ = self.stack.reject(now, connection);
@@ -182,8 +166,8 @@ impl<P: Port> Engine<P> {
         let handle = self.name(connection);
         self.owners.set(connection, handle, bound.domain, 0);
         self.stack.set_reader(connection, bound.domain);
-        if let Some(domain) = self.domain(bound.domain) {
-            domain.connections += 1;
+        if let Some(domain) = self.domains.get_mut(bound.domain) {
+            domain.account.open(0);
             domain.tell(Condition::Knock {
                 cookie: bound.cookie,
                 handle,
@@ -206,7 +190,7 @@ impl<P: Port> Engine<P> {
             let _ = self.stack.abort(now, connection);
             return self.free(chunk);
         };
-        if let Some(domain) = self.domain(domain) {
+        if let Some(domain) = self.domains.get_mut(domain) {
             domain.tell(Condition::Recv {
                 cookie,
                 handle,
@@ -223,12 +207,12 @@ impl<P: Port> Engine<P> {
         let (frame, start) = buffer_place(chunk.buffer);
         let start = start + chunk.offset as usize;
         let memory = &mut self.memory;
-        let domain = self.domains.get_mut(usize::from(reader))?.as_deref_mut()?;
+        let domain = self.domains.get_mut(reader)?;
         if domain.is_leaving() {
             return None;
         }
         let (frame, offset) = domain.hold(memory, frame, start, chunk.len as usize, what)?;
-        if domain.became_full() {
+        if domain.held.became_full() {
             self.tally.readers_stopped += 1;
             self.stack.stop_reader(reader);
         }
@@ -243,13 +227,11 @@ impl<P: Port> Engine<P> {
         let Some(owner) = self.owners.remove(connection) else {
             return;
         };
-        self.forget_guest(owner.handle);
-        let Some(domain) = self.domain(owner.domain) else {
+        self.cores.forget_guest(owner.handle);
+        let Some(domain) = self.domains.get_mut(owner.domain) else {
             return;
         };
-        let client = domain.client;
-        domain.connections -= 1;
-        domain.ranges -= owner.ranges;
+        domain.account.close(owner.ranges);
         let reason = match reason {
             DeadReason::Closed => Ending::Closed,
             DeadReason::Reset => Ending::Reset,
@@ -263,6 +245,6 @@ impl<P: Port> Engine<P> {
             handle: owner.handle,
             reason,
         });
-        self.pools.connections.give(client);
+        self.pools.connections.give(domain.client());
     }
 }

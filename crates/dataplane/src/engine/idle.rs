@@ -1,22 +1,9 @@
 //! When to stop polling. Polling pays while the next packet is likely to come before a sleeper
 //! could have been woken; sleeping pays when it is far away.
 
-use super::Engine;
+use crate::tuning::idle::{LONGEST_GAP, MOMENT, NEWEST};
 use cofferdam_netstack::Time;
-use cofferdam_xsk::Port;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
-use std::os::fd::AsFd;
 use std::time::Duration;
-
-/// Weight of the newest gap in the mean.
-const NEWEST: f64 = 1.0 / 8.0;
-
-/// What one polls after work where the next is far away: what belongs together often comes close.
-const MOMENT: Duration = Duration::from_micros(50);
-
-/// When to try again to send what the device refused.
-const STUCK: Duration = Duration::from_millis(1);
 
 /// Follows the gaps between bursts of work.
 #[derive(Debug)]
@@ -43,8 +30,7 @@ impl Idle {
             return;
         }
         let gap = gap.as_nanos() as f64;
-        // One long silence must not make the next minute slow.
-        let gap = gap.min(4.0 * self.most.as_nanos() as f64);
+        let gap = gap.min(LONGEST_GAP * self.most.as_nanos() as f64);
         self.mean_gap_ns += (gap - self.mean_gap_ns) * NEWEST;
     }
 
@@ -60,50 +46,6 @@ impl Idle {
 
     pub fn should_sleep(&self, now: Time) -> bool {
         now.since(self.last_work) >= self.patience()
-    }
-}
-
-impl<P: Port> Engine<P> {
-    /// Sleeps until a packet, a call, an order or a timer.
-    pub(super) fn sleep(&mut self, now: Time) {
-        // Counters of a long sleep are those of its beginning.
-        self.since_shown = now;
-        self.show();
-        let mut calm = self.cores.sleep(true);
-        for domain in self.domains.iter().flatten() {
-            calm &= domain.inside.end.sleep(true);
-        }
-        if calm && self.port.pending() == 0 {
-            self.tally.sleeps += 1;
-            self.block(now);
-        }
-        self.cores.sleep(false);
-        for domain in self.domains.iter().flatten() {
-            domain.inside.end.sleep(false);
-        }
-    }
-
-    fn block(&mut self, now: Time) {
-        let timeout = self.stack.sleep_until().map(|at| at.since(now));
-        let port = self.port.descriptor();
-        let doors = self.cores.my_doors();
-        let mut fds = [port, self.cores.me().bell.as_fd(), doors.as_fd()]
-            .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-        let timeout = match self.is_stuck && self.cores.is_many() {
-            // Another core takes back what this one has sent on its queue, and tells nobody.
-            true => Some(timeout.map_or(STUCK, |at| at.min(STUCK))),
-            false => timeout,
-        };
-        // Interrupted or not: the loop looks at everything next.
-        let _ = ppoll(&mut fds, timeout.map(TimeSpec::from), None);
-        let [_, bell, door] = fds.map(|fd| fd.any().unwrap_or(false));
-        if bell {
-            // Of this process alone: nobody else can make it block.
-            let _ = self.cores.me().bell.read();
-        }
-        if door {
-            doors.rest();
-        }
     }
 }
 

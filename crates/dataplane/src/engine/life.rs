@@ -1,6 +1,6 @@
 //! Whether an application lives: told between its domains on all cores and the control plane.
 
-use super::Offence;
+use super::offence::Offence;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// One application's.

@@ -4,72 +4,82 @@
 //!
 //! Batching is adaptive: a batch is what waits, at most B; nothing waits for a batch to fill.
 
+mod account;
+mod binding;
+mod bounds;
+mod buffers;
 mod calls;
+mod clock;
 pub(crate) mod cores;
 mod domain;
+mod domains;
+mod ending;
 mod events;
+mod held;
 mod idle;
 mod life;
+mod link;
+mod maker;
+mod offence;
+mod options;
+mod order;
 mod owners;
+mod seats;
+mod sending;
 mod setup;
 mod shares;
 mod show;
+mod sleep;
 mod tally;
 #[cfg(test)]
 mod tests;
 mod transmit;
 
-pub use cores::MOST_CORES;
-pub use domain::Offence;
+pub(crate) use clock::cycles;
 pub(crate) use life::Life;
-pub use setup::{EngineError, Options};
-pub(crate) use setup::{Maker, Order};
+pub(crate) use maker::Maker;
+pub use offence::Offence;
+pub use options::Options;
+pub(crate) use order::Order;
+pub use setup::EngineError;
 #[cfg(test)]
 pub(crate) use tally::GroupTally;
-pub(crate) use tally::cycles;
 pub use tally::{CoreTally, Stage, Tally};
 
-use crate::session::{Application, EventLoop};
-use cofferdam_netstack::{BufferId, Disposition, Stack, Time};
-use cofferdam_xsk::{Frame, Memory, Packet, Port};
+use crate::tuning::SHOW_EVERY;
+use bounds::Bounds;
+use buffers::{Whole, received_buffer};
+use clock::Clock;
+use cofferdam_netstack::{Disposition, Stack, Time};
+use cofferdam_xsk::{Memory, Packet, Port};
 use cores::Cores;
-use domain::{Domain, Share};
+use domain::Domain;
+use domains::Domains;
 use idle::Idle;
+use link::Link;
 use owners::Owners;
 use shares::Pools;
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
-use tally::Clock;
-
-/// Applications that one dataplane serves at most.
-pub const MOST_APPLICATIONS: usize = 16;
-/// Largest batch bound.
-pub const MOST_BATCH: u32 = 256;
 
 /// One core of a dataplane: a port, driven by one thread.
 pub struct Engine<P> {
-    port: P,
+    link: Link<P>,
     memory: Memory,
     stack: Stack,
     clock: Clock,
     options: Options,
-    domains: Vec<Option<Box<Domain>>>,
+    domains: Domains,
     owners: Owners,
-    bounds: Vec<Option<calls::Bound>>,
-    batch: Vec<Packet>,
-    /// A packet that found the transmit ring full.
-    unsent: Option<Packet>,
-    /// The last flush left packets in the ring.
-    is_stuck: bool,
-    share: Share,
+    bounds: Bounds,
     pools: Pools,
     idle: Idle,
     tally: Tally,
     orders: Receiver<Order>,
     cores: Cores,
-    since_shown: Time,
+    maker: Maker,
+    /// When the counters were shown last.
+    shown_at: Time,
 }
 
 impl<P: Port> Engine<P> {
@@ -77,7 +87,7 @@ impl<P: Port> Engine<P> {
     /// this process between the conditions and the sending.
     pub fn turn(&mut self, mut inline: impl FnMut() -> bool) -> bool {
         let mut stages = self.tally.start();
-        self.port.reclaim(&mut self.memory);
+        self.link.reclaim(&mut self.memory);
         stages.end(Stage::Reclaim);
 
         let now = self.clock.now();
@@ -90,7 +100,7 @@ impl<P: Port> Engine<P> {
         }
         stages.end(Stage::Timers);
 
-        let got = self.port.receive(&mut self.memory, &mut self.batch);
+        let got = self.link.receive(&mut self.memory);
         stages.end(Stage::Receive);
         self.process(now, got);
         if self.cores.is_many() {
@@ -113,19 +123,16 @@ impl<P: Port> Engine<P> {
 
         let sent = self.transmit(now);
         stages.end(Stage::Transmit);
-        // What the device refused stays in its ring: without another try a full ring would stay
-        // full when the device is up again.
-        if sent > 0 || self.is_stuck {
-            let flushed = self.port.flush(&mut self.memory);
-            self.is_stuck = flushed.is_err() || self.unsent.is_some();
-            self.tally.flush_errors += u64::from(flushed.is_err());
+        if sent > 0 || self.link.is_stuck() {
+            let flushed = self.link.flush(&mut self.memory);
+            self.tally.flush_errors += u64::from(!flushed);
             stages.end(Stage::Flush);
         }
         if self.cores.is_many() {
             self.return_strays();
             self.cores.publish();
         }
-        self.tally.count_batch(got, self.port.pending());
+        self.tally.count_batch(got, self.link.pending());
         let had_work = work + sent > 0;
         self.tally.empty_turns += u64::from(!had_work);
         stages.count(&mut self.tally, had_work);
@@ -135,7 +142,7 @@ impl<P: Port> Engine<P> {
     fn process(&mut self, now: Time, got: usize) {
         let steers = self.cores.is_many();
         for n in 0..got {
-            let Some(packet) = self.batch.get(n).copied() else {
+            let Some(packet) = self.link.received(n) else {
                 break;
             };
             if !steers || self.steer(packet) {
@@ -148,18 +155,16 @@ impl<P: Port> Engine<P> {
     #[inline]
     fn take_packet(&mut self, now: Time, packet: Packet) {
         let (bytes, spans) = self.memory.packet_and_spans(packet);
-        let buffer = calls::received_buffer(packet.frame, packet.start);
-        let mut whole = calls::Whole(spans);
+        let buffer = received_buffer(packet.frame, packet.start);
+        let mut whole = Whole(spans);
         if self.stack.handle_frame(now, bytes, buffer, &mut whole) == Disposition::Free {
             self.memory.give(packet.frame);
         }
     }
 
     fn publish(&mut self) {
-        for place in 0..self.domains.len() {
-            if let Some(domain) = &mut self.domains[place] {
-                self.tally.wakeups += u64::from(domain.publish());
-            }
+        for domain in self.domains.iter_mut() {
+            self.tally.wakeups += u64::from(domain.publish());
         }
     }
 
@@ -185,34 +190,10 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// Runs an application of this process on the loop's thread until `stop`.
-    ///
-    /// # Errors
-    /// No memory, no descriptors or no place left.
-    pub fn run_inline<A: Application>(
-        &mut self,
-        application: A,
-        stop: &AtomicBool,
-    ) -> io::Result<A> {
-        let session = self.inline()?;
-        let mut event_loop = EventLoop::new(session, application);
-        while !stop.load(Ordering::Relaxed) {
-            let worked = self.turn(|| event_loop.turn());
-            self.rest(worked);
-        }
-        Ok(event_loop.application)
-    }
-
     /// Shows the counters, and sleeps when nothing has happened for long enough.
     pub fn rest(&mut self, worked: bool) {
         let now = self.clock.now();
-        if self.options.yields
-            && self
-                .domains
-                .iter()
-                .flatten()
-                .any(|d| d.inside.end.unread() > 0)
-        {
+        if self.options.yields && self.domains.iter().any(Domain::is_behind) {
             std::thread::yield_now();
         }
         if worked {
@@ -220,19 +201,14 @@ impl<P: Port> Engine<P> {
         } else if self.idle.should_sleep(now) {
             return self.sleep(now);
         }
-        if now.since(self.since_shown) > Duration::from_millis(10) {
-            self.since_shown = now;
+        if now.since(self.shown_at) > SHOW_EVERY {
+            self.shown_at = now;
             self.show();
         }
     }
 
     /// The port, to ask it for facts.
     pub fn port(&self) -> &P {
-        &self.port
+        self.link.port()
     }
-}
-
-/// Where a received frame's bytes begin.
-pub(super) fn buffer_place(buffer: BufferId) -> (Frame, usize) {
-    (Frame(buffer.0 as u32), (buffer.0 >> 32) as usize & 0xffff)
 }

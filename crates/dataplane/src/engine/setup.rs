@@ -1,114 +1,28 @@
-//! Setting a dataplane up: its settings, its cores, and what other threads hold of it.
+//! Setting a dataplane up: its cores, and what other threads hold of it.
 
-use super::calls;
-use super::cores::{Cores, Hub, MOST_CORES};
+use super::Engine;
+use super::bounds::Bounds;
+use super::cores::{Cores, Hub};
 use super::domain::{Domain, Share};
+use super::domains::Domains;
 use super::idle::Idle;
+use super::link::Link;
+use super::maker::Maker;
+use super::options::Options;
+use super::order::Order;
 use super::owners::Owners;
 use super::shares::Pools;
-use super::{Engine, Life, MOST_APPLICATIONS, MOST_BATCH, Tally};
-use crate::channel::{Outside, channel};
+use super::tally::Tally;
 use crate::handle;
-use crate::policy::{Rights, Shares};
+use crate::policy::Rights;
 use crate::session::Session;
+use crate::tuning::turns::{HELD_PART, STACK_PART};
+use crate::tuning::{MOST_APPLICATIONS, MOST_BATCH, MOST_CORES};
 use cofferdam_netstack::{Config, ConfigError, Stack, Time};
-use cofferdam_xsk::{Frame, FrameFacts, Memory, Packet, Port};
+use cofferdam_xsk::{Memory, Port};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
-
-/// Settings of the loop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// Packets taken in one turn at most (IX's B); 1 to 256, default 64.
-    pub batch: u32,
-    /// Longest time to poll for packets before sleeping; default 20 ms. How long it really polls
-    /// follows the traffic.
-    pub spin: Duration,
-    /// Memory that each application sends from; default 16 MiB.
-    pub area_bytes: u32,
-    /// Frames of an application's own that received data is copied into, so that it cannot see
-    /// others' data nor keep their frames; `None`: it reads the dataplane's frames in place.
-    pub private_frames: Option<u32>,
-    /// Give the CPU away after each batch of conditions: for applications on the same CPU.
-    pub yields: bool,
-    /// Cores that share the flow groups at the start, the first ones; `None`: all.
-    pub first_cores: Option<u8>,
-    /// What part of the tables each application is guaranteed. Default: one application.
-    pub shares: Shares,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            batch: 64,
-            spin: Duration::from_millis(20),
-            area_bytes: 16 << 20,
-            private_frames: None,
-            yields: false,
-            first_cores: None,
-            shares: Shares::equal(1),
-        }
-    }
-}
-
-/// What other threads ask of a loop.
-pub(crate) enum Order {
-    /// Serve this application.
-    Attach(Box<Domain>),
-    /// Take this flow group from the core that has it.
-    Fetch(u8),
-    /// Look up: something has changed that the loop checks each turn.
-    Look,
-}
-
-/// Makes the sides of an application; the domains go to the loops by [`Order::Attach`].
-pub(crate) struct Maker {
-    hub: Arc<Hub>,
-    memory: FrameFacts,
-    options: Options,
-    share: Share,
-}
-
-impl Maker {
-    /// One domain a core, in the cores' order, and the application's side. `client` is its place
-    /// among those of the configuration.
-    pub fn make(
-        &self,
-        client: u8,
-        name: &str,
-        rights: Rights,
-        life: Arc<Life>,
-    ) -> io::Result<(Vec<Domain>, Outside)> {
-        let seat = self
-            .hub
-            .seat(client, self.options.shares.count())
-            .ok_or_else(|| io::Error::other("it already serves as many applications as it can"))?;
-        let (inside, mut outside) = channel(
-            &self.memory,
-            self.options.area_bytes,
-            self.options.private_frames,
-            self.share.ranges,
-            self.hub.doors(),
-        )?;
-        outside.sizes.owners = self.hub.owners();
-        let domain = |inside| {
-            let name = name.to_owned();
-            let rights = rights.clone();
-            Domain::new(
-                client,
-                name,
-                inside,
-                rights,
-                life.clone(),
-                seat.clone(),
-                self.share,
-            )
-        };
-        Ok((inside.into_iter().map(domain).collect(), outside))
-    }
-}
 
 /// A dataplane that cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -175,39 +89,33 @@ impl<P: Port> Engine<P> {
         mut config: Config,
         options: Options,
     ) -> Result<Engine<P>, EngineError> {
-        // Three eighths for an application that reads in place, a quarter for the stack; what is
-        // left is for what arrives and what is sent, however greedy both are.
-        config.limits.kept = (memory.own_frames() / 4).max(4);
+        let frames = memory.own_frames();
+        config.limits.kept = (frames / STACK_PART.1 * STACK_PART.0).max(4);
         let limits = config.limits;
         // Its session keeps to it: it is told the number once, so nothing of it is lent.
         let attached = u32::from(options.shares.count()).min(MOST_APPLICATIONS as u32);
-        let clock = cores.hub.clock;
-        let empty = Packet {
-            frame: Frame(0),
-            start: 0,
-            len: 0,
-        };
+        let clock = cores.hub().clock;
         let mut stack = Stack::new(config, clock.now())?;
         stack.set_owned_groups(cores.own_groups());
         Ok(Engine {
-            share: Share {
-                frames: memory.own_frames() / 8 * 3,
-                ranges: (limits.chunks / 2 / attached.max(1)).max(1),
+            maker: Maker {
+                hub: cores.hub().clone(),
+                memory: memory.facts(),
+                options,
+                share: Share {
+                    frames: frames / HELD_PART.1 * HELD_PART.0,
+                    ranges: (limits.chunks / 2 / attached.max(1)).max(1),
+                },
             },
             pools: Pools::new(&limits, &options.shares),
             stack,
             owners: Owners::new(limits.connections),
-            bounds: (0..limits.listeners + limits.udp)
-                .map(|_| None)
-                .collect::<Vec<Option<calls::Bound>>>(),
-            batch: vec![empty; options.batch as usize],
-            domains: (0..MOST_APPLICATIONS).map(|_| None).collect(),
-            unsent: None,
-            is_stuck: false,
+            bounds: Bounds::new(limits.listeners + limits.udp),
+            domains: Domains::new(),
+            link: Link::new(port, options.batch),
             idle: Idle::new(options.spin),
             tally: Tally::default(),
-            since_shown: Time::ZERO,
-            port,
+            shown_at: Time::ZERO,
             memory,
             clock,
             options,
@@ -218,17 +126,12 @@ impl<P: Port> Engine<P> {
 
     /// What other threads hold of all the cores.
     pub(crate) fn hub(&self) -> Arc<Hub> {
-        self.cores.hub.clone()
+        self.cores.hub().clone()
     }
 
     /// What makes applications' domains, for another thread.
     pub(crate) fn maker(&self) -> Maker {
-        Maker {
-            hub: self.hub(),
-            memory: self.memory.facts(),
-            options: self.options,
-            share: self.share,
-        }
+        self.maker.clone()
     }
 
     /// An application in this process: unprotected, on the loop's own thread.
@@ -242,7 +145,7 @@ impl<P: Port> Engine<P> {
             ));
         }
         let (domains, outside) = self
-            .maker()
+            .maker
             .make(0, "inline", Rights::all(), Arc::default())?;
         let session = Session::new(outside.map()?, None);
         for domain in domains {
@@ -252,9 +155,6 @@ impl<P: Port> Engine<P> {
     }
 
     pub(super) fn attach(&mut self, domain: Box<Domain>) {
-        if let Some(place) = self.domains.get_mut(usize::from(domain.seat.place)) {
-            *place = Some(domain);
-            self.tally.attached += 1;
-        }
+        self.tally.attached += u64::from(self.domains.put(domain));
     }
 }

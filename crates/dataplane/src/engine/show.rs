@@ -11,7 +11,7 @@ impl<P: Port> Engine<P> {
     }
 
     fn refresh(&mut self) {
-        self.tally.port = self.port.counters();
+        self.tally.port = self.link.port().counters();
         self.tally.stack.clear();
         self.tally.stack.extend(self.stack.counters().each());
         self.tally.free_frames = self.memory.available();
@@ -25,12 +25,12 @@ impl<P: Port> Engine<P> {
         });
         (self.tally.groups).extend(groups.filter(|g| g.connections > 0 || g.segments > 0));
         self.tally.applications.clear();
-        for domain in self.domains.iter().flatten() {
+        for domain in self.domains.iter() {
             self.tally.applications.push(tally::ApplicationTally {
-                name: domain.name.clone(),
-                place: domain.seat.place,
-                connections: domain.connections,
-                held_frames: domain.held_frames,
+                name: domain.name().to_owned(),
+                place: domain.seat().place,
+                connections: domain.account.connections(),
+                held_frames: domain.held.count(),
             });
         }
     }
@@ -38,7 +38,7 @@ impl<P: Port> Engine<P> {
     pub(super) fn show(&mut self) {
         // The loop never waits for a reader; the next time is 10 ms away.
         let hub = self.hub();
-        let core = hub.cores.get(usize::from(self.cores.me));
+        let core = hub.cores.get(usize::from(self.cores.id()));
         if let Some(Ok(mut shown)) = core.map(|core| core.shown.try_lock()) {
             self.refresh();
             shown.clone_from(&self.tally);

@@ -1,8 +1,8 @@
 //! What the loop counts, and where its time goes.
 
-use cofferdam_netstack::{FLOW_GROUPS, Time};
+use super::clock::cycles;
+use cofferdam_netstack::FLOW_GROUPS;
 use cofferdam_xsk::PortCounters;
-use std::time::Instant;
 
 /// A part of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -372,35 +372,5 @@ impl Stages {
         for (total, spent) in tally.stage_cycles.iter_mut().zip(self.spent) {
             *total += spent;
         }
-    }
-}
-
-/// The time-stamp counter: a third of what reading the clock costs.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-pub(crate) fn cycles() -> u64 {
-    // SAFETY: every x86-64 CPU has it; it reads a register.
-    unsafe { core::arch::x86_64::_rdtsc() }
-}
-
-/// Nanoseconds where there is no time-stamp counter.
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn cycles() -> u64 {
-    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
-}
-
-/// The stacks' clock: nanoseconds since the dataplane was made. All cores have the same: what moves
-/// from one to another has times in it.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::engine) struct Clock(Instant);
-
-impl Clock {
-    pub fn new() -> Clock {
-        Clock(Instant::now())
-    }
-
-    pub fn now(&self) -> Time {
-        Time::from_nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 }

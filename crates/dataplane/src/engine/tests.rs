@@ -7,6 +7,7 @@ use super::*;
 use crate::abi::{Call, Entry};
 use crate::channel::Mapped;
 use crate::policy::Rights;
+use crate::tuning::MOST_APPLICATIONS;
 use cofferdam_netstack::{Config, InterfaceAddress, MacAddress};
 use cofferdam_xsk::{Pipe, pipe};
 use std::sync::Arc;
@@ -198,13 +199,8 @@ fn random_calls_harm_only_who_makes_them() {
         }
         turns(&mut engine, 2);
         drop(hostile);
-        for domain in engine
-            .domains
-            .iter()
-            .flatten()
-            .filter(|d| d.name == "hostile")
-        {
-            domain.life.end();
+        for domain in engine.domains.iter().filter(|d| d.name() == "hostile") {
+            domain.life().end();
         }
         turns(&mut engine, 3);
         honest.first().push(

@@ -1,7 +1,7 @@
 //! Sending: the stack writes headers into a frame, the payload is gathered behind them.
 
-use super::calls::buffer_owner;
-use super::{Engine, buffer_place};
+use super::Engine;
+use super::buffers::{buffer_owner, buffer_place};
 use cofferdam_netstack::{Chunk, MAX_HEADER_BYTES, Time, Transmit};
 use cofferdam_xsk::{Frame, Packet, Port};
 
@@ -9,20 +9,13 @@ impl<P: Port> Engine<P> {
     /// Queues all packets that the stack has; returns how many. Stops when the ring is full or
     /// no frame is left: the rest goes in the next turn.
     pub(super) fn transmit(&mut self, now: Time) -> usize {
-        let mut sent = 0;
-        if let Some(packet) = self.unsent.take() {
-            if !self.port.transmit(&mut self.memory, packet) {
-                self.unsent = Some(packet);
-                self.is_stuck = true;
-                return 0;
-            }
-            sent += 1;
-        }
+        let Some(mut sent) = self.link.retry(&mut self.memory) else {
+            return 0;
+        };
         while self.stack.has_transmit() {
             let Some(frame) = self.memory.take() else {
                 self.tally.out_of_frames += 1;
-                // They may lie in the device's ring.
-                self.is_stuck = true;
+                self.link.starve();
                 break;
             };
             let Some(header) = self.memory.bytes_mut(frame).get_mut(..MAX_HEADER_BYTES) else {
@@ -59,9 +52,7 @@ impl<P: Port> Engine<P> {
                 start: 0,
                 len: end as u32,
             };
-            if !self.port.transmit(&mut self.memory, packet) {
-                self.unsent = Some(packet);
-                self.is_stuck = true;
+            if !self.link.send(&mut self.memory, packet) {
                 break;
             }
             sent += 1;
@@ -94,11 +85,7 @@ impl<P: Port> Engine<P> {
                 .copy((from, start + chunk.offset as usize), (frame, at), len);
             return;
         };
-        let domain = self
-            .domains
-            .get(usize::from(owner))
-            .and_then(Option::as_deref)
-            .filter(|d| d.seat.generation == generation);
+        let domain = self.domains.of(owner, generation);
         let from = domain.and_then(|d| d.range(u64::from(chunk.offset), chunk.len));
         let into = self.memory.bytes_mut(frame).get_mut(at..at + len);
         if let (Some(from), Some(into)) = (from, into) {

@@ -1,10 +1,8 @@
-//! The rings of the dataplane's cores, and which of them a connection's calls go through.
+//! The rings of the dataplane's cores, where its flow groups are, and addresses that all cores have.
 
-use super::{Event, Session};
-use crate::abi::{Call, Condition, Entry, Refusal};
-use crate::engine::MOST_CORES;
-use crate::handle;
+use crate::abi::{Entry, Refusal};
 use crate::ring::ApplicationEnd;
+use crate::tuning::MOST_CORES;
 use cofferdam_netstack::FLOW_GROUPS;
 use nix::sys::eventfd::EventFd;
 use std::collections::VecDeque;
@@ -17,7 +15,7 @@ pub(super) struct CoreEnd {
     waiting: VecDeque<Entry>,
     /// A flow group that has arrived here, and the core whose ring must be read first up to where
     /// it left.
-    stalled: Option<(u8, u8)>,
+    pub stalled: Option<(u8, u8)>,
 }
 
 impl CoreEnd {
@@ -27,6 +25,29 @@ impl CoreEnd {
             door,
             waiting: VecDeque::new(),
             stalled: None,
+        }
+    }
+
+    /// A call, behind those before it.
+    #[inline(always)]
+    pub fn push(&mut self, entry: Entry) {
+        if !self.waiting.is_empty() || !self.end.push(entry) {
+            self.waiting.push_back(entry);
+        }
+    }
+
+    /// Shows the core all calls that its ring takes, and wakes it when it sleeps.
+    pub fn flush(&mut self) {
+        while let Some(entry) = self.waiting.front() {
+            if !self.end.push(*entry) {
+                break;
+            }
+            self.waiting.pop_front();
+        }
+        self.end.release();
+        if self.end.publish() {
+            // A full counter rings as well.
+            let _ = self.door.write(1);
         }
     }
 }
@@ -74,7 +95,7 @@ impl Groups {
     }
 
     /// The next core behind `last`, of so many, that has groups.
-    fn next_in_use(&self, last: usize, cores: usize) -> usize {
+    pub fn next_in_use(&self, last: usize, cores: usize) -> usize {
         let behind = (1..=cores).map(|n| (last + n) % cores);
         let mut used = behind.filter(|core| self.counts.get(*core) > Some(&0));
         used.next().unwrap_or(0)
@@ -85,16 +106,39 @@ impl Groups {
         self.unsettled.get(usize::from(group)) > Some(&0)
     }
 
-    fn core(&self, group: u8) -> usize {
+    /// The core that has the group.
+    pub fn core(&self, group: u8) -> usize {
         self.core
             .get(usize::from(group))
             .copied()
             .map_or(0, usize::from)
     }
 
-    fn take_left(&mut self, group: u8, core: u8) -> bool {
+    /// The group has left a core.
+    pub fn left(&mut self, group: u8, core: usize) {
+        self.left.push((group, core as u8));
+    }
+
+    /// Whether it was read that the group has left a core; it counts once.
+    pub fn take_left(&mut self, group: u8, core: u8) -> bool {
         let place = self.left.iter().position(|left| *left == (group, core));
         place.map(|place| self.left.swap_remove(place)).is_some()
+    }
+
+    /// The group has arrived on `core`: its calls wait until that is settled.
+    pub fn arrived(&mut self, group: u8, core: usize) {
+        self.is_at(group, core);
+        if let Some(count) = self.unsettled.get_mut(usize::from(group)) {
+            *count += 1;
+        }
+    }
+
+    /// A move of the group is settled; true when its calls need not wait any more.
+    pub fn settled(&mut self, group: u8) -> bool {
+        if let Some(count) = self.unsettled.get_mut(usize::from(group)) {
+            *count = count.saturating_sub(1);
+        }
+        !self.is_unsettled(group)
     }
 }
 
@@ -151,136 +195,6 @@ impl BoundPlace {
         }
         self.unanswered = self.unanswered.saturating_sub(1);
         (self.unanswered == 0).then(|| self.refused.map_or(Ok(()), Err))
-    }
-}
-
-impl Session {
-    /// Makes a call through the ring of the core that it is for.
-    #[inline(always)]
-    pub(super) fn call(&mut self, call: Call) {
-        let core = match call {
-            Call::Accept { handle, .. }
-            | Call::Reject { handle }
-            | Call::Send { handle, .. }
-            | Call::Shutdown { handle }
-            | Call::Close { handle }
-            | Call::Abort { handle } => self.groups.core(handle::group(handle)),
-            // Their connections are spread as those of peers are.
-            Call::Connect { .. } => {
-                self.next_connect = (self.groups).next_in_use(self.next_connect, self.cores.len());
-                self.next_connect
-            }
-            _ => 0,
-        };
-        self.push(core, Entry::from(call));
-    }
-
-    /// Makes a call through every core's ring.
-    pub(super) fn call_all(&mut self, call: Call) {
-        for core in 0..self.cores.len() {
-            self.push(core, call.into());
-        }
-    }
-
-    pub(crate) fn push(&mut self, core: usize, entry: Entry) {
-        let Some(core) = self.cores.get_mut(core) else {
-            return;
-        };
-        if !core.waiting.is_empty() || !core.end.push(entry) {
-            core.waiting.push_back(entry);
-        }
-    }
-
-    /// Shows the dataplane all calls so far, and wakes it when it sleeps.
-    pub fn flush(&mut self) {
-        while let Some((core, entry)) = self.inbox.next_done() {
-            self.push(core, entry);
-        }
-        for core in &mut self.cores {
-            while let Some(entry) = core.waiting.front() {
-                if !core.end.push(*entry) {
-                    break;
-                }
-                core.waiting.pop_front();
-            }
-            core.end.release();
-            if core.end.publish() {
-                // A full counter rings as well.
-                let _ = core.door.write(1);
-            }
-        }
-    }
-
-    /// The next event; `None` when there is none now.
-    pub fn next_event(&mut self) -> Option<Event> {
-        let mut empty = 0;
-        while empty < self.cores.len() {
-            let core = self.turn;
-            let Some(entry) = self.take_from(core) else {
-                self.turn = (core + 1) % self.cores.len();
-                empty += 1;
-                continue;
-            };
-            empty = 0;
-            let condition = Condition::decode(&entry);
-            if let Some(event) = condition.and_then(|c| self.translate(core, c)) {
-                return Some(event);
-            }
-        }
-        self.memory_again()
-    }
-
-    /// Whether no event is there now.
-    pub fn is_empty(&self) -> bool {
-        self.cores.iter().all(|core| core.end.is_empty())
-    }
-
-    /// The next condition of a core, unless one of another core's must be read before it.
-    fn take_from(&mut self, core: usize) -> Option<Entry> {
-        if let Some((group, from)) = self.cores.get(core)?.stalled {
-            if !self.groups.take_left(group, from) {
-                return None;
-            }
-            self.arrived(core, group, from);
-        }
-        self.cores.get_mut(core)?.end.take()
-    }
-
-    /// A flow group moves: three conditions tell of it.
-    pub(super) fn moved(&mut self, core: usize, condition: Condition) {
-        match condition {
-            Condition::Left { group } => self.groups.left.push((group, core as u8)),
-            Condition::Arrived { group, from } => {
-                if self.groups.take_left(group, from) {
-                    self.arrived(core, group, from);
-                } else if let Some(place) = self.cores.get_mut(core) {
-                    place.stalled = Some((group, from));
-                }
-            }
-            Condition::Settled { group } => {
-                if let Some(count) = self.groups.unsettled.get_mut(usize::from(group)) {
-                    *count = count.saturating_sub(1);
-                }
-                if !self.groups.is_unsettled(group) {
-                    for connection in self.connections.of_group(group) {
-                        self.advance(connection);
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn arrived(&mut self, core: usize, group: u8, from: u8) {
-        if let Some(place) = self.cores.get_mut(core) {
-            place.stalled = None;
-        }
-        self.groups.is_at(group, core);
-        if let Some(count) = self.groups.unsettled.get_mut(usize::from(group)) {
-            *count += 1;
-        }
-        // Behind all calls that went the old way.
-        self.push(usize::from(from), Call::Passed { group }.into());
     }
 }
 

@@ -2,13 +2,11 @@
 
 use super::Session;
 use crate::attach::reason;
+use crate::tuning::session::CHECK;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
-
-/// Between two looks of [`Session::check`].
-const CHECK: Duration = Duration::from_millis(100);
 
 impl Session {
     /// Shows the calls and waits for an event, at most `limit` (`None`: without end).

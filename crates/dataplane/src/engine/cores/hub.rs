@@ -2,8 +2,10 @@
 //! packet.
 
 use crate::bell::Doors;
-use crate::engine::tally::Clock;
-use crate::engine::{MOST_APPLICATIONS, Order, Tally};
+use crate::engine::clock::Clock;
+use crate::engine::order::Order;
+use crate::engine::seats::{Seat, Seats};
+use crate::engine::tally::Tally;
 use cofferdam_netstack::FLOW_GROUPS;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::io;
@@ -33,34 +35,6 @@ pub(crate) struct Hub {
     /// Offences of applications, on all cores.
     offences: AtomicU64,
     seats: Mutex<Seats>,
-}
-
-/// An application's place in every core's table, until all have forgotten it.
-#[derive(Debug)]
-pub(crate) struct Seat {
-    pub place: u8,
-    pub generation: u8,
-    _taken: Arc<()>,
-}
-
-impl Clone for Seat {
-    fn clone(&self) -> Seat {
-        Seat {
-            _taken: self._taken.clone(),
-            ..*self
-        }
-    }
-}
-
-#[derive(Default)]
-struct Seats([Place; MOST_APPLICATIONS]);
-
-/// A place of the applications' table.
-#[derive(Default)]
-struct Place {
-    taken: std::sync::Weak<()>,
-    generation: u8,
-    client: u8,
 }
 
 /// The core that has a flow group at the start: equal shares, in order.
@@ -159,8 +133,8 @@ impl Hub {
     }
 
     /// Which core has each flow group, by its number.
-    pub fn owners(&self) -> Vec<u8> {
-        (0..FLOW_GROUPS).map(|group| self.owner(group)).collect()
+    pub fn owners(&self) -> [u8; FLOW_GROUPS as usize] {
+        std::array::from_fn(|group| self.owner(group as u8))
     }
 
     /// A flow group has arrived.
@@ -175,31 +149,9 @@ impl Hub {
         self.offences.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// A place for an application, of so many that the configuration names; `None` when all are
-    /// taken, or when only those are left that the others are guaranteed: one for each.
+    /// A place for an application: see [`Seats::take`].
     pub fn seat(&self, client: u8, clients: u8) -> Option<Seat> {
         let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_free = |place: &&Place| place.taken.strong_count() == 0;
-        let has_one = |client: u8| seats.0.iter().any(|p| !is_free(&p) && p.client == client);
-        if has_one(client) {
-            let others = (0..clients).filter(|other| !has_one(*other)).count();
-            if seats.0.iter().filter(is_free).count() <= others {
-                return None;
-            }
-        }
-        let place = seats.0.iter().position(|place| is_free(&place))?;
-        let taken = Arc::new(());
-        let seat = seats.0.get_mut(place)?;
-        *seat = Place {
-            taken: Arc::downgrade(&taken),
-            // Its old references name nobody.
-            generation: seat.generation.wrapping_add(1),
-            client,
-        };
-        Some(Seat {
-            place: place as u8,
-            generation: seat.generation,
-            _taken: taken,
-        })
+        seats.take(client, clients)
     }
 }

@@ -1,12 +1,10 @@
 //! A ring from one core to another: one writer, one reader, in order, without locks.
 
+use crate::tuning::turns::LANE_ENTRIES;
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-
-/// Entries of a lane.
-pub(crate) const ENTRIES: u32 = 4096;
 
 /// An index in a cache line of its own (two: CPUs fetch them in pairs).
 #[repr(align(128))]
@@ -28,7 +26,7 @@ unsafe impl<T: Send> Send for Shared<T> {}
 
 impl<T> Shared<T> {
     fn slot(&self, index: u32) -> *mut MaybeUninit<T> {
-        self.slots[(index % ENTRIES) as usize].get()
+        self.slots[(index % LANE_ENTRIES) as usize].get()
     }
 }
 
@@ -67,7 +65,7 @@ pub(crate) fn lane<T>() -> (Writer<T>, Reader<T>) {
     let shared = Arc::new(Shared {
         written: Index::default(),
         read: Index::default(),
-        slots: (0..ENTRIES)
+        slots: (0..LANE_ENTRIES)
             .map(|_| UnsafeCell::new(MaybeUninit::uninit()))
             .collect(),
     });
@@ -89,10 +87,10 @@ impl<T> Writer<T> {
     /// Entries that can be written. Asks the other core's cache only when fewer than `wanted` are
     /// known to be free.
     pub fn room(&mut self, wanted: u32) -> u32 {
-        if ENTRIES - self.written.wrapping_sub(self.read) < wanted {
+        if LANE_ENTRIES - self.written.wrapping_sub(self.read) < wanted {
             self.read = self.shared.read.0.load(Ordering::Acquire);
         }
-        ENTRIES - self.written.wrapping_sub(self.read)
+        LANE_ENTRIES - self.written.wrapping_sub(self.read)
     }
 
     /// Writes an entry; gives it back when the lane is full. It is seen after [`Writer::publish`].
@@ -160,13 +158,13 @@ mod tests {
     #[test]
     fn entries_cross_threads_in_order_and_a_full_lane_gives_back() {
         let (mut writer, mut reader) = lane::<Box<u32>>();
-        for n in 0..ENTRIES {
+        for n in 0..LANE_ENTRIES {
             assert!(writer.push(Box::new(n)).is_ok());
         }
         assert_eq!(writer.push(Box::new(7)), Err(Box::new(7)), "full");
         assert!(reader.pop().is_none(), "nothing is seen before it is shown");
         assert!(writer.publish() && !writer.publish());
-        assert!((0..ENTRIES).all(|n| reader.pop() == Some(Box::new(n))));
+        assert!((0..LANE_ENTRIES).all(|n| reader.pop() == Some(Box::new(n))));
         let thread = std::thread::spawn(move || {
             let mut n = 0;
             while n < 100_000 {

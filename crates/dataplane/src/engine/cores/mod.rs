@@ -4,73 +4,31 @@
 //! No core reads another's tables: which core has which group is told by letters as well.
 
 mod hub;
+mod inbound;
 mod lane;
-mod letters;
+mod message;
 mod moving;
 mod steer;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use hub::{Hub, Seat};
-pub(super) use lane::ENTRIES as LANE_ENTRIES;
-pub(super) use moving::Arrival;
+pub(crate) use hub::Hub;
 
-use super::owners::Owner;
-use crate::abi::Entry;
 use crate::bell::Doors;
-use cofferdam_netstack::{ConnectionId, FLOW_GROUPS, FlowGroup};
-use cofferdam_xsk::{Frame, Packet};
+use crate::tuning::turns::LANE_ENTRIES;
+use cofferdam_netstack::{ConnectionId, FLOW_GROUPS};
 use hub::Remote;
 use lane::{Reader, Writer, lane};
+use message::{Arrival, Letter};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-/// Cores of one dataplane at most: handles carry the core in five bits.
-pub const MOST_CORES: usize = 32;
-
-/// What one core has for another.
-pub(super) enum Letter {
-    /// A packet of a flow group that the reader has, or that only the first core takes.
-    Packet(Packet),
-    /// A copy of a packet that every core takes.
-    Copy(Packet),
-    /// A frame of the reader's part of the memory.
-    Frame(Frame),
-    /// A call about a connection that the reader has.
-    Call(Box<Forwarded>),
-    /// Received data of a connection that the reader has is no longer needed.
-    RecvDone { handle: u64, len: u32 },
-    /// `group` is going to core `to`: packets for it go there from now on.
-    Mark { group: u8, to: u8 },
-    /// The writer has seen that the reader gives `group` to core `to`: no more comes from him.
-    Flushed { group: u8, to: u8 },
-    /// A flow group with all that belongs to it.
-    Group(Box<Bundle>),
-}
-
-/// A call that its first reader could not do.
-pub(super) struct Forwarded {
-    pub place: u8,
-    pub generation: u8,
-    pub entry: Entry,
-}
-
-/// A flow group on its way.
-pub(super) struct Bundle {
-    pub group: u8,
-    pub flows: FlowGroup,
-    /// By the handle that the connection had where it comes from.
-    pub owners: HashMap<ConnectionId, (Owner, u8)>,
-    /// Applications that were told that the group has left.
-    pub told: Vec<(u8, u8)>,
-}
-
 /// One core among its peers.
 pub(super) struct Cores {
-    pub hub: Arc<Hub>,
+    hub: Arc<Hub>,
     /// Which one this is.
-    pub me: u8,
+    id: u8,
     /// To and from each core; nothing at our own place.
     out: Vec<Option<Writer<Letter>>>,
     back: Vec<Option<Reader<Letter>>>,
@@ -84,7 +42,7 @@ pub(super) struct Cores {
     flushed: [u8; FLOW_GROUPS as usize],
     /// Connections that were opened on another core or came back, by the name that their
     /// application knows.
-    pub guests: HashMap<u64, ConnectionId>,
+    guests: HashMap<u64, ConnectionId>,
 }
 
 impl Cores {
@@ -94,7 +52,7 @@ impl Cores {
         let mut cores: Vec<Cores> = (0..count)
             .map(|me| Cores {
                 hub: hub.clone(),
-                me: me as u8,
+                id: me as u8,
                 out: (0..count).map(|_| None).collect(),
                 back: (0..count).map(|_| None).collect(),
                 overdue: (0..count).map(|_| VecDeque::new()).collect(),
@@ -114,6 +72,17 @@ impl Cores {
         cores
     }
 
+    /// What all cores share.
+    pub fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    /// Which one this is.
+    #[inline]
+    pub fn id(&self) -> u8 {
+        self.id
+    }
+
     /// Whether there are others.
     #[inline]
     pub fn is_many(&self) -> bool {
@@ -126,7 +95,7 @@ impl Cores {
 
     /// The other cores.
     pub fn others(&self) -> impl Iterator<Item = u8> + use<> {
-        let me = self.me;
+        let me = self.id;
         (0..self.count()).filter(move |core| *core != me)
     }
 
@@ -137,17 +106,18 @@ impl Cores {
 
     /// The groups that this core has, as bits.
     pub fn own_groups(&self) -> u128 {
-        let own = |(group, owner): (usize, &u8)| u128::from(*owner == self.me) << group;
+        let own = |(group, owner): (usize, &u8)| u128::from(*owner == self.id) << group;
         self.owner.iter().enumerate().map(own).sum()
     }
 
+    /// This core, as others see it.
     pub fn me(&self) -> &Remote {
-        &self.hub.cores[usize::from(self.me)]
+        &self.hub.cores[usize::from(self.id)]
     }
 
     /// The applications' doors to this core.
     pub fn my_doors(&self) -> &Doors {
-        &self.hub.doors()[usize::from(self.me)]
+        &self.hub.doors()[usize::from(self.id)]
     }
 
     /// Sends what may be lost; gives it back when the lane is full.
@@ -221,5 +191,97 @@ impl Cores {
         fence(Ordering::SeqCst);
         self.back.iter().flatten().all(Reader::is_empty)
             && self.overdue.iter().all(VecDeque::is_empty)
+    }
+}
+
+/// Flow groups on their way.
+impl Cores {
+    /// What waits for a group that is on its way here.
+    #[inline]
+    pub fn arrival(&mut self, group: u8) -> Option<&mut Arrival> {
+        self.arrivals.iter_mut().find(|a| a.group == group)
+    }
+
+    /// A group is on its way here from the core that has it.
+    pub fn expect(&mut self, group: u8) {
+        let from = self.owner(group);
+        self.set_owner(group, self.id);
+        self.arrivals.push(Arrival {
+            group,
+            from,
+            held: Vec::new(),
+        });
+    }
+
+    /// The group is here: what has waited for it.
+    pub fn arrived(&mut self, group: u8) -> Vec<Letter> {
+        let place = self.arrivals.iter().position(|a| a.group == group);
+        let arrival = place.map(|place| self.arrivals.swap_remove(place));
+        arrival.map_or_else(Vec::new, |arrival| arrival.held)
+    }
+
+    /// Whether the letters of a core wait for a group of another, behind which too much waits
+    /// already.
+    pub fn is_choked(&self, from: u8) -> bool {
+        let waits = |a: &Arrival| a.is_full() && a.from != from;
+        self.arrivals.iter().any(waits)
+    }
+
+    /// Counts that a core sends no more for a group; true when none does.
+    pub fn count_flushed(&mut self, group: u8) -> bool {
+        let others = self.count() - 1;
+        let Some(flushed) = self.flushed.get_mut(usize::from(group)) else {
+            return false;
+        };
+        *flushed += 1;
+        if *flushed < others {
+            return false;
+        }
+        *flushed = 0;
+        true
+    }
+
+    /// The group is that core's, as far as this one has been told.
+    pub fn set_owner(&mut self, group: u8, core: u8) {
+        if let Some(owner) = self.owner.get_mut(usize::from(group)) {
+            *owner = core;
+        }
+    }
+
+    /// The groups that are here.
+    pub fn present_groups(&self) -> u128 {
+        let missing = self
+            .arrivals
+            .iter()
+            .map(|a| 1_u128 << a.group)
+            .sum::<u128>();
+        self.own_groups() & !missing
+    }
+}
+
+/// Connections under names that another core gave them.
+impl Cores {
+    /// The connection with this name, if it is a guest.
+    pub fn guest(&self, handle: u64) -> Option<ConnectionId> {
+        self.guests.get(&handle).copied()
+    }
+
+    /// The connection came from elsewhere, under this name.
+    pub fn add_guest(&mut self, handle: u64, connection: ConnectionId) {
+        self.guests.insert(handle, connection);
+    }
+
+    /// The connection has ended, or left.
+    #[inline]
+    pub fn forget_guest(&mut self, handle: u64) {
+        if self.is_many() {
+            self.guests.remove(&handle);
+        }
+    }
+
+    /// Whether there is none.
+    #[cfg(test)]
+    pub fn has_no_guests(&self) -> bool {
+        self.guests.is_empty()
     }
 }

@@ -14,84 +14,25 @@
 //! of the old core; the answer follows the group behind all its calls. When the new core says
 //! `Settled` its calls go there.
 
-use super::{Bundle, Cores, LANE_ENTRIES, Letter};
+use super::message::{Bundle, Letter};
 use crate::abi::{Condition, Ending};
+use crate::engine::Engine;
+use crate::engine::buffers::buffer_place;
 use crate::engine::domain::Domain;
 use crate::engine::owners::Owner;
-use crate::engine::{Engine, buffer_place};
 use crate::handle;
 use cofferdam_netstack::{ConnectionId, FlowGroup, Time};
 use cofferdam_xsk::Port;
 use std::collections::HashMap;
 
-/// A group on its way here.
-pub(in crate::engine) struct Arrival {
-    pub group: u8,
-    /// The core that has it until then.
-    pub from: u8,
-    /// What came for it meanwhile, in order.
-    pub held: Vec<Letter>,
-}
-
-impl Arrival {
-    /// Whether more is lost, or waits where it is.
-    pub fn is_full(&self) -> bool {
-        self.held.len() >= LANE_ENTRIES as usize
-    }
-}
-
-impl Cores {
-    /// Whether the letters of a core wait for a group of another, behind which too much waits
-    /// already.
-    pub(super) fn is_choked(&self, from: u8) -> bool {
-        let waits = |a: &Arrival| a.is_full() && a.from != from;
-        self.arrivals.iter().any(waits)
-    }
-
-    /// Counts that a core sends no more for a group; true when none does.
-    fn count_flushed(&mut self, group: u8) -> bool {
-        let others = self.count() - 1;
-        let Some(flushed) = self.flushed.get_mut(usize::from(group)) else {
-            return false;
-        };
-        *flushed += 1;
-        if *flushed < others {
-            return false;
-        }
-        *flushed = 0;
-        true
-    }
-
-    fn set_owner(&mut self, group: u8, core: u8) {
-        if let Some(owner) = self.owner.get_mut(usize::from(group)) {
-            *owner = core;
-        }
-    }
-
-    /// The groups that are here.
-    fn present_groups(&self) -> u128 {
-        let missing = self
-            .arrivals
-            .iter()
-            .map(|a| 1_u128 << a.group)
-            .sum::<u128>();
-        self.own_groups() & !missing
-    }
-}
-
 impl<P: Port> Engine<P> {
     /// This core is to have a group. One group moves at a time: the control plane sees to it.
     pub(in crate::engine) fn fetch(&mut self, group: u8) {
-        let (me, from) = (self.cores.me, self.cores.owner(group));
+        let (me, from) = (self.cores.id(), self.cores.owner(group));
         if from == me {
             return;
         }
-        self.cores.set_owner(group, me);
-        self.cores.arrivals.push(Arrival {
-            group,
-            from,
-            held: Vec::new(),
-        });
+        self.cores.expect(group);
         for other in self.cores.others() {
             let letter = if other == from {
                 Letter::Flushed { group, to: me }
@@ -127,21 +68,19 @@ impl<P: Port> Engine<P> {
             let Some(owner) = self.owners.remove(connection) else {
                 continue;
             };
-            self.cores.guests.remove(&owner.handle);
-            let Some(domain) = self.domain(owner.domain) else {
+            self.cores.forget_guest(owner.handle);
+            let Some(domain) = self.domains.get_mut(owner.domain) else {
                 continue;
             };
-            domain.connections -= 1;
-            domain.ranges -= owner.ranges;
-            let client = domain.client;
-            owners.insert(connection, (owner, domain.seat.generation));
-            self.pools.connections.give(client);
+            domain.account.close(owner.ranges);
+            self.pools.connections.give(domain.client());
+            owners.insert(connection, (owner, domain.seat().generation));
         }
         let mut told = Vec::new();
-        for domain in self.domains.iter_mut().flatten() {
+        for domain in self.domains.iter_mut() {
             if !domain.is_leaving() {
                 domain.tell(Condition::Left { group });
-                told.push((domain.seat.place, domain.seat.generation));
+                told.push((domain.seat().place, domain.seat().generation));
             }
         }
         let bundle = Bundle {
@@ -180,11 +119,10 @@ impl<P: Port> Engine<P> {
             }
             Err(flows) => self.give_up(flows, owners),
         }
-        let place = self.cores.arrivals.iter().position(|a| a.group == group);
-        let arrival = place.map(|place| self.cores.arrivals.swap_remove(place));
+        let held = self.cores.arrived(group);
         self.stack.set_owned_groups(self.cores.present_groups());
-        self.cores.hub.settle(group, self.cores.me);
-        for letter in arrival.into_iter().flat_map(|a| a.held) {
+        self.cores.hub().settle(group, self.cores.id());
+        for letter in held {
             self.letter(now, from, letter);
         }
     }
@@ -197,13 +135,12 @@ impl<P: Port> Engine<P> {
             }
             return;
         };
-        domain.connections += 1;
-        domain.ranges += owner.ranges;
-        let client = domain.client;
+        domain.account.open(owner.ranges);
+        let client = domain.client();
         self.pools.connections.force(client);
-        let own_name = handle::of(self.cores.me, handle::group(owner.handle), connection);
+        let own_name = handle::of(self.cores.id(), handle::group(owner.handle), connection);
         if own_name != owner.handle {
-            self.cores.guests.insert(owner.handle, connection);
+            self.cores.add_guest(owner.handle, connection);
         }
         self.owners.put(connection, owner);
     }
@@ -228,7 +165,8 @@ impl<P: Port> Engine<P> {
 
     /// An application that has not left and was not replaced.
     fn domain_of(&mut self, place: u8, generation: u8) -> Option<&mut Domain> {
-        self.domain(place)
-            .filter(|d| d.seat.generation == generation && !d.is_leaving())
+        self.domains
+            .of_mut(place, generation)
+            .filter(|domain| !domain.is_leaving())
     }
 }

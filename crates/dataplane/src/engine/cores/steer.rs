@@ -1,6 +1,6 @@
 //! Steering in software: a packet goes to the core that has its flow group.
 
-use super::{Arrival, Cores, Letter};
+use super::message::Letter;
 use crate::abi::Call;
 use crate::engine::Engine;
 use crate::handle;
@@ -11,7 +11,7 @@ impl<P: Port> Engine<P> {
     /// True when a packet is for this core's stack, now. Else it is passed on, or waits for its
     /// flow group.
     pub(in crate::engine) fn steer(&mut self, packet: Packet) -> bool {
-        let me = self.cores.me;
+        let me = self.cores.id();
         match self.stack.steering(self.memory.packet(packet)) {
             Steering::Group(group) => match self.cores.owner(group) {
                 owner if owner == me => {
@@ -93,7 +93,7 @@ impl<P: Port> Engine<P> {
             Call::Connect { .. } if self.cores.own_groups() == 0 => self.cores.owner(0),
             _ => self.cores.owner(group_of(call)?),
         };
-        (owner != self.cores.me).then_some(owner)
+        (owner != self.cores.id()).then_some(owner)
     }
 }
 
@@ -108,13 +108,5 @@ pub(super) fn group_of(call: &Call) -> Option<u8> {
         | Call::Abort { handle } => Some(handle::group(handle)),
         Call::Passed { group } => Some(group),
         _ => None,
-    }
-}
-
-impl Cores {
-    /// What waits for a group that is on its way here.
-    #[inline]
-    pub fn arrival(&mut self, group: u8) -> Option<&mut Arrival> {
-        self.arrivals.iter_mut().find(|a| a.group == group)
     }
 }

@@ -3,12 +3,13 @@
 mod room;
 
 use super::*;
+use crate::abi::Entry;
 use crate::applications::Echo;
 use crate::engine::{Engine, Options, Order, Tally};
 use crate::policy::Rights;
 use crate::session::{Application, Connection, Event, EventLoop, Session};
 use cofferdam_netstack::{Config, InterfaceAddress, MacAddress};
-use cofferdam_xsk::{Facts, Memory, Pipe, Port, PortCounters, pipe};
+use cofferdam_xsk::{Facts, Memory, Packet, Pipe, Port, PortCounters, pipe};
 use std::collections::HashMap as Map;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -306,7 +307,7 @@ impl World {
             sum.steering_lost,
         ];
         assert_eq!(wrong, [0; 4]);
-        assert!(self.cores.iter().all(|core| core.cores.guests.is_empty()));
+        assert!(self.cores.iter().all(|core| core.cores.has_no_guests()));
         assert_eq!(sum.applications[0].connections, 0);
         // Every frame is home: those that were received there, and those that were passed on.
         self.run_until("all frames", |w| {

@@ -95,11 +95,11 @@ impl Side {
     fn is_at_rest(&mut self) -> bool {
         let engine = &mut self.engine;
         let usage = engine.stack.usage();
-        engine.domains.iter().all(Option::is_none)
+        engine.domains.iter().next().is_none()
             && engine.tally().free_frames == FRAMES
             && [usage.connections, usage.chunks, usage.kept] == [0; 3]
             && engine.pools.is_untouched()
-            && engine.bounds.iter().all(Option::is_none)
+            && engine.bounds.is_empty()
             && engine.owners.of_all() == 0
     }
 }

@@ -1,10 +1,11 @@
 //! What other cores have for this one.
 
+use super::message::{Forwarded, Letter};
 use super::steer::group_of;
-use super::{Forwarded, Letter};
 use crate::abi::{Call, Entry};
+use crate::engine::Engine;
 use crate::engine::domain::Domain;
-use crate::engine::{Engine, Offence};
+use crate::engine::offence::Offence;
 use crate::handle;
 use cofferdam_netstack::Time;
 use cofferdam_xsk::Port;
@@ -63,8 +64,8 @@ impl<P: Port> Engine<P> {
             return false;
         }
         let letter = Letter::Call(Box::new(Forwarded {
-            place: domain.seat.place,
-            generation: domain.seat.generation,
+            place: domain.seat().place,
+            generation: domain.seat().generation,
             entry,
         }));
         if let Some(to) = to {
@@ -89,26 +90,23 @@ impl<P: Port> Engine<P> {
         let Forwarded {
             place, generation, ..
         } = *forwarded;
-        let there = self.domains.get_mut(usize::from(place));
-        let Some(mut domain) = there.and_then(Option::take) else {
+        let Some(mut domain) = self.domains.take(place) else {
             return;
         };
-        if domain.seat.generation == generation && !domain.is_leaving() {
+        if domain.seat().generation == generation && !domain.is_leaving() {
             let outcome: Result<(), Offence> = self.call(now, place, &mut domain, call);
             if let Err(offence) = outcome {
-                domain.end(offence);
+                domain.terminate(offence);
             }
         }
-        if let Some(there) = self.domains.get_mut(usize::from(place)) {
-            *there = Some(domain);
-        }
+        self.domains.put(domain);
     }
 
     /// Received data of a connection is no longer needed: its window opens, wherever it is.
     pub(in crate::engine) fn recv_done(&mut self, now: Time, handle: u64, len: u32) {
         let group = handle::group(handle);
         let owner = self.cores.owner(group);
-        if owner != self.cores.me {
+        if owner != self.cores.id() {
             return self.cores.send(owner, Letter::RecvDone { handle, len });
         }
         if let Some(arrival) = self.cores.arrival(group) {

@@ -1,0 +1,73 @@
+//! Binding addresses and giving them back.
+
+use super::Engine;
+use super::bounds::{Bound, Kind};
+use super::domain::Domain;
+use crate::abi::Refusal;
+use crate::policy::Transport;
+use cofferdam_netstack::{BindError, Time};
+use cofferdam_xsk::Port;
+use std::net::SocketAddr;
+
+impl<P: Port> Engine<P> {
+    /// Binds an address for an application: its number.
+    pub(super) fn bind(
+        &mut self,
+        place: u8,
+        domain: &Domain,
+        transport: Transport,
+        local: SocketAddr,
+        backlog: u32,
+        cookie: u64,
+    ) -> Result<u64, Refusal> {
+        if !domain.rights().may_bind(transport, local) {
+            return Err(Refusal::Forbidden);
+        }
+        let index = self.bounds.free().ok_or(Refusal::Full)?;
+        let pool = self.pools.addresses(transport);
+        if !pool.take(domain.client()) {
+            return Err(Refusal::Full);
+        }
+        let kind = match transport {
+            Transport::Tcp => self.stack.listen(local, backlog, index).map(Kind::Listener),
+            Transport::Udp => self.stack.udp_bind(local, index).map(Kind::Udp),
+        };
+        let kind = kind.map_err(|error| {
+            self.pools.addresses(transport).give(domain.client());
+            match error {
+                BindError::InUse(_) => Refusal::InUse,
+                BindError::NotOurs(_) => Refusal::NotOurs,
+                BindError::NoPort => Refusal::Invalid,
+                BindError::Full(_) => Refusal::Full,
+            }
+        })?;
+        if let Kind::Udp(udp) = kind {
+            self.stack.set_udp_reader(udp, place);
+        }
+        let bound = Bound {
+            domain: place,
+            cookie,
+            kind,
+        };
+        self.bounds.set(index, bound);
+        Ok(index)
+    }
+
+    /// Gives an address back, if it is that application's.
+    pub(super) fn unbind(&mut self, now: Time, place: u8, client: u8, index: u64) {
+        let Some(bound) = self.bounds.take(index, place) else {
+            return;
+        };
+        let transport = match bound.kind {
+            Kind::Listener(listener) => {
+                self.stack.unlisten(now, listener);
+                Transport::Tcp
+            }
+            Kind::Udp(udp) => {
+                self.stack.udp_unbind(udp);
+                Transport::Udp
+            }
+        };
+        self.pools.addresses(transport).give(client);
+    }
+}

@@ -1,0 +1,54 @@
+//! The end of an application.
+
+use super::Engine;
+use super::buffers::unmark;
+use super::domain::Domain;
+use super::offence::Offence;
+use cofferdam_netstack::{ConnectionId, Time};
+use cofferdam_xsk::Port;
+
+impl<P: Port> Engine<P> {
+    fn cancel_timers(&mut self, place: u8, domain: &Domain) {
+        let owner = (place, domain.seat().generation);
+        let is_theirs = |cookie| {
+            let (place, generation, _) = unmark(cookie);
+            (place, generation) == owner
+        };
+        (0..self.stack.cancel_timers(is_theirs))
+            .for_each(|_| self.pools.timers.give(domain.client()));
+    }
+
+    /// Ends what an application has left. True when nothing refers to it any more; then it may go.
+    pub(super) fn clean_up(&mut self, now: Time, place: u8, domain: &mut Domain) -> bool {
+        for index in self.bounds.numbers() {
+            self.unbind(now, place, domain.client(), index);
+        }
+        self.cancel_timers(place, domain);
+        domain.release_all(&mut self.memory);
+        self.stack.resume_reader(place);
+        if domain.account.connections() > 0 {
+            let own: Vec<ConnectionId> = self.owners.of(place).collect();
+            for connection in own {
+                // One that knocked is rejected, which is silent; others die with an event.
+                let rejected = self.stack.reject(now, connection).is_ok();
+                if rejected || self.stack.abort(now, connection).is_err() {
+                    self.forget(domain, connection);
+                }
+            }
+        }
+        // Its domains on other cores end as well, and it is told.
+        if domain.life().end() {
+            self.cores.hub().wake_control();
+        }
+        if !domain.account.is_empty() {
+            return false;
+        }
+        self.tally.ended += 1;
+        if !matches!(domain.offence(), None | Some(Offence::Gone)) {
+            self.tally.offences += 1;
+            self.tally.offence_number = self.cores.hub().next_offence();
+            self.tally.last_offence = domain.offence().map(|o| format!("{}: {o}", domain.name()));
+        }
+        true
+    }
+}

@@ -1,0 +1,60 @@
+//! Makes what a loop and an application share.
+
+use super::cores::Hub;
+use super::domain::{Domain, Share};
+use super::life::Life;
+use super::options::Options;
+use crate::channel::{Outside, channel};
+use crate::policy::Rights;
+use cofferdam_xsk::FrameFacts;
+use std::io;
+use std::sync::Arc;
+
+/// Makes the sides of an application; the domains go to the loops by
+/// [`Order::Attach`](super::Order::Attach).
+#[derive(Clone)]
+pub(crate) struct Maker {
+    pub(super) hub: Arc<Hub>,
+    pub(super) memory: FrameFacts,
+    pub(super) options: Options,
+    pub(super) share: Share,
+}
+
+impl Maker {
+    /// One domain a core, in the cores' order, and the application's side. `client` is its place
+    /// among those of the configuration.
+    pub fn make(
+        &self,
+        client: u8,
+        name: &str,
+        rights: Rights,
+        life: Arc<Life>,
+    ) -> io::Result<(Vec<Domain>, Outside)> {
+        let seat = self
+            .hub
+            .seat(client, self.options.shares.count())
+            .ok_or_else(|| io::Error::other("it already serves as many applications as it can"))?;
+        let (inside, mut outside) = channel(
+            &self.memory,
+            self.options.area_bytes,
+            self.options.private_frames,
+            self.share.ranges,
+            self.hub.doors(),
+        )?;
+        outside.sizes.owners = self.hub.owners().into();
+        let domain = |inside| {
+            let name = name.to_owned();
+            let rights = rights.clone();
+            Domain::new(
+                client,
+                name,
+                inside,
+                rights,
+                life.clone(),
+                seat.clone(),
+                self.share,
+            )
+        };
+        Ok((inside.into_iter().map(domain).collect(), outside))
+    }
+}

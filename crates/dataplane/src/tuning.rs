@@ -1,0 +1,143 @@
+//! Every size and threshold of the dataplane: its unit, where the value comes from, and what changes
+//! when it is moved. What a user can set is in [`crate::config`].
+
+use std::time::Duration;
+
+/// Applications that one dataplane serves at most. A place is a bit of the stack's readers
+/// ([`cofferdam_netstack::READERS`]) and a byte of its tokens. More: each turn looks at more rings.
+pub const MOST_APPLICATIONS: usize = 16;
+/// Largest batch bound, in packets. IX's B pays up to 64 and costs latency above; more than this
+/// leaves the caches.
+pub const MOST_BATCH: u32 = 256;
+/// Cores of one dataplane at most: handles carry the core in five bits.
+pub const MOST_CORES: usize = 32;
+
+/// How often a busy loop shows its counters. More often: more of its time goes into them; rarer:
+/// the control plane's busy shares and queue delays are off by more.
+pub(crate) const SHOW_EVERY: Duration = Duration::from_millis(10);
+
+/// The loop of one core.
+pub(crate) mod turns {
+    /// Calls of one application that are done in one turn: no application keeps the loop to itself.
+    /// More: others' packets wait longer; fewer: an application with many small calls needs more
+    /// turns.
+    pub const MOST_CALLS: u32 = 1024;
+    /// Conditions that wait for room in an application's ring: a longer queue is an application that
+    /// does not read, and ends it. Four rings' entries. More: its memory is the dataplane's.
+    pub const MOST_UNREAD: usize = 32768;
+    /// Part of the frames that an application may hold of the dataplane's memory, where it reads in
+    /// place; the stack keeps [`STACK_PART`] at most, and what is left is for what arrives and what is
+    /// sent, however greedy both are.
+    pub const HELD_PART: (u32, u32) = (3, 8);
+    /// See [`HELD_PART`].
+    pub const STACK_PART: (u32, u32) = (1, 4);
+    /// Part of what it may hold that an application which held all must come down to before its
+    /// peers' windows open again. Higher: windows open and close with every few frames; lower: the
+    /// application runs dry first.
+    pub const RESUME_PART: (u32, u32) = (3, 4);
+    /// Entries of the lane from one core to another, and packets that wait for a flow group on its
+    /// way. More: memory for each pair of cores; fewer: bursts are lost on the way.
+    pub const LANE_ENTRIES: u32 = 4096;
+}
+
+/// When a loop stops polling.
+pub(crate) mod idle {
+    use std::time::Duration;
+
+    /// Weight of the newest gap in the mean. Higher: one burst decides; lower: a change of the
+    /// traffic is seen later.
+    pub const NEWEST: f64 = 1.0 / 8.0;
+    /// A gap counts as at most so many times the longest poll: one long silence must not make the
+    /// next minute slow.
+    pub const LONGEST_GAP: f64 = 4.0;
+    /// How long a loop polls after work where the next is far away: what belongs together often
+    /// comes close. Longer: CPU time for nothing; shorter: the second packet of a pair finds it
+    /// asleep.
+    pub const MOMENT: Duration = Duration::from_micros(50);
+    /// When to try again to send what the device refused, where another core takes back what this
+    /// one has sent. Longer: a full ring drains later; shorter: more wake-ups while a device is down.
+    pub const STUCK: Duration = Duration::from_millis(1);
+}
+
+/// The control plane.
+pub(crate) mod control {
+    use std::time::Duration;
+
+    /// How long a flow group may take to arrive. It does within microseconds; on a core that sleeps
+    /// deeply, or shares its CPU, later. Shorter: moves on a busy host count as stuck.
+    pub const MOVE_PATIENCE: Duration = Duration::from_secs(1);
+    /// Between looks whether a flow group has arrived. Shorter: the control thread takes more CPU
+    /// time while a plan is carried out; longer: a plan of many moves takes longer.
+    pub const MOVE_LOOK: Duration = Duration::from_micros(50);
+    /// How long a move by hand waits for one of the planner's before it is refused. Status requests
+    /// wait as long, so it stays below the 100 ms in which they are answered.
+    pub const MOVE_TURN: Duration = Duration::from_millis(50);
+    /// Longest time that one turn of the control plane moves groups. Longer: requests wait longer;
+    /// shorter: plans take longer.
+    pub const MOVE_BUDGET: Duration = Duration::from_millis(5);
+    /// Milliseconds. Longest wait of the control plane for somebody: `stop`, which may be set without
+    /// waking it, is seen within it. Shorter: an idle dataplane wakes more often.
+    pub const LONGEST_WAIT_MS: u8 = 50;
+    /// Milliseconds. The same while a plan is carried out.
+    pub const BUSY_WAIT_MS: u8 = 1;
+    /// Sockets that wait for their request at the same time. Each is a descriptor.
+    pub const MOST_ASKING: usize = 64;
+    /// Of them, those of one user other than root: no user keeps others out.
+    pub const MOST_ASKING_A_USER: usize = 8;
+    /// Connections accepted in one turn: clients that are connected have their turn too.
+    pub const ACCEPT_AT_ONCE: usize = 64;
+    /// A client that connects must send its request within this time. Longer: silent clients keep
+    /// their places longer.
+    pub const ASKING_PATIENCE: Duration = Duration::from_secs(1);
+}
+
+/// The planner of elastic cores. Simulated: see `elastic/tests.rs`.
+pub(crate) mod elastic {
+    /// A core goes only at a load below this part of that at which it came. Higher: at a constant
+    /// load a core may come and go; lower: cores stay longer than they are needed.
+    pub const LESS: f64 = 0.75;
+    /// Cores whose busy shares are so far apart are evened out. Lower: groups move for the scatter
+    /// of an interval.
+    pub const FAR: f64 = 0.2;
+    /// A core comes only when it takes this part of the busiest core's load, at least. Lower: cores
+    /// come that help nobody.
+    pub const LEAST_GAIN: f64 = 0.1;
+    /// A core is given flow groups until its table of connections is full to this part: others open
+    /// while groups move.
+    pub const FULL: f64 = 0.75;
+    /// A core is filled to at most this multiple of its share. Lower: large groups fit nowhere;
+    /// higher: loads stay uneven.
+    pub const SLACK: f64 = 1.1;
+    /// Pauses. A core that comes back so soon after one has gone went too early: the next one's
+    /// going waits twice as long.
+    pub const TOO_EARLY: u32 = 8;
+    /// Pauses. The longest such wait.
+    pub const LONGEST: u32 = 64;
+}
+
+/// Memory.
+pub(crate) mod memory {
+    /// Buffers of 64 KiB for packets that fit no frame: datagrams that came in fragments.
+    pub const SPANS: u32 = 16;
+    /// The same where the device's MTU is larger than a frame: whole windows of segments lie there.
+    pub const SPANS_FOR_LARGE_MTU: u32 = 256;
+    /// Part of the frames that a device's ring has, of all cores together.
+    pub const RING_PART: u32 = 4;
+    /// Least entries of a device's ring.
+    pub const LEAST_RING_ENTRIES: u32 = 64;
+    /// Most. More would spread what is received over more memory than caches have.
+    pub const MOST_RING_ENTRIES: u32 = 16_384;
+    /// Frames that a core needs at least: a ring's, and some to work with.
+    pub const LEAST_FRAMES: u32 = 256;
+}
+
+/// An application's side.
+pub(crate) mod session {
+    use std::time::Duration;
+
+    /// Between two looks of [`crate::Session::check`] whether the dataplane is there: a system call
+    /// each. Longer: the end of a dataplane is noticed later.
+    pub const CHECK: Duration = Duration::from_millis(100);
+    /// Seconds. Longest wait for an answer on the control socket, which comes within 100 ms.
+    pub const ANSWER_PATIENCE_S: i64 = 5;
+}
