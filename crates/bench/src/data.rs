@@ -34,8 +34,8 @@ pub use dataplane::{
 };
 pub use estimate::{Estimate, FEWEST_BLOCKS, Interval};
 pub use isolation::{
-    Care, CellKey, DISTURBING_STEAL, GeneratorKind, IsolationEnvironment, IsolationResult,
-    IsolationRow, IsolationSample, IsolationTable, Level, Point, Resource, RuntimeKind, Scenario,
+    CellKey, DISTURBING_STEAL, GeneratorKind, IsolationEnvironment, IsolationResult, IsolationRow,
+    IsolationSample, IsolationTable, Level, Point, Protection, Resource, RuntimeKind, Scenario,
     TenantSample, Traced, counted,
 };
 pub use judgement::{Bound, Doubt, Judgement, Verdict};

@@ -12,6 +12,7 @@ mod exit;
 #[cfg(test)]
 mod fixture;
 mod generate;
+mod headline;
 mod interrupt;
 mod latency;
 mod output;
@@ -25,7 +26,6 @@ mod table;
 mod top;
 mod units;
 mod view;
-mod words;
 
 use args::{AccountingCommand, Cli, Command};
 use clap::error::ErrorKind;

@@ -1,8 +1,8 @@
 //! Tables on standard output.
 
+use crate::headline;
 use crate::units::pct;
 use crate::view::{Column, HostView, Row, rows, sort};
-use crate::words::who_harms_whom;
 use cofferdam_types::Interval;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use std::io::{IsTerminal, stdout};
@@ -56,7 +56,7 @@ pub fn numbers_right(table: &mut Table) {
 /// The ledger of one interval: the headline, the containers, the host. `shown` is `all` without
 /// what `--container` excludes; the headline considers all.
 pub fn ledger(all: &Interval, shown: &Interval, width: Option<u16>) -> String {
-    let mut text = format!("{}\n\n", who_harms_whom(all));
+    let mut text = format!("{}\n\n", headline::of(all));
     let mut rows = rows(shown);
     sort(&mut rows, Column::Owed, false);
     if rows.is_empty() {

@@ -22,7 +22,7 @@ fn alone(body: impl FnOnce() + Send + 'static) {
 }
 
 /// A server's namespace with the dataplane's device, and a client's.
-struct Scene {
+struct Testbed {
     pair: VethPair,
     server: Namespace,
     client: Namespace,
@@ -30,15 +30,15 @@ struct Scene {
     net: u8,
 }
 
-impl Scene {
+impl Testbed {
     /// The dataplane's address is 10.98.NET.9, Linux has 10.98.NET.1 beside it.
-    fn new(net: u8) -> Scene {
+    fn new(net: u8) -> Testbed {
         let (server, client) = (Namespace::new("server"), Namespace::new("client"));
         let pair = VethPair::new((&server, "eth0"), (&client, "eth0"));
         server.address("eth0", &format!("10.98.{net}.1/24"));
         client.address("eth0", &format!("10.98.{net}.2/24"));
         client.offload("eth0", "tx", false);
-        Scene {
+        Testbed {
             pair,
             server,
             client,
@@ -180,20 +180,20 @@ fn text(bytes: &[u8]) -> String {
 #[test]
 fn a_dataplane_serves_is_looked_at_and_leaves_nothing_at_sigterm() {
     alone(|| {
-        let scene = Scene::new(3);
-        let dataplane = scene.dataplane();
+        let testbed = Testbed::new(3);
+        let dataplane = testbed.dataplane();
         assert_eq!(
             dataplane.out(),
             format!(
                 "serving 10.98.3.9 on eth0 (AF_XDP); applications attach at {}\n",
-                scene.socket()
+                testbed.socket()
             )
         );
-        let web = scene.web();
-        scene.is_served();
-        scene.client.ping("10.98.3.1");
+        let web = testbed.web();
+        testbed.is_served();
+        testbed.client.ping("10.98.3.1");
 
-        let socket = scene.socket();
+        let socket = testbed.socket();
         let seen = cofferdam(&["top", "--json", "--socket", &socket]);
         let seen: serde_json::Value = serde_json::from_slice(&seen.stdout).unwrap();
         assert_eq!(seen["schema"], cofferdam_dataplane::SCHEMA);
@@ -226,7 +226,7 @@ fn a_dataplane_serves_is_looked_at_and_leaves_nothing_at_sigterm() {
         assert_eq!(dataplane.end(), (Some(0), String::new()));
         web.ends_with_its_dataplane();
         assert!(!Path::new(&socket).exists(), "its socket is left");
-        let link = scene.server.run("ip link show eth0");
+        let link = testbed.server.run("ip link show eth0");
         assert!(!link.contains("xdp"), "its program is left: {link}");
         let seen = cofferdam(&["top", "--once", "--socket", &socket]);
         assert_eq!(seen.status.code(), Some(1));
@@ -240,10 +240,10 @@ fn a_dataplane_serves_is_looked_at_and_leaves_nothing_at_sigterm() {
 #[test]
 fn a_server_that_is_started_first_waits_for_its_dataplane() {
     alone(|| {
-        let scene = Scene::new(8);
-        let socket = scene.socket();
+        let testbed = Testbed::new(8);
+        let socket = testbed.socket();
         let words = format!("serve http 10.98.8.9:80 --name web --socket {socket}");
-        let hasty = scene.start("hasty", &format!("{words} --wait 100ms"));
+        let hasty = testbed.start("hasty", &format!("{words} --wait 100ms"));
         let (code, err) = hasty.end();
         assert_eq!((code, err.lines().count()), (Some(1), 2), "{err}");
         assert!(err.contains("waiting up to 100ms"), "{err}");
@@ -251,13 +251,13 @@ fn a_server_that_is_started_first_waits_for_its_dataplane() {
             err.contains("no dataplane answers") && err.contains("dataplane run"),
             "{err}"
         );
-        let none = scene.start("none", &format!("{words} --wait 0s"));
+        let none = testbed.start("none", &format!("{words} --wait 0s"));
         none.fails_with(&["no dataplane answers"]);
 
-        let web = scene.start("web", &format!("{words} --wait 20s"));
+        let web = testbed.start("web", &format!("{words} --wait 20s"));
         wait_until("the notice", PATIENCE, || web.err().contains("waiting"));
-        let dataplane = scene.dataplane();
-        wait_until("the page", PATIENCE, || scene.page().is_some());
+        let dataplane = testbed.dataplane();
+        wait_until("the page", PATIENCE, || testbed.page().is_some());
         dataplane.process.signal(Signal::SIGTERM);
         assert_eq!(dataplane.process.wait(), Some(0));
     });
@@ -266,41 +266,41 @@ fn a_server_that_is_started_first_waits_for_its_dataplane() {
 #[test]
 fn after_kill_9_the_next_dataplane_serves_in_its_place() {
     alone(|| {
-        let scene = Scene::new(4);
-        let dataplane = scene.dataplane();
-        let web = scene.web();
-        let config = scene.path("dataplane.toml").display().to_string();
-        let second = scene.start("second", &format!("run --config {config}"));
+        let testbed = Testbed::new(4);
+        let dataplane = testbed.dataplane();
+        let web = testbed.web();
+        let config = testbed.path("dataplane.toml").display().to_string();
+        let second = testbed.start("second", &format!("run --config {config}"));
         second.fails_with(&["eth0 is in use", "ip link show eth0"]);
-        scene.is_served();
+        testbed.is_served();
         dataplane.process.signal(Signal::SIGKILL);
         assert_eq!(dataplane.process.wait(), None);
         web.fails_with(&["the dataplane is gone"]);
-        let _dataplane = scene.dataplane();
-        let _web = scene.web();
-        scene.is_served();
+        let _dataplane = testbed.dataplane();
+        let _web = testbed.web();
+        testbed.is_served();
     });
 }
 
 #[test]
 fn a_device_set_down_is_waited_for_and_one_that_goes_ends_its_dataplane_alone() {
     alone(|| {
-        let (scene, other) = (Scene::new(5), Scene::new(6));
-        let (dataplane, others) = (scene.dataplane(), other.dataplane());
-        let (web, _others_web) = (scene.web(), other.web());
-        scene.server.run("ip link set eth0 down");
+        let (testbed, other) = (Testbed::new(5), Testbed::new(6));
+        let (dataplane, others) = (testbed.dataplane(), other.dataplane());
+        let (web, _others_web) = (testbed.web(), other.web());
+        testbed.server.run("ip link set eth0 down");
         wait_until("the notice", PATIENCE, || {
             dataplane.err().contains("eth0 is down")
         });
-        assert_eq!(scene.page(), None);
+        assert_eq!(testbed.page(), None);
         other.is_served();
-        scene.server.run("ip link set eth0 up");
+        testbed.server.run("ip link set eth0 up");
         wait_until("the notice", PATIENCE, || {
             dataplane.err().contains("eth0 is up again")
         });
-        wait_until("the page", PATIENCE, || scene.page().is_some());
+        wait_until("the page", PATIENCE, || testbed.page().is_some());
 
-        drop(scene.pair);
+        drop(testbed.pair);
         assert_eq!(dataplane.process.wait(), Some(1));
         let err = dataplane.err();
         let last = err.lines().last().unwrap_or_default();
@@ -315,7 +315,7 @@ fn a_device_set_down_is_waited_for_and_one_that_goes_ends_its_dataplane_alone() 
 #[test]
 fn an_address_of_linux_and_a_missing_device_are_refused_by_name() {
     alone(|| {
-        let scene = Scene::new(7);
+        let testbed = Testbed::new(7);
         for (address, device, words) in [
             (
                 "10.98.7.1",
@@ -324,13 +324,13 @@ fn an_address_of_linux_and_a_missing_device_are_refused_by_name() {
             ),
             ("10.98.7.9", "eth7", ["no network device eth7", "ip link"]),
         ] {
-            let config = scene.configure(address, device, "");
-            let run = scene.start("run", &format!("run --config {config}"));
+            let config = testbed.configure(address, device, "");
+            let run = testbed.start("run", &format!("run --config {config}"));
             run.fails_with(&words);
-            assert!(!Path::new(&scene.socket()).exists());
+            assert!(!Path::new(&testbed.socket()).exists());
         }
         // The device and its address are Linux's as before.
-        scene.client.ping("10.98.7.1");
+        testbed.client.ping("10.98.7.1");
     });
 }
 

@@ -1,9 +1,9 @@
 //! `cofferdam latency` on real namespaces: recording, pinging, and the socket inside.
 
-mod latency_scene;
+mod latency_testbed;
 
 use cofferdam_lab::fixtures::{FakeContainer, Net, wait_until};
-use latency_scene::{COFFERDAM, Serve, alone, ask, scene};
+use latency_testbed::{COFFERDAM, Serve, alone, ask, testbed};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -13,10 +13,10 @@ use std::time::Duration;
 #[test]
 fn the_three_steps_inside_a_container() {
     alone(|| {
-        let scene = scene();
+        let testbed = testbed();
         let dir = tempfile::tempdir().expect("a directory");
         let mut serve = Serve::start(dir.path());
-        let (web, other) = (scene.web.namespace(), scene.other.namespace());
+        let (web, other) = (testbed.web.namespace(), testbed.other.namespace());
         ask(web, &serve.socket, "on --protocol icmp");
         web.sh("busybox ping -q -c 3 -i 0.1 10.98.3.2");
         other.sh("busybox ping -q -c 5 -i 0.1 10.98.3.2");
@@ -75,18 +75,18 @@ fn the_host_itself_is_refused_and_a_second_server_too() {
 #[test]
 fn packets_are_recorded_as_json_lines() {
     alone(|| {
-        let scene = scene();
+        let testbed = testbed();
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("latency.jsonl");
         let mut child = Command::new(COFFERDAM)
             .args(["latency", "record", "--format", "jsonl", "--per", "packet"])
-            .args(["--duration", "3s", "--container", scene.web.name()])
+            .args(["--duration", "3s", "--container", testbed.web.name()])
             .arg("--output")
             .arg(&file)
             .spawn()
             .expect("the binary runs");
         // Until its end: nobody knows when the recording begins.
-        let web = scene.web.namespace();
+        let web = testbed.web.namespace();
         let status = loop {
             if let Some(status) = child.try_wait().expect("it can be waited for") {
                 break status;
@@ -103,7 +103,7 @@ fn packets_are_recorded_as_json_lines() {
         assert!(packets.len() > 10, "{text}");
         for packet in &packets {
             assert_eq!(packet["schema"], "cofferdam.latency/1");
-            assert_eq!(packet["container"], scene.web.name());
+            assert_eq!(packet["container"], testbed.web.name());
             let parts = packet["stages_ns"].as_object().expect("parts");
             let sum: u64 = parts.values().filter_map(Value::as_u64).sum();
             assert_eq!(packet["total_ns"].as_u64(), Some(sum));
@@ -119,7 +119,7 @@ fn packets_are_recorded_as_json_lines() {
 #[test]
 fn bad_input_is_one_clear_line() {
     alone(|| {
-        let scene = scene();
+        let testbed = testbed();
         let fails = |arguments: &[&str], code: i32, words: &str| {
             let out = Command::new(COFFERDAM)
                 .arg("latency")
@@ -142,7 +142,7 @@ fn bad_input_is_one_clear_line() {
             &[
                 "record",
                 "--container",
-                scene.web.name(),
+                testbed.web.name(),
                 "--interface",
                 "eth7",
             ],
@@ -185,12 +185,12 @@ impl Drop for SmallDisk {
 #[test]
 fn a_full_disk_ends_the_recording_with_whole_lines() {
     alone(|| {
-        let scene = scene();
+        let testbed = testbed();
         let disk = SmallDisk::mount();
         let file = disk.0.path().join("latency.jsonl");
         let mut child = Command::new(COFFERDAM)
             .args(["latency", "record", "--format", "jsonl", "--per", "packet"])
-            .args(["--duration", "30s", "--container", scene.web.name()])
+            .args(["--duration", "30s", "--container", testbed.web.name()])
             .arg("--output")
             .arg(&file)
             .stderr(Stdio::piped())
@@ -198,7 +198,7 @@ fn a_full_disk_ends_the_recording_with_whole_lines() {
             .expect("the binary runs");
         // Some 600 bytes a packet and direction: the disk has room for about fifty echoes.
         wait_until("the recording has ended", Duration::from_secs(30), || {
-            scene
+            testbed
                 .web
                 .namespace()
                 .sh("busybox ping -q -c 20 -i 0.01 10.98.3.2 >/dev/null || true");
@@ -220,9 +220,9 @@ fn a_full_disk_ends_the_recording_with_whole_lines() {
 #[test]
 fn a_container_that_goes_ends_its_recording() {
     alone(|| {
-        let scene = scene();
+        let testbed = testbed();
         let brief = FakeContainer::new("brief");
-        scene.router.attach(&brief);
+        testbed.router.attach(&brief);
         brief.ping("10.98.3.2");
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("latency.jsonl");
@@ -253,7 +253,7 @@ fn a_container_that_goes_ends_its_recording() {
 #[test]
 fn a_filter_that_matches_nothing_says_so() {
     alone(|| {
-        let scene = scene();
+        let testbed = testbed();
         let out = Command::new(COFFERDAM)
             .args([
                 "latency",
@@ -263,7 +263,7 @@ fn a_filter_that_matches_nothing_says_so() {
                 "--port",
                 "65000",
             ])
-            .args(["--container", scene.web.name()])
+            .args(["--container", testbed.web.name()])
             .output()
             .expect("the binary runs");
         assert!(out.status.success());

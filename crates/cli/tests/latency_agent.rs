@@ -1,9 +1,9 @@
 //! Latency in the agent: histograms for Prometheus, and the socket inside the containers.
 
-mod latency_scene;
+mod latency_testbed;
 
 use cofferdam_lab::fixtures::{Net, wait_until};
-use latency_scene::{COFFERDAM, alone, ask, scene};
+use latency_testbed::{COFFERDAM, alone, ask, testbed};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -95,13 +95,13 @@ fn value(text: &str, name: &str, labels: &[&str]) -> f64 {
 #[test]
 fn the_agent_exports_histograms_and_serves_the_containers() {
     alone(|| {
-        let scene = scene();
+        let testbed = testbed();
         let dir = tempfile::tempdir().expect("a directory");
         let socket = dir.path().join("latency.sock");
         let latency = format!("histograms = true\nsocket = \"{}\"", socket.display());
         let mut agent = Agent::start(dir.path(), &latency);
-        let (web, other) = (scene.web.namespace(), scene.other.namespace());
-        let name = format!("container=\"{}\"", scene.web.name());
+        let (web, other) = (testbed.web.namespace(), testbed.other.namespace());
+        let name = format!("container=\"{}\"", testbed.web.name());
         let echoes = [name.as_str(), "direction=\"egress\"", "protocol=\"icmp\""];
         wait_until("its packets are measured", Duration::from_secs(20), || {
             web.sh("busybox ping -q -c 2 -i 0.05 10.98.3.2");

@@ -1,11 +1,11 @@
 //! The example of docs/src/latency.md, "Matching your own requests": a tool finds its requests
 //! among the reports, by what it knows of its own sockets.
 
-mod latency_scene;
+mod latency_testbed;
 
 use cofferdam_lab::fixtures::{Net, traffic};
 use cofferdam_latency::ping::{Kind, Prober};
-use latency_scene::{COFFERDAM, alone, scene};
+use latency_testbed::{COFFERDAM, alone, testbed};
 use nix::sys::socket::getsockopt;
 use nix::{getsockopt_impl, libc, sockopt_impl};
 use serde_json::Value;
@@ -107,16 +107,16 @@ fn mine<'a>(packets: &'a [Value], direction: &str, own: impl Fn(&Value) -> bool)
 #[test]
 fn a_tool_finds_its_own_requests() {
     alone(|| {
-        let scene = scene();
+        let testbed = testbed();
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("latency.jsonl");
         let sink = traffic::udp_sink(
-            &scene.peer,
+            &testbed.peer,
             None,
             SocketAddr::from(([10, 98, 3, 2], 9000)),
             REQUESTS as u64,
         );
-        let server = scene.peer.thread(|| {
+        let server = testbed.peer.thread(|| {
             let listener = std::net::TcpListener::bind("0.0.0.0:9001").expect("a free port");
             let (mut stream, _) = listener.accept().expect("the tool");
             for number in 0..REQUESTS {
@@ -125,8 +125,8 @@ fn a_tool_finds_its_own_requests() {
                 stream.write_all(&[1]).expect("a connection");
             }
         });
-        let web = scene.web.namespace();
-        let mut child = recording(scene.web.name(), &file, || {
+        let web = testbed.web.namespace();
+        let mut child = recording(testbed.web.name(), &file, || {
             web.sh("busybox ping -q -c 2 -i 0.05 10.98.3.2");
         });
         let own = web.thread(|| tool([10, 98, 3, 2])).join().expect("it ran");

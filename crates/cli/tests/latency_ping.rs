@@ -1,9 +1,9 @@
 //! `cofferdam latency ping`: each way to probe, and from where.
 
-mod latency_scene;
+mod latency_testbed;
 
 use cofferdam_lab::fixtures::{Net, traffic};
-use latency_scene::{COFFERDAM, Serve, alone, scene};
+use latency_testbed::{COFFERDAM, Serve, alone, testbed};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
@@ -38,8 +38,8 @@ fn ping<'a>(program: &[&'a str], words: impl IntoIterator<Item = &'a str>) -> Va
 #[test]
 fn a_ping_from_a_container_is_corrected() {
     alone(|| {
-        let scene = scene();
-        let words = ["-c", "5", "--container", scene.web.name()];
+        let testbed = testbed();
+        let words = ["-c", "5", "--container", testbed.web.name()];
         assert_corrected(&ping(&[COFFERDAM], words), 5);
     });
 }
@@ -48,11 +48,11 @@ fn a_ping_from_a_container_is_corrected() {
 #[test]
 fn a_ping_that_cannot_be_measured_says_why() {
     alone(|| {
-        let scene = scene();
+        let testbed = testbed();
         for host in ["10.98.1.1", "127.0.0.1"] {
             let out = Command::new(COFFERDAM)
                 .args(["latency", "ping", host, "-c", "2", "-i", "20ms"])
-                .args(["--container", scene.web.name()])
+                .args(["--container", testbed.web.name()])
                 .output()
                 .expect("it runs");
             assert!(out.status.success(), "{out:?}");
@@ -67,15 +67,15 @@ fn a_ping_that_cannot_be_measured_says_why() {
 #[test]
 fn connections_are_pinged_too() {
     alone(|| {
-        let scene = scene();
-        let peer = &scene.peer;
+        let testbed = testbed();
+        let peer = &testbed.peer;
         let server = peer.thread(|| {
             let listener = std::net::TcpListener::bind("0.0.0.0:9000").expect("a free port");
             for _ in 0..3 {
                 drop(listener.accept());
             }
         });
-        let web = scene.web.name();
+        let web = testbed.web.name();
         let words = ["-c", "3", "--tcp-connect", "9000", "--container", web];
         assert_eq!(ping(&[COFFERDAM], words)["measured"], 3);
         server.join().expect("three connections");
@@ -85,10 +85,10 @@ fn connections_are_pinged_too() {
 #[test]
 fn datagrams_are_pinged_too() {
     alone(|| {
-        let scene = scene();
+        let testbed = testbed();
         let at = "10.98.3.2:9000".parse().expect("an address");
-        let _echo = traffic::udp_echo(&scene.peer, None, at);
-        let web = scene.web.name();
+        let _echo = traffic::udp_echo(&testbed.peer, None, at);
+        let web = testbed.web.name();
         let words = ["-c", "5", "--udp", "9000", "--container", web];
         assert_corrected(&ping(&[COFFERDAM], words), 5);
     });
@@ -99,12 +99,12 @@ fn datagrams_are_pinged_too() {
 #[test]
 fn a_user_without_capabilities_pings_by_a_ping_socket() {
     alone(|| {
-        let scene = scene();
+        let testbed = testbed();
         let dir = tempfile::tempdir().expect("a directory");
         let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(dir.path(), everybody).expect("our own directory");
         let serve = Serve::start(dir.path());
-        let web = scene.web.namespace();
+        let web = testbed.web.namespace();
         web.sysctl("net/ipv4/ping_group_range", "'0 2147483647'");
         let socket = serve.socket.to_str().expect("a plain path");
         let nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all \
@@ -120,25 +120,25 @@ fn a_user_without_capabilities_pings_by_a_ping_socket() {
 #[test]
 fn a_time_namespace_shifts_nothing() {
     alone(|| {
-        let scene = scene();
+        let testbed = testbed();
         let begin = SystemTime::now();
         let shifted = "unshare --time --monotonic 100000 --fork";
         let mut program: Vec<&str> = shifted.split(' ').collect();
         program.push(COFFERDAM);
-        let words = ["-c", "5", "--container", scene.web.name()];
+        let words = ["-c", "5", "--container", testbed.web.name()];
         assert_corrected(&ping(&program, words), 5);
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("latency.jsonl");
         let mut child = Command::new(program[0])
             .args(&program[1..])
             .args(["latency", "record", "--format", "jsonl", "--per", "packet"])
-            .args(["--duration", "2s", "--container", scene.web.name()])
+            .args(["--duration", "2s", "--container", testbed.web.name()])
             .arg("--output")
             .arg(&file)
             .spawn()
             .expect("unshare runs");
         while child.try_wait().expect("it can be waited for").is_none() {
-            scene
+            testbed
                 .web
                 .namespace()
                 .sh("busybox ping -q -c 2 -i 0.1 10.98.3.2");

@@ -9,7 +9,7 @@ mod accuracy;
 mod flow;
 mod options;
 mod overhead;
-mod scene;
+mod traffic;
 mod turns;
 
 pub use options::Options;

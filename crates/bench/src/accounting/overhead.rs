@@ -1,7 +1,7 @@
 //! Goodput with and without the accounting, and what each of its programs costs.
 
 use super::options::Options;
-use super::scene::{Counters, Flow, Scene};
+use super::traffic::{Counters, Flow, Traffic};
 use crate::data::{
     AccountingResult, ConservationRow, LoadShape, OverheadRow, PeriodSample, ProgramRow, Rate,
     SCHEMA, Treatment,
@@ -49,7 +49,7 @@ pub(super) fn measure(
 ) -> Result<(), BenchError> {
     let pairs = options.pairs as usize;
     let steps = pairs * 2 + 1;
-    let mut scene = Scene::start(rig, &[Flow::of(load)])?;
+    let mut traffic = Traffic::start(rig, &[Flow::of(load)])?;
     let (mut read, mut carried) = (Series::default(), Series::default());
     for pair in 0..options.pairs {
         let mut order = [false, true];
@@ -72,7 +72,7 @@ pub(super) fn measure(
                 accounting,
                 measured_programs: false,
             };
-            let period = plan.run(rig, options, &mut scene)?;
+            let period = plan.run(rig, options, &mut traffic)?;
             goodputs[usize::from(accounting)] = goodput(load, period.received);
             carried_by[usize::from(accounting)] = period.carried_packets_per_s;
             result.memory_bytes = result.memory_bytes.or(period.memory_bytes);
@@ -94,8 +94,8 @@ pub(super) fn measure(
         accounting: true,
         measured_programs: true,
     };
-    let measured = plan.run(rig, options, &mut scene)?;
-    let packets = received_packets(&measured, &scene.path(0));
+    let measured = plan.run(rig, options, &mut traffic)?;
+    let packets = received_packets(&measured, &traffic.path(0));
     let costs = measured.costs.unwrap_or_default();
     // What the kernel's statistics themselves add to every run.
     let ns_per_run = |cost: &ProgramCost| cost.run_time_ns as f64 / cost.runs as f64;
@@ -214,15 +214,15 @@ impl Plan {
         &self,
         rig: &mut Rig<'_>,
         options: &Options,
-        scene: &mut Scene,
+        traffic: &mut Traffic,
     ) -> Result<Period, BenchError> {
         let mut accountant = match self.accounting {
             true => Some(start(self.measured_programs)?),
             false => None,
         };
         pass(rig, accountant.as_mut(), SETTLE)?;
-        let counters = scene.read()?;
-        let carried = scene.carried_datagrams(0)?;
+        let counters = traffic.read()?;
+        let carried = traffic.carried_datagrams(0)?;
         let began = Instant::now();
         let earlier = Reading::take(accountant.as_mut())?;
         pass(
@@ -231,8 +231,8 @@ impl Plan {
             Duration::from_secs_f64(options.period_s()),
         )?;
         let later = Reading::take(accountant.as_mut())?;
-        let counters_later = scene.read()?;
-        let carried = scene.carried_datagrams(0)?.saturating_sub(carried);
+        let counters_later = traffic.read()?;
+        let carried = traffic.carried_datagrams(0)?.saturating_sub(carried);
         let carried_packets_per_s = (self.load == LoadShape::Flood64)
             .then(|| carried as f64 / began.elapsed().as_secs_f64());
         let memory_bytes = accountant.as_ref().map(Accountant::memory_bytes);

@@ -13,7 +13,7 @@ use crate::rundir::{self, RunDir};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// More containers than this have no addresses in the scene.
+/// More containers than this have no addresses in the testbed.
 const MOST_CONTAINERS: u32 = 200;
 
 /// Options with their defaults.

@@ -3,7 +3,7 @@
 
 mod kind;
 
-pub use kind::{Care, GeneratorKind, Level, Resource, RuntimeKind, Scenario};
+pub use kind::{GeneratorKind, Level, Protection, Resource, RuntimeKind, Scenario};
 
 use super::Estimate;
 use serde::{Deserialize, Serialize};
@@ -15,8 +15,8 @@ pub struct CellKey {
     /// What ran the tenants.
     pub runtime: RuntimeKind,
     /// With or without Cofferdam.
-    #[serde(default)]
-    pub care: Care,
+    #[serde(default, rename = "care")]
+    pub protection: Protection,
     /// What they competed for.
     pub resource: Resource,
     /// What they did.
@@ -28,8 +28,8 @@ pub struct CellKey {
 impl std::fmt::Display for CellKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.runtime)?;
-        if self.care != Care::Vanilla {
-            write!(f, "+{}", self.care)?;
+        if self.protection != Protection::Vanilla {
+            write!(f, "+{}", self.protection)?;
         }
         write!(
             f,
@@ -208,8 +208,8 @@ pub struct IsolationTable {
     /// What ran the tenants.
     pub runtime: RuntimeKind,
     /// With or without Cofferdam.
-    #[serde(default)]
-    pub care: Care,
+    #[serde(default, rename = "care")]
+    pub protection: Protection,
     /// What they competed for.
     pub resource: Resource,
     /// What 100% is, in the resource's own unit.
@@ -234,7 +234,7 @@ pub struct IsolationEnvironment {
 pub struct IsolationResult {
     /// Where it was measured.
     pub environment: IsolationEnvironment,
-    /// One a runtime, care and resource.
+    /// One a runtime, protection and resource.
     pub tables: Vec<IsolationTable>,
     /// Runtimes that this host lacks, with the reason.
     pub unavailable: BTreeMap<String, String>,
@@ -260,7 +260,7 @@ mod tests {
             time: String::new(),
             key: CellKey {
                 runtime: RuntimeKind::Process,
-                care: Care::Vanilla,
+                protection: Protection::Vanilla,
                 resource: Resource::Cpu,
                 scenario: "a_s".parse().unwrap(),
                 repetition,

@@ -2,8 +2,8 @@
 
 use super::Options;
 use super::cores::{Cores, ONE};
-use super::scene::Scene;
 use super::servers::{PORT, Plan, Servers, slab_bytes};
+use super::testbed::Testbed;
 use crate::data::{DataplaneCell, DataplaneExperiment, DataplaneSample, EchoServer, SCHEMA};
 use crate::error::BenchError;
 use crate::experiment::Rig;
@@ -63,7 +63,7 @@ pub(super) type Peaks = HashMap<EchoServer, f64>;
 /// Measures one condition once.
 pub(super) fn sample(
     rig: &mut Rig<'_>,
-    scene: &Scene,
+    testbed: &Testbed,
     options: &Options,
     cell: &DataplaneCell,
     round: u32,
@@ -93,7 +93,7 @@ pub(super) fn sample(
             return Ok::<f64, BenchError>(*peak);
         }
         let closed = run(server, ECHO, load(CONNECTIONS, 0.0));
-        let peak = once(rig, scene, &closed)?.client.requests_per_s;
+        let peak = once(rig, testbed, &closed)?.client.requests_per_s;
         peaks.insert(server, peak);
         Ok(peak)
     };
@@ -145,12 +145,12 @@ pub(super) fn sample(
         if !cell.server.is_linux() {
             // Tables are made for the connections at the start: they count as theirs.
             run.plan.room = 64;
-            before = Some(memory_without(rig, scene, run.plan)?);
+            before = Some(memory_without(rig, testbed, run.plan)?);
             run.plan.ports = cell.at.div_ceil(PER_PORT) as u16;
         }
         run.plan.room = cell.at + 1024;
     }
-    let told = once(rig, scene, &run)?;
+    let told = once(rig, testbed, &run)?;
     let lost = told.client.latency.lost;
     if lost > 0 {
         let what = "requests were not answered, or connections ended by themselves";
@@ -182,8 +182,8 @@ fn load(connections: u32, rate: f64) -> Client {
 }
 
 /// Memory of a server that nobody asks.
-fn memory_without(rig: &mut Rig<'_>, scene: &Scene, plan: Plan) -> Result<u64, BenchError> {
-    let mut servers = Servers::start(rig, scene, plan)?;
+fn memory_without(rig: &mut Rig<'_>, testbed: &Testbed, plan: Plan) -> Result<u64, BenchError> {
+    let mut servers = Servers::start(rig, testbed, plan)?;
     rig.pass(Duration::from_millis(100))?;
     servers.moment()?;
     let bytes = servers.memory_bytes()?;
@@ -192,8 +192,8 @@ fn memory_without(rig: &mut Rig<'_>, scene: &Scene, plan: Plan) -> Result<u64, B
 }
 
 /// The client's command.
-fn command(scene: &Scene, run: &Run, shares_cpu: bool) -> String {
-    let pair = scene.pair(run.plan.server);
+fn command(testbed: &Testbed, run: &Run, shares_cpu: bool) -> String {
+    let pair = testbed.pair(run.plan.server);
     let (to, warm, seconds) = (pair.address, run.warm_s, run.seconds);
     let (connections, rate, seconds, fresh) = match run.client {
         Client::Ask { rate } => {
@@ -221,21 +221,21 @@ fn command(scene: &Scene, run: &Run, shares_cpu: bool) -> String {
     )
 }
 
-fn once(rig: &mut Rig<'_>, scene: &Scene, run: &Run) -> Result<Told, BenchError> {
-    let pair = scene.pair(run.plan.server);
+fn once(rig: &mut Rig<'_>, testbed: &Testbed, run: &Run) -> Result<Told, BenchError> {
+    let pair = testbed.pair(run.plan.server);
     let is_asked = matches!(run.client, Client::Ask { .. });
     let steered = !is_asked && !matches!(run.client, Client::Hold { .. });
     match steered {
         true => pair.steer(&run.plan.cores.cpus(rig), &[rig.peer_cpu])?,
         false => pair.steer(&[], &[])?,
     }
-    let mut servers = Servers::start(rig, scene, run.plan)?;
+    let mut servers = Servers::start(rig, testbed, run.plan)?;
     let place = Place {
         netns: pair.client.clone(),
         cgroups: Vec::new(),
         cpu: Some(rig.peer_cpu),
     };
-    let mut client = Worker::start(&place, &command(scene, run, run.plan.cores.share(rig)))?;
+    let mut client = Worker::start(&place, &command(testbed, run, run.plan.cores.share(rig)))?;
     // The server may still be attaching. What it polls in vain then tells what a poll costs.
     rig.pass(Duration::from_millis(60))?;
     let settled = servers.moment()?;

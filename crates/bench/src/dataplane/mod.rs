@@ -11,8 +11,8 @@
 mod analyse;
 mod cores;
 mod measure;
-mod scene;
 mod servers;
+mod testbed;
 
 use crate::data::{
     DataplaneCell, DataplaneExperiment, DataplaneResult, DataplaneSample, EchoServer, Kind,
@@ -149,7 +149,7 @@ fn measure_all(
     options: &Options,
     result: &mut DataplaneResult,
 ) -> Result<(), BenchError> {
-    let scene = scene::Scene::make()?;
+    let testbed = testbed::Testbed::make()?;
     let mut samples = Vec::new();
     // Each server's peak, for the share of it that is offered.
     let mut peaks = measure::Peaks::new();
@@ -173,7 +173,7 @@ fn measure_all(
                 let place = round as usize * cells.len() + i;
                 let all = options.rounds() as usize * cells.len();
                 rig.progress.step(place, all, &cell.id());
-                match measure::sample(rig, &scene, options, cell, round, &mut peaks) {
+                match measure::sample(rig, &testbed, options, cell, round, &mut peaks) {
                     Ok(sample) => {
                         rig.dir.dataplane(&sample)?;
                         beaten.note(&sample);

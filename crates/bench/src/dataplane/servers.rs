@@ -1,7 +1,7 @@
 //! A server's processes, and what their CPU and memory went into.
 
 use super::cores::Cores;
-use super::scene::Scene;
+use super::testbed::Testbed;
 use crate::cpustat;
 use crate::data::EchoServer;
 use crate::error::BenchError;
@@ -54,8 +54,8 @@ pub(super) struct Moment {
 }
 
 impl Servers {
-    pub fn start(rig: &Rig<'_>, scene: &Scene, plan: Plan) -> Result<Servers, BenchError> {
-        let pair = scene.pair(plan.server);
+    pub fn start(rig: &Rig<'_>, testbed: &Testbed, plan: Plan) -> Result<Servers, BenchError> {
+        let pair = testbed.pair(plan.server);
         let cpus = plan.cores.cpus(rig);
         let idle = match plan.cores.sleep(rig) {
             _ if plan.adapts => Idle::Adapts,
@@ -67,7 +67,7 @@ impl Servers {
             cgroups: Vec::new(),
             cpu,
         };
-        let (address, socket) = (pair.address, scene.socket());
+        let (address, socket) = (pair.address, testbed.socket());
         let path = socket.display();
         let Plan {
             work,

@@ -2,7 +2,7 @@
 
 use super::{Figure, goal, mended};
 use crate::data::{
-    Bound, Care, Estimate, IsolationResult, IsolationRow, IsolationTable, Judgement,
+    Bound, Estimate, IsolationResult, IsolationRow, IsolationTable, Judgement, Protection,
 };
 
 /// Loss of performance that no tenant needs to care for, percent.
@@ -22,20 +22,20 @@ fn of<'a>(
     table: &'a IsolationTable,
 ) -> impl Iterator<Item = Judgement> + 'a {
     let vanilla = result.tables.iter().find(|other| {
-        table.care == Care::Cofferdam
-            && other.care == Care::Vanilla
+        table.protection == Protection::Cofferdam
+            && other.protection == Protection::Vanilla
             && (other.runtime, other.resource) == (table.runtime, table.resource)
     });
     let contended = table.rows.iter().filter(|r| r.scenario.b.is_some());
     contended.flat_map(move |row| {
         let same = |t: &'a IsolationTable| t.rows.iter().find(|r| r.scenario == row.scenario);
         let without = vanilla.and_then(same);
-        let care = match table.care {
-            Care::Vanilla => String::new(),
-            care => format!("+{care}"),
+        let protection = match table.protection {
+            Protection::Vanilla => String::new(),
+            protection => format!("+{protection}"),
         };
         let case = format!(
-            "{}{care}/{}/{}",
+            "{}{protection}/{}/{}",
             table.runtime, table.resource, row.scenario
         );
         let judged = |what: &str, bound, value: Value| {

@@ -2,29 +2,30 @@
 
 use super::experiment::Experiment;
 use crate::data::{
-    Care, Estimate, IsolationRow, IsolationSample, IsolationTable, Resource, RuntimeKind, Scenario,
+    Estimate, IsolationRow, IsolationSample, IsolationTable, Protection, Resource, RuntimeKind,
+    Scenario,
 };
 use crate::host_facts;
 use crate::stats;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One table for each runtime, care and resource that has a sample.
+/// One table for each runtime, protection and resource that has a sample.
 pub(crate) fn tables(experiment: &Experiment, samples: &[IsolationSample]) -> Vec<IsolationTable> {
-    let kinds: BTreeSet<(RuntimeKind, Care, Resource)> = samples
+    let kinds: BTreeSet<(RuntimeKind, Protection, Resource)> = samples
         .iter()
-        .map(|s| (s.key.runtime, s.key.care, s.key.resource))
+        .map(|s| (s.key.runtime, s.key.protection, s.key.resource))
         .collect();
     kinds
         .into_iter()
-        .map(|(runtime, care, resource)| {
+        .map(|(runtime, protection, resource)| {
             let capacity = capacity(experiment, resource, samples);
             let of = |s: &&IsolationSample| {
-                (s.key.runtime, s.key.care, s.key.resource) == (runtime, care, resource)
+                (s.key.runtime, s.key.protection, s.key.resource) == (runtime, protection, resource)
             };
             let mine: Vec<&IsolationSample> = samples.iter().filter(of).collect();
             IsolationTable {
                 runtime,
-                care,
+                protection,
                 resource,
                 capacity,
                 rows: rows(&mine, resource, capacity, experiment.seed),

@@ -1,7 +1,6 @@
 //! Measures cells: keeps the tenants of one runtime and resource alive from cell to cell.
 
 use super::acquire::{Acquisition, Files, Places, Tenants};
-use super::care;
 use super::device::{self, BlockDevice};
 use super::experiment::Experiment;
 use super::figures::{Loaded, sample, series};
@@ -10,12 +9,13 @@ use super::generator::Foreign;
 use super::guest::{Done, Tick};
 use super::levels::{self, Demand, Load, Target, most_memory, split_iops};
 use super::place::{Place, Sink};
+use super::protection;
 use super::runtime::{self, Limit, Runtime, TenantSpec};
-use super::stage::{Stage, shape};
+use super::testbed::{Testbed, shape};
 use super::trace::Tracer;
 use crate::agent::process::Agent;
 use crate::cpustat;
-use crate::data::{Care, CellKey, IsolationSample, Level, Resource, SCHEMA, Scenario};
+use crate::data::{CellKey, IsolationSample, Level, Protection, Resource, SCHEMA, Scenario};
 use crate::error::BenchError;
 use crate::host_facts;
 use crate::rundir::now;
@@ -40,12 +40,12 @@ enum Who {
     B,
 }
 
-/// One runtime's tenants for one resource, and the stage that they are on.
+/// One runtime's tenants for one resource, and the testbed that they are on.
 pub(super) struct Bench<'a> {
     experiment: &'a Experiment,
     signals: &'a Signals,
     resource: Resource,
-    // Before the runtime (its images) and the stage: they stand on those.
+    // Before the runtime (its images) and the testbed: they stand on those.
     tenants: BTreeMap<(Who, bool), Place>,
     sinks: Vec<Sink>,
     /// What comes for b, where network CPU is measured.
@@ -56,25 +56,25 @@ pub(super) struct Bench<'a> {
     pub untraced: Option<String>,
     // After the tenants: their limits must not come back while it still works.
     _agent: Option<Agent>,
-    stage: Stage,
+    testbed: Testbed,
     /// Tenants started so far: each has a name of its own.
     started: u8,
     pub image: Option<(String, String)>,
 }
 
 impl<'a> Bench<'a> {
-    /// Builds the stage and prepares the runtime.
+    /// Builds the testbed and prepares the runtime.
     pub fn new(
         experiment: &'a Experiment,
         key: &CellKey,
         signals: &'a Signals,
     ) -> Result<Bench<'a>, BenchError> {
         let mut runtime = runtime::of(key.runtime);
-        let stage = Stage::build(experiment.link.0)?;
-        let image = runtime.prepare(&stage)?;
-        let agent = match key.care {
-            Care::Vanilla => None,
-            Care::Cofferdam => Some(care::start(experiment, &stage)?),
+        let testbed = Testbed::build(experiment.link.0)?;
+        let image = runtime.prepare(&testbed)?;
+        let agent = match key.protection {
+            Protection::Vanilla => None,
+            Protection::Cofferdam => Some(protection::start(experiment, &testbed)?),
         };
         let (tracer, untraced) = match Tracer::start() {
             Ok(tracer) => (Some(tracer), None),
@@ -91,7 +91,7 @@ impl<'a> Bench<'a> {
             flood: None,
             runtime,
             _agent: agent,
-            stage,
+            testbed,
             started: 0,
             image,
         })
@@ -116,12 +116,12 @@ impl<'a> Bench<'a> {
             .collect();
         if self.resource == Resource::Network && self.sinks.is_empty() {
             for port in PORTS {
-                let sink = Sink::new(&self.stage, self.experiment.generator, port)?;
+                let sink = Sink::new(&self.testbed, self.experiment.generator, port)?;
                 self.sinks.push(sink);
             }
         }
         for sink in &mut self.sinks {
-            sink.prepare(&self.stage)?;
+            sink.prepare(&self.testbed)?;
         }
         let mut demands = Vec::new();
         let mut files = Vec::new();
@@ -271,7 +271,7 @@ impl<'a> Bench<'a> {
         let sent = levels::flood(experiment, level, to);
         let flood = match &mut self.flood {
             Some(flood) => flood,
-            none => none.insert(Flood::new(&self.stage)?),
+            none => none.insert(Flood::new(&self.testbed)?),
         };
         flood.prepare(&sent)?;
         Ok(Demand {
@@ -291,7 +291,7 @@ impl<'a> Bench<'a> {
             false => 0,
         };
         if disk_bytes > 0 {
-            device::room_for(&self.stage.data, disk_bytes)?;
+            device::room_for(&self.testbed.data, disk_bytes)?;
         }
         let limit = match limited {
             true => self.limit()?,
@@ -308,13 +308,13 @@ impl<'a> Bench<'a> {
             memory_bytes: most_memory(self.experiment, self.resource),
             disk_bytes,
         };
-        let tenant = self.runtime.start(&self.stage, &spec)?;
+        let tenant = self.runtime.start(&self.testbed, &spec)?;
         if let Some(Limit::Network(bits_per_s)) = spec.limit {
             shape(tenant.pid, bits_per_s)?;
         }
         let target = Target {
             file: format!("{}/file", tenant.dir),
-            sink: Stage::sink(PORTS[who as usize]),
+            sink: Testbed::sink(PORTS[who as usize]),
         };
         let cgroups = Places::of(tenant.pid)?;
         let watch = self.tracer.as_mut().map(|t| t.watch(&cgroups)).transpose();
@@ -360,7 +360,7 @@ impl<'a> Bench<'a> {
             Resource::Disk | Resource::DiskBuffered => {
                 let (reads, writes) = split_iops(limits.disk_iops.unwrap_or(1));
                 Limit::Disk {
-                    device: BlockDevice::under(&self.stage.data)?,
+                    device: BlockDevice::under(&self.testbed.data)?,
                     reads,
                     writes,
                 }

@@ -3,7 +3,7 @@
 use super::bench::Bench;
 use super::experiment::Experiment;
 use super::levels::PARTS_OF_DISK;
-use crate::data::{Care, CellKey, Level, Resource, RuntimeKind, Scenario};
+use crate::data::{CellKey, Level, Protection, Resource, RuntimeKind, Scenario};
 use crate::error::BenchError;
 use crate::signals::Signals;
 use crate::stats;
@@ -17,7 +17,7 @@ const ROUNDS: u32 = 3;
 pub(super) fn disk_iops(experiment: &Experiment, signals: &Signals) -> Result<f64, BenchError> {
     let key = CellKey {
         runtime: RuntimeKind::Process,
-        care: Care::Vanilla,
+        protection: Protection::Vanilla,
         resource: Resource::Disk,
         scenario: Scenario {
             a: Level::Unrestricted,

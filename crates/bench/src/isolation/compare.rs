@@ -135,12 +135,12 @@ fn rows(result: &IsolationResult) -> BTreeMap<String, (&IsolationTable, &Isolati
     tables
         .flat_map(|t| {
             t.rows.iter().map(move |row| {
-                let care = match t.care {
-                    crate::data::Care::Vanilla => String::new(),
-                    care => format!("+{care}"),
+                let protection = match t.protection {
+                    crate::data::Protection::Vanilla => String::new(),
+                    protection => format!("+{protection}"),
                 };
                 (
-                    format!("{}{care}/{}/{}", t.runtime, t.resource, row.scenario),
+                    format!("{}{protection}/{}/{}", t.runtime, t.resource, row.scenario),
                     (t, row),
                 )
             })
@@ -197,7 +197,7 @@ fn differences(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Care, Resource, RuntimeKind};
+    use crate::data::{Protection, Resource, RuntimeKind};
     use crate::stats;
 
     /// Two runs of a tenant at its limit, of which each took another limit from its host.
@@ -223,7 +223,7 @@ mod tests {
             };
             let table = IsolationTable {
                 runtime: RuntimeKind::Process,
-                care: Care::Vanilla,
+                protection: Protection::Vanilla,
                 resource,
                 capacity: 50_000.0,
                 rows: vec![row],

@@ -1,7 +1,7 @@
 //! The experiment as one file: everything that decides what is measured.
 
 use super::quantity::{BitRate, Size, Span};
-use crate::data::{Care, CellKey, GeneratorKind, Resource, RuntimeKind, Scenario};
+use crate::data::{CellKey, GeneratorKind, Protection, Resource, RuntimeKind, Scenario};
 use crate::error::BenchError;
 use crate::host_facts;
 use schemars::JsonSchema;
@@ -305,23 +305,23 @@ impl Experiment {
     }
 
     /// Every cell in the order in which they are measured: a runtime's blocks one after the other,
-    /// in each all resources with and without care, and of each the scenarios in an order drawn at
-    /// random. So the blocks of a cell are spread over the whole time, and their spread holds what
-    /// changes on the host meanwhile. The same seed gives the same order, wherever a run was
+    /// in each all resources with and without protection, and of each the scenarios in an order drawn
+    /// at random. So the blocks of a cell are spread over the whole time, and their spread holds
+    /// what changes on the host meanwhile. The same seed gives the same order, wherever a run was
     /// interrupted.
     pub fn cells(&self) -> Vec<CellKey> {
         let mut cells = Vec::new();
         for runtime in &self.runtimes {
             for repetition in 0..self.repetitions {
-                for (resource, care) in self.groups(repetition) {
-                    let place = (*runtime as u64) << 24 | (care as u64) << 16;
+                for (resource, protection) in self.groups(repetition) {
+                    let place = (*runtime as u64) << 24 | (protection as u64) << 16;
                     let place = place | (resource as u64) << 32 | u64::from(repetition);
                     let mut random = fastrand::Rng::with_seed(self.seed ^ place);
                     let mut block = self.scenarios.clone();
                     random.shuffle(&mut block);
                     cells.extend(block.into_iter().map(|scenario| CellKey {
                         runtime: *runtime,
-                        care,
+                        protection,
                         resource,
                         scenario,
                         repetition,
@@ -332,18 +332,24 @@ impl Experiment {
         cells
     }
 
-    /// What shares its tenants within block `repetition`. A resource with care comes right beside
-    /// itself without, first in every other block: the host's state is then the same for both.
-    fn groups(&self, repetition: u32) -> impl Iterator<Item = (Resource, Care)> {
-        let mut cares = match self.cofferdam {
-            true => Care::ALL.to_vec(),
-            false => vec![Care::Vanilla],
+    /// The groups that share tenants within block `repetition`. A resource is measured with and
+    /// without protection in direct succession, each first in every other block: the host's state is
+    /// then the same for both.
+    fn groups(&self, repetition: u32) -> impl Iterator<Item = (Resource, Protection)> {
+        let mut protections = match self.cofferdam {
+            true => Protection::ALL.to_vec(),
+            false => vec![Protection::Vanilla],
         };
         if repetition % 2 == 1 {
-            cares.reverse();
+            protections.reverse();
         }
         let resources = self.resources.iter();
-        resources.flat_map(move |resource| cares.clone().into_iter().map(|care| (*resource, care)))
+        resources.flat_map(move |resource| {
+            protections
+                .clone()
+                .into_iter()
+                .map(|protection| (*resource, protection))
+        })
     }
 
     /// The JSON Schema of the file.

@@ -41,7 +41,7 @@ enum Column {
 /// The columns of both forms. `asked` of a load that asks for all it can get is infinite.
 const COLUMNS: &[Column] = &[
     Column::Text("runtime", |l| l.sample.key.runtime.to_string()),
-    Column::Text("care", |l| l.sample.key.care.to_string()),
+    Column::Text("care", |l| l.sample.key.protection.to_string()),
     Column::Text("resource", |l| l.sample.key.resource.to_string()),
     Column::Text("scenario", |l| l.sample.key.scenario.to_string()),
     Column::Whole("repetition", |l| l.sample.key.repetition.into()),
@@ -203,7 +203,7 @@ fn result_csv(result: &IsolationResult) -> String {
         for row in &table.rows {
             let mut fields = vec![
                 table.runtime.to_string(),
-                table.care.to_string(),
+                table.protection.to_string(),
                 table.resource.to_string(),
                 row.id.to_string(),
                 row.scenario.to_string(),
@@ -234,7 +234,7 @@ fn result_csv(result: &IsolationResult) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Care, CellKey, Resource, RuntimeKind, SCHEMA};
+    use crate::data::{CellKey, Protection, Resource, RuntimeKind, SCHEMA};
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
 
@@ -251,7 +251,7 @@ mod tests {
             time: "2026-11-22T00:00:00Z".to_owned(),
             key: CellKey {
                 runtime: RuntimeKind::Podman,
-                care: Care::Vanilla,
+                protection: Protection::Vanilla,
                 resource: Resource::Memory,
                 scenario: "a_s_b_f".parse().unwrap(),
                 repetition: 3,

@@ -4,7 +4,7 @@
 use super::guest::{Done, Guest};
 use super::levels::Demand;
 use super::runtime::Tenant;
-use super::stage::Stage;
+use super::testbed::Testbed;
 use crate::error::BenchError;
 use crate::host_facts;
 use cofferdam_lab::run;
@@ -23,10 +23,10 @@ pub(super) struct Flood {
 
 impl Flood {
     /// At the peer.
-    pub fn new(stage: &Stage) -> Result<Flood, BenchError> {
+    pub fn new(testbed: &Testbed) -> Result<Flood, BenchError> {
         let [first, last] = host_facts::outer_cpus();
-        stage.receive_on(first)?;
-        let mut command = stage.in_peer_on(last, &stage.load);
+        testbed.receive_on(first)?;
+        let mut command = testbed.in_peer_on(last, &testbed.load);
         command.arg("serve");
         let source = Guest::start("the peer's source", command, START)?;
         Ok(Flood { source })

@@ -3,17 +3,15 @@
 //!
 //! A cell is one scenario of one resource under one runtime, once. Cells are measured in
 //! randomised blocks and written as they end, so a run that was stopped anywhere goes on where it
-//! was; disturbed ones are measured again ([`again`]). The load generator is the same everywhere
+//! was; disturbed ones are measured again ([`schedule`]). The load generator is the same everywhere
 //! ([`load`]) unless the experiment names another ([`generator`]), and so is the acquisition
 //! ([`acquire`]), which asks the kernel and neither the load nor the runtime.
 
 mod acquire;
-mod again;
 mod analyse;
 pub mod argo;
 mod bench;
 mod calibrate;
-mod care;
 pub mod compare;
 mod device;
 mod environment;
@@ -28,10 +26,12 @@ mod levels;
 mod load;
 pub mod merge;
 mod place;
+mod protection;
 pub mod quantity;
 mod runtime;
+mod schedule;
 mod session;
-mod stage;
+mod testbed;
 mod trace;
 
 #[cfg(test)]

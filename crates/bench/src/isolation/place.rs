@@ -5,7 +5,7 @@ use super::generator::{Foreign, Iperf3Sink};
 use super::guest::{Done, Guest, Tick, late};
 use super::levels::{Load, Target};
 use super::runtime::Tenant;
-use super::stage::Stage;
+use super::testbed::Testbed;
 use crate::data::GeneratorKind;
 use crate::error::BenchError;
 use cofferdam_bpf::TenantWatch;
@@ -96,11 +96,11 @@ enum Kind {
 
 impl Sink {
     /// At the peer.
-    pub fn new(stage: &Stage, generator: GeneratorKind, port: u16) -> Result<Sink, BenchError> {
+    pub fn new(testbed: &Testbed, generator: GeneratorKind, port: u16) -> Result<Sink, BenchError> {
         let kind = match generator {
             GeneratorKind::Iperf3 => Kind::Iperf3(None),
             _ => {
-                let mut command = stage.in_peer(&stage.load);
+                let mut command = testbed.in_peer(&testbed.load);
                 command.arg("serve");
                 Kind::Own(Guest::start("sink", command, SINK)?)
             }
@@ -109,13 +109,13 @@ impl Sink {
     }
 
     /// Before each cell.
-    pub fn prepare(&mut self, stage: &Stage) -> Result<(), BenchError> {
+    pub fn prepare(&mut self, testbed: &Testbed) -> Result<(), BenchError> {
         match &mut self.kind {
             Kind::Own(guest) => guest.prepare(&format!("sink port={}", self.port)),
             Kind::Iperf3(server) => {
                 // The last one first: it may hold the port.
                 *server = None;
-                *server = Some(Iperf3Sink::start(stage, self.port)?);
+                *server = Some(Iperf3Sink::start(testbed, self.port)?);
                 Ok(())
             }
         }

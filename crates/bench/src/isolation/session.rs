@@ -1,6 +1,5 @@
 //! A run: opens or goes on with its directory, measures what is missing, writes what came out.
 
-use super::again::{self, Attempts};
 use super::analyse;
 use super::bench::Bench;
 use super::calibrate;
@@ -8,9 +7,10 @@ use super::environment;
 use super::experiment::Experiment;
 use super::export;
 use super::generator;
+use super::schedule::{self, Attempts};
 use crate::data::{
-    Care, CellKey, IsolationEnvironment, IsolationResult, IsolationSample, Kind, Resource, RunData,
-    RunResult, RuntimeKind, counted,
+    CellKey, IsolationEnvironment, IsolationResult, IsolationSample, Kind, Protection, Resource,
+    RunData, RunResult, RuntimeKind, counted,
 };
 use crate::error::BenchError;
 use crate::host_facts;
@@ -150,7 +150,7 @@ fn open(
     Ok((dir, Vec::new(), IsolationEnvironment::default()))
 }
 
-/// What was measured so far, as [`again::next`] takes it.
+/// What was measured so far, as [`schedule::next`] takes it.
 fn attempts(samples: &[IsolationSample]) -> Attempts {
     let mut attempts = Attempts::new();
     for sample in samples {
@@ -173,7 +173,7 @@ struct Session<'a> {
     /// Cells that failed since this call began.
     failed: HashSet<CellKey>,
     /// Why a group is not tried again.
-    given_up: HashMap<(RuntimeKind, Care, Resource), String>,
+    given_up: HashMap<(RuntimeKind, Protection, Resource), String>,
     /// Runtimes that have told their version.
     asked: HashSet<&'static str>,
     /// It has been said that there are no BPF programs.
@@ -184,7 +184,7 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Measures block by block: within one, a runtime, care and resource share their tenants.
+    /// Measures block by block: within one, a runtime, protection and resource share their tenants.
     fn measure(&mut self, dir: &mut RunDir) -> Result<(), BenchError> {
         let cells = self.options.experiment.cells();
         self.result.done = [self.attempts.len() as u32, cells.len() as u32];
@@ -209,7 +209,7 @@ impl Session<'_> {
     /// What of `block` is measured next.
     fn next<'b>(&self, block: &'b [CellKey]) -> Option<(&'b CellKey, u32)> {
         let most = self.options.experiment.attempts;
-        again::next(block, &self.attempts, &self.failed, most)
+        schedule::next(block, &self.attempts, &self.failed, most)
     }
 
     /// Whether the cell's runtime can be used here; asked once.
@@ -403,6 +403,6 @@ impl Session<'_> {
 }
 
 /// The cells that fail together when their tenants cannot be had.
-fn group(key: &CellKey) -> (RuntimeKind, Care, Resource) {
-    (key.runtime, key.care, key.resource)
+fn group(key: &CellKey) -> (RuntimeKind, Protection, Resource) {
+    (key.runtime, key.protection, key.resource)
 }

@@ -1,6 +1,6 @@
 //! Round trips from the container, raw and corrected, beside those from the host, in turns.
 
-use super::scene::Scene;
+use super::testbed::Testbed;
 use super::wire::SETTLE;
 use super::{Options, failed, keep, load, lost, us};
 use crate::data::{BiasRow, LatencyResult};
@@ -26,19 +26,19 @@ struct Blocks {
 pub(super) fn measure(
     rig: &mut Rig<'_>,
     options: &Options,
-    scene: &Scene,
+    testbed: &Testbed,
     result: &mut LatencyResult,
 ) -> Result<(), BenchError> {
     let mut meter = load(Start::Queue)?;
-    meter.on(scene.netns, &Filter::default()).map_err(lost)?;
+    meter.on(testbed.netns, &Filter::default()).map_err(lost)?;
     let mut blocks: Vec<Blocks> = LOADS.iter().map(|_| Blocks::default()).collect();
     for round in 0..options.rounds() {
         for (count, blocks) in LOADS.iter().zip(&mut blocks) {
             let mut reader = meter.reader().map_err(lost)?;
             let stop = AtomicBool::new(false);
             let pairs = std::thread::scope(|scope| {
-                scene.load(scope, *count, &stop);
-                let pairs = turns(scene, options.block());
+                testbed.load(scope, *count, &stop);
+                let pairs = turns(testbed, options.block());
                 stop.store(true, Ordering::Relaxed);
                 pairs
             })?;
@@ -95,10 +95,10 @@ pub(super) fn measure(
 }
 
 /// Pings from the container and from the host, one after the other.
-fn turns(scene: &Scene, count: u32) -> Result<Vec<(Probe, Probe)>, BenchError> {
-    let mut host = scene.host_prober(Kind::Icmp)?;
-    scene.inside(|| {
-        let mut container = scene.probe(Kind::Icmp, 3)?;
+fn turns(testbed: &Testbed, count: u32) -> Result<Vec<(Probe, Probe)>, BenchError> {
+    let mut host = testbed.host_prober(Kind::Icmp)?;
+    testbed.inside(|| {
+        let mut container = testbed.probe(Kind::Icmp, 3)?;
         let wait = Duration::from_secs(1);
         let mut pairs = Vec::new();
         for _ in 0..count {

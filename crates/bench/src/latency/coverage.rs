@@ -1,6 +1,6 @@
 //! Reports ÷ packets, by protocol, direction and rate.
 
-use super::scene::Scene;
+use super::testbed::Testbed;
 use super::wire::packet;
 use super::{Options, failed, load, lost};
 use crate::data::{CoverageRow, LatencyResult};
@@ -24,40 +24,40 @@ const BURST: u32 = 16;
 pub(super) fn measure(
     rig: &mut Rig<'_>,
     options: &Options,
-    scene: &Scene,
+    testbed: &Testbed,
     result: &mut LatencyResult,
 ) -> Result<(), BenchError> {
     let seconds = if options.quick { 1.0 } else { 2.0 };
     for class in [Class::Udp, Class::Icmp] {
         for rate in [20_000.0, 100_000.0, 200_000.0] {
             for direction in Direction::ALL {
-                let rows = cell(scene, class, &[direction], rate, seconds)?;
+                let rows = cell(testbed, class, &[direction], rate, seconds)?;
                 result.coverage.extend(rows);
                 rig.check()?;
             }
         }
         for rate in [50_000.0, 100_000.0, 200_000.0] {
-            let rows = cell(scene, class, &Direction::ALL, rate, seconds)?;
+            let rows = cell(testbed, class, &Direction::ALL, rate, seconds)?;
             result.coverage.extend(rows);
             rig.check()?;
         }
     }
     for direction in Direction::ALL {
-        result.coverage.extend(stream(scene, direction, seconds)?);
+        result.coverage.extend(stream(testbed, direction, seconds)?);
         rig.check()?;
     }
     Ok(())
 }
 
 fn cell(
-    scene: &Scene,
+    testbed: &Testbed,
     class: Class,
     directions: &[Direction],
     rate: f64,
     seconds: f64,
 ) -> Result<Vec<CoverageRow>, BenchError> {
     let mut meter = load(Start::Queue)?;
-    meter.on(scene.netns, &Filter::default()).map_err(lost)?;
+    meter.on(testbed.netns, &Filter::default()).map_err(lost)?;
     let mut reader = meter.reader().map_err(lost)?;
     let stop = AtomicBool::new(false);
     let begin = Instant::now();
@@ -70,13 +70,13 @@ fn cell(
         });
         let out = directions.contains(&Direction::Egress).then(|| {
             scope.spawn(|| {
-                let sent = scene.inside(|| send_out(class, rate, seconds));
+                let sent = testbed.inside(|| send_out(class, rate, seconds));
                 sent.and_then(|sent| sent)
             })
         });
         let inward = directions.contains(&Direction::Ingress).then(|| {
-            receive(scene, class, &stop, scope)?;
-            send_in(scene, class, rate, seconds);
+            receive(testbed, class, &stop, scope)?;
+            send_in(testbed, class, rate, seconds);
             Ok::<_, BenchError>(())
         });
         let out = out.map(ScopedJoinHandle::join);
@@ -97,7 +97,7 @@ fn cell(
         length,
         lost_reports: reader.totals().lost,
     };
-    let row = |d: &Direction| row(scene, &meter, class, *d, &load);
+    let row = |d: &Direction| row(testbed, &meter, class, *d, &load);
     directions.iter().map(row).collect()
 }
 
@@ -113,14 +113,14 @@ struct Load {
 }
 
 fn row(
-    scene: &Scene,
+    testbed: &Testbed,
     meter: &Meter,
     class: Class,
     direction: Direction,
     load: &Load,
 ) -> Result<CoverageRow, BenchError> {
     meter.settle(DRAIN / 2).map_err(lost)?;
-    let counts = meter.counts(scene.netns).map_err(lost)?;
+    let counts = meter.counts(testbed.netns).map_err(lost)?;
     let (d, c) = (direction as usize, class as usize);
     let (packets, reports) = (counts.packets[d][c], counts.reports[d][c]);
     Ok(CoverageRow {
@@ -145,23 +145,23 @@ fn row(
 /// One TCP stream between the container and a neighbour, as fast as it goes: data one way and
 /// acknowledgements the other.
 fn stream(
-    scene: &Scene,
+    testbed: &Testbed,
     direction: Direction,
     seconds: f64,
 ) -> Result<Vec<CoverageRow>, BenchError> {
     let (listener, sender) = match direction {
         Direction::Egress => {
-            let listener = scene.next_door(|| TcpListener::bind("10.97.2.2:9000"))?;
+            let listener = testbed.next_door(|| TcpListener::bind("10.97.2.2:9000"))?;
             (
                 listener,
-                scene.inside(|| TcpStream::connect("10.97.2.2:9000"))?,
+                testbed.inside(|| TcpStream::connect("10.97.2.2:9000"))?,
             )
         }
         Direction::Ingress => {
-            let listener = scene.inside(|| TcpListener::bind((HERE, PORT)))?;
+            let listener = testbed.inside(|| TcpListener::bind((HERE, PORT)))?;
             (
                 listener,
-                scene.next_door(|| TcpStream::connect((HERE, PORT)))?,
+                testbed.next_door(|| TcpStream::connect((HERE, PORT)))?,
             )
         }
     };
@@ -169,7 +169,7 @@ fn stream(
     let (listener, mut sender) = (listener.map_err(tcp())?, sender.map_err(tcp())?);
     let (mut receiver, _) = listener.accept().map_err(tcp())?;
     let mut meter = load(Start::Queue)?;
-    meter.on(scene.netns, &Filter::default()).map_err(lost)?;
+    meter.on(testbed.netns, &Filter::default()).map_err(lost)?;
     let mut reader = meter.reader().map_err(lost)?;
     let begin = Instant::now();
     std::thread::scope(|scope| {
@@ -195,7 +195,7 @@ fn stream(
         length,
         lost_reports: reader.totals().lost,
     };
-    let row = |d| row(scene, &meter, Class::Tcp, d, &load);
+    let row = |d| row(testbed, &meter, Class::Tcp, d, &load);
     Direction::ALL.into_iter().map(row).collect()
 }
 
@@ -227,7 +227,7 @@ fn send_out(class: Class, rate: f64, seconds: f64) -> Result<(), BenchError> {
             let fd = raw_socket()?;
             // Replies are answered by nobody: the wire turns requests only.
             paced(rate, seconds, |n| {
-                let whole = packet(1, super::scene::FAR, 77, n as u16);
+                let whole = packet(1, super::testbed::FAR, 77, n as u16);
                 let to = nix::sys::socket::SockaddrIn::new(10, 97, 0, 2, 0);
                 let _ = nix::sys::socket::sendto(
                     std::os::fd::AsRawFd::as_raw_fd(&fd),
@@ -239,7 +239,7 @@ fn send_out(class: Class, rate: f64, seconds: f64) -> Result<(), BenchError> {
         }
         _ => {
             let socket = UdpSocket::bind("0.0.0.0:0").map_err(failed("cannot send"))?;
-            let to = SocketAddr::from((super::scene::FAR, PORT));
+            let to = SocketAddr::from((super::testbed::FAR, PORT));
             socket.connect(to).map_err(failed("cannot send"))?;
             paced(rate, seconds, |n| {
                 let mut payload = [0x5a; 40];
@@ -263,12 +263,12 @@ fn raw_socket() -> Result<OwnedFd, BenchError> {
 
 /// A socket in the container that reads until `stop`.
 fn receive<'a>(
-    scene: &'a Scene,
+    testbed: &'a Testbed,
     class: Class,
     stop: &'a AtomicBool,
     scope: &'a Scope<'a, '_>,
 ) -> Result<(), BenchError> {
-    let socket = scene.inside(|| -> Result<UdpSocket, BenchError> {
+    let socket = testbed.inside(|| -> Result<UdpSocket, BenchError> {
         match class {
             // SAFETY: a descriptor of our own, given away; a raw socket receives as UDP's does.
             Class::Icmp => Ok(unsafe { UdpSocket::from_raw_fd(raw_socket()?.into_raw_fd()) }),
@@ -291,15 +291,15 @@ fn receive<'a>(
 }
 
 /// From the wire into the container.
-fn send_in(scene: &Scene, class: Class, rate: f64, seconds: f64) {
+fn send_in(testbed: &Testbed, class: Class, rate: f64, seconds: f64) {
     let protocol = if class == Class::Icmp { 1 } else { 17 };
     let mut whole = packet(protocol, HERE, PORT, 0);
     paced(rate, seconds, |n| {
         if protocol == 17 {
             whole[28..32].copy_from_slice(&n.to_be_bytes());
-            let _ = scene.wire.send(&whole);
+            let _ = testbed.wire.send(&whole);
         } else {
-            let _ = scene.wire.send(&packet(1, HERE, PORT, n as u16));
+            let _ = testbed.wire.send(&packet(1, HERE, PORT, n as u16));
         }
     });
 }

@@ -7,7 +7,7 @@
 mod bias;
 mod coverage;
 mod perturbation;
-mod scene;
+mod testbed;
 mod truth;
 mod wire;
 
@@ -66,7 +66,7 @@ fn measure(
     result: &mut LatencyResult,
 ) -> Result<(), BenchError> {
     type Experiment =
-        fn(&mut Rig<'_>, &Options, &scene::Scene, &mut LatencyResult) -> Result<(), BenchError>;
+        fn(&mut Rig<'_>, &Options, &testbed::Testbed, &mut LatencyResult) -> Result<(), BenchError>;
     let experiment = |which: &LatencyExperiment| -> Experiment {
         match which {
             LatencyExperiment::Truth => truth::stamps,
@@ -79,9 +79,9 @@ fn measure(
     let wanted = chosen(LatencyExperiment::ALL, &options.experiments);
     for (i, which) in wanted.iter().enumerate() {
         rig.progress.step(i, wanted.len(), which.label());
-        let scene = scene::Scene::make()?;
-        experiment(which)(rig, options, &scene, result)?;
-        drop(scene);
+        let testbed = testbed::Testbed::make()?;
+        experiment(which)(rig, options, &testbed, result)?;
+        drop(testbed);
         rig.dir.result(&RunResult::Latency(result.clone()))?;
     }
     Ok(())

@@ -2,7 +2,7 @@
 //! packets the filter refuses), on, and, for comparison, ftrace on the same events. The order of
 //! the states is drawn anew each round; within one, blocks on and off take turns.
 
-use super::scene::{FAR, Scene};
+use super::testbed::{FAR, Testbed};
 use super::{Options, failed, keep, load, lost, us};
 use crate::data::{LatencyProgramRow, LatencyResult, PerturbationRow};
 use crate::error::BenchError;
@@ -44,11 +44,11 @@ enum State {
 
 impl State {
     /// Loaded, and on.
-    fn load(state: &str, scene: &Scene) -> Result<State, BenchError> {
+    fn load(state: &str, testbed: &Testbed) -> Result<State, BenchError> {
         let meter = |start, filter: Option<Filter>| -> Result<State, BenchError> {
             let mut meter = load(start)?;
             if let Some(filter) = filter {
-                meter.on(scene.netns, &filter).map_err(lost)?;
+                meter.on(testbed.netns, &filter).map_err(lost)?;
             }
             Ok(State::Meter(Box::new(meter)))
         };
@@ -89,8 +89,8 @@ struct Round {
 
 /// Blocks on and off by turns, milliseconds apart: what a round trip takes on a shared machine
 /// changes by half from one second to the next. On and off begin in turn.
-fn round(scene: &Scene, options: &Options, name: &str) -> Result<Round, BenchError> {
-    let mut state = State::load(name, scene)?;
+fn round(testbed: &Testbed, options: &Options, name: &str) -> Result<Round, BenchError> {
+    let mut state = State::load(name, testbed)?;
     let mut round = Round::default();
     let (turns, seconds) = if options.quick { (12, 0.1) } else { (24, 0.2) };
     for turn in 0..turns {
@@ -98,7 +98,7 @@ fn round(scene: &Scene, options: &Options, name: &str) -> Result<Round, BenchErr
         for second in [false, true] {
             let on = second != (turn % 2 == 0);
             state.switch(on)?;
-            let trips = pings(scene, PINGS)?;
+            let trips = pings(testbed, PINGS)?;
             let side = usize::from(!on);
             medians[side] = median(&trips).unwrap_or_default();
             round.blocks_us[side].push(medians[side]);
@@ -108,7 +108,7 @@ fn round(scene: &Scene, options: &Options, name: &str) -> Result<Round, BenchErr
     }
     for on in [true, false] {
         state.switch(on)?;
-        round.rates[usize::from(!on)] = flood(scene, seconds)?;
+        round.rates[usize::from(!on)] = flood(testbed, seconds)?;
     }
     Ok(round)
 }
@@ -117,7 +117,7 @@ fn round(scene: &Scene, options: &Options, name: &str) -> Result<Round, BenchErr
 pub(super) fn measure(
     rig: &mut Rig<'_>,
     options: &Options,
-    scene: &Scene,
+    testbed: &Testbed,
     result: &mut LatencyResult,
 ) -> Result<(), BenchError> {
     // The last is `off`, from the blocks beside all states.
@@ -128,7 +128,7 @@ pub(super) fn measure(
         let mut order: Vec<usize> = (0..off).collect();
         rig.random.shuffle(&mut order);
         for state in order {
-            let round = round(scene, options, STATES[state])?;
+            let round = round(testbed, options, STATES[state])?;
             let [on_us, off_us] = &round.trips_us;
             keep(rig, "perturbation", STATES[state], number, on_us)?;
             keep(rig, "perturbation", OFF, number, off_us)?;
@@ -154,13 +154,13 @@ pub(super) fn measure(
             });
         }
     }
-    result.programs = programs(scene, options)?;
+    result.programs = programs(testbed, options)?;
     Ok(())
 }
 
-fn pings(scene: &Scene, count: u32) -> Result<Vec<f64>, BenchError> {
-    scene.inside(|| {
-        let mut prober = scene.probe(Kind::Icmp, 10)?;
+fn pings(testbed: &Testbed, count: u32) -> Result<Vec<f64>, BenchError> {
+    testbed.inside(|| {
+        let mut prober = testbed.probe(Kind::Icmp, 10)?;
         let mut values = Vec::new();
         for _ in 0..count {
             let probe = prober.probe(Duration::from_secs(1));
@@ -172,8 +172,8 @@ fn pings(scene: &Scene, count: u32) -> Result<Vec<f64>, BenchError> {
 }
 
 /// Datagrams a second that one sender gets rid of.
-fn flood(scene: &Scene, seconds: f64) -> Result<f64, BenchError> {
-    scene.inside(|| {
+fn flood(testbed: &Testbed, seconds: f64) -> Result<f64, BenchError> {
+    testbed.inside(|| {
         let socket = UdpSocket::bind("0.0.0.0:0").map_err(failed("cannot send"))?;
         let to = SocketAddr::from((FAR, 9000));
         socket.connect(to).map_err(failed("cannot send"))?;
@@ -188,14 +188,14 @@ fn flood(scene: &Scene, seconds: f64) -> Result<f64, BenchError> {
 }
 
 /// Nanoseconds a run, by the kernel's statistics, their own time taken off.
-fn programs(scene: &Scene, options: &Options) -> Result<Vec<LatencyProgramRow>, BenchError> {
+fn programs(testbed: &Testbed, options: &Options) -> Result<Vec<LatencyProgramRow>, BenchError> {
     let _on = RuntimeStatistics::enable().map_err(failed("cannot measure the programs"))?;
     let empty = EmptyProgram::start()
         .map_err(|e| BenchError::Latency(format!("cannot measure the programs: {e}")))?;
     let mut meter = load(Start::Send)?;
-    meter.on(scene.netns, &Filter::default()).map_err(lost)?;
-    pings(scene, options.block() * 10)?;
-    flood(scene, 0.5)?;
+    meter.on(testbed.netns, &Filter::default()).map_err(lost)?;
+    pings(testbed, options.block() * 10)?;
+    flood(testbed, 0.5)?;
     let own = empty
         .cost()
         .map_err(failed("cannot measure the programs"))?;

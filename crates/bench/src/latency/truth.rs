@@ -1,7 +1,7 @@
 //! Does a report say what happened? Timestamps of both ends enclose it, and known delays show in it
 //! or not.
 
-use super::scene::Scene;
+use super::testbed::Testbed;
 use super::wire::{ECHO_PORT, SETTLE, Stamp};
 use super::{Options, failed, keep, load, lost, us};
 use crate::data::{InjectionRow, LatencyResult, TruthRow};
@@ -48,18 +48,18 @@ fn slack(values: &[i64]) -> ((f64, f64), u64) {
 pub(super) fn stamps(
     rig: &mut Rig<'_>,
     options: &Options,
-    scene: &Scene,
+    testbed: &Testbed,
     result: &mut LatencyResult,
 ) -> Result<(), BenchError> {
     let mut meter = load(Start::Send)?;
     result.memory_bytes = Some(meter.memory_bytes());
-    meter.on(scene.netns, &Filter::default()).map_err(lost)?;
+    meter.on(testbed.netns, &Filter::default()).map_err(lost)?;
     for (kind, protocol, name) in [(Kind::Icmp, 1, "icmp"), (Kind::Udp(ECHO_PORT), 17, "udp")] {
         let mut reader = meter.reader().map_err(lost)?;
-        scene.wire.stamps(true);
+        testbed.wire.stamps(true);
         let count = options.block() * options.rounds().min(7);
-        let probes = scene.inside(|| {
-            let mut prober = scene.probe(kind, 0)?;
+        let probes = testbed.inside(|| {
+            let mut prober = testbed.probe(kind, 0)?;
             let probe = |_| {
                 prober
                     .probe(Duration::from_secs(1))
@@ -68,7 +68,7 @@ pub(super) fn stamps(
             (0..count).map(probe).collect::<Result<Vec<_>, _>>()
         })??;
         let told = told(&mut reader);
-        let stamps = scene.wire.stamps(false);
+        let stamps = testbed.wire.stamps(false);
         for direction in Direction::ALL {
             let (mut before, mut after, mut inside) = (Vec::new(), Vec::new(), Vec::new());
             for probe in probes.iter().flatten() {
@@ -114,13 +114,13 @@ const INJECTED_NS: u64 = 100_000;
 pub(super) fn injection(
     rig: &mut Rig<'_>,
     options: &Options,
-    scene: &Scene,
+    testbed: &Testbed,
     result: &mut LatencyResult,
 ) -> Result<(), BenchError> {
     let mut meter = load(Start::Send)?;
-    meter.on(scene.netns, &Filter::default()).map_err(lost)?;
+    meter.on(testbed.netns, &Filter::default()).map_err(lost)?;
     // After the meter: its time falls behind the meter's stamp.
-    let delay = Delay::attach(scene.host_netns, scene.device);
+    let delay = Delay::attach(testbed.host_netns, testbed.device);
     let mut delay = delay.map_err(|e| BenchError::Latency(format!("cannot inject delays: {e}")))?;
     let mut reader = meter.reader().map_err(lost)?;
     let (mut inside, mut outside, mut held) = (Vec::new(), Vec::new(), Vec::new());
@@ -132,11 +132,11 @@ pub(super) fn injection(
             ("outside", 0, INJECTED_NS),
         ] {
             delay.hold(in_ns);
-            scene.wire.hold(out_ns);
+            testbed.wire.hold(out_ns);
             reader.take(|_| {});
             let count = options.block();
-            let probes = scene.inside(|| {
-                let mut prober = scene.probe(Kind::Icmp, 0)?;
+            let probes = testbed.inside(|| {
+                let mut prober = testbed.probe(Kind::Icmp, 0)?;
                 let probe = |_| {
                     prober
                         .probe(Duration::from_secs(1))
@@ -163,7 +163,7 @@ pub(super) fn injection(
             outside.push(without - none);
         }
     }
-    scene.wire.hold(0);
+    testbed.wire.hold(0);
     let held_us = median(&held).unwrap_or(0.0) / 1000.0;
     for (place, injected_us, seen, goal_us) in [
         ("inside", held_us, inside, 5.0),

@@ -191,7 +191,7 @@ pub(super) fn packet(protocol: u8, to: std::net::Ipv4Addr, port: u16, number: u1
     p[2..4].copy_from_slice(&length.to_be_bytes());
     p[8] = 64;
     p[9] = protocol;
-    p[12..16].copy_from_slice(&super::scene::FAR.octets());
+    p[12..16].copy_from_slice(&super::testbed::FAR.octets());
     p[16..20].copy_from_slice(&to.octets());
     let header = checksum(&p[..20]).to_be_bytes();
     p[10..12].copy_from_slice(&header);

@@ -468,7 +468,7 @@ fn a_large_loss_in_doubt_is_the_headline_and_so_is_a_slower_p99() {
     };
     result
         .tables
-        .retain(|t| t.care == crate::data::Care::Vanilla);
+        .retain(|t| t.protection == crate::data::Protection::Vanilla);
     let row = result.tables[0].rows.iter_mut();
     let row = row.max_by_key(|r| r.scenario).unwrap();
     let wide = Interval::new(-4.0, 75.0);

@@ -1,7 +1,7 @@
 //! One sample: containers set up by a policy, neighbours running, the target measured.
 
+use super::containers::{Containers, SCALE};
 use super::options::Options;
-use super::scene::{SCALE, Scene};
 use super::watch::Watch;
 use crate::cpustat::{self, CpuStat};
 use crate::data::{
@@ -69,12 +69,15 @@ impl Held {
 
     fn arrange(
         &mut self,
-        scene: &Scene,
+        containers: &Containers,
         cell: &ReservationCell,
         policy: ReservationPolicy,
     ) -> Result<(), BenchError> {
         let lending = policy == ReservationPolicy::Lending;
-        let (target, others) = (scene.target.container()?, scene.neighbours.container()?);
+        let (target, others) = (
+            containers.target.container()?,
+            containers.neighbours.container()?,
+        );
         self.reservations.set(&mut self.journal, &[], &[]);
         let Some(amount) = reserved(cell, policy)? else {
             return Ok(());
@@ -152,8 +155,8 @@ impl<'a> Bench<'a> {
         cell: &ReservationCell,
         samples: &mut Vec<ReservationSample>,
     ) -> Result<(), BenchError> {
-        let scene = Scene::build()?;
-        self.calibrate(&scene, cell)?;
+        let containers = Containers::build()?;
+        self.calibrate(&containers, cell)?;
         for round in 0..self.options.rounds {
             let mut policies = self.options.policies();
             // One thread that wakes has no use for another.
@@ -167,7 +170,7 @@ impl<'a> Bench<'a> {
                     self.options.rounds as usize,
                     &format!("{}, {}", cell.id, policy.words()),
                 );
-                let mut sample = self.sample(rig, &scene, cell, policy)?;
+                let mut sample = self.sample(rig, &containers, cell, policy)?;
                 (sample.round, sample.position) = (round, position);
                 rig.dir.reservation(&sample)?;
                 samples.push(sample);
@@ -177,14 +180,19 @@ impl<'a> Bench<'a> {
     }
 
     /// Finds how much work takes the wanted time alone.
-    fn calibrate(&mut self, scene: &Scene, cell: &ReservationCell) -> Result<(), BenchError> {
+    fn calibrate(
+        &mut self,
+        containers: &Containers,
+        cell: &ReservationCell,
+    ) -> Result<(), BenchError> {
         if cell.target.is_interactive() || self.phases.contains_key(&cell.target) {
             return Ok(());
         }
-        self.held.arrange(scene, cell, ReservationPolicy::Alone)?;
-        scene.request(cell, ReservationPolicy::Alone)?;
+        self.held
+            .arrange(containers, cell, ReservationPolicy::Alone)?;
+        containers.request(cell, ReservationPolicy::Alone)?;
         let args = batch(cell, cell.threads, PROBE_PHASES);
-        let mut worker = Worker::start(&scene.target.place(), &args)?;
+        let mut worker = Worker::start(&containers.target.place(), &args)?;
         worker.go()?;
         let report: VictimReport = worker.answer()?;
         // By CPU time, so that a busy host does not make the work smaller.
@@ -199,12 +207,12 @@ impl<'a> Bench<'a> {
     fn sample(
         &mut self,
         rig: &mut Rig<'_>,
-        scene: &Scene,
+        containers: &Containers,
         cell: &ReservationCell,
         policy: ReservationPolicy,
     ) -> Result<ReservationSample, BenchError> {
-        scene.request(cell, policy)?;
-        self.held.arrange(scene, cell, policy)?;
+        containers.request(cell, policy)?;
+        self.held.arrange(containers, cell, policy)?;
         let mut neighbours = match policy {
             ReservationPolicy::Alone => None,
             _ => {
@@ -213,23 +221,31 @@ impl<'a> Bench<'a> {
                 let args = format!(
                     "neighbour --threads {threads} --memory {memory} --any-cpu 1 --limit {LIMIT_S}"
                 );
-                let mut worker = Worker::start(&scene.neighbours.place(), &args)?;
+                let mut worker = Worker::start(&containers.neighbours.place(), &args)?;
                 worker.go()?;
                 Some(worker)
             }
         };
-        let (_server, mut target) = self.start_target(rig, scene, cell, policy)?;
+        let (_server, mut target) = self.start_target(rig, containers, cell, policy)?;
         self.pass(rig, SETTLE)?;
         let lendings = self.held.lendings();
         let promised = reserved(cell, policy)?;
-        let watched = self.watch.as_mut().map(|w| w.begin(scene, promised));
+        let watched = self.watch.as_mut().map(|w| w.begin(containers, promised));
         let watched = watched.transpose()?;
-        let before = (stat(), scene.target.cpu_s(), scene.neighbours.cpu_s());
+        let before = (
+            stat(),
+            containers.target.cpu_s(),
+            containers.neighbours.cpu_s(),
+        );
         target.go()?;
         while !target.has_line(Duration::from_millis(20))? {
             self.pass(rig, Duration::ZERO)?;
         }
-        let after = (stat(), scene.target.cpu_s(), scene.neighbours.cpu_s());
+        let after = (
+            stat(),
+            containers.target.cpu_s(),
+            containers.neighbours.cpu_s(),
+        );
         let entitled = match (&mut self.watch, &watched) {
             (Some(watch), Some(begun)) => watch.end(begun)?,
             _ => None,
@@ -277,7 +293,7 @@ impl<'a> Bench<'a> {
     fn start_target(
         &self,
         rig: &Rig<'_>,
-        scene: &Scene,
+        containers: &Containers,
         cell: &ReservationCell,
         policy: ReservationPolicy,
     ) -> Result<(Option<Worker>, Worker), BenchError> {
@@ -285,7 +301,7 @@ impl<'a> Bench<'a> {
         let more = policy == ReservationPolicy::ScaledThreads;
         let scale = if more { SCALE } else { 1.0 };
         let threads = (f64::from(cell.threads) * scale).ceil() as u32;
-        let place = scene.target.place();
+        let place = containers.target.place();
         match cell.target {
             Target::Wakeups => {
                 let args = format!(

@@ -7,9 +7,9 @@
 
 mod analyse;
 mod cells;
+mod containers;
 mod measure;
 mod options;
-mod scene;
 mod watch;
 
 pub use options::Options;

@@ -1,7 +1,7 @@
 //! Where the target's CPU went: the product's own diagnosis, on under every policy alike, so that
 //! what it costs is the same for all.
 
-use super::scene::Scene;
+use super::containers::Containers;
 use crate::data::Entitled;
 use crate::error::BenchError;
 use cofferdam_diagnosis::{Diagnosis, Options, Reading};
@@ -28,10 +28,13 @@ impl Watch {
     /// Before the target works; `reserved` is what a reservation promises it now.
     pub fn begin(
         &mut self,
-        scene: &Scene,
+        containers: &Containers,
         reserved: Option<CpuAmount>,
     ) -> Result<Begun, BenchError> {
-        let containers = [scene.target.container()?, scene.neighbours.container()?];
+        let containers = [
+            containers.target.container()?,
+            containers.neighbours.container()?,
+        ];
         let reserved: BTreeMap<CgroupId, CpuAmount> = reserved
             .map(|amount| (containers[0].cgroup, amount))
             .into_iter()

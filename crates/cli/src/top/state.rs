@@ -3,9 +3,9 @@
 use super::history::{Histories, Quantity};
 use crate::args::values::SHORTEST_INTERVAL;
 use crate::diagnosis;
+use crate::headline;
 use crate::selection::Selection;
 use crate::view::{Column, HostView, Row, rows, sort};
-use crate::words::who_harms_whom;
 use cofferdam_types::{Interval, ScheduleInterval};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::{Duration, SystemTime};
@@ -113,7 +113,7 @@ impl State {
         sort(&mut rows, self.sort, self.reverse);
         self.reading = Some(Reading {
             time: interval.time,
-            sentence: who_harms_whom(interval),
+            sentence: headline::of(interval),
             host: HostView::new(interval),
             losses: match no_diagnosis {
                 Some(why) => Some(format!("no diagnosis: {why}")),

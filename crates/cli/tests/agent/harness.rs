@@ -135,7 +135,7 @@ pub fn enforce(glob: &str) -> String {
 }
 
 /// A container that is flooded on CPU 0, where another computes.
-pub struct Scene {
+pub struct Testbed {
     pub traffic: Vec<cofferdam_lab::fixtures::Forked>,
     _link: VethPair,
     pub flooded: FakeContainer,
@@ -143,15 +143,15 @@ pub struct Scene {
     pub source: Namespace,
 }
 
-impl Scene {
-    pub fn new() -> Scene {
+impl Testbed {
+    pub fn new() -> Testbed {
         let (victim, flooded) = (FakeContainer::new("victim"), FakeContainer::new("flooded"));
         let source = Namespace::new("source");
         let link = VethPair::new((&source, "veth0"), (flooded.namespace(), "eth0"));
         source.address("veth0", "10.98.0.1/24");
         flooded.namespace().address("eth0", "10.98.0.2/24");
         flooded.namespace().steer("eth0", 1);
-        Scene {
+        Testbed {
             traffic: Vec::new(),
             _link: link,
             flooded,

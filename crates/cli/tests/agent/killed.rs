@@ -32,18 +32,19 @@ fn killed_at_random_moments_under_load_the_agent_leaves_nothing_that_restore_doe
     let rounds = told("COFFERDAM_KILL_ROUNDS").unwrap_or(ROUNDS);
     let limit = Duration::from_secs(60 + 8 * rounds);
     alone_for(limit, move || {
-        let mut scene = Scene::new();
-        let state = |scene: &Scene| (scene.state(), napi_threads(), leftovers::bpf_programs());
-        let before = state(&scene);
-        let config = enforce(scene.flooded.name());
+        let mut testbed = Testbed::new();
+        let state =
+            |testbed: &Testbed| (testbed.state(), napi_threads(), leftovers::bpf_programs());
+        let before = state(&testbed);
+        let config = enforce(testbed.flooded.name());
         let seed = told("COFFERDAM_KILL_SEED").unwrap_or(SEED);
         let mut random = fastrand::Rng::with_seed(seed);
         let mut changed = 0;
         for round in 0..rounds {
             if round % 20 == 0 {
                 // The port must be free again first.
-                scene.traffic.clear();
-                scene.load();
+                testbed.traffic.clear();
+                testbed.load();
             }
             let mut agent = Agent::start(&config);
             // Engagement begins within the first 100 ms and takes some 200 more.
@@ -55,14 +56,14 @@ fn killed_at_random_moments_under_load_the_agent_leaves_nothing_that_restore_doe
             let output = agent.ask(&["agent", "--restore"]);
             assert_eq!(output.status.code(), Some(0), "round {round}: {output:?}");
             assert_eq!(
-                state(&scene),
+                state(&testbed),
                 before,
                 "round {round}, killed after {moment:?}"
             );
             assert!(!Path::new("/run/cofferdam").exists(), "files are left");
             assert!(!agent.socket().exists());
         }
-        scene.traffic.clear();
+        testbed.traffic.clear();
         println!("{rounds} kills, {changed} of them with changes in force; seed {seed}");
         assert!(
             changed > rounds / 4,

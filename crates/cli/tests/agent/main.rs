@@ -18,12 +18,12 @@ use std::time::Duration;
 #[test]
 fn a_container_under_a_rule_is_enforced_and_sigterm_takes_all_of_it_back() {
     alone(|| {
-        let mut scene = Scene::new();
-        let before = scene.state();
+        let mut testbed = Testbed::new();
+        let before = testbed.state();
         let programs = leftovers::bpf_programs();
-        let glob = format!("{}*", scene.flooded.name());
+        let glob = format!("{}*", testbed.flooded.name());
         let agent = Agent::start(&enforce(&glob));
-        scene.load();
+        testbed.load();
         let limit = Duration::from_secs(30);
         wait_until("a means is in force", limit, || {
             let status = agent.status();
@@ -35,18 +35,18 @@ fn a_container_under_a_rule_is_enforced_and_sigterm_takes_all_of_it_back() {
         });
         let status = agent.status();
         assert_eq!(status.containers.len(), 1, "the victim is under no rule");
-        assert_eq!(status.containers[0].name, scene.flooded.name());
+        assert_eq!(status.containers[0].name, testbed.flooded.name());
         assert_eq!(status.rules[0].containers, 1);
         assert!(
             status.changes_in_force > 0 && status.degraded.is_empty(),
             "{status:?}"
         );
         let text = String::from_utf8(agent.ask(&["status"]).stdout).unwrap();
-        assert!(text.contains(scene.flooded.name()), "{text}");
+        assert!(text.contains(testbed.flooded.name()), "{text}");
 
-        scene.traffic.clear();
+        testbed.traffic.clear();
         assert_eq!(agent.end(Signal::SIGTERM), Some(0));
-        assert_eq!(scene.state(), before);
+        assert_eq!(testbed.state(), before);
         assert_eq!(leftovers::bpf_programs(), programs);
         assert!(!Path::new("/run/cofferdam/journal").exists());
     });
@@ -55,11 +55,11 @@ fn a_container_under_a_rule_is_enforced_and_sigterm_takes_all_of_it_back() {
 #[test]
 fn after_kill_9_restore_puts_everything_back_and_a_new_agent_starts() {
     alone(|| {
-        let mut scene = Scene::new();
-        let before = scene.state();
-        let config = enforce(scene.flooded.name());
+        let mut testbed = Testbed::new();
+        let before = testbed.state();
+        let config = enforce(testbed.flooded.name());
         let agent = Agent::start(&config);
-        scene.load();
+        testbed.load();
         wait_until("something is changed", Duration::from_secs(30), || {
             agent.status().changes_in_force > 0
         });
@@ -68,13 +68,13 @@ fn after_kill_9_restore_puts_everything_back_and_a_new_agent_starts() {
         agent.signal(Signal::SIGKILL);
         agent.child.wait().unwrap();
         assert!(socket.exists(), "its socket stays");
-        assert_ne!(scene.state(), before, "its changes stay");
+        assert_ne!(testbed.state(), before, "its changes stay");
         let told = line(&agent.ask(&["status"]));
         assert!(told.contains("no agent is running"), "{told}");
-        scene.traffic.clear();
+        testbed.traffic.clear();
         let output = cofferdam(&["agent", "--restore"]);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
-        assert_eq!(scene.state(), before);
+        assert_eq!(testbed.state(), before);
         // Once more: nothing is left to do, and that is no failure.
         let output = cofferdam(&["agent", "--restore"]);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -223,16 +223,16 @@ fn the_capabilities_of_the_service_are_enough() {
         let bounding = format!("--bounding-set={list}");
         let inherited = format!("--inh-caps={list}");
         let before = ["setpriv", &bounding, &inherited, "--no-new-privs"];
-        let mut scene = Scene::new();
-        let state = scene.state();
-        let agent = Agent::with(&enforce(scene.flooded.name()), &before);
+        let mut testbed = Testbed::new();
+        let state = testbed.state();
+        let agent = Agent::with(&enforce(testbed.flooded.name()), &before);
         let own = std::fs::read_to_string(format!("/proc/{}/status", agent.child.id())).unwrap();
         let effective = own.lines().find_map(|l| l.strip_prefix("CapEff:")).unwrap();
         let count = u64::from_str_radix(effective.trim(), 16)
             .unwrap()
             .count_ones();
         assert_eq!(count as usize, granted.len(), "{effective}");
-        scene.load();
+        testbed.load();
         wait_until("a means is in force", Duration::from_secs(30), || {
             agent.status().changes_in_force > 0
         });
@@ -242,9 +242,9 @@ fn the_capabilities_of_the_service_are_enough() {
             (0, 0),
             "{status:?}"
         );
-        scene.traffic.clear();
+        testbed.traffic.clear();
         assert_eq!(agent.end(Signal::SIGTERM), Some(0));
-        assert_eq!(scene.state(), state);
+        assert_eq!(testbed.state(), state);
     });
 }
 

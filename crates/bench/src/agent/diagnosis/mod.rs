@@ -5,7 +5,7 @@
 //! figure is round trips on ÷ off of each pair. The kernel's own run-time statistics, which
 //! cost about 25 ns a run, are on only in a period of their own.
 
-mod scene;
+mod ping_pong;
 
 use super::{Options, sample};
 use crate::data::{
@@ -17,7 +17,7 @@ use crate::stats::estimate;
 use cofferdam_diagnosis::{
     Diagnosis, DiagnosisError, Options as DiagnosisOptions, ProgramCost, StartError,
 };
-use scene::Scene;
+use ping_pong::PingPong;
 use std::time::Duration;
 
 /// After switching, before the period begins: attaching programs disturbs for a moment.
@@ -69,10 +69,10 @@ fn one(
     options: &Options,
     case: SwitchCase,
 ) -> Result<Option<DiagnosisCostRow>, BenchError> {
-    let mut scene = Scene::start(case)?;
+    let mut players = PingPong::start(case)?;
     let unusable = |e: DiagnosisError| BenchError::Ledger(e.to_string());
     let (mut off, mut on, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    let mut diagnosis = watch(&scene, false)?;
+    let mut diagnosis = watch(&players, false)?;
     for pair in 0..options.pairs() {
         rig.check()?;
         let mut order = [false, true];
@@ -81,7 +81,7 @@ fn one(
         for diagnosing in order {
             diagnosis.switch(diagnosing).map_err(unusable)?;
             std::thread::sleep(SETTLE);
-            rates[usize::from(diagnosing)] = scene.round_trips_per_s(PERIOD)?;
+            rates[usize::from(diagnosing)] = players.round_trips_per_s(PERIOD)?;
         }
         off.push(rates[0]);
         on.push(rates[1]);
@@ -98,9 +98,9 @@ fn one(
         costs.extend(d.statistics_cost().map_err(unusable)?);
         Ok::<_, BenchError>(costs)
     };
-    let measured = watch(&scene, true)?;
+    let measured = watch(&players, true)?;
     let before = costs(&measured)?;
-    let trips = scene.round_trips_per_s(MEASURED)? * MEASURED.as_secs_f64();
+    let trips = players.round_trips_per_s(MEASURED)? * MEASURED.as_secs_f64();
     let after = costs(&measured)?;
     let estimates = (
         estimate(&off, rig.seed),
@@ -150,9 +150,9 @@ fn start(measure_programs: bool) -> Result<Diagnosis, BenchError> {
     })
 }
 
-fn watch(scene: &Scene, measure_programs: bool) -> Result<Diagnosis, BenchError> {
+fn watch(players: &PingPong, measure_programs: bool) -> Result<Diagnosis, BenchError> {
     let mut diagnosis = start(measure_programs)?;
-    let followed = diagnosis.follow(&scene.containers);
+    let followed = diagnosis.follow(&players.containers);
     followed.map_err(|e| BenchError::Ledger(e.to_string()))?;
     Ok(diagnosis)
 }

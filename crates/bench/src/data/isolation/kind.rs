@@ -280,7 +280,7 @@ impl GeneratorKind {
     }
 }
 
-/// Whether Cofferdam's agent looks after the tenants.
+/// Whether Cofferdam's agent manages the tenants.
 #[derive(
     Clone,
     Copy,
@@ -296,11 +296,11 @@ impl GeneratorKind {
     JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
-pub enum Care {
+pub enum Protection {
     /// No: the runtime alone.
     #[default]
     Vanilla,
     /// Yes: `network_cpu = "enforce"` and a strict reservation of their CPU limit.
     Cofferdam,
 }
-labels!(Care { Vanilla => "vanilla", Cofferdam => "cofferdam" });
+labels!(Protection { Vanilla => "vanilla", Cofferdam => "cofferdam" });

@@ -7,7 +7,7 @@ fn sample(scenario: &str, repetition: u32, used: f64, performance: f64) -> Isola
         time: "2026-11-22T00:00:00Z".to_owned(),
         key: CellKey {
             runtime: RuntimeKind::Process,
-            care: Care::Vanilla,
+            protection: Protection::Vanilla,
             resource: Resource::Network,
             scenario: scenario.parse().unwrap(),
             repetition,

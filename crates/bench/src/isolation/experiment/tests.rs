@@ -142,27 +142,27 @@ fn a_generator_of_the_host_is_taken_where_it_can_work() {
     assert!(reason.starts_with("x.yaml:8:12: "), "{reason}");
 }
 
-/// A cell with care stands beside itself without, first in every other block; a cell's blocks are
-/// spread over the whole run.
+/// Cells with and without protection are neighbours, each first in every other block; a cell's
+/// blocks are spread over the whole run.
 #[test]
-fn blocks_are_spread_and_care_takes_turns() {
+fn blocks_are_spread_and_protection_alternates() {
     let mut experiment = Experiment::quick();
     experiment.cofferdam = true;
     experiment.repetitions = 4;
     let cells = experiment.cells();
     assert_eq!(cells.len(), 4 * 4 * 2 * 16);
-    let groups: Vec<(u32, Resource, Care)> = cells
+    let groups: Vec<(u32, Resource, Protection)> = cells
         .chunks(16)
-        .map(|c| (c[0].repetition, c[0].resource, c[0].care))
+        .map(|c| (c[0].repetition, c[0].resource, c[0].protection))
         .collect();
     for (i, pair) in groups.chunks(2).enumerate() {
         assert_eq!(pair[0].0 as usize, i / 4, "{pair:?}");
         assert_eq!(pair[0].1, pair[1].1, "{pair:?}");
         assert_ne!(pair[0].2, pair[1].2, "{pair:?}");
         let first = if i / 4 % 2 == 0 {
-            Care::Vanilla
+            Protection::Vanilla
         } else {
-            Care::Cofferdam
+            Protection::Cofferdam
         };
         assert_eq!(pair[0].2, first, "{pair:?}");
     }

@@ -8,7 +8,7 @@ use super::{Generator, whole_seconds};
 use crate::error::BenchError;
 use crate::isolation::guest::Done;
 use crate::isolation::levels::{DATAGRAM_BYTES, Load};
-use crate::isolation::stage::Stage;
+use crate::isolation::testbed::Testbed;
 use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -96,8 +96,8 @@ pub(in crate::isolation) struct Iperf3Sink {
 
 impl Iperf3Sink {
     /// Starts it and waits until it listens.
-    pub fn start(stage: &Stage, port: u16) -> Result<Iperf3Sink, BenchError> {
-        let mut command = stage.in_peer(Path::new("iperf3"));
+    pub fn start(testbed: &Testbed, port: u16) -> Result<Iperf3Sink, BenchError> {
+        let mut command = testbed.in_peer(Path::new("iperf3"));
         command.args(["--server", "--one-off", "--json", "--interval", "0.1"]);
         command.args(["--port", &port.to_string()]);
         let mut sink = Iperf3Sink {

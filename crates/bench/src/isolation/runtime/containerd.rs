@@ -3,7 +3,7 @@
 use super::{Runtime, START, Tenant, TenantSpec, contained, first_line, oci};
 use crate::error::BenchError;
 use crate::isolation::guest::Guest;
-use crate::isolation::stage::Stage;
+use crate::isolation::testbed::Testbed;
 use cofferdam_lab::UndoStack;
 use cofferdam_lab::{LabError, run};
 use std::process::Command;
@@ -24,13 +24,13 @@ impl Runtime for Containerd {
         Ok(version)
     }
 
-    fn prepare(&mut self, _stage: &Stage) -> Result<Option<(String, String)>, BenchError> {
+    fn prepare(&mut self, _stage: &Testbed) -> Result<Option<(String, String)>, BenchError> {
         Ok(None)
     }
 
-    fn start(&self, stage: &Stage, spec: &TenantSpec) -> Result<Tenant, BenchError> {
+    fn start(&self, testbed: &Testbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
         let mut undo = UndoStack::default();
-        let bundle = oci::bundle(stage, spec, &mut undo)?;
+        let bundle = oci::bundle(testbed, spec, &mut undo)?;
         let id = bundle.id;
         let gone = id.clone();
         undo.push(format!("container {id}"), move || {

@@ -1,11 +1,11 @@
 //! docker, by its command line. Its network is the host's bridge: the tenants' packets to the peer
 //! pass the host's own namespace, so the network is measured only where docker's daemon runs
-//! inside the stage.
+//! inside the testbed.
 
 use super::engine::{Engine, Image};
 use super::{Runtime, Tenant, TenantSpec};
 use crate::error::BenchError;
-use crate::isolation::stage::Stage;
+use crate::isolation::testbed::Testbed;
 use cofferdam_lab::{LabError, run};
 use std::process::Command;
 
@@ -26,13 +26,13 @@ impl Runtime for Docker {
         Ok(format!("docker {}", version.trim()))
     }
 
-    fn prepare(&mut self, stage: &Stage) -> Result<Option<(String, String)>, BenchError> {
-        let (image, digest) = Image::import("docker", stage, stage.container("image"))?;
+    fn prepare(&mut self, testbed: &Testbed) -> Result<Option<(String, String)>, BenchError> {
+        let (image, digest) = Image::import("docker", testbed, testbed.container("image"))?;
         self.image = Some(image);
         Ok(Some(("docker".to_owned(), digest)))
     }
 
-    fn start(&self, stage: &Stage, spec: &TenantSpec) -> Result<Tenant, BenchError> {
+    fn start(&self, testbed: &Testbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
         if spec.network {
             return Err(BenchError::Unsupported(
                 "docker's bridge is in the host's own network, which this benchmark leaves alone: measure its other resources".to_owned(),
@@ -46,6 +46,6 @@ impl Runtime for Docker {
             remove: "docker rm --force".to_owned(),
             image: self.image.as_ref(),
         };
-        engine.start(stage, spec)
+        engine.start(testbed, spec)
     }
 }

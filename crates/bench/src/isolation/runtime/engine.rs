@@ -4,7 +4,7 @@ use super::{Limit, START, Tenant, TenantSpec, contained, oci};
 use crate::error::BenchError;
 use crate::isolation::guest::Guest;
 use crate::isolation::load;
-use crate::isolation::stage::Stage;
+use crate::isolation::testbed::Testbed;
 use cofferdam_lab::UndoStack;
 use cofferdam_lab::run;
 use std::process::Command;
@@ -19,10 +19,10 @@ impl Image {
     /// Imports the generator's root directory as `name`; returns what the engine answers.
     pub fn import(
         engine: &'static str,
-        stage: &Stage,
+        testbed: &Testbed,
         name: String,
     ) -> Result<(Image, String), BenchError> {
-        let archive = oci::archive(stage, &format!("{engine}-image"))?;
+        let archive = oci::archive(testbed, &format!("{engine}-image"))?;
         let mut undo = UndoStack::default();
         let answer = run(&format!("{engine} import {} {name}", archive.display()))?;
         let gone = name.clone();
@@ -54,13 +54,13 @@ pub(super) struct Engine<'a> {
 
 impl Engine<'_> {
     /// Runs the generator in a container of the spec's limit.
-    pub fn start(mut self, stage: &Stage, spec: &TenantSpec) -> Result<Tenant, BenchError> {
+    pub fn start(mut self, testbed: &Testbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
         let image = self.image.ok_or_else(|| {
             BenchError::Unsupported(format!("{}'s image was not made", self.program))
         })?;
         let mut undo = UndoStack::default();
-        let data = stage.tenant_dir(&spec.name)?;
-        let name = stage.container(&spec.name);
+        let data = testbed.tenant_dir(&spec.name)?;
+        let name = testbed.container(&spec.name);
         let gone = format!("{} {name}", self.remove);
         undo.push(format!("container {name}"), move || run(&gone));
         self.command

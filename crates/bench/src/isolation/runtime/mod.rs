@@ -12,7 +12,7 @@ mod runc;
 
 use super::device::BlockDevice;
 use super::guest::Guest;
-use super::stage::Stage;
+use super::testbed::Testbed;
 use crate::data::RuntimeKind;
 use crate::error::BenchError;
 use cofferdam_lab::UndoStack;
@@ -41,16 +41,16 @@ pub(super) enum Limit {
         /// Writes a second.
         writes: u32,
     },
-    /// Bits a second; set by [`super::stage::shape`] on the interface that the runtime made.
+    /// Bits a second; set by [`super::testbed::shape`] on the interface that the runtime made.
     Network(u64),
 }
 
 /// What to start.
 #[derive(Clone, Debug)]
 pub(super) struct TenantSpec {
-    /// Unique within the stage.
+    /// Unique within the testbed.
     pub name: String,
-    /// From 0; unique within the stage.
+    /// From 0; unique within the testbed.
     pub index: u8,
     /// `None`: unrestricted.
     pub limit: Option<Limit>,
@@ -85,10 +85,10 @@ pub(super) trait Runtime {
     fn version(&self) -> Result<String, BenchError>;
 
     /// Once, before the first tenant: images, root directories. Returns image → digest.
-    fn prepare(&mut self, stage: &Stage) -> Result<Option<(String, String)>, BenchError>;
+    fn prepare(&mut self, testbed: &Testbed) -> Result<Option<(String, String)>, BenchError>;
 
     /// Starts a tenant.
-    fn start(&self, stage: &Stage, spec: &TenantSpec) -> Result<Tenant, BenchError>;
+    fn start(&self, testbed: &Testbed, spec: &TenantSpec) -> Result<Tenant, BenchError>;
 }
 
 /// The runtime of this kind.

@@ -6,7 +6,7 @@ use super::process::placed;
 use super::{Runtime, START, Tenant, TenantSpec, first_line, oci};
 use crate::error::BenchError;
 use crate::isolation::guest::Guest;
-use crate::isolation::stage::Stage;
+use crate::isolation::testbed::Testbed;
 use crate::isolation::{groups, load};
 use cofferdam_lab::UndoStack;
 
@@ -23,17 +23,20 @@ impl Runtime for Nspawn {
         })
     }
 
-    fn prepare(&mut self, _stage: &Stage) -> Result<Option<(String, String)>, BenchError> {
+    fn prepare(&mut self, _stage: &Testbed) -> Result<Option<(String, String)>, BenchError> {
         Ok(None)
     }
 
-    fn start(&self, stage: &Stage, spec: &TenantSpec) -> Result<Tenant, BenchError> {
+    fn start(&self, testbed: &Testbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
         let mut undo = UndoStack::default();
-        let cgroups = groups::make_limited(&stage.tag, spec, &mut undo)?;
-        groups::take_named(&stage.tag, spec, &mut undo)?;
-        let net = stage.tenant(&spec.name, spec.index, &mut undo)?;
-        let data = stage.tenant_dir(&spec.name)?;
-        let root = oci::root(stage, &stage.tenant_dir(&format!("{}-root", spec.name))?)?;
+        let cgroups = groups::make_limited(&testbed.tag, spec, &mut undo)?;
+        groups::take_named(&testbed.tag, spec, &mut undo)?;
+        let net = testbed.tenant(&spec.name, spec.index, &mut undo)?;
+        let data = testbed.tenant_dir(&spec.name)?;
+        let root = oci::root(
+            testbed,
+            &testbed.tenant_dir(&format!("{}-root", spec.name))?,
+        )?;
         let mut command = placed("systemd-nspawn", &cgroups, None)?;
         command
             .args(["--quiet", "--register=no", "--keep-unit", "--console=pipe"])

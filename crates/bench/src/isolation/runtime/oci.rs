@@ -3,7 +3,7 @@
 use super::{Limit, TenantSpec};
 use crate::error::BenchError;
 use crate::isolation::load;
-use crate::isolation::stage::Stage;
+use crate::isolation::testbed::Testbed;
 use cofferdam_lab::UndoStack;
 use cofferdam_lab::run;
 use serde_json::{Value, json};
@@ -16,21 +16,21 @@ const PERIOD_US: u64 = 100_000;
 pub(super) const DATA: &str = "/data";
 
 /// A root directory with nothing but the load generator and the places to mount on.
-pub(super) fn root(stage: &Stage, dir: &Path) -> Result<PathBuf, BenchError> {
+pub(super) fn root(testbed: &Testbed, dir: &Path) -> Result<PathBuf, BenchError> {
     let root = dir.join("rootfs");
     for place in ["dev", "proc", "sys", "data", "tmp", "etc", "usr", "run"] {
         make(&root.join(place))?;
     }
     let program = root.join(load::NAME);
-    fs::copy(&stage.load, &program).map_err(BenchError::host("write", program))?;
+    fs::copy(&testbed.load, &program).map_err(BenchError::host("write", program))?;
     Ok(root)
 }
 
 /// Packs the root directory as an image's only layer. Numbers and times are fixed: the same
 /// generator has the same digest everywhere.
-pub(super) fn archive(stage: &Stage, name: &str) -> Result<PathBuf, BenchError> {
-    let dir = stage.tenant_dir(name)?;
-    let root = root(stage, &dir)?;
+pub(super) fn archive(testbed: &Testbed, name: &str) -> Result<PathBuf, BenchError> {
+    let dir = testbed.tenant_dir(name)?;
+    let root = root(testbed, &dir)?;
     let archive = dir.join("image.tar");
     run(&format!(
         "tar --numeric-owner --owner=0 --group=0 --mtime=@0 --sort=name -C {} -cf {} .",
@@ -57,15 +57,15 @@ pub(super) struct Bundle {
 
 /// Makes a tenant's network, its directory and its bundle.
 pub(super) fn bundle(
-    stage: &Stage,
+    testbed: &Testbed,
     spec: &TenantSpec,
     undo: &mut UndoStack,
 ) -> Result<Bundle, BenchError> {
-    let net = stage.tenant(&spec.name, spec.index, undo)?;
-    let data = stage.tenant_dir(&spec.name)?;
-    let dir = stage.tenant_dir(&format!("{}-bundle", spec.name))?;
-    let root = root(stage, &dir)?;
-    let id = stage.container(&spec.name);
+    let net = testbed.tenant(&spec.name, spec.index, undo)?;
+    let data = testbed.tenant_dir(&spec.name)?;
+    let dir = testbed.tenant_dir(&format!("{}-bundle", spec.name))?;
+    let root = root(testbed, &dir)?;
+    let id = testbed.container(&spec.name);
     let path = dir.join("config.json");
     let text = config(spec, &root, &data, &net.path, &format!("/{id}")).to_string();
     fs::write(&path, text).map_err(BenchError::host("write", &path))?;

@@ -3,7 +3,7 @@
 use super::engine::{Engine, Image};
 use super::{Runtime, Tenant, TenantSpec, first_line};
 use crate::error::BenchError;
-use crate::isolation::stage::Stage;
+use crate::isolation::testbed::Testbed;
 use cofferdam_lab::run;
 
 /// podman with one of its OCI runtimes.
@@ -35,9 +35,9 @@ impl Runtime for Podman {
         Ok(format!("{podman}, {oci}"))
     }
 
-    fn prepare(&mut self, stage: &Stage) -> Result<Option<(String, String)>, BenchError> {
-        let name = format!("localhost/{}", stage.container(self.oci));
-        let (image, _) = Image::import("podman", stage, name)?;
+    fn prepare(&mut self, testbed: &Testbed) -> Result<Option<(String, String)>, BenchError> {
+        let name = format!("localhost/{}", testbed.container(self.oci));
+        let (image, _) = Image::import("podman", testbed, name)?;
         // The layer's, not the image's: that has the time of the import in it.
         let layers = run(&format!(
             "podman image inspect --format {{{{.RootFS.Layers}}}} {}",
@@ -48,11 +48,11 @@ impl Runtime for Podman {
         Ok(Some(("podman".to_owned(), digest)))
     }
 
-    fn start(&self, stage: &Stage, spec: &TenantSpec) -> Result<Tenant, BenchError> {
-        let mut command = stage.in_router("podman");
+    fn start(&self, testbed: &Testbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
+        let mut command = testbed.in_router("podman");
         command.args(["--runtime", self.oci]);
         // conmon leaves a file 'oom' where it was started when a v1 cgroup runs out of memory.
-        command.current_dir(&stage.data);
+        command.current_dir(&testbed.data);
         let network = if spec.network { "bridge" } else { "none" };
         let options = [
             "--network",
@@ -69,10 +69,10 @@ impl Runtime for Podman {
             options: options.map(str::to_owned).to_vec(),
             remove: format!(
                 "{} podman rm --force --ignore --time 0",
-                stage.router_prefix()
+                testbed.router_prefix()
             ),
             image: self.image.as_ref(),
         };
-        engine.start(stage, spec)
+        engine.start(testbed, spec)
     }
 }

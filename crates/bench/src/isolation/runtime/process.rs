@@ -4,7 +4,7 @@ use super::{Runtime, START, Tenant, TenantSpec};
 use crate::error::BenchError;
 use crate::isolation::groups;
 use crate::isolation::guest::Guest;
-use crate::isolation::stage::{Stage, TenantNet};
+use crate::isolation::testbed::{TenantNet, Testbed};
 use cofferdam_lab::place::Spot;
 use cofferdam_lab::{LabError, UndoStack};
 use std::path::PathBuf;
@@ -18,19 +18,19 @@ impl Runtime for Process {
         Ok(format!("cofferdam {}", env!("CARGO_PKG_VERSION")))
     }
 
-    fn prepare(&mut self, _stage: &Stage) -> Result<Option<(String, String)>, BenchError> {
+    fn prepare(&mut self, _stage: &Testbed) -> Result<Option<(String, String)>, BenchError> {
         Ok(None)
     }
 
-    fn start(&self, stage: &Stage, spec: &TenantSpec) -> Result<Tenant, BenchError> {
+    fn start(&self, testbed: &Testbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
         let mut undo = UndoStack::default();
-        let cgroups = groups::make_limited(&stage.tag, spec, &mut undo)?;
-        let net = stage.tenant(&spec.name, spec.index, &mut undo)?;
-        let dir = stage.tenant_dir(&spec.name)?;
+        let cgroups = groups::make_limited(&testbed.tag, spec, &mut undo)?;
+        let net = testbed.tenant(&spec.name, spec.index, &mut undo)?;
+        let dir = testbed.tenant_dir(&spec.name)?;
         let mut command = placed("unshare", &cgroups, Some(&net))?;
         command
             .args(["--ipc", "--uts", "--mount"])
-            .arg(&stage.load)
+            .arg(&testbed.load)
             .arg("serve");
         let guest = Guest::start(&spec.name, command, START)?;
         Ok(Tenant {

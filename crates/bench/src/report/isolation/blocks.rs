@@ -76,8 +76,15 @@ fn samples<'a>(
     table: &IsolationTable,
     scenario: Scenario,
 ) -> Vec<&'a IsolationSample> {
-    let wanted = (table.runtime, table.care, table.resource, scenario);
+    let wanted = (table.runtime, table.protection, table.resource, scenario);
     let all = run.isolation.iter();
-    all.filter(|s| (s.key.runtime, s.key.care, s.key.resource, s.key.scenario) == wanted)
-        .collect()
+    all.filter(|s| {
+        (
+            s.key.runtime,
+            s.key.protection,
+            s.key.resource,
+            s.key.scenario,
+        ) == wanted
+    })
+    .collect()
 }

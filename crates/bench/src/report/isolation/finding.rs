@@ -1,8 +1,8 @@
 //! What an isolation run says first: the largest harm, and how certain it is.
 
-use super::care;
+use super::protection;
 use crate::data::{
-    Bound, Care, DISTURBING_STEAL, Estimate, IsolationResult, IsolationRow, IsolationTable,
+    Bound, DISTURBING_STEAL, Estimate, IsolationResult, IsolationRow, IsolationTable, Protection,
     RunData, Verdict,
 };
 use crate::evidence::{LOSS_TOLERATED_PCT, Largest, P99_FACTOR_TOLERATED, judge, largest};
@@ -15,10 +15,15 @@ type Cell<'a> = (&'a IsolationTable, &'a IsolationRow);
 /// missing.
 pub fn finding(run: &RunData, result: &IsolationResult) -> Vec<String> {
     // With Cofferdam at work a runtime is no longer judged for itself.
-    let of = |care| result.tables.iter().filter(move |t| t.care == care);
-    let judged = match of(Care::Vanilla).next() {
-        Some(_) => Care::Vanilla,
-        None => Care::Cofferdam,
+    let of = |protection| {
+        result
+            .tables
+            .iter()
+            .filter(move |t| t.protection == protection)
+    };
+    let judged = match of(Protection::Vanilla).next() {
+        Some(_) => Protection::Vanilla,
+        None => Protection::Cofferdam,
     };
     let contended: Vec<Cell<'_>> = of(judged)
         .flat_map(|t| t.rows.iter().map(move |row| (t, row)))
@@ -26,7 +31,7 @@ pub fn finding(run: &RunData, result: &IsolationResult) -> Vec<String> {
         .collect();
     let mut text = lost(&contended, run.manifest.is_busy);
     text.extend(slower(&contended));
-    text.extend(care::finding(result));
+    text.extend(protection::finding(result));
     text.extend(stolen(run, result));
     let [done, total] = result.done;
     if done < total {

@@ -2,10 +2,10 @@
 
 mod across;
 mod blocks;
-mod care;
 mod finding;
 mod heat;
 mod paper;
+mod protection;
 mod series;
 mod table;
 
@@ -15,7 +15,7 @@ use super::ReportError;
 use super::format::{estimate, number, share};
 use super::section::{not_measured, section};
 use crate::data::{
-    Care, DISTURBING_STEAL, GeneratorKind, IsolationResult, IsolationTable, Resource, RunData,
+    DISTURBING_STEAL, GeneratorKind, IsolationResult, IsolationTable, Protection, Resource, RunData,
 };
 use crate::isolation::Experiment;
 use maud::{Markup, html};
@@ -26,7 +26,7 @@ pub fn sections(run: &RunData, result: &IsolationResult) -> Result<Vec<Markup>, 
     let experiment = run.experiment.as_ref();
     let generator = experiment.map_or_else(GeneratorKind::default, |e| e.generator);
     sections.extend(across::runtimes(result));
-    sections.extend(care::comparison(result)?);
+    sections.extend(protection::comparison(result)?);
     for of in &result.tables {
         let lead = "Loss of tenant a's performance by its own level and its neighbour's. A dot \
                     marks what may be noise: the 95% interval holds 0, or fewer than five blocks give \
@@ -53,9 +53,9 @@ pub fn sections(run: &RunData, result: &IsolationResult) -> Result<Vec<Markup>, 
 
 /// `podman: network`, and whether Cofferdam was at work.
 pub fn title(of: &IsolationTable) -> String {
-    match of.care {
-        Care::Vanilla => format!("{}: {}", of.runtime, of.resource),
-        Care::Cofferdam => format!("{}: {}, with Cofferdam", of.runtime, of.resource),
+    match of.protection {
+        Protection::Vanilla => format!("{}: {}", of.runtime, of.resource),
+        Protection::Cofferdam => format!("{}: {}, with Cofferdam", of.runtime, of.resource),
     }
 }
 

@@ -32,8 +32,8 @@ pub fn of(run: &RunData, table: &IsolationTable) -> Result<Markup, ReportError> 
 
 fn picture(run: &RunData, table: &IsolationTable, scenario: Scenario) -> Plot {
     let mine = |key: &CellKey| {
-        (key.runtime, key.care, key.resource, key.scenario)
-            == (table.runtime, table.care, table.resource, scenario)
+        (key.runtime, key.protection, key.resource, key.scenario)
+            == (table.runtime, table.protection, table.resource, scenario)
     };
     let cells: Vec<&IsolationSample> = run
         .isolation

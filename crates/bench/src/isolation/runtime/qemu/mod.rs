@@ -13,7 +13,7 @@ use super::{Limit, Runtime, Tenant, TenantSpec, first_line, oci};
 use crate::error::BenchError;
 use crate::host_facts;
 use crate::isolation::guest::Guest;
-use crate::isolation::stage::{Stage, TenantNet};
+use crate::isolation::testbed::{TenantNet, Testbed};
 use crate::isolation::{groups, load};
 use archive::Archive;
 use cofferdam_lab::UndoStack;
@@ -67,10 +67,10 @@ impl Runtime for Qemu {
         Ok(format!("{version}, Linux {}", kernel.version))
     }
 
-    fn prepare(&mut self, stage: &Stage) -> Result<Option<(String, String)>, BenchError> {
+    fn prepare(&mut self, testbed: &Testbed) -> Result<Option<(String, String)>, BenchError> {
         let kernel = Kernel::find()?;
-        let initrd = stage.tenant_dir("qemu")?.join("initrd");
-        write(&initrd, &root(stage, &kernel)?)?;
+        let initrd = testbed.tenant_dir("qemu")?.join("initrd");
+        write(&initrd, &root(testbed, &kernel)?)?;
         let mut machine = Machine {
             kernel: kernel.image.clone(),
             initrd,
@@ -84,7 +84,7 @@ impl Runtime for Qemu {
         Ok(Some((name, kernel.digest()?)))
     }
 
-    fn start(&self, stage: &Stage, spec: &TenantSpec) -> Result<Tenant, BenchError> {
+    fn start(&self, testbed: &Testbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
         let machine = self
             .machine
             .as_ref()
@@ -101,8 +101,8 @@ impl Runtime for Qemu {
             limit: limit.filter(|limit| matches!(limit, Limit::Cpus(_))),
             ..spec.clone()
         };
-        let cgroups = groups::make_limited(&stage.tag, &by_cgroup, &mut undo)?;
-        let net = stage.tenant(&spec.name, spec.index, &mut undo)?;
+        let cgroups = groups::make_limited(&testbed.tag, &by_cgroup, &mut undo)?;
+        let net = testbed.tenant(&spec.name, spec.index, &mut undo)?;
         let mut command = placed(PROGRAM, &cgroups, Some(&net))?;
         let mut kernel_line = String::new();
         command.args(machine.arguments(memory(spec)));
@@ -113,11 +113,11 @@ impl Runtime for Qemu {
             kernel_line = format!(
                 " cofferdam.address={}/24 cofferdam.gateway={}",
                 net.address,
-                Stage::gateway()
+                Testbed::gateway()
             );
         }
         if spec.disk_bytes > 0 {
-            let image = stage.tenant_dir(&spec.name)?.join("disk");
+            let image = testbed.tenant_dir(&spec.name)?.join("disk");
             disk(&image, spec.disk_bytes + DISK_EXTRA_BYTES)?;
             command.args(["-device", "virtio-blk-pci,drive=disk", "-drive"]);
             command.arg(drive(&image, spec.limit.as_ref()));
@@ -233,12 +233,12 @@ fn tap(net: &TenantNet) -> Result<(), BenchError> {
 }
 
 /// What machines start from: packed once, the same for every tenant.
-fn root(stage: &Stage, kernel: &Kernel) -> Result<Vec<u8>, BenchError> {
+fn root(testbed: &Testbed, kernel: &Kernel) -> Result<Vec<u8>, BenchError> {
     let mut archive = Archive::default();
     archive.directory("bin");
     archive.program("bin/busybox", &read(&busybox()?)?);
     archive.program("init", include_bytes!("init"));
-    archive.program(load::NAME, &read(&stage.load)?);
+    archive.program(load::NAME, &read(&testbed.load)?);
     archive.directory("modules");
     for (i, module) in kernel.modules()?.iter().enumerate() {
         // A shell lists them in this order.

@@ -6,7 +6,7 @@ use crate::data::*;
 /// Podman's network as the paper has it: saturated beside undercommitted and unrestricted; and
 /// as it might be with Cofferdam. In one block of `a_s_b_u` something else took the link.
 pub fn isolation() -> RunData {
-    let cell = |care: Care, scenario: &str, repetition: u32, mbit: f64| {
+    let cell = |protection: Protection, scenario: &str, repetition: u32, mbit: f64| {
         let noise = 1.0
             + match scenario.contains("_b_f") {
                 true => [0.0, 0.02, 0.01, 0.005, 0.015][repetition as usize],
@@ -31,7 +31,7 @@ pub fn isolation() -> RunData {
             time: "2026-11-22T00:00:00Z".to_owned(),
             key: CellKey {
                 runtime: RuntimeKind::Podman,
-                care,
+                protection,
                 resource: Resource::Network,
                 scenario,
                 repetition,
@@ -51,26 +51,26 @@ pub fn isolation() -> RunData {
             }),
         }
     };
-    let block = |care: Care, rep: u32| {
+    let block = |protection: Protection, rep: u32| {
         let uneven = match rep {
             3 => 120.0,
             r if r % 2 == 0 => 197.0,
             _ => 203.0,
         };
-        let beside_free = match care {
-            Care::Vanilla => 51.0,
-            Care::Cofferdam => 190.0,
+        let beside_free = match protection {
+            Protection::Vanilla => 51.0,
+            Protection::Cofferdam => 190.0,
         };
         [
             ("a_s", 200.0),
             ("a_s_b_u", uneven),
             ("a_s_b_f", beside_free),
         ]
-        .map(|(scenario, mbit)| cell(care, scenario, rep, mbit))
+        .map(|(scenario, mbit)| cell(protection, scenario, rep, mbit))
     };
-    let samples: Vec<IsolationSample> = Care::ALL
+    let samples: Vec<IsolationSample> = Protection::ALL
         .iter()
-        .flat_map(|care| (0..5).flat_map(|rep| block(*care, rep)))
+        .flat_map(|protection| (0..5).flat_map(|rep| block(*protection, rep)))
         .collect();
     let again = samples.iter().filter(|s| s.disturbed()).cloned();
     let repeated: Vec<IsolationSample> = again

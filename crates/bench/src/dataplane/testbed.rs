@@ -23,15 +23,15 @@ pub(super) struct Pair {
 }
 
 /// Both; undone when dropped.
-pub(super) struct Scene {
+pub(super) struct Testbed {
     linux: Pair,
     dataplane: Pair,
     folder: PathBuf,
     _undo: UndoStack,
 }
 
-impl Scene {
-    pub fn make() -> Result<Scene, BenchError> {
+impl Testbed {
+    pub fn make() -> Result<Testbed, BenchError> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         sweep::leftovers();
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
@@ -62,7 +62,7 @@ impl Scene {
         undo.push(folder.display().to_string(), move || {
             fs::remove_dir_all(gone).map_err(|e| e.to_string())
         });
-        Ok(Scene {
+        Ok(Testbed {
             linux,
             dataplane,
             folder,

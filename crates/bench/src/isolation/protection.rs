@@ -1,19 +1,19 @@
-//! Cofferdam's own agent, looking after the tenants of a stage while it lives.
+//! The protected half of the experiment: Cofferdam's own agent manages a testbed's tenants.
 
 use super::experiment::Experiment;
-use super::stage::Stage;
+use super::testbed::Testbed;
 use crate::agent::process::Agent;
 use crate::error::BenchError;
 use cofferdam_lab::names::CGROUP_PREFIX;
 
-/// Starts it with rules for every tenant that the stage will have: network CPU enforced, and
+/// Starts it with rules for every tenant that the testbed will have: network CPU enforced, and
 /// for those with a limit a strict reservation of the CPU limit.
-pub(super) fn start(experiment: &Experiment, stage: &Stage) -> Result<Agent, BenchError> {
-    let rules = rules(&stage.tag, experiment.cpus());
-    Agent::start(&stage.tenant_dir("agent")?, &rules, "off")
+pub(super) fn start(experiment: &Experiment, testbed: &Testbed) -> Result<Agent, BenchError> {
+    let rules = rules(&testbed.tag, experiment.cpus());
+    Agent::start(&testbed.tenant_dir("agent")?, &rules, "off")
 }
 
-/// The first rule that matches wins: who has no limit gets no reservation either.
+/// The first rule that matches wins: a tenant without a limit gets no reservation.
 fn rules(tag: &str, cpus: f64) -> String {
     let name = format!("{CGROUP_PREFIX}{tag}-");
     format!(
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_no_limit_gets_no_reservation() {
+    fn a_tenant_without_a_limit_gets_no_reservation() {
         let text = rules("7-i0", 0.5);
         let free = text.find("cofferdam-bench-7-i0-?-free*").unwrap();
         let all = text.find("\"cofferdam-bench-7-i0-*\"").unwrap();

@@ -1,7 +1,7 @@
 //! With Cofferdam's agent and without it, of the same runtime and resource.
 
 use super::table::{short_name, tenths};
-use crate::data::{Care, Estimate, IsolationResult, IsolationRow, IsolationTable};
+use crate::data::{Estimate, IsolationResult, IsolationRow, IsolationTable, Protection};
 use crate::evidence::differ;
 use crate::report::ReportError;
 use crate::report::chart::{Chart, Mark, Row, Tone};
@@ -17,13 +17,18 @@ struct Pair<'a> {
 
 impl<'a> Pair<'a> {
     fn all(result: &'a IsolationResult) -> Vec<Pair<'a>> {
-        let of = |care: Care| result.tables.iter().filter(move |t| t.care == care);
-        of(Care::Vanilla)
+        let of = |protection: Protection| {
+            result
+                .tables
+                .iter()
+                .filter(move |t| t.protection == protection)
+        };
+        of(Protection::Vanilla)
             .filter_map(|without| {
                 let same = |t: &&IsolationTable| {
                     (t.runtime, t.resource) == (without.runtime, without.resource)
                 };
-                let with = of(Care::Cofferdam).find(same)?;
+                let with = of(Protection::Cofferdam).find(same)?;
                 Some(Pair { without, with })
             })
             .collect()

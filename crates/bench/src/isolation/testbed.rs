@@ -1,5 +1,5 @@
-//! Where the tenants meet: a router's namespace that stands for the host, a peer behind one
-//! shared link, a directory on a real file system.
+//! The tenants' testbed: a router's namespace that stands for the host, a peer behind one shared
+//! link, a directory on a real file system.
 //!
 //! ```text
 //! tenant a ── br0 ┐
@@ -41,8 +41,8 @@ pub(super) struct TenantNet {
     pub address: Ipv4Addr,
 }
 
-/// The built stage; dropped, everything is undone.
-pub(super) struct Stage {
+/// Everything of it is undone on drop.
+pub(super) struct Testbed {
     pub tag: String,
     /// Of the static load generator.
     pub load: PathBuf,
@@ -53,9 +53,9 @@ pub(super) struct Stage {
     _undo: UndoStack,
 }
 
-impl Stage {
+impl Testbed {
     /// Builds it; the link carries `link_bits_per_s`.
-    pub fn build(link_bits_per_s: u64) -> Result<Stage, BenchError> {
+    pub fn build(link_bits_per_s: u64) -> Result<Testbed, BenchError> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         sweep::leftovers();
         let mut undo = UndoStack::default();
@@ -84,7 +84,7 @@ impl Stage {
         // would leave the others with a stale neighbour.
         router.ip("link add br0 address 02:cf:00:00:00:01 type bridge")?;
         router.address("br0", BRIDGE)?;
-        Ok(Stage {
+        Ok(Testbed {
             tag,
             load,
             data,
@@ -114,7 +114,7 @@ impl Stage {
         inside(&self.peer, program)
     }
 
-    /// As [`Stage::in_peer`], on one CPU.
+    /// As [`Testbed::in_peer`], on one CPU.
     pub fn in_peer_on(&self, cpu: u32, program: &Path) -> Command {
         let inside = self.in_peer(program);
         let mut command = Command::new("taskset");
@@ -136,7 +136,7 @@ impl Stage {
         inside(&self.router, Path::new(program))
     }
 
-    /// As [`Stage::in_router`], for [`run`].
+    /// As [`Testbed::in_router`], for [`run`].
     pub fn router_prefix(&self) -> String {
         format!("nsenter --net={}", self.router.path().display())
     }

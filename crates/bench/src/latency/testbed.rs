@@ -26,7 +26,7 @@ pub(super) const FAR: Ipv4Addr = Ipv4Addr::new(10, 97, 0, 2);
 pub(super) const NEIGHBOURS: u32 = 8;
 
 /// The network; undone when dropped.
-pub(super) struct Scene {
+pub(super) struct Testbed {
     // The wire ends before the device's namespace goes.
     pub wire: Wire,
     pub host: File,
@@ -46,9 +46,9 @@ fn inode(file: &File) -> Result<NetnsId, BenchError> {
     Ok(NetnsId(inode.ino() as u32))
 }
 
-impl Scene {
+impl Testbed {
     /// Makes everything.
-    pub fn make() -> Result<Scene, BenchError> {
+    pub fn make() -> Result<Testbed, BenchError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
         // Named as all benchmarks name theirs: the next run removes what a killed one left.
@@ -73,7 +73,7 @@ impl Scene {
             files.push(member.open()?);
         }
         let container = files.remove(0);
-        let scene = Scene {
+        let testbed = Testbed {
             netns: inode(&container)?,
             host_netns: inode(&host_file)?,
             wire,
@@ -84,8 +84,8 @@ impl Scene {
             _undo: undo,
         };
         // Everyone knows everyone's address before anything is measured.
-        scene.inside(|| scene.probe(Kind::Icmp, 3))??;
-        Ok(scene)
+        testbed.inside(|| testbed.probe(Kind::Icmp, 3))??;
+        Ok(testbed)
     }
 
     /// Runs `work` in the container's namespace.

@@ -1,10 +1,10 @@
-//! What of a block is measured next: each cell once, then those again that the hypervisor
-//! disturbed.
+//! The order of measurements within a block: each cell once, then the cells that the hypervisor
+//! disturbed once more.
 //!
-//! They wait for the end of their block, because steal time comes in spells of seconds and longer,
-//! and stay within it, because a cell is compared with its block's baseline. On a host that is
-//! never calm they would only cost time: a block measures at most half as many again as it has
-//! cells. What is chosen by is the steal time alone, never what a cell came to.
+//! A repetition waits for the end of its block, because steal time comes in spells of seconds and
+//! longer, and stays within the block, because a cell is compared with its block's baseline. On a
+//! host that is never calm repetitions would only cost time: a block repeats at most half as many
+//! measurements as it has cells. Cells are chosen by their steal time alone, never by their result.
 
 use crate::data::{CellKey, DISTURBING_STEAL};
 use std::collections::{HashMap, HashSet};
@@ -12,9 +12,9 @@ use std::collections::{HashMap, HashSet};
 /// Of each cell that was measured, the steal fraction of every attempt.
 pub(super) type Attempts = HashMap<CellKey, Vec<f64>>;
 
-/// The next measurement of `block`, and its number from 0; `None`: it is done. Cells in `failed`
-/// are left out. The same attempts give the same answer, so a stopped run goes on where it was and
-/// a finished one has nothing left.
+/// The next measurement of `block` and the number of the attempt, from 0; `None` once the block is
+/// done. Cells in `failed` are left out. The same attempts give the same answer, so a stopped run
+/// resumes where it was and a finished run has nothing left.
 pub(super) fn next<'a>(
     block: &'a [CellKey],
     attempts: &Attempts,
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn disturbed_cells_come_again_the_worst_first_until_one_is_calm() {
+    fn disturbed_cells_are_repeated_worst_first_until_calm() {
         // Cell 1 is calm the second time, cell 2 never.
         let steal = |cell: usize, attempt: u32| match (cell, attempt) {
             (1, 0) => 0.2,
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_is_never_calm_costs_half_as_much_again() {
+    fn a_block_repeats_at_most_half_of_its_cells() {
         let all = run(&block(16), 3, |cell, _| 0.1 + cell as f64 / 100.0);
         assert_eq!(all.len(), 24);
         // Each at most once more before any comes a third time; those that were worst.
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_not_tried_again() {
+    fn a_failed_cell_is_not_measured_again() {
         let block = block(3);
         let failed = HashSet::from([block[1].clone()]);
         let attempts = Attempts::from([(block[0].clone(), vec![0.0])]);

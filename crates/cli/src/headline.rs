@@ -1,4 +1,5 @@
-//! The headline, in words.
+//! The headline: one sentence that names the container that causes the most harm and the
+//! container that pays for it.
 
 use crate::exit::one_line;
 use crate::units::{percent_of, spoken_pct};
@@ -9,7 +10,7 @@ const WORTH_SAYING_PCT: f64 = 0.5;
 
 /// One sentence about the CPU on which the most network work was paid for by others. It
 /// weighs all containers, also those that a filter hides.
-pub fn who_harms_whom(interval: &Interval) -> String {
+pub fn of(interval: &Interval) -> String {
     if interval.containers.is_empty() {
         return "No container on this host yet.".to_owned();
     }
@@ -160,7 +161,7 @@ mod tests {
     #[test]
     fn names_the_offender_and_the_payer() {
         assert_eq!(
-            who_harms_whom(&interval()),
+            of(&interval()),
             "`web-3` caused 43% of CPU 0 in network work; `db-1` paid 31%"
         );
     }
@@ -182,7 +183,7 @@ mod tests {
     #[test]
     fn of_two_containers_the_sender_is_the_origin_and_nobody_pays_more_than_was_caused() {
         assert_eq!(
-            who_harms_whom(&flood()),
+            of(&flood()),
             "`flooder` sends to `receiver`: 22% of CPU 0 in network \
              work; the sender itself paid 22%"
         );
@@ -190,7 +191,7 @@ mod tests {
         beside.containers[0].charged_by_cpu_ns = vec![300_000_000, 0];
         beside.containers.push(entry(3, "db", 0, 0, 400, 900));
         assert_eq!(
-            who_harms_whom(&beside),
+            of(&beside),
             "`flooder` sends to `receiver`: 22% of CPU 0 in network \
              work; `db` paid 22%",
             "not 40%: the rest was nobody's debt"
@@ -202,17 +203,17 @@ mod tests {
         let mut two = flood();
         // Most of what it receives comes from outside, although the counts look alike.
         two.containers[1].received_from = [(CgroupId(1), 200_000)].into();
-        let text = who_harms_whom(&two);
+        let text = of(&two);
         assert!(text.starts_with("`receiver` caused 22% of CPU 0"), "{text}");
         assert!(text.ends_with("`flooder` paid 22%"), "{text}");
         let mut gone = flood();
         gone.containers[1].received_from = [(CgroupId(9), 490_000)].into();
-        assert!(who_harms_whom(&gone).starts_with("`receiver` caused"));
+        assert!(of(&gone).starts_with("`receiver` caused"));
         // Two senders: the larger one, where it alone sends most.
         let mut shared = flood();
         shared.containers[1].received_from =
             [(CgroupId(1), 300_000), (CgroupId(3), 190_000)].into();
-        assert!(who_harms_whom(&shared).starts_with("`flooder` sends to `receiver`"));
+        assert!(of(&shared).starts_with("`flooder` sends to `receiver`"));
     }
 
     #[test]
@@ -220,18 +221,18 @@ mod tests {
         let mut quiet = interval();
         quiet.containers = vec![entry(1, "web", 1000, 200, 0, 5), entry(2, "db", 0, 0, 0, 0)];
         assert_eq!(
-            who_harms_whom(&quiet),
+            of(&quiet),
             "`web` caused 20% of CPU 0 in network work; no other container paid: the CPU was \
              idle or ran host processes"
         );
     }
 
     #[test]
-    fn who_pays_for_itself_harms_nobody() {
+    fn a_container_that_pays_for_itself_harms_none() {
         let mut fair = interval();
         fair.containers = vec![entry(1, "web", 1000, 200, 200, 300)];
         assert_eq!(
-            who_harms_whom(&fair),
+            of(&fair),
             "No container pays for another: `web` caused the most network work, 20% of a CPU"
         );
     }
@@ -243,31 +244,31 @@ mod tests {
         host.unattributed_ns
             .insert(Reason::HostTraffic, 180_000_000);
         assert_eq!(
-            who_harms_whom(&host),
+            of(&host),
             "`db` paid 18% of a CPU for packets that belong to no container (the host's own \
              traffic)"
         );
     }
 
     #[test]
-    fn an_empty_host_and_an_empty_interval_have_words_too() {
+    fn an_empty_host_and_an_empty_interval_have_a_headline() {
         let mut empty = interval();
         empty.containers.clear();
-        assert_eq!(who_harms_whom(&empty), "No container on this host yet.");
+        assert_eq!(of(&empty), "No container on this host yet.");
         let mut zero = interval();
         zero.length = std::time::Duration::ZERO;
-        assert!(who_harms_whom(&zero).starts_with("No container pays for another"));
+        assert!(of(&zero).starts_with("No container pays for another"));
         zero.containers = vec![entry(1, "x", 0, 0, 0, 0)];
-        assert!(who_harms_whom(&zero).contains("hardly any network work"));
+        assert!(of(&zero).contains("hardly any network work"));
         zero.cpus.clear();
-        assert_eq!(who_harms_whom(&zero), "No CPU was measured.");
+        assert_eq!(of(&zero), "No CPU was measured.");
     }
 
     #[test]
     fn names_cannot_control_the_terminal() {
         let mut evil = interval();
         evil.containers = vec![entry(1, "a\u{1b}[2J\nb", 1, 300, 0, 0)];
-        let text = who_harms_whom(&evil);
+        let text = of(&evil);
         assert!(!text.contains('\u{1b}') && !text.contains('\n'), "{text}");
     }
 }

@@ -16,7 +16,7 @@ pub fn alone(body: impl FnOnce() + Send + 'static) {
     time_limit(Duration::from_secs(60), body);
 }
 
-pub struct Scene {
+pub struct Testbed {
     pub web: FakeContainer,
     pub other: FakeContainer,
     pub peer: Namespace,
@@ -24,20 +24,24 @@ pub struct Scene {
 }
 
 /// Two containers and a peer (10.98.3.2) behind a router; all know their way.
-pub fn scene() -> Scene {
-    let scene = Scene {
+pub fn testbed() -> Testbed {
+    let testbed = Testbed {
         web: FakeContainer::new("web"),
         other: FakeContainer::new("other"),
         peer: Namespace::new("peer"),
         router: Router::new("router"),
     };
-    for net in [scene.web.namespace(), scene.other.namespace(), &scene.peer] {
-        scene.router.attach(net);
+    for net in [
+        testbed.web.namespace(),
+        testbed.other.namespace(),
+        &testbed.peer,
+    ] {
+        testbed.router.attach(net);
     }
     // The peer is 10.98.3.2.
-    scene.web.ping("10.98.3.2");
-    scene.other.ping("10.98.3.2");
-    scene
+    testbed.web.ping("10.98.3.2");
+    testbed.other.ping("10.98.3.2");
+    testbed
 }
 
 /// One request from inside a namespace, with nothing but a socket.

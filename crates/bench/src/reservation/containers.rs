@@ -24,14 +24,14 @@ pub(super) struct Member {
 }
 
 /// The two containers; their cgroups are removed when it is dropped.
-pub(super) struct Scene {
+pub(super) struct Containers {
     pub target: Member,
     pub neighbours: Member,
     _undo: UndoStack,
 }
 
-impl Scene {
-    pub fn build() -> Result<Scene, BenchError> {
+impl Containers {
+    pub fn build() -> Result<Containers, BenchError> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         sweep::leftovers();
         let tag = format!(
@@ -51,7 +51,7 @@ impl Scene {
             let group = parent.child(name, &mut undo)?;
             Ok::<_, BenchError>(Member { name, group })
         };
-        Ok(Scene {
+        Ok(Containers {
             target: member("target")?,
             neighbours: member("neighbours")?,
             _undo: undo,

@@ -1,4 +1,4 @@
-//! The two processes, their containers and their pipes.
+//! Two processes that wake each other over a pair of pipes, and their containers.
 
 use super::{containers, two_cpus};
 use crate::data::{Limit, SwitchCase};
@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Two workers at their game.
-pub(super) struct Scene {
+/// Two running workers.
+pub(super) struct PingPong {
     /// The containers that the workers are in, both of them whether used or not.
     pub(super) containers: Vec<Arc<Container>>,
     /// The one whose counts are read.
@@ -25,8 +25,8 @@ pub(super) struct Scene {
     _undo: UndoStack,
 }
 
-impl Scene {
-    pub(super) fn start(case: SwitchCase) -> Result<Scene, BenchError> {
+impl PingPong {
+    pub(super) fn start(case: SwitchCase) -> Result<PingPong, BenchError> {
         let mut undo = UndoStack::default();
         let tag = std::process::id().to_string();
         let groups = Groups::make(&layout()?, &tag, &mut undo)?;
@@ -61,7 +61,7 @@ impl Scene {
         let (mut player, mut partner) = (worker(0)?, worker(1)?);
         partner.go()?;
         player.go()?;
-        Ok(Scene {
+        Ok(PingPong {
             containers: known,
             player,
             _partner: partner,

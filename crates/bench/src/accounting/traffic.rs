@@ -1,4 +1,4 @@
-//! Loads on fresh networks: generators at the peer, a sink in each container.
+//! Traffic on a fresh network: generators at the peer, a sink in each container.
 
 use crate::data::{Limit, LoadShape, Path, Rate};
 use crate::error::BenchError;
@@ -9,9 +9,9 @@ use crate::worker::Reading;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Longest life of a load.
+/// Longest life of a worker.
 const LIMIT_S: u32 = 3_600;
-/// Between the start of a load and the first reading.
+/// Between the start of the traffic and the first reading.
 const SETTLE: Duration = Duration::from_millis(300);
 
 /// One generator.
@@ -38,8 +38,8 @@ impl Flow {
     }
 }
 
-/// A running load. Processes are dropped before their places.
-pub(crate) struct Scene {
+/// Running traffic. Workers are dropped before the topology that they run in.
+pub(crate) struct Traffic {
     flows: Vec<(Worker, Worker)>,
     holders: Vec<Worker>,
     topology: Topology,
@@ -62,9 +62,9 @@ impl Counters {
     }
 }
 
-impl Scene {
+impl Traffic {
     /// Containers named `a`, `b`, … on plain veth pairs, one flow into each, running.
-    pub fn start(rig: &mut Rig<'_>, flows: &[Flow]) -> Result<Scene, BenchError> {
+    pub fn start(rig: &mut Rig<'_>, flows: &[Flow]) -> Result<Traffic, BenchError> {
         let names = ["a", "b", "c", "d"];
         let topology = Topology::build(&Spec {
             path: Path::Veth,
@@ -77,19 +77,19 @@ impl Scene {
             limit: Limit::Weights,
             made_by: MadeBy::Ourselves,
         })?;
-        let mut scene = Scene {
+        let mut traffic = Traffic {
             flows: Vec::new(),
             holders: Vec::new(),
             topology,
         };
         for (i, flow) in flows.iter().enumerate() {
             let mut holder = Worker::start(
-                &scene.topology.container(i),
+                &traffic.topology.container(i),
                 &format!("hold --limit {LIMIT_S}"),
             )?;
             holder.go()?;
-            scene.holders.push(holder);
-            let (to, port) = scene.topology.target(i);
+            traffic.holders.push(holder);
+            let (to, port) = traffic.topology.target(i);
             let (sink, generator) = match flow {
                 Flow::Udp {
                     bytes,
@@ -113,16 +113,16 @@ impl Scene {
                 }
             };
             let limit = format!(" --limit {LIMIT_S}");
-            let mut sink = Worker::start(&scene.topology.container(i), &(sink + &limit))?;
+            let mut sink = Worker::start(&traffic.topology.container(i), &(sink + &limit))?;
             sink.go()?;
-            let generator = Worker::start(&scene.topology.peer(), &(generator + &limit))?;
-            scene.flows.push((generator, sink));
+            let generator = Worker::start(&traffic.topology.peer(), &(generator + &limit))?;
+            traffic.flows.push((generator, sink));
         }
-        for (generator, _) in &mut scene.flows {
+        for (generator, _) in &mut traffic.flows {
             generator.go()?;
         }
         rig.pass(SETTLE)?;
-        Ok(scene)
+        Ok(traffic)
     }
 
     /// Counters of every flow now.
