@@ -6,8 +6,8 @@ mod support;
 use cofferdam_dataplane::abi::Call;
 use cofferdam_dataplane::applications::{Echo, Memcached};
 use cofferdam_dataplane::hostile::Attacker;
-use cofferdam_dataplane::{Event, EventLoop, Session, status};
-use cofferdam_lab::fixtures::{exclusive, time_limit, wait_until};
+use cofferdam_dataplane::{Event, EventLoop, Session, move_group, status};
+use cofferdam_lab::fixtures::{exclusive, send_descriptor, time_limit, wait_until};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -252,6 +252,27 @@ fn silent_askers_of_one_user_keep_neither_root_nor_applications_out() {
     });
 }
 
+#[test]
+fn another_user_may_neither_query_the_status_nor_move_flow_groups() {
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        let scene = scene();
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(scene.folder(), mode).expect("set");
+        let socket = scene.socket();
+        let outcomes = as_user(65_534, move || {
+            let status = status(&socket).map(drop);
+            [status, move_group(&socket, 0, 0).map(drop)]
+        });
+        for outcome in outcomes {
+            let error = outcome.expect_err("refused").to_string();
+            assert_eq!(error, "the dataplane refused: only root may do that");
+        }
+        assert_eq!(move_group(&scene.socket(), 0, 0).ok(), Some(0));
+        all_is_well(&scene);
+    });
+}
+
 /// Who is sent a descriptor closes it, and this one would be closed for an hour: it lingers over
 /// data that its peer does not take.
 #[test]
@@ -270,15 +291,8 @@ fn a_descriptor_whose_closing_takes_long_does_not_stop_the_control_plane() {
         };
         socket::setsockopt(&full, socket::sockopt::Linger, &hour).expect("set");
         let asker = silent_askers(&scene.socket(), 1).remove(0);
-        let outcome = socket::sendmsg::<UnixAddr>(
-            asker.as_raw_fd(),
-            &[std::io::IoSlice::new(b"hello")],
-            &[socket::ControlMessage::ScmRights(&[full.as_raw_fd()])],
-            socket::MsgFlags::empty(),
-            None,
-        );
         assert_eq!(
-            outcome,
+            send_descriptor(&asker, &full),
             Err(nix::errno::Errno::EPERM),
             "Linux 6.16 refuses it"
         );
@@ -370,7 +384,8 @@ fn a_greedy_application_leaves_others_their_share_of_every_table() {
         while told.len() < 2 {
             session.wait(Some(PATIENCE)).expect("it is there");
             while let Some(event) = session.next_event() {
-                let early = start.elapsed() < Duration::from_millis(300);
+                // One without a place is told at once; others count from their turn's beginning.
+                let early = start.elapsed() < Duration::from_millis(150);
                 match event {
                     Event::Connected(_) => told.push(("connected", false)),
                     Event::Timer(5) => told.push(("timer", early)),

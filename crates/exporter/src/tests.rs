@@ -83,6 +83,8 @@ fn a_scraper_is_served_beside_idle_slow_and_garbage_connections() {
 fn what_takes_too_long_goes() {
     let ((), exporter) = beside(|address| {
         let mut silent = TcpStream::connect(address).expect("connected");
+        let limit = Some(Duration::from_secs(20));
+        silent.set_read_timeout(limit).expect("set");
         let start = Instant::now();
         assert_eq!(silent.read(&mut [0; 9]).expect("closed"), 0);
         assert!(start.elapsed() >= client::REQUEST / 2);

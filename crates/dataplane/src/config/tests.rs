@@ -93,6 +93,29 @@ fn cores_are_one_or_as_many_as_are_named() {
 }
 
 #[test]
+fn an_application_may_be_given_a_part_of_its_own() {
+    let application = |name: &str, more: &str| {
+        format!("[[application]]\nname = \"{name}\"\nuser = \"0\"\n{more}")
+    };
+    let others = application("a", "") + &application("b", "");
+    let given = |percent: u32| application("c", &format!("share_pct = {percent}\n"));
+    let text = |percent| format!("{LEAST}{others}{}", given(percent));
+    let shares = Config::parse(&text(60)).expect("valid").options.shares;
+    // Of what it leaves a half is guaranteed to the others.
+    assert_eq!(shares.of(1000)[..4], [100, 100, 600, 0]);
+    for percent in [0, 101] {
+        let error = refused(&text(percent));
+        assert!(error.contains("shares are 1 to 100"), "{error}");
+    }
+    let error = refused(&format!(
+        "{}{}",
+        text(60),
+        application("d", "share_pct = 41\n")
+    ));
+    assert!(error.contains("no more than 100"), "{error}");
+}
+
+#[test]
 fn elastic_cores_are_off_unless_named_and_have_the_documented_defaults() {
     let two = "[[core]]\n[[core]]\n[[core]]\n";
     let config = Config::parse(&format!("{LEAST}{two}")).expect("a configuration");

@@ -181,5 +181,10 @@ mod tests {
         assert_eq!(users(&clients), [0; MOST_ASKING], "root gets in");
         clients.admit(socket(), 1000);
         assert_eq!(users(&clients), [0; MOST_ASKING]);
+        let newest = socket();
+        let number = newest.as_raw_fd();
+        clients.admit(newest, 0);
+        let asking = clients.asking.last().expect("all places are taken");
+        assert_eq!(asking.fd.as_raw_fd(), number, "root makes room for itself");
     }
 }

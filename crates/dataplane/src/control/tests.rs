@@ -3,7 +3,7 @@
 use super::*;
 use crate::elastic::{Change, Move, Plan};
 use crate::engine::Engine;
-use cofferdam_lab::fixtures::{CROWD, Crowd};
+use cofferdam_lab::fixtures::{CROWD, Crowd, time_limit};
 use cofferdam_netstack::MacAddress;
 use cofferdam_xsk::{Memory, Pipe, pipe};
 use std::io::{Read, Write};
@@ -52,6 +52,10 @@ fn turns(engines: &mut [Engine<Pipe>]) {
 
 #[test]
 fn status_and_scrapes_are_answered_beside_5000_idle_slow_and_garbage_connections() {
+    time_limit(Duration::from_secs(120), beside_a_crowd);
+}
+
+fn beside_a_crowd() {
     let mut crowd = Crowd::new();
     let folder = tempfile::tempdir().expect("a folder");
     let (control, _engines) = control(folder.path());

@@ -91,9 +91,12 @@ impl<P: Port> Engine<P> {
     ) -> Result<Engine<P>, EngineError> {
         let frames = memory.own_frames();
         config.limits.kept = (frames / STACK_PART.1 * STACK_PART.0).max(4);
+        // A session keeps to its number, which it is told once: so nothing of it is lent, and the
+        // table has room for as many as may attach, each in full, and for what is kept.
+        let attached = u32::from(options.shares.count()).clamp(1, MOST_APPLICATIONS as u32);
+        let ranges = (config.limits.chunks / 2 / attached).max(1);
+        config.limits.chunks = config.limits.kept + ranges * MOST_APPLICATIONS as u32;
         let limits = config.limits;
-        // Its session keeps to it: it is told the number once, so nothing of it is lent.
-        let attached = u32::from(options.shares.count()).min(MOST_APPLICATIONS as u32);
         let clock = cores.hub().clock;
         let mut stack = Stack::new(config, clock.now())?;
         stack.set_owned_groups(cores.own_groups());
@@ -104,7 +107,7 @@ impl<P: Port> Engine<P> {
                 options,
                 share: Share {
                     frames: frames / HELD_PART.1 * HELD_PART.0,
-                    ranges: (limits.chunks / 2 / attached.max(1)).max(1),
+                    ranges,
                 },
             },
             pools: Pools::new(&limits, &options.shares),

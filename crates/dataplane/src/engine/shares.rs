@@ -130,6 +130,28 @@ mod tests {
         assert_eq!((takes(&mut pool, 1), takes(&mut pool, 0)), (1, 0));
     }
 
+    #[test]
+    fn each_table_has_a_part_for_everyone() {
+        let limits = cofferdam_netstack::Limits {
+            connections: 100,
+            listeners: 100,
+            udp: 100,
+            udp_sends: 100,
+            timers: 100,
+            ..cofferdam_netstack::Limits::default()
+        };
+        let mut pools = Pools::new(&limits, &Shares::equal(2));
+        for (table, pool) in [
+            ("connections", &mut pools.connections),
+            ("listeners", &mut pools.listeners),
+            ("UDP addresses", &mut pools.datagram_addresses),
+            ("datagrams", &mut pools.datagrams),
+            ("timers", &mut pools.timers),
+        ] {
+            assert_eq!((takes(pool, 0), takes(pool, 1)), (75, 25), "{table}");
+        }
+    }
+
     /// Any history: what was given back can be taken, and nobody goes below his guarantee.
     #[test]
     fn places_are_neither_made_nor_lost() {

@@ -2,6 +2,7 @@
 //! `tests/`.
 
 mod ownership;
+mod sends;
 
 use super::*;
 use crate::abi::{Call, Entry};
@@ -32,9 +33,13 @@ fn small() -> Options {
 }
 
 fn attach(engine: &mut Engine<Pipe>, name: &str) -> Mapped {
+    attach_as(engine, 0, name)
+}
+
+fn attach_as(engine: &mut Engine<Pipe>, client: u8, name: &str) -> Mapped {
     let maker = engine.maker();
     let (domains, outside) = maker
-        .make(0, name, Rights::all(), Arc::default())
+        .make(client, name, Rights::all(), Arc::default())
         .expect("memory");
     domains
         .into_iter()
