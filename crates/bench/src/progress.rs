@@ -1,4 +1,7 @@
-//! What an experiment tells while it runs.
+//! What an experiment reports while it runs, and whether it shall go on.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Receives progress; the CLI draws it, tests ignore it.
 pub trait Progress {
@@ -6,9 +9,15 @@ pub trait Progress {
     fn step(&mut self, done: usize, total: usize, what: &str);
     /// Something the user should know: noise, a cell that could not be measured.
     fn warn(&mut self, text: &str);
+
+    /// The flag of a caller that catches signals itself: set once one has come, also before the run
+    /// began. `None`: the run catches them.
+    fn interrupted(&self) -> Option<Arc<AtomicBool>> {
+        None
+    }
 }
 
-/// Tells nobody.
+/// Reports to nobody.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

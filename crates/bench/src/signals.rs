@@ -1,18 +1,32 @@
 //! SIGINT, SIGTERM and SIGHUP as a flag that the driver's loops look at, so that everything is undone
 //! by ordinary returns.
 
+use crate::{BenchError, Progress};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Catches the three signals while it lives.
+/// Whether one of the three signals has come; catches them while it lives, unless the caller does.
 pub struct Signals {
     flag: Arc<AtomicBool>,
     ids: Vec<signal_hook::SigId>,
 }
 
 impl Signals {
-    /// Begins to catch. Where the process already has handlers, these come in addition.
-    pub fn catch() -> std::io::Result<Signals> {
+    /// Takes the caller's flag where there is one: a signal that came before the run began is in it.
+    /// Otherwise begins to catch.
+    pub fn catch(progress: &dyn Progress) -> Result<Signals, BenchError> {
+        match progress.interrupted() {
+            Some(flag) => Ok(Signals {
+                flag,
+                ids: Vec::new(),
+            }),
+            None => {
+                Signals::register().map_err(BenchError::host("handle signals of", "/proc/self"))
+            }
+        }
+    }
+
+    fn register() -> std::io::Result<Signals> {
         let flag = Arc::new(AtomicBool::new(false));
         use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
         let ids = [SIGINT, SIGTERM, SIGHUP]

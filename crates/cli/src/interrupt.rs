@@ -36,6 +36,11 @@ impl Interrupt {
         self.raised.load(Ordering::Relaxed)
     }
 
+    /// The flag itself, for a library that looks at it.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        self.raised.clone()
+    }
+
     /// Stays readable once a signal has arrived: it is never drained.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()

@@ -79,8 +79,7 @@ impl<'a> Rig<'a> {
             ));
         }
         let (victim_cpu, peer_cpu) = choose_cpus(options.victim_cpu, options.peer_cpu)?;
-        let signals =
-            Signals::catch().map_err(BenchError::host("handle signals of", "/proc/self"))?;
+        let signals = Signals::catch(&*progress)?;
         // Before anything is written: a second instance leaves no directory behind.
         let (ledger, lacking) = match options.ledger.then(ledger::start).transpose() {
             Ok(ledger) => (ledger, None),

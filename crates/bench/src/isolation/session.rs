@@ -49,7 +49,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
     }
     options.experiment.check().map_err(BenchError::Usage)?;
     let started = Instant::now();
-    let signals = Signals::catch().map_err(BenchError::host("handle signals of", "/proc/self"))?;
+    let signals = Signals::catch(&*progress)?;
     let mut environment = environment::capture();
     let generator = generator::version(options.experiment.generator)?;
     let facts = &mut environment.host;

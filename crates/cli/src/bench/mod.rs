@@ -19,10 +19,12 @@ use cofferdam_bench::{
     BenchError, RunDir, accounting, agent, dataplane, demo, evidence, latency, penalty, report,
     reservation,
 };
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Runs a benchmark, prints its results and renders its report.
 pub fn run(command: BenchCommand, interrupt: &Interrupt) -> Outcome {
-    let mut progress = Shown::new();
+    let mut progress = Shown::new(interrupt);
     let dir = match command {
         BenchCommand::Penalty(args) => penalty::run(&penalty_options(*args), &mut progress),
         BenchCommand::Latency(args) => latency::run(&latency_options(args), &mut progress),
@@ -46,7 +48,7 @@ pub fn run(command: BenchCommand, interrupt: &Interrupt) -> Outcome {
 
 /// Runs the demo.
 pub fn demo(args: DemoArgs, interrupt: &Interrupt) -> Outcome {
-    let mut progress = Shown::new();
+    let mut progress = Shown::new(interrupt);
     let options = demo::Options {
         output: args.output,
         victim_cpu: args.host.victim_cpu,
@@ -143,12 +145,14 @@ fn failed_report(error: ReportError) -> Failure {
 /// Progress of a run on standard error.
 struct Shown {
     line: Progress,
+    interrupted: Arc<AtomicBool>,
 }
 
 impl Shown {
-    fn new() -> Shown {
+    fn new(interrupt: &Interrupt) -> Shown {
         Shown {
             line: Progress::new(true),
+            interrupted: interrupt.flag(),
         }
     }
 }
@@ -161,6 +165,10 @@ impl cofferdam_bench::Progress for Shown {
     fn warn(&mut self, text: &str) {
         // Also without a terminal: the user must learn that noise makes the figures worthless.
         self.line.note(&format!("cofferdam: {}", one_line(text)));
+    }
+
+    fn interrupted(&self) -> Option<Arc<AtomicBool>> {
+        Some(self.interrupted.clone())
     }
 }
 
