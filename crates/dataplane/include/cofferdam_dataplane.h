@@ -84,7 +84,7 @@ void cofferdam_detach(struct cofferdam_session *session);
  * Calls made before and by handlers are shown to the dataplane together. */
 int32_t cofferdam_run(struct cofferdam_session *session, uint64_t wait_ns);
 
-/* Accepts connections to `local`; `backlog` may wait. The handler `bound` tells whether it
+/* Accepts connections to `local`; `backlog` may wait. The handler `bound` reports whether it
  * worked. Returns the name that it and `knock` give; 0 when the address makes no sense. */
 uint64_t cofferdam_listen(struct cofferdam_session *session, const struct cofferdam_address *local, uint32_t backlog);
 
@@ -99,7 +99,7 @@ void cofferdam_unbind(struct cofferdam_session *session, uint64_t bound);
 uint64_t cofferdam_dial(struct cofferdam_session *session, const struct cofferdam_address *peer);
 
 /* Copies `len` bytes and sends them; what the peer's window does not take yet is queued. Returns
- * the bytes taken: fewer when all memory is in use (go on when `sent` is called), 0 when the
+ * the bytes taken: fewer when all memory is in use (resume when `sent` is called), 0 when the
  * connection has ended. */
 size_t cofferdam_send(struct cofferdam_session *session, uint64_t connection, const uint8_t *data, size_t len);
 
@@ -127,7 +127,7 @@ uint32_t cofferdam_keep(struct cofferdam_session *session);
  * ignored. */
 void cofferdam_recv_done(struct cofferdam_session *session, uint32_t kept);
 
-/* Ends this side of a connection after what is queued; the peer may go on. */
+/* Ends this side of a connection after what is queued; the peer may still send. */
 void cofferdam_shutdown(struct cofferdam_session *session, uint64_t connection);
 
 /* Ends a connection after what is queued; the handler `dead` follows. */

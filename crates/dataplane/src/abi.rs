@@ -26,7 +26,7 @@ pub struct Entry {
 const _: () = assert!(size_of::<Entry>() == 64, "one cache line");
 
 /// A batched system call: what an application asks of the dataplane. There is no return value;
-/// what came of it is told by a [`Condition`].
+/// a [`Condition`] reports what came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// Accept connections to an address; answered by [`Condition::Bound`].
@@ -84,7 +84,7 @@ pub enum Call {
         /// The frame of [`Condition::Recv`].
         frame: u32,
     },
-    /// End our side after what is queued; go on receiving.
+    /// End our side after what is queued; keep receiving.
     Shutdown {
         /// The connection.
         handle: u64,
@@ -132,7 +132,7 @@ pub enum Call {
     },
 }
 
-/// An event condition: what the dataplane tells an application.
+/// An event condition: what the dataplane reports to an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// Answer to `Listen` and `UdpBind`.

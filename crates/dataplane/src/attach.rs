@@ -74,7 +74,7 @@ pub(crate) enum Answer {
 /// An application that could not attach.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
-    /// Nobody listens there.
+    /// No dataplane listens there.
     #[error("no dataplane answers on {path}: {source}; start one with `cofferdam dataplane run`")]
     Connect {
         /// The socket.

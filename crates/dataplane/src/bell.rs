@@ -92,7 +92,7 @@ impl Doors {
         Ok((door, unsafe { EventFd::from_owned_fd(copy) }))
     }
 
-    /// Forgets who has rung so far.
+    /// Forgets the rings so far.
     pub fn rest(&self) {
         let mut events = [EpollEvent::empty(); MOST_APPLICATIONS];
         let _ = self.0.wait(&mut events, EpollTimeout::ZERO);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bell_whose_owner_blocks_it_and_takes_nothing_never_delays_who_rings() {
+    fn a_bell_whose_owner_blocks_it_and_takes_nothing_never_delays_the_ringer() {
         time_limit(LIMIT, || {
             let (bell, end) = bell().expect("a bell");
             let flags = fcntl(&end, FcntlArg::F_GETFL).expect("flags");
@@ -182,7 +182,7 @@ mod tests {
             drop(door);
             assert_eq!(theirs.read(), Ok(u64::MAX - 1));
             theirs.write(1).expect("rung");
-            assert!(!is_ready(&*doors), "a door that is gone wakes nobody");
+            assert!(!is_ready(&*doors), "a closed door wakes no loop");
         });
     }
 }

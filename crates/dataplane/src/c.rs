@@ -123,7 +123,7 @@ pub extern "C" fn cofferdam_error() -> *const c_char {
     error::last()
 }
 
-/// Connections are told apart from "none" by being one more than their cookie.
+/// A connection's handle is one more than its cookie, so that 0 is "none".
 fn out(connection: Connection) -> u64 {
     connection.0 + 1
 }
@@ -137,7 +137,7 @@ fn of(handle: u64) -> Connection {
 /// fails: see `cofferdam_error`.
 ///
 /// # Safety
-/// Both texts end with a zero byte; `handlers` is null (no event is told) or valid. All outlive
+/// Both texts end with a zero byte; `handlers` is null (no event is reported) or valid. All outlive
 /// this call only.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cofferdam_attach(
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn cofferdam_attach(
     handlers: *const cofferdam_handlers,
     user: *mut c_void,
 ) -> *mut cofferdam_session {
-    // SAFETY: as this function's callers vouch.
+    // SAFETY: as this function's callers guarantee.
     let words = unsafe { (text(socket, "the socket"), text(name, "the name")) };
     let (Some(socket), Some(name)) = words else {
         return std::ptr::null_mut();
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn cofferdam_attach(
     match Session::attach(Path::new(socket), name) {
         Ok(session) => Box::into_raw(Box::new(cofferdam_session {
             session,
-            // SAFETY: null or valid, as callers vouch.
+            // SAFETY: null or valid, as callers guarantee.
             handlers: unsafe { handlers.as_ref() }.copied().unwrap_or_default(),
             user,
             current: None,
@@ -191,7 +191,7 @@ pub unsafe extern "C" fn cofferdam_detach(session: *mut cofferdam_session) {
 /// `session` is valid, and no handler runs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cofferdam_run(session: *mut cofferdam_session, wait_ns: u64) -> i32 {
-    // SAFETY: the caller vouches for `session`. This reference, and each one below, ends before
+    // SAFETY: the caller guarantees for `session`. This reference, and each one below, ends before
     // a handler is called, so that handlers may make their own.
     let own = unsafe { &mut *session };
     if std::mem::replace(&mut own.is_running, true) {
@@ -246,8 +246,8 @@ unsafe fn handle(session: *mut cofferdam_session, event: Event) {
     let own = || unsafe { &mut *session };
     match event {
         Event::Bound { bound, result } => {
-            if let Some(told) = handlers.bound {
-                told(
+            if let Some(handler) = handlers.bound {
+                handler(
                     session,
                     user,
                     bound.0 + 1,
@@ -262,29 +262,29 @@ unsafe fn handle(session: *mut cofferdam_session, event: Event) {
                 .is_none_or(|f| f(session, user, bound, &peer))
             {
                 let connection = own().session.accept(&knock);
-                if let Some(told) = handlers.connected {
-                    told(session, user, out(connection), bound);
+                if let Some(handler) = handlers.connected {
+                    handler(session, user, out(connection), bound);
                 }
             } else {
                 own().session.reject(&knock);
             }
         }
         Event::Connected(connection) => {
-            if let Some(told) = handlers.connected {
-                told(session, user, out(connection), 0);
+            if let Some(handler) = handlers.connected {
+                handler(session, user, out(connection), 0);
             }
         }
         Event::Received { connection, data } => {
             let (first, len) = (data.as_ptr(), data.len());
             own().current = Some(data);
-            if let Some(told) = handlers.received {
-                told(session, user, out(connection), first, len);
+            if let Some(handler) = handlers.received {
+                handler(session, user, out(connection), first, len);
             }
             own().current = None;
         }
         Event::PeerClosed(connection) => {
-            if let Some(told) = handlers.peer_closed {
-                told(session, user, out(connection));
+            if let Some(handler) = handlers.peer_closed {
+                handler(session, user, out(connection));
             }
         }
         Event::Sent {
@@ -292,13 +292,13 @@ unsafe fn handle(session: *mut cofferdam_session, event: Event) {
             bytes,
             window_bytes,
         } => {
-            if let Some(told) = handlers.sent {
-                told(session, user, out(connection), bytes, window_bytes);
+            if let Some(handler) = handlers.sent {
+                handler(session, user, out(connection), bytes, window_bytes);
             }
         }
         Event::Dead { connection, reason } => {
-            if let Some(told) = handlers.dead {
-                told(session, user, out(connection), reason as u32);
+            if let Some(handler) = handlers.dead {
+                handler(session, user, out(connection), reason as u32);
             }
         }
         Event::Datagram {
@@ -308,14 +308,14 @@ unsafe fn handle(session: *mut cofferdam_session, event: Event) {
         } => {
             let (first, len, peer) = (data.as_ptr(), data.len(), remote.into());
             own().current = Some(data);
-            if let Some(told) = handlers.datagram {
-                told(session, user, bound.0 + 1, &peer, first, len);
+            if let Some(handler) = handlers.datagram {
+                handler(session, user, bound.0 + 1, &peer, first, len);
             }
             own().current = None;
         }
         Event::Timer(cookie) => {
-            if let Some(told) = handlers.timer {
-                told(session, user, cookie);
+            if let Some(handler) = handlers.timer {
+                handler(session, user, cookie);
             }
         }
     }

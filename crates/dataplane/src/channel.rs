@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-/// Sizes, told to the application with the descriptors.
+/// Sizes, which the application gets with the descriptors.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Sizes {
     /// Memory that the application sends from, bytes.
@@ -52,8 +52,8 @@ pub(crate) struct Outside {
     pub sizes: Sizes,
 }
 
-/// Makes both sides, the dataplane's once a core, each of which has `doors`. The application is
-/// told of `ranges`. With `private_frames` received data is copied into that many frames of the
+/// Makes both sides, the dataplane's once a core, each of which has `doors`. The application
+/// learns of `ranges`. With `private_frames` received data is copied into that many frames of the
 /// application's own; else it reads the dataplane's `memory`.
 pub(crate) fn channel(
     shared: &FrameFacts,

@@ -1,5 +1,5 @@
-//! The loop over AF_XDP, compiled with this crate. What is generic is compiled by who uses it,
-//! with that crate's settings; a program that is built for debugging would have a slow loop.
+//! The loop over AF_XDP, compiled with this crate. Generic code is compiled by the crate that uses
+//! it, with that crate's settings; a program that is built for debugging would have a slow loop.
 
 use crate::config::Config;
 use crate::engine::Engine;

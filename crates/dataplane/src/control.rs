@@ -1,5 +1,5 @@
-//! The control plane's thread: lets applications in, notices when they go, tells what was
-//! counted, moves flow groups, by hand and by load. Nothing it does can delay a loop.
+//! The control plane's thread: admits applications, detects their end, serves the counters,
+//! moves flow groups, by hand and by load. Nothing it does can delay a loop.
 
 mod clients;
 mod counts;
@@ -85,7 +85,7 @@ impl Control {
         })
     }
 
-    /// Serves until `stop`, and tells `say` what changes.
+    /// Serves until `stop`, and reports changes to `say`.
     ///
     /// # Errors
     /// [`PortError::Gone`] when the device is gone.
@@ -146,7 +146,7 @@ impl Control {
             return;
         };
         if *ended {
-            // Of this process alone: nobody else can make it block.
+            // Of this process alone: no other can make it block.
             let _ = self.hub.control().read();
         }
         let (asked, has_ended) = self.clients.take(others);
@@ -164,12 +164,12 @@ impl Control {
         }
     }
 
-    /// How long to wait for somebody: so short that `stop` is seen, and no interval is missed.
+    /// How long to wait for a client: so short that `stop` is seen, and no interval is missed.
     fn rest(&self) -> PollTimeout {
         if self.scaler.as_ref().is_some_and(Scaler::is_at_work) {
             return PollTimeout::from(BUSY_WAIT_MS);
         }
-        // Rounded up: a zero would poll in vain.
+        // Rounded up: a zero would poll for nothing.
         let left = self.meter.left() + Duration::from_millis(1);
         let longest = PollTimeout::from(LONGEST_WAIT_MS);
         PollTimeout::try_from(left).map_or(longest, |left| left.min(longest))
@@ -198,7 +198,7 @@ impl Control {
         match outcome {
             Ok(life) => self.clients.attach(fd, life),
             Err(said) => {
-                // Who does not listen to the answer needs none.
+                // A client that does not read the answer needs none.
                 let _ = answer(&fd, &said, None);
             }
         }
@@ -213,7 +213,7 @@ impl Control {
     ) -> Result<Arc<Life>, String> {
         if version != INTERFACE_VERSION {
             return Err(format!(
-                "it speaks version {INTERFACE_VERSION} of the interface, and you speak version {version}"
+                "its interface has version {INTERFACE_VERSION}, this application has version {version}"
             ));
         }
         let clients = (0_u8..).zip(&self.config.applications);
@@ -226,7 +226,7 @@ impl Control {
         })?;
         if client.uid != uid {
             return Err(format!(
-                "application '{name}' belongs to user {}, and you are user {uid}",
+                "application '{name}' belongs to user {}, not to user {uid}",
                 client.uid
             ));
         }
@@ -234,10 +234,10 @@ impl Control {
         let made = self
             .maker
             .make(place, name, client.rights.clone(), life.clone());
-        let (domains, outside) = made.map_err(|e| format!("it cannot attach you: {e}"))?;
+        let (domains, outside) = made.map_err(|e| format!("cannot attach: {e}"))?;
         for (core, domain) in domains.into_iter().enumerate() {
             if !self.hub.order(core, Order::Attach(Box::new(domain))) {
-                return Err("it is ending".to_owned());
+                return Err("it is stopping".to_owned());
             }
         }
         answer(fd, &Answer::Attached(outside.sizes.clone()), Some(&outside)).map_err(|e| {

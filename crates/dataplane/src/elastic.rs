@@ -1,5 +1,5 @@
 //! Elastic cores, the planner: from what the cores did in an interval to which flow groups move,
-//! so that cores come and go with the load. Pure: the caller tells the time and carries a plan out.
+//! so that cores come and go with the load. Pure: the caller gives the time and carries a plan out.
 //!
 //! A core comes when packets wait too long, and goes when the others can carry its load, as
 //! IX's control plane does (Prekas et al., "Energy proportionality and workload consolidation for
@@ -74,7 +74,7 @@ pub(crate) struct Planner {
 }
 
 impl Planner {
-    /// For cores that take so many connections each.
+    /// For cores that take `connections` each.
     pub fn new(settings: Elastic, connections: u32) -> Planner {
         Planner {
             settings,

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_handle_tells_core_group_and_connection() {
+    fn a_handle_names_core_group_and_connection() {
         let id = ConnectionId::from_bits(0xdead_beef_000f_fff7);
         let handle = of(31, 127, id);
         assert_eq!(

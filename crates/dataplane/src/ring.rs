@@ -2,7 +2,7 @@
 //!
 //! Each index has a cache line of its own and one writer. The dataplane keeps its own indices
 //! in its own memory and reads of the shared ones only the other side's: an application that
-//! writes nonsense there is told by its distance and harms itself.
+//! writes nonsense there is detected by the distance and harms itself.
 
 use crate::abi::Entry;
 use cofferdam_xsk::{Access, Mapping};
@@ -143,7 +143,7 @@ impl DataplaneEnd {
 
     /// Writes a condition; only while `room` says so.
     pub fn push(&mut self, entry: Entry) {
-        // SAFETY: inside the mapping; whoever reads it meanwhile reads another process's copy.
+        // SAFETY: inside the mapping; only another process may read it meanwhile.
         unsafe { self.shared.condition(self.conditions_written).write(entry) };
         self.conditions_written = self.conditions_written.wrapping_add(1);
     }
@@ -303,7 +303,7 @@ mod tests {
                 Ok(0),
                 "nothing is seen before it is shown"
             );
-            assert!(!application.publish(), "nobody sleeps");
+            assert!(!application.publish(), "neither side sleeps");
             assert_eq!(dataplane.waiting(), Ok(ENTRIES));
             for n in 0..u64::from(ENTRIES) {
                 assert_eq!(dataplane.take().cookie, round * 100_000 + n);
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_that_cannot_be_is_noticed() {
+    fn an_impossible_index_is_detected() {
         let (dataplane, application) = ends();
         application.corrupt(ENTRIES + 1);
         assert_eq!(dataplane.waiting(), Err(Nonsense));

@@ -29,7 +29,7 @@ pub enum RunError {
     Address {
         /// The address.
         address: IpAddr,
-        /// Who has it.
+        /// The device that has it.
         device: String,
     },
     /// The loop.
@@ -40,10 +40,10 @@ pub enum RunError {
     Os(#[from] io::Error),
 }
 
-/// Runs a dataplane until `stop`, and tells `say` what its owner should know.
+/// Runs a dataplane until `stop`, and reports to `say` what its owner should know.
 ///
 /// Undone at the end, and by the kernel after a kill: the redirecting program, its addresses,
-/// the sockets. `stop` is noticed within 50 ms when its owner wakes nobody, and so is the end of
+/// the sockets. `stop` is noticed within 50 ms when its owner sends no signal, and so is the end of
 /// the device, which ends the dataplane with [`PortError::Gone`].
 pub fn run(
     config: &Config,
@@ -119,7 +119,7 @@ fn sockets(
                 .clamp(LEAST_RING_ENTRIES, MOST_RING_ENTRIES),
             ..SocketOptions::default()
         };
-        // Who has the queue, or else who has registered the memory.
+        // The socket that has the queue, or else the one that has registered the memory.
         let same = sockets.iter().position(|(s, _)| s.queue() == core.queue);
         let socket = match sockets.get(same.unwrap_or(0)) {
             None => Socket::open(device, &mut part, options)?,

@@ -48,11 +48,12 @@ pub struct Session {
     /// The socket to the dataplane's process; its end is the dataplane's end.
     socket: Option<OwnedFd>,
     connections: Connections,
-    /// Unacknowledged sends of all connections, how many there may be, and who waits for fewer.
+    /// Unacknowledged sends of all connections, how many there may be, and the connections that
+    /// wait for fewer.
     ranges: u32,
     most_ranges: u32,
     waiting: VecDeque<Connection>,
-    /// Who found no memory to send from.
+    /// Connections that found no memory to send from.
     wanting: VecDeque<Connection>,
     /// By cookie.
     bound: Vec<BoundPlace>,
@@ -85,7 +86,7 @@ impl Session {
         }
     }
 
-    /// Accepts connections to `local`; [`Event::Bound`] tells whether it worked.
+    /// Accepts connections to `local`; [`Event::Bound`] reports whether it worked.
     pub fn listen(&mut self, local: SocketAddr, backlog: u32) -> Bound {
         let cookie = self.new_bound();
         self.call_all(Call::Listen {
@@ -96,7 +97,7 @@ impl Session {
         Bound(cookie)
     }
 
-    /// Takes the datagrams for `local`; [`Event::Bound`] tells whether it worked.
+    /// Takes the datagrams for `local`; [`Event::Bound`] reports whether it worked.
     pub fn udp_bind(&mut self, local: SocketAddr) -> Bound {
         let cookie = self.new_bound();
         self.call_all(Call::UdpBind { local, cookie });
@@ -145,8 +146,8 @@ impl Session {
         });
     }
 
-    /// A place for `len` bytes to send, at most 16 KiB; `None` when all memory is in use: go on
-    /// after the next [`Event::Sent`].
+    /// A place for `len` bytes to send, at most 16 KiB; `None` when all memory is in use: try
+    /// again after the next [`Event::Sent`].
     pub fn buffer(&mut self, len: usize) -> Option<Buffer> {
         let piece = self.pieces.take(len)?;
         if (piece.len as usize) < len || len > LARGEST {
@@ -164,7 +165,7 @@ impl Session {
 
     fn slice(&mut self, offset: u32, len: u32) -> &mut [u8] {
         debug_assert!((offset + len) as usize <= self.area.len());
-        // SAFETY: pieces lie inside the memory (`Area::new` was told its length) and do not
+        // SAFETY: pieces lie inside the memory (`Area::new` was given its length) and do not
         // overlap; the dataplane only reads it; `&mut self` keeps other slices away.
         unsafe {
             std::slice::from_raw_parts_mut(
@@ -191,7 +192,7 @@ impl Session {
     }
 
     /// Copies `data` and sends it; what the window does not take yet is queued. Returns the bytes
-    /// taken: fewer than all when memory is in use everywhere (go on after this connection's next
+    /// taken: fewer than all when memory is in use everywhere (resume after this connection's next
     /// [`Event::Sent`], which comes when there is some), 0 when the connection has ended.
     pub fn send(&mut self, connection: Connection, data: &[u8]) -> usize {
         let mut rest = data;
@@ -219,7 +220,7 @@ impl Session {
         }
     }
 
-    /// Tells one that found no memory that there is some.
+    /// Reports to a connection that found no memory that there is some.
     fn memory_again(&mut self) -> Option<Event> {
         while !self.wanting.is_empty() && self.pieces.has_room() {
             let connection = self.wanting.pop_front()?;
@@ -268,7 +269,7 @@ impl Session {
         }
     }
 
-    /// So many sends are acknowledged or given up: who waits goes on.
+    /// `ranges` sends are acknowledged or given up: connections that wait resume.
     fn make_room(&mut self, ranges: u32) {
         self.ranges = self.ranges.saturating_sub(ranges);
         while self.ranges < self.most_ranges {
@@ -311,7 +312,7 @@ impl Session {
         true
     }
 
-    /// Ends our side after what is queued; the peer may go on.
+    /// Ends our side after what is queued; the peer may still send.
     pub fn shutdown(&mut self, connection: Connection) {
         self.end_with(connection, Closing::Shutdown);
     }

@@ -1,13 +1,13 @@
-//! Every size and threshold of the dataplane: its unit, where the value comes from, and what changes
-//! when it is moved. What a user can set is in [`crate::config`].
+//! Every size and threshold of the dataplane: its unit, where the value comes from, and what
+//! changes when it is moved. What a user can set is in [`crate::config`].
 
 use std::time::Duration;
 
 /// Applications that one dataplane serves at most. A place is a bit of the stack's readers
 /// ([`cofferdam_netstack::READERS`]) and a byte of its tokens. More: each turn looks at more rings.
 pub const MOST_APPLICATIONS: usize = 16;
-/// Largest batch bound, in packets. IX's B pays up to 64 and costs latency above; more than this
-/// leaves the caches.
+/// Largest batch bound, in packets: four times IX's, which is the default. Larger: the packets of a
+/// batch leave the caches before they are processed, and the classes of batch sizes end here.
 pub const MOST_BATCH: u32 = 256;
 /// Cores of one dataplane at most: handles carry the core in five bits.
 pub const MOST_CORES: usize = 32;
@@ -22,12 +22,12 @@ pub(crate) mod turns {
     /// More: others' packets wait longer; fewer: an application with many small calls needs more
     /// turns.
     pub const MOST_CALLS: u32 = 1024;
-    /// Conditions that wait for room in an application's ring: a longer queue is an application that
-    /// does not read, and ends it. Four rings' entries. More: its memory is the dataplane's.
+    /// Conditions that wait for room in an application's ring: a longer queue is an application
+    /// that does not read, and ends it. Four rings' entries. More: its memory is the dataplane's.
     pub const MOST_UNREAD: usize = 32768;
     /// Part of the frames that an application may hold of the dataplane's memory, where it reads in
-    /// place; the stack keeps [`STACK_PART`] at most, and what is left is for what arrives and what is
-    /// sent, however greedy both are.
+    /// place; the stack keeps [`STACK_PART`] at most, and what is left is for what arrives and what
+    /// is sent, however greedy both are.
     pub const HELD_PART: (u32, u32) = (3, 8);
     /// See [`HELD_PART`].
     pub const STACK_PART: (u32, u32) = (1, 4);
@@ -47,15 +47,16 @@ pub(crate) mod idle {
     /// Weight of the newest gap in the mean. Higher: one burst decides; lower: a change of the
     /// traffic is seen later.
     pub const NEWEST: f64 = 1.0 / 8.0;
-    /// A gap counts as at most so many times the longest poll: one long silence must not make the
-    /// next minute slow.
+    /// A gap counts as at most this multiple of the longest poll: one long silence must not make
+    /// the next minute slow.
     pub const LONGEST_GAP: f64 = 4.0;
     /// How long a loop polls after work where the next is far away: what belongs together often
     /// comes close. Longer: CPU time for nothing; shorter: the second packet of a pair finds it
     /// asleep.
     pub const MOMENT: Duration = Duration::from_micros(50);
     /// When to try again to send what the device refused, where another core takes back what this
-    /// one has sent. Longer: a full ring drains later; shorter: more wake-ups while a device is down.
+    /// one has sent. Longer: a full ring drains later; shorter: more wake-ups while a device is
+    /// down.
     pub const STUCK: Duration = Duration::from_millis(1);
 }
 
@@ -75,8 +76,8 @@ pub(crate) mod control {
     /// Longest time that one turn of the control plane moves groups. Longer: requests wait longer;
     /// shorter: plans take longer.
     pub const MOVE_BUDGET: Duration = Duration::from_millis(5);
-    /// Milliseconds. Longest wait of the control plane for somebody: `stop`, which may be set without
-    /// waking it, is seen within it. Shorter: an idle dataplane wakes more often.
+    /// Milliseconds. Longest wait of the control plane for a client: `stop`, which may be set
+    /// without waking it, is seen within it. Shorter: an idle dataplane wakes more often.
     pub const LONGEST_WAIT_MS: u8 = 50;
     /// Milliseconds. The same while a plan is carried out.
     pub const BUSY_WAIT_MS: u8 = 1;
@@ -100,7 +101,7 @@ pub(crate) mod elastic {
     /// of an interval.
     pub const FAR: f64 = 0.2;
     /// A core comes only when it takes this part of the busiest core's load, at least. Lower: cores
-    /// come that help nobody.
+    /// come that take no load.
     pub const LEAST_GAIN: f64 = 0.1;
     /// A core is given flow groups until its table of connections is full to this part: others open
     /// while groups move.

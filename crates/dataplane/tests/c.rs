@@ -113,7 +113,7 @@ fn the_c_example_serves_keeps_what_finds_no_room_and_ends() {
 }
 
 #[test]
-fn the_c_example_tells_why_it_cannot_serve() {
+fn the_c_example_reports_why_it_cannot_serve() {
     let _alone = exclusive();
     time_limit(Duration::from_secs(60), || {
         let scene = Scene::new("", "[[application]]\nname = \"echo\"\nuser = \"0\"\n");

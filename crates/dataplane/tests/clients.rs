@@ -88,7 +88,7 @@ fn wrk_is_answered_on_every_connection_also_when_it_pipelines() {
 }
 
 #[test]
-fn ncat_gets_its_bytes_back_and_an_end_to_its_end() {
+fn ncat_gets_its_bytes_back_and_a_close_for_its_close() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let mut scene = Scene::new("", &grants(7));
@@ -130,7 +130,7 @@ fn ping_finds_its_pattern_back_in_every_size_that_fits_a_packet() {
         let scene = Scene::new("", ECHO);
         for address in [ADDRESS, "fd98::9"] {
             for size in [0, 56, 1452] {
-                // With a deadline (-w) it goes on until so many answers are there; without, it
+                // With a deadline (-w) it continues until that many answers are there; without, it
                 // waits two round trips for the last one, which a busy CPU may take longer for.
                 // Where answers are late it asks once more, and may get one more.
                 let out = scene.client.run(&format!(

@@ -29,7 +29,8 @@ fn two_cores_share_one_queue_and_its_connections() {
         let scene = scene("[[core]]\n[[core]]\n", 1);
         scene.client.ping(ADDRESS);
         let clients = Clients::new(&scene, 12);
-        // 12 connections all of one core: once in 2,048 runs, were ports drawn by lot; so more come.
+        // 12 connections all of one core: once in 2,048 runs, were ports drawn by lot; so more
+        // come.
         let mut more = Vec::new();
         wait_until("connections on both cores", Duration::from_secs(20), || {
             more.push(scene.client(|| connect(ADDRESS, 7)));
@@ -72,7 +73,7 @@ fn two_cores_have_a_queue_each() {
 }
 
 #[test]
-fn flow_groups_move_under_traffic_and_nobody_notices() {
+fn flow_groups_move_under_traffic_and_no_client_notices() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let scene = scene("[[core]]\n[[core]]\n[[core]]\n", 1);
@@ -182,7 +183,7 @@ fn an_application_that_dies_while_its_groups_move_harms_no_other() {
 }
 
 #[test]
-fn wrong_cores_queues_and_groups_are_told_apart() {
+fn wrong_cores_queues_and_groups_have_errors_of_their_own() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let scene = scene("[[core]]\n[[core]]\n", 1);

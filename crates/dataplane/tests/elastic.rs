@@ -50,7 +50,7 @@ fn is_calm(scene: &Scene) -> bool {
 }
 
 #[test]
-fn a_core_comes_with_the_load_and_goes_after_it_and_nobody_notices() {
+fn a_core_comes_with_the_load_and_goes_after_it_and_no_client_notices() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let scene = scene(EAGER);
@@ -187,7 +187,7 @@ fn an_application_that_dies_while_a_core_comes_and_goes_harms_no_other() {
 }
 
 #[test]
-fn a_device_set_down_under_load_takes_the_core_away_and_clients_go_on_when_it_is_up() {
+fn a_device_set_down_under_load_takes_the_core_away_and_clients_resume_when_it_is_up() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let scene = scene(EAGER);

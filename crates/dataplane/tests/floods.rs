@@ -86,7 +86,7 @@ fn flood(packets: u32, mut forge: impl FnMut(&mut fastrand::Rng) -> Forged) {
     let mut random = fastrand::Rng::with_seed(9);
     for _ in 0..packets {
         let packet = forge(&mut random).packet();
-        // SAFETY: the packet and the address are of the lengths told. A full queue loses it, as
+        // SAFETY: the packet and the address are of the lengths given. A full queue loses it, as
         // any link would.
         unsafe {
             libc::sendto(
@@ -109,7 +109,7 @@ fn scene() -> Scene {
     scene
 }
 
-/// A client that asks and is answered over one connection until it is told to stop; then how often
+/// A client that asks and is answered over one connection until it is to stop; then how often
 /// it was.
 struct Steady {
     stop: Arc<AtomicBool>,
@@ -162,7 +162,7 @@ fn has_room_and_serves(scene: &Scene) {
 }
 
 #[test]
-fn a_syn_flood_over_veth_takes_no_memory_and_keeps_nobody_out() {
+fn a_syn_flood_over_veth_takes_no_memory_and_keeps_no_client_out() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let scene = scene();
@@ -227,7 +227,7 @@ fn a_flood_of_rsts_and_a_storm_of_acks_end_no_connection() {
             has_room_and_serves(&scene);
             steady.end();
             ask(&mut stream, 2);
-            // Segments of the flood alone: nobody else sends such.
+            // Segments of the flood alone: no other sender sends such.
             let seen = refused(&scene) - before;
             assert!(
                 seen > u64::from(PACKETS) / 20,
@@ -294,7 +294,7 @@ fn feed(stream: &mut TcpStream) {
 }
 
 #[test]
-fn an_application_that_gives_nothing_back_runs_dry_alone() {
+fn an_application_that_returns_no_frames_starves_only_itself() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let mut scene = Scene::new("frames = 1024", &echo_and("hoarder"));
@@ -321,9 +321,11 @@ fn an_application_that_gives_nothing_back_runs_dry_alone() {
             let fed = feeders.into_iter().map(|f| f.join().expect("it ends"));
             fed.collect::<Vec<TcpStream>>()
         });
-        wait_until("its peers are told to wait", Duration::from_secs(5), || {
-            scene.count("/counts/readers_stopped") == 1 && scene.count("/stack/no_room") > 0
-        });
+        wait_until(
+            "its peers' windows are closed",
+            Duration::from_secs(5),
+            || scene.count("/counts/readers_stopped") == 1 && scene.count("/stack/no_room") > 0,
+        );
         assert_eq!(scene.count("/applications/1/held_frames"), 512);
         let back = scene.client(|| round_trip(connect(ADDRESS, 7), bytes(100_000, 2)));
         assert!(back == bytes(100_000, 2), "others are served");

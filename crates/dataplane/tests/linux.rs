@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use support::asker::ask;
-use support::{ADDRESS, ECHO, Scene, bytes, connect, echo_and, round_trip, tell};
+use support::{ADDRESS, ECHO, Scene, bytes, connect, echo_and, report_ready, round_trip};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -75,7 +75,7 @@ fn a_tap_device_serves_as_well() {
         let (ready, is_ready) = std::sync::mpsc::channel();
         let theirs = stop.clone();
         let dataplane = host.thread(move || {
-            run(&config, &theirs, tell(ready)).expect("it runs");
+            run(&config, &theirs, report_ready(ready)).expect("it runs");
         });
         is_ready.recv().expect("the dataplane starts");
         host.address("tap0", "10.98.2.2/24");
@@ -125,13 +125,13 @@ fn a_killed_application_is_cleaned_up_and_others_do_not_notice() {
             }
             longest
         });
-        let (told, hear) = std::sync::mpsc::channel();
+        let (stopped, hear) = std::sync::mpsc::channel();
         let doomed = scene.client.thread(move || {
             let mut stream = connect(ADDRESS, 8);
             stream.write_all(b"hello").expect("sent");
             let mut back = [0; 5];
             stream.read_exact(&mut back).expect("an answer");
-            told.send(()).expect("the test waits");
+            stopped.send(()).expect("the test waits");
             // The dataplane resets the connection when its application has gone.
             let start = Instant::now();
             let end = stream.read(&mut back);
@@ -157,11 +157,11 @@ fn a_killed_application_is_cleaned_up_and_others_do_not_notice() {
 }
 
 #[test]
-fn strangers_and_wrong_names_are_refused() {
+fn other_users_and_unknown_applications_are_refused() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
-        let nobody = "[[application]]\nname = \"web\"\nuser = \"65534\"\n";
-        let scene = Scene::new("", nobody);
+        let other_user = "[[application]]\nname = \"web\"\nuser = \"65534\"\n";
+        let scene = Scene::new("", other_user);
         for (name, reason) in [
             ("web", "belongs to user 65534"),
             ("other", "no application 'other'"),
@@ -174,7 +174,7 @@ fn strangers_and_wrong_names_are_refused() {
         let error = Session::attach(&scene.folder().join("none"), "web").err();
         assert!(
             error
-                .expect("nobody there")
+                .expect("no application there")
                 .to_string()
                 .contains("no dataplane answers")
         );
@@ -220,7 +220,7 @@ fn set_linger_zero(stream: &TcpStream) {
         l_onoff: 1,
         l_linger: 0,
     };
-    // SAFETY: the option is a linger of the length told.
+    // SAFETY: the option is a linger of the length given.
     let code = unsafe {
         libc::setsockopt(
             std::os::fd::AsRawFd::as_raw_fd(stream),
@@ -291,7 +291,7 @@ fn curl_gets_pages_and_a_memcached_client_its_values() {
 }
 
 #[test]
-fn our_client_is_served_by_a_real_memcached_and_told_of_a_closed_port() {
+fn our_client_is_served_by_a_real_memcached_and_learns_of_a_closed_port() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let grant = "[[application]]\nname = \"asker\"\nuser = \"0\"\nconnect = true\n";
@@ -312,12 +312,12 @@ fn our_client_is_served_by_a_real_memcached_and_told_of_a_closed_port() {
         ] {
             let remote = SocketAddr::from(([10, 98, 2, 2], port));
             let asked = vec![request.clone().into_bytes()];
-            let told = ask(&mut scene, "asker", remote, asked);
-            assert_eq!(told[0].ending, Some(ending));
+            let answers = ask(&mut scene, "asker", remote, asked);
+            assert_eq!(answers[0].ending, Some(ending));
             assert!(
-                told[0].bytes == answer.as_bytes(),
+                answers[0].bytes == answer.as_bytes(),
                 "{} bytes came instead of {}",
-                told[0].bytes.len(),
+                answers[0].bytes.len(),
                 answer.len()
             );
         }

@@ -36,7 +36,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// The generator and the server have so much memory; the connections are open.
+    /// The generator and the server have this much memory; the connections are open.
     fn new(generator: Room, server: Room) -> Pair {
         let address: SocketAddr = "10.0.0.1:11211".parse().expect("an address");
         let (a, b) = pipe(1500).expect("a pipe");
@@ -87,7 +87,7 @@ fn sets() -> Vec<Request> {
 #[test]
 fn requests_that_find_no_room_wait_whole_and_in_order() {
     let mut pair = Pair::new((4096, 64 << 10), (4096, 8 << 20));
-    // More is due at once than there is memory for, and nobody answers at first.
+    // More is due at once than there is memory for, and no answer comes at first.
     pair.load.application.send_at(sets(), 1e9);
     for _ in 0..100 {
         pair.turn(false);
@@ -104,7 +104,7 @@ fn requests_that_find_no_room_wait_whole_and_in_order() {
 }
 
 #[test]
-fn in_a_closed_loop_no_more_is_on_its_way_than_was_said() {
+fn a_closed_loop_keeps_no_more_requests_in_flight_than_configured() {
     let mut pair = Pair::new((4096, 1 << 20), (4096, 8 << 20));
     let load = &mut pair.load;
     load.application.send_closed(&mut load.session, sets(), 3);

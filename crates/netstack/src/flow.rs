@@ -36,7 +36,7 @@ impl FlowKey {
         if !self.local.is_v4() {
             return key.hash(&self.words());
         }
-        // Fewer words of an IPv4 tuple say the same; their number tells the families apart.
+        // Fewer words of an IPv4 tuple say the same; their number distinguishes the families.
         let of = |address: &Addr| u64::from(u32::from_ne_bytes(address.octets4()));
         let [.., ports] = self.words();
         key.hash(&[of(&self.local) << 32 | of(&self.remote), ports])

@@ -2,7 +2,7 @@
 //! their defaults) nor a number of a wire format: the unit, where the value comes from, and what
 //! changes when it is moved.
 
-/// Readers that may be told apart: a bit for each in one word. Whoever opens connections or sends
+/// Distinct readers: a bit for each in one word. Whoever opens connections or sends
 /// datagrams is one too, so that no reader takes all questions for neighbours.
 pub const READERS: u8 = 32;
 
@@ -18,7 +18,7 @@ pub(crate) mod acks {
     /// that is slow once is not waited for during more requests.
     pub const ANSWER_MISSED: i8 = -8;
     /// Least time between acknowledgements that answer unacceptable segments of one connection: two
-    /// stacks that disagree must not answer each other for ever (RFC 5961, 7). Shorter: more
+    /// stacks that disagree must not answer each other endlessly (RFC 5961, 7). Shorter: more
     /// segments a second in such a storm; longer: an honest peer learns later where it stands.
     pub const CHALLENGE_INTERVAL: Duration = Duration::from_millis(100);
 }
@@ -29,7 +29,7 @@ pub(crate) mod loss {
 
     /// Least time from the last segment to a tail loss probe. Receivers may delay their
     /// acknowledgements, and on a path of microseconds they do so for many round trips. Shorter:
-    /// most probes are in vain; longer: a lost tail is mended later.
+    /// most probes are needless; longer: a lost tail is repaired later.
     pub const TAIL_PROBE_LEAST: Duration = Duration::from_millis(10);
     /// Ranges of SACK that are remembered for one connection. Further ones are forgotten from the
     /// top, which only costs a retransmission. More: every connection takes 8 bytes more for each.
@@ -51,8 +51,8 @@ pub(crate) mod belief {
     pub const LEAST_PATH_V4_BYTES: u32 = 552;
     /// See [`LEAST_PATH_V4_BYTES`]; RFC 8200, 5.
     pub const LEAST_PATH_V6_BYTES: u32 = 1280;
-    /// How long a smaller path MTU is believed (RFC 1981, 4, recommends ten minutes). Longer: a path
-    /// that has recovered is used in small packets; shorter: more packets are lost asking.
+    /// How long a smaller path MTU is believed (RFC 1981, 4, recommends ten minutes). Longer: a
+    /// path that has recovered is used in small packets; shorter: more packets are lost asking.
     pub const PATH_KEPT: Duration = Duration::from_secs(600);
     /// Paths whose MTU is remembered, one a place of a hash. More: 32 bytes each; fewer: two peers
     /// share a place more often, and drive each other out.

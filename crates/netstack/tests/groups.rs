@@ -44,7 +44,7 @@ fn group(passed: &[(Steering, Vec<u8>)]) -> u8 {
 }
 
 fn shift(group: u8, from: &mut Node, to: &mut Node) -> Vec<(ConnectionId, ConnectionId)> {
-    assert!(from.event().is_none(), "it has told all before");
+    assert!(from.event().is_none(), "it has reported all before");
     let taken = from.stack.take_group(group);
     to.stack.put_group(NOW, taken).expect("room")
 }
@@ -134,7 +134,7 @@ fn a_connection_that_waits_moves_nowhere_without_a_listener() {
         pass(&mut deaf, &mut client);
         pass(&mut client, &mut deaf);
     }
-    let told: Vec<Event> = std::iter::from_fn(|| client.event()).collect();
+    let events: Vec<Event> = std::iter::from_fn(|| client.event()).collect();
     let is_dead = |event: &Event| {
         matches!(
             event,
@@ -144,7 +144,7 @@ fn a_connection_that_waits_moves_nowhere_without_a_listener() {
             }
         )
     };
-    assert!(told.iter().any(is_dead), "{told:?}");
+    assert!(events.iter().any(is_dead), "{events:?}");
     while deaf.event().is_some() {}
     assert_eq!(deaf.stack.usage().connections, 0);
 }
@@ -196,7 +196,7 @@ fn each_frame_is_for_one_stack_or_for_all() {
             .any(|(steering, _)| *steering == Steering::All),
         "{errors:?}"
     );
-    // Bytes of any kind are somebody's.
+    // Received buffers may hold any bytes.
     let mut random = 7_u64;
     for _ in 0..20_000 {
         let mut bytes = syn[0].1.clone();

@@ -166,7 +166,7 @@ fn talk(faults: Faults, v6: bool, we_serve: bool, bytes: [u64; 2]) {
 }
 
 #[test]
-fn linux_and_we_exchange_streams_whoever_opens() {
+fn linux_and_we_exchange_streams_opened_by_either_side() {
     let _alone = exclusive();
     time_limit(Duration::from_secs(120), || {
         for (v6, we_serve) in [(false, true), (false, false), (true, true), (true, false)] {

@@ -206,6 +206,6 @@ fn open(node: &mut Node, now: Time, from: IpAddr, port: u16) {
         ..syn
     };
     node.receive(now, &ack.write(macs, from, to));
-    // It asks who the peer is; nobody answers here.
+    // It asks for the peer's address; nothing answers here.
     while node.transmit(now).is_some() {}
 }

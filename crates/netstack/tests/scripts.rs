@@ -9,7 +9,7 @@ macro_rules! scripts {
             support::script::run(stringify!($name), include_str!(concat!("scripts/", stringify!($name), ".script")));
         })*
 
-        /// A script that nobody runs proves nothing.
+        /// A script that is not run proves nothing.
         #[test]
         fn every_script_is_run_and_names_its_rule() {
             let run = [$(stringify!($name)),*];

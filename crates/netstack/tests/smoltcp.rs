@@ -139,7 +139,7 @@ fn instant(now: Time) -> Instant {
     Instant::from_micros((now.as_nanos() / 1000) as i64)
 }
 
-/// A stream each way; who opens is the parameter.
+/// A stream each way; the opening side is the parameter.
 fn talk(faults: Faults, seed: u64, v6: bool, we_open: bool, bytes: [u64; 2]) {
     let mut now = Time::from_nanos(1_000_000_000);
     let mut node = Node::new(config(0), now);
@@ -220,7 +220,7 @@ fn talk(faults: Faults, seed: u64, v6: bool, we_open: bool, bytes: [u64; 2]) {
 }
 
 #[test]
-fn smoltcp_and_we_exchange_streams_whoever_opens() {
+fn smoltcp_and_we_exchange_streams_opened_by_either_side() {
     for v6 in [false, true] {
         for we_open in [false, true] {
             talk(Faults::default(), 1, v6, we_open, [300_000, 200_000]);

@@ -60,9 +60,10 @@ fn loss_and_reordering_change_nothing_but_the_time() {
     }
 }
 
-/// What a connection once waited for, an acknowledgement or a retransmission, wakes nobody who sleeps.
+/// What a connection once waited for, an acknowledgement or a retransmission, does not wake a
+/// sleeping caller.
 #[test]
-fn a_sleeper_is_not_woken_for_what_has_come() {
+fn a_sleeping_caller_is_not_woken_for_what_has_already_come() {
     let mut world = World::new(Faults::default(), 3);
     let mut apps = [false, true].map(|server| Stream::new(2000, 100, server));
     let [client, server] = &mut apps;
@@ -72,7 +73,7 @@ fn a_sleeper_is_not_woken_for_what_has_come() {
     assert_eq!(apps.each_ref().map(|app| app.acknowledged), [2000, 2000]);
     let stack = &mut world.nodes[1].stack;
     let second = world.now + Duration::from_secs(1);
-    assert!(stack.poll_at() < Some(second), "who looks may look in vain");
+    assert!(stack.poll_at() < Some(second), "poll_at may be early");
     // There is only the neighbour, which is asked again some time.
     assert!(stack.sleep_until() > Some(second));
     // A timer of the application's is another matter.
@@ -82,10 +83,10 @@ fn a_sleeper_is_not_woken_for_what_has_come() {
     assert!((7000..7020).contains(&until.as_micros()), "{until:?}");
 }
 
-/// Flow groups move to another stack in the middle of a transfer, with data out of order, unread and
-/// unacknowledged: nobody notices.
+/// Flow groups move to another stack in the middle of a transfer, with data out of order, unread
+/// and unacknowledged: neither side notices.
 #[test]
-fn a_flow_group_moves_to_another_stack_and_its_connections_go_on() {
+fn a_flow_group_moves_to_another_stack_and_its_connections_continue() {
     let faults = Faults {
         loss_pct: 5,
         reorder_pct: 20,

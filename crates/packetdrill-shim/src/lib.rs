@@ -42,13 +42,13 @@ pub unsafe extern "C" fn packetdrill_interface_init(
     let flags = if flags.is_null() {
         String::new()
     } else {
-        // SAFETY: as the caller vouches.
+        // SAFETY: as the caller guarantees.
         unsafe { CStr::from_ptr(flags) }
             .to_string_lossy()
             .into_owned()
     };
     match interface(&flags) {
-        // SAFETY: as the caller vouches.
+        // SAFETY: as the caller guarantees.
         Ok(interface) => unsafe { filled.write(interface) },
         Err(error) => {
             eprintln!("--so_flags={flags}: {error}");

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub struct Shim {
     inner: Mutex<Inner>,
     changed: Condvar,
-    /// Who plays the script.
+    /// The thread that plays the script.
     script: ThreadId,
 }
 
@@ -62,7 +62,7 @@ impl Shim {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, inner: &mut Inner) {
+    fn notify(&self, inner: &mut Inner) {
         inner.change += 1;
         inner.looked = 0;
         self.changed.notify_all();
@@ -72,7 +72,7 @@ impl Shim {
     pub fn call<T>(&self, call: impl FnOnce(&mut Host) -> T) -> T {
         let mut inner = self.lock();
         let result = call(&mut inner.host);
-        self.tell(&mut inner);
+        self.notify(&mut inner);
         result
     }
 
@@ -80,7 +80,7 @@ impl Shim {
     /// given up with `EAGAIN`.
     ///
     /// # Errors
-    /// Those of the call; `EDEADLK` when the script's own thread would wait for ever.
+    /// Those of the call; `EDEADLK` when the script's own thread would wait endlessly.
     pub fn wait<T>(
         &self,
         limit: Option<Time>,
@@ -98,7 +98,7 @@ impl Shim {
                 if !inner.host.skip(limit) {
                     break Err(Errno::EDEADLK);
                 }
-                self.tell(&mut inner);
+                self.notify(&mut inner);
                 continue;
             }
             if !is_counted {
@@ -120,7 +120,7 @@ impl Shim {
             inner.limits.retain(|(thread, _)| *thread != this);
             inner.leaving.push(this);
         }
-        self.tell(&mut inner);
+        self.notify(&mut inner);
         result
     }
 
@@ -149,7 +149,7 @@ impl Shim {
         let limits = inner.limits.iter().map(|(_, limit)| *limit);
         let next = limits.chain(limit).min();
         let moved = inner.host.skip(next);
-        self.tell(inner);
+        self.notify(inner);
         moved
     }
 
@@ -174,7 +174,7 @@ impl Shim {
         inner.host.advance(now + Duration::from_micros(1));
         let this = std::thread::current().id();
         inner.leaving.retain(|thread| *thread != this);
-        self.tell(&mut inner);
+        self.notify(&mut inner);
         now
     }
 

@@ -176,7 +176,7 @@ fn a_udp_socket_takes_and_sends_datagrams() {
             );
             assert_eq!(next(calls, v6).expect("it leaves").1.len(), most + 8);
 
-            // With a peer: only from it, and to it where nobody else is named.
+            // With a peer: only from it, and to it where no other address is named.
             calls.connect(file, peer).expect("a peer");
             let other = SocketAddr::new(peer.ip(), peer.port() + 1);
             player
@@ -253,7 +253,7 @@ fn calls_that_are_not_a_datagrams_get_linuxs_error_numbers() {
 
 /// ip(7), ipv6(7): IP_PKTINFO, IPV6_RECVPKTINFO and IPV6_PKTINFO.
 #[test]
-fn control_messages_tell_and_choose_a_datagrams_address() {
+fn control_messages_report_and_choose_a_datagrams_address() {
     time_limit(LIMIT, || {
         for v6 in [false, true] {
             let flags = "local=192.168.0.2/16,local=192.168.0.3/16,local=fd3d:fa7b:d17d::2/48,\
@@ -356,14 +356,14 @@ fn send_with(
 
 /// tcp(7), TCP_INQ: what is left to read, and the end of the stream.
 #[test]
-fn a_stream_tells_how_much_is_left_to_read() {
+fn a_stream_reports_how_much_is_left_to_read() {
     time_limit(LIMIT, || {
         let mut player = Player::new("", false);
         let calls = player.calls;
         let listener = player.listener(0);
         let file = player.open(listener);
         let inq = 36;
-        let told = |room: usize| {
+        let queue = |room: usize| {
             let (bytes, from, _, control) = receive(calls, file, room, 100).expect("data");
             assert_eq!(from, None);
             let left = control.first().map(|message| message.data.clone());
@@ -373,18 +373,18 @@ fn a_stream_tells_how_much_is_left_to_read() {
             )
         };
         player.inject("P.", 1, 1, &[5; 1000]);
-        assert_eq!(told(100), (100, None));
+        assert_eq!(queue(100), (100, None));
         calls
             .set_option(file, libc::IPPROTO_TCP, inq, 1)
             .expect("known");
         let wrong = calls.set_option(file, libc::IPPROTO_TCP, inq, 2);
         assert_eq!(wrong, Err(Errno::EINVAL));
         assert_eq!(calls.option(file, libc::IPPROTO_TCP, inq), 1);
-        assert_eq!(told(300), (300, Some(600)));
-        assert_eq!(told(600), (600, Some(0)));
+        assert_eq!(queue(300), (300, Some(600)));
+        assert_eq!(queue(600), (600, Some(0)));
         player.inject("FP.", 1001, 1, &[6; 10]);
-        assert_eq!(told(4), (4, Some(6)));
-        assert_eq!(told(6), (6, Some(1)), "the end is to be read");
+        assert_eq!(queue(4), (4, Some(6)));
+        assert_eq!(queue(6), (6, Some(1)), "the end is to be read");
         player.free();
     });
 }

@@ -31,7 +31,7 @@ fn info(calls: Calls, file: c_int) -> libc::tcp_info {
         &raw mut len
     )
     .expect("known");
-    // Up to tcpi_rcv_wnd; what newer kernels tell beyond stays zero.
+    // Up to tcpi_rcv_wnd; what newer kernels add stays zero.
     assert_eq!(len as usize, offset_of!(libc::tcp_info, tcpi_rcv_wnd) + 4);
     // SAFETY: it is made of integers, which were zeros where nothing was written.
     unsafe { info.assume_init() }
@@ -163,7 +163,7 @@ fn tcp_info_follows_a_connection_through_loss_and_timeout() {
         );
         let again = over.tcpi_total_retrans;
 
-        // RFC 6298, 5.5: nobody answers; the timeout doubles.
+        // RFC 6298, 5.5: without an answer the timeout doubles.
         assert_eq!(calls.write(file, &[2; MSS]), Ok(1000));
         player.expect("P.", 12_001, 1, &[2; MSS]);
         let before = info(calls, file).tcpi_rto;

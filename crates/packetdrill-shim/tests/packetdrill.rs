@@ -54,7 +54,8 @@ fn a_server_takes_and_sends_data_and_closes() {
             player.expect(".", 1, 9, b"");
             assert_eq!(calls.write(file, b"answer"), Ok(6));
             let left = player.expect("P.", 1, 9, b"answer");
-            // RFC 6298, 5.4: nobody acknowledges, it comes again; the clock has moved with it.
+            // RFC 6298, 5.4: without an acknowledgement it is sent again; the clock has moved with
+            // it.
             let again = player.expect("P.", 1, 9, b"answer");
             assert!(
                 (200_000..=SECOND_US * 3).contains(&(again - left)),
@@ -78,7 +79,7 @@ fn a_server_takes_and_sends_data_and_closes() {
 
 /// RFC 4291, 2.5.5.2: an IPv6 socket that talks IPv4, packetdrill's third mode.
 #[test]
-fn an_ipv6_socket_talks_ipv4_dressed_as_ipv6() {
+fn an_ipv6_socket_talks_to_ipv4_mapped_addresses() {
     time_limit(LIMIT, || {
         let mut player = Player::new("", false);
         let calls = player.calls;
@@ -148,7 +149,7 @@ fn a_connect_is_refused_reset_and_times_out() {
         player.expect("S", 0, 0, b"");
         player.inject("R.", 0, 1, b"");
         assert_eq!(calls.error(file), Errno::ECONNREFUSED);
-        assert_eq!(calls.error(file), Errno::UnknownErrno, "told once");
+        assert_eq!(calls.error(file), Errno::UnknownErrno, "reported once");
         calls.close(file).expect("open");
         // RFC 9293, 3.10.7.4: an open connection.
         let file = connecting(calls);
@@ -157,7 +158,7 @@ fn a_connect_is_refused_reset_and_times_out() {
         player.expect(".", 1, 1, b"");
         player.inject("R.", 1, 1, b"");
         assert_eq!(calls.read(file, 1), Err(Errno::ECONNRESET));
-        assert_eq!(calls.read(file, 1), Ok(Vec::new()), "told once");
+        assert_eq!(calls.read(file, 1), Ok(Vec::new()), "reported once");
         assert_eq!(calls.write(file, b"x"), Err(Errno::EPIPE));
         calls.close(file).expect("open");
         // RFC 6298, 5.5: 1, 2, 4 … s apart; each time is that of the script's clock.
@@ -175,15 +176,15 @@ fn a_connect_is_refused_reset_and_times_out() {
     });
 }
 
-/// A call in a thread of its own, as packetdrill makes those that block: it goes on when the
+/// A call in a thread of its own, as packetdrill makes those that block: it resumes when the
 /// thread sleeps. The result, and when it came.
 fn blocked<T: Send + 'static>(
     calls: Calls,
     call: impl FnOnce(Calls) -> T + Send + 'static,
 ) -> JoinHandle<(T, i64)> {
-    let (told, hear) = std::sync::mpsc::channel();
+    let (started, hear) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
-        told.send(nix::unistd::gettid()).expect("the test waits");
+        started.send(nix::unistd::gettid()).expect("the test waits");
         let result = call(calls);
         (result, calls.time_us())
     });
@@ -275,7 +276,7 @@ fn a_call_of_the_script_itself_moves_the_clock() {
 }
 
 #[test]
-fn poll_and_epoll_tell_who_is_ready() {
+fn poll_and_epoll_report_the_files_that_are_ready() {
     time_limit(LIMIT, || {
         let mut player = Player::new("nonagle", false);
         let calls = player.calls;
@@ -388,7 +389,7 @@ fn wrong_calls_get_linuxs_error_numbers() {
             player.inject_packet(b"\x05no version of IP"),
             Err(Errno::EINVAL)
         );
-        // Data that nobody read: the peer learns of it (RFC 2525, 2.17).
+        // Data that was not read: the peer learns of it (RFC 2525, 2.17).
         let open = player.open(listener);
         player.inject("P.", 1, 1, b"unread");
         player.expect(".", 1, 7, b"");

@@ -270,8 +270,8 @@ impl Memory {
             return (&[], &mut self.spans);
         };
         // SAFETY: as in `bytes`: the packet lies inside its frame or span (checked above). The
-        // spans write only into free ones, and this one is taken; nobody but this memory's owner
-        // gives it back, who is borrowed.
+        // spans write only into free ones, and this one is taken; only this memory's owner, which
+        // is borrowed, gives it back.
         let bytes =
             unsafe { std::slice::from_raw_parts(self.map.base().as_ptr().add(offset), len) };
         (bytes, &mut self.spans)

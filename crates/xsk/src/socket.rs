@@ -19,7 +19,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 /// An AF_XDP socket. Packets are received into and sent from the frames of the [`Memory`] it was
-/// opened with; every call must be given that one.
+/// opened with, which every call must be given.
 pub struct Socket {
     facts: Facts,
     receive: Ring<libc::xdp_desc>,
@@ -142,7 +142,7 @@ impl Socket {
         }
         let mut flags = libc::xdp_options { flags: 0 };
         // A kernel without this query has no zero-copy mode.
-        let told = get_option(&fd, libc::XDP_OPTIONS, &mut flags).is_ok();
+        let known = get_option(&fd, libc::XDP_OPTIONS, &mut flags).is_ok();
         Ok(Socket {
             facts: device.facts().clone(),
             receive: rings.receive,
@@ -152,7 +152,7 @@ impl Socket {
             queue: options.queue,
             frame_bytes,
             fill_target,
-            is_zero_copy: told && flags.flags & libc::XDP_OPTIONS_ZEROCOPY != 0,
+            is_zero_copy: known && flags.flags & libc::XDP_OPTIONS_ZEROCOPY != 0,
             queued: 0,
             counters: PortCounters::default(),
             parts: None,
@@ -167,13 +167,6 @@ impl Socket {
     /// Whether the driver moves packets to and from the frames by itself.
     pub fn is_zero_copy(&self) -> bool {
         self.is_zero_copy
-    }
-
-    /// Frames that the kernel has for receiving. They are passed in batches, so their number
-    /// varies; together with [`Memory::available`] it is constant while nothing is in flight.
-    pub fn frames_to_receive(&mut self) -> u32 {
-        let fill = self.frames.as_mut().map(|(fill, _)| fill);
-        fill.map_or(0, |fill| fill.outstanding())
     }
 
     /// Packets that the kernel had for this socket and lost: no free frame, a full ring, other.

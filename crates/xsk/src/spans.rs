@@ -1,5 +1,5 @@
-//! Long buffers behind the frames of a packet memory: what does not fit a frame, such as a datagram put
-//! together from fragments, lies in one of these, in one piece.
+//! Long buffers behind the frames of a packet memory: what does not fit a frame, such as a datagram
+//! put together from fragments, lies in one of these, in one piece.
 
 use crate::mapping::Mapping;
 use crate::packet::Frame;
@@ -67,9 +67,9 @@ impl Spans {
         }
         let span = self.take()?;
         let offset = self.offset(span);
-        // SAFETY: the span lies inside the mapping (`new`), `bytes` fits it (checked above), and it is
-        // nobody else's: it was free, and the frames of the memory end before `first`. `bytes` is
-        // no part of it, then. Who maps the file for reading finds any bytes valid.
+        // SAFETY: the span lies inside the mapping (`new`), `bytes` fits it (checked above), and it
+        // is of no other use: it was free, and the frames of the memory end before `first`. `bytes`
+        // is no part of it, then. Who maps the file for reading finds any bytes valid.
         unsafe {
             let into = self.map.base().as_ptr().add(offset);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), into, bytes.len());

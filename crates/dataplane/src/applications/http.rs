@@ -164,7 +164,7 @@ impl Http {
 
     /// There is room: on with the body, with what came in the same piece as its request, and with
     /// what has come since.
-    fn go_on(&mut self, session: &mut Session, connection: Connection) {
+    fn send_on(&mut self, session: &mut Session, connection: Connection) {
         if !self.body(session, connection) {
             return;
         }
@@ -190,7 +190,7 @@ impl Application for Http {
                 session.accept(&knock);
             }
             Event::Received { connection, data } => self.received(session, connection, data),
-            Event::Sent { connection, .. } => self.go_on(session, connection),
+            Event::Sent { connection, .. } => self.send_on(session, connection),
             Event::PeerClosed(connection) => {
                 if self.bodies.contains_key(&connection) {
                     self.backlog.wait(connection);

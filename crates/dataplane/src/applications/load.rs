@@ -107,7 +107,7 @@ impl Load {
     }
 
     /// Sends each of `requests` once, one on each connection in turn, some at a time;
-    /// [`Load::is_done`] tells when all are answered. The connections must be open.
+    /// [`Load::is_done`] is true when all are answered. The connections must be open.
     pub fn send_once(&mut self, session: &mut Session, requests: Vec<Request>) {
         self.start(requests);
         self.once = self.requests.len();
@@ -182,7 +182,7 @@ impl Load {
 
     /// Asks what is due; true when anything was.
     pub fn pump(&mut self, session: &mut Session) -> bool {
-        let mut any = self.go_on(session);
+        let mut any = self.send_on(session);
         let Pace::Open(period) = self.pace else {
             return any;
         };
@@ -286,7 +286,7 @@ impl Load {
     }
 
     /// Sends more of what has found no room; true when there was room for anything.
-    fn go_on(&mut self, session: &mut Session) -> bool {
+    fn send_on(&mut self, session: &mut Session) -> bool {
         let mut any = false;
         while let Some((connection, index, sent)) = self.unsent.front_mut() {
             let is_open = self

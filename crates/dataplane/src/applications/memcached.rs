@@ -52,7 +52,7 @@ impl Memcached {
         }
     }
 
-    fn go_on(&mut self, session: &mut Session, connection: Connection) {
+    fn send_on(&mut self, session: &mut Session, connection: Connection) {
         while let Some(data) = self.backlog.next(session, connection) {
             self.serve(session, connection, &data);
         }
@@ -70,7 +70,7 @@ impl Application for Memcached {
                 session.accept(&knock);
             }
             Event::Received { connection, data } => self.received(session, connection, data),
-            Event::Sent { connection, .. } => self.go_on(session, connection),
+            Event::Sent { connection, .. } => self.send_on(session, connection),
             Event::PeerClosed(connection) => self.backlog.close(session, connection),
             Event::Dead { connection, .. } => {
                 self.partial.remove(&connection);

@@ -57,10 +57,10 @@ impl PingPong {
 
     fn ask(&mut self, session: &mut Session, connection: Connection) {
         (self.received, self.handed) = (0, 0);
-        self.go_on(session, connection);
+        self.send_on(session, connection);
     }
 
-    fn go_on(&mut self, session: &mut Session, connection: Connection) {
+    fn send_on(&mut self, session: &mut Session, connection: Connection) {
         let rest = self.message.get(self.handed..).unwrap_or_default();
         if !rest.is_empty() {
             self.handed += session.send(connection, rest);
@@ -93,7 +93,7 @@ impl Application for PingPong {
         match event {
             Event::Connected(connection) => self.next_size(session, connection),
             Event::Received { connection, data } => self.answered(session, connection, data.len()),
-            Event::Sent { connection, .. } => self.go_on(session, connection),
+            Event::Sent { connection, .. } => self.send_on(session, connection),
             Event::PeerClosed(connection) => session.close(connection),
             Event::Dead { reason, .. } if !self.is_done() => {
                 self.failed = Some(format!(

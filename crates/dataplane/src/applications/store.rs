@@ -55,7 +55,7 @@ impl Store {
 
     /// Serves the commands in `data`, which follows `partial` on its connection; the beginning of
     /// a command stays in `partial`. The answer, valid until the next call, and whether the
-    /// connection goes on.
+    /// connection stays open.
     pub fn serve(&mut self, partial: &mut Vec<u8>, data: &[u8]) -> (&[u8], bool) {
         self.answer.clear();
         let goes_on = if partial.is_empty() {
@@ -78,7 +78,7 @@ impl Store {
         self.gets + self.sets
     }
 
-    /// Does all whole commands; bytes that are left, and whether the connection goes on.
+    /// Does all whole commands; bytes that are left, and whether the connection stays open.
     fn commands(&mut self, mut rest: &[u8]) -> (usize, bool) {
         while !rest.is_empty() {
             match self.step(rest) {
@@ -181,7 +181,7 @@ impl Store {
         if key.is_empty() || key.len() > MOST_KEY || len > MOST_VALUE {
             self.answer
                 .extend_from_slice(b"SERVER_ERROR object too large for cache\r\n");
-            // What follows is the value: there is no telling where it ends safely.
+            // What follows is the value: where it ends cannot be known safely.
             return Step::End;
         }
         let Some(value) = input.get(start..start + len + 2) else {
@@ -238,15 +238,19 @@ mod tests {
         let all = b"set a 7 0 3\r\nx\nz\r\nget a\r\nget b a\r\nquit\r\nget a\r\n";
         let whole = "STORED\r\nVALUE a 7 3\r\nx\nz\r\nEND\r\nVALUE a 7 3\r\nx\nz\r\nEND\r\n";
         for size in 1..all.len() {
-            let (mut server, mut partial, mut told) = (server(), Vec::new(), Vec::new());
+            let (mut server, mut partial, mut answers) = (server(), Vec::new(), Vec::new());
             for piece in all.chunks(size) {
                 let (answer, goes_on) = server.serve(&mut partial, piece);
-                told.extend_from_slice(answer);
+                answers.extend_from_slice(answer);
                 if !goes_on {
                     break;
                 }
             }
-            assert_eq!(String::from_utf8_lossy(&told), whole, "in pieces of {size}");
+            assert_eq!(
+                String::from_utf8_lossy(&answers),
+                whole,
+                "in pieces of {size}"
+            );
         }
     }
 

@@ -65,13 +65,13 @@ pub unsafe extern "C" fn cofferdam_parse_address(
     written: *const c_char,
     address: *mut cofferdam_address,
 ) -> bool {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     let Some(written) = (unsafe { text(written, "the address") }) else {
         return false;
     };
     match written.parse::<SocketAddr>() {
         Ok(parsed) => {
-            // SAFETY: as the caller vouches.
+            // SAFETY: as the caller guarantees.
             unsafe { *address = parsed.into() };
             true
         }

@@ -4,7 +4,7 @@ use super::{cofferdam_address, cofferdam_session, of, out};
 use crate::session::Bound;
 use std::time::Duration;
 
-/// Accepts connections to `local`; `backlog` may wait. The handler `bound` tells whether it
+/// Accepts connections to `local`; `backlog` may wait. The handler `bound` reports whether it
 /// worked. Returns the name that it and `knock` give; 0 when the address makes no sense.
 ///
 /// # Safety
@@ -15,7 +15,7 @@ pub unsafe extern "C" fn cofferdam_listen(
     local: *const cofferdam_address,
     backlog: u32,
 ) -> u64 {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     let (own, local) = unsafe { (&mut *session, *local) };
     match local.get() {
         Some(local) => own.session.listen(local, backlog).0 + 1,
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn cofferdam_udp_bind(
     session: *mut cofferdam_session,
     local: *const cofferdam_address,
 ) -> u64 {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     let (own, local) = unsafe { (&mut *session, *local) };
     match local.get() {
         Some(local) => own.session.udp_bind(local).0 + 1,
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn cofferdam_udp_bind(
 /// `session` is valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cofferdam_unbind(session: *mut cofferdam_session, bound: u64) {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     let own = unsafe { &mut *session };
     own.session.unbind(Bound(bound.wrapping_sub(1)));
 }
@@ -61,13 +61,13 @@ pub unsafe extern "C" fn cofferdam_dial(
     session: *mut cofferdam_session,
     peer: *const cofferdam_address,
 ) -> u64 {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     let (own, peer) = unsafe { (&mut *session, *peer) };
     peer.get().map_or(0, |peer| out(own.session.connect(peer)))
 }
 
 /// Copies `len` bytes and sends them; what the peer's window does not take yet is queued. Returns
-/// the bytes taken: fewer when all memory is in use (go on when `sent` is called), 0 when the
+/// the bytes taken: fewer when all memory is in use (resume when `sent` is called), 0 when the
 /// connection has ended.
 ///
 /// # Safety
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn cofferdam_send(
     if len == 0 {
         return 0;
     }
-    // SAFETY: as the caller vouches; received data, which may be sent back, lies in other memory
+    // SAFETY: as the caller guarantees; received data, which may be sent back, lies in other memory
     // than the session's.
     let (own, data) = unsafe { (&mut *session, std::slice::from_raw_parts(data, len)) };
     own.session.send(of(connection), data)
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn cofferdam_send(
 /// `session` is valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cofferdam_reserve(session: *mut cofferdam_session, len: usize) -> *mut u8 {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     let own = unsafe { &mut *session };
     if let Some(old) = own.reserved.take() {
         own.session.give_back(old);
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn cofferdam_send_reserved(
     session: *mut cofferdam_session,
     connection: u64,
 ) -> bool {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     let own = unsafe { &mut *session };
     let Some(buffer) = own.reserved.take() else {
         return false;
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn cofferdam_unsent(
     session: *mut cofferdam_session,
     connection: u64,
 ) -> usize {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     let own = unsafe { &mut *session };
     own.session.unsent_bytes(of(connection))
 }
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn cofferdam_send_datagram(
     data: *const u8,
     len: usize,
 ) -> bool {
-    // SAFETY: as the caller vouches; a null `data` is allowed with no bytes.
+    // SAFETY: as the caller guarantees; a null `data` is allowed with no bytes.
     let (own, peer, data) = unsafe {
         let data = if len == 0 {
             &[]
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn cofferdam_send_datagram(
 /// `session` is valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cofferdam_keep(session: *mut cofferdam_session) -> u32 {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     let own = unsafe { &mut *session };
     let Some(data) = own.current.take() else {
         return 0;
@@ -196,7 +196,7 @@ pub unsafe extern "C" fn cofferdam_keep(session: *mut cofferdam_session) -> u32 
 /// `session` is valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cofferdam_recv_done(session: *mut cofferdam_session, kept: u32) {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     let own = unsafe { &mut *session };
     let place = kept.wrapping_sub(1);
     if own
@@ -209,13 +209,13 @@ pub unsafe extern "C" fn cofferdam_recv_done(session: *mut cofferdam_session, ke
     }
 }
 
-/// Ends this side of a connection after what is queued; the peer may go on.
+/// Ends this side of a connection after what is queued; the peer may still send.
 ///
 /// # Safety
 /// `session` is valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cofferdam_shutdown(session: *mut cofferdam_session, connection: u64) {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     unsafe { &mut *session }.session.shutdown(of(connection));
 }
 
@@ -225,7 +225,7 @@ pub unsafe extern "C" fn cofferdam_shutdown(session: *mut cofferdam_session, con
 /// `session` is valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cofferdam_close(session: *mut cofferdam_session, connection: u64) {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     unsafe { &mut *session }.session.close(of(connection));
 }
 
@@ -235,7 +235,7 @@ pub unsafe extern "C" fn cofferdam_close(session: *mut cofferdam_session, connec
 /// `session` is valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cofferdam_abort(session: *mut cofferdam_session, connection: u64) {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     unsafe { &mut *session }.session.abort(of(connection));
 }
 
@@ -249,7 +249,7 @@ pub unsafe extern "C" fn cofferdam_timer(
     delay_ns: u64,
     cookie: u64,
 ) {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     let own = unsafe { &mut *session };
     own.session.timer(Duration::from_nanos(delay_ns), cookie);
 }

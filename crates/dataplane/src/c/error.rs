@@ -27,7 +27,7 @@ pub(super) unsafe fn text<'a>(text: *const c_char, what: &str) -> Option<&'a str
         fail(format_args!("{what} is null"));
         return None;
     }
-    // SAFETY: not null; the caller vouches for the end.
+    // SAFETY: not null; the caller guarantees for the end.
     let text = unsafe { CStr::from_ptr(text) }.to_str();
     if text.is_err() {
         fail(format_args!("{what} is not UTF-8"));

@@ -16,7 +16,7 @@ pub struct Core {
     pub queue: u32,
 }
 
-/// The cores of a file: its `[[core]]` entries, or the one that `[device]` tells of.
+/// The cores of a file: its `[[core]]` entries, or the one in `[device]`.
 pub(super) fn cores(
     device: &RawDevice,
     given: &[Spanned<RawCore>],

@@ -28,7 +28,7 @@ pub struct Elastic {
 }
 
 impl Elastic {
-    /// The defaults, for a dataplane of so many cores.
+    /// The defaults, for a dataplane of `cores` cores.
     pub fn for_cores(cores: u8) -> Elastic {
         Elastic {
             least_cores: 1,
@@ -42,7 +42,7 @@ impl Elastic {
     }
 }
 
-/// Checks the section, for so many `[[core]]` entries.
+/// Checks the section, for a file with `cores` `[[core]]` entries.
 pub(super) fn elastic(given: &Spanned<RawElastic>, cores: usize) -> Result<Elastic, Wrong> {
     if cores < 2 {
         let why = "[elastic] needs two [[core]] entries or more: with one there is none to add";

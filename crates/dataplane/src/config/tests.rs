@@ -61,8 +61,8 @@ fn cores_are_one_or_as_many_as_are_named() {
     assert_eq!(config.cores, [Core { cpu, queue }]);
     let cores = format!("{LEAST}[[core]]\ncpu = 1\n[[core]]\nqueue = 1\n[[core]]\ncpu = 2\n");
     let config = Config::parse(&cores).expect("three cores");
-    let told: Vec<(Option<usize>, u32)> = config.cores.iter().map(|c| (c.cpu, c.queue)).collect();
-    assert_eq!(told, [(Some(1), 0), (None, 1), (Some(2), 0)]);
+    let cores: Vec<(Option<usize>, u32)> = config.cores.iter().map(|c| (c.cpu, c.queue)).collect();
+    assert_eq!(cores, [(Some(1), 0), (None, 1), (Some(2), 0)]);
     let many = "[[core]]\n".repeat(33);
     for (more, reason) in [
         (
@@ -264,7 +264,7 @@ fn random_text_never_panics() {
 }
 
 #[test]
-fn a_mistake_is_told_with_its_line() {
+fn a_mistake_is_reported_with_its_line() {
     let application =
         "[[application]]\nname = \"a\"\nuser = \"0\"\nbind = [\n\"tcp/*:1\",\n\"tcp/*:0\"]\n";
     for (more, line) in [
@@ -281,11 +281,11 @@ fn a_mistake_is_told_with_its_line() {
 }
 
 #[test]
-fn every_mistake_is_told_with_its_line() {
+fn every_mistake_is_reported_with_its_line() {
     let more = "[loop]\nbatch = 0\nbacth = 5\nspin = \"5\"\n[tcp]\nconnections = 0\n\
                 [[application]]\nname = \"a\"\nuser = \"nobody-here\"\nbind = [\"80\"]\n";
     let problems = Config::parse(&format!("{LEAST}{more}")).expect_err("wrong");
     let lines: Vec<usize> = problems.iter().map(|p| p.line).collect();
-    // Not told: that the application has no user. It names one, which is wrong.
+    // Not reported: that the application has no user. It names one, which is wrong.
     assert_eq!(lines, [6, 7, 8, 10, 13, 14], "{problems:#?}");
 }

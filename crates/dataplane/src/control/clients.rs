@@ -1,4 +1,4 @@
-//! Who is connected to the control socket: who has not asked yet, and who is attached.
+//! Clients of the control socket: those that have not sent their request yet, and attached ones.
 
 use crate::attach::{Answer, LARGEST, answer};
 use crate::engine::Life;
@@ -39,7 +39,7 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    /// What to poll, in the order in which [`Clients::take`] is told of it.
+    /// What to poll, in the order in which [`Clients::take`] is given their state.
     pub fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         let asking = self.asking.iter().map(|client| &client.fd);
         let fds = asking.chain(self.attached.iter().map(|client| &client.fd));
@@ -73,7 +73,7 @@ impl Clients {
         self.attached.retain(|client| {
             let is_ready = ready.next() == Some(true);
             if let Some(offence) = client.life.offence() {
-                // Who does not listen needs no reason.
+                // An application that does not read it needs no reason.
                 let reason = offence.to_string();
                 let _ = answer(&client.fd, &Answer::Ended { reason }, None);
                 return false;
@@ -92,7 +92,7 @@ impl Clients {
         self.attached.push(Attached { fd, life });
     }
 
-    /// Lets those in who wait at `listener`.
+    /// Accepts the connections that wait at `listener`.
     pub fn accept(&mut self, listener: &impl AsFd) {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         for _ in 0..ACCEPT_AT_ONCE {
@@ -107,8 +107,8 @@ impl Clients {
         }
     }
 
-    /// A new one is let in; where it is one too many, the oldest silent one goes for it: of its
-    /// own user, or, when all places are taken, of any but root. Who asks at once is served.
+    /// Admits a connection; where it is one too many, the oldest silent one is closed: of its own
+    /// user, or, when all places are taken, of any but root. A client that asks at once is served.
     fn admit(&mut self, fd: OwnedFd, uid: u32) {
         let own = self.asking.iter().filter(|client| client.uid == uid);
         let is_greedy = uid != 0 && own.count() >= MOST_ASKING_A_USER;
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn one_user_has_so_many_places_and_its_own_oldest_goes_for_one_more() {
+    fn a_user_at_its_limit_loses_its_own_oldest_connection_to_a_new_one() {
         let mut clients = Clients::default();
         clients.admit(socket(), 7);
         for _ in 0..MOST_ASKING {

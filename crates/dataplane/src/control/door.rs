@@ -69,7 +69,7 @@ fn open_socket(path: &Path) -> io::Result<OwnedFd> {
     bind(fd.as_raw_fd(), &address)
         .map_err(io::Error::from)
         .map_err(named)?;
-    // Anybody may ask; the configuration says who is let in.
+    // Any user may connect; the configuration says which may attach.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).map_err(named)?;
     cofferdam_host::refuse_descriptors(&fd);
     listen(&fd, Backlog::MAXCONN)?;

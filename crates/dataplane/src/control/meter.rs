@@ -25,7 +25,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Of so many cores.
+    /// Of `cores` cores.
     pub fn new(interval: Duration, cores: usize) -> Meter {
         Meter {
             interval,
@@ -50,7 +50,10 @@ impl Meter {
     /// The interval since the last reading. The cores show their counters every 10 ms, so a busy
     /// share is off by as much.
     pub fn read(&mut self, tallies: &[Tally]) -> Reading {
-        let (at, now) = (Instant::now(), cycles());
+        self.read_at(Instant::now(), cycles(), tallies)
+    }
+
+    fn read_at(&mut self, at: Instant, now: u64, tallies: &[Tally]) -> Reading {
         let passed_ns = at.duration_since(self.at).as_nanos() as f64;
         let passed_cycles = now.saturating_sub(self.cycles).max(1) as f64;
         (self.at, self.cycles) = (at, now);
@@ -102,16 +105,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packets_wait_is_the_queue_that_it_saw_times_the_mean_time_a_packet() {
-        let mut meter = Meter::new(Duration::from_millis(100), 2);
+    fn the_queue_delay_is_the_queue_seen_times_the_mean_time_per_packet() {
+        let interval = Duration::from_millis(100);
+        let mut meter = Meter::new(interval, 2);
+        let (start, first) = (meter.at, meter.cycles);
+        // A cycle takes half a nanosecond.
+        let end = |n: u32| (start + interval * n, first + u64::from(n) * 200_000_000);
         let mut tallies = vec![Tally::default(), Tally::default()];
-        meter.read(&tallies);
-        std::thread::sleep(Duration::from_millis(20));
-        // Ten packets that saw 20 each.
+        let (at, cycles) = end(1);
+        meter.read_at(at, cycles, &tallies);
+        // Ten packets that saw 20 each, and took a thousand cycles each.
         (tallies[0].received, tallies[0].steered_in) = (6, 4);
         tallies[0].waited = 200;
-        tallies[0].stage_cycles[3] = 3000;
-        tallies[0].packet_cycles = 1000;
+        tallies[0].stage_cycles[3] = 20_000_000;
+        tallies[0].packet_cycles = 10_000;
         tallies[0].group_packets.count(5);
         tallies[1].group_packets.count(5);
         tallies[1].groups.push(crate::engine::GroupTally {
@@ -119,23 +126,19 @@ mod tests {
             connections: 3,
             ..Default::default()
         });
-        let (cycles_before, before) = (meter.cycles, meter.at);
-        let reading = meter.read(&tallies);
-        let ns = meter.at.duration_since(before).as_nanos() as f64;
-        let a_cycle_ns = ns / (meter.cycles - cycles_before) as f64;
-        let expected_ns = 20.0 * 100.0 * a_cycle_ns;
-        let delay_ns = reading.cores[0].delay.as_nanos() as f64;
-        assert!(
-            (delay_ns - expected_ns).abs() <= 1.0,
-            "{delay_ns} {expected_ns}"
-        );
-        assert_eq!(meter.delay(0), reading.cores[0].delay);
-        let busy = 3000.0 * a_cycle_ns / ns;
-        assert!((reading.cores[0].busy - busy).abs() < 1e-9);
+        let (at, cycles) = end(2);
+        let reading = meter.read_at(at, cycles, &tallies);
+        let loaded = CoreReading {
+            busy: 0.1,
+            delay: Duration::from_micros(10),
+        };
+        assert_eq!(reading.cores[0], loaded);
+        assert_eq!(meter.delay(0), loaded.delay);
         assert_eq!(reading.cores[1], CoreReading::default());
         assert_eq!((reading.packets[5], reading.connections[5]), (2, 3));
         // The next interval counts anew.
-        let reading = meter.read(&tallies);
+        let (at, cycles) = end(3);
+        let reading = meter.read_at(at, cycles, &tallies);
         assert_eq!(reading.cores, [CoreReading::default(); 2]);
         assert_eq!(reading.packets, [0; FLOW_GROUPS as usize]);
     }

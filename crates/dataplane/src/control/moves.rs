@@ -86,7 +86,7 @@ impl Moves {
             since: Instant::now(),
         });
         if !self.hub.order(usize::from(to), Order::Fetch(group)) {
-            return Err("it is ending".to_owned());
+            return Err("it is stopping".to_owned());
         }
         Ok(())
     }

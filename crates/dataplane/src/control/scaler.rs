@@ -1,5 +1,5 @@
 //! Carries out what the planner of elastic cores decides: one flow group after the other, and
-//! never so long that the control plane keeps anybody waiting.
+//! never for so long that a client of the control plane waits for it.
 
 use super::moves::Moves;
 use crate::config::Elastic;
@@ -17,7 +17,7 @@ pub(super) struct Scaler {
     plan: Option<(Change, VecDeque<Move>)>,
     /// The move that has begun.
     current: Option<Move>,
-    /// It takes too long, and its owner was told.
+    /// It takes too long, and that was reported.
     is_stuck: bool,
     last: Option<(String, Instant)>,
     counts: Counts,
@@ -25,7 +25,7 @@ pub(super) struct Scaler {
 }
 
 impl Scaler {
-    /// For cores that take so many connections each.
+    /// For cores that take `connections` each.
     pub fn new(settings: Elastic, connections: u32) -> Scaler {
         Scaler {
             planner: Planner::new(settings, connections),

@@ -132,22 +132,22 @@ fn a_plan_is_carried_out_one_group_after_the_other() {
 }
 
 #[test]
-fn a_stuck_move_is_told_once_keeps_nobody_waiting_and_is_not_tried_again() {
+fn a_stuck_move_is_reported_once_delays_no_client_and_is_not_tried_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let (mut control, mut engines) = control(folder.path());
     begin(&mut control, plan(5..15));
-    let told = Mutex::new(Vec::new());
+    let notices = Mutex::new(Vec::new());
     let until = Instant::now() + Duration::from_secs(20);
     // No core runs: the first group never arrives.
-    while told.lock().expect("no panic").is_empty() {
-        assert!(Instant::now() < until, "nothing is told");
-        control.look_at_load(|notice| told.lock().expect("no panic").push(notice));
+    while notices.lock().expect("no panic").is_empty() {
+        assert!(Instant::now() < until, "nothing is reported");
+        control.look_at_load(|notice| notices.lock().expect("no panic").push(notice));
     }
     for _ in 0..20 {
-        control.look_at_load(|notice| told.lock().expect("no panic").push(notice));
+        control.look_at_load(|notice| notices.lock().expect("no panic").push(notice));
     }
-    let told = told.into_inner().expect("no panic");
-    assert_eq!(told, [Notice::Stuck { group: 5, core: 1 }]);
+    let notices = notices.into_inner().expect("no panic");
+    assert_eq!(notices, [Notice::Stuck { group: 5, core: 1 }]);
     let status = control.status();
     assert_eq!(status["elastic"]["moves_stuck"], 1);
     assert_eq!(status["elastic"]["cores_added"], 0);
@@ -155,7 +155,7 @@ fn a_stuck_move_is_told_once_keeps_nobody_waiting_and_is_not_tried_again() {
     assert!(why.is_some_and(|why| why.contains("flow group 5 is stuck on its way to core 1")));
     let error = control.move_group(9, 1).expect_err("one at a time");
     assert!(error.contains("flow group 5 is still moving to"), "{error}");
-    // It goes on when the group is there, and leaves the rest of the plan.
+    // Moves resume when the group is there; the rest of the plan is given up.
     turns(&mut engines);
     assert!(control.moves.on_its_way().is_none());
     control.look_at_load(|notice| panic!("{notice:?}"));

@@ -124,7 +124,7 @@ impl World {
             .sum()
     }
 
-    /// Spreads a load over so many groups, evenly.
+    /// Spreads a load over `groups`, evenly.
     fn spread(&mut self, load: f64, groups: usize) {
         self.loads = std::array::from_fn(|group| match group < groups {
             true => load / groups as f64,
@@ -175,7 +175,7 @@ fn a_load_brings_cores_and_its_end_takes_them_away() {
 }
 
 #[test]
-fn one_reading_is_no_reason() {
+fn one_reading_is_not_enough_for_a_change() {
     let mut world = World::new(2);
     for _ in 0..50 {
         world.spread(0.99, 128);
@@ -205,7 +205,7 @@ fn a_flow_group_that_fills_a_core_stays_where_it_is() {
 }
 
 #[test]
-fn a_core_far_above_another_gives_it_some() {
+fn a_core_far_busier_than_another_gives_it_flow_groups() {
     let mut world = World::new(2);
     world.spread(1.2, 128);
     world.run(50);
@@ -307,7 +307,7 @@ fn groups_that_were_all_moved_away_by_hand_come_home() {
 }
 
 #[test]
-fn at_a_constant_load_it_comes_to_rest() {
+fn at_a_constant_load_cores_stop_changing() {
     for seed in 0..300 {
         let mut random = fastrand::Rng::with_seed(seed);
         let cores = random.u8(2..=8);

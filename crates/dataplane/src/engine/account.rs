@@ -11,7 +11,7 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// Nothing; the stack may refer to so many ranges.
+    /// Nothing; the stack may refer to `most_ranges`.
     pub fn new(most_ranges: u32) -> Account {
         Account {
             connections: 0,
@@ -21,13 +21,13 @@ impl Account {
         }
     }
 
-    /// A connection with so many ranges is its own.
+    /// It owns a connection with `ranges`.
     pub fn open(&mut self, ranges: u32) {
         self.connections += 1;
         self.ranges += ranges;
     }
 
-    /// A connection with so many ranges is its own no more.
+    /// It no longer owns a connection with `ranges`.
     pub fn close(&mut self, ranges: u32) {
         self.connections -= 1;
         self.ranges -= ranges;

@@ -4,7 +4,7 @@
 use cofferdam_netstack::{BufferId, BufferPool};
 use cofferdam_xsk::{Frame, Spans};
 
-/// What tells an application's buffers from received frames in the stack's names.
+/// The bit that distinguishes an application's buffers from received frames.
 const APPLICATION: u64 = 1 << 63;
 /// Tokens and timers carry the application above these bits.
 const COOKIE_BITS: u32 = 48;

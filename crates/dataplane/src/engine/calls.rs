@@ -45,7 +45,7 @@ impl<P: Port> Engine<P> {
         let many = self.cores.is_many();
         let mut count = waiting.min(MOST_CALLS);
         if many {
-            // A call may become a letter to another core, and none is lost.
+            // A call may become a message to another core, and none is lost.
             count = count.min(self.cores.room());
         }
         for _ in 0..count {
@@ -80,17 +80,17 @@ impl<P: Port> Engine<P> {
                 cookie,
             } => {
                 let result = self.bind(place, domain, Transport::Tcp, local, backlog, cookie);
-                domain.tell(Condition::Bound { cookie, result });
+                domain.deliver(Condition::Bound { cookie, result });
             }
             Call::UdpBind { local, cookie } => {
                 let result = self.bind(place, domain, Transport::Udp, local, 0, cookie);
-                domain.tell(Condition::Bound { cookie, result });
+                domain.deliver(Condition::Bound { cookie, result });
             }
             Call::Unbind { handle } => self.unbind(now, place, domain.client(), handle),
             Call::Connect { remote, cookie } => self.connect(now, place, domain, remote, cookie),
             Call::Accept { handle, cookie } => {
                 let Some(connection) = self.own(place, handle)? else {
-                    domain.tell(Condition::Dead {
+                    domain.deliver(Condition::Dead {
                         cookie,
                         handle,
                         reason: Ending::Reset,
@@ -103,7 +103,7 @@ impl<P: Port> Engine<P> {
                             owner.cookie = cookie;
                         }
                         let limit_bytes = u64::from(window);
-                        domain.tell(Condition::Sent {
+                        domain.deliver(Condition::Sent {
                             cookie,
                             handle,
                             bytes: 0,
@@ -113,7 +113,7 @@ impl<P: Port> Engine<P> {
                     }
                     Err(_) => {
                         self.forget(domain, connection);
-                        domain.tell(Condition::Dead {
+                        domain.deliver(Condition::Dead {
                             cookie,
                             handle,
                             reason: Ending::Reset,
@@ -185,11 +185,11 @@ impl<P: Port> Engine<P> {
                     }
                     // Too early is better than never.
                     self.tally.timers_refused += 1;
-                    domain.tell(Condition::Timer { cookie });
+                    domain.deliver(Condition::Timer { cookie });
                 }
             }
             // Behind all calls that were made where the group was before.
-            Call::Passed { group } => domain.tell(Condition::Settled { group }),
+            Call::Passed { group } => domain.deliver(Condition::Settled { group }),
         }
         Ok(())
     }
@@ -248,11 +248,11 @@ impl<P: Port> Engine<P> {
             reason,
         };
         if !domain.rights().connect {
-            return domain.tell(refused(Ending::Forbidden));
+            return domain.deliver(refused(Ending::Forbidden));
         }
         if !self.pools.connections.take(domain.client()) {
             self.tally.connections_refused += 1;
-            return domain.tell(refused(Ending::NoRoom));
+            return domain.deliver(refused(Ending::NoRoom));
         }
         let connected = self.stack.connect(now, None, remote, cookie);
         if connected.is_err() {
@@ -266,9 +266,9 @@ impl<P: Port> Engine<P> {
                 domain.account.open(0);
             }
             Err(ConnectError::Full(_) | ConnectError::InUse(_)) => {
-                domain.tell(refused(Ending::NoRoom));
+                domain.deliver(refused(Ending::NoRoom));
             }
-            Err(_) => domain.tell(refused(Ending::Unreachable)),
+            Err(_) => domain.deliver(refused(Ending::Unreachable)),
         }
     }
 }

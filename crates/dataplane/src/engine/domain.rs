@@ -100,7 +100,7 @@ impl Domain {
         }
     }
 
-    /// The rings that it calls through and is told by.
+    /// The dataplane's end of its rings.
     pub fn end(&mut self) -> &mut DataplaneEnd {
         &mut self.inside.end
     }
@@ -110,14 +110,14 @@ impl Domain {
         self.inside.end.sleep(sleeps)
     }
 
-    /// Whether it has not read all that it was told.
+    /// Whether it has conditions still to read.
     pub fn is_behind(&self) -> bool {
         self.inside.end.unread() > 0
     }
 
     /// Hands a condition over; it waits when the ring is full.
     #[inline(always)]
-    pub fn tell(&mut self, condition: Condition) {
+    pub fn deliver(&mut self, condition: Condition) {
         self.hand_over(&Entry::from(condition));
     }
 
@@ -138,7 +138,8 @@ impl Domain {
         self.overflow.push_back(*entry);
     }
 
-    /// Shows it what was told, and wakes it when it sleeps. True when it was woken.
+    /// Shows it the conditions delivered so far, and wakes it when it sleeps. True when it was
+    /// woken.
     pub fn publish(&mut self) -> bool {
         while !self.overflow.is_empty() && !self.is_leaving() {
             match self.inside.end.room() {

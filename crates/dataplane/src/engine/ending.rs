@@ -36,7 +36,7 @@ impl<P: Port> Engine<P> {
                 }
             }
         }
-        // Its domains on other cores end as well, and it is told.
+        // Its domains on other cores end as well, and the control plane tells it why.
         if domain.life().end() {
             self.cores.hub().wake_control();
         }

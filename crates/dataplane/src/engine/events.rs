@@ -11,14 +11,14 @@ use cofferdam_xsk::Port;
 
 impl<P: Port> Engine<P> {
     /// Hands out all events; returns how many.
-    pub(super) fn tell(&mut self, now: Time) -> usize {
-        let mut told = 0;
+    pub(super) fn deliver(&mut self, now: Time) -> usize {
+        let mut delivered = 0;
         while let Some(event) = self.stack.poll_event() {
-            told += 1;
+            delivered += 1;
             self.event(now, event);
         }
-        self.tally.conditions += told as u64;
-        told
+        self.tally.conditions += delivered as u64;
+        delivered
     }
 
     fn event(&mut self, now: Time, event: Event) {
@@ -36,7 +36,7 @@ impl<P: Port> Engine<P> {
                 window_bytes,
                 ..
             } => {
-                self.tell_owner(connection, |cookie, owner| Condition::Connected {
+                self.deliver_to_owner(connection, |cookie, owner| Condition::Connected {
                     cookie,
                     handle: owner.handle,
                     window_bytes,
@@ -46,7 +46,7 @@ impl<P: Port> Engine<P> {
                 connection, chunk, ..
             } => self.received(now, connection, chunk),
             Event::PeerClosed { connection, .. } => {
-                self.tell_owner(connection, |cookie, owner| Condition::PeerClosed {
+                self.deliver_to_owner(connection, |cookie, owner| Condition::PeerClosed {
                     cookie,
                     handle: owner.handle,
                 });
@@ -58,7 +58,7 @@ impl<P: Port> Engine<P> {
                 window_bytes,
                 ..
             } => {
-                let domain = self.tell_owner(connection, |cookie, owner| {
+                let domain = self.deliver_to_owner(connection, |cookie, owner| {
                     owner.ranges -= ranges;
                     let limit_bytes = owner.sent_bytes + u64::from(window_bytes);
                     Condition::Sent {
@@ -94,7 +94,7 @@ impl<P: Port> Engine<P> {
                     return self.free(chunk);
                 };
                 if let Some(domain) = self.domains.get_mut(bound.domain) {
-                    domain.tell(Condition::UdpRecv {
+                    domain.deliver(Condition::UdpRecv {
                         cookie: bound.cookie,
                         handle: cookie,
                         frame,
@@ -111,7 +111,7 @@ impl<P: Port> Engine<P> {
                 let bound = self.bounds.get(cookie).filter(is_same);
                 if let Some(domain) = self.domains.of_mut(place, generation) {
                     domain.account.end_datagram();
-                    domain.tell(Condition::UdpSent {
+                    domain.deliver(Condition::UdpSent {
                         cookie: bound.map_or(0, |b| b.cookie),
                         token,
                     });
@@ -121,7 +121,7 @@ impl<P: Port> Engine<P> {
             Event::Timer { cookie, .. } => {
                 let (place, generation, cookie) = unmark(cookie);
                 if let Some(domain) = self.domains.of_mut(place, generation) {
-                    domain.tell(Condition::Timer { cookie });
+                    domain.deliver(Condition::Timer { cookie });
                     self.pools.timers.give(domain.client());
                 }
             }
@@ -131,8 +131,8 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// Tells the owner of a connection; the owner's domain.
-    fn tell_owner(
+    /// Delivers a condition to the owner of a connection; the owner's domain.
+    fn deliver_to_owner(
         &mut self,
         connection: ConnectionId,
         condition: impl FnOnce(u64, &mut super::owners::Owner) -> Condition,
@@ -140,7 +140,7 @@ impl<P: Port> Engine<P> {
         let owner = self.owners.get_mut(connection)?;
         let condition = condition(owner.cookie, owner);
         let domain = self.domains.get_mut(owner.domain)?;
-        domain.tell(condition);
+        domain.deliver(condition);
         Some(domain)
     }
 
@@ -168,7 +168,7 @@ impl<P: Port> Engine<P> {
         self.stack.set_reader(connection, bound.domain);
         if let Some(domain) = self.domains.get_mut(bound.domain) {
             domain.account.open(0);
-            domain.tell(Condition::Knock {
+            domain.deliver(Condition::Knock {
                 cookie: bound.cookie,
                 handle,
                 remote,
@@ -191,7 +191,7 @@ impl<P: Port> Engine<P> {
             return self.free(chunk);
         };
         if let Some(domain) = self.domains.get_mut(domain) {
-            domain.tell(Condition::Recv {
+            domain.deliver(Condition::Recv {
                 cookie,
                 handle,
                 frame,
@@ -202,7 +202,7 @@ impl<P: Port> Engine<P> {
     }
 
     /// Puts received bytes where an application can read them: frame and place in its inbox. When
-    /// it has all the frames it may, TCP's peers are told to wait.
+    /// it has all the frames it may, its TCP connections' windows are closed.
     fn place(&mut self, chunk: Chunk, reader: u8, what: Holding) -> Option<(u32, u64)> {
         let (frame, start) = buffer_place(chunk.buffer);
         let start = start + chunk.offset as usize;
@@ -240,7 +240,7 @@ impl<P: Port> Engine<P> {
             DeadReason::Unreachable => Ending::Unreachable,
             DeadReason::Aborted => Ending::Aborted,
         };
-        domain.tell(Condition::Dead {
+        domain.deliver(Condition::Dead {
             cookie: owner.cookie,
             handle: owner.handle,
             reason,

@@ -22,7 +22,7 @@ impl Idle {
         }
     }
 
-    /// Something was done. What comes within a moment belongs to it and tells nothing of gaps.
+    /// Something was done. What comes within a moment belongs to it and says nothing of gaps.
     pub fn worked(&mut self, now: Time) {
         let gap = now.since(self.last_work);
         self.last_work = now;
@@ -35,7 +35,7 @@ impl Idle {
     }
 
     /// How long to poll after the last work: some gaps' length, at most `most`. Where the mean
-    /// gap is longer than that, polling would mostly be in vain: a moment only.
+    /// gap is longer than that, polling would mostly be wasted: a moment only.
     pub fn patience(&self) -> Duration {
         let most = self.most.as_nanos() as f64;
         if self.mean_gap_ns > most {
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_of_one_burst_are_no_gaps() {
+    fn turns_of_one_burst_do_not_count_as_gaps() {
         let mut idle = after_gaps(MOST * 2);
         for _ in 0..100 {
             idle.worked(idle.last_work + Duration::from_micros(3));

@@ -1,4 +1,4 @@
-//! Whether an application lives: told between its domains on all cores and the control plane.
+//! Whether an application lives: shared by its domains on all cores and the control plane.
 
 use super::offence::Offence;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -12,7 +12,7 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    /// It is to end on all cores. True for who says so first.
+    /// It is to end on all cores. True for the first call.
     pub fn end(&self) -> bool {
         !self.gone.swap(true, Ordering::AcqRel)
     }

@@ -14,7 +14,7 @@ pub(super) struct Link<P> {
 }
 
 impl<P: Port> Link<P> {
-    /// With room for batches of so many packets.
+    /// With room for batches of `batch` packets.
     pub fn new(port: P, batch: u32) -> Link<P> {
         let empty = Packet {
             frame: Frame(0),

@@ -33,7 +33,7 @@ impl Maker {
         let seat = self
             .hub
             .seat(client, self.options.shares.count())
-            .ok_or_else(|| io::Error::other("it already serves as many applications as it can"))?;
+            .ok_or_else(|| io::Error::other("no place is free for another application"))?;
         let (inside, mut outside) = channel(
             &self.memory,
             self.options.area_bytes,

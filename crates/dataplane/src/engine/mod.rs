@@ -104,20 +104,20 @@ impl<P: Port> Engine<P> {
         stages.end(Stage::Receive);
         self.process(now, got);
         if self.cores.is_many() {
-            work += self.take_letters(now);
+            work += self.take_messages(now);
             // Others need not wait for the end of this turn.
             self.cores.publish();
         }
         stages.end(Stage::Process);
 
-        work += got + self.tell(now);
+        work += got + self.deliver(now);
         self.publish();
         stages.end(Stage::Conditions);
 
         // What the application answers goes out with this turn's packets.
         if inline() {
             work += 1 + self.take_calls(now);
-            self.tell(now);
+            self.deliver(now);
         }
         stages.end(Stage::Application);
 

@@ -33,7 +33,7 @@ struct Place {
 }
 
 impl Seats {
-    /// A place for an application, of so many that the configuration names; `None` when all are
+    /// A place for an application, one of the `clients` of the configuration; `None` when all are
     /// taken, or when only those are left that the others are guaranteed: one for each.
     pub fn take(&mut self, client: u8, clients: u8) -> Option<Seat> {
         let is_free = |place: &&Place| place.taken.strong_count() == 0;
@@ -49,7 +49,7 @@ impl Seats {
         let seat = self.0.get_mut(place)?;
         *seat = Place {
             taken: Arc::downgrade(&taken),
-            // Its old references name nobody.
+            // Its old references name no application.
             generation: seat.generation.wrapping_add(1),
             client,
         };

@@ -52,14 +52,14 @@ impl<P: Port> Engine<P> {
                 self.tally.overruns += 1;
                 let _ = self.stack.abort(now, connection);
             }
-            // It ended, or was shut down: told already.
+            // It ended, or was shut down: reported already.
             Err(_) => self.tally.stale_calls += 1,
         }
         Ok(())
     }
 
-    /// Sends a range of the application's memory as a datagram. It is told when it may use the range
-    /// again, whatever came of it.
+    /// Sends a range of the application's memory as a datagram. A condition says when it may use
+    /// the range again, whatever came of it.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn udp_send(
         &mut self,
@@ -83,7 +83,7 @@ impl<P: Port> Engine<P> {
         }) = bound
         else {
             self.tally.stale_calls += 1;
-            domain.tell(given_up);
+            domain.deliver(given_up);
             return Ok(());
         };
         let chunk = Chunk {
@@ -102,7 +102,7 @@ impl<P: Port> Engine<P> {
             self.pools.datagrams.give(domain.client());
         }
         self.tally.datagrams_refused += 1;
-        domain.tell(given_up);
+        domain.deliver(given_up);
         Ok(())
     }
 }

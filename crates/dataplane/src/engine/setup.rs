@@ -91,8 +91,8 @@ impl<P: Port> Engine<P> {
     ) -> Result<Engine<P>, EngineError> {
         let frames = memory.own_frames();
         config.limits.kept = (frames / STACK_PART.1 * STACK_PART.0).max(4);
-        // A session keeps to its number, which it is told once: so nothing of it is lent, and the
-        // table has room for as many as may attach, each in full, and for what is kept.
+        // A session learns its number once and keeps to it: so none of it is lent, and the table has
+        // room for as many as may attach, each in full, and for what is kept.
         let attached = u32::from(options.shares.count()).clamp(1, MOST_APPLICATIONS as u32);
         let ranges = (config.limits.chunks / 2 / attached).max(1);
         config.limits.chunks = config.limits.kept + ranges * MOST_APPLICATIONS as u32;

@@ -1,17 +1,17 @@
 //! Fair shares of tables that several applications use.
 //!
 //! Each application is guaranteed a part of every table, whether it is attached or not; what no
-//! guarantee covers is for whoever comes first. So nobody keeps another from his guarantee, and
-//! who is alone has the whole table.
+//! guarantee covers goes to the first that asks. So no application keeps another from its
+//! guarantee, and a single one has the whole table.
 
 use crate::policy::{MOST_CLIENTS, Shares, Transport};
 
-/// Who uses how many places of one table. The tables themselves are elsewhere.
+/// How many places of one table each application uses. The tables themselves are elsewhere.
 #[derive(Debug)]
 pub(super) struct Pool {
     guaranteed: [u32; MOST_CLIENTS],
     used: [u32; MOST_CLIENTS],
-    /// Places that nobody is guaranteed and nobody has.
+    /// Places that are neither guaranteed nor taken.
     free: u32,
     /// Places that [`Pool::force`] took above all that there is.
     forced: u32,
@@ -85,7 +85,7 @@ impl Pools {
         }
     }
 
-    /// Whether nobody has anything.
+    /// Whether no place is taken.
     #[cfg(test)]
     pub fn is_untouched(&self) -> bool {
         let pools = [
@@ -116,13 +116,13 @@ mod tests {
     }
 
     #[test]
-    fn who_is_alone_has_the_whole_table() {
+    fn a_single_application_has_the_whole_table() {
         let mut pool = Pool::new(100, &Shares::equal(1));
         assert_eq!(takes(&mut pool, 0), 100);
     }
 
     #[test]
-    fn a_guarantee_is_there_whoever_came_first() {
+    fn a_guarantee_holds_whichever_application_came_first() {
         let mut pool = Pool::new(100, &Shares::equal(2));
         assert_eq!(takes(&mut pool, 0), 75);
         assert_eq!(takes(&mut pool, 1), 25);
@@ -152,7 +152,8 @@ mod tests {
         }
     }
 
-    /// Any history: what was given back can be taken, and nobody goes below his guarantee.
+    /// Any history: what was given back can be taken, and no application gets less than its
+    /// guarantee.
     #[test]
     fn places_are_neither_made_nor_lost() {
         let mut random = fastrand::Rng::with_seed(15);

@@ -35,7 +35,7 @@ impl<P: Port> Engine<P> {
         let mut fds = [port, self.cores.me().bell.as_fd(), doors.as_fd()]
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         let timeout = match self.link.is_stuck() && self.cores.is_many() {
-            // Another core takes back what this one has sent on its queue, and tells nobody.
+            // Another core takes back what this one has sent on its queue, and sends no signal.
             true => Some(timeout.map_or(STUCK, |at| at.min(STUCK))),
             false => timeout,
         };
@@ -43,7 +43,7 @@ impl<P: Port> Engine<P> {
         let _ = ppoll(&mut fds, timeout.map(TimeSpec::from), None);
         let [_, bell, door] = fds.map(|fd| fd.any().unwrap_or(false));
         if bell {
-            // Of this process alone: nobody else can make it block.
+            // Of this process alone: no other can make it block.
             let _ = self.cores.me().bell.read();
         }
         if door {

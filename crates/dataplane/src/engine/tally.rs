@@ -120,13 +120,13 @@ pub struct Tally {
     pub overruns: u64,
     /// Datagrams dropped because the application kept too many frames.
     pub over_quota: u64,
-    /// Times an application had all the frames it may, and its peers were told to wait.
+    /// Times an application had all the frames it may, and its peers' windows were closed.
     pub readers_stopped: u64,
     /// Times a packet could not be built for lack of a frame.
     pub out_of_frames: u64,
     /// Connections refused: the application is at its limit, or the table is full.
     pub connections_refused: u64,
-    /// Timers refused, and told at once: their application has as many as it may.
+    /// Timers refused, and reported as due at once: their application has as many as it may.
     pub timers_refused: u64,
     /// Datagrams that could not be sent.
     pub datagrams_refused: u64,
@@ -276,7 +276,7 @@ impl Tally {
         self.received + self.steered_in
     }
 
-    /// Counts what so many packets saw when they were taken: themselves, and `left` behind them.
+    /// Counts what `packets` packets saw when they were taken: themselves, and `left` behind them.
     #[inline]
     pub(super) fn count_wait(&mut self, packets: u64, left: u32) {
         self.waited += packets * (packets + u64::from(left));

@@ -189,7 +189,7 @@ fn more_applications_than_places_are_refused() {
 
 /// The fuzzer that plays a hostile application, with a fixed seed. `fuzz/` has it without end.
 #[test]
-fn random_calls_harm_only_who_makes_them() {
+fn random_calls_harm_only_their_caller() {
     let mut random = fastrand::Rng::with_seed(2026);
     let mut engine = engine(small());
     let mut honest = attach(&mut engine, "honest");

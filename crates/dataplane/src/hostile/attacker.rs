@@ -27,7 +27,7 @@ pub struct Attacker {
     pub read: u64,
     /// `UdpSent` conditions that it has read.
     pub sent: u64,
-    /// Timers that were told.
+    /// Timers that were reported.
     pub timers: u64,
     /// Addresses given, and refused.
     pub bound: (u64, u64),
@@ -86,13 +86,13 @@ impl Attacker {
                     break;
                 };
                 self.read += 1;
-                self.told(core, Condition::decode(&entry));
+                self.take_condition(core, Condition::decode(&entry));
             }
             self.mapped.cores[core].0.release();
         }
     }
 
-    fn told(&mut self, core: usize, condition: Option<Condition>) {
+    fn take_condition(&mut self, core: usize, condition: Option<Condition>) {
         match condition {
             Some(Condition::Bound { result, .. }) => match result {
                 Ok(handle) => {
@@ -132,7 +132,7 @@ impl Attacker {
         let _ = fcntl(&self.socket, FcntlArg::F_SETFL(OFlag::empty()));
     }
 
-    /// Says that it sleeps: whoever tells it something rings its bell.
+    /// Says that it sleeps: the next condition rings its bell.
     pub fn doze(&self) {
         for (end, _) in &self.mapped.cores {
             end.sleep(true);

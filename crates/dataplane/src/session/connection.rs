@@ -17,7 +17,7 @@ pub(super) enum State {
 /// How our side ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Closing {
-    /// The peer may go on.
+    /// The peer may still send.
     Shutdown,
     /// Altogether.
     Close,
@@ -42,7 +42,7 @@ pub(super) struct Place {
     pub ranges: u32,
     /// It waits until fewer sends of all connections are unacknowledged.
     pub waits: bool,
-    /// It found no memory, and is told when there is some.
+    /// It found no memory, and waits for some.
     pub wants_memory: bool,
     /// What to call when all is handed over.
     ending: Option<Closing>,
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn who_closes_does_not_only_shut_down() {
+    fn a_close_is_not_reduced_to_a_shutdown() {
         let call = |endings: [Closing; 2]| {
             let mut place = Place::new(State::Open { handle: 7 });
             endings

@@ -1,4 +1,5 @@
-//! The rings of the dataplane's cores, where its flow groups are, and addresses that all cores have.
+//! The rings of the dataplane's cores, where its flow groups are, and addresses that all cores
+//! have.
 
 use crate::abi::{Entry, Refusal};
 use crate::ring::ApplicationEnd;
@@ -64,7 +65,7 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// With the owners that the dataplane tells of; where it does not, all are the first core's.
+    /// With the owners that the dataplane gave; without them, all are the first core's.
     pub fn new(owners: &[u8]) -> Groups {
         let mut groups = Groups {
             core: [0; FLOW_GROUPS as usize],
@@ -79,7 +80,7 @@ impl Groups {
         groups
     }
 
-    /// The group is on `core`: it was told, or a connection of it has opened there.
+    /// The group is on `core`: a condition says so, or a connection of it has opened there.
     pub fn is_at(&mut self, group: u8, core: usize) {
         let place = self.core.get_mut(usize::from(group));
         let (Some(place), true) = (place, core < MOST_CORES) else {
@@ -94,7 +95,7 @@ impl Groups {
         }
     }
 
-    /// The next core behind `last`, of so many, that has groups.
+    /// The next of `cores` behind `last` that has groups.
     pub fn next_in_use(&self, last: usize, cores: usize) -> usize {
         let behind = (1..=cores).map(|n| (last + n) % cores);
         let mut used = behind.filter(|core| self.counts.get(*core) > Some(&0));
@@ -221,7 +222,7 @@ mod tests {
         groups.is_at(9, 0);
         groups.is_at(10, 0);
         assert_eq!(groups.next_in_use(3, 4), 0);
-        // What nobody could know: a core that is not there, a table that is short or too long.
+        // What no dataplane sends: a core that is not there, a table that is short or too long.
         groups.is_at(9, 32);
         assert_eq!(groups.next_in_use(0, 4), 0);
         assert_eq!(Groups::new(&[]).next_in_use(1, 2), 0);

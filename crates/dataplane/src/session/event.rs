@@ -1,4 +1,4 @@
-//! What an application is told, and the names of what it is told about.
+//! Events, and the handles in them.
 
 use super::Received;
 use crate::abi::{Ending, Refusal};
@@ -30,7 +30,7 @@ pub struct Knock {
     pub remote: SocketAddr,
 }
 
-/// What an application is told.
+/// What is reported to an application.
 #[derive(Debug)]
 pub enum Event {
     /// The answer to `listen` or `udp_bind`.

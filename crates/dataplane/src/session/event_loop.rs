@@ -10,7 +10,7 @@ pub trait Application {
     fn start(&mut self, session: &mut Session);
     /// Called for each event.
     fn event(&mut self, session: &mut Session, event: Event);
-    /// Why it cannot go on: ends [`EventLoop::run`]. Asked after each batch of events.
+    /// Why it cannot continue: ends [`EventLoop::run`]. Asked after each batch of events.
     fn failure(&self) -> Option<&str> {
         None
     }

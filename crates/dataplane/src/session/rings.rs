@@ -82,7 +82,7 @@ impl Session {
         self.cores.get_mut(core)?.end.take()
     }
 
-    /// A flow group moves: three conditions tell of it.
+    /// A flow group moves: three conditions report it.
     pub(super) fn moved(&mut self, core: usize, condition: Condition) {
         match condition {
             Condition::Left { group } => self.groups.left(group, core),

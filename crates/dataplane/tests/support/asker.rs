@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What one connection was told.
+/// What one connection received.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
     pub bytes: Vec<u8>,
@@ -27,15 +27,15 @@ struct Asker {
 }
 
 impl Asker {
-    fn go_on(&mut self, session: &mut Session, connection: Connection) {
+    fn send_on(&mut self, session: &mut Session, connection: Connection) {
         if let Some((index, sent)) = self.open.get_mut(&connection) {
             *sent += session.send(connection, &self.requests[*index][*sent..]);
         }
     }
 
-    fn told(&mut self, connection: Connection, tell: impl FnOnce(&mut Answer)) {
+    fn update(&mut self, connection: Connection, change: impl FnOnce(&mut Answer)) {
         if let Some((index, _)) = self.open.get(&connection) {
-            tell(&mut self.answers.lock().expect("no panic")[*index]);
+            change(&mut self.answers.lock().expect("no panic")[*index]);
         }
     }
 }
@@ -51,14 +51,14 @@ impl Application for Asker {
     fn event(&mut self, session: &mut Session, event: Event) {
         match event {
             Event::Connected(connection) | Event::Sent { connection, .. } => {
-                self.go_on(session, connection);
+                self.send_on(session, connection);
             }
             Event::Received { connection, data } => {
-                self.told(connection, |answer| answer.bytes.extend(&data[..]));
+                self.update(connection, |answer| answer.bytes.extend(&data[..]));
             }
             Event::PeerClosed(connection) => session.close(connection),
             Event::Dead { connection, reason } => {
-                self.told(connection, |answer| answer.ending = Some(reason));
+                self.update(connection, |answer| answer.ending = Some(reason));
             }
             _ => {}
         }

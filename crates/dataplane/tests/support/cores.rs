@@ -1,4 +1,4 @@
-//! Clients of a dataplane of several cores, and what each core tells.
+//! Clients of a dataplane of several cores, and what each core reports.
 
 use super::{ADDRESS, Scene, bytes, connect};
 use cofferdam_dataplane::status;
@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Clients that send and read back random bytes over connections of their own, until told to end.
+/// Clients that send and read back random bytes over connections of their own, until they are to
+/// end.
 pub struct Clients(Vec<JoinHandle<u32>>, Arc<AtomicBool>);
 
 impl Clients {

@@ -34,7 +34,7 @@ impl Scene {
         Scene::with_link(device, applications, 1, 1500)
     }
 
-    /// As [`Scene::new`], on a device with so many queues.
+    /// As [`Scene::new`], on a device with `queues` queues.
     pub fn with_queues(device: &str, applications: &str, queues: u32) -> Scene {
         Scene::with_link(device, applications, queues, 1500)
     }
@@ -66,7 +66,7 @@ impl Scene {
         let (ready, is_ready) = std::sync::mpsc::channel();
         let theirs = stop.clone();
         let thread = server.thread(move || {
-            run(&config, &theirs, tell(ready)).expect("the dataplane runs");
+            run(&config, &theirs, report_ready(ready)).expect("the dataplane runs");
         });
         is_ready.recv().expect("the dataplane starts");
         Scene {
@@ -119,8 +119,8 @@ impl Scene {
     }
 }
 
-/// Tells the test when the dataplane serves.
-pub fn tell(ready: Sender<()>) -> impl Fn(Notice) + Send + Sync {
+/// Signals the test when the dataplane serves.
+pub fn report_ready(ready: Sender<()>) -> impl Fn(Notice) + Send + Sync {
     move |notice| {
         if notice == Notice::Ready {
             ready.send(()).expect("the test waits");
@@ -201,7 +201,7 @@ pub fn datagram(len: usize, seed: u64) -> Vec<u8> {
     back[..len].to_vec()
 }
 
-/// A connection to port 7 into which was written until it took no more, and whose answers nobody
+/// A connection to port 7 into which was written until it took no more, and whose answers nothing
 /// reads.
 pub fn a_writer_that_never_reads(scene: &Scene) -> TcpStream {
     scene.client(|| {

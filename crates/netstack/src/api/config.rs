@@ -24,7 +24,7 @@ pub struct Config {
     pub addresses: Vec<InterfaceAddress>,
     /// Where packets to other networks go; at most one per family is used, the first.
     pub gateways: Vec<IpAddr>,
-    /// Random, not known to anybody else: keys the connection table, flow groups, sequence
+    /// Random and secret: keys the connection table, flow groups, sequence
     /// numbers (RFC 6528), SYN cookies and timestamps. All stacks of one interface share it, so
     /// that flow groups and cookies agree.
     pub secret: [u8; 16],
@@ -215,8 +215,8 @@ pub struct Limits {
     /// Ranges of sent and received data that the stack holds together. Default 16,384.
     pub chunks: u32,
     /// Received TCP buffers that the stack keeps at most; data beyond is not taken, and sent again.
-    /// Of data out of order a quarter, for connections that nobody has accepted a half. Default
-    /// 8,192.
+    /// Of data out of order a quarter, for connections that the application has not accepted a
+    /// half. Default 8,192.
     pub kept: u32,
     /// TCP listeners. Default 64.
     pub listeners: u32,

@@ -23,13 +23,13 @@ counters! {
     frames_received,
     /// Frames handed out.
     frames_sent,
-    /// Frames for somebody else or of a protocol that the stack does not speak.
+    /// Frames for another host, or of a protocol that the stack does not speak.
     frames_not_ours,
     /// Frames too short, with wrong lengths or with headers that contradict themselves.
     malformed,
     /// Wrong IP, ICMP, UDP or TCP checksum.
     bad_checksum,
-    /// Packets from addresses that nobody may send from, and answers nobody asked for.
+    /// Packets from addresses that no host may send from, and answers to no question.
     spoofed,
     /// ARP and neighbour discovery messages taken.
     neighbour_messages,
@@ -63,7 +63,7 @@ counters! {
     udp_sent,
     /// Datagrams dropped: backlog full.
     udp_dropped,
-    /// Datagrams and SYNs to ports that nobody has.
+    /// Datagrams and SYNs to ports that are not bound.
     no_listener,
     /// TCP segments received for a connection, a listener or TIME_WAIT.
     segments_received,

@@ -1,4 +1,4 @@
-//! Event conditions (IX, OSDI'14, table 1): what the stack tells the application.
+//! Event conditions (IX, OSDI'14, table 1): what the stack reports to the application.
 
 use super::{BufferId, Chunk, ConnectionId, ListenerId, TimerId, UdpId};
 use std::net::{IpAddr, SocketAddr};
@@ -33,7 +33,7 @@ pub enum Event {
         window_bytes: u32,
     },
     /// Data in order. The application has the buffer now: the caller frees it when the
-    /// application is done, and tells the stack by `recv_done` so that the window opens.
+    /// application is done, and calls `recv_done` so that the window opens.
     Recv {
         /// The connection.
         connection: ConnectionId,
@@ -42,14 +42,14 @@ pub enum Event {
         /// The data; never empty.
         chunk: Chunk,
     },
-    /// The peer sends no more: all its data has been handed up. Our side may go on sending.
+    /// The peer sends no more: all its data has been handed up. Our side may still send.
     PeerClosed {
         /// The connection.
         connection: ConnectionId,
         /// Its cookie.
         cookie: u64,
     },
-    /// The peer has acknowledged data: so many bytes of what was sent, oldest first, are the
+    /// The peer has acknowledged data: `bytes` of what was sent, oldest first, are the
     /// application's again. With `bytes` zero only the window has changed.
     Sent {
         /// The connection.
@@ -86,7 +86,7 @@ pub enum Event {
         /// The address it was sent to.
         local: IpAddr,
     },
-    /// A datagram has been handed to the caller by `poll_transmit`, or given up because nobody
+    /// A datagram has been handed to the caller by `poll_transmit`, or given up because nothing
     /// answers for the address, or because the address it was sent from is given back: its chunks
     /// are the application's again. There is one for each datagram that `udp_sendv` took.
     UdpSent {
@@ -122,7 +122,7 @@ pub enum DeadReason {
     Refused,
     /// The peer did not answer in time.
     TimedOut,
-    /// The network says that the peer cannot be reached, or nobody answers for its address.
+    /// The network says that the peer cannot be reached, or nothing answers for its address.
     Unreachable,
     /// The application aborted or rejected it.
     Aborted,

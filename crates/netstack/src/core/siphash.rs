@@ -1,4 +1,4 @@
-//! SipHash-1-3 (Aumasson and Bernstein, 2012): a keyed hash that a peer who chooses addresses and
+//! SipHash-1-3 (Aumasson and Bernstein, 2012): a keyed hash that a peer that chooses addresses and
 //! ports cannot aim at one bucket.
 
 use siphasher::sip::SipHasher13;

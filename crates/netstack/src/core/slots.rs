@@ -1,4 +1,4 @@
-//! Free places of a fixed array, and generations that tell an old handle from a new one.
+//! Free places of a fixed array, and generations that distinguish an old handle from a new one.
 
 /// Which places are free. The last one freed is used last, so that handles live long.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_handle_of_the_past_names_nothing() {
+    fn a_stale_handle_names_nothing() {
         let mut slots = Slots::new(2);
         let (a, b) = (slots.take().unwrap(), slots.take().unwrap());
         assert_eq!((slots.take(), slots.used()), (None, 2));

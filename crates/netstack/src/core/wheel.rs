@@ -9,7 +9,7 @@ const TICK_SHIFT: u32 = 14;
 const LEVELS: usize = 4;
 const SLOTS: usize = 256;
 const UNARMED: u16 = u16::MAX;
-/// Farthest deadline in ticks. A later one is armed here: whoever it wakes arms again.
+/// Farthest deadline in ticks. A later one is armed here, and armed again when it is due.
 const MOST_TICKS: u64 = (1 << 32) - 256;
 
 #[derive(Debug, Clone, Copy)]

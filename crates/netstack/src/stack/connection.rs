@@ -91,7 +91,8 @@ impl Connection {
     }
 
     /// Where its segments go, if that is known while the neighbour table is in state `epoch`. Those
-    /// of a half-open connection go back the way it came, so that a flood of SYNs asks for nobody.
+    /// of a half-open connection go back the way it came, so that a flood of SYNs causes no ARP
+    /// requests.
     pub fn next_hop(&self, epoch: u32) -> Option<MacAddress> {
         (self.mac_epoch == epoch || self.tcb.notices.is_half_open()).then_some(self.mac)
     }

@@ -1,5 +1,5 @@
-//! Connections by slot, and the lists they are in: ready to send, waiting for a next hop, with news,
-//! and of a flow group. All are linked through the connections themselves.
+//! Connections by slot, and the lists they are in: ready to send, waiting for a next hop, with
+//! news, and of a flow group. All are linked through the connections themselves.
 
 use super::connection::Connection;
 use super::links::Queue;
@@ -29,7 +29,7 @@ pub struct Connections {
     ready: Queue,
     /// Those whose next hop is being asked for: a chain by `ready_next`.
     waiting: u32,
-    /// Those with something to tell.
+    /// Those with something to report.
     news: Queue,
 }
 
@@ -220,8 +220,8 @@ impl Connections {
         self.waiting = slot;
     }
 
-    /// Takes all that wait: the first of them. [`Self::next_waiting`] has the others, until they are
-    /// put into another list.
+    /// Takes all that wait: the first of them. [`Self::next_waiting`] has the others, until they
+    /// are put into another list.
     pub fn take_waiting(&mut self) -> Option<u32> {
         Some(std::mem::replace(&mut self.waiting, NONE)).filter(|slot| *slot != NONE)
     }
@@ -232,9 +232,9 @@ impl Connections {
     }
 }
 
-/// Those with something to tell.
+/// Those with something to report.
 impl Connections {
-    /// The connection has something to tell, or its end is settled without a word.
+    /// The connection has something to report, or its end is settled silently.
     pub fn push_news(&mut self, slot: u32) {
         let links = &mut self.get_mut(slot).links;
         if std::mem::replace(&mut links.has_events, true) {
@@ -251,7 +251,7 @@ impl Connections {
         self.news.first()
     }
 
-    /// The first one has nothing more to tell.
+    /// The first one has nothing more to report.
     pub fn pop_news(&mut self) {
         if let Some(slot) = self.news.first() {
             let links = &mut self.get_mut(slot).links;

@@ -23,7 +23,7 @@ impl Stack {
         self.udp.bind(bound, self.config.limits.udp)
     }
 
-    /// Says who sends from an address and reads there, below [`READERS`]; number 0 unless told.
+    /// Sets the reader that an address belongs to, below [`READERS`]; 0 by default.
     pub fn set_udp_reader(&mut self, udp: UdpId, reader: u8) {
         if let Some(bound) = self.udp.get_mut(udp) {
             bound.set_reader(reader % READERS);
@@ -100,7 +100,7 @@ impl Stack {
         Ok(())
     }
 
-    /// The application is done with so many datagrams of this address.
+    /// The application is done with `datagrams` of this address.
     pub fn udp_recv_done(&mut self, udp: UdpId, datagrams: u32) {
         if let Some(bound) = self.udp.get_mut(udp) {
             bound.take_pending(datagrams);

@@ -31,7 +31,7 @@ impl Stack {
         let entry = self.connections.get_mut(slot);
         let cookie = entry.cookie();
         let tcb = &mut entry.tcb;
-        if tcb.notices.is_end_told() {
+        if tcb.notices.is_end_reported() {
             return None;
         }
         if !tcb.notices.is_owned() {
@@ -104,7 +104,7 @@ impl Stack {
         })
     }
 
-    /// Resets a connection whatever its state: tells the peer if it knows of it.
+    /// Resets a connection whatever its state; the peer gets an RST if it knows of it.
     pub(super) fn reset(&mut self, slot: u32, now: Time) {
         let entry = self.connections.get(slot);
         let tcb = &entry.tcb;

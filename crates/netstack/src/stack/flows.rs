@@ -1,4 +1,5 @@
-//! Which connection, or which entry in TIME_WAIT, has a 4-tuple; and which 4-tuples are this stack's.
+//! Which connection, or which entry in TIME_WAIT, has a 4-tuple; and which 4-tuples are this
+//! stack's.
 
 use crate::core::siphash::Key;
 use crate::core::table::Table;
@@ -32,7 +33,7 @@ pub struct Flows {
 }
 
 impl Flows {
-    /// Room for so many of each. All flow groups are this stack's.
+    /// Room for `connections` and `time_wait` entries. All flow groups are this stack's.
     pub fn new(connections: u32, time_wait: u32, secret: &[u8; 16]) -> Self {
         Self {
             key: Key::new(secret, 1),

@@ -12,7 +12,7 @@ use crate::wire::packet::{Fragment, Packet};
 pub const MOST_BYTES: usize = 65_535;
 
 /// Identifications of the packets that we cut: they go up by one, from a start that is another
-/// one for each destination and that nobody can foresee (RFC 7739, 5.3; RFC 6864, 4.3).
+/// one for each destination and that cannot be foreseen (RFC 7739, 5.3; RFC 6864, 4.3).
 #[derive(Debug)]
 pub struct Ids {
     key: Key,
@@ -149,7 +149,7 @@ impl Reassembly {
 
     /// The datagram's place: its own, a free one, one whose time is over, or the oldest.
     fn place(&mut self, packet: &Packet, fragment: &Fragment, now: Time) -> Option<usize> {
-        // IPv4 tells datagrams of different protocols apart, IPv6 does not need to.
+        // IPv4 distinguishes datagrams of different protocols, IPv6 does not need to.
         let protocol = if packet.source.is_v4() {
             packet.protocol
         } else {

@@ -52,7 +52,7 @@ impl FlowGroup {
 impl Stack {
     /// Takes the connections of a group out: open ones, half-open ones, those that wait for
     /// `accept`, and those in TIME_WAIT. Those that ended stay: they end here. Poll events first:
-    /// what this stack wanted to tell of them is told by the other.
+    /// what this stack has not reported of them is reported by the other.
     pub fn take_group(&mut self, group: u8) -> FlowGroup {
         let mut taken = FlowGroup::default();
         let mut next = self.connections.first_of_group(group);

@@ -31,7 +31,7 @@ struct Entry {
     mac: MacAddress,
     state: State,
     tries: u8,
-    /// Who made it; while it is incomplete it counts as his.
+    /// The reader that made it; while it is incomplete it counts towards that reader's limit.
     asker: u8,
 }
 
@@ -50,7 +50,7 @@ pub enum Lookup {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Due {
     Nothing,
-    /// Ask again (at this address, or everybody), and wake in a second.
+    /// Ask again (this address, or all hosts), and wake in a second.
     Ask {
         ip: Addr,
         mac: Option<MacAddress>,
@@ -162,7 +162,7 @@ impl Neighbours {
         Some(slot)
     }
 
-    /// Makes room: whoever the hand points at and is not waited for.
+    /// Makes room: removes the next entry at the hand that nothing waits for.
     fn evict(&mut self) {
         for _ in 0..self.entries.len() {
             self.hand = (self.hand + 1) % self.slots.count();
@@ -200,7 +200,7 @@ impl Neighbours {
     }
 
     /// A neighbour says where it is. `asked_us`: in a question to us, which makes an entry if there
-    /// is room (RFC 826; RFC 4861, 7.2.3). An answer changes only what exists: nobody may fill the
+    /// is room (RFC 826; RFC 4861, 7.2.3). An answer changes only what exists: no host may fill the
     /// table unasked. `confirms`: it answers our question. Says which entry may wake others.
     pub fn heard(
         &mut self,

@@ -15,7 +15,7 @@ struct Path {
     until: Time,
 }
 
-/// Known paths: a fixed number of places, one an address; who comes later takes the place.
+/// Known paths: a fixed number of places, one an address; a later address takes the place.
 #[derive(Debug)]
 pub struct Paths {
     paths: Vec<Path>,
@@ -47,23 +47,23 @@ impl Paths {
         path.map_or(mtu_bytes, |path| path.min(mtu_bytes))
     }
 
-    /// A router says that `told` bytes are the most; `current` is what was assumed. The new size,
-    /// if it is smaller.
-    pub fn too_big(&mut self, ip: &Addr, told: u32, current: u32, now: Time) -> Option<u32> {
+    /// A router says that `claimed` bytes are the most; `current` is what was assumed. The new
+    /// size, if it is smaller.
+    pub fn too_big(&mut self, ip: &Addr, claimed: u32, current: u32, now: Time) -> Option<u32> {
         let least = if ip.is_v4() {
             LEAST_PATH_V4_BYTES
         } else {
             LEAST_PATH_V6_BYTES
         };
-        let told = if told == 0 {
+        let claimed = if claimed == 0 {
             PLATEAUS
                 .into_iter()
                 .find(|plateau| *plateau < current)
                 .unwrap_or(least)
         } else {
-            told
+            claimed
         };
-        let mtu_bytes = told.max(least);
+        let mtu_bytes = claimed.max(least);
         if mtu_bytes >= current {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Readers: who takes the data of connections, several connections each. One that has no room is
+//! Readers: each takes the data of several connections. A reader that has no room is
 //! stopped as a whole, so that what its peers send is neither lost nor kept here.
 
 use super::connections::Connections;
@@ -10,7 +10,7 @@ use crate::tuning::READERS;
 pub(super) struct Readers {
     /// The readers that are stopped: a bit for each.
     stopped: u32,
-    /// Connections whose peers were told to wait, or whose data was not handed up; some may have
+    /// Connections whose peers see a closed window, or whose data was not handed up; some may have
     /// ended since.
     held_up: Vec<ConnectionId>,
     most: usize,

@@ -5,7 +5,7 @@ use crate::api::ConnectionId;
 use crate::tuning::READERS;
 
 impl Stack {
-    /// Says who reads a connection's data, below [`READERS`]; number 0 unless told.
+    /// Sets the reader of a connection's data, below [`READERS`]; 0 by default.
     pub fn set_reader(&mut self, connection: ConnectionId, reader: u8) {
         if let Some(slot) = self.slot_of(connection) {
             self.connections.get_mut(slot).set_reader(reader % READERS);
@@ -13,13 +13,13 @@ impl Stack {
     }
 
     /// The reader has no room for more: no `Recv` of its connections is polled, and what else
-    /// their peers send is not taken: they are told that the window is closed, and send it again
+    /// their peers send is not taken: the window that they see is closed, and they send it again
     /// later. What it was given stays its own.
     pub fn stop_reader(&mut self, reader: u8) {
         self.readers.stop(reader);
     }
 
-    /// The reader has room again: what waits is polled, and the peers are told.
+    /// The reader has room again: what waits is polled, and the window is announced to the peers.
     pub fn resume_reader(&mut self, reader: u8) {
         if !self.readers.resume(reader) {
             return;

@@ -165,7 +165,7 @@ impl Stack {
         false
     }
 
-    /// Whether a packet is for one of our addresses, from somebody who may have sent it
+    /// Whether a packet is for one of our addresses, from a source that may have sent it
     /// (RFC 1122, 3.2.1.3).
     fn is_for_us(&mut self, datagram: &Datagram<'_>, v6: bool) -> bool {
         let Packet {
@@ -209,7 +209,7 @@ impl Stack {
         }
     }
 
-    /// ARP (RFC 826): learns from who asks us and from who answers us; answers.
+    /// ARP (RFC 826): learns from hosts that ask us and that answer us; answers.
     fn arp(&mut self, now: Time, bytes: &[u8], from: MacAddress) {
         let Some(message) = arp::parse(bytes) else {
             self.counters.malformed += 1;

@@ -1,4 +1,5 @@
-//! Asking for neighbours and answering them: ARP and neighbour discovery messages, and who waits.
+//! Asking for neighbours and answering them: ARP and neighbour discovery messages, and what waits
+//! for them.
 
 use super::Stack;
 use super::neighbour::{Due, Lookup, Neighbours};
@@ -47,7 +48,7 @@ impl Stack {
         answer
     }
 
-    /// A neighbour told its address: whoever waits tries again.
+    /// A neighbour announced its address: what waits for it is sent.
     pub(super) fn neighbour_says(
         &mut self,
         now: Time,
@@ -93,8 +94,8 @@ impl Stack {
         }
     }
 
-    /// Nobody answers for `ip`: who tries to open a connection there is told; datagrams are given
-    /// up; others try again when their timers say so.
+    /// Nothing answers for `ip`: connections that are being opened there end, datagrams are given
+    /// up, other connections try again when their timers are due.
     fn neighbour_failed(&mut self, ip: &Addr, now: Time) {
         self.counters.neighbours_failed += 1;
         let mut waiting = self.connections.take_waiting();
@@ -132,7 +133,7 @@ impl Stack {
         self.connections.free_if_done(slot);
     }
 
-    /// Asks who has `ip`: everybody, or whoever had it.
+    /// Asks for the Ethernet address of `target`: all hosts, or the one that had it.
     fn ask(&mut self, target: &Addr, mac: Option<MacAddress>) {
         let Some(source) = self.routes.source_for(target) else {
             return;
@@ -140,12 +141,12 @@ impl Stack {
         let reply = if target.is_v4() {
             let to = mac.unwrap_or(MacAddress::BROADCAST);
             let mut reply = Reply::ethernet(to, self.config.mac, ethernet::ARP, arp::BYTES);
-            let nobody = (MacAddress::default(), *target);
+            let unknown = (MacAddress::default(), *target);
             arp::write(
                 reply.link_body(),
                 arp::REQUEST,
                 (self.config.mac, source),
-                nobody,
+                unknown,
             );
             reply
         } else {

@@ -69,7 +69,7 @@ impl Routes {
     }
 
     /// Whether it is the broadcast or network address of a network of ours (RFC 1122, 3.2.1.3):
-    /// nobody sends from there, nobody connects to it.
+    /// no host sends from there, none connects to it.
     pub fn is_broadcast(&self, ip: &Addr) -> bool {
         ip.is_v4()
             && self.addresses.iter().any(|(ours, len)| {

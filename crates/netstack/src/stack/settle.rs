@@ -33,7 +33,7 @@ impl Stack {
             self.connections.push_ready(slot);
         }
         let tcb = self.connections.tcb(slot);
-        if tcb.has_news() && !tcb.notices.is_end_told() {
+        if tcb.has_news() && !tcb.notices.is_end_reported() {
             self.connections.push_news(slot);
         }
     }

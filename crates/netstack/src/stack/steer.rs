@@ -14,7 +14,7 @@ pub enum Steering {
     Group(u8),
     /// All: an answer of a neighbour, or an error about a packet that any of them may have sent.
     All,
-    /// Always the same one: a fragment, whose ports only the first of its datagram tells.
+    /// Always the same one: a fragment, of whose datagram only the first has the ports.
     First,
     /// Any one of them, and only one.
     Any,

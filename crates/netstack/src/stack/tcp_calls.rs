@@ -193,7 +193,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Closes our side after what was sent (FIN); the peer may go on sending.
+    /// Closes our side after what was sent (FIN); the peer may still send.
     ///
     /// # Errors
     /// When the connection has ended, or is not open.

@@ -31,8 +31,8 @@ pub struct Udp {
     bound: Listeners,
     sends: VecDeque<Send>,
     waiting: VecDeque<Send>,
-    /// Of each the bound address, which may be gone, its cookie, and the token: who sent it is
-    /// told of each, whatever came of it.
+    /// Of each the bound address, which may be gone, its cookie, and the token: its sender
+    /// hears of each, whatever came of it.
     sent: VecDeque<(UdpId, u64, u64)>,
     arrivals: VecDeque<Arrival>,
     most_sends: usize,
@@ -118,7 +118,7 @@ impl Udp {
         self.arrivals.push_back(arrival);
     }
 
-    /// A neighbour was found: who waited tries again.
+    /// A neighbour was found: what waited is sent again.
     pub fn wake(&mut self) {
         while let Some(send) = self.waiting.pop_front() {
             self.sends.push_back(send);
@@ -190,8 +190,8 @@ impl Udp {
         !self.bound.get(udp.slot).is_full() && self.arrivals.len() < self.most_arrivals
     }
 
-    /// Gives an address back, and up what waits to be sent from there; `false` when the handle names
-    /// none.
+    /// Gives an address back, and up what waits to be sent from there; `false` when the handle
+    /// names none.
     pub fn unbind(&mut self, udp: UdpId) -> bool {
         let is_there = self.get(udp).is_some();
         if is_there {

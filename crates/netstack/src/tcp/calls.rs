@@ -24,9 +24,9 @@ impl Tcb {
         };
     }
 
-    /// The application closes the connection: it wants no more data, and our side closes behind what
-    /// was sent. `false` when the peer is to be reset instead: it does not know of the connection yet,
-    /// or data that nobody was told of is lost (RFC 2525, 2.17).
+    /// The application closes the connection: it wants no more data, and our side closes behind
+    /// what was sent. `false` when the peer is to be reset instead: it does not know of the
+    /// connection yet, or data that was never handed up is lost (RFC 2525, 2.17).
     pub fn close(&mut self, config: &TcpConfig, now: Time) -> bool {
         let unread = self.receiver.has_data();
         self.receiver.deafen();
@@ -62,8 +62,8 @@ impl Tcb {
         self.timers.start_retransmission(now + timeout)
     }
 
-    /// The application is done with data: the peer is told when it might be waiting for it. Says
-    /// whether an acknowledgement is due.
+    /// The application is done with data: the peer learns of the window when it may be waiting for
+    /// it. Says whether an acknowledgement is due.
     pub fn read(&mut self, bytes: u32, buffers: u32, config: &TcpConfig) -> bool {
         let may_receive = self.may_receive();
         self.receiver
@@ -71,7 +71,7 @@ impl Tcb {
         self.receiver.acks().is_due()
     }
 
-    /// The reader resumes: the peer is told of the window.
+    /// The reader resumes: the window is announced to the peer.
     pub fn resume(&mut self) {
         self.receiver.resume();
         if !self.notices.has_ended() && self.may_receive() {

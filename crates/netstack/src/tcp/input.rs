@@ -41,8 +41,8 @@ impl Tcb {
             if !segment.is(RST) {
                 self.receiver.report_duplicate(segment, &self.terms);
                 // Data is acknowledged each time: a probe of our closed window (RFC 9293,
-                // 3.8.6.1), or the peer lacks our last acknowledgement. It cannot go on for ever
-                // as bare acknowledgements could.
+                // 3.8.6.1), or the peer lacks our last acknowledgement. It cannot continue
+                // endlessly as bare acknowledgements could.
                 if segment.payload.len > 0 {
                     self.receiver.acks_mut().demand();
                 }
@@ -53,7 +53,8 @@ impl Tcb {
         if segment.is(RST) {
             return self.reset_received(segment, context);
         }
-        // RFC 5961, 4: whoever sends a SYN here is asked for an RST that fits.
+        // RFC 5961, 4: a SYN here is answered with a challenge, which an honest peer answers with
+        // an RST that fits.
         if segment.is(SYN) {
             context.counters.challenge_acks += 1;
             self.receiver.acks_mut().challenge(context.now);
@@ -211,8 +212,8 @@ impl Tcb {
         }
     }
 
-    /// All data up to the peer's FIN is here, perhaps: the next state (eighth). Says whether this is
-    /// TIME_WAIT.
+    /// All data up to the peer's FIN is here, perhaps: the next state (eighth). Says whether this
+    /// is TIME_WAIT.
     fn finish_receiving(&mut self) -> bool {
         if self.receiver.take_fin() {
             self.notices.peer_closed(!self.receiver.is_deaf());

@@ -20,7 +20,7 @@ impl Numbers {
     }
 
     /// `M + F(4-tuple, secret)`: a clock of 4 µs (RFC 9293, 3.4.1) and a hash, so that numbers
-    /// of one connection's successors rise, and those of others tell nothing.
+    /// of one connection's successors rise, and those of others reveal nothing.
     pub fn initial(&self, key: &FlowKey, now: Time) -> u32 {
         let clock = (now.as_nanos() / 4000) as u32;
         clock.wrapping_add(self.sequence.hash(&key.words()) as u32)
@@ -58,7 +58,7 @@ mod tests {
 
     /// RFC 6528, 3: M + F(localip, localport, remoteip, remoteport, secretkey).
     #[test]
-    fn first_numbers_follow_the_clock_for_one_pair_of_sockets_and_tell_nothing_of_another() {
+    fn first_numbers_follow_the_clock_for_one_pair_of_sockets_and_reveal_nothing_of_another() {
         let numbers = Numbers::new(&[7; 16]);
         let start = Time::from_nanos(5_000_000_000);
         for steps in [1, 1000, 1 << 31] {
@@ -97,7 +97,7 @@ mod tests {
 
     /// RFC 7323, 5.4; RFC 6191: the offset is another one for each pair of sockets, and stays.
     #[test]
-    fn timestamps_of_a_pair_of_sockets_rise_and_tell_nothing_of_another() {
+    fn timestamps_of_a_pair_of_sockets_rise_and_reveal_nothing_of_another() {
         let numbers = Numbers::new(&[7; 16]);
         let (ours, others) = (
             numbers.timestamp_offset(&key(9)),

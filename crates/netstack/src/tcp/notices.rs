@@ -1,16 +1,16 @@
-//! What the application knows of a connection, and what it is still to be told.
+//! What the application knows of a connection, and what is still to be reported to it.
 
 use crate::api::DeadReason;
 
 /// How far the application knows of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Stage {
-    /// Half-open, of a listener: there is nothing to tell.
+    /// Half-open, of a listener: there is nothing to report.
     #[default]
     HalfOpen,
-    /// Open; the knock is to be told.
+    /// Open; the knock is to be reported.
     Open,
-    /// The knock was told, and not answered yet.
+    /// The knock was reported, and not answered yet.
     Knocked,
     /// The application opened or accepted it.
     Owned,
@@ -22,23 +22,23 @@ enum End {
     /// It lives.
     #[default]
     None,
-    ToTell(DeadReason),
-    Told,
-    /// It has ended, and the application is not told: it was rejected, never knocked, or has moved
+    Unreported(DeadReason),
+    Reported,
+    /// It has ended, and that is not reported: it was rejected, never knocked, or has moved
     /// to another stack.
     Silent,
 }
 
-/// What the application is still to be told.
+/// What is still to be reported to the application.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Notices {
     stage: Stage,
     end: End,
     connected: bool,
     peer_closed: bool,
-    /// Bytes that were acknowledged and not told.
+    /// Bytes that were acknowledged and not reported.
     acked_bytes: u32,
-    /// Ranges that were wholly acknowledged and not told.
+    /// Ranges that were wholly acknowledged and not reported.
     freed_ranges: u32,
 }
 
@@ -68,14 +68,14 @@ impl Notices {
         !matches!(self.end, End::None)
     }
 
-    /// Its end was told, or is not to be told.
+    /// Its end was reported, or is not to be reported.
     pub fn is_end_settled(&self) -> bool {
-        matches!(self.end, End::Told | End::Silent)
+        matches!(self.end, End::Reported | End::Silent)
     }
 
-    /// Its end was told.
-    pub fn is_end_told(&self) -> bool {
-        matches!(self.end, End::Told)
+    /// Its end was reported.
+    pub fn is_end_reported(&self) -> bool {
+        matches!(self.end, End::Reported)
     }
 
     /// The handshake is done. Says whether the application opened it.
@@ -103,7 +103,7 @@ impl Notices {
         self.peer_closed = wanted;
     }
 
-    /// The application closes the connection: it is not told of the peer's FIN any more.
+    /// The application closes the connection: the peer's FIN is not reported any more.
     pub fn forget_peer_closed(&mut self) {
         self.peer_closed = false;
     }
@@ -111,17 +111,17 @@ impl Notices {
     /// The connection has ended; a second end changes nothing.
     pub fn ended(&mut self, reason: DeadReason) {
         if !self.has_ended() {
-            self.end = End::ToTell(reason);
+            self.end = End::Unreported(reason);
         }
     }
 
-    /// It has ended, and nothing is told of it.
+    /// It has ended, and that is not reported.
     pub fn end_silently(&mut self) {
         self.end = End::Silent;
     }
 
-    /// An ended connection of which the application never heard is not told. Says whether nothing
-    /// is to be told at all.
+    /// An ended connection that the application never heard of is not reported. Says whether
+    /// nothing is to be reported at all.
     pub fn hush(&mut self) -> bool {
         if !self.has_ended() {
             return false;
@@ -132,7 +132,7 @@ impl Notices {
         matches!(self.end, End::Silent)
     }
 
-    /// Whether something is to be told, received data apart.
+    /// Whether something is to be reported, received data apart.
     pub fn any(&self) -> bool {
         // Without a branch in the usual case: this is asked several times a packet.
         if self.is_owned() {
@@ -142,7 +142,7 @@ impl Notices {
         }
     }
 
-    /// Whether the knock is to be told; it counts as told then.
+    /// Whether the knock is to be reported; it counts as reported then.
     pub fn take_knock(&mut self) -> bool {
         let is_due = self.stage == Stage::Open;
         if is_due {
@@ -151,12 +151,12 @@ impl Notices {
         is_due
     }
 
-    /// Whether the end of the handshake is to be told; it counts as told then.
+    /// Whether the end of the handshake is to be reported; it counts as reported then.
     pub fn take_connected(&mut self) -> bool {
         std::mem::take(&mut self.connected)
     }
 
-    /// Bytes and ranges acknowledged and not told before; `None` for no bytes.
+    /// Bytes and ranges acknowledged and not reported before; `None` for no bytes.
     pub fn take_acked(&mut self) -> Option<(u32, u32)> {
         (self.acked_bytes > 0).then(|| {
             (
@@ -166,17 +166,17 @@ impl Notices {
         })
     }
 
-    /// Whether the peer's FIN is to be told; it counts as told then.
+    /// Whether the peer's FIN is to be reported; it counts as reported then.
     pub fn take_peer_closed(&mut self) -> bool {
         std::mem::take(&mut self.peer_closed)
     }
 
-    /// Why the connection ended, if that is to be told; it counts as told then.
+    /// Why the connection ended, if that is to be reported; it counts as reported then.
     pub fn take_end(&mut self) -> Option<DeadReason> {
-        let End::ToTell(reason) = self.end else {
+        let End::Unreported(reason) = self.end else {
             return None;
         };
-        self.end = End::Told;
+        self.end = End::Reported;
         Some(reason)
     }
 }

@@ -17,7 +17,8 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// The peer's data begins at `next`. Until the window can be scaled, at most 64 KiB are promised.
+    /// The peer's data begins at `next`. Until the window can be scaled, at most 64 KiB are
+    /// promised.
     pub fn begin(&mut self, next: u32, config: &TcpConfig) {
         self.edge = next.wrapping_add(config.receive_window_bytes.min(0xffff));
     }
@@ -27,7 +28,7 @@ impl Offer {
         seq::distance(at, self.edge)
     }
 
-    /// As [`Self::bytes`], as a segment tells it.
+    /// As [`Self::bytes`], as a segment announces it.
     pub fn scaled(&self, next: u32, terms: &Terms) -> u16 {
         (self.bytes(next) >> terms.our_scale()).min(0xffff) as u16
     }
@@ -37,11 +38,11 @@ impl Offer {
         self.edge = seq::max(self.edge, next);
     }
 
-    /// The window to tell, where data is awaited at `next`: moves the right edge on when that is
-    /// worth it (silly window avoidance, RFC 9293, 3.8.6.2.2) and never back.
-    pub fn tell(&mut self, next: u32, terms: &Terms, config: &TcpConfig) -> u16 {
+    /// The window to announce, where data is awaited at `next`: moves the right edge on when that
+    /// is worth it (silly window avoidance, RFC 9293, 3.8.6.2.2) and never back.
+    pub fn announce(&mut self, next: u32, terms: &Terms, config: &TcpConfig) -> u16 {
         let edge = self.possible_edge(next, terms, config);
-        if self.is_worth_telling(edge, terms, config) {
+        if self.is_worth_announcing(edge, terms, config) {
             self.edge = edge;
         }
         if self.is_held_up {
@@ -59,7 +60,7 @@ impl Offer {
         next.wrapping_add(most.saturating_sub(self.unread_bytes))
     }
 
-    fn is_worth_telling(&self, edge: u32, terms: &Terms, config: &TcpConfig) -> bool {
+    fn is_worth_announcing(&self, edge: u32, terms: &Terms, config: &TcpConfig) -> bool {
         let gain = seq::distance(self.edge, edge);
         gain > 0 && gain >= (config.receive_window_bytes / 2).min(u32::from(terms.mss()))
     }
@@ -81,7 +82,7 @@ impl Offer {
     }
 
     /// The application is done with data. Says whether a peer that sends more might be waiting for
-    /// the window, and is to be told.
+    /// the window, and is to be told of it.
     pub fn read(
         &mut self,
         bytes: u32,
@@ -94,7 +95,7 @@ impl Offer {
         self.unread_buffers = self.unread_buffers.saturating_sub(buffers);
         let edge = self.possible_edge(next, terms, config);
         self.bytes(next) <= config.receive_window_bytes / 4
-            && self.is_worth_telling(edge, terms, config)
+            && self.is_worth_announcing(edge, terms, config)
     }
 
     /// The reader is stopped, and data or the peer waits for it: the window counts as closed.

@@ -264,18 +264,18 @@ impl Receiver {
 
 /// The window.
 impl Receiver {
-    /// The window to tell, unscaled.
+    /// The window to announce, as a segment carries it.
     pub fn offer(&mut self, terms: &Terms, config: &TcpConfig) -> u16 {
-        self.offer.tell(self.next, terms, config)
+        self.offer.announce(self.next, terms, config)
     }
 
-    /// The window we offer now, as a segment tells it.
+    /// The window we offer now, as a segment carries it.
     pub fn scaled_window(&self, terms: &Terms) -> u16 {
         self.offer.scaled(self.next, terms)
     }
 
-    /// The application is done with data. `may_receive`: the peer may send more; it is told when it
-    /// might be waiting for the window.
+    /// The application is done with data. `may_receive`: the peer may send more; it is told of the
+    /// window when it may be waiting for it.
     pub fn read(
         &mut self,
         bytes: u32,
@@ -306,7 +306,7 @@ impl Receiver {
     }
 }
 
-/// What the peer is told.
+/// Acknowledgements.
 impl Receiver {
     /// When to acknowledge.
     pub const fn acks(&self) -> &Acks {

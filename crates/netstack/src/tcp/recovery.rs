@@ -1,5 +1,5 @@
-//! Loss: fast retransmit and fast recovery (RFC 5681, 3.2; RFC 6582; RFC 6675), and the repair after
-//! a timeout (RFC 6298, 5).
+//! Loss: fast retransmit and fast recovery (RFC 5681, 3.2; RFC 6582; RFC 6675), and the repair
+//! after a timeout (RFC 6298, 5).
 
 use super::sack::{DUP_THRESH, Scoreboard};
 use super::sender::Sender;
@@ -79,8 +79,8 @@ impl Recovery {
         self.duplicates > 0 || !self.board.is_empty()
     }
 
-    /// Whether a lost tail would be heard of by nothing else, but for the timeout (RFC 8985, 7.2; in
-    /// fast recovery too, where nothing tells that what was sent again is lost again).
+    /// Whether a lost tail would be heard of by nothing else, but for the timeout (RFC 8985, 7.2;
+    /// in fast recovery too, where nothing reveals that a retransmission was lost too).
     pub const fn may_probe_tail(&self) -> bool {
         match self.phase {
             Phase::None => self.board.is_empty(),
@@ -160,7 +160,7 @@ impl Recovery {
             Phase::Loss { point } => {
                 seq::distance(una, point) - self.board.bytes_between(una, point)
             }
-            // The first segment, as far as anybody knows (RFC 6582).
+            // The first segment, as far as is known (RFC 6582).
             Phase::Fast { .. } if self.board.is_empty() => {
                 mss.min(seq::distance(una, sender.max()))
             }
@@ -181,7 +181,8 @@ impl Recovery {
 
 /// What acknowledgements and the timer lead to.
 impl Recovery {
-    /// All up to `ack` is acknowledged. Says whether some of it, from `una` on, had been sent again.
+    /// All up to `ack` is acknowledged. Says whether some of it, from `una` on, had been sent
+    /// again.
     pub fn advance(&mut self, una: u32, ack: u32) -> bool {
         let mends = seq::lt(una, self.resent);
         self.resent = seq::max(self.resent, ack);
@@ -275,7 +276,7 @@ impl Recovery {
     /// Fast recovery begins.
     pub fn begin_fast(&mut self, sender: &mut Sender, terms: &Terms, now: Time) {
         let mss = terms.payload_mss();
-        // Segments that have left the network, as duplicates tell (RFC 5681, 3.2).
+        // Segments that have left the network, as duplicates show (RFC 5681, 3.2).
         let inflation = if terms.sack() { 0 } else { DUP_THRESH * mss };
         sender
             .window
@@ -287,8 +288,8 @@ impl Recovery {
         self.resend_from_first(sender);
     }
 
-    /// The retransmission timer ran out with data under way: all of it is sent again. `is_first`: it
-    /// did not run out for the same data before.
+    /// The retransmission timer ran out with data under way: all of it is sent again. `is_first`:
+    /// it did not run out for the same data before.
     pub fn timed_out(&mut self, sender: &mut Sender, terms: &Terms, is_first: bool, now: Time) {
         sender
             .window

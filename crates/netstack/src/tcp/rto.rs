@@ -13,8 +13,8 @@ pub struct Rto {
     /// Timeout before back-off.
     rto_ns: u64,
     backoff: u8,
-    /// The segment being timed: acknowledgement awaited, and when it was sent. One that is sent again
-    /// is not timed (Karn's rule; RFC 6298, 3).
+    /// The segment being timed: acknowledgement awaited, and when it was sent. One that is sent
+    /// again is not timed (Karn's rule; RFC 6298, 3).
     timed: Option<(u32, Time)>,
 }
 
@@ -50,8 +50,8 @@ impl Rto {
         self.backoff = 0;
     }
 
-    /// A segment goes out for the first time, whose acknowledgement is `awaited`: it is timed, unless
-    /// another one is.
+    /// A segment goes out for the first time, whose acknowledgement is `awaited`: it is timed,
+    /// unless another one is.
     pub fn time(&mut self, awaited: u32, now: Time) {
         self.timed.get_or_insert((awaited, now));
     }
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_syn_makes_it_three_seconds_until_measured() {
+    fn a_lost_syn_sets_the_timeout_to_three_seconds_until_a_measurement() {
         let mut rto = Rto::new(&config());
         rto.back_off();
         rto.after_lost_handshake();

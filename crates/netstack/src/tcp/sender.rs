@@ -31,7 +31,7 @@ pub struct Sender {
     next: u32,
     /// End of what was ever sent.
     max: u32,
-    /// The peer's window in bytes, and where it was told (SND.WND, SND.WL1, SND.WL2).
+    /// The peer's window in bytes, and the segment that announced it (SND.WND, SND.WL1, SND.WL2).
     peer_window: u32,
     told_seq: u32,
     told_ack: u32,
@@ -67,7 +67,7 @@ impl Sender {
         }
     }
 
-    /// The handshake has told the segment size: the window begins anew with it.
+    /// The handshake has fixed the segment size: the window begins anew with it.
     pub fn set_mss(&mut self, mss: u32, config: &TcpConfig) {
         self.window = Window::new(config.congestion, mss);
     }
@@ -151,7 +151,7 @@ impl Sender {
         self.next = self.una;
     }
 
-    /// All up to `end` was sent; sending goes on there.
+    /// All up to `end` was sent; sending continues there.
     pub fn sent_to(&mut self, end: u32) {
         self.next = end;
         self.max = seq::max(self.max, end);
@@ -163,12 +163,12 @@ impl Sender {
         self.next = seq::max(self.next, ack);
     }
 
-    /// Sending goes on at what is not acknowledged.
+    /// Sending resumes at what is not acknowledged.
     pub fn rewind(&mut self) {
         self.next = self.una;
     }
 
-    /// Sending goes on at `end`: the peer has what lies before.
+    /// Sending continues at `end`: the peer has what lies before.
     pub fn skip_to(&mut self, end: u32) {
         self.next = end;
     }
@@ -244,14 +244,14 @@ impl Sender {
         self.una.wrapping_add(self.peer_window.max(least))
     }
 
-    /// A segment with `seq` and `ack` tells a window of so many bytes.
+    /// A segment with `seq` and `ack` announces a window of `bytes`.
     pub fn set_window(&mut self, seq: u32, ack: u32, bytes: u32) {
         self.peer_window = bytes;
         self.max_peer_window = self.max_peer_window.max(bytes);
         (self.told_seq, self.told_ack) = (seq, ack);
     }
 
-    /// Takes the window of a segment, unless that is older than the one that told it last
+    /// Takes the window of a segment, unless that is older than the one that announced it last
     /// (RFC 9293, 3.10.7.4).
     pub fn update_window(&mut self, segment: &Incoming, scale: u8) {
         let Segment {
@@ -267,8 +267,8 @@ impl Sender {
         }
     }
 
-    /// Silly window avoidance and Nagle's rule (RFC 9293, 3.8.6.2.1): `len` bytes are a full segment
-    /// (of `mss` bytes), all there is (`whole`), or half the largest window.
+    /// Silly window avoidance and Nagle's rule (RFC 9293, 3.8.6.2.1): `len` bytes are a full
+    /// segment (of `mss` bytes), all there is (`whole`), or half the largest window.
     pub fn is_worth_sending(&self, len: u32, mss: u32, whole: bool, fin: bool) -> bool {
         let idle = !self.is_waiting();
         len >= mss

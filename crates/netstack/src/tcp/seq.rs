@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn compares_around_the_end() {
+    fn sequence_numbers_compare_across_the_wrap() {
         let (a, b) = (u32::MAX - 5, 10);
         assert!(lt(a, b) && le(a, b) && !lt(b, a) && le(a, a) && !lt(a, a));
         assert_eq!(

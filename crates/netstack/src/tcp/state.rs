@@ -102,8 +102,8 @@ impl Tcb {
         self.state
     }
 
-    /// Cuts segments to a path that carries IP packets of so many bytes. Says whether they are shorter
-    /// than before.
+    /// Cuts segments to a path that carries IP packets of `mtu_bytes`. Says whether they are
+    /// shorter than before.
     pub fn fit_path(&mut self, mtu_bytes: u32) -> bool {
         let headers = ip::header_bytes(self.key.local.is_v4()) + HEADER_BYTES;
         let most = mtu_bytes.saturating_sub(headers as u32).min(0xffff) as u16;
@@ -190,7 +190,7 @@ impl Tcb {
     }
 
     /// Ends the connection: all that it holds is the caller's again, but for data that waits to be
-    /// handed up, unless nobody wants it.
+    /// handed up, unless the application wants none.
     pub fn end(&mut self, reason: DeadReason, context: &mut Context<'_>) {
         if self.notices.has_ended() {
             return;
@@ -209,7 +209,7 @@ impl Tcb {
         self.timers.deadline()
     }
 
-    /// Whether the application is to be told something now.
+    /// Whether something is to be reported to the application now.
     pub fn has_news(&self) -> bool {
         self.notices.any() || (self.receiver.is_readable() && self.notices.is_owned())
     }

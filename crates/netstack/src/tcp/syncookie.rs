@@ -21,7 +21,7 @@ const OPTION_BITS: u32 = 0x3f;
 #[derive(Debug, Clone, Copy)]
 pub struct Cookies(Key);
 
-/// What a cookie tells.
+/// What a cookie holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remembered {
     pub mss: u16,
@@ -71,7 +71,7 @@ impl Cookies {
         }
     }
 
-    /// What a cookie's ACK tells: options only if it echoes our timestamp.
+    /// What a cookie's ACK says: options only if it echoes our timestamp.
     pub fn remembered(mss: u16, echo: Option<u32>) -> Remembered {
         let bits = echo.map(|echo| echo & OPTION_BITS);
         let scale = bits

@@ -21,7 +21,7 @@ enum Probe {
     },
 }
 
-/// What an acknowledgement tells of the probe (RFC 8985, 7.4).
+/// What an acknowledgement says of the probe (RFC 8985, 7.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     Unknown,

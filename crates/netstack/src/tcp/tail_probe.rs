@@ -1,5 +1,5 @@
 //! The tail loss probe (RFC 8985, 7): when the end of what was sent is lost, nothing that follows
-//! tells of it. One segment more, long before the retransmission timer, asks.
+//! reveals it. One segment more, long before the retransmission timer, asks.
 
 use super::context::Context;
 use super::segment::{Incoming, Outgoing};
@@ -37,8 +37,8 @@ impl Tcb {
         }
     }
 
-    /// New data, whatever the congestion window says, else the last segment again (RFC 8985, 7.3); in
-    /// recovery the first that is missing.
+    /// New data, whatever the congestion window says, else the last segment again (RFC 8985, 7.3);
+    /// in recovery the first that is missing.
     pub fn tail_segment(&mut self, mss: u32, context: &mut Context<'_>) -> Option<Outgoing> {
         let mut again = false;
         let segment = if self.recovery.is_on() {

@@ -10,7 +10,7 @@ const DEFAULT_MSS_V6: u16 = 1220;
 /// Bytes of a timestamp option with its padding (RFC 7323, appendix A).
 const TIMESTAMP_BYTES: u32 = 12;
 
-/// The shift with which the whole receive window can be told.
+/// The shift with which the whole receive window can be announced.
 pub fn receive_scale(config: &TcpConfig) -> u8 {
     (0..MAX_SCALE)
         .find(|shift| config.receive_window_bytes >> shift <= 0xffff)
@@ -18,9 +18,9 @@ pub fn receive_scale(config: &TcpConfig) -> u8 {
 }
 
 /// The peer's segment size within ours.
-pub fn agreed_mss(told: Option<u16>, ours: u16, v4: bool) -> u16 {
+pub fn agreed_mss(theirs: Option<u16>, ours: u16, v4: bool) -> u16 {
     let default = if v4 { DEFAULT_MSS_V4 } else { DEFAULT_MSS_V6 };
-    told.unwrap_or(default).max(LEAST_MSS_BYTES).min(ours)
+    theirs.unwrap_or(default).max(LEAST_MSS_BYTES).min(ours)
 }
 
 /// What holds on a connection; until the handshake, nothing but our own segment size.
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_scale_is_the_least_that_tells_the_whole_window() {
+    fn the_scale_is_the_least_that_announces_the_whole_window() {
         let scale = |bytes| {
             receive_scale(&TcpConfig {
                 receive_window_bytes: bytes,

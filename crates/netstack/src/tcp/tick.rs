@@ -59,7 +59,8 @@ impl Tcb {
 
     fn idle(&mut self, context: &mut Context<'_>) {
         if self.state == State::FinWait2 && self.receiver.is_deaf() {
-            // The peer does not close: nobody is left here to wait (RFC 9293, 3.6: "FIN-WAIT-2").
+            // The peer does not close: there is no application left to wait for it (RFC 9293, 3.6:
+            // "FIN-WAIT-2").
             self.end(DeadReason::Closed, context);
             return;
         }

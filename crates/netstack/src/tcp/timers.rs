@@ -1,6 +1,7 @@
 //! A connection's timers: retransmission (RFC 6298), the probe for a lost tail (RFC 8985, 7), the
-//! delayed acknowledgement (RFC 5681, 4.2), probes of a closed window (RFC 9293, 3.8.6.1), keepalive
-//! (RFC 9293, 3.8.4) and the wait in FIN-WAIT-2. TIME_WAIT is timed by a table of its own.
+//! delayed acknowledgement (RFC 5681, 4.2), probes of a closed window (RFC 9293, 3.8.6.1),
+//! keepalive (RFC 9293, 3.8.4) and the wait in FIN-WAIT-2. TIME_WAIT is timed by a table of its
+//! own.
 
 use crate::api::{Keepalive, Time};
 
@@ -252,7 +253,7 @@ impl Timers {
         self.idle.take_due(now)
     }
 
-    /// The keepalive timer has run out; it is started anew, unless all probes were in vain.
+    /// The keepalive timer has run out; it is started anew, unless all probes went unanswered.
     pub fn silence(&mut self, settings: &Keepalive, now: Time) -> Silence {
         let quiet_until = self.last_heard + settings.idle;
         if now < quiet_until && self.keepalive_probes == 0 {

@@ -79,7 +79,8 @@ impl TimeWait {
             .filter(|slot| *slot != NONE)
     }
 
-    /// Keeps what is left of `tcb`, whose 4-tuple has this hash; there must be room (see [`Self::victim`]).
+    /// Keeps what is left of `tcb`, whose 4-tuple has this hash; there must be room (see
+    /// [`Self::victim`]).
     pub fn add(&mut self, tcb: &Tcb, hash: u64, config: &TcpConfig, now: Time) -> Option<u32> {
         let slot = self.slots.take()?;
         self.entries[slot as usize] = Entry {
@@ -211,7 +212,8 @@ impl TimeWait {
             self.append(slot);
             return Answer::Send(answer);
         }
-        // A bare acknowledgement is not answered: two ends that disagree would talk for ever.
+        // A bare acknowledgement is not answered: two ends that disagree would answer each other
+        // endlessly.
         if segment.len() == 0 {
             Answer::Nothing
         } else {

@@ -71,7 +71,7 @@ pub fn parse(bytes: &[u8]) -> Result<Packet, Refused> {
     Err(Refused::Malformed)
 }
 
-/// Whether all options of a header may be skipped by who does not know them (RFC 8200, 4.2:
+/// Whether all options of a header may be skipped by a host that does not know them (RFC 8200, 4.2:
 /// the two highest bits of the type are zero).
 fn options_may_be_skipped(mut body: &[u8]) -> bool {
     while let [kind, rest @ ..] = body {

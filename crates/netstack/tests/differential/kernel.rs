@@ -94,7 +94,7 @@ impl Kernel {
         }
     }
 
-    /// Ends what a scenario has left: sockets close, and what they say is nobody's.
+    /// Ends what a scenario has left: sockets close, and what they send is dropped.
     pub fn end(&mut self) {
         (self.listener, self.stream) = (None, None);
         if let Some(thread) = self.connecting.take() {
@@ -182,7 +182,7 @@ impl Host for Kernel {
             }
             ["connect"] => {
                 let to = SocketAddr::new(self.peer, ports.1);
-                // A thread is born into the namespace of who starts it.
+                // A thread starts in the namespace of its creator.
                 self.connecting = Some(std::thread::spawn(move || TcpStream::connect(to)));
             }
             ["accept"] => {

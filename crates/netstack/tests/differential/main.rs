@@ -34,8 +34,8 @@ trait Host {
     fn command(&mut self, words: &[&str], ports: (u16, u16));
     /// A segment arrives.
     fn arrive(&mut self, segment: &Segment);
-    /// The TCP segments sent to the peer's port since the last call. When there is none and `wait` is set, it waits
-    /// for one as long as an acknowledgement may be delayed.
+    /// The TCP segments sent to the peer's port since the last call. When there is none and `wait`
+    /// is set, it waits for one as long as an acknowledgement may be delayed.
     fn answers(&mut self, peer: u16, wait: bool) -> Vec<Segment>;
 }
 
@@ -179,7 +179,7 @@ fn differences(v6: bool) -> Vec<String> {
             let theirs = kernels(&mut kernel, scenario, &mut next_port);
             let ours = play(&mut Ours::new(v6), scenario, (next_port, next_port));
             let answered = theirs.iter().flatten().count() + ours.iter().flatten().count();
-            assert!(answered > 0, "{}: nobody ever answered", scenario.name);
+            assert!(answered > 0, "{}: no answer ever came", scenario.name);
             wrong.extend(compare(scenario, &ours, &theirs));
         }
         wrong

@@ -33,7 +33,7 @@ macro_rules! open {
     };
 }
 
-/// With all options; a script goes on from timestamp 102.
+/// With all options; a script continues from timestamp 102.
 macro_rules! open_full {
     ($($rest:literal),* $(,)?) => {
         concat!(
@@ -248,7 +248,7 @@ pub const SCENARIOS: &[Scenario] = &[
         "data for a closed socket",
         open!("close", "< . 1:1 ack 2", "< P. 1:11 ack 2"),
     ),
-    scenario("data that nobody read", open!("< P. 1:11 ack 1", "close")),
+    scenario("data that was not read", open!("< P. 1:11 ack 1", "close")),
     Scenario {
         allowed: &[(
             7,

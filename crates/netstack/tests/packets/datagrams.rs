@@ -101,10 +101,10 @@ fn datagrams_go_up_and_down() {
         node.stack
             .udp_sendv(NOW, udp, None, remote, &answer, 99)
             .expect("room");
-        let question = node.transmit(NOW).expect("asks who has the address");
+        let question = node.transmit(NOW).expect("asks for the address");
         assert_eq!((node.transmit(NOW), node.event()), (None, None), "it waits");
-        let told = neighbour_answer(&question, ip(0, v6), ip(1, v6)).expect("a question");
-        node.receive(NOW, &told);
+        let answer = neighbour_answer(&question, ip(0, v6), ip(1, v6)).expect("a question");
+        node.receive(NOW, &answer);
         let sent = node.transmit(NOW).expect("the datagram");
         assert!(sent.ends_with(b"answer"));
         assert_eq!(
@@ -147,10 +147,10 @@ fn a_flood_of_datagrams_stops_at_the_backlog() {
     assert_eq!((node.event(), node.memory.in_stack()), (None, 0));
 }
 
-/// Any history of addresses, sends, answers and time: each send that was taken is told back, once,
-/// also when its address was given back before; each buffer comes back.
+/// Any history of addresses, sends, answers and time: each send that was taken is reported back,
+/// once, also when its address was given back before; each buffer comes back.
 #[test]
-fn each_datagram_that_was_taken_is_told_back_whatever_became_of_its_address() {
+fn each_datagram_that_was_taken_is_reported_back_whatever_became_of_its_address() {
     let mut random = 20_u64;
     let mut draw = |most: u64| {
         random = random
@@ -198,7 +198,7 @@ fn each_datagram_that_was_taken_is_told_back_whatever_became_of_its_address() {
                             node.receive(now, &answer);
                         }
                     }
-                    told(&mut node, &mut out);
+                    reported(&mut node, &mut out);
                 }
             }
         }
@@ -207,13 +207,13 @@ fn each_datagram_that_was_taken_is_told_back_whatever_became_of_its_address() {
         }
         // Errors quote what came.
         while node.transmit(now).is_some() {}
-        told(&mut node, &mut out);
+        reported(&mut node, &mut out);
         assert!(out.is_empty(), "{out:?} were forgotten");
         assert_eq!(node.memory.in_stack(), 0);
     }
 }
 
-fn told(node: &mut Node, out: &mut std::collections::HashSet<u64>) {
+fn reported(node: &mut Node, out: &mut std::collections::HashSet<u64>) {
     while let Some(event) = node.event() {
         match event {
             Event::UdpSent { token, .. } => assert!(out.remove(&token), "{token} twice"),
@@ -226,10 +226,10 @@ fn told(node: &mut Node, out: &mut std::collections::HashSet<u64>) {
     }
 }
 
-/// Somebody who asks for many neighbours that are not there is given up at once, and leaves
-/// entries for others; so are connections of his, until his share is free again.
+/// A reader that asks for many absent neighbours is refused more at once, which leaves entries for
+/// others; so are its connections, until its share is free again.
 #[test]
-fn one_reader_asks_for_so_many_neighbours_and_others_for_theirs() {
+fn each_reader_has_a_limit_of_its_own_for_unknown_neighbours() {
     let mut node = node();
     let [greedy, other] = [53, 54].map(|port| {
         let udp = node.stack.udp_bind(at(0, true, port), 0).expect("free");
@@ -256,7 +256,7 @@ fn one_reader_asks_for_so_many_neighbours_and_others_for_theirs() {
     let answer = neighbour_answer(&question, ip(0, true), ip(1, true)).expect("for it");
     node.receive(NOW, &answer);
     assert!(node.transmit(NOW).is_some(), "it goes out");
-    // When nobody has answered, he may ask again.
+    // When no answer has come, it may ask again.
     for ms in (0..4000).step_by(100) {
         node.stack.handle_timers(NOW + Duration::from_millis(ms));
         while node.transmit(NOW).is_some() {}

@@ -133,7 +133,7 @@ fn a_fragmented_segment_is_taken() {
     );
 }
 
-/// An echo request of so many bytes of data, as a packet's payload.
+/// An echo request of `len` bytes of data, as a packet's payload.
 fn long_echo(v6: bool, len: u32) -> Vec<u8> {
     let mut message = vec![if v6 { 128 } else { 8 }, 0, 0, 0, 0x12, 0x34, 0, 7];
     message.extend((0..len).map(|n| (n * 5) as u8));
@@ -167,8 +167,8 @@ fn sent_fragments(node: &mut Node, v6: bool) -> Vec<(u32, usize, bool, Vec<u8>)>
     all
 }
 
-/// RFC 1122, 3.2.2.6; RFC 4443, 4.2: an echo request that came in fragments is answered with all its
-/// data, in fragments (RFC 791, 3.2; RFC 8200, 4.5).
+/// RFC 1122, 3.2.2.6; RFC 4443, 4.2: an echo request that came in fragments is answered with all
+/// its data, in fragments (RFC 791, 3.2; RFC 8200, 4.5).
 #[test]
 fn a_long_echo_request_is_answered_in_fragments() {
     for (v6, len) in [(false, 4000), (true, 4000), (false, 1473), (true, 60_000)] {
@@ -232,7 +232,8 @@ fn an_echo_that_finds_no_room_is_not_answered_in_part() {
     }
 }
 
-/// RFC 5722 and the like: random fragments of few datagrams, many overlapping, lose and keep nothing.
+/// RFC 5722 and the like: random fragments of few datagrams, many overlapping, lose and keep
+/// nothing.
 #[test]
 fn random_fragments_leave_nothing_behind() {
     for v6 in [false, true] {

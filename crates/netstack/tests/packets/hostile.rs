@@ -11,7 +11,7 @@ use cofferdam_netstack::*;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Addresses that nobody may send from, and frames for others.
+/// Addresses that no host may send from, and frames for others.
 #[test]
 fn spoofed_and_foreign_packets_are_dropped_and_counted() {
     let mut node = node();
@@ -54,7 +54,7 @@ fn spoofed_and_foreign_packets_are_dropped_and_counted() {
     assert_eq!(count(&node, "bad_checksum"), 1);
 }
 
-/// A flood of SYNs from everywhere: memory bounded, established connections go on.
+/// A flood of SYNs from everywhere: memory bounded, established connections continue.
 #[test]
 fn a_flood_of_syns_does_not_keep_others_out() {
     let mut settings = config(0);
@@ -108,8 +108,9 @@ fn open(node: &mut Node, syn: Segment) -> Segment {
     ack
 }
 
-/// Peers that leave gaps, and peers that send to who does not accept, take a part of the buffers
-/// each; data in order is taken until all of them are in use, and again once they are not.
+/// Peers that leave gaps, and peers that send to an application that does not accept, take a part
+/// of the buffers each; data in order is taken until all of them are in use, and again once they
+/// are not.
 #[test]
 fn no_peer_takes_all_buffers() {
     let mut settings = config(0);
@@ -130,7 +131,11 @@ fn no_peer_takes_all_buffers() {
     let gaps = peers.iter().map(|peer| send(&mut node, peer, 1000));
     assert_eq!(gaps.last(), Some(4), "a quarter for what is out of order");
     let early = peers.iter().map(|peer| send(&mut node, peer, 0));
-    assert_eq!(early.last(), Some(8), "half for who is not accepted");
+    assert_eq!(
+        early.last(),
+        Some(8),
+        "half for connections that are not accepted"
+    );
     // All are accepted: what is in order is taken now, and what waited is handed up.
     let knocks: Vec<ConnectionId> = std::iter::from_fn(|| node.event())
         .filter_map(|event| match event {
@@ -219,10 +224,10 @@ fn hostile_frames_do_no_harm() {
         node.receive(now, &bytes);
         if random.percent(40) {
             while let Some(sent) = node.transmit(now) {
-                if let Some(told) =
+                if let Some(answer) =
                     neighbour_answer(&sent, ip(0, sent[12] == 0x86), ip(1, sent[12] == 0x86))
                 {
-                    node.receive(now, &told);
+                    node.receive(now, &answer);
                 } else if let Some(segment) = Segment::read(&sent) {
                     isn = segment.seq;
                     if segment.flags == flags("S.") && random.percent(50) {
@@ -310,7 +315,7 @@ fn hostile_frames_do_no_harm() {
 
 /// A SYN whose frame has a wrong sender: the peer's next one gets its answer.
 #[test]
-fn a_syn_with_a_broken_sender_is_answered_when_it_comes_again() {
+fn a_syn_with_a_broken_sender_is_answered_when_it_is_repeated() {
     let mut node = node();
     node.stack.listen(at(0, false, 80), 8, 0).expect("free");
     let syn = syn(9);

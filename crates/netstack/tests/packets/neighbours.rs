@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Nobody answers for the address: given up after three questions, a second apart.
 #[test]
-fn what_nobody_answers_for_is_given_up() {
+fn what_waits_for_an_absent_neighbour_is_given_up() {
     for v6 in [false, true] {
         let mut node = node();
         let udp = node.stack.udp_bind(at(0, v6, 53), 0).expect("free");
@@ -53,7 +53,7 @@ fn what_nobody_answers_for_is_given_up() {
     }
 }
 
-/// RFC 826, RFC 4861: questions are answered; answers that nobody asked for teach nothing.
+/// RFC 826, RFC 4861: questions are answered; answers to no question teach nothing.
 #[test]
 fn neighbours_are_answered_and_not_believed_unasked() {
     let mut node = node();
@@ -65,7 +65,7 @@ fn neighbours_are_answered_and_not_believed_unasked() {
     reply[21] = 2;
     node.receive(NOW, &reply);
     assert_eq!(node.stack.usage().neighbours, 0, "unasked");
-    // A sender that is not who the frame comes from, or has our address.
+    // A sender that is not the frame's source, or has our address.
     let mut forged = arp.clone();
     forged[22..28].copy_from_slice(&[2, 9, 9, 9, 9, 9]);
     let mut ours = arp.clone();
@@ -82,7 +82,7 @@ fn neighbours_are_answered_and_not_believed_unasked() {
     assert_eq!(
         node.stack.usage().neighbours,
         1,
-        "who asks us is worth knowing"
+        "a host that asks us is remembered"
     );
 
     // Neighbour discovery: a solicitation that crossed a router is refused (RFC 4861, 7.1.1).

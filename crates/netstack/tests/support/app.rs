@@ -21,11 +21,11 @@ pub struct Stream {
     pub peer_closed: bool,
     pub closed: bool,
     pub dead: Option<(Time, DeadReason)>,
-    /// Closes its side only when so much has come.
+    /// Closes its side only when this many bytes have come.
     pub close_after: u64,
     /// Accepts what knocks.
     pub server: bool,
-    /// Hands data back only when told to.
+    /// Hands data back only on request.
     pub lazy: bool,
     pub lazy_bytes: (u32, u32),
     outstanding: std::collections::VecDeque<(u64, BufferId)>,

@@ -1,4 +1,4 @@
-//! A stack with packet memory that knows who has each buffer.
+//! A stack with packet memory that knows the owner of each buffer.
 
 use cofferdam_netstack::*;
 use std::cell::Cell;

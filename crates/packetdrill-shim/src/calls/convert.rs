@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 /// # Safety
 /// `userdata` is what [`super::fill`] was given, and `free` was not called.
 pub unsafe fn shim<'a>(userdata: *mut c_void) -> &'a Shim {
-    // SAFETY: as the caller vouches; the shim is shared between threads, and only read.
+    // SAFETY: as the caller guarantees; the shim is shared between threads, and only read.
     unsafe { &*userdata.cast_const().cast::<Shim>() }
 }
 

@@ -95,7 +95,7 @@ unsafe fn vector<'a>(pieces: *const iovec, count: usize) -> Result<&'a [iovec]> 
     match (pieces.is_null(), count) {
         (_, 0) => Ok(&[]),
         (true, _) => Err(Errno::EFAULT),
-        // SAFETY: not null, and as the caller vouches.
+        // SAFETY: not null, and as the caller guarantees.
         (false, _) => Ok(unsafe { std::slice::from_raw_parts(pieces, count) }),
     }
 }
@@ -168,7 +168,8 @@ pub unsafe extern "C" fn recvmsg(
     message: *mut msghdr,
     flags: c_int,
 ) -> ssize_t {
-    // SAFETY: as in recvmsg(2): the message is valid, and what it points at has the lengths it says.
+    // SAFETY: as in recvmsg(2): the message is valid, and what it points at has the lengths it
+    // says.
     unsafe {
         let message = &mut *message;
         let read = vector(message.msg_iov, message.msg_iovlen)
@@ -255,7 +256,7 @@ unsafe fn named(
     if address.is_null() || !shim.call(|host| host.is_datagrams(file)) {
         return Ok(None);
     }
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     unsafe { read_address(address, len) }.map(Some)
 }
 
@@ -280,7 +281,8 @@ pub unsafe extern "C" fn sendmsg(
     message: *const msghdr,
     flags: c_int,
 ) -> ssize_t {
-    // SAFETY: as in sendmsg(2): the message is valid, and what it points at has the lengths it says.
+    // SAFETY: as in sendmsg(2): the message is valid, and what it points at has the lengths it
+    // says.
     unsafe {
         let (shim, message) = (shim(userdata), &*message);
         let control = match message.msg_control.is_null() {

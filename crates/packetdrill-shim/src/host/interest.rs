@@ -25,7 +25,7 @@ impl Interest {
         }
     }
 
-    /// Events and data to report of a file that is `ready` for these events and has had so many
+    /// Events and data to report of a file that is `ready` for these events and has had
     /// `news`; `None` when there is nothing to report.
     pub fn report(&mut self, ready: i32, news: u64) -> Option<(u32, u64)> {
         let ready = ready & (self.events | ALWAYS);

@@ -264,9 +264,9 @@ impl Host {
                 connection,
                 window_bytes,
                 ..
-            } => self.tell(connection.to_bits(), |place| place.opened(window_bytes)),
+            } => self.update(connection.to_bits(), |place| place.opened(window_bytes)),
             Event::PeerClosed { connection, .. } => {
-                self.tell(connection.to_bits(), Connection::peer_closed);
+                self.update(connection.to_bits(), Connection::peer_closed);
             }
             Event::Sent {
                 connection,
@@ -294,7 +294,7 @@ impl Host {
         }
     }
 
-    fn tell(&mut self, bits: u64, what: impl FnOnce(&mut Connection)) {
+    fn update(&mut self, bits: u64, what: impl FnOnce(&mut Connection)) {
         if let Some(place) = self.connections.get_mut(&bits) {
             what(place);
         }

@@ -168,8 +168,8 @@ impl Host {
     /// Opens a connection; called again, returns its state.
     ///
     /// # Errors
-    /// `EINPROGRESS` at first, `EALREADY` while it goes on, `EISCONN` once it has said that it is
-    /// open; as `connect(2)`.
+    /// `EINPROGRESS` at first, `EALREADY` while it is being opened, `EISCONN` once it has said that
+    /// it is open; as `connect(2)`.
     pub fn connect(&mut self, file: i32, remote: SocketAddr) -> Result<()> {
         let now = self.now;
         let socket = self.fresh(file, remote)?;
@@ -368,7 +368,7 @@ impl Host {
     }
 
     fn orphan(&mut self, bits: u64) {
-        self.tell(bits, |place| place.is_orphan = true);
+        self.update(bits, |place| place.is_orphan = true);
         self.forget_if_over(bits);
     }
 }

@@ -106,7 +106,7 @@ impl Host {
         }
     }
 
-    /// A datagram has come. A socket with a peer hears only that one.
+    /// A datagram has come. A socket with a peer takes only that peer's.
     pub(super) fn datagram_came(
         &mut self,
         file: i32,
@@ -149,14 +149,14 @@ impl Host {
         if !peek {
             datagrams.arrived.pop_front();
         }
-        let told = datagrams.tells_address.then(|| address_message(next.local));
+        let control = datagrams.tells_address.then(|| address_message(next.local));
         let id = datagrams.id;
         let whole = self.buffers.read(next.chunk);
         let message = Message {
             bytes: whole[..whole.len().min(most)].to_vec(),
             is_cut: whole.len() > most,
             from: Some(next.remote),
-            control: told.into_iter().collect(),
+            control: control.into_iter().collect(),
         };
         if !peek {
             self.buffers.free(next.chunk.buffer);

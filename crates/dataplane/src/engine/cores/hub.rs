@@ -43,7 +43,7 @@ fn first_owner(group: u8, cores: usize) -> u8 {
 }
 
 impl Hub {
-    /// For so many cores; and the orders that each will get. The first `in_use` of them share the
+    /// For `cores` cores; and the orders that each will get. The first `in_use` of them share the
     /// flow groups; `None`: all.
     pub fn new(cores: usize, in_use: Option<u8>) -> io::Result<(Arc<Hub>, Vec<Receiver<Order>>)> {
         let in_use = in_use.map_or(cores, |n| usize::from(n).clamp(1, cores.max(1)));

@@ -1,6 +1,6 @@
 //! What other cores have for this one.
 
-use super::message::{Forwarded, Letter};
+use super::message::{Forwarded, Message};
 use super::steer::group_of;
 use crate::abi::{Call, Entry};
 use crate::engine::Engine;
@@ -11,8 +11,8 @@ use cofferdam_netstack::Time;
 use cofferdam_xsk::Port;
 
 impl<P: Port> Engine<P> {
-    /// Takes at most a batch of letters from each core; returns how many.
-    pub(in crate::engine) fn take_letters(&mut self, now: Time) -> usize {
+    /// Takes at most a batch of messages from each core; returns how many.
+    pub(in crate::engine) fn take_messages(&mut self, now: Time) -> usize {
         let mut taken = 0;
         for other in self.cores.others() {
             let before = self.tally.steered_in;
@@ -20,11 +20,11 @@ impl<P: Port> Engine<P> {
                 if self.cores.is_choked(other) {
                     break;
                 }
-                let Some(letter) = self.cores.next_from(other) else {
+                let Some(message) = self.cores.next_from(other) else {
                     break;
                 };
                 taken += 1;
-                self.letter(now, other, letter);
+                self.take_message(now, other, message);
             }
             let packets = self.tally.steered_in - before;
             if packets > 0 {
@@ -35,23 +35,23 @@ impl<P: Port> Engine<P> {
         taken
     }
 
-    pub(super) fn letter(&mut self, now: Time, from: u8, letter: Letter) {
-        match letter {
-            Letter::Packet(packet) => {
+    pub(super) fn take_message(&mut self, now: Time, from: u8, message: Message) {
+        match message {
+            Message::Packet(packet) => {
                 self.tally.steered_in += 1;
                 if self.steer(packet) {
                     self.take_packet(now, packet);
                 }
             }
-            Letter::Copy(packet) => self.take_packet(now, packet),
-            Letter::Frame(frame) => {
+            Message::Copy(packet) => self.take_packet(now, packet),
+            Message::Frame(frame) => {
                 self.memory.give(frame);
             }
-            Letter::Call(forwarded) => self.forwarded(now, forwarded),
-            Letter::RecvDone { handle, len } => self.recv_done(now, handle, len),
-            Letter::Mark { group, to } => self.mark(group, to),
-            Letter::Flushed { group, to } => self.flushed(now, group, to),
-            Letter::Group(bundle) => self.arrive(now, from, *bundle),
+            Message::Call(forwarded) => self.forwarded(now, forwarded),
+            Message::RecvDone { handle, len } => self.recv_done(now, handle, len),
+            Message::Mark { group, to } => self.mark(group, to),
+            Message::Flushed { group, to } => self.flushed(now, group, to),
+            Message::Group(bundle) => self.arrive(now, from, *bundle),
         }
     }
 
@@ -63,15 +63,15 @@ impl<P: Port> Engine<P> {
         if to.is_none() && group.is_none() {
             return false;
         }
-        let letter = Letter::Call(Box::new(Forwarded {
+        let message = Message::Call(Box::new(Forwarded {
             place: domain.seat().place,
             generation: domain.seat().generation,
             entry,
         }));
         if let Some(to) = to {
-            self.cores.send(to, letter);
+            self.cores.send(to, message);
         } else if let Some(arrival) = group.and_then(|group| self.cores.arrival(group)) {
-            arrival.held.push(letter);
+            arrival.held.push(message);
         }
         true
     }
@@ -82,10 +82,10 @@ impl<P: Port> Engine<P> {
             return;
         };
         if let Some(to) = self.elsewhere(&call) {
-            return self.cores.send(to, Letter::Call(forwarded));
+            return self.cores.send(to, Message::Call(forwarded));
         }
         if let Some(arrival) = group_of(&call).and_then(|group| self.cores.arrival(group)) {
-            return arrival.held.push(Letter::Call(forwarded));
+            return arrival.held.push(Message::Call(forwarded));
         }
         let Forwarded {
             place, generation, ..
@@ -107,10 +107,10 @@ impl<P: Port> Engine<P> {
         let group = handle::group(handle);
         let owner = self.cores.owner(group);
         if owner != self.cores.id() {
-            return self.cores.send(owner, Letter::RecvDone { handle, len });
+            return self.cores.send(owner, Message::RecvDone { handle, len });
         }
         if let Some(arrival) = self.cores.arrival(group) {
-            return arrival.held.push(Letter::RecvDone { handle, len });
+            return arrival.held.push(Message::RecvDone { handle, len });
         }
         // The connection may have ended meanwhile.
         if let Some(connection) = self.local(handle) {

@@ -35,7 +35,7 @@ impl<T> Drop for Shared<T> {
         let written = self.written.0.load(Ordering::Acquire);
         let mut next = self.read.0.load(Ordering::Acquire);
         while next != written {
-            // SAFETY: it lies inside read..written, so it was written and not read; nobody else
+            // SAFETY: it lies inside read..written, so it was written and not read; no one else
             // has the lane any more.
             unsafe { (*self.slot(next)).assume_init_drop() };
             next = next.wrapping_add(1);

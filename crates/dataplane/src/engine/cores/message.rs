@@ -8,7 +8,7 @@ use cofferdam_xsk::{Frame, Packet};
 use std::collections::HashMap;
 
 /// What one core has for another.
-pub(in crate::engine) enum Letter {
+pub(in crate::engine) enum Message {
     /// A packet of a flow group that the reader has, or that only the first core takes.
     Packet(Packet),
     /// A copy of a packet that every core takes.
@@ -21,7 +21,7 @@ pub(in crate::engine) enum Letter {
     RecvDone { handle: u64, len: u32 },
     /// `group` is going to core `to`: packets for it go there from now on.
     Mark { group: u8, to: u8 },
-    /// The writer has seen that the reader gives `group` to core `to`: no more comes from him.
+    /// The writer has seen that the reader gives `group` to core `to`: no more comes from there.
     Flushed { group: u8, to: u8 },
     /// A flow group with all that belongs to it.
     Group(Box<Bundle>),
@@ -40,8 +40,8 @@ pub(in crate::engine) struct Bundle {
     pub flows: FlowGroup,
     /// By the handle that the connection had where it comes from.
     pub owners: HashMap<ConnectionId, (Owner, u8)>,
-    /// Applications that were told that the group has left.
-    pub told: Vec<(u8, u8)>,
+    /// Applications that know that the group has left.
+    pub informed: Vec<(u8, u8)>,
 }
 
 /// A group on its way here.
@@ -50,7 +50,7 @@ pub(in crate::engine) struct Arrival {
     /// The core that has it until then.
     pub from: u8,
     /// What came for it meanwhile, in order.
-    pub held: Vec<Letter>,
+    pub held: Vec<Message>,
 }
 
 impl Arrival {

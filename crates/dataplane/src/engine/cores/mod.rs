@@ -1,7 +1,7 @@
 //! Several cores: each has its own loop, stack and part of the packet memory, and some of the 128
 //! flow groups. What one core has for another goes through a ring of its own, in order.
 //!
-//! No core reads another's tables: which core has which group is told by letters as well.
+//! No core reads another's tables: which core has which group is exchanged by messages as well.
 
 mod hub;
 mod inbound;
@@ -19,7 +19,7 @@ use crate::tuning::turns::LANE_ENTRIES;
 use cofferdam_netstack::{ConnectionId, FLOW_GROUPS};
 use hub::Remote;
 use lane::{Reader, Writer, lane};
-use message::{Arrival, Letter};
+use message::{Arrival, Message};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -30,11 +30,11 @@ pub(super) struct Cores {
     /// Which one this is.
     id: u8,
     /// To and from each core; nothing at our own place.
-    out: Vec<Option<Writer<Letter>>>,
-    back: Vec<Option<Reader<Letter>>>,
-    /// Letters that found a lane full and must not be lost.
-    overdue: Vec<VecDeque<Letter>>,
-    /// Which core has which group, as far as this one has been told.
+    out: Vec<Option<Writer<Message>>>,
+    back: Vec<Option<Reader<Message>>>,
+    /// Messages that found a lane full and must not be lost.
+    overdue: Vec<VecDeque<Message>>,
+    /// Which core has which group, as far as this one knows.
     owner: [u8; FLOW_GROUPS as usize],
     /// Groups that are on their way to this core, and what waits for them.
     arrivals: Vec<Arrival>,
@@ -121,23 +121,23 @@ impl Cores {
     }
 
     /// Sends what may be lost; gives it back when the lane is full.
-    pub fn offer(&mut self, to: u8, letter: Letter) -> Result<(), Letter> {
+    pub fn offer(&mut self, to: u8, message: Message) -> Result<(), Message> {
         let to = usize::from(to);
-        // Never before what is overdue: letters are read in the order in which they are sent.
+        // Never before what is overdue: messages are read in the order in which they are sent.
         match self.out.get_mut(to).and_then(Option::as_mut) {
-            Some(writer) if self.overdue[to].is_empty() => writer.push(letter),
-            _ => Err(letter),
+            Some(writer) if self.overdue[to].is_empty() => writer.push(message),
+            _ => Err(message),
         }
     }
 
     /// Sends what must not be lost.
-    pub fn send(&mut self, to: u8, letter: Letter) {
-        if let Err(letter) = self.offer(to, letter) {
-            self.overdue[usize::from(to)].push_back(letter);
+    pub fn send(&mut self, to: u8, message: Message) {
+        if let Err(message) = self.offer(to, message) {
+            self.overdue[usize::from(to)].push_back(message);
         }
     }
 
-    /// Letters that every lane takes, and every group that is on its way here.
+    /// Messages that every lane takes, and every group that is on its way here.
     pub fn room(&mut self) -> u32 {
         let is_late = self.overdue.iter().any(|o| !o.is_empty());
         if is_late || self.arrivals.iter().any(Arrival::is_full) {
@@ -150,14 +150,14 @@ impl Cores {
             .unwrap_or(u32::MAX)
     }
 
-    /// Shows the others what was written for them, and wakes who sleeps.
+    /// Shows the others what was written for them, and wakes those that sleep.
     pub fn publish(&mut self) {
         for (to, writer) in self.out.iter_mut().enumerate() {
             let Some(writer) = writer else { continue };
             let overdue = &mut self.overdue[to];
-            while let Some(letter) = overdue.pop_front() {
-                if let Err(letter) = writer.push(letter) {
-                    overdue.push_front(letter);
+            while let Some(message) = overdue.pop_front() {
+                if let Err(message) = writer.push(message) {
+                    overdue.push_front(message);
                     break;
                 }
             }
@@ -174,18 +174,18 @@ impl Cores {
         }
     }
 
-    /// Letters of a core that wait.
+    /// Messages of a core that wait.
     pub fn waiting_from(&self, from: u8) -> u32 {
         let lane = self.back.get(usize::from(from)).and_then(Option::as_ref);
         lane.map_or(0, Reader::len)
     }
 
-    /// The next letter from a core.
-    pub fn next_from(&mut self, from: u8) -> Option<Letter> {
+    /// The next message from a core.
+    pub fn next_from(&mut self, from: u8) -> Option<Message> {
         self.back.get_mut(usize::from(from))?.as_mut()?.pop()
     }
 
-    /// Says that this core sleeps, or not; true when no letter waits, in or out.
+    /// Says that this core sleeps, or not; true when no message waits, in or out.
     pub fn sleep(&self, sleeps: bool) -> bool {
         self.me().sleeps.store(sleeps, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -214,13 +214,13 @@ impl Cores {
     }
 
     /// The group is here: what has waited for it.
-    pub fn arrived(&mut self, group: u8) -> Vec<Letter> {
+    pub fn arrived(&mut self, group: u8) -> Vec<Message> {
         let place = self.arrivals.iter().position(|a| a.group == group);
         let arrival = place.map(|place| self.arrivals.swap_remove(place));
         arrival.map_or_else(Vec::new, |arrival| arrival.held)
     }
 
-    /// Whether the letters of a core wait for a group of another, behind which too much waits
+    /// Whether the messages of a core wait for a group of another, behind which too much waits
     /// already.
     pub fn is_choked(&self, from: u8) -> bool {
         let waits = |a: &Arrival| a.is_full() && a.from != from;
@@ -241,7 +241,7 @@ impl Cores {
         true
     }
 
-    /// The group is that core's, as far as this one has been told.
+    /// The group is that core's, as far as this one knows.
     pub fn set_owner(&mut self, group: u8, core: u8) {
         if let Some(owner) = self.owner.get_mut(usize::from(group)) {
             *owner = core;

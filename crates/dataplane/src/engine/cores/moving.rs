@@ -1,20 +1,20 @@
 //! A flow group goes from one core to another (IX, OSDI'14, 4.4), and nothing is lost or
 //! overtaken.
 //!
-//! 1. The core that is to have it keeps what comes for it from now on, and tells all others
-//!    ([`Letter::Mark`]).
-//! 2. Each core tells the one that has it that nothing more comes from there
-//!    ([`Letter::Flushed`], behind all that it has sent before).
+//! 1. The core that is to have it keeps what comes for it from now on, and informs all others
+//!    ([`Message::Mark`]).
+//! 2. Each core informs the owner that nothing more comes from there
+//!    ([`Message::Flushed`], behind all that it has sent before).
 //! 3. When all have, that core hands its events out, takes the connections out of its stack and
-//!    sends them ([`Letter::Group`]).
-//! 4. The new core puts them into its stack and goes on with what it has kept.
+//!    sends them ([`Message::Group`]).
+//! 4. The new core puts them into its stack and processes what it has kept.
 //!
-//! An application is told by its ring of the old core that the group has left, and by that of the
-//! new one that it has arrived: it reads what lies between in order. It answers through the ring
+//! The old core's ring informs an application that the group has left, and the new core's that it
+//! has arrived: it reads what lies between in order. It answers through the ring
 //! of the old core; the answer follows the group behind all its calls. When the new core says
 //! `Settled` its calls go there.
 
-use super::message::{Bundle, Letter};
+use super::message::{Bundle, Message};
 use crate::abi::{Condition, Ending};
 use crate::engine::Engine;
 use crate::engine::buffers::buffer_place;
@@ -34,12 +34,12 @@ impl<P: Port> Engine<P> {
         }
         self.cores.expect(group);
         for other in self.cores.others() {
-            let letter = if other == from {
-                Letter::Flushed { group, to: me }
+            let message = if other == from {
+                Message::Flushed { group, to: me }
             } else {
-                Letter::Mark { group, to: me }
+                Message::Mark { group, to: me }
             };
-            self.cores.send(other, letter);
+            self.cores.send(other, message);
         }
     }
 
@@ -47,7 +47,7 @@ impl<P: Port> Engine<P> {
     pub(super) fn mark(&mut self, group: u8, to: u8) {
         let from = self.cores.owner(group);
         self.cores.set_owner(group, to);
-        self.cores.send(from, Letter::Flushed { group, to });
+        self.cores.send(from, Message::Flushed { group, to });
     }
 
     pub(super) fn flushed(&mut self, now: Time, group: u8, to: u8) {
@@ -58,8 +58,8 @@ impl<P: Port> Engine<P> {
 
     /// Takes the group out and sends it.
     fn give(&mut self, now: Time, group: u8, to: u8) {
-        // What is known of them is told here, before they leave.
-        self.tell(now);
+        // Their events so far are delivered here, before they leave.
+        self.deliver(now);
         let flows = self.stack.take_group(group);
         self.cores.set_owner(group, to);
         self.stack.set_owned_groups(self.cores.present_groups());
@@ -76,20 +76,20 @@ impl<P: Port> Engine<P> {
             self.pools.connections.give(domain.client());
             owners.insert(connection, (owner, domain.seat().generation));
         }
-        let mut told = Vec::new();
+        let mut informed = Vec::new();
         for domain in self.domains.iter_mut() {
             if !domain.is_leaving() {
-                domain.tell(Condition::Left { group });
-                told.push((domain.seat().place, domain.seat().generation));
+                domain.deliver(Condition::Left { group });
+                informed.push((domain.seat().place, domain.seat().generation));
             }
         }
         let bundle = Bundle {
             group,
             flows,
             owners,
-            told,
+            informed,
         };
-        self.cores.send(to, Letter::Group(Box::new(bundle)));
+        self.cores.send(to, Message::Group(Box::new(bundle)));
     }
 
     /// The group is here.
@@ -100,11 +100,11 @@ impl<P: Port> Engine<P> {
             group,
             flows,
             mut owners,
-            told,
+            informed,
         } = bundle;
-        for (place, generation) in told {
+        for (place, generation) in informed {
             if let Some(domain) = self.domain_of(place, generation) {
-                domain.tell(Condition::Arrived { group, from });
+                domain.deliver(Condition::Arrived { group, from });
             }
         }
         self.tally.groups_moved += 1;
@@ -122,8 +122,8 @@ impl<P: Port> Engine<P> {
         let held = self.cores.arrived(group);
         self.stack.set_owned_groups(self.cores.present_groups());
         self.cores.hub().settle(group, self.cores.id());
-        for letter in held {
-            self.letter(now, from, letter);
+        for message in held {
+            self.take_message(now, from, message);
         }
     }
 
@@ -154,7 +154,7 @@ impl<P: Port> Engine<P> {
         }
         for (owner, generation) in owners.into_values() {
             if let Some(domain) = self.domain_of(owner.domain, generation) {
-                domain.tell(Condition::Dead {
+                domain.deliver(Condition::Dead {
                     cookie: owner.cookie,
                     handle: owner.handle,
                     reason: Ending::NoRoom,

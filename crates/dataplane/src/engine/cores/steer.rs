@@ -1,6 +1,6 @@
 //! Steering in software: a packet goes to the core that has its flow group.
 
-use super::message::Letter;
+use super::message::Message;
 use crate::abi::Call;
 use crate::engine::Engine;
 use crate::handle;
@@ -39,14 +39,14 @@ impl<P: Port> Engine<P> {
         if arrival.is_full() {
             self.lose(packet);
         } else {
-            arrival.held.push(Letter::Packet(packet));
+            arrival.held.push(Message::Packet(packet));
         }
         false
     }
 
     /// Passes a packet on, and is done with it.
     fn pass(&mut self, to: u8, packet: Packet) -> bool {
-        if self.cores.offer(to, Letter::Packet(packet)).is_ok() {
+        if self.cores.offer(to, Message::Packet(packet)).is_ok() {
             self.tally.steered_out += 1;
         } else {
             self.lose(packet);
@@ -69,7 +69,7 @@ impl<P: Port> Engine<P> {
             let from = (packet.frame, packet.start as usize);
             let copy = Packet { frame, ..packet };
             let copied = (self.memory).copy(from, (frame, from.1), packet.len as usize);
-            if !copied || self.cores.offer(other, Letter::Copy(copy)).is_err() {
+            if !copied || self.cores.offer(other, Message::Copy(copy)).is_err() {
                 self.lose(copy);
             }
         }
@@ -79,7 +79,7 @@ impl<P: Port> Engine<P> {
     pub(in crate::engine) fn return_strays(&mut self) {
         while let Some(frame) = self.memory.next_stray() {
             let home = self.memory.part_of(frame) as u8;
-            if self.cores.offer(home, Letter::Frame(frame)).is_err() {
+            if self.cores.offer(home, Message::Frame(frame)).is_err() {
                 self.memory.give(frame);
                 break;
             }

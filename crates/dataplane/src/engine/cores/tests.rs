@@ -96,7 +96,7 @@ fn byte(connection: u64, place: usize) -> u8 {
     (word >> 32).to_le_bytes()[place % 4]
 }
 
-/// Sends a stream on each connection and checks that it comes back, until told to end.
+/// Sends a stream on each connection and checks that it comes back, until it is to end.
 struct Streams {
     count: u64,
     /// Number, sent and received bytes.
@@ -150,7 +150,7 @@ impl Application for Streams {
                 let (number, sent, received) = self.open.get_mut(&connection).expect("open");
                 let expected = (*received..).map(|place| byte(*number, place));
                 if !data.iter().copied().eq(expected.take(data.len())) {
-                    // What it is tells what went wrong: overtaken, twice, or another's.
+                    // It shows what went wrong: overtaken, twice, or another's.
                     let found = (0..24_u64).flat_map(|n| (0..*sent).map(move |place| (n, place)));
                     let is = |(n, place): &(u64, usize)| {
                         data.iter()
@@ -255,7 +255,7 @@ impl World {
         world
     }
 
-    /// Something runs: who does is drawn by lot.
+    /// One of the loops runs, chosen at random.
     fn step(&mut self) {
         match self.random.u8(0..5) {
             0 => drop(self.cores[0].turn(|| false)),
@@ -296,7 +296,8 @@ impl World {
         }
     }
 
-    /// What the server's cores have counted, and that they hold nothing of the connections any more.
+    /// What the server's cores have counted, and that they hold nothing of the connections any
+    /// more.
     fn nothing_is_left(&mut self) -> Tally {
         self.run_until("the server's ends", |w| w.groups().is_empty());
         let sum = self.sum();
@@ -390,7 +391,7 @@ fn applications_with_more_to_send_than_their_share_of_the_tables_wait_and_lose_n
 
 /// A hostile application answers for groups that never moved, and for connections of others.
 #[test]
-fn wrong_answers_to_a_move_harm_only_who_makes_them() {
+fn wrong_answers_to_a_move_harm_only_their_sender() {
     let mut world = World::new(3, Room::default());
     let maker = world.cores[0].maker();
     let (domains, outside) = maker

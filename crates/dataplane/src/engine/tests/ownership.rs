@@ -1,4 +1,4 @@
-//! Every frame, send, timer and place has one owner until it is told back: at the end of any
+//! Every frame, send, timer and place has one owner until it is reported back: at the end of any
 //! history, sudden ends included, all are where they were at its beginning.
 
 use super::*;
@@ -34,7 +34,7 @@ impl Side {
         config.limits.timers = 64;
         config.limits.neighbours = 64;
         let ports = (1000..1006).map(|port| (address(node), port).into());
-        // The other side, and somebody who is not there.
+        // The other side, and a host that is not there.
         let peers = [address(1 - node), [10, 0, 0, 77]];
         let peers = peers.into_iter().flat_map(|ip| {
             let one = move |port| (ip, port).into();
@@ -142,7 +142,7 @@ fn history(seed: u64, options: Options) {
 }
 
 #[test]
-fn all_that_an_application_had_is_told_back_at_the_end_of_any_history() {
+fn all_that_an_application_had_is_reported_back_at_the_end_of_any_history() {
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     for n in 0..6 {

@@ -40,7 +40,7 @@ fn connections_that_find_no_room_where_their_group_goes_end_alone_and_are_counte
         world.run_until("the others' ends", |w| {
             w.streams.application.ended == 24 - lost
         });
-        // Who has sent something since is told already; a FIN is answered as well.
+        // Connections that have sent since know already; a FIN is answered as well.
         let EventLoop {
             session,
             application,
