@@ -24,7 +24,8 @@ pub enum Mode {
 pub struct Device {
     facts: Facts,
     programs: RedirectPrograms,
-    link: RedirectLink,
+    /// Attached until it is dropped.
+    _link: RedirectLink,
 }
 
 impl Device {
@@ -53,7 +54,7 @@ impl Device {
         Ok(Device {
             facts,
             programs,
-            link,
+            _link: link,
         })
     }
 
@@ -65,11 +66,6 @@ impl Device {
     /// Its index.
     pub fn index(&self) -> u32 {
         self.facts.index
-    }
-
-    /// Whether the program runs in the driver.
-    pub fn is_native(&self) -> bool {
-        self.link.mode == RedirectMode::Native
     }
 
     /// Everything for `address` is the dataplane's: ARP and neighbour solicitations too.

@@ -32,7 +32,6 @@ pub struct Socket {
     frame_bytes: u32,
     /// Most frames that lie in the fill ring.
     fill_target: u32,
-    is_zero_copy: bool,
     /// Packets queued, not yet shown to the kernel.
     queued: u32,
     counters: PortCounters,
@@ -140,9 +139,6 @@ impl Socket {
         if frames.has_rings() {
             device.set_socket(options.queue, fd.as_fd())?;
         }
-        let mut flags = libc::xdp_options { flags: 0 };
-        // A kernel without this query has no zero-copy mode.
-        let known = get_option(&fd, libc::XDP_OPTIONS, &mut flags).is_ok();
         Ok(Socket {
             facts: device.facts().clone(),
             receive: rings.receive,
@@ -152,7 +148,6 @@ impl Socket {
             queue: options.queue,
             frame_bytes,
             fill_target,
-            is_zero_copy: known && flags.flags & libc::XDP_OPTIONS_ZEROCOPY != 0,
             queued: 0,
             counters: PortCounters::default(),
             parts: None,
@@ -162,11 +157,6 @@ impl Socket {
     /// The queue that it is bound to.
     pub fn queue(&self) -> u32 {
         self.queue
-    }
-
-    /// Whether the driver moves packets to and from the frames by itself.
-    pub fn is_zero_copy(&self) -> bool {
-        self.is_zero_copy
     }
 
     /// Packets that the kernel had for this socket and lost: no free frame, a full ring, other.
