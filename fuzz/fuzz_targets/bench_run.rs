@@ -4,7 +4,7 @@
 //! The input is the four files, each ended by a NUL byte.
 #![no_main]
 
-use cofferdam_bench::data::RunData;
+use cofferdam_bench::run::RunData;
 use cofferdam_bench::report;
 use libfuzzer_sys::fuzz_target;
 use std::fs;

@@ -1,54 +1,18 @@
-//! The data of a run: all that `cofferdam report` needs to render it again.
+//! The data that experiments share: cells, samples of a victim, ledgers, estimates, judgements.
 //!
-//! A run directory holds `manifest.json` ([`Manifest`]), `samples.jsonl` (one [`Sample`] a
-//! line; the demo's reservation in `reservations.jsonl`), `ledger.jsonl` (one [`LedgerRecord`] a line) and `result.json` ([`RunResult`]).
-//! Every document and every line carries `schema`; a reader refuses a newer one by name.
-//! Field names carry their units. An absent field means "not measured", never zero.
+//! Every document and every line of a run directory carries `schema`; a reader refuses a newer one
+//! by name. Field names carry their units. An absent field means "not measured", never zero.
 
-mod accounting;
 #[macro_use]
 mod cell;
-mod agent;
-mod dataplane;
 mod estimate;
-mod isolation;
 mod judgement;
-mod latency;
-mod load;
-mod reservation;
 
-pub use accounting::{
-    AccountingResult, AccuracyRow, ConservationRow, LoadShape, OverheadRow, PeriodSample,
-    ProgramRow,
-};
-pub use agent::{
-    AgentCostRow, AgentDuty, AgentExperiment, AgentResult, AgentSample, DiagnosisCostRow,
-    SwitchCase, SwitchProgramRow,
-};
 pub use cell::{
     Cell, Direction, EVEN_SHARE_PCT, Interferer, Limit, Path, Protocol, Treatment, VictimKind,
 };
-pub use dataplane::{
-    DataplaneCell, DataplaneExperiment, DataplaneResult, DataplaneRow, DataplaneSample,
-    DataplaneService, EchoServer, SERVICE_P99_US, SERVICE_SHARE,
-};
 pub use estimate::{Estimate, FEWEST_BLOCKS, Interval};
-pub use isolation::{
-    CellKey, DISTURBING_STEAL, GeneratorKind, IsolationEnvironment, IsolationResult, IsolationRow,
-    IsolationSample, IsolationTable, Level, Point, Protection, Resource, RuntimeKind, Scenario,
-    TenantSample, Traced, counted,
-};
 pub use judgement::{Bound, Doubt, Judgement, Verdict};
-pub use latency::{
-    BiasRow, CoverageRow, InjectionRow, LatencyExperiment, LatencyProgramRow, LatencyResult,
-    LatencySample, PerturbationRow, TruthRow,
-};
-pub(crate) use load::DEMO_RESERVATIONS;
-pub use load::{DataError, RunData};
-pub use reservation::{
-    Entitled, NeighbourLimit, Neighbours, PolicyRow, ReservationCell, ReservationCellResult,
-    ReservationPolicy, ReservationResult, ReservationSample, Target,
-};
 
 use cofferdam_types::{CpuTime, Ledger, Reason};
 use serde::{Deserialize, Serialize};
@@ -56,90 +20,6 @@ use std::collections::BTreeMap;
 
 /// The schema that this build writes, and the newest that it reads.
 pub const SCHEMA: u32 = 2;
-
-/// What was run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// `cofferdam bench penalty`.
-    Penalty,
-    /// `cofferdam bench accounting`.
-    Accounting,
-    /// `cofferdam bench latency`.
-    Latency,
-    /// `cofferdam demo`.
-    Demo,
-    /// `cofferdam bench reservation`.
-    Reservation,
-    /// `cofferdam bench dataplane`.
-    Dataplane,
-    /// `cofferdam bench isolation`.
-    Isolation,
-    /// `cofferdam bench agent`.
-    Agent,
-}
-
-impl Kind {
-    /// The word used in directory names.
-    pub fn label(self) -> &'static str {
-        match self {
-            Kind::Penalty => "penalty",
-            Kind::Accounting => "accounting",
-            Kind::Latency => "latency",
-            Kind::Demo => "demo",
-            Kind::Reservation => "reservation",
-            Kind::Dataplane => "dataplane",
-            Kind::Isolation => "isolation",
-            Kind::Agent => "agent",
-        }
-    }
-}
-
-/// Where, when and how a run was made: `manifest.json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Manifest {
-    /// Schema of the whole directory.
-    pub schema: u32,
-    /// What was run.
-    pub kind: Kind,
-    /// Version of Cofferdam.
-    pub version: String,
-    /// Git commit that the program was built from, `-dirty` appended when the tree had changes;
-    /// `None` where the build did not know.
-    pub commit: Option<String>,
-    /// The command line, program first.
-    pub command: Vec<String>,
-    /// Whether the short grid was taken.
-    pub quick: bool,
-    /// Start, RFC 3339 in UTC.
-    pub started: String,
-    /// End; `None` while running, and for ever when it failed or was killed.
-    pub finished: Option<String>,
-    /// True when a signal ended it early: the samples so far are whole.
-    pub interrupted: bool,
-    /// `uname -r` and `-v`.
-    pub kernel: String,
-    /// CPU model name.
-    pub cpu_model: String,
-    /// Online CPUs.
-    pub cpus: u32,
-    /// Vulnerability → mitigation, as the kernel words it.
-    pub mitigations: BTreeMap<String, String>,
-    /// `hybrid`, `v2` or `v1`.
-    pub cgroup_layout: String,
-    /// CPU that victim, competitor and softirq share.
-    pub victim_cpu: u32,
-    /// CPU that the peer's load generator ran on.
-    pub peer_cpu: u32,
-    /// Seed of the order of runs, the corpora and the bootstrap.
-    pub seed: u64,
-    /// Noise seen before the start, and what to do about it.
-    pub warnings: Vec<String>,
-    /// Other work or the hypervisor had the CPUs before the start: no goal is judged by what was
-    /// measured.
-    #[serde(default)]
-    pub is_busy: bool,
-}
 
 /// What ran beside the victim in one sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -367,69 +247,4 @@ pub struct TreatedResult {
     pub offender_corrected_fraction: Option<f64>,
     /// Median share of one CPU in network work charged to the victim.
     pub victim_charged_fraction: Option<f64>,
-}
-
-/// The outcome of a penalty run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PenaltyResult {
-    /// What made the containers; absent: the benchmark itself, of namespaces and cgroups.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub containers_by: Option<String>,
-    /// Every cell with at least one whole pair, in the order measured.
-    pub cells: Vec<CellResult>,
-    /// Cells that could not be measured, with the reason.
-    pub failed: BTreeMap<String, String>,
-}
-
-/// The outcome of the demo.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct DemoResult {
-    /// The one cell, with `alone` filled in.
-    pub cell: CellResult,
-    /// Name of the container that caused the most network CPU.
-    pub offender: Option<String>,
-    /// Name of the victim's container.
-    pub victim: String,
-    /// The last flood sample's ledger.
-    pub ledger: Option<LedgerRecord>,
-    /// Who harmed whom, in words.
-    pub sentence: String,
-    /// A CPU reservation beside busy neighbours; `None` where this host cannot reserve, and in
-    /// runs of earlier versions.
-    pub reservation: Option<ReservationCellResult>,
-}
-
-/// `result.json`: medians and intervals.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ResultFile {
-    /// Schema of this document.
-    pub schema: u32,
-    /// What the outcome proves, goal by goal. A report judges again, by the rule of its own version.
-    #[serde(default)]
-    pub goals: Vec<Judgement>,
-    /// The outcome.
-    #[serde(flatten)]
-    pub result: RunResult,
-}
-
-/// The outcome by kind of run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
-pub enum RunResult {
-    /// Of `bench penalty`.
-    Penalty(PenaltyResult),
-    /// Of `bench accounting`.
-    Accounting(AccountingResult),
-    /// Of `bench latency`.
-    Latency(LatencyResult),
-    /// Of `demo`.
-    Demo(Box<DemoResult>),
-    /// Of `bench reservation`.
-    Reservation(ReservationResult),
-    /// Of `bench dataplane`.
-    Dataplane(DataplaneResult),
-    /// Of `bench isolation`.
-    Isolation(IsolationResult),
-    /// Of `bench agent`.
-    Agent(AgentResult),
 }

@@ -1,11 +1,12 @@
 //! Experiments, load generators, statistics and reports.
 
+#[macro_use]
+pub mod data;
+
 pub mod accounting;
 pub mod agent;
 pub mod built;
 mod cpustat;
-#[macro_use]
-pub mod data;
 pub mod dataplane;
 pub mod demo;
 mod error;
@@ -14,17 +15,18 @@ mod experiment;
 mod host_facts;
 pub mod isolation;
 pub mod latency;
-pub mod ledger;
+mod ledger;
 mod noise;
 pub mod penalty;
-pub mod progress;
+mod progress;
 pub mod report;
 pub mod reservation;
+pub mod run;
 pub mod rundir;
-pub mod signals;
+mod signals;
 pub mod spawn;
 mod spoken;
-pub mod stats;
+mod stats;
 pub mod topology;
 pub mod worker;
 

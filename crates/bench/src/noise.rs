@@ -1,7 +1,7 @@
 //! What else this host is doing: warnings that name the remedy, before figures are taken.
 
 use crate::cpustat::{CpuStat, read};
-use crate::data::DISTURBING_STEAL;
+use crate::isolation::data::DISTURBING_STEAL;
 use std::fs;
 use std::time::Duration;
 

@@ -4,14 +4,12 @@
 //! one, so that an interrupted run keeps every finished sample.
 
 use crate::built;
-use crate::data::{
-    AgentSample, DEMO_RESERVATIONS, DataplaneSample, IsolationSample, Kind, LatencySample,
-    LedgerRecord, Manifest, PeriodSample, ReservationSample, ResultFile, RunResult, SCHEMA, Sample,
-};
+use crate::data::{LedgerRecord, SCHEMA};
 use crate::error::BenchError;
 use crate::evidence;
 use crate::host_facts;
 use crate::isolation::Experiment;
+use crate::run::{Kind, Manifest, ResultFile, RunResult};
 use nix::fcntl::{Flock, FlockArg};
 use owner::Owner;
 use serde::Serialize;
@@ -22,7 +20,7 @@ use std::time::SystemTime;
 
 pub(crate) mod owner;
 
-/// A run directory. Its data is read back with [`crate::data::RunData::load`].
+/// A run directory. Its data is read back with [`crate::run::RunData::load`].
 #[derive(Debug)]
 pub struct RunDir {
     path: PathBuf,
@@ -173,50 +171,17 @@ impl RunDir {
         &self.manifest
     }
 
-    /// Appends a sample of a penalty or demo run.
-    pub fn sample(&mut self, sample: &Sample) -> Result<(), BenchError> {
-        self.append(sample)
-    }
-
-    /// Appends a period of an accounting run.
-    pub fn period(&mut self, period: &PeriodSample) -> Result<(), BenchError> {
-        self.append(period)
-    }
-
-    /// Appends a sample of a reservation run, or of the demo's reservation, which has a file of
-    /// its own.
-    pub fn reservation(&mut self, sample: &ReservationSample) -> Result<(), BenchError> {
-        if self.manifest.kind == Kind::Demo {
-            let path = self.path.join(DEMO_RESERVATIONS);
-            return line(&mut append(&path, self.owner)?, &path, sample);
-        }
-        self.append(sample)
-    }
-
-    /// Appends a sample of a dataplane run.
-    pub fn dataplane(&mut self, sample: &DataplaneSample) -> Result<(), BenchError> {
-        self.append(sample)
-    }
-
-    /// Appends a sample of a latency run.
-    pub fn latency(&mut self, sample: &LatencySample) -> Result<(), BenchError> {
-        self.append(sample)
-    }
-
-    /// Appends a sample of an agent run.
-    pub fn agent(&mut self, sample: &AgentSample) -> Result<(), BenchError> {
-        self.append(sample)
-    }
-
-    /// Appends a sample of an isolation run.
-    pub fn isolation(&mut self, sample: &IsolationSample) -> Result<(), BenchError> {
-        self.append(sample)
-    }
-
-    fn append<T: Serialize>(&mut self, sample: &T) -> Result<(), BenchError> {
+    /// Appends a sample.
+    pub fn sample<T: Serialize>(&mut self, sample: &T) -> Result<(), BenchError> {
         let path = self.path.join("samples.jsonl");
         self.has_samples = true;
         line(&mut self.samples, &path, sample)
+    }
+
+    /// Appends a sample to a file of its own: a second experiment of the same run.
+    pub fn sample_in<T: Serialize>(&mut self, file: &str, sample: &T) -> Result<(), BenchError> {
+        let path = self.path.join(file);
+        line(&mut append(&path, self.owner)?, &path, sample)
     }
 
     /// Keeps what an isolation run is to measure.

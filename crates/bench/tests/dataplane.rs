@@ -5,9 +5,10 @@
 
 mod common;
 
-use cofferdam_bench::data::{
-    DataplaneExperiment, DataplaneResult, DataplaneRow, EchoServer, RunData, RunResult,
+use cofferdam_bench::dataplane::data::{
+    DataplaneExperiment, DataplaneResult, DataplaneRow, EchoServer,
 };
+use cofferdam_bench::run::{RunData, RunResult};
 use cofferdam_bench::{Silent, dataplane};
 use cofferdam_lab::fixtures::{exclusive, time_limit};
 use common::{LIMIT, worker_executable};

@@ -5,12 +5,13 @@
 
 mod common;
 
-use cofferdam_bench::data::{
+use cofferdam_bench::isolation::data::{
     GeneratorKind, IsolationResult, IsolationSample, IsolationTable, Level, Point, Resource,
-    RunData, RunResult, RuntimeKind,
+    RuntimeKind,
 };
 use cofferdam_bench::isolation::quantity::{Size, Span};
 use cofferdam_bench::isolation::{Experiment, Limits, Options, run};
+use cofferdam_bench::run::{RunData, RunResult};
 use cofferdam_bench::{BenchError, Silent};
 use cofferdam_lab::fixtures::{exclusive, time_limit};
 use common::LIMIT;

@@ -5,10 +5,10 @@
 
 mod common;
 
-use cofferdam_bench::data::{NeighbourLimit, Neighbours, ReservationPolicy, Target};
-use cofferdam_bench::data::{
-    PenaltyResult, Role, RunData, RunResult, SoftirqSource, Treatment, VictimKind,
-};
+use cofferdam_bench::data::{Role, SoftirqSource, Treatment, VictimKind};
+use cofferdam_bench::penalty::data::PenaltyResult;
+use cofferdam_bench::reservation::data::{NeighbourLimit, Neighbours, ReservationPolicy, Target};
+use cofferdam_bench::run::{RunData, RunResult};
 use cofferdam_bench::{Silent, accounting, demo, penalty, reservation};
 use cofferdam_host::{CgroupLayout, HostFs};
 use cofferdam_lab::fixtures::{exclusive, time_limit};

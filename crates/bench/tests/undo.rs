@@ -6,7 +6,8 @@
 
 mod common;
 
-use cofferdam_bench::data::{Path, RunData};
+use cofferdam_bench::data::Path;
+use cofferdam_bench::run::RunData;
 use cofferdam_bench::spawn::{Place, Worker};
 use cofferdam_bench::topology::Topology;
 use cofferdam_lab::Netns;

@@ -37,8 +37,7 @@ const PARTS: &[(&str, Of)] = &[
     ("bench/src/agent", Of::Each(&["bench agent"])),
     ("bench/src/dataplane", Of::Each(&["bench dataplane"])),
     ("bench/src/isolation", Of::Each(&["bench isolation"])),
-    ("bench/src/report/isolation", Of::Each(&["bench isolation"])),
-    ("bench/src/demo.rs", Of::Each(&["demo"])),
+    ("bench/src/demo", Of::Each(&["demo"])),
     ("bench/src", Of::Each(BENCHES)),
     ("lab/src", Of::Each(BENCHES)),
     (

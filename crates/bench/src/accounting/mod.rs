@@ -6,18 +6,22 @@
 //! of their own. Accuracy: see `accuracy.rs`.
 
 mod accuracy;
+pub mod data;
 mod flow;
+pub(crate) mod goals;
 mod options;
 mod overhead;
+pub(crate) mod report;
 mod traffic;
 mod turns;
 
 pub use options::Options;
 
-use crate::data::{AccountingResult, Kind, LoadShape, RunResult};
+use crate::accounting::data::{AccountingResult, LoadShape};
 use crate::error::BenchError;
 use crate::experiment::{PLACED_BY, Rig, RigOptions};
 use crate::progress::Progress;
+use crate::run::{Kind, RunResult};
 use crate::rundir::RunDir;
 
 /// Runs the experiment. Exit code 3 when this host cannot run the accounting at all.

@@ -2,10 +2,10 @@
 
 use super::options::Options;
 use super::traffic::{Counters, Flow, Traffic};
-use crate::data::{
-    AccountingResult, ConservationRow, LoadShape, OverheadRow, PeriodSample, ProgramRow, Rate,
-    SCHEMA, Treatment,
+use crate::accounting::data::{
+    AccountingResult, ConservationRow, LoadShape, OverheadRow, PeriodSample, ProgramRow,
 };
+use crate::data::{Rate, SCHEMA, Treatment};
 use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::ledger::{Label, from_start, record};
@@ -242,7 +242,7 @@ impl Plan {
             (Some(earlier), Some(later)) => Some(later.since(earlier)),
             _ => None,
         };
-        rig.dir.period(&PeriodSample {
+        rig.dir.sample(&PeriodSample {
             schema: SCHEMA,
             time: now(),
             load: self.load,

@@ -1,6 +1,7 @@
 //! Traffic on a fresh network: generators at the peer, a sink in each container.
 
-use crate::data::{Limit, LoadShape, Path, Rate};
+use crate::accounting::data::LoadShape;
+use crate::data::{Limit, Path, Rate};
 use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::spawn::Worker;

@@ -6,9 +6,8 @@
 
 use super::process::{Agent, Status};
 use super::{Options, sample};
-use crate::data::{
-    AgentCostRow, AgentDuty, AgentExperiment, AgentResult, AgentSample, Limit, Path,
-};
+use crate::agent::data::{AgentCostRow, AgentDuty, AgentExperiment, AgentResult, AgentSample};
+use crate::data::{Limit, Path};
 use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::spawn::Worker;
@@ -47,7 +46,7 @@ pub(super) fn measure(
         rig.random.shuffle(&mut duties);
         for duty in duties {
             let sample = period(rig, options, &crowd, duty, round)?;
-            rig.dir.agent(&sample)?;
+            rig.dir.sample(&sample)?;
             samples.push((duty, sample));
         }
     }

@@ -2,13 +2,18 @@
 //! what the diagnosis takes from those it watches.
 
 mod cost;
+pub mod data;
 mod diagnosis;
+pub(crate) mod goals;
 pub(crate) mod process;
+pub(crate) mod report;
 
-use crate::data::{AgentExperiment, AgentResult, AgentSample, Kind, RunResult, SCHEMA};
+use crate::agent::data::{AgentExperiment, AgentResult, AgentSample};
+use crate::data::SCHEMA;
 use crate::error::BenchError;
 use crate::experiment::{Rig, RigOptions, chosen};
 use crate::progress::Progress;
+use crate::run::{Kind, RunResult};
 use crate::rundir::{self, RunDir};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -2,8 +2,9 @@
 //! and prints a line for each. It is its own worker. People use `cofferdam bench penalty`.
 #![forbid(unsafe_code)]
 
-use cofferdam_bench::data::{DataplaneExperiment, RunData, RunResult};
+use cofferdam_bench::dataplane::data::DataplaneExperiment;
 use cofferdam_bench::report::format::estimate;
+use cofferdam_bench::run::{RunData, RunResult};
 use cofferdam_bench::{BenchError, Progress, RunDir, accounting, dataplane, penalty, report};
 
 struct Plain;

@@ -1,8 +1,9 @@
 //! Rows from samples. Ratios are taken within a round.
 
-use crate::data::{
+use crate::data::Estimate;
+use crate::dataplane::data::{
     DataplaneCell, DataplaneExperiment, DataplaneRow, DataplaneSample, DataplaneService,
-    EchoServer, Estimate, SERVICE_P99_US, SERVICE_SHARE,
+    EchoServer, SERVICE_P99_US, SERVICE_SHARE,
 };
 use crate::stats::estimate;
 use std::collections::{BTreeMap, BTreeSet};

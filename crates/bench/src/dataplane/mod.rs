@@ -10,18 +10,21 @@
 
 mod analyse;
 mod cores;
+pub mod data;
+pub(crate) mod goals;
 mod measure;
+pub(crate) mod report;
 mod servers;
 mod testbed;
 
-use crate::data::{
-    DataplaneCell, DataplaneExperiment, DataplaneResult, DataplaneSample, EchoServer, Kind,
-    RunResult,
+use crate::dataplane::data::{
+    DataplaneCell, DataplaneExperiment, DataplaneResult, DataplaneSample, EchoServer,
 };
 use crate::error::BenchError;
 use crate::experiment::{Rig, RigOptions, chosen};
 use crate::host_facts;
 use crate::progress::Progress;
+use crate::run::{Kind, RunResult};
 use crate::rundir::RunDir;
 use cofferdam_lab::LabError;
 use std::collections::HashMap;
@@ -175,7 +178,7 @@ fn measure_all(
                 rig.progress.step(place, all, &cell.id());
                 match measure::sample(rig, &testbed, options, cell, round, &mut peaks) {
                     Ok(sample) => {
-                        rig.dir.dataplane(&sample)?;
+                        rig.dir.sample(&sample)?;
                         beaten.note(&sample);
                         samples.push(sample);
                     }

@@ -3,7 +3,7 @@
 use super::cores::Cores;
 use super::testbed::Testbed;
 use crate::cpustat;
-use crate::data::EchoServer;
+use crate::dataplane::data::EchoServer;
 use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::spawn::{Place, Worker};

@@ -1,7 +1,7 @@
 //! Two veth pairs, one for the Linux servers and one for the dataplane: a baseline must not pay
 //! for XDP on its device.
 
-use crate::data::EchoServer;
+use crate::dataplane::data::EchoServer;
 use crate::error::BenchError;
 use crate::topology::make_netns;
 use cofferdam_lab::UndoStack;

@@ -11,24 +11,12 @@
 //! Terminal, report, `result.json` and exit codes take their words from here. Pure: from results to
 //! judgements.
 
-mod accounting;
-mod agent;
-mod dataplane;
 mod harm;
-mod isolation;
-mod latency;
-mod penalty;
-mod reservation;
 
-pub use agent::{GOAL_CPU_PCT, GOAL_SWITCHES};
 pub use harm::{Largest, largest};
-pub use isolation::{LOSS_TOLERATED_PCT, P99_FACTOR_TOLERATED};
-pub use latency::{BIAS_US, GOAL_ADDED_US};
-pub use penalty::{FAIR, GOAL as GOAL_PENALTY};
 
-use crate::data::{
-    Bound, Doubt, Estimate, FEWEST_BLOCKS, Interval, Judgement, RunData, RunResult, Verdict,
-};
+use crate::data::{Bound, Doubt, Estimate, FEWEST_BLOCKS, Interval, Judgement, Verdict};
+use crate::run::{RunData, RunResult};
 use crate::stats::mann_whitney;
 
 /// A difference whose p-value is below this is told.
@@ -114,7 +102,7 @@ pub fn judge(bound: Bound, e: &Estimate) -> Verdict {
 }
 
 /// One goal, judged on a calm host.
-fn goal(
+pub(crate) fn goal(
     what: impl Into<String>,
     case: Option<String>,
     bound: Bound,
@@ -143,7 +131,7 @@ fn goal(
 
 /// The same goal where Cofferdam was to mend what `without` shows: where that did not miss the goal,
 /// reaching it proves nothing of Cofferdam.
-fn mended(goal: Judgement, without: &Estimate) -> Judgement {
+pub(crate) fn mended(goal: Judgement, without: &Estimate) -> Judgement {
     match (goal.verdict, judge(goal.bound, without)) {
         (Verdict::Reached, Verdict::Missed) | (Verdict::Missed | Verdict::Inconclusive, _) => goal,
         (Verdict::Reached, _) => Judgement {
@@ -156,21 +144,7 @@ fn mended(goal: Judgement, without: &Estimate) -> Judgement {
 
 /// Every goal of `result`; `is_busy`: the host was busy with other things before the run.
 pub fn goals(result: &RunResult, is_busy: bool) -> Vec<Judgement> {
-    let mut goals = match result {
-        RunResult::Penalty(result) => penalty::goals(&result.cells),
-        RunResult::Demo(result) => {
-            let mut goals = penalty::goals(std::slice::from_ref(&result.cell));
-            let cells = result.reservation.as_slice();
-            goals.extend(reservation::goals(cells));
-            goals
-        }
-        RunResult::Accounting(result) => accounting::goals(result),
-        RunResult::Latency(result) => latency::goals(result),
-        RunResult::Reservation(result) => reservation::goals(&result.cells),
-        RunResult::Dataplane(result) => dataplane::goals(result),
-        RunResult::Isolation(result) => isolation::goals(result),
-        RunResult::Agent(result) => agent::goals(result),
-    };
+    let mut goals = result.outcome().goals();
     if is_busy {
         goals.iter_mut().for_each(doubt_the_host);
     }
@@ -193,29 +167,7 @@ pub fn of(run: &RunData) -> Vec<Judgement> {
 
 /// Whether `result` holds a single figure.
 pub fn is_measured(result: Option<&RunResult>) -> bool {
-    match result {
-        None => false,
-        Some(RunResult::Demo(_)) => true,
-        Some(RunResult::Penalty(r)) => !r.cells.is_empty(),
-        Some(RunResult::Accounting(r)) => {
-            !(r.overhead.is_empty()
-                && r.programs.is_empty()
-                && r.conservation.is_empty()
-                && r.accuracy.is_empty())
-        }
-        Some(RunResult::Latency(r)) => {
-            !(r.truth.is_empty()
-                && r.injection.is_empty()
-                && r.bias.is_empty()
-                && r.coverage.is_empty()
-                && r.perturbation.is_empty()
-                && r.programs.is_empty())
-        }
-        Some(RunResult::Reservation(r)) => !r.cells.is_empty(),
-        Some(RunResult::Dataplane(r)) => !r.rows.is_empty(),
-        Some(RunResult::Isolation(r)) => r.tables.iter().any(|t| !t.rows.is_empty()),
-        Some(RunResult::Agent(r)) => !(r.cost.is_empty() && r.diagnosis.is_empty()),
-    }
+    result.is_some_and(|result| result.outcome().is_measured())
 }
 
 /// Whether two figures differ by the Mann-Whitney test; `None` where one has too few blocks to tell.

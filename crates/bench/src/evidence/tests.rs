@@ -88,9 +88,9 @@ fn what_needed_no_mending_is_no_success() {
 
 #[test]
 fn a_busy_host_proves_nothing_but_counts() {
-    let mut result = crate::data::AgentResult::default();
-    result.cost.push(crate::data::AgentCostRow {
-        duty: crate::data::AgentDuty::Enforce,
+    let mut result = crate::agent::data::AgentResult::default();
+    result.cost.push(crate::agent::data::AgentCostRow {
+        duty: crate::agent::data::AgentDuty::Enforce,
         containers: 100,
         busy: 10,
         cpu_pct: between(0.4, 0.5, 0.6),

@@ -1,12 +1,13 @@
 //! The rig: which CPUs, the signals, the ledger, the run directory.
 
 use super::enforcement::{self, Enforcement};
-use crate::data::{Kind, RunResult, Treatment, VictimKind};
+use crate::data::{Treatment, VictimKind};
 use crate::error::BenchError;
 use crate::host_facts;
 use crate::ledger::{self, LedgerSource};
 use crate::noise;
 use crate::progress::Progress;
+use crate::run::{Kind, RunResult};
 use crate::rundir::{About, RunDir};
 use crate::signals::Signals;
 use cofferdam_affinity::Affinity;

@@ -1,12 +1,11 @@
 //! What a tenant uses, by the files of its cgroups and of its network namespace and by BPF
 //! ([`super::trace`]), each 100 ms: the same for every runtime and every load.
 
+use super::cgroups::TenantCgroups;
 use super::trace;
-use crate::data::Point;
-use crate::error::BenchError;
+use crate::isolation::data::Point;
 use cofferdam_bpf::TenantCounter;
 use cofferdam_host::{CpuUsage, HostFs};
-use cofferdam_lab::cgroup::{Membership, layout};
 use nix::time::{ClockId, clock_gettime};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -33,33 +32,6 @@ pub(super) struct Files {
     text: Vec<u8>,
 }
 
-/// The cgroups of a tenant, as directories; `None`: the host has no such hierarchy.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Places {
-    /// In the unified tree.
-    pub v2: Option<PathBuf>,
-    /// Of v1's cpuacct; cpu and cpuacct are often one mount.
-    pub cpuacct: Option<PathBuf>,
-    /// Of v1's memory.
-    pub memory: Option<PathBuf>,
-    /// Of v1's blkio.
-    pub blkio: Option<PathBuf>,
-}
-
-impl Places {
-    /// Of the process `pid`.
-    pub fn of(pid: u32) -> Result<Places, BenchError> {
-        let layout = layout()?;
-        let membership = Membership::of(&layout, pid)?;
-        Ok(Places {
-            v2: Some(membership.v2()),
-            cpuacct: membership.v1("cpuacct").or_else(|| membership.v1("cpu")),
-            memory: membership.v1("memory"),
-            blkio: membership.v1("blkio"),
-        })
-    }
-}
-
 #[derive(Clone, Copy)]
 enum IoFile {
     /// `blkio.throttle.io_serviced_recursive`: `Total N` in the last line.
@@ -70,8 +42,8 @@ enum IoFile {
 
 impl Files {
     /// Opens the files of the tenant of process `pid`, whose cgroups are `places`.
-    pub fn of(pid: u32, places: &Places, counter: Option<TenantCounter>) -> Files {
-        let Places {
+    pub fn of(pid: u32, places: &TenantCgroups, counter: Option<TenantCounter>) -> Files {
+        let TenantCgroups {
             v2,
             cpuacct,
             memory,
@@ -352,7 +324,7 @@ mod tests {
     #[test]
     fn this_process_has_files() {
         let pid = std::process::id();
-        let mut files = Files::of(pid, &Places::of(pid).unwrap(), None);
+        let mut files = Files::of(pid, &TenantCgroups::of(pid).unwrap(), None);
         let point = files.read();
         assert!(point.cpu_ms >= 0.0);
         let acquisition = Acquisition::start(Tenants::new(vec![files]));

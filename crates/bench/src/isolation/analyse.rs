@@ -1,11 +1,11 @@
 //! From samples to the paper's tables.
 
 use super::experiment::Experiment;
-use crate::data::{
-    Estimate, IsolationRow, IsolationSample, IsolationTable, Protection, Resource, RuntimeKind,
-    Scenario,
-};
+use crate::data::Estimate;
 use crate::host_facts;
+use crate::isolation::data::{
+    IsolationRow, IsolationSample, IsolationTable, Protection, Resource, RuntimeKind, Scenario,
+};
 use crate::stats;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -111,7 +111,7 @@ pub fn workflow(experiment: &Experiment, image: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Resource, RuntimeKind};
+    use crate::isolation::data::{Resource, RuntimeKind};
     use std::collections::HashSet;
 
     /// Argo's rules that its published types cannot say, and the graph itself.

@@ -1,6 +1,7 @@
 //! Measures cells: keeps the tenants of one runtime and resource alive from cell to cell.
 
-use super::acquire::{Acquisition, Files, Places, Tenants};
+use super::acquire::{Acquisition, Files, Tenants};
+use super::cgroups::TenantCgroups;
 use super::device::{self, BlockDevice};
 use super::experiment::Experiment;
 use super::figures::{Loaded, sample, series};
@@ -10,14 +11,16 @@ use super::guest::{Done, Tick};
 use super::levels::{self, Demand, Load, Target, most_memory, split_iops};
 use super::place::{Place, Sink};
 use super::protection;
-use super::runtime::{self, Limit, Runtime, TenantSpec};
+use super::runtime::{self, Runtime};
+use super::tenant::{Limit, TenantSpec};
 use super::testbed::{Testbed, shape};
 use super::trace::Tracer;
 use crate::agent::process::Agent;
 use crate::cpustat;
-use crate::data::{CellKey, IsolationSample, Level, Protection, Resource, SCHEMA, Scenario};
+use crate::data::SCHEMA;
 use crate::error::BenchError;
 use crate::host_facts;
+use crate::isolation::data::{CellKey, IsolationSample, Level, Protection, Resource, Scenario};
 use crate::rundir::now;
 use crate::signals::Signals;
 use cofferdam_bpf::TenantWatch;
@@ -316,7 +319,7 @@ impl<'a> Bench<'a> {
             file: format!("{}/file", tenant.dir),
             sink: Testbed::sink(PORTS[who as usize]),
         };
-        let cgroups = Places::of(tenant.pid)?;
+        let cgroups = TenantCgroups::of(tenant.pid)?;
         let watch = self.tracer.as_mut().map(|t| t.watch(&cgroups)).transpose();
         let place = Place {
             watch: watch?,

@@ -3,8 +3,8 @@
 use super::bench::Bench;
 use super::experiment::Experiment;
 use super::levels::PARTS_OF_DISK;
-use crate::data::{CellKey, Level, Protection, Resource, RuntimeKind, Scenario};
 use crate::error::BenchError;
+use crate::isolation::data::{CellKey, Level, Protection, Resource, RuntimeKind, Scenario};
 use crate::signals::Signals;
 use crate::stats;
 use std::path::Path;

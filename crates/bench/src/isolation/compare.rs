@@ -1,10 +1,10 @@
 //! What differs between two runs: in the environment, and in the results.
 
-use crate::data::{
-    DataError, Estimate, IsolationResult, IsolationRow, IsolationTable, Manifest, RunData,
-    RunResult,
-};
+use crate::data::Estimate;
 use crate::evidence;
+use crate::isolation::data::{IsolationResult, IsolationRow, IsolationTable};
+use crate::run::error::DataError;
+use crate::run::{Manifest, RunData, RunResult};
 use crate::stats::mann_whitney;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -136,7 +136,7 @@ fn rows(result: &IsolationResult) -> BTreeMap<String, (&IsolationTable, &Isolati
         .flat_map(|t| {
             t.rows.iter().map(move |row| {
                 let protection = match t.protection {
-                    crate::data::Protection::Vanilla => String::new(),
+                    crate::isolation::data::Protection::Vanilla => String::new(),
                     protection => format!("+{protection}"),
                 };
                 (
@@ -197,7 +197,7 @@ fn differences(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Protection, Resource, RuntimeKind};
+    use crate::isolation::data::{Protection, Resource, RuntimeKind};
     use crate::stats;
 
     /// Two runs of a tenant at its limit, of which each took another limit from its host.

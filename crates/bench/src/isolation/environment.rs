@@ -1,7 +1,7 @@
 //! Facts of the host that can change a result, for the run's data.
 
-use crate::data::{IsolationEnvironment, RuntimeKind};
 use crate::host_facts::meminfo;
+use crate::isolation::data::{IsolationEnvironment, RuntimeKind};
 use std::collections::BTreeMap;
 use std::fs;
 

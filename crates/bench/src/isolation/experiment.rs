@@ -1,9 +1,9 @@
 //! The experiment as one file: everything that decides what is measured.
 
 use super::quantity::{BitRate, Size, Span};
-use crate::data::{CellKey, GeneratorKind, Protection, Resource, RuntimeKind, Scenario};
 use crate::error::BenchError;
 use crate::host_facts;
+use crate::isolation::data::{CellKey, GeneratorKind, Protection, Resource, RuntimeKind, Scenario};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;

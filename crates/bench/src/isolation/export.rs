@@ -1,8 +1,9 @@
 //! A run's raw samples for other programs: Parquet and CSV, one row each 100 ms of a tenant, and
 //! the results as CSV. Made from the samples alone, so they are written anew at each end.
 
-use crate::data::{Estimate, IsolationResult, IsolationSample, Point, TenantSample, Traced};
+use crate::data::Estimate;
 use crate::error::BenchError;
+use crate::isolation::data::{IsolationResult, IsolationSample, Point, TenantSample, Traced};
 use parquet::basic::Compression;
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
@@ -234,7 +235,8 @@ fn result_csv(result: &IsolationResult) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{CellKey, Protection, Resource, RuntimeKind, SCHEMA};
+    use crate::data::SCHEMA;
+    use crate::isolation::data::{CellKey, Protection, Resource, RuntimeKind};
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
 

@@ -3,7 +3,7 @@
 use super::acquire::Acquired;
 use super::guest::{Done, Tick};
 use super::levels::DATAGRAM_WIRE_BITS;
-use crate::data::{GeneratorKind, Point, Resource, TenantSample};
+use crate::isolation::data::{GeneratorKind, Point, Resource, TenantSample};
 use std::time::Duration;
 
 /// The points of tenant `index`, joined with the last that its generator had told by then.

@@ -1,6 +1,6 @@
 //! Cgroups of our own with a tenant's limits, for runtimes that have none.
 
-use super::runtime::{Limit, TenantSpec};
+use super::tenant::{Limit, TenantSpec};
 use crate::error::BenchError;
 use cofferdam_lab::UndoStack;
 use cofferdam_lab::cgroup::{Cgroup, enable, layout, mounts, remove, remove_below};

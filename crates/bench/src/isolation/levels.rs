@@ -26,8 +26,8 @@
 //! are the network's, and each CPU quota is the one that a runtime would give.
 
 use super::experiment::Experiment;
-use crate::data::{Level, Resource};
 use crate::host_facts;
+use crate::isolation::data::{Level, Resource};
 
 /// Threads of a disk load: its queue depth.
 pub(super) const DISK_THREADS: u32 = 8;

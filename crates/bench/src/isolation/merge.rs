@@ -3,10 +3,10 @@
 use super::analyse;
 use super::experiment::Experiment;
 use super::export;
-use crate::data::{
-    DataError, IsolationResult, IsolationSample, Kind, Manifest, RunData, RunResult, counted,
-};
 use crate::error::BenchError;
+use crate::isolation::data::{IsolationResult, IsolationSample, counted};
+use crate::run::error::DataError;
+use crate::run::{Kind, Manifest, RunData, RunResult};
 use crate::rundir::{About, RunDir};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -98,7 +98,7 @@ pub fn merge(parts: &[PathBuf], output: &Path) -> Result<PathBuf, MergeError> {
     dir.experiment(&experiment)?;
     let samples: Vec<IsolationSample> = samples.into_values().collect();
     for sample in &samples {
-        dir.isolation(sample)?;
+        dir.sample(sample)?;
     }
     let (samples, repeated) = counted(samples);
     result.done = [samples.len() as u32, experiment.cells().len() as u32];
@@ -147,7 +147,7 @@ fn add<T: PartialEq>(to: &mut Vec<T>, more: Vec<T>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Resource, RuntimeKind};
+    use crate::isolation::data::{Resource, RuntimeKind};
 
     #[test]
     fn parts_of_one_experiment_join_and_others_do_not() {

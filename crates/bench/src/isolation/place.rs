@@ -1,13 +1,13 @@
 //! A tenant that lives, what makes its load, and where that is received.
 
-use super::acquire::Places;
+use super::cgroups::TenantCgroups;
 use super::generator::{Foreign, Iperf3Sink};
 use super::guest::{Done, Guest, Tick, late};
 use super::levels::{Load, Target};
 use super::runtime::Tenant;
 use super::testbed::Testbed;
-use crate::data::GeneratorKind;
 use crate::error::BenchError;
+use crate::isolation::data::GeneratorKind;
 use cofferdam_bpf::TenantWatch;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) struct Place {
     pub foreign: Option<Foreign>,
     pub tenant: Tenant,
     pub target: Target,
-    pub cgroups: Places,
+    pub cgroups: TenantCgroups,
 }
 
 impl Place {

@@ -6,7 +6,7 @@
 //! host that is never calm repetitions would only cost time: a block repeats at most half as many
 //! measurements as it has cells. Cells are chosen by their steal time alone, never by their result.
 
-use crate::data::{CellKey, DISTURBING_STEAL};
+use crate::isolation::data::{CellKey, DISTURBING_STEAL};
 use std::collections::{HashMap, HashSet};
 
 /// Of each cell that was measured, the steal fraction of every attempt.
@@ -46,8 +46,8 @@ pub(super) fn next<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::Resource;
     use crate::isolation::Experiment;
+    use crate::isolation::data::Resource;
 
     fn block(scenarios: usize) -> Vec<CellKey> {
         let mut experiment = Experiment::quick();

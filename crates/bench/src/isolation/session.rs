@@ -8,14 +8,15 @@ use super::experiment::Experiment;
 use super::export;
 use super::generator;
 use super::schedule::{self, Attempts};
-use crate::data::{
-    CellKey, IsolationEnvironment, IsolationResult, IsolationSample, Kind, Protection, Resource,
-    RunData, RunResult, RuntimeKind, counted,
-};
 use crate::error::BenchError;
 use crate::host_facts;
+use crate::isolation::data::{
+    CellKey, IsolationEnvironment, IsolationResult, IsolationSample, Protection, Resource,
+    RuntimeKind, counted,
+};
 use crate::noise;
 use crate::progress::Progress;
+use crate::run::{Kind, RunData, RunResult};
 use crate::rundir::{About, RunDir};
 use crate::signals::Signals;
 use std::collections::{HashMap, HashSet};
@@ -286,7 +287,7 @@ impl Session<'_> {
             match bench.cell(key, position as u32) {
                 Ok(sample) => {
                     let sample = IsolationSample { attempt, ..sample };
-                    dir.isolation(&sample)?;
+                    dir.sample(&sample)?;
                     self.attempts
                         .entry(key.clone())
                         .or_default()

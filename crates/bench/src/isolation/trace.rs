@@ -2,9 +2,9 @@
 //! rss_stat, requests that devices completed. Packets are read where the kernel counts them anyway,
 //! at the tenant's interface: a program for each packet took 2% of a CPU beside a flood.
 
-use super::acquire::Places;
-use crate::data::Traced;
+use super::cgroups::TenantCgroups;
 use crate::error::BenchError;
+use crate::isolation::data::Traced;
 use cofferdam_bpf::{RuntimeStatistics, TenantCounter, TenantPrograms, TenantWatch};
 use cofferdam_types::CgroupId;
 use std::os::unix::fs::MetadataExt;
@@ -27,7 +27,7 @@ impl Tracer {
     }
 
     /// Watches the tenant whose cgroups are `places`.
-    pub fn watch(&mut self, places: &Places) -> Result<TenantWatch, BenchError> {
+    pub fn watch(&mut self, places: &TenantCgroups) -> Result<TenantWatch, BenchError> {
         let lacks = |e: &dyn std::fmt::Display| BenchError::Unsupported(e.to_string());
         let tasks = places.v2.as_deref().ok_or_else(|| lacks(&"no cgroup v2"))?;
         let id = |dir: &Path| dir.metadata().map(|m| CgroupId(m.ino())).ok();

@@ -3,9 +3,9 @@
 use super::testbed::Testbed;
 use super::wire::SETTLE;
 use super::{Options, failed, keep, load, lost, us};
-use crate::data::{BiasRow, LatencyResult};
 use crate::error::BenchError;
 use crate::experiment::Rig;
+use crate::latency::data::{BiasRow, LatencyResult};
 use crate::stats::{estimate, median};
 use cofferdam_latency::ping::{Kind, Probe, Round, Told};
 use cofferdam_latency::{Filter, Start};

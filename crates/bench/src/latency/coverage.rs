@@ -3,9 +3,9 @@
 use super::testbed::Testbed;
 use super::wire::packet;
 use super::{Options, failed, load, lost};
-use crate::data::{CoverageRow, LatencyResult};
 use crate::error::BenchError;
 use crate::experiment::Rig;
+use crate::latency::data::{CoverageRow, LatencyResult};
 use cofferdam_latency::{Class, Direction, Filter, Meter, Miss, Start};
 use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
 use std::io::{Read, Write};
@@ -227,7 +227,7 @@ fn send_out(class: Class, rate: f64, seconds: f64) -> Result<(), BenchError> {
             let fd = raw_socket()?;
             // Replies are answered by nobody: the wire turns requests only.
             paced(rate, seconds, |n| {
-                let whole = packet(1, super::testbed::FAR, 77, n as u16);
+                let whole = packet(1, super::wire::FAR, 77, n as u16);
                 let to = nix::sys::socket::SockaddrIn::new(10, 97, 0, 2, 0);
                 let _ = nix::sys::socket::sendto(
                     std::os::fd::AsRawFd::as_raw_fd(&fd),
@@ -239,7 +239,7 @@ fn send_out(class: Class, rate: f64, seconds: f64) -> Result<(), BenchError> {
         }
         _ => {
             let socket = UdpSocket::bind("0.0.0.0:0").map_err(failed("cannot send"))?;
-            let to = SocketAddr::from((super::testbed::FAR, PORT));
+            let to = SocketAddr::from((super::wire::FAR, PORT));
             socket.connect(to).map_err(failed("cannot send"))?;
             paced(rate, seconds, |n| {
                 let mut payload = [0x5a; 40];

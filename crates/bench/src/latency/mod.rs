@@ -6,15 +6,20 @@
 
 mod bias;
 mod coverage;
+pub mod data;
+pub(crate) mod goals;
 mod perturbation;
+pub(crate) mod report;
 mod testbed;
 mod truth;
 mod wire;
 
-use crate::data::{Kind, LatencyExperiment, LatencyResult, LatencySample, RunResult, SCHEMA};
+use crate::data::SCHEMA;
 use crate::error::BenchError;
 use crate::experiment::{Rig, RigOptions, chosen};
+use crate::latency::data::{LatencyExperiment, LatencyResult, LatencySample};
 use crate::progress::Progress;
+use crate::run::{Kind, RunResult};
 use crate::rundir::RunDir;
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -95,7 +100,7 @@ fn keep(
     round: u32,
     values_us: &[f64],
 ) -> Result<(), BenchError> {
-    rig.dir.latency(&LatencySample {
+    rig.dir.sample(&LatencySample {
         schema: SCHEMA,
         time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
         experiment: experiment.to_owned(),

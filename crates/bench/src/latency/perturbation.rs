@@ -2,11 +2,12 @@
 //! packets the filter refuses), on, and, for comparison, ftrace on the same events. The order of
 //! the states is drawn anew each round; within one, blocks on and off take turns.
 
-use super::testbed::{FAR, Testbed};
+use super::testbed::Testbed;
+use super::wire::FAR;
 use super::{Options, failed, keep, load, lost, us};
-use crate::data::{LatencyProgramRow, LatencyResult, PerturbationRow};
 use crate::error::BenchError;
 use crate::experiment::Rig;
+use crate::latency::data::{LatencyProgramRow, LatencyResult, PerturbationRow};
 use crate::stats::{estimate, median};
 use cofferdam_bpf::{EmptyProgram, RuntimeStatistics};
 use cofferdam_latency::ping::Kind;

@@ -5,7 +5,7 @@
 //! ```
 
 use super::failed;
-use super::wire::Wire;
+use super::wire::{FAR, Wire};
 use crate::error::BenchError;
 use crate::topology::make_netns;
 use cofferdam_host::in_namespace;
@@ -20,8 +20,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::Scope;
 use std::time::Duration;
 
-/// The far end of the wire.
-pub(super) const FAR: Ipv4Addr = Ipv4Addr::new(10, 97, 0, 2);
 /// Containers that can ping beside the measured one.
 pub(super) const NEIGHBOURS: u32 = 8;
 

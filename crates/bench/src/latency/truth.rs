@@ -4,9 +4,9 @@
 use super::testbed::Testbed;
 use super::wire::{ECHO_PORT, SETTLE, Stamp};
 use super::{Options, failed, keep, load, lost, us};
-use crate::data::{InjectionRow, LatencyResult, TruthRow};
 use crate::error::BenchError;
 use crate::experiment::Rig;
+use crate::latency::data::{InjectionRow, LatencyResult, TruthRow};
 use crate::stats::{estimate, median};
 use cofferdam_bpf::Delay;
 use cofferdam_latency::ping::{Kind, Probe, Told};

@@ -5,6 +5,7 @@ use cofferdam_latency::monotonic_ns;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,6 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// The far end of the wire.
+pub(super) const FAR: Ipv4Addr = Ipv4Addr::new(10, 97, 0, 2);
 /// The port whose datagrams are answered.
 pub(super) const ECHO_PORT: u16 = 7;
 
@@ -191,7 +194,7 @@ pub(super) fn packet(protocol: u8, to: std::net::Ipv4Addr, port: u16, number: u1
     p[2..4].copy_from_slice(&length.to_be_bytes());
     p[8] = 64;
     p[9] = protocol;
-    p[12..16].copy_from_slice(&super::testbed::FAR.octets());
+    p[12..16].copy_from_slice(&FAR.octets());
     p[16..20].copy_from_slice(&to.octets());
     let header = checksum(&p[..20]).to_be_bytes();
     p[10..12].copy_from_slice(&header);

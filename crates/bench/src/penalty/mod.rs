@@ -6,16 +6,21 @@
 //! CPU. Baseline and test alternate within each pair, in random order, so that
 //! drift of the host hits both alike.
 
+pub mod data;
+pub(crate) mod goals;
 mod grid;
 mod options;
+pub(crate) mod report;
 
 pub use grid::cells;
 pub use options::{Filter, Options};
 
-use crate::data::{Cell, CellResult, Kind, PenaltyResult, Role, RunResult, Treatment};
+use crate::data::{Cell, CellResult, Role, Treatment};
 use crate::error::BenchError;
 use crate::experiment::{Bench, Context, PLACED_BY, Rig, RigOptions, cell_result, same_answers};
+use crate::penalty::data::PenaltyResult;
 use crate::progress::Progress;
+use crate::run::{Kind, RunResult};
 use crate::rundir::RunDir;
 use crate::topology::MadeBy;
 

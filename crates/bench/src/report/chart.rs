@@ -9,7 +9,7 @@ pub(super) mod mark;
 
 pub use mark::{Mark, Tone};
 
-use super::ReportError;
+use super::error::ReportError;
 use super::format::{number, short};
 use crate::data::Estimate;
 use mark::INK;

@@ -1,7 +1,7 @@
 //! Where, when and how the run was made.
 
 use super::section::section;
-use crate::data::Manifest;
+use crate::run::Manifest;
 use maud::{Markup, html};
 
 /// The environment as a list, and how to run it again.

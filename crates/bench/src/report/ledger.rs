@@ -1,6 +1,7 @@
 //! The ledgers of a cell, summed.
 
-use crate::data::{LedgerRecord, Role, RunData, Treatment};
+use crate::data::{LedgerRecord, Role, Treatment};
+use crate::run::RunData;
 use std::collections::BTreeMap;
 
 /// Below this share of one CPU a container is left out of charts.

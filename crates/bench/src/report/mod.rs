@@ -4,64 +4,29 @@
 //! All text of the data is foreign (container names, kernel strings) and reaches the page
 //! only through `maud`, which escapes it, or through the charts' SVG writer, which does too.
 
-mod accounting;
-mod agent;
-mod chart;
-pub mod dataplane;
+pub(crate) mod chart;
 mod environment;
+pub(crate) mod error;
 pub mod finding;
 pub mod format;
-pub mod isolation;
-mod latency;
-mod ledger;
+pub(crate) mod ledger;
 mod page;
-mod penalty;
-mod plot;
-pub mod reservation;
-mod section;
+pub(crate) mod plot;
+pub(crate) mod section;
 mod verdicts;
 
-use crate::data::{DataError, Kind, RunData, RunResult};
+pub use error::ReportError;
+
+use crate::penalty::report::raw_times;
+use crate::run::RunData;
 use crate::rundir::owner::Owner;
 use maud::Markup;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Name of the report within its run directory.
 pub const FILE_NAME: &str = "report.html";
-
-/// A report could not be made.
-#[derive(Debug, thiserror::Error)]
-pub enum ReportError {
-    /// The run's data cannot be used.
-    #[error(transparent)]
-    Data(#[from] DataError),
-    /// The documents of the directory contradict each other.
-    #[error(
-        "{dir}: manifest.json is of a {manifest} run, result.json of a {result} run: the files come from different runs; render another directory"
-    )]
-    Mixed {
-        /// The directory.
-        dir: PathBuf,
-        /// Kind in the manifest.
-        manifest: &'static str,
-        /// Kind in the result.
-        result: &'static str,
-    },
-    /// A chart could not be drawn.
-    #[error("a chart could not be drawn: {0}: the run's data is kept; please report this")]
-    Chart(String),
-    /// The file could not be written.
-    #[error("cannot write {path}: {source}: the directory must be writable and have space left")]
-    Write {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-}
 
 /// Renders the run in `dir` to `report.html` within it; returns that path. An older report is
 /// replaced as a whole or not at all.
@@ -93,47 +58,13 @@ pub fn render(dir: &Path) -> Result<PathBuf, ReportError> {
 pub fn html(run: &RunData) -> Result<String, ReportError> {
     let kind = run.manifest.kind;
     let sections: Vec<Markup> = match &run.result {
-        None => vec![penalty::raw_times(run)?],
-        Some(RunResult::Penalty(result)) if kind == Kind::Penalty => {
-            penalty::sections(run, &result.cells, &result.failed)?
-        }
-        Some(RunResult::Demo(result)) if kind == Kind::Demo => {
-            let cells = std::slice::from_ref(&result.cell);
-            let mut sections = penalty::sections(run, cells, &Default::default())?;
-            if let Some(cell) = &result.reservation {
-                sections.push(reservation::one(cell)?);
-            }
-            sections
-        }
-        Some(RunResult::Accounting(result)) if kind == Kind::Accounting => {
-            accounting::sections(result)?
-        }
-        Some(RunResult::Reservation(result)) if kind == Kind::Reservation => {
-            reservation::sections(result)?
-        }
-        Some(RunResult::Dataplane(result)) if kind == Kind::Dataplane => {
-            dataplane::sections(result)?
-        }
-        Some(RunResult::Isolation(result)) if kind == Kind::Isolation => {
-            isolation::sections(run, result)?
-        }
-        Some(RunResult::Latency(result)) if kind == Kind::Latency => latency::sections(result)?,
-        Some(RunResult::Agent(result)) if kind == Kind::Agent => agent::sections(result)?,
-        Some(other) => {
-            let result = match other {
-                RunResult::Penalty(_) => Kind::Penalty,
-                RunResult::Accounting(_) => Kind::Accounting,
-                RunResult::Latency(_) => Kind::Latency,
-                RunResult::Demo(_) => Kind::Demo,
-                RunResult::Reservation(_) => Kind::Reservation,
-                RunResult::Dataplane(_) => Kind::Dataplane,
-                RunResult::Isolation(_) => Kind::Isolation,
-                RunResult::Agent(_) => Kind::Agent,
-            };
+        None => vec![raw_times(run)?],
+        Some(result) if result.kind() == kind => result.outcome().sections(run)?,
+        Some(result) => {
             return Err(ReportError::Mixed {
                 dir: run.dir.clone(),
                 manifest: kind.label(),
-                result: result.label(),
+                result: result.kind().label(),
             });
         }
     };

@@ -2,8 +2,8 @@
 
 use super::section::section;
 use super::{environment, finding, verdicts};
-use crate::data::RunData;
 use crate::evidence;
+use crate::run::RunData;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("style.css");

@@ -1,8 +1,8 @@
 //! Lines over two axes, each linear or logarithmic, drawn as [`super::chart`] draws.
 
-use super::ReportError;
 use super::chart::mark;
 use super::chart::{Drawn, GRID, MUTED, NARROW, REFERENCE, Tone, both_widths, style, tick};
+use super::error::ReportError;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;

@@ -1,6 +1,8 @@
 use super::*;
-use crate::data::{DataplaneExperiment, Estimate, Interval, RunData};
+use crate::data::{Estimate, Interval};
+use crate::dataplane::data::DataplaneExperiment;
 use crate::evidence;
+use crate::run::{RunData, RunResult};
 
 mod layout;
 mod sample;
@@ -424,8 +426,9 @@ fn one_sample_reaches_nothing() {
             *e = e.take().map(|e| sample::estimate(&e.values[..1]));
         }
     }
-    let unloaded =
-        |r: &crate::data::DataplaneRow| r.cell.experiment == DataplaneExperiment::Unloaded;
+    let unloaded = |r: &crate::dataplane::data::DataplaneRow| {
+        r.cell.experiment == DataplaneExperiment::Unloaded
+    };
     result.rows.retain(unloaded);
     result.service.clear();
     let text = finding::of(&run).join("\n");
@@ -468,7 +471,7 @@ fn a_large_loss_in_doubt_is_the_headline_and_so_is_a_slower_p99() {
     };
     result
         .tables
-        .retain(|t| t.protection == crate::data::Protection::Vanilla);
+        .retain(|t| t.protection == crate::isolation::data::Protection::Vanilla);
     let row = result.tables[0].rows.iter_mut();
     let row = row.max_by_key(|r| r.scenario).unwrap();
     let wide = Interval::new(-4.0, 75.0);

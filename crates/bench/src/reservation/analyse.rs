@@ -1,7 +1,8 @@
 //! From samples to medians with intervals.
 
-use crate::data::{
-    Entitled, Estimate, PolicyRow, ReservationCell, ReservationCellResult, ReservationPolicy,
+use crate::data::Estimate;
+use crate::reservation::data::{
+    Entitled, PolicyRow, ReservationCell, ReservationCellResult, ReservationPolicy,
     ReservationSample,
 };
 use crate::stats::estimate;
@@ -84,7 +85,8 @@ pub(super) fn same_answers(samples: &[ReservationSample]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Latency, NeighbourLimit, Neighbours, SCHEMA, Target};
+    use crate::data::{Latency, SCHEMA};
+    use crate::reservation::data::{NeighbourLimit, Neighbours, Target};
 
     fn sample(policy: ReservationPolicy, round: u32, value: f64) -> ReservationSample {
         ReservationSample {

@@ -1,8 +1,8 @@
 //! The conditions: targets × neighbours × limits, at the size of this host.
 
 use super::options::Options;
-use crate::data::{NeighbourLimit, Neighbours, ReservationCell, Target};
 use crate::error::BenchError;
+use crate::reservation::data::{NeighbourLimit, Neighbours, ReservationCell, Target};
 
 /// The cells that `options` select on a host with `online` CPUs, in the order they are measured.
 pub(super) fn cells(options: &Options, online: u32) -> Result<Vec<ReservationCell>, BenchError> {

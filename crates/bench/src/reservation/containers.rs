@@ -1,7 +1,7 @@
 //! Two containers of our own, target and neighbours, with requests as Kubernetes writes them.
 
-use crate::data::{NeighbourLimit, ReservationCell, ReservationPolicy};
 use crate::error::BenchError;
+use crate::reservation::data::{NeighbourLimit, ReservationCell, ReservationPolicy};
 use crate::spawn::Place;
 use cofferdam_lab::cgroup::{Cgroup, enable, layout, mounts};
 use cofferdam_lab::names::CGROUP_PREFIX;

@@ -4,12 +4,14 @@ use super::containers::{Containers, SCALE};
 use super::options::Options;
 use super::watch::Watch;
 use crate::cpustat::{self, CpuStat};
-use crate::data::{
-    Latency, Neighbours, ReservationCell, ReservationPolicy, ReservationSample, SCHEMA, Target,
-};
+use crate::data::{Latency, SCHEMA};
 use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::host_facts;
+use crate::reservation::data::{
+    DEMO_RESERVATIONS, Neighbours, ReservationCell, ReservationPolicy, ReservationSample, Target,
+};
+use crate::run::Kind;
 use crate::rundir::now;
 use crate::spawn::{Place, Worker};
 use crate::worker::{VictimReport, WakerReport};
@@ -172,7 +174,10 @@ impl<'a> Bench<'a> {
                 );
                 let mut sample = self.sample(rig, &containers, cell, policy)?;
                 (sample.round, sample.position) = (round, position);
-                rig.dir.reservation(&sample)?;
+                match rig.dir.manifest().kind {
+                    Kind::Demo => rig.dir.sample_in(DEMO_RESERVATIONS, &sample)?,
+                    _ => rig.dir.sample(&sample)?,
+                }
                 samples.push(sample);
             }
         }

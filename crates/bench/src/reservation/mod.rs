@@ -8,17 +8,21 @@
 mod analyse;
 mod cells;
 mod containers;
+pub mod data;
+pub(crate) mod goals;
 mod measure;
 mod options;
+pub(crate) mod report;
 mod watch;
 
 pub use options::Options;
 
-use crate::data::{Kind, ReservationCellResult, ReservationResult, RunResult};
 use crate::error::BenchError;
 use crate::experiment::{Rig, RigOptions};
 use crate::host_facts;
 use crate::progress::Progress;
+use crate::reservation::data::{ReservationCellResult, ReservationResult};
+use crate::run::{Kind, RunResult};
 use crate::rundir::RunDir;
 use cofferdam_lab::LabError;
 use measure::Bench;
@@ -63,7 +67,7 @@ pub(crate) fn one(
 /// A cell that fails for its own reasons does not end the run, unless all do.
 fn measure_all(
     rig: &mut Rig<'_>,
-    cells: &[crate::data::ReservationCell],
+    cells: &[crate::reservation::data::ReservationCell],
     options: &Options,
     result: &mut ReservationResult,
 ) -> Result<(), BenchError> {

@@ -1,6 +1,6 @@
 //! What `bench reservation` is told.
 
-use crate::data::{NeighbourLimit, Neighbours, ReservationPolicy, Target};
+use crate::reservation::data::{NeighbourLimit, Neighbours, ReservationPolicy, Target};
 use std::path::PathBuf;
 
 /// Options with their defaults.

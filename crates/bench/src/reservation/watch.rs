@@ -2,8 +2,8 @@
 //! what it costs is the same for all.
 
 use super::containers::Containers;
-use crate::data::Entitled;
 use crate::error::BenchError;
+use crate::reservation::data::Entitled;
 use cofferdam_diagnosis::{Diagnosis, Options, Reading};
 use cofferdam_types::{CgroupId, Container, CpuAmount};
 use std::collections::BTreeMap;

@@ -1,5 +1,8 @@
 use super::*;
-use crate::data::{DataError, PenaltyResult, Role, RunData, Treatment};
+use crate::data::{Role, Sample, Treatment};
+use crate::penalty::data::PenaltyResult;
+use crate::run::RunData;
+use crate::run::error::DataError;
 
 fn about() -> About {
     About {

@@ -3,11 +3,12 @@
 use super::values;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use cofferdam_bench::data::{
-    AgentExperiment, DataplaneExperiment, Direction, Interferer, LatencyExperiment, Limit,
-    NeighbourLimit, Neighbours, Path, ReservationPolicy, Resource, RuntimeKind, Scenario, Target,
-    Treatment, VictimKind,
-};
+use cofferdam_bench::agent::data::AgentExperiment;
+use cofferdam_bench::data::{Direction, Interferer, Limit, Path, Treatment, VictimKind};
+use cofferdam_bench::dataplane::data::DataplaneExperiment;
+use cofferdam_bench::isolation::data::{Resource, RuntimeKind, Scenario};
+use cofferdam_bench::latency::data::LatencyExperiment;
+use cofferdam_bench::reservation::data::{NeighbourLimit, Neighbours, ReservationPolicy, Target};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;

@@ -1,5 +1,6 @@
 //! `cofferdam bench`, `cofferdam report`, `cofferdam demo`: thin over `cofferdam_bench`.
 
+mod figure;
 mod isolation;
 mod results;
 mod story;
@@ -12,8 +13,9 @@ use crate::exit::{Failure, Outcome, one_line};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
-use cofferdam_bench::data::{RunData, RuntimeKind};
+use cofferdam_bench::isolation::data::RuntimeKind;
 use cofferdam_bench::report::ReportError;
+use cofferdam_bench::run::RunData;
 use cofferdam_bench::topology::MadeBy;
 use cofferdam_bench::{
     BenchError, RunDir, accounting, agent, dataplane, demo, evidence, latency, penalty, report,
@@ -308,7 +310,8 @@ fn reservation_options(args: BenchReservationArgs) -> reservation::Options {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cofferdam_bench::data::{IsolationResult, Kind, RunResult};
+    use cofferdam_bench::isolation::data::IsolationResult;
+    use cofferdam_bench::run::{Kind, RunResult};
     use cofferdam_bench::rundir::About;
 
     #[test]

@@ -1,11 +1,15 @@
 //! The results of a run as tables on standard output. The report has the same in full.
 
+use super::figure::{optional, time};
 use crate::table;
-use cofferdam_bench::data::{
-    AccountingResult, AgentResult, CellResult, DataplaneResult, Entitled, Estimate,
-    IsolationResult, Metric, ReservationCellResult, ReservationResult, RunData, RunResult,
-};
+use cofferdam_bench::accounting::data::AccountingResult;
+use cofferdam_bench::agent::data::AgentResult;
+use cofferdam_bench::data::{CellResult, Estimate};
+use cofferdam_bench::dataplane::data::DataplaneResult;
+use cofferdam_bench::isolation::data::IsolationResult;
 use cofferdam_bench::report::{finding, format};
+use cofferdam_bench::reservation::data::{Entitled, ReservationCellResult, ReservationResult};
+use cofferdam_bench::run::{RunData, RunResult};
 
 /// The finding in words, then the figures.
 pub fn text(run: &RunData, width: Option<u16>) -> String {
@@ -30,10 +34,6 @@ pub fn text(run: &RunData, width: Option<u16>) -> String {
         text += &tables;
     }
     text
-}
-
-pub(super) fn optional(value: Option<f64>, show: fn(f64) -> String) -> String {
-    value.map_or("–".to_owned(), show)
 }
 
 fn cells(cells: &[CellResult], width: Option<u16>) -> String {
@@ -208,7 +208,7 @@ fn isolation(result: &IsolationResult, width: Option<u16>) -> String {
     let tables = result.tables.iter().map(|of| {
         let mut table = table::plain(width);
         table.set_header([
-            &cofferdam_bench::report::isolation::title(of),
+            &of.title(),
             "utilisation %",
             "I_ulr",
             "I_plr",
@@ -292,11 +292,4 @@ fn accounting(result: &AccountingResult, width: Option<u16>) -> String {
         parts.push(table::finish(&table));
     }
     parts.join("\n")
-}
-
-pub(super) fn time(metric: Metric, value: f64) -> String {
-    match metric {
-        Metric::ElapsedS => format!("{} s", format::number(value)),
-        Metric::P99Us => format!("{} µs", format::number(value)),
-    }
 }

@@ -1,12 +1,13 @@
 //! What the demo prints: the same job without Cofferdam and with it, side by side.
 
-use super::results::{optional, time};
+use super::figure::{optional, time};
 use crate::table;
-use cofferdam_bench::data::{
-    CellResult, DemoResult, Entitled, Estimate, PolicyRow, ReservationCellResult,
-    ReservationPolicy, Treatment,
-};
+use cofferdam_bench::data::{CellResult, Estimate, Treatment};
+use cofferdam_bench::demo::data::DemoResult;
 use cofferdam_bench::report::format;
+use cofferdam_bench::reservation::data::{
+    Entitled, PolicyRow, ReservationCellResult, ReservationPolicy,
+};
 
 /// Both parts as tables.
 pub fn text(result: &DemoResult, width: Option<u16>) -> String {

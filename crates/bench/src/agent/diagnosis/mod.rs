@@ -8,7 +8,7 @@
 mod ping_pong;
 
 use super::{Options, sample};
-use crate::data::{
+use crate::agent::data::{
     AgentExperiment, AgentResult, AgentSample, DiagnosisCostRow, SwitchCase, SwitchProgramRow,
 };
 use crate::error::BenchError;
@@ -86,7 +86,7 @@ fn one(
         off.push(rates[0]);
         on.push(rates[1]);
         ratios.push(rates[1] / rates[0]);
-        rig.dir.agent(&AgentSample {
+        rig.dir.sample(&AgentSample {
             off_per_s: Some(rates[0]),
             on_per_s: Some(rates[1]),
             ..sample(AgentExperiment::Diagnosis, case.label(), pair)

@@ -1,7 +1,8 @@
 //! Two processes that wake each other over a pair of pipes, and their containers.
 
 use super::{containers, two_cpus};
-use crate::data::{Limit, SwitchCase};
+use crate::agent::data::SwitchCase;
+use crate::data::Limit;
 use crate::error::BenchError;
 use crate::spawn::{Place, Worker};
 use crate::topology::{Groups, Tenant};

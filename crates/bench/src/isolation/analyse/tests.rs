@@ -1,5 +1,6 @@
 use super::*;
-use crate::data::{CellKey, SCHEMA, TenantSample};
+use crate::data::SCHEMA;
+use crate::isolation::data::{CellKey, TenantSample};
 
 fn sample(scenario: &str, repetition: u32, used: f64, performance: f64) -> IsolationSample {
     IsolationSample {

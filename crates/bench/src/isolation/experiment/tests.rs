@@ -1,5 +1,5 @@
 use super::*;
-use crate::data::Level;
+use crate::isolation::data::Level;
 
 const WHOLE: &str = "\
 name: mine

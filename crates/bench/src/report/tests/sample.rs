@@ -17,6 +17,7 @@ pub use penalty::{demo, enforced, penalty, samples};
 pub use reservation::reservation;
 
 use crate::data::*;
+use crate::run::*;
 use std::collections::BTreeMap;
 
 /// One of each kind.

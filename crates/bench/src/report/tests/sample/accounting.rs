@@ -1,7 +1,8 @@
 //! A run of `bench accounting`.
 
 use super::{estimate, run};
-use crate::data::*;
+use crate::accounting::data::*;
+use crate::run::*;
 
 pub fn accounting() -> RunData {
     let overhead = |load, unit: &str, goal, goodput: f64, ratios: &[f64]| OverheadRow {

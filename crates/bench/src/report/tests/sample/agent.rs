@@ -1,7 +1,8 @@
 //! A run of `bench agent`.
 
 use super::{estimate, run};
-use crate::data::*;
+use crate::agent::data::*;
+use crate::run::*;
 
 pub fn agent() -> RunData {
     let cost = |duty, cpu: &[f64]| AgentCostRow {

@@ -1,7 +1,8 @@
 //! A run of `bench dataplane`.
 
 use super::{five, run};
-use crate::data::*;
+use crate::dataplane::data::*;
+use crate::run::*;
 
 /// A dataplane run: all goals reached but the one for many connections.
 pub fn dataplane() -> RunData {

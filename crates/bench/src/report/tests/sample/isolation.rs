@@ -2,6 +2,8 @@
 
 use super::{estimate, run};
 use crate::data::*;
+use crate::isolation::data::*;
+use crate::run::*;
 
 /// Podman's network as the paper has it: saturated beside undercommitted and unrestricted; and
 /// as it might be with Cofferdam. In one block of `a_s_b_u` something else took the link.

@@ -1,7 +1,8 @@
 //! A run of `bench latency`.
 
 use super::{five, run};
-use crate::data::*;
+use crate::latency::data::*;
+use crate::run::*;
 
 pub fn latency() -> RunData {
     let perturbation = |state: &str, added: f64| PerturbationRow {

@@ -2,6 +2,9 @@
 
 use super::{estimate, run};
 use crate::data::*;
+use crate::demo::data::*;
+use crate::penalty::data::*;
+use crate::run::*;
 use cofferdam_types::{CpuTime, Ledger, Reason};
 use std::collections::BTreeMap;
 

@@ -2,6 +2,8 @@
 
 use super::{estimate, five, run};
 use crate::data::*;
+use crate::reservation::data::*;
+use crate::run::*;
 
 /// A reservation run of one batch and one interactive condition.
 pub fn reservation() -> RunData {

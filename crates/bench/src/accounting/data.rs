@@ -1,0 +1,157 @@
+//! What `bench accounting` measured: the accounting's own cost and its accuracy.
+
+use crate::data::{Estimate, Rate};
+use serde::{Deserialize, Serialize};
+
+/// The load under which the cost was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LoadShape {
+    /// One UDP flood of 64-byte datagrams; goodput in packets/s.
+    Flood64,
+    /// One TCP stream; goodput in bytes/s.
+    TcpStream,
+}
+
+impl LoadShape {
+    /// Words for tables.
+    pub fn label(self) -> &'static str {
+        match self {
+            LoadShape::Flood64 => "UDP flood, 64 bytes",
+            LoadShape::TcpStream => "one TCP stream",
+        }
+    }
+
+    /// Name in the data.
+    pub fn id(self) -> &'static str {
+        match self {
+            LoadShape::Flood64 => "flood64",
+            LoadShape::TcpStream => "tcp-stream",
+        }
+    }
+}
+
+/// One period with the accounting on or off: a line of `samples.jsonl` in accounting runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PeriodSample {
+    /// Schema of this line.
+    pub schema: u32,
+    /// End of the period, RFC 3339 in UTC.
+    pub time: String,
+    /// The load.
+    pub load: LoadShape,
+    /// Number of the off/on pair, from 0.
+    pub pair: u32,
+    /// Place within the pair, from 0.
+    pub position: u32,
+    /// Whether the accounting ran.
+    pub accounting: bool,
+    /// Whether the kernel measured the programs (a period outside the comparison).
+    pub measured_programs: bool,
+    /// Length, seconds.
+    pub seconds: f64,
+    /// What the generator sent.
+    pub offered: Rate,
+    /// What the sink received.
+    pub received: Rate,
+    /// Datagrams that the receiver's stack carried to the socket, read or dropped there, a
+    /// second; `None` for other loads than a flood.
+    #[serde(default)]
+    pub carried_packets_per_s: Option<f64>,
+}
+
+/// Cost of the accounting under one load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OverheadRow {
+    /// The load.
+    pub load: LoadShape,
+    /// Unit of `off` and `on`: `packets/s carried` (by the stack, to the socket), `packets/s read`
+    /// (by the application) or `bytes/s`.
+    pub unit: String,
+    /// Goodput without the accounting.
+    pub off: Estimate,
+    /// Goodput with it.
+    pub on: Estimate,
+    /// on ÷ off, pair by pair.
+    pub ratio: Estimate,
+    /// Smallest median ratio that is good enough.
+    pub goal: f64,
+    /// BPF run time ÷ received packets, nanoseconds, the statistics' own time taken off; `None`
+    /// where the kernel did not tell.
+    pub bpf_ns_per_packet: Option<f64>,
+    /// What the kernel's run-time statistics add to each run, nanoseconds: what they say of a
+    /// program that does nothing, attached at the same time.
+    #[serde(default)]
+    pub statistics_ns_per_run: Option<f64>,
+}
+
+/// Cost of one BPF program under one load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProgramRow {
+    /// The load.
+    pub load: LoadShape,
+    /// Program name.
+    pub name: String,
+    /// Runs within the measured period.
+    pub runs: u64,
+    /// Mean run time, nanoseconds, the statistics' own time taken off.
+    pub ns_per_run: f64,
+    /// Runs for each received packet.
+    pub runs_per_packet: f64,
+}
+
+/// How well the ledger added up under one load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConservationRow {
+    /// Name of the load.
+    pub load: String,
+    /// softirq + hardirq + NAPI-thread + drain time, nanoseconds.
+    pub measured_ns: u64,
+    /// Σ caused + Σ unattributed, nanoseconds.
+    pub attributed_ns: u64,
+    /// |attributed − measured| ÷ measured of the worst CPU, percent.
+    pub worst_cpu_error_pct: f64,
+}
+
+/// One case of the accuracy table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AccuracyRow {
+    /// The case, in words.
+    pub case: String,
+    /// What is compared, in words (`caused b ÷ caused a`, `ns per packet`).
+    pub quantity: String,
+    /// What it should be.
+    pub expected: f64,
+    /// What the ledger said.
+    pub measured: f64,
+    /// (measured − expected) ÷ expected, percent.
+    pub error_pct: f64,
+    /// The 95% interval of `error_pct`, low and high; absent from runs before it was recorded.
+    #[serde(default)]
+    pub error_interval_pct: Option<[f64; 2]>,
+}
+
+impl AccuracyRow {
+    /// The error with its interval, in words: `+1.2% [-0.5, +2.0]`.
+    pub fn error(&self) -> String {
+        match self.error_interval_pct {
+            Some([low, high]) => format!("{:+.1}% [{low:+.1}, {high:+.1}]", self.error_pct),
+            None => format!("{:+.1}%", self.error_pct),
+        }
+    }
+}
+
+/// The outcome of an accounting run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AccountingResult {
+    /// Goodput with and without the accounting.
+    pub overhead: Vec<OverheadRow>,
+    /// Cost of each program.
+    pub programs: Vec<ProgramRow>,
+    /// How well the ledger added up.
+    pub conservation: Vec<ConservationRow>,
+    /// Memory of the BPF maps, bytes.
+    pub memory_bytes: Option<u64>,
+    /// Accuracy of attribution.
+    pub accuracy: Vec<AccuracyRow>,
+}

@@ -1,0 +1,53 @@
+//! Goals of the accounting.
+
+use crate::accounting::data::AccountingResult;
+use crate::data::{Bound, Interval, Judgement};
+use crate::evidence::{Figure, goal};
+
+/// Most that the programs may take of a received packet, nanoseconds.
+const GOAL_NS_PER_PACKET: f64 = 100.0;
+/// Most that the ledgers may miss, percent.
+const GOAL_CONSERVATION_PCT: f64 = 1.0;
+/// Most that attribution may be wrong, percent.
+const GOAL_ACCURACY_PCT: f64 = 5.0;
+
+pub(crate) fn goals(result: &AccountingResult) -> Vec<Judgement> {
+    let overhead = result.overhead.iter().flat_map(|row| {
+        let case = Some(row.load.label().to_owned());
+        let what = format!("With the accounting on ÷ off, {}", row.unit);
+        let kept = goal(
+            what,
+            case.clone(),
+            Bound::AtLeast(row.goal),
+            Some(Figure::Sampled(&row.ratio)),
+        );
+        let cost = row.bpf_ns_per_packet.map(|ns| {
+            goal(
+                "BPF time a received packet, ns",
+                case,
+                Bound::AtMost(GOAL_NS_PER_PACKET),
+                Some(Figure::Once(ns)),
+            )
+        });
+        std::iter::once(kept).chain(cost)
+    });
+    let conservation = result.conservation.iter().map(|row| {
+        goal(
+            "Measured time that the ledgers miss on the worst CPU, %",
+            Some(row.load.clone()),
+            Bound::AtMost(GOAL_CONSERVATION_PCT),
+            Some(Figure::Count(row.worst_cpu_error_pct)),
+        )
+    });
+    let accuracy = result.accuracy.iter().map(|row| {
+        let ends = row.error_interval_pct;
+        let interval = ends.and_then(|[low, high]| Interval::new(low, high));
+        goal(
+            format!("Error of attribution, {}, %", row.quantity),
+            Some(row.case.clone()),
+            Bound::Within([-GOAL_ACCURACY_PCT, GOAL_ACCURACY_PCT]),
+            Some(Figure::Summed(row.error_pct, interval)),
+        )
+    });
+    overhead.chain(conservation).chain(accuracy).collect()
+}

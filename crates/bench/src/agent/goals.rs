@@ -1,0 +1,43 @@
+//! Goals of the agent.
+
+use crate::agent::data::{AgentDuty, AgentResult};
+use crate::data::{Bound, Judgement};
+use crate::evidence::{Figure, goal};
+
+/// Most CPU time of an agent that enforces, percent of one CPU.
+pub const GOAL_CPU_PCT: f64 = 1.0;
+/// Most resident memory, MiB.
+const GOAL_RESIDENT_MIB: f64 = 50.0;
+/// Least round trips with the diagnosis on ÷ off, on a load that does nothing but switch.
+pub const GOAL_SWITCHES: f64 = 0.98;
+
+pub(crate) fn goals(result: &AgentResult) -> Vec<Judgement> {
+    let judged = result.cost.iter().filter(|r| r.duty != AgentDuty::Observe);
+    let cost = judged.flat_map(|row| {
+        let case = format!("{}, {} containers", row.duty.words(), row.containers);
+        let cpu = goal(
+            "CPU time of the agent, % of one CPU",
+            Some(case.clone()),
+            Bound::AtMost(GOAL_CPU_PCT),
+            Some(Figure::Sampled(&row.cpu_pct)),
+        );
+        let memory = goal(
+            "Resident memory of the agent, MiB",
+            Some(case),
+            Bound::AtMost(GOAL_RESIDENT_MIB),
+            Some(Figure::Count(
+                row.resident_bytes as f64 / f64::from(1 << 20),
+            )),
+        );
+        [cpu, memory]
+    });
+    let diagnosis = result.diagnosis.iter().map(|row| {
+        goal(
+            "Round trips with the diagnosis on ÷ off",
+            Some(row.case.to_string()),
+            Bound::AtLeast(GOAL_SWITCHES),
+            Some(Figure::Sampled(&row.ratio)),
+        )
+    });
+    cost.chain(diagnosis).collect()
+}

@@ -1,0 +1,178 @@
+//! Sections of agent runs.
+
+use super::goals::goals;
+use crate::agent::data::{AgentCostRow, AgentDuty, AgentResult, DiagnosisCostRow};
+use crate::agent::goals::{GOAL_CPU_PCT, GOAL_SWITCHES};
+use crate::data::Estimate;
+use crate::data::Judgement;
+use crate::report::chart::{Chart, Row, Tone};
+use crate::report::error::ReportError;
+use crate::report::format::{bytes, estimate, number};
+use crate::report::section::{figure, not_measured, section, spread};
+use crate::run::{Outcome, RunData};
+use maud::{Markup, html};
+
+impl Outcome for AgentResult {
+    fn is_measured(&self) -> bool {
+        !(self.cost.is_empty() && self.diagnosis.is_empty())
+    }
+
+    fn goals(&self) -> Vec<Judgement> {
+        goals(self)
+    }
+
+    fn finding(&self, _run: &RunData) -> Vec<String> {
+        finding(self)
+    }
+
+    fn sections(&self, _run: &RunData) -> Result<Vec<Markup>, ReportError> {
+        sections(self)
+    }
+}
+
+/// Every round, and what they come to.
+const ROUNDS: &[(Tone, &str)] = &[
+    (Tone::Paid, "each round"),
+    (Tone::Caused, "median, 95% interval"),
+];
+
+/// All sections.
+pub fn sections(result: &AgentResult) -> Result<Vec<Markup>, ReportError> {
+    let mut sections = Vec::new();
+    if !result.cost.is_empty() {
+        sections.push(cost(&result.cost)?);
+    }
+    if !result.diagnosis.is_empty() {
+        sections.push(diagnosis(&result.diagnosis)?);
+        sections.push(programs(&result.diagnosis));
+    }
+    sections.extend(not_measured(&result.failed));
+    Ok(sections)
+}
+
+/// Cost of the agent at work, and its diagnosis in its worst case.
+pub fn finding(result: &AgentResult) -> Vec<String> {
+    let at_work = result
+        .cost
+        .iter()
+        .filter(|row| row.duty != AgentDuty::Observe);
+    let mut text: Vec<String> = at_work
+        .map(|row| {
+            format!(
+                "An agent that manages {} containers and {} takes {}% of a CPU and {}.",
+                row.containers,
+                row.duty.words(),
+                estimate(&row.cpu_pct),
+                bytes(row.resident_bytes),
+            )
+        })
+        .collect();
+    let worst = result.diagnosis.iter();
+    let worst = worst.min_by(|a, b| a.ratio.median.total_cmp(&b.ratio.median));
+    text.extend(worst.map(|row| {
+        format!(
+            "Where the diagnosis costs most, {}, processes that do nothing but wake each other keep \
+             {} of their round trips.",
+            row.case,
+            estimate(&row.ratio),
+        )
+    }));
+    text
+}
+
+fn row(label: &str, value: &Estimate) -> Row {
+    let tones = [Tone::Paid, Tone::Caused];
+    Row::of_estimate(label.to_owned(), estimate(value), value, tones)
+}
+
+fn cost(rows: &[AgentCostRow]) -> Result<Markup, ReportError> {
+    let chart = Chart {
+        alt: "CPU time of the agent, percent of one CPU, by what it does".to_owned(),
+        axis: "percent of one CPU".to_owned(),
+        from: 0.0,
+        legend: ROUNDS,
+        references: vec![(GOAL_CPU_PCT, "goal")],
+        rows: rows
+            .iter()
+            .map(|r| row(r.duty.words(), &r.cpu_pct))
+            .collect(),
+    };
+    let chart = figure("CPU time of the agent", &chart.svg()?);
+    Ok(section(
+        "Cost of the agent",
+        "A separate agent for every point, scraped once; a few containers receive a trickle of \
+         datagrams, the others are idle.",
+        html! {
+            div.charts { (chart) }
+            div.scroll tabindex="0" { table {
+                thead { tr {
+                    th { "the agent" } th { "containers" } th { "with traffic" }
+                    th { "CPU, % of one" } th { "resident" } th { "control step, ms" }
+                } }
+                tbody { @for row in rows { tr {
+                    th { (row.duty.words()) }
+                    td { (row.containers) }
+                    td { (row.busy) }
+                    td { (spread(Some(&row.cpu_pct))) }
+                    td { (bytes(row.resident_bytes)) }
+                    td { (spread(Some(&row.step_ms))) }
+                } } }
+            } }
+        },
+    ))
+}
+
+fn diagnosis(rows: &[DiagnosisCostRow]) -> Result<Markup, ReportError> {
+    let ratios = rows.iter().flat_map(|r| r.ratio.values.iter().copied());
+    let lowest = ratios.filter(|v| v.is_finite()).fold(0.95, f64::min);
+    // Ratios stand close together near 1: the axis begins where they do, and says so.
+    let from = (lowest * 20.0 - 0.5).floor() / 20.0;
+    let chart = Chart {
+        alt: "round trips with the diagnosis on over round trips with it off, by case".to_owned(),
+        axis: format!("round trips on ÷ off (axis begins at {})", number(from)),
+        from,
+        legend: ROUNDS,
+        references: vec![(GOAL_SWITCHES, "goal"), (1.0, "free")],
+        rows: rows.iter().map(|r| row(r.case.label(), &r.ratio)).collect(),
+    };
+    let chart = figure("Round trips kept", &chart.svg()?);
+    Ok(section(
+        "Cost of the diagnosis",
+        "Two processes do nothing but wake each other over a pipe. Off and on alternate within each \
+         pair. No real load switches so much.",
+        html! {
+            div.charts { (chart) }
+            div.scroll tabindex="0" { table {
+                thead { tr {
+                    th { "the processes" } th { "off, /s" } th { "on, /s" } th { "on ÷ off" } th { "pairs" }
+                    th { "programs, % of a round trip" }
+                } }
+                tbody { @for row in rows { tr {
+                    th { (row.case) }
+                    td { (number(row.off.median)) }
+                    td { (number(row.on.median)) }
+                    td { (spread(Some(&row.ratio))) }
+                    td { (row.ratio.values.len()) }
+                    td { (number(row.programs_pct)) }
+                } } }
+            } }
+        },
+    ))
+}
+
+fn programs(rows: &[DiagnosisCostRow]) -> Markup {
+    section(
+        "Cost of each program",
+        "As measured by the kernel, including the time of the measurement itself.",
+        html! { div.scroll tabindex="0" { table {
+            thead { tr { th { "the processes" } th { "program" } th { "runs a round trip" } th { "ns a run" } th { "of them for measuring" } } }
+            tbody { @for row in rows { @for program in &row.programs { tr {
+                th { (row.case) }
+                td { (program.name) }
+                td { (number(program.runs_per_round_trip)) }
+                td { (number(program.ns_per_run)) }
+                td { (number(row.statistics_ns_per_run)) }
+            } } } }
+        } } },
+    )
+}

@@ -1,0 +1,115 @@
+//! Goals of the dataplane.
+
+use crate::data::{Bound, Estimate, Judgement};
+use crate::dataplane::data::{DataplaneExperiment, DataplaneResult, DataplaneRow, EchoServer};
+use crate::evidence::{Figure, goal};
+
+/// Most p50 of an unloaded echo, ÷ that of blocking sockets.
+const GOAL_P50: f64 = 0.45;
+/// Least requests a second ÷ blocking, and ÷ busy-polling.
+const GOAL_RATE: [f64; 2] = [3.0, 1.3];
+/// Least share of the peak kept at 10,000 connections.
+const GOAL_CONNECTIONS: f64 = 0.9;
+/// Least requests a second of `process` ÷ `inline`.
+const GOAL_PROCESS: f64 = 0.85;
+/// Most bytes of an idle connection.
+const GOAL_MEMORY_BYTES: f64 = 2048.0;
+
+/// All of them, in the order of the experiments.
+pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
+    use DataplaneExperiment::{Connections, Idle, Paced, Unloaded};
+    use EchoServer::{Inline, Process};
+    let rows = |experiment, server| {
+        let own = result.rows.iter();
+        own.filter(move |r: &&DataplaneRow| {
+            r.cell.experiment == experiment && r.cell.server == server
+        })
+    };
+    let rate = |r: &&DataplaneRow| r.requests_per_s.median;
+    let fastest =
+        |experiment, server| rows(experiment, server).max_by(|a, b| rate(a).total_cmp(&rate(b)));
+    let unloaded = fastest(Unloaded, Inline);
+    let peak = fastest(Connections, Inline);
+    let process = fastest(Connections, Process);
+    let many = rows(Connections, Inline).find(|r| r.cell.at == 10_000);
+    let kept = many.zip(peak).map(|(many, peak)| kept(many, peak));
+    let idle = rows(Idle, Inline).max_by_key(|r| r.cell.at);
+    let slow = rows(Paced, Inline).filter_map(|r| r.p50_to_blocking.as_ref());
+    let slowest = slow.max_by(|a, b| a.median.total_cmp(&b.median));
+    let judged = |what: &str, from: &str, bound, figure: Option<&Estimate>| {
+        let figure = figure.map(Figure::Sampled);
+        goal(what, Some(from.to_owned()), bound, figure)
+    };
+    // The most of any round: memory has no spread that an interval could show.
+    let memory = idle.and_then(|r| r.bytes_per_connection.as_ref());
+    let memory = memory.map(|e| e.values.iter().copied().fold(e.median, f64::max));
+    let [blocking, busy] = GOAL_RATE.map(Bound::AtLeast);
+    vec![
+        judged(
+            "Unloaded, the inline echo's p50 ÷ that of blocking sockets",
+            "unloaded",
+            Bound::AtMost(GOAL_P50),
+            unloaded.and_then(|r| r.p50_to_blocking.as_ref()),
+        ),
+        judged(
+            "Unloaded, the inline echo's p50 ÷ that of busy-polling sockets",
+            "unloaded",
+            Bound::AtMost(1.0),
+            unloaded.and_then(|r| r.p50_to_busy.as_ref()),
+        ),
+        judged(
+            "At low load, at its worst rate, the inline echo's p50 ÷ that of blocking sockets",
+            "paced",
+            Bound::AtMost(1.0),
+            slowest,
+        ),
+        judged(
+            "At its peak, the inline echo's requests a second ÷ those of blocking sockets",
+            "connections",
+            blocking,
+            peak.and_then(|r| r.rate_to_blocking.as_ref()),
+        ),
+        judged(
+            "At its peak, the inline echo's requests a second ÷ those of busy-polling sockets",
+            "connections",
+            busy,
+            peak.and_then(|r| r.rate_to_busy.as_ref()),
+        ),
+        judged(
+            "Capacity of a core at its peak's CPU time per request, inline ÷ blocking sockets",
+            "connections",
+            blocking,
+            peak.and_then(|r| r.capacity_to_blocking.as_ref()),
+        ),
+        judged(
+            "Capacity of a core at its peak's CPU time per request, inline ÷ busy-polling sockets",
+            "connections",
+            busy,
+            peak.and_then(|r| r.capacity_to_busy.as_ref()),
+        ),
+        judged(
+            "With 10,000 connections the share of the peak kept",
+            "connections",
+            Bound::AtLeast(GOAL_CONNECTIONS),
+            kept.as_ref(),
+        ),
+        goal(
+            "Most memory of an idle connection, inline, bytes",
+            Some("idle".to_owned()),
+            Bound::AtMost(GOAL_MEMORY_BYTES),
+            memory.map(Figure::Count),
+        ),
+        judged(
+            "At its peak, requests a second of process ÷ inline",
+            "connections",
+            Bound::AtLeast(GOAL_PROCESS),
+            process.and_then(|r| r.rate_to_inline.as_ref()),
+        ),
+    ]
+}
+
+/// What is kept of the peak's median; the interval is that of the requests with many connections.
+fn kept(many: &DataplaneRow, peak: &DataplaneRow) -> Estimate {
+    let peak = peak.requests_per_s.median;
+    many.requests_per_s.map(|rate| rate / peak)
+}

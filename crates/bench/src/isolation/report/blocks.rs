@@ -1,0 +1,91 @@
+//! Every block of every scenario: nothing is left out, and what stands apart is named.
+
+use crate::isolation::data::{IsolationSample, IsolationTable, Scenario};
+use crate::report::chart::{Chart, Mark, Row, Tone};
+use crate::report::error::ReportError;
+use crate::report::format::number;
+use crate::report::section::figure;
+use crate::run::RunData;
+use crate::stats;
+use maud::{Markup, html};
+
+/// A dot a block, and the outliers in words; nothing where a had no level alone.
+pub fn of(run: &RunData, table: &IsolationTable) -> Result<Markup, ReportError> {
+    let mut outliers = Vec::new();
+    let mut rows = Vec::new();
+    for row in &table.rows {
+        let mine = samples(run, table, row.scenario);
+        let alone = table
+            .rows
+            .iter()
+            .find(|r| r.scenario == row.scenario.baseline())
+            .map_or(0.0, |r| r.performance.median);
+        if mine.is_empty() || alone <= 0.0 {
+            continue;
+        }
+        let pct = |performance: f64| performance / alone * 100.0;
+        let values: Vec<f64> = mine.iter().map(|s| pct(s.a.performance)).collect();
+        for i in stats::outliers(&values) {
+            outliers.push(format!(
+                "{} in block {} ({}%)",
+                row.scenario,
+                mine[i].key.repetition + 1,
+                number(values[i])
+            ));
+        }
+        let median = pct(row.performance.median);
+        let tone = match row.scenario.b {
+            None => Tone::Neutral,
+            Some(_) => Tone::Paid,
+        };
+        rows.push(Row {
+            label: row.scenario.to_string(),
+            note: format!("{}%", number(median)),
+            lanes: vec![vec![
+                Mark::Dots { values, tone },
+                Mark::Stroke { at: median },
+            ]],
+        });
+    }
+    if rows.is_empty() {
+        return Ok(html! {});
+    }
+    let axis = "performance of a, % of its median alone";
+    let chart = Chart {
+        alt: format!("{axis}, a dot a block"),
+        axis: axis.to_owned(),
+        from: 0.0,
+        legend: &[],
+        references: vec![(100.0, "alone")],
+        rows,
+    };
+    let told = match outliers.as_slice() {
+        [] => "No block lies beyond one and a half interquartile ranges from its scenario's \
+               quartiles."
+            .to_owned(),
+        some => format!(
+            "Beyond one and a half interquartile ranges from their scenario's quartiles: {}. They \
+             still count.",
+            some.join(", ")
+        ),
+    };
+    Ok(html! { div.charts { (figure("Every block", &chart.svg()?)) } p.lead { (told) } })
+}
+
+fn samples<'a>(
+    run: &'a RunData,
+    table: &IsolationTable,
+    scenario: Scenario,
+) -> Vec<&'a IsolationSample> {
+    let wanted = (table.runtime, table.protection, table.resource, scenario);
+    let all = run.isolation.iter();
+    all.filter(|s| {
+        (
+            s.key.runtime,
+            s.key.protection,
+            s.key.resource,
+            s.key.scenario,
+        ) == wanted
+    })
+    .collect()
+}

@@ -1,0 +1,86 @@
+//! The 4×4 matrix as a heat map: how much performance a lost, by its own level and b's.
+
+use super::table::tenths;
+use crate::isolation::data::{IsolationRow, IsolationTable, Level};
+use crate::report::format::certainty;
+use maud::{Markup, html};
+
+/// A table of coloured cells: readable without colour, as each has its number.
+pub fn map(of: &IsolationTable) -> Markup {
+    let levels: Vec<Level> = Level::ALL
+        .iter()
+        .copied()
+        .filter(|a| {
+            of.rows
+                .iter()
+                .any(|r| r.scenario.a == *a && r.scenario.b.is_some())
+        })
+        .collect();
+    if levels.is_empty() {
+        return html! {};
+    }
+    html! {
+        div.scroll tabindex="0" { table.heat {
+            thead { tr { th { "a ↓ b →" } @for b in Level::ALL { th title=(b) { "b" sub { (b.letter()) } } } } }
+            tbody {
+                @for a in &levels { tr {
+                    th title=(a) { "a" sub { (a.letter()) } }
+                    @for b in Level::ALL {
+                        @let row = of.rows.iter().find(|r| r.scenario.a == *a && r.scenario.b == Some(*b));
+                        (cell(row))
+                    }
+                } }
+            }
+        } }
+    }
+}
+
+fn cell(row: Option<&IsolationRow>) -> Markup {
+    let Some(loss) = row.and_then(|r| r.performance_loss_pct.as_ref()) else {
+        return html! { td { "–" } };
+    };
+    let noise = loss.interval().is_none_or(|interval| interval.holds(0.0));
+    let class = format!("heat{}", step(loss.median, noise));
+    html! {
+        td class=(class) title=(certainty(loss)) {
+            (tenths(loss.median)) "%" @if noise { " ·" }
+        }
+    }
+}
+
+/// 0: noise or a gain; 1 to 5: from a loss of some percent to one of more than half.
+fn step(loss_pct: f64, noise: bool) -> u8 {
+    match loss_pct {
+        _ if noise => 0,
+        l if l < 2.0 => 0,
+        l if l < 5.0 => 1,
+        l if l < 15.0 => 2,
+        l if l < 30.0 => 3,
+        l if l < 50.0 => 4,
+        _ => 5,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tiny_loss_is_none_and_has_no_sign() {
+        assert_eq!(tenths(-0.005), "0.0");
+        assert_eq!(tenths(1.4e-4), "0.0");
+        assert_eq!(
+            (tenths(-1.96), tenths(71.03)),
+            ("-2.0".into(), "71.0".into())
+        );
+    }
+
+    #[test]
+    fn noise_and_gains_have_no_colour() {
+        assert_eq!(
+            (step(80.0, true), step(-30.0, false), step(1.0, false)),
+            (0, 0, 0)
+        );
+        assert_eq!((step(3.0, false), step(74.0, false)), (1, 5));
+    }
+}

@@ -1,0 +1,126 @@
+//! Time series of what a and b used, block upon block, as pictures of one scenario each.
+
+use crate::isolation::data::{CellKey, IsolationSample, IsolationTable, Point, Resource, Scenario};
+use crate::report::chart::Tone;
+use crate::report::error::ReportError;
+use crate::report::plot::{Axis, Line, Plot};
+use crate::report::section::figure;
+use crate::run::RunData;
+use maud::{Markup, html};
+
+/// Blocks drawn at the most: more are a smear.
+const BLOCKS: usize = 10;
+
+/// The scenario that lost most, and its baseline, over time.
+pub fn of(run: &RunData, table: &IsolationTable) -> Result<Markup, ReportError> {
+    let loss = |row: &&crate::isolation::data::IsolationRow| {
+        row.performance_loss_pct
+            .as_ref()
+            .map_or(f64::MIN, |e| e.median)
+    };
+    let contended = table.rows.iter().filter(|r| r.scenario.b.is_some());
+    let Some(worst) = contended.max_by(|a, b| loss(a).total_cmp(&loss(b))) else {
+        return Ok(html! {});
+    };
+    let mut pictures = Vec::new();
+    for scenario in [worst.scenario.baseline(), worst.scenario] {
+        let title = format!("{} over time: {scenario}", table.resource);
+        let svg = picture(run, table, scenario).svg()?;
+        pictures.push(figure(&title, &svg));
+    }
+    Ok(html! { div.charts { @for picture in pictures { (picture) } } })
+}
+
+fn picture(run: &RunData, table: &IsolationTable, scenario: Scenario) -> Plot {
+    let mine = |key: &CellKey| {
+        (key.runtime, key.protection, key.resource, key.scenario)
+            == (table.runtime, table.protection, table.resource, scenario)
+    };
+    let cells: Vec<&IsolationSample> = run
+        .isolation
+        .iter()
+        .filter(|s| mine(&s.key))
+        .take(BLOCKS)
+        .collect();
+    let (unit, scale) = match table.capacity > 0.0 {
+        true => ("used, % of the capacity", 100.0 / table.capacity),
+        false => ("used, in the resource's unit", 1.0),
+    };
+    let line = |name: &str, tone, points: &[Point]| Line {
+        name: name.to_owned(),
+        tone,
+        points: rates(table.resource, points)
+            .into_iter()
+            .map(|(t_ms, used)| (t_ms / 1e3, used * scale))
+            .collect(),
+        hollow_from: None,
+        is_trace: true,
+    };
+    let a = cells
+        .iter()
+        .map(|c| line("tenant a", Tone::Paid, &c.a.series));
+    let b = cells.iter().filter_map(|c| c.b.as_ref());
+    let b = b.map(|b| line("tenant b", Tone::Caused, &b.series));
+    Plot {
+        alt: format!("utilisation over time in {scenario}"),
+        x: Axis::linear("seconds"),
+        y: Axis::linear(unit),
+        references: Vec::new(),
+        hollow: "",
+        // b first: a is the one that is judged, and lies above.
+        lines: b.chain(a).collect(),
+    }
+}
+
+/// What was used between two readings, in the resource's unit, with the time in milliseconds.
+fn rates(resource: Resource, points: &[Point]) -> Vec<(f64, f64)> {
+    if resource == Resource::Memory {
+        return points
+            .iter()
+            .map(|p| (p.t_ms, p.rss_bytes as f64))
+            .collect();
+    }
+    points
+        .windows(2)
+        // The last reading follows the one before at once: too short to make a rate of.
+        .filter(|pair| pair[1].t_ms - pair[0].t_ms > 20.0)
+        .map(|pair| {
+            let seconds = (pair[1].t_ms - pair[0].t_ms) / 1e3;
+            let counted = |of: fn(&Point) -> f64| (of(&pair[1]) - of(&pair[0])) / seconds;
+            let rate = match resource {
+                Resource::Cpu | Resource::NetworkCpu | Resource::Memory => {
+                    counted(|p| p.cpu_ms / 1e3)
+                }
+                Resource::Disk | Resource::DiskBuffered => counted(|p| p.io_ops as f64),
+                // At the peer, by its ticks.
+                Resource::Network => counted(|p| p.bytes as f64 * 8.0),
+                Resource::Llc => counted(|p| p.ops as f64),
+            };
+            (pair[1].t_ms, rate.max(0.0))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_differences() {
+        let at = |t_ms, cpu_ms| Point {
+            t_ms,
+            cpu_ms,
+            rss_bytes: 7,
+            ..Point::default()
+        };
+        let points = [
+            at(0.0, 0.0),
+            at(100.0, 50.0),
+            at(200.0, 50.0),
+            at(201.0, 51.0),
+        ];
+        assert_eq!(rates(Resource::Cpu, &points), [(100.0, 0.5), (200.0, 0.0)]);
+        assert_eq!(rates(Resource::Memory, &points).len(), 4);
+        assert!(rates(Resource::Disk, &points[..1]).is_empty());
+    }
+}

@@ -1,0 +1,37 @@
+//! A report that cannot be made.
+
+use crate::run::error::DataError;
+use std::io;
+use std::path::PathBuf;
+
+/// A report could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The run's data cannot be used.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The documents of the directory contradict each other.
+    #[error(
+        "{dir}: manifest.json is of a {manifest} run, result.json of a {result} run: the files come from different runs; render another directory"
+    )]
+    Mixed {
+        /// The directory.
+        dir: PathBuf,
+        /// Kind in the manifest.
+        manifest: &'static str,
+        /// Kind in the result.
+        result: &'static str,
+    },
+    /// A chart could not be drawn.
+    #[error("a chart could not be drawn: {0}: the run's data is kept; please report this")]
+    Chart(String),
+    /// The file could not be written.
+    #[error("cannot write {path}: {source}: the directory must be writable and have space left")]
+    Write {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}

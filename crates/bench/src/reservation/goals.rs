@@ -1,0 +1,54 @@
+//! Goals of CPU reservations, with lending.
+
+use crate::data::{Bound, Estimate, Judgement};
+use crate::evidence::{Figure, goal, mended};
+use crate::reservation::data::{
+    NeighbourLimit, PolicyRow, ReservationCellResult, ReservationPolicy,
+};
+
+/// Least CPU got ÷ reserved of a strict batch target.
+const GOAL_CPU_GOT: f64 = 0.97;
+/// Least host utilisation with lending, beside neighbours that may use it.
+const GOAL_UTILISATION: f64 = 0.97;
+/// Most p99 ÷ p99 alone of a strict interactive target.
+const GOAL_P99: f64 = 1.10;
+
+pub(crate) fn goals(cells: &[ReservationCellResult]) -> Vec<Judgement> {
+    cells.iter().flat_map(of).collect()
+}
+
+fn of(cell: &ReservationCellResult) -> Vec<Judgement> {
+    let row = |policy| cell.rows.iter().find(|r| r.policy == policy);
+    let lending = row(ReservationPolicy::Lending);
+    let without = row(ReservationPolicy::None);
+    let judged = |what: &str, bound, value: fn(&PolicyRow) -> Option<&Estimate>| {
+        let figure = lending.and_then(value).map(Figure::Sampled);
+        let told = goal(what, Some(cell.cell.id.clone()), bound, figure);
+        match without.and_then(value) {
+            Some(without) => mended(told, without),
+            None => told,
+        }
+    };
+    let mut goals = vec![match cell.cell.target.is_interactive() {
+        true => judged(
+            "With lending, the owner's p99 ÷ alone",
+            Bound::AtMost(GOAL_P99),
+            |r| r.to_alone.as_ref(),
+        ),
+        false => judged(
+            "With lending, the owner's CPU ÷ its reservation",
+            Bound::AtLeast(GOAL_CPU_GOT),
+            |r| Some(&r.cpu_got),
+        ),
+    }];
+    if cell.cell.limit == NeighbourLimit::Burstable {
+        // What a reservation could cost: nothing that it is to mend.
+        goals.push(goal(
+            "With lending, host utilisation",
+            Some(cell.cell.id.clone()),
+            Bound::AtLeast(GOAL_UTILISATION),
+            lending.map(|r| Figure::Sampled(&r.host_utilisation)),
+        ));
+    }
+    goals
+}

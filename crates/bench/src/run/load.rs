@@ -1,0 +1,114 @@
+//! Reading a run directory back.
+
+use super::error::DataError;
+use super::{Kind, Manifest, ResultFile, RunData};
+use crate::data::SCHEMA;
+use crate::isolation::data::counted;
+use crate::reservation::data::DEMO_RESERVATIONS;
+use serde::de::DeserializeOwned;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+#[derive(serde::Deserialize)]
+struct Versioned {
+    schema: u32,
+}
+
+impl RunData {
+    /// Reads the directory `dir`. `samples.jsonl`, `ledger.jsonl` and `result.json` may be
+    /// missing: a run that was interrupted has what it had measured until then. A last line
+    /// without a newline is one that was being written, and is left out.
+    pub fn load(dir: &Path) -> Result<RunData, DataError> {
+        let manifest_path = dir.join("manifest.json");
+        let text = fs::read_to_string(&manifest_path).map_err(|source| DataError::Read {
+            path: manifest_path.clone(),
+            source,
+        })?;
+        let manifest: Manifest = parse(&manifest_path, 1, &text)?;
+        let samples_path = dir.join("samples.jsonl");
+        let (mut samples, mut periods, mut reservations) = (Vec::new(), Vec::new(), Vec::new());
+        let mut isolation = Vec::new();
+        match manifest.kind {
+            Kind::Accounting => periods = lines(&samples_path)?,
+            Kind::Penalty => samples = lines(&samples_path)?,
+            Kind::Demo => {
+                samples = lines(&samples_path)?;
+                reservations = lines(&dir.join(DEMO_RESERVATIONS))?;
+            }
+            Kind::Reservation => reservations = lines(&samples_path)?,
+            Kind::Isolation => isolation = lines(&samples_path)?,
+            // For other tools; the report needs the result alone.
+            Kind::Latency | Kind::Dataplane | Kind::Agent => {}
+        }
+        let (isolation, repeated) = counted(isolation);
+        let result_path = dir.join("result.json");
+        let result = match optional(&result_path)? {
+            None => None,
+            Some(text) => Some(parse::<ResultFile>(&result_path, 1, &text)?.result),
+        };
+        let experiment_path = dir.join("experiment.json");
+        let experiment = match optional(&experiment_path)? {
+            None => None,
+            Some(text) => {
+                let read = serde_json::from_str(&text);
+                Some(read.map_err(|e| malformed(&experiment_path, 1, &e))?)
+            }
+        };
+        Ok(RunData {
+            dir: dir.to_owned(),
+            manifest,
+            samples,
+            periods,
+            reservations,
+            isolation,
+            repeated,
+            experiment,
+            ledgers: lines(&dir.join("ledger.jsonl"))?,
+            result,
+        })
+    }
+}
+
+fn optional(path: &Path) -> Result<Option<String>, DataError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(DataError::Read {
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}
+
+fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, DataError> {
+    let text = optional(path)?.unwrap_or_default();
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    whole
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(i, line)| parse(path, i + 1, line))
+        .collect()
+}
+
+fn malformed(path: &Path, line: usize, e: &serde_json::Error) -> DataError {
+    DataError::Malformed {
+        path: path.to_owned(),
+        line: if e.line() > 1 { e.line() } else { line },
+        reason: e.to_string(),
+    }
+}
+
+/// The schema is looked at first: a newer document is refused by name, not as damage.
+fn parse<T: DeserializeOwned>(path: &Path, line: usize, text: &str) -> Result<T, DataError> {
+    let malformed = |e| malformed(path, line, &e);
+    let version: Versioned = serde_json::from_str(text).map_err(malformed)?;
+    if version.schema > SCHEMA {
+        return Err(DataError::NewerSchema {
+            path: path.to_owned(),
+            found: version.schema,
+        });
+    }
+    serde_json::from_str(text).map_err(malformed)
+}
