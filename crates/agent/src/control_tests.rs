@@ -66,6 +66,29 @@ fn containers_get_their_classes_as_they_come_and_go_and_the_end_takes_all_back()
     assert!(!agent.socket().exists());
 }
 
+/// Without it a cgroup in the host's network namespace is no container, and its rule does nothing.
+#[test]
+fn the_ledger_is_told_which_cgroups_the_rules_name() {
+    let pid = std::process::id();
+    let own = cofferdam_host::cgroup_of(&cofferdam_host::HostFs::host(), pid).unwrap();
+    let own = format!("cgroup:{}", own.display());
+    let named = |agent: &TestAgent| -> Vec<String> {
+        let named = agent.world.named.lock().unwrap();
+        named.iter().map(ToString::to_string).collect()
+    };
+    let mut agent = TestAgent::start(&format!(
+        "[[rule]]\nmatch = \"cgroup:/bar*\"\n[[rule]]\nmatch = \"pid:{pid}\"\n\
+         [[rule]]\nmatch = \"web-*\"\n"
+    ));
+    until("both are named", || {
+        named(&agent) == ["cgroup:/bar*", own.as_str()]
+    });
+    agent.rewrite(ENFORCE_WEB);
+    agent.hang_up();
+    until("none is named", || named(&agent).is_empty());
+    agent.stop();
+}
+
 #[test]
 fn a_bad_file_keeps_the_old_one_whole_and_says_why() {
     let world = World::default();

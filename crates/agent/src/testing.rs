@@ -15,7 +15,7 @@ use cofferdam_host::HostFs;
 use cofferdam_types::{
     CgroupId, Container, ContainerLedger, CpuAmount, CpuId, CpuLoss, CpuTime, Degraded,
     DiagnosedContainer, DiagnosisHealth, EnforcementStatus, Entitlement, Health, Interval,
-    Ledger as Counts, Neighbour, NetnsId, ScheduleInterval, ScheduleTime, Snapshot,
+    Ledger as Counts, Neighbour, NetnsId, ScheduleInterval, ScheduleTime, Selector, Snapshot,
 };
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::BTreeMap;
@@ -33,6 +33,8 @@ pub(crate) struct World {
     pub containers: Arc<Mutex<Vec<Arc<Container>>>>,
     /// Each complete set that was asked of the effects.
     pub sets: Arc<Mutex<Vec<Vec<Wanted>>>>,
+    /// What the ledger was last asked to count as containers.
+    pub named: Arc<Mutex<Vec<Selector>>>,
     pub steps: Arc<AtomicU64>,
     pub undone: Arc<AtomicU64>,
     pub opened: Arc<AtomicU64>,
@@ -118,6 +120,11 @@ impl Ledger for FakeLedger {
 
     fn containers(&self) -> Vec<Arc<Container>> {
         self.known.clone()
+    }
+
+    fn name(&mut self, selectors: &[Selector]) -> Result<(), ReadError> {
+        *self.world.named.lock().unwrap() = selectors.to_vec();
+        Ok(())
     }
 
     fn generation(&self) -> u64 {

@@ -2,7 +2,7 @@ use super::*;
 use crate::config::SocketConfig;
 use crate::testing::{TestAgent, until};
 use crate::wire::Answer;
-use cofferdam_lab::fixtures::{CROWD, Crowd};
+use cofferdam_lab::fixtures::{CROWD, Crowd, send_descriptor};
 use cofferdam_records::status::StatusReport;
 use std::io::{BufRead, BufReader, Read, Write};
 
@@ -280,6 +280,16 @@ fn socket(path: &Path, group: Option<&str>) -> Result<ControlSocket, ListenError
         path: path.to_owned(),
         group: group.map(str::to_owned),
     })
+}
+
+/// The server would close it, and that may take as long as its sender likes.
+#[test]
+fn no_client_can_send_the_agent_a_descriptor() {
+    let agent = TestAgent::start("");
+    let client = connect(&agent);
+    let sent = send_descriptor(client.get_ref(), client.get_ref());
+    assert_eq!(sent, Err(nix::errno::Errno::EPERM), "Linux 6.16 refuses it");
+    assert!(agent.client().status().is_ok());
 }
 
 #[test]

@@ -59,6 +59,7 @@ struct Scene {
     next: Rc<RefCell<VecDeque<u32>>>,
     wake: UnixStream,
     _wake: UnixStream,
+    _file: SocketFile,
     _dir: tempfile::TempDir,
 }
 
@@ -66,7 +67,7 @@ impl Scene {
     fn new(limits: Limits) -> Scene {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
-        let listener = UnixListener::bind(&path).unwrap();
+        let (listener, file) = bind(&path).unwrap();
         let next: Rc<RefCell<VecDeque<u32>>> = Rc::default();
         let queue = next.clone();
         let identify = move |_: &UnixStream| match queue.borrow_mut().pop_front() {
@@ -83,6 +84,7 @@ impl Scene {
             next,
             wake,
             _wake: other,
+            _file: file,
             _dir: dir,
         }
     }
@@ -255,6 +257,16 @@ fn a_flood_of_requests_is_answered_in_turns() {
     let _ = flood.write(&many);
     assert_eq!(scene.ask(&mut polite, b"on\n"), "ok on\n");
     assert!(scene.server.clients.iter().all(|c| c.room() + 4096 > 0));
+}
+
+/// The server would close it, and that may take as long as its sender likes.
+#[test]
+fn no_client_can_send_the_server_a_descriptor() {
+    let mut scene = Scene::new(Limits::default());
+    let mut client = scene.connect(1);
+    let sent = cofferdam_lab::fixtures::send_descriptor(&client, &client);
+    assert_eq!(sent, Err(nix::errno::Errno::EPERM), "Linux 6.16 refuses it");
+    assert_eq!(scene.ask(&mut client, b"on\n"), "ok on\n");
 }
 
 #[test]
