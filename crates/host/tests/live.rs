@@ -257,6 +257,46 @@ fn a_macvlan_has_no_host_side() {
     });
 }
 
+/// Containers of a full host.
+const MANY: usize = 1_000;
+
+#[test]
+fn a_thousand_cgroups_are_followed_with_the_descriptors_of_one() {
+    let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    time_limit(LIMIT, move || {
+        let parent = Cgroup::new("full");
+        let with_process = |n: usize| {
+            let cgroup = parent.child(&format!("c{n}"));
+            let process = Host.spawn("sleep 1000");
+            cgroup.add(process.pid());
+            // In this order: a cgroup is removed once it is empty.
+            (process, cgroup)
+        };
+        let mut cgroups: Vec<_> = (0..MANY).map(with_process).collect();
+        let path = parent.path().to_owned();
+        let all: Selector = format!("cgroup:{}/*", path.display()).parse().unwrap();
+        let mut inventory = Inventory::scan().unwrap();
+        let before = descriptors();
+        let known = ours(inventory.name(std::slice::from_ref(&all)), &path);
+        assert_eq!(known.len(), MANY);
+        assert_eq!(descriptors(), before);
+
+        let (process, cgroup) = with_process(MANY);
+        assert_eq!(ours(inventory.handle(&created(&cgroup)), &path), []);
+        let event = seen(&cgroup, inventory.host_netns(), process.pid());
+        let added = one(inventory.handle(&event), &path);
+        assert!(matches!(added, ContainerChange::Added(c) if c.cgroup.0 == cgroup.id()));
+
+        let (process, cgroup) = cgroups.swap_remove(MANY / 2);
+        let gone = CgroupId(cgroup.id());
+        drop(process);
+        drop(cgroup);
+        let event = KernelEvent::CgroupRemoved { cgroup: gone };
+        let removed = one(inventory.handle(&event), &path);
+        assert!(matches!(removed, ContainerChange::Removed(c) if c.cgroup == gone));
+    });
+}
+
 #[test]
 fn a_process_of_the_host_makes_no_container() {
     time_limit(LIMIT, || {
