@@ -3,9 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use cofferdam_lab::fixtures::leftovers;
-use cofferdam_lab::fixtures::traffic::{Udp, udp_send, udp_sink};
+use cofferdam_lab::fixtures::traffic::{Udp, compute, udp_send, udp_sink};
 use cofferdam_lab::fixtures::{
-    FakeContainer, Forked, Namespace, Net, VethPair, exclusive, time_limit, wait_until,
+    Cgroup, FakeContainer, Forked, Namespace, Net, VethPair, exclusive, time_limit, wait_until,
 };
 use cofferdam_records::accounting::{ACCOUNTING, AccountingRecord};
 use nix::sys::signal::{Signal, kill};
@@ -265,6 +265,26 @@ fn several_readers_share_one_source() {
                 assert!(rate < most, "{rate} packets/s: {record:?}");
             }
         }
+    });
+}
+
+#[test]
+fn a_plain_cgroup_that_is_selected_is_a_container() {
+    alone(|| {
+        let cgroup = Cgroup::new("plain");
+        let _process = compute(&cgroup, None, Duration::from_secs(60));
+        let path = cgroup.path().display().to_string();
+        let selector = format!("cgroup:{path}");
+        let top = ["top", "--once", "--json", "--container", &selector];
+        let output = cofferdam(&top);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let record: AccountingRecord = serde_json::from_slice(&output.stdout).unwrap();
+        let paths: Vec<&str> = record
+            .containers
+            .iter()
+            .map(|c| c.cgroup_path.as_str())
+            .collect();
+        assert_eq!(paths, [path.as_str()]);
     });
 }
 

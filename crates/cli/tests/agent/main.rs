@@ -6,7 +6,8 @@ mod harness;
 mod killed;
 mod strict;
 
-use cofferdam_lab::fixtures::{FakeContainer, leftovers, wait_until};
+use cofferdam_lab::fixtures::traffic::compute;
+use cofferdam_lab::fixtures::{Cgroup, FakeContainer, leftovers, wait_until};
 use cofferdam_records::accounting::{ACCOUNTING, AccountingRecord};
 use cofferdam_records::status::STATUS;
 use harness::*;
@@ -49,6 +50,22 @@ fn a_container_under_a_rule_is_enforced_and_sigterm_takes_all_of_it_back() {
         assert_eq!(testbed.state(), before);
         assert_eq!(leftovers::bpf_programs(), programs);
         assert!(!Path::new("/run/cofferdam/journal").exists());
+    });
+}
+
+#[test]
+fn a_plain_cgroup_that_a_rule_names_is_under_it() {
+    alone(|| {
+        let cgroup = Cgroup::new("plain");
+        let _process = compute(&cgroup, None, Duration::from_secs(60));
+        let path = cgroup.path().display().to_string();
+        let agent = Agent::start(&enforce(&format!("cgroup:{path}")));
+        wait_until("it is known", Duration::from_secs(20), || {
+            agent.status().rules[0].containers == 1
+        });
+        let status = agent.status();
+        assert_eq!(status.containers[0].cgroup_path, Some(path));
+        assert_eq!(agent.end(Signal::SIGTERM), Some(0));
     });
 }
 
