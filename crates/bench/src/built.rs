@@ -1,6 +1,6 @@
 //! What the program was built from, for the manifest of each run.
 //!
-//! The program tells it at its start. A build script of this crate would know it as well, and would
+//! The program announces it at its start. A build script of this crate would know it as well, and would
 //! build the crate again at each commit, which takes minutes.
 
 use std::sync::OnceLock;
@@ -14,7 +14,7 @@ pub fn announce(commit: Option<&'static str>) {
     }
 }
 
-/// The commit; `None` where nobody told one.
+/// The commit; `None` where none was announced.
 pub(crate) fn commit() -> Option<String> {
     COMMIT.get().map(|commit| (*commit).to_owned())
 }

@@ -95,7 +95,7 @@ mod tests {
         assert!(told.is_busy && told.warnings.len() == 2);
         assert!(told.warnings[0].contains("10% of CPU 3"));
         assert!(told.warnings[1].ends_with("40% busy before the start: stop other work"));
-        // Only a command that has the options is told to use them.
+        // Named only where the command has these options.
         let told = judged(3, noisy, Some("--victim-cpu"));
         assert!(
             told.warnings[1].ends_with("stop other work, or choose other CPUs with --victim-cpu")

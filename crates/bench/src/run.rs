@@ -196,7 +196,7 @@ pub struct RunData {
     pub isolation: Vec<IsolationSample>,
     /// Disturbed measurements of its cells that were made again.
     pub repeated: Vec<IsolationSample>,
-    /// What an isolation run was told to measure.
+    /// The experiment of an isolation run.
     pub experiment: Option<Experiment>,
     /// Ledgers; empty where the accounting could not run.
     pub ledgers: Vec<LedgerRecord>,

@@ -123,7 +123,7 @@ impl RunDir {
         Ok(dir)
     }
 
-    /// Opens a directory that an earlier run of the same kind wrote, to go on with it. A torn last
+    /// Reopens the directory of an earlier run of the same kind, to resume it. A torn last
     /// line of its samples is cut off.
     pub fn reopen(path: &Path, kind: Kind) -> Result<RunDir, BenchError> {
         let output_error = |source| BenchError::Output {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Records the ledger of this host.
 pub fn run(args: &RecordArgs, interrupt: &Interrupt) -> Outcome {
-    // The output first: who mistyped a path learns it at once, not after ten minutes.
+    // The output first: a mistyped path is reported at once, not after ten minutes.
     let mut output = Output::open(args.output.as_deref(), args.force)?;
     record(
         args,

@@ -21,8 +21,8 @@ pub trait Source {
     /// Cumulative counts since the start.
     fn snapshot(&mut self) -> Result<Snapshot, ReadError>;
 
-    /// Goes on by itself when who counted for it has ended; true when it did, and the counts
-    /// begin anew.
+    /// Takes the ledger over when the process that kept it has ended; true when it did, and the
+    /// counts begin anew.
     fn take_over(&mut self) -> Result<bool, Failure> {
         Ok(false)
     }
@@ -200,8 +200,8 @@ impl<S: Source> Meter<S> {
         Ok(self.source.follow(until, wake)?)
     }
 
-    /// Ends the interval now. When who counted has ended meanwhile, the interval is a short one
-    /// after that, by its own length: what was not counted is not made up.
+    /// Ends the interval now. When the process that kept the ledger has ended meanwhile, the interval
+    /// is a short one after that, by its own length: nothing is made up for the gap.
     pub fn cut(&mut self) -> Result<Interval, Failure> {
         if self.source.take_over()? {
             self.last = self.source.snapshot()?;

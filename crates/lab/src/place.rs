@@ -48,7 +48,7 @@ impl Spot {
     }
 
     /// Moves the calling thread into the namespace, then its process into the cgroups. In this
-    /// order whoever watches processes enter cgroups sees at once that this one is a container.
+    /// order a watcher of processes that enter cgroups sees at once that this one is a container.
     pub fn enter(&self) -> Result<(), LabError> {
         if let Some(netns) = &self.netns {
             netns.set().map_err(LabError::host("enter", &netns.path))?;

@@ -162,7 +162,7 @@ struct Table {
 
 impl Table {
     /// One batch: what a packet of each container cost on the receiving CPU, ns. `None` for
-    /// who got nothing, and for both when the batch did not arrive whole.
+    /// that received nothing, and for both when the batch did not arrive whole.
     fn turn(
         &mut self,
         rig: &mut Rig<'_>,

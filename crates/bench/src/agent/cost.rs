@@ -186,7 +186,7 @@ impl Crowd {
                 false => "hold --limit 1800".to_owned(),
             };
             let mut process = Worker::start(&place, &line)?;
-            // The others stay where they are: waiting to be told to begin costs nothing.
+            // The others stay where they are: waiting for their start costs nothing.
             if busy {
                 process.go()?;
                 let line = format!(

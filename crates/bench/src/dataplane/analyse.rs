@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(rows[0].rate_to_one_core, None, "it is the base");
         let ratio = rows[1].rate_to_one_core.as_ref().expect("a ratio");
         assert!(ratio.values.iter().all(|v| *v == 1.5), "{ratio:?}");
-        assert_eq!(rows[1].cpu_to_one_core, None, "not told on a shared CPU");
+        assert_eq!(rows[1].cpu_to_one_core, None, "unknown on a shared CPU");
         assert!(!rows[0].shares_cpu && rows[1].shares_cpu);
     }
 

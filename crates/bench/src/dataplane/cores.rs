@@ -66,7 +66,7 @@ impl Cores {
         matches!(self, Cores::Together(_)) || self.share(rig)
     }
 
-    /// What the dataplane's worker is told of them.
+    /// The dataplane worker's options for them.
     pub fn arguments(self, cpus: &[u32]) -> String {
         match self {
             Cores::Together(count) => " --core any".repeat(count as usize),

@@ -169,7 +169,7 @@ pub struct DataplaneRow {
     pub p99_us: Estimate,
     /// See `p50_us`.
     pub p999_us: Estimate,
-    /// p50 ÷ that of the blocking server in the same round; `None` for that one.
+    /// p50 ÷ that of the blocking server in the same round; `None` for the blocking server.
     pub p50_to_blocking: Option<Estimate>,
     /// Requests a second ÷ those of the blocking server in the same round.
     pub rate_to_blocking: Option<Estimate>,

@@ -237,7 +237,7 @@ fn once(rig: &mut Rig<'_>, testbed: &Testbed, run: &Run) -> Result<Told, BenchEr
         cpu: Some(rig.peer_cpu),
     };
     let mut client = Worker::start(&place, &command(testbed, run, run.plan.cores.share(rig)))?;
-    // The server may still be attaching. What it polls in vain then tells what a poll costs.
+    // The server may still be attaching. Its empty polls then show what a poll costs.
     rig.pass(Duration::from_millis(60))?;
     let settled = servers.moment()?;
     rig.pass(Duration::from_millis(100))?;

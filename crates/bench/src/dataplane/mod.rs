@@ -5,7 +5,7 @@
 //! that drift of the host hits all alike. Server and client have a CPU each. In the unloaded, paced
 //! and size experiments the client is a Linux one that polls. In the others it is a
 //! load generator over AF_XDP, because a Linux client on one CPU is slower than the servers that
-//! it is to measure; receive work is then steered to the CPU of whom it is for (RPS), as a NIC's
+//! it is to measure; receive work is then steered to the receiver's CPU (RPS), as a NIC's
 //! interrupts would be.
 
 mod analyse;

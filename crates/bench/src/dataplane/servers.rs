@@ -32,10 +32,10 @@ pub(super) struct Plan {
     pub adapts: bool,
 }
 
-/// Server processes; the last is told to end first.
+/// Server processes; the last is stopped first.
 pub(super) struct Servers {
     workers: Vec<Worker>,
-    /// Where the dataplane tells its counts, when it is a process of its own.
+    /// Where the dataplane reports its counts when it is a process of its own.
     socket: Option<PathBuf>,
     cpus: Vec<u32>,
 }
@@ -119,7 +119,7 @@ impl Servers {
         })
     }
 
-    /// Ends all; what the first, which has the loop, tells.
+    /// Stops all; returns the report of the first, which runs the loop.
     pub fn end(self) -> Result<ServerReport, BenchError> {
         let mut told = ServerReport::default();
         for worker in self.workers.into_iter().rev() {

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(super) struct Pair {
     pub server: Netns,
     pub client: Netns,
-    /// Whom the client asks.
+    /// The server's address, which the client sends to.
     pub address: Ipv4Addr,
     /// The load generator's own address.
     pub generator: Ipv4Addr,
@@ -86,7 +86,7 @@ impl Testbed {
 }
 
 impl Pair {
-    /// Steers receive work to the CPUs of whom it is for; where there are none it stays with the
+    /// Steers receive work to its receiver's CPUs; where there are none it stays with the
     /// sender, as on any veth.
     pub fn steer(&self, server: &[u32], client: &[u32]) -> Result<(), BenchError> {
         self.server.steer("eth0", server)?;

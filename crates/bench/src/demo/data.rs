@@ -15,7 +15,7 @@ pub struct DemoResult {
     pub victim: String,
     /// The last flood sample's ledger.
     pub ledger: Option<LedgerRecord>,
-    /// Who harmed whom, in words.
+    /// The offender and the victim, in one sentence.
     pub sentence: String,
     /// A CPU reservation beside busy neighbours; `None` where this host cannot reserve, and in
     /// runs of earlier versions.

@@ -151,7 +151,7 @@ fn flood(rig: &mut Rig<'_>, options: &Options) -> Result<DemoResult, BenchError>
     )?;
     let mut measured = Vec::new();
     for round in 0..options.rounds {
-        // A fixed order, unlike the benchmark's: it is told as a story.
+        // A fixed order, unlike the benchmark's: the demo reads as a story.
         use Treatment::{Enforced, Vanilla};
         let turns = [
             (Role::Alone, Vanilla, "the job alone"),

@@ -171,7 +171,7 @@ proptest! {
     // A bootstrap is ten thousand resamples.
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Reached and missed are never told without an interval, nor against a value of it.
+    /// Reached and missed are never reported without an interval, nor against a value of it.
     #[test]
     fn no_verdict_without_evidence(
         bound in bounds(),

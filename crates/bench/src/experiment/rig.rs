@@ -183,7 +183,7 @@ impl<'a> Rig<'a> {
     }
 
     /// Ends the run: the outcome so far and how it ended go into the directory. The first
-    /// error wins: a full disk that ended the run must not be told as a failed last write.
+    /// error wins: a full disk that ended the run must not be reported as a failed last write.
     pub fn close(
         mut self,
         result: Option<RunResult>,
@@ -214,7 +214,7 @@ impl<'a> Rig<'a> {
     }
 }
 
-/// Two online CPUs on different cores, the lowest ones unless told otherwise.
+/// Two online CPUs on different cores, the lowest ones by default.
 fn choose_cpus(victim: Option<u32>, peer: Option<u32>) -> Result<(u32, u32), BenchError> {
     let online = host_facts::online_cpus();
     for cpu in [victim, peer].into_iter().flatten() {

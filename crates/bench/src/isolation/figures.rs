@@ -6,7 +6,7 @@ use super::levels::DATAGRAM_WIRE_BITS;
 use crate::isolation::data::{GeneratorKind, Point, Resource, TenantSample};
 use std::time::Duration;
 
-/// The points of tenant `index`, joined with the last that its generator had told by then.
+/// The points of tenant `index`, joined with its generator's last report by then.
 pub(super) fn series(acquired: &Acquired, index: usize, ticks: &[Tick]) -> Vec<Point> {
     let mut points = acquired.series.get(index).cloned().unwrap_or_default();
     for point in &mut points {

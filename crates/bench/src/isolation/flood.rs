@@ -1,5 +1,5 @@
 //! What the kernel does for a tenant: the peer sends it small datagrams, and each is handled in
-//! whoever's time it interrupts.
+//! the time of the container that it interrupts.
 
 use super::guest::{Done, Guest};
 use super::levels::Demand;

@@ -230,7 +230,7 @@ impl Guest {
     }
 
     fn end(&mut self) {
-        // The end of its input is its end; a virtual machine's console has none, so it is told too.
+        // The end of its input is its end; a virtual machine's console has none, so it gets an order too.
         let _gone = self.child.say("quit");
         self.child.hang_up();
         let deadline = Instant::now() + self.ending;

@@ -112,7 +112,7 @@ pub(super) enum Load {
 }
 
 impl Load {
-    /// What our own generator is told to prepare.
+    /// What our own generator prepares.
     pub fn line(&self) -> String {
         match self {
             Load::Cpu { cpus } => format!("cpu cpus={cpus}"),

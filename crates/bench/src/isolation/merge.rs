@@ -31,7 +31,7 @@ pub enum MergeError {
 }
 
 /// Writes the samples of `parts` into the new directory `output`. They must be of one experiment
-/// but for what it runs (runtimes, resources, scenarios): whoever spreads a matrix over machines
+/// but for what it runs (runtimes, resources, scenarios): a user who spreads a matrix over machines
 /// gives each a part. A cell that two parts have is refused.
 pub fn merge(parts: &[PathBuf], output: &Path) -> Result<PathBuf, MergeError> {
     let mut samples: BTreeMap<_, IsolationSample> = BTreeMap::new();

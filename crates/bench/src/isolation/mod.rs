@@ -2,7 +2,7 @@
 //! runtime (Volpert et al., ICPE'23).
 //!
 //! A cell is one scenario of one resource under one runtime, once. Cells are measured in
-//! randomised blocks and written as they end, so a run that was stopped anywhere goes on where it
+//! randomised blocks and written as they end, so a run that was stopped anywhere resumes where it
 //! was; disturbed ones are measured again ([`schedule`]). The load generator is the same everywhere
 //! ([`load`]) unless the experiment names another ([`generator`]), and so is the acquisition
 //! ([`acquire`]), which asks the kernel and neither the load nor the runtime.

@@ -1,4 +1,4 @@
-//! A run: opens or goes on with its directory, measures what is missing, writes what came out.
+//! A run: opens its directory or resumes it, measures what is missing, writes the results.
 
 use super::analyse;
 use super::bench::Bench;
@@ -33,9 +33,9 @@ pub struct Options {
     pub experiment: Experiment,
     /// Whether it is the quick preset.
     pub quick: bool,
-    /// The run directory; one with the same experiment is gone on with.
+    /// The run directory; a directory with the same experiment is resumed.
     pub output: Option<PathBuf>,
-    /// End in order after this long; the next run goes on.
+    /// End in order after this long; the next run resumes.
     pub stop_after: Option<Duration>,
 }
 
@@ -175,7 +175,7 @@ struct Session<'a> {
     failed: HashSet<CellKey>,
     /// Why a group is not tried again.
     given_up: HashMap<(RuntimeKind, Protection, Resource), String>,
-    /// Runtimes that have told their version.
+    /// Runtimes whose version is known.
     asked: HashSet<&'static str>,
     /// It has been said that there are no BPF programs.
     untraced: bool,
@@ -270,7 +270,7 @@ impl Session<'_> {
             let text = format!("the tenants' use is read from files only: {reason}");
             self.warn(dir, &text)?;
         }
-        // Killed from now on, it still tells what its samples were measured with.
+        // Killed from now on, the directory still shows what its samples were measured with.
         self.keep(dir)?;
         let mut failures = 0;
         while let Some((key, attempt)) = self.next(block) {
@@ -328,7 +328,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Writes what there is so far, for who kills it.
+    /// Writes the results so far, in case the run is killed.
     fn keep(&mut self, dir: &RunDir) -> Result<(), BenchError> {
         if self.summarised.elapsed() > SUMMARY {
             self.summarise();

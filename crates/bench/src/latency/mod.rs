@@ -1,4 +1,4 @@
-//! Whether the latency measurement tells the truth, misses nothing, and disturbs nobody.
+//! Whether the latency measurement is accurate, misses nothing, and disturbs nothing.
 //!
 //! A tun device stands for the NIC and a thread of this process for the wire: it stamps each
 //! packet when it reads it and before it writes one. All stamps are of CLOCK_MONOTONIC, as the

@@ -172,7 +172,7 @@ fn pings(testbed: &Testbed, count: u32) -> Result<Vec<f64>, BenchError> {
     })?
 }
 
-/// Datagrams a second that one sender gets rid of.
+/// Datagrams a second that one sender can send.
 fn flood(testbed: &Testbed, seconds: f64) -> Result<f64, BenchError> {
     testbed.inside(|| {
         let socket = UdpSocket::bind("0.0.0.0:0").map_err(failed("cannot send"))?;

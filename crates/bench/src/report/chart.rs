@@ -69,7 +69,7 @@ impl Row {
 /// A chart.
 #[derive(Clone, Debug)]
 pub struct Chart {
-    /// What it shows, for those who cannot see it.
+    /// Text alternative of the picture.
     pub alt: String,
     /// Title of the axis.
     pub axis: String,
@@ -292,7 +292,7 @@ impl Chart {
 
 pub(super) type Drawn = Result<(), Box<dyn std::error::Error>>;
 
-/// A picture drawn in both widths, each named by `alt` for those who cannot see it.
+/// A picture drawn in both widths, each with `alt` as its text alternative.
 pub(super) fn both_widths(
     alt: &str,
     draw: impl Fn(u32, &mut String) -> Drawn,

@@ -118,7 +118,7 @@ pub struct Line {
 /// A plot.
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// What it shows, for those who cannot see it.
+    /// Text alternative of the picture.
     pub alt: String,
     /// To the right.
     pub x: Axis,

@@ -71,7 +71,7 @@ fn an_isolation_report_has_the_papers_rows_and_shows_no_noise_as_loss() {
         .find("from their scenario's quartiles: a_s_b_u in block 4")
         .unwrap();
     assert!(page[..apart].contains("Every block"));
-    // With Cofferdam it kept more beside b_f, and nothing is told where there is no difference.
+    // With Cofferdam it kept more beside b_f, and nothing is reported where there is no difference.
     assert!(
         told.iter()
             .any(|t| t.contains("better in 1 of 3 cells and worse in 0; inconclusive: 2")),

@@ -117,7 +117,7 @@ fn reserved(
     Ok(matches!(policy, Lending | Strict).then_some(amount))
 }
 
-/// What a target's worker tells in the end.
+/// The final report of a target's worker.
 struct Told {
     elapsed_s: f64,
     latency: Option<Latency>,
@@ -294,7 +294,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// The worker that tells the result and, for memcached, the server that it asks.
+    /// The worker that reports the result and, for memcached, the server that it asks.
     fn start_target(
         &self,
         rig: &Rig<'_>,

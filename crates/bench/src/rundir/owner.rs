@@ -1,5 +1,5 @@
-//! Whose a run directory is. Under sudo it is given to the user who called, where the place it
-//! lies in is that user's: a clone's `runs/` can then be removed by whoever made it.
+//! The owner of a run directory. Under sudo it is given to the user who called, where the place it
+//! lies in is that user's: a clone's `runs/` can then be removed by its owner.
 
 use nix::unistd::{Gid, Uid, fchown};
 use std::fs::{self, File};

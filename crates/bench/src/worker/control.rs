@@ -14,7 +14,7 @@ const DEFAULT_LIMIT: Duration = Duration::from_secs(120);
 /// write calls sent (offered), or datagrams or read calls received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
-    /// Time since the worker was told to go, nanoseconds.
+    /// Time since the worker's start order, nanoseconds.
     pub t_ns: u64,
     /// Datagrams (UDP) or calls (TCP).
     pub packets: u64,

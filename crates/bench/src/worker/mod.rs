@@ -93,7 +93,7 @@ fn hold(args: Args, control: &mut Control) -> Result<(), Failure> {
     control.report()
 }
 
-/// The compute competitor: burns CPU until told to stop.
+/// The compute competitor: burns CPU until it is stopped.
 fn burn(args: Args, control: &mut Control) -> Result<(), Failure> {
     args.finish()?;
     control.start()?;

@@ -1,4 +1,4 @@
-//! Neighbours: threads that use all the CPU they get until they are told to stop.
+//! Neighbours: threads that use all the CPU they get until they are stopped.
 
 use super::phases::{area, work};
 use super::{Args, Control, Failure};

@@ -4,7 +4,7 @@ use super::{Args, Control, Failure};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 
-/// Takes `--in FIFO`, `--out FIFO` and `--first 0|1` (who speaks first). Counts the bytes that
+/// Takes `--in FIFO`, `--out FIFO` and `--first 0|1` (which end sends first). Counts the bytes that
 /// came in: two for a round trip of both ends.
 pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let (mut from, mut to) = (

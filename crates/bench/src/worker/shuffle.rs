@@ -16,7 +16,7 @@ struct Flow {
 }
 
 /// `--to IP --port P [--trace FILE]`. A flow that is still busy when its next burst is due
-/// sends that one after. Counts write calls as packets.
+/// sends that burst afterwards. Counts write calls as packets.
 pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let to: Ipv4Addr = args.need("to")?;
     let port: u16 = args.need("port")?;

@@ -20,7 +20,7 @@ const READ_EVERY: Duration = Duration::from_millis(20);
 
 /// Records until the time is up.
 pub fn run(args: &LatencyRecordArgs, interrupt: &Interrupt) -> Outcome {
-    // The output first: who mistyped a path learns it at once, not after ten minutes.
+    // The output first: a mistyped path is reported at once, not after ten minutes.
     let mut output = Output::open(args.output.as_deref(), args.force)?;
     let session = Session::begin(&args.measure)?;
     let mut progress = Progress::new(true);

@@ -1,5 +1,5 @@
 //! Cache load: loads of which each must wait for the one before, over a set of a given size, in an
-//! order that no prefetcher knows. How many a second tells where the set lies: in a cache or in
+//! order that no prefetcher knows. Their rate shows where the set lies: in a cache or in
 //! memory.
 
 use crate::Failure;

@@ -65,7 +65,7 @@ impl Walker {
 
     /// Lets it walk; one that is filling begins afterwards.
     fn go(&mut self) {
-        // Dead already: its output tells.
+        // Dead already: its output says why.
         let _dead = self.child.stdin.as_mut().map(|to| writeln!(to, "go"));
     }
 }

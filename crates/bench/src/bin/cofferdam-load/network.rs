@@ -1,4 +1,4 @@
-//! Network load: UDP datagrams at a given bit rate, and the sink that tells what arrived.
+//! Network load: UDP datagrams at a given bit rate, and the sink that reports what arrived.
 
 use crate::Failure;
 use crate::clock::receive_buffer;

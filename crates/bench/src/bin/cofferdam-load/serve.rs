@@ -151,7 +151,7 @@ fn run(load: &Load, warmup: Duration, measure: Duration, lines: &Receiver<String
     meter.record(false);
     meter.end();
     for thread in threads {
-        // A panic in it has told itself on stderr.
+        // A panic in it is on stderr already.
         let _told = thread.join();
     }
     say(&done(&meter, &first.unwrap_or(last), &last));

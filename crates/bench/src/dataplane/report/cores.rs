@@ -21,7 +21,7 @@ pub(super) fn caution(rows: &[&DataplaneRow]) -> Vec<String> {
              the CPU time of a request is unknown."
         ));
     }
-    // In an open loop it sends what it is told to.
+    // In an open loop its rate is given.
     let is_closed = |r: &DataplaneRow| {
         let experiment = r.cell.experiment;
         experiment.is_of_cores()

@@ -32,7 +32,7 @@ impl Bundle {
             program: "runsc",
             options: &["--platform=ptrace"],
             // Its own stack in the sandbox is the default; on new kernels versions before 2023
-            // take every namespace for the host's and refuse it, so only who needs it gets it.
+            // take every namespace for the host's and refuse it, so only the runtime that needs it gets it.
             without_network: Some("--network=none"),
         }
     }

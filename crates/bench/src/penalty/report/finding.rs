@@ -7,7 +7,7 @@ use crate::report::format::{certainty, factor, path, share, traffic};
 use crate::report::ledger::{self, Share};
 use crate::run::RunData;
 
-/// The largest harm, who caused it, and what enforcement makes of it.
+/// The largest harm, its offender, and the effect of enforcement.
 pub fn finding(run: &RunData, cells: &[CellResult]) -> Vec<String> {
     let cases: Vec<_> = cells.iter().map(|c| (c, &c.penalty)).collect();
     let fair = Bound::AtMost(FAIR);
@@ -97,7 +97,7 @@ fn headline(result: &CellResult) -> String {
     )
 }
 
-/// Who caused and who paid, from the ledgers of the samples beside traffic.
+/// The offender and the container that paid, by the ledgers of the samples beside traffic.
 fn blame(run: &RunData, result: &CellResult) -> Option<String> {
     let cpu = run.manifest.victim_cpu;
     let shares = ledger::shares(run, &result.cell.id, Role::Traffic);

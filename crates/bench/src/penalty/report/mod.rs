@@ -259,7 +259,7 @@ fn times(samples: &[&Sample], metric: Metric) -> Result<Markup, ReportError> {
     Ok(figure(title, &chart.svg()?))
 }
 
-/// Who caused and who paid beside traffic.
+/// What each container caused and paid beside traffic.
 fn ledger_chart(run: &RunData, cell: &str) -> Result<Markup, ReportError> {
     let cpu = run.manifest.victim_cpu;
     let rows: Vec<Row> = ledger::shares(run, cell, Role::Traffic)

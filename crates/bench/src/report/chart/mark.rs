@@ -92,7 +92,7 @@ pub(in crate::report) fn swatch(
     Ok(())
 }
 
-/// A circle, a square, a triangle or a diamond: told apart without colour.
+/// A circle, a square, a triangle or a diamond: distinct without colour.
 fn outline(tone: Tone, (x, y): (i32, i32), radius: i32, fill: ShapeStyle) -> Polygon<(i32, i32)> {
     let r = radius;
     let around = match tone {

@@ -28,7 +28,7 @@ impl Service {
         }
     }
 
-    /// The answer to what came on a connection, and whether that goes on.
+    /// The answer to what came on a connection, and whether the connection stays open.
     pub fn serve<'a>(&'a mut self, partial: &mut Vec<u8>, data: &'a [u8]) -> (&'a [u8], bool) {
         match self {
             Service::Echo { bytes, .. } => {
