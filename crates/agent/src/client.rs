@@ -2,6 +2,7 @@
 
 use crate::wire::{
     Answer, Changed, LONGEST_ANSWER_BYTES, Reloaded, Request, Stopping, VERSION, WireSnapshot,
+    other_schema,
 };
 use cofferdam_records::status::{STATUS, StatusReport};
 use cofferdam_types::Snapshot;
@@ -98,7 +99,10 @@ impl Client {
         let request = Request::Snapshot {
             gone_after: self.last,
         };
-        let wire: WireSnapshot = self.ask(&request)?;
+        let line = self.answer(&request)?;
+        let wire: WireSnapshot = self
+            .read(&line)
+            .map_err(|e| other_schema(&line).map_or(e, |other| self.broken(&other)))?;
         let snapshot = wire.into_snapshot().map_err(|e| self.broken(&e))?;
         self.last = Some(snapshot.uptime);
         Ok(snapshot)
@@ -120,6 +124,12 @@ impl Client {
     }
 
     fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, ClientError> {
+        let line = self.answer(request)?;
+        self.read(&line)
+    }
+
+    /// The line that answers `request`.
+    fn answer(&mut self, request: &Request) -> Result<Vec<u8>, ClientError> {
         // The agent closes connections that were silent for long.
         let line = match self.exchange(request) {
             Err(e) if is_closed(&e) => {
@@ -128,11 +138,14 @@ impl Client {
             }
             other => other,
         };
-        let line = line.map_err(|e| {
+        line.map_err(|e| {
             self.stream = None;
             self.broken(&e)
-        })?;
-        let answer: Answer<T> = serde_json::from_slice(&line).map_err(|e| self.broken(&e))?;
+        })
+    }
+
+    fn read<T: DeserializeOwned>(&self, line: &[u8]) -> Result<T, ClientError> {
+        let answer: Answer<T> = serde_json::from_slice(line).map_err(|e| self.broken(&e))?;
         match answer {
             Answer { error: Some(e), .. } => Err(ClientError::Refused(e.text)),
             Answer { version, .. } if version != VERSION => {

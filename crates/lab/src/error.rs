@@ -74,6 +74,27 @@ fn package(program: &str) -> &str {
     match program {
         "ip" | "tc" => "iproute2",
         "nft" => "nftables",
+        "ctr" => "containerd",
+        "docker" => "docker.io",
+        "systemd-nspawn" => "systemd-container",
+        "nsenter" | "taskset" => "util-linux",
+        program if program.starts_with("qemu-system-") => "qemu-system-x86",
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_program_is_named_with_its_package() {
+        for (program, package) in [("ctr", "containerd"), ("tc", "iproute2"), ("fio", "fio")] {
+            let error = LabError::Missing {
+                program: program.to_owned(),
+            };
+            let remedy = format!("(apt-get install {package})");
+            assert!(error.to_string().ends_with(&remedy), "{error}");
+        }
     }
 }

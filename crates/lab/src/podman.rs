@@ -19,19 +19,26 @@ pub fn import_busybox(name: &str, file_name: &str, undo: &mut UndoStack) -> Resu
         )
     })?;
     let folder = std::env::temp_dir().join(file_name);
-    let imported = pack(busybox, &folder).and_then(|()| {
-        run(&format!(
-            "podman import --quiet {}/image.tar {name}",
-            folder.display()
-        ))
-    });
+    let imported = pack(busybox, &folder)
+        .and_then(|()| import("podman", &folder.join("image.tar"), name, undo));
     let _gone = fs::remove_dir_all(&folder);
-    imported?;
+    imported.map(drop)
+}
+
+/// Imports the root directory packed as `archive` as the image `name` of `engine` (`podman`,
+/// `docker`); `undo` removes it. Returns the image's id, as the engine prints it.
+pub fn import(
+    engine: &'static str,
+    archive: &Path,
+    name: &str,
+    undo: &mut UndoStack,
+) -> Result<String, LabError> {
+    let id = run(&format!("{engine} import {} {name}", archive.display()))?;
     let gone = name.to_owned();
     undo.push(format!("image {name}"), move || {
-        run(&format!("podman rmi --force {gone}"))
+        run(&format!("{engine} rmi --force {gone}"))
     });
-    Ok(())
+    Ok(id.trim().to_owned())
 }
 
 /// Packs the root directory as `image.tar` in `folder`.

@@ -4,6 +4,7 @@ mod request;
 mod snapshot;
 
 pub use request::{Request, RequestError, SetRule};
+pub(crate) use snapshot::other_schema;
 pub use snapshot::{SNAPSHOT, WireContainer, WireCpu, WireSnapshot};
 
 use serde::{Deserialize, Serialize};

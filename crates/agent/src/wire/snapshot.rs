@@ -128,6 +128,24 @@ impl WireSnapshot {
     }
 }
 
+/// The schema of the snapshot in the answer `line`, if it is another than [`SNAPSHOT`]. Nothing
+/// else of it is kept: a snapshot may be 15 MiB long, and its fields are another version's.
+pub(crate) fn other_schema(line: &[u8]) -> Option<OtherSchema> {
+    #[derive(Deserialize)]
+    struct Answered {
+        ok: Document,
+    }
+    #[derive(Deserialize)]
+    struct Document {
+        schema: String,
+    }
+    let Answered { ok } = serde_json::from_slice(line).ok()?;
+    (ok.schema != SNAPSHOT).then_some(OtherSchema {
+        found: ok.schema,
+        expected: SNAPSHOT,
+    })
+}
+
 impl WireContainer {
     fn new(entry: &ContainerLedger) -> WireContainer {
         let container = &entry.container;
@@ -179,4 +197,24 @@ impl WireContainer {
 
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_of_another_schema_is_refused_though_its_fields_cannot_be_read() {
+        let line = br#"{"version":1,"ok":{"cpus":{"0":1},"schema":"cofferdam.snapshot/9"}}"#;
+        assert!(serde_json::from_slice::<crate::wire::Answer<WireSnapshot>>(line).is_err());
+        let other = other_schema(line).map(|other| other.found);
+        assert_eq!(other.as_deref(), Some("cofferdam.snapshot/9"));
+        for damaged in [
+            &br#"{"version":1,"ok":{"schema":"cofferdam.snapshot/1","cpus":[]}}"#[..],
+            br#"{"version":1,"error":{"text":"no"}}"#,
+            b"{",
+        ] {
+            assert_eq!(other_schema(damaged), None);
+        }
+    }
 }

@@ -24,7 +24,7 @@ impl Runtime for Containerd {
         Ok(version)
     }
 
-    fn prepare(&mut self, _stage: &Testbed) -> Result<Option<(String, String)>, BenchError> {
+    fn prepare(&mut self, _testbed: &Testbed) -> Result<Option<(String, String)>, BenchError> {
         Ok(None)
     }
 

@@ -5,8 +5,8 @@ use crate::error::BenchError;
 use crate::isolation::guest::Guest;
 use crate::isolation::load;
 use crate::isolation::testbed::Testbed;
-use cofferdam_lab::UndoStack;
-use cofferdam_lab::run;
+use cofferdam_lab::podman::import;
+use cofferdam_lab::{UndoStack, run};
 use std::process::Command;
 
 /// An image made here; dropped, it is removed.
@@ -16,7 +16,7 @@ pub(super) struct Image {
 }
 
 impl Image {
-    /// Imports the generator's root directory as `name`; returns what the engine answers.
+    /// Imports the generator's root directory as `name`; returns its id.
     pub fn import(
         engine: &'static str,
         testbed: &Testbed,
@@ -24,12 +24,8 @@ impl Image {
     ) -> Result<(Image, String), BenchError> {
         let archive = oci::archive(testbed, &format!("{engine}-image"))?;
         let mut undo = UndoStack::default();
-        let answer = run(&format!("{engine} import {} {name}", archive.display()))?;
-        let gone = name.clone();
-        undo.push(format!("image {name}"), move || {
-            run(&format!("{engine} rmi --force {gone}"))
-        });
-        Ok((Image { name, _undo: undo }, answer.trim().to_owned()))
+        let id = import(engine, &archive, &name, &mut undo)?;
+        Ok((Image { name, _undo: undo }, id))
     }
 
     /// What it is called.

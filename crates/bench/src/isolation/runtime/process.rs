@@ -18,7 +18,7 @@ impl Runtime for Process {
         Ok(format!("cofferdam {}", env!("CARGO_PKG_VERSION")))
     }
 
-    fn prepare(&mut self, _stage: &Testbed) -> Result<Option<(String, String)>, BenchError> {
+    fn prepare(&mut self, _testbed: &Testbed) -> Result<Option<(String, String)>, BenchError> {
         Ok(None)
     }
 

@@ -43,7 +43,7 @@ impl Runtime for Bundle {
         first_line(&format!("{} --version", self.program))
     }
 
-    fn prepare(&mut self, _stage: &Testbed) -> Result<Option<(String, String)>, BenchError> {
+    fn prepare(&mut self, _testbed: &Testbed) -> Result<Option<(String, String)>, BenchError> {
         Ok(None)
     }
 
