@@ -3,7 +3,7 @@
 
 mod latency_testbed;
 
-use cofferdam_lab::fixtures::{Net, traffic};
+use cofferdam_lab::fixtures::{Net, traffic, wait_until};
 use cofferdam_latency::ping::{Kind, Prober};
 use latency_testbed::{COFFERDAM, alone, testbed};
 use nix::sys::socket::getsockopt;
@@ -12,6 +12,7 @@ use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -73,7 +74,7 @@ fn tool(peer: [u8; 4]) -> Own {
 }
 
 /// The recording, once it has packets in its file.
-fn recording(name: &str, file: &std::path::Path, wake: impl Fn()) -> Child {
+fn recording(name: &str, file: &Path, wake: impl Fn()) -> Child {
     let child = Command::new(COFFERDAM)
         .args(["latency", "record", "--format", "jsonl", "--per", "packet"])
         .args([
@@ -94,6 +95,16 @@ fn recording(name: &str, file: &std::path::Path, wake: impl Fn()) -> Child {
         wake();
     }
     child
+}
+
+/// The whole lines of the recording.
+fn packets(file: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(file).expect("text");
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    whole
+        .lines()
+        .map(|l| serde_json::from_str(l).expect("one object a line"))
+        .collect()
 }
 
 /// Reports of `direction` that `own` knows, in the order in which they happened.
@@ -132,16 +143,17 @@ fn a_tool_finds_its_own_requests() {
         let own = web.thread(|| tool([10, 98, 3, 2])).join().expect("it ran");
         assert_eq!(sink.finish()[0], REQUESTS as u64);
         server.join().expect("it ran");
-        // The recording ends as by Ctrl-C, with all that was seen until then.
-        std::thread::sleep(Duration::from_millis(300));
+        // The answer to the last echo is the last packet: then everything is in the file.
+        let has_last = || {
+            let packets = packets(&file);
+            let echoes = mine(&packets, "ingress", |p| p["protocol"] == "icmp");
+            echoes.last().and_then(|p| p["sequence"].as_u64()) == own.echoes.last().copied()
+        };
+        wait_until("the last echo's report", Duration::from_secs(20), has_last);
         let pid = nix::unistd::Pid::from_raw(child.id() as i32);
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("it runs");
         child.wait().expect("it can be waited for");
-        let text = std::fs::read_to_string(&file).expect("text");
-        let packets: Vec<Value> = text
-            .lines()
-            .map(|l| serde_json::from_str(l).expect("one object a line"))
-            .collect();
+        let packets = packets(&file);
 
         // UDP: the n-th report of the socket is the n-th datagram.
         let udp = mine(&packets, "egress", |p| p["cookie"] == own.udp_cookie);

@@ -5,7 +5,8 @@
 use cofferdam_lab::fixtures::leftovers;
 use cofferdam_lab::fixtures::traffic::{Udp, compute, udp_send, udp_sink};
 use cofferdam_lab::fixtures::{
-    Cgroup, FakeContainer, Forked, Namespace, Net, VethPair, exclusive, time_limit, wait_until,
+    Cgroup, FakeContainer, Forked, Namespace, Net, Terminal, VethPair, exclusive, time_limit,
+    wait_until,
 };
 use cofferdam_records::accounting::{ACCOUNTING, AccountingRecord};
 use nix::sys::signal::{Signal, kill};
@@ -402,73 +403,21 @@ fn a_full_disk_and_a_closed_pipe_end_a_recording() {
     });
 }
 
-/// A command on a terminal of its own; killed when dropped.
-struct OnTerminal {
-    terminal: Child,
-    folder: tempfile::TempDir,
-}
-
-impl OnTerminal {
-    fn start(words: &str) -> OnTerminal {
-        let folder = tempfile::tempdir().unwrap();
-        let program = env!("CARGO_BIN_EXE_cofferdam");
-        let terminal = Command::new("script")
-            .args(["--quiet", "--flush", "--command"])
-            .arg(format!(
-                "echo $$ >pid; stty rows 24 cols 100; exec {program} {words}"
-            ))
-            .arg("/dev/null")
-            .current_dir(folder.path())
-            .env("TERM", "xterm")
-            .stdin(Stdio::piped())
-            .stdout(std::fs::File::create(folder.path().join("screen")).unwrap())
-            .spawn()
-            .unwrap();
-        OnTerminal { terminal, folder }
-    }
-
-    fn screen(&self) -> String {
-        let bytes = std::fs::read(self.folder.path().join("screen")).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).into_owned()
-    }
-
-    fn pid(&self) -> Option<Pid> {
-        let text = std::fs::read_to_string(self.folder.path().join("pid")).ok()?;
-        text.trim().parse().ok().map(Pid::from_raw)
-    }
-
-    /// Its parent may be gone: whoever adopted it may not have noticed yet that it has ended.
-    fn has_ended(&self) -> bool {
-        let status = std::fs::read_to_string(format!("/proc/{}/stat", self.pid().unwrap()));
-        status.map_or(true, |text| text.contains(") Z "))
-    }
-}
-
-impl Drop for OnTerminal {
-    fn drop(&mut self) {
-        let _ = self.terminal.kill();
-        let _ = self.terminal.wait();
-        if let Some(pid) = self.pid().filter(|_| !self.has_ended()) {
-            let _ = kill(pid, Signal::SIGKILL);
-        }
-    }
-}
-
 /// A window that is closed hangs its terminal up.
 #[test]
 fn a_screen_whose_terminal_is_gone_ends() {
     alone(|| {
         for words in ["top", "latency watch"] {
-            let mut shown = OnTerminal::start(words);
+            let folder = tempfile::tempdir().unwrap();
+            let program = env!("CARGO_BIN_EXE_cofferdam");
+            let mut shown = Terminal::start(folder.path(), &format!("{program} {words}"));
             wait_until(
                 &format!("{words} names its keys"),
                 Duration::from_secs(60),
-                || shown.screen().contains("quit"),
+                || String::from_utf8_lossy(&shown.screen()).contains("quit"),
             );
-            shown.terminal.kill().unwrap();
-            wait_until(&format!("{words} ends"), Duration::from_secs(30), || {
-                shown.has_ended()
-            });
+            shown.hang_up();
+            shown.ended(Duration::from_secs(30));
         }
     });
 }

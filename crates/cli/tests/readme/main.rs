@@ -9,7 +9,7 @@ use blocks::{Step, blocks};
 use cofferdam_lab::fixtures::{
     FakeContainer, Namespace, Net, Router, exclusive, time_limit, try_run,
 };
-use shell::Shell;
+use shell::{QUIT, Shell};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -131,8 +131,8 @@ fn take(shell: &mut Shell, reader: &Reader, step: &Step) -> bool {
     let (ended, expected) = match way(&command) {
         Way::Not => return false,
         Way::ToTheEnd => (shell.run(&command, PATIENCE), 0),
-        Way::UntilQ => (shell.run_until(&command, "q", PATIENCE), 0),
-        Way::UntilCtrlC => (shell.run_until(&command, "\u{3}", PATIENCE), 130),
+        Way::UntilQ => (shell.run_until(&command, QUIT, "q", PATIENCE), 0),
+        Way::UntilCtrlC => (shell.run_until(&command, "", "\u{3}", PATIENCE), 130),
     };
     let (code, output) = ended;
     assert_eq!(code, expected, "`{command}` says:\n{output}");

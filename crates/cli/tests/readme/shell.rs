@@ -1,19 +1,17 @@
 //! An interactive shell on a terminal of its own, typed into.
 
-use std::io::{Read, Write};
+use cofferdam_lab::fixtures::{Terminal, wait_until};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// The prompt tells how the last command ended; typing is not echoed, so only prompts look so.
+/// The prompt shows how the last command ended; typing is not echoed, so only prompts look so.
 const PROMPT: (&str, &str) = ("README:", ":> ");
+/// What every screen names: the key that ends it.
+pub const QUIT: &str = "quit";
 
-/// `bash` under `script`, which makes the terminal.
+/// `bash` on a terminal of its own.
 pub struct Shell {
-    child: Child,
-    keys: ChildStdin,
-    screen: Arc<Mutex<Vec<u8>>>,
+    terminal: Terminal,
     /// Bytes of the screen that belong to what was typed before.
     seen: usize,
 }
@@ -21,36 +19,15 @@ pub struct Shell {
 impl Shell {
     /// Starts it in `folder`, whose `bin` goes before the host's.
     pub fn start(folder: &Path) -> Shell {
-        let path = std::env::var("PATH").unwrap_or_default();
         let begin = format!(
-            "PS1='{}$?{}'\nPS2=\nstty -echo rows 24 cols 100\n",
-            PROMPT.0, PROMPT.1
+            "PATH={}/bin:$PATH\nPS1='{}$?{}'\nPS2=\nstty -echo\n",
+            folder.display(),
+            PROMPT.0,
+            PROMPT.1
         );
         std::fs::write(folder.join("bin/rc"), begin).unwrap();
-        let mut child = Command::new("script")
-            .args(["--quiet", "--flush", "--command"])
-            .arg("exec bash --rcfile bin/rc --noediting -i")
-            .arg("/dev/null")
-            .current_dir(folder)
-            .env("PATH", format!("{}/bin:{path}", folder.display()))
-            .env("TERM", "xterm")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (keys, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let screen = Arc::new(Mutex::new(Vec::new()));
-        let sink = screen.clone();
-        std::thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            while let Ok(n @ 1..) = output.read(&mut bytes) {
-                sink.lock().unwrap().extend_from_slice(&bytes[..n]);
-            }
-        });
         let mut shell = Shell {
-            child,
-            keys,
-            screen,
+            terminal: Terminal::start(folder, "bash --rcfile bin/rc --noediting -i"),
             seen: 0,
         };
         shell.prompt(Duration::from_secs(20));
@@ -63,15 +40,19 @@ impl Shell {
         self.prompt(limit)
     }
 
-    /// Types a command, and `key` as soon as it has printed something.
-    pub fn run_until(&mut self, command: &str, key: &str, limit: Duration) -> (i32, String) {
+    /// Types a command, and `key` as soon as it shows `sign`.
+    pub fn run_until(
+        &mut self,
+        command: &str,
+        sign: &str,
+        key: &str,
+        limit: Duration,
+    ) -> (i32, String) {
         self.type_keys(&format!("{command}\n"));
-        let begin = Instant::now();
-        while self.fresh().trim().is_empty() && begin.elapsed() < limit {
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        // Until it shows what it is for, and not only that it begins.
-        std::thread::sleep(Duration::from_secs(2));
+        wait_until(&format!("'{sign}' of `{command}`"), limit, || {
+            let fresh = self.fresh();
+            fresh.contains(sign) && !fresh.trim().is_empty()
+        });
         self.type_keys(key);
         self.prompt(limit)
     }
@@ -83,13 +64,12 @@ impl Shell {
     }
 
     fn type_keys(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).unwrap();
-        self.keys.flush().unwrap();
+        self.terminal.press(keys);
     }
 
     /// What was printed since the last prompt.
     fn fresh(&self) -> String {
-        let screen = self.screen.lock().unwrap();
+        let screen = self.terminal.screen();
         String::from_utf8_lossy(&screen[self.seen..]).replace('\r', "")
     }
 
@@ -112,7 +92,7 @@ impl Shell {
 
     /// The place behind the first new prompt.
     fn fresh_end(&self) -> usize {
-        let screen = self.screen.lock().unwrap();
+        let screen = self.terminal.screen();
         let find = |from: usize, what: &str| {
             let bytes = screen[from..].windows(what.len());
             let place = bytes.into_iter().position(|w| w == what.as_bytes());
@@ -125,10 +105,10 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // The terminal goes with `script`, and its hang-up ends the shell and what it runs.
-        let _ = self.keys.write_all(b"\nkill $(jobs -p); exit\n");
-        std::thread::sleep(Duration::from_millis(300));
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.terminal.press("\nkill $(jobs -p); exit\n");
+        let begin = Instant::now();
+        while !self.terminal.has_ended() && begin.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }
