@@ -3,7 +3,7 @@
 
 use super::StartError;
 use cofferdam_host::{HostFs, host_netns};
-use cofferdam_latency::serve::{Limits, OnDemand, Server, SocketFile, bind, netns_of};
+use cofferdam_latency::serve::{Limits, OnDemand, Server, SocketFile, bind, peer_of};
 use cofferdam_latency::{LatencySizes, Start};
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -25,7 +25,7 @@ impl Service {
         let (listener, socket) = bind(path)?;
         let (wait, wake) = std::io::pipe().map_err(StartError::Pipe)?;
         let server = move || {
-            let server = Server::new(listener, source, Limits::default(), Box::new(netns_of));
+            let server = Server::new(listener, source, Limits::default(), Box::new(peer_of));
             if let Err(why) = server.and_then(|mut server| server.run(wait.as_fd())) {
                 tracing::error!("containers can no longer read latencies: {why}");
             }

@@ -5,7 +5,7 @@ use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use anyhow::Context;
 use cofferdam_host::{HostFs, host_netns};
-use cofferdam_latency::serve::{Limits, Live, Server, bind, netns_of};
+use cofferdam_latency::serve::{Limits, Live, Server, bind, peer_of};
 use cofferdam_latency::{LatencySizes, Meter, Start};
 
 /// Serves until a signal comes.
@@ -23,7 +23,7 @@ pub fn run(args: &ServeArgs, interrupt: &Interrupt) -> Outcome {
         ..Limits::default()
     };
     let (listener, _socket) = bind(&args.socket).map_err(|e| Failure::failed(e.to_string()))?;
-    let mut server = Server::new(listener, source, limits, Box::new(netns_of))
+    let mut server = Server::new(listener, source, limits, Box::new(peer_of))
         .context("cannot listen")
         .map_err(Failure::from)?;
     server

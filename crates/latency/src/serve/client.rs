@@ -1,7 +1,7 @@
 //! One connection: bytes in, lines out, never more of either than its limits.
 
+use super::peer::Peer;
 use super::protocol::{Form, MAX_LINE_BYTES};
-use cofferdam_types::NetnsId;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
@@ -35,8 +35,8 @@ pub enum Mode {
 /// A connected client.
 pub struct Client {
     stream: UnixStream,
-    /// Whose reports it may see.
-    pub netns: NetnsId,
+    /// Where it comes from: whose reports it may see.
+    pub peer: Peer,
     /// What it is in the middle of.
     pub mode: Mode,
     /// Number of the next sample to return.
@@ -53,11 +53,11 @@ pub struct Client {
 
 impl Client {
     /// Takes a connection over.
-    pub fn new(stream: UnixStream, netns: NetnsId) -> io::Result<Client> {
+    pub fn new(stream: UnixStream, peer: Peer) -> io::Result<Client> {
         stream.set_nonblocking(true)?;
         Ok(Client {
             stream,
-            netns,
+            peer,
             mode: Mode::Idle,
             cursor: 0,
             active: Instant::now(),

@@ -16,7 +16,7 @@ mod spaces;
 
 pub use listen::{BindError, SocketFile, bind};
 pub use live::{Live, OnDemand};
-pub use peer::netns_of;
+pub use peer::{Peer, peer_of};
 pub use protocol::{Form, MAX_LINE_BYTES, Refusal, Request, parse};
 pub use spaces::{NotMeasured, Source};
 
@@ -24,6 +24,7 @@ use client::{Client, Mode};
 use cofferdam_types::NetnsId;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use spaces::Spaces;
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -62,11 +63,13 @@ impl Default for Limits {
 const READ_EVERY: Duration = Duration::from_millis(20);
 /// Requests taken from one client before the next has its turn.
 const TURN: usize = 16;
+/// What a connection that finds no place, or loses its place, is told.
+const TOO_MANY: &str = "error too many connections; close one\n";
 /// New connections taken before clients have their turn.
 const ACCEPT: usize = 64;
 
-/// Says which namespace a connection comes from.
-pub type Identify = dyn Fn(&UnixStream) -> io::Result<NetnsId>;
+/// Says where a connection comes from.
+pub type Identify = dyn Fn(&UnixStream) -> io::Result<Peer>;
 
 /// The server.
 pub struct Server<S> {
@@ -152,23 +155,54 @@ impl<S: Source> Server<S> {
             let Ok((stream, _)) = self.listener.accept() else {
                 return;
             };
-            // A client that cannot be identified gets nothing; neither does one with too many
-            // connections.
-            let Ok(netns) = (self.identify)(&stream) else {
+            // A client that cannot be identified gets nothing.
+            let Ok(peer) = (self.identify)(&stream) else {
                 continue;
             };
-            let Ok(mut client) = Client::new(stream, netns) else {
+            let Ok(mut client) = Client::new(stream, peer) else {
                 continue;
             };
-            let theirs = self.clients.iter().filter(|c| c.netns == netns).count();
-            if self.clients.len() >= self.limits.clients || theirs >= self.limits.clients_per_netns
-            {
-                client.say("error too many connections; close one\n");
-                client.flush();
-                continue;
+            match self.makes_room_for(peer) {
+                true => self.clients.push(client),
+                false => {
+                    client.say(TOO_MANY);
+                    client.flush();
+                }
             }
-            self.clients.push(client);
         }
+    }
+
+    /// Whether there is a place for one more connection of `peer`; ends another one where that makes
+    /// it.
+    fn makes_room_for(&mut self, peer: Peer) -> bool {
+        let mut counts: HashMap<NetnsId, usize> = HashMap::new();
+        for client in &self.clients {
+            *counts.entry(client.peer.netns).or_default() += 1;
+        }
+        let theirs = counts.get(&peer.netns).copied().unwrap_or_default();
+        let may_go: Box<dyn Fn(&Client) -> bool> = if theirs >= self.limits.clients_per_netns {
+            // Its own; root may have any of its namespace.
+            Box::new(|c| c.peer.netns == peer.netns && (c.peer.uid == peer.uid || peer.uid == 0))
+        } else if self.clients.len() >= self.limits.clients {
+            // A namespace that has most gives one.
+            match counts.into_iter().max_by_key(|(_, count)| *count) {
+                Some((netns, most)) if most > theirs + 1 => {
+                    Box::new(move |c| c.peer.netns == netns)
+                }
+                _ => return false,
+            }
+        } else {
+            return true;
+        };
+        let candidates = self.clients.iter().enumerate().filter(|(_, c)| may_go(c));
+        let silent_longest = candidates.min_by_key(|(_, c)| c.active);
+        let Some(place) = silent_longest.map(|(place, _)| place) else {
+            return false;
+        };
+        let mut goes = self.clients.swap_remove(place);
+        goes.say(TOO_MANY);
+        goes.flush();
+        true
     }
 }
 
@@ -199,26 +233,26 @@ fn serve<S: Source>(spaces: &mut Spaces<S>, client: &mut Client) {
 
 fn answer<S: Source>(spaces: &mut Spaces<S>, client: &mut Client, request: Request) {
     match request {
-        Request::On(filter) => match spaces.on(client.netns, &filter) {
+        Request::On(filter) => match spaces.on(client.peer.netns, &filter) {
             Ok(()) => client.say("ok on\n"),
             Err(why) => client.say(&format!("error {why}\n")),
         },
         Request::Off => {
-            spaces.off(client.netns);
+            spaces.off(client.peer.netns);
             client.say("ok off\n");
         }
-        Request::Status => client.say(&spaces.status(client.netns)),
+        Request::Status => client.say(&spaces.status(client.peer.netns)),
         Request::Read(form) => {
             client.mode = Mode::Reading {
                 form,
-                end: spaces.end(client.netns),
+                end: spaces.end(client.peer.netns),
                 told: 0,
                 lost: 0,
             };
             go_on(spaces, client);
         }
         Request::Follow(form) => {
-            client.cursor = client.cursor.max(spaces.end(client.netns));
+            client.cursor = client.cursor.max(spaces.end(client.peer.netns));
             client.mode = Mode::Following { form };
         }
         Request::Help => client.say(protocol::HELP),
@@ -231,10 +265,10 @@ fn go_on<S: Source>(spaces: &Spaces<S>, client: &mut Client) {
     let (form, end) = match client.mode {
         Mode::Idle => return,
         Mode::Reading { form, end, .. } => (form, end),
-        Mode::Following { form } => (form, spaces.end(client.netns)),
+        Mode::Following { form } => (form, spaces.end(client.peer.netns)),
     };
     let forgotten = spaces
-        .first(client.netns)
+        .first(client.peer.netns)
         .min(end)
         .saturating_sub(client.cursor);
     client.cursor += forgotten;
@@ -244,7 +278,7 @@ fn go_on<S: Source>(spaces: &Spaces<S>, client: &mut Client) {
         client.say(&format!("lost {forgotten}\n"));
     }
     while client.cursor < end && client.room() > 0 {
-        let Some(sample) = spaces.sample(client.netns, client.cursor) else {
+        let Some(sample) = spaces.sample(client.peer.netns, client.cursor) else {
             break;
         };
         client.say(&format::line(sample, form));

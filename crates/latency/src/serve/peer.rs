@@ -14,11 +14,20 @@ const SO_PEERPIDFD: libc::c_int = 77;
 /// `_IO(0xFF, 4)`, since 6.11 (commit 5b08bd408534).
 const PIDFD_GET_NET_NAMESPACE: libc::c_ulong = 0xff04;
 
-/// The namespace that the connecting process is in.
+/// Who is at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The network namespace that the connecting process is in.
+    pub netns: NetnsId,
+    /// Its user, as this process's user namespace sees it.
+    pub uid: u32,
+}
+
+/// The process that made the connection.
 ///
 /// # Errors
 /// When the process has ended, or this kernel cannot tell.
-pub fn netns_of(stream: &UnixStream) -> io::Result<NetnsId> {
+pub fn peer_of(stream: &UnixStream) -> io::Result<Peer> {
     let pidfd = peer_pidfd(stream)?;
     let namespace = match namespace_of(&pidfd) {
         Ok(file) => file,
@@ -32,9 +41,11 @@ pub fn netns_of(stream: &UnixStream) -> io::Result<NetnsId> {
         }
     };
     let inode = namespace.metadata()?.ino();
-    u32::try_from(inode)
-        .map(NetnsId)
-        .map_err(|_| io::ErrorKind::InvalidData.into())
+    let netns = u32::try_from(inode).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+    Ok(Peer {
+        netns: NetnsId(netns),
+        uid: credentials(stream)?.uid,
+    })
 }
 
 fn option<T: Default>(stream: &UnixStream, name: libc::c_int) -> io::Result<T> {
@@ -85,8 +96,12 @@ struct Credentials {
     gid: libc::gid_t,
 }
 
+fn credentials(stream: &UnixStream) -> io::Result<Credentials> {
+    option(stream, libc::SO_PEERCRED)
+}
+
 fn peer_pid(stream: &UnixStream) -> io::Result<libc::pid_t> {
-    match option::<Credentials>(stream, libc::SO_PEERCRED)?.pid {
+    match credentials(stream)?.pid {
         // A process outside our own pid namespace.
         0 => Err(io::ErrorKind::NotFound.into()),
         pid => Ok(pid),
@@ -122,6 +137,8 @@ mod tests {
     fn the_other_end_is_in_our_own_namespace() {
         let (a, _b) = UnixStream::pair().unwrap();
         let own = std::fs::metadata("/proc/self/ns/net").unwrap().ino();
-        assert_eq!(u64::from(netns_of(&a).unwrap().0), own);
+        let peer = peer_of(&a).unwrap();
+        assert_eq!(u64::from(peer.netns.0), own);
+        assert_eq!(peer.uid, nix::unistd::geteuid().as_raw());
     }
 }

@@ -8,7 +8,7 @@ use crate::stages::tests::report;
 use cofferdam_bpf::latency::{Counts, Direction, Filter};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::rc::Rc;
 
 #[derive(Default)]
@@ -56,7 +56,7 @@ struct Scene {
     server: Server<Fake>,
     fake: Fake,
     path: std::path::PathBuf,
-    next: Rc<RefCell<VecDeque<u32>>>,
+    next: Rc<RefCell<VecDeque<Peer>>>,
     wake: UnixStream,
     _wake: UnixStream,
     _file: SocketFile,
@@ -68,10 +68,10 @@ impl Scene {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let (listener, file) = bind(&path).unwrap();
-        let next: Rc<RefCell<VecDeque<u32>>> = Rc::default();
+        let next: Rc<RefCell<VecDeque<Peer>>> = Rc::default();
         let queue = next.clone();
         let identify = move |_: &UnixStream| match queue.borrow_mut().pop_front() {
-            Some(netns) => Ok(NetnsId(netns)),
+            Some(peer) => Ok(peer),
             None => Err(io::ErrorKind::NotFound.into()),
         };
         let fake = Fake::default();
@@ -90,7 +90,12 @@ impl Scene {
     }
 
     fn connect(&mut self, netns: u32) -> UnixStream {
-        self.next.borrow_mut().push_back(netns);
+        self.connect_as(1000, netns)
+    }
+
+    fn connect_as(&mut self, uid: u32, netns: u32) -> UnixStream {
+        let netns = NetnsId(netns);
+        self.next.borrow_mut().push_back(Peer { netns, uid });
         let stream = UnixStream::connect(&self.path).unwrap();
         stream.set_nonblocking(true).unwrap();
         self.turns(2);
@@ -269,47 +274,57 @@ fn no_client_can_send_the_server_a_descriptor() {
     assert_eq!(scene.ask(&mut client, b"on\n"), "ok on\n");
 }
 
+/// How many of `streams` the server has closed, and what it said then.
+fn closed(streams: &mut [UnixStream]) -> usize {
+    let is_closed = |stream: &mut UnixStream| {
+        let text = all(stream);
+        assert!(text.is_empty() || text == TOO_MANY, "{text}");
+        !text.is_empty()
+    };
+    streams.iter_mut().map(is_closed).filter(|c| *c).count()
+}
+
 #[test]
-fn thousands_of_connections_are_refused_politely() {
-    let mut scene = Scene::new(Limits {
-        clients: 64,
-        ..Limits::default()
-    });
-    let mut kept = Vec::new();
-    for i in 0..3000 {
-        let stream = scene.connect(1);
-        let mut reader = BufReader::new(stream);
-        let mut line = String::new();
-        if i >= CLIENTS_A_NAMESPACE {
-            let _ = reader.read_line(&mut line);
-            assert!(
-                line.starts_with("error too many connections"),
-                "{i}: {line}"
-            );
-        } else {
-            kept.push(reader);
-        }
-    }
-    let own = scene.server.clients.len();
-    assert_eq!(own, CLIENTS_A_NAMESPACE, "the namespace's own limit");
-    // Another namespace is not locked out.
+fn a_namespace_has_so_many_connections_and_one_more_replaces_its_own() {
+    let mut scene = Scene::new(Limits::default());
     let mut other = scene.connect(2);
+    let mut all: Vec<UnixStream> = (0..600).map(|_| scene.connect(1)).collect();
+    assert_eq!(scene.server.clients.len(), 1 + CLIENTS_A_NAMESPACE);
+    assert_eq!(closed(&mut all), 600 - CLIENTS_A_NAMESPACE);
     assert!(scene.ask(&mut other, b"on\n").starts_with("ok on"));
-    drop(kept);
+    let newest = all.last_mut().unwrap();
+    assert!(scene.ask(newest, b"on\n").starts_with("ok on"));
+    drop(all);
     scene.turns(2);
     assert_eq!(scene.server.clients.len(), 1);
 }
 
 #[test]
-fn all_namespaces_together_have_their_limit() {
+fn no_user_keeps_root_out_or_takes_another_users_connections() {
+    let mut scene = Scene::new(Limits::default());
+    let mut held: Vec<UnixStream> = (0..CLIENTS_A_NAMESPACE)
+        .map(|_| scene.connect_as(1000, 1))
+        .collect();
+    let mut stranger = scene.connect_as(1001, 1);
+    assert_eq!(closed(std::slice::from_mut(&mut stranger)), 1, "refused");
+    assert_eq!(closed(&mut held), 0);
+    let mut root = scene.connect_as(0, 1);
+    assert!(scene.ask(&mut root, b"on\n").starts_with("ok on"));
+    assert_eq!(closed(&mut held), 1, "one made room for root");
+}
+
+#[test]
+fn all_namespaces_together_have_their_limit_and_the_greediest_gives() {
     // Raises the limit of open files: both ends are here.
     let _files = cofferdam_lab::fixtures::Crowd::new();
     let mut scene = Scene::new(Limits::default());
-    let namespaces = 0..(CLIENTS / CLIENTS_A_NAMESPACE + 1) as u32;
+    let namespaces = 0..(CLIENTS / CLIENTS_A_NAMESPACE) as u32;
     let places = namespaces.flat_map(|netns| [netns; CLIENTS_A_NAMESPACE]);
-    let clients: Vec<UnixStream> = places.map(|netns| scene.connect(netns)).collect();
+    let mut clients: Vec<UnixStream> = places.map(|netns| scene.connect(netns)).collect();
     assert_eq!(scene.server.clients.len(), CLIENTS);
-    assert_eq!(clients.len(), CLIENTS + CLIENTS_A_NAMESPACE);
+    let mut late: Vec<UnixStream> = (0..4).map(|_| scene.connect(90)).collect();
+    assert_eq!(scene.server.clients.len(), CLIENTS);
+    assert_eq!((closed(&mut late), closed(&mut clients)), (0, 4));
 }
 
 #[test]
