@@ -42,11 +42,11 @@ struct cf_row {
 _Static_assert(sizeof(struct cf_row) == 80, "cf_row is part of the ABI");
 
 enum cf_limits {
-	CF_SOFTIRQS = 10,    /* vectors of enum { HI_SOFTIRQ … RCU_SOFTIRQ } */
-	CF_BATCH_MAX = 64,   /* owners kept apart in one batch before it is shared out */
-	CF_IDENTITIES = 256, /* direct-mapped identity cache of a CPU; a power of two */
-	CF_PATH_MAX = 512,   /* bytes of a cgroup path in an event, NUL included */
-	CF_SEGMENT_MAX_MS = 10000, /* no segment and no run goes on for longer */
+	CF_SOFTIRQS = 10,	   /* vectors of enum { HI_SOFTIRQ … RCU_SOFTIRQ } */
+	CF_BATCH_MAX = 64,	   /* owners kept apart in one batch before it is shared out */
+	CF_IDENTITIES = 256,	   /* direct-mapped identity cache of a CPU; a power of two */
+	CF_PATH_MAX = 512,	   /* bytes of a cgroup path in an event, NUL included */
+	CF_SEGMENT_MAX_MS = 10000, /* no segment and no run lasts longer */
 };
 
 /* Time measured on one CPU, whoever it is given to. */
@@ -132,7 +132,7 @@ struct cf_cpu {
 	__u32 queued_direction;
 	__u32 queued; /* one was queued since the last receive softirq */
 
-	__u32 handed_row; /* who was first to queue a packet in this softirq; or CF_NO_ROW */
+	__u32 handed_row; /* the first to queue a packet in this softirq; or CF_NO_ROW */
 	__u32 handed_direction;
 
 	__u64 pair_dev;	       /* host end of the receiver's veth that pair_packets went to … */

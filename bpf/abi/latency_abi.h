@@ -16,7 +16,7 @@ enum lt_stamp {
 	LT_QUEUE_HOST, /* queued to the last host device so far */
 	LT_XMIT_HOST,  /* left the queue of the last host device so far */
 	LT_RECV_IN,    /* received on the container's device */
-	LT_READY,      /* in the socket, its reader told */
+	LT_READY,      /* in the socket, its reader woken */
 	LT_COPIED,     /* copied to the reader */
 	LT_STAMPS,
 };

@@ -45,7 +45,7 @@ struct cf_sched_cell {
 	__u64 throttled_base_ns; /* that cfs_rq's throttled time then */
 	__u64 looked_at_ns;	 /* whether the window is over was asked last */
 	__u64 with_ns;		 /* weight of with_row in a majority vote of waits */
-	__u32 with_row;		 /* whom it waited behind most */
+	__u32 with_row;		 /* the row that it waited behind most */
 	__u32 stopped;		 /* enum cf_sched_stopped */
 };
 _Static_assert(sizeof(struct cf_sched_cell) == 88, "cf_sched_cell is part of the ABI");
@@ -66,7 +66,7 @@ struct cf_sched_identity {
 	__u32 row;
 };
 
-/* A segment that ended: who ran, from when. It lasted until the next one began. */
+/* A segment that ended: which row ran, from when. It lasted until the next one began. */
 struct cf_sched_run {
 	__u64 began_at_ns;
 	__u32 row;
@@ -77,7 +77,7 @@ struct cf_sched_run {
 struct cf_sched_cpu {
 	__u64 css_set;		/* cgroups of the task that runs */
 	__u32 generation;	/* of the identity that `row` stands for */
-	__u32 row;		/* who runs */
+	__u32 row;		/* the one that runs */
 	__u64 began_at_ns;	/* the open segment; 0 until the first switch was seen */
 	__u64 idle_began_at_ns; /* the last idle stretch that ended … */
 	__u64 idle_ended_at_ns;

@@ -20,7 +20,7 @@ static __always_inline void cf_count(struct cf_cpu *s, struct sk_buff *skb)
 	s->bytes += skb->len;
 }
 
-/* Opens a segment for one packet whose owner is told later; `row` has it until then. */
+/* Opens a segment for one packet whose owner is known later; `row` has it until then. */
 static __always_inline void cf_pend(struct cf_cpu *s, struct sk_buff *skb, __u32 row)
 {
 	cf_boundary_cut(s);

@@ -10,7 +10,7 @@
  */
 #include "../include/segment.h"
 
-/* In process context the packet is its sender's; only who it was is kept, for a receive
+/* In process context the packet is its sender's; only the sender is kept, for a receive
  * softirq that it may raise. */
 static __always_inline void cf_note_queued(struct cf_cpu *s, struct net_device *dev)
 {
@@ -102,7 +102,7 @@ static __always_inline void cf_detour(struct cf_cpu *s, struct sk_buff *skb)
 		}
 		return;
 	}
-	/* A pending packet's own owner is told by net_dev_queue. */
+	/* A pending packet's own owner is known from net_dev_queue on. */
 	if (cf_is_pending(s))
 		return;
 	row = cf_transmit_row(s, skb);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Who sends to whom. The ledger charges the receiver for what it receives; between two containers
- * of one host the origin is the sender, and the receiver's rows do not name it.
+ * Which container sends to which. The ledger charges the receiver for what it receives; between two
+ * containers of one host the origin is the sender, and the receiver's rows do not name it.
  *
  * The one place where both are known is the queue of the receiver's host end, inside the softirq
  * that processes the sender's packet: the open segment is the sender's (CF_TX), and the device is

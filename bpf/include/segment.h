@@ -322,8 +322,7 @@ static __always_inline __u64 cf_run_ns(struct cf_cpu *s)
  * that owner's and need not be shared out. */
 static __always_inline void cf_batch_end(struct cf_cpu *s, __u64 now)
 {
-	bool alone =
-		(!s->shares_used || s->batch_closed) && s->weight && !cf_is_head(s);
+	bool alone = (!s->shares_used || s->batch_closed) && s->weight && !cf_is_head(s);
 	__u64 hardirq_ns = s->batch_hardirq_ns;
 
 	s->boundary_ns = 0;
@@ -361,7 +360,7 @@ static __always_inline void cf_poll_close(struct cf_cpu *s, __u64 now, __u64 int
 	s->draining = 0;
 }
 
-/* Counts the run up to the open segment, and who is charged for it. Called at each poll and not
+/* Counts the run up to the open segment, and charges it. Called at each poll and not
  * only at the end of a softirq or a NAPI thread's slice, so that the charge is not late. */
 static __always_inline void cf_run_count(struct cf_cpu *s)
 {

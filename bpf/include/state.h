@@ -80,8 +80,8 @@ struct {
 	__type(value, __u32); /* row */
 } link_rows __weak SEC(".maps");
 
-/* Who sends to whom. Least recently used pairs give way: a name is lost, never a count of the
- * ledger. */
+/* Which row sends to which. Least recently used pairs give way: a name is lost, never a count of
+ * the ledger. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1);

@@ -59,8 +59,8 @@ static __noinline void lt_arrive(struct lt_device *d, struct lt_entry *e, const 
 	lt_count_in(e, &p, row, d->netns, d->ifindex, LT_INGRESS);
 }
 
-/* No device told (macvlan): the socket that takes the packet does. The packet is known by its
- * address alone here. */
+/* No device names the owner (macvlan): the socket that takes the packet does. The packet is known
+ * by its address alone here. */
 static __always_inline void lt_arrive_unseen(struct lt_cpu *cpu, struct lt_entry *e,
 					     const struct sock *sk, __u64 address)
 {

@@ -170,7 +170,7 @@ int BPF_PROG(lt_net_dev_start_xmit, const struct sk_buff *skb, const struct net_
 		lt_count_miss(lt_take(e, LT_EGRESS), LT_EGRESS, LT_MISS_CONTENT,
 			      e->packet.segments);
 	}
-	/* Nobody will ask for it again: the one who frees it, on another CPU, finds nothing. */
+	/* It is not asked for again: freeing it, on another CPU, finds nothing. */
 	if (d->leaves && !e->row[LT_INGRESS])
 		lt_remove(e);
 	return 0;

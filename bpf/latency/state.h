@@ -98,7 +98,8 @@ struct lt_cpu {
 	__u64 softirq;	     /* one runs; kept only while `sys_enter` is attached */
 	__u64 handed;	     /* id of the packet whose start of transmission needs no look */
 	__u32 next_parent;
-	__u32 arrived; /* the packet in hand is a container's, and no socket has told yet */
+	__u32 arrived; /* the packet in hand is a container's, and no socket has named its owner yet
+			*/
 	struct lt_parent parents[LT_PARENTS];
 	struct lt_device devices[LT_DEVICES];
 };
@@ -122,9 +123,9 @@ const volatile __u32 hardware_stamps __weak = 0;
 __u32 generation __weak = 1;
 /* Containers that are measured now. */
 __u32 active __weak = 0;
-/* Bit per lt_class: somebody measures what comes. */
+/* Bit per lt_class: what comes is measured. */
 __u32 ingress_classes __weak = 0;
-/* What addresses are told from: see lt_id. */
+/* What distinguishes packets: see lt_id. */
 __u64 anchor __weak = 0;
 /* Never written: puts the types that no map names into the object's BTF, for the reader. */
 struct lt_layout layout __weak = {};
@@ -230,7 +231,7 @@ static __always_inline __u64 lt_head(const struct sk_buff *skb)
 	return head;
 }
 
-/* 0 until somebody asks for it (SO_COOKIE): a tool that matches its requests does. The helper
+/* 0 until it is asked for (SO_COOKIE): a tool that matches its requests does. The helper
  * that would make one refuses the socket of an skb since 6.x. */
 static __always_inline __u64 lt_cookie(const struct sock *sk)
 {

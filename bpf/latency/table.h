@@ -70,7 +70,7 @@ static __always_inline struct lt_entry *lt_find_any(const struct sk_buff *skb)
 }
 
 /* Another's packet, which a bridge that does not know where it belongs has flooded to this device
- * too: the container is told nothing of it. */
+ * too: the container learns nothing of it. */
 static __always_inline bool lt_for_another(const struct sk_buff *skb)
 {
 	return BPF_CORE_READ_BITFIELD(skb, pkt_type) == CF_PACKET_OTHERHOST;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Who runs, and who waits behind whom. `sched_switch` runs on the CPU that switches, under its
- * runqueue lock, so that a CPU's cells have one writer at a time and need no atomics.
+ * Which container runs, and which waits behind which. `sched_switch` runs on the CPU that switches,
+ * under its runqueue lock, so that a CPU's cells have one writer at a time and need no atomics.
  *
  * Time on a CPU is cut where its owner changes: idle, the host, or a container. Switches
  * between threads of one owner return at once, without a clock. The clock is the runqueue's
@@ -37,7 +37,7 @@ static __always_inline void cf_vote(struct cf_sched_cell *cell, __u32 row, __u64
 }
 
 /* Who ran while the container waited from `since` to `now`, each by its time, as far back as the
- * CPU remembers. Not only who ran last: a kernel thread that runs for 20 us between two containers
+ * CPU remembers. Not only the last one: a kernel thread that runs for 20 us between two containers
  * (which a wake-up on kernels before 6.6 often brings about) did not keep anybody waiting for 4 ms.
  */
 static __always_inline void cf_vote_runs(struct cf_sched_cpu *s, struct cf_sched_cell *cell,
@@ -56,7 +56,7 @@ static __always_inline void cf_vote_runs(struct cf_sched_cpu *s, struct cf_sched
 	}
 }
 
-/* `prev` leaves the CPU to somebody else. */
+/* `prev` leaves the CPU to another task. */
 static __always_inline void cf_leave(struct cf_sched_cpu *s, struct cf_sched_cell *cell, __u32 row,
 				     struct task_struct___sched *prev, __u64 ns, __u64 now)
 {

@@ -245,7 +245,7 @@ impl Accountant {
     /// too; see [`Inventory::name`].
     ///
     /// # Errors
-    /// When the programs cannot be told.
+    /// When the programs cannot be reached.
     pub fn name(&mut self, selectors: &[Selector]) -> Result<(), ReadError> {
         let changes = self.inventory.name(selectors);
         self.take_changes(changes)

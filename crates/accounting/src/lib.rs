@@ -1,4 +1,4 @@
-//! Iron's accounting: which container *caused* the kernel's network work, and who was
+//! Iron's accounting: which container *caused* the kernel's network work, and which was
 //! *charged* for it. Joins the BPF programs' counts with the host's containers.
 #![forbid(unsafe_code)]
 

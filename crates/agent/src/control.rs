@@ -246,7 +246,7 @@ impl<L: Ledger> Control<L> {
                 self.act(&snapshot);
             }
             Err(error) => {
-                // Told once; `turn` gives up when it goes on.
+                // Reported once; `turn` gives up when it lasts.
                 let _ = self.failed(error);
             }
         }

@@ -57,7 +57,7 @@ pub struct CpuReading {
     pub softirqs: u64,
 }
 
-/// No run goes on for longer.
+/// No run lasts longer.
 const OPEN_MAX_NS: u64 = cf_limits::CF_SEGMENT_MAX_MS.0 as u64 * 1_000_000;
 
 /// Loaded and attached. Dropping it detaches all programs and frees all maps.
@@ -341,7 +341,7 @@ impl CpuReading {
     }
 }
 
-/// Of the run that goes on, what has been cut into segments and is in no total yet. The kernel
+/// Of the current run, what has been cut into segments and is in no total yet. The kernel
 /// copies a state while its CPU may write it, so that the fields need not be of one moment: what
 /// cannot be is nothing.
 fn open_ns(state: &cf_cpu) -> u64 {

@@ -24,7 +24,7 @@ pub(super) fn capabilities(fs: &HostFs) -> Check {
         "loads programs, and reads containers' namespaces",
     )
     .required();
-    // Of this thread: that is who the kernel asks.
+    // Of this thread: the kernel checks the thread's.
     let text = fs.read_text("/proc/thread-self/status").unwrap_or_default();
     let Some(held) = effective(&text) else {
         return check.is(

@@ -128,7 +128,7 @@ impl Enforcer {
         self.last_step = start.elapsed();
     }
 
-    /// Whether steps must follow each other closely: somebody pays for others' packets, or means
+    /// Whether steps must follow each other closely: a container pays for others' packets, or means
     /// are in place. Otherwise a fifth as many do.
     pub fn is_pressed(&self) -> bool {
         self.network.is_pressed()
@@ -182,7 +182,7 @@ impl Enforcer {
     /// Takes everything back, and gives the lock up.
     pub fn undo(mut self) -> UndoReport {
         let mut report = self.network.settle(&mut self.journal);
-        // What failed is still in the journal: tried once more, and told then.
+        // What failed is still in the journal: tried once more, and reported then.
         report.failed.clear();
         report.add(self.journal.undo_all());
         // Dropping the rest detaches the programs.

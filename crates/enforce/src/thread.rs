@@ -136,7 +136,7 @@ fn move_into(tid: u32, directory: &Path) -> io::Result<()> {
 }
 
 /// Moves what is left in a cgroup of ours to the cgroup above it, so that it can be removed.
-/// Nothing should be; somebody may have moved a task in.
+/// Nothing should be; a task may have been moved in.
 pub(crate) fn empty_cgroup(directory: &Path) -> io::Result<()> {
     let Ok(text) = fs::read_to_string(directory.join("cgroup.procs")) else {
         return Ok(());

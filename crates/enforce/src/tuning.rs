@@ -2,7 +2,7 @@
 //! when it is moved. "Measured" refers to the test machine of the book (two virtual CPUs,
 //! Linux 6.18), "simulated" to `network/policy/simulation`.
 
-/// Network CPU: who counts, who pays, how fast debt is paid back.
+/// Network CPU: which containers count, which pay, how fast debt is paid back.
 pub(crate) mod network {
     use std::time::Duration;
 
@@ -30,14 +30,15 @@ pub(crate) mod network {
     pub const PAY_BACK_S: f64 = 0.5;
     /// What was used less than the share is kept for so long a time of the share. Measured rates
     /// scatter, and a container that is held to its share on average must be given the average.
-    /// Longer: who slept may take more than its share for a while afterwards.
+    /// Longer: a container that slept may take more than its share for a while afterwards.
     pub const CREDIT: Duration = Duration::from_millis(20);
     /// The same while the means hold the container back: streams that lose packets stay below their
     /// limit. Simulated, 1,000 histories: with 20 ms the victims of some streams had up to 1.07 of
     /// what is fair; from 50 ms on 1.02; with 100 ms some had 0.96, because bursts get longer.
     pub const HELD_BACK_CREDIT: Duration = Duration::from_millis(50);
     /// A container counts as held back for so long after the means took something from it: as long
-    /// as a stream that lost all is silent. Longer: who sleeps of its own accord keeps the credit.
+    /// as a stream that lost all is silent. Longer: a container that sleeps of its own accord keeps
+    /// the credit.
     pub const HELD_BACK: Duration = Duration::from_millis(250);
     /// A weight is never lowered below this part of its own: the container must be able to run.
     pub const LOWEST_WEIGHT_PART: f64 = 0.02;
@@ -45,7 +46,7 @@ pub(crate) mod network {
     /// connections, and to be seen. Lower: TCP falls silent for its retransmission timeout.
     pub const LOWEST_BUDGET_PART: f64 = 0.05;
 
-    /// Of a quota that packets and tasks both want, each has this part. It decides who gives way
+    /// Of a quota that packets and tasks both want, each has this part. It decides which gives way
     /// under a quota, nothing else.
     pub const QUOTA_HALF: f64 = 0.5;
     /// Part of a quota that packets which pass always have, whatever it costs to drop the others: a
@@ -54,7 +55,7 @@ pub(crate) mod network {
     /// The kernel's default quota period (kernel/sched/fair.c, `default_cfs_period`), used where
     /// only a cgroup above has a quota.
     pub const QUOTA_PERIOD: Duration = Duration::from_millis(100);
-    /// How often quota files are read again: somebody may set or lift a quota at any time. Only
+    /// How often quota files are read again: a quota may be set or lifted at any time. Only
     /// the cost of a step and the delay of a new quota depend on it.
     pub const QUOTA_LOOK: Duration = Duration::from_secs(1);
 
@@ -93,8 +94,9 @@ pub(crate) mod network {
     /// Time constant of a CPU's idle part, seconds; `/proc/stat` counts in ticks of 10 ms, so
     /// shorter shows the ticks.
     pub const IDLE_MEMORY_S: f64 = 0.05;
-    /// A CPU idle for less than this part of the time is fully used: somebody waits there. Higher:
-    /// an offender is held although the CPU has room; lower: a rival that sleeps a little is unprotected.
+    /// A CPU idle for less than this part of the time is fully used: something waits there. Higher:
+    /// an offender is held although the CPU has room; lower: a rival that sleeps a little is
+    /// unprotected.
     pub const FULL_IDLE_PART: f64 = 0.15;
     /// A container that ran on a CPU within this time runs beside the others. Shorter: shares jump
     /// with every pause; longer: a share is withheld for a container that is gone.

@@ -1,4 +1,4 @@
-//! The order of things: who keeps, who changes, who is new.
+//! The order: requests that keep their CPUs, requests that change, new ones.
 
 use crate::plan::{Impossible, Options, Placement, Plan, PlanError};
 use crate::pool::{Holder, Pool};

@@ -178,7 +178,7 @@ impl Reason {
     }
 }
 
-/// Time measured on one CPU, independent of who it is given to. Nanoseconds, cumulative.
+/// Time measured on one CPU, independent of its owner. Nanoseconds, cumulative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuTime {
     /// All softirq time, nested hardirqs left out.

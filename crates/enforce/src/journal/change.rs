@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Something on the host that has one value, and keeps it until somebody writes another.
+/// Something on the host that has one value, and keeps it until another is written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
@@ -136,8 +136,9 @@ impl Change {
         }
     }
 
-    /// Notes that somebody else has written `found`, which is what is put back from now on. Nothing
-    /// of ours is there any more: should our former values come back, they are somebody else's too.
+    /// Notes that another program has written `found`, which is what is put back from now on.
+    /// Nothing of ours is there any more: should our former values come back, they are that
+    /// program's too.
     pub(super) fn was_rewritten(&mut self, found: &str) {
         found.clone_into(&mut self.before);
         self.ours.clear();
@@ -151,7 +152,7 @@ impl Change {
 
     /// Whether `found` is what the kernel, or taking back, made of a list of ours: without the
     /// CPUs that are offline (cgroup v1 strikes them out for good), or joined with the list before
-    /// (see [`super::back`]). The list before itself is neither: somebody else wrote that.
+    /// (see [`super::back`]). The list before itself is neither: another program wrote that.
     pub(super) fn came_of_ours(&self, found: &str, online: &Cpus) -> bool {
         if self.form != Form::CpuList {
             return false;

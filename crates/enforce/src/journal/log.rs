@@ -267,7 +267,7 @@ mod tests {
         let kept = log.settle().unwrap();
         assert_eq!(fs::read(kept).unwrap(), bytes);
         assert!(!path.exists());
-        // With changes that could not be taken back yet the journal itself goes on.
+        // With changes that could not be taken back yet the journal itself continues.
         fs::write(&path, &bytes).unwrap();
         let (mut log, _) = open(&path);
         log.begin(change("/b")).unwrap();

@@ -3,7 +3,7 @@
 //! Before anything is changed, its value and ours are written to a file in `/run/cofferdam`, so
 //! that whoever comes next can put the host back, however we ended. Taking back goes in reverse
 //! order, can be repeated, and touches nothing that has vanished or was made anew. A value that
-//! somebody else has written since is left alone, and said.
+//! another program has written since is left alone, and reported.
 //!
 //! BPF programs are not in it: they are attached by links that go with our process.
 
@@ -383,7 +383,7 @@ impl Journal {
 
 impl Drop for Journal {
     /// Leaves the changes in force. An empty journal is removed; the lock's file stays, as a
-    /// file that somebody else may be about to lock must.
+    /// file that another process may be about to lock must.
     fn drop(&mut self) {
         self.log.remove();
     }

@@ -49,7 +49,7 @@ pub enum Written {
     Same,
     /// It has it now.
     Changed,
-    /// It has it now; meanwhile somebody else had written this other value, which is what it
+    /// It has it now; meanwhile another program had written this other value, which is what it
     /// goes back to.
     AfterRewrite(String),
 }
@@ -84,7 +84,7 @@ pub struct UndoReport {
     /// Of those put back: the ones that have another value than before, of the same effect, with
     /// the reason.
     pub instead: Vec<String>,
-    /// Left alone, because somebody else has written them since.
+    /// Left alone, because another program has written them since.
     pub foreign: Vec<String>,
     /// Not put back, with the reason. They stay in the journal.
     pub failed: Vec<String>,
@@ -93,7 +93,7 @@ pub struct UndoReport {
 }
 
 impl UndoReport {
-    /// Everything that we changed is back, or is somebody else's by now.
+    /// Everything that we changed is back, or has been rewritten by another program.
     pub fn is_clean(&self) -> bool {
         self.failed.is_empty() && self.damage.is_empty()
     }

@@ -1,8 +1,8 @@
 //! How the journal's file is written and read: one record a line.
 //!
 //! `LENGTH CHECKSUM JSON`, the first two in eight hexadecimal digits: bytes of the JSON text, and
-//! its CRC-32. A damaged record costs that one: what follows is found by its length, else at the
-//! next line. The file is longer than what is in it, and zero from there on.
+//! its CRC-32. A damaged record costs itself alone: what follows is found by its length, else at
+//! the next line. The file is longer than what is in it, and zero from there on.
 
 use super::change::Change;
 use serde::{Deserialize, Serialize};

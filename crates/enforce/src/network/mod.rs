@@ -1,5 +1,5 @@
-//! Network-CPU enforcement (Iron): charge who caused, return to who paid, stop who used up its
-//! share.
+//! Network-CPU enforcement (Iron): charge the offender, return to the payers, stop a container that
+//! has used up its share.
 //!
 //! Nothing is done to a container until another one pays for its packets on a CPU; then the
 //! best means that the host offers are put in place, and stay for a while.
@@ -153,7 +153,7 @@ impl Network {
         }
     }
 
-    /// Whether steps must follow closely: somebody pays for others, or did a while ago.
+    /// Whether steps must follow closely: a container pays for others, or did a while ago.
     pub fn is_pressed(&self) -> bool {
         self.pressed
     }

@@ -20,7 +20,8 @@ pub(super) fn base(
     }
 }
 
-/// Gives a container the CPUs `wanted`. Says whether somebody else had written its cpuset since.
+/// Gives a container the CPUs `wanted`. Returns whether another program had written its cpuset
+/// since.
 ///
 /// v1 wants every child within its parent: a cgroup is first widened, then its children are
 /// set, then it is narrowed. Children keep what they have of `wanted`, or get all of it.
@@ -66,7 +67,7 @@ pub(super) fn set(
 }
 
 /// What the kernel gives it, which in v2 may be less than it was set to; `None` where that is not
-/// told apart.
+/// distinguished.
 pub(super) fn given(fs: &HostFs, directory: &Directory) -> Option<Cpus> {
     if directory.v1 {
         return None;

@@ -119,7 +119,7 @@ impl Member {
         let Some(directory) = self.places.cpuset.clone() else {
             return;
         };
-        // A second round when somebody has rewritten it: what it goes back to is another set then.
+        // A second round when it has been rewritten: what it goes back to is another set then.
         for _ in 0..2 {
             let usable = || topology.usable().map(|c| c.cpu);
             let base: Cpus = match cpuset::base(fs, journal, &directory.path) {

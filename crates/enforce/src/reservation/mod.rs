@@ -96,8 +96,8 @@ impl Reservations {
     /// idempotent. Who is in neither list any more gets its own settings back, so that two empty
     /// lists take all reservations back. A container in both lists is strict.
     ///
-    /// Whatever fails concerns one container and is told by [`Reservations::states`]; the others
-    /// keep their service. When not all fit, the earlier in `strict` go first.
+    /// Whatever fails concerns one container and is reported by [`Reservations::states`]; the
+    /// others keep their service. When not all fit, the earlier in `strict` go first.
     pub fn set(
         &mut self,
         journal: &mut Journal,
@@ -305,7 +305,8 @@ impl Reservations {
         self.strict.get(&id)?.member.cpu_parent()
     }
 
-    /// CPUs that `id` lends now: its own, and that of its slice when all who share it lend.
+    /// CPUs that `id` lends now: its own, and that of its slice when all containers that share it
+    /// lend.
     fn lent_by(&self, id: CgroupId) -> Cpus {
         let lends = |id: &CgroupId| self.strict.get(id).is_some_and(|s| s.lending.is_lent());
         let Some(place) = self.plan.placements.get(&id).filter(|_| lends(&id)) else {

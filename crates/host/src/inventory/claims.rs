@@ -8,7 +8,7 @@
 //!   *strong* claim.
 //! - When some have and some have not (a login session that ran `ip netns exec`), the claim is
 //!   *weak*: it counts once packets arrive in the namespace and nobody has a better claim.
-//! - A cgroup that somebody names (a rule, a selector) is a container in whatever namespace its
+//! - A cgroup that is named (by a rule, a selector) is a container in whatever namespace its
 //!   processes are, the host's too: see `named`.
 //! - A process that enters a namespace which a runtime's container holds (`nsenter`) claims
 //!   nothing.
@@ -106,7 +106,7 @@ impl Inventory {
         }
     }
 
-    /// Records that `owner` holds `netns`; who held it by a weak claim lets go.
+    /// Records that `owner` holds `netns`; an owner by a weak claim lets go.
     fn hold(&mut self, netns: NetnsId, owner: CgroupId) {
         self.claims.missed.remove(&netns);
         if !self.claims.weak_holders.contains(&owner) {

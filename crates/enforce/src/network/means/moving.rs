@@ -30,7 +30,7 @@ impl Moving {
         self.mover.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Waits for the moves, and notes what became of them. The first error is told.
+    /// Waits for the moves, and notes what became of them. Returns the first error.
     pub fn finish(self, journal: &mut Journal) -> Result<(), ChangeError> {
         let results = match self.mover {
             Some(mover) => mover.join().unwrap_or_default(),

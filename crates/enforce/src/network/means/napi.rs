@@ -328,7 +328,7 @@ impl NapiThread {
     /// Takes everything back, newest first.
     pub fn disengage(mut self, journal: &mut Journal) -> UndoReport {
         if let Some(moving) = self.moving.take() {
-            // What could not be moved is taken back all the same, or told below.
+            // What could not be moved is taken back all the same, or reported below.
             let _ = moving.finish(journal);
         }
         let mut report = UndoReport::default();

@@ -82,7 +82,7 @@ impl NapiThreads {
         }
     }
 
-    /// Whether an interface or a thread is gone (a device whose GRO somebody turned off and on
+    /// Whether an interface or a thread is gone (a device whose GRO was turned off and on
     /// has another thread). All must leave then, as they share a cgroup; the rest is put in place
     /// again after.
     pub fn is_stale(&self, container: &Container) -> bool {

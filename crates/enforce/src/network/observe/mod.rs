@@ -116,7 +116,7 @@ impl Observer {
         wanted.into_iter().map(weight).collect()
     }
 
-    /// Whether a NAPI thread may run in a cgroup under a quota. Where it cannot be told, it may not.
+    /// Whether a NAPI thread may run in a cgroup under a quota. Where that is unknown, it may not.
     pub fn quota_stops_threads(&mut self) -> bool {
         let ask = || cofferdam_bpf::quota_stops_kernel_threads().unwrap_or(false);
         *self.quota_stops_threads.get_or_insert_with(ask)

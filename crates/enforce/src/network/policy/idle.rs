@@ -20,7 +20,7 @@ impl IdleTime {
         }
     }
 
-    /// Those of `cpus` on which somebody must wait when somebody else runs.
+    /// Those of `cpus` on which one task must wait while another runs.
     pub fn full(&self, cpus: &[u32]) -> Vec<u32> {
         let is_full = |cpu: &u32| {
             self.by_cpu

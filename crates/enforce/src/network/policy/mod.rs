@@ -122,8 +122,8 @@ impl Policy {
         active
     }
 
-    /// Takes in which CPUs were idle and who ran beside whom. Returns the cgroups whose weights,
-    /// without corrections, must be known to decide about `active`.
+    /// Takes in which CPUs were idle and which containers ran beside each other. Returns the cgroups
+    /// whose weights, without corrections, must be known to decide about `active`.
     pub fn weights_wanted(
         &mut self,
         now: Duration,

@@ -15,7 +15,7 @@ pub(super) struct Withheld<'a> {
     pub ns: f64,
 }
 
-/// What was withheld from offenders went back to those who had paid, by what each had paid.
+/// What was withheld from offenders went back to the payers, by what each had paid.
 pub(super) fn note_returned(
     accounts: &mut BTreeMap<CgroupId, Account>,
     withheld: &[Withheld],
@@ -105,7 +105,7 @@ impl Payers {
         }
     }
 
-    /// `Some` when the container pays enough to be told.
+    /// `Some` when the container pays enough to be reported.
     pub fn unpaid(&self, cgroup: CgroupId) -> Option<Unpaid> {
         let payer = self.by_cgroup.get(&cgroup)?;
         (payer.unpaid_cpus >= PAYS_CPUS).then(|| Unpaid {

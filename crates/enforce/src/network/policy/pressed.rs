@@ -1,4 +1,4 @@
-//! Who pays for whom: the CPUs on which one container's packets run in others' time.
+//! Which container pays for which: the CPUs on which one container's packets run in others' time.
 
 use crate::tuning::network::{CAUSES_CPUS, COUNTS_CPUS, PAID_CPUS, PRESSED};
 use cofferdam_types::{ContainerLedger, Interval};

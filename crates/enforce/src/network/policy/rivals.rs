@@ -1,4 +1,4 @@
-//! Who runs beside whom on a CPU, and what each is entitled to there.
+//! Which containers run beside each other on a CPU, and what each is entitled to there.
 
 use super::share;
 use crate::tuning::network::{BESIDE, RAN_CPUS, RAN_PART};

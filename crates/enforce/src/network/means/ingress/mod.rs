@@ -67,7 +67,7 @@ impl Ingress {
     /// a while, and nothing looks at a packet until they are attached.
     pub fn prepare(&mut self, container: &Container) {
         if let Some(netns) = forwarding_namespace(container) {
-            // A failure is told when they are needed.
+            // A failure is reported when they are needed.
             let _ = self.gate(netns, First::Dropping);
         }
     }

@@ -166,7 +166,7 @@ impl Tenant {
         ns - left
     }
 
-    /// What the policy is told of it.
+    /// What the policy learns of it.
     pub fn facts(&mut self, active: Active) -> ContainerFacts {
         let limited = self.bucket.spending.is_some();
         ContainerFacts {
