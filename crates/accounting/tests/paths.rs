@@ -115,7 +115,7 @@ fn vxlan_inside_a_container_is_that_containers() {
 }
 
 #[test]
-fn a_macvlan_container_is_told_by_its_sockets() {
+fn a_macvlan_container_is_known_by_its_sockets() {
     alone(90, || {
         let web = FakeContainer::new("web");
         let (host, source) = (Namespace::new("host"), Namespace::new("source"));
@@ -156,7 +156,7 @@ fn threaded_napi_is_measured_and_given_to_its_container() {
 }
 
 #[test]
-fn a_host_network_container_is_told_from_the_host_by_its_sockets_cgroup() {
+fn a_host_network_container_is_distinguished_from_the_host_by_its_sockets_cgroup() {
     alone(120, || {
         let container = PodmanContainer::new("hostnet", Network::Host);
         let mut accountant = accountant();

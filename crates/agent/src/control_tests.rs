@@ -68,7 +68,7 @@ fn containers_get_their_classes_as_they_come_and_go_and_the_end_takes_all_back()
 
 /// Without it a cgroup in the host's network namespace is no container, and its rule does nothing.
 #[test]
-fn the_ledger_is_told_which_cgroups_the_rules_name() {
+fn the_ledger_knows_the_cgroups_that_the_rules_name() {
     let pid = std::process::id();
     let own = cofferdam_host::cgroup_of(&cofferdam_host::HostFs::host(), pid).unwrap();
     let own = format!("cgroup:{}", own.display());
@@ -266,7 +266,7 @@ fn readings_that_fail_for_a_while_are_named_and_survived() {
 }
 
 #[test]
-fn another_socket_takes_a_restart_and_that_is_said() {
+fn another_socket_takes_a_restart_and_that_is_reported() {
     let agent = TestAgent::start("");
     let path = agent.folder.path().join("agent.toml");
     std::fs::write(path, "socket.path = \"/run/elsewhere.sock\"").unwrap();

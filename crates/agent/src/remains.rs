@@ -49,7 +49,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     #[test]
-    fn what_nobody_has_is_removed_and_nothing_else() {
+    fn stale_files_are_removed_and_nothing_else() {
         let temp = tempfile::tempdir().unwrap();
         let folder = temp.path().join("cofferdam");
         let elsewhere = temp.path().join("agent.sock");

@@ -88,7 +88,7 @@ fn a_dataplane_run_measures_every_server() {
 }
 
 #[test]
-fn further_cores_are_measured_and_a_cpu_shared_with_the_generator_is_told() {
+fn further_cores_are_measured_and_a_cpu_shared_with_the_generator_is_reported() {
     let (data, result) = measured(&[DataplaneExperiment::Cores, DataplaneExperiment::OneCpu]);
     let told: Vec<(String, bool)> = result
         .rows

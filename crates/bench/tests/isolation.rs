@@ -378,7 +378,7 @@ fn limits_by_the_hosts_measure_hold_for_the_whole_run() {
 }
 
 #[test]
-fn a_stopped_run_goes_on_and_measures_nothing_twice() {
+fn a_stopped_run_resumes_and_measures_nothing_twice() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("run");
     let mut short = experiment(RuntimeKind::Process, &["a_u", "a_s", "a_u_b_u"]);

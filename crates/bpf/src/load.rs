@@ -234,7 +234,7 @@ libbpf: prog 'lt_netif_receive_skb': failed to load: -13
     }
 
     #[test]
-    fn the_verifiers_refusal_is_told_with_its_last_line() {
+    fn the_verifiers_refusal_is_reported_with_its_last_line() {
         let text = why("load the latency programs", error(libc::EACCES), PRINTED).to_string();
         assert!(
             text.starts_with(
@@ -247,7 +247,7 @@ libbpf: prog 'lt_netif_receive_skb': failed to load: -13
 
     /// The log may have been cut at its start, and a refusal need not be EACCES.
     #[test]
-    fn a_long_log_tells_the_same() {
+    fn a_long_log_reads_the_same() {
         let (_, end) = PRINTED
             .split_once("libbpf: prog 'lt_netif_receive_skb': -- ")
             .unwrap();

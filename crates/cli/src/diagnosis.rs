@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_is_told_in_words() {
+    fn the_worst_is_described() {
         assert_eq!(
             worst(&interval()).as_deref(),
             Some(
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_begins_with_whom_others_took_most_from() {
+    fn the_table_begins_with_the_greatest_payer() {
         let text = table(&interval(), &Selection::default(), None);
         let lines: Vec<_> = text.trim().lines().collect();
         assert!(
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn off_is_said_and_does_nothing() {
+    fn off_is_reported_and_does_nothing() {
         let mut watch = Watch::off(Some("no BTF".to_owned()));
         assert_eq!(watch.cut(&[]), None);
         assert_eq!(watch.why_off(), Some("no BTF"));

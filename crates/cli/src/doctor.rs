@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_blocks_the_accounting_is_said_with_its_remedy() {
+    fn what_blocks_the_accounting_is_reported_with_its_remedy() {
         let report = Report {
             checks: vec![check(Status::No, true)],
         };

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_said_once() {
+    fn a_cause_is_reported_once() {
         let cause = io::Error::from_raw_os_error(1);
         let text = format!("the program on eth0: {cause}");
         let error = anyhow::Error::new(cause).context(text);

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_containers_the_sender_is_the_origin_and_nobody_pays_more_than_was_caused() {
+    fn of_two_containers_the_sender_is_the_origin_and_none_pays_more_than_was_caused() {
         assert_eq!(
             of(&flood()),
             "`flooder` sends to `receiver`: 22% of CPU 0 in network \
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offender_on_an_idle_cpu_harms_nobody() {
+    fn an_offender_on_an_idle_cpu_harms_no_other() {
         let mut quiet = interval();
         quiet.containers = vec![entry(1, "web", 1000, 200, 0, 5), entry(2, "db", 0, 0, 0, 0)];
         assert_eq!(

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn no_container_is_said() {
+    fn no_container_is_reported() {
         let mut empty = interval();
         empty.containers.clear();
         let text = ledger(&empty, &empty, None);

@@ -296,7 +296,7 @@ fn the_doctor_answers_in_json_with_the_code_that_belongs_to_it() {
 }
 
 #[test]
-fn a_user_without_rights_is_told_so_by_every_command_alike() {
+fn every_command_reports_missing_rights_alike() {
     // As nobody, whoever runs the tests: the binary goes where nobody may execute it.
     let dir = tempfile::tempdir().unwrap();
     let binary = dir.path().join("cofferdam");
@@ -386,7 +386,7 @@ fn unprivileged(binary: &Path, args: &[&str]) -> (i32, String) {
 }
 
 #[test]
-fn a_bad_configuration_is_told_before_anything_starts() {
+fn a_bad_configuration_is_reported_before_anything_starts() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("agent.toml");
     let name = path.to_str().unwrap();
@@ -455,7 +455,7 @@ fn the_example_configuration_can_be_put_in_force() {
 }
 
 #[test]
-fn a_bad_experiment_is_told_with_its_place_and_a_good_one_becomes_a_workflow() {
+fn a_bad_experiment_is_reported_with_its_place_and_a_good_one_becomes_a_workflow() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("mine.yaml");
     let name = path.to_str().unwrap();

@@ -335,7 +335,7 @@ fn an_address_of_linux_and_a_missing_device_are_refused_by_name() {
 }
 
 #[test]
-fn a_wrong_file_is_told_with_line_and_reason() {
+fn a_wrong_file_is_reported_with_line_and_reason() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("dataplane.toml");
     let path = path.to_str().unwrap();

@@ -167,7 +167,7 @@ fn top_shows_who_receives() {
 }
 
 #[test]
-fn an_unknown_container_is_told_with_the_near_one() {
+fn an_unknown_container_is_reported_with_the_near_one() {
     alone(|| {
         let container = FakeContainer::new("web");
         let wrong = format!("{}x", container.name());

@@ -320,7 +320,7 @@ mod tests {
     /// Linux 6.1 has threaded NAPI, but no netlink message that reports it: the file is written
     /// with its current value.
     #[test]
-    fn where_the_kernel_does_not_tell_of_napi_it_is_tried() {
+    fn where_the_kernel_does_not_report_napi_it_is_probed() {
         let root = tempfile::tempdir().unwrap();
         let file = root.path().join("sys/class/net/eth0/threaded");
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();

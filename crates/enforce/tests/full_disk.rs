@@ -132,7 +132,7 @@ fn full_at_the_start_nothing_is_changed_until_there_is_room() {
 
 /// The spare file: a value that changes all the time needs no more room than at the start.
 #[test]
-fn full_meanwhile_what_is_in_force_goes_on_and_nothing_is_lost() {
+fn on_a_full_disk_what_is_in_force_stays_and_nothing_is_lost() {
     alone(|small| {
         let (mut journal, _) = small.open();
         let first = small.setting("first");

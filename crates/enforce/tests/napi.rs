@@ -89,7 +89,7 @@ impl Drop for Burner {
 }
 
 #[test]
-fn what_is_withheld_from_the_offender_is_returned_to_who_paid() {
+fn what_is_withheld_from_the_offender_is_returned_to_the_payers() {
     alone(60, || {
         let (offender, victim) = (FakeContainer::new("offender"), FakeContainer::new("victim"));
         let folder = tempfile::tempdir().unwrap();
@@ -163,7 +163,7 @@ fn leaf_usage(container: &FakeContainer) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_container_that_nobody_pays_for_is_left_alone() {
+fn a_container_that_no_other_pays_for_is_left_alone() {
     alone(60, || {
         let (busy, idle) = (FakeContainer::new("busy"), FakeContainer::new("idle"));
         let router = Router::new("router");

@@ -85,7 +85,7 @@ fn degraded(enforcer: &Enforcer, name: &str) -> Option<Degraded> {
 }
 
 #[test]
-fn what_is_not_in_force_and_who_pays_all_the_same_are_said() {
+fn mechanisms_not_in_force_and_containers_that_still_pay_are_reported() {
     alone(60, || {
         let (offender, victim) = (FakeContainer::new("offender"), FakeContainer::new("victim"));
         let folder = tempfile::tempdir().unwrap();

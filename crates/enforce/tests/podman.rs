@@ -151,7 +151,7 @@ fn files_of_a_read_only_sysfs_are_written_and_put_back_and_it_is_never_left_writ
 }
 
 #[test]
-fn a_sysfs_that_would_become_writable_for_somebody_stays_read_only() {
+fn a_sysfs_that_would_become_writable_for_another_process_stays_read_only() {
     alone(180, || {
         let container = PodmanContainer::new("sysfs", Network::None);
         let device = DeviceId {

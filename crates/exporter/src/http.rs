@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scraper_gets_the_metrics_and_nobody_more() {
+    fn a_scraper_gets_the_metrics_and_nothing_else() {
         for (request, code) in [
             ("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "200"),
             ("GET /metrics?x=1 HTTP/1.0\r\n\r\n", "200"),

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_instance_is_told_who_has_it() {
+    fn a_second_instance_names_the_holder() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run");
         let first = HostLock::take(&path, "a.lock").unwrap();

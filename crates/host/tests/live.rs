@@ -90,7 +90,7 @@ fn scan_finds_a_plain_container_with_its_pair() {
 }
 
 #[test]
-fn events_tell_of_a_plain_container_from_birth_to_death() {
+fn events_follow_a_plain_container_from_birth_to_death() {
     time_limit(LIMIT, || {
         let mut inventory = Inventory::scan().unwrap();
         let fake = FakeContainer::new("life");
@@ -175,7 +175,7 @@ fn follow(
 
 /// Devices that come, are renamed and go while the container runs.
 #[test]
-fn netlink_tells_of_devices() {
+fn netlink_reports_devices() {
     time_limit(LIMIT, || {
         let fake = FakeContainer::new("dev");
         let cgroup = fake.cgroup();

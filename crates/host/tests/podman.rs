@@ -86,7 +86,7 @@ fn a_bridged_container_has_its_name_namespace_and_pair() {
 }
 
 #[test]
-fn a_host_network_container_is_told_apart() {
+fn a_host_network_container_is_distinguished() {
     time_limit(LIMIT, || {
         let podman = PodmanContainer::new("hostnet", Network::Host);
         let inventory = Inventory::scan().unwrap();

@@ -234,7 +234,7 @@ fn a_tunnel_of_the_container() {
 }
 
 #[test]
-fn macvlan_is_told_by_its_sockets() {
+fn macvlan_is_known_by_its_sockets() {
     alone(|| {
         let Macvlan { web, peer, .. } = &Macvlan::make();
         let (here, there) = (address("10.95.0.2:9001"), address("10.95.0.1:9000"));
@@ -272,7 +272,7 @@ fn a_shaped_uplink_shows_as_the_hosts_queue() {
 const BYTES: u64 = 1 << 20;
 
 #[test]
-fn tcp_through_a_bridge_is_told() {
+fn tcp_through_a_bridge_is_reported() {
     alone(|| {
         let (web, peer) = (FakeContainer::new("web"), Namespace::new("peer"));
         let lan = Lan::new("lan");
@@ -292,7 +292,7 @@ fn tcp_through_a_bridge_is_told() {
 }
 
 #[test]
-fn tcp_through_masquerade_and_port_forward_is_told() {
+fn tcp_through_masquerade_and_port_forward_is_reported() {
     alone(|| {
         let (web, peer) = (FakeContainer::new("web"), Namespace::new("peer"));
         let router = Router::new("router");
@@ -314,7 +314,7 @@ fn tcp_through_masquerade_and_port_forward_is_told() {
 }
 
 #[test]
-fn tcp_through_a_tunnel_of_the_host_is_told() {
+fn tcp_through_a_tunnel_of_the_host_is_reported() {
     alone(|| {
         let scene = Tunnel::make();
         let ends = Ends::plain("10.93.0.1:9001", "10.93.0.2:9000");
@@ -326,7 +326,7 @@ fn tcp_through_a_tunnel_of_the_host_is_told() {
 }
 
 #[test]
-fn tcp_through_a_shaped_uplink_is_told() {
+fn tcp_through_a_shaped_uplink_is_reported() {
     alone(|| {
         let (web, peer) = (FakeContainer::new("web"), Namespace::new("peer"));
         let router = Router::new("router");
@@ -344,7 +344,7 @@ fn tcp_through_a_shaped_uplink_is_told() {
 /// On the way in the socket tells whose a packet is: what waits on its backlog is told once it
 /// is taken from there, merged with what came behind it.
 #[test]
-fn tcp_through_macvlan_is_told() {
+fn tcp_through_macvlan_is_reported() {
     alone(|| {
         let scene = Macvlan::make();
         let ends = Ends::plain("10.95.0.2:9001", "10.95.0.1:9000");

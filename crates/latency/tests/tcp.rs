@@ -110,7 +110,7 @@ fn what_is_sent_again_is_marked() {
 
 /// What the container's device cut, GRO on the host's end joins again.
 #[test]
-fn segments_merged_on_the_host_are_told_as_one() {
+fn segments_merged_on_the_host_are_reported_as_one() {
     alone(|| {
         let scene = scene();
         scene.web.offload("eth0", "tso", false);
@@ -129,7 +129,7 @@ fn segments_merged_on_the_host_are_told_as_one() {
 
 /// Merged on the host's end and cut again behind a queue: each segment is told once.
 #[test]
-fn segments_merged_and_cut_again_are_told_once() {
+fn segments_merged_and_cut_again_are_reported_once() {
     alone(|| {
         let scene = scene();
         scene.web.offload("eth0", "tso", false);
@@ -156,7 +156,7 @@ fn segments_merged_in_the_container_arrive_as_one() {
 /// Ports are rewritten, and several connections are on their way at once: sequence numbers and
 /// acknowledgements still tell them apart.
 #[test]
-fn many_connections_through_address_translation_are_told_apart() {
+fn many_connections_through_address_translation_are_distinguished() {
     alone(|| {
         let scene = scene();
         masquerade(&*scene.router, "c2");

@@ -319,7 +319,7 @@ fn each_kind_costs_in_a_mixed_batch_what_it_costs_alone() {
 /// is second in a mixed batch is cheaper there than in a batch of its own, and the kind that is first
 /// is not. The ledger is right in both; `bench accounting` therefore compares at the same place.
 #[test]
-fn a_place_in_the_batch_that_tells_is_no_error_of_the_ledger() {
+fn a_cost_that_depends_on_the_place_in_the_batch_is_no_error_of_the_ledger() {
     let (kind, opener) = (KINDS[0], 2);
     let dearer = |place: u64| 30 * (2 * PARCEL).saturating_sub(place);
     let [first, second] = batch(&[(0, kind), (1, kind)], dearer);

@@ -144,7 +144,7 @@ fn in_a_shared_namespace_the_sockets_cgroup_decides() {
 }
 
 #[test]
-fn on_another_host_device_the_interface_it_came_in_by_tells_the_sender() {
+fn on_another_host_device_the_incoming_interface_names_the_sender() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     in_receive(&machine, || {

@@ -177,7 +177,7 @@ proptest! {
     /// Whoever runs, wakes and leaves: containers, host and idle add up to the time of each CPU,
     /// and no container waits longer on a CPU than it does not run there.
     #[test]
-    fn all_time_of_a_cpu_is_somebodys(
+    fn all_time_of_a_cpu_has_an_owner(
         steps in prop::collection::vec((0_u64..4 * MS, 0..CPUS, 0_usize..9, 0_usize..2), 1..150),
     ) {
         let machine = Machine::new(CPUS);

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_kept_from_it_is_lack_of_threads() {
+    fn time_that_no_other_took_is_lack_of_threads() {
         let loss = CpuLoss::split(S, &time(S / 2, S / 5, 0, 0));
         assert_eq!(
             (loss.forced_sharing_ns, loss.lack_ns),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn who_got_it_all_lost_nothing() {
+    fn a_container_that_got_it_all_lost_nothing() {
         let loss = CpuLoss::split(S, &time(2 * S, S, S, S));
         assert_eq!(loss.lost_ns(), 0);
         assert_eq!(loss.taken_ns() + loss.throttled_ns + loss.lack_ns, 0);

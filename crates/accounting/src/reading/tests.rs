@@ -66,7 +66,7 @@ fn a_reading_in_the_middle_of_a_poll_adds_up() {
 
 /// The CPU never stands still: the rows are a little ahead, by less than it gave out meanwhile.
 #[test]
-fn a_cpu_that_goes_on_is_off_by_what_it_gave_out_while_its_rows_were_read() {
+fn a_reading_of_a_busy_cpu_is_off_by_what_it_assigned_meanwhile() {
     let machine = Machine::new(1);
     softirq(&machine, 5_000_000);
     machine.softirq_entry(softirq::NET_RX);

@@ -101,7 +101,7 @@ socket = "/run/latency.sock"
 }
 
 #[test]
-fn each_mistake_is_told_with_line_column_and_remedy() {
+fn each_mistake_is_reported_with_line_column_and_remedy() {
     for (text, place, words) in [
         ("rule = 5", "1:8", "sequence"),
         ("[latency]\ncontainers = 0", "2:14", "1 to 1000"),
@@ -169,7 +169,7 @@ fn each_mistake_is_told_with_line_column_and_remedy() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once_errors_first() {
+fn all_mistakes_are_reported_at_once_errors_first() {
     let text = "[[rule]]\nmatch = \"*\"\n[[rule]]\nmatch = \"a\"\n[[rule]]\nmatch = \"id:x\"\n\
                 [metrics]\naddress = \"x\"";
     let told = refused(text);
@@ -260,7 +260,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn every_mistake_is_told_with_its_line() {
+fn every_mistake_is_reported_with_its_line() {
     let text = r#"
 [metrics]
 adress = "off"

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lasts_is_told_once_and_its_end_while_the_container_is_there() {
+    fn a_lasting_problem_is_reported_once_and_its_end_while_the_container_exists() {
         for stays in [true, false] {
             let (mut told, start) = (Told::default(), Instant::now());
             let degraded = || BTreeSet::from([line(Some("web")), line(None)]);

@@ -80,7 +80,7 @@ fn a_message_without_end_is_cut_off() {
 }
 
 #[test]
-fn half_a_message_times_out_and_harms_nobody() {
+fn half_a_message_times_out_and_harms_no_other() {
     let agent = TestAgent::start("");
     let mut half = connect(&agent);
     half.get_mut().write_all(&STATUS[..10]).unwrap();
@@ -115,7 +115,7 @@ fn a_message_may_come_in_pieces_and_several_at_once() {
 }
 
 #[test]
-fn thousands_of_connections_keep_nobody_out_and_leave_no_trace() {
+fn thousands_of_connections_keep_no_client_out_and_leave_no_trace() {
     let agent = TestAgent::start("");
     let before = std::fs::read_dir("/proc/self/fd").unwrap().count();
     let mut held: Vec<_> = (0..3000).map(|_| connect(&agent)).collect();
@@ -169,7 +169,7 @@ fn a_flood_of_requests_does_not_stop_the_control_loop() {
 }
 
 #[test]
-fn whoever_does_not_read_its_answers_delays_nobody() {
+fn a_reader_that_takes_no_answers_delays_no_other() {
     let agent = TestAgent::start("");
     for i in 0..500 {
         agent.world.add(i + 1, &format!("container-{i}"));

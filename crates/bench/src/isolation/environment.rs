@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_changed_host_is_told_and_the_same_one_is_not() {
+    fn a_changed_host_is_reported_and_an_unchanged_one_is_not() {
         let before = capture();
         assert!(before.host.contains_key("memory"));
         assert_eq!(changes(&before, &before), [] as [String; 0]);

@@ -91,7 +91,7 @@ mod tests {
     use std::time::Instant;
 
     #[test]
-    fn a_point_has_what_was_told_by_then() {
+    fn a_point_has_what_was_reported_by_then() {
         let started = Instant::now() + Duration::from_secs(1);
         let told = |ms: u64, ops| Tick {
             at: started + Duration::from_millis(ms) - Duration::from_millis(100),

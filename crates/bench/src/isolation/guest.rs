@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_dies_is_told_in_its_own_words() {
+    fn a_guest_that_dies_is_reported_in_its_own_words() {
         let script = "echo @ready; read x; echo 'no such memory' >&2; exit 3";
         let mut guest = Guest::start("frail", shell(script), Duration::from_secs(20)).unwrap();
         let reason = guest.prepare("cpu").unwrap_err().to_string();

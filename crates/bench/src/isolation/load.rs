@@ -54,7 +54,7 @@ mod tests {
 
     /// A virtual machine's console has no end of input: the word ends the program and its load.
     #[test]
-    fn it_ends_when_told_in_the_middle_of_a_load() {
+    fn it_ends_on_request_in_the_middle_of_a_load() {
         cofferdam_lab::fixtures::time_limit(std::time::Duration::from_secs(60), || {
             let dir = tempfile::tempdir().unwrap();
             let mut child = Command::new(write(dir.path()).unwrap())

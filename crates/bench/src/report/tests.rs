@@ -113,7 +113,7 @@ fn the_finding_comes_first_and_in_words() {
 }
 
 #[test]
-fn an_agent_report_tells_which_goals_are_missed() {
+fn an_agent_report_names_the_goals_that_are_missed() {
     let run = sample::agent();
     let told = finding::of(&run);
     assert!(
@@ -136,7 +136,7 @@ fn an_agent_report_tells_which_goals_are_missed() {
 }
 
 #[test]
-fn no_difference_is_said_as_such() {
+fn no_difference_is_reported_as_such() {
     let mut run = sample::demo();
     if let Some(RunResult::Demo(result)) = &mut run.result {
         result.cell.penalty = sample::estimate(&[0.97, 1.02, 1.0, 0.99, 1.03]);
@@ -145,7 +145,7 @@ fn no_difference_is_said_as_such() {
 }
 
 #[test]
-fn enforcement_is_told_in_words_and_shown_beside_vanilla() {
+fn enforcement_is_described_and_shown_beside_vanilla() {
     let mut run = sample::penalty();
     let Some(RunResult::Penalty(result)) = &mut run.result else {
         panic!("a penalty run");
@@ -173,7 +173,7 @@ fn enforcement_is_told_in_words_and_shown_beside_vanilla() {
 }
 
 #[test]
-fn ledgers_that_know_nobody_blame_nobody() {
+fn ledgers_without_containers_blame_none() {
     let mut run = sample::demo();
     assert!(finding::of(&run)[1].starts_with("flood caused 81%"));
     for ledger in &mut run.ledgers {
@@ -492,7 +492,7 @@ fn a_large_loss_in_doubt_is_the_headline_and_so_is_a_slower_p99() {
 }
 
 #[test]
-fn a_busy_host_is_told_and_reaches_nothing() {
+fn a_busy_host_is_reported_and_reaches_no_goal() {
     for mut run in sample::all() {
         run.manifest.is_busy = true;
         let text = finding::of(&run);

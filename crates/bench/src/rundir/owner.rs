@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_of_somebody_elses_is_left_alone() {
+    fn a_place_of_another_owner_is_left_alone() {
         assert!(Uid::effective().is_root(), "run the tests as root (sudo)");
         let temp = tempfile::tempdir().unwrap();
         assert_eq!(OWNER.in_place(&temp.path().join("runs/one")), None);

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_reservation_the_flood_is_told() {
+    fn without_a_reservation_the_flood_is_named() {
         let mut demo = demo();
         demo.reservation = None;
         assert_eq!(text(&demo, None).lines().count(), 5);

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elastic_cores_are_told_in_two_lines_and_fixed_ones_in_none() {
+    fn elastic_cores_take_two_lines_and_fixed_ones_none() {
         let mut status = serde_json::json!({
             "cores": [{}, {}, {}],
             "cores_in_use": 2,

@@ -163,7 +163,7 @@ fn what_is_wrong_is_one_line_each_and_cannot_control_the_terminal() {
 }
 
 #[test]
-fn all_is_in_force_is_never_said_while_something_is_not() {
+fn all_is_in_force_is_never_printed_while_something_is_not() {
     let mut failed = report();
     let network = failed.containers[0].network.as_mut().unwrap();
     network.means[1].failed = true;

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_said_and_events_are_not() {
+    fn faults_are_reported_and_events_are_not() {
         let mut bad = interval();
         bad.conservation.worst_cpu_error_pct = 3.21;
         bad.health.events_lost = 12;

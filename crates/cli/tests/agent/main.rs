@@ -266,7 +266,7 @@ fn the_capabilities_of_the_service_are_enough() {
 }
 
 #[test]
-fn a_reload_is_whole_and_tells_the_one_who_asked() {
+fn a_reload_is_whole_and_answers_its_client() {
     alone(|| {
         let container = FakeContainer::new("web");
         let agent = Agent::start("");

@@ -50,7 +50,7 @@ fn steps(lines: &[&str]) -> Vec<Step> {
 }
 
 #[test]
-fn commands_here_documents_and_output_are_told_apart() {
+fn commands_here_documents_and_output_are_distinguished() {
     let text = "x\n```console\n$ a b # c\nsays\n# cat > f <<'END'\n[x]\nEND\n# d\n```\n";
     let step = |command: &str, output: &[&str]| Step {
         command: command.to_owned(),

@@ -12,7 +12,7 @@ fn the_seeds_example_is_one_cpu_of_three() {
 }
 
 #[test]
-fn who_wants_little_leaves_the_rest() {
+fn a_container_that_wants_little_leaves_the_rest() {
     assert!(close(share(2.0, 100, &[(100, 0.25)]), 1.75));
     assert!(close(share(2.0, 100, &[(100, 0.1), (200, 5.0)]), 1.9 / 3.0));
     assert!(close(share(2.0, 100, &[]), 2.0));

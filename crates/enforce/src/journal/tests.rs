@@ -73,7 +73,7 @@ fn the_next_process_takes_back_what_a_killed_one_left() {
 }
 
 #[test]
-fn what_somebody_else_wrote_since_is_left_and_said() {
+fn values_that_another_program_wrote_since_are_left_and_reported() {
     let scene = Scene::new();
     let a = scene.file("a/cpuset.cpus", "0-1\n");
     let (mut journal, _) = scene.open();
@@ -204,7 +204,7 @@ fn left_in_force(scene: &Scene) -> Vec<PathBuf> {
 }
 
 #[test]
-fn of_a_journal_cut_at_any_byte_the_rest_is_taken_back_and_the_loss_is_told() {
+fn of_a_journal_cut_at_any_byte_the_rest_is_reverted_and_the_loss_is_reported() {
     let scene = Scene::new();
     let files = left_in_force(&scene);
     let path = scene.run().join("journal");
@@ -233,7 +233,7 @@ fn of_a_journal_cut_at_any_byte_the_rest_is_taken_back_and_the_loss_is_told() {
 }
 
 #[test]
-fn with_a_bit_flipped_anywhere_at_most_one_change_stays_and_is_told() {
+fn with_a_bit_flipped_anywhere_at_most_one_change_stays_and_is_reported() {
     let scene = Scene::new();
     let files = left_in_force(&scene);
     let path = scene.run().join("journal");

@@ -301,7 +301,7 @@ fn interrupts_and_steering_leave_reserved_cpus_and_come_back() {
 }
 
 #[test]
-fn a_container_that_vanishes_harms_nobody() {
+fn a_container_that_vanishes_harms_no_other() {
     let fake = Fake::v2(4);
     let (s, a) = (fake.container(S, ""), fake.container(A, ""));
     let (mut journal, mut r) = fake.start(options(true));

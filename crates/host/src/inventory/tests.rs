@@ -133,7 +133,7 @@ fn kubernetes_in_both_drivers() {
 }
 
 #[test]
-fn a_task_of_ctr_is_told_by_containerds_own_directory() {
+fn a_task_of_ctr_is_known_by_containerds_own_directory() {
     let host = FakeHost::new(true);
     let tasks = "/run/containerd/io.containerd.runtime.v2.task";
     host.write(&format!("{tasks}/default/web-1/config.json"), "{}");
@@ -570,7 +570,7 @@ fn a_cgroup_that_is_named_is_a_container_in_the_hosts_namespace_too() {
 }
 
 #[test]
-fn a_name_takes_no_runtimes_container_apart_and_a_double_star_names_nobody() {
+fn a_name_splits_no_runtimes_container_and_a_double_star_names_none() {
     let host = FakeHost::new(false);
     let path = format!("/machine.slice/libpod-{}.scope", hex_id(1));
     host.process(&format!("{path}/container"), 100, 7);

@@ -96,7 +96,7 @@ fn an_older_kernel_and_a_bare_one() {
 }
 
 #[test]
-fn what_makes_no_sense_is_as_if_not_told() {
+fn what_makes_no_sense_is_ignored() {
     let tree = Tree::new("0-1");
     tree.cpu(0, "7-3", "x", "");
     tree.cpu(1, "0", "0", "0");

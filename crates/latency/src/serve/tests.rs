@@ -181,7 +181,7 @@ fn a_namespace_sees_nothing_of_another() {
 }
 
 #[test]
-fn who_cannot_be_told_gets_nothing() {
+fn a_client_that_cannot_be_identified_gets_nothing() {
     let mut scene = Scene::new(Limits::default());
     let mut stream = UnixStream::connect(&scene.path).unwrap();
     stream.set_nonblocking(true).unwrap();
@@ -214,7 +214,7 @@ fn the_answer_comes_after_the_client_has_closed_its_side() {
 }
 
 #[test]
-fn a_client_that_does_not_read_holds_up_nobody() {
+fn a_client_that_does_not_read_delays_no_other() {
     let mut scene = Scene::new(Limits {
         samples_per_netns: 2000,
         ..Limits::default()

@@ -60,7 +60,7 @@ fn a_start_at_the_queue_has_no_stack_stage() {
 }
 
 #[test]
-fn ingress_that_no_device_told_has_no_added_part() {
+fn ingress_that_no_device_stamped_has_no_added_part() {
     let points = [None, None, None, Some(40), Some(90)];
     let stages = Stages::of(&report(Direction::Ingress, points));
     assert_eq!(stages.parts_ns, [(Stage::Stack, 40), (Stage::Reader, 50)]);

@@ -65,7 +65,7 @@ fn the_order_is_drawn_block_by_block_and_the_same_for_one_seed() {
 }
 
 #[test]
-fn mistakes_are_told_with_line_and_column() {
+fn mistakes_are_reported_with_line_and_column() {
     let typo = WHOLE.replace("repetitions", "repetition");
     assert!(
         refused(&typo).starts_with("x.yaml:5:1: "),

@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_said_and_can_be_reached() {
+    fn what_does_not_fit_is_announced_and_can_be_reached() {
         let mut shown = shown(40);
         // One line of head, one of titles, one of foot: 21 rows.
         let lines = drawn(&mut shown, 100, 24);

@@ -225,7 +225,7 @@ fn the_sign_of_the_owed_history_needs_no_colour() {
 }
 
 #[test]
-fn pause_is_said() {
+fn pause_is_shown() {
     let mut state = state(&[interval()]);
     press(&mut state, "p");
     assert!(screen(&state, 100, 12)[0].starts_with("cofferdam top · PAUSED"));

@@ -49,7 +49,7 @@ fn intact(contents: &Contents) -> bool {
 }
 
 #[test]
-fn a_journal_cut_at_any_byte_tells_what_is_left_and_that_it_was_cut() {
+fn a_journal_cut_at_any_byte_reports_what_is_left_and_that_it_was_cut() {
     let (bytes, ends) = file(&five());
     for end in 0..bytes.len() {
         let contents = decode(&bytes[..end], BOOT);

@@ -134,7 +134,7 @@ mod tests {
 
     /// Dropping alone takes more than the quota: what it needs passes all the same.
     #[test]
-    fn a_flood_does_not_silence_whom_it_floods() {
+    fn a_flood_does_not_silence_its_victim() {
         let (packets, tasks) = settle(&mut under(0.2), 1.0, 0.03, 0.3);
         assert!((0.045..0.055).contains(&packets), "{packets:.3}");
         assert!(tasks > 0.029, "{tasks:.3}");

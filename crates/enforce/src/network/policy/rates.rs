@@ -182,7 +182,7 @@ mod tests {
 
     /// Who sleeps most of the time is not pushed below its share for it.
     #[test]
-    fn who_uses_less_than_its_share_keeps_the_weight_that_its_share_needs() {
+    fn a_container_below_its_share_keeps_the_weight_that_its_share_needs() {
         let rates = of(0.1, 0.1, 0.05, 0.0);
         let part = rates.weight_part(0.5, &Debt::default());
         assert!((part - 0.8).abs() < 1e-6, "{part}");

@@ -76,7 +76,7 @@ fn a_victim_has_its_share_in_every_history() {
 /// more. A weight that stayed low would withhold what the offender is entitled to, and a limit that
 /// stayed would cost it time.
 #[test]
-fn weight_and_limit_go_once_a_napi_thread_has_taken_over() {
+fn weight_and_limit_are_reverted_once_a_napi_thread_has_taken_over() {
     let plan = Plan {
         stream: false,
         packets: 500.0,
@@ -122,7 +122,7 @@ fn debt_stays_within_its_bound_in_every_history() {
 
 /// While a CPU has room, an offender's packets cost nobody anything that is wanted.
 #[test]
-fn nothing_is_dropped_while_nobody_wants_the_cpu_in_every_history() {
+fn nothing_is_dropped_while_the_cpu_has_room_in_every_history() {
     in_every_history(Plan::with_room, |plan, mut history| {
         let time = Duration::from_secs(3);
         history.pass(time);
@@ -208,7 +208,7 @@ fn turns(values: &[f64]) -> u32 {
 
 /// Under a quota tasks and packets together stay within it, and packets go on passing.
 #[test]
-fn a_quota_is_kept_and_silences_nobody_in_every_history() {
+fn a_quota_is_kept_and_silences_no_container_in_every_history() {
     in_every_history(Plan::under_quota, |plan, mut history| {
         if plan.dropping_cpus() > 0.8 {
             return Ok(());
