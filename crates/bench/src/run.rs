@@ -4,7 +4,7 @@
 //! demo's reservation in `reservations.jsonl`), `ledger.jsonl` (one [`LedgerRecord`] a line) and
 //! `result.json` ([`ResultFile`]).
 //!
-//! An experiment is a folder of this crate. It joins the others by one line of [`experiments!`]:
+//! An experiment is a folder of this crate. It joins the others by one line of `experiments!`:
 //! its result is an [`Outcome`].
 
 pub mod error;
