@@ -77,6 +77,15 @@ fn every_table_scrolls_by_itself_and_shows_that_it_does() {
 fn every_picture_takes_the_width_that_it_is_given() {
     let style = include_str!("../style.css");
     assert!(style.contains("svg { display: block; width: 100%; height: auto; }"));
+    // The last of an odd number has a row for itself, and is drawn in its width.
+    let alone = ".charts > figure:nth-child(odd of figure):nth-last-child(1 of figure)";
+    for rule in [
+        " { grid-column: 1 / -1; }",
+        " svg.narrow { display: none; }",
+        " svg.wide { display: block; }",
+    ] {
+        assert!(style.contains(&format!("{alone}{rule}")), "{rule}");
+    }
     for (kind, page) in pages() {
         let pictures = open_tags(&page, "<svg");
         for open in &pictures {
