@@ -23,11 +23,65 @@ impl Outcome for AccountingResult {
     }
 
     fn finding(&self, _run: &RunData) -> Vec<String> {
-        finding(self)
+        let mut text: Vec<String> = self
+            .overhead
+            .iter()
+            .map(|row| {
+                format!(
+                    "With the accounting on, {} keeps {} of its {}.",
+                    row.load.label(),
+                    estimate(&row.ratio),
+                    row.unit
+                )
+            })
+            .collect();
+        let worst = self
+            .conservation
+            .iter()
+            .map(|c| c.worst_cpu_error_pct)
+            .reduce(f64::max);
+        if let Some(worst) = worst {
+            text.push(format!(
+                "The ledgers miss at most {}% of the measured time on any CPU.",
+                number(worst)
+            ));
+        }
+        let worst = self
+            .accuracy
+            .iter()
+            .max_by(|a, b| a.error_pct.abs().total_cmp(&b.error_pct.abs()));
+        if let Some(row) = worst {
+            text.push(format!(
+                "The largest error of attribution is {} ({}).",
+                row.error(),
+                row.case
+            ));
+        }
+        text
     }
 
     fn sections(&self, _run: &RunData) -> Result<Vec<Markup>, ReportError> {
-        sections(self)
+        let mut sections = Vec::new();
+        if !self.overhead.is_empty() {
+            sections.push(overhead(&self.overhead)?);
+        }
+        if !self.programs.is_empty() {
+            sections.push(programs(self)?);
+        }
+        if !self.conservation.is_empty() {
+            sections.push(conservation(self));
+        }
+        if !self.accuracy.is_empty() {
+            sections.push(accuracy(self));
+        }
+        if let Some(memory) = self.memory_bytes {
+            let text = format!(
+                "All maps together take {}, allocated at the start.",
+                bytes(memory)
+            );
+            sections.push(section("Memory", &text, html! {}));
+        }
+        Ok(sections)
     }
 }
 
@@ -36,69 +90,6 @@ const PAIRS: &[(Tone, &str)] = &[
     (Tone::Paid, "each pair"),
     (Tone::Caused, "median, 95% interval"),
 ];
-
-/// All sections.
-pub fn sections(result: &AccountingResult) -> Result<Vec<Markup>, ReportError> {
-    let mut sections = Vec::new();
-    if !result.overhead.is_empty() {
-        sections.push(overhead(&result.overhead)?);
-    }
-    if !result.programs.is_empty() {
-        sections.push(programs(result)?);
-    }
-    if !result.conservation.is_empty() {
-        sections.push(conservation(result));
-    }
-    if !result.accuracy.is_empty() {
-        sections.push(accuracy(result));
-    }
-    if let Some(memory) = result.memory_bytes {
-        let text = format!(
-            "All maps together take {}, allocated at the start.",
-            bytes(memory)
-        );
-        sections.push(section("Memory", &text, html! {}));
-    }
-    Ok(sections)
-}
-
-fn finding(result: &AccountingResult) -> Vec<String> {
-    let mut text: Vec<String> = result
-        .overhead
-        .iter()
-        .map(|row| {
-            format!(
-                "With the accounting on, {} keeps {} of its {}.",
-                row.load.label(),
-                estimate(&row.ratio),
-                row.unit
-            )
-        })
-        .collect();
-    let worst = result
-        .conservation
-        .iter()
-        .map(|c| c.worst_cpu_error_pct)
-        .reduce(f64::max);
-    if let Some(worst) = worst {
-        text.push(format!(
-            "The ledgers miss at most {}% of the measured time on any CPU.",
-            number(worst)
-        ));
-    }
-    let worst = result
-        .accuracy
-        .iter()
-        .max_by(|a, b| a.error_pct.abs().total_cmp(&b.error_pct.abs()));
-    if let Some(row) = worst {
-        text.push(format!(
-            "The largest error of attribution is {} ({}).",
-            row.error(),
-            row.case
-        ));
-    }
-    text
-}
 
 fn overhead(rows: &[OverheadRow]) -> Result<Markup, ReportError> {
     let lowest = rows

@@ -22,11 +22,45 @@ impl Outcome for AgentResult {
     }
 
     fn finding(&self, _run: &RunData) -> Vec<String> {
-        finding(self)
+        let at_work = self
+            .cost
+            .iter()
+            .filter(|row| row.duty != AgentDuty::Observe);
+        let mut text: Vec<String> = at_work
+            .map(|row| {
+                format!(
+                    "An agent that manages {} containers and {} takes {}% of a CPU and {}.",
+                    row.containers,
+                    row.duty.words(),
+                    estimate(&row.cpu_pct),
+                    bytes(row.resident_bytes),
+                )
+            })
+            .collect();
+        let worst = self.diagnosis.iter();
+        let worst = worst.min_by(|a, b| a.ratio.median.total_cmp(&b.ratio.median));
+        text.extend(worst.map(|row| {
+        format!(
+            "Where the diagnosis costs most, {}, processes that do nothing but wake each other keep \
+             {} of their round trips.",
+            row.case,
+            estimate(&row.ratio),
+        )
+    }));
+        text
     }
 
     fn sections(&self, _run: &RunData) -> Result<Vec<Markup>, ReportError> {
-        sections(self)
+        let mut sections = Vec::new();
+        if !self.cost.is_empty() {
+            sections.push(cost(&self.cost)?);
+        }
+        if !self.diagnosis.is_empty() {
+            sections.push(diagnosis(&self.diagnosis)?);
+            sections.push(programs(&self.diagnosis));
+        }
+        sections.extend(not_measured(&self.failed));
+        Ok(sections)
     }
 }
 
@@ -35,50 +69,6 @@ const ROUNDS: &[(Tone, &str)] = &[
     (Tone::Paid, "each round"),
     (Tone::Caused, "median, 95% interval"),
 ];
-
-/// All sections.
-pub fn sections(result: &AgentResult) -> Result<Vec<Markup>, ReportError> {
-    let mut sections = Vec::new();
-    if !result.cost.is_empty() {
-        sections.push(cost(&result.cost)?);
-    }
-    if !result.diagnosis.is_empty() {
-        sections.push(diagnosis(&result.diagnosis)?);
-        sections.push(programs(&result.diagnosis));
-    }
-    sections.extend(not_measured(&result.failed));
-    Ok(sections)
-}
-
-/// Cost of the agent at work, and its diagnosis in its worst case.
-pub fn finding(result: &AgentResult) -> Vec<String> {
-    let at_work = result
-        .cost
-        .iter()
-        .filter(|row| row.duty != AgentDuty::Observe);
-    let mut text: Vec<String> = at_work
-        .map(|row| {
-            format!(
-                "An agent that manages {} containers and {} takes {}% of a CPU and {}.",
-                row.containers,
-                row.duty.words(),
-                estimate(&row.cpu_pct),
-                bytes(row.resident_bytes),
-            )
-        })
-        .collect();
-    let worst = result.diagnosis.iter();
-    let worst = worst.min_by(|a, b| a.ratio.median.total_cmp(&b.ratio.median));
-    text.extend(worst.map(|row| {
-        format!(
-            "Where the diagnosis costs most, {}, processes that do nothing but wake each other keep \
-             {} of their round trips.",
-            row.case,
-            estimate(&row.ratio),
-        )
-    }));
-    text
-}
 
 fn row(label: &str, value: &Estimate) -> Row {
     let tones = [Tone::Paid, Tone::Caused];

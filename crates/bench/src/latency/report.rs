@@ -27,11 +27,78 @@ impl Outcome for LatencyResult {
     }
 
     fn finding(&self, _run: &RunData) -> Vec<String> {
-        finding(self)
+        let mut text = Vec::new();
+        let packets: u64 = self.truth.iter().map(|r| r.packets).sum();
+        let wrong: u64 = self.truth.iter().map(|r| r.violations).sum();
+        if packets > 0 {
+            text.push(format!(
+            "Of {packets} reports checked against the timestamps of both ends, {wrong} were out of \
+             order."
+        ));
+        }
+        if let Some(worst) = self
+            .bias
+            .iter()
+            .max_by(|a, b| a.bias_us.median.abs().total_cmp(&b.bias_us.median.abs()))
+        {
+            text.push(format!(
+                "Corrected, a container's ping differs from the host's by {} µs at its worst ({} \
+             neighbours; raw {} µs).",
+                estimate(&worst.bias_us),
+                worst.load,
+                estimate(&worst.raw_bias_us)
+            ));
+        }
+        if let Some(least) = self
+            .coverage
+            .iter()
+            .min_by(|a, b| a.coverage_pct.total_cmp(&b.coverage_pct))
+        {
+            text.push(format!(
+                "The least coverage was {:.3}% ({} {} at {} packets/s).",
+                least.coverage_pct,
+                least.protocol,
+                least.direction,
+                number(least.packets_per_s.round())
+            ));
+        }
+        for row in &self.perturbation {
+            if row.state != "off" {
+                text.push(format!(
+                    "{} added {} µs to a round trip.",
+                    row.state,
+                    estimate(&row.added_us)
+                ));
+            }
+        }
+        text
     }
 
     fn sections(&self, _run: &RunData) -> Result<Vec<Markup>, ReportError> {
-        sections(self)
+        let mut sections = Vec::new();
+        if !self.truth.is_empty() {
+            sections.push(truth(self));
+        }
+        if !self.injection.is_empty() {
+            sections.push(injection(self)?);
+        }
+        if !self.bias.is_empty() {
+            sections.push(bias(&self.bias)?);
+        }
+        if !self.coverage.is_empty() {
+            sections.push(coverage(self)?);
+        }
+        if !self.perturbation.is_empty() {
+            sections.push(perturbation(self)?);
+        }
+        if !self.programs.is_empty() {
+            sections.push(programs(self)?);
+        }
+        if let Some(memory) = self.memory_bytes {
+            let text = format!("All maps take {}, allocated at the start.", bytes(memory));
+            sections.push(section("Memory", &text, html! {}));
+        }
+        Ok(sections)
     }
 }
 
@@ -40,34 +107,6 @@ const BLOCKS: &[(Tone, &str)] = &[
     (Tone::Paid, "each block"),
     (Tone::Caused, "median, 95% interval"),
 ];
-
-/// All sections.
-pub fn sections(result: &LatencyResult) -> Result<Vec<Markup>, ReportError> {
-    let mut sections = Vec::new();
-    if !result.truth.is_empty() {
-        sections.push(truth(result));
-    }
-    if !result.injection.is_empty() {
-        sections.push(injection(result)?);
-    }
-    if !result.bias.is_empty() {
-        sections.push(bias(&result.bias)?);
-    }
-    if !result.coverage.is_empty() {
-        sections.push(coverage(result)?);
-    }
-    if !result.perturbation.is_empty() {
-        sections.push(perturbation(result)?);
-    }
-    if !result.programs.is_empty() {
-        sections.push(programs(result)?);
-    }
-    if let Some(memory) = result.memory_bytes {
-        let text = format!("All maps take {}, allocated at the start.", bytes(memory));
-        sections.push(section("Memory", &text, html! {}));
-    }
-    Ok(sections)
-}
 
 fn truth(result: &LatencyResult) -> Markup {
     let lead = "Each packet was stamped by the application and by the far end of the wire. Out: \
@@ -266,53 +305,4 @@ fn programs(result: &LatencyResult) -> Result<Markup, ReportError> {
         lead,
         html! { div.charts { (figure("Cost", &chart.svg()?)) } },
     ))
-}
-
-/// The main findings, in words.
-pub fn finding(result: &LatencyResult) -> Vec<String> {
-    let mut text = Vec::new();
-    let packets: u64 = result.truth.iter().map(|r| r.packets).sum();
-    let wrong: u64 = result.truth.iter().map(|r| r.violations).sum();
-    if packets > 0 {
-        text.push(format!(
-            "Of {packets} reports checked against the timestamps of both ends, {wrong} were out of \
-             order."
-        ));
-    }
-    if let Some(worst) = result
-        .bias
-        .iter()
-        .max_by(|a, b| a.bias_us.median.abs().total_cmp(&b.bias_us.median.abs()))
-    {
-        text.push(format!(
-            "Corrected, a container's ping differs from the host's by {} µs at its worst ({} \
-             neighbours; raw {} µs).",
-            estimate(&worst.bias_us),
-            worst.load,
-            estimate(&worst.raw_bias_us)
-        ));
-    }
-    if let Some(least) = result
-        .coverage
-        .iter()
-        .min_by(|a, b| a.coverage_pct.total_cmp(&b.coverage_pct))
-    {
-        text.push(format!(
-            "The least coverage was {:.3}% ({} {} at {} packets/s).",
-            least.coverage_pct,
-            least.protocol,
-            least.direction,
-            number(least.packets_per_s.round())
-        ));
-    }
-    for row in &result.perturbation {
-        if row.state != "off" {
-            text.push(format!(
-                "{} added {} µs to a round trip.",
-                row.state,
-                estimate(&row.added_us)
-            ));
-        }
-    }
-    text
 }
