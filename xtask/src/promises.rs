@@ -6,7 +6,7 @@
 use crate::tree;
 use anyhow::{Context, Result, bail};
 use regex_lite::Regex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The documents that name a test for each promise.
@@ -125,26 +125,27 @@ fn fault_of(
         .tests
         .iter()
         .filter_map(|name| name.split("::").next());
-    let mut of_row = of_tests
-        .chain([LABORATORY])
-        .filter_map(|name| crates.get(name));
-    let Some((source, values)) = of_row.find_map(|s| Some((s, values(s, bound)?))) else {
+    let names: BTreeSet<&str> = of_tests.chain([LABORATORY]).collect();
+    let sources = || names.iter().filter_map(|name| crates.get(*name));
+    let definitions: Vec<Option<Vec<f64>>> = sources().flat_map(|s| values(s, bound)).collect();
+    if definitions.is_empty() {
         return Some(format!("{bound} is no constant of the crates of its tests"));
-    };
-    let uses = source.matches(bound).count();
-    if uses < 2
-        && !crates
-            .iter()
-            .any(|(name, s)| name != LABORATORY && s.contains(bound))
-    {
-        return Some(format!("{bound} is not used"));
     }
+    let uses: usize = sources().map(|source| words(source, bound)).sum();
+    if uses <= definitions.len() {
+        return Some(format!(
+            "{bound} is used nowhere in the crates of its tests"
+        ));
+    }
+    let Some(values) = definitions.into_iter().collect::<Option<Vec<_>>>() else {
+        return Some(format!("{bound} is no number, duration or range of them"));
+    };
     let is_stated = |value: &f64| {
         let same = |q: &Quantity| (q.value - value).abs() <= SAME * value.abs().max(1.0);
         quantities.iter().any(same)
     };
+    let values = values.iter().flatten();
     let missing: Vec<String> = values
-        .iter()
         .filter(|v| !is_stated(v))
         .map(f64::to_string)
         .collect();
@@ -154,6 +155,17 @@ fn fault_of(
             missing.join(" and ")
         )
     })
+}
+
+/// How often `name` stands in `source`, not as a part of a longer name.
+fn words(source: &str, name: &str) -> usize {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let whole = |(at, _): &(usize, &str)| {
+        let before = source.get(..*at).and_then(|s| s.chars().next_back());
+        let after = source.get(at + name.len()..).and_then(|s| s.chars().next());
+        !before.is_some_and(is_part) && !after.is_some_and(is_part)
+    };
+    source.match_indices(name).filter(whole).count()
 }
 
 /// The constants that stand in round brackets.
@@ -233,15 +245,16 @@ fn factor(unit: &str) -> f64 {
     }
 }
 
-/// The values of `const name` in `source`: one, or the two ends of a range. `None` if there is no such
-/// constant, or its value is no number, duration or range of them.
-fn values(source: &str, name: &str) -> Option<Vec<f64>> {
-    let at = source.find(&format!("const {name}:"))?;
-    let rest = source.get(at..)?;
-    let (_, value) = rest.split_once('=')?;
-    let (value, _) = value.split_once(';')?;
-    let ends = value.split("..=").map(number);
-    ends.collect()
+/// The values of each `const name` in `source`: one, or the two ends of a range; `None` where it is
+/// neither a number nor a duration.
+fn values(source: &str, name: &str) -> Vec<Option<Vec<f64>>> {
+    let definition = format!("const {name}:");
+    let found = source.match_indices(&definition).map(|(at, _)| {
+        let (_, value) = source.get(at..)?.split_once('=')?;
+        let (value, _) = value.split_once(';')?;
+        value.split("..=").map(number).collect()
+    });
+    found.collect()
 }
 
 /// `5_000`, `0.01`, `2 << 10`, `Duration::from_millis(100)`.
@@ -275,10 +288,12 @@ mod tests {
         const PATIENCE: Duration = Duration::from_millis(100);
         const BYTES: u64 = 8 << 10;
         const WORD: &str = \"x\";
+        const UNUSED: u64 = 7;
+        const UNUSED_TOO: u64 = 7;
         /// What it checks.
         #[test]
         #[should_panic]
-        fn is_there() { MOST; WITHIN; FAIR; PATIENCE; BYTES }
+        fn is_there() { MOST; WITHIN; FAIR; PATIENCE; BYTES; WORD }
         fn is_a_helper() {}
         script! { fn is_made_by_a_macro(); }
             fn is_made_too();
@@ -325,7 +340,8 @@ mod tests {
                 "| 1% (`NOWHERE`) | `a::is_there` |",
                 "NOWHERE is no constant",
             ),
-            ("| 1% (`WORD`) | `a::is_there` |", "WORD is no constant"),
+            ("| 1% (`WORD`) | `a::is_there` |", "WORD is no number"),
+            ("| 7 (`UNUSED`) | `a::is_there` |", "UNUSED is used nowhere"),
         ] {
             let faults = faults_of(row);
             assert!(faults.iter().any(|f| f.contains(word)), "{row}: {faults:?}");
