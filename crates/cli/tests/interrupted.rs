@@ -3,7 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use cofferdam_lab::fixtures::{
-    FakeContainer, Namespace, Net, VethPair, exclusive, leftovers, time_limit, wait_until,
+    FakeContainer, Namespace, Net, VethPair, exclusive, leftovers, number_from_env, time_limit,
+    wait_until,
 };
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -46,11 +47,6 @@ const AGENT: &str = "[[rule]]\nmatch = \"*\"\nnetwork_cpu = \"enforce\"\n";
 
 const DATAPLANE: &str = "device.name = \"eth0\"\nnetwork.addresses = [\"10.98.7.9/24\"]\n";
 
-/// A number that the environment gives.
-fn given(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
 /// Starts a command as a shell does: in a process group of its own, which Ctrl-C reaches whole.
 fn start(words: &[&str], folder: &Path) -> Child {
     Command::new(words[0])
@@ -91,7 +87,7 @@ fn run_files() -> BTreeSet<String> {
 
 fn interrupt_at_random(line: &str, prefix: &[&str], random: &mut fastrand::Rng) {
     let before = (leftovers::list(), run_files());
-    for _ in 0..given("COFFERDAM_INTERRUPTS").unwrap_or(MOMENTS) {
+    for _ in 0..number_from_env("COFFERDAM_INTERRUPTS").unwrap_or(MOMENTS) {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("CONFIG"), AGENT).unwrap();
         std::fs::write(folder.path().join("DATAPLANE"), DATAPLANE).unwrap();
@@ -135,7 +131,7 @@ fn interrupt_at_random(line: &str, prefix: &[&str], random: &mut fastrand::Rng) 
 fn alone(body: impl FnOnce(&mut fastrand::Rng) + Send + 'static) {
     let _alone = exclusive();
     time_limit(Duration::from_secs(600), || {
-        let seed = given("COFFERDAM_INTERRUPT_SEED").unwrap_or(SEED);
+        let seed = number_from_env("COFFERDAM_INTERRUPT_SEED").unwrap_or(SEED);
         println!("seed {seed}");
         body(&mut fastrand::Rng::with_seed(seed));
     });

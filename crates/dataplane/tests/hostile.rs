@@ -7,7 +7,9 @@ use cofferdam_dataplane::abi::Call;
 use cofferdam_dataplane::applications::{Echo, Memcached};
 use cofferdam_dataplane::hostile::Attacker;
 use cofferdam_dataplane::{Event, EventLoop, Session, move_group, status};
-use cofferdam_lab::fixtures::{exclusive, send_descriptor, time_limit, wait_until};
+use cofferdam_lab::fixtures::{
+    exclusive, number_from_env, send_descriptor, time_limit, wait_until,
+};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -41,6 +43,12 @@ fn scene() -> Scene {
     // It serves before the attack begins.
     scene.client(|| drop(connect(ADDRESS, 7)));
     scene
+}
+
+/// Lets every user reach the control socket.
+fn open_to_all(scene: &Scene) {
+    let mode = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(scene.folder(), mode).expect("set");
 }
 
 fn attach(socket: &Path) -> Attacker {
@@ -232,8 +240,7 @@ fn silent_askers_of_one_user_keep_neither_root_nor_applications_out() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let scene = scene();
-        let mode = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(scene.folder(), mode).expect("set");
+        open_to_all(&scene);
         let socket = scene.socket();
         let end = Arc::new(AtomicBool::new(false));
         let opened = Arc::new(AtomicUsize::new(0));
@@ -266,8 +273,7 @@ fn another_user_may_neither_query_the_status_nor_move_flow_groups() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let scene = scene();
-        let mode = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(scene.folder(), mode).expect("set");
+        open_to_all(&scene);
         let socket = scene.socket();
         let outcomes = as_user(65_534, move || {
             let status = status(&socket).map(drop);
@@ -436,13 +442,8 @@ fn a_server_that_is_not_given_its_address_ends_with_the_reason() {
     });
 }
 
-/// Seconds of the long test; `make test` has a minute. An hour: COFFERDAM_HOSTILE_SECONDS=3600.
-fn seconds() -> u64 {
-    let given = std::env::var("COFFERDAM_HOSTILE_SECONDS").ok();
-    given.map_or(60, |text| {
-        text.parse().expect("COFFERDAM_HOSTILE_SECONDS is a number")
-    })
-}
+/// Seconds of the long test in `make test`. An hour: COFFERDAM_HOSTILE_SECONDS=3600.
+const SECONDS: u64 = 60;
 
 /// One hostile history: attaches, acts, and goes without a word, or is ended.
 fn history(socket: &Path, random: &mut fastrand::Rng) -> u64 {
@@ -480,12 +481,9 @@ fn history(socket: &Path, random: &mut fastrand::Rng) -> u64 {
 #[test]
 fn a_minute_of_hostile_histories_harms_no_honest_server() {
     let _alone = exclusive();
-    let length = Duration::from_secs(seconds());
-    let seed = std::env::var("COFFERDAM_HOSTILE_SEED").ok();
-    let seed = seed.map_or_else(
-        || fastrand::u64(..),
-        |text| text.parse().expect("COFFERDAM_HOSTILE_SEED is a number"),
-    );
+    let seconds = number_from_env("COFFERDAM_HOSTILE_SECONDS").unwrap_or(SECONDS);
+    let length = Duration::from_secs(seconds);
+    let seed = number_from_env("COFFERDAM_HOSTILE_SEED").unwrap_or_else(|| fastrand::u64(..));
     println!("COFFERDAM_HOSTILE_SEED={seed}");
     time_limit(length + LIMIT, move || {
         let scene = scene();

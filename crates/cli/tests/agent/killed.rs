@@ -1,21 +1,16 @@
 //! kill -9 of the agent at random moments, under load: the host is put back each time.
 
 use crate::harness::*;
-use cofferdam_lab::fixtures::leftovers;
+use cofferdam_lab::fixtures::{leftovers, number_from_env};
 use nix::sys::signal::Signal;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
 /// Rounds unless `COFFERDAM_KILL_ROUNDS` says otherwise, and where the random moments begin
-/// unless `COFFERDAM_KILL_SEED` does. A round takes
-/// one to four seconds.
+/// unless `COFFERDAM_KILL_SEED` does. A round takes one to four seconds.
 const ROUNDS: u64 = 5;
 const SEED: u64 = 1;
-
-fn told(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
 
 /// Kernel threads of interfaces.
 fn napi_threads() -> BTreeSet<String> {
@@ -29,7 +24,7 @@ fn napi_threads() -> BTreeSet<String> {
 
 #[test]
 fn killed_at_random_moments_under_load_the_agent_leaves_nothing_that_restore_does_not_mend() {
-    let rounds = told("COFFERDAM_KILL_ROUNDS").unwrap_or(ROUNDS);
+    let rounds = number_from_env("COFFERDAM_KILL_ROUNDS").unwrap_or(ROUNDS);
     let limit = Duration::from_secs(60 + 8 * rounds);
     alone_for(limit, move || {
         let mut testbed = Testbed::new();
@@ -37,7 +32,7 @@ fn killed_at_random_moments_under_load_the_agent_leaves_nothing_that_restore_doe
             |testbed: &Testbed| (testbed.state(), napi_threads(), leftovers::bpf_programs());
         let before = state(&testbed);
         let config = enforce(testbed.flooded.name());
-        let seed = told("COFFERDAM_KILL_SEED").unwrap_or(SEED);
+        let seed = number_from_env("COFFERDAM_KILL_SEED").unwrap_or(SEED);
         let mut random = fastrand::Rng::with_seed(seed);
         let mut changed = 0;
         for round in 0..rounds {

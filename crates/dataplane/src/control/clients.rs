@@ -154,6 +154,21 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_that_sends_no_request_in_its_time_is_closed() {
+        let mut clients = Clients::default();
+        let before = Instant::now();
+        clients.admit(socket(), 1);
+        clients.admit(socket(), 2);
+        let until = clients.asking[0].until;
+        assert!(until >= before + ASKING_PATIENCE && until <= Instant::now() + ASKING_PATIENCE);
+        // The time of the first is over; nothing has come from either.
+        clients.asking[0].until = before;
+        let (asked, _) = clients.take(&[false, false]);
+        assert!(asked.is_empty());
+        assert_eq!(users(&clients), [2]);
+    }
+
+    #[test]
     fn a_user_at_its_limit_loses_its_own_oldest_connection_to_a_new_one() {
         let mut clients = Clients::default();
         clients.admit(socket(), 7);
