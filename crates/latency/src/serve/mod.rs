@@ -180,20 +180,18 @@ impl<S: Source> Server<S> {
             *counts.entry(client.peer.netns).or_default() += 1;
         }
         let theirs = counts.get(&peer.netns).copied().unwrap_or_default();
-        let may_go: Box<dyn Fn(&Client) -> bool> = if theirs >= self.limits.clients_per_netns {
-            // Its own; root may have any of its namespace.
-            Box::new(|c| c.peer.netns == peer.netns && (c.peer.uid == peer.uid || peer.uid == 0))
+        // Of which namespace one goes, and of which user; any user where it is `None`.
+        let (netns, uid) = if theirs >= self.limits.clients_per_netns {
+            (peer.netns, (peer.uid != 0).then_some(peer.uid))
         } else if self.clients.len() >= self.limits.clients {
-            // A namespace that has most gives one.
             match counts.into_iter().max_by_key(|(_, count)| *count) {
-                Some((netns, most)) if most > theirs + 1 => {
-                    Box::new(move |c| c.peer.netns == netns)
-                }
+                Some((netns, most)) if most > theirs + 1 => (netns, None),
                 _ => return false,
             }
         } else {
             return true;
         };
+        let may_go = |c: &Client| c.peer.netns == netns && uid.is_none_or(|uid| c.peer.uid == uid);
         let candidates = self.clients.iter().enumerate().filter(|(_, c)| may_go(c));
         let silent_longest = candidates.min_by_key(|(_, c)| c.active);
         let Some(place) = silent_longest.map(|(place, _)| place) else {
