@@ -1,7 +1,20 @@
 //! The settings in packetdrill's `--so_flags`.
 
+use crate::command_line::CommandLine;
+use crate::sysctls::{self, Sysctls};
 use cofferdam_netstack::{Config, Congestion, InterfaceAddress, MacAddress};
 use std::net::IpAddr;
+
+/// What a host is made of.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// The stack's settings.
+    pub config: Config,
+    /// Where scripts set Linux's.
+    pub sysctls: Option<Sysctls>,
+    /// Whether segments that leave together are marked as a burst (see [`crate::burst`]).
+    pub bursts: bool,
+}
 
 /// The stack's Ethernet address. Nobody sees it: packetdrill has no link layer.
 pub const OURS: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
@@ -38,20 +51,52 @@ fn defaults() -> Config {
         at([0xfd3d, 0xfa7b, 0xd17d, 0x8888, 0, 0, 0, 0]),
     ];
     config.tcp.nagle = true;
+    // The shim has a send buffer of its own, whose size a script sets.
+    config.tcp.send_window_bytes = 16 << 20;
     config
+}
+
+/// The address that packetdrill was started with, and a gateway beside it: with no link layer, any
+/// is as good.
+fn named(local: IpAddr) -> (InterfaceAddress, IpAddr) {
+    let (prefix_len, gateway) = match local {
+        IpAddr::V4(v4) => {
+            let [first, second, ..] = v4.octets();
+            let at = |last| IpAddr::from([first, second, 255, last]);
+            (16, if at(254) == local { at(253) } else { at(254) })
+        }
+        IpAddr::V6(v6) => {
+            let [a, b, c, ..] = v6.segments();
+            let at = |last| IpAddr::from([a, b, c, 0xffff, 0, 0, 0, last]);
+            (48, if at(254) == local { at(253) } else { at(254) })
+        }
+    };
+    let address = InterfaceAddress {
+        ip: local,
+        prefix_len,
+    };
+    (address, gateway)
 }
 
 /// Reads settings: words with commas between them, nothing for all defaults.
 ///
 /// `local=IP/LEN` (as often as wanted, instead of 192.168.0.2/16 and fd3d:fa7b:d17d::2/48),
 /// `gateway=IP` (likewise, instead of packetdrill's own), `mtu=BYTES`, `nonagle`, `nosack`,
-/// `notimestamps`, `noscaling`, `newreno`.
+/// `notimestamps`, `noscaling`, `newreno`, `window=BYTES`, `sysctls=FOLDER` (instead of
+/// /proc/sys/net/ipv4), `nosysctls` and `nobursts`.
 ///
 /// # Errors
 /// In words, which setting is not understood.
-pub fn parse(flags: &str) -> Result<Config, String> {
+pub fn parse(flags: &str, line: CommandLine) -> Result<Setup, String> {
     let mut config = defaults();
     let (mut addresses, mut gateways) = (Vec::new(), Vec::new());
+    let mut bursts = true;
+    let mut sysctls = Some(Sysctls::new(sysctls::FOLDER));
+    if let Some(local) = line.local {
+        let (address, gateway) = named(local);
+        (config.addresses, config.gateways) = (vec![address], vec![gateway]);
+    }
+    config.mtu_bytes = line.mtu_bytes.unwrap_or(config.mtu_bytes);
     for word in flags.split(',').map(str::trim).filter(|w| !w.is_empty()) {
         let tcp = &mut config.tcp;
         match word.split_once('=') {
@@ -66,6 +111,14 @@ pub fn parse(flags: &str) -> Result<Config, String> {
                     .parse()
                     .map_err(|_| format!("MTU `{value}` is no number"))?;
             }
+            Some(("window", value)) => {
+                tcp.receive_window_bytes = value
+                    .parse()
+                    .map_err(|_| format!("window `{value}` is no number"))?;
+            }
+            Some(("sysctls", folder)) => sysctls = Some(Sysctls::new(folder)),
+            None if word == "nosysctls" => sysctls = None,
+            None if word == "nobursts" => bursts = false,
             None if word == "nonagle" => tcp.nagle = false,
             None if word == "nosack" => tcp.sack = false,
             None if word == "notimestamps" => tcp.timestamps = false,
@@ -73,8 +126,8 @@ pub fn parse(flags: &str) -> Result<Config, String> {
             None if word == "newreno" => tcp.congestion = Congestion::NewReno,
             _ => {
                 return Err(format!(
-                    "no setting `{word}`: there are local=, gateway=, mtu=, nonagle, nosack, \
-                     notimestamps, noscaling and newreno"
+                    "no setting `{word}`: there are local=, gateway=, mtu=, window=, sysctls=, \
+                     nosysctls, nobursts, nonagle, nosack, notimestamps, noscaling and newreno"
                 ));
             }
         }
@@ -86,5 +139,9 @@ pub fn parse(flags: &str) -> Result<Config, String> {
     } else if !gateways.is_empty() {
         config.gateways = gateways;
     }
-    Ok(config)
+    Ok(Setup {
+        config,
+        sysctls,
+        bursts,
+    })
 }

@@ -7,14 +7,22 @@
 
 pub mod abi;
 mod buffers;
+mod burst;
 mod calls;
+mod command_line;
 pub mod control;
+mod descriptors;
 mod flags;
 pub mod host;
+mod interpose;
 mod link;
+mod memory;
 mod shim;
+mod sysctls;
 
-pub use flags::parse as parse_flags;
+pub use command_line::CommandLine;
+pub use flags::{Setup, parse as parse_flags};
+pub use sysctls::Sysctls;
 
 use libc::c_char;
 use std::ffi::CStr;
@@ -23,9 +31,9 @@ use std::ffi::CStr;
 ///
 /// # Errors
 /// In words, which setting cannot work.
-pub fn interface(flags: &str) -> Result<abi::Interface, String> {
-    let config = flags::parse(flags)?;
-    let host = host::Host::new(config).map_err(|error| error.to_string())?;
+pub fn interface(flags: &str, line: CommandLine) -> Result<abi::Interface, String> {
+    let setup = flags::parse(flags, line)?;
+    let host = host::Host::new(setup).map_err(|error| error.to_string())?;
     Ok(calls::fill(Box::new(shim::Shim::new(host))))
 }
 
@@ -47,9 +55,13 @@ pub unsafe extern "C" fn packetdrill_interface_init(
             .to_string_lossy()
             .into_owned()
     };
-    match interface(&flags) {
-        // SAFETY: as the caller guarantees.
-        Ok(interface) => unsafe { filled.write(interface) },
+    match interface(&flags, command_line::own()) {
+        Ok(interface) => {
+            interpose::install();
+            interpose::serve(interface.userdata.cast());
+            // SAFETY: as the caller guarantees.
+            unsafe { filled.write(interface) };
+        }
         Err(error) => {
             eprintln!("--so_flags={flags}: {error}");
             std::process::exit(1);

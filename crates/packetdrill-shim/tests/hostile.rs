@@ -4,8 +4,8 @@ mod support;
 
 use cofferdam_lab::fixtures::time_limit;
 use cofferdam_packetdrill_shim::control::Control;
-use cofferdam_packetdrill_shim::host::Host;
-use cofferdam_packetdrill_shim::parse_flags;
+use cofferdam_packetdrill_shim::host::{Flags, Host};
+use cofferdam_packetdrill_shim::{CommandLine, parse_flags};
 use std::time::Duration;
 use support::segment::{Segment, frame};
 
@@ -75,7 +75,7 @@ fn call(host: &mut Host, random: &mut Random, files: &mut Vec<i32>) {
             let kind = [libc::SOCK_STREAM, libc::SOCK_DGRAM][random.below(2) as usize];
             files.extend(host.socket(libc::AF_INET, kind, 0));
         }
-        1 if files.len() < 40 => files.push(host.epoll_create()),
+        1 if files.len() < 40 => files.extend(host.epoll_create()),
         2 => drop(host.bind(
             file,
             ([192, 168, 0, 2], 8080 + random.below(2) as u16).into(),
@@ -84,7 +84,15 @@ fn call(host: &mut Host, random: &mut Random, files: &mut Vec<i32>) {
         4 => files.extend(host.accept(file).map(|(file, _)| file)),
         5 => drop(host.connect(file, peer)),
         6 => drop(host.read(file, random.below(100) as usize, random.below(5) == 0)),
-        7 => drop(host.write(file, &vec![9; random.below(5000) as usize])),
+        7 => {
+            let flags = Flags {
+                more: random.below(4) == 0,
+                end_of_record: random.below(4) == 0,
+                zero_copy: random.below(2) == 0,
+                ..Flags::default()
+            };
+            let _ = host.write(file, &vec![9; random.below(5000) as usize], flags);
+        }
         8 => drop(host.shutdown(file, random.below(4) as i32)),
         9 if random.below(4) == 0 => {
             let _ = host.close(file);
@@ -110,10 +118,17 @@ fn call(host: &mut Host, random: &mut Random, files: &mut Vec<i32>) {
             let _ = host.send_datagram(file, &data, to, control);
         }
         12 => {
-            let name = [libc::IP_PKTINFO, 36][random.below(2) as usize];
-            let _ = host.set_option(file, libc::IPPROTO_IP, name, &1_i32.to_ne_bytes());
+            let level = [libc::IPPROTO_IP, libc::IPPROTO_TCP, libc::SOL_SOCKET];
+            let (level, name) = (level[random.below(3) as usize], random.below(70) as i32);
+            let value = vec![random.below(3) as u8; random.below(9) as usize];
+            let _ = host.set_option(file, level, name, &value);
             let most = random.below(100) as usize;
-            drop(host.receive_message(file, most, random.below(5) == 0));
+            let flags = Flags {
+                peek: random.below(5) == 0,
+                errors: random.below(5) == 0,
+                ..Flags::default()
+            };
+            drop(host.receive_message(file, most, flags));
         }
         _ => {
             host.poll(file, random.below(1 << 15) as i16);
@@ -127,7 +142,9 @@ fn call(host: &mut Host, random: &mut Random, files: &mut Vec<i32>) {
 fn random_packets_and_calls_leave_nothing() {
     time_limit(Duration::from_secs(60), || {
         let mut random = Random(20_261_122);
-        let mut host = Host::new(parse_flags("").expect("defaults")).expect("they work");
+        let mut host =
+            Host::new(parse_flags("nosysctls", CommandLine::default()).expect("defaults"))
+                .expect("they work");
         // One that listens for sure; others come and go.
         let listener = host
             .socket(libc::AF_INET, libc::SOCK_STREAM, 0)

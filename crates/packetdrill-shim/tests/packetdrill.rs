@@ -8,6 +8,7 @@ mod support;
 
 use cofferdam_lab::fixtures::{time_limit, wait_until};
 use cofferdam_packetdrill_shim::abi::Interface;
+use cofferdam_packetdrill_shim::{CommandLine, interface, parse_flags};
 use nix::errno::Errno;
 use std::mem::offset_of;
 use std::thread::JoinHandle;
@@ -353,7 +354,7 @@ fn wrong_calls_get_linuxs_error_numbers() {
             socket(libc::AF_INET, libc::SOCK_RAW),
             Some(Errno::EPROTONOSUPPORT)
         );
-        assert_eq!(calls.close(3), Err(Errno::EBADF));
+        assert_eq!(calls.close(9999), Err(Errno::EBADF));
         let file = calls.socket(false, 0);
         let elsewhere = "192.168.0.77:1".parse().expect("an address");
         let v6 = "[fd3d:fa7b:d17d::2]:1".parse().expect("an address");
@@ -377,14 +378,12 @@ fn wrong_calls_get_linuxs_error_numbers() {
         assert_eq!(calls.connect(listener, server), Err(Errno::EISCONN));
         let no_delay = (libc::IPPROTO_TCP, libc::TCP_NODELAY);
         assert_eq!(calls.option(file, no_delay.0, no_delay.1), 0);
-        let refused = calls.set_option(file, no_delay.0, no_delay.1, 1);
-        assert_eq!(
-            refused,
-            Err(Errno::EOPNOTSUPP),
-            "Nagle is the whole stack's"
-        );
-        let buffer = calls.set_option(file, libc::SOL_SOCKET, libc::SO_RCVBUF, 4096);
-        assert_eq!(buffer, Err(Errno::ENOPROTOOPT), "it would have no effect");
+        calls
+            .set_option(file, no_delay.0, no_delay.1, 1)
+            .expect("known");
+        assert_eq!(calls.option(file, no_delay.0, no_delay.1), 1);
+        let refused = calls.set_option(file, libc::SOL_SOCKET, libc::SO_BUSY_POLL, 1);
+        assert_eq!(refused, Err(Errno::ENOPROTOOPT), "it would have no effect");
         assert_eq!(
             player.inject_packet(b"\x05no version of IP"),
             Err(Errno::EINVAL)
@@ -401,15 +400,18 @@ fn wrong_calls_get_linuxs_error_numbers() {
 
 #[test]
 fn settings_are_read_and_wrong_ones_are_named() {
-    let parse = cofferdam_packetdrill_shim::parse_flags;
-    let config =
-        parse("local=10.0.0.9/24, gateway=10.0.0.1,mtu=1400,nosack,newreno").expect("fine");
+    let none = CommandLine::default();
+    let parse = |flags: &str| parse_flags(flags, none);
+    let flags = "local=10.0.0.9/24, gateway=10.0.0.1,mtu=1400,nosack,newreno,window=65536";
+    let config = parse(flags).expect("fine").config;
+    assert_eq!(config.tcp.receive_window_bytes, 65_536);
     assert_eq!((config.addresses.len(), config.mtu_bytes), (1, 1400));
     assert!(!config.tcp.sack && config.tcp.nagle && config.tcp.timestamps);
     for wrong in [
         "local=10.0.0.9",
         "gateway=here",
         "mtu=big",
+        "window=wide",
         "nonsense",
         "nosack=1",
     ] {
@@ -417,6 +419,6 @@ fn settings_are_read_and_wrong_ones_are_named() {
         let value = wrong.rsplit('=').next().expect("a part");
         assert!(error.contains(value), "{error}");
     }
-    let far = cofferdam_packetdrill_shim::interface("local=10.0.0.9/24,gateway=10.9.0.1");
+    let far = interface("local=10.0.0.9/24,gateway=10.9.0.1", none);
     assert!(far.expect_err("no way there").contains("10.9.0.1"));
 }

@@ -44,6 +44,8 @@ pub struct ConnectionInfo {
     pub lost_bytes: u32,
     /// Of those, what was sent again.
     pub resent_bytes: u32,
+    /// Our initial sequence number (ISS).
+    pub initial_sequence: u32,
     /// Acknowledged since the start, modulo 2^32; SYN and FIN count as a byte each.
     pub acked_bytes: u32,
     /// Received in order since the start, modulo 2^32; SYN and FIN count as a byte each.
@@ -155,6 +157,7 @@ impl Stack {
                 .bytes_between(tcb.sender().una(), tcb.sender().max()),
             lost_bytes: tcb.recovery().lost(tcb.sender(), tcb.terms()),
             resent_bytes: tcb.recovery().under_repair(tcb.sender()),
+            initial_sequence: tcb.sender().iss(),
             acked_bytes: tcb.sender().una().wrapping_sub(tcb.sender().iss()),
             received_bytes: tcb.receiver().next().wrapping_sub(tcb.receiver().irs()),
             mss_bytes: tcb.payload_mss(),

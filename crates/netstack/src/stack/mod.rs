@@ -1,5 +1,6 @@
 //! The stack: tables of connections, listeners and neighbours, and the doors in and out.
 
+mod adjust;
 mod app_timers;
 mod connection;
 mod connections;

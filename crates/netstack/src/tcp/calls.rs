@@ -6,6 +6,11 @@ use crate::api::{Chunk, TcpConfig, Time};
 use crate::core::chunks::{Chunks, List, Node};
 
 impl Tcb {
+    /// Whether small segments are held back (RFC 9293, 3.7.4).
+    pub const fn set_nagle(&mut self, nagle: bool) {
+        self.sender.set_nagle(nagle);
+    }
+
     /// Takes data to send: a prefix of `data`. Says how many bytes.
     pub fn take(&mut self, data: &[Chunk], context: &mut Context<'_>) -> u32 {
         let room = self.sender.room(context.config);

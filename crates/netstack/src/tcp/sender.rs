@@ -277,6 +277,11 @@ impl Sender {
             || len >= (self.max_peer_window / 2).max(1)
     }
 
+    /// Whether small segments are held back (RFC 9293, 3.7.4).
+    pub const fn set_nagle(&mut self, nagle: bool) {
+        self.nagle = nagle;
+    }
+
     /// RFC 5681, 4.1: after a pause the window begins anew.
     pub fn restart_after_idle(&mut self, terms: &Terms, now: Time, config: &TcpConfig) {
         if !self.is_waiting() && now.since(self.last_sent) > self.rto.timeout(config) {

@@ -1,6 +1,7 @@
 //! Arguments and results as C has them, and calls that wait.
 
 use crate::host::{Host, Result};
+use crate::memory;
 use crate::shim::Shim;
 use libc::{c_int, c_void, sockaddr, socklen_t};
 use nix::errno::Errno;
@@ -33,14 +34,21 @@ pub fn done(result: Result<()>) -> c_int {
 
 /// Reads an address; IPv4 dressed as IPv6 is IPv4.
 ///
-/// # Safety
-/// `address` is null or has `len` bytes.
-pub unsafe fn read_address(address: *const sockaddr, len: socklen_t) -> Result<SocketAddr> {
-    if address.is_null() {
-        return Err(Errno::EFAULT);
+/// # Errors
+/// `EFAULT`, `EINVAL` for one that is too short, `EAFNOSUPPORT`.
+pub fn read_address(address: *const sockaddr, len: socklen_t) -> Result<SocketAddr> {
+    const MOST: usize = size_of::<libc::sockaddr_storage>();
+    if len as usize > MOST {
+        return Err(Errno::EINVAL);
     }
-    // SAFETY: not null; the length is the caller's word.
-    let storage = unsafe { SockaddrStorage::from_raw(address, Some(len)) };
+    let bytes = memory::read(address.cast(), len as usize)?;
+    let mut whole = [0_u64; MOST / 8];
+    // SAFETY: an address is no longer than the storage, and the storage is aligned for one.
+    let storage = unsafe {
+        let place = whole.as_mut_ptr();
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.cast(), bytes.len());
+        SockaddrStorage::from_raw(place.cast(), Some(len))
+    };
     let storage = storage.ok_or(Errno::EINVAL)?;
     let (ip, port) = if let Some(v4) = storage.as_sockaddr_in() {
         (IpAddr::from(v4.ip()), v4.port())
@@ -52,32 +60,37 @@ pub unsafe fn read_address(address: *const sockaddr, len: socklen_t) -> Result<S
     Ok(SocketAddr::new(ip, port))
 }
 
-/// Writes an address, as much of it as there is room for, and its whole length.
+/// Writes an address, as much of it as there is room for, and its whole length. Nothing where the
+/// caller wants none.
 ///
-/// # Safety
-/// `to` is null or has `*len` bytes, `len` is valid where `to` is not null.
-pub unsafe fn write_address(
+/// # Errors
+/// `EFAULT`.
+pub fn write_address(
     address: SocketAddr,
     as_mapped: bool,
     to: *mut sockaddr,
     len: *mut socklen_t,
-) {
+) -> Result<()> {
+    if to.is_null() || len.is_null() {
+        return Ok(());
+    }
     let address = match address {
         SocketAddr::V4(v4) if as_mapped => {
             SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port())
         }
         other => other,
     };
-    if to.is_null() || len.is_null() {
-        return;
-    }
     let storage = SockaddrStorage::from(address);
-    // SAFETY: `to` has `*len` bytes, the storage has its own length; the smaller is copied.
-    unsafe {
-        let room = (*len).min(storage.len()) as usize;
-        std::ptr::copy_nonoverlapping(storage.as_ptr().cast::<u8>(), to.cast::<u8>(), room);
-        *len = storage.len();
-    }
+    // `SockaddrStorage::len` is that of the storage, not of the address in it.
+    let whole = match address {
+        SocketAddr::V4(_) => size_of::<libc::sockaddr_in>(),
+        SocketAddr::V6(_) => size_of::<libc::sockaddr_in6>(),
+    };
+    let room = whole.min(memory::get(len)? as usize);
+    // SAFETY: the storage has at least the address' length.
+    let bytes = unsafe { std::slice::from_raw_parts(storage.as_ptr().cast::<u8>(), room) };
+    memory::write(to.cast(), bytes)?;
+    memory::put(len, whole as socklen_t)
 }
 
 /// Makes a call, again until it is done where it may wait.

@@ -3,80 +3,133 @@
 use super::convert::{give, may_wait, read_address, shim, write_address};
 use crate::control::{self, Control};
 use crate::host::{Flags, Message, Result};
+use crate::memory;
 use crate::shim::Shim;
 use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use nix::errno::Errno;
 use std::net::SocketAddr;
 
+/// More pieces than this are refused (limits.h, IOV_MAX).
+const MOST_PIECES: usize = 1024;
+
 /// Reads into pieces of memory, in order; returns the ancillary data.
-///
-/// # Safety
-/// Each piece is valid memory.
-unsafe fn receive(shim: &Shim, file: c_int, pieces: &[iovec], flags: c_int) -> Result<Message> {
+fn receive(shim: &Shim, file: c_int, pieces: &[iovec], flags: c_int) -> Result<Message> {
     let most = pieces.iter().map(|piece| piece.iov_len).sum();
     let flags = Flags::from_bits(flags)?;
-    let waits = !flags.dont_wait && !shim.call(|host| host.is_nonblocking(file));
-    let message = may_wait(shim, waits, |host| {
-        host.receive_message(file, most, flags.peek)
+    let waits = flags.waits() && !shim.call(|host| host.is_nonblocking(file));
+    // What is not written down stays in the queue.
+    let look = Flags {
+        peek: true,
+        ..flags
+    };
+    let scatter = |message: &Message| {
+        let mut rest = message.bytes.as_slice();
+        for piece in pieces {
+            let (now, later) = rest.split_at(piece.iov_len.min(rest.len()));
+            memory::write(piece.iov_base, now)?;
+            rest = later;
+        }
+        Ok(())
+    };
+    if flags.errors {
+        let message = may_wait(shim, waits, |host| host.receive_message(file, most, flags))?;
+        scatter(&message)?;
+        return Ok(message);
+    }
+    let waits_for_all = waits && flags.all;
+    let mut message = may_wait(shim, waits, |host| {
+        if waits_for_all && host.is_short_of(file, most) {
+            return Err(Errno::EAGAIN);
+        }
+        let message = host.receive_message(file, most, look)?;
+        scatter(&message)?;
+        if flags.peek {
+            return Ok(message);
+        }
+        host.receive_message(file, most, flags)
     })?;
-    let mut rest = message.bytes.as_slice();
-    for piece in pieces {
-        let (now, later) = rest.split_at(piece.iov_len.min(rest.len()));
-        // SAFETY: the piece has `iov_len` bytes, and no more than those are copied.
-        unsafe { std::ptr::copy_nonoverlapping(now.as_ptr(), piece.iov_base.cast(), now.len()) };
-        rest = later;
+    if flags.truncate && !message.is_stream() {
+        message.reported = message.whole_bytes;
     }
     Ok(message)
 }
 
 fn len_of(read: Result<Message>) -> ssize_t {
-    give(read.map(|message| message.bytes.len()))
+    give(read.map(|message| message.reported))
 }
 
-/// Writes pieces of memory, in order: a datagram, or to a stream. A write to a stream that waits
-/// writes all, as Linux does.
-///
-/// # Safety
-/// Each piece is valid memory.
-unsafe fn transmit(
+/// Collects pieces of memory, in order.
+fn gather(pieces: &[iovec]) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for piece in pieces {
+        bytes.extend(memory::read(piece.iov_base, piece.iov_len)?);
+    }
+    Ok(bytes)
+}
+
+/// Writes pieces of memory, in order: a datagram, or to a stream.
+fn transmit(
     shim: &Shim,
     file: c_int,
     pieces: &[iovec],
     flags: c_int,
     to: Option<SocketAddr>,
     control: &[Control],
-) -> ssize_t {
-    let mut bytes = Vec::new();
-    for piece in pieces.iter().filter(|piece| piece.iov_len > 0) {
-        // SAFETY: the piece has `iov_len` bytes, and is not null for that.
-        bytes.extend_from_slice(unsafe {
-            std::slice::from_raw_parts(piece.iov_base.cast::<u8>(), piece.iov_len)
-        });
-    }
-    let flags = match Flags::from_bits(flags) {
-        Ok(flags) => flags,
-        Err(error) => return give::<usize, _>(Err(error)),
-    };
+) -> Result<usize> {
+    let flags = Flags::from_bits(flags)?;
     if shim.call(|host| host.is_datagrams(file)) {
-        return give(shim.call(|host| host.send_datagram(file, &bytes, to, control)));
+        let bytes = gather(pieces)?;
+        return shim.call(|host| host.send_datagram(file, &bytes, to, control));
     }
     if !control.is_empty() {
-        return give::<usize, _>(Err(Errno::EOPNOTSUPP));
+        return Err(Errno::EOPNOTSUPP);
     }
-    let waits = !flags.dont_wait && !shim.call(|host| host.is_nonblocking(file));
+    if flags.fast_open {
+        let to = to.ok_or(Errno::EINVAL)?;
+        return fast_open(shim, file, pieces, flags, to);
+    }
+    send_bytes(shim, file, &gather(pieces)?, flags)
+}
+
+/// A stream's bytes. A write that waits writes all, as Linux does.
+pub fn send_bytes(shim: &Shim, file: c_int, bytes: &[u8], flags: Flags) -> Result<usize> {
+    let waits = flags.waits() && !shim.call(|host| host.is_nonblocking(file));
     let mut sent = 0;
     let result = may_wait(shim, waits, |host| {
         loop {
-            sent += host.write(file, &bytes[sent..])?;
+            sent += host.write(file, &bytes[sent..], flags)?;
             if sent == bytes.len() {
                 return Ok(());
             }
         }
     });
-    give(match result {
+    match result {
         Err(error) if sent == 0 => Err(error),
         _ => Ok(sent),
-    })
+    }
+}
+
+/// `connect` and `send` in one (RFC 7413).
+fn fast_open(
+    shim: &Shim,
+    file: c_int,
+    pieces: &[iovec],
+    flags: Flags,
+    to: SocketAddr,
+) -> Result<usize> {
+    let bytes = gather(pieces)?;
+    let waits = flags.waits() && !shim.call(|host| host.is_nonblocking(file));
+    match shim.call(|host| host.fast_open(file, to, &bytes)) {
+        Err(Errno::EINPROGRESS) if waits => {
+            shim.wait(None, |host| match host.connect(file, to) {
+                Err(Errno::EALREADY) => Err(Errno::EAGAIN),
+                Err(Errno::EISCONN) => Ok(()),
+                other => other,
+            })?;
+            send_bytes(shim, file, &bytes, flags)
+        }
+        other => other,
+    }
 }
 
 /// One piece.
@@ -88,20 +141,16 @@ fn piece(base: *const c_void, len: size_t) -> [iovec; 1] {
 }
 
 /// The pieces of a vector.
-///
-/// # Safety
-/// `pieces` has `count` entries.
-unsafe fn vector<'a>(pieces: *const iovec, count: usize) -> Result<&'a [iovec]> {
-    match (pieces.is_null(), count) {
-        (_, 0) => Ok(&[]),
-        (true, _) => Err(Errno::EFAULT),
-        // SAFETY: not null, and as the caller guarantees.
-        (false, _) => Ok(unsafe { std::slice::from_raw_parts(pieces, count) }),
+fn vector(pieces: *const iovec, count: usize) -> Result<Vec<iovec>> {
+    match count {
+        0 => Ok(Vec::new()),
+        1..=MOST_PIECES => memory::get_all(pieces, count),
+        _ => Err(Errno::EMSGSIZE),
     }
 }
 
-fn count(count: c_int) -> usize {
-    usize::try_from(count).unwrap_or(0)
+fn owns(shim: &Shim, file: c_int) -> bool {
+    shim.call(|host| host.owns(file))
 }
 
 pub unsafe extern "C" fn read(
@@ -110,8 +159,13 @@ pub unsafe extern "C" fn read(
     bytes: *mut c_void,
     len: size_t,
 ) -> ssize_t {
-    // SAFETY: as in read(2).
-    len_of(unsafe { receive(shim(userdata), file, &piece(bytes, len), 0) })
+    // SAFETY: the table's first argument.
+    let shim = unsafe { shim(userdata) };
+    if !owns(shim, file) {
+        // SAFETY: not a file of ours: the kernel's, which checks the pointer.
+        return unsafe { libc::read(file, bytes, len) };
+    }
+    len_of(receive(shim, file, &piece(bytes, len), 0))
 }
 
 pub unsafe extern "C" fn recv(
@@ -121,8 +175,9 @@ pub unsafe extern "C" fn recv(
     len: size_t,
     flags: c_int,
 ) -> ssize_t {
-    // SAFETY: as in recv(2).
-    len_of(unsafe { receive(shim(userdata), file, &piece(bytes, len), flags) })
+    // SAFETY: the table's first argument.
+    let shim = unsafe { shim(userdata) };
+    len_of(receive(shim, file, &piece(bytes, len), flags))
 }
 
 /// Writes a datagram's sender. A stream's is its peer: no address is written, as Linux does.
@@ -135,16 +190,17 @@ pub unsafe extern "C" fn recvfrom(
     address: *mut sockaddr,
     address_len: *mut socklen_t,
 ) -> ssize_t {
-    // SAFETY: as in recvfrom(2).
-    unsafe {
-        let read = receive(shim(userdata), file, &piece(bytes, len), flags);
-        match read.as_ref().map(|message| message.from) {
-            Ok(Some(from)) => write_address(from, false, address, address_len),
-            Ok(None) if !address_len.is_null() => *address_len = 0,
-            _ => {}
+    // SAFETY: the table's first argument.
+    let shim = unsafe { shim(userdata) };
+    let read = receive(shim, file, &piece(bytes, len), flags).and_then(|message| {
+        match message.from {
+            Some(from) => write_address(from, false, address, address_len)?,
+            None if !address_len.is_null() => memory::put(address_len, 0)?,
+            None => {}
         }
-        len_of(read)
-    }
+        Ok(message)
+    });
+    len_of(read)
 }
 
 pub unsafe extern "C" fn readv(
@@ -153,12 +209,20 @@ pub unsafe extern "C" fn readv(
     pieces: *const iovec,
     number: c_int,
 ) -> ssize_t {
-    // SAFETY: as in readv(2).
-    unsafe {
-        match vector(pieces, count(number)) {
-            Ok(pieces) => len_of(receive(shim(userdata), file, pieces, 0)),
-            Err(error) => give::<i8, _>(Err(error)),
-        }
+    // SAFETY: the table's first argument.
+    let shim = unsafe { shim(userdata) };
+    if !owns(shim, file) {
+        // SAFETY: not a file of ours: the kernel's, which checks the pointer.
+        return unsafe { libc::readv(file, pieces, number) };
+    }
+    len_of(counted(pieces, number).and_then(|pieces| receive(shim, file, &pieces, 0)))
+}
+
+/// The pieces of `readv` and `writev`.
+fn counted(pieces: *const iovec, number: c_int) -> Result<Vec<iovec>> {
+    match usize::try_from(number) {
+        Ok(count @ ..=MOST_PIECES) => vector(pieces, count),
+        _ => Err(Errno::EINVAL),
     }
 }
 
@@ -168,39 +232,33 @@ pub unsafe extern "C" fn recvmsg(
     message: *mut msghdr,
     flags: c_int,
 ) -> ssize_t {
-    // SAFETY: as in recvmsg(2): the message is valid, and what it points at has the lengths it
-    // says.
-    unsafe {
-        let message = &mut *message;
-        let read = vector(message.msg_iov, message.msg_iovlen)
-            .and_then(|pieces| receive(shim(userdata), file, pieces, flags));
-        if let Ok(read) = &read {
-            // A stream has no name.
-            let name_len = std::mem::take(&mut message.msg_namelen);
-            if let Some(from) = read.from.filter(|_| !message.msg_name.is_null()) {
-                message.msg_namelen = name_len;
-                write_address(
-                    from,
-                    false,
-                    message.msg_name.cast(),
-                    &raw mut message.msg_namelen,
-                );
-            }
-            let room = match message.msg_control.is_null() {
-                true => 0,
-                false => message.msg_controllen,
-            };
-            let (control, is_cut) = control::lay_out(&read.control, room);
-            if !control.is_empty() {
-                let into = message.msg_control.cast::<u8>();
-                std::ptr::copy_nonoverlapping(control.as_ptr(), into, control.len());
-            }
-            message.msg_controllen = control.len();
-            let flag = |set: bool, flag: c_int| if set { flag } else { 0 };
-            message.msg_flags = flag(read.is_cut, libc::MSG_TRUNC) | flag(is_cut, libc::MSG_CTRUNC);
+    // SAFETY: the table's first argument.
+    let shim = unsafe { shim(userdata) };
+    let read = memory::get(message).and_then(|mut header| {
+        let pieces = vector(header.msg_iov, header.msg_iovlen)?;
+        let read = receive(shim, file, &pieces, flags)?;
+        // A stream has no name.
+        let name_len = std::mem::take(&mut header.msg_namelen);
+        if let Some(from) = read.from.filter(|_| !header.msg_name.is_null()) {
+            let mut len = name_len;
+            write_address(from, false, header.msg_name.cast(), &raw mut len)?;
+            header.msg_namelen = len;
         }
-        len_of(read)
-    }
+        let room = match header.msg_control.is_null() {
+            true => 0,
+            false => header.msg_controllen,
+        };
+        let (control, is_cut) = control::lay_out(&read.control, room);
+        memory::write(header.msg_control, &control)?;
+        header.msg_controllen = control.len();
+        let flag = |set: bool, flag: c_int| if set { flag } else { 0 };
+        header.msg_flags = flag(read.is_cut, libc::MSG_TRUNC)
+            | flag(is_cut, libc::MSG_CTRUNC)
+            | flag(read.is_error, libc::MSG_ERRQUEUE);
+        memory::put(message, header)?;
+        Ok(read)
+    });
+    len_of(read)
 }
 
 pub unsafe extern "C" fn write(
@@ -209,8 +267,13 @@ pub unsafe extern "C" fn write(
     bytes: *const c_void,
     len: size_t,
 ) -> ssize_t {
-    // SAFETY: as in write(2).
-    unsafe { transmit(shim(userdata), file, &piece(bytes, len), 0, None, &[]) }
+    // SAFETY: the table's first argument.
+    let shim = unsafe { shim(userdata) };
+    if !owns(shim, file) {
+        // SAFETY: not a file of ours: the kernel's, which checks the pointer.
+        return unsafe { libc::write(file, bytes, len) };
+    }
+    give(transmit(shim, file, &piece(bytes, len), 0, None, &[]))
 }
 
 pub unsafe extern "C" fn send(
@@ -220,8 +283,9 @@ pub unsafe extern "C" fn send(
     len: size_t,
     flags: c_int,
 ) -> ssize_t {
-    // SAFETY: as in send(2).
-    unsafe { transmit(shim(userdata), file, &piece(bytes, len), flags, None, &[]) }
+    // SAFETY: the table's first argument.
+    let shim = unsafe { shim(userdata) };
+    give(transmit(shim, file, &piece(bytes, len), flags, None, &[]))
 }
 
 /// The address is a datagram's; on a stream, which has its peer, it is ignored, as Linux does.
@@ -234,30 +298,25 @@ pub unsafe extern "C" fn sendto(
     address: *const sockaddr,
     address_len: socklen_t,
 ) -> ssize_t {
-    // SAFETY: as in sendto(2).
-    unsafe {
-        match named(shim(userdata), file, address, address_len) {
-            Ok(to) => transmit(shim(userdata), file, &piece(bytes, len), flags, to, &[]),
-            Err(error) => give::<usize, _>(Err(error)),
-        }
-    }
+    // SAFETY: the table's first argument.
+    let shim = unsafe { shim(userdata) };
+    let to = named(shim, file, flags, address, address_len);
+    give(to.and_then(|to| transmit(shim, file, &piece(bytes, len), flags, to, &[])))
 }
 
-/// Whom a datagram is for: `None` when no address is given, and for a stream.
-///
-/// # Safety
-/// `address` is null or has `len` bytes.
-unsafe fn named(
+/// Whom it is for: `None` when no address is given, and for a stream that has its peer.
+fn named(
     shim: &Shim,
     file: c_int,
+    flags: c_int,
     address: *const sockaddr,
     len: socklen_t,
 ) -> Result<Option<SocketAddr>> {
-    if address.is_null() || !shim.call(|host| host.is_datagrams(file)) {
+    let counts = flags & libc::MSG_FASTOPEN != 0 || shim.call(|host| host.is_datagrams(file));
+    if address.is_null() || !counts {
         return Ok(None);
     }
-    // SAFETY: as the caller guarantees.
-    unsafe { read_address(address, len) }.map(Some)
+    read_address(address, len).map(Some)
 }
 
 pub unsafe extern "C" fn writev(
@@ -266,13 +325,14 @@ pub unsafe extern "C" fn writev(
     pieces: *const iovec,
     number: c_int,
 ) -> ssize_t {
-    // SAFETY: as in writev(2).
-    unsafe {
-        match vector(pieces, count(number)) {
-            Ok(pieces) => transmit(shim(userdata), file, pieces, 0, None, &[]),
-            Err(error) => give::<i8, _>(Err(error)),
-        }
+    // SAFETY: the table's first argument.
+    let shim = unsafe { shim(userdata) };
+    if !owns(shim, file) {
+        // SAFETY: not a file of ours: the kernel's, which checks the pointer.
+        return unsafe { libc::writev(file, pieces, number) };
     }
+    let pieces = counted(pieces, number);
+    give(pieces.and_then(|pieces| transmit(shim, file, &pieces, 0, None, &[])))
 }
 
 pub unsafe extern "C" fn sendmsg(
@@ -281,25 +341,16 @@ pub unsafe extern "C" fn sendmsg(
     message: *const msghdr,
     flags: c_int,
 ) -> ssize_t {
-    // SAFETY: as in sendmsg(2): the message is valid, and what it points at has the lengths it
-    // says.
-    unsafe {
-        let (shim, message) = (shim(userdata), &*message);
+    // SAFETY: the table's first argument.
+    let shim = unsafe { shim(userdata) };
+    give(memory::get(message).and_then(|message| {
         let control = match message.msg_control.is_null() {
-            true => &[][..],
-            false => std::slice::from_raw_parts(message.msg_control.cast(), message.msg_controllen),
+            true => Vec::new(),
+            false => memory::read(message.msg_control, message.msg_controllen)?,
         };
         let (name, name_len) = (message.msg_name.cast_const().cast(), message.msg_namelen);
-        let parts = vector(message.msg_iov, message.msg_iovlen).and_then(|pieces| {
-            Ok((
-                pieces,
-                named(shim, file, name, name_len)?,
-                control::parse(control)?,
-            ))
-        });
-        match parts {
-            Ok((pieces, to, control)) => transmit(shim, file, pieces, flags, to, &control),
-            Err(error) => give::<usize, _>(Err(error)),
-        }
-    }
+        let pieces = vector(message.msg_iov, message.msg_iovlen)?;
+        let to = named(shim, file, flags, name, name_len)?;
+        transmit(shim, file, &pieces, flags, to, &control::parse(&control)?)
+    }))
 }

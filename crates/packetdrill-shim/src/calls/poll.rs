@@ -1,11 +1,15 @@
 //! `poll` and `epoll`: times are the script's.
 
 use super::convert::{done, give, shim};
+use crate::memory;
 use crate::shim::Shim;
 use cofferdam_netstack::Time;
 use libc::{c_int, c_void, epoll_event, nfds_t, pollfd};
 use nix::errno::Errno;
 use std::time::Duration;
+
+/// Most entries of one call.
+const MOST: usize = 1 << 16;
 
 /// When to give up: milliseconds from now, without end when negative.
 fn limit(shim: &Shim, timeout_ms: c_int) -> Option<Time> {
@@ -19,23 +23,29 @@ pub unsafe extern "C" fn poll(
     number: nfds_t,
     timeout_ms: c_int,
 ) -> c_int {
-    // SAFETY: the table's first argument; the array is as in poll(2).
-    let (shim, files) = unsafe {
-        let files = match number {
-            0 => &mut [][..],
-            _ => std::slice::from_raw_parts_mut(files, number as usize),
-        };
-        (shim(userdata), files)
+    // SAFETY: the table's first argument.
+    let shim = unsafe { shim(userdata) };
+    let mut entries = match usize::try_from(number) {
+        Ok(number @ ..=MOST) => match memory::get_all(files, number) {
+            Ok(entries) => entries,
+            Err(error) => return done(Err(error)),
+        },
+        _ => return done(Err(Errno::EINVAL)),
     };
     let ready = shim.wait(limit(shim, timeout_ms), |host| {
-        for file in &mut *files {
+        for file in &mut entries {
             file.revents = host.poll(file.fd, file.events);
         }
-        match files.iter().filter(|file| file.revents != 0).count() {
+        match entries.iter().filter(|file| file.revents != 0).count() {
             0 => Err(Errno::EAGAIN),
             ready => Ok(ready),
         }
     });
+    for (index, entry) in entries.iter().enumerate() {
+        if let Err(error) = memory::put(files.wrapping_add(index), *entry) {
+            return done(Err(error));
+        }
+    }
     or_none(ready)
 }
 
@@ -53,7 +63,7 @@ pub unsafe extern "C" fn epoll_create(userdata: *mut c_void, size: c_int) -> c_i
     }
     // SAFETY: the table's first argument.
     let shim = unsafe { shim(userdata) };
-    shim.call(|host| host.epoll_create())
+    give(shim.call(|host| host.epoll_create()))
 }
 
 pub unsafe extern "C" fn epoll_ctl(
@@ -63,10 +73,14 @@ pub unsafe extern "C" fn epoll_ctl(
     file: c_int,
     event: *mut epoll_event,
 ) -> c_int {
-    // SAFETY: the table's first argument; the event is null or valid, as in epoll_ctl(2).
-    let (shim, event) = unsafe { (shim(userdata), event.as_ref()) };
-    let wanted = event.map(|event| (event.events, event.u64));
-    done(shim.call(|host| host.epoll_control(epoll, operation, file, wanted)))
+    // SAFETY: the table's first argument.
+    let shim = unsafe { shim(userdata) };
+    let wanted = match (event.is_null(), operation) {
+        (true, _) | (_, libc::EPOLL_CTL_DEL) => Ok(None),
+        (false, _) => memory::get(event).map(|event| Some((event.events, event.u64))),
+    };
+    let call = |wanted| shim.call(|host| host.epoll_control(epoll, operation, file, wanted));
+    done(wanted.and_then(call))
 }
 
 pub unsafe extern "C" fn epoll_wait(
@@ -85,15 +99,14 @@ pub unsafe extern "C" fn epoll_wait(
     let ready = shim.wait(limit(shim, timeout_ms), |host| {
         host.epoll_ready(epoll, most)
     });
-    or_none(ready.map(|found| {
+    or_none(ready.and_then(|found| {
         for (index, (bits, data)) in found.iter().enumerate() {
             let event = epoll_event {
                 events: *bits,
                 u64: *data,
             };
-            // SAFETY: at most `most` were found, and the array has as many.
-            unsafe { events.add(index).write(event) };
+            memory::put(events.wrapping_add(index), event)?;
         }
-        found.len()
+        Ok(found.len())
     }))
 }

@@ -1,8 +1,11 @@
 //! A connection as its socket sees it.
 
 use super::errors::Result;
+use super::meter::Meter;
+use super::notices::Notices;
+use super::sending::Outgoing;
 use crate::buffers::Buffers;
-use cofferdam_netstack::{BufferId, Chunk, ConnectionId, DeadReason};
+use cofferdam_netstack::{BufferId, Chunk, ConnectionId, DeadReason, Time};
 use nix::errno::Errno;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -29,12 +32,19 @@ pub struct Connection {
     pub window_bytes: u32,
     /// Everything that could make a poller look again, counted (for edge-triggered epoll).
     pub news: u64,
+    /// What was written and the stack does not have yet.
+    pub out: Outgoing,
+    pub meter: Meter,
+    /// How far the stream has ever left, in bytes.
+    pub sent_to: u64,
+    /// The socket's error queue.
+    pub notices: Notices,
     received: VecDeque<Chunk>,
     unacknowledged: VecDeque<(BufferId, u32)>,
 }
 
 impl Connection {
-    pub fn new(id: ConnectionId, local: SocketAddr, remote: SocketAddr) -> Connection {
+    pub fn new(id: ConnectionId, local: SocketAddr, remote: SocketAddr, now: Time) -> Connection {
         Connection {
             id,
             local,
@@ -49,6 +59,10 @@ impl Connection {
             error: None,
             window_bytes: 0,
             news: 0,
+            out: Outgoing::default(),
+            meter: Meter::new(now),
+            sent_to: 0,
+            notices: Notices::default(),
             received: VecDeque::new(),
             unacknowledged: VecDeque::new(),
         }
@@ -75,7 +89,14 @@ impl Connection {
         self.window_bytes = self.window_bytes.saturating_sub(bytes);
     }
 
-    pub fn acknowledged(&mut self, mut bytes: u32, window_bytes: u32, buffers: &mut Buffers) {
+    pub fn acknowledged(
+        &mut self,
+        mut bytes: u32,
+        window_bytes: u32,
+        now: Time,
+        buffers: &mut Buffers,
+    ) {
+        self.notices.acknowledged(bytes.into(), now);
         while let Some((buffer, left)) = self.unacknowledged.front_mut() {
             if *left > bytes {
                 *left -= bytes;
@@ -103,6 +124,7 @@ impl Connection {
             DeadReason::Unreachable => Some(Errno::EHOSTUNREACH),
             DeadReason::Aborted => Some(Errno::ECONNABORTED),
         };
+        self.out.clear();
         self.ended = Some(reason);
         self.news += 1;
     }

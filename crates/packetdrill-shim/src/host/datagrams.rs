@@ -38,12 +38,25 @@ pub struct Arrival {
 pub struct Message {
     /// The data, as much as was requested.
     pub bytes: Vec<u8>,
+    /// What the call returns.
+    pub reported: usize,
+    /// Bytes of the whole datagram.
+    pub whole_bytes: usize,
+    /// It is from the socket's error queue.
+    pub is_error: bool,
     /// The datagram was longer.
     pub is_cut: bool,
     /// Who sent it; a stream does not say.
     pub from: Option<SocketAddr>,
     /// Control messages that the socket requested.
     pub control: Vec<Control>,
+}
+
+impl Message {
+    /// It is part of a stream.
+    pub const fn is_stream(&self) -> bool {
+        self.from.is_none() && !self.is_error
+    }
 }
 
 impl Datagrams {

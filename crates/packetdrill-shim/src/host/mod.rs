@@ -1,29 +1,42 @@
 //! A host around the stack, as a script sees one: files, sockets, a link, and a clock that advances
 //! only on request.
 
+mod adjust;
 mod connection;
 mod datagrams;
+mod departures;
 mod errors;
+mod fastopen;
 mod info;
 mod interest;
+mod meter;
+mod notices;
 mod options;
 mod ready;
+mod sending;
+mod settings;
 mod sockets;
 mod udp;
 
 pub use datagrams::Message;
 pub use errors::Result;
-pub use sockets::Flags;
+pub use sending::Flags;
 
 use crate::buffers::Buffers;
+use crate::burst::Bursts;
+use crate::descriptors::Descriptors;
+use crate::flags::Setup;
 use crate::link::{self, Sent};
+use crate::sysctls::Sysctls;
+use adjust::KEEPALIVE;
 use cofferdam_netstack::{
-    BufferId, Config, ConfigError, Disposition, Event, ListenerId, MAX_HEADER_BYTES, Stack, Time,
+    BufferId, ConfigError, Disposition, Event, ListenerId, MAX_HEADER_BYTES, Stack, Time,
 };
 use connection::Connection;
 use datagrams::Datagrams;
 use interest::Interest;
 use nix::errno::Errno;
+use settings::Settings;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -32,20 +45,13 @@ use std::time::Duration;
 /// packetdrill.
 const START_NS: u64 = 1_000_000_000_000_000_000;
 
-/// File numbers begin here, above what a process has open.
-const FIRST_FILE: i32 = 10_000;
-
 /// A socket before and while it has a connection or listens.
 #[derive(Debug)]
 struct Socket {
     is_v6: bool,
     nonblocking: bool,
     local: Option<SocketAddr>,
-    reuse_address: bool,
-    /// SO_LINGER with zero seconds: close resets.
-    close_resets: bool,
-    /// TCP_INQ: reading reports how much is left.
-    tells_queue: bool,
+    settings: Box<Settings>,
     role: Role,
 }
 
@@ -55,9 +61,7 @@ impl Socket {
             is_v6,
             nonblocking: false,
             local,
-            reuse_address: false,
-            close_resets: false,
-            tells_queue: false,
+            settings: Box::default(),
             role,
         }
     }
@@ -93,7 +97,9 @@ pub struct Host {
     connections: HashMap<u64, Connection>,
     /// Packets in flight to packetdrill, and when they left.
     sent: VecDeque<(Time, Vec<u8>)>,
-    next_file: i32,
+    descriptors: Descriptors,
+    sysctls: Option<Sysctls>,
+    bursts: Option<Bursts>,
 }
 
 impl Host {
@@ -101,16 +107,18 @@ impl Host {
     ///
     /// # Errors
     /// When the settings cannot work.
-    pub fn new(config: Config) -> std::result::Result<Host, ConfigError> {
+    pub fn new(setup: Setup) -> std::result::Result<Host, ConfigError> {
         let now = Time::from_nanos(START_NS);
         Ok(Host {
-            stack: Stack::new(config, now)?,
+            stack: Stack::new(setup.config, now)?,
             buffers: Buffers::default(),
             now,
             files: BTreeMap::new(),
             connections: HashMap::new(),
             sent: VecDeque::new(),
-            next_file: FIRST_FILE,
+            descriptors: Descriptors::default(),
+            sysctls: setup.sysctls,
+            bursts: setup.bursts.then(Bursts::default),
         })
     }
 
@@ -125,11 +133,17 @@ impl Host {
         (self.buffers.len(), usage.connections, usage.time_wait)
     }
 
-    fn add_file(&mut self, file: File) -> i32 {
-        let number = self.next_file;
-        self.next_file += 1;
+    /// # Errors
+    /// When the process has no descriptor left.
+    fn add_file(&mut self, file: File) -> Result<i32> {
+        let number = self.descriptors.open()?;
         self.files.insert(number, file);
-        number
+        Ok(number)
+    }
+
+    /// Whether the descriptor is one of ours.
+    pub fn owns(&self, file: i32) -> bool {
+        self.files.contains_key(&file)
     }
 
     fn socket_of(&mut self, file: i32) -> Result<&mut Socket> {
@@ -142,10 +156,11 @@ impl Host {
 
     /// Moves the clock, with all that is due on the way.
     pub fn advance(&mut self, to: Time) {
-        while let Some(due) = self.stack.poll_at().filter(|due| *due <= to) {
+        while let Some(due) = self.next_due().filter(|due| *due <= to) {
             // A timer may be reported early; the clock advances nevertheless.
             self.now = due.max(self.now + Duration::from_micros(1)).min(to);
             self.stack.handle_timers(self.now);
+            self.uncork_due();
             self.turn();
             if self.now == to {
                 break;
@@ -159,7 +174,7 @@ impl Host {
     /// Moves the clock to what is due next, `limit` at the latest. False, and nothing done, when
     /// nothing will ever happen.
     pub fn skip(&mut self, limit: Option<Time>) -> bool {
-        let Some(next) = self.stack.poll_at().into_iter().chain(limit).min() else {
+        let Some(next) = self.next_due().into_iter().chain(limit).min() else {
             return false;
         };
         self.advance(next.max(self.now));
@@ -171,7 +186,9 @@ impl Host {
     /// # Errors
     /// `EINVAL` when it is not IP.
     pub fn arrive(&mut self, packet: &[u8]) -> Result<()> {
+        self.refresh();
         let frame = link::frame(packet).ok_or(Errno::EINVAL)?;
+        self.arrived(packet);
         self.receive(&frame);
         self.turn();
         Ok(())
@@ -199,14 +216,29 @@ impl Host {
                 self.event(event);
             }
             let Some(frame) = self.transmit() else {
+                // What is left of a stream's record boundaries, and of full buffers.
+                if self.feed_all() {
+                    continue;
+                }
+                self.flush_burst();
+                self.measure();
                 return;
             };
             match link::sort(&frame) {
-                Sent::Packet(packet) => self.sent.push_back((self.now, packet)),
+                Sent::Packet(packet) => self.depart(packet),
                 Sent::Question(answer) => self.receive(&answer),
                 Sent::Nothing => {}
             }
         }
+    }
+
+    /// The next moment that something is due: a timer of the stack's, or a corked segment.
+    fn next_due(&self) -> Option<Time> {
+        let held = self
+            .connections
+            .values()
+            .filter_map(|place| place.out.held_until);
+        held.chain(self.stack.poll_at()).min()
     }
 
     fn transmit(&mut self) -> Option<Vec<u8>> {
@@ -235,6 +267,7 @@ impl Host {
                 ..
             } => {
                 let bits = connection.to_bits();
+                let now = self.now;
                 if let Ok(Socket {
                     role: Role::Listening { waiting, news, .. },
                     ..
@@ -242,7 +275,7 @@ impl Host {
                 {
                     waiting.push_back(bits);
                     *news += 1;
-                    let connection = Connection::new(connection, local, remote);
+                    let connection = Connection::new(connection, local, remote, now);
                     self.connections.insert(bits, connection);
                 }
             }
@@ -274,8 +307,9 @@ impl Host {
                 window_bytes,
                 ..
             } => {
+                let now = self.now;
                 if let Some(place) = self.connections.get_mut(&connection.to_bits()) {
-                    place.acknowledged(bytes, window_bytes, &mut self.buffers);
+                    place.acknowledged(bytes, window_bytes, now, &mut self.buffers);
                 }
             }
             Event::Dead {

@@ -1,13 +1,54 @@
-//! Socket options. One that would have no effect here is refused, not swallowed.
+//! Socket options. One that would have no effect here is refused, not swallowed, unless Linux's has
+//! none on the wire either.
 
 use super::errors::Result;
+use super::settings::{
+    LEAST_RECEIVE_BUFFER_BYTES, LEAST_SEND_BUFFER_BYTES, SO_MEMINFO, Settings, TCP_CC_INFO,
+    TCP_FASTOPEN_KEY, TCP_FASTOPEN_NO_COOKIE, TCP_INQ,
+};
 use super::{File, Host, Role};
 use crate::control::Control;
+use libc::{IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, SOL_SOCKET};
 use nix::errno::Errno;
 use std::net::SocketAddr;
+use std::time::Duration;
 
-/// linux/tcp.h; the message has the option's number (TCP_CM_INQ).
-const TCP_INQ: i32 = 36;
+/// Longest times of TCP_KEEPIDLE and TCP_KEEPINTVL, most of TCP_KEEPCNT and TCP_SYNCNT
+/// (include/net/tcp.h).
+const MOST_KEEP_S: i32 = 32_767;
+const MOST_PROBES: i32 = 127;
+/// Bounds of TCP_MAXSEG (include/net/tcp.h).
+const SEGMENT_BYTES: std::ops::RangeInclusive<i32> = 88..=32_767;
+
+/// An integer of C: of any length up to its own (`IP_TOS` takes a byte).
+fn integer(value: &[u8]) -> Result<i32> {
+    match value {
+        [byte] => Ok((*byte).into()),
+        _ => {
+            let (first, _) = value.split_first_chunk().ok_or(Errno::EINVAL)?;
+            Ok(i32::from_ne_bytes(*first))
+        }
+    }
+}
+
+/// A whole number of seconds.
+fn seconds(value: i32) -> Result<Option<Duration>> {
+    match value {
+        1..=MOST_KEEP_S => Ok(Some(Duration::from_secs(value as u64))),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn count(value: i32) -> Result<Option<u8>> {
+    match value {
+        1..=MOST_PROBES => Ok(Some(value as u8)),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn in_seconds(time: Duration) -> i32 {
+    i32::try_from(time.as_secs()).unwrap_or(i32::MAX)
+}
 
 impl Host {
     /// An option's value, as `getsockopt` lays it out.
@@ -15,114 +56,257 @@ impl Host {
     /// # Errors
     /// `ENOPROTOOPT` for one that is not done here.
     pub fn option(&mut self, file: i32, level: i32, name: i32) -> Result<Vec<u8>> {
-        let nagle = self.stack.config().tcp.nagle;
+        let is_datagrams = matches!(self.socket_of(file)?.role, Role::Datagrams(_));
+        if is_datagrams && level == IPPROTO_TCP {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        match (level, name) {
+            (SOL_SOCKET, SO_MEMINFO) => return self.memory_info(file),
+            (SOL_SOCKET, libc::SO_LINGER) => {
+                let on = i32::from(self.socket_of(file)?.settings.close_resets);
+                return Ok([on.to_ne_bytes(), 0_i32.to_ne_bytes()].concat());
+            }
+            (IPPROTO_TCP, libc::TCP_INFO) => return self.tcp_info(file),
+            // Neither of our algorithms has anything to report, as reno and cubic in Linux.
+            (IPPROTO_TCP, TCP_CC_INFO) => return Ok(Vec::new()),
+            (IPPROTO_TCP, libc::TCP_CONGESTION) => {
+                let mut name = self.congestion_name().as_bytes().to_vec();
+                name.resize(16, 0);
+                return Ok(name);
+            }
+            (IPPROTO_TCP, TCP_FASTOPEN_KEY) => {
+                return Ok(self.socket_of(file)?.settings.fast_open_keys.clone());
+            }
+            _ => {}
+        }
+        let value = match level {
+            SOL_SOCKET => self.socket_option(file, name)?,
+            IPPROTO_IP | IPPROTO_IPV6 => self.ip_option(file, level, name)?,
+            IPPROTO_TCP => self.tcp_option(file, name)?,
+            _ => return Err(Errno::ENOPROTOOPT),
+        };
+        Ok(value.to_ne_bytes().to_vec())
+    }
+
+    fn socket_option(&mut self, file: i32, name: i32) -> Result<i32> {
+        let config = &self.stack.config().tcp;
+        let (send, receive) = (config.send_window_bytes, config.receive_window_bytes);
         let socket = self.socket_of(file)?;
-        let value = match (level, name) {
-            (libc::SOL_SOCKET, libc::SO_ERROR) => {
+        let settings = &socket.settings;
+        let bytes = |bytes: u32| i32::try_from(bytes).unwrap_or(i32::MAX);
+        Ok(match name {
+            libc::SO_ERROR => {
                 let error = match self.connection_of(file) {
                     Ok(place) => place.error.take(),
                     Err(_) => None,
                 };
                 error.map_or(0, |error| error as i32)
             }
-            (libc::SOL_SOCKET, libc::SO_TYPE) => match socket.role {
+            libc::SO_TYPE => match socket.role {
                 Role::Datagrams(_) => libc::SOCK_DGRAM,
                 _ => libc::SOCK_STREAM,
             },
-            (libc::SOL_SOCKET, libc::SO_REUSEADDR) => socket.reuse_address.into(),
-            (libc::SOL_SOCKET, libc::SO_ACCEPTCONN) => {
-                matches!(socket.role, Role::Listening { .. }).into()
-            }
-            (libc::SOL_SOCKET, libc::SO_LINGER) => {
-                let on = i32::from(socket.close_resets);
-                return Ok([on.to_ne_bytes(), 0_i32.to_ne_bytes()].concat());
-            }
-            (libc::IPPROTO_IP, libc::IP_PKTINFO) | (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO) => {
+            libc::SO_DOMAIN if socket.is_v6 => libc::AF_INET6,
+            libc::SO_DOMAIN => libc::AF_INET,
+            libc::SO_PROTOCOL => match socket.role {
+                Role::Datagrams(_) => libc::IPPROTO_UDP,
+                _ => libc::IPPROTO_TCP,
+            },
+            libc::SO_REUSEADDR => settings.reuse_address.into(),
+            libc::SO_REUSEPORT => settings.reuse_port.into(),
+            libc::SO_ACCEPTCONN => matches!(socket.role, Role::Listening { .. }).into(),
+            libc::SO_KEEPALIVE => settings.keepalive.into(),
+            libc::SO_SNDBUF => bytes(settings.send_buffer_bytes.unwrap_or(send)),
+            libc::SO_RCVBUF => bytes(settings.receive_buffer_bytes.unwrap_or(receive)),
+            libc::SO_PRIORITY => settings.priority,
+            libc::SO_MARK => settings.mark,
+            libc::SO_ZEROCOPY => settings.zero_copy.into(),
+            libc::SO_TIMESTAMPING => settings.timestamping as i32,
+            _ => return Err(Errno::ENOPROTOOPT),
+        })
+    }
+
+    fn ip_option(&mut self, file: i32, level: i32, name: i32) -> Result<i32> {
+        let socket = self.socket_of(file)?;
+        let settings = &socket.settings;
+        Ok(match (level, name) {
+            (IPPROTO_IP, libc::IP_PKTINFO) | (IPPROTO_IPV6, libc::IPV6_RECVPKTINFO) => {
                 match &socket.role {
                     Role::Datagrams(datagrams) => datagrams.tells_address.into(),
                     _ => return Err(Errno::ENOPROTOOPT),
                 }
             }
-            (libc::IPPROTO_TCP, _) if matches!(socket.role, Role::Datagrams(_)) => {
-                return Err(Errno::EOPNOTSUPP);
+            (IPPROTO_IP, libc::IP_TOS) | (IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                settings.traffic_class.into()
             }
-            (libc::IPPROTO_TCP, libc::TCP_NODELAY) => (!nagle).into(),
-            (libc::IPPROTO_TCP, TCP_INQ) => socket.tells_queue.into(),
-            (libc::IPPROTO_TCP, libc::TCP_INFO) => return self.tcp_info(file),
-            (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => {
-                let id = self.connection_of(file)?.id;
-                let info = self.stack.connection(id).ok_or(Errno::ENOTCONN)?;
-                info.mss_bytes as i32
+            (IPPROTO_IP, libc::IP_MTU_DISCOVER) | (IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER) => {
+                settings.path_mtu_discovery
+            }
+            (IPPROTO_IP, libc::IP_RECVERR) | (IPPROTO_IPV6, libc::IPV6_RECVERR) => {
+                settings.receives_errors.into()
+            }
+            (IPPROTO_IP, libc::IP_FREEBIND) => settings.kept_value(level, name),
+            (IPPROTO_IPV6, libc::IPV6_V6ONLY) => 0,
+            _ => return Err(Errno::ENOPROTOOPT),
+        })
+    }
+
+    fn tcp_option(&mut self, file: i32, name: i32) -> Result<i32> {
+        let config = &self.stack.config().tcp;
+        let (syn_retries, keepalive) = (config.syn_retries, config.keepalive);
+        let nagle = config.nagle;
+        let settings = &self.socket_of(file)?.settings;
+        Ok(match name {
+            libc::TCP_NODELAY => (settings.no_delay || !nagle).into(),
+            libc::TCP_CORK => settings.cork.into(),
+            TCP_INQ => settings.tells_queue.into(),
+            libc::TCP_KEEPIDLE => in_seconds((settings.keep_idle).unwrap_or_else(|| {
+                keepalive.map_or(super::KEEPALIVE.idle, |keepalive| keepalive.idle)
+            })),
+            libc::TCP_KEEPINTVL => in_seconds((settings.keep_interval).unwrap_or_else(|| {
+                keepalive.map_or(super::KEEPALIVE.interval, |keepalive| keepalive.interval)
+            })),
+            libc::TCP_KEEPCNT => (settings.keep_count)
+                .or(keepalive.map(|keepalive| keepalive.probes))
+                .unwrap_or(super::KEEPALIVE.probes)
+                .into(),
+            libc::TCP_SYNCNT => settings.syn_retries.unwrap_or(syn_retries).into(),
+            libc::TCP_USER_TIMEOUT => {
+                let time = settings.user_timeout.unwrap_or_default();
+                i32::try_from(time.as_millis()).unwrap_or(i32::MAX)
+            }
+            libc::TCP_NOTSENT_LOWAT => settings.not_sent_low_bytes.unwrap_or(0) as i32,
+            libc::TCP_FASTOPEN => settings.fast_open_backlog as i32,
+            libc::TCP_FASTOPEN_CONNECT => settings.fast_open_connect.into(),
+            TCP_FASTOPEN_NO_COOKIE => settings.fast_open_without_cookie.into(),
+            libc::TCP_MAXSEG => {
+                let set = settings.most_segment_bytes;
+                let info = self.connection_of(file).ok().map(|place| place.id);
+                match info.and_then(|id| self.stack.connection(id)) {
+                    Some(info) => info.mss_bytes as i32,
+                    None => set.unwrap_or(536) as i32,
+                }
+            }
+            libc::TCP_QUICKACK | libc::TCP_DEFER_ACCEPT | libc::TCP_LINGER2 => {
+                settings.kept_value(IPPROTO_TCP, name)
             }
             _ => return Err(Errno::ENOPROTOOPT),
-        };
-        Ok(value.to_ne_bytes().to_vec())
+        })
     }
 
     /// Sets an option.
     ///
     /// # Errors
-    /// `EINVAL` for a value of the wrong size; `ENOPROTOOPT` for an option that is not done here;
-    /// `EOPNOTSUPP` where the setting is the whole stack's (`--so_flags`) and is another.
+    /// `EINVAL` for a value of the wrong size or out of range; `ENOPROTOOPT` for an option that is
+    /// not done here.
     pub fn set_option(&mut self, file: i32, level: i32, name: i32, value: &[u8]) -> Result<()> {
-        let nagle = self.stack.config().tcp.nagle;
         let socket = self.socket_of(file)?;
-        let (first, rest) = value.split_first_chunk().ok_or(Errno::EINVAL)?;
-        let first = i32::from_ne_bytes(*first);
-        match (level, name) {
-            (libc::SOL_SOCKET, libc::SO_REUSEADDR) => socket.reuse_address = first != 0,
-            (libc::SOL_SOCKET, libc::SO_LINGER) => {
-                let seconds = rest.first_chunk().ok_or(Errno::EINVAL)?;
-                // Close never waits here: only the time of zero differs.
-                socket.close_resets = first != 0 && i32::from_ne_bytes(*seconds) == 0;
+        let is_datagrams = matches!(socket.role, Role::Datagrams(_));
+        if is_datagrams && level == IPPROTO_TCP {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        if (level, name) == (IPPROTO_TCP, TCP_FASTOPEN_KEY) {
+            // One key, or the one in use and the one before it.
+            if ![16, 32].contains(&value.len()) {
+                return Err(Errno::EINVAL);
             }
-            (libc::IPPROTO_IP, libc::IP_PKTINFO) | (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO) => {
+            socket.settings.fast_open_keys = value.to_vec();
+            return self.use_fast_open_keys(value);
+        }
+        if (level, name) == (IPPROTO_TCP, libc::TCP_CONGESTION) {
+            return self.choose_congestion(value);
+        }
+        let first = integer(value)?;
+        match level {
+            SOL_SOCKET => set_socket_option(&mut socket.settings, name, first, value)?,
+            IPPROTO_IP | IPPROTO_IPV6 => self.set_ip_option(file, level, name, first)?,
+            IPPROTO_TCP => self.set_tcp_option(file, name, first)?,
+            _ => return Err(Errno::ENOPROTOOPT),
+        }
+        self.settings_changed(file);
+        Ok(())
+    }
+
+    fn set_ip_option(&mut self, file: i32, level: i32, name: i32, first: i32) -> Result<()> {
+        let socket = self.socket_of(file)?;
+        let settings = &mut socket.settings;
+        match (level, name) {
+            (IPPROTO_IP, libc::IP_PKTINFO) | (IPPROTO_IPV6, libc::IPV6_RECVPKTINFO) => {
                 match &mut socket.role {
                     Role::Datagrams(datagrams) => datagrams.tells_address = first != 0,
                     _ => return Err(Errno::ENOPROTOOPT),
                 }
             }
-            (libc::IPPROTO_TCP, _) if matches!(socket.role, Role::Datagrams(_)) => {
-                return Err(Errno::EOPNOTSUPP);
+            (IPPROTO_IP, libc::IP_TOS) | (IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                // The ECN bits are the stack's.
+                settings.traffic_class = first as u8 & !3;
             }
-            (libc::IPPROTO_TCP, TCP_INQ) => {
-                if ![0, 1].contains(&first) {
+            (IPPROTO_IP, libc::IP_MTU_DISCOVER) | (IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER) => {
+                if !(libc::IP_PMTUDISC_DONT..=libc::IP_PMTUDISC_OMIT).contains(&first) {
                     return Err(Errno::EINVAL);
                 }
-                socket.tells_queue = first == 1;
+                settings.path_mtu_discovery = first;
             }
-            (libc::IPPROTO_TCP, libc::TCP_NODELAY) if (first != 0) == nagle => {
-                return Err(Errno::EOPNOTSUPP);
+            (IPPROTO_IP, libc::IP_RECVERR) | (IPPROTO_IPV6, libc::IPV6_RECVERR) => {
+                settings.receives_errors = first != 0;
             }
-            (libc::IPPROTO_TCP, libc::TCP_NODELAY) => {}
+            (IPPROTO_IP, libc::IP_FREEBIND) => {
+                settings.kept.insert((level, name), (first != 0).into());
+            }
             _ => return Err(Errno::ENOPROTOOPT),
         }
         Ok(())
     }
 
-    /// Bytes that `read` would give (`SIOCINQ`), or that are not acknowledged (`SIOCOUTQ`).
-    ///
-    /// # Errors
-    /// `EINVAL` for another request, and for a socket that listens.
-    pub fn queued_bytes(&mut self, file: i32, request: u64) -> Result<i32> {
-        if matches!(self.socket_of(file)?.role, Role::Listening { .. }) {
-            return Err(Errno::EINVAL);
+    fn set_tcp_option(&mut self, file: i32, name: i32, first: i32) -> Result<()> {
+        let is_fresh = matches!(self.socket_of(file)?.role, Role::Fresh);
+        let settings = &mut self.socket_of(file)?.settings;
+        match name {
+            libc::TCP_NODELAY => settings.no_delay = first != 0,
+            libc::TCP_CORK => settings.cork = first != 0,
+            TCP_INQ => {
+                if ![0, 1].contains(&first) {
+                    return Err(Errno::EINVAL);
+                }
+                settings.tells_queue = first == 1;
+            }
+            libc::TCP_KEEPIDLE => settings.keep_idle = seconds(first)?,
+            libc::TCP_KEEPINTVL => settings.keep_interval = seconds(first)?,
+            libc::TCP_KEEPCNT => settings.keep_count = count(first)?,
+            libc::TCP_SYNCNT => settings.syn_retries = count(first)?,
+            libc::TCP_USER_TIMEOUT => {
+                let time = u64::try_from(first).map_err(|_| Errno::EINVAL)?;
+                let time = Duration::from_millis(time);
+                settings.user_timeout = Some(time).filter(|time| !time.is_zero());
+            }
+            libc::TCP_NOTSENT_LOWAT => {
+                settings.not_sent_low_bytes = Some(first as u32).filter(|bytes| *bytes > 0);
+            }
+            libc::TCP_MAXSEG => {
+                if first != 0 && !SEGMENT_BYTES.contains(&first) {
+                    return Err(Errno::EINVAL);
+                }
+                settings.most_segment_bytes = Some(first as u32).filter(|bytes| *bytes > 0);
+            }
+            libc::TCP_FASTOPEN => {
+                settings.fast_open_backlog = u32::try_from(first).map_err(|_| Errno::EINVAL)?;
+            }
+            libc::TCP_FASTOPEN_CONNECT | TCP_FASTOPEN_NO_COOKIE => {
+                if ![0, 1].contains(&first) || (!is_fresh && name == libc::TCP_FASTOPEN_CONNECT) {
+                    return Err(Errno::EINVAL);
+                }
+                match name {
+                    libc::TCP_FASTOPEN_CONNECT => settings.fast_open_connect = first == 1,
+                    _ => settings.fast_open_without_cookie = first == 1,
+                }
+            }
+            libc::TCP_LINGER2 | libc::TCP_DEFER_ACCEPT | libc::TCP_QUICKACK => {
+                // Hints; this stack has times of its own for what they ask.
+                settings.kept.insert((IPPROTO_TCP, name), first);
+            }
+            _ => return Err(Errno::ENOPROTOOPT),
         }
-        if let Role::Datagrams(datagrams) = &self.socket_of(file)?.role {
-            // What is sent leaves at once.
-            return match request {
-                libc::FIONREAD => Ok(datagrams.next_bytes() as i32),
-                libc::TIOCOUTQ => Ok(0),
-                _ => Err(Errno::EINVAL),
-            };
-        }
-        let bytes = |queue: u32| i32::try_from(queue).unwrap_or(i32::MAX);
-        let place = self.connection_of(file);
-        match request {
-            libc::FIONREAD => Ok(place.map_or(0, |place| bytes(place.unread_bytes()))),
-            libc::TIOCOUTQ => Ok(place.map_or(0, |place| bytes(place.unacknowledged_bytes()))),
-            _ => Err(Errno::EINVAL),
-        }
+        Ok(())
     }
 
     /// The control message with the amount left to read, if TCP_INQ is set (tcp(7)).
@@ -130,7 +314,7 @@ impl Host {
     /// # Errors
     /// `EBADF`, `ENOTSOCK`.
     pub(super) fn queue_message(&mut self, file: i32) -> Result<Option<Control>> {
-        if !self.socket_of(file)?.tells_queue {
+        if !self.socket_of(file)?.settings.tells_queue {
             return Ok(None);
         }
         let place = self.connection_of(file)?;
@@ -138,7 +322,7 @@ impl Host {
         let left = place.unread_bytes().max(place.peer_has_closed.into());
         let left = i32::try_from(left).unwrap_or(i32::MAX);
         Ok(Some(Control {
-            level: libc::IPPROTO_TCP,
+            level: IPPROTO_TCP,
             kind: TCP_INQ,
             data: left.to_ne_bytes().to_vec(),
         }))
@@ -148,5 +332,38 @@ impl Host {
     pub fn shows_mapped(&self, file: i32, address: SocketAddr) -> bool {
         let is_v6 = matches!(self.files.get(&file), Some(File::Socket(socket)) if socket.is_v6);
         is_v6 && address.is_ipv4()
+    }
+}
+
+fn set_socket_option(settings: &mut Settings, name: i32, first: i32, value: &[u8]) -> Result<()> {
+    let doubled = |least: u32| Some((first.max(0) as u32).saturating_mul(2).max(least));
+    match name {
+        libc::SO_REUSEADDR => settings.reuse_address = first != 0,
+        libc::SO_REUSEPORT => settings.reuse_port = first != 0,
+        libc::SO_KEEPALIVE => settings.keepalive = first != 0,
+        libc::SO_LINGER => {
+            let seconds = value.get(4..8).ok_or(Errno::EINVAL)?;
+            // Close never waits here: only the time of zero differs.
+            settings.close_resets = first != 0 && integer(seconds)? == 0;
+        }
+        libc::SO_SNDBUF => settings.send_buffer_bytes = doubled(LEAST_SEND_BUFFER_BYTES),
+        libc::SO_RCVBUF => settings.receive_buffer_bytes = doubled(LEAST_RECEIVE_BUFFER_BYTES),
+        libc::SO_PRIORITY => settings.priority = first,
+        libc::SO_MARK => settings.mark = first,
+        libc::SO_ZEROCOPY => {
+            if ![0, 1].contains(&first) {
+                return Err(Errno::EINVAL);
+            }
+            settings.zero_copy = first == 1;
+        }
+        libc::SO_TIMESTAMPING => settings.timestamping = first as u32,
+        _ => return Err(Errno::ENOPROTOOPT),
+    }
+    Ok(())
+}
+
+impl Settings {
+    fn kept_value(&self, level: i32, name: i32) -> i32 {
+        self.kept.get(&(level, name)).copied().unwrap_or(0)
     }
 }

@@ -37,10 +37,13 @@ impl Host {
         let no_more = place.peer_has_closed || place.shut_read || ended;
         add(place.unread_bytes() > 0 || no_more, libc::EPOLLIN);
         add(no_more, libc::EPOLLRDHUP);
-        let takes = place.is_open && place.window_bytes > 0;
+        let takes = place.is_open && self.is_writable(*bits, &socket.settings);
         add(takes || place.shut_write || ended, libc::EPOLLOUT);
         add(ended || (no_more && place.shut_write), libc::EPOLLHUP);
-        add(place.error.is_some(), libc::EPOLLERR);
+        add(
+            place.error.is_some() || !place.notices.is_empty(),
+            libc::EPOLLERR,
+        );
         Ok((with_aliases(ready), place.news))
     }
 
@@ -56,7 +59,10 @@ impl Host {
     }
 
     /// A file to wait with.
-    pub fn epoll_create(&mut self) -> i32 {
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub fn epoll_create(&mut self) -> Result<i32> {
         self.add_file(File::Epoll(BTreeMap::new()))
     }
 

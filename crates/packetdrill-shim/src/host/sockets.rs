@@ -9,32 +9,6 @@ use nix::errno::Errno;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-/// What the last argument of `recv` and `send` may ask.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags {
-    /// Never wait.
-    pub dont_wait: bool,
-    /// Look only.
-    pub peek: bool,
-}
-
-impl Flags {
-    /// Reads `MSG_` flags.
-    ///
-    /// # Errors
-    /// `EOPNOTSUPP` for one that is not done here.
-    pub fn from_bits(bits: i32) -> Result<Flags> {
-        let known = libc::MSG_DONTWAIT | libc::MSG_PEEK | libc::MSG_NOSIGNAL;
-        if bits & !known != 0 {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        Ok(Flags {
-            dont_wait: bits & libc::MSG_DONTWAIT != 0,
-            peek: bits & libc::MSG_PEEK != 0,
-        })
-    }
-}
-
 impl Host {
     /// A TCP or a UDP socket.
     ///
@@ -52,10 +26,11 @@ impl Host {
             (libc::SOCK_DGRAM, 0 | libc::IPPROTO_UDP) => Role::Datagrams(Datagrams::default()),
             _ => return Err(Errno::EPROTONOSUPPORT),
         };
-        Ok(self.add_file(File::Socket(Socket {
+        self.refresh();
+        self.add_file(File::Socket(Socket {
             nonblocking: kind & libc::SOCK_NONBLOCK != 0,
             ..Socket::new(is_v6, None, role)
-        })))
+        }))
     }
 
     /// Whether calls on a file give up instead of waiting.
@@ -92,7 +67,7 @@ impl Host {
         if socket.local.is_some() || !(is_datagrams || matches!(socket.role, Role::Fresh)) {
             return Err(Errno::EINVAL);
         }
-        let reuse = socket.reuse_address;
+        let reuse = socket.settings.reuse_address;
         let ours = address.ip().is_unspecified()
             || (self.stack.config().addresses.iter()).any(|known| known.ip == address.ip());
         if !ours {
@@ -121,6 +96,7 @@ impl Host {
             Role::Datagrams(_) => return Err(Errno::EOPNOTSUPP),
         }
         let at = socket.local.ok_or(Errno::EINVAL)?;
+        self.refresh();
         let backlog = u32::try_from(backlog).unwrap_or(0).max(1);
         let id = self
             .stack
@@ -141,7 +117,7 @@ impl Host {
     pub fn accept(&mut self, file: i32) -> Result<(i32, SocketAddr)> {
         let now = self.now;
         let socket = self.socket_of(file)?;
-        let is_v6 = socket.is_v6;
+        let (is_v6, settings) = (socket.is_v6, socket.settings.clone());
         let waiting = match &mut socket.role {
             Role::Listening { waiting, .. } => waiting,
             Role::Datagrams(_) => return Err(Errno::EOPNOTSUPP),
@@ -160,7 +136,11 @@ impl Host {
         place.connect_is_over = true;
         let (local, remote) = (place.local, place.remote);
         let role = Role::Connection(bits);
-        let file = self.add_file(File::Socket(Socket::new(is_v6, Some(local), role)));
+        let file = self.add_file(File::Socket(Socket {
+            settings,
+            ..Socket::new(is_v6, Some(local), role)
+        }))?;
+        self.settings_changed(file);
         self.turn();
         Ok((file, remote))
     }
@@ -194,6 +174,7 @@ impl Host {
             }
         }
         let local = socket.local;
+        self.refresh();
         let id = self
             .stack
             .connect(now, local, remote, file as u64)
@@ -202,9 +183,10 @@ impl Host {
         let local = local.ok_or(Errno::ENOBUFS)?;
         let bits = id.to_bits();
         self.connections
-            .insert(bits, Connection::new(id, local, remote));
+            .insert(bits, Connection::new(id, local, remote, now));
         let socket = self.socket_of(file)?;
         (socket.role, socket.local) = (Role::Connection(bits), Some(local));
+        self.settings_changed(file);
         self.turn();
         Err(Errno::EINPROGRESS)
     }
@@ -236,44 +218,6 @@ impl Host {
         Ok(bytes)
     }
 
-    /// Sends what the window takes; says how much.
-    ///
-    /// # Errors
-    /// `EAGAIN` when it takes nothing now; `EPIPE` when it never will; as `send(2)`.
-    pub fn write(&mut self, file: i32, bytes: &[u8]) -> Result<usize> {
-        let now = self.now;
-        let role = &self.socket_of(file)?.role;
-        let Role::Connection(bits) = *role else {
-            return Err(Errno::EPIPE);
-        };
-        let place = self.connections.get_mut(&bits).ok_or(Errno::EPIPE)?;
-        if let Some(error) = place.error.take() {
-            return Err(error);
-        }
-        if place.shut_write || place.ended.is_some() {
-            return Err(Errno::EPIPE);
-        }
-        if !place.is_open {
-            return Err(Errno::EAGAIN);
-        }
-        if bytes.is_empty() {
-            return Ok(0);
-        }
-        let chunk = self.buffers.data(bytes);
-        let taken = self.stack.sendv(now, place.id, &[chunk]);
-        if taken.unwrap_or(0) == 0 {
-            self.buffers.free(chunk.buffer);
-        }
-        let taken = match taken {
-            Err(_) => return Err(Errno::EPIPE),
-            Ok(0) => return Err(Errno::EAGAIN),
-            Ok(taken) => taken,
-        };
-        place.sent(chunk.buffer, taken);
-        self.turn();
-        Ok(taken as usize)
-    }
-
     /// Ends one or both directions.
     ///
     /// # Errors
@@ -296,6 +240,9 @@ impl Host {
         place.news += 1;
         let id = place.id;
         if send_fin {
+            if let Role::Connection(bits) = self.socket_of(file)?.role {
+                self.flush_all(bits);
+            }
             // Open, as checked above.
             let _ = self.stack.shutdown(now, id);
         }
@@ -310,6 +257,7 @@ impl Host {
     pub fn close(&mut self, file: i32) -> Result<()> {
         let now = self.now;
         let closed = self.files.remove(&file).ok_or(Errno::EBADF)?;
+        self.descriptors.close(file);
         for other in self.files.values_mut() {
             if let File::Epoll(interests) = other {
                 interests.remove(&file);
@@ -328,11 +276,14 @@ impl Host {
                 }
             }
             Role::Connection(bits) => {
+                if !socket.settings.close_resets {
+                    self.flush_all(bits);
+                }
                 if let Some(place) = self.connections.get(&bits)
                     && place.ended.is_none()
                 {
                     // It has not ended: the stack knows it.
-                    let _ = if socket.close_resets || place.unread_bytes() > 0 {
+                    let _ = if socket.settings.close_resets || place.unread_bytes() > 0 {
                         self.stack.abort(now, place.id)
                     } else {
                         self.stack.close(now, place.id)
@@ -350,7 +301,7 @@ impl Host {
         self.files.values().any(|other| match other {
             File::Socket(Socket {
                 local: Some(other),
-                reuse_address,
+                settings,
                 role,
                 ..
             }) => {
@@ -361,7 +312,7 @@ impl Host {
                     && (other.ip() == address.ip()
                         || other.ip().is_unspecified()
                         || address.ip().is_unspecified())
-                    && (listens || !(reuse && *reuse_address))
+                    && (listens || !(reuse && settings.reuse_address))
             }
             _ => false,
         })

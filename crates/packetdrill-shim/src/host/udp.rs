@@ -2,6 +2,7 @@
 
 use super::datagrams::{Arrival, Datagrams, Message, address_message, asked_address};
 use super::errors::{Result, bind_failure, send_failure};
+use super::sending::Flags;
 use super::{Host, Role};
 use crate::control::Control;
 use cofferdam_netstack::{BindError, BufferId, Chunk, UdpId};
@@ -101,8 +102,12 @@ impl Host {
     /// The stack has sent a datagram, or given it up.
     pub(super) fn datagram_sent(&mut self, file: i32, buffer: BufferId) {
         if let Ok(datagrams) = self.datagrams_of(file) {
-            datagrams.sending.retain(|other| *other != buffer);
-            self.buffers.free(buffer);
+            // Not one that a socket had which is closed, and whose number came again.
+            let place = datagrams.sending.iter().position(|other| *other == buffer);
+            if let Some(place) = place {
+                datagrams.sending.remove(place);
+                self.buffers.free(buffer);
+            }
         }
     }
 
@@ -134,11 +139,17 @@ impl Host {
     ///
     /// # Errors
     /// `EAGAIN` when there is nothing yet; as `recvmsg(2)`.
-    pub fn receive_message(&mut self, file: i32, most: usize, peek: bool) -> Result<Message> {
+    pub fn receive_message(&mut self, file: i32, most: usize, flags: Flags) -> Result<Message> {
+        let peek = flags.peek;
+        if flags.errors {
+            return self.next_notice(file, most);
+        }
         if !matches!(self.socket_of(file)?.role, Role::Datagrams(_)) {
             let bytes = self.read(file, most, peek)?;
             let control = self.queue_message(file)?.into_iter().collect();
             return Ok(Message {
+                reported: bytes.len(),
+                whole_bytes: bytes.len(),
                 bytes,
                 control,
                 ..Message::default()
@@ -154,7 +165,10 @@ impl Host {
         let whole = self.buffers.read(next.chunk);
         let message = Message {
             bytes: whole[..whole.len().min(most)].to_vec(),
+            reported: whole.len().min(most),
+            whole_bytes: whole.len(),
             is_cut: whole.len() > most,
+            is_error: false,
             from: Some(next.remote),
             control: control.into_iter().collect(),
         };

@@ -21,8 +21,17 @@ const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 /// The peer's first number: near the end, so that numbers wrap.
 pub const PEER_ISN: u32 = 0xffff_ff00;
 
-/// The shared object, found and opened as packetdrill does.
+/// The shared object, found and opened as packetdrill does. Sysctls are the host's, unless `flags`
+/// name a folder: without it none are read. Bursts are not marked, unless `flags` say `bursts`.
 pub fn load(flags: &str) -> Interface {
+    let mut words: Vec<&str> = flags.split(',').filter(|word| *word != "bursts").collect();
+    if !flags.contains("sysctls=") {
+        words.push("nosysctls");
+    }
+    if !flags.contains("bursts") {
+        words.push("nobursts");
+    }
+    let flags = words.join(",");
     let own = std::env::current_exe().expect("a test has a program");
     let folder = own.parent().expect("it lies in a folder");
     let path = folder.join("libcofferdam_packetdrill_shim.so");

@@ -1,0 +1,33 @@
+//! Settings that change while the stack runs.
+
+use super::Stack;
+use crate::api::{Config, ConfigError, ConnectionId, GoneError, TcpConfig};
+
+impl Stack {
+    /// Other settings for TCP: connections to come take all of them, those that there are what is
+    /// not agreed on in a handshake.
+    ///
+    /// # Errors
+    /// When one is out of range; nothing has changed then.
+    pub fn set_tcp_config(&mut self, tcp: TcpConfig) -> Result<(), ConfigError> {
+        let config = Config {
+            tcp,
+            ..self.config.clone()
+        };
+        config.check()?;
+        self.config = config;
+        Ok(())
+    }
+
+    /// Whether this connection holds small segments back (RFC 9293, 3.7.4); what it held back may
+    /// leave then.
+    ///
+    /// # Errors
+    /// When the connection has ended.
+    pub fn set_nagle(&mut self, connection: ConnectionId, nagle: bool) -> Result<(), GoneError> {
+        let slot = self.slot_of(connection).ok_or(GoneError)?;
+        self.connections.tcb_mut(slot).set_nagle(nagle);
+        self.settle(slot);
+        Ok(())
+    }
+}

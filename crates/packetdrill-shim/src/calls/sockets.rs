@@ -1,0 +1,148 @@
+//! Sockets: from `socket` to `close`. A descriptor that is none of ours is the kernel's.
+
+use super::convert::{done, give, may_wait, read_address, shim, write_address};
+use crate::memory;
+use libc::{c_int, c_long, c_ulong, c_void, sockaddr, socklen_t};
+use nix::errno::Errno;
+
+pub unsafe extern "C" fn socket(
+    userdata: *mut c_void,
+    domain: c_int,
+    kind: c_int,
+    protocol: c_int,
+) -> c_int {
+    // SAFETY: the table's first argument.
+    let shim = unsafe { shim(userdata) };
+    give(shim.call(|host| host.socket(domain, kind, protocol)))
+}
+
+pub unsafe extern "C" fn bind(
+    userdata: *mut c_void,
+    file: c_int,
+    address: *const sockaddr,
+    len: socklen_t,
+) -> c_int {
+    // SAFETY: the table's first argument.
+    let shim = unsafe { shim(userdata) };
+    let address = read_address(address, len);
+    done(address.and_then(|address| shim.call(|host| host.bind(file, address))))
+}
+
+pub unsafe extern "C" fn listen(userdata: *mut c_void, file: c_int, backlog: c_int) -> c_int {
+    // SAFETY: the table's first argument.
+    let shim = unsafe { shim(userdata) };
+    done(shim.call(|host| host.listen(file, backlog)))
+}
+
+pub unsafe extern "C" fn accept(
+    userdata: *mut c_void,
+    file: c_int,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+) -> c_int {
+    // SAFETY: the table's first argument.
+    let shim = unsafe { shim(userdata) };
+    let waits = !shim.call(|host| host.is_nonblocking(file));
+    let accepted = may_wait(shim, waits, |host| {
+        let (accepted, remote) = host.accept(file)?;
+        Ok((accepted, remote, host.shows_mapped(file, remote)))
+    });
+    give(accepted.and_then(|(accepted, remote, as_mapped)| {
+        let written = write_address(remote, as_mapped, address, len);
+        if written.is_err() {
+            let _ = shim.call(|host| host.close(accepted));
+        }
+        written.map(|()| accepted)
+    }))
+}
+
+pub unsafe extern "C" fn connect(
+    userdata: *mut c_void,
+    file: c_int,
+    address: *const sockaddr,
+    len: socklen_t,
+) -> c_int {
+    // SAFETY: the table's first argument.
+    let shim = unsafe { shim(userdata) };
+    let address = match read_address(address, len) {
+        Ok(address) => address,
+        Err(error) => return done(Err(error)),
+    };
+    let waits = !shim.call(|host| host.is_nonblocking(file));
+    match shim.call(|host| host.connect(file, address)) {
+        Err(Errno::EINPROGRESS | Errno::EALREADY) if waits => {
+            done(shim.wait(None, |host| match host.connect(file, address) {
+                Err(Errno::EALREADY) => Err(Errno::EAGAIN),
+                other => other,
+            }))
+        }
+        other => done(other),
+    }
+}
+
+/// # Safety
+/// `argument` is as in fcntl(2).
+pub unsafe extern "C" fn fcntl(
+    userdata: *mut c_void,
+    file: c_int,
+    command: c_int,
+    argument: c_long,
+) -> c_int {
+    // SAFETY: the table's first argument.
+    let shim = unsafe { shim(userdata) };
+    if !shim.call(|host| host.owns(file)) {
+        // SAFETY: not a file of ours: the kernel's.
+        return unsafe { libc::fcntl(file, command, argument) };
+    }
+    match command {
+        libc::F_GETFL => {
+            let nonblocking = shim.call(|host| host.is_nonblocking(file));
+            libc::O_RDWR | if nonblocking { libc::O_NONBLOCK } else { 0 }
+        }
+        libc::F_SETFL => {
+            let on = argument as c_int & libc::O_NONBLOCK != 0;
+            done(shim.call(|host| host.set_nonblocking(file, on)))
+        }
+        libc::F_GETFD => libc::FD_CLOEXEC,
+        libc::F_SETFD => 0,
+        _ => done(Err(Errno::EINVAL)),
+    }
+}
+
+/// # Safety
+/// `value` is as in ioctl(2).
+pub unsafe extern "C" fn ioctl(
+    userdata: *mut c_void,
+    file: c_int,
+    request: c_ulong,
+    value: *mut c_int,
+) -> c_int {
+    // SAFETY: the table's first argument.
+    let shim = unsafe { shim(userdata) };
+    if !shim.call(|host| host.owns(file)) {
+        // SAFETY: not a file of ours: the kernel's.
+        return unsafe { libc::ioctl(file, request, value) };
+    }
+    if request == libc::FIONBIO {
+        let on = memory::get(value);
+        return done(on.and_then(|on| shim.call(|host| host.set_nonblocking(file, on != 0))));
+    }
+    let queued = shim.call(|host| host.queued_bytes(file, request));
+    done(queued.and_then(|bytes| memory::put(value, bytes)))
+}
+
+pub unsafe extern "C" fn close(userdata: *mut c_void, file: c_int) -> c_int {
+    // SAFETY: the table's first argument.
+    let shim = unsafe { shim(userdata) };
+    if !shim.call(|host| host.owns(file)) {
+        // SAFETY: not a file of ours: the script's own, by its number.
+        return unsafe { libc::close(file) };
+    }
+    done(shim.call(|host| host.close(file)))
+}
+
+pub unsafe extern "C" fn shutdown(userdata: *mut c_void, file: c_int, how: c_int) -> c_int {
+    // SAFETY: the table's first argument.
+    let shim = unsafe { shim(userdata) };
+    done(shim.call(|host| host.shutdown(file, how)))
+}

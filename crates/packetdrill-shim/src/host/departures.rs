@@ -1,0 +1,103 @@
+//! Packets that leave and come, as they are counted: bursts, timestamps, `TCP_INFO`.
+
+use super::Host;
+use super::meter::Held;
+use crate::burst::{self, Shape};
+use cofferdam_netstack::ConnectionInfo;
+
+/// Segments of a burst at least, where no sysctl says more.
+const LEAST_BURST_SEGMENTS: u32 = 2;
+
+impl Host {
+    /// A packet of the stack's leaves.
+    pub(super) fn depart(&mut self, packet: Vec<u8>) {
+        let known = burst::shape(&packet).and_then(|shape| self.sent_by(&shape));
+        let (most, pushes) = match known {
+            Some((bits, info, shape)) => {
+                let end = self.stream_end(&info, &shape);
+                let now = self.now;
+                let pushed = self.connections.get_mut(&bits).map(|place| {
+                    let again = end <= place.sent_to;
+                    place.sent_to = place.sent_to.max(end);
+                    place.meter.sent(shape.payload, again, now);
+                    place.notices.sent(end, now);
+                    end <= place.out.pushed
+                });
+                let least = (self.sysctls.as_ref()).map_or(LEAST_BURST_SEGMENTS, |sysctls| {
+                    sysctls.least_burst_segments()
+                });
+                (burst::most_segments(&info, least), pushed)
+            }
+            None => (1, None),
+        };
+        let now = self.now;
+        let leaving = match &mut self.bursts {
+            Some(bursts) => bursts.add(packet, most, pushes),
+            None => vec![packet],
+        };
+        self.sent
+            .extend(leaving.into_iter().map(|packet| (now, packet)));
+    }
+
+    /// Nothing more leaves now.
+    pub(super) fn flush_burst(&mut self) {
+        let now = self.now;
+        let last = self.bursts.as_mut().and_then(|bursts| bursts.flush());
+        self.sent.extend(last.map(|packet| (now, packet)));
+    }
+
+    /// A packet is about to be given to the stack.
+    pub(super) fn arrived(&mut self, packet: &[u8]) {
+        let Some(shape) = burst::shape(packet) else {
+            return;
+        };
+        let now = self.now;
+        let place = (self.connections.values_mut())
+            .find(|place| place.local == shape.remote && place.remote == shape.local);
+        if let Some(place) = place {
+            place.meter.received(shape.payload, now);
+        }
+    }
+
+    /// What holds each sender back from now on.
+    pub(super) fn measure(&mut self) {
+        let now = self.now;
+        for place in self.connections.values_mut() {
+            let Some(info) = self.stack.connection(place.id) else {
+                place.meter.hold(Held::Idle, now);
+                continue;
+            };
+            let waiting = info.send_queue_bytes.saturating_sub(info.flight_bytes);
+            let window = info.peer_window_bytes.saturating_sub(info.flight_bytes);
+            let held = if info.send_queue_bytes + place.out.len() == 0 {
+                Held::Idle
+            } else if waiting > 0 && window < waiting.min(info.mss_bytes) {
+                Held::ByWindow
+            } else if waiting == 0
+                && place.out.was_full
+                && info.flight_bytes + info.mss_bytes <= info.cwnd_bytes
+            {
+                Held::ByBuffer
+            } else {
+                Held::Busy
+            };
+            place.meter.hold(held, now);
+        }
+    }
+
+    fn sent_by(&self, shape: &Shape) -> Option<(u64, ConnectionInfo, Shape)> {
+        let (bits, place) = (self.connections.iter())
+            .find(|(_, place)| place.local == shape.local && place.remote == shape.remote)?;
+        let info = self.stack.connection(place.id)?;
+        Some((*bits, info, *shape))
+    }
+
+    /// Where a segment ends in the stream: the SYN is no byte of it.
+    fn stream_end(&self, info: &ConnectionInfo, shape: &Shape) -> u64 {
+        // `acked_bytes` counts the SYN; the first byte has number 1.
+        let una = info.initial_sequence.wrapping_add(info.acked_bytes);
+        let ahead = shape.seq.wrapping_add(shape.payload).wrapping_sub(una) as i32;
+        let acked = i64::from(info.acked_bytes.saturating_sub(1));
+        u64::try_from(acked + i64::from(ahead)).unwrap_or(0)
+    }
+}

@@ -1,0 +1,452 @@
+//! The send buffer of a stream: what a socket takes, and when the stack gets it.
+//!
+//! Linux decides by its packets' buffers how much fits (`tcp_sendmsg`): data is added in pieces of
+//! at most half the peer's window, and a new piece is begun as long as the buffer is not full. The
+//! same rule is here, on bytes of payload, so that a partial write ends where scripts expect it.
+
+use super::connection::Connection;
+use super::errors::Result;
+use super::settings::Settings;
+use super::{File, Host, Role};
+use cofferdam_netstack::Time;
+use nix::errno::Errno;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// A corked segment leaves after this time all the same (tcp(7), TCP_CORK).
+const CORK_LIMIT: Duration = Duration::from_millis(200);
+/// Most payload that Linux keeps in one piece: 64 KiB less the headers.
+const MOST_PIECE_BYTES: u32 = 65_536 - 1 - 320;
+/// The send buffer where no sysctl says more (net/ipv4/tcp.c: `tcp_wmem`), and the most it grows to.
+const SEND_BUFFER_BYTES: (u32, u32) = (16 << 10, 4 << 20);
+
+/// What the last argument of `recv` and `send` may ask.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// Never wait.
+    pub dont_wait: bool,
+    /// Look only.
+    pub peek: bool,
+    /// From the error queue.
+    pub errors: bool,
+    /// Wait for as much as was requested.
+    pub all: bool,
+    /// Report a datagram's whole length.
+    pub truncate: bool,
+    /// More will follow: as corked.
+    pub more: bool,
+    /// The end of a record: what follows is another segment.
+    pub end_of_record: bool,
+    /// Report when the bytes are no longer in use.
+    pub zero_copy: bool,
+    /// `connect` too, with the data in its SYN (RFC 7413).
+    pub fast_open: bool,
+}
+
+impl Flags {
+    /// Reads `MSG_` flags.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` for one that is not done here.
+    pub fn from_bits(bits: i32) -> Result<Flags> {
+        let mut flags = Flags::default();
+        let mut rest = bits & !libc::MSG_NOSIGNAL;
+        for (bit, flag) in [
+            (libc::MSG_DONTWAIT, &mut flags.dont_wait),
+            (libc::MSG_PEEK, &mut flags.peek),
+            (libc::MSG_ERRQUEUE, &mut flags.errors),
+            (libc::MSG_WAITALL, &mut flags.all),
+            (libc::MSG_TRUNC, &mut flags.truncate),
+            (libc::MSG_MORE, &mut flags.more),
+            (libc::MSG_EOR, &mut flags.end_of_record),
+            (libc::MSG_ZEROCOPY, &mut flags.zero_copy),
+            (libc::MSG_FASTOPEN, &mut flags.fast_open),
+        ] {
+            *flag = rest & bit != 0;
+            rest &= !bit;
+        }
+        if rest != 0 {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        Ok(flags)
+    }
+
+    /// Whether a call may wait: the error queue never makes one.
+    pub const fn waits(self) -> bool {
+        !self.dont_wait && !self.errors
+    }
+}
+
+/// Bytes that were written and that the stack does not have yet.
+#[derive(Debug, Default)]
+pub struct Outgoing {
+    bytes: VecDeque<u8>,
+    /// Bytes written so far, and where among them records end.
+    written: u64,
+    record_ends: VecDeque<u64>,
+    /// An incomplete segment at the end waits for more, until then.
+    is_corked: bool,
+    pub held_until: Option<Time>,
+    /// The largest window that the peer has offered, in bytes.
+    most_window: u32,
+    /// Filled since the peer last made room: a poller is to be told of room only once it is worth
+    /// it.
+    pub was_full: bool,
+    /// How far the sender pushed its data (PSH), in bytes written.
+    pub pushed: u64,
+}
+
+impl Outgoing {
+    /// The connection has ended.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.record_ends.clear();
+        self.held_until = None;
+    }
+
+    pub const fn written(&self) -> u64 {
+        self.written
+    }
+
+    pub fn len(&self) -> u32 {
+        self.bytes.len() as u32
+    }
+
+    /// The most that one piece holds: half of the largest window seen, in whole segments.
+    fn piece_bytes(&mut self, window: u32, segment: u32) -> u32 {
+        self.most_window = self.most_window.max(window);
+        let most = match self.most_window {
+            window @ ..=536 => window,
+            window => (window / 2).max(536),
+        };
+        let most = most.min(MOST_PIECE_BYTES);
+        (most - most % segment).max(segment)
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        self.bytes.extend(bytes);
+        self.written += bytes.len() as u64;
+    }
+}
+
+/// How a buffer stands.
+#[derive(Clone, Copy, Debug)]
+struct Fill {
+    /// Written and not acknowledged, and of these not sent.
+    queued: u32,
+    not_sent: u32,
+    buffer: u32,
+    not_sent_low: u32,
+}
+
+impl Fill {
+    const fn has_room(self) -> bool {
+        self.queued < self.buffer && self.not_sent < self.not_sent_low
+    }
+
+    /// A third of the buffer is free, and half of what may be unsent.
+    const fn is_worth_telling(self) -> bool {
+        self.buffer.saturating_sub(self.queued) >= self.queued / 2
+            && self.queued < self.buffer
+            && (self.not_sent as u64) * 2 < self.not_sent_low as u64
+    }
+}
+
+impl Host {
+    fn fill(&self, bits: u64, settings: &Settings) -> Fill {
+        let place = self.connections.get(&bits);
+        let pending = place.map_or(0, |place| place.out.len());
+        let info = place.and_then(|place| self.stack.connection(place.id));
+        let queue = info.map_or(0, |info| info.send_queue_bytes);
+        let flight = info.map_or(0, |info| info.flight_bytes);
+        let (usual, most) = (self.sysctls.as_ref())
+            .and_then(|sysctls| sysctls.send_buffer_bytes())
+            .unwrap_or(SEND_BUFFER_BYTES);
+        let grown = info.map_or(0, |info| {
+            // tcp_sndbuf_expand: twice the window, with the overhead of a buffer each.
+            let buffer = (info.mss_bytes + 640).next_power_of_two() + 256;
+            let segments = (info.cwnd_bytes / info.mss_bytes.max(1)).max(10);
+            buffer.saturating_mul(segments).saturating_mul(2).min(most)
+        });
+        let low = (settings.not_sent_low_bytes)
+            .or_else(|| self.sysctls.as_ref()?.not_sent_low_bytes())
+            .unwrap_or(u32::MAX);
+        Fill {
+            queued: queue + pending,
+            not_sent: queue.saturating_sub(flight) + pending,
+            buffer: (settings.send_buffer_bytes).unwrap_or_else(|| usual.max(grown)),
+            not_sent_low: low,
+        }
+    }
+
+    /// Whether `poll` says that the socket takes data.
+    pub(super) fn is_writable(&self, bits: u64, settings: &Settings) -> bool {
+        self.fill(bits, settings).is_worth_telling()
+    }
+
+    /// Takes what the send buffer has room for; says how much.
+    ///
+    /// # Errors
+    /// `EAGAIN` when it takes nothing now; `EPIPE` when it never will; as `send(2)`.
+    pub fn write(&mut self, file: i32, bytes: &[u8], flags: Flags) -> Result<usize> {
+        let socket = self.socket_of(file)?;
+        let settings = socket.settings.clone();
+        let bits = match socket.role {
+            Role::Connection(bits) => bits,
+            _ => return Err(Errno::EPIPE),
+        };
+        let place = self.connections.get_mut(&bits).ok_or(Errno::EPIPE)?;
+        if let Some(error) = place.error.take() {
+            return Err(error);
+        }
+        if place.shut_write || place.ended.is_some() {
+            return Err(Errno::EPIPE);
+        }
+        if !place.is_open {
+            return Err(Errno::EAGAIN);
+        }
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        let is_corked = flags.more || (settings.cork && !settings.no_delay);
+        let mut taken = 0;
+        while taken < bytes.len() {
+            let room = self.room(bits, &settings);
+            if room == 0 {
+                break;
+            }
+            let now = (bytes.len() - taken).min(room as usize);
+            let is_last = taken + now == bytes.len();
+            let Some(place) = self.connections.get_mut(&bits) else {
+                break;
+            };
+            place.out.add(&bytes[taken..taken + now]);
+            taken += now;
+            if is_last && flags.end_of_record {
+                place.out.record_ends.push_back(place.out.written);
+            }
+            // Whole segments leave at once; the rest only when all is written.
+            place.out.is_corked = is_corked || !is_last;
+            if is_last && !is_corked {
+                place.out.pushed = place.out.written;
+            }
+            self.turn();
+        }
+        let Some(place) = self.connections.get_mut(&bits) else {
+            return Err(Errno::EPIPE);
+        };
+        place.out.is_corked = is_corked && taken == bytes.len();
+        place.out.was_full |= taken < bytes.len();
+        if taken == 0 {
+            return Err(Errno::EAGAIN);
+        }
+        if !is_corked {
+            place.out.pushed = place.out.written;
+        }
+        let (id, end) = (place.id, place.out.written);
+        let zero_copy = flags.zero_copy && settings.zero_copy;
+        (place.notices).written(end, zero_copy, settings.timestamping);
+        self.turn();
+        // What has left already is stamped as of now.
+        let not_sent = self.stack.connection(id).map_or(0, |info| {
+            info.send_queue_bytes.saturating_sub(info.flight_bytes)
+        });
+        let now = self.now;
+        self.update(bits, |place| {
+            let pending = u64::from(not_sent) + u64::from(place.out.len());
+            place.notices.sent(end.saturating_sub(pending), now);
+        });
+        Ok(taken)
+    }
+
+    /// How much may be added now.
+    fn room(&mut self, bits: u64, settings: &Settings) -> u32 {
+        let fill = self.fill(bits, settings);
+        let Some(place) = self.connections.get_mut(&bits) else {
+            return 0;
+        };
+        let Some(info) = self.stack.connection(place.id) else {
+            return 0;
+        };
+        let piece = place
+            .out
+            .piece_bytes(info.peer_window_bytes, info.mss_bytes.max(1));
+        // The last piece, as far as it is not sent and no record ends there.
+        let begun = fill.not_sent % piece;
+        let at_record_end = place.out.record_ends.back() == Some(&place.out.written);
+        if begun > 0 && !at_record_end {
+            return piece - begun;
+        }
+        if fill.has_room() { piece } else { 0 }
+    }
+
+    /// Hands the stack what it is to have by now, at every connection. Says whether there was some.
+    pub(super) fn feed_all(&mut self) -> bool {
+        let waiting: Vec<u64> = (self.connections.iter())
+            .filter(|(_, place)| place.out.len() > 0)
+            .map(|(bits, _)| *bits)
+            .collect();
+        let mut any = false;
+        for bits in waiting {
+            any |= self.feed(bits, false);
+        }
+        any
+    }
+
+    /// Hands the stack what it is to have by now. `all`: also an incomplete segment.
+    fn feed(&mut self, bits: u64, all: bool) -> bool {
+        let now = self.now;
+        let Some(place) = self.connections.get_mut(&bits) else {
+            return false;
+        };
+        let Some(info) = self.stack.connection(place.id) else {
+            return false;
+        };
+        let out = &mut place.out;
+        let given = out.written - out.bytes.len() as u64;
+        let not_sent = info.send_queue_bytes.saturating_sub(info.flight_bytes);
+        let mut len = out.len();
+        // One record after the other: the next when this one is sent.
+        out.record_ends.retain(|end| *end > given || not_sent > 0);
+        if let Some(end) = out.record_ends.front() {
+            if *end <= given {
+                return false;
+            }
+            len = len.min((end - given) as u32);
+        }
+        let ends_record = len < out.len() || out.record_ends.front().is_some();
+        if out.is_corked && !all && !ends_record {
+            let segment = info.mss_bytes.max(1);
+            let whole = (not_sent + len) / segment * segment;
+            len = whole.saturating_sub(not_sent).min(len);
+            if len < out.len() {
+                out.held_until = out.held_until.or(Some(now + CORK_LIMIT));
+            }
+        }
+        if len == 0 {
+            return false;
+        }
+        let bytes: Vec<u8> = out.bytes.iter().copied().take(len as usize).collect();
+        let chunk = self.buffers.data(&bytes);
+        let taken = self.stack.sendv(now, place.id, &[chunk]).unwrap_or(0);
+        if taken == 0 {
+            self.buffers.free(chunk.buffer);
+            return false;
+        }
+        place.sent(chunk.buffer, taken);
+        let out = &mut place.out;
+        out.bytes.drain(..taken as usize);
+        if out.bytes.is_empty() {
+            out.held_until = None;
+        }
+        true
+    }
+
+    /// What was written leaves, whether a segment is full or not: the socket is closed.
+    pub(super) fn flush_all(&mut self, bits: u64) {
+        if let Some(place) = self.connections.get_mut(&bits) {
+            place.out.is_corked = false;
+            place.out.held_until = None;
+            place.out.pushed = place.out.written;
+        }
+        self.turn();
+        while self.feed(bits, true) {
+            self.turn();
+        }
+    }
+
+    /// TCP_CORK and TCP_NODELAY have changed.
+    pub(super) fn flush_corked(&mut self, bits: u64, is_corked: bool) {
+        if let Some(place) = self.connections.get_mut(&bits)
+            && place.out.is_corked
+            && !is_corked
+        {
+            place.out.is_corked = false;
+            place.out.held_until = None;
+        }
+    }
+
+    /// What was held back for too long leaves.
+    pub(super) fn uncork_due(&mut self) {
+        let now = self.now;
+        let due: Vec<u64> = (self.connections.iter())
+            .filter(|(_, place)| place.out.held_until.is_some_and(|until| until <= now))
+            .map(|(bits, _)| *bits)
+            .collect();
+        for bits in due {
+            if let Some(place) = self.connections.get_mut(&bits) {
+                place.out.held_until = None;
+                place.out.is_corked = false;
+                place.out.pushed = place.out.written;
+            }
+            self.feed(bits, true);
+        }
+    }
+
+    /// Whether fewer bytes than `most` are there to read, and more may come.
+    pub fn is_short_of(&mut self, file: i32, most: usize) -> bool {
+        self.connection_of(file)
+            .is_ok_and(|place: &mut Connection| {
+                (place.unread_bytes() as usize) < most
+                    && !place.peer_has_closed
+                    && !place.shut_read
+                    && place.ended.is_none()
+            })
+    }
+
+    /// Reads what a pipe is to get.
+    ///
+    /// # Errors
+    /// As [`Host::read`].
+    pub fn splice_read(&mut self, file: i32, most: usize) -> Result<Vec<u8>> {
+        if !matches!(self.files.get(&file), Some(File::Socket(_))) {
+            return Err(Errno::EINVAL);
+        }
+        self.read(file, most, false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_that_are_not_done_are_refused() {
+        assert_eq!(Flags::from_bits(0), Ok(Flags::default()));
+        assert!(Flags::from_bits(libc::MSG_EOR).is_ok_and(|flags| flags.end_of_record));
+        assert!(Flags::from_bits(libc::MSG_DONTWAIT).is_ok_and(|flags| !flags.waits()));
+        assert!(Flags::from_bits(libc::MSG_ERRQUEUE).is_ok_and(|flags| !flags.waits()));
+        for refused in [libc::MSG_OOB, libc::MSG_CONFIRM, 1 << 30] {
+            assert_eq!(Flags::from_bits(refused), Err(Errno::EOPNOTSUPP));
+        }
+    }
+
+    #[test]
+    fn a_piece_is_half_a_window_in_whole_segments() {
+        let mut out = Outgoing::default();
+        assert_eq!(out.piece_bytes(32_792, 1000), 16_000);
+        assert_eq!(
+            out.piece_bytes(100, 1000),
+            16_000,
+            "the largest window counts"
+        );
+        let mut small = Outgoing::default();
+        assert_eq!(small.piece_bytes(500, 1000), 1000, "a segment at least");
+        assert_eq!(small.piece_bytes(1 << 24, 1000), 65_000);
+    }
+
+    #[test]
+    fn a_poller_is_told_of_room_when_a_third_is_free() {
+        let fill = |queued, not_sent| Fill {
+            queued,
+            not_sent,
+            buffer: 90_000,
+            not_sent_low: 10_000,
+        };
+        assert!(fill(89_999, 0).has_room() && !fill(89_999, 0).is_worth_telling());
+        assert!(!fill(90_000, 0).has_room());
+        assert!(fill(60_000, 0).is_worth_telling() && !fill(61_000, 0).is_worth_telling());
+        assert!(fill(0, 4_999).is_worth_telling() && !fill(0, 5_000).is_worth_telling());
+        assert!(!fill(0, 10_000).has_room());
+    }
+}

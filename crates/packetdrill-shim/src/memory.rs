@@ -1,0 +1,172 @@
+//! The caller's memory. A pointer that names none is `EFAULT`, as the kernel says, and not the end
+//! of the process: copies go through the kernel, which checks them.
+
+use crate::host::Result;
+use libc::{c_void, iovec};
+use nix::errno::Errno;
+
+/// One copy between the caller's memory and ours.
+fn copy(ours: iovec, theirs: iovec, write: bool) -> Result<()> {
+    if theirs.iov_len == 0 {
+        return Ok(());
+    }
+    if theirs.iov_base.is_null() {
+        return Err(Errno::EFAULT);
+    }
+    let call = if write {
+        libc::process_vm_writev
+    } else {
+        libc::process_vm_readv
+    };
+    // SAFETY: `ours` is memory of ours with its length; the kernel checks `theirs`.
+    let copied = unsafe { call(libc::getpid(), &raw const ours, 1, &raw const theirs, 1, 0) };
+    match usize::try_from(copied) {
+        Ok(copied) if copied == theirs.iov_len => Ok(()),
+        // A part of the range is not there.
+        Ok(_) => Err(Errno::EFAULT),
+        Err(_) => Err(Errno::last()),
+    }
+}
+
+/// Reads `len` bytes.
+///
+/// # Errors
+/// `EFAULT` where there is no memory.
+pub fn read(from: *const c_void, len: usize) -> Result<Vec<u8>> {
+    if isize::try_from(len).is_err() {
+        return Err(Errno::EFAULT);
+    }
+    // All of it is checked to be there before as much is taken for the copy.
+    let mut last = [0_u8; 1];
+    if len > 0 {
+        let end = from.cast::<u8>().wrapping_add(len - 1);
+        copy(part(last.as_mut_ptr(), 1), part(end.cast_mut(), 1), false)?;
+    }
+    let mut bytes = vec![0_u8; len];
+    copy(
+        part(bytes.as_mut_ptr(), len),
+        part(from.cast_mut().cast(), len),
+        false,
+    )?;
+    Ok(bytes)
+}
+
+/// Writes bytes.
+///
+/// # Errors
+/// `EFAULT` where there is no memory.
+pub fn write(to: *mut c_void, bytes: &[u8]) -> Result<()> {
+    let ours = part(bytes.as_ptr().cast_mut(), bytes.len());
+    copy(ours, part(to.cast(), bytes.len()), true)
+}
+
+const fn part(base: *mut u8, len: usize) -> iovec {
+    iovec {
+        iov_base: base.cast(),
+        iov_len: len,
+    }
+}
+
+/// A plain structure of C: any bytes of its size are one.
+///
+/// # Safety
+/// Every bit pattern is a value of the type, and the type has no invariants.
+pub unsafe trait Plain: Copy {}
+
+macro_rules! plain {
+    ($($type:ty),*) => {
+        $(
+            // SAFETY: integers and raw pointers in C's layout.
+            unsafe impl Plain for $type {}
+        )*
+    };
+}
+plain!(
+    i32,
+    u32,
+    i64,
+    usize,
+    iovec,
+    libc::msghdr,
+    libc::pollfd,
+    libc::epoll_event,
+    libc::timeval
+);
+
+/// Reads a structure.
+///
+/// # Errors
+/// `EFAULT` where there is no memory.
+pub fn get<T: Plain>(from: *const T) -> Result<T> {
+    let bytes = read(from.cast(), size_of::<T>())?;
+    // SAFETY: as many bytes as the type has, and any are a value of it.
+    Ok(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+/// Reads `count` structures that lie one after the other.
+///
+/// # Errors
+/// `EFAULT` where there is no memory.
+pub fn get_all<T: Plain>(from: *const T, count: usize) -> Result<Vec<T>> {
+    let len = count.checked_mul(size_of::<T>()).ok_or(Errno::EFAULT)?;
+    let bytes = read(from.cast(), len)?;
+    let values = bytes.chunks_exact(size_of::<T>());
+    // SAFETY: each piece has as many bytes as the type.
+    Ok(values
+        .map(|bytes| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+        .collect())
+}
+
+/// Writes a structure.
+///
+/// # Errors
+/// `EFAULT` where there is no memory.
+pub fn put<T: Plain>(to: *mut T, value: T) -> Result<()> {
+    let ours = part((&raw const value).cast_mut().cast(), size_of::<T>());
+    copy(ours, part(to.cast(), size_of::<T>()), true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_memory_is_efault() {
+        let bad = 0x10 as *mut c_void;
+        assert_eq!(read(bad, 4), Err(Errno::EFAULT));
+        assert_eq!(read(std::ptr::null(), 4), Err(Errno::EFAULT));
+        assert_eq!(write(bad, b"data"), Err(Errno::EFAULT));
+        assert_eq!(get::<i32>(bad.cast()), Err(Errno::EFAULT));
+        assert_eq!(get_all::<iovec>(bad.cast(), usize::MAX), Err(Errno::EFAULT));
+        assert_eq!(read(bad, 0), Ok(Vec::new()), "nothing is nowhere");
+        let here = 7_i32;
+        assert_eq!(get(&raw const here), Ok(7));
+        assert_eq!(
+            read((&raw const here).cast(), 1 << 60),
+            Err(Errno::EFAULT),
+            "a range that leaves memory"
+        );
+    }
+
+    #[test]
+    fn a_range_that_ends_in_no_memory_is_efault_too() {
+        // SAFETY: a mapping of our own: two pages, the second without rights.
+        unsafe {
+            let size = 8192;
+            let base = libc::mmap(
+                std::ptr::null_mut(),
+                size,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            assert_ne!(base, libc::MAP_FAILED);
+            assert_eq!(libc::mprotect(base.add(4096), 4096, libc::PROT_NONE), 0);
+            assert!(read(base, 4096).is_ok());
+            assert_eq!(read(base, 4097), Err(Errno::EFAULT));
+            assert_eq!(write(base.add(4095), b"ab"), Err(Errno::EFAULT));
+            libc::munmap(base, size);
+        }
+    }
+}
