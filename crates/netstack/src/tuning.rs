@@ -31,6 +31,20 @@ pub(crate) mod loss {
     /// acknowledgements, and on a path of microseconds they do so for many round trips. Shorter:
     /// most probes are needless; longer: a lost tail is repaired later.
     pub const TAIL_PROBE_LEAST: Duration = Duration::from_millis(10);
+    /// Segments by which one acknowledgement opens the window at most in slow start (L of RFC 3465,
+    /// 2.3; 8 as RFC 9406, 4.3, has it without pacing). More: a stretched acknowledgement lets a
+    /// larger burst out; fewer: receivers that acknowledge rarely are served slowly.
+    pub const SLOW_START_SEGMENTS: u32 = 8;
+    /// Moments of sending that are remembered for what is under way (RFC 8985). More: 8 bytes each, in
+    /// two logs a connection; fewer: neighbours share the later moment sooner, and their loss is
+    /// found later.
+    pub const SEND_TIMES: usize = 16;
+    /// Quarters of the least round trip that reordering is waited for, beyond the first (RFC 8985,
+    /// 6.2, step 4, stops at the smoothed round trip, which is less on most paths).
+    pub const REORDER_MOST: u8 = 250;
+    /// Recoveries without a needless retransmission after which the wait is a quarter again
+    /// (RFC 8985, 6.2, step 4: 16).
+    pub const REORDER_KEPT: u8 = 16;
     /// Ranges of SACK that are remembered for one connection. Further ones are forgotten from the
     /// top, which only costs a retransmission. More: every connection takes 8 bytes more for each.
     pub const SACK_RANGES: usize = 16;

@@ -91,6 +91,8 @@ counters! {
     out_of_window,
     /// Segments refused by their timestamp (PAWS).
     paws_rejected,
+    /// Segments without a timestamp, though timestamps were agreed on.
+    timestamps_missing,
     /// Challenge acknowledgements sent (RFC 5961).
     challenge_acks,
     /// SYN cookies sent.

@@ -109,13 +109,7 @@ impl Stack {
         let entry = self.connections.get(slot);
         let tcb = &entry.tcb;
         if tcb.state() != State::SynSent {
-            let key = tcb.key;
-            let segment = crate::tcp::segment::Outgoing {
-                seq: tcb.sender().max(),
-                ack: tcb.receiver().next(),
-                flags: crate::wire::tcp::RST | crate::wire::tcp::ACK,
-                ..Default::default()
-            };
+            let (key, segment) = (tcb.key, tcb.reset_segment(now));
             self.reset_peer(&key, (entry.mac(), entry.reader()), &segment, now);
         }
         let reason = crate::api::DeadReason::Aborted;

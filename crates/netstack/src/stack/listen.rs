@@ -81,21 +81,22 @@ impl Stack {
         segment: &Incoming,
     ) -> Option<u32> {
         let listener = self.listeners.find(&key.local, key.local_port);
-        if let Some(listener) = listener
-            && !segment.is(RST)
-        {
+        if let Some(listener) = listener {
             if is_opening(segment.header.flags) {
                 self.syn(now, datagram, key, segment, listener, None);
                 return None;
             }
-            if segment.is(ACK)
-                && !segment.is(SYN)
+            // RFC 9293, 3.10.7.2: only an ACK is answered by an RST. A FIN without one is dropped, and
+            // so is SYN+FIN, which no TCP sends.
+            if segment.is(RST) || !segment.is(ACK) {
+                return None;
+            }
+            if !segment.is(SYN)
                 && let Some(opened) = self.cookie(now, datagram, key, segment, listener)
             {
                 return opened;
             }
-        }
-        if listener.is_none() {
+        } else {
             self.counters.no_listener += 1;
         }
         self.refuse(now, datagram, key, segment);

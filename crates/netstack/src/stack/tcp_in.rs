@@ -9,7 +9,7 @@ use crate::tcp::context::Context;
 use crate::tcp::segment::Incoming;
 use crate::tcp::state::State;
 use crate::tcp::timewait::Answer;
-use crate::wire::tcp;
+use crate::wire::tcp::{self, Options};
 
 impl Stack {
     /// Takes a TCP segment. Says whether its buffer is kept.
@@ -106,7 +106,15 @@ impl Stack {
             self.hold_up(slot);
         }
         if verdict.reset {
-            self.refuse(now, datagram, key, segment);
+            // RFC 7323, 3.2: an RST of a connection has its timestamps, once both sides know of them.
+            let tcb = self.connections.tcb(slot);
+            let is_opening = matches!(tcb.state(), State::SynSent | State::SynReceived);
+            let stamp = if is_opening {
+                Options::default()
+            } else {
+                tcb.stamp(now)
+            };
+            self.refuse_with(now, datagram, key, segment, stamp);
         }
         if verdict.time_wait {
             // The last ACK goes out as a reply: the connection is gone then.

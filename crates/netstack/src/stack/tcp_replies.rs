@@ -7,6 +7,7 @@ use crate::api::{MacAddress, Time};
 use crate::flow::FlowKey;
 use crate::tcp::segment::{Incoming, Outgoing};
 use crate::wire::ip;
+use crate::wire::tcp::Options;
 
 impl Stack {
     /// Answers a segment that belongs to nothing with an RST.
@@ -17,9 +18,22 @@ impl Stack {
         key: &FlowKey,
         segment: &Incoming,
     ) {
-        let Some(reset) = crate::tcp::segment::reset_for(segment) else {
+        self.refuse_with(now, datagram, key, segment, Options::default());
+    }
+
+    /// Answers a segment that its connection cannot take with an RST with these options.
+    pub(super) fn refuse_with(
+        &mut self,
+        now: Time,
+        datagram: &Datagram<'_>,
+        key: &FlowKey,
+        segment: &Incoming,
+        options: Options,
+    ) {
+        let Some(mut reset) = crate::tcp::segment::reset_for(segment) else {
             return;
         };
+        reset.options = options;
         if !self
             .replies
             .may_answer(Answer::Reset, now, &mut self.counters)
@@ -69,7 +83,7 @@ impl Stack {
             _ => return,
         };
         let v4 = key.local.is_v4();
-        let len = crate::wire::tcp::HEADER_BYTES;
+        let len = crate::wire::tcp::HEADER_BYTES + segment.options.len();
         let outline = Outline {
             source: &key.local,
             destination: &key.remote,

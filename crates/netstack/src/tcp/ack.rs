@@ -19,16 +19,11 @@ impl Tcb {
             self.receiver.acks_mut().challenge(context.now);
             return false;
         }
-        let sack_news = self.terms.sack()
-            && self.recovery.board.update(
-                seq::max(self.sender.una(), header.ack),
-                self.sender.max(),
-                header.options.sack_ranges(),
-            );
+        let delivery = self.take_ranges(header, context.now);
         let window_before = (self.sender.peer_window(), self.sender.una());
         if seq::lt(self.sender.una(), header.ack) {
             self.new_data_acknowledged(segment, context);
-        } else if header.ack == self.sender.una() && self.is_duplicate(segment, sack_news) {
+        } else if header.ack == self.sender.una() && self.is_duplicate(segment, delivery.is_news) {
             context.counters.duplicate_acks += 1;
             let began = self
                 .recovery
@@ -36,6 +31,9 @@ impl Tcb {
             context.counters.fast_recoveries += u64::from(began);
         }
         self.tail_answered(segment, context);
+        if self.terms.sack() {
+            self.judge(delivery, context);
+        }
         self.sender.update_window(segment, self.terms.peer_scale());
         self.watch_tail(context);
         if (self.sender.peer_window(), self.sender.una()) != window_before {
@@ -65,7 +63,6 @@ impl Tcb {
 
     fn new_data_acknowledged(&mut self, segment: &Incoming, context: &mut Context<'_>) {
         let ack = segment.header.ack;
-        let flight = self.sender.flight();
         let mut bytes = ack.wrapping_sub(self.sender.una());
         // What is acknowledged beyond the data is our FIN.
         if bytes > self.sender.queue.bytes() {
@@ -75,16 +72,12 @@ impl Tcb {
         self.measure(segment, context);
         let freed = self.sender.queue.trim(bytes, context.chunks);
         self.notices.freed_ranges(freed);
-        let mends = self.recovery.advance(self.sender.una(), ack);
+        self.recovery.advance(ack);
         self.sender.advance(ack);
         self.notices.acked(bytes);
         self.timers.answered();
         self.sender.rto.progress();
-        let made = Progress {
-            bytes,
-            flight,
-            mends,
-        };
+        let made = Progress { bytes };
         self.recovery
             .progress(made, &mut self.sender, &self.terms, context.now);
         if self.sender.is_waiting() {
@@ -132,6 +125,7 @@ impl Tcb {
         } else if was_probing {
             // What went into the closed window was refused: it is sent again at once.
             self.sender.rewind();
+            self.recovery.rewound(self.sender.una());
         }
     }
 }

@@ -18,15 +18,33 @@ pub struct Verdict {
     pub time_wait: bool,
 }
 
+/// What a segment's timestamp says of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Age {
+    Fresh,
+    /// It is older than one that came before.
+    Old,
+    /// It has none, though timestamps were agreed on.
+    Unknown,
+}
+
 impl Tcb {
     /// Takes a segment in any state but SYN-SENT.
     pub fn input(&mut self, segment: &Incoming, context: &mut Context<'_>) -> Verdict {
         let header = &segment.header;
         let drop = Verdict::default();
-        if !self.fresh(segment, context.now) {
-            context.counters.paws_rejected += 1;
-            self.receiver.acks_mut().challenge(context.now);
-            return drop;
+        match self.age(segment, context.now) {
+            Age::Fresh => {}
+            Age::Old => {
+                context.counters.paws_rejected += 1;
+                self.receiver.acks_mut().challenge(context.now);
+                return drop;
+            }
+            // RFC 7323, 3.2: silently.
+            Age::Unknown => {
+                context.counters.timestamps_missing += 1;
+                return drop;
+            }
         }
         // A peer that did not get our SYN+ACK, or opens at the same time (RFC 9293, 3.5).
         if self.state == State::SynReceived
@@ -95,16 +113,17 @@ impl Tcb {
     }
 
     /// PAWS (RFC 7323, 5.3): whether the timestamp is not older than the last one.
-    fn fresh(&self, segment: &Incoming, now: Time) -> bool {
+    fn age(&self, segment: &Incoming, now: Time) -> Age {
         if !self.terms.timestamps()
             || segment.is(RST)
             || self.state == State::SynReceived && segment.is(SYN)
         {
-            return true;
+            return Age::Fresh;
         }
         match segment.header.options.timestamps {
-            Some((value, _)) => self.timestamps.is_fresh(value, now),
-            None => false,
+            Some((value, _)) if self.timestamps.is_fresh(value, now) => Age::Fresh,
+            Some(_) => Age::Old,
+            None => Age::Unknown,
         }
     }
 

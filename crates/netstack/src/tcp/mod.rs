@@ -5,7 +5,8 @@
 //! stack around it finds the connection, writes headers and hands events up.
 //!
 //! The connection's state lies in its parts, each changed in its own file alone: [`sender`] with
-//! [`queue`], [`rto`] and [`congestion`]; [`recovery`] with [`sack`]; [`tail`]; [`receiver`] with
+//! [`queue`], [`rto`] and [`congestion`]; [`recovery`] with [`sack`],
+//! [`rack`] with [`sent_log`], and [`prr`]; [`tail`]; [`receiver`] with
 //! [`reassembly`], [`offer`] and [`acks`]; [`timers`]; [`notices`]; [`terms`] and [`timestamps`]. The
 //! rules that concern several of them are methods of the connection.
 
@@ -16,11 +17,14 @@ pub mod congestion;
 pub mod context;
 pub mod input;
 pub mod isn;
+pub mod loss;
 pub mod notices;
 pub mod offer;
 pub mod options;
 pub mod output;
+pub mod prr;
 pub mod queue;
+pub mod rack;
 pub mod reassembly;
 pub mod receiver;
 pub mod recovery;
@@ -28,6 +32,7 @@ pub mod rto;
 pub mod sack;
 pub mod segment;
 pub mod sender;
+pub mod sent_log;
 pub mod seq;
 pub mod state;
 pub mod syncookie;

@@ -16,6 +16,11 @@ pub struct Offer {
     is_held_up: bool,
 }
 
+/// The largest window that can be announced: without scaling, 64 KiB (RFC 7323, 2.2).
+fn largest(terms: &Terms, config: &TcpConfig) -> u32 {
+    config.receive_window_bytes.min(0xffff << terms.our_scale())
+}
+
 impl Offer {
     /// The peer's data begins at `next`. Until the window can be scaled, at most 64 KiB are
     /// promised.
@@ -56,13 +61,12 @@ impl Offer {
         if !self.has_buffer(config) {
             return self.edge;
         }
-        let most = config.receive_window_bytes.min(0xffff << terms.our_scale());
-        next.wrapping_add(most.saturating_sub(self.unread_bytes))
+        next.wrapping_add(largest(terms, config).saturating_sub(self.unread_bytes))
     }
 
     fn is_worth_announcing(&self, edge: u32, terms: &Terms, config: &TcpConfig) -> bool {
         let gain = seq::distance(self.edge, edge);
-        gain > 0 && gain >= (config.receive_window_bytes / 2).min(u32::from(terms.mss()))
+        gain > 0 && gain >= (largest(terms, config) / 2).min(u32::from(terms.mss()))
     }
 
     /// Whether a buffer more may be handed up.
@@ -94,7 +98,7 @@ impl Offer {
         self.unread_bytes = self.unread_bytes.saturating_sub(bytes);
         self.unread_buffers = self.unread_buffers.saturating_sub(buffers);
         let edge = self.possible_edge(next, terms, config);
-        self.bytes(next) <= config.receive_window_bytes / 4
+        self.bytes(next) <= largest(terms, config) / 4
             && self.is_worth_announcing(edge, terms, config)
     }
 

@@ -36,12 +36,17 @@ impl Tcb {
         }
     }
 
-    /// Timestamp and SACK options of a segment after the handshake.
-    pub fn options(&self, now: Time, chunks: &Chunks) -> Options {
-        let mut options = Options {
+    /// The timestamp option of a segment after the handshake.
+    pub fn stamp(&self, now: Time) -> Options {
+        Options {
             timestamps: (self.terms.timestamps()).then(|| self.timestamps.option(now)),
             ..Options::default()
-        };
+        }
+    }
+
+    /// Timestamp and SACK options of a segment after the handshake.
+    pub fn options(&self, now: Time, chunks: &Chunks) -> Options {
+        let mut options = self.stamp(now);
         if self.terms.sack() {
             self.receiver.sack_blocks(&mut options, chunks);
         }

@@ -77,8 +77,12 @@ impl Tcb {
 
     /// RFC 6675, 5, step C: lost holes first, then new data, then holes that may be lost.
     fn in_sack_recovery(&mut self, mss: u32, context: &mut Context<'_>) -> Option<Outgoing> {
-        if self.recovery.under_way(&self.sender, &self.terms) + mss > self.sender.window.cwnd() {
+        // Whole segments go out for what room RFC 9937 gives in bytes: it is counted off the next.
+        if self.recovery.under_way(&self.sender, &self.terms) >= self.sender.window.cwnd() {
             return None;
+        }
+        if let Some((start, end)) = self.recovery.next_lost_again(self.sender.una()) {
+            return self.resend(start, end, mss, context);
         }
         let from = seq::max(self.recovery.resent(), self.sender.una());
         let full = self.payload_mss();
@@ -128,7 +132,7 @@ impl Tcb {
         }
         let segment = self.segment(start, data, fin, context);
         let taken = segment.len + u32::from(segment.flags & FIN != 0);
-        self.recovery.sent_again(start.wrapping_add(taken));
+        self.recovery.sent_again(start, taken, context.now);
         self.count_retransmit(context);
         self.sender.rto.stop_timing_from(start);
         self.timers.start_retransmission(self.timeout_at(context));
@@ -182,11 +186,16 @@ impl Tcb {
         }
         let segment = self.segment(start, len, fin, context);
         let taken = segment.len + u32::from(segment.flags & FIN != 0);
-        self.sender.sent_to(start.wrapping_add(taken));
+        let end = start.wrapping_add(taken);
+        self.sender.sent_to(end);
+        if self.terms.sack() {
+            self.recovery.sent(end, taken, context.now);
+        }
         if again {
             self.count_retransmit(context);
         } else {
-            self.sender.rto.time(start.wrapping_add(taken), context.now);
+            self.sender.rto.time(end, context.now);
+            self.sender.window.sent(self.sender.una(), end, mss);
             self.tail.begins_at(start);
         }
         self.timers.start_retransmission(self.timeout_at(context));

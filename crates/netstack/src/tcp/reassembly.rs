@@ -5,6 +5,7 @@ use super::seq;
 use crate::api::Chunk;
 use crate::core::NONE;
 use crate::core::chunks::{Chunks, List, Node};
+use crate::wire::tcp::MAX_SACK;
 
 /// Ranges of received data that hold the stack's buffers.
 #[derive(Debug, Clone, Copy, Default)]
@@ -14,8 +15,10 @@ pub struct Reassembly {
     /// Out of order, sorted, not overlapping.
     held: List,
     held_count: u16,
-    /// Where the latest out-of-order segment lies.
-    latest: u32,
+    /// Where the latest segments lie that came out of order: one place a gapless range, the range
+    /// of the latest first.
+    recent: [u32; MAX_SACK],
+    recent_count: u8,
 }
 
 /// What became of data out of order.
@@ -86,6 +89,7 @@ impl Reassembly {
             let node = context.chunks.node(previous);
             let known = node.seq.wrapping_add(node.chunk.len);
             if seq::le(end, known) {
+                self.note(start, context.chunks);
                 return Kept::Duplicate;
             }
             let overlap = seq::distance(start, known);
@@ -112,7 +116,7 @@ impl Reassembly {
             return Kept::NoRoom;
         }
         self.held_count += 1;
-        self.latest = start;
+        self.note(start, context.chunks);
         Kept::Yes
     }
 
@@ -134,31 +138,50 @@ impl Reassembly {
         }
     }
 
-    /// The ranges to report: that of the latest segment first, then the others from the lowest on,
-    /// four at most (RFC 2018, 4).
-    pub fn report(&self, chunks: &Chunks, mut add: impl FnMut((u32, u32))) {
-        let mut others = [(0, 0); 4];
-        let mut count = 0;
+    /// The gapless range around the byte at `wanted`, if that is here.
+    fn range_around(&self, wanted: u32, chunks: &Chunks) -> Option<(u32, u32)> {
         let mut at = self.held.head;
         while at != NONE {
-            let (left, mut right);
-            (left, right, at) = {
-                let node = chunks.node(at);
-                (node.seq, node.seq.wrapping_add(node.chunk.len), node.next)
-            };
-            while at != NONE && chunks.node(at).seq == right {
-                let node = chunks.node(at);
-                right = right.wrapping_add(node.chunk.len);
-                at = node.next;
+            let (left, right);
+            ((left, right), at) = gapless(at, chunks);
+            if seq::lt(wanted, right) {
+                return seq::le(left, wanted).then_some((left, right));
             }
-            if seq::le(left, self.latest) && seq::lt(self.latest, right) {
-                add((left, right));
-            } else if count < others.len() {
-                others[count] = (left, right);
+        }
+        None
+    }
+
+    /// A segment out of order came, which lies at `start`: its range is the one to report first.
+    fn note(&mut self, start: u32, chunks: &Chunks) {
+        let Some((left, right)) = self.range_around(start, chunks) else {
+            return;
+        };
+        let mut recent = [start; MAX_SACK];
+        let mut count = 1;
+        for &at in &self.recent[..usize::from(self.recent_count)] {
+            let is_same = seq::le(left, at) && seq::lt(at, right);
+            if !is_same && count < MAX_SACK {
+                recent[count] = at;
                 count += 1;
             }
         }
-        others[..count].iter().for_each(|range| add(*range));
+        (self.recent, self.recent_count) = (recent, count as u8);
+    }
+
+    /// The ranges to report: that of the latest segment first, then those that were reported first
+    /// before it (RFC 2018, 4), then the others from the lowest on. A range may come twice.
+    pub fn report(&self, chunks: &Chunks, mut add: impl FnMut((u32, u32))) {
+        for &at in &self.recent[..usize::from(self.recent_count)] {
+            if let Some(range) = self.range_around(at, chunks) {
+                add(range);
+            }
+        }
+        let mut at = self.held.head;
+        while at != NONE {
+            let range;
+            (range, at) = gapless(at, chunks);
+            add(range);
+        }
     }
 
     /// What is out of order is the caller's again.
@@ -184,4 +207,16 @@ impl Reassembly {
     pub fn forget(&mut self) {
         *self = Self::default();
     }
+}
+
+/// The range without a gap that begins with the node `at`, and the node behind it.
+fn gapless(at: u32, chunks: &Chunks) -> ((u32, u32), u32) {
+    let first = chunks.node(at);
+    let (left, mut right) = (first.seq, first.seq.wrapping_add(first.chunk.len));
+    let mut next = first.next;
+    while next != NONE && chunks.node(next).seq == right {
+        let node = chunks.node(next);
+        (right, next) = (right.wrapping_add(node.chunk.len), node.next);
+    }
+    ((left, right), next)
 }

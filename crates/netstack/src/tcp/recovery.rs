@@ -1,6 +1,8 @@
 //! Loss: fast retransmit and fast recovery (RFC 5681, 3.2; RFC 6582; RFC 6675), and the repair
 //! after a timeout (RFC 6298, 5).
 
+use super::prr::{Delivery, Prr};
+use super::rack::Rack;
 use super::sack::{DUP_THRESH, Scoreboard};
 use super::sender::Sender;
 use super::seq;
@@ -25,10 +27,10 @@ pub struct Recovery {
     pub(super) board: Scoreboard,
     /// End of what recovery sent again (RFC 6675, HighRxt).
     resent: u32,
-    /// End of what was sent when recovery last began with the first segment, and acknowledgements
-    /// since then of what was sent later.
-    resent_before: u32,
-    later_acks: u32,
+    pub(super) rack: Rack,
+    prr: Prr,
+    /// What was sent again and is lost again lies here, and is to be sent from its start on.
+    lost_again: (u32, u32),
     /// The first segment is to be sent again now.
     is_first_due: bool,
     duplicates: u32,
@@ -42,21 +44,19 @@ pub struct Recovery {
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
     pub bytes: u32,
-    /// Bytes that had been under way.
-    pub flight: u32,
-    /// Some of it had been sent again.
-    pub mends: bool,
 }
 
 impl Recovery {
     /// Sending starts at `iss`.
     pub fn start(&mut self, iss: u32) {
-        (self.recover, self.resent) = (iss, iss);
+        (self.recover, self.resent, self.lost_again) = (iss, iss, (iss, iss));
     }
 
     /// Nothing from `una` on was sent again.
     pub fn repair_from(&mut self, una: u32) {
         self.resent = una;
+        self.lost_again = (una, una);
+        self.rack.repair_anew();
     }
 
     /// Which loss recovery is under way.
@@ -99,9 +99,56 @@ impl Recovery {
         self.resent
     }
 
-    /// All up to `end` was sent again.
-    pub fn sent_again(&mut self, end: u32) {
+    /// `bytes` from `start` on go out again.
+    pub fn sent_again(&mut self, start: u32, bytes: u32, now: Time) {
+        let end = start.wrapping_add(bytes);
+        if seq::lt(start, self.lost_again.1) {
+            self.lost_again.0 = seq::max(self.lost_again.0, end);
+        }
         self.resent = seq::max(self.resent, end);
+        self.rack.sent_again(start, end, now);
+        self.prr.sent(bytes);
+    }
+
+    /// What was sent again is lost again, up to `end`.
+    pub fn lose_again(&mut self, una: u32, end: u32) {
+        self.lost_again = (una, seq::max(end, self.lost_again.1));
+        self.is_first_due = true;
+    }
+
+    /// The first that is lost again.
+    pub fn next_lost_again(&self, una: u32) -> Option<(u32, u32)> {
+        let (from, end) = (seq::max(una, self.lost_again.0), self.lost_again.1);
+        self.board.next_gap(from, end)
+    }
+
+    /// `bytes` of new data, which end at `end`, go out.
+    #[inline]
+    pub fn sent(&mut self, end: u32, bytes: u32, now: Time) {
+        self.rack.sent(end, now);
+        self.prr.sent(bytes);
+    }
+
+    /// Sending resumes at what is not acknowledged: when it was sent before says nothing any more.
+    pub fn rewound(&mut self, una: u32) {
+        self.repair_from(una);
+        self.rack.timed_out();
+    }
+
+    /// The acknowledgement with which fast recovery began reported `bytes`.
+    pub fn begins_with(&mut self, bytes: u32) {
+        self.prr.begins_with(bytes);
+    }
+
+    /// An acknowledgement during fast recovery: the window that it leaves (RFC 9937).
+    pub fn reduce(&mut self, delivery: Delivery, sender: &mut Sender, terms: &Terms) {
+        let pipe = self.under_way(sender, terms);
+        let mss = terms.payload_mss();
+        let is_due = delivery.bytes > 0 || !self.prr.has_sent();
+        if let (true, Some(ssthresh)) = (is_due, sender.window.ssthresh()) {
+            let window = self.prr.window(delivery, pipe, ssthresh, mss);
+            sender.window.set_in_recovery(window);
+        }
     }
 
     /// Segments sent again since the start.
@@ -146,7 +193,9 @@ impl Recovery {
     pub fn under_way(&self, sender: &Sender, terms: &Terms) -> u32 {
         let (una, next) = (sender.una(), sender.next());
         if terms.sack() && !self.board.is_empty() {
-            self.board.pipe(una, next, self.resent, terms.payload_mss())
+            let pipe = self.board.pipe(una, next, self.resent, terms.payload_mss());
+            let (from, end) = (seq::max(una, self.lost_again.0), self.lost_again.1);
+            pipe - self.board.missing_between(from, end).min(pipe)
         } else {
             next.wrapping_sub(una)
         }
@@ -181,13 +230,11 @@ impl Recovery {
 
 /// What acknowledgements and the timer lead to.
 impl Recovery {
-    /// All up to `ack` is acknowledged. Says whether some of it, from `una` on, had been sent
-    /// again.
-    pub fn advance(&mut self, una: u32, ack: u32) -> bool {
-        let mends = seq::lt(una, self.resent);
+    /// All up to `ack` is acknowledged.
+    pub fn advance(&mut self, ack: u32) {
         self.resent = seq::max(self.resent, ack);
+        self.lost_again.1 = seq::max(self.lost_again.1, ack);
         self.board.advance(ack);
-        mends
     }
 
     /// New data was acknowledged; the sender knows of it.
@@ -197,7 +244,7 @@ impl Recovery {
         match self.phase {
             Phase::None => {
                 self.duplicates = 0;
-                if sender.window.is_used(made.flight, mss) {
+                if sender.window.is_used() {
                     sender.window.acknowledged(made.bytes, mss, now, srtt);
                 }
             }
@@ -211,6 +258,7 @@ impl Recovery {
             Phase::Fast { point } if seq::le(point, una) => {
                 if terms.sack() {
                     sender.window.end_sack_recovery();
+                    self.rack.recovered();
                 } else {
                     sender.window.end_recovery(sender.flight(), mss);
                 }
@@ -221,13 +269,6 @@ impl Recovery {
             Phase::Fast { .. } if !terms.sack() => {
                 self.is_first_due = true;
                 sender.window.deflate(made.bytes, mss);
-            }
-            // What was sent again has arrived. What had been sent before it and is missing is lost,
-            // however little lies above: three small segments are less than RFC 6675 asks for, and
-            // a lost tail has nothing above it (RFC 8985, 6.2, step 5, by order instead of times).
-            Phase::Fast { point } if made.mends => {
-                self.board.all_lost_below(point);
-                (self.resent_before, self.later_acks) = (sender.max(), 0);
             }
             Phase::Fast { .. } => {}
         }
@@ -240,7 +281,8 @@ impl Recovery {
         match self.phase {
             Phase::None => {
                 let lost = if terms.sack() {
-                    self.duplicates >= DUP_THRESH || self.board.first_lost(mss)
+                    let many = self.duplicates >= DUP_THRESH && !self.rack.is_reordered();
+                    many || self.board.first_lost(mss)
                 } else {
                     // RFC 6582, 3.2, step 1: not for duplicates of what a recovery sent.
                     self.duplicates == DUP_THRESH && seq::lt(self.recover, sender.una())
@@ -254,23 +296,14 @@ impl Recovery {
                 sender.window.inflate(mss);
                 false
             }
-            // What was sent after the first segment was sent again has arrived, and that not: it is
-            // lost again (RFC 8985, 6.2, by order instead of times).
-            Phase::Fast { .. } if self.board.reaches(self.resent_before) => {
-                self.later_acks += 1;
-                if self.later_acks >= DUP_THRESH {
-                    self.resend_from_first(sender);
-                }
-                false
-            }
             _ => false,
         }
     }
 
-    fn resend_from_first(&mut self, sender: &Sender) {
-        self.resent = sender.una();
+    /// The first segment is lost, or lost again: the repair begins with it.
+    pub fn resend_from_first(&mut self, sender: &Sender) {
+        self.repair_from(sender.una());
         self.is_first_due = true;
-        (self.resent_before, self.later_acks) = (sender.max(), 0);
     }
 
     /// Fast recovery begins.
@@ -281,6 +314,8 @@ impl Recovery {
         sender
             .window
             .begin_recovery(sender.flight(), inflation, mss, now);
+        self.prr
+            .begin(sender.flight().saturating_sub(self.board.bytes()));
         self.recover = sender.max();
         self.phase = Phase::Fast {
             point: sender.max(),
@@ -301,7 +336,7 @@ impl Recovery {
         // The receiver may have dropped what it reported (RFC 2018, 8).
         self.board.clear();
         sender.rewind();
-        self.resent = sender.una();
+        self.rewound(sender.una());
         (self.duplicates, self.is_first_due) = (0, false);
     }
 }

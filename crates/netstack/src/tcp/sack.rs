@@ -15,6 +15,8 @@ pub struct Scoreboard {
     count: u8,
     /// All that is missing below is lost: it was sent long before what has arrived.
     late: Option<u32>,
+    /// Segments come out of order: how many lie above a hole says nothing.
+    by_time_only: bool,
 }
 
 impl Scoreboard {
@@ -32,9 +34,42 @@ impl Scoreboard {
         (self.count, self.late) = (0, None);
     }
 
-    /// What lies below `end` and is missing was sent long before what has arrived: it is lost.
-    pub fn all_lost_below(&mut self, end: u32) {
+    /// What lies from `una` on below `end` and is missing was sent long before what has arrived: it is
+    /// lost. Says whether something of it did not count as lost before.
+    pub fn all_lost_below(&mut self, una: u32, end: u32) -> bool {
+        let known = self.late.map_or(una, |late| seq::max(una, late));
+        if seq::le(end, known) {
+            return false;
+        }
         self.late = Some(end);
+        self.missing_between(known, end) > 0
+    }
+
+    /// From now on the number of segments above a hole says nothing (RFC 8985, 6.2, step 3).
+    pub fn judge_by_time_only(&mut self) {
+        self.by_time_only = true;
+    }
+
+    /// Bytes that the receiver has.
+    pub fn bytes(&self) -> u32 {
+        let len = |(left, right): &(u32, u32)| right.wrapping_sub(*left);
+        self.ranges().iter().map(len).sum()
+    }
+
+    /// End of the highest range.
+    pub fn highest(&self) -> Option<u32> {
+        self.ranges().last().map(|range| range.1)
+    }
+
+    /// The end of the last byte from `from` to `to` that is missing.
+    pub fn last_missing(&self, from: u32, to: u32) -> Option<u32> {
+        let mut at = to;
+        for &(left, right) in self.ranges().iter().rev() {
+            if seq::lt(left, at) && seq::le(at, right) {
+                at = left;
+            }
+        }
+        seq::lt(from, at).then_some(at)
     }
 
     /// Takes the ranges of an acknowledgement of `una`; `sent` is the end of what was ever sent.
@@ -108,13 +143,6 @@ impl Scoreboard {
             .map(|range| range.1)
     }
 
-    /// Whether anything from `at` on is there.
-    pub fn reaches(&self, at: u32) -> bool {
-        self.ranges()
-            .last()
-            .is_some_and(|(_, right)| seq::lt(at, *right))
-    }
-
     /// Where the next range after `at` begins.
     pub fn next_range(&self, at: u32) -> Option<u32> {
         self.ranges()
@@ -128,8 +156,13 @@ impl Scoreboard {
     fn lost_below(&self, above: usize, mss: u32) -> bool {
         let higher = &self.ranges()[above..];
         let is_late = |late| higher.first().is_some_and(|(left, _)| seq::lt(*left, late));
-        self.late.is_some_and(is_late)
-            || higher.len() >= DUP_THRESH as usize
+        if self.late.is_some_and(is_late) {
+            return true;
+        }
+        if self.by_time_only {
+            return false;
+        }
+        higher.len() >= DUP_THRESH as usize
             || higher
                 .iter()
                 .map(|(left, right)| right.wrapping_sub(*left))
@@ -142,6 +175,21 @@ impl Scoreboard {
         let part =
             |(left, right): &(u32, u32)| seq::distance(seq::max(*left, from), seq::min(*right, to));
         self.ranges().iter().map(part).sum()
+    }
+
+    /// Bytes from `from` to `to` that are missing.
+    pub fn missing_between(&self, from: u32, to: u32) -> u32 {
+        match seq::distance(from, to) {
+            0 => 0,
+            all => all - self.bytes_between(from, to),
+        }
+    }
+
+    /// What is missing first from `from` to `to`: its start and end.
+    pub fn next_gap(&self, from: u32, to: u32) -> Option<(u32, u32)> {
+        let start = self.covered(from).unwrap_or(from);
+        let end = self.next_range(start).unwrap_or(to);
+        seq::lt(start, to).then(|| (start, seq::min(end, to)))
     }
 
     /// Bytes from `from` on that are lost.
@@ -245,7 +293,7 @@ mod tests {
     #[test]
     fn what_is_late_is_lost_above_all_ranges_too_until_it_is_sent_again() {
         let mut board = board(0, &[(100, 150)]);
-        board.all_lost_below(300);
+        board.all_lost_below(0, 300);
         assert_eq!(board.next_hole(0, false, MSS), Some((0, 100)));
         assert_eq!(board.next_hole(100, false, MSS), Some((150, 300)));
         assert_eq!(board.next_hole(300, false, MSS), None);

@@ -70,6 +70,7 @@ impl Sender {
     /// The handshake has fixed the segment size: the window begins anew with it.
     pub fn set_mss(&mut self, mss: u32, config: &TcpConfig) {
         self.window = Window::new(config.congestion, mss);
+        self.window.start(self.una);
     }
 }
 
@@ -96,6 +97,7 @@ impl Sender {
     /// Starts sending at `iss`.
     pub fn start(&mut self, iss: u32) {
         (self.iss, self.una, self.next, self.max) = (iss, iss, iss, iss);
+        self.window.start(iss);
     }
 
     /// Our initial sequence number.

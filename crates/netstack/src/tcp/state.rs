@@ -4,6 +4,7 @@ use super::context::Context;
 use super::notices::Notices;
 use super::receiver::Receiver;
 use super::recovery::Recovery;
+use super::segment::Outgoing;
 use super::sender::Sender;
 use super::seq;
 use super::tail::Tail;
@@ -13,7 +14,7 @@ use super::timestamps::Timestamps;
 use crate::api::{DeadReason, TcpConfig, Time};
 use crate::flow::FlowKey;
 use crate::wire::ip;
-use crate::wire::tcp::{HEADER_BYTES, Segment};
+use crate::wire::tcp::{ACK, HEADER_BYTES, RST, Segment};
 
 /// States (RFC 9293, 3.3.2). LISTEN is a listener; TIME_WAIT has a table of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -168,10 +169,10 @@ impl Tcb {
         context.counters.retransmits += 1;
     }
 
-    /// Whether the byte at `at` is under way, or was acknowledged last.
+    /// Whether the byte at `at` is under way: `SND.UNA <= at < SND.NXT` (RFC 5927, 4.1).
     pub fn is_under_way(&self, at: u32) -> bool {
         let (una, max) = (self.sender.una(), self.sender.max());
-        seq::le(una, at) && seq::le(at, max) && self.sender.is_waiting()
+        seq::le(una, at) && seq::lt(at, max)
     }
 
     /// The path carries less than was thought: what is under way is sent again, in shorter segments
@@ -180,7 +181,7 @@ impl Tcb {
         if self.may_send() {
             self.sender.rewind();
             self.sender.rto.stop_timing();
-            self.recovery.repair_from(self.sender.una());
+            self.recovery.rewound(self.sender.una());
         }
     }
 
@@ -202,6 +203,17 @@ impl Tcb {
         self.tail.forget();
         self.timers.stop();
         self.recovery.stop();
+    }
+
+    /// The RST that ends the connection; with timestamps, if they were agreed on (RFC 7323, 3.2).
+    pub fn reset_segment(&self, now: Time) -> Outgoing {
+        Outgoing {
+            seq: self.sender.max(),
+            ack: self.receiver.next(),
+            flags: RST | ACK,
+            options: self.stamp(now),
+            ..Outgoing::default()
+        }
     }
 
     /// The next moment a timer of this connection is due.

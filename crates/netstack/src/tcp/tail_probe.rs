@@ -49,7 +49,11 @@ impl Tcb {
         } else {
             again = true;
             let last = seq::max(self.tail.last_segment(), self.sender.una());
-            self.resend(last, self.sender.max(), mss, context)?
+            let resent = self.recovery.resent();
+            let segment = self.resend(last, self.sender.max(), mss, context)?;
+            // No repair has begun.
+            self.recovery.repair_from(resent);
+            segment
         };
         let end = self.sender.max();
         self.tail.probed(end, again);
@@ -72,7 +76,7 @@ impl Tcb {
                 }
             }
             Fate::LostBelow(end) => {
-                self.recovery.board.all_lost_below(end);
+                self.recovery.board.all_lost_below(self.sender.una(), end);
                 if !self.recovery.is_on() {
                     self.begin_fast_recovery(context);
                 }

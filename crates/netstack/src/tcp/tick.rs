@@ -3,7 +3,7 @@
 
 use super::context::Context;
 use super::state::{State, Tcb};
-use super::timers::Silence;
+use super::timers::{Silence, Watched};
 use crate::api::DeadReason;
 
 impl Tcb {
@@ -13,8 +13,10 @@ impl Tcb {
         if self.timers.take_ack(now) {
             self.receiver.acks_mut().missed();
         }
-        if self.timers.take_tail_probe(now) {
-            self.tail_is_late(context);
+        match self.timers.take_loss(now) {
+            Some(Watched::Tail) => self.tail_is_late(context),
+            Some(Watched::Reordering) => self.reordering_is_over(context),
+            None => {}
         }
         if self.timers.take_retransmission(now) {
             self.timed_out(context);
@@ -27,6 +29,7 @@ impl Tcb {
     /// The retransmission timer ran out (RFC 6298, 5).
     fn timed_out(&mut self, context: &mut Context<'_>) {
         self.tail.forget();
+        self.timers.stop_reordering();
         self.timers.set_tail_probe(None);
         let most = match self.state {
             State::SynSent => context.config.syn_retries,

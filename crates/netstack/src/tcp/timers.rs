@@ -1,5 +1,5 @@
-//! A connection's timers: retransmission (RFC 6298), the probe for a lost tail (RFC 8985, 7), the
-//! delayed acknowledgement (RFC 5681, 4.2), probes of a closed window (RFC 9293, 3.8.6.1),
+//! A connection's timers: retransmission (RFC 6298), the probe for a lost tail (RFC 8985, 7) and
+//! the wait for reordered segments (6.2), the delayed acknowledgement (RFC 5681, 4.2), probes of a closed window (RFC 9293, 3.8.6.1),
 //! keepalive (RFC 9293, 3.8.4) and the wait in FIN-WAIT-2. TIME_WAIT is timed by a table of its
 //! own.
 
@@ -17,6 +17,16 @@ enum Persist {
     Due,
     /// The window is closed, and a probe was sent.
     Awaiting,
+}
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Watched {
+    /// The acknowledgement of the end of what was sent.
+    #[default]
+    Tail,
+    /// Segments that may come out of order.
+    Reordering,
 }
 
 /// What a silence leads to.
@@ -64,7 +74,10 @@ impl Timer {
 #[derive(Debug, Clone, Copy)]
 pub struct Timers {
     retransmission: Timer,
-    tail_probe: Timer,
+    /// The probe for a lost tail, or the end of the wait for what may come out of order: never both
+    /// (RFC 8985, 8).
+    loss: Timer,
+    watched: Watched,
     ack: Timer,
     /// Keepalive, or the end of the wait in FIN-WAIT-2.
     idle: Timer,
@@ -82,7 +95,8 @@ impl Timers {
     pub fn new(now: Time) -> Self {
         Self {
             retransmission: Timer::OFF,
-            tail_probe: Timer::OFF,
+            loss: Timer::OFF,
+            watched: Watched::Tail,
             ack: Timer::OFF,
             idle: Timer::OFF,
             last_heard: now,
@@ -101,7 +115,7 @@ impl Timers {
     /// The next moment a timer is due.
     pub fn deadline(&self) -> Option<Time> {
         // Without a branch but the last: this is asked several times a packet.
-        let sooner = self.retransmission.0.min(self.tail_probe.0);
+        let sooner = self.retransmission.0.min(self.loss.0);
         Timer(sooner.min(self.ack.0).min(self.idle.0)).at()
     }
 }
@@ -152,19 +166,41 @@ impl Timers {
     }
 }
 
-/// The probe for a lost tail.
+/// The probe for a lost tail, and the wait for what may come out of order.
 impl Timers {
     pub fn awaits_tail(&self) -> bool {
-        self.tail_probe.is_on()
+        self.loss.is_on() && self.watched == Watched::Tail
     }
 
+    /// The probe is due at `at`, unless something is waited for that may come out of order.
     pub fn set_tail_probe(&mut self, at: Option<Time>) {
-        self.tail_probe = at.map_or(Timer::OFF, Timer);
+        if !self.loss.is_on() || self.watched == Watched::Tail {
+            self.loss = at.map_or(Timer::OFF, Timer);
+            self.watched = Watched::Tail;
+        }
     }
 
-    /// Whether it has run out; it is off then.
-    pub fn take_tail_probe(&mut self, now: Time) -> bool {
-        self.tail_probe.take_due(now)
+    /// What may come out of order is waited for until `at`.
+    pub fn watch_reordering(&mut self, at: Time) {
+        self.loss = Timer(at);
+        self.watched = Watched::Reordering;
+    }
+
+    /// Nothing is waited for that may come out of order.
+    pub fn stop_reordering(&mut self) {
+        if self.watched == Watched::Reordering {
+            (self.loss, self.watched) = (Timer::OFF, Watched::Tail);
+        }
+    }
+
+    /// What the time has come for; nothing is waited for then.
+    pub fn take_loss(&mut self, now: Time) -> Option<Watched> {
+        let watched = std::mem::take(&mut self.watched);
+        if self.loss.take_due(now) {
+            return Some(watched);
+        }
+        self.watched = watched;
+        None
     }
 }
 

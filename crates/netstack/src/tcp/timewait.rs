@@ -8,6 +8,7 @@ use crate::api::{TcpConfig, Time};
 use crate::core::NONE;
 use crate::core::slots::Slots;
 use crate::flow::FlowKey;
+use crate::tuning::acks::CHALLENGE_INTERVAL;
 use crate::wire::tcp::{ACK, FIN, Options, RST};
 
 /// What is kept.
@@ -21,6 +22,8 @@ pub struct Entry {
     window: u16,
     /// The peer's last timestamp, and our offset.
     timestamps: Option<(u32, u32)>,
+    /// Last time that a segment without data was answered.
+    challenged_at: Option<Time>,
     ends: Time,
     next: u32,
     previous: u32,
@@ -90,6 +93,7 @@ impl TimeWait {
             rcv_nxt: tcb.receiver.next(),
             window: tcb.receiver.scaled_window(&tcb.terms),
             timestamps: (tcb.terms.timestamps()).then(|| tcb.timestamps.kept()),
+            challenged_at: None,
             ends: now + config.time_wait,
             next: NONE,
             previous: NONE,
@@ -212,12 +216,17 @@ impl TimeWait {
             self.append(slot);
             return Answer::Send(answer);
         }
-        // A bare acknowledgement is not answered: two ends that disagree would answer each other
-        // endlessly.
-        if segment.len() == 0 {
-            Answer::Nothing
-        } else {
-            Answer::Send(answer)
+        if segment.len() > 0 {
+            return Answer::Send(answer);
         }
+        // A bare acknowledgement in its place says nothing; elsewhere it is answered (RFC 9293,
+        // 3.10.7.4, first), but not too often: two ends that disagree would answer each other
+        // endlessly (RFC 5961, 7).
+        let recent = |at: Time| now.since(at) < CHALLENGE_INTERVAL;
+        if header.seq == entry.rcv_nxt || entry.challenged_at.is_some_and(recent) {
+            return Answer::Nothing;
+        }
+        entry.challenged_at = Some(now);
+        Answer::Send(answer)
     }
 }

@@ -3,7 +3,9 @@
 pub mod cubic;
 pub mod newreno;
 
+use super::seq;
 use crate::api::{Congestion, Time};
+use crate::tuning::loss::SLOW_START_SEGMENTS;
 use std::time::Duration;
 
 /// The window and what moves it. Bytes throughout.
@@ -13,7 +15,21 @@ pub struct Window {
     ssthresh: u32,
     /// Bytes acknowledged since `cwnd` last grew (congestion avoidance, RFC 5681, 3.1).
     acked: u32,
+    usage: Use,
     cubic: Option<cubic::Cubic>,
+}
+
+/// How much of the window was used in the current round trip (RFC 7661, 3): a window that is not
+/// used says nothing about the path, and one that was must not be judged by what is left of it when
+/// the acknowledgements come.
+#[derive(Debug, Clone, Copy, Default)]
+struct Use {
+    /// The round trip ends when all up to here is acknowledged.
+    end: u32,
+    /// Most bytes that were under way in it.
+    flight: u32,
+    /// There was no room for a segment more.
+    filled: bool,
 }
 
 /// Before the first loss (RFC 5681, 3.1: arbitrarily high).
@@ -31,6 +47,7 @@ impl Window {
             cwnd: initial_window(mss),
             ssthresh: NO_SSTHRESH,
             acked: 0,
+            usage: Use::default(),
             cubic: (kind == Congestion::Cubic).then(cubic::Cubic::default),
         }
     }
@@ -51,10 +68,16 @@ impl Window {
 
     /// `bytes` new bytes were acknowledged outside of recovery, while the window was in use.
     pub fn acknowledged(&mut self, bytes: u32, mss: u32, now: Time, srtt: Option<Duration>) {
+        let mut bytes = bytes;
         if self.in_slow_start() {
-            // At most two segments an acknowledgement (RFC 3465, 2.3; L = 2).
-            self.cwnd = self.cwnd.saturating_add(bytes.min(2 * mss));
-            return;
+            let most = (SLOW_START_SEGMENTS * mss).min(self.ssthresh - self.cwnd);
+            let growth = bytes.min(most);
+            self.cwnd += growth;
+            // What is left belongs to congestion avoidance.
+            if self.in_slow_start() || bytes == growth {
+                return;
+            }
+            bytes -= growth;
         }
         match &mut self.cubic {
             Some(cubic) => self.cwnd = cubic.acknowledged(self.cwnd, bytes, mss, now, srtt),
@@ -64,15 +87,28 @@ impl Window {
         }
     }
 
-    /// Whether `flight` bytes under way use the window: one that is not used says nothing about the
-    /// path (RFC 7661).
-    pub fn is_used(&self, flight: u32, mss: u32) -> bool {
-        let used = if self.in_slow_start() {
-            flight * 2
-        } else {
-            flight + 3 * mss
-        };
-        used >= self.cwnd
+    /// Sending starts at `iss`.
+    pub fn start(&mut self, iss: u32) {
+        self.usage.end = iss;
+    }
+
+    /// New data up to `end` was sent; `una` is the first byte not acknowledged.
+    pub fn sent(&mut self, una: u32, end: u32, mss: u32) {
+        let flight = end.wrapping_sub(una);
+        let filled = flight + mss > self.cwnd;
+        let is_over = seq::le(self.usage.end, una);
+        if is_over || filled || !self.usage.filled && flight > self.usage.flight {
+            self.usage = Use {
+                end,
+                flight,
+                filled,
+            };
+        }
+    }
+
+    /// Whether the window was used in this round trip: all of it, in slow start half of it.
+    pub const fn is_used(&self) -> bool {
+        self.usage.filled || self.in_slow_start() && self.usage.flight > self.cwnd / 2
     }
 
     /// A loss was seen with `flight` bytes under way: recovery sends with the new `ssthresh`, and
@@ -80,6 +116,11 @@ impl Window {
     pub fn begin_recovery(&mut self, flight: u32, inflation: u32, mss: u32, now: Time) {
         self.lost(flight, mss, now);
         self.cwnd = self.ssthresh + inflation;
+    }
+
+    /// What an acknowledgement leaves of the window during recovery (RFC 9937).
+    pub fn set_in_recovery(&mut self, cwnd: u32) {
+        self.cwnd = cwnd;
     }
 
     /// A segment more has left the network (RFC 5681, 3.2, step 4).

@@ -1,0 +1,153 @@
+//! What an acknowledgement says of loss, where SACK was agreed on (RFC 6675, RFC 8985, RFC 9937).
+
+use super::context::Context;
+use super::prr::Delivery;
+use super::recovery::Phase;
+use super::seq;
+use super::state::Tcb;
+use crate::api::Time;
+use crate::wire::tcp::Segment;
+
+/// What an acknowledgement reports, before the rules have taken it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Report {
+    /// Some range was news.
+    pub is_news: bool,
+    /// Bytes that have arrived.
+    bytes: u32,
+    /// It acknowledges new data.
+    advances: bool,
+    /// Fast recovery was under way already.
+    in_recovery: bool,
+}
+
+impl Tcb {
+    /// Takes the ranges of an acknowledgement, and when what it reports was sent.
+    pub fn take_ranges(&mut self, header: &Segment, now: Time) -> Report {
+        if !self.terms.sack() {
+            return Report::default();
+        }
+        let (una, max) = (self.sender.una(), self.sender.max());
+        let advances = seq::lt(una, header.ack);
+        if advances {
+            self.arrives(una, header.ack, now);
+            let is_all = header.ack == max;
+            self.recovery.rack.advance(header.ack, is_all);
+        }
+        let ranges = header.options.sack_ranges();
+        let acked = seq::distance(una, header.ack);
+        if ranges.is_empty() && self.recovery.board.is_empty() {
+            return Report {
+                bytes: acked,
+                advances,
+                ..Report::default()
+            };
+        }
+        let first = seq::max(una, header.ack);
+        if let Some((left, _)) = ranges.first()
+            && seq::lt(*left, first)
+        {
+            self.recovery.rack.needless(una, max);
+        }
+        for &(left, right) in ranges {
+            if seq::lt(left, right) && seq::lt(first, left) && seq::le(right, max) {
+                self.arrives(left, right, now);
+            }
+        }
+        let before = self.recovery.board.bytes();
+        let is_news = self.recovery.board.update(first, max, ranges);
+        let after = self.recovery.board.bytes();
+        Report {
+            is_news,
+            bytes: (acked + after).saturating_sub(before),
+            advances,
+            in_recovery: self.recovery.is_fast(),
+        }
+    }
+
+    /// What of `from..to` was missing has arrived.
+    fn arrives(&mut self, from: u32, to: u32, now: Time) {
+        // After a timeout nobody knows which of two copies arrived.
+        if matches!(self.recovery.phase(), Phase::Loss { .. }) {
+            return;
+        }
+        let (resent, board) = (self.recovery.resent(), &self.recovery.board);
+        let Some(end) = board.last_missing(from, to) else {
+            return;
+        };
+        let again = seq::le(end, resent);
+        let is_late = !again && board.highest().is_some_and(|top| seq::lt(end, top));
+        let mended = (!again && seq::lt(from, resent))
+            .then(|| board.last_missing(from, resent))
+            .flatten();
+        if let Some(end) = mended {
+            self.recovery.rack.arrived(end, true, now);
+        }
+        self.recovery.rack.arrived(end, again, now);
+        if is_late {
+            self.recovery.rack.reordered();
+            self.recovery.board.judge_by_time_only();
+        }
+    }
+
+    /// What is lost by now, and what may be sent in recovery.
+    pub fn judge(&mut self, report: Report, context: &mut Context<'_>) {
+        let reveals = self.find_lost(context);
+        if self.recovery.is_fast() {
+            if !report.in_recovery {
+                self.recovery.begins_with(report.bytes);
+            }
+            let delivery = Delivery {
+                bytes: report.bytes,
+                is_safe: report.advances && !reveals,
+            };
+            self.recovery
+                .reduce(delivery, &mut self.sender, &self.terms);
+        }
+    }
+
+    /// Looks for what was sent long before what has arrived (RFC 8985, 6.2, step 5). Says whether
+    /// some loss is news.
+    pub fn find_lost(&mut self, context: &mut Context<'_>) -> bool {
+        if matches!(self.recovery.phase(), Phase::Loss { .. }) || !self.sender.is_waiting() {
+            self.timers.stop_reordering();
+            return false;
+        }
+        let una = self.sender.una();
+        let is_clear =
+            self.recovery.is_fast() || self.recovery.board.first_lost(self.payload_mss());
+        let srtt = self.sender.rto.srtt();
+        let lost = self.recovery.rack.lost(una, is_clear, srtt, context.now);
+        let mut reveals = false;
+        if let Some(end) = lost.first {
+            reveals = self.recovery.board.all_lost_below(una, end);
+            if !self.recovery.is_on() {
+                self.begin_fast_recovery(context);
+            }
+        }
+        if let (Some(end), true) = (lost.again, self.recovery.is_fast()) {
+            self.recovery.lose_again(una, end);
+            reveals = true;
+        }
+        match lost.ask_at {
+            Some(at) => self.timers.watch_reordering(at),
+            None => self.timers.stop_reordering(),
+        }
+        reveals
+    }
+}
+
+impl Tcb {
+    /// Reordering was waited for long enough (RFC 8985, 6.2, step 5: the reordering timer).
+    pub fn reordering_is_over(&mut self, context: &mut Context<'_>) {
+        let was_fast = self.recovery.is_fast();
+        self.find_lost(context);
+        if self.recovery.is_fast() && !was_fast {
+            let nothing = Delivery {
+                bytes: 0,
+                is_safe: false,
+            };
+            self.recovery.reduce(nothing, &mut self.sender, &self.terms);
+        }
+    }
+}

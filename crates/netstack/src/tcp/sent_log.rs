@@ -1,0 +1,227 @@
+//! When what is under way was sent: a few places of sequence space, each with its time. Segments that
+//! go out in the same turn of the caller's loop share one.
+
+use super::seq;
+use crate::api::Time;
+use crate::tuning::loss::SEND_TIMES;
+
+/// A moment, as the log keeps it: wraps after 73 minutes, and nothing is under way for as long.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tick(u32);
+
+/// 1,024 ns: a shift instead of a division for each segment.
+const TICK_SHIFT: u32 = 10;
+
+impl Tick {
+    #[inline]
+    pub fn of(now: Time) -> Self {
+        Self((now.as_nanos() >> TICK_SHIFT) as u32)
+    }
+
+    /// Ticks from `earlier` on.
+    pub const fn since(self, earlier: Self) -> u32 {
+        self.0.wrapping_sub(earlier.0)
+    }
+
+    /// So many ticks before.
+    pub const fn before(self, ticks: u32) -> Self {
+        Self(self.0.wrapping_sub(ticks))
+    }
+
+    /// Whether this one is later.
+    pub fn is_after(self, other: Self) -> bool {
+        seq::lt(other.0, self.0)
+    }
+}
+
+/// Ticks as a duration.
+pub const fn duration(ticks: u32) -> std::time::Duration {
+    std::time::Duration::from_nanos((ticks as u64) << TICK_SHIFT)
+}
+
+/// What was sent at one moment: all up to `end` that no earlier entry has.
+#[derive(Debug, Clone, Copy, Default)]
+struct Entry {
+    end: u32,
+    at: Tick,
+}
+
+/// Sequence numbers in ascending order with the moments they were sent at.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SentLog {
+    entries: [Entry; SEND_TIMES],
+    first: u8,
+    count: u8,
+}
+
+impl SentLog {
+    const fn place(&self, index: usize) -> usize {
+        (self.first as usize + index) % SEND_TIMES
+    }
+
+    fn entry(&self, index: usize) -> &Entry {
+        &self.entries[self.place(index)]
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Entry> {
+        (0..usize::from(self.count)).map(|index| self.entry(index))
+    }
+
+    /// Nothing is under way.
+    pub fn clear(&mut self) {
+        self.count = 0;
+    }
+
+    /// All up to `end` was sent by `at`.
+    #[inline]
+    pub fn sent(&mut self, end: u32, at: Tick) {
+        if self.count > 0 {
+            let last = self.place(usize::from(self.count) - 1);
+            if self.entries[last].at == at {
+                self.entries[last].end = end;
+                return;
+            }
+        }
+        if usize::from(self.count) == SEND_TIMES {
+            self.halve();
+        }
+        let place = self.place(usize::from(self.count));
+        self.entries[place] = Entry { end, at };
+        self.count += 1;
+    }
+
+    /// What lies at `start..end` was sent by `at`, once more. What lies before and behind it stays.
+    pub fn sent_again(&mut self, start: u32, end: u32, at: Tick) {
+        if usize::from(self.count) == SEND_TIMES {
+            self.halve();
+        }
+        let count = usize::from(self.count);
+        let before = (0..count).take_while(|index| seq::le(self.entry(*index).end, start));
+        let mut from = before.count();
+        let within = (from..count).take_while(|index| seq::le(self.entry(*index).end, end));
+        let to = from + within.count();
+        if from > 0 && self.entry(from - 1).at == at {
+            from -= 1;
+        }
+        // The entries from..to become one.
+        if from == to {
+            for index in (to..count).rev() {
+                self.entries[self.place(index + 1)] = *self.entry(index);
+            }
+        } else {
+            for index in to..count {
+                self.entries[self.place(from + 1 + index - to)] = *self.entry(index);
+            }
+        }
+        let place = self.place(from);
+        self.entries[place] = Entry { end, at };
+        self.count = (count + from + 1 - to) as u8;
+    }
+
+    /// The end of what was sent first among what is under way and for which `is_late` holds, without
+    /// a gap.
+    pub fn late_front(&self, is_late: impl Fn(u32, Tick) -> bool) -> Option<u32> {
+        self.iter()
+            .take_while(|entry| is_late(entry.end, entry.at))
+            .last()
+            .map(|entry| entry.end)
+    }
+
+    /// Makes room: of each two neighbours the later moment stands for both, so that nothing counts as
+    /// sent earlier than it was.
+    fn halve(&mut self) {
+        for index in 0..SEND_TIMES / 2 {
+            let (first, second) = (*self.entry(2 * index), *self.entry(2 * index + 1));
+            let later = if first.at.is_after(second.at) {
+                first.at
+            } else {
+                second.at
+            };
+            self.entries[self.place(index)] = Entry {
+                end: second.end,
+                at: later,
+            };
+        }
+        self.count = (SEND_TIMES / 2) as u8;
+    }
+
+    /// Forgets what lies before `una`.
+    #[inline]
+    pub fn advance(&mut self, una: u32) {
+        while self.count > 0 && seq::le(self.entry(0).end, una) {
+            self.first = self.place(1) as u8;
+            self.count -= 1;
+        }
+    }
+
+    /// When the byte at `at` was sent.
+    pub fn time_of(&self, at: u32) -> Option<Tick> {
+        self.iter()
+            .find(|entry| seq::lt(at, entry.end))
+            .map(|entry| entry.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_log_never_says_that_something_was_sent_earlier_than_it_was() {
+        let mut log = SentLog::default();
+        let start = u32::MAX - 500;
+        for n in 0..100 {
+            log.sent(start.wrapping_add(10 * (n + 1)), Tick(n));
+            for byte in 0..=n {
+                let at = log.time_of(start.wrapping_add(10 * byte + 5));
+                assert!(
+                    at.is_some_and(|at| byte <= at.0 && at.0 <= n),
+                    "{byte} of {n}: {at:?}"
+                );
+            }
+            assert_eq!(log.time_of(start.wrapping_add(10 * (n + 1))), None);
+        }
+        log.advance(start.wrapping_add(900));
+        assert!(
+            log.time_of(start.wrapping_add(901))
+                .is_some_and(|at| at.0 >= 90)
+        );
+        log.advance(start.wrapping_add(1000));
+        assert_eq!(log.count, 0);
+    }
+
+    /// Against a time for each byte: never earlier than that, and exact while there is room.
+    #[test]
+    fn what_is_sent_again_has_its_own_time() {
+        let mut log = SentLog::default();
+        let mut times = [Tick(0); 100];
+        for (at, (start, end)) in [
+            (0, 40),
+            (40, 60),
+            (60, 100),
+            (0, 10),
+            (10, 20),
+            (20, 60),
+            (0, 5),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            log.sent_again(start, end, Tick(at as u32 + 1));
+            times[start as usize..end as usize].fill(Tick(at as u32 + 1));
+            for byte in 0..end {
+                assert_eq!(
+                    log.time_of(byte),
+                    Some(times[byte as usize]),
+                    "{byte}: {log:?}"
+                );
+            }
+        }
+        assert_eq!(log.late_front(|_, at| at.0 > 6), Some(5));
+        assert_eq!(log.late_front(|_, at| at.0 < 7), None);
+        for round in 0..50 {
+            log.sent_again(round, round + 1, Tick(100 + round));
+            assert!(log.time_of(round).is_some_and(|at| at.0 >= 100 + round));
+        }
+    }
+}
