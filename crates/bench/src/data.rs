@@ -14,6 +14,7 @@ pub use cell::{
 pub use estimate::{Estimate, FEWEST_BLOCKS, Interval};
 pub use judgement::{Bound, Doubt, Judgement, Verdict};
 
+use crate::run::{RunData, RunSamples};
 use cofferdam_types::{CpuTime, Ledger, Reason};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -120,6 +121,17 @@ pub struct Sample {
     pub received: Option<Rate>,
     /// The same once the victim has ended and nobody else wants the CPU.
     pub received_idle: Option<Rate>,
+}
+
+impl Sample {
+    /// Those of a penalty or demo run; none in another experiment's.
+    pub fn of(run: &RunData) -> &[Sample] {
+        match &run.samples {
+            RunSamples::Penalty(samples) => samples,
+            RunSamples::Demo(kept) => &kept.flood,
+            _ => &[],
+        }
+    }
 }
 
 /// One container's part of a [`LedgerRecord`].

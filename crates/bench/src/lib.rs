@@ -5,6 +5,7 @@ pub mod data;
 
 pub mod accounting;
 pub mod agent;
+pub mod args;
 pub mod built;
 mod cpustat;
 pub mod dataplane;
@@ -27,6 +28,7 @@ mod signals;
 pub mod spawn;
 mod spoken;
 mod stats;
+pub mod table;
 pub mod topology;
 pub mod worker;
 

@@ -5,26 +5,41 @@
 //! `result.json` ([`ResultFile`]).
 //!
 //! An experiment is a folder of this crate. It joins the others by one line of `experiments!`:
-//! its result is an [`Outcome`].
+//! its result is an [`Outcome`], its samples are [`Kept`].
 
+pub mod command;
 pub mod error;
-mod load;
+pub(crate) mod load;
+pub(crate) mod samples;
 
+pub use samples::{Kept, Unread};
+
+use crate::accounting::args::AccountingArgs;
 use crate::accounting::data::{AccountingResult, PeriodSample};
+use crate::agent::args::AgentArgs;
 use crate::agent::data::AgentResult;
 use crate::data::{Judgement, LedgerRecord, Sample};
+use crate::dataplane::args::DataplaneArgs;
 use crate::dataplane::data::DataplaneResult;
-use crate::demo::data::DemoResult;
-use crate::isolation::Experiment;
-use crate::isolation::data::{IsolationResult, IsolationSample};
+use crate::demo::data::{DemoResult, DemoSamples};
+use crate::error::BenchError;
+use crate::isolation::args::IsolationArgs;
+use crate::isolation::data::{IsolationResult, IsolationSamples};
+use crate::latency::args::LatencyArgs;
 use crate::latency::data::LatencyResult;
+use crate::penalty::args::PenaltyArgs;
 use crate::penalty::data::PenaltyResult;
+use crate::progress::Progress;
 use crate::report::error::ReportError;
+use crate::reservation::args::ReservationArgs;
 use crate::reservation::data::{ReservationResult, ReservationSample};
+use crate::table::Table;
+use command::{Answer, Bench};
+use error::DataError;
 use maud::Markup;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where a finding states the goals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,12 +75,22 @@ pub(crate) trait Outcome {
 
     /// The report's sections.
     fn sections(&self, run: &RunData) -> Result<Vec<Markup>, ReportError>;
+
+    /// The figures for a terminal; none where the finding says all.
+    fn tables(&self) -> Vec<Table> {
+        Vec::new()
+    }
 }
 
-/// Registers the experiments: the kind, the type of its result, the word used in directory names,
-/// the title of its report.
+/// Registers the experiments: the kind, the types of its result and of its samples, the word used in
+/// directory names, the title of its report; where `cofferdam bench` has it, the type of its options and
+/// what `--help` says of it.
 macro_rules! experiments {
-    ($($(#[$doc:meta])* $kind:ident($result:ty), $label:literal, $title:literal;)*) => {
+    ($(
+        $(#[$doc:meta])*
+        $kind:ident($result:ty, $samples:ty), $label:literal, $title:literal
+            $(, bench $args:ty: $about:literal)?;
+    )*) => {
         /// What was run.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(rename_all = "lowercase")]
@@ -94,8 +119,44 @@ macro_rules! experiments {
                 match self { $(RunResult::$kind(_) => Kind::$kind,)* }
             }
 
+            /// The figures for a terminal.
+            pub fn tables(&self) -> Vec<Table> {
+                self.outcome().tables()
+            }
+
             pub(crate) fn outcome(&self) -> &dyn Outcome {
                 match self { $(RunResult::$kind(result) => result,)* }
+            }
+        }
+
+        /// The benchmarks on the command line.
+        #[derive(Debug, clap::Subcommand)]
+        pub enum Command { $($(#[doc = $about] $kind(Box<$args>),)?)* }
+
+        impl Command {
+            /// Does what the command line says.
+            pub fn run(self, progress: &mut dyn Progress) -> Result<Answer, BenchError> {
+                match self { $($(Command::$kind(args) => <$args as Bench>::run(*args, progress),)?)* }
+            }
+        }
+
+        /// What a run measured, by its kind: the lines of `samples.jsonl` and of what else its
+        /// experiment keeps.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum RunSamples { $($(#[$doc])* $kind($samples),)* }
+
+        impl RunSamples {
+            /// Reads what a run of `kind` kept in `dir`. What is missing is empty: a run that was
+            /// interrupted has what it had measured until then.
+            pub(crate) fn read(kind: Kind, dir: &Path) -> Result<RunSamples, DataError> {
+                Ok(match kind {
+                    $(Kind::$kind => RunSamples::$kind(<$samples as Kept>::read(dir)?),)*
+                })
+            }
+
+            /// Number of samples.
+            pub fn count(&self) -> usize {
+                match self { $(RunSamples::$kind(samples) => samples.count(),)* }
             }
         }
     };
@@ -103,21 +164,28 @@ macro_rules! experiments {
 
 experiments! {
     /// `cofferdam bench penalty`.
-    Penalty(PenaltyResult), "penalty", "Penalty of network work";
-    /// `cofferdam bench accounting`.
-    Accounting(AccountingResult), "accounting", "Cost and accuracy of the accounting";
+    Penalty(PenaltyResult, Vec<Sample>), "penalty", "Penalty of network work",
+        bench PenaltyArgs: "How much longer a job takes next to traffic than next to an equally entitled compute job";
     /// `cofferdam bench latency`.
-    Latency(LatencyResult), "latency", "Accuracy and cost of the latency measurement";
-    /// `cofferdam demo`.
-    Demo(Box<DemoResult>), "demo", "Demo";
+    Latency(LatencyResult, Unread), "latency", "Accuracy and cost of the latency measurement",
+        bench LatencyArgs: "The accuracy and the cost of the latency measurement";
+    /// `cofferdam bench accounting`.
+    Accounting(AccountingResult, Vec<PeriodSample>), "accounting", "Cost and accuracy of the accounting",
+        bench AccountingArgs: "The cost and the accuracy of the accounting";
     /// `cofferdam bench reservation`.
-    Reservation(ReservationResult), "reservation", "What a CPU reservation is worth";
-    /// `cofferdam bench dataplane`.
-    Dataplane(DataplaneResult), "dataplane", "The dataplane compared with Linux sockets";
-    /// `cofferdam bench isolation`.
-    Isolation(IsolationResult), "isolation", "How well tenants are isolated";
+    Reservation(ReservationResult, Vec<ReservationSample>), "reservation", "What a CPU reservation is worth",
+        bench ReservationArgs: "What a CPU reservation is worth next to neighbours, for each policy";
     /// `cofferdam bench agent`.
-    Agent(AgentResult), "agent", "Cost of the agent";
+    Agent(AgentResult, Unread), "agent", "Cost of the agent",
+        bench AgentArgs: "The cost of the agent, and of its diagnosis";
+    /// `cofferdam bench dataplane`.
+    Dataplane(DataplaneResult, Unread), "dataplane", "The dataplane compared with Linux sockets",
+        bench DataplaneArgs: "The dataplane compared with Linux sockets: latency, throughput, connections, batch bound";
+    /// `cofferdam bench isolation`.
+    Isolation(IsolationResult, IsolationSamples), "isolation", "How well tenants are isolated",
+        bench IsolationArgs: "How well a runtime isolates two tenants: CPU, memory, disk, network";
+    /// `cofferdam demo`.
+    Demo(Box<DemoResult>, DemoSamples), "demo", "Demo";
 }
 
 /// Where, when and how a run was made: `manifest.json`.
@@ -186,18 +254,8 @@ pub struct RunData {
     pub dir: PathBuf,
     /// Where, when and how.
     pub manifest: Manifest,
-    /// Samples of a penalty or demo run; empty otherwise.
-    pub samples: Vec<Sample>,
-    /// Periods of an accounting run; empty otherwise.
-    pub periods: Vec<PeriodSample>,
-    /// Samples of a reservation run, or of the demo's reservation; empty otherwise.
-    pub reservations: Vec<ReservationSample>,
-    /// Samples of an isolation run, one a cell; empty otherwise.
-    pub isolation: Vec<IsolationSample>,
-    /// Disturbed measurements of its cells that were made again.
-    pub repeated: Vec<IsolationSample>,
-    /// The experiment of an isolation run.
-    pub experiment: Option<Experiment>,
+    /// What was measured.
+    pub samples: RunSamples,
     /// Ledgers; empty where the accounting could not run.
     pub ledgers: Vec<LedgerRecord>,
     /// Medians and intervals; `None` when the run did not get that far.

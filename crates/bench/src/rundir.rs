@@ -9,6 +9,8 @@ use crate::error::BenchError;
 use crate::evidence;
 use crate::host_facts;
 use crate::isolation::Experiment;
+use crate::isolation::data::EXPERIMENT;
+use crate::run::samples::SAMPLES;
 use crate::run::{Kind, Manifest, ResultFile, RunResult};
 use nix::fcntl::{Flock, FlockArg};
 use owner::Owner;
@@ -104,12 +106,11 @@ impl RunDir {
             warnings: about.warnings.clone(),
             is_busy: about.is_busy,
         };
-        let samples = lock(append(&path.join("samples.jsonl"), owner)?).map_err(|source| {
-            BenchError::Output {
+        let samples =
+            lock(append(&path.join(SAMPLES), owner)?).map_err(|source| BenchError::Output {
                 path: path.clone(),
                 source,
-            }
-        })?;
+            })?;
         let dir = RunDir {
             made,
             owner,
@@ -147,9 +148,9 @@ impl RunDir {
             )));
         }
         let owner = Owner::of(path);
-        let samples = lock(append(&path.join("samples.jsonl"), owner)?)
+        let samples = lock(append(&path.join(SAMPLES), owner)?)
             .map_err(|_| unusable("another run is writing here: wait for its end".to_owned()))?;
-        cut_torn_line(&path.join("samples.jsonl")).map_err(output_error)?;
+        cut_torn_line(&path.join(SAMPLES)).map_err(output_error)?;
         Ok(RunDir {
             made: false,
             owner,
@@ -173,7 +174,7 @@ impl RunDir {
 
     /// Appends a sample.
     pub fn sample<T: Serialize>(&mut self, sample: &T) -> Result<(), BenchError> {
-        let path = self.path.join("samples.jsonl");
+        let path = self.path.join(SAMPLES);
         self.has_samples = true;
         line(&mut self.samples, &path, sample)
     }
@@ -186,7 +187,7 @@ impl RunDir {
 
     /// Keeps what an isolation run is to measure.
     pub(crate) fn experiment(&self, experiment: &Experiment) -> Result<(), BenchError> {
-        self.document("experiment.json", experiment)
+        self.document(EXPERIMENT, experiment)
     }
 
     /// Appends a ledger.
@@ -224,10 +225,10 @@ impl RunDir {
         }
         for name in [
             "manifest.json",
-            "samples.jsonl",
+            SAMPLES,
             "ledger.jsonl",
             "result.json",
-            "experiment.json",
+            EXPERIMENT,
         ] {
             let _kept = fs::remove_file(self.path.join(name));
         }

@@ -6,8 +6,8 @@
 mod common;
 
 use cofferdam_bench::isolation::data::{
-    GeneratorKind, IsolationResult, IsolationSample, IsolationTable, Level, Point, Resource,
-    RuntimeKind,
+    GeneratorKind, IsolationResult, IsolationSample, IsolationSamples, IsolationTable, Level,
+    Point, Resource, RuntimeKind,
 };
 use cofferdam_bench::isolation::quantity::{Size, Span};
 use cofferdam_bench::isolation::{Experiment, Limits, Options, run};
@@ -99,7 +99,7 @@ fn whole(runtime: RuntimeKind) {
     assert_eq!(result.unavailable, Default::default());
     assert_eq!(result.done, [14, 14], "two scenarios of seven resources");
     assert_eq!(result.tables.len(), 7);
-    for sample in &data.isolation {
+    for sample in &IsolationSamples::of(&data).samples {
         let b = sample.key.scenario.b.is_some();
         assert_eq!(sample.b.is_some(), b, "{}", sample.key);
         let tenants = std::iter::once(&sample.a).chain(&sample.b);
@@ -118,7 +118,11 @@ fn whole(runtime: RuntimeKind) {
     // What the peer sends b is received by b: by the time of a reading its interface has seen as
     // many, or more.
     let flooded = |s: &&IsolationSample| s.key.resource == Resource::NetworkCpu && s.b.is_some();
-    let sample = data.isolation.iter().find(flooded).unwrap();
+    let sample = IsolationSamples::of(&data)
+        .samples
+        .iter()
+        .find(flooded)
+        .unwrap();
     let b = sample.b.as_ref().unwrap();
     assert!(b.series.last().unwrap().ops > 0, "{:?}", b.series);
     for point in &b.series {
@@ -155,8 +159,8 @@ fn tracepoints_and_cgroup_files_agree() {
     short.resources = vec![Resource::Memory, Resource::Disk, Resource::Network];
     let data = measured(options(short, &dir));
     assert_eq!(result(&data).failed, Default::default());
-    assert_eq!(data.isolation.len(), 3);
-    for sample in &data.isolation {
+    assert_eq!(IsolationSamples::of(&data).samples.len(), 3);
+    for sample in &IsolationSamples::of(&data).samples {
         let last = sample.a.series.last().unwrap();
         let traced = last.traced.unwrap();
         match sample.key.resource {
@@ -251,8 +255,11 @@ fn generated(generator: GeneratorKind, contended: &str, check: impl Fn(&Isolatio
     assert_eq!(result.failed, Default::default());
     let version = &result.environment.host["load generator"];
     assert!(version.contains(generator.label()), "{version}");
-    assert_eq!(data.isolation.len(), 3 * generator.resources().len());
-    for sample in &data.isolation {
+    assert_eq!(
+        IsolationSamples::of(&data).samples.len(),
+        3 * generator.resources().len()
+    );
+    for sample in &IsolationSamples::of(&data).samples {
         assert!(sample.a.performance > 0.0, "{}: {sample:?}", sample.key);
         let b = sample.b.as_ref();
         assert!(
@@ -322,14 +329,20 @@ fn what_is_measured_again_is_kept_and_a_finished_run_stays_finished() {
     short.resources = vec![Resource::Cpu];
     short.attempts = 3;
     let data = measured(options(short.clone(), &dir));
-    assert_eq!(data.isolation.len(), 3);
+    assert_eq!(IsolationSamples::of(&data).samples.len(), 3);
     assert!(
-        data.repeated.len() <= 2,
+        IsolationSamples::of(&data).repeated.len() <= 2,
         "half as many as a block has cells"
     );
-    assert_eq!(result(&data).repeated as usize, data.repeated.len());
-    for sample in &data.isolation {
-        let others = data.repeated.iter().filter(|s| s.key == sample.key);
+    assert_eq!(
+        result(&data).repeated as usize,
+        IsolationSamples::of(&data).repeated.len()
+    );
+    for sample in &IsolationSamples::of(&data).samples {
+        let others = IsolationSamples::of(&data)
+            .repeated
+            .iter()
+            .filter(|s| s.key == sample.key);
         let mut attempts: Vec<u32> = others.clone().map(|s| s.attempt).collect();
         attempts.push(sample.attempt);
         attempts.sort_unstable();
@@ -338,13 +351,13 @@ fn what_is_measured_again_is_kept_and_a_finished_run_stays_finished() {
             assert!(other.steal() >= sample.steal(), "{}", sample.key);
         }
     }
-    let first = data.isolation.iter().chain(&data.repeated);
+    let first = IsolationSamples::of(&data)
+        .samples
+        .iter()
+        .chain(&IsolationSamples::of(&data).repeated);
     assert!(first.filter(|s| s.attempt == 0).count() == 3);
     let again = measured(options(short, &dir));
-    assert_eq!(
-        (again.isolation, again.repeated),
-        (data.isolation, data.repeated)
-    );
+    assert_eq!(IsolationSamples::of(&again), IsolationSamples::of(&data));
 }
 
 /// What the experiment leaves to the host is the same for all cells, also after going on.
@@ -358,18 +371,21 @@ fn limits_by_the_hosts_measure_hold_for_the_whole_run() {
     let mut first = options(short.clone(), &dir);
     // The calibration takes three cells of its own; then there is time for one, not for all.
     first.stop_after = Some(Duration::from_millis(600));
-    let before = measured(first).isolation.len();
+    let before = IsolationSamples::of(&measured(first)).samples.len();
     let data = measured(options(short, &dir));
     assert_eq!(result(&data).failed, Default::default());
-    assert!(before < 3 && data.isolation.len() == 3, "{before}");
-    let limit = data.isolation[0].limit;
+    assert!(
+        before < 3 && IsolationSamples::of(&data).samples.len() == 3,
+        "{before}"
+    );
+    let limit = IsolationSamples::of(&data).samples[0].limit;
     assert!(limit >= 1.0 && limit.fract() == 0.0, "{limit}");
-    for sample in &data.isolation {
+    for sample in &IsolationSamples::of(&data).samples {
         assert_eq!(sample.limit, limit, "{}", sample.key);
     }
     // Each level asks for its part of that limit.
-    let asked: HashSet<u64> = data
-        .isolation
+    let asked: HashSet<u64> = IsolationSamples::of(&data)
+        .samples
         .iter()
         .map(|s| (s.a.asked.unwrap() / limit * 2.0).round() as u64)
         .collect();
@@ -387,7 +403,7 @@ fn a_stopped_run_resumes_and_measures_nothing_twice() {
     // Time for at least one cell, and not for all three on any machine.
     first.stop_after = Some(Duration::from_millis(1400));
     let data = measured(first);
-    let before = data.isolation.len();
+    let before = IsolationSamples::of(&data).samples.len();
     assert!(before < 3, "{before}");
     // Killed in the middle of a line: what is not whole is measured again.
     let mut samples = OpenOptions::new()
@@ -397,12 +413,22 @@ fn a_stopped_run_resumes_and_measures_nothing_twice() {
     samples.write_all(b"{\"schema\":1,\"ti").unwrap();
     drop(samples);
     let data = measured(options(short.clone(), &dir));
-    let keys: HashSet<String> = data.isolation.iter().map(|s| s.key.to_string()).collect();
-    assert_eq!((keys.len(), data.isolation.len()), (3, 3));
+    let keys: HashSet<String> = IsolationSamples::of(&data)
+        .samples
+        .iter()
+        .map(|s| s.key.to_string())
+        .collect();
+    assert_eq!(
+        (keys.len(), IsolationSamples::of(&data).samples.len()),
+        (3, 3)
+    );
     assert_eq!(result(&data).done, [3, 3]);
     // Once more: there is nothing left to do.
     let again = measured(options(short.clone(), &dir));
-    assert_eq!(again.isolation, data.isolation);
+    assert_eq!(
+        IsolationSamples::of(&again).samples,
+        IsolationSamples::of(&data).samples
+    );
     // And it still tells what ran its cells.
     let runtimes = &result(&again).environment.runtimes;
     assert!(runtimes["process"].contains("cofferdam"), "{runtimes:?}");

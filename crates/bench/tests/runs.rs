@@ -5,9 +5,11 @@
 
 mod common;
 
-use cofferdam_bench::data::{Role, SoftirqSource, Treatment, VictimKind};
+use cofferdam_bench::data::{Role, Sample, SoftirqSource, Treatment, VictimKind};
 use cofferdam_bench::penalty::data::PenaltyResult;
-use cofferdam_bench::reservation::data::{NeighbourLimit, Neighbours, ReservationPolicy, Target};
+use cofferdam_bench::reservation::data::{
+    NeighbourLimit, Neighbours, ReservationPolicy, ReservationSample, Target,
+};
 use cofferdam_bench::run::{RunData, RunResult};
 use cofferdam_bench::{Silent, accounting, demo, penalty, reservation};
 use cofferdam_host::{CgroupLayout, HostFs};
@@ -63,8 +65,7 @@ fn a_penalty_run_is_whole() {
     assert_eq!(result.cells.len(), ids.len());
     assert!(data.manifest.finished.is_some() && !data.manifest.interrupted);
     for cell in &result.cells {
-        let samples: Vec<_> = data
-            .samples
+        let samples: Vec<_> = Sample::of(&data)
             .iter()
             .filter(|s| s.cell == cell.cell.id)
             .collect();
@@ -171,7 +172,7 @@ fn many_offenders_and_quotas_have_their_own_containers_and_shares() {
 #[test]
 fn the_request_response_victim_is_judged_by_its_p99() {
     let (data, _dir) = penalty_of(&["rpc/flood/receiver/veth/3x200B"], 1);
-    for sample in &data.samples {
+    for sample in Sample::of(&data) {
         let latency = sample.latency.unwrap();
         assert_eq!(latency.lost, 0);
         assert!(latency.p50_us <= latency.p99_us && latency.p99_us <= latency.max_us);
@@ -213,8 +214,12 @@ fn the_demo_names_the_offender() {
     use ReservationPolicy::{Alone, Lending, None as Nothing};
     let policies: Vec<_> = reservation.rows.iter().map(|r| r.policy).collect();
     assert_eq!(policies, [Alone, Nothing, Lending]);
-    assert_eq!(data.reservations.len(), 3);
-    assert!(data.reservations.iter().all(|s| s.entitled.is_some()));
+    assert_eq!(ReservationSample::of(&data).len(), 3);
+    assert!(
+        ReservationSample::of(&data)
+            .iter()
+            .all(|s| s.entitled.is_some())
+    );
 }
 
 #[test]
@@ -241,7 +246,7 @@ fn an_accounting_run_is_whole() {
     // The flood as carried and as read, and the stream.
     assert_eq!(result.overhead.len(), 3);
     // Two loads, two pairs of off and on, and the period with program statistics.
-    assert_eq!(data.periods.len(), 10);
+    assert_eq!(data.samples.count(), 10);
     assert!(
         result
             .overhead
@@ -304,7 +309,7 @@ fn a_reservation_run_is_whole_and_leaves_nothing() {
     assert_eq!(rows, [6, 5, 6]);
     let mut rows = result.cells.iter().flat_map(|c| &c.rows);
     assert!(rows.all(|row| row.entitled.is_some()));
-    for sample in &data.reservations {
+    for sample in ReservationSample::of(&data) {
         assert!(sample.elapsed_s > 0.0 && sample.cpu_s > 0.0, "{sample:?}");
         let busy = sample.policy != ReservationPolicy::Alone;
         assert_eq!(sample.neighbour_cpu_s > 0.0, busy, "{sample:?}");

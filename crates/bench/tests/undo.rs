@@ -86,7 +86,7 @@ impl Driver {
     }
 
     fn samples(&self) -> usize {
-        RunData::load(&self.dir.path().join("run")).map_or(0, |d| d.samples.len())
+        RunData::load(&self.dir.path().join("run")).map_or(0, |d| d.samples.count())
     }
 
     fn signal(&self, signal: Signal) {
@@ -124,7 +124,7 @@ fn a_signal_undoes_everything_and_keeps_the_samples() {
             assert_eq!(status.code(), Some(130));
             assert_eq!(driver.traces(), [] as [String; 0]);
             let data = driver.data();
-            assert!(data.manifest.interrupted && data.samples.len() >= 2);
+            assert!(data.manifest.interrupted && data.samples.count() >= 2);
             assert!(data.result.is_some());
         }
     });

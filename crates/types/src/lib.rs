@@ -12,6 +12,7 @@ mod ledger;
 mod markers;
 mod policy;
 mod problem;
+pub mod quantity;
 mod schedule;
 mod selector;
 mod snapshot;

@@ -6,12 +6,14 @@
 //! of their own. Accuracy: see `accuracy.rs`.
 
 mod accuracy;
+pub(crate) mod args;
 pub mod data;
 mod flow;
 pub(crate) mod goals;
 mod options;
 mod overhead;
 pub(crate) mod report;
+mod terminal;
 mod traffic;
 mod turns;
 

@@ -1,6 +1,7 @@
 //! Sections of accounting runs.
 
 use super::goals::goals;
+use super::terminal;
 use crate::accounting::data::{AccountingResult, LoadShape, OverheadRow};
 use crate::data::Judgement;
 use crate::report::chart::{Chart, Mark, Row, Tone};
@@ -8,6 +9,7 @@ use crate::report::error::ReportError;
 use crate::report::format::{bytes, estimate, number, scaled};
 use crate::report::section::{figure, section, spread};
 use crate::run::{Outcome, RunData};
+use crate::table::Table;
 use maud::{Markup, html};
 
 impl Outcome for AccountingResult {
@@ -82,6 +84,10 @@ impl Outcome for AccountingResult {
             sections.push(section("Memory", &text, html! {}));
         }
         Ok(sections)
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        terminal::tables(self)
     }
 }
 

@@ -1,12 +1,14 @@
 //! What Cofferdam's agent takes of the host: its CPU time and memory with many containers, and
 //! what the diagnosis takes from those it watches.
 
+pub(crate) mod args;
 mod cost;
 pub mod data;
 mod diagnosis;
 pub(crate) mod goals;
 pub(crate) mod process;
 pub(crate) mod report;
+mod terminal;
 
 use crate::agent::data::{AgentExperiment, AgentResult, AgentSample};
 use crate::data::SCHEMA;

@@ -1,6 +1,7 @@
 //! Sections of agent runs.
 
 use super::goals::goals;
+use super::terminal;
 use crate::agent::data::{AgentCostRow, AgentDuty, AgentResult, DiagnosisCostRow};
 use crate::agent::goals::{GOAL_CPU_PCT, GOAL_SWITCHES};
 use crate::data::Estimate;
@@ -10,6 +11,7 @@ use crate::report::error::ReportError;
 use crate::report::format::{bytes, estimate, number};
 use crate::report::section::{figure, not_measured, section, spread};
 use crate::run::{Outcome, RunData};
+use crate::table::Table;
 use maud::{Markup, html};
 
 impl Outcome for AgentResult {
@@ -61,6 +63,10 @@ impl Outcome for AgentResult {
         }
         sections.extend(not_measured(&self.failed));
         Ok(sections)
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        terminal::tables(self)
     }
 }
 

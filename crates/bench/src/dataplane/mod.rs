@@ -9,6 +9,7 @@
 //! interrupts would be.
 
 mod analyse;
+pub(crate) mod args;
 mod cores;
 pub mod data;
 pub(crate) mod goals;

@@ -7,6 +7,7 @@
 
 pub mod data;
 pub(crate) mod report;
+mod story;
 
 use crate::data::{
     Cell, CellResult, Direction, EVEN_SHARE_PCT, Interferer, LedgerRecord, Limit, Path, Protocol,

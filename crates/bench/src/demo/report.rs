@@ -1,5 +1,6 @@
 //! The demo's report: the penalty's sections, and those of the reservation.
 
+use super::story;
 use crate::data::Judgement;
 use crate::demo::data::DemoResult;
 use crate::penalty::{goals as penalty_goals, report as penalty};
@@ -7,6 +8,7 @@ use crate::report::error::ReportError;
 use crate::report::format;
 use crate::reservation::{goals as reservation_goals, report as reservation};
 use crate::run::{Outcome, RunData};
+use crate::table::Table;
 use maud::Markup;
 use std::slice;
 
@@ -38,5 +40,9 @@ impl Outcome for Box<DemoResult> {
             sections.push(reservation::one(cell)?);
         }
         Ok(sections)
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        story::tables(self)
     }
 }

@@ -4,7 +4,7 @@ use crate::data::Estimate;
 use crate::evidence;
 use crate::isolation::data::{IsolationResult, IsolationRow, IsolationTable};
 use crate::run::error::DataError;
-use crate::run::{Manifest, RunData, RunResult};
+use crate::run::{Manifest, RunData, RunResult, RunSamples};
 use crate::stats::mann_whitney;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -60,8 +60,12 @@ pub fn compare(first: &Path, second: &Path) -> Result<Comparison, CompareError> 
         let Some(RunResult::Isolation(result)) = run.result else {
             return Err(CompareError::Other(path.display().to_string()));
         };
-        let given = run.experiment.and_then(|e| e.limits.disk_iops).is_some();
-        let mut of_disk = run.isolation.iter().filter(|s| s.key.resource.is_disk());
+        let kept = match run.samples {
+            RunSamples::Isolation(kept) => kept,
+            _ => return Err(CompareError::Other(path.display().to_string())),
+        };
+        let given = kept.experiment.and_then(|e| e.limits.disk_iops).is_some();
+        let mut of_disk = kept.samples.iter().filter(|s| s.key.resource.is_disk());
         Ok(Side {
             facts: facts(&run.manifest, &result),
             result,

@@ -5,9 +5,14 @@ mod kind;
 
 pub use kind::{GeneratorKind, Level, Protection, Resource, RuntimeKind, Scenario};
 
+use super::Experiment;
 use crate::data::Estimate;
+use crate::run::error::DataError;
+use crate::run::load::document;
+use crate::run::{Kept, RunData, RunSamples};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 
 /// Which measurement: a run never makes the same one twice.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -145,6 +150,50 @@ impl IsolationSample {
     /// Whether the hypervisor disturbed it.
     pub fn disturbed(&self) -> bool {
         self.steal() > DISTURBING_STEAL
+    }
+}
+
+/// What an isolation run keeps.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct IsolationSamples {
+    /// What counts, one a cell.
+    pub samples: Vec<IsolationSample>,
+    /// Disturbed measurements of its cells that were made again.
+    pub repeated: Vec<IsolationSample>,
+    /// What was to be measured; `None` where the run did not get that far.
+    pub experiment: Option<Box<Experiment>>,
+}
+
+impl IsolationSamples {
+    /// Those of `run`; none if it is another experiment's.
+    pub fn of(run: &RunData) -> &IsolationSamples {
+        static NONE: IsolationSamples = IsolationSamples {
+            samples: Vec::new(),
+            repeated: Vec::new(),
+            experiment: None,
+        };
+        match &run.samples {
+            RunSamples::Isolation(samples) => samples,
+            _ => &NONE,
+        }
+    }
+}
+
+/// Name of the experiment's file within a run directory.
+pub(crate) const EXPERIMENT: &str = "experiment.json";
+
+impl Kept for IsolationSamples {
+    fn read(dir: &Path) -> Result<IsolationSamples, DataError> {
+        let (samples, repeated) = counted(Vec::read(dir)?);
+        Ok(IsolationSamples {
+            samples,
+            repeated,
+            experiment: document(&dir.join(EXPERIMENT))?,
+        })
+    }
+
+    fn count(&self) -> usize {
+        self.samples.len()
     }
 }
 

@@ -4,9 +4,9 @@ use super::analyse;
 use super::experiment::Experiment;
 use super::export;
 use crate::error::BenchError;
-use crate::isolation::data::{IsolationResult, IsolationSample, counted};
+use crate::isolation::data::{IsolationResult, IsolationSample, IsolationSamples, counted};
 use crate::run::error::DataError;
-use crate::run::{Kind, Manifest, RunData, RunResult};
+use crate::run::{Kind, Manifest, RunData, RunResult, RunSamples};
 use crate::rundir::{About, RunDir};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -45,15 +45,19 @@ pub fn merge(parts: &[PathBuf], output: &Path) -> Result<PathBuf, MergeError> {
             path: path.clone(),
             reason,
         };
-        let experiment = run
-            .experiment
-            .filter(|_| run.manifest.kind == Kind::Isolation)
-            .ok_or_else(|| unfit("it is not a run of 'bench isolation'".to_owned()))?;
+        let RunSamples::Isolation(IsolationSamples {
+            samples: kept,
+            repeated,
+            experiment: Some(experiment),
+        }) = run.samples
+        else {
+            return Err(unfit("it is not a run of 'bench isolation'".to_owned()));
+        };
         match &mut whole {
-            None => whole = Some(experiment),
-            Some(whole) => join(whole, experiment).map_err(unfit)?,
+            None => whole = Some(*experiment),
+            Some(whole) => join(whole, *experiment).map_err(unfit)?,
         }
-        for sample in run.isolation.into_iter().chain(run.repeated) {
+        for sample in kept.into_iter().chain(repeated) {
             let key = (sample.key.clone(), sample.attempt);
             if let Some(twice) = samples.insert(key, sample) {
                 return Err(MergeError::Unfit {

@@ -10,6 +10,7 @@
 mod acquire;
 mod analyse;
 pub mod argo;
+pub(crate) mod args;
 mod bench;
 mod calibrate;
 mod cgroups;

@@ -16,7 +16,7 @@ use crate::isolation::data::{
 };
 use crate::noise;
 use crate::progress::Progress;
-use crate::run::{Kind, RunData, RunResult};
+use crate::run::{Kind, RunData, RunResult, RunSamples};
 use crate::rundir::{About, RunDir};
 use crate::signals::Signals;
 use std::collections::{HashMap, HashSet};
@@ -119,7 +119,10 @@ fn open(
         let dir = RunDir::reopen(path, Kind::Isolation)?;
         let unusable = |reason: String| BenchError::Usage(format!("{}: {reason}", path.display()));
         let kept = RunData::load(path).map_err(|e| unusable(e.to_string()))?;
-        if kept.experiment.as_ref() != Some(experiment) {
+        let RunSamples::Isolation(samples) = kept.samples else {
+            return Err(unusable("it holds no isolation run".to_owned()));
+        };
+        if samples.experiment.as_deref() != Some(experiment) {
             return Err(unusable(
                 "this directory holds another experiment: give a new one with --output, or the same experiment to resume it".to_owned(),
             ));
@@ -128,7 +131,7 @@ fn open(
             Some(RunResult::Isolation(result)) => result.environment,
             _ => IsolationEnvironment::default(),
         };
-        let samples = [kept.isolation, kept.repeated].concat();
+        let samples = [samples.samples, samples.repeated].concat();
         return Ok((dir, samples, earlier));
     }
     progress.step(0, 0, "looking for noise");

@@ -4,6 +4,7 @@
 //! packet when it reads it and before it writes one. All stamps are of CLOCK_MONOTONIC, as the
 //! reports are.
 
+pub(crate) mod args;
 mod bias;
 mod coverage;
 pub mod data;

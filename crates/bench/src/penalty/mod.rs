@@ -6,6 +6,7 @@
 //! CPU. Baseline and test alternate within each pair, in random order, so that
 //! drift of the host hits both alike.
 
+pub(crate) mod args;
 pub mod data;
 pub(crate) mod goals;
 mod grid;

@@ -2,6 +2,7 @@
 //! several policies.
 
 use crate::data::{Estimate, Latency};
+use crate::run::{RunData, RunSamples};
 use serde::{Deserialize, Serialize};
 
 /// File of the samples of the demo's reservation.
@@ -178,6 +179,17 @@ pub struct ReservationSample {
     pub entitled: Option<Entitled<f64>>,
     /// Checksum of the work; `None` for interactive targets.
     pub checksum: Option<String>,
+}
+
+impl ReservationSample {
+    /// Those of a reservation run or of the demo's reservation; none in another experiment's.
+    pub fn of(run: &RunData) -> &[ReservationSample] {
+        match &run.samples {
+            RunSamples::Reservation(samples) => samples,
+            RunSamples::Demo(kept) => &kept.reservations,
+            _ => &[],
+        }
+    }
 }
 
 /// One policy in one cell.

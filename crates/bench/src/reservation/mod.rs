@@ -6,6 +6,7 @@
 //! order drawn at random, and `alone` with them, so that drift of the host hits all alike.
 
 mod analyse;
+pub(crate) mod args;
 mod cells;
 mod containers;
 pub mod data;
@@ -13,6 +14,7 @@ pub(crate) mod goals;
 mod measure;
 mod options;
 pub(crate) mod report;
+mod terminal;
 mod watch;
 
 pub use options::Options;

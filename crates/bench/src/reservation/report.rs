@@ -1,6 +1,7 @@
 //! Sections of reservation runs.
 
 use super::goals::goals;
+use super::terminal;
 use crate::data::Judgement;
 use crate::data::{Bound, Estimate};
 use crate::evidence::largest;
@@ -13,6 +14,7 @@ use crate::reservation::data::{
     ReservationResult,
 };
 use crate::run::{Outcome, RunData};
+use crate::table::Table;
 use maud::{Markup, html};
 
 impl Outcome for ReservationResult {
@@ -30,6 +32,10 @@ impl Outcome for ReservationResult {
 
     fn sections(&self, _run: &RunData) -> Result<Vec<Markup>, ReportError> {
         sections(self)
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        terminal::tables(self)
     }
 }
 

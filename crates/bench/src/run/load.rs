@@ -1,10 +1,8 @@
 //! Reading a run directory back.
 
 use super::error::DataError;
-use super::{Kind, Manifest, ResultFile, RunData};
+use super::{Manifest, ResultFile, RunData, RunSamples};
 use crate::data::SCHEMA;
-use crate::isolation::data::counted;
-use crate::reservation::data::DEMO_RESERVATIONS;
 use serde::de::DeserializeOwned;
 use std::fs;
 use std::io;
@@ -17,8 +15,7 @@ struct Versioned {
 
 impl RunData {
     /// Reads the directory `dir`. `samples.jsonl`, `ledger.jsonl` and `result.json` may be
-    /// missing: a run that was interrupted has what it had measured until then. A last line
-    /// without a newline is one that was being written, and is left out.
+    /// missing: a run that was interrupted has what it had measured until then.
     pub fn load(dir: &Path) -> Result<RunData, DataError> {
         let manifest_path = dir.join("manifest.json");
         let text = fs::read_to_string(&manifest_path).map_err(|source| DataError::Read {
@@ -26,44 +23,15 @@ impl RunData {
             source,
         })?;
         let manifest: Manifest = parse(&manifest_path, 1, &text)?;
-        let samples_path = dir.join("samples.jsonl");
-        let (mut samples, mut periods, mut reservations) = (Vec::new(), Vec::new(), Vec::new());
-        let mut isolation = Vec::new();
-        match manifest.kind {
-            Kind::Accounting => periods = lines(&samples_path)?,
-            Kind::Penalty => samples = lines(&samples_path)?,
-            Kind::Demo => {
-                samples = lines(&samples_path)?;
-                reservations = lines(&dir.join(DEMO_RESERVATIONS))?;
-            }
-            Kind::Reservation => reservations = lines(&samples_path)?,
-            Kind::Isolation => isolation = lines(&samples_path)?,
-            // For other tools; the report needs the result alone.
-            Kind::Latency | Kind::Dataplane | Kind::Agent => {}
-        }
-        let (isolation, repeated) = counted(isolation);
         let result_path = dir.join("result.json");
         let result = match optional(&result_path)? {
             None => None,
             Some(text) => Some(parse::<ResultFile>(&result_path, 1, &text)?.result),
         };
-        let experiment_path = dir.join("experiment.json");
-        let experiment = match optional(&experiment_path)? {
-            None => None,
-            Some(text) => {
-                let read = serde_json::from_str(&text);
-                Some(read.map_err(|e| malformed(&experiment_path, 1, &e))?)
-            }
-        };
         Ok(RunData {
             dir: dir.to_owned(),
+            samples: RunSamples::read(manifest.kind, dir)?,
             manifest,
-            samples,
-            periods,
-            reservations,
-            isolation,
-            repeated,
-            experiment,
             ledgers: lines(&dir.join("ledger.jsonl"))?,
             result,
         })
@@ -81,7 +49,8 @@ fn optional(path: &Path) -> Result<Option<String>, DataError> {
     }
 }
 
-fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, DataError> {
+/// The lines of `path`, each one value. A last line without a newline was being written, and is left out.
+pub(crate) fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, DataError> {
     let text = optional(path)?.unwrap_or_default();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     whole
@@ -111,4 +80,11 @@ fn parse<T: DeserializeOwned>(path: &Path, line: usize, text: &str) -> Result<T,
         });
     }
     serde_json::from_str(text).map_err(malformed)
+}
+
+/// A document of its own format, which has no schema; `None` if there is none.
+pub(crate) fn document<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, DataError> {
+    let text = optional(path)?;
+    let read = text.map(|text| serde_json::from_str(&text).map_err(|e| malformed(path, 1, &e)));
+    read.transpose()
 }

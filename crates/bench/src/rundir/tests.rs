@@ -1,8 +1,8 @@
 use super::*;
 use crate::data::{Role, Sample, Treatment};
 use crate::penalty::data::PenaltyResult;
-use crate::run::RunData;
 use crate::run::error::DataError;
+use crate::run::{RunData, RunSamples};
 
 fn about() -> About {
     About {
@@ -54,7 +54,7 @@ fn what_is_written_is_read_back() {
     dir.finish(false).unwrap();
     let data = RunData::load(&path).unwrap();
     assert_eq!(&data.manifest, dir.manifest());
-    assert_eq!(data.samples, [sample]);
+    assert_eq!(data.samples, RunSamples::Penalty(vec![sample]));
     assert_eq!(
         data.result,
         Some(RunResult::Penalty(PenaltyResult::default()))
@@ -76,7 +76,7 @@ fn an_interrupted_run_keeps_whole_lines_only() {
     let mut torn = append(&temp.path().join("samples.jsonl"), None).unwrap();
     torn.write_all(b"{\"schema\":1,\"ti").unwrap();
     let data = RunData::load(temp.path()).unwrap();
-    assert_eq!(data.samples.len(), 1);
+    assert_eq!(data.samples.count(), 1);
     assert_eq!(data.result, None);
 }
 
@@ -145,7 +145,7 @@ fn a_run_without_samples_can_be_discarded() {
     let mut dir = RunDir::create(Some(&path), &about()).unwrap();
     dir.sample(&sample()).unwrap();
     dir.discard_if_empty();
-    assert_eq!(RunData::load(&path).unwrap().samples.len(), 1);
+    assert_eq!(RunData::load(&path).unwrap().samples.count(), 1);
     // A directory that was there before stays, empty as it was.
     let given = tempfile::tempdir().unwrap();
     RunDir::create(Some(given.path()), &about())

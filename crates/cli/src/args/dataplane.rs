@@ -1,7 +1,7 @@
 //! `cofferdam dataplane …`
 
-use super::values;
 use clap::{Args, Subcommand, ValueEnum};
+use cofferdam_types::quantity;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub struct DataplaneServeArgs {
     #[arg(long, value_name = "NAME|UID")]
     pub user: Option<String>,
     /// How long to wait for the dataplane to listen; 0s does not wait
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = values::wait)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = quantity::wait)]
     pub wait: Duration,
     /// Socket of the running dataplane
     #[arg(long, value_name = "PATH", default_value = cofferdam_dataplane::config::DEFAULT_SOCKET)]
@@ -80,7 +80,7 @@ pub struct DataplaneTopArgs {
     #[arg(long)]
     pub json: bool,
     /// Time between readings, with its unit
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::interval)]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = quantity::interval)]
     pub interval: Duration,
 }
 

@@ -3,21 +3,18 @@
 mod agent;
 mod bench;
 mod dataplane;
-pub mod values;
 
 pub use crate::latency::args::LatencyCommand;
 pub use agent::{AgentArgs, SocketArgs, StatusArgs};
-pub use bench::{
-    BenchAccountingArgs, BenchAgentArgs, BenchCommand, BenchDataplaneArgs, BenchIsolationArgs,
-    BenchLatencyArgs, BenchReservationArgs, CompareArgs, HostArgs, PenaltyArgs, RunArgs,
-};
+pub use bench::{BenchCommand, CompareArgs};
 pub use dataplane::{
     DataplaneCommand, DataplaneGroupsArgs, DataplaneMoveArgs, DataplaneRunArgs, DataplaneServeArgs,
     DataplaneTopArgs, Server,
 };
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use cofferdam_types::Selector;
+use cofferdam_bench::args::HostArgs;
+use cofferdam_types::{Selector, quantity};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -112,7 +109,7 @@ pub struct TopArgs {
     #[arg(long)]
     pub json: bool,
     /// Time between readings, with its unit
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::interval)]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = quantity::interval)]
     pub interval: Duration,
     /// Show CPU time that containers were entitled to but did not get, and why
     #[arg(long, value_name = "on|off", value_enum, default_value_t = Switch::On)]
@@ -137,10 +134,10 @@ pub struct RecordArgs {
     #[command(flatten)]
     pub agent: SocketArgs,
     /// How long to record, with its unit
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = values::interval)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = quantity::interval)]
     pub duration: Duration,
     /// Time between readings, with its unit
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::interval)]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = quantity::interval)]
     pub interval: Duration,
     /// Tables for people, or JSON Lines (schema cofferdam.accounting/2)
     #[arg(long, value_enum, default_value_t = RecordFormat::Table)]

@@ -1,51 +1,32 @@
 //! `cofferdam bench`, `cofferdam report`, `cofferdam demo`: thin over `cofferdam_bench`.
 
-mod figure;
-mod isolation;
+mod compare;
 mod results;
-mod story;
 
-use crate::args::{
-    BenchAccountingArgs, BenchAgentArgs, BenchCommand, BenchDataplaneArgs, BenchLatencyArgs,
-    BenchReservationArgs, DemoArgs, HostArgs, PenaltyArgs, ReportArgs, RunArgs, WorkerArgs,
-};
+use crate::args::{BenchCommand, DemoArgs, ReportArgs, WorkerArgs};
 use crate::exit::{Failure, Outcome, one_line};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
-use cofferdam_bench::isolation::data::RuntimeKind;
 use cofferdam_bench::report::ReportError;
 use cofferdam_bench::run::RunData;
-use cofferdam_bench::topology::MadeBy;
-use cofferdam_bench::{
-    BenchError, RunDir, accounting, agent, dataplane, demo, evidence, latency, penalty, report,
-    reservation,
-};
+use cofferdam_bench::run::command::Answer;
+use cofferdam_bench::{BenchError, RunDir, demo, evidence, report};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// Runs a benchmark, prints its results and renders its report.
 pub fn run(command: BenchCommand, interrupt: &Interrupt) -> Outcome {
-    let mut progress = Shown::new(interrupt);
-    let dir = match command {
-        BenchCommand::Penalty(args) => penalty::run(&penalty_options(*args), &mut progress),
-        BenchCommand::Latency(args) => latency::run(&latency_options(args), &mut progress),
-        BenchCommand::Accounting(args) => accounting::run(&accounting_options(args), &mut progress),
-        BenchCommand::Reservation(args) => {
-            reservation::run(&reservation_options(args), &mut progress)
-        }
-        BenchCommand::Agent(args) => agent::run(&agent_options(args), &mut progress),
-        BenchCommand::Dataplane(args) => dataplane::run(&dataplane_options(args), &mut progress),
-        BenchCommand::Isolation(args) => {
-            if args.emit.is_some() {
-                return isolation::emit(*args);
-            }
-            let options = isolation::options(*args)?;
-            cofferdam_bench::isolation::run(&options, &mut progress)
-        }
-        BenchCommand::Compare(args) => return isolation::compare(&args),
+    let experiment = match command {
+        BenchCommand::Experiment(experiment) => experiment,
+        BenchCommand::Compare(args) => return compare::compare(&args),
     };
-    finish(dir, progress, interrupt)
+    let mut progress = Shown::new(interrupt);
+    match experiment.run(&mut progress) {
+        Ok(Answer::Text(text)) => Output::stdout().write(&text),
+        Ok(Answer::Run(dir)) => finish(Ok(*dir), progress, interrupt),
+        Err(error) => finish(Err(error), progress, interrupt),
+    }
 }
 
 /// Runs the demo.
@@ -130,7 +111,7 @@ fn answer(run: &RunData) -> Outcome {
     }
 }
 
-pub(super) fn failed_run(error: BenchError) -> Failure {
+fn failed_run(error: BenchError) -> Failure {
     match error {
         BenchError::Unsupported(text) => Failure::Unsupported(text),
         BenchError::Usage(text) => Failure::Usage(text),
@@ -171,139 +152,6 @@ impl cofferdam_bench::Progress for Shown {
 
     fn interrupted(&self) -> Option<Arc<AtomicBool>> {
         Some(self.interrupted.clone())
-    }
-}
-
-fn latency_options(args: BenchLatencyArgs) -> latency::Options {
-    latency::Options {
-        quick: args.run.quick,
-        output: args.run.output,
-        rounds: args.pairs,
-        experiments: args.experiment,
-        seed: args.run.seed,
-    }
-}
-
-fn penalty_options(args: PenaltyArgs) -> penalty::Options {
-    let PenaltyArgs {
-        run,
-        runtime,
-        cell,
-        victim,
-        interferer,
-        direction,
-        flows,
-        path,
-        payload,
-        htb,
-        victim_time,
-        victim_share,
-        limit,
-        offenders,
-        treatments,
-        trace,
-        no_ledger,
-        segmentation_offload,
-    } = args;
-    let RunArgs {
-        quick,
-        output,
-        pairs,
-        host,
-    } = run;
-    let defaults = penalty::Options::default();
-    penalty::Options {
-        quick,
-        output,
-        pairs: pairs.unwrap_or(defaults.pairs),
-        victim_seconds: victim_time.map(|time| time.as_secs_f64()),
-        victim_cpu: host.victim_cpu,
-        peer_cpu: host.peer_cpu,
-        seed: host.seed,
-        ledger: !no_ledger,
-        segmentation_offload,
-        made_by: match runtime {
-            RuntimeKind::Podman => MadeBy::Podman,
-            _ => MadeBy::Ourselves,
-        },
-        trace,
-        treatments,
-        filter: penalty::Filter {
-            ids: cell,
-            victims: victim,
-            interferers: interferer,
-            directions: direction,
-            paths: path,
-            flows,
-            payloads_bytes: payload,
-            htb_gbit_per_s: htb,
-            victim_shares_pct: victim_share,
-            limits: limit,
-            offenders,
-        },
-    }
-}
-
-fn accounting_options(args: BenchAccountingArgs) -> accounting::Options {
-    let RunArgs {
-        quick,
-        output,
-        pairs,
-        host,
-    } = args.run;
-    let HostArgs {
-        victim_cpu,
-        peer_cpu,
-        seed,
-    } = host;
-    let defaults = accounting::Options::default();
-    accounting::Options {
-        quick,
-        output,
-        pairs: pairs.unwrap_or(defaults.pairs),
-        period_seconds: None,
-        victim_cpu,
-        peer_cpu,
-        seed,
-    }
-}
-
-fn agent_options(args: BenchAgentArgs) -> agent::Options {
-    agent::Options {
-        quick: args.run.quick,
-        output: args.run.output,
-        experiments: args.experiment,
-        containers: args.containers,
-        rounds: args.rounds,
-        period_seconds: None,
-        seed: args.run.seed,
-    }
-}
-
-fn dataplane_options(args: BenchDataplaneArgs) -> dataplane::Options {
-    dataplane::Options {
-        quick: args.run.quick,
-        output: args.run.output,
-        rounds: args.rounds,
-        experiments: args.experiment,
-        seed: args.run.seed,
-    }
-}
-
-fn reservation_options(args: BenchReservationArgs) -> reservation::Options {
-    let defaults = reservation::Options::default();
-    reservation::Options {
-        quick: args.run.quick,
-        output: args.run.output,
-        rounds: args.rounds.unwrap_or(defaults.rounds),
-        seconds: None,
-        cpus: args.cpus,
-        threads: args.threads,
-        seed: args.run.seed,
-        targets: args.target,
-        neighbours: args.neighbours,
-        limits: args.limit,
-        policies: args.policy,
     }
 }
 

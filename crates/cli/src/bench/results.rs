@@ -1,15 +1,9 @@
-//! The results of a run as tables on standard output. The report has the same in full.
+//! The results of a run on standard output. The report has the same in full.
 
-use super::figure::{optional, time};
 use crate::table;
-use cofferdam_bench::accounting::data::AccountingResult;
-use cofferdam_bench::agent::data::AgentResult;
-use cofferdam_bench::data::{CellResult, Estimate};
-use cofferdam_bench::dataplane::data::DataplaneResult;
-use cofferdam_bench::isolation::data::IsolationResult;
-use cofferdam_bench::report::{finding, format};
-use cofferdam_bench::reservation::data::{Entitled, ReservationCellResult, ReservationResult};
+use cofferdam_bench::report::finding;
 use cofferdam_bench::run::{RunData, RunResult};
+use cofferdam_bench::table::Table;
 
 /// The finding in words, then the figures.
 pub fn text(run: &RunData, width: Option<u16>) -> String {
@@ -18,278 +12,117 @@ pub fn text(run: &RunData, width: Option<u16>) -> String {
         text += &sentence;
         text.push('\n');
     }
-    let tables = match &run.result {
-        None => String::new(),
-        Some(RunResult::Penalty(result)) => cells(&result.cells, width),
-        Some(RunResult::Demo(result)) => super::story::text(result, width),
-        Some(RunResult::Accounting(result)) => accounting(result, width),
-        Some(RunResult::Reservation(result)) => reservation(result, width),
-        Some(RunResult::Dataplane(result)) => dataplane(result, width),
-        Some(RunResult::Isolation(result)) => isolation(result, width),
-        Some(RunResult::Agent(result)) => agent(result, width),
-        Some(RunResult::Latency(_)) => String::new(),
+    let figures = run.result.as_ref().map(|result| figures(result, width));
+    if let Some(figures) = figures.filter(|text| !text.is_empty()) {
+        text.push('\n');
+        text += &figures;
+    }
+    text
+}
+
+fn figures(result: &RunResult, width: Option<u16>) -> String {
+    let tables = result.tables();
+    let shown: Vec<String> = tables.iter().map(|table| shown(table, width)).collect();
+    shown.join("\n")
+}
+
+fn shown(figures: &Table, width: Option<u16>) -> String {
+    let mut table = table::plain(width);
+    table.set_header(&figures.head);
+    for row in &figures.rows {
+        table.add_row(row);
+    }
+    table::numbers_right(&mut table);
+    let lead = match figures.lead.as_str() {
+        "" => String::new(),
+        lead => format!("{lead}\n\n"),
     };
-    if !tables.is_empty() {
-        text.push('\n');
-        text += &tables;
-    }
-    text
+    format!("{lead}{}", table::finish(&table))
 }
 
-fn cells(cells: &[CellResult], width: Option<u16>) -> String {
-    let mut table = table::plain(width);
-    table.set_header([
-        "cell",
-        "penalty",
-        "1/(1−s)",
-        "compute",
-        "traffic",
-        "caused",
-        "victim paid",
-        "received",
-    ]);
-    for c in cells {
-        table.add_row([
-            format::cell(&c.cell),
-            format::estimate(&c.penalty),
-            optional(c.predicted, format::number),
-            time(c.metric, c.baseline.median),
-            time(c.metric, c.test.median),
-            optional(c.offender_caused_fraction, format::share),
-            optional(c.victim_charged_fraction, format::share),
-            c.received
-                .as_ref()
-                .map_or("–".to_owned(), |r| format::rate(c.cell.protocol, r)),
-        ]);
-        for t in &c.treated {
-            table.add_row([
-                format!("  {}", t.treatment),
-                format::estimate(&t.penalty),
-                String::new(),
-                String::new(),
-                time(c.metric, t.test.median),
-                String::new(),
-                optional(t.victim_charged_fraction, format::share),
-                t.received
-                    .as_ref()
-                    .map_or("–".to_owned(), |r| format::rate(c.cell.protocol, r)),
-            ]);
-        }
-    }
-    table::numbers_right(&mut table);
-    table::finish(&table)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cofferdam_bench::demo::data::DemoResult;
 
-fn reservation(result: &ReservationResult, width: Option<u16>) -> String {
-    let mut table = table::plain(width);
-    table.set_header([
-        "condition",
-        "policy",
-        "time or p99",
-        "÷ alone",
-        "CPU got ÷ requested",
-        "host used",
-    ]);
-    for cell in &result.cells {
-        for row in &cell.rows {
-            let judged = match (&row.elapsed_s, &row.p99_us) {
-                (Some(e), _) => format!("{} s", format::estimate(e)),
-                (_, Some(e)) => format!("{} µs", format::estimate(e)),
-                _ => "–".to_owned(),
-            };
-            let to_alone = row.to_alone.as_ref();
-            table.add_row([
-                cell.cell.id.clone(),
-                row.policy.words().to_owned(),
-                judged,
-                to_alone.map_or("–".to_owned(), format::estimate),
-                format::estimate(&row.cpu_got),
-                format::estimate(&row.host_utilisation),
-            ]);
-        }
+    fn estimate(median: f64) -> serde_json::Value {
+        serde_json::json!({ "median": median, "low": median, "high": median, "values": [median] })
     }
-    table::numbers_right(&mut table);
-    let mut text = table::finish(&table);
-    if let Some(lost) = lost(&result.cells, width) {
-        text.push('\n');
-        text += &lost;
-    }
-    text
-}
 
-/// Causes of the CPU time that the target was entitled to but did not get; `None` if unknown.
-fn lost(cells: &[ReservationCellResult], width: Option<u16>) -> Option<String> {
-    let mut table = table::plain(width);
-    let head = ["condition", "policy", "entitled"].into_iter();
-    table.set_header(head.chain(Entitled::<Estimate>::CAUSES));
-    let rows = cells
-        .iter()
-        .flat_map(|cell| cell.rows.iter().map(move |row| (cell, row)));
-    for (cell, row) in rows {
-        let Some(entitled) = &row.entitled else {
-            continue;
+    fn demo() -> DemoResult {
+        let row = |policy: &str, factor: f64, lost: f64| {
+            serde_json::json!({
+                "policy": policy, "elapsed_s": estimate(1.02 * factor), "p99_us": null,
+                "to_alone": estimate(factor), "cpu_got": estimate(0.99 / factor),
+                "host_utilisation": estimate(0.998),
+                "entitled": {
+                    "entitled_cpus": estimate(1.0), "forced_sharing_cpus": estimate(lost),
+                    "phantom_cpus": estimate(0.01), "throttled_cpus": estimate(0.0),
+                    "lack_cpus": estimate(0.02),
+                },
+            })
         };
-        let mut line = vec![cell.cell.id.clone(), row.policy.words().to_owned()];
-        let figures = std::iter::once(&entitled.entitled_cpus).chain(entitled.losses());
-        line.extend(figures.map(|e| format::cpus(e.median)));
-        table.add_row(line);
+        let value = serde_json::json!({
+            "cell": {
+                "cell": {
+                    "id": "cpu/flood/receiver/veth/3x200B", "victim": "cpu", "interferer": "flood",
+                    "protocol": "udp", "direction": "receiver", "path": "veth", "flows": 3,
+                    "payload_bytes": 200, "htb_gbit_per_s": null,
+                },
+                "metric": "elapsed_s", "alone": estimate(0.512), "baseline": estimate(1.03),
+                "test": estimate(5.43), "penalty": estimate(5.27), "softirq_fraction": 0.81,
+                "softirq_source": "ledger", "predicted": 5.2, "offered": null, "received": null,
+                "offender_caused_fraction": 0.81, "victim_charged_fraction": 0.62,
+                "treated": [{
+                    "treatment": "enforced", "test": estimate(1.04), "penalty": estimate(1.01),
+                    "goodput_kept": null, "idle_goodput_kept": null, "softirq_fraction": 0.03,
+                    "received": null, "offender_corrected_fraction": 0.5,
+                    "victim_charged_fraction": 0.012,
+                }],
+            },
+            "offender": "competitor", "victim": "victim", "ledger": null, "sentence": "",
+            "reservation": {
+                "cell": {
+                    "id": "batch/cpu/burstable", "target": "batch", "neighbours": "cpu",
+                    "limit": "burstable", "reserved_cpus": 1.0, "neighbour_cpus": 1.0,
+                    "threads": 2, "neighbour_threads": 3,
+                },
+                "rows": [row("alone", 1.0, 0.0), row("none", 1.26, 0.18), row("lending", 1.01, 0.0)],
+            },
+        });
+        serde_json::from_value(value).unwrap()
     }
-    if table.is_empty() {
-        return None;
-    }
-    table::numbers_right(&mut table);
-    let what = "CPUs that the target was entitled to, and lost, by cause:";
-    Some(format!("{what}\n\n{}", table::finish(&table)))
-}
 
-fn dataplane(result: &DataplaneResult, width: Option<u16>) -> String {
-    let mut table = table::plain(width);
-    table.set_header([
-        "condition",
-        "requests/s",
-        "÷ blocking",
-        "÷ busy-polling",
-        "p50 µs",
-        "p99 µs",
-        "p50 ÷ blocking",
-    ]);
-    let ratio = |e: &Option<Estimate>| e.as_ref().map_or("–".to_owned(), format::estimate);
-    for row in &result.rows {
-        let shared = if row.shares_cpu { ", CPU shared" } else { "" };
-        table.add_row([
-            format!("{}{shared}", row.cell.id()),
-            format::scaled(row.requests_per_s.median),
-            ratio(&row.rate_to_blocking),
-            ratio(&row.rate_to_busy),
-            format::estimate(&row.p50_us),
-            format::estimate(&row.p99_us),
-            ratio(&row.p50_to_blocking),
-        ]);
+    #[test]
+    fn both_parts_stand_side_by_side_in_80_columns() {
+        let text = figures(&RunResult::Demo(Box::new(demo())), Some(80));
+        let line = |start: &str| {
+            let found = text.lines().find(|l| l.trim_start().starts_with(start));
+            let words = found.unwrap_or_else(|| panic!("{start}: {text}"));
+            words.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert!(
+            line("a container that is flooded").ends_with("5.43 s (5.27×) 1.04 s (1.01×)"),
+            "{text}"
+        );
+        assert!(
+            line("3 busy threads").ends_with("1.29 s (1.26×) 1.03 s (1.01×)"),
+            "{text}"
+        );
+        assert!(
+            line("CPUs lost: forced sharing").ends_with("0.18 0.00"),
+            "{text}"
+        );
+        assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+        // One line a row: nothing had to be wrapped.
+        assert_eq!(text.lines().count(), 5 + 1 + 9, "{text}");
     }
-    table::numbers_right(&mut table);
-    table::finish(&table)
-}
 
-fn agent(result: &AgentResult, width: Option<u16>) -> String {
-    let mut parts = Vec::new();
-    if !result.cost.is_empty() {
-        let mut table = table::plain(width);
-        table.set_header(["the agent", "containers", "CPU %", "resident", "step ms"]);
-        for row in &result.cost {
-            table.add_row([
-                row.duty.words().to_owned(),
-                row.containers.to_string(),
-                format::estimate(&row.cpu_pct),
-                format::bytes(row.resident_bytes),
-                format::estimate(&row.step_ms),
-            ]);
-        }
-        table::numbers_right(&mut table);
-        parts.push(table::finish(&table));
+    #[test]
+    fn without_a_reservation_the_flood_is_named() {
+        let mut demo = demo();
+        demo.reservation = None;
+        let text = figures(&RunResult::Demo(Box::new(demo)), None);
+        assert_eq!(text.lines().count(), 5);
     }
-    if !result.diagnosis.is_empty() {
-        let mut table = table::plain(width);
-        table.set_header(["diagnosis", "off /s", "on ÷ off", "programs %"]);
-        for row in &result.diagnosis {
-            table.add_row([
-                row.case.label().to_owned(),
-                format::scaled(row.off.median),
-                format::estimate(&row.ratio),
-                format::number(row.programs_pct),
-            ]);
-        }
-        table::numbers_right(&mut table);
-        parts.push(table::finish(&table));
-    }
-    parts.join("\n")
-}
-
-fn isolation(result: &IsolationResult, width: Option<u16>) -> String {
-    let tables = result.tables.iter().map(|of| {
-        let mut table = table::plain(width);
-        table.set_header([
-            &of.title(),
-            "utilisation %",
-            "I_ulr",
-            "I_plr",
-            "loss of performance %",
-            "p99′ ÷ p99",
-        ]);
-        for row in &of.rows {
-            let optional = |e: Option<&Estimate>| e.map_or("–".to_owned(), format::estimate);
-            table.add_row([
-                format!("{:2} {}", row.id, row.scenario),
-                format::estimate(&row.utilisation_pct),
-                row.i_ulr.map_or("–".to_owned(), |v| format!("{v:.2}")),
-                row.i_plr.map_or("–".to_owned(), |v| format!("{v:.2}")),
-                optional(row.performance_loss_pct.as_ref()),
-                optional(row.p99_factor.as_ref()),
-            ]);
-        }
-        table::numbers_right(&mut table);
-        table::finish(&table)
-    });
-    tables.collect::<Vec<_>>().join("\n")
-}
-
-fn accounting(result: &AccountingResult, width: Option<u16>) -> String {
-    let mut parts = Vec::new();
-    if !result.overhead.is_empty() {
-        let mut table = table::plain(width);
-        table.set_header(["load", "off", "on", "on ÷ off", "goal", "BPF ns/packet"]);
-        for row in &result.overhead {
-            table.add_row([
-                row.load.label().to_owned(),
-                format!("{} {}", format::scaled(row.off.median), row.unit),
-                format!("{} {}", format::scaled(row.on.median), row.unit),
-                format::estimate(&row.ratio),
-                format!("≥ {}", format::number(row.goal)),
-                optional(row.bpf_ns_per_packet, format::number),
-            ]);
-        }
-        table::numbers_right(&mut table);
-        parts.push(table::finish(&table));
-    }
-    if !result.programs.is_empty() {
-        let mut table = table::plain(width);
-        table.set_header(["program", "load", "ns/run", "runs/packet"]);
-        for row in &result.programs {
-            table.add_row([
-                row.name.clone(),
-                row.load.id().to_owned(),
-                format::number(row.ns_per_run),
-                format::number(row.runs_per_packet),
-            ]);
-        }
-        table::numbers_right(&mut table);
-        parts.push(table::finish(&table));
-    }
-    if !result.conservation.is_empty() {
-        let mut table = table::plain(width);
-        table.set_header(["conservation", "measured", "worst CPU"]);
-        for row in &result.conservation {
-            table.add_row([
-                row.load.clone(),
-                format!("{} s", format::number(row.measured_ns as f64 / 1e9)),
-                format!("{}%", format::number(row.worst_cpu_error_pct)),
-            ]);
-        }
-        table::numbers_right(&mut table);
-        parts.push(table::finish(&table));
-    }
-    if !result.accuracy.is_empty() {
-        let mut table = table::plain(width);
-        table.set_header(["accuracy", "expected", "measured", "error"]);
-        for row in &result.accuracy {
-            table.add_row([
-                format!("{}: {}", row.case, row.quantity),
-                format::number(row.expected),
-                format::number(row.measured),
-                row.error(),
-            ]);
-        }
-        table::numbers_right(&mut table);
-        parts.push(table::finish(&table));
-    }
-    parts.join("\n")
 }

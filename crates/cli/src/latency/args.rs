@@ -1,8 +1,9 @@
 //! The command line of `cofferdam latency …`.
 
-use crate::args::{ContainerArgs, values};
+use crate::args::ContainerArgs;
 use clap::{Args, Subcommand, ValueEnum};
 use cofferdam_latency::{Filter, LatencySizes, Start};
+use cofferdam_types::quantity;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ pub struct WatchArgs {
     #[command(flatten)]
     pub measure: MeasureArgs,
     /// Time between updates, with its unit
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::interval)]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = quantity::interval)]
     pub interval: Duration,
 }
 
@@ -86,10 +87,10 @@ pub struct ServeArgs {
     #[arg(long, value_enum, value_name = "POINT", default_value_t = StartPoint::Queue)]
     pub start: StartPoint,
     /// Simultaneous connections per container
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = values::positive)]
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = quantity::positive)]
     pub clients: u32,
     /// Reports kept per container
-    #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = values::positive)]
+    #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = quantity::positive)]
     pub keep: u32,
 }
 
@@ -107,16 +108,16 @@ pub struct PingArgs {
     #[command(flatten)]
     pub client: ClientArgs,
     /// Number of probes
-    #[arg(long, short, value_name = "N", default_value_t = 10, value_parser = values::positive)]
+    #[arg(long, short, value_name = "N", default_value_t = 10, value_parser = quantity::positive)]
     pub count: u32,
     /// Time between probes, with its unit
-    #[arg(long, short, value_name = "DURATION", default_value = "200ms", value_parser = values::duration)]
+    #[arg(long, short, value_name = "DURATION", default_value = "200ms", value_parser = quantity::duration)]
     pub interval: Duration,
     /// Time to wait for an answer, with its unit
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::duration)]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = quantity::duration)]
     pub timeout: Duration,
     /// Payload size
-    #[arg(long, value_name = "SIZE", default_value = "56B", value_parser = values::bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "56B", value_parser = quantity::bytes)]
     pub size: u32,
     /// Send datagrams to an echo server at this port
     #[arg(long, value_name = "PORT", conflicts_with = "tcp_connect")]
@@ -148,17 +149,17 @@ pub struct MeasureArgs {
     #[arg(long, value_name = "DEVICE")]
     pub interface: Option<String>,
     /// Measure one flow in N, chosen by its addresses and ports
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = values::positive)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = quantity::positive)]
     pub one_in: u32,
     /// Where egress begins: the sending system call (costs every system call of the host some
     /// 50 ns), or the queue of the container's device
     #[arg(long, value_enum, value_name = "POINT", default_value_t = StartPoint::Send)]
     pub start: StartPoint,
     /// Maximum number of packets in flight (about 270 bytes each)
-    #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = values::positive)]
+    #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = quantity::positive)]
     pub table: u32,
     /// Reports that each CPU keeps until they are read (136 bytes each)
-    #[arg(long, value_name = "N", default_value_t = 32_768, value_parser = values::positive)]
+    #[arg(long, value_name = "N", default_value_t = 32_768, value_parser = quantity::positive)]
     pub ring: u32,
 }
 
@@ -238,10 +239,10 @@ pub struct LatencyRecordArgs {
     #[command(flatten)]
     pub measure: MeasureArgs,
     /// How long to record, with its unit
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = values::interval)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = quantity::interval)]
     pub duration: Duration,
     /// Length of an interval, with its unit
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::interval)]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = quantity::interval)]
     pub interval: Duration,
     /// One record per packet, or histograms per interval
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = Per::Interval)]

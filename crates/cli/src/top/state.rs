@@ -1,11 +1,11 @@
 //! What the screen shows and how keys change it: no terminal, no clock.
 
 use super::history::{Histories, Quantity};
-use crate::args::values::SHORTEST_INTERVAL;
 use crate::diagnosis;
 use crate::headline;
 use crate::selection::Selection;
 use crate::view::{Column, HostView, Row, rows, sort};
+use cofferdam_types::quantity::SHORTEST_INTERVAL;
 use cofferdam_types::{Interval, ScheduleInterval};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::{Duration, SystemTime};

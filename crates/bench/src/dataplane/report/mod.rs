@@ -3,6 +3,7 @@
 mod cores;
 mod finding;
 mod plots;
+mod terminal;
 
 use super::goals::goals;
 use crate::data::Estimate;
@@ -16,6 +17,7 @@ use crate::report::error::ReportError;
 use crate::report::format::{factor, number};
 use crate::report::section::{figure, not_measured, section, spread};
 use crate::run::{Goals, Outcome, RunData};
+use crate::table::Table;
 use maud::{Markup, html};
 
 impl Outcome for DataplaneResult {
@@ -37,6 +39,10 @@ impl Outcome for DataplaneResult {
 
     fn sections(&self, _run: &RunData) -> Result<Vec<Markup>, ReportError> {
         sections(self)
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        terminal::conditions(self).listed()
     }
 }
 

@@ -1,20 +1,19 @@
 //! Every block of every scenario: nothing is left out, and what stands apart is named.
 
-use crate::isolation::data::{IsolationSample, IsolationTable, Scenario};
+use crate::isolation::data::{IsolationSample, IsolationSamples, IsolationTable, Scenario};
 use crate::report::chart::{Chart, Mark, Row, Tone};
 use crate::report::error::ReportError;
 use crate::report::format::number;
 use crate::report::section::figure;
-use crate::run::RunData;
 use crate::stats;
 use maud::{Markup, html};
 
 /// A dot a block, and the outliers in words; nothing where a had no level alone.
-pub fn of(run: &RunData, table: &IsolationTable) -> Result<Markup, ReportError> {
+pub fn of(kept: &IsolationSamples, table: &IsolationTable) -> Result<Markup, ReportError> {
     let mut outliers = Vec::new();
     let mut rows = Vec::new();
     for row in &table.rows {
-        let mine = samples(run, table, row.scenario);
+        let mine = samples(kept, table, row.scenario);
         let alone = table
             .rows
             .iter()
@@ -73,12 +72,12 @@ pub fn of(run: &RunData, table: &IsolationTable) -> Result<Markup, ReportError> 
 }
 
 fn samples<'a>(
-    run: &'a RunData,
+    kept: &'a IsolationSamples,
     table: &IsolationTable,
     scenario: Scenario,
 ) -> Vec<&'a IsolationSample> {
     let wanted = (table.runtime, table.protection, table.resource, scenario);
-    let all = run.isolation.iter();
+    let all = kept.samples.iter();
     all.filter(|s| {
         (
             s.key.runtime,

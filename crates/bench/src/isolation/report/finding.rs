@@ -4,7 +4,7 @@ use super::protection;
 use crate::data::{Bound, Estimate, Verdict};
 use crate::evidence::{Largest, judge, largest};
 use crate::isolation::data::{
-    DISTURBING_STEAL, IsolationResult, IsolationRow, IsolationTable, Protection,
+    DISTURBING_STEAL, IsolationResult, IsolationRow, IsolationSamples, IsolationTable, Protection,
 };
 use crate::isolation::goals::{LOSS_TOLERATED_PCT, P99_FACTOR_TOLERATED};
 use crate::report::format::{certainty, factor, number, share};
@@ -34,7 +34,7 @@ pub fn finding(run: &RunData, result: &IsolationResult) -> Vec<String> {
     let mut text = lost(&contended, run.manifest.is_busy);
     text.extend(slower(&contended));
     text.extend(protection::finding(result));
-    text.extend(stolen(run, result));
+    text.extend(stolen(IsolationSamples::of(run), result));
     let [done, total] = result.done;
     if done < total {
         text.push(format!(
@@ -132,8 +132,8 @@ fn headlines<'a>(
 
 /// How many cells the hypervisor disturbed, and how many measurements were made again for it;
 /// `None`: none.
-fn stolen(run: &RunData, result: &IsolationResult) -> Option<String> {
-    let disturbed = run.isolation.iter().filter(|s| s.disturbed()).count();
+fn stolen(kept: &IsolationSamples, result: &IsolationResult) -> Option<String> {
+    let disturbed = kept.samples.iter().filter(|s| s.disturbed()).count();
     if disturbed == 0 && result.repeated == 0 {
         return None;
     }
@@ -145,7 +145,7 @@ fn stolen(run: &RunData, result: &IsolationResult) -> Option<String> {
         _ => format!(
             "In {disturbed} of {} measured cells the hypervisor took more than {} of the CPUs \
              (steal time): their losses may be its own. Measure again when the host is calm.",
-            run.isolation.len(),
+            kept.samples.len(),
             share(DISTURBING_STEAL)
         ),
     };

@@ -12,12 +12,14 @@ mod table;
 use super::goals::goals;
 use crate::data::Judgement;
 use crate::isolation::Experiment;
-use crate::isolation::data::{DISTURBING_STEAL, GeneratorKind, IsolationResult, Resource};
+use crate::isolation::data::{
+    DISTURBING_STEAL, GeneratorKind, IsolationResult, IsolationSamples, Resource,
+};
 use crate::report::error::ReportError;
 use crate::report::format::{estimate, number, share};
 use crate::report::section::{not_measured, section};
-use crate::run::RunData;
-use crate::run::{Goals, Outcome};
+use crate::run::{Goals, Outcome, RunData};
+use crate::table::{self as terminal, Table, optional};
 use maud::{Markup, html};
 
 impl Outcome for IsolationResult {
@@ -38,14 +40,40 @@ impl Outcome for IsolationResult {
     }
 
     fn sections(&self, run: &RunData) -> Result<Vec<Markup>, ReportError> {
-        sections(run, self)
+        sections(IsolationSamples::of(run), self)
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        let tables = self.tables.iter().map(|of| {
+            let mut table = Table::new([
+                of.title().as_str(),
+                "utilisation %",
+                "I_ulr",
+                "I_plr",
+                "loss of performance %",
+                "p99′ ÷ p99",
+            ]);
+            let index = |value: Option<f64>| optional(value, |v| format!("{v:.2}"));
+            for row in &of.rows {
+                table.row([
+                    format!("{:2} {}", row.id, row.scenario),
+                    estimate(&row.utilisation_pct),
+                    index(row.i_ulr),
+                    index(row.i_plr),
+                    terminal::estimate(row.performance_loss_pct.as_ref()),
+                    terminal::estimate(row.p99_factor.as_ref()),
+                ]);
+            }
+            table
+        });
+        tables.collect()
     }
 }
 
 /// All sections.
-pub fn sections(run: &RunData, result: &IsolationResult) -> Result<Vec<Markup>, ReportError> {
+fn sections(kept: &IsolationSamples, result: &IsolationResult) -> Result<Vec<Markup>, ReportError> {
     let mut sections = Vec::new();
-    let experiment = run.experiment.as_ref();
+    let experiment = kept.experiment.as_deref();
     let generator = experiment.map_or_else(GeneratorKind::default, |e| e.generator);
     sections.extend(across::runtimes(result));
     sections.extend(protection::comparison(result)?);
@@ -53,7 +81,7 @@ pub fn sections(run: &RunData, result: &IsolationResult) -> Result<Vec<Markup>, 
         let lead = "Loss of tenant a's performance by its own level and its neighbour's. A dot \
                     marks what may be noise: the 95% interval holds 0, or fewer than five blocks give \
                     none. Levels: u undercommitted, s saturated, o overcommitted, f unrestricted.";
-        let (blocks, over_time) = (blocks::of(run, of)?, series::of(run, of)?);
+        let (blocks, over_time) = (blocks::of(kept, of)?, series::of(kept, of)?);
         let inside = html! {
             (heat::map(of))
             (over_time)
@@ -69,18 +97,18 @@ pub fn sections(run: &RunData, result: &IsolationResult) -> Result<Vec<Markup>, 
     sections.extend(not_measured(
         result.unavailable.iter().chain(&result.failed),
     ));
-    sections.push(method(run, result));
+    sections.push(method(kept, result));
     Ok(sections)
 }
 
 /// The method and the environment in plain words.
-fn method(run: &RunData, result: &IsolationResult) -> Markup {
-    let mut disk = run
-        .isolation
+fn method(kept: &IsolationSamples, result: &IsolationResult) -> Markup {
+    let mut disk = kept
+        .samples
         .iter()
         .filter(|s| s.limit > 0.0 && s.key.resource.is_disk());
     let measured = disk.next().map(|s| s.limit);
-    let told = run.experiment.as_ref().map(|e| {
+    let told = kept.experiment.as_deref().map(|e| {
         let iops = e.limits.disk_iops.map(f64::from).or(measured);
         let iops = iops.map_or("a quarter of the disk's".to_owned(), number);
         format!(
@@ -106,7 +134,7 @@ fn method(run: &RunData, result: &IsolationResult) -> Markup {
         )
     });
     let with_flood = |e: &&Experiment| e.resources.contains(&Resource::NetworkCpu);
-    let flood = run.experiment.as_ref().filter(with_flood).map(|e| {
+    let flood = kept.experiment.as_deref().filter(with_flood).map(|e| {
         format!(
             "For network CPU, a computes, and b receives {} small datagrams a second at level s, a \
              fifth of that at u, twice that at o.",

@@ -1,18 +1,19 @@
 //! Time series of what a and b used, block upon block, as pictures of one scenario each.
 
-use crate::isolation::data::{CellKey, IsolationSample, IsolationTable, Point, Resource, Scenario};
+use crate::isolation::data::{
+    CellKey, IsolationSample, IsolationSamples, IsolationTable, Point, Resource, Scenario,
+};
 use crate::report::chart::Tone;
 use crate::report::error::ReportError;
 use crate::report::plot::{Axis, Line, Plot};
 use crate::report::section::figure;
-use crate::run::RunData;
 use maud::{Markup, html};
 
 /// Blocks drawn at the most: more are a smear.
 const BLOCKS: usize = 10;
 
 /// The scenario that lost most, and its baseline, over time.
-pub fn of(run: &RunData, table: &IsolationTable) -> Result<Markup, ReportError> {
+pub fn of(kept: &IsolationSamples, table: &IsolationTable) -> Result<Markup, ReportError> {
     let loss = |row: &&crate::isolation::data::IsolationRow| {
         row.performance_loss_pct
             .as_ref()
@@ -25,19 +26,19 @@ pub fn of(run: &RunData, table: &IsolationTable) -> Result<Markup, ReportError> 
     let mut pictures = Vec::new();
     for scenario in [worst.scenario.baseline(), worst.scenario] {
         let title = format!("{} over time: {scenario}", table.resource);
-        let svg = picture(run, table, scenario).svg()?;
+        let svg = picture(kept, table, scenario).svg()?;
         pictures.push(figure(&title, &svg));
     }
     Ok(html! { div.charts { @for picture in pictures { (picture) } } })
 }
 
-fn picture(run: &RunData, table: &IsolationTable, scenario: Scenario) -> Plot {
+fn picture(kept: &IsolationSamples, table: &IsolationTable, scenario: Scenario) -> Plot {
     let mine = |key: &CellKey| {
         (key.runtime, key.protection, key.resource, key.scenario)
             == (table.runtime, table.protection, table.resource, scenario)
     };
-    let cells: Vec<&IsolationSample> = run
-        .isolation
+    let cells: Vec<&IsolationSample> = kept
+        .samples
         .iter()
         .filter(|s| mine(&s.key))
         .take(BLOCKS)

@@ -1,6 +1,7 @@
 //! Sections of penalty and demo runs.
 
 mod finding;
+mod terminal;
 mod treated;
 
 pub use finding::finding;
@@ -18,8 +19,8 @@ use crate::report::format::{
 };
 use crate::report::ledger::{self, WORTH_SHOWING};
 use crate::report::section::{figure, not_measured, section, spread};
-use crate::run::Outcome;
-use crate::run::RunData;
+use crate::run::{Outcome, RunData};
+use crate::table::Table;
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
@@ -38,6 +39,10 @@ impl Outcome for PenaltyResult {
 
     fn sections(&self, run: &RunData) -> Result<Vec<Markup>, ReportError> {
         sections(run, &self.cells, &self.failed)
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        terminal::cells(&self.cells).listed()
     }
 }
 
@@ -187,11 +192,8 @@ fn unit(metric: Metric) -> &'static str {
 
 /// Times and ledger of one cell.
 fn detail(run: &RunData, result: &CellResult) -> Result<Markup, ReportError> {
-    let samples: Vec<&Sample> = run
-        .samples
-        .iter()
-        .filter(|s| s.cell == result.cell.id)
-        .collect();
+    let of_cell = Sample::of(run).iter().filter(|s| s.cell == result.cell.id);
+    let samples: Vec<&Sample> = of_cell.collect();
     let times = times(&samples, result.metric)?;
     let ledger = ledger_chart(run, &result.cell.id)?;
     let error = ledger::conservation_error_pct(run, &result.cell.id);
@@ -304,7 +306,7 @@ fn ledger_chart(run: &RunData, cell: &str) -> Result<Markup, ReportError> {
 /// For a run without a result: the raw times of each cell, as far as they got.
 pub fn raw_times(run: &RunData) -> Result<Markup, ReportError> {
     let mut by_cell: BTreeMap<&str, Vec<&Sample>> = BTreeMap::new();
-    for sample in &run.samples {
+    for sample in Sample::of(run) {
         by_cell.entry(&sample.cell).or_default().push(sample);
     }
     let mut parts = Vec::new();
@@ -312,18 +314,17 @@ pub fn raw_times(run: &RunData) -> Result<Markup, ReportError> {
         let chart = times(samples, Metric::ElapsedS)?;
         parts.push(html! { details open { summary { (cell) } div.charts { (chart) } } });
     }
-    let nothing = run.samples.is_empty() && run.periods.is_empty() && run.reservations.is_empty();
+    let unseen = run.samples.count() - Sample::of(run).len();
     Ok(section(
         "What was measured",
-        if nothing {
+        if run.samples.count() == 0 {
             "No sample was completed."
         } else {
             ""
         },
         html! {
             @for part in &parts { (part) }
-            @if !run.periods.is_empty() { p { (run.periods.len()) " periods are in samples.jsonl." } }
-            @if !run.reservations.is_empty() { p { (run.reservations.len()) " samples are in samples.jsonl." } }
+            @if unseen > 0 { p { (unseen) " samples are in samples.jsonl." } }
         },
     ))
 }

@@ -17,6 +17,7 @@ pub use penalty::{demo, enforced, penalty, samples};
 pub use reservation::reservation;
 
 use crate::data::*;
+use crate::isolation::data::EXPERIMENT;
 use crate::run::*;
 use std::collections::BTreeMap;
 
@@ -68,12 +69,7 @@ fn run(name: &str, kind: Kind) -> RunData {
     RunData {
         dir: format!("runs/{name}").into(),
         manifest: manifest(kind),
-        samples: Vec::new(),
-        periods: Vec::new(),
-        isolation: Vec::new(),
-        repeated: Vec::new(),
-        experiment: None,
-        reservations: Vec::new(),
+        samples: RunSamples::read(kind, "no such run".as_ref()).unwrap(),
         ledgers: Vec::new(),
         result: None,
     }
@@ -92,20 +88,25 @@ pub fn five(middle: f64) -> Estimate {
 pub fn write(run: &RunData, dir: &std::path::Path) {
     let lines = |values: Vec<String>| values.into_iter().map(|l| l + "\n").collect::<String>();
     let json = |v: &dyn erased::Json| v.json();
-    let samples = match run.manifest.kind {
-        Kind::Accounting => run.periods.iter().map(|p| json(p)).collect(),
-        Kind::Reservation => run.reservations.iter().map(|s| json(s)).collect(),
-        Kind::Isolation => run.isolation.iter().map(|s| json(s)).collect(),
-        Kind::Latency | Kind::Dataplane | Kind::Agent => Vec::new(),
-        Kind::Penalty | Kind::Demo => run.samples.iter().map(|s| json(s)).collect(),
+    let samples = match &run.samples {
+        RunSamples::Accounting(kept) => kept.iter().map(|p| json(p)).collect(),
+        RunSamples::Reservation(kept) => kept.iter().map(|s| json(s)).collect(),
+        RunSamples::Isolation(kept) => {
+            let experiment = json(kept.experiment.as_ref().unwrap());
+            std::fs::write(dir.join(EXPERIMENT), experiment).unwrap();
+            let all = kept.samples.iter().chain(&kept.repeated);
+            all.map(|s| json(s)).collect()
+        }
+        RunSamples::Latency(Unread) | RunSamples::Dataplane(Unread) | RunSamples::Agent(Unread) => {
+            Vec::new()
+        }
+        RunSamples::Demo(kept) => kept.flood.iter().map(|s| json(s)).collect(),
+        RunSamples::Penalty(kept) => kept.iter().map(|s| json(s)).collect(),
     };
     std::fs::write(dir.join("manifest.json"), json(&run.manifest)).unwrap();
     std::fs::write(dir.join("samples.jsonl"), lines(samples)).unwrap();
     let ledgers = run.ledgers.iter().map(|l| json(l)).collect();
     std::fs::write(dir.join("ledger.jsonl"), lines(ledgers)).unwrap();
-    if let Some(experiment) = &run.experiment {
-        std::fs::write(dir.join("experiment.json"), json(experiment)).unwrap();
-    }
     if let Some(result) = &run.result {
         let file = ResultFile {
             schema: SCHEMA,

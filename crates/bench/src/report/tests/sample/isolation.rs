@@ -96,9 +96,11 @@ pub fn isolation() -> RunData {
             acquisition_cpu_pct: Some(estimate(&[0.2, 0.21])),
             ..IsolationResult::default()
         })),
-        isolation: samples,
-        repeated,
-        experiment: Some(experiment),
+        samples: RunSamples::Isolation(IsolationSamples {
+            samples,
+            repeated,
+            experiment: Some(Box::new(experiment)),
+        }),
         ..run("isolation", Kind::Isolation)
     }
 }

@@ -269,7 +269,7 @@ pub fn penalty() -> RunData {
     ];
     let results: Vec<CellResult> = cells.iter().map(|(c, b, p)| result(c, *b, *p)).collect();
     RunData {
-        samples: results.iter().flat_map(samples).collect(),
+        samples: RunSamples::Penalty(results.iter().flat_map(samples).collect()),
         ledgers: results
             .iter()
             .map(|r| ledger(r, ["flood", "victim"]))
@@ -299,7 +299,10 @@ pub fn demo() -> RunData {
     outcome.alone = Some(estimate(&[0.5, 0.51, 0.5]));
     let record = ledger(&outcome, ["flood", "victim"]);
     RunData {
-        samples: samples(&outcome),
+        samples: RunSamples::Demo(DemoSamples {
+            flood: samples(&outcome),
+            reservations: Vec::new(),
+        }),
         ledgers: vec![record.clone()],
         result: Some(RunResult::Demo(Box::new(DemoResult {
             cell: outcome,

@@ -86,7 +86,7 @@ pub fn reservation() -> RunData {
             )]
             .into(),
         })),
-        reservations,
+        samples: RunSamples::Reservation(reservations),
         ..run("reservation", Kind::Reservation)
     }
 }

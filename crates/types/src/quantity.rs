@@ -1,4 +1,4 @@
-//! Quantities on the command line: each carries its unit; each mistake has its own message.
+//! Quantities that a person writes: each carries its unit; each mistake has its own message.
 
 use std::time::Duration;
 

@@ -1,55 +1,14 @@
-//! Options of `cofferdam bench isolation`, and `cofferdam bench compare`.
+//! `cofferdam bench compare`.
 
-use crate::args::{BenchIsolationArgs, CompareArgs};
+use crate::args::CompareArgs;
 use crate::exit::{Failure, Outcome};
 use crate::output::Output;
 use crate::table;
 use cofferdam_bench::data::FEWEST_BLOCKS;
 use cofferdam_bench::evidence::SIGNIFICANT;
 use cofferdam_bench::isolation::compare::{self, Compared};
-use cofferdam_bench::isolation::{Experiment, Options, argo};
 use cofferdam_bench::report::format;
 use std::collections::BTreeMap;
-
-/// The experiment that the options name, narrowed by what else they say.
-pub fn options(args: BenchIsolationArgs) -> Result<Options, Failure> {
-    let mut experiment = match (&args.experiment, args.paper) {
-        (Some(path), _) => Experiment::read(path).map_err(super::failed_run)?,
-        (None, true) => Experiment::paper(),
-        (None, false) => Experiment::quick(),
-    };
-    let quick = args.experiment.is_none() && !args.paper;
-    if !args.runtime.is_empty() {
-        experiment.runtimes = args.runtime;
-    }
-    if !args.resource.is_empty() {
-        experiment.resources = args.resource;
-    }
-    if !args.scenario.is_empty() {
-        experiment.scenarios = args.scenario;
-    }
-    experiment.cofferdam |= args.cofferdam;
-    experiment.complete();
-    experiment.repetitions = args.repetitions.unwrap_or(experiment.repetitions);
-    experiment.seed = args.seed.unwrap_or(experiment.seed);
-    Ok(Options {
-        experiment,
-        quick,
-        output: args.output,
-        stop_after: args.stop_after,
-    })
-}
-
-/// Prints the experiment as a workflow.
-pub fn emit(args: BenchIsolationArgs) -> Outcome {
-    let image = args.image.clone();
-    let options = options(args)?;
-    options.experiment.check().map_err(Failure::Usage)?;
-    let workflow = argo::workflow(&options.experiment, &image);
-    let text = serde_json::to_string_pretty(&workflow).map_err(anyhow::Error::from)?;
-    let recipe: String = argo::RECIPE.lines().map(|l| format!("# {l}\n")).collect();
-    Output::stdout().write(&format!("{recipe}{text}\n"))
-}
 
 /// Prints what differs between two runs.
 pub fn compare(args: &CompareArgs) -> Outcome {

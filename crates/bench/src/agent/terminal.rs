@@ -1,0 +1,38 @@
+//! The figures as a terminal shows them.
+
+use super::data::AgentResult;
+use crate::report::format;
+use crate::table::Table;
+
+/// The agent's cost, and its diagnosis': those that were measured.
+pub(super) fn tables(result: &AgentResult) -> Vec<Table> {
+    let all = [cost(result), diagnosis(result)];
+    all.into_iter().flat_map(Table::listed).collect()
+}
+
+fn cost(result: &AgentResult) -> Table {
+    let mut table = Table::new(["the agent", "containers", "CPU %", "resident", "step ms"]);
+    for row in &result.cost {
+        table.row([
+            row.duty.words().to_owned(),
+            row.containers.to_string(),
+            format::estimate(&row.cpu_pct),
+            format::bytes(row.resident_bytes),
+            format::estimate(&row.step_ms),
+        ]);
+    }
+    table
+}
+
+fn diagnosis(result: &AgentResult) -> Table {
+    let mut table = Table::new(["diagnosis", "off /s", "on ÷ off", "programs %"]);
+    for row in &result.diagnosis {
+        table.row([
+            row.case.label().to_owned(),
+            format::scaled(row.off.median),
+            format::estimate(&row.ratio),
+            format::number(row.programs_pct),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,42 @@
+//! What a run keeps beside its result.
+
+use super::error::DataError;
+use super::load::lines;
+use serde::de::DeserializeOwned;
+use std::path::Path;
+
+/// Name of the file of samples within a run directory.
+pub(crate) const SAMPLES: &str = "samples.jsonl";
+
+/// The samples of one kind of run.
+pub trait Kept: Sized {
+    /// Reads them from a run directory; what is missing is empty.
+    fn read(dir: &Path) -> Result<Self, DataError>;
+
+    /// Number of samples.
+    fn count(&self) -> usize;
+}
+
+impl<T: DeserializeOwned> Kept for Vec<T> {
+    fn read(dir: &Path) -> Result<Vec<T>, DataError> {
+        lines(&dir.join(SAMPLES))
+    }
+
+    fn count(&self) -> usize {
+        self.len()
+    }
+}
+
+/// Samples for other tools: the report needs the result alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unread;
+
+impl Kept for Unread {
+    fn read(_dir: &Path) -> Result<Unread, DataError> {
+        Ok(Unread)
+    }
+
+    fn count(&self) -> usize {
+        0
+    }
+}
