@@ -10,10 +10,6 @@ pub const READERS: u8 = 32;
 pub(crate) mod acks {
     use std::time::Duration;
 
-    /// Answers within [`crate::TcpConfig::answer_wait`] after which the next acknowledgement waits
-    /// for one. Fewer: bulk senders that happen to write in
-    /// time are acknowledged late; more: a new connection sends more bare acknowledgements.
-    pub const ANSWERS_EXPECTED: i8 = 3;
     /// What the count of answers is set to when an expected one did not come. Lower: an application
     /// that is slow once is not waited for during more requests.
     pub const ANSWER_MISSED: i8 = -8;
@@ -85,6 +81,13 @@ pub(crate) mod belief {
     /// Steps for which a cookie is good, the current one included: 64 to 128 s. More: more guesses
     /// for a forger.
     pub const COOKIE_STEPS: u64 = 2;
+}
+
+/// TCP Fast Open.
+pub(crate) mod fast_open {
+    /// Servers whose cookies are remembered, one a place of a hash. More: 40 bytes each; fewer: two
+    /// servers share a place more often, and a cookie is asked for again.
+    pub const SERVERS: usize = 256;
 }
 
 /// Answers to packets that belong to nothing: for each kind, ICMP and RST (RFC 4443, 2.4 f;

@@ -51,6 +51,10 @@ fn defaults() -> Config {
         at([0xfd3d, 0xfa7b, 0xd17d, 0x8888, 0, 0, 0, 0]),
     ];
     config.tcp.nagle = true;
+    // Linux's delayed acknowledgements.
+    config.tcp.answer_wait = config.tcp.delayed_ack;
+    config.tcp.answers_expected = 1;
+    config.tcp.quick_acks = 16;
     // The shim has a send buffer of its own, whose size a script sets.
     config.tcp.send_window_bytes = 16 << 20;
     config

@@ -1,7 +1,7 @@
 //! The sysctls of the network namespace that the stack has an equivalent of: scripts set Linux's,
 //! and mean the stack under test.
 
-use cofferdam_netstack::{Congestion, TcpConfig};
+use cofferdam_netstack::{Congestion, Ecn, TcpConfig};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -80,6 +80,13 @@ impl Sysctls {
         flag("tcp_sack", &mut tcp.sack);
         flag("tcp_timestamps", &mut tcp.timestamps);
         flag("tcp_window_scaling", &mut tcp.window_scaling);
+        match self.number("tcp_ecn") {
+            Some(0) => tcp.ecn = Ecn::Off,
+            Some(1) => tcp.ecn = Ecn::On,
+            Some(2) => tcp.ecn = Ecn::Accept,
+            // Accurate ECN, which the stack does not have.
+            _ => {}
+        }
         match self.words("tcp_congestion_control").first() {
             Some(name) if name == "reno" => tcp.congestion = Congestion::NewReno,
             // Others are as good as CUBIC: the stack has no third.

@@ -51,6 +51,15 @@ impl Config {
         }
     }
 
+    /// The key of Fast Open's cookies where none is set.
+    pub(crate) fn fast_open_secret(&self) -> [u8; 16] {
+        let key = crate::core::siphash::Key::new(&self.secret, 10);
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&key.hash(&[0]).to_le_bytes());
+        bytes[8..].copy_from_slice(&key.hash(&[1]).to_le_bytes());
+        bytes
+    }
+
     /// What can be checked without the addresses.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         if !self.mac.is_unicast() {
@@ -118,6 +127,18 @@ pub enum Congestion {
     Cubic,
 }
 
+/// Explicit congestion notification (RFC 3168).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ecn {
+    /// Never.
+    Off,
+    /// Where the peer asks for it, as Linux's default has it.
+    #[default]
+    Accept,
+    /// Our SYNs ask for it, too.
+    On,
+}
+
 /// When a silent peer is asked whether it is still there (RFC 9293, 3.8.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keepalive {
@@ -127,6 +148,34 @@ pub struct Keepalive {
     pub interval: Duration,
     /// Probes without an answer that end the connection.
     pub probes: u8,
+}
+
+/// How a listener takes data in a SYN (TCP Fast Open, RFC 7413): the application gets it, and may
+/// answer, a round trip earlier. It may get it twice when the network repeats the SYN: for
+/// requests that may be repeated only (RFC 7413, 6.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FastOpenServer {
+    /// Connections whose handshake is not done, of all listeners, up to which such data is taken;
+    /// beyond it SYNs are handled as others (RFC 7413, 5.1). Default 0: never.
+    pub most_pending: u32,
+    /// Takes it without a cookie, where no host can send with a foreign address.
+    pub without_cookie: bool,
+    /// Keys of the cookies: the one in use, and the one before it, with which cookies are still
+    /// taken. Servers that share an address share their keys. Default: derived from
+    /// [`Config::secret`].
+    pub keys: [Option<[u8; 16]>; 2],
+}
+
+/// Settings of one connection, in place of those of the stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ConnectionOptions {
+    /// SYNs sent again before `connect` gives up.
+    pub syn_retries: Option<u8>,
+    /// How long data may stay unacknowledged, or the peer's window closed, before the connection
+    /// ends (RFC 5482), instead of a number of retransmissions.
+    pub user_timeout: Option<Duration>,
+    /// Keepalive, where it is on for the connection.
+    pub keepalive: Option<Keepalive>,
 }
 
 /// TCP's settings.
@@ -151,6 +200,8 @@ pub struct TcpConfig {
     pub timestamps: bool,
     /// Offers and takes window scaling (RFC 7323). Default on.
     pub window_scaling: bool,
+    /// Explicit congestion notification. Default: where the peer asks for it.
+    pub ecn: Ecn,
     /// Retransmission timeout before the first measurement (RFC 6298: 1 s).
     pub initial_rto: Duration,
     /// Least retransmission timeout. Default 200 ms (RFC 6298 says 1 s; Linux 200 ms).
@@ -159,9 +210,21 @@ pub struct TcpConfig {
     pub max_rto: Duration,
     /// An acknowledgement waits no longer than this. Default 40 ms, at most 500 ms (RFC 9293).
     pub delayed_ack: Duration,
+    /// So many segments of a connection are acknowledged at once at its start, so that a peer in slow
+    /// start need not wait. Default 0 (Linux: 16).
+    pub quick_acks: u8,
     /// An answer that is expected from the application may carry the acknowledgement if it comes
     /// within this time. Default 1 ms.
     pub answer_wait: Duration,
+    /// It is expected after so many answers within that time. Default 3 (Linux: 1): fewer, and bulk
+    /// senders that happen to write in time are acknowledged late; more, and a new connection
+    /// sends more bare acknowledgements.
+    pub answers_expected: u8,
+    /// Data in the SYNs of peers; each listener may have its own. Default off.
+    pub fast_open: FastOpenServer,
+    /// Data in our SYNs ([`Stack::connect_with`](crate::Stack::connect_with)) is sent without a
+    /// cookie. Default off.
+    pub fast_open_without_cookie: bool,
     /// Keepalive. Default off.
     pub keepalive: Option<Keepalive>,
     /// How long TIME_WAIT lasts: twice the maximum segment lifetime. Default 60 s.
@@ -188,11 +251,16 @@ impl Default for TcpConfig {
             sack: true,
             timestamps: true,
             window_scaling: true,
+            ecn: Ecn::default(),
             initial_rto: Duration::from_secs(1),
             min_rto: Duration::from_millis(200),
             max_rto: Duration::from_secs(60),
             delayed_ack: Duration::from_millis(40),
+            quick_acks: 0,
             answer_wait: Duration::from_millis(1),
+            answers_expected: 3,
+            fast_open: FastOpenServer::default(),
+            fast_open_without_cookie: false,
             keepalive: None,
             time_wait: Duration::from_secs(60),
             fin_wait_2: Duration::from_secs(60),

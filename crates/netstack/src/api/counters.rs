@@ -101,6 +101,8 @@ counters! {
     cookies_accepted,
     /// Acknowledgements that claimed a cookie which is not ours.
     cookies_refused,
+    /// Connections that peers opened by a SYN with a cookie or data (RFC 7413).
+    fast_opened,
     /// Connections that peers opened.
     accepted,
     /// Connections that we opened.

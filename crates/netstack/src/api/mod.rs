@@ -10,7 +10,10 @@ mod time;
 mod transmit;
 
 pub use buffer::{BufferId, BufferPool, Chunk, Disposition};
-pub use config::{Config, Congestion, InterfaceAddress, Keepalive, Limits, TcpConfig};
+pub use config::{
+    Config, Congestion, ConnectionOptions, Ecn, FastOpenServer, InterfaceAddress, Keepalive,
+    Limits, TcpConfig,
+};
 pub use counters::Counters;
 pub use error::{BindError, ConfigError, ConnectError, GoneError, SendError, UdpSendError};
 pub use event::{DeadReason, Event};

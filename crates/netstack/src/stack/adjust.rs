@@ -1,7 +1,9 @@
 //! Settings that change while the stack runs.
 
 use super::Stack;
-use crate::api::{Config, ConfigError, ConnectionId, GoneError, TcpConfig};
+use crate::api::{
+    Config, ConfigError, ConnectionId, ConnectionOptions, GoneError, TcpConfig, Time,
+};
 
 impl Stack {
     /// Other settings for TCP: connections to come take all of them, those that there are what is
@@ -27,6 +29,23 @@ impl Stack {
     pub fn set_nagle(&mut self, connection: ConnectionId, nagle: bool) -> Result<(), GoneError> {
         let slot = self.slot_of(connection).ok_or(GoneError)?;
         self.connections.tcb_mut(slot).set_nagle(nagle);
+        self.settle(slot);
+        Ok(())
+    }
+
+    /// Settings of this connection in place of the stack's.
+    ///
+    /// # Errors
+    /// When the connection has ended.
+    pub fn set_options(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+        options: ConnectionOptions,
+    ) -> Result<(), GoneError> {
+        let slot = self.slot_of(connection).ok_or(GoneError)?;
+        let tcb = self.connections.tcb_mut(slot);
+        tcb.set_options(options, &self.config.tcp, now);
         self.settle(slot);
         Ok(())
     }

@@ -132,6 +132,9 @@ impl Stack {
                 self.listeners.get_mut(listener).add_pending();
             }
         }
+        if connection.tcb.fast_open().is_early() {
+            self.listeners.add_early();
+        }
         let slot = self.insert(connection)?;
         self.take_over_reader(slot);
         if waits && listener.is_none() {

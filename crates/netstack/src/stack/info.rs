@@ -72,6 +72,8 @@ pub struct ConnectionInfo {
     pub timestamps: bool,
     /// See `sack`.
     pub window_scaling: bool,
+    /// Data in a SYN was taken (RFC 7413): ours by the peer, or the peer's.
+    pub syn_data: bool,
 }
 
 /// Which loss a connection repairs.
@@ -171,6 +173,7 @@ impl Stack {
             sack: tcb.terms().sack(),
             timestamps: tcb.terms().timestamps(),
             window_scaling: tcb.terms().scaling(),
+            syn_data: tcb.fast_open().has_data(),
         })
     }
 

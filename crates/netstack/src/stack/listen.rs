@@ -2,6 +2,7 @@
 
 use super::Stack;
 use super::connection::Connection;
+use super::fast_open::Decision;
 use super::listeners::Listener;
 use super::receive::Datagram;
 use super::transmit::segment_bytes;
@@ -13,6 +14,18 @@ use crate::tcp::timestamps::Timestamps;
 use crate::wire::address::Addr;
 use crate::wire::tcp::{ACK, RST, SYN};
 use std::net::SocketAddr;
+
+/// What a segment for which there was no connection has opened.
+#[derive(Debug, Clone, Copy)]
+pub enum Opened {
+    Nothing,
+    /// A connection, perhaps; the segment's buffer is kept.
+    BySyn {
+        held: bool,
+    },
+    /// The connection in this slot, whose answer had been sent as a cookie: the segment is for it.
+    ByCookie(u32),
+}
 
 impl Stack {
     /// Checks an address to bind.
@@ -45,7 +58,8 @@ impl Stack {
         cookie: u64,
     ) -> Result<ListenerId, BindError> {
         let ip = self.check_bind(at)?;
-        let listener = Listener::new(ip, at.port(), cookie, backlog);
+        let mut listener = Listener::new(ip, at.port(), cookie, backlog);
+        listener.set_fast_open(self.config.tcp.fast_open);
         let slot = self
             .listeners
             .bind(listener, self.config.limits.listeners)?;
@@ -71,39 +85,39 @@ impl Stack {
         true
     }
 
-    /// A segment for which there is no connection. The slot of the one that it opens, if it
-    /// returns a cookie.
+    /// A segment for which there is no connection.
     pub(super) fn no_connection(
         &mut self,
         now: Time,
         datagram: &Datagram<'_>,
         key: &FlowKey,
         segment: &Incoming,
-    ) -> Option<u32> {
+    ) -> Opened {
         let listener = self.listeners.find(&key.local, key.local_port);
         if let Some(listener) = listener {
             if is_opening(segment.header.flags) {
-                self.syn(now, datagram, key, segment, listener, None);
-                return None;
+                let held = self.syn(now, datagram, key, segment, listener, None);
+                return Opened::BySyn { held };
             }
             // RFC 9293, 3.10.7.2: only an ACK is answered by an RST. A FIN without one is dropped, and
             // so is SYN+FIN, which no TCP sends.
             if segment.is(RST) || !segment.is(ACK) {
-                return None;
+                return Opened::Nothing;
             }
             if !segment.is(SYN)
                 && let Some(opened) = self.cookie(now, datagram, key, segment, listener)
             {
-                return opened;
+                return opened.map_or(Opened::Nothing, Opened::ByCookie);
             }
         } else {
             self.counters.no_listener += 1;
         }
         self.refuse(now, datagram, key, segment);
-        None
+        Opened::Nothing
     }
 
-    /// A SYN to a listener. `after`: our number must be behind this one (TIME_WAIT used again).
+    /// A SYN to a listener. `after`: our number must be behind this one (TIME_WAIT used again). Says
+    /// whether its buffer is kept.
     pub(super) fn syn(
         &mut self,
         now: Time,
@@ -112,11 +126,11 @@ impl Stack {
         segment: &Incoming,
         listener: u32,
         after: Option<u32>,
-    ) {
+    ) -> bool {
         let bound = self.listeners.get(listener);
         if bound.is_full() {
             self.counters.backlog_full += 1;
-            return;
+            return false;
         }
         // Many listeners together must leave room for connections, too.
         let limits = &self.config.limits;
@@ -124,13 +138,27 @@ impl Stack {
             || self.listeners.half_open() >= limits.connections.div_ceil(2)
             || self.connections.is_full()
         {
-            return self.send_cookie(now, datagram, key, segment);
+            self.send_cookie(now, datagram, key, segment);
+            return false;
         }
-        let connection = self.half_open(now, datagram, key, segment, listener, after);
+        let mut offered = None;
+        match self.fast_open(key, segment, listener) {
+            Decision::Ignore => {}
+            Decision::Offer(option) => offered = Some(option),
+            Decision::Take(option) => {
+                let place = (listener, after);
+                return self.open_early(now, datagram, key, segment, place, option);
+            }
+        }
+        let mut connection = self.half_open(now, datagram, key, segment, listener, after);
+        if let Some(option) = offered {
+            connection.tcb.offer_fast_open(option);
+        }
         if let Some(slot) = self.insert(connection) {
             self.listeners.add_half_open(listener);
             self.settle(slot);
         }
+        false
     }
 
     pub(super) fn half_open(

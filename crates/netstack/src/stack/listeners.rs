@@ -1,6 +1,6 @@
 //! Bound addresses: of listeners, and of datagrams.
 
-use crate::api::BindError;
+use crate::api::{BindError, FastOpenServer};
 use crate::core::siphash::Key;
 use crate::core::slots::Slots;
 use crate::core::table::Table;
@@ -21,6 +21,7 @@ pub struct Listener {
     half_open: u32,
     /// What waits: open connections that were not accepted yet, or datagrams.
     pending: u32,
+    fast_open: FastOpenServer,
 }
 
 impl Listener {
@@ -67,6 +68,15 @@ impl Listener {
         self.half_open
     }
 
+    /// How it takes data in a SYN.
+    pub const fn fast_open(&self) -> &FastOpenServer {
+        &self.fast_open
+    }
+
+    pub fn set_fast_open(&mut self, server: FastOpenServer) {
+        self.fast_open = server;
+    }
+
     /// One more waits.
     pub fn add_pending(&mut self) {
         self.pending += 1;
@@ -85,6 +95,8 @@ pub struct Listeners {
     slots: Slots,
     /// Half-open connections of all.
     half_open: u32,
+    /// Connections that an application has before their handshake is done.
+    early: u32,
     table: Table,
     key: Key,
 }
@@ -104,6 +116,7 @@ impl Listeners {
             all: vec![Listener::default(); count as usize],
             slots: Slots::new(count),
             half_open: 0,
+            early: 0,
             table: Table::new(count as usize),
             key: Key::new(secret, 8),
         }
@@ -149,6 +162,21 @@ impl Listeners {
     /// Half-open connections of all listeners.
     pub const fn half_open(&self) -> u32 {
         self.half_open
+    }
+
+    /// Connections that an application has before their handshake is done (RFC 7413).
+    pub const fn early(&self) -> u32 {
+        self.early
+    }
+
+    /// One more.
+    pub fn add_early(&mut self) {
+        self.early += 1;
+    }
+
+    /// The handshake of one is done, or it has ended.
+    pub fn drop_early(&mut self) {
+        self.early -= 1;
     }
 
     /// A connection of this one is half-open.

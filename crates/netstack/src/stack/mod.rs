@@ -9,6 +9,7 @@ mod datagrams;
 mod due;
 mod echo;
 mod events;
+mod fast_open;
 mod flows;
 mod fragment;
 mod groups;
@@ -72,6 +73,7 @@ pub struct Stack {
     app_timers: AppTimers,
     neighbours: neighbour::Neighbours,
     paths: pmtu::Paths,
+    servers: fast_open::Servers,
     fragments: fragment::Reassembly,
     fragment_ids: fragment::Ids,
     replies: replies::Replies,
@@ -103,6 +105,7 @@ impl Stack {
             app_timers: AppTimers::new(limits.timers),
             neighbours: neighbour::Neighbours::new(limits.neighbours, &config.secret),
             paths: pmtu::Paths::new(&config.secret),
+            servers: fast_open::Servers::new(&config.secret),
             fragments: fragment::Reassembly::new(limits.reassemblies),
             fragment_ids: fragment::Ids::new(&config.secret),
             replies: replies::Replies::new(limits.replies, now),

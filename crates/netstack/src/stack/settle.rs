@@ -44,6 +44,10 @@ impl Stack {
         if self.flows.remove(hash, Place::Connection(slot)) {
             self.connections.leave_group(slot);
             self.timers.disarm(Timer::Connection(slot));
+            let tcb = self.connections.tcb_mut(slot);
+            if tcb.fast_open_mut().take_early() {
+                self.listeners.drop_early();
+            }
             self.leave_listener(slot);
         }
     }

@@ -24,6 +24,57 @@ impl Stack {
         remote: SocketAddr,
         cookie: u64,
     ) -> Result<ConnectionId, ConnectError> {
+        let connection = self.new_connection(now, local, remote, cookie)?;
+        self.start(connection)
+    }
+
+    /// As [`Self::connect`], with data for the SYN (TCP Fast Open, RFC 7413). It is taken as by
+    /// [`Self::sendv`], as much as fits into the SYN, where the server has given a cookie before;
+    /// else none is, and the SYN asks for a cookie. Returns how many bytes were taken.
+    ///
+    /// # Errors
+    /// When there is no route, no port or no room.
+    pub fn connect_with(
+        &mut self,
+        now: Time,
+        local: Option<SocketAddr>,
+        remote: SocketAddr,
+        cookie: u64,
+        data: &[Chunk],
+    ) -> Result<(ConnectionId, u32), ConnectError> {
+        let mut connection = self.new_connection(now, local, remote, cookie)?;
+        let tcb = &mut connection.tcb;
+        let (option, most) = self.fast_open_to(&tcb.key.remote, tcb.terms().mss());
+        tcb.ask_fast_open(option);
+        if self.connections.is_full() {
+            return Err(ConnectError::Full(self.config.limits.connections));
+        }
+        let context = &mut self.ranges.context(&self.config, &mut self.counters, now);
+        let taken = tcb.take_for_syn(data, most, context);
+        Ok((self.start(connection)?, taken))
+    }
+
+    /// Whether [`Self::connect_with`] would take data now.
+    pub fn knows_cookie(&self, remote: SocketAddr) -> bool {
+        self.fast_open_to(&Addr::from(remote.ip()), u16::MAX).1 > 0
+    }
+
+    fn start(&mut self, connection: Connection) -> Result<ConnectionId, ConnectError> {
+        let slot = self
+            .insert(connection)
+            .ok_or(ConnectError::Full(self.config.limits.connections))?;
+        self.settle(slot);
+        Ok(self.connections.id_of(slot))
+    }
+
+    /// A connection that is to be opened, in no table yet.
+    fn new_connection(
+        &mut self,
+        now: Time,
+        local: Option<SocketAddr>,
+        remote: SocketAddr,
+        cookie: u64,
+    ) -> Result<Connection, ConnectError> {
         let to = Addr::from(remote.ip());
         let odd = !to.is_unicast() || self.routes.is_broadcast(&to) || self.routes.is_ours(&to);
         if odd || remote.port() == 0 || (remote.is_ipv6() && to.is_v4()) {
@@ -63,11 +114,7 @@ impl Stack {
         }
         let mut connection = Connection::new(tcb, self.flows.hash(&key));
         connection.own(cookie);
-        let slot = self
-            .insert(connection)
-            .ok_or(ConnectError::Full(self.config.limits.connections))?;
-        self.settle(slot);
-        Ok(self.connections.id_of(slot))
+        Ok(connection)
     }
 
     /// Finds a port that is free, and whose flow group is ours. When the tuple is in TIME_WAIT it
@@ -157,7 +204,7 @@ impl Stack {
     ) -> Result<u32, SendError> {
         let slot = self.owned(connection).ok_or(SendError::Gone)?;
         let tcb = self.connections.tcb_mut(slot);
-        if !tcb.is_synchronized() {
+        if !tcb.is_open() {
             return Err(SendError::Gone);
         }
         if tcb.sender().is_closed() {
@@ -200,7 +247,7 @@ impl Stack {
     pub fn shutdown(&mut self, _now: Time, connection: ConnectionId) -> Result<(), GoneError> {
         let slot = self.owned(connection).ok_or(GoneError)?;
         let tcb = self.connections.tcb_mut(slot);
-        if !tcb.is_synchronized() {
+        if !tcb.is_open() {
             return Err(GoneError);
         }
         tcb.queue_fin();

@@ -2,6 +2,7 @@
 
 use super::Stack;
 use super::flows::Place;
+use super::listen::Opened;
 use super::receive::Datagram;
 use crate::api::Time;
 use crate::flow::FlowKey;
@@ -44,15 +45,19 @@ impl Stack {
         let segment = Incoming {
             payload: datagram.chunk(header.header_len, payload.len()),
             header,
+            is_marked: datagram.packet.is_marked,
         };
         let slot = match self.find(&key) {
             Some(Place::Connection(slot)) => Some(slot),
             Some(Place::TimeWait(place)) => {
                 self.counters.segments_received += 1;
-                self.time_wait_segment(now, datagram, &key, &segment, place);
-                None
+                return self.time_wait_segment(now, datagram, &key, &segment, place);
             }
-            None => self.no_connection(now, datagram, &key, &segment),
+            None => match self.no_connection(now, datagram, &key, &segment) {
+                Opened::Nothing => None,
+                Opened::BySyn { held } => return held,
+                Opened::ByCookie(slot) => Some(slot),
+            },
         };
         slot.is_some_and(|slot| self.segment(now, datagram, &key, &segment, slot))
     }
@@ -85,6 +90,7 @@ impl Stack {
             // must not send them astray for good.
             connection.came_from(datagram.mac);
         }
+        let was_early = connection.tcb.is_early();
         let reader_is_stopped = self.readers.is_stopped(connection.reader());
         let tcb = &mut connection.tcb;
         let was_held_up = tcb.receiver().is_held_up();
@@ -92,15 +98,23 @@ impl Stack {
             reader_is_stopped,
             ..self.ranges.context(&self.config, &mut self.counters, now)
         };
-        let verdict = if tcb.state() == State::SynSent {
+        let is_answer = tcb.state() == State::SynSent;
+        let verdict = if is_answer {
             tcb.input_syn_sent(segment, context)
         } else {
             tcb.input(segment, context)
         };
         let has_opened = half_open && !tcb.notices.is_half_open();
         let is_held_up = !was_held_up && tcb.receiver().is_held_up();
+        let is_open = tcb.state() == State::Established;
         if has_opened {
             self.count_opened(slot);
+        }
+        if was_early && !self.connections.tcb(slot).fast_open().is_early() {
+            self.listeners.drop_early();
+        }
+        if is_answer && is_open {
+            self.learn_fast_open(slot, segment);
         }
         if is_held_up {
             self.hold_up(slot);
@@ -140,19 +154,21 @@ impl Stack {
         key: &FlowKey,
         segment: &Incoming,
         place: u32,
-    ) {
+    ) -> bool {
         match self.time_wait.input(place, segment, &self.config.tcp, now) {
             Answer::Nothing => {}
             Answer::Send(answer) => self.reply_segment(datagram, key, &answer),
             Answer::Reopen { after } => {
                 // Nobody listens any more: the SYN is refused, the entry stays.
                 let Some(listener) = self.listeners.find(&key.local, key.local_port) else {
-                    return self.refuse(now, datagram, key, segment);
+                    self.refuse(now, datagram, key, segment);
+                    return false;
                 };
                 self.remove_time_wait(place);
                 self.counters.time_wait_reused += 1;
-                self.syn(now, datagram, key, segment, listener, Some(after));
+                return self.syn(now, datagram, key, segment, listener, Some(after));
             }
         }
+        false
     }
 }

@@ -152,6 +152,9 @@ impl Stack {
         let len = tcp::HEADER_BYTES + header.options.len();
         let total = len + segment.len as usize;
         let at = self.write_headers(out, mac, &key.local, &key.remote, ip::TCP, total);
+        if segment.is_ecn_capable {
+            ip::allow_marks(&mut out[ethernet::HEADER_BYTES..], key.local.is_v4());
+        }
         let sum = ip::pseudo_sum(&key.local, &key.remote, ip::TCP, total);
         tcp::write(&mut out[at..], &header, sum);
         let checksum = Checksum {

@@ -5,7 +5,7 @@ use super::recovery::Progress;
 use super::segment::Incoming;
 use super::seq;
 use super::state::Tcb;
-use crate::wire::tcp::FIN;
+use crate::wire::tcp::{ECE, FIN, SYN};
 
 impl Tcb {
     /// Takes the acknowledgement, window and SACK ranges of a segment. `false` when the
@@ -19,6 +19,9 @@ impl Tcb {
             self.receiver.acks_mut().challenge(context.now);
             return false;
         }
+        if self.terms.ecn() && header.flags & (ECE | SYN) == ECE {
+            self.take_echo(header.ack, context.now);
+        }
         let delivery = self.take_ranges(header, context.now);
         let window_before = (self.sender.peer_window(), self.sender.una());
         if seq::lt(self.sender.una(), header.ack) {
@@ -29,6 +32,9 @@ impl Tcb {
                 .recovery
                 .duplicate(&mut self.sender, &self.terms, context.now);
             context.counters.fast_recoveries += u64::from(began);
+            if began {
+                self.slowed_down();
+            }
         }
         self.tail_answered(segment, context);
         if self.terms.sack() {
@@ -61,7 +67,7 @@ impl Tcb {
                 == self.sender.peer_window()
     }
 
-    fn new_data_acknowledged(&mut self, segment: &Incoming, context: &mut Context<'_>) {
+    pub fn new_data_acknowledged(&mut self, segment: &Incoming, context: &mut Context<'_>) {
         let ack = segment.header.ack;
         let mut bytes = ack.wrapping_sub(self.sender.una());
         // What is acknowledged beyond the data is our FIN.
@@ -77,7 +83,10 @@ impl Tcb {
         self.notices.acked(bytes);
         self.timers.answered();
         self.sender.rto.progress();
-        let made = Progress { bytes };
+        let made = Progress {
+            bytes,
+            may_grow: !self.ecn.is_known(ack),
+        };
         self.recovery
             .progress(made, &mut self.sender, &self.terms, context.now);
         if self.sender.is_waiting() {
@@ -109,6 +118,7 @@ impl Tcb {
         context.counters.fast_recoveries += 1;
         self.recovery
             .begin_fast(&mut self.sender, &self.terms, context.now);
+        self.slowed_down();
     }
 
     /// The window moved: if it was closed, probing ends and what waited is sent.

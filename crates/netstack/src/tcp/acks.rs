@@ -1,7 +1,7 @@
 //! When to acknowledge (RFC 5681, 4.2; RFC 5961, 7).
 
 use crate::api::{TcpConfig, Time};
-use crate::tuning::acks::{ANSWER_MISSED, ANSWERS_EXPECTED, CHALLENGE_INTERVAL};
+use crate::tuning::acks::{ANSWER_MISSED, CHALLENGE_INTERVAL};
 use std::time::Duration;
 
 /// The acknowledgements that are owed.
@@ -12,6 +12,8 @@ pub struct Acks {
     unacked_bytes: u32,
     /// How often lately the application answered within [`TcpConfig::answer_wait`].
     answers: i8,
+    /// Segments acknowledged so far, as far as the first ones are acknowledged at once.
+    quick: u8,
     /// A pushed segment was received, and no data sent since.
     question: bool,
     /// Last time an acknowledgement answered an unacceptable segment.
@@ -60,9 +62,12 @@ impl Acks {
     ) -> Option<Duration> {
         self.unacked_bytes += bytes;
         self.question |= ends;
+        let is_quick = self.quick < config.quick_acks && !self.is_answer_expected(config);
+        self.quick += u8::from(is_quick);
         if fills
+            || is_quick
             || self.unacked_bytes >= 2 * full_segment
-            || (ends && self.answers < ANSWERS_EXPECTED)
+            || (ends && !self.is_answer_expected(config))
         {
             self.is_due = true;
             return None;
@@ -74,18 +79,31 @@ impl Acks {
         })
     }
 
+    /// The peer answered our SYN: what is sent next answers that.
+    pub fn greeted(&mut self) {
+        self.question = true;
+    }
+
+    fn is_answer_expected(&self, config: &TcpConfig) -> bool {
+        self.answers >= expected(config)
+    }
+
     /// Data goes out; the last segment came at `heard`. Perhaps it answers.
     pub fn answered(&mut self, heard: Time, now: Time, config: &TcpConfig) {
         if std::mem::take(&mut self.question) && now.since(heard) <= config.answer_wait {
-            self.answers = (self.answers + 1).min(ANSWERS_EXPECTED + 3);
+            self.answers = self.answers.saturating_add(1).min(expected(config) + 3);
         }
     }
 
     /// The acknowledgement can wait no longer.
-    pub fn missed(&mut self) {
+    pub fn missed(&mut self, config: &TcpConfig) {
         self.is_due = true;
-        if self.question && self.answers >= ANSWERS_EXPECTED {
+        if self.question && self.is_answer_expected(config) {
             self.answers = ANSWER_MISSED;
         }
     }
+}
+
+fn expected(config: &TcpConfig) -> i8 {
+    config.answers_expected.min(100) as i8
 }

@@ -35,7 +35,7 @@ impl Tcb {
     pub fn close(&mut self, config: &TcpConfig, now: Time) -> bool {
         let unread = self.receiver.has_data();
         self.receiver.deafen();
-        if !self.is_synchronized() || unread {
+        if !self.is_open() || unread {
             return false;
         }
         self.notices.forget_peer_closed();

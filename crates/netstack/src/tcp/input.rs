@@ -98,6 +98,9 @@ impl Tcb {
         if self.state == State::Closed {
             return verdict;
         }
+        if self.terms.ecn() && segment.len() > 0 {
+            self.take_mark(header.flags, segment.is_marked);
+        }
         if segment.payload.len > 0 || segment.is(FIN) {
             if self.receiver.refuses(segment) {
                 self.end(DeadReason::Closed, context);
@@ -148,7 +151,9 @@ impl Tcb {
         if segment.header.seq == self.receiver.next() {
             context.counters.resets_received += 1;
             let reason = match self.state {
-                State::SynReceived if !self.notices.is_owned() => DeadReason::Reset,
+                State::SynReceived if self.is_early() || !self.notices.is_owned() => {
+                    DeadReason::Reset
+                }
                 State::SynReceived => DeadReason::Refused,
                 State::Closing | State::LastAck => DeadReason::Closed,
                 _ => DeadReason::Reset,
@@ -170,28 +175,42 @@ impl Tcb {
             stripped.header.seq = segment.header.seq.wrapping_add(1);
             return self.input(&stripped, context);
         }
-        self.sender.repeat_syn();
+        self.answer_again();
         Verdict::default()
     }
 
     /// SYN-RECEIVED: the ACK that opens. `false` when it acknowledges something else.
     fn opened(&mut self, segment: &Incoming, context: &mut Context<'_>) -> bool {
         let header = &segment.header;
-        if !seq::lt(self.sender.una(), header.ack) || !seq::le(header.ack, self.sender.max()) {
+        let first = self.sender.iss().wrapping_add(1);
+        if !seq::le(first, header.ack) || !seq::le(header.ack, self.sender.max()) {
             return false;
         }
-        self.state = State::Established;
+        let was_early = self.fast_open.take_early();
+        // A connection that the application had early it may have closed already.
+        self.state = if self.sender.is_closed() {
+            State::FinWait1
+        } else {
+            State::Established
+        };
         let was_repeated = self.timers.retries() > 0;
         self.sender
             .rto
             .handshake_done(was_repeated, context.now, context.config);
-        self.sender.syn_acked();
-        self.recovery.repair_from(self.sender.una());
         self.timers.answered();
         self.timers.stop_retransmission();
+        if was_early {
+            self.fast_open.take_answer();
+            if self.sender.is_waiting() {
+                self.timers.start_retransmission(self.timeout_at(context));
+            }
+        } else {
+            self.sender.syn_acked();
+            self.recovery.repair_from(self.sender.una());
+        }
         let window = u32::from(header.window) << self.terms.peer_scale();
         self.sender.set_window(header.seq, header.ack, window);
-        if self.notices.opened() {
+        if !was_early && self.notices.opened() {
             context.counters.connected += 1;
         } else {
             context.counters.accepted += 1;

@@ -15,6 +15,8 @@ pub mod acks;
 pub mod calls;
 pub mod congestion;
 pub mod context;
+pub mod ecn;
+pub mod fast_open;
 pub mod input;
 pub mod isn;
 pub mod loss;

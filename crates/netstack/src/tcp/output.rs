@@ -24,33 +24,71 @@ impl Tcb {
     }
 
     fn opening(&mut self, our_mss: u16, context: &mut Context<'_>) -> Option<Outgoing> {
-        if !self.sender.is_syn_due() {
-            return if self.state == State::SynReceived {
-                self.only_ack(context)
-            } else {
-                None
+        let is_early = self.is_early();
+        let is_due = if is_early {
+            self.fast_open.take_answer()
+        } else {
+            self.sender.is_syn_due()
+        };
+        if !is_due {
+            return match self.state {
+                // The answer to data in the SYN need not wait for the handshake (RFC 7413, 4.2).
+                State::SynReceived if is_early => {
+                    self.data(context).or_else(|| self.only_ack(context))
+                }
+                State::SynReceived => self.only_ack(context),
+                _ => None,
             };
         }
-        if self.sender.syn_sent() {
-            let awaited = self.sender.next();
+        let answers = self.state == State::SynReceived;
+        let is_first = if is_early {
+            self.timers.retries() == 0
+        } else {
+            self.sender.is_syn_first()
+        };
+        let ecn = self.syn_ecn_flags(context.config.ecn, is_first);
+        context.payload.clear();
+        let mut options = self.syn_options(context.config, our_mss, context.now);
+        let mut len = 0;
+        if is_first {
+            options.fast_open = self.fast_open.option();
+            if !answers {
+                len = self.gather_for_syn(context);
+            }
+        } else {
+            self.fast_open.forget_option();
+        }
+        if !is_early {
+            self.sender.syn_sent(len);
+        }
+        if is_first {
+            let awaited = self.sender.iss().wrapping_add(1);
             self.sender.rto.time(awaited, context.now);
         } else {
             self.sender.rto.stop_timing();
             self.count_retransmit(context);
         }
         self.timers.start_retransmission(self.timeout_at(context));
-        context.payload.clear();
-        let answers = self.state == State::SynReceived;
         // Never scaled (RFC 7323, 2.2).
         let window = context.config.receive_window_bytes.min(0xffff) as u16;
         Some(Outgoing {
             seq: self.sender.iss(),
             ack: if answers { self.receiver.next() } else { 0 },
-            flags: if answers { SYN | ACK } else { SYN },
+            flags: ecn | if answers { SYN | ACK } else { SYN },
             window,
-            options: self.syn_options(context.config, our_mss, context.now),
-            len: 0,
+            options,
+            len,
+            is_ecn_capable: false,
         })
+    }
+
+    /// The data of our SYN, where there is some (RFC 7413, 4.1.3): how many bytes.
+    fn gather_for_syn(&mut self, context: &mut Context<'_>) -> u32 {
+        let (first, bytes) = (self.sender.iss().wrapping_add(1), self.sender.queue.bytes());
+        self.sender
+            .queue
+            .gather(first, first, bytes, context.chunks, context.payload);
+        context.payload.len() as u32
     }
 
     fn data(&mut self, context: &mut Context<'_>) -> Option<Outgoing> {
@@ -184,7 +222,12 @@ impl Tcb {
         if flight > 0 && flight + len > most && !probes_tail {
             return None;
         }
-        let segment = self.segment(start, len, fin, context);
+        let mut segment = self.segment(start, len, fin, context);
+        if self.terms.ecn() && !again && segment.len > 0 {
+            // Not what is sent again (RFC 3168, 6.1.5).
+            segment.is_ecn_capable = true;
+            segment.flags |= self.ecn.flags(true);
+        }
         let taken = segment.len + u32::from(segment.flags & FIN != 0);
         let end = start.wrapping_add(taken);
         self.sender.sent_to(end);
@@ -261,6 +304,9 @@ impl Tcb {
         let complete = gathered == len;
         let last = start.wrapping_add(len) == self.sender.end();
         let mut flags = ACK;
+        if self.terms.ecn() {
+            flags |= self.ecn.flags(false);
+        }
         if fin && complete {
             flags |= FIN;
         }
@@ -274,6 +320,7 @@ impl Tcb {
             window: self.receiver.offer(&self.terms, context.config),
             options: self.options(context.now, context.chunks),
             len: gathered,
+            is_ecn_capable: false,
         }
     }
 }

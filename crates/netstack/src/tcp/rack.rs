@@ -162,18 +162,21 @@ impl Rack {
         };
         let patience = self.patience(is_clear, srtt);
         let old = Tick::of(now).before(newest.rtt.saturating_add(patience));
-        // Of what was sent at the same moment as the newest, only what lies before it and is of the
-        // same kind was sent before it.
-        let is_before = |again: bool, end: u32, sent: Tick| {
-            newest.sent.is_after(sent)
-                || sent == newest.sent && again == newest.again && seq::le(end, newest.end)
-        };
         let late = |again: bool, moment: Option<Tick>| {
             let log = if again { &self.again } else { &self.first };
-            let is_late = |end: u32, sent: Tick| {
-                is_before(again, end, sent) && moment.is_none_or(|moment| !sent.is_after(moment))
+            let is_late = |sent: Tick| {
+                let is_before =
+                    newest.sent.is_after(sent) || sent == newest.sent && again == newest.again;
+                is_before && moment.is_none_or(|moment| !sent.is_after(moment))
             };
-            log.late_front(is_late).filter(|end| seq::lt(una, *end))
+            let (end, sent) = log.late_front(is_late)?;
+            // Of what was sent at the same moment only what lies before it was sent before it.
+            let end = if sent == newest.sent {
+                seq::min(end, newest.end)
+            } else {
+                end
+            };
+            Some(end).filter(|end| seq::lt(una, *end))
         };
         let (first, again) = (late(false, Some(old)), late(true, Some(old)));
         // The newest of what is waited for is known last.

@@ -44,6 +44,8 @@ pub struct Recovery {
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
     pub bytes: u32,
+    /// The window may grow by it.
+    pub may_grow: bool,
 }
 
 impl Recovery {
@@ -244,7 +246,7 @@ impl Recovery {
         match self.phase {
             Phase::None => {
                 self.duplicates = 0;
-                if sender.window.is_used() {
+                if made.may_grow && sender.window.is_used() {
                     sender.window.acknowledged(made.bytes, mss, now, srtt);
                 }
             }

@@ -42,11 +42,12 @@ impl Rto {
             self.rttvar_ns = self.rttvar_ns - self.rttvar_ns / 4 + off / 4;
             self.srtt_ns = self.srtt_ns - self.srtt_ns / 8 + rtt / 8;
         }
-        let rto = self
-            .srtt_ns
-            .saturating_add(self.rttvar_ns.saturating_mul(4).max(1));
         let most = config.max_rto.as_nanos() as u64;
-        self.rto_ns = rto.clamp((config.min_rto.as_nanos() as u64).min(most), most);
+        // The least timeout is beyond the round trip: an acknowledgement may be delayed by as much,
+        // whatever the path takes.
+        let least = config.min_rto.as_nanos() as u64;
+        let wait = self.rttvar_ns.saturating_mul(4).max(least);
+        self.rto_ns = self.srtt_ns.saturating_add(wait).min(most);
         self.backoff = 0;
     }
 

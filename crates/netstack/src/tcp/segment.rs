@@ -8,6 +8,8 @@ use crate::wire::tcp::{ACK, FIN, Options, RST, SYN, Segment};
 pub struct Incoming {
     pub header: Segment,
     pub payload: Chunk,
+    /// A router has marked its packet (RFC 3168, 5: CE).
+    pub is_marked: bool,
 }
 
 impl Incoming {
@@ -32,6 +34,8 @@ pub struct Outgoing {
     /// Bytes of payload. Where they lie is in the [`super::context::Context`]: it is large, and
     /// would be copied from rule to rule.
     pub len: u32,
+    /// Routers may mark its packet instead of dropping it (RFC 3168, 5).
+    pub is_ecn_capable: bool,
 }
 
 /// The RST that answers a segment for which there is no connection (RFC 9293, 3.5.2, group 1);

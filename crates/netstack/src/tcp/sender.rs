@@ -140,11 +140,20 @@ impl Sender {
         self.next = self.iss;
     }
 
-    /// The SYN goes out. Says whether for the first time.
-    pub fn syn_sent(&mut self) -> bool {
-        let is_first = self.max == self.iss;
-        self.sent_to(self.iss.wrapping_add(1));
-        is_first
+    /// Our SYN has not been sent before.
+    pub const fn is_syn_first(&self) -> bool {
+        self.max == self.iss
+    }
+
+    /// The SYN goes out, with `bytes` of data.
+    pub fn syn_sent(&mut self, bytes: u32) {
+        self.sent_to(self.iss.wrapping_add(1).wrapping_add(bytes));
+    }
+
+    /// Data follows our SYN before that is acknowledged (RFC 7413): the stream begins behind it.
+    pub fn open_early(&mut self) {
+        self.una = self.iss.wrapping_add(1);
+        (self.next, self.max) = (self.una, self.una);
     }
 
     /// Our SYN was acknowledged.

@@ -118,13 +118,13 @@ impl SentLog {
         self.count = (count + from + 1 - to) as u8;
     }
 
-    /// The end of what was sent first among what is under way and for which `is_late` holds, without
-    /// a gap.
-    pub fn late_front(&self, is_late: impl Fn(u32, Tick) -> bool) -> Option<u32> {
+    /// The end of what begins what is under way and for whose moments `is_late` holds, and the last of
+    /// these moments.
+    pub fn late_front(&self, is_late: impl Fn(Tick) -> bool) -> Option<(u32, Tick)> {
         self.iter()
-            .take_while(|entry| is_late(entry.end, entry.at))
+            .take_while(|entry| is_late(entry.at))
             .last()
-            .map(|entry| entry.end)
+            .map(|entry| (entry.end, entry.at))
     }
 
     /// Makes room: of each two neighbours the later moment stands for both, so that nothing counts as
@@ -217,8 +217,8 @@ mod tests {
                 );
             }
         }
-        assert_eq!(log.late_front(|_, at| at.0 > 6), Some(5));
-        assert_eq!(log.late_front(|_, at| at.0 < 7), None);
+        assert_eq!(log.late_front(|at| at.0 > 6), Some((5, Tick(7))));
+        assert_eq!(log.late_front(|at| at.0 < 7), None);
         for round in 0..50 {
             log.sent_again(round, round + 1, Tick(100 + round));
             assert!(log.time_of(round).is_some_and(|at| at.0 >= 100 + round));

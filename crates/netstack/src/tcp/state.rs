@@ -1,6 +1,8 @@
 //! One connection (RFC 9293, 3.3.1: the transmission control block).
 
 use super::context::Context;
+use super::ecn::{self, Ecn};
+use super::fast_open::FastOpen;
 use super::notices::Notices;
 use super::receiver::Receiver;
 use super::recovery::Recovery;
@@ -11,7 +13,7 @@ use super::tail::Tail;
 use super::terms::Terms;
 use super::timers::Timers;
 use super::timestamps::Timestamps;
-use crate::api::{DeadReason, TcpConfig, Time};
+use crate::api::{ConnectionOptions, DeadReason, TcpConfig, Time};
 use crate::flow::FlowKey;
 use crate::wire::ip;
 use crate::wire::tcp::{ACK, HEADER_BYTES, RST, Segment};
@@ -45,6 +47,9 @@ pub struct Tcb {
     pub(super) tail: Tail,
     pub(super) receiver: Receiver,
     pub(super) timers: Timers,
+    pub(super) fast_open: FastOpen,
+    pub(super) ecn: Ecn,
+    pub(super) options: ConnectionOptions,
     pub notices: Notices,
 }
 
@@ -61,6 +66,9 @@ impl Tcb {
             tail: Tail::default(),
             receiver: Receiver::default(),
             timers: Timers::new(now),
+            fast_open: FastOpen::default(),
+            ecn: Ecn::default(),
+            options: ConnectionOptions::default(),
             notices: Notices::default(),
         }
     }
@@ -86,6 +94,8 @@ impl Tcb {
         self.state = State::SynReceived;
         self.timestamps = clock;
         self.agree(&syn.options, config, now);
+        self.terms
+            .set_ecn(config.ecn != crate::api::Ecn::Off && ecn::asks(syn.flags));
         self.receiver.begin(syn.seq, config);
         self.start_sending(iss);
         // The window of a SYN is not scaled (RFC 7323, 2.2).
@@ -96,7 +106,7 @@ impl Tcb {
     /// The answer had been sent, with the number `iss`, as a cookie.
     pub fn answered_by_cookie(&mut self, iss: u32) {
         self.start_sending(iss);
-        self.sender.syn_sent();
+        self.sender.syn_sent(0);
     }
 
     pub const fn state(&self) -> State {
@@ -132,7 +142,7 @@ impl Tcb {
                 | State::FinWait1
                 | State::Closing
                 | State::LastAck
-        )
+        ) || self.is_early()
     }
 
     /// Whether [`Self::output`] may have another segment just after one; false only when it has
@@ -140,6 +150,7 @@ impl Tcb {
     pub fn may_have_more(&self) -> bool {
         self.sender.next() != self.sender.end()
             || self.receiver.acks().is_due()
+            || self.fast_open.is_answer_due()
             || self.recovery.is_first_due()
             || self.timers.is_probe_due()
             || self.tail.is_due()
@@ -155,12 +166,12 @@ impl Tcb {
         )
     }
 
-    /// Both handshakes are done.
-    pub const fn is_synchronized(&self) -> bool {
+    /// The handshake is done, or the application has the connection before it is.
+    pub const fn is_open(&self) -> bool {
         !matches!(
             self.state,
             State::Closed | State::SynSent | State::SynReceived
-        )
+        ) || self.is_early()
     }
 
     /// A segment is sent again.

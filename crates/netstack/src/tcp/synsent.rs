@@ -39,6 +39,7 @@ impl Tcb {
         self.sender
             .set_window(header.seq, header.ack, u32::from(header.window));
         if acceptable {
+            self.agree_ecn(header.flags, context.config.ecn);
             self.state = State::Established;
             let was_repeated = self.timers.retries() > 0;
             self.sender
@@ -51,7 +52,13 @@ impl Tcb {
             self.notices.opened();
             context.counters.connected += 1;
             self.receiver.acks_mut().demand();
+            self.receiver.acks_mut().greeted();
             self.arm_keepalive(context);
+            if seq::lt(self.sender.una(), header.ack) {
+                // The peer took data of our SYN (RFC 7413, 4.1.3).
+                self.fast_open.was_taken();
+                self.new_data_acknowledged(segment, context);
+            }
             // Data in a SYN+ACK is not kept; the peer sends it again.
         } else {
             // Simultaneous open (figure 8): the same SYN again, with an ACK.

@@ -2,6 +2,7 @@
 //! reveals it. One segment more, long before the retransmission timer, asks.
 
 use super::context::Context;
+use super::recovery::Phase;
 use super::segment::{Incoming, Outgoing};
 use super::seq;
 use super::state::Tcb;
@@ -9,9 +10,8 @@ use super::tail::Fate;
 use crate::tuning::loss::TAIL_PROBE_LEAST;
 
 impl Tcb {
-    /// Something was sent or acknowledged: sets the time of the next probe, or none. RFC 8985, 7.2,
-    /// but for a single segment under way: its acknowledgement may be delayed for as long as the
-    /// retransmission timer takes, which then does it.
+    /// Something was sent or acknowledged: sets the time of the next probe, or none (RFC 8985, 7.2). A
+    /// single segment under way has none: see [`Self::probes_instead`].
     pub fn watch_tail(&mut self, context: &Context<'_>) {
         let several = seq::lt(self.sender.una(), self.tail.last_segment());
         if !several && !self.timers.awaits_tail() {
@@ -27,6 +27,22 @@ impl Tcb {
         let timeout = self.timers.retransmit_at();
         self.timers
             .set_tail_probe(at.filter(|at| timeout.is_some_and(|timeout| *at < timeout)));
+    }
+
+    /// The retransmission timer has run out for a single segment: whether a probe goes out first. Its
+    /// acknowledgement may be delayed for as long as the timer takes, so that the probe's time is the
+    /// timer's (RFC 8985, 7.2: the lesser of both). What is lost is sent again by both, but after a
+    /// probe the window is not lost.
+    pub fn probes_instead(&self) -> bool {
+        self.terms.sack()
+            && self.may_send()
+            && self.sender.is_waiting()
+            && !seq::lt(self.sender.una(), self.tail.last_segment())
+            && self.timers.retries() == 0
+            && !self.tail.is_probed()
+            && !self.timers.is_probing()
+            && self.sender.peer_window() > 0
+            && matches!(self.recovery.phase(), Phase::None)
     }
 
     /// It is time for a probe.

@@ -34,6 +34,7 @@ pub struct Terms {
     scaling: bool,
     sack: bool,
     timestamps: bool,
+    ecn: bool,
 }
 
 impl Terms {
@@ -56,7 +57,17 @@ impl Terms {
             scaling: scale.is_some(),
             sack: config.sack && theirs.sack_permitted,
             timestamps: config.timestamps && theirs.timestamps.is_some(),
+            ecn: false,
         };
+    }
+
+    /// Whether ECN was agreed on (RFC 3168).
+    pub const fn ecn(&self) -> bool {
+        self.ecn
+    }
+
+    pub fn set_ecn(&mut self, is_agreed: bool) {
+        self.ecn = is_agreed;
     }
 
     /// The path carries segments of `most` bytes of payload and options only. Says whether that is

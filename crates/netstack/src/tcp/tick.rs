@@ -4,14 +4,14 @@
 use super::context::Context;
 use super::state::{State, Tcb};
 use super::timers::{Silence, Watched};
-use crate::api::DeadReason;
+use crate::api::{ConnectionOptions, DeadReason, Keepalive, TcpConfig, Time};
 
 impl Tcb {
     /// Does what is due.
     pub fn tick(&mut self, context: &mut Context<'_>) {
         let now = context.now;
         if self.timers.take_ack(now) {
-            self.receiver.acks_mut().missed();
+            self.receiver.acks_mut().missed(context.config);
         }
         match self.timers.take_loss(now) {
             Some(Watched::Tail) => self.tail_is_late(context),
@@ -28,15 +28,26 @@ impl Tcb {
 
     /// The retransmission timer ran out (RFC 6298, 5).
     fn timed_out(&mut self, context: &mut Context<'_>) {
+        if self.probes_instead() {
+            self.tail_is_late(context);
+            self.timers.restart_retransmission(self.timeout_at(context));
+            return;
+        }
         self.tail.forget();
         self.timers.stop_reordering();
         self.timers.set_tail_probe(None);
-        let most = match self.state {
-            State::SynSent => context.config.syn_retries,
-            State::SynReceived => context.config.syn_ack_retries,
-            _ => context.config.data_retries,
+        let config = context.config;
+        let most = match (self.state, self.options.user_timeout) {
+            (State::SynSent, _) => self.options.syn_retries.unwrap_or(config.syn_retries),
+            (State::SynReceived, _) => config.syn_ack_retries,
+            (_, Some(_)) => u8::MAX,
+            (_, None) => config.data_retries,
         };
-        if !self.timers.retry(most) {
+        let stalled = self
+            .timers
+            .stalled(context.now, self.sender.rto.timeout(config));
+        let is_over = (self.options.user_timeout).is_some_and(|most| stalled >= most);
+        if is_over || !self.timers.retry(most) {
             context.counters.timed_out += 1;
             self.end(DeadReason::TimedOut, context);
             return;
@@ -45,7 +56,7 @@ impl Tcb {
         self.sender.rto.back_off();
         if matches!(self.state, State::SynSent | State::SynReceived) {
             context.counters.timeouts += 1;
-            self.sender.repeat_syn();
+            self.answer_again();
         } else if self.sender.peer_window() == 0 {
             self.timers.probe_closed_window();
         } else if self.sender.is_waiting() {
@@ -57,7 +68,12 @@ impl Tcb {
             // Small data that waited for a larger window (RFC 9293, 3.8.6.2.1, override).
             self.timers.override_small_window();
         }
-        self.timers.restart_retransmission(self.timeout_at(context));
+        let mut next = self.timeout_at(context);
+        if let Some(most) = self.options.user_timeout {
+            // RFC 5482: it ends then, and not at the timeout after it.
+            next = next.min(context.now + most.saturating_sub(stalled));
+        }
+        self.timers.restart_retransmission(next);
     }
 
     fn idle(&mut self, context: &mut Context<'_>) {
@@ -67,11 +83,10 @@ impl Tcb {
             self.end(DeadReason::Closed, context);
             return;
         }
-        let Some(keepalive) = context.config.keepalive else {
+        let Some(keepalive) = self.keepalive(context.config) else {
             return;
         };
-        if self.is_synchronized() && self.timers.silence(&keepalive, context.now) == Silence::GiveUp
-        {
+        if self.is_open() && self.timers.silence(&keepalive, context.now) == Silence::GiveUp {
             context.counters.timed_out += 1;
             self.end(DeadReason::TimedOut, context);
         }
@@ -79,8 +94,25 @@ impl Tcb {
 
     /// Starts keepalive (RFC 9293, 3.8.4), if it is on.
     pub fn arm_keepalive(&mut self, context: &Context<'_>) {
-        if let Some(keepalive) = context.config.keepalive {
+        if let Some(keepalive) = self.keepalive(context.config) {
             self.timers.set_idle(context.now + keepalive.idle);
+        }
+    }
+
+    fn keepalive(&self, config: &TcpConfig) -> Option<Keepalive> {
+        self.options.keepalive.or(config.keepalive)
+    }
+
+    /// Settings of its own.
+    pub fn set_options(&mut self, options: ConnectionOptions, config: &TcpConfig, now: Time) {
+        let before = std::mem::replace(&mut self.options, options);
+        let is_waiting_for_fin = self.state == State::FinWait2 && self.receiver.is_deaf();
+        if before.keepalive == options.keepalive || !self.is_open() || is_waiting_for_fin {
+            return;
+        }
+        match self.keepalive(config) {
+            Some(keepalive) => self.timers.set_idle(now + keepalive.idle),
+            None => self.timers.stop_idle(),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! own.
 
 use crate::api::{Keepalive, Time};
+use std::time::Duration;
 
 /// Probes of the peer's window (RFC 9293, 3.8.6.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -82,8 +83,9 @@ pub struct Timers {
     /// Keepalive, or the end of the wait in FIN-WAIT-2.
     idle: Timer,
     last_heard: Time,
-    /// Timeouts, or window probes, in a row without an answer.
+    /// Timeouts, or window probes, in a row without an answer, and since when there was none.
     retries: u8,
+    stalled_since: Time,
     persist: Persist,
     /// Keepalive probes without an answer, and that one is to be sent.
     keepalive_probes: u8,
@@ -101,6 +103,7 @@ impl Timers {
             idle: Timer::OFF,
             last_heard: now,
             retries: 0,
+            stalled_since: now,
             persist: Persist::Off,
             keepalive_probes: 0,
             is_keepalive_due: false,
@@ -158,6 +161,15 @@ impl Timers {
         let may = self.retries < most;
         self.retries += u8::from(may);
         may
+    }
+
+    /// The timeout, which was `timeout` long, has run out: how long there was no answer.
+    pub fn stalled(&mut self, now: Time, timeout: Duration) -> Duration {
+        if self.retries == 0 {
+            let sent_ns = now.as_nanos().saturating_sub(timeout.as_nanos() as u64);
+            self.stalled_since = Time::from_nanos(sent_ns);
+        }
+        now.since(self.stalled_since)
     }
 
     /// The peer has answered.
@@ -282,6 +294,11 @@ impl Timers {
     /// Keepalive, or the wait in FIN-WAIT-2, is due at `at`.
     pub fn set_idle(&mut self, at: Time) {
         self.idle = Timer(at);
+    }
+
+    /// Neither is due.
+    pub fn stop_idle(&mut self) {
+        self.idle = Timer::OFF;
     }
 
     /// Whether it has run out; it is off then.

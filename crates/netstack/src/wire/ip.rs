@@ -62,3 +62,12 @@ pub fn write(
         ipv6::write(out, source, destination, protocol, hop_limit, payload_len);
     }
 }
+
+/// Says in a header that was just written that routers may mark the packet.
+pub fn allow_marks(packet: &mut [u8], v4: bool) {
+    if v4 {
+        ipv4::allow_marks(packet);
+    } else {
+        ipv6::allow_marks(packet);
+    }
+}

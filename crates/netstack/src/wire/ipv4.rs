@@ -33,6 +33,7 @@ pub fn parse(bytes: &[u8], verified: bool) -> Result<Packet, Refused> {
         destination: Addr::v4_at(fixed, 16),
         protocol: fixed[9],
         hop_limit: fixed[8],
+        is_marked: fixed[1] & 3 == 3,
         payload_at: header,
         end: total,
         fragment,
@@ -71,6 +72,15 @@ pub fn make_fragment(packet: &mut [u8], fragment: &Fragment) {
     let more = if fragment.more { MORE_FRAGMENTS } else { 0 };
     out[4..6].copy_from_slice(&(fragment.id as u16).to_be_bytes());
     out[6..8].copy_from_slice(&((fragment.offset / 8) as u16 | more).to_be_bytes());
+    out[10..12].fill(0);
+    let sum = !checksum::sum(out);
+    out[10..12].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// Says in a header that was just written that routers may mark the packet (RFC 3168, 5: ECT(0)).
+pub fn allow_marks(packet: &mut [u8]) {
+    let out = &mut packet[..HEADER_BYTES];
+    out[1] |= 2;
     out[10..12].fill(0);
     let sum = !checksum::sum(out);
     out[10..12].copy_from_slice(&sum.to_be_bytes());

@@ -27,6 +27,7 @@ pub fn parse(bytes: &[u8]) -> Result<Packet, Refused> {
         destination: Addr::v6_at(fixed, 24),
         protocol: fixed[6],
         hop_limit: fixed[7],
+        is_marked: fixed[1] & 0x30 == 0x30,
         payload_at: HEADER_BYTES,
         end,
         fragment: None,
@@ -115,4 +116,9 @@ pub fn make_fragment(packet: &mut [u8], protocol: u8, fragment: &Fragment) {
     out[..2].copy_from_slice(&[protocol, 0]);
     out[2..4].copy_from_slice(&(fragment.offset as u16 | u16::from(fragment.more)).to_be_bytes());
     out[4..8].copy_from_slice(&fragment.id.to_be_bytes());
+}
+
+/// Says in a header that was just written that routers may mark the packet (RFC 3168, 5: ECT(0)).
+pub fn allow_marks(packet: &mut [u8]) {
+    packet[1] |= 0x20;
 }

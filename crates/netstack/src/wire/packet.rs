@@ -10,6 +10,8 @@ pub struct Packet {
     /// Protocol of the payload.
     pub protocol: u8,
     pub hop_limit: u8,
+    /// A router has marked it (RFC 3168, 5: CE).
+    pub is_marked: bool,
     /// Where the payload begins, from the start of the IP header.
     pub payload_at: usize,
     /// Where it ends. What follows is the link's padding.

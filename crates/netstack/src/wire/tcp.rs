@@ -8,6 +8,9 @@ pub const SYN: u8 = 2;
 pub const RST: u8 = 4;
 pub const PSH: u8 = 8;
 pub const ACK: u8 = 16;
+/// RFC 3168, 6.1.
+pub const ECE: u8 = 64;
+pub const CWR: u8 = 128;
 /// Largest shift of a window (RFC 7323, 2.3).
 pub const MAX_SCALE: u8 = 14;
 /// Ranges a segment can carry; three beside a timestamp (RFC 2018, 3).
@@ -28,6 +31,56 @@ pub struct Segment {
     pub options: Options,
 }
 
+/// TCP Fast Open (RFC 7413, 2): a cookie, or the wish for one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FastOpenOption {
+    bytes: [u8; MOST_COOKIE_BYTES],
+    len: u8,
+    /// By the number for experiments (RFC 6994), as it was before the RFC.
+    pub is_experimental: bool,
+}
+
+/// Longest cookie (RFC 7413, 4.1.1).
+const MOST_COOKIE_BYTES: usize = 16;
+/// Shortest.
+const LEAST_COOKIE_BYTES: usize = 4;
+const FAST_OPEN: u8 = 34;
+const EXPERIMENT: u8 = 254;
+/// Which experiment it was.
+const FAST_OPEN_EXPERIMENT: [u8; 2] = [0xf9, 0x89];
+
+impl FastOpenOption {
+    /// With a cookie, or an empty one. What is beyond the longest is cut.
+    pub fn new(cookie: &[u8], is_experimental: bool) -> Self {
+        let len = cookie.len().min(MOST_COOKIE_BYTES);
+        let mut bytes = [0; MOST_COOKIE_BYTES];
+        bytes[..len].copy_from_slice(&cookie[..len]);
+        Self {
+            bytes,
+            len: len as u8,
+            is_experimental,
+        }
+    }
+
+    /// The cookie; empty: one is asked for.
+    pub fn cookie(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
+    /// Bytes when written, without padding.
+    fn written(&self) -> usize {
+        let head = if self.is_experimental { 4 } else { 2 };
+        head + usize::from(self.len)
+    }
+
+    /// A cookie has an even number of bytes; another option counts for nothing.
+    fn parse(cookie: &[u8], is_experimental: bool) -> Option<Self> {
+        let is_cookie = (LEAST_COOKIE_BYTES..=MOST_COOKIE_BYTES).contains(&cookie.len());
+        let fits = cookie.is_empty() || is_cookie && cookie.len().is_multiple_of(2);
+        fits.then(|| Self::new(cookie, is_experimental))
+    }
+}
+
 /// The options that we know.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
@@ -38,6 +91,7 @@ pub struct Options {
     pub timestamps: Option<(u32, u32)>,
     pub sack: [(u32, u32); MAX_SACK],
     pub sack_count: u8,
+    pub fast_open: Option<FastOpenOption>,
 }
 
 impl Options {
@@ -58,6 +112,9 @@ impl Options {
         };
         if self.sack_count > 0 {
             len += 4 + 8 * usize::from(self.sack_count);
+        }
+        if let Some(option) = &self.fast_open {
+            len += option.written().next_multiple_of(4);
         }
         len
     }
@@ -121,6 +178,10 @@ fn parse_options(mut bytes: &[u8], options: &mut Options) {
                 }
             }
             (8, 8) => options.timestamps = Some((be32(body, 0), be32(body, 4))),
+            (FAST_OPEN, _) => options.fast_open = FastOpenOption::parse(body, false),
+            (EXPERIMENT, 2..) if body[..2] == FAST_OPEN_EXPERIMENT => {
+                options.fast_open = FastOpenOption::parse(&body[2..], true);
+            }
             _ => {}
         }
         bytes = rest;
@@ -170,6 +231,17 @@ pub fn write(out: &mut [u8], segment: &Segment, sum: u16) -> usize {
             put(&left.to_be_bytes());
             put(&right.to_be_bytes());
         }
+    }
+    if let Some(option) = &options.fast_open {
+        let written = option.written();
+        if option.is_experimental {
+            put(&[EXPERIMENT, written as u8]);
+            put(&FAST_OPEN_EXPERIMENT);
+        } else {
+            put(&[FAST_OPEN, written as u8]);
+        }
+        put(option.cookie());
+        put(&[1; 3][..written.next_multiple_of(4) - written]);
     }
     len
 }

@@ -194,7 +194,8 @@ fn hostile_frames_do_no_harm() {
                 to: 80,
                 seq: near(&mut random),
                 ack: isn.wrapping_add(near(&mut random)),
-                flags: random.below(64) as u8,
+                flags: random.below(256) as u8,
+                ecn: random.below(4) as u8,
                 window: random.below(65_536) as u16,
                 urgent: random.below(65_536) as u16,
                 options: if random.percent(50) {
@@ -206,6 +207,7 @@ fn hostile_frames_do_no_harm() {
                                 .collect(),
                         ),
                         (3, vec![random.below(256) as u8]),
+                        (34, vec![7; random.below(18) as usize]),
                     ]
                 } else {
                     vec![(4, Vec::new())]

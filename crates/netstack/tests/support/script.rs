@@ -3,13 +3,16 @@
 //! ```text
 //! set sack off              a setting, before anything else (see `setting`)
 //! family 6                  IPv6 instead of IPv4
-//! listen | connect          our side; port 80, the peer has 5000 (or the other way round)
+//! listen | connect [N TAKEN] our side (with N bytes for the SYN, of which TAKEN are taken); port 80, the peer has 5000 (or the other way round)
 //! accept | reject | shutdown | close | abort | send N | read N
 //! < FLAGS SEQ:END [ack N] [win N] [mss N] [scale N] [sackok] [sack A-B,…] [ts V/E] [urg N]
+//!                           [fo HEX|-|last] (a cookie, a wish for one, the one that was sent last)
 //! > FLAGS SEQ:END [ack N] [win N] [mss N] [scale N] [sackok] [sack A-B,…|none] [ts|nots] [echo E]
+//!                           [fo HEX|-|any|none] [ip noect|ect0|ect1|ce]
 //! > nothing                 no segment is to be sent now
 //! event NAME [N]            the next event (`recv` and `sent` with their bytes); `event none`
 //! +SECONDS                  time passes
+//! option NAME VALUE         of the connection (see `option`)
 //! state NAME | count NAME N | gone | unreachable CODE seq N [mtu N]
 //! port N                    the peer's port from here on
 //! ```
@@ -36,6 +39,8 @@ struct Run {
     connection: Option<ConnectionId>,
     /// Our last timestamp, to be echoed.
     stamp: u32,
+    /// The cookie that we sent last, in hexadecimal digits.
+    cookie: String,
     sent: u64,
 }
 
@@ -69,6 +74,7 @@ pub fn run(name: &str, script: &str) {
         iss: 0,
         connection: None,
         stamp: 0,
+        cookie: String::new(),
         sent: 0,
     };
     for (number, line) in rest {
@@ -99,6 +105,12 @@ fn setting(settings: &mut Config, key: &str, value: &str) {
         "receive_buffers" => tcp.receive_buffers = number() as u16,
         "send_window" => tcp.send_window_bytes = number(),
         "half_open" => settings.limits.half_open = number(),
+        "fast_open" => tcp.fast_open.most_pending = number(),
+        "fast_open_without_cookie" => {
+            (tcp.fast_open.without_cookie, tcp.fast_open_without_cookie) = (on, on);
+        }
+        "ecn" if on => tcp.ecn = Ecn::On,
+        "ecn" => tcp.ecn = Ecn::Off,
         "syn_retries" => tcp.syn_retries = number() as u8,
         "syn_ack_retries" => tcp.syn_ack_retries = number() as u8,
         "data_retries" => tcp.data_retries = number() as u8,
@@ -139,6 +151,28 @@ fn fields<'a>(words: &[&'a str]) -> Vec<(&'a str, &'a str)> {
     fields
 }
 
+/// The ECN bits of an IP header by name (RFC 3168, 5).
+fn ip_ecn(name: &str) -> u8 {
+    match name {
+        "noect" => 0,
+        "ect1" => 1,
+        "ect0" => 2,
+        "ce" => 3,
+        other => panic!("no ECN bits {other}"),
+    }
+}
+
+/// Hexadecimal digits as bytes; `-` is none.
+fn bytes(digits: &str) -> Vec<u8> {
+    let digits = digits.trim_matches('-').as_bytes().chunks(2);
+    digits
+        .map(|pair| {
+            let pair = std::str::from_utf8(pair).expect("ASCII");
+            u8::from_str_radix(pair, 16).expect("hexadecimal digits")
+        })
+        .collect()
+}
+
 /// The segment of a `<` line. `ports`: ours and the peer's; `iss`: our first number; `stamp`: what
 /// `ts V/us` echoes.
 pub fn peer_segment(words: &[&str], ports: (u16, u16), iss: u32, stamp: u32) -> Segment {
@@ -169,6 +203,8 @@ pub fn peer_segment(words: &[&str], ports: (u16, u16), iss: u32, stamp: u32) -> 
                 .push((2, (number(value) as u16).to_be_bytes().to_vec())),
             "scale" => segment.options.push((3, vec![number(value) as u8])),
             "sackok" => segment.options.push((4, Vec::new())),
+            "ip" => segment.ecn = ip_ecn(value),
+            "fo" => segment.options.push((34, bytes(value))),
             "sack" => {
                 let body = value.split(',').flat_map(|range| {
                     let (left, right) = range.split_once('-').expect("A-B");
@@ -203,11 +239,43 @@ impl Run {
             ["listen", backlog] => self.listen(number(backlog), place),
             ["unlisten"] => panic!("{place}: not a command"),
             ["connect"] => {
-                self.ports = (5000, 80);
-                let local = SocketAddr::new(self.us, 5000);
-                let to = SocketAddr::new(self.peer, 80);
+                let (local, to) = self.our_port();
                 let opened = self.node.stack.connect(self.now, Some(local), to, 7);
                 self.connection = Some(opened.unwrap_or_else(|error| panic!("{place}: {error}")));
+            }
+            ["connect", bytes, wanted] => {
+                let (local, to) = self.our_port();
+                self.sent = 0;
+                let data: Vec<u8> = (0..u64::from(number(bytes)))
+                    .map(super::app::pattern)
+                    .collect();
+                let data = [self.node.memory.data(&data)];
+                let opened = self
+                    .node
+                    .stack
+                    .connect_with(self.now, Some(local), to, 7, &data);
+                let (opened, taken) = opened.unwrap_or_else(|error| panic!("{place}: {error}"));
+                assert_eq!(taken, number(wanted), "{place}");
+                self.sent += u64::from(taken);
+                self.connection = Some(opened);
+            }
+            ["option", name, value] => {
+                let ms = Duration::from_millis(u64::from(number(value)));
+                let mut options = ConnectionOptions::default();
+                match *name {
+                    "user_timeout_ms" => options.user_timeout = Some(ms),
+                    "syn_retries" => options.syn_retries = Some(number(value) as u8),
+                    "keepalive_ms" => {
+                        options.keepalive = Some(Keepalive {
+                            idle: ms,
+                            interval: ms,
+                            probes: 2,
+                        });
+                    }
+                    other => panic!("{place}: no option {other}"),
+                }
+                let set = self.node.stack.set_options(self.now, id(), options);
+                assert!(set.is_ok(), "{place}");
             }
             ["accept"] => assert!(self.node.stack.accept(self.now, id(), 7).is_ok(), "{place}"),
             ["reject"] => assert!(self.node.stack.reject(self.now, id()).is_ok(), "{place}"),
@@ -288,13 +356,25 @@ impl Run {
         }
     }
 
+    fn our_port(&mut self) -> (SocketAddr, SocketAddr) {
+        self.ports = (5000, 80);
+        (
+            SocketAddr::new(self.us, 5000),
+            SocketAddr::new(self.peer, 80),
+        )
+    }
+
     fn listen(&mut self, backlog: u32, place: &str) {
         let at = SocketAddr::new(self.us, 80);
         assert!(self.node.stack.listen(at, backlog, 1).is_ok(), "{place}");
     }
 
     fn inject(&mut self, words: &[&str]) {
-        let segment = peer_segment(words, self.ports, self.iss, self.stamp);
+        let cookie = self.cookie.clone();
+        let words: Vec<&str> = (words.iter())
+            .map(|word| if *word == "last" { &cookie } else { *word })
+            .collect();
+        let segment = peer_segment(&words, self.ports, self.iss, self.stamp);
         let frame = segment.write(MACS, self.peer, self.us);
         self.node.receive(self.now, &frame);
     }
@@ -337,6 +417,9 @@ impl Run {
         if let Some(stamp) = segment.option(8) {
             self.stamp = u32::from_be_bytes([stamp[0], stamp[1], stamp[2], stamp[3]]);
         }
+        if let Some(cookie) = segment.option(34) {
+            self.cookie = cookie.iter().map(|byte| format!("{byte:02x}")).collect();
+        }
         let was = self.text(found.as_ref());
         let (start, end) = words[1]
             .split_once(':')
@@ -368,6 +451,10 @@ impl Run {
                 "sackok" => option(4).is_some(),
                 "ts" => option(8).is_some(),
                 "nots" => option(8).is_none(),
+                "ip" => segment.ecn == ip_ecn(value),
+                "fo" if value == "none" => option(34).is_none(),
+                "fo" if value == "any" => option(34).is_some_and(|cookie| cookie.len() == 8),
+                "fo" => option(34) == Some(bytes(value).as_slice()),
                 "echo" => option(8).is_some_and(|body| body[4..] == number(value).to_be_bytes()),
                 "sack" if value == "none" => option(5).is_none() && option(4).is_none(),
                 "sack" => {

@@ -15,6 +15,8 @@ pub struct Segment {
     /// Kind and body of each option but padding.
     pub options: Vec<(u8, Vec<u8>)>,
     pub data: Vec<u8>,
+    /// ECN bits of the IP header.
+    pub ecn: u8,
 }
 
 fn sum(bytes: &[u8]) -> u32 {
@@ -93,7 +95,16 @@ impl Segment {
         tcp.extend(&self.data);
         let check = checksum(from, to, 6, &tcp).to_be_bytes();
         tcp[16..18].copy_from_slice(&check);
-        frame(macs, from, to, 6, &tcp)
+        let mut frame = frame(macs, from, to, 6, &tcp);
+        if from.is_ipv4() {
+            frame[15] |= self.ecn;
+            frame[24..26].fill(0);
+            let check = folded(sum(&frame[14..34])).to_be_bytes();
+            frame[24..26].copy_from_slice(&check);
+        } else {
+            frame[15] |= self.ecn << 4;
+        }
+        frame
     }
 
     /// The segment in a frame, if there is one; its checksums must be right.
@@ -137,6 +148,11 @@ impl Segment {
             urgent: word(18),
             options,
             data: tcp[len..].to_vec(),
+            ecn: if header == 20 {
+                frame[15] & 3
+            } else {
+                frame[15] >> 4 & 3
+            },
         })
     }
 
@@ -148,7 +164,7 @@ impl Segment {
     }
 }
 
-/// `S`, `F`, `R`, `P`, `.` and `U` as flags.
+/// `S`, `F`, `R`, `P`, `.`, `U`, `E` (ECE) and `W` (CWR) as flags.
 pub fn flags(text: &str) -> u8 {
     text.chars()
         .map(|flag| match flag {
@@ -158,6 +174,8 @@ pub fn flags(text: &str) -> u8 {
             'P' => 8,
             '.' => 16,
             'U' => 32,
+            'E' => 64,
+            'W' => 128,
             other => panic!("no flag {other}"),
         })
         .sum()
@@ -165,7 +183,7 @@ pub fn flags(text: &str) -> u8 {
 
 /// Flags as text.
 pub fn flags_text(flags: u8) -> String {
-    "FSRP.U"
+    "FSRP.UEW"
         .chars()
         .enumerate()
         .filter(|(bit, _)| flags >> bit & 1 == 1)

@@ -2,7 +2,7 @@
 
 use super::convert::{give, may_wait, read_address, shim, write_address};
 use crate::control::{self, Control};
-use crate::host::{Flags, Message, Result};
+use crate::host::{Flags, Message, Result, Started};
 use crate::memory;
 use crate::shim::Shim;
 use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
@@ -86,7 +86,10 @@ fn transmit(
     }
     if flags.fast_open {
         let to = to.ok_or(Errno::EINVAL)?;
-        return fast_open(shim, file, pieces, flags, to);
+        return fast_open(shim, file, &gather(pieces)?, flags, to);
+    }
+    if let Some(to) = shim.call(|host| host.deferred(file)) {
+        return fast_open(shim, file, &gather(pieces)?, flags, to);
     }
     send_bytes(shim, file, &gather(pieces)?, flags)
 }
@@ -113,23 +116,27 @@ pub fn send_bytes(shim: &Shim, file: c_int, bytes: &[u8], flags: Flags) -> Resul
 fn fast_open(
     shim: &Shim,
     file: c_int,
-    pieces: &[iovec],
+    bytes: &[u8],
     flags: Flags,
     to: SocketAddr,
 ) -> Result<usize> {
-    let bytes = gather(pieces)?;
     let waits = flags.waits() && !shim.call(|host| host.is_nonblocking(file));
-    match shim.call(|host| host.fast_open(file, to, &bytes)) {
-        Err(Errno::EINPROGRESS) if waits => {
-            shim.wait(None, |host| match host.connect(file, to) {
-                Err(Errno::EALREADY) => Err(Errno::EAGAIN),
-                Err(Errno::EISCONN) => Ok(()),
-                other => other,
-            })?;
-            send_bytes(shim, file, &bytes, flags)
-        }
+    let taken = match shim.call(|host| host.fast_open(file, to, bytes)) {
+        Ok(Started::Plain) => return send_bytes(shim, file, bytes, flags),
+        Ok(Started::WithData(taken)) if !waits => return Ok(taken),
+        Ok(Started::WithData(taken)) => taken,
+        Err(Errno::EINPROGRESS) if waits => 0,
+        Err(error) => return Err(error),
+    };
+    shim.wait(None, |host| match host.connect(file, to) {
+        Err(Errno::EALREADY) => Err(Errno::EAGAIN),
+        Err(Errno::EISCONN) => Ok(()),
         other => other,
+    })?;
+    if taken == bytes.len() {
+        return Ok(taken);
     }
+    Ok(taken + send_bytes(shim, file, &bytes[taken..], flags)?)
 }
 
 /// One piece.

@@ -2,7 +2,7 @@
 
 use super::errors::Result;
 use super::{File, Host, Role};
-use cofferdam_netstack::{Congestion, Keepalive};
+use cofferdam_netstack::{Congestion, ConnectionOptions, Keepalive};
 use nix::errno::Errno;
 use std::time::Duration;
 
@@ -40,6 +40,7 @@ impl Host {
             let tcp = sysctls.apply(&self.stack.config().tcp);
             // What the stack cannot do (a window of 32 MiB) it keeps as it was.
             let _ = self.stack.set_tcp_config(tcp);
+            self.refresh_listeners();
         }
     }
 
@@ -58,6 +59,16 @@ impl Host {
             let written = place.out.written();
             place.notices.stamping(settings.timestamping, written);
             let _ = self.stack.set_nagle(place.id, nagle);
+            let options = ConnectionOptions {
+                syn_retries: settings.syn_retries,
+                user_timeout: settings.user_timeout,
+                keepalive: settings.keepalive.then(|| Keepalive {
+                    idle: settings.keep_idle.unwrap_or(KEEPALIVE.idle),
+                    interval: settings.keep_interval.unwrap_or(KEEPALIVE.interval),
+                    probes: settings.keep_count.unwrap_or(KEEPALIVE.probes),
+                }),
+            };
+            let _ = self.stack.set_options(self.now, place.id, options);
             self.flush_corked(bits, settings.cork && !settings.no_delay);
             self.turn();
         }

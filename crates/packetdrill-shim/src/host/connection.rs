@@ -89,6 +89,13 @@ impl Connection {
         self.window_bytes = self.window_bytes.saturating_sub(bytes);
     }
 
+    /// The stack has taken `bytes` of a buffer for the SYN.
+    pub fn sent_with_syn(&mut self, buffer: BufferId, bytes: u32) {
+        self.sent(buffer, bytes);
+        self.out.left_with_syn(bytes);
+        self.sent_to += u64::from(bytes);
+    }
+
     pub fn acknowledged(
         &mut self,
         mut bytes: u32,

@@ -11,6 +11,7 @@ use std::time::Duration;
 const TIMESTAMPS: u8 = 1;
 const SACK: u8 = 2;
 const SCALING: u8 = 4;
+const SYN_DATA: u8 = 32;
 /// `tcpi_snd_ssthresh` before the first loss.
 const NO_SSTHRESH: u32 = 0x7fff_ffff;
 /// Segments that make a loss (RFC 6675, DupThresh): Linux's starting value of `tcpi_reordering`.
@@ -160,7 +161,8 @@ fn lay_out(known: &Known<'_>) -> Vec<u8> {
     let option = |agreed: bool, bit: u8| if agreed { bit } else { 0 };
     let options = option(info.timestamps, TIMESTAMPS)
         | option(info.sack, SACK)
-        | option(info.window_scaling, SCALING);
+        | option(info.window_scaling, SCALING)
+        | option(info.syn_data, SYN_DATA);
     let (retransmits, probes) = if info.probing {
         (0, info.retries)
     } else {

@@ -20,6 +20,7 @@ mod udp;
 
 pub use datagrams::Message;
 pub use errors::Result;
+pub use fastopen::Started;
 pub use sending::Flags;
 
 use crate::buffers::Buffers;

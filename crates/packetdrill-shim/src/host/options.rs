@@ -211,7 +211,8 @@ impl Host {
                 return Err(Errno::EINVAL);
             }
             socket.settings.fast_open_keys = value.to_vec();
-            return self.use_fast_open_keys(value);
+            self.refresh_listeners();
+            return Ok(());
         }
         if (level, name) == (IPPROTO_TCP, libc::TCP_CONGESTION) {
             return self.choose_congestion(value);
@@ -260,6 +261,7 @@ impl Host {
 
     fn set_tcp_option(&mut self, file: i32, name: i32, first: i32) -> Result<()> {
         let is_fresh = matches!(self.socket_of(file)?.role, Role::Fresh);
+        let may_fast_open = self.may_fast_open();
         let settings = &mut self.socket_of(file)?.settings;
         match name {
             libc::TCP_NODELAY => settings.no_delay = first != 0,
@@ -290,10 +292,14 @@ impl Host {
             }
             libc::TCP_FASTOPEN => {
                 settings.fast_open_backlog = u32::try_from(first).map_err(|_| Errno::EINVAL)?;
+                self.refresh_listeners();
             }
             libc::TCP_FASTOPEN_CONNECT | TCP_FASTOPEN_NO_COOKIE => {
                 if ![0, 1].contains(&first) || (!is_fresh && name == libc::TCP_FASTOPEN_CONNECT) {
                     return Err(Errno::EINVAL);
+                }
+                if !may_fast_open {
+                    return Err(Errno::EOPNOTSUPP);
                 }
                 match name {
                     libc::TCP_FASTOPEN_CONNECT => settings.fast_open_connect = first == 1,

@@ -123,6 +123,12 @@ impl Outgoing {
         (most - most % segment).max(segment)
     }
 
+    /// So many bytes have left with the SYN.
+    pub fn left_with_syn(&mut self, bytes: u32) {
+        self.written += u64::from(bytes);
+        self.pushed = self.written;
+    }
+
     fn add(&mut self, bytes: &[u8]) {
         self.bytes.extend(bytes);
         self.written += bytes.len() as u64;

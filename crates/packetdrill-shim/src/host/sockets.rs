@@ -107,6 +107,7 @@ impl Host {
             waiting: VecDeque::new(),
             news: 0,
         };
+        self.refresh_listeners();
         Ok(())
     }
 
@@ -152,6 +153,9 @@ impl Host {
     /// it is open; as `connect(2)`.
     pub fn connect(&mut self, file: i32, remote: SocketAddr) -> Result<()> {
         let now = self.now;
+        if self.defers_connect(file, remote)? {
+            return Ok(());
+        }
         let socket = self.fresh(file, remote)?;
         match socket.role {
             Role::Fresh => {}
