@@ -47,6 +47,7 @@ enum cf_limits {
 	CF_IDENTITIES = 256,	   /* direct-mapped identity cache of a CPU; a power of two */
 	CF_PATH_MAX = 512,	   /* bytes of a cgroup path in an event, NUL included */
 	CF_SEGMENT_MAX_MS = 10000, /* no segment and no run lasts longer */
+	CF_ROOT_CGROUP = 1,	   /* id of the root of the unified hierarchy (kernfs) */
 };
 
 /* Time measured on one CPU, whoever it is given to. */
@@ -56,11 +57,12 @@ struct cf_totals {
 	__u64 hardirq_other_ns;	       /* other device hardirqs, ns */
 	__u64 napi_thread_ns;	       /* NAPI threads, nested interrupts left out, ns */
 	__u64 drain_ns;		 /* draining another container's packets in a system call, ns */
-	__u64 charged_nobody_ns; /* ran in no container's time slices, ns */
+	__u64 charged_nobody_ns; /* ran in the time slices of nobody with a row, ns */
+	__u64 charged_host_ns;	 /* of that, network CPU in a task: neither idle nor serving, ns */
 	__u64 segments_rejected; /* segments with an impossible length */
 	__u64 softirqs;		 /* softirqs that began, to compare with /proc/softirqs */
 };
-_Static_assert(sizeof(struct cf_totals) == 136, "cf_totals is part of the ABI");
+_Static_assert(sizeof(struct cf_totals) == 144, "cf_totals is part of the ABI");
 
 /* What a CPU is at, as far as network work goes. */
 enum cf_mode {
@@ -143,7 +145,7 @@ struct cf_cpu {
 	__u64 pair_packets; /* not in the map `pairs` yet */
 
 	__u64 charge_cgroup;	 /* cache: the last charged cgroup … */
-	__u32 charge_row;	 /* … its row … */
+	__u32 charge_row;	 /* … its row, or CF_NO_ROW … */
 	__u32 charge_generation; /* … and the identity generation it holds for */
 
 	__u64 batch_ns;		/* common to the packets of this batch */
@@ -173,6 +175,7 @@ enum cf_event_kind {
 	CF_EVENT_CGROUP_REMOVED = 2,
 	CF_EVENT_PROCESS_SEEN = 3,
 	CF_EVENT_UNKNOWN_NETNS = 4,
+	CF_EVENT_UNKNOWN_CGROUP = 5,
 };
 
 /* Packets that one container sent to another on this host: key of the map `pairs`, whose value

@@ -6,12 +6,6 @@
  */
 #include "../include/segment.h"
 
-static __always_inline bool cf_is_napi_thread(struct task_struct *task)
-{
-	return (task->flags & PF_KTHREAD) && task->comm[0] == 'n' && task->comm[1] == 'a' &&
-	       task->comm[2] == 'p' && task->comm[3] == 'i' && task->comm[4] == '/';
-}
-
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {

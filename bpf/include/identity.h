@@ -12,6 +12,13 @@
 
 #include "state.h"
 
+/* A kernel thread that polls a device (threaded NAPI). */
+static __always_inline bool cf_is_napi_thread(struct task_struct *task)
+{
+	return (task->flags & PF_KTHREAD) && task->comm[0] == 'n' && task->comm[1] == 'a' &&
+	       task->comm[2] == 'p' && task->comm[3] == 'i' && task->comm[4] == '/';
+}
+
 static __always_inline struct cf_identity *cf_identity_slot(struct cf_cpu *s, __u64 object)
 {
 	__u32 hash = (__u32)(object >> 6) ^ (__u32)(object >> 14);
@@ -50,6 +57,35 @@ static __always_inline void cf_report_unknown_netns(__u32 inum)
 	e->netns = inum;
 	e->path_bytes = 0;
 	bpf_ringbuf_submit(e, 0);
+}
+
+/* Tells the agent of a cgroup that pays for packets, or gets them, and that has no row: once a
+ * CPU and generation of the identities. `pid` is a process of it, or 0. Out of line: rare. */
+static __noinline int cf_report_unknown_cgroup(struct cf_cpu *s, __u64 id, __u32 pid)
+{
+	/* No kernel address: those have their high bits set. */
+	__u64 object = id << 6;
+	struct cf_identity *seen;
+	struct cf_event *e;
+
+	if (!s || !report_cgroups)
+		return 0;
+	seen = cf_identity_slot(s, object);
+	if (cf_identity_holds(seen, object, (__u32)id))
+		return 0;
+	cf_identity_set(seen, object, (__u32)id, CF_NO_ROW, CF_OUTSIDE);
+	e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+	if (!e) {
+		__sync_fetch_and_add(&events_lost, 1);
+		return 0;
+	}
+	e->kind = CF_EVENT_UNKNOWN_CGROUP;
+	e->pid = pid;
+	e->cgroup = id;
+	e->netns = 0;
+	e->path_bytes = 0;
+	bpf_ringbuf_submit(e, 0);
+	return 0;
 }
 
 static __always_inline struct cf_identity *cf_netns_identity(struct cf_cpu *s, struct net *net)
@@ -123,6 +159,8 @@ static __always_inline __u32 cf_cgroup_row(struct cf_cpu *s, struct cgroup *cgro
 		__u32 *row = bpf_map_lookup_elem(&cgroup_rows, &id);
 
 		cf_identity_set(e, (__u64)cgroup, (__u32)id, row ? *row : CF_NO_ROW, CF_INSIDE);
+		if (!row)
+			cf_report_unknown_cgroup(s, id, 0);
 	}
 	return e->row;
 }
@@ -172,7 +210,7 @@ static __always_inline __u32 cf_transmit_row(struct cf_cpu *s, struct sk_buff *s
 	return row;
 }
 
-/* Row that pays for what runs now; CF_NO_ROW for idle, kernel threads and host processes. */
+/* Row that pays for what runs now, by its cgroup; CF_NO_ROW where that has none. */
 static __always_inline __u32 cf_charged_row(struct cf_cpu *s)
 {
 	__u64 id = bpf_get_current_cgroup_id();
@@ -187,13 +225,39 @@ static __always_inline __u32 cf_charged_row(struct cf_cpu *s)
 	return s->charge_row;
 }
 
+/* Whether what runs is nobody who could be kept from running: the idle task, or a thread that
+ * does network work itself (ksoftirqd, a NAPI thread outside its container's cgroup). All of these
+ * are in the root cgroup. */
+static __always_inline bool cf_serves(struct task_struct *task)
+{
+	if (!task->pid)
+		return true;
+	if (!(task->flags & PF_KTHREAD))
+		return false;
+	if (task->comm[0] == 'k')
+		return task->comm[1] == 's' && task->comm[2] == 'o' && task->comm[3] == 'f' &&
+		       task->comm[4] == 't' && task->comm[5] == 'i' && task->comm[6] == 'r' &&
+		       task->comm[7] == 'q' && task->comm[8] == 'd' && task->comm[9] == '/';
+	return cf_is_napi_thread(task);
+}
+
+/* Charges what ran to the cgroup that runs: a container's or one of the host's. Once a softirq
+ * and a poll, not a packet. */
 static __always_inline void cf_charge(struct cf_cpu *s, __u64 network_ns, __u64 other_ns)
 {
 	__u32 index = cf_charged_row(s);
 	struct cf_row *row;
 
+	if (s->charge_cgroup == CF_ROOT_CGROUP && cf_serves(bpf_get_current_task_btf())) {
+		s->totals.charged_nobody_ns += network_ns + other_ns;
+		return;
+	}
 	if (index == CF_NO_ROW) {
 		s->totals.charged_nobody_ns += network_ns + other_ns;
+		s->totals.charged_host_ns += network_ns;
+		if (network_ns)
+			cf_report_unknown_cgroup(s, s->charge_cgroup,
+						 bpf_get_current_pid_tgid() >> 32);
 		return;
 	}
 	row = cf_ledger_row(index);

@@ -30,6 +30,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_CGROUP_STORAGE = 19,
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 enum {
@@ -82,6 +83,7 @@ struct nsproxy {
 };
 struct task_struct {
 	unsigned int flags;
+	int pid;
 	int tgid;
 	char comm[16];
 	struct css_set *cgroups;

@@ -38,6 +38,9 @@ const volatile __u32 host_netns __weak = 0;
 
 /* Raised by the agent after each change of the identity maps. */
 __u32 identity_generation __weak = 1;
+/* Cgroups without a row are reported when they are charged, or a socket of theirs gets a packet:
+ * cleared by the agent while it has no row for them. */
+__u32 report_cgroups __weak = 1;
 /* Events that found the ring full. */
 __u64 events_lost __weak = 0;
 /* Never written: puts the types that no map names into the object's BTF, for the reader. */

@@ -1,5 +1,6 @@
 //! The running accounting: programs, containers, and the readings that join them.
 
+use crate::hosts::HostCgroups;
 use crate::hotplug::OnlineCpus;
 use crate::identities::Identities;
 use crate::reading::{Reading, note_senders};
@@ -7,9 +8,10 @@ use crate::unseen::Unseen;
 use crate::{ReadError, StartError};
 use cofferdam_bpf::{AccountingPrograms, EmptyProgram, ProgramCost, RuntimeStatistics, Sizes};
 use cofferdam_host::irq_time_accounting;
-use cofferdam_host::{HostFs, HostLock, Inventory, RUN_FOLDER};
+use cofferdam_host::{HostFs, HostLock, Inventory, MOST_HOST_CGROUPS, RUN_FOLDER};
 use cofferdam_types::{
-    CgroupId, Container, ContainerChange, ContainerLedger, Health, KernelEvent, Selector, Snapshot,
+    CgroupId, Container, ContainerChange, ContainerLedger, Health, KernelEvent, Reason, Selector,
+    Snapshot,
 };
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -42,6 +44,7 @@ pub struct Accountant {
     programs: AccountingPrograms,
     inventory: Inventory,
     identities: Identities,
+    hosts: HostCgroups,
     /// Containers that went away since the last snapshot, with their last counts.
     gone: Vec<ContainerLedger>,
     started: Instant,
@@ -101,7 +104,8 @@ impl Accountant {
             None
         };
         // Programs first: whatever appears while the host is scanned is then an event.
-        let sizes = Sizes::for_containers(options.slots);
+        let hosts = MOST_HOST_CGROUPS as u32;
+        let sizes = Sizes::for_containers(options.slots).and_hosts(hosts);
         let programs = AccountingPrograms::load(
             sizes,
             cofferdam_host::host_netns(&HostFs::host()).map_err(|e| failed(&e))?,
@@ -110,7 +114,8 @@ impl Accountant {
         let mut accountant = Accountant {
             programs,
             inventory,
-            identities: Identities::new(options.slots),
+            identities: Identities::new(options.slots, hosts),
+            hosts: HostCgroups::new(Instant::now()),
             gone: Vec::new(),
             started: Instant::now(),
             returned: irq_time_accounting(&HostFs::host()) == Some(true),
@@ -192,6 +197,12 @@ impl Accountant {
         self.take_events()?;
         let changes = self.inventory.handle_links();
         self.take_changes(changes)?;
+        // Before the reading, which then has their last counts.
+        let quiet = self.hosts.take_quiet();
+        if !quiet.is_empty() {
+            let changes = self.inventory.forget_hosts(&quiet);
+            self.take_changes(changes)?;
+        }
         self.health.cpu_hotplugs += u64::from(self.online_cpus.changed());
         let reading = Reading::take(&self.programs, self.identities.rows_used())?;
         let softirqs = reading.cpus().map(|cpu| cpu.softirqs).sum();
@@ -212,6 +223,7 @@ impl Accountant {
             }
             containers.push(reading.slot(slot, self.returned));
         }
+        self.look_at_hosts(&reading, &containers)?;
         self.health.segments_rejected = reading.cpus().map(|cpu| cpu.segments_rejected).sum();
         self.health.softirqs_unseen = self.unseen.count(softirqs);
         self.count_missed_markers()?;
@@ -236,9 +248,12 @@ impl Accountant {
         self.generation
     }
 
-    /// The containers known now.
+    /// The containers and the cgroups of the host known now, by cgroup id.
     pub fn containers(&self) -> Vec<Arc<Container>> {
-        self.inventory.containers().cloned().collect()
+        let all = self.inventory.containers();
+        let mut all: Vec<_> = all.chain(self.inventory.host_cgroups()).cloned().collect();
+        all.sort_unstable_by_key(|container| container.cgroup);
+        all
     }
 
     /// Has cgroups that `selectors` name counted as containers, in the host's network namespace
@@ -310,10 +325,32 @@ impl Accountant {
         }
         self.generation += 1;
         self.apply(changes);
-        let sockets = self.identities.need_sockets();
-        let attached = self.programs.attach_socket_markers(sockets);
+        let attached = self.ask_sockets();
+        self.programs
+            .report_cgroups(self.inventory.has_room_for_hosts());
         self.programs.publish_identities();
+        attached
+    }
+
+    fn ask_sockets(&mut self) -> Result<(), ReadError> {
+        let wanted = self.identities.need_sockets() || self.hosts.asks_sockets(Instant::now());
+        let attached = self.programs.attach_socket_markers(wanted);
         attached.map_err(|e| ReadError(e.to_string()))
+    }
+
+    /// Notes which cgroups of the host are quiet, and has sockets asked while the host has traffic.
+    fn look_at_hosts(
+        &mut self,
+        reading: &Reading,
+        containers: &[ContainerLedger],
+    ) -> Result<(), ReadError> {
+        let now = Instant::now();
+        let hosts = containers.iter().filter(|c| c.container.is_of_host());
+        let known: u64 = hosts.map(|c| c.ledger.caused_ns()).sum();
+        let unknown = reading.reason_ns(Reason::HostTraffic);
+        self.hosts.note_traffic(known + unknown, now);
+        self.hosts.look(containers, now);
+        self.ask_sockets()
     }
 
     fn apply(&mut self, changes: Vec<ContainerChange>) {

@@ -53,6 +53,7 @@ impl Beside {
         };
         let failed = |e: &dyn std::fmt::Display| StartError::Failed(e.to_string());
         let inventory = Inventory::scan().map_err(|e| failed(&e))?;
+        // The cgroups of the host that have a row are found by the first look.
         let containers = inventory.containers().cloned();
         let mut beside = Beside {
             containers: containers.map(|c| (c.cgroup, c)).collect(),
@@ -108,6 +109,13 @@ impl Beside {
             self.looked = Instant::now();
             // No event comes here: what there is, is looked up as after lost ones.
             changes.extend(self.inventory.handle(&KernelEvent::Lost { count: 0 }));
+            for cgroup in self.inventory.outside_containers() {
+                let known = self.counts.row_of(cgroup).is_some();
+                let event = KernelEvent::UnknownCgroup { cgroup, pid: None };
+                if known {
+                    changes.extend(self.inventory.handle(&event));
+                }
+            }
         }
         for change in changes {
             match change {

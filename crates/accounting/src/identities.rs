@@ -46,11 +46,28 @@ struct Told {
     netns: Option<NetnsId>,
 }
 
+/// Rows that may still be taken. Neither kind takes the other's.
+struct Left {
+    containers: u32,
+    hosts: u32,
+}
+
+impl Left {
+    fn of(&mut self, container: &Container) -> &mut u32 {
+        match container.is_of_host() {
+            true => &mut self.hosts,
+            false => &mut self.containers,
+        }
+    }
+}
+
 /// All rows and their owners.
 pub(crate) struct Identities {
     slots: BTreeMap<CgroupId, Slot>,
     /// Free rows, the one free longest first: a segment of its last owner may still be open.
     free: VecDeque<u32>,
+    /// Rows that containers may still take, and cgroups of the host.
+    left: Left,
     /// Containers of each namespace, in the order they came.
     netns: HashMap<NetnsId, Vec<CgroupId>>,
     /// Containers that ever had to do without a row of their own.
@@ -60,10 +77,13 @@ pub(crate) struct Identities {
 }
 
 impl Identities {
-    pub(crate) fn new(containers: u32) -> Identities {
+    /// With rows for so many containers and so many cgroups of the host.
+    pub(crate) fn new(containers: u32, hosts: u32) -> Identities {
+        let rows = FIRST_CONTAINER_ROW..FIRST_CONTAINER_ROW + containers + hosts;
         Identities {
             slots: BTreeMap::new(),
-            free: (FIRST_CONTAINER_ROW..FIRST_CONTAINER_ROW + containers).collect(),
+            free: rows.collect(),
+            left: Left { containers, hosts },
             netns: HashMap::new(),
             without_slot: 0,
             rows_used: FIRST_CONTAINER_ROW,
@@ -98,7 +118,7 @@ impl Identities {
     /// program (Cilium's `lxc…`).
     pub(crate) fn need_sockets(&self) -> bool {
         let open = |container: &Container| {
-            container.host_network
+            (container.host_network && !container.is_of_host())
                 || container.interfaces.iter().any(|i| {
                     let name = i.host_name.as_deref().unwrap_or_default();
                     i.host_ifindex.is_none() || name.starts_with("lxc")
@@ -122,7 +142,7 @@ impl Identities {
     ) {
         let id = container.cgroup;
         if !self.slots.contains_key(&id) {
-            let row = self.free.pop_front().unwrap_or_else(|| {
+            let row = self.free_row(container).unwrap_or_else(|| {
                 self.without_slot += 1;
                 NO_SLOT_ROW
             });
@@ -160,6 +180,7 @@ impl Identities {
         }
         programs.remove_pairs(slot.row);
         self.free.push_back(slot.row);
+        *self.left.of(&slot.container) += 1;
         self.serve_waiting(programs);
         Some(slot)
     }
@@ -174,15 +195,27 @@ impl Identities {
         self.rows_used = self.rows_used.max(row + 1);
     }
 
+    /// A free row for a newcomer, if its kind has one left.
+    fn free_row(&mut self, container: &Container) -> Option<u32> {
+        let left = self.left.of(container);
+        if *left == 0 {
+            return None;
+        }
+        let row = self.free.pop_front()?;
+        *left -= 1;
+        Some(row)
+    }
+
     /// Gives a free row to a container that has none.
     fn serve_waiting(&mut self, programs: &AccountingPrograms) {
-        let waiting = self.slots.iter().find(|(_, slot)| slot.row == NO_SLOT_ROW);
-        let Some(id) = waiting.map(|(id, _)| *id) else {
+        let waiting = self.slots.values().filter(|slot| slot.row == NO_SLOT_ROW);
+        let waiting = waiting.map(|slot| slot.container.clone());
+        let next = waiting.into_iter().find(|c| *self.left.of(c) > 0);
+        let Some((container, row)) = next.and_then(|c| Some((c.clone(), self.free_row(&c)?)))
+        else {
             return;
         };
-        let Some(row) = self.free.pop_front() else {
-            return;
-        };
+        let id = container.cgroup;
         let Some(mut slot) = self.slots.remove(&id) else {
             return;
         };

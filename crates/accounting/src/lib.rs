@@ -5,6 +5,7 @@
 mod accountant;
 mod beside;
 mod error;
+mod hosts;
 mod hotplug;
 mod identities;
 mod reading;

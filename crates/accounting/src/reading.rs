@@ -88,12 +88,17 @@ impl Reading {
 
     /// Time that belongs to no container, by reason, all CPUs.
     pub(crate) fn reasons(&self) -> BTreeMap<Reason, u64> {
-        let of = |reason: Reason| {
-            let row = reason_row(reason) as usize;
-            let rows = self.cpus.iter().filter_map(|cpu| cpu.rows.get(row));
-            rows.map(|row| ledger_of(row).caused_ns()).sum()
-        };
-        Reason::ALL.into_iter().map(|r| (r, of(r))).collect()
+        Reason::ALL
+            .into_iter()
+            .map(|reason| (reason, self.reason_ns(reason)))
+            .collect()
+    }
+
+    /// Time of one reason, all CPUs.
+    pub(crate) fn reason_ns(&self, reason: Reason) -> u64 {
+        let row = reason_row(reason) as usize;
+        let rows = self.cpus.iter().filter_map(|cpu| cpu.rows.get(row));
+        rows.map(|row| ledger_of(row).caused_ns()).sum()
     }
 }
 
@@ -157,7 +162,7 @@ fn read_cpu(programs: &impl Counts, cpu: u32, rows: u32) -> Result<OneCpu, ReadE
         reading.time.attributed_ns = before.waiting_ns;
         for ledger in rows.iter().map(ledger_of) {
             reading.time.attributed_ns += ledger.caused_ns();
-            // Only containers are ever charged, those without a row of their own included.
+            // Containers and cgroups of the host, containers without a row of their own included.
             reading.time.charged_ns += ledger.charged_network_ns + ledger.charged_other_ns;
         }
         let after = read()?;

@@ -91,7 +91,8 @@ impl Assigner {
         self.stale || self.looked.is_none_or(|t| t.elapsed() >= LOOK_AGAIN)
     }
 
-    /// Brings the assignment up to date with `containers`. True when it has changed.
+    /// Brings the assignment up to date with `containers`. True when it has changed. Cgroups of the
+    /// host are none: one that a rule names is a container.
     pub fn follow(&mut self, containers: &[Arc<Container>]) -> bool {
         self.look_up();
         let mut changed = std::mem::take(&mut self.stale);
@@ -99,7 +100,7 @@ impl Assigner {
             self.under.clear();
         }
         let mut next = HashMap::with_capacity(containers.len());
-        for container in containers {
+        for container in containers.iter().filter(|c| !c.is_of_host()) {
             let known = self.under.remove(&container.cgroup);
             let assigned = match known {
                 Some(old) if Arc::ptr_eq(&old.container, container) => old,

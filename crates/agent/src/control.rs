@@ -100,6 +100,8 @@ pub(crate) struct Control<L> {
     /// Somebody pays for others: enforcement must follow closely.
     busy: bool,
     told: told::Told,
+    /// Rules without a container, and whether the log has said so.
+    unmatched: told::Told,
     restart_needed: bool,
     undo_failures: Vec<String>,
     stop: bool,
@@ -153,6 +155,7 @@ impl<L: Ledger> Control<L> {
             followed: None,
             busy: false,
             told: told::Told::default(),
+            unmatched: told::Told::default(),
             restart_needed: false,
             undo_failures: Vec::new(),
             stop: false,
@@ -286,13 +289,17 @@ impl<L: Ledger> Control<L> {
             self.busy = effects.is_pressed();
         }
         if changed {
-            self.latency.follow(&containers);
+            let measured = containers.iter().filter(|c| !c.is_of_host());
+            let measured: Vec<Arc<Container>> = measured.cloned().collect();
+            self.latency.follow(&measured);
         }
         if self.losses.is_due() {
-            self.losses.step(&containers, self.assigner.reserved());
+            let diagnosed = crate::losses::diagnosed(&containers);
+            self.losses.step(&diagnosed, self.assigner.reserved());
         }
         if changed || self.shown.is_none_or(|at| at.elapsed() >= SHOW) {
             self.tell_changes();
+            self.tell_unmatched_rules();
         }
         self.last = snapshot.clone();
     }
@@ -328,10 +335,9 @@ impl<L: Ledger> Control<L> {
         if changed || !same {
             self.rules = Arc::new(self.rule_records(&counts));
         }
-        if self.paths.len() != containers.len()
-            || containers
-                .iter()
-                .any(|c| !self.paths.contains_key(&c.cgroup))
+        let named = containers.iter().filter(|c| !c.is_of_host());
+        if self.paths.len() != named.clone().count()
+            || named.clone().any(|c| !self.paths.contains_key(&c.cgroup))
         {
             self.paths = Arc::new(self.assigner.paths());
         }

@@ -1,9 +1,10 @@
 //! The control loop with a made-up ledger.
 
 use crate::Ended;
-use crate::testing::{TestAgent, World, until};
+use crate::testing::{TestAgent, World, container, until};
 use crate::wire::Request;
 use cofferdam_records::diagnosis::NeighbourRecord;
+use cofferdam_types::{Container, Runtime};
 use std::sync::atomic::Ordering::Relaxed;
 
 const ENFORCE_WEB: &str = "[[rule]]\nmatch = \"web-*\"\nnetwork_cpu = \"enforce\"\n";
@@ -64,6 +65,31 @@ fn containers_get_their_classes_as_they_come_and_go_and_the_end_takes_all_back()
         (1, 1)
     );
     assert!(!agent.socket().exists());
+}
+
+/// No rule matches a cgroup of the host; one that is to be matched is named by its path.
+#[test]
+fn cgroups_of_the_host_are_under_no_rule_and_are_no_containers() {
+    let world = World::default();
+    let mut agent = TestAgent::with(
+        "[[rule]]\nmatch = \"*\"\nnetwork_cpu = \"enforce\"\n",
+        world,
+    );
+    let service = Container {
+        runtime: Runtime::Host,
+        ..Container::clone(&container(1, "ssh.service"))
+    };
+    agent.world.containers.lock().unwrap().push(service.into());
+    agent.world.add(2, "web-1");
+    until("web-1 is wanted", || agent.world.wanted() == ["web-1"]);
+    let status = agent.client().status().unwrap();
+    assert_eq!(
+        (status.containers_known, status.rules[0].containers),
+        (1, 1)
+    );
+    let seen = agent.client().snapshot().unwrap();
+    assert_eq!(seen.containers.len(), 2, "its row is there for `top --all`");
+    agent.stop();
 }
 
 /// Without it a cgroup in the host's network namespace is no container, and its rule does nothing.

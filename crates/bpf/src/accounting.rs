@@ -21,7 +21,7 @@ use std::rc::Rc;
 /// Capacities, fixed at load.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
-    /// Containers.
+    /// Containers, and cgroups of the host: rows of the ledger.
     pub containers: u32,
     /// Cgroups of containers, sub-cgroups included.
     pub cgroups: u32,
@@ -39,6 +39,16 @@ impl Sizes {
             cgroups: containers * 8,
             links: containers * 4,
             pairs: containers * 4,
+        }
+    }
+
+    /// And for `hosts` cgroups of the host, with one cgroup each.
+    #[must_use]
+    pub fn and_hosts(self, hosts: u32) -> Sizes {
+        Sizes {
+            containers: self.containers + hosts,
+            cgroups: self.cgroups + hosts,
+            ..self
         }
     }
 }
@@ -266,6 +276,14 @@ impl AccountingPrograms {
         }
     }
 
+    /// Whether cgroups without a row are reported. Switched on it takes effect for each with the next
+    /// [`AccountingPrograms::publish_identities`].
+    pub fn report_cgroups(&mut self, wanted: bool) {
+        if let Some(data) = self.skeleton.maps.data_data.as_deref_mut() {
+            data.report_cgroups = wanted.into();
+        }
+    }
+
     /// What CPU `cpu` measured. The `attributed_ns` and `charged_ns` fields are left for the
     /// ledger's reader.
     pub fn cpu_reading(&self, cpu: u32) -> libbpf_rs::Result<CpuReading> {
@@ -319,6 +337,7 @@ impl CpuReading {
             napi_thread_ns: totals.napi_thread_ns,
             drain_ns: totals.drain_ns,
             charged_nobody_ns: totals.charged_nobody_ns,
+            charged_host_ns: totals.charged_host_ns,
             ..CpuTime::default()
         };
         let open_ns = open_ns(state);

@@ -41,6 +41,10 @@ pub fn decode_event(record: &[u8]) -> Option<KernelEvent> {
             Some(KernelEvent::ProcessSeen { cgroup, netns, pid })
         }
         cf_event_kind::CF_EVENT_UNKNOWN_NETNS => Some(KernelEvent::UnknownNetns { netns }),
+        cf_event_kind::CF_EVENT_UNKNOWN_CGROUP => Some(KernelEvent::UnknownCgroup {
+            cgroup,
+            pid: (pid != 0).then_some(pid),
+        }),
         _ => None,
     }
 }

@@ -11,7 +11,7 @@ const WORTH_SAYING_PCT: f64 = 0.5;
 /// One sentence about the CPU on which the most network work was paid for by others. It
 /// weighs all containers, also those that a filter hides.
 pub fn of(interval: &Interval) -> String {
-    if interval.containers.is_empty() {
+    if interval.containers.iter().all(|c| c.container.is_of_host()) {
         return "No container on this host yet.".to_owned();
     }
     let share = |ns: i64| percent_of(ns as f64, interval.length);

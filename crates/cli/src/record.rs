@@ -33,7 +33,8 @@ fn record(
 ) -> Outcome {
     let mut meter = Meter::new(source)?;
     let first = meter.last().clone();
-    let selection = Selection::new(&args.containers.containers, &meter.containers())?;
+    let selection =
+        Selection::new(&args.containers.containers, &meter.containers())?.and_hosts(args.all);
     let writer = Writer {
         selection,
         format: args.format,

@@ -2,7 +2,7 @@
 
 use crate::exit::Failure;
 use cofferdam_host::resolve;
-use cofferdam_types::{CgroupId, Container, ContainerLedger, Interval, Selector};
+use cofferdam_types::{CgroupId, Container, ContainerLedger, Interval, Reason, Selector};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -13,6 +13,8 @@ pub struct Selection {
     /// What the selectors meant at the start. `pid:` and `netns:NAME` can only be asked then:
     /// later the process may be gone, the container not.
     found: BTreeSet<CgroupId>,
+    /// Cgroups of the host are shown too.
+    hosts: bool,
 }
 
 impl Selection {
@@ -27,12 +29,22 @@ impl Selection {
         Ok(Selection {
             selectors: selectors.to_vec(),
             found,
+            hosts: false,
         })
+    }
+
+    /// With the cgroups of the host (`--all`). Without selectors they are left out otherwise.
+    #[must_use]
+    pub fn and_hosts(self, hosts: bool) -> Self {
+        Selection { hosts, ..self }
     }
 
     /// Whether `container` is meant.
     pub fn matches(&self, container: &Container) -> bool {
-        self.selectors.is_empty()
+        if container.is_of_host() && self.hosts {
+            return true;
+        }
+        (self.selectors.is_empty() && !container.is_of_host())
             || self.found.contains(&container.cgroup)
             || self.selectors.iter().any(|s| s.matches(container))
     }
@@ -43,12 +55,19 @@ impl Selection {
     }
 
     /// `interval` with only the containers that are meant. What is measured for the whole
-    /// host stays.
+    /// host stays; what cgroups of the host caused that are not meant is traffic of the host.
     pub fn filter(&self, interval: &Interval) -> Interval {
         let mut filtered = interval.clone();
-        filtered
-            .containers
-            .retain(|c: &ContainerLedger| self.matches(&c.container));
+        let mut host_ns = 0;
+        filtered.containers.retain(|c: &ContainerLedger| {
+            let is_meant = self.matches(&c.container);
+            if !is_meant && c.container.is_of_host() {
+                host_ns += c.ledger.caused_ns();
+            }
+            is_meant
+        });
+        let host = filtered.unattributed_ns.entry(Reason::HostTraffic);
+        *host.or_default() += host_ns;
         filtered
     }
 
@@ -74,6 +93,7 @@ impl Selection {
 mod tests {
     use super::*;
     use crate::fixture::{container, interval};
+    use cofferdam_types::Runtime;
 
     fn select(text: &str, names: &[&str]) -> Result<Selection, Failure> {
         let all: Vec<_> = names
@@ -106,6 +126,30 @@ mod tests {
             .collect();
         assert_eq!(names, ["web-3"]);
         assert_eq!(filtered.cpus, interval().cpus);
+    }
+
+    #[test]
+    fn cgroups_of_the_host_are_shown_on_request_and_their_traffic_is_never_lost() {
+        let mut interval = interval();
+        let mut service = interval.containers[1].clone();
+        let caused_ns = service.ledger.caused_ns();
+        service.container = Arc::new(Container {
+            runtime: Runtime::Host,
+            ..container(77, "ssh.service")
+        });
+        interval.containers.push(service);
+        let host_ns = |i: &Interval| i.unattributed_ns[&Reason::HostTraffic];
+        let before_ns = host_ns(&interval);
+
+        let all = Selection::default().and_hosts(true).filter(&interval);
+        assert_eq!((all.containers.len(), host_ns(&all)), (4, before_ns));
+        let containers = Selection::default().filter(&interval);
+        assert_eq!(containers.containers.len(), 3);
+        assert_eq!(host_ns(&containers), before_ns + caused_ns);
+        // Named, it is meant like any other.
+        let named = select("cgroup:/tenants/ssh*", &["ssh.service"]);
+        let named = named.unwrap().filter(&interval);
+        assert_eq!((named.containers.len(), host_ns(&named)), (1, before_ns));
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub fn ledger(all: &Interval, shown: &Interval, width: Option<u16>) -> String {
     }
     let host = HostView::new(all);
     text += &format!("\n{}\n{}\n", host.cpu_line(usize::MAX), host.health_line());
-    text += &unattributed(all);
+    text += &unattributed(shown);
     text
 }
 

@@ -124,6 +124,13 @@ impl Usage {
     }
 }
 
+/// CPU time of the v2 cgroup at `path` and all below it, nanoseconds, through a descriptor that is
+/// closed again.
+pub(crate) fn once_ns(fs: &HostFs, layout: &CgroupLayout, path: &Path) -> Option<u64> {
+    let usage = CpuUsage::open_kind(fs, &layout.v2_directory(path), CpuUsageFile::V2);
+    usage.and_then(|usage| usage.read_ns()).ok()
+}
+
 fn open(fs: &HostFs, layout: &CgroupLayout, container: &Container) -> Result<CpuUsage, HostError> {
     let directory = layout.v2_directory(&container.cgroup_path);
     let v2 = CpuUsage::open_kind(fs, &directory, CpuUsageFile::V2);

@@ -154,11 +154,16 @@ pub struct CpuRecord {
     pub measured_ns: u64,
     /// The same time according to the ledgers: Σ caused + Σ unattributed, nanoseconds.
     pub attributed_ns: u64,
-    /// Measured time charged to containers, network and other, nanoseconds.
-    pub charged_ns: u64,
-    /// Measured time charged to no container: idle task, kernel threads, host processes,
+    /// Measured time charged to containers and to cgroups of the host, network and other,
     /// nanoseconds.
+    pub charged_ns: u64,
+    /// Measured time charged to neither: the idle task, threads that do network work themselves, and
+    /// tasks of cgroups that are not known, nanoseconds.
     pub charged_nobody_ns: u64,
+    /// The part of `charged_nobody_ns` that is network CPU in tasks of cgroups that are not known,
+    /// nanoseconds.
+    #[serde(default)]
+    pub charged_host_ns: u64,
 }
 
 impl AccountingRecord {
@@ -251,6 +256,7 @@ impl CpuRecord {
             attributed_ns: time.attributed_ns,
             charged_ns: time.charged_ns,
             charged_nobody_ns: time.charged_nobody_ns,
+            charged_host_ns: time.charged_host_ns,
         }
     }
 }

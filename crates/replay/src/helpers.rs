@@ -1,6 +1,8 @@
 //! What the kernel does for a program: the clock, the maps, the ring of events. One state a
 //! thread; [`crate::Machine`] sees to it that one machine exists at a time.
 
+use crate::machine::Runs;
+use crate::programs::{Object, world_current};
 use crate::programs::{replay_irq_handler_entry, replay_irq_handler_exit, replay_softirq_raise};
 use crate::softirq;
 use std::cell::RefCell;
@@ -32,6 +34,8 @@ pub(crate) struct State {
     pub tick_ns: u64,
     pub cpu: u32,
     pub cgroup: u64,
+    /// What runs there.
+    pub runs: Runs,
     /// Events sent through the ring.
     pub events: u64,
     pub interrupt: Option<Interrupt>,
@@ -54,6 +58,7 @@ impl State {
             tick_ns: 0,
             cpu: 0,
             cgroup: 1,
+            runs: Runs::Idle,
             events: 0,
             interrupt: None,
             masked: false,
@@ -139,6 +144,13 @@ extern "C" fn replay_cpu() -> u32 {
 #[unsafe(no_mangle)]
 extern "C" fn replay_current_cgroup() -> u64 {
     with(|state| state.cgroup)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn replay_current_task() -> Object {
+    let runs = with(|state| state.runs);
+    // SAFETY: returns a task that is never freed.
+    unsafe { world_current(runs as i32) }
 }
 
 /// # Safety

@@ -19,6 +19,22 @@ pub mod softirq {
     pub const RCU: u32 = 9;
 }
 
+/// What runs on a CPU; `world_current` in shim/world.c has the tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Runs {
+    /// The idle task.
+    #[default]
+    Idle,
+    /// A process.
+    Process,
+    /// A kernel thread that works for somebody.
+    Worker,
+    /// The kernel thread that runs softirqs.
+    Softirqd,
+    /// A NAPI thread.
+    Napi,
+}
+
 /// The programs' global variables are one set a process.
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -39,7 +55,10 @@ impl Machine {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         helpers::reset();
         // SAFETY: only programs read it, and they run under the lock alone.
-        unsafe { c::identity_generation = 1 };
+        unsafe {
+            c::identity_generation = 1;
+            c::report_cgroups = 1;
+        }
         Machine {
             objects: RefCell::default(),
             cpus,
@@ -82,7 +101,21 @@ impl Machine {
 
     /// A process of this cgroup runs from now on.
     pub fn run_as(&self, cgroup: u64) {
-        with(|state| state.cgroup = cgroup);
+        with(|state| (state.cgroup, state.runs) = (cgroup, Runs::Process));
+    }
+
+    /// In the root cgroup this runs from now on.
+    pub fn run(&self, what: Runs) {
+        with(|state| (state.cgroup, state.runs) = (Self::ROOT_CGROUP, what));
+    }
+
+    /// The root of the cgroups, in which kernel threads are.
+    pub const ROOT_CGROUP: u64 = 1;
+
+    /// Whether cgroups without a row are reported from now on.
+    pub fn report_cgroups(&self, wanted: bool) {
+        // SAFETY: the lock is held; programs read it on this thread alone.
+        unsafe { c::report_cgroups = wanted.into() };
     }
 
     /// An interrupt comes while a program runs.

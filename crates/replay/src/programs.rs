@@ -16,6 +16,7 @@ unsafe extern "C" {
     pub(crate) static rps_trigger_softirq: u8;
     pub(crate) static rows_per_cpu: u32;
     pub(crate) static mut identity_generation: u32;
+    pub(crate) static mut report_cgroups: u32;
     pub(crate) static sched_cpu_map: u8;
     pub(crate) static sched_cell_map: u8;
     pub(crate) static sched_window_map: u8;
@@ -64,6 +65,7 @@ unsafe extern "C" {
         iif: c_int,
     ) -> Object;
     pub(crate) fn world_task(napi: bool) -> Object;
+    pub(crate) fn world_current(what: c_int) -> Object;
     pub(crate) fn world_runqueue() -> Object;
     pub(crate) fn world_clock(rq: Object, now: u64);
     pub(crate) fn world_group(rq: Object) -> Object;

@@ -3,7 +3,7 @@
 
 mod common;
 
-use cofferdam_replay::{Interrupt, Machine, softirq};
+use cofferdam_replay::{Interrupt, Machine, Runs, softirq};
 use common::*;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -42,6 +42,16 @@ const VECTORS: [u32; 6] = [
     softirq::RCU,
 ];
 
+/// What runs beside the containers, in the root cgroup; and a cgroup without a row.
+const OTHERS: [Runs; 5] = [
+    Runs::Idle,
+    Runs::Process,
+    Runs::Worker,
+    Runs::Softirqd,
+    Runs::Napi,
+];
+const STRANGER: u64 = 77;
+
 fn step() -> impl Strategy<Value = Step> {
     let device = 0_usize..8;
     let socket = prop::option::of(0_usize..6);
@@ -60,7 +70,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<bool>().prop_map(Step::Wake),
         1 => (ns.clone(), any::<bool>()).prop_map(|(ns, network)| Step::Hardirq(ns, network)),
         1 => Just(Step::Switch),
-        1 => (0_usize..6).prop_map(Step::RunAs),
+        1 => (0_usize..11).prop_map(Step::RunAs),
         1 => (0_usize..5).prop_map(Step::Learn),
         1 => Just(Step::OtherCpu),
         1 => Just(Step::LoseExit),
@@ -175,7 +185,14 @@ impl<'m> Driver<'m> {
                 self.places[self.cpu].napi_thread = !here.napi_thread;
             }
             Step::RunAs(which) if here.softirq.is_none() => {
-                machine.run_as(CONTAINERS.get(which).map_or(1, |row| cgroup_of(*row)));
+                match (
+                    CONTAINERS.get(which),
+                    OTHERS.get(which.wrapping_sub(CONTAINERS.len())),
+                ) {
+                    (Some(row), _) => machine.run_as(cgroup_of(*row)),
+                    (_, Some(other)) => machine.run(*other),
+                    _ => machine.run_as(STRANGER),
+                }
             }
             // A container comes anew: every identity is looked up again.
             Step::Learn(which) => {

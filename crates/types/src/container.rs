@@ -20,8 +20,12 @@ pub enum Runtime {
     Crio,
     /// systemd-nspawn (`machine.slice/…`).
     Nspawn,
-    /// No known runtime: a cgroup whose processes have a network namespace of their own.
+    /// No known runtime: a cgroup whose processes have a network namespace of their own, or that a
+    /// rule names.
     Plain,
+    /// No container: a service, session or other cgroup of the host, with the tasks directly in it.
+    /// Known from the moment that it pays for packets or gets some.
+    Host,
 }
 
 impl fmt::Display for Runtime {
@@ -33,6 +37,7 @@ impl fmt::Display for Runtime {
             Runtime::Crio => "crio",
             Runtime::Nspawn => "nspawn",
             Runtime::Plain => "plain",
+            Runtime::Host => "host",
         })
     }
 }
@@ -83,6 +88,12 @@ pub struct Container {
 }
 
 impl Container {
+    /// Whether it is no container but a cgroup of the host: accounted and protected, not matched by
+    /// rules. Named by its path.
+    pub fn is_of_host(&self) -> bool {
+        self.runtime == Runtime::Host
+    }
+
     /// A plain cgroup without a process, before anything else is known of it.
     pub fn plain(
         cgroup: CgroupId,

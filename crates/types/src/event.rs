@@ -33,6 +33,13 @@ pub enum KernelEvent {
         /// The namespace.
         netns: NetnsId,
     },
+    /// A cgroup that nobody is known for paid for packets, or a socket of it got some.
+    UnknownCgroup {
+        /// The cgroup.
+        cgroup: CgroupId,
+        /// A process in it, where one was seen.
+        pid: Option<u32>,
+    },
     /// `count` events were lost because the ring was full: scan everything again.
     Lost {
         /// How many.

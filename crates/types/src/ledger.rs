@@ -193,10 +193,14 @@ pub struct CpuTime {
     pub drain_ns: u64,
     /// The same time as the ledgers have it: Σ caused + Σ unattributed on this CPU.
     pub attributed_ns: u64,
-    /// Σ charged to containers on this CPU (network and other).
+    /// Σ charged on this CPU to containers and to cgroups of the host (network and other).
     pub charged_ns: u64,
-    /// Measured time charged to no container: idle task, kernel threads, host processes.
+    /// Measured time charged to neither: idle task, threads that do network work themselves, and
+    /// `charged_host_ns`.
     pub charged_nobody_ns: u64,
+    /// The network CPU of it that ran in tasks of cgroups that have no row of their own (yet).
+    #[serde(default)]
+    pub charged_host_ns: u64,
 }
 
 impl CpuTime {
@@ -227,6 +231,7 @@ impl Sub for CpuTime {
             charged_nobody_ns: self
                 .charged_nobody_ns
                 .saturating_sub(earlier.charged_nobody_ns),
+            charged_host_ns: self.charged_host_ns.saturating_sub(earlier.charged_host_ns),
         }
     }
 }

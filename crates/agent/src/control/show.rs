@@ -1,6 +1,6 @@
 //! What the control loop shows: its log, and the view that clients and scrapes are answered from.
 
-use super::told::Line;
+use super::told::{Line, unmatched};
 use super::{Channels, Control};
 use crate::ledger::Ledger;
 use crate::view::View;
@@ -48,6 +48,24 @@ impl<L: Ledger> Control<L> {
         }
         self.enforcement = Arc::new(status);
         self.shown = Some(Instant::now());
+    }
+
+    /// Logs which rules have matched no container for a while, and when one does after all.
+    pub(super) fn tell_unmatched_rules(&mut self) {
+        let rules = self.rules.clone();
+        let lines = unmatched(&rules);
+        let known = |matches: &str| rules.iter().any(|rule| rule.matches == matches);
+        let news = self.unmatched.update(lines, known, Instant::now());
+        let name = |line: &Line| {
+            let matches = line.container.as_deref().unwrap_or_default();
+            format!("the rule for '{matches}' ({})", line.text)
+        };
+        for line in &news.begins {
+            tracing::warn!("{} matches no container: it has no effect", name(line));
+        }
+        for line in &news.ends {
+            tracing::info!("{} matches a container now", name(line));
+        }
     }
 
     pub(super) fn publish(&self, channels: &Channels) {

@@ -1,5 +1,6 @@
 //! What the log has said is degraded: each thing once when it begins, and once when it ends.
 
+use cofferdam_records::status::{PolicyRecord, RuleRecord};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,22 @@ const LASTS: Duration = Duration::from_secs(2);
 pub(super) struct Line {
     pub container: Option<String>,
     pub text: String,
+}
+
+/// Rules that ask for something and match no container; `container` is what such a rule matches.
+pub(super) fn unmatched(rules: &[RuleRecord]) -> BTreeSet<Line> {
+    let line = |rule: &RuleRecord| Line {
+        container: Some(rule.matches.clone()),
+        text: match rule.line {
+            Some(line) => format!("line {line}"),
+            None => "set over the socket".to_owned(),
+        },
+    };
+    let asks = |p: &PolicyRecord| p.network_cpu == "enforce" || p.cpu == "strict";
+    let unmatched = rules
+        .iter()
+        .filter(|rule| rule.containers == 0 && asks(&rule.policy));
+    unmatched.map(line).collect()
 }
 
 /// What is to be logged now.
@@ -104,5 +121,33 @@ mod tests {
             assert_eq!(ends.contains(&line(Some("web"))), stays);
             assert!(ends.contains(&line(None)));
         }
+    }
+
+    #[test]
+    fn a_rule_that_asks_for_something_and_matches_nothing_is_told() {
+        let rule = |matches: &str, network_cpu: &str, containers, line| RuleRecord {
+            line,
+            matches: matches.to_owned(),
+            policy: PolicyRecord {
+                network_cpu: network_cpu.to_owned(),
+                cpu: "standard".to_owned(),
+                cpus: None,
+            },
+            containers,
+        };
+        let told = unmatched(&[
+            rule("cgroup:/bar*", "enforce", 0, Some(7)),
+            rule("set", "enforce", 0, None),
+            rule("web-*", "enforce", 2, Some(9)),
+            rule("*", "observe", 0, Some(11)),
+        ]);
+        let lines: Vec<String> = told.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            lines,
+            [
+                "container cgroup:/bar*: line 7",
+                "container set: set over the socket"
+            ]
+        );
     }
 }

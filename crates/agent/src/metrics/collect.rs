@@ -19,9 +19,12 @@ pub(super) fn values(view: &View, more: &[Degraded], traffic: Traffic) -> Values
         ledger(&mut values, entry);
         names.insert(entry.container.cgroup, name(&entry.container));
     }
-    let known = view.snapshot.containers.len();
-    values.add(&CONTAINERS, &[], known as f64);
-    values.add(&NOT_EXPORTED, &[], (known - shown.len()) as f64);
+    let all = view.snapshot.containers.len();
+    let containers = view.snapshot.containers.iter();
+    let hosts = containers.filter(|c| c.container.is_of_host()).count();
+    values.add(&CONTAINERS, &[], (all - hosts) as f64);
+    values.add(&HOST_CGROUPS, &[], hosts as f64);
+    values.add(&NOT_EXPORTED, &[], (all - shown.len()) as f64);
     host(&mut values, view);
     for status in &view.enforcement.containers {
         if let Some(name) = names.get(&status.cgroup) {
@@ -36,7 +39,7 @@ pub(super) fn values(view: &View, more: &[Degraded], traffic: Traffic) -> Values
 }
 
 /// The containers with series of their own: those under enforcement or reservation first, then
-/// those that caused most.
+/// those that caused most, cgroups of the host last.
 fn shown(view: &View) -> Vec<&ContainerLedger> {
     let touched: HashSet<_> = view
         .enforcement
@@ -51,6 +54,7 @@ fn shown(view: &View) -> Vec<&ContainerLedger> {
             let caused = c.ledger.caused_ns() + c.ledger.charged_network_ns;
             (
                 !touched.contains(&c.container.cgroup),
+                c.container.is_of_host(),
                 std::cmp::Reverse(caused),
             )
         });
@@ -103,6 +107,7 @@ fn host(values: &mut Values, view: &View) {
         add(&CPU_ATTRIBUTED, |t| t.attributed_ns);
         add(&CPU_CHARGED, |t| t.charged_ns);
         add(&CPU_CHARGED_NOBODY, |t| t.charged_nobody_ns);
+        add(&CPU_CHARGED_HOST, |t| t.charged_host_ns);
     }
     let error_pct = snapshot.conservation().worst_cpu_error_pct;
     values.add(&CONSERVATION, &[], error_pct / 100.0);

@@ -89,6 +89,8 @@ metrics! {
         "Failures of the diagnosis";
     CONTAINERS = Gauge "containers" "" []
         "Containers known";
+    HOST_CGROUPS = Gauge "host_cgroups" "" []
+        "Cgroups of the host that have paid for packets or got some, and have series like containers";
     NOT_EXPORTED = Gauge "containers_not_exported" "" []
         "Containers without series of their own, because metrics.containers is reached";
     UNATTRIBUTED = Counter "unattributed" "seconds" ["reason"]
@@ -106,9 +108,11 @@ metrics! {
     CPU_ATTRIBUTED = Counter "cpu_attributed" "seconds" ["cpu"]
         "Time caused by containers, and unattributed time, on this CPU";
     CPU_CHARGED = Counter "cpu_charged" "seconds" ["cpu"]
-        "Measured time that ran in containers' time slices";
+        "Measured time that ran in the time slices of containers and of cgroups of the host";
     CPU_CHARGED_NOBODY = Counter "cpu_charged_nobody" "seconds" ["cpu"]
-        "Measured time that ran in no container's time slices: idle task, kernel threads, host processes";
+        "Measured time that ran in nobody's: the idle task, threads that do network work, tasks of unknown cgroups";
+    CPU_CHARGED_HOST = Counter "cpu_charged_host" "seconds" ["cpu"]
+        "Network CPU of that which ran in tasks of unknown cgroups";
     CONSERVATION = Gauge "conservation_error" "ratio" []
         "Difference between attributed and measured time on the worst CPU, as a ratio of the latter";
     ACCOUNTING_EVENTS = Counter "accounting_events" "" ["event"]

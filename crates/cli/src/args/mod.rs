@@ -99,6 +99,10 @@ pub struct TopArgs {
     /// Which containers.
     #[command(flatten)]
     pub containers: ContainerArgs,
+    /// Also list cgroups of the host (services, sessions, the root) that cause network work or
+    /// pay for it
+    #[arg(long)]
+    pub all: bool,
     /// Which agent.
     #[command(flatten)]
     pub agent: SocketArgs,
@@ -130,6 +134,10 @@ pub struct RecordArgs {
     /// Which containers.
     #[command(flatten)]
     pub containers: ContainerArgs,
+    /// Also list cgroups of the host (services, sessions, the root) that cause network work or
+    /// pay for it
+    #[arg(long)]
+    pub all: bool,
     /// Which agent.
     #[command(flatten)]
     pub agent: SocketArgs,

@@ -50,7 +50,8 @@ pub fn run(args: &TopArgs, interrupt: &Interrupt) -> Outcome {
 
 fn begin<S: Source>(args: &TopArgs, source: S) -> Result<(Meter<S>, Selection), Failure> {
     let meter = Meter::new(source)?;
-    let selection = Selection::new(&args.containers.containers, &meter.containers())?;
+    let selection =
+        Selection::new(&args.containers.containers, &meter.containers())?.and_hosts(args.all);
     Ok((meter, selection))
 }
 

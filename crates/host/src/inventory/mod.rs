@@ -1,11 +1,13 @@
 //! The containers of this host, followed by events.
 //!
 //! A cgroup is a container if its path has the form of a known runtime, or its processes have a
-//! network namespace other than the host's, or it is named ([`Inventory::name`]). The first is
+//! network namespace other than the host's, or it is named ([`Inventory::name`]). Other cgroups are
+//! the host's: see `hosts`. The first is
 //! known when the cgroup is created; the second when a process in it is seen. See `claims` for the
 //! rules and `namespaces` for the interfaces.
 
 mod claims;
+mod hosts;
 mod named;
 mod namespaces;
 mod sweep;
@@ -25,6 +27,8 @@ use claims::Claims;
 use cofferdam_types::{
     CgroupId, Container, ContainerChange, KernelEvent, NetnsId, Runtime, Selector,
 };
+use hosts::Hosts;
+pub use hosts::MOST_HOST_CGROUPS;
 use namespaces::Namespaces;
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -46,6 +50,7 @@ pub struct Inventory {
     named: Vec<Selector>,
     namespaces: Namespaces,
     containers: BTreeMap<CgroupId, Arc<Container>>,
+    hosts: Hosts,
     /// Containers as they were before the event at hand; `None`: was not there.
     before: BTreeMap<CgroupId, Option<Arc<Container>>>,
 }
@@ -84,6 +89,7 @@ impl Inventory {
             named: Vec::new(),
             namespaces: Namespaces::default(),
             containers: BTreeMap::new(),
+            hosts: Hosts::default(),
             before: BTreeMap::new(),
         };
         inventory
@@ -109,6 +115,7 @@ impl Inventory {
                 }
             }
             KernelEvent::UnknownNetns { netns } => self.search(*netns),
+            KernelEvent::UnknownCgroup { cgroup, pid } => self.note_host(*cgroup, *pid),
             KernelEvent::Lost { .. } => {
                 if let Ok(links) = self.network.host_links() {
                     self.namespaces.replace_host_links(links);
@@ -139,6 +146,11 @@ impl Inventory {
         self.containers.values()
     }
 
+    /// The cgroups of the host that are known now: see `hosts`.
+    pub fn host_cgroups(&self) -> impl Iterator<Item = &Arc<Container>> {
+        self.hosts.known.values()
+    }
+
     /// The container that a cgroup is, or belongs to.
     pub fn container_of(&self, cgroup: CgroupId) -> Option<&Arc<Container>> {
         self.containers.get(&self.owner(cgroup)?)
@@ -157,6 +169,9 @@ impl Inventory {
     /// CPU time the scheduler billed to the container's cgroup, nanoseconds. Keeps the file
     /// open: a second reading costs one system call.
     pub fn cpu_usage_ns(&mut self, container: &Container) -> Result<u64, HostError> {
+        if container.is_of_host() {
+            return self.own_usage_ns(container);
+        }
         self.usage.read_ns(&self.fs, &self.layout, container)
     }
 
@@ -236,6 +251,7 @@ impl Inventory {
         for gone in self.tree.subtree(id, |_| true).into_iter().rev() {
             self.stop(gone);
             self.claims.forget(gone);
+            self.forget_host(gone);
             self.tree.remove(gone);
         }
         self.refresh_descendants(parent);
@@ -326,6 +342,10 @@ impl Inventory {
                 _ => {}
             }
         }
+        if !removed.is_empty() || !rest.is_empty() {
+            self.leave_hosts_to_containers();
+        }
+        self.hosts.settle(&mut removed, &mut rest);
         removed.append(&mut rest);
         removed
     }

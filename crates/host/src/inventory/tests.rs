@@ -1,4 +1,5 @@
 mod fake;
+mod hosts;
 
 use super::*;
 use crate::links::{InnerLink, Inside, LinkEvent, PeerSpace};

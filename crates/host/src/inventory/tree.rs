@@ -57,6 +57,13 @@ impl Tree {
         found
     }
 
+    /// The cgroups directly below `id`.
+    pub fn children(&self, id: CgroupId) -> Vec<CgroupId> {
+        let node = self.nodes.get(&id);
+        node.map(|n| n.children.iter().copied().collect())
+            .unwrap_or_default()
+    }
+
     /// `id` and the cgroups above it, the root last.
     pub fn upwards(&self, id: CgroupId) -> impl Iterator<Item = CgroupId> {
         std::iter::successors(Some(id), |id| self.nodes.get(id)?.parent)

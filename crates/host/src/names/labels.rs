@@ -59,7 +59,7 @@ pub fn labels(fs: &HostFs, container: &Container) -> BTreeMap<String, String> {
             .find_map(|bundle| read(bundle.join("config.json")))
             .map(|bytes| annotations(&bytes))
             .unwrap_or_default(),
-        Runtime::Nspawn | Runtime::Plain => BTreeMap::new(),
+        Runtime::Nspawn | Runtime::Plain | Runtime::Host => BTreeMap::new(),
     }
 }
 

@@ -50,7 +50,7 @@ impl Names {
                 }
             }
             Runtime::Crio => cri::crio(fs, id),
-            Runtime::Nspawn | Runtime::Plain => Identity::default(),
+            Runtime::Nspawn | Runtime::Plain | Runtime::Host => Identity::default(),
         }
     }
 }

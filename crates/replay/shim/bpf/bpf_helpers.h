@@ -19,6 +19,7 @@
 __u64 replay_clock(void);
 __u32 replay_cpu(void);
 __u64 replay_current_cgroup(void);
+struct task_struct *replay_current_task(void);
 void *replay_lookup(const void *map, __u32 map_type, const void *key, __u32 key_bytes,
 		    __u32 value_bytes);
 long replay_update(const void *map, const void *key, __u32 key_bytes, const void *value,
@@ -30,6 +31,8 @@ void replay_discard(void *record);
 #define bpf_ktime_get_ns() replay_clock()
 #define bpf_get_smp_processor_id() replay_cpu()
 #define bpf_get_current_cgroup_id() replay_current_cgroup()
+#define bpf_get_current_task_btf() replay_current_task()
+#define bpf_get_current_pid_tgid() ((__u64)replay_current_task()->tgid << 32)
 #define bpf_map_lookup_elem(map, k)                                                                \
 	replay_lookup((map), sizeof(*(map)->type) / sizeof(int), (k), sizeof(*(map)->key),         \
 		      sizeof(*(map)->value))

@@ -196,5 +196,10 @@ pub fn assert_at_rest(machine: &Machine) {
             reading.time.measured_ns(),
             "CPU {cpu}: charged"
         );
+        assert!(
+            reading.time.charged_host_ns <= reading.time.charged_nobody_ns,
+            "CPU {cpu}: {:?}",
+            reading.time
+        );
     }
 }
