@@ -7,7 +7,10 @@
  * The destination tells the container: its own address, or, behind port forwarding, what the
  * connection's entry in conntrack says. Whatever is for nobody in `addresses` passes at the
  * price of one look-up. Egress: attached at tc ingress of the host's ends of the containers'
- * interfaces, where what they send enters the host stage; the device tells the container.
+ * interfaces, where what they send enters the host stage; the device tells the container. Sockets:
+ * a container in the host's namespace has no address of its own; there the program is attached to
+ * its cgroup, where a packet has found its socket and is not in its queue yet. The stack's work
+ * until then is spent, what waking and reading would cost is not.
  *
  * A container has a token bucket in nanoseconds of network CPU, one for both directions. The
  * agent writes the rate, from what the container may still cause, and what one of its packets
@@ -22,8 +25,9 @@
  * an interrupt of its own on the CPU that handles it, which costs that CPU as much as the packet
  * does and is nobody's time; a millisecond's worth that passes at once shares a few.
  *
- * Maps: `addresses`, `devices`, `limits` (agent -> programs), `buckets` (programs -> agent). One
- * set of maps a network namespace: addresses and indices mean nothing across namespaces.
+ * Maps: `addresses`, `devices`, `sockets`, `limits` (agent -> programs), `buckets` (programs ->
+ * agent). One set of maps a network namespace: addresses and indices mean nothing across
+ * namespaces.
  */
 #include "../include/packet.h"
 #include "../abi/enforce_abi.h"
@@ -45,6 +49,13 @@ struct {
 	__type(key, __u32); /* ifindex of a host's end */
 	__type(value, __u32);
 } devices SEC(".maps");
+
+/* One word for each cgroup that the program is attached to: its slot and 1. */
+struct {
+	__uint(type, BPF_MAP_TYPE_CGROUP_STORAGE);
+	__type(key, __u64); /* v2 cgroup id */
+	__type(value, __u32);
+} sockets SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -274,6 +285,24 @@ int drop_sent(struct __sk_buff *ctx)
 	cf_parse((void *)(long)ctx->data, (void *)(long)ctx->data_end, &p);
 	/* ARP and the like keep the container reachable. */
 	return !p.family || cf_may_pass(slot, &p, cf_packets(ctx), true) ? TC_NEXT : TC_DROP;
+}
+
+SEC("cgroup_skb/ingress")
+int drop_received(struct __sk_buff *ctx)
+{
+	__u32 *owner = bpf_get_local_storage(&sockets, 0), slot;
+	struct cf_packet p = {};
+
+	/* 0 until the agent has written it. */
+	slot = *owner;
+	if (!slot)
+		return CGROUP_PASS;
+	slot--;
+	cf_parse_ip((void *)(long)ctx->data, (void *)(long)ctx->data_end, cf_ntohs(ctx->protocol),
+		    &p);
+	if (!p.family)
+		return CGROUP_PASS;
+	return cf_may_pass(&slot, &p, cf_packets(ctx), false) ? CGROUP_PASS : CGROUP_DROP;
 }
 
 char LICENSE[] SEC("license") = "GPL";

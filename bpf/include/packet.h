@@ -52,6 +52,7 @@ struct __sk_buff {
 };
 enum { XDP_DROP = 1, XDP_PASS = 2 };
 enum { TC_NEXT = -1, TC_DROP = 2 };
+enum { CGROUP_DROP = 0, CGROUP_PASS = 1 };
 
 #define ETH_TYPE_IPV4 0x0800
 #define ETH_TYPE_IPV6 0x86dd
@@ -117,25 +118,12 @@ struct cf_packet {
 	__u8 fragment; /* a part of an IPv4 packet; of an IPv6 packet the protocol tells */
 };
 
-/* Reads the headers between data and end. Fragments but the first have no ports. */
-static __always_inline void cf_parse(void *data, void *end, struct cf_packet *p)
+/* Reads the headers from IP's on, between next and end. Fragments but the first have no ports. */
+static __always_inline void cf_parse_ip(void *next, void *end, __u16 type, struct cf_packet *p)
 {
-	struct cf_eth *eth = data;
-	void *next = eth + 1, *transport = NULL;
+	void *transport = NULL;
 	__u32 payload = 0;
-	__u16 type;
 
-	if (next > end)
-		return;
-	type = cf_ntohs(eth->type);
-	if (type == ETH_TYPE_VLAN) {
-		struct cf_vlan *vlan = next;
-
-		next = vlan + 1;
-		if (next > end)
-			return;
-		type = cf_ntohs(vlan->type);
-	}
 	if (type == ETH_TYPE_IPV4) {
 		struct cf_ipv4 *ip = next;
 		__u32 header;
@@ -183,6 +171,27 @@ static __always_inline void cf_parse(void *data, void *end, struct cf_packet *p)
 		p->control = (tcp->flags & (TCP_SYN | TCP_FIN | TCP_RST)) ||
 			     payload <= (__u32)(tcp->offset >> 4) * 4;
 	}
+}
+
+/* Reads the headers of a frame. */
+static __always_inline void cf_parse(void *data, void *end, struct cf_packet *p)
+{
+	struct cf_eth *eth = data;
+	void *next = eth + 1;
+	__u16 type;
+
+	if (next > end)
+		return;
+	type = cf_ntohs(eth->type);
+	if (type == ETH_TYPE_VLAN) {
+		struct cf_vlan *vlan = next;
+
+		next = vlan + 1;
+		if (next > end)
+			return;
+		type = cf_ntohs(vlan->type);
+	}
+	cf_parse_ip(next, end, type, p);
 }
 
 #endif

@@ -1,18 +1,22 @@
 //! The programs that drop the packets of containers in debt: one set a network namespace.
 
 use crate::link::{
-    BPF_TCX_INGRESS, BPF_XDP, XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE, address_key, link_create,
+    BPF_TCX_INGRESS, BPF_XDP, XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE, address_key,
+    cgroup_link_create, link_create,
 };
 use crate::load::{LoadError, loading};
 use crate::skeleton::enforce_types::{cf_bucket, cf_drop_limits, cf_limit};
 use crate::skeleton::{EnforceSkel, EnforceSkelBuilder};
-use cofferdam_types::IfIndex;
+use cofferdam_types::{CgroupId, IfIndex};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, OpenObject};
+use std::fs::File;
 use std::io;
 use std::mem::{MaybeUninit, offset_of, size_of};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// Where at a device packets are examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +29,8 @@ pub enum Entry {
     Generic,
     /// tc ingress of a host's end: what its container sends.
     Sent,
+    /// The sockets of a cgroup, after the packet has found its socket.
+    Sockets,
 }
 
 /// A token bucket in nanoseconds of network CPU; see `bpf/abi/enforce_abi.h`.
@@ -120,6 +126,33 @@ impl DropPrograms {
         map.update(&address_key(address), &slot.to_ne_bytes(), MapFlags::ANY)
     }
 
+    /// Limits what the sockets of the cgroup `id`, whose v2 directory is `directory`, receive: they are
+    /// those of the container in `slot`. The kernel detaches the program when the cgroup goes.
+    ///
+    /// # Errors
+    /// The kernel's: the cgroup is gone, or is another one by now.
+    pub fn attach_sockets(
+        &self,
+        directory: &Path,
+        id: CgroupId,
+        slot: u32,
+    ) -> io::Result<DropLink> {
+        let cgroup = File::open(directory)?;
+        if cgroup.metadata()?.ino() != id.0 {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let program = self.skeleton.progs.drop_received.as_fd().as_raw_fd();
+        let link = cgroup_link_create(program, cgroup.as_fd())?;
+        let owner = (slot + 1).to_ne_bytes();
+        let map = &self.skeleton.maps.sockets;
+        map.update(&id.0.to_ne_bytes(), &owner, MapFlags::ANY)
+            .map_err(io::Error::other)?;
+        Ok(DropLink {
+            _link: link,
+            entry: Entry::Sockets,
+        })
+    }
+
     /// Forgets `address`; unknown is fine.
     pub fn remove_address(&self, address: IpAddr) {
         let _ = self.skeleton.maps.addresses.delete(&address_key(address));
@@ -184,6 +217,8 @@ pub fn attach(programs: DropDescriptors, device: IfIndex, entry: Entry) -> io::R
         Entry::Generic => (programs.xdp, BPF_XDP, XDP_FLAGS_SKB_MODE),
         Entry::Tc => (programs.tc, BPF_TCX_INGRESS, 0),
         Entry::Sent => (programs.sent, BPF_TCX_INGRESS, 0),
+        // At a cgroup: DropPrograms::attach_sockets.
+        Entry::Sockets => return Err(io::ErrorKind::InvalidInput.into()),
     };
     let link = link_create(program, device, kind, flags)?;
     Ok(DropLink { _link: link, entry })

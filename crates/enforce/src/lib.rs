@@ -153,7 +153,11 @@ impl Enforcer {
         };
         EnforcementStatus {
             containers: self.wanted.iter().map(status).collect(),
-            degraded: self.reservations.degraded().to_vec(),
+            degraded: {
+                let mut degraded = self.reservations.degraded().to_vec();
+                degraded.extend(self.network.unprotected());
+                degraded
+            },
             changes_in_force: self.journal.in_force(),
             failed_changes: self.journal.failed_changes(),
             last_step: self.last_step,

@@ -106,6 +106,10 @@ pub(crate) mod network {
     pub const RAN_PART: f64 = 0.05;
     /// See [`RAN_PART`].
     pub const RAN_CPUS: f64 = 0.001;
+    /// Tasks of the host count as having run by their [`RAN_PART`] on average over about so long.
+    /// Shorter: each wake-up of a service, our own agent's too, takes a share for [`BESIDE`]; longer: a
+    /// job that has just begun waits for its share.
+    pub const HOST_RAN_AVERAGED: Duration = Duration::from_millis(200);
     /// How long the weight of a cgroup that is not corrected is believed. Only the number of file
     /// reads and the delay of a changed weight depend on it.
     pub const WEIGHT_LIFE: Duration = Duration::from_secs(2);

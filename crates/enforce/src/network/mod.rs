@@ -1,8 +1,8 @@
 //! Network-CPU enforcement (Iron): charge the offender, return to the payers, stop a container that
 //! has used up its share.
 //!
-//! Nothing is done to a container until another one pays for its packets on a CPU; then the
-//! best means that the host offers are put in place, and stay for a while.
+//! Nothing is done to a container until somebody else pays for its packets on a CPU, a container or
+//! any other task of the host; then the best means that the host offers are put in place, and stay for a while.
 //!
 //! A step observes (`observe/`, files), decides (`policy/`, pure), and acts (`means/`, through the
 //! journal).
@@ -162,7 +162,7 @@ impl Network {
     pub fn step(&mut self, journal: &mut Journal, interval: &Interval) {
         self.means.settle_leaving(journal, false);
         self.pressed = false;
-        if self.members.is_empty() || interval.length.is_zero() {
+        if interval.length.is_zero() {
             return;
         }
         let now = self.began.elapsed();

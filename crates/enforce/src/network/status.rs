@@ -8,6 +8,9 @@ use cofferdam_types::{CgroupId, Degraded, Means, MeansState, NetworkEnforcement}
 /// Why a container under a quota has no NAPI thread in its cgroup.
 const UNSTOPPABLE: &str = "it is under a CPU quota, which on this kernel (Linux 6.18 and newer) stops tasks but not kernel threads: the thread's time would delay its tasks without bound";
 
+/// Payers without a rule that are named; more say nothing new.
+const MOST_PAYERS: usize = 8;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
     InForce,
@@ -65,8 +68,25 @@ impl Network {
                 text: format!("{}: {}; {instead}", state.means.label(), state.why),
             })
             .collect();
-        degraded.extend(self.policy.unpaid(cgroup).map(pays_for_others));
+        let unpaid = self.policy.unpaid(cgroup);
+        degraded.extend(unpaid.map(|unpaid| Degraded {
+            name: "pays_for_others".to_owned(),
+            text: pays_for_others("it", &unpaid),
+        }));
         degraded
+    }
+
+    /// Those who pay for others although no rule enforces them: other containers and cgroups of the
+    /// host. The worst, at most [`MOST_PAYERS`].
+    pub fn unprotected(&self) -> Vec<Degraded> {
+        let others = self.policy.others_unpaid().into_iter();
+        others
+            .take(MOST_PAYERS)
+            .map(|(name, unpaid)| Degraded {
+                name: "victim_pays".to_owned(),
+                text: pays_for_others(name, &unpaid),
+            })
+            .collect()
     }
 
     fn means_state(&self, member: &Member, account: &Account, means: Means) -> MeansState {
@@ -153,7 +173,7 @@ fn drop_standing(refused: Option<&LimitError>, in_force: bool, why: &str) -> (St
     }
 }
 
-fn pays_for_others(unpaid: Unpaid) -> Degraded {
+fn pays_for_others(who: &str, unpaid: &Unpaid) -> String {
     let whom = match &unpaid.causer {
         Some(causer) if causer.is_enforced => {
             format!("packets of others, mostly of {}", causer.name)
@@ -164,11 +184,9 @@ fn pays_for_others(unpaid: Unpaid) -> Degraded {
         ),
         None => "packets of no known container".to_owned(),
     };
-    Degraded {
-        name: "pays_for_others".to_owned(),
-        text: format!(
-            "it pays {:.2} CPUs for {whom}, and does not get them back",
-            unpaid.cpus
-        ),
-    }
+    // In tenths: it is one line of the log and not one a step.
+    format!(
+        "{who} pays about {:.1} CPUs for {whom}, and does not get them back",
+        unpaid.cpus.max(0.1)
+    )
 }

@@ -81,7 +81,7 @@ impl Means {
     ) {
         match &hold.packets {
             Packets::Kept => {}
-            Packets::Limited(limit) => self.limit(&located.container, applied, limit),
+            Packets::Limited(limit) => self.limit(located, applied, limit),
             Packets::Freed => self.ingress.release(located.container.cgroup),
         }
         if let Some(weight) = hold.weight {
@@ -94,7 +94,8 @@ impl Means {
     }
 
     /// Drops what the container may not cause any more, at the first place where that works.
-    fn limit(&mut self, container: &Container, applied: &mut Applied, limit: &PacketLimit) {
+    fn limit(&mut self, located: &Located, applied: &mut Applied, limit: &PacketLimit) {
+        let container = &located.container;
         let nowhere = HostEnds::new();
         for own in [false, true] {
             if own && !limit.at_own_interface {
@@ -108,7 +109,7 @@ impl Means {
                 ..*limit
             };
             let skip = if own { &nowhere } else { &self.host_ends };
-            match self.ingress.limit(container, netns, &here, skip) {
+            match self.ingress.limit(located, netns, &here, skip) {
                 Ok(sent_refused) => {
                     applied.drop_refused = None;
                     applied.sent_refused = sent_refused;

@@ -64,6 +64,8 @@ pub(super) struct Policy {
     idle: IdleTime,
     rivals: Rivals,
     payers: Payers,
+    /// What was given back in this step to those who are not enforced, nanoseconds.
+    to_others: HashMap<CgroupId, f64>,
 }
 
 impl Policy {
@@ -74,6 +76,7 @@ impl Policy {
             idle: IdleTime::default(),
             rivals: Rivals::default(),
             payers: Payers::default(),
+            to_others: HashMap::new(),
         }
     }
 
@@ -97,6 +100,11 @@ impl Policy {
     /// What the container pays for others in spite of the enforcement.
     pub fn unpaid(&self, cgroup: CgroupId) -> Option<Unpaid> {
         self.payers.unpaid(cgroup)
+    }
+
+    /// Those who pay for others and are enforced by no rule, by name; the worst first.
+    pub fn others_unpaid(&self) -> Vec<(&str, Unpaid)> {
+        self.payers.others(&self.accounts)
     }
 
     /// The containers that need a look. Most did nothing, or nothing that counts: they cost this
@@ -177,14 +185,14 @@ impl Policy {
             });
             decision.containers.push((one.active.cgroup, action));
         }
-        payers::note_returned(&mut self.accounts, &withheld, facts.interval);
+        self.to_others = payers::note_returned(&mut self.accounts, &withheld, facts.interval);
         decision
     }
 
-    /// Ends a step: takes in what enforced containers paid for others.
+    /// Ends a step: takes in who paid for others.
     pub fn note_payers(&mut self, interval: &Interval) {
-        let rows = rows_by_cgroup(interval);
-        self.payers.note(&self.accounts, &rows, interval);
+        let to_others = std::mem::take(&mut self.to_others);
+        self.payers.note(&self.accounts, &to_others, interval);
     }
 }
 

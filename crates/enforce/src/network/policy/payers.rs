@@ -15,31 +15,34 @@ pub(super) struct Withheld<'a> {
     pub ns: f64,
 }
 
-/// What was withheld from offenders went back to the payers, by what each had paid.
+/// What was withheld from offenders went back to the payers, by what each had paid. Returns what
+/// those had that are not enforced themselves, nanoseconds.
 pub(super) fn note_returned(
     accounts: &mut BTreeMap<CgroupId, Account>,
     withheld: &[Withheld],
     interval: &Interval,
-) {
+) -> HashMap<CgroupId, f64> {
+    let mut to_others: HashMap<CgroupId, f64> = HashMap::new();
     for one in withheld.iter().filter(|one| one.ns > 0.0) {
         let payers = interval.containers.iter();
         let payers = payers.filter(|row| row.container.cgroup != one.cgroup);
         let paid: Vec<(CgroupId, f64)> = payers
             .map(|row| (row.container.cgroup, paid_ns(row, one.cpus, interval)))
+            .filter(|(_, ns)| *ns > 0.0)
             .collect();
         let all: f64 = paid.iter().map(|(_, ns)| ns).sum();
-        if all <= 0.0 {
-            continue;
-        }
         for (id, ns) in paid {
-            if let Some(payer) = accounts.get_mut(&id) {
-                payer.returned_ns += (one.ns.min(all) * ns / all) as u64;
+            let returned = one.ns.min(all) * ns / all;
+            match accounts.get_mut(&id) {
+                Some(payer) => payer.returned_ns += returned as u64,
+                None => *to_others.entry(id).or_default() += returned,
             }
         }
     }
     for payer in accounts.values_mut() {
         payer.returned_ns += (payer.added_quota_cpus * interval.length.as_nanos() as f64) as u64;
     }
+    to_others
 }
 
 /// What a container pays for others and is not given back.
@@ -57,7 +60,7 @@ pub(in crate::network) struct Causer {
     pub is_enforced: bool,
 }
 
-/// Averages, by container.
+/// Averages, by cgroup: of the enforced containers, and of whoever else pays.
 #[derive(Debug, Default)]
 pub(super) struct Payers {
     by_cgroup: HashMap<CgroupId, Payer>,
@@ -65,36 +68,59 @@ pub(super) struct Payers {
 
 #[derive(Debug, Default)]
 struct Payer {
+    name: String,
     /// CPUs that it pays and is not given back.
     unpaid_cpus: f64,
-    /// What had been given back to it at the last step, nanoseconds.
+    /// What had been given back to it at the last step, nanoseconds; of an enforced container.
     returned_ns: u64,
     causer: Option<Causer>,
 }
 
+impl Payer {
+    fn unpaid(&self) -> Option<Unpaid> {
+        (self.unpaid_cpus >= PAYS_CPUS).then(|| Unpaid {
+            cpus: self.unpaid_cpus,
+            causer: self.causer.clone(),
+        })
+    }
+}
+
 impl Payers {
-    /// Takes an interval in, after what was done about it.
+    /// Takes an interval in, after what was done about it; `to_others` is what payers without a rule
+    /// were given back in it, nanoseconds.
     pub fn note(
         &mut self,
         accounts: &BTreeMap<CgroupId, Account>,
-        rows: &HashMap<CgroupId, &ContainerLedger>,
+        to_others: &HashMap<CgroupId, f64>,
         interval: &Interval,
     ) {
         let seconds = interval.length.as_secs_f64();
         let weight = (seconds / PAYS_AVERAGED.as_secs_f64()).min(1.0);
-        self.by_cgroup.retain(|id, _| accounts.contains_key(id));
-        for (id, account) in accounts {
-            let payer = self.by_cgroup.entry(*id).or_insert_with(|| Payer {
-                returned_ns: account.returned_ns,
+        let rows = interval.containers.iter();
+        let here: HashMap<CgroupId, _> = rows.map(|r| (r.container.cgroup, r)).collect();
+        self.by_cgroup
+            .retain(|id, _| accounts.contains_key(id) || here.contains_key(id));
+        for (id, row) in here {
+            let account = accounts.get(&id);
+            let is_known = self.by_cgroup.contains_key(&id);
+            // Most cgroups of a host pay nothing: they cost this comparison.
+            if account.is_none() && !is_known && row.ledger.charged_network_ns == 0 {
+                continue;
+            }
+            let payer = self.by_cgroup.entry(id).or_insert_with(|| Payer {
+                name: row.container.name.clone(),
+                returned_ns: account.map_or(0, |a| a.returned_ns),
                 ..Payer::default()
             });
-            let returned = account.returned_ns.saturating_sub(payer.returned_ns);
-            payer.returned_ns = account.returned_ns;
-            let Some(row) = rows.get(id) else {
-                continue;
+            let returned = match account {
+                Some(account) => {
+                    let before = std::mem::replace(&mut payer.returned_ns, account.returned_ns);
+                    account.returned_ns.saturating_sub(before) as f64
+                }
+                None => to_others.get(&id).copied().unwrap_or(0.0),
             };
             // Over all CPUs: what it causes on one it may be charged for on another.
-            let owed = row.ledger.owed_ns() as f64 + returned as f64;
+            let owed = row.ledger.owed_ns() as f64 + returned;
             payer.unpaid_cpus += weight * ((-owed).max(0.0) / 1e9 / seconds - payer.unpaid_cpus);
             if payer.unpaid_cpus >= PAYS_CPUS {
                 payer.causer = most_caused(row, interval).map(|causer| Causer {
@@ -107,11 +133,21 @@ impl Payers {
 
     /// `Some` when the container pays enough to be reported.
     pub fn unpaid(&self, cgroup: CgroupId) -> Option<Unpaid> {
-        let payer = self.by_cgroup.get(&cgroup)?;
-        (payer.unpaid_cpus >= PAYS_CPUS).then(|| Unpaid {
-            cpus: payer.unpaid_cpus,
-            causer: payer.causer.clone(),
-        })
+        self.by_cgroup.get(&cgroup)?.unpaid()
+    }
+
+    /// Those who pay and whom no rule enforces, by name; the worst first.
+    pub fn others<'a>(
+        &'a self,
+        accounts: &'a BTreeMap<CgroupId, Account>,
+    ) -> Vec<(&'a str, Unpaid)> {
+        let others = self.by_cgroup.iter();
+        let others = others.filter(|(id, _)| !accounts.contains_key(id));
+        let mut paying: Vec<(&str, Unpaid)> = others
+            .filter_map(|(_, payer)| Some((payer.name.as_str(), payer.unpaid()?)))
+            .collect();
+        paying.sort_by(|a, b| b.1.cpus.total_cmp(&a.1.cpus).then(a.0.cmp(b.0)));
+        paying
     }
 }
 

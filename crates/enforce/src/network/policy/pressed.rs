@@ -1,4 +1,6 @@
-//! Which container pays for which: the CPUs on which one container's packets run in others' time.
+//! Who pays for whom: the CPUs on which one container's packets run in others' time. The others are
+//! whoever runs: containers, cgroups of the host, and tasks whose cgroup is not known. Idle time is
+//! nobody's, and so is that of threads which do network work themselves.
 
 use crate::tuning::network::{CAUSES_CPUS, COUNTS_CPUS, PAID_CPUS, PRESSED};
 use cofferdam_types::{ContainerLedger, Interval};
@@ -19,9 +21,10 @@ impl PressedCpus {
     }
 }
 
-/// Network CPU charged to all containers on each CPU, nanoseconds.
+/// Network CPU charged to anybody on each CPU, nanoseconds.
 pub(super) fn charged_by_cpu(interval: &Interval) -> Vec<u64> {
-    let mut charged = vec![0_u64; interval.cpus.len()];
+    let unknown = interval.cpus.iter().map(|(_, time)| time.charged_host_ns);
+    let mut charged: Vec<u64> = unknown.collect();
     for row in &interval.containers {
         for (sum, ns) in charged.iter_mut().zip(&row.charged_by_cpu_ns) {
             *sum += ns;

@@ -1,11 +1,14 @@
-//! Which containers run beside each other on a CPU, and what each is entitled to there.
+//! Who runs beside whom on a CPU, and what each is entitled to there.
 
 use super::share;
-use crate::tuning::network::{BESIDE, RAN_CPUS, RAN_PART};
-use cofferdam_types::{CgroupId, Container, Interval};
+use crate::tuning::network::{BESIDE, HOST_RAN_AVERAGED, RAN_CPUS, RAN_PART};
+use cofferdam_types::{CgroupId, Container, CpuTime, Interval};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// Tasks of the host whose cgroup is not known (yet): they compete as tasks of the root do.
+const UNKNOWN: CgroupId = CgroupId(0);
 
 /// Who ran where.
 #[derive(Debug, Default)]
@@ -13,24 +16,37 @@ pub(super) struct Rivals {
     /// Who ran on which CPU, and when last.
     beside: HashMap<(u32, CgroupId), Duration>,
     paths: HashMap<CgroupId, PathBuf>,
+    /// The part of the work in anybody's time that tasks of the host are charged on each CPU, averaged
+    /// over [`HOST_RAN_AVERAGED`].
+    of_host: HashMap<(u32, CgroupId), f64>,
 }
 
 impl Rivals {
     /// Takes an interval in that ends `now`.
     pub fn note(&mut self, now: Duration, interval: &Interval) {
         let length_ns = interval.length.as_nanos() as f64;
+        let keep = (-interval.length.as_secs_f64() / HOST_RAN_AVERAGED.as_secs_f64()).exp();
+        self.of_host.retain(|_, part| {
+            *part *= keep;
+            *part > RAN_PART / 100.0
+        });
         for row in &interval.containers {
             for ((cpu, time), ns) in interval.cpus.iter().zip(&row.charged_by_cpu_ns) {
-                // What it is charged of the work that runs in anybody's time says how much it ran
-                // there. NAPI threads' work is charged to their own containers only.
-                let anybodys = time.measured_ns().saturating_sub(time.napi_thread_ns);
-                let all = anybodys.max(1) as f64;
-                if *ns as f64 > RAN_PART * all && *ns as f64 > RAN_CPUS * length_ns {
-                    self.beside.insert((cpu.0, row.container.cgroup), now);
-                    let path = &row.container.cgroup_path;
-                    let known = self.paths.entry(row.container.cgroup);
-                    known.or_insert_with(|| path.clone());
+                let container = &row.container;
+                let part = part_of(time, *ns, length_ns);
+                let part = match container.is_of_host() {
+                    true => self.average((cpu.0, container.cgroup), part, keep),
+                    false => part,
+                };
+                if part > RAN_PART {
+                    self.ran(now, cpu.0, container.cgroup, &container.cgroup_path);
                 }
+            }
+        }
+        for (cpu, time) in &interval.cpus {
+            let part = part_of(time, time.charged_host_ns, length_ns);
+            if self.average((cpu.0, UNKNOWN), part, keep) > RAN_PART {
+                self.ran(now, cpu.0, UNKNOWN, Path::new("/"));
             }
         }
         self.beside
@@ -40,6 +56,23 @@ impl Rivals {
             .retain(|id, _| beside.keys().any(|(_, other)| other == id));
     }
 
+    fn ran(&mut self, now: Duration, cpu: u32, cgroup: CgroupId, path: &Path) {
+        self.beside.insert((cpu, cgroup), now);
+        let known = self.paths.entry(cgroup);
+        known.or_insert_with(|| path.to_owned());
+    }
+
+    /// Containers are few, and one that runs at all counts. Of the host something always runs for a
+    /// moment: only what does so on average leaves less to the others.
+    fn average(&mut self, of: (u32, CgroupId), part: f64, keep: f64) -> f64 {
+        if part == 0.0 {
+            return self.of_host.get(&of).copied().unwrap_or(0.0);
+        }
+        let average = self.of_host.entry(of).or_insert(0.0);
+        *average += part * (1.0 - keep);
+        *average
+    }
+
     /// The share of `cpu` that a container is entitled to, among those that ran there a moment
     /// ago, by the weights that cgroups would have without corrections.
     pub fn share(&self, container: &Container, cpu: u32, weight: impl FnMut(&Path) -> f64) -> f64 {
@@ -47,7 +80,7 @@ impl Rivals {
         share::fair_share(&container.cgroup_path, &active, weight)
     }
 
-    /// Paths of the containers that ran on `cpu` a moment ago, `id` left out.
+    /// Paths of those that ran on `cpu` a moment ago, `id` left out.
     fn on(&self, cpu: u32, id: CgroupId) -> Vec<&Path> {
         self.beside
             .keys()
@@ -57,11 +90,20 @@ impl Rivals {
     }
 }
 
+/// What one is charged of the work that runs in anybody's time says how much it ran there. NAPI
+/// threads' work is charged to their own containers only. 0 where that is too little to tell.
+fn part_of(time: &CpuTime, ns: u64, length_ns: f64) -> f64 {
+    let anybodys = time.measured_ns().saturating_sub(time.napi_thread_ns);
+    match ns as f64 > RAN_CPUS * length_ns {
+        true => ns as f64 / anybodys.max(1) as f64,
+        false => 0.0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::simulation::interval;
     use super::*;
-    use cofferdam_types::CpuTime;
 
     /// Of 10 ms of network work 0.2 ms ran in softirq, half of that in the victim's time; the rest
     /// ran in the offender's own NAPI thread.
@@ -78,5 +120,44 @@ mod tests {
         rivals.note(Duration::ZERO, &interval);
         let offender = &interval.containers[0].container;
         assert_eq!(rivals.share(offender, 0, |_| 100.0), 0.5);
+    }
+
+    #[test]
+    fn tasks_without_a_known_cgroup_are_rivals_and_idle_time_is_none() {
+        let time = |charged_host_ns, charged_nobody_ns| CpuTime {
+            softirq_ns: 10_000_000,
+            network_softirq_ns: 10_000_000,
+            charged_host_ns,
+            charged_nobody_ns,
+            ..CpuTime::default()
+        };
+        for (time, share) in [(time(5_000_000, 5_000_000), 0.5), (time(0, 5_000_000), 1.0)] {
+            let mut rivals = Rivals::default();
+            let mut interval = interval(&[time], &[(10_000_000, 5_000_000)]);
+            for step in 0..10_u32 {
+                rivals.note(interval.length * step, &interval);
+            }
+            let offender = interval.containers.remove(0).container;
+            assert_eq!(rivals.share(&offender, 0, |_| 100.0), share, "{time:?}");
+        }
+    }
+
+    /// A service that wakes for a moment a few times a second, as our own agent does.
+    #[test]
+    fn what_of_the_host_runs_for_a_moment_takes_no_share() {
+        let time = |charged_host_ns| CpuTime {
+            softirq_ns: 10_000_000,
+            network_softirq_ns: 10_000_000,
+            charged_host_ns,
+            ..CpuTime::default()
+        };
+        let mut rivals = Rivals::default();
+        for step in 0..100_u32 {
+            let charged_ns = if step % 10 == 0 { 2_000_000 } else { 0 };
+            let interval = interval(&[time(charged_ns)], &[(10_000_000, 9_000_000)]);
+            rivals.note(interval.length * step, &interval);
+            let offender = &interval.containers[0].container;
+            assert_eq!(rivals.share(offender, 0, |_| 100.0), 1.0, "step {step}");
+        }
     }
 }

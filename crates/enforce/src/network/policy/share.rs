@@ -3,14 +3,21 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// Weight of a cgroup of which nothing is known: it competes as an equal of its siblings.
 pub(super) const EQUAL_WEIGHT: f64 = 100.0;
 
+/// Name of what no cgroup is called, for the tasks that are directly in a cgroup. They compete with
+/// the cgroups below it, each with the weight of a cgroup that has the default. How many run at a time
+/// is not known: they count as one.
+const TASKS: &str = "\0tasks";
+
 /// Share (0..=1) of one CPU that the cgroup `of` is entitled to among the cgroups `active`
 /// (which may hold `of`), by the weights of them and of the cgroups above them. `weight` gives
-/// the weight of a cgroup path; siblings compete by weight at each level.
+/// the weight of a cgroup path; siblings compete by weight at each level. A cgroup above `of` in
+/// `active` stands for the tasks directly in it.
 pub(super) fn fair_share(of: &Path, active: &[&Path], mut weight: impl FnMut(&Path) -> f64) -> f64 {
     let mut share = 1.0;
     let mut above = PathBuf::from("/");
@@ -19,13 +26,10 @@ pub(super) fn fair_share(of: &Path, active: &[&Path], mut weight: impl FnMut(&Pa
         let mut rivals = BTreeMap::new();
         rivals.insert(here.clone(), weight(&here));
         for other in active {
-            let Some(next) = other
-                .strip_prefix(&above)
-                .ok()
-                .and_then(|r| r.iter().next())
-            else {
+            let Ok(rest) = other.strip_prefix(&above) else {
                 continue;
             };
+            let next = rest.iter().next().unwrap_or(OsStr::new(TASKS));
             let rival = above.join(next);
             if let Entry::Vacant(vacant) = rivals.entry(rival) {
                 let weight = weight(vacant.key());
@@ -69,6 +73,15 @@ mod tests {
         assert_eq!(share("/y/c", &active, &[]), 0.5);
         let w = [("/y", 300.0)];
         assert_eq!(share("/y/c", &active, &w), 0.75);
+    }
+
+    #[test]
+    fn tasks_in_a_cgroup_compete_with_those_below_it() {
+        assert_eq!(share("/a", &["/"], &[]), 0.5);
+        assert_eq!(share("/a", &["/", "/b"], &[("/a", 200.0)]), 0.5);
+        assert_eq!(share("/p/a", &["/p"], &[]), 0.5);
+        assert_eq!(share("/p/a", &["/p", "/p/b", "/", "/q"], &[]), 1.0 / 9.0);
+        assert_eq!(share("/p", &["/p/a", "/p"], &[]), 1.0, "its own");
     }
 
     #[test]

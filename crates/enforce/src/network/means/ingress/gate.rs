@@ -12,6 +12,7 @@ use cofferdam_types::{CgroupId, Container, IfIndex, NetnsId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -53,6 +54,8 @@ pub(super) enum First {
 pub(super) struct Member {
     slot: u32,
     addresses: BTreeSet<IpAddr>,
+    /// Its sockets, where it has no address of its own.
+    sockets: Option<DropLink>,
     /// The host's ends by which it sends, while that is limited.
     sent: BTreeMap<u32, DropLink>,
     /// Why that cannot be limited.
@@ -63,7 +66,7 @@ pub(super) struct Member {
 
 impl Member {
     pub fn limits(&self) -> bool {
-        !self.addresses.is_empty()
+        !self.addresses.is_empty() || self.sockets.is_some()
     }
 
     pub fn limits_sent(&self) -> bool {
@@ -112,6 +115,7 @@ impl Gate {
         let member = Member {
             slot,
             addresses: BTreeSet::new(),
+            sockets: None,
             sent: BTreeMap::new(),
             sent_refused: None,
             counts: DropCounts::default(),
@@ -160,6 +164,25 @@ impl Gate {
         });
         self.attach(&file, netns, skip)?;
         drop(before);
+        Ok(())
+    }
+
+    /// Limits what the sockets of a container receive that has no address of its own; `directory` is
+    /// that of its v2 cgroup.
+    pub fn keep_sockets(
+        &mut self,
+        container: &Container,
+        directory: &Path,
+    ) -> Result<(), LimitError> {
+        let Some(member) = self.members.get_mut(&container.cgroup) else {
+            return Ok(());
+        };
+        if member.sockets.is_none() {
+            let attached = self
+                .programs
+                .attach_sockets(directory, container.cgroup, member.slot);
+            member.sockets = Some(attached.map_err(LimitError::Sockets)?);
+        }
         Ok(())
     }
 

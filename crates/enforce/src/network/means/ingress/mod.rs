@@ -11,6 +11,7 @@ mod refusal;
 pub(in crate::network) use gate::HostEnds;
 pub(in crate::network) use refusal::LimitError;
 
+use crate::network::place::Located;
 use crate::network::policy::{Limiting, PacketLimit};
 use cofferdam_types::{CgroupId, Container, NetnsId};
 use gate::{First, Gate, Member};
@@ -31,9 +32,9 @@ fn forwarding_namespace(container: &Container) -> Option<NetnsId> {
 }
 
 /// Where a container's packets are stopped: where its host's ends are, or, with `own`, in its
-/// own namespace.
+/// own namespace. One in the host's namespace has no other.
 pub(in crate::network) fn gate_of(container: &Container, own: bool) -> Option<NetnsId> {
-    if own {
+    if own || container.host_network {
         container.netns
     } else {
         forwarding_namespace(container)
@@ -46,7 +47,7 @@ impl Ingress {
     /// limited all the same.
     pub fn limit(
         &mut self,
-        container: &Container,
+        located: &Located,
         netns: NetnsId,
         limit: &PacketLimit,
         skip: &HostEnds,
@@ -56,7 +57,7 @@ impl Ingress {
         {
             return Err(refusal.why.clone());
         }
-        self.try_limit(container, netns, limit, skip)
+        self.try_limit(located, netns, limit, skip)
             .map_err(Arc::new)
             .inspect_err(|why| {
                 self.refused.insert(netns, Refusal::new(why.clone()));
@@ -66,7 +67,7 @@ impl Ingress {
     /// Loads the programs for the namespace that forwards to a container: they take the kernel
     /// a while, and nothing looks at a packet until they are attached.
     pub fn prepare(&mut self, container: &Container) {
-        if let Some(netns) = forwarding_namespace(container) {
+        if let Some(netns) = gate_of(container, false) {
             // A failure is reported when they are needed.
             let _ = self.gate(netns, First::Dropping);
         }
@@ -88,7 +89,7 @@ impl Ingress {
 
     fn try_limit(
         &mut self,
-        container: &Container,
+        Located { container, place }: &Located,
         netns: NetnsId,
         limit: &PacketLimit,
         skip: &HostEnds,
@@ -103,6 +104,12 @@ impl Ingress {
         };
         let gate = self.gate(netns, first)?;
         let new = gate.admit(container)?;
+        if container.host_network {
+            let directory = place.directories.first().ok_or(LimitError::NoProcess)?;
+            gate.keep_sockets(container, &directory.full())?;
+            gate.spend(container.cgroup, limit.spending)?;
+            return Ok(None);
+        }
         if limit.received {
             gate.keep_attached(container, netns, new, skip)?;
         }

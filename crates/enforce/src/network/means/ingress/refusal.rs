@@ -32,6 +32,8 @@ pub(in crate::network) enum LimitError {
     Attach { device: String, source: io::Error },
     #[error("what it sends cannot be dropped (requires Linux 6.6): {0}")]
     AttachSent(#[source] io::Error),
+    #[error("what its sockets receive cannot be dropped: {0}")]
+    Sockets(#[source] io::Error),
     #[error("no device of the host leads to it")]
     NoEntry,
 }

@@ -1,10 +1,11 @@
 //! Histories of a simulated host, made from seeds.
 
 use super::host::{Host, INTERRUPTS_PER_MS};
-use super::tenant::{Cost, Tenant};
+use super::tenant::{Cost, Kind, Tenant};
 use super::traffic::{Stream, Traffic};
 use crate::network::policy::{Account, Policy, Rules};
-use cofferdam_types::Means;
+use cofferdam_types::{Container, Means, Runtime};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The control period (the agent's).
@@ -28,6 +29,7 @@ pub(super) struct Plan {
     pub interrupt_ns: f64,
     /// The offender's.
     pub quota_cpus: Option<f64>,
+    pub victim: Kind,
 }
 
 impl Plan {
@@ -60,7 +62,19 @@ impl Plan {
                 .then(|| Duration::from_millis(between(5.0, 200.0) as u64)),
             interrupt_ns: [0.0, 1_500.0][between(0.0, 2.0) as usize],
             quota_cpus: None,
+            victim: Kind::Enforced,
         }
+    }
+
+    /// As [`Plan::from_seed`], beside a victim that no rule enforces: a container or a cgroup of the
+    /// host, or a task of which nothing is known, and which competes as one of the default weight.
+    pub fn beside_anybody(seed: u64) -> Plan {
+        let mut plan = Plan::from_seed(seed);
+        plan.victim = [Kind::Observed, Kind::Unknown][seed as usize % 2];
+        if plan.victim == Kind::Unknown {
+            plan.weights.1 = 100.0;
+        }
+        plan
     }
 
     /// An offender and a victim that leave a quarter of the CPU idle together.
@@ -98,7 +112,15 @@ impl Plan {
             true => Traffic::Stream(Stream::new(self.packets)),
             false => Traffic::Datagrams(self.packets),
         });
-        let victim = Tenant::new(2, self.weights.1, self.victim_computes);
+        let mut victim = Tenant::new(2, self.weights.1, self.victim_computes);
+        victim.kind = self.victim;
+        if self.victim == Kind::Observed && self.seed.is_multiple_of(4) {
+            let of_host = Container {
+                runtime: Runtime::Host,
+                ..(*victim.container).clone()
+            };
+            victim.container = Arc::new(of_host);
+        }
         let mut host = Host::new(vec![offender, victim], self.seed);
         host.napi_lag = self.napi_lag.unwrap_or_default();
         host.interrupt_ns = self.interrupt_ns;

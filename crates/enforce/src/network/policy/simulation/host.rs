@@ -1,7 +1,7 @@
 //! One CPU with fair scheduling by weight, softirq work that runs in whoever's time, quotas, and
 //! the effects of the means.
 
-use super::tenant::{QUEUE, Since, Tenant, WINDOW};
+use super::tenant::{Kind, QUEUE, Since, Tenant, WINDOW};
 use super::traffic::Outcome;
 use crate::network::policy::{Active, ContainerFacts, Facts, IdleParts, Policy, Rules};
 use cofferdam_types::{CgroupId, ContainerLedger, CpuTime, Interval, Ledger};
@@ -50,7 +50,8 @@ impl Host {
 
     pub fn policy(&self, rules: Rules) -> Policy {
         let mut policy = Policy::new(rules);
-        let containers: Vec<_> = self.tenants.iter().map(|t| t.container.clone()).collect();
+        let enforced = self.tenants.iter().filter(|t| t.kind == Kind::Enforced);
+        let containers: Vec<_> = enforced.map(|t| t.container.clone()).collect();
         policy.set(&containers, &Default::default());
         policy
     }
@@ -210,7 +211,10 @@ impl Host {
     }
 
     fn interval(&self, length: Duration) -> Interval {
+        let (unknown, known): (Vec<_>, Vec<_>) =
+            (self.tenants.iter()).partition(|t| t.kind == Kind::Unknown);
         let cpu = CpuTime {
+            charged_host_ns: unknown.iter().map(|t| t.since.charged as u64).sum(),
             softirq_ns: self.softirq_ns as u64,
             network_softirq_ns: self.softirq_ns as u64,
             napi_thread_ns: self.napi_ns as u64,
@@ -218,9 +222,8 @@ impl Host {
         };
         let mut interval = super::interval(&[cpu], &[]);
         interval.length = length;
-        interval.containers = self
-            .tenants
-            .iter()
+        interval.containers = known
+            .into_iter()
             .map(|t| ContainerLedger {
                 container: t.container.clone(),
                 ledger: Ledger {

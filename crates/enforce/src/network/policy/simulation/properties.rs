@@ -1,7 +1,7 @@
 //! What holds in every history, whatever the traffic, the weights and the lag of the means.
 
 use super::history::{History, Plan};
-use super::tenant::Cost;
+use super::tenant::{Cost, Kind};
 use cofferdam_types::Means;
 use std::time::Duration;
 
@@ -72,6 +72,20 @@ fn a_victim_has_its_share_in_every_history() {
     });
 }
 
+/// Whoever wants the CPU: a cgroup that no rule names, threads of the root.
+#[test]
+fn whoever_runs_has_the_share_of_a_victim_in_every_history() {
+    in_every_history(Plan::beside_anybody, |plan, mut history| {
+        if !plan.can_be_held() {
+            return Ok(());
+        }
+        history.pass(SETTLED);
+        let windows = (0..7).map(|_| history.works(VICTIM, WINDOW) / plan.fair());
+        let part = median(windows.collect());
+        ensure(is_fair(part, plan), || format!("median {part:.3}"))
+    });
+}
+
 /// The NAPI thread takes all of an offender's work over: nothing of it runs in others' time any
 /// more. A weight that stayed low would withhold what the offender is entitled to, and a limit that
 /// stayed would cost it time.
@@ -123,7 +137,11 @@ fn debt_stays_within_its_bound_in_every_history() {
 /// While a CPU has room, an offender's packets cost nobody anything that is wanted.
 #[test]
 fn nothing_is_dropped_while_the_cpu_has_room_in_every_history() {
-    in_every_history(Plan::with_room, |plan, mut history| {
+    let plan = |seed| Plan {
+        victim: [Kind::Enforced, Kind::Observed, Kind::Unknown][seed as usize % 3],
+        ..Plan::with_room(seed)
+    };
+    in_every_history(plan, |plan, mut history| {
         let time = Duration::from_secs(3);
         history.pass(time);
         let mut free = plan.begin();

@@ -35,10 +35,23 @@ impl Cost {
     }
 }
 
+/// What a tenant is to the policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A container under a rule.
+    #[default]
+    Enforced,
+    /// A container without one, or a cgroup of the host.
+    Observed,
+    /// A task whose cgroup is not known.
+    Unknown,
+}
+
 /// A container of the simulated host.
 #[derive(Clone, Debug)]
 pub(super) struct Tenant {
     pub container: Arc<Container>,
+    pub kind: Kind,
     pub base_weight: f64,
     /// Part of the time in which it also computes.
     pub computes: f64,
@@ -79,6 +92,7 @@ impl Tenant {
     pub fn new(id: u64, base_weight: f64, computes: f64) -> Tenant {
         Tenant {
             container: super::container(id),
+            kind: Kind::Enforced,
             base_weight,
             computes,
             traffic: None,

@@ -1,0 +1,250 @@
+//! Whoever runs is protected: the victim is no container, and no rule names it.
+
+mod common;
+
+use cofferdam_accounting::{Accountant, Options};
+use cofferdam_host::{CgroupLayout, HostFs};
+use cofferdam_lab::fixtures::traffic::{self, Udp};
+use cofferdam_lab::fixtures::{
+    Cgroup, FakeContainer, Host, Namespace, Net, Router, VethPair, unique_link, wait_until,
+};
+use cofferdam_types::{ContainerLedger, Interval, Means};
+use common::*;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A flooded container under a rule, on CPU 0 with everybody else; the flood comes from CPU 1.
+struct Flooded {
+    offender: FakeContainer,
+    router: Router,
+    accountant: Accountant,
+    to: std::net::SocketAddr,
+}
+
+impl Flooded {
+    fn new() -> Flooded {
+        let offender = FakeContainer::new("offender");
+        let router = Router::new("router");
+        let port = router.attach(&offender);
+        offender.steer("eth0", 1);
+        // Programs first: loading takes long under a flood.
+        let accountant = Accountant::start(Options::default()).unwrap();
+        Flooded {
+            offender,
+            router,
+            accountant,
+            to: port.v4(9000),
+        }
+    }
+
+    /// Enforces the container until its NAPI thread is in its cgroup. Returns what the cgroup at
+    /// `path` was charged meanwhile, by the ledger, and what the container was caused.
+    fn bounded(&mut self, path: &Path) -> (u64, u64) {
+        let id = cofferdam_types::CgroupId(self.offender.id());
+        let mut all = self.accountant.containers().into_iter();
+        let o = all.find(|c| c.cgroup == id).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut enforcer = cofferdam_enforce::Enforcer::open(options(folder.path())).unwrap();
+        enforcer.set(enforce(&[&o]));
+        let flood = Udp::to(self.to).bytes(200).flood(LIMIT * 2);
+        let _flood = traffic::udp_send(&*self.router, Some(1), flood);
+        let (mut paid_ns, mut caused_ns) = (0, 0);
+        let until = Instant::now() + LIMIT;
+        let mut last = self.accountant.snapshot().unwrap();
+        while !means(&enforcer, &o, Means::NapiThread).in_force || paid_ns == 0 {
+            assert!(
+                Instant::now() < until,
+                "{paid_ns} ns paid: {:?}",
+                enforcer.status()
+            );
+            let interval = self.interval(&mut last);
+            paid_ns += of(&interval, path).map_or(0, |row| row.ledger.charged_network_ns);
+            let own = interval
+                .containers
+                .iter()
+                .find(|r| r.container.cgroup == id);
+            caused_ns += own.map_or(0, |row| row.ledger.caused_ns());
+            enforcer.step(&interval);
+        }
+        let report = enforcer.undo();
+        assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
+        (paid_ns, caused_ns)
+    }
+
+    fn interval(&mut self, last: &mut cofferdam_types::Snapshot) -> Interval {
+        let soon = Instant::now() + Duration::from_millis(50);
+        self.accountant.follow(soon, None).unwrap();
+        let now = self.accountant.snapshot().unwrap();
+        let interval = now.since(last);
+        *last = now;
+        interval
+    }
+}
+
+/// The row of the host's cgroup at `path`.
+fn of<'a>(interval: &'a Interval, path: &Path) -> Option<&'a ContainerLedger> {
+    let mut rows = interval.containers.iter();
+    rows.find(|row| row.container.is_of_host() && row.container.cgroup_path == path)
+}
+
+/// An address of the host by which `source` reaches it, processed on CPU 0.
+struct Joined {
+    at: std::net::SocketAddr,
+    _pair: VethPair,
+}
+
+fn join_host(source: &Namespace) -> Joined {
+    let device = unique_link();
+    let pair = VethPair::new((source, "eth0"), (&Host, &device));
+    source.address("eth0", "10.96.7.2/24");
+    Host.address(&device, "10.96.7.1/24");
+    Host.steer(&device, 1);
+    source.ping("10.96.7.1");
+    Joined {
+        at: "10.96.7.1:9000".parse().unwrap(),
+        _pair: pair,
+    }
+}
+
+#[test]
+fn an_unnamed_job_of_the_host_is_a_victim_by_name() {
+    alone(240, || {
+        let job = Cgroup::new("job");
+        let mut flooded = Flooded::new();
+        let victim = traffic::compute(&job, Some(0), LIMIT * 3);
+        let (paid_ns, caused_ns) = flooded.bounded(job.path());
+        assert!(caused_ns > paid_ns / 2, "{caused_ns} {paid_ns}");
+        assert!(victim.is_alive());
+        drop(victim);
+        // A job that has ended is gone from the accounting with its cgroup.
+        let path = job.path().to_owned();
+        drop(job);
+        let mut last = flooded.accountant.snapshot().unwrap();
+        flooded.interval(&mut last);
+        assert!(of(&flooded.interval(&mut last), &path).is_none());
+    });
+}
+
+/// As systemd makes it: a service below its slice, started anew while the container is enforced.
+#[test]
+fn a_service_below_a_slice_is_a_victim_by_its_own_name() {
+    alone(240, || {
+        let slice = Cgroup::new("system.slice");
+        let mut flooded = Flooded::new();
+        for _ in 0..2 {
+            let service = slice.child("batch.service");
+            let _victim = traffic::compute(&service, Some(0), LIMIT * 3);
+            let (paid_ns, caused_ns) = flooded.bounded(service.path());
+            assert!(caused_ns > paid_ns / 2, "{caused_ns} {paid_ns}");
+        }
+    });
+}
+
+#[test]
+fn a_thread_of_the_root_cgroup_is_a_victim() {
+    alone(240, || {
+        let mut flooded = Flooded::new();
+        let victim = traffic::compute(&Host, Some(0), LIMIT * 3);
+        let layout = CgroupLayout::read(&HostFs::host()).unwrap();
+        for root in layout.v1_mounts.values().chain([&layout.v2_mount]) {
+            // The controllers of a runtime's own cgroup do not matter here.
+            if !root.ends_with("memory") {
+                fs::write(root.join("cgroup.procs"), victim.pid().to_string()).unwrap();
+            }
+        }
+        let (paid_ns, caused_ns) = flooded.bounded(Path::new("/"));
+        assert!(caused_ns > paid_ns / 2, "{caused_ns} {paid_ns}");
+    });
+}
+
+/// Receives in the host's namespace: known by its sockets once that is worth asking, and its packets
+/// are nobody else's.
+#[test]
+fn a_service_that_receives_is_accounted_by_its_sockets() {
+    alone(120, || {
+        let service = Cgroup::new("receiver");
+        let source = Namespace::new("source");
+        let to = join_host(&source);
+        let mut accountant = Accountant::start(Options::default()).unwrap();
+        let sink = traffic::udp_sink(&service, Some(0), to.at, u64::MAX);
+        let flood = Udp::to(to.at).bytes(200).flood(LIMIT);
+        let _flood = traffic::udp_send(&source, Some(1), flood);
+        let mut last = accountant.snapshot().unwrap();
+        wait_until("the service to be caused its packets", LIMIT, || {
+            let soon = Instant::now() + Duration::from_millis(100);
+            accountant.follow(soon, None).unwrap();
+            let now = accountant.snapshot().unwrap();
+            let interval = now.since(&last);
+            last = now;
+            let row = of(&interval, service.path());
+            row.is_some_and(|row| {
+                let host = interval.unattributed_ns[&cofferdam_types::Reason::HostTraffic];
+                row.ledger.caused_rx_ns > 10 * host
+            })
+        });
+        assert!(last.conservation().worst_cpu_error_pct <= 1.0);
+        drop(sink);
+    });
+}
+
+/// A service that a rule names floods its neighbours from the host's own namespace: its packets are
+/// dropped at its sockets. Then it ends, cgroup and all, in the middle of it.
+#[test]
+fn a_named_service_that_receives_is_bounded_at_its_sockets() {
+    alone(240, || {
+        let service = Cgroup::new("service");
+        let job = Cgroup::new("job");
+        let source = Namespace::new("source");
+        let to = join_host(&source);
+        let mut accountant = Accountant::start(Options::default()).unwrap();
+        let sink = traffic::udp_sink(&service, Some(0), to.at, u64::MAX);
+        let _victim = traffic::compute(&job, Some(0), LIMIT * 3);
+        let named = format!("cgroup:{}", service.path().display());
+        accountant.name(&[named.parse().unwrap()]).unwrap();
+        let find = |accountant: &Accountant| {
+            let mut all = accountant.containers().into_iter();
+            all.find(|c| c.cgroup_path == service.path() && !c.is_of_host())
+        };
+        let s = find(&accountant).expect("it has a process");
+        let folder = tempfile::tempdir().unwrap();
+        let mut enforcer = cofferdam_enforce::Enforcer::open(options(folder.path())).unwrap();
+        enforcer.set(enforce(&[&s]));
+        let flood = Udp::to(to.at).bytes(200).flood(LIMIT * 2);
+        let _flood = traffic::udp_send(&source, Some(1), flood);
+
+        let mut last = accountant.snapshot().unwrap();
+        let mut step = |accountant: &mut Accountant, enforcer: &mut cofferdam_enforce::Enforcer| {
+            let soon = Instant::now() + Duration::from_millis(20);
+            accountant.follow(soon, None).unwrap();
+            let now = accountant.snapshot().unwrap();
+            enforcer.step(&now.since(&last));
+            last = now;
+        };
+        wait_until("its packets to be dropped", LIMIT, || {
+            step(&mut accountant, &mut enforcer);
+            let status = enforcer.status();
+            let network = status.containers[0].network.as_ref().unwrap();
+            network.dropped_rx_packets > 1_000 && means(&enforcer, &s, Means::IngressDrop).in_force
+        });
+        drop(sink);
+        let path = service.path().to_owned();
+        drop(service);
+        for _ in 0..5 {
+            step(&mut accountant, &mut enforcer);
+        }
+        assert!(
+            accountant
+                .containers()
+                .iter()
+                .all(|c| c.cgroup_path != path)
+        );
+        // As the agent does on the next change of containers.
+        enforcer.set(enforce(&[]));
+        assert_eq!(enforcer.status().failed_changes, 0);
+        let report = enforcer.undo();
+        assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
+    });
+}
