@@ -294,8 +294,7 @@ impl<L: Ledger> Control<L> {
             self.latency.follow(&measured);
         }
         if self.losses.is_due() {
-            let diagnosed = crate::losses::diagnosed(&containers);
-            self.losses.step(&diagnosed, self.assigner.reserved());
+            self.losses.step(&containers, self.assigner.reserved());
         }
         if changed || self.shown.is_none_or(|at| at.elapsed() >= SHOW) {
             self.tell_changes();

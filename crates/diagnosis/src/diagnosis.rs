@@ -3,6 +3,7 @@
 use crate::groups::Groups;
 use crate::reading::{Counted, Reading};
 use crate::rows::{Rows, Slot};
+use crate::told::diagnosed;
 use crate::{DiagnosisError, StartError};
 use cofferdam_bpf::{
     EmptyProgram, ProgramCost, RuntimeStatistics, SCHEDULE_HOST_ROW, SchedulePrograms,
@@ -90,10 +91,11 @@ impl Diagnosis {
         self.reserved = reserved;
     }
 
-    /// Tells the programs of `containers`, the ones that there are now. [`Diagnosis::snapshot`]
+    /// Tells the programs of `containers`, the ones that there are now, cgroups of the host included. [`Diagnosis::snapshot`]
     /// does it as well; called on each change it counts newcomers from their first moment.
     pub fn follow(&mut self, containers: &[Arc<Container>]) -> Result<(), DiagnosisError> {
-        let told = self.rows.follow(&mut self.programs, containers);
+        let containers = diagnosed(containers);
+        let told = self.rows.follow(&mut self.programs, &containers);
         told.map_err(|e| DiagnosisError(e.to_string()))
     }
 

@@ -13,6 +13,7 @@ mod groups;
 mod promise;
 mod reading;
 mod rows;
+mod told;
 
 pub use cofferdam_bpf::ProgramCost;
 pub use diagnosis::{Diagnosis, Options};

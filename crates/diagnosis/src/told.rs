@@ -1,0 +1,51 @@
+//! Whose losses can be told.
+
+use cofferdam_types::Container;
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Those of `containers` whose losses can be told: containers, and cgroups of the host without
+/// others below them. What a cgroup is promised is for all that is in it.
+pub(crate) fn diagnosed(containers: &[Arc<Container>]) -> Vec<Arc<Container>> {
+    let paths: BTreeSet<&Path> = containers
+        .iter()
+        .map(|container| container.cgroup_path.as_path())
+        .collect();
+    let has_others_below = |path: &Path| {
+        let mut after = paths.range::<Path, _>((Bound::Excluded(path), Bound::Unbounded));
+        after.next().is_some_and(|next| next.starts_with(path))
+    };
+    let told = |container: &&Arc<Container>| {
+        let path = container.cgroup_path.as_path();
+        !container.is_of_host() || (path.parent().is_some() && !has_others_below(path))
+    };
+    containers.iter().filter(told).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cofferdam_types::{CgroupId, Runtime};
+
+    #[test]
+    fn a_cgroup_with_others_below_it_and_the_root_are_not_diagnosed() {
+        let of = |id: u64, path: &str, runtime| {
+            Arc::new(Container {
+                runtime,
+                ..Container::plain(CgroupId(id), path, path)
+            })
+        };
+        let all = [
+            of(1, "/", Runtime::Host),
+            of(2, "/system.slice/a.service", Runtime::Host),
+            of(3, "/batch", Runtime::Host),
+            of(4, "/batch-2", Runtime::Host),
+            of(5, "/batch/job", Runtime::Plain),
+        ];
+        let told = diagnosed(&all);
+        let ids: Vec<u64> = told.iter().map(|c| c.cgroup.0).collect();
+        assert_eq!(ids, [2, 4, 5]);
+    }
+}
