@@ -198,9 +198,7 @@ impl Network {
     ) -> Facts<'a> {
         let around = self.observer.look_around(interval);
         self.means.note_host_ends(interval);
-        let wanted = self
-            .policy
-            .weights_wanted(now, interval, &around.idle, &active);
+        let wanted = self.policy.weights_wanted(&around.idle, &active);
         let members = self.members.values_mut();
         let members = members.map(|m| (&m.located, &mut m.applied));
         let weights = self.observer.weights(&self.layout, wanted, members);

@@ -110,8 +110,12 @@ impl Policy {
     /// The containers that need a look. Most did nothing, or nothing that counts: they cost this
     /// comparison, no more.
     pub fn attention(&mut self, now: Duration, interval: &Interval) -> Vec<Active> {
+        if self.accounts.is_empty() {
+            return Vec::new();
+        }
+        self.rivals.note(now, interval);
         let rows = rows_by_cgroup(interval);
-        let charged = pressed::charged_by_cpu(interval);
+        let charged = pressed::charged_by_cpu(interval, &self.rivals);
         let mut active = Vec::new();
         for (id, account) in &mut self.accounts {
             let row = rows.get(id).copied();
@@ -130,17 +134,10 @@ impl Policy {
         active
     }
 
-    /// Takes in which CPUs were idle and which containers ran beside each other. Returns the cgroups
+    /// Takes in which CPUs were idle. Returns the cgroups
     /// whose weights, without corrections, must be known to decide about `active`.
-    pub fn weights_wanted(
-        &mut self,
-        now: Duration,
-        interval: &Interval,
-        idle: &IdleParts,
-        active: &[Active],
-    ) -> BTreeSet<PathBuf> {
+    pub fn weights_wanted(&mut self, idle: &IdleParts, active: &[Active]) -> BTreeSet<PathBuf> {
         self.idle.update(idle);
-        self.rivals.note(now, interval);
         let mut wanted = BTreeSet::new();
         for one in active {
             let Some(account) = self.accounts.get(&one.cgroup) else {

@@ -1,7 +1,9 @@
 //! Who pays for whom: the CPUs on which one container's packets run in others' time. The others are
-//! whoever runs: containers, cgroups of the host, and tasks whose cgroup is not known. Idle time is
-//! nobody's, and so is that of threads which do network work themselves.
+//! whoever runs: containers, and, where they run for more than a moment, cgroups of the host and tasks
+//! whose cgroup is not known. Idle time is nobody's, and so is that of threads which do network work
+//! themselves.
 
+use super::rivals::Rivals;
 use crate::tuning::network::{CAUSES_CPUS, COUNTS_CPUS, PAID_CPUS, PRESSED};
 use cofferdam_types::{ContainerLedger, Interval};
 use std::time::Duration;
@@ -21,13 +23,21 @@ impl PressedCpus {
     }
 }
 
-/// Network CPU charged to anybody on each CPU, nanoseconds.
-pub(super) fn charged_by_cpu(interval: &Interval) -> Vec<u64> {
-    let unknown = interval.cpus.iter().map(|(_, time)| time.charged_host_ns);
+/// Network CPU charged on each CPU to those who can be pressed there, nanoseconds. Of the host
+/// something always runs for a moment, our own agent for one: who has not run on average is left out.
+pub(super) fn charged_by_cpu(interval: &Interval, rivals: &Rivals) -> Vec<u64> {
+    let unknown = interval.cpus.iter();
+    let unknown = unknown.map(|(cpu, time)| match rivals.has_unknown(cpu.0) {
+        true => time.charged_host_ns,
+        false => 0,
+    });
     let mut charged: Vec<u64> = unknown.collect();
     for row in &interval.containers {
-        for (sum, ns) in charged.iter_mut().zip(&row.charged_by_cpu_ns) {
-            *sum += ns;
+        let columns = interval.cpus.iter().zip(&row.charged_by_cpu_ns);
+        for (sum, ((cpu, _), ns)) in charged.iter_mut().zip(columns) {
+            if !row.container.is_of_host() || rivals.has(cpu.0, row.container.cgroup) {
+                *sum += ns;
+            }
         }
     }
     charged

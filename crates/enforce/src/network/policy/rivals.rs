@@ -56,6 +56,16 @@ impl Rivals {
             .retain(|id, _| beside.keys().any(|(_, other)| other == id));
     }
 
+    /// Whether it ran on `cpu` a moment ago.
+    pub fn has(&self, cpu: u32, cgroup: CgroupId) -> bool {
+        self.beside.contains_key(&(cpu, cgroup))
+    }
+
+    /// Whether tasks whose cgroup is not known did.
+    pub fn has_unknown(&self, cpu: u32) -> bool {
+        self.has(cpu, UNKNOWN)
+    }
+
     fn ran(&mut self, now: Duration, cpu: u32, cgroup: CgroupId, path: &Path) {
         self.beside.insert((cpu, cgroup), now);
         let known = self.paths.entry(cgroup);

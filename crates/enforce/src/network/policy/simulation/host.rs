@@ -178,7 +178,7 @@ impl Host {
             by_cpu: [(0, self.idle_since_ns / length.as_nanos() as f64)].into(),
         };
         if !active.is_empty() {
-            let wanted = policy.weights_wanted(self.now, &interval, &idle, &active);
+            let wanted = policy.weights_wanted(&idle, &active);
             let weights = wanted.into_iter().map(|path| {
                 let weight = self
                     .tenants

@@ -86,6 +86,24 @@ fn whoever_runs_has_the_share_of_a_victim_in_every_history() {
     });
 }
 
+/// Beside tasks of the host that run for a moment now and then an offender has the CPU to itself.
+#[test]
+fn what_wakes_for_a_moment_holds_nobody_in_every_history() {
+    let plan = |seed| Plan {
+        victim: [Kind::Observed, Kind::Unknown][seed as usize % 2],
+        victim_computes: 0.02,
+        ..Plan::from_seed(seed & !3)
+    };
+    in_every_history(plan, |_, mut history| {
+        for _ in 0..100 {
+            history.pass(STEP);
+            let is_held = history.account().is_held();
+            ensure(!is_held, || "it is held".to_owned())?;
+        }
+        Ok(())
+    });
+}
+
 /// The NAPI thread takes all of an offender's work over: nothing of it runs in others' time any
 /// more. A weight that stayed low would withhold what the offender is entitled to, and a limit that
 /// stayed would cost it time.
