@@ -139,3 +139,49 @@ fn mechanisms_not_in_force_and_containers_that_still_pay_are_reported() {
         assert!(report.is_clean(), "{report:?}");
     });
 }
+
+/// The victim is under no rule: it is named all the same, with the one whose packets it pays for.
+#[test]
+fn a_victim_without_a_rule_that_still_pays_is_named() {
+    alone(60, || {
+        let (offender, victim) = (FakeContainer::new("offender"), FakeContainer::new("victim"));
+        let folder = tempfile::tempdir().unwrap();
+        let mut options: Enforcement = options(folder.path());
+        options.network = NetworkOptions {
+            means: vec![Means::NapiThread],
+            ..NetworkOptions::default()
+        };
+        let mut enforcer = Enforcer::open(options).unwrap();
+        let (o, v) = (found(&offender), found(&victim));
+        let pays = |enforcer: &Enforcer| {
+            let mut all = enforcer.status().degraded.into_iter();
+            all.find(|d| d.name == "victim_pays")
+        };
+        let interval = interval(&o, &v, 10);
+        for (wanted, is_enforced) in [(enforce(&[]), false), (enforce(&[&o]), true)] {
+            enforcer.set(wanted);
+            for _ in 0..200 {
+                enforcer.step(&interval);
+            }
+            let told = pays(&enforcer).expect("it pays a quarter of a CPU").text;
+            assert!(told.contains(&v.name) && told.contains(&o.name), "{told}");
+            assert_eq!(
+                !told.contains("which no rule enforces"),
+                is_enforced,
+                "{told}"
+            );
+        }
+        let mut quiet = interval.clone();
+        for row in &mut quiet.containers {
+            row.ledger = Default::default();
+            row.charged_by_cpu_ns = vec![0, 0];
+            row.caused_by_cpu_ns = vec![0, 0];
+        }
+        for _ in 0..600 {
+            enforcer.step(&quiet);
+        }
+        assert!(pays(&enforcer).is_none());
+        let report = enforcer.undo();
+        assert!(report.is_clean(), "{report:?}");
+    });
+}
