@@ -8,6 +8,7 @@ mod fuzz;
 mod lint;
 mod promises;
 mod run;
+mod soak;
 mod tree;
 
 use std::process::ExitCode;
@@ -16,6 +17,8 @@ const USAGE: &str = "usage: cargo xtask TASK
 
   demo         build, then run `cofferdam demo` as root
   test [ARGS]  build and run every test as root, one at a time; ARGS go to cargo test
+  soak [--runs N] [--beside COMMAND] [--output DIR]
+               whole runs of the tests, 20 by default; 1 if one ever failed; a stopped soak resumes
   lint         formatting, clippy, documentation, the checks below
   fmt          format Rust and BPF C
   loc          no tracked source file is longer than 800 lines
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
     let done = match task.as_str() {
         "demo" => run::demo(&rest),
         "test" => run::test(&rest),
+        "soak" => soak::soak(&rest),
         "lint" => lint::lint(),
         "fmt" => lint::format(),
         "loc" => tree::lengths(),

@@ -108,6 +108,11 @@ pub fn generate(what: &str, arguments: &[String]) -> Result<()> {
 
 /// All tests, one at a time: those that need root measure CPUs that all share.
 pub fn test(arguments: &[String]) -> Result<()> {
+    check(tests(arguments)?)
+}
+
+/// The command that builds and runs all tests.
+pub fn tests(arguments: &[String]) -> Result<Command> {
     // All failures at once: a run takes a quarter of an hour.
     let mut command = cargo(&["test", "--locked", "--workspace", "--no-fail-fast"]);
     command.args(arguments).env("RUST_TEST_THREADS", "1");
@@ -115,7 +120,7 @@ pub fn test(arguments: &[String]) -> Result<()> {
         // Cargo puts the runner before each test program; building stays the user's.
         command.env(runner_variable()?, as_root().join(" "));
     }
-    check(command)
+    Ok(command)
 }
 
 /// `CARGO_TARGET_<TRIPLE>_RUNNER` for this machine.

@@ -94,6 +94,9 @@ pub struct Sample {
     pub cell: String,
     /// Number of the pair within the cell, from 0.
     pub pair: u32,
+    /// How often this pair was measured before: the calmest attempt counts.
+    #[serde(default)]
+    pub attempt: u32,
     /// Place within the pair, from 0: shows the order that was drawn.
     pub position: u32,
     /// What ran beside the victim.
@@ -121,13 +124,22 @@ pub struct Sample {
     pub received: Option<Rate>,
     /// The same once the victim has ended and nobody else wants the CPU.
     pub received_idle: Option<Rate>,
+    /// Network work that the competitors caused on the victim's CPU, as a share of it.
+    #[serde(default)]
+    pub offender_caused_fraction: Option<f64>,
+    /// The competitors' corrected CPU use on all CPUs, as a share of one.
+    #[serde(default)]
+    pub offender_corrected_fraction: Option<f64>,
+    /// Network work that was charged to the victim, as a share of its CPU.
+    #[serde(default)]
+    pub victim_charged_fraction: Option<f64>,
 }
 
 impl Sample {
     /// Those of a penalty or demo run; none in another experiment's.
     pub fn of(run: &RunData) -> &[Sample] {
         match &run.samples {
-            RunSamples::Penalty(samples) => samples,
+            RunSamples::Penalty(kept) => &kept.samples,
             RunSamples::Demo(kept) => &kept.flood,
             _ => &[],
         }
@@ -175,6 +187,9 @@ pub struct LedgerRecord {
     pub cell: String,
     /// Number of the pair (penalty, demo) or period (accounting).
     pub pair: u32,
+    /// How often this pair was measured before.
+    #[serde(default)]
+    pub attempt: u32,
     /// What ran beside the victim; `None` in accounting runs.
     pub role: Option<Role>,
     /// What was done against the competitors' network CPU.
@@ -257,6 +272,9 @@ pub struct TreatedResult {
     pub received: Option<Rate>,
     /// The competitors' corrected CPU use, as a share of one CPU.
     pub offender_corrected_fraction: Option<f64>,
+    /// The same, pair by pair; absent in runs of earlier versions.
+    #[serde(default)]
+    pub offender_corrected: Option<Estimate>,
     /// Median share of one CPU in network work charged to the victim.
     pub victim_charged_fraction: Option<f64>,
 }

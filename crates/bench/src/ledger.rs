@@ -20,6 +20,7 @@ pub trait LedgerSource {
 pub(crate) struct Label<'a> {
     pub cell: &'a str,
     pub pair: u32,
+    pub attempt: u32,
     pub role: Option<Role>,
     pub treatment: Treatment,
 }
@@ -32,6 +33,7 @@ pub(crate) fn record(interval: &Interval, label: &Label<'_>) -> LedgerRecord {
         interval_s: interval.length.as_secs_f64(),
         cell: label.cell.to_owned(),
         pair: label.pair,
+        attempt: label.attempt,
         role: label.role,
         treatment: label.treatment,
         cpus: interval

@@ -1,7 +1,6 @@
 //! What else this host is doing: warnings that name the remedy, before figures are taken.
 
 use crate::cpustat::{CpuStat, read};
-use crate::isolation::data::DISTURBING_STEAL;
 use std::fs;
 use std::time::Duration;
 
@@ -9,6 +8,10 @@ use std::time::Duration;
 const BUSY_PCT: f64 = 10.0;
 /// Share of a CPU that the hypervisor takes from which on it is told, percent.
 const STEAL_PCT: f64 = 1.0;
+
+/// Share of the CPUs that the hypervisor takes from which on a measurement is disturbed, 0 to 1: it is
+/// made again where an experiment can.
+pub const DISTURBING_STEAL: f64 = 0.05;
 
 /// What was seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use crate::accounting::args::AccountingArgs;
 use crate::accounting::data::{AccountingResult, PeriodSample};
 use crate::agent::args::AgentArgs;
 use crate::agent::data::AgentResult;
-use crate::data::{Judgement, LedgerRecord, Sample};
+use crate::data::{Judgement, LedgerRecord};
 use crate::dataplane::args::DataplaneArgs;
 use crate::dataplane::data::DataplaneResult;
 use crate::demo::data::{DemoResult, DemoSamples};
@@ -28,7 +28,7 @@ use crate::isolation::data::{IsolationResult, IsolationSamples};
 use crate::latency::args::LatencyArgs;
 use crate::latency::data::LatencyResult;
 use crate::penalty::args::PenaltyArgs;
-use crate::penalty::data::PenaltyResult;
+use crate::penalty::data::{PenaltyResult, PenaltySamples};
 use crate::progress::Progress;
 use crate::report::error::ReportError;
 use crate::reservation::args::ReservationArgs;
@@ -154,6 +154,11 @@ macro_rules! experiments {
                 })
             }
 
+            /// Whether the ledger belongs to a sample that counts.
+            pub(crate) fn counts(&self, ledger: &LedgerRecord) -> bool {
+                match self { $(RunSamples::$kind(samples) => samples.counts(ledger),)* }
+            }
+
             /// Number of samples.
             pub fn count(&self) -> usize {
                 match self { $(RunSamples::$kind(samples) => samples.count(),)* }
@@ -164,7 +169,7 @@ macro_rules! experiments {
 
 experiments! {
     /// `cofferdam bench penalty`.
-    Penalty(PenaltyResult, Vec<Sample>), "penalty", "Penalty of network work",
+    Penalty(PenaltyResult, PenaltySamples), "penalty", "Penalty of network work",
         bench PenaltyArgs: "How much longer a job takes next to traffic than next to an equally entitled compute job";
     /// `cofferdam bench latency`.
     Latency(LatencyResult, Unread), "latency", "Accuracy and cost of the latency measurement",

@@ -8,9 +8,9 @@ use crate::data::{LedgerRecord, SCHEMA};
 use crate::error::BenchError;
 use crate::evidence;
 use crate::host_facts;
-use crate::isolation::Experiment;
 use crate::isolation::data::EXPERIMENT;
-use crate::run::samples::SAMPLES;
+use crate::penalty::plan::PLAN;
+use crate::run::samples::{LEDGERS, SAMPLES};
 use crate::run::{Kind, Manifest, ResultFile, RunResult};
 use nix::fcntl::{Flock, FlockArg};
 use owner::Owner;
@@ -21,6 +21,9 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 pub(crate) mod owner;
+
+/// Name of the manifest's file within a run directory.
+pub(crate) const MANIFEST: &str = "manifest.json";
 
 /// A run directory. Its data is read back with [`crate::run::RunData::load`].
 #[derive(Debug)]
@@ -116,11 +119,11 @@ impl RunDir {
             owner,
             has_samples: false,
             samples,
-            ledgers: append(&path.join("ledger.jsonl"), owner)?,
+            ledgers: append(&path.join(LEDGERS), owner)?,
             path,
             manifest,
         };
-        dir.document("manifest.json", &dir.manifest)?;
+        dir.document(MANIFEST, &dir.manifest)?;
         Ok(dir)
     }
 
@@ -131,7 +134,7 @@ impl RunDir {
             path: path.to_owned(),
             source,
         };
-        let text = fs::read_to_string(path.join("manifest.json")).map_err(output_error)?;
+        let text = fs::read_to_string(path.join(MANIFEST)).map_err(output_error)?;
         let unusable = |reason: String| BenchError::Usage(format!("{}: {reason}", path.display()));
         let manifest: Manifest = serde_json::from_str(&text)
             .map_err(|e| unusable(format!("manifest.json is damaged or newer ({e})")))?;
@@ -150,13 +153,15 @@ impl RunDir {
         let owner = Owner::of(path);
         let samples = lock(append(&path.join(SAMPLES), owner)?)
             .map_err(|_| unusable("another run is writing here: wait for its end".to_owned()))?;
-        cut_torn_line(&path.join(SAMPLES)).map_err(output_error)?;
+        for name in [SAMPLES, LEDGERS] {
+            cut_torn_line(&path.join(name)).map_err(output_error)?;
+        }
         Ok(RunDir {
             made: false,
             owner,
             has_samples: true,
             samples,
-            ledgers: append(&path.join("ledger.jsonl"), owner)?,
+            ledgers: append(&path.join(LEDGERS), owner)?,
             path: path.to_owned(),
             manifest,
         })
@@ -185,14 +190,9 @@ impl RunDir {
         line(&mut append(&path, self.owner)?, &path, sample)
     }
 
-    /// Keeps what an isolation run is to measure.
-    pub(crate) fn experiment(&self, experiment: &Experiment) -> Result<(), BenchError> {
-        self.document(EXPERIMENT, experiment)
-    }
-
     /// Appends a ledger.
     pub fn ledger(&mut self, record: &LedgerRecord) -> Result<(), BenchError> {
-        let path = self.path.join("ledger.jsonl");
+        let path = self.path.join(LEDGERS);
         line(&mut self.ledgers, &path, record)
     }
 
@@ -209,7 +209,7 @@ impl RunDir {
     /// Adds a warning to the manifest.
     pub fn warn(&mut self, text: &str) -> Result<(), BenchError> {
         self.manifest.warnings.push(text.to_owned());
-        self.document("manifest.json", &self.manifest)
+        self.document(MANIFEST, &self.manifest)
     }
 
     /// Whether a sample or period was written.
@@ -223,13 +223,7 @@ impl RunDir {
         if self.has_samples {
             return;
         }
-        for name in [
-            "manifest.json",
-            SAMPLES,
-            "ledger.jsonl",
-            "result.json",
-            EXPERIMENT,
-        ] {
+        for name in [MANIFEST, SAMPLES, LEDGERS, "result.json", EXPERIMENT, PLAN] {
             let _kept = fs::remove_file(self.path.join(name));
         }
         if self.made {
@@ -241,10 +235,11 @@ impl RunDir {
     pub fn finish(&mut self, interrupted: bool) -> Result<(), BenchError> {
         self.manifest.finished = Some(now());
         self.manifest.interrupted = interrupted;
-        self.document("manifest.json", &self.manifest)
+        self.document(MANIFEST, &self.manifest)
     }
 
-    fn document<T: Serialize>(&self, name: &str, value: &T) -> Result<(), BenchError> {
+    /// Writes a document of its own into the directory.
+    pub(crate) fn document<T: Serialize>(&self, name: &str, value: &T) -> Result<(), BenchError> {
         let path = self.path.join(name);
         write_document(&path, value, self.owner)
             .map_err(|source| BenchError::Output { path, source })

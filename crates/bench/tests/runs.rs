@@ -54,6 +54,58 @@ fn penalty_result(data: &RunData) -> &PenaltyResult {
 }
 
 #[test]
+fn a_stopped_penalty_run_resumes_and_measures_nothing_twice() {
+    time_limit(LIMIT, || {
+        worker_executable();
+        let _alone = exclusive();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("run");
+        let options = |pairs| penalty::Options {
+            output: Some(path.clone()),
+            pairs,
+            victim_seconds: Some(0.02),
+            filter: penalty::Filter {
+                ids: vec![
+                    "cpu/flood/receiver/veth/1x64B".to_owned(),
+                    "cpu/flood/receiver/veth/3x200B".to_owned(),
+                ],
+                ..penalty::Filter::default()
+            },
+            ..penalty::Options::default()
+        };
+        // The time is up at once: nothing is measured, the plan is kept.
+        let stopped = penalty::Options {
+            stop_after: Some(std::time::Duration::ZERO),
+            ..options(2)
+        };
+        penalty::run(&stopped, &mut Silent).unwrap();
+        let data = RunData::load(&path).unwrap();
+        assert_eq!(penalty_result(&data).done, [0, 2]);
+        assert_eq!(Sample::of(&data).len(), 0);
+        let whole = |wanted: usize| {
+            penalty::run(&options(2), &mut Silent).unwrap();
+            let data = RunData::load(&path).unwrap();
+            assert_eq!(penalty_result(&data).done, [2, 2]);
+            let samples = Sample::of(&data).to_vec();
+            assert_eq!(samples.len(), wanted);
+            samples
+        };
+        let first = whole(8);
+        // Cut in the middle of a pair, and of a line: that pair is measured again, the rest stays.
+        let file = path.join("samples.jsonl");
+        let text = std::fs::read_to_string(&file).unwrap();
+        let kept = text.len() - text.lines().last().unwrap().len() / 2;
+        std::fs::write(&file, &text[..kept]).unwrap();
+        let second = whole(8);
+        assert_eq!(second[..6], first[..6]);
+        assert!(second[6..].iter().all(|s| s.attempt == 1));
+        assert_eq!(whole(8), second);
+        let other = penalty::run(&options(3), &mut Silent).unwrap_err();
+        assert_eq!(other.exit_code(), 2, "{other}");
+    });
+}
+
+#[test]
 fn a_penalty_run_is_whole() {
     let ids = [
         "cpu/flood/receiver/veth/3x200B",

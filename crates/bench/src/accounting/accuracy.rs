@@ -144,6 +144,7 @@ pub(super) fn measure(
     let label = Label {
         cell: "accuracy, all turns",
         pair: 0,
+        attempt: 0,
         role: None,
         treatment: Treatment::Vanilla,
     };

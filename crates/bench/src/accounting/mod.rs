@@ -39,6 +39,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
         seed: options.seed,
         // Switched on and off period by period instead.
         ledger: false,
+        resumes: false,
     };
     // Before anything is written: a host that cannot account has no figures to give.
     drop(overhead::start(false)?);

@@ -259,6 +259,7 @@ impl Plan {
             let label = Label {
                 cell: self.load.id(),
                 pair: self.pair,
+                attempt: 0,
                 role: None,
                 treatment: Treatment::Vanilla,
             };

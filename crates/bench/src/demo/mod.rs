@@ -11,11 +11,11 @@ mod story;
 
 use crate::data::{
     Cell, CellResult, Direction, EVEN_SHARE_PCT, Interferer, LedgerRecord, Limit, Path, Protocol,
-    Role, Treatment, VictimKind,
+    Role, Sample, Treatment, VictimKind,
 };
 use crate::demo::data::DemoResult;
 use crate::error::BenchError;
-use crate::experiment::{Bench, Context, PLACED_BY, Rig, RigOptions, cell_result};
+use crate::experiment::{Bench, PLACED_BY, Rig, RigOptions, Turn, cell_result};
 use crate::host_facts;
 use crate::progress::Progress;
 use crate::reservation;
@@ -79,6 +79,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
         placed_by: Some(PLACED_BY),
         seed: options.seed,
         ledger: true,
+        resumes: false,
     };
     let mut rig = Rig::new(rig_options, progress)?;
     match measure_both(&mut rig, options) {
@@ -170,18 +171,19 @@ fn flood(rig: &mut Rig<'_>, options: &Options) -> Result<DemoResult, BenchError>
         ];
         for (position, (role, treatment, words)) in (0..).zip(turns) {
             rig.progress.step(measured.len(), steps, words);
-            measured.push(bench.sample(rig, role, treatment, round, position)?);
+            let turn = Turn {
+                role,
+                treatment,
+                pair: round,
+                attempt: 0,
+                position,
+            };
+            measured.push(bench.sample(rig, turn)?);
         }
     }
     rig.progress.step(steps, steps, "done");
-    let context = Context {
-        cell: &cell,
-        victim_cpu: rig.victim_cpu,
-        competitor_paths: bench.competitor_paths(),
-        victim_path: bench.victim_path(),
-        seed: rig.seed,
-    };
-    let outcome = cell_result(&context, &measured).ok_or_else(|| BenchError::Worker {
+    let samples: Vec<Sample> = measured.iter().map(|m| m.sample.clone()).collect();
+    let outcome = cell_result(&cell, &samples, rig.seed).ok_or_else(|| BenchError::Worker {
         worker: "demo".to_owned(),
         reason: "no complete round was measured".to_owned(),
     })?;

@@ -1,87 +1,69 @@
 //! From samples to a cell's medians and intervals.
 
-use super::sample::Measured;
 use crate::data::{
-    Cell, CellResult, Estimate, LedgerContainer, LedgerRecord, Metric, Rate, Role, Sample,
-    TreatedResult, Treatment, VictimKind,
+    Cell, CellResult, Estimate, Metric, Rate, Role, Sample, TreatedResult, Treatment, VictimKind,
 };
 use crate::stats::{estimate, median};
 
-/// What the numbers of one cell are joined with.
-pub(crate) struct Context<'a> {
-    pub cell: &'a Cell,
-    pub victim_cpu: u32,
-    pub competitor_paths: &'a [String],
-    pub victim_path: &'a str,
-    pub seed: u64,
-}
-
-/// The result of a cell; `None` without one whole pair.
-pub(crate) fn cell_result(context: &Context<'_>, measured: &[Measured]) -> Option<CellResult> {
-    let metric = match context.cell.victim {
+/// The result of a cell, of its samples; `None` without one whole pair. `seed` draws the intervals.
+pub(crate) fn cell_result(cell: &Cell, samples: &[Sample], seed: u64) -> Option<CellResult> {
+    let metric = match cell.victim {
         VictimKind::Rpc => Metric::P99Us,
         _ => Metric::ElapsedS,
     };
-    let estimated = |values: &[f64]| estimate(values, context.seed);
+    let estimated = |values: &[f64]| estimate(values, seed);
     let values = |role| -> Vec<f64> {
-        of(measured, role, Treatment::Vanilla)
-            .map(|m| value(metric, &m.sample))
-            .collect()
+        let samples = of(samples, role, Treatment::Vanilla);
+        samples.map(|s| value(metric, s)).collect()
     };
-    let vanilla = treated(context, measured, metric, Treatment::Vanilla)?;
-    let mut treatments: Vec<Treatment> = measured.iter().map(|m| m.sample.treatment).collect();
+    let vanilla = treated(samples, metric, Treatment::Vanilla, seed)?;
+    let mut treatments: Vec<Treatment> = samples.iter().map(|s| s.treatment).collect();
     treatments.sort_unstable();
     treatments.dedup();
-    let tests = || of(measured, Role::Traffic, Treatment::Vanilla);
+    let tests = || of(samples, Role::Traffic, Treatment::Vanilla);
     Some(CellResult {
-        cell: context.cell.clone(),
+        cell: cell.clone(),
         metric,
         alone: estimated(&values(Role::Alone)),
         baseline: estimated(&values(Role::Compute))?,
         test: vanilla.test,
         penalty: vanilla.penalty,
         softirq_fraction: vanilla.softirq_fraction,
-        softirq_source: tests().find_map(|m| m.sample.softirq_source),
+        softirq_source: tests().find_map(|s| s.softirq_source),
         // A CPU that did nothing else has no prediction.
         predicted: vanilla
             .softirq_fraction
             .filter(|s| *s < 1.0)
             .map(|s| 1.0 / (1.0 - s)),
-        offered: median_rate(tests().filter_map(|m| m.sample.offered)),
+        offered: median_rate(tests().filter_map(|s| s.offered)),
         received: vanilla.received,
-        offender_caused_fraction: competitors_share(
-            context,
-            tests().filter_map(|m| m.ledger.as_ref()),
-        ),
+        offender_caused_fraction: median_of(tests(), |s| s.offender_caused_fraction),
         victim_charged_fraction: vanilla.victim_charged_fraction,
         offender_corrected_fraction: vanilla.offender_corrected_fraction,
         treated: treatments
             .into_iter()
             .filter(|t| *t != Treatment::Vanilla)
-            .filter_map(|t| treated(context, measured, metric, t))
+            .filter_map(|t| treated(samples, metric, t, seed))
             .collect(),
     })
 }
 
 /// The test under one treatment; `None` without a pair.
 fn treated(
-    context: &Context<'_>,
-    measured: &[Measured],
+    samples: &[Sample],
     metric: Metric,
     treatment: Treatment,
+    seed: u64,
 ) -> Option<TreatedResult> {
-    let estimated = |values: &[f64]| estimate(values, context.seed);
-    let tests = || of(measured, Role::Traffic, treatment);
-    let ledgers = || tests().filter_map(|m| m.ledger.as_ref());
-    let in_pair = |test: &Measured, role| {
-        of(measured, role, Treatment::Vanilla)
-            .find(|other| other.sample.pair == test.sample.pair)
-            .map(|other| &other.sample)
+    let estimated = |values: &[f64]| estimate(values, seed);
+    let tests = || of(samples, Role::Traffic, treatment);
+    let in_pair = |test: &Sample, role| {
+        of(samples, role, Treatment::Vanilla).find(|other| other.pair == test.pair)
     };
     let penalties: Vec<f64> = tests()
         .filter_map(|test| {
             let baseline = in_pair(test, Role::Compute)?;
-            Some(value(metric, &test.sample) / value(metric, baseline))
+            Some(value(metric, test) / value(metric, baseline))
         })
         .collect();
     // Against vanilla of the same pair, which is no treatment of its own.
@@ -90,30 +72,14 @@ fn treated(
             .filter(|_| treatment != Treatment::Vanilla)
             .filter_map(|test| {
                 let vanilla = rate(in_pair(test, Role::Traffic)?)?.bytes_per_s;
-                (vanilla > 0.0).then_some(rate(&test.sample)?.bytes_per_s / vanilla)
+                (vanilla > 0.0).then_some(rate(test)?.bytes_per_s / vanilla)
             })
             .collect();
         estimated(&ratios)
     };
-    let times: Vec<f64> = tests().map(|m| value(metric, &m.sample)).collect();
-    let fractions: Vec<f64> = tests().filter_map(|m| m.sample.softirq_fraction).collect();
-    let corrected: Vec<f64> = ledgers()
-        .filter(|ledger| ledger.interval_s > 0.0)
-        .map(|ledger| {
-            let containers = context.competitor_paths.iter();
-            let used: i64 = containers
-                .filter_map(|path| ledger.container(path))
-                .map(|c| c.corrected_cpu_ns)
-                .sum();
-            used as f64 / 1e9 / ledger.interval_s
-        })
-        .collect();
-    let charged: Vec<f64> = ledgers()
-        .filter_map(|l| {
-            share(l, context.victim_path, context.victim_cpu, |c| {
-                &c.charged_by_cpu_ns
-            })
-        })
+    let times: Vec<f64> = tests().map(|s| value(metric, s)).collect();
+    let corrected: Vec<f64> = tests()
+        .filter_map(|s| s.offender_corrected_fraction)
         .collect();
     Some(TreatedResult {
         treatment,
@@ -121,32 +87,17 @@ fn treated(
         penalty: estimated(&penalties)?,
         goodput_kept: kept(|s| s.received),
         idle_goodput_kept: kept(|s| s.received_idle),
-        softirq_fraction: median(&fractions),
-        received: median_rate(tests().filter_map(|m| m.sample.received)),
+        softirq_fraction: median_of(tests(), |s| s.softirq_fraction),
+        received: median_rate(tests().filter_map(|s| s.received)),
         offender_corrected_fraction: median(&corrected),
-        victim_charged_fraction: median(&charged),
+        offender_corrected: estimated(&corrected),
+        victim_charged_fraction: median_of(tests(), |s| s.victim_charged_fraction),
     })
 }
 
-/// Median over the tests of what all competitors caused on the victim's CPU.
-fn competitors_share<'a>(
-    context: &Context<'_>,
-    ledgers: impl Iterator<Item = &'a LedgerRecord>,
-) -> Option<f64> {
-    let caused = |ledger| {
-        let shares = context
-            .competitor_paths
-            .iter()
-            .filter_map(|path| share(ledger, path, context.victim_cpu, |c| &c.caused_by_cpu_ns));
-        shares.reduce(|a, b| a + b)
-    };
-    median(&ledgers.filter_map(caused).collect::<Vec<_>>())
-}
-
-fn of(measured: &[Measured], role: Role, treatment: Treatment) -> impl Iterator<Item = &Measured> {
-    measured
-        .iter()
-        .filter(move |m| m.sample.role == role && m.sample.treatment == treatment)
+fn of(samples: &[Sample], role: Role, treatment: Treatment) -> impl Iterator<Item = &Sample> {
+    let wanted = move |s: &&Sample| s.role == role && s.treatment == treatment;
+    samples.iter().filter(wanted)
 }
 
 fn value(metric: Metric, sample: &Sample) -> f64 {
@@ -156,17 +107,11 @@ fn value(metric: Metric, sample: &Sample) -> f64 {
     }
 }
 
-/// A container's share of the victim's CPU; 0 where the ledger does not list it: it was idle.
-fn share(
-    ledger: &LedgerRecord,
-    path: &str,
-    cpu: u32,
-    column: fn(&LedgerContainer) -> &Vec<u64>,
+fn median_of<'a>(
+    samples: impl Iterator<Item = &'a Sample>,
+    figure: fn(&Sample) -> Option<f64>,
 ) -> Option<f64> {
-    match ledger.container(path) {
-        Some(container) => ledger.share_of(cpu, column(container)),
-        None => Some(0.0),
-    }
+    median(&samples.filter_map(figure).collect::<Vec<_>>())
 }
 
 fn median_rate(rates: impl Iterator<Item = Rate>) -> Option<Rate> {
@@ -179,8 +124,8 @@ fn median_rate(rates: impl Iterator<Item = Rate>) -> Option<Rate> {
 }
 
 /// True when all samples gave the same answer.
-pub(crate) fn same_answers(measured: &[Measured]) -> bool {
-    measured
+pub(crate) fn same_answers(samples: &[Sample]) -> bool {
+    samples
         .windows(2)
-        .all(|pair| pair[0].sample.checksum == pair[1].sample.checksum)
+        .all(|pair| pair[0].checksum == pair[1].checksum)
 }

@@ -3,12 +3,14 @@
 
 mod analyse;
 mod enforcement;
+mod paid;
 mod placed;
 mod rig;
 mod sample;
+pub(crate) mod schedule;
 mod traffic;
 
-pub(crate) use analyse::{Context, cell_result, same_answers};
+pub(crate) use analyse::{cell_result, same_answers};
 pub(crate) use placed::PLACED_BY;
 pub(crate) use rig::{Rig, RigOptions, chosen};
-pub(crate) use sample::Bench;
+pub(crate) use sample::{Bench, Turn};

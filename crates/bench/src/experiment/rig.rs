@@ -8,7 +8,7 @@ use crate::ledger::{self, LedgerSource};
 use crate::noise;
 use crate::progress::Progress;
 use crate::run::{Kind, RunResult};
-use crate::rundir::{About, RunDir};
+use crate::rundir::{About, MANIFEST, RunDir};
 use crate::signals::Signals;
 use cofferdam_affinity::Affinity;
 use cofferdam_types::CpuId;
@@ -27,6 +27,8 @@ pub(crate) struct RigOptions {
     pub placed_by: Option<&'static str>,
     pub seed: u64,
     pub ledger: bool,
+    /// A directory of an earlier run of this kind is taken up again.
+    pub resumes: bool,
 }
 
 impl RigOptions {
@@ -41,6 +43,7 @@ impl RigOptions {
             placed_by: None,
             seed,
             ledger: false,
+            resumes: false,
         }
     }
 }
@@ -106,7 +109,12 @@ impl<'a> Rig<'a> {
             warnings,
             is_busy: noise.is_busy,
         };
-        let dir = RunDir::create(options.output.as_deref(), &about)?;
+        let earlier = options.output.as_deref();
+        let earlier = earlier.filter(|path| options.resumes && path.join(MANIFEST).exists());
+        let dir = match earlier {
+            Some(path) => RunDir::reopen(path, options.kind)?,
+            None => RunDir::create(options.output.as_deref(), &about)?,
+        };
         Ok(Rig {
             victim_cpu,
             peer_cpu,

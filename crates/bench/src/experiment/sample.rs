@@ -1,5 +1,6 @@
 //! One sample: the victim does its work once, beside nothing, compute or traffic.
 
+use super::paid::Paid;
 use super::rig::Rig;
 use super::traffic::{Counters, Traffic};
 use crate::cpustat;
@@ -27,6 +28,19 @@ const RPC_RATE: u32 = 1_000;
 const RPC_ROUNDS: u32 = 10_000;
 /// Requests that a p99 needs at least.
 const RPC_REQUESTS: u64 = 2_000;
+
+/// Which sample of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Turn {
+    pub role: Role,
+    pub treatment: Treatment,
+    /// Number of the pair within the cell, from 0.
+    pub pair: u32,
+    /// How often the pair was measured before.
+    pub attempt: u32,
+    /// Place within the pair, from 0.
+    pub position: u32,
+}
 
 /// A sample with its ledger.
 pub(crate) struct Measured {
@@ -102,30 +116,16 @@ impl Bench {
     }
 
     /// Runs the victim once and writes the sample down.
-    pub fn sample(
-        &self,
-        rig: &mut Rig<'_>,
-        role: Role,
-        treatment: Treatment,
-        pair: u32,
-        position: u32,
-    ) -> Result<Measured, BenchError> {
+    pub fn sample(&self, rig: &mut Rig<'_>, turn: Turn) -> Result<Measured, BenchError> {
         let mut paths = self.competitor_paths.clone();
         paths.push(self.victim_path.clone());
-        rig.treat(treatment, paths)?;
-        let measured = self.treated_sample(rig, role, treatment, pair, position);
+        rig.treat(turn.treatment, paths)?;
+        let measured = self.treated_sample(rig, turn);
         let undone = rig.untreat();
         measured.and_then(|measured| undone.map(|()| measured))
     }
 
-    fn treated_sample(
-        &self,
-        rig: &mut Rig<'_>,
-        role: Role,
-        treatment: Treatment,
-        pair: u32,
-        position: u32,
-    ) -> Result<Measured, BenchError> {
+    fn treated_sample(&self, rig: &mut Rig<'_>, turn: Turn) -> Result<Measured, BenchError> {
         let mut victim = self.prepare(rig)?;
         let mut burners = Vec::new();
         let mut traffic = Vec::new();
@@ -136,7 +136,7 @@ impl Bench {
             burners.push(burner);
             Ok(())
         };
-        match role {
+        match turn.role {
             Role::Alone => {}
             Role::Compute => {
                 for i in 0..self.victim {
@@ -180,9 +180,10 @@ impl Bench {
         let (report, latency) = victim.report()?;
         let label = Label {
             cell: &self.cell.id,
-            pair,
-            role: Some(role),
-            treatment,
+            pair: turn.pair,
+            attempt: turn.attempt,
+            role: Some(turn.role),
+            treatment: turn.treatment,
         };
         let ledger = match (&snapshot, &later) {
             (Some(earlier), Some(later)) => Some(record(&later.since(earlier), &label)),
@@ -200,14 +201,20 @@ impl Bench {
             (None, Some(_)) => Some(SoftirqSource::ProcStat),
             (None, None) => None,
         };
+        let paid = ledger.as_ref().map(|ledger| {
+            let (competitors, victim) = (&self.competitor_paths, &self.victim_path);
+            Paid::of(ledger, competitors, victim, rig.victim_cpu)
+        });
+        let paid = paid.unwrap_or_default();
         let sample = Sample {
             schema: SCHEMA,
             time: now(),
             cell: self.cell.id.clone(),
-            pair,
-            position,
-            role,
-            treatment,
+            pair: turn.pair,
+            attempt: turn.attempt,
+            position: turn.position,
+            role: turn.role,
+            treatment: turn.treatment,
             elapsed_s: report.elapsed_s,
             victim_cpu_s: report.cpu_s,
             checksum: report.checksum,
@@ -218,22 +225,15 @@ impl Bench {
             offered: rates.map(|(offered, _)| offered),
             received: rates.map(|(_, received)| received),
             received_idle: idle.map(|(_, received)| received),
+            offender_caused_fraction: paid.offender_caused,
+            offender_corrected_fraction: paid.offender_corrected,
+            victim_charged_fraction: paid.victim_charged,
         };
         rig.dir.sample(&sample)?;
         if let Some(ledger) = &ledger {
             rig.dir.ledger(ledger)?;
         }
         Ok(Measured { sample, ledger })
-    }
-
-    /// Paths of the competitors' cgroups below the v2 mount.
-    pub fn competitor_paths(&self) -> &[String] {
-        &self.competitor_paths
-    }
-
-    /// Path of the victim's cgroup below the v2 mount.
-    pub fn victim_path(&self) -> &str {
-        &self.victim_path
     }
 
     fn prepare(&self, rig: &Rig<'_>) -> Result<Victim, BenchError> {

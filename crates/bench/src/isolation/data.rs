@@ -7,6 +7,7 @@ pub use kind::{GeneratorKind, Level, Protection, Resource, RuntimeKind, Scenario
 
 use super::Experiment;
 use crate::data::Estimate;
+pub use crate::noise::DISTURBING_STEAL;
 use crate::run::error::DataError;
 use crate::run::load::document;
 use crate::run::{Kept, RunData, RunSamples};
@@ -136,10 +137,6 @@ pub struct IsolationSample {
     /// Share of all CPUs that the hypervisor took meanwhile, 0 to 1.
     pub steal_fraction: Option<f64>,
 }
-
-/// A measurement during which the hypervisor took more than this share of the CPUs (steal time)
-/// is disturbed: it saw a smaller machine.
-pub const DISTURBING_STEAL: f64 = 0.05;
 
 impl IsolationSample {
     /// Share of the CPUs that the hypervisor took; 0 where the host does not tell.

@@ -4,7 +4,9 @@ use super::analyse;
 use super::experiment::Experiment;
 use super::export;
 use crate::error::BenchError;
-use crate::isolation::data::{IsolationResult, IsolationSample, IsolationSamples, counted};
+use crate::isolation::data::{
+    EXPERIMENT, IsolationResult, IsolationSample, IsolationSamples, counted,
+};
 use crate::run::error::DataError;
 use crate::run::{Kind, Manifest, RunData, RunResult, RunSamples};
 use crate::rundir::{About, RunDir};
@@ -99,7 +101,7 @@ pub fn merge(parts: &[PathBuf], output: &Path) -> Result<PathBuf, MergeError> {
         is_busy,
     };
     let mut dir = RunDir::create(Some(output), &about)?;
-    dir.experiment(&experiment)?;
+    dir.document(EXPERIMENT, &experiment)?;
     let samples: Vec<IsolationSample> = samples.into_values().collect();
     for sample in &samples {
         dir.sample(sample)?;

@@ -3,7 +3,7 @@
 //!
 //! A cell is one scenario of one resource under one runtime, once. Cells are measured in
 //! randomised blocks and written as they end, so a run that was stopped anywhere resumes where it
-//! was; disturbed ones are measured again ([`schedule`]). The load generator is the same everywhere
+//! was; disturbed ones are measured again ([`crate::experiment::schedule`]). The load generator is the same everywhere
 //! ([`load`]) unless the experiment names another ([`generator`]), and so is the acquisition
 //! ([`acquire`]), which asks the kernel and neither the load nor the runtime.
 
@@ -34,7 +34,6 @@ mod protection;
 pub mod quantity;
 pub(crate) mod report;
 mod runtime;
-mod schedule;
 mod session;
 mod tenant;
 mod testbed;

@@ -7,17 +7,17 @@ use super::environment;
 use super::experiment::Experiment;
 use super::export;
 use super::generator;
-use super::schedule::{self, Attempts};
 use crate::error::BenchError;
+use crate::experiment::schedule::{self, Attempts};
 use crate::host_facts;
 use crate::isolation::data::{
-    CellKey, IsolationEnvironment, IsolationResult, IsolationSample, Protection, Resource,
-    RuntimeKind, counted,
+    CellKey, EXPERIMENT, IsolationEnvironment, IsolationResult, IsolationSample, Protection,
+    Resource, RuntimeKind, counted,
 };
 use crate::noise;
 use crate::progress::Progress;
 use crate::run::{Kind, RunData, RunResult, RunSamples};
-use crate::rundir::{About, RunDir};
+use crate::rundir::{About, MANIFEST, RunDir};
 use crate::signals::Signals;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -114,7 +114,7 @@ fn open(
 ) -> Result<(RunDir, Vec<IsolationSample>, IsolationEnvironment), BenchError> {
     let experiment = &options.experiment;
     if let Some(path) = &options.output
-        && path.join("manifest.json").exists()
+        && path.join(MANIFEST).exists()
     {
         let dir = RunDir::reopen(path, Kind::Isolation)?;
         let unusable = |reason: String| BenchError::Usage(format!("{}: {reason}", path.display()));
@@ -150,12 +150,12 @@ fn open(
         is_busy: noise.is_busy,
     };
     let dir = RunDir::create(options.output.as_deref(), &about)?;
-    dir.experiment(experiment)?;
+    dir.document(EXPERIMENT, experiment)?;
     Ok((dir, Vec::new(), IsolationEnvironment::default()))
 }
 
 /// What was measured so far, as [`schedule::next`] takes it.
-fn attempts(samples: &[IsolationSample]) -> Attempts {
+fn attempts(samples: &[IsolationSample]) -> Attempts<CellKey> {
     let mut attempts = Attempts::new();
     for sample in samples {
         let of = attempts.entry(sample.key.clone()).or_default();
@@ -173,7 +173,7 @@ struct Session<'a> {
     result: IsolationResult,
     /// Every measurement, those that were made again too.
     samples: Vec<IsolationSample>,
-    attempts: Attempts,
+    attempts: Attempts<CellKey>,
     /// Cells that failed since this call began.
     failed: HashSet<CellKey>,
     /// Why a group is not tried again.

@@ -1,7 +1,7 @@
 //! `cofferdam bench penalty` on the command line.
 
 use super::{Filter, Options};
-use crate::args::{RunArgs, one_of};
+use crate::args::{HostArgs, one_of};
 use crate::data::{Direction, Interferer, Limit, Path, Treatment, VictimKind};
 use crate::error::BenchError;
 use crate::isolation::data::RuntimeKind;
@@ -16,9 +16,25 @@ use std::time::Duration;
 /// `cofferdam bench penalty`
 #[derive(Clone, Debug, Args)]
 pub struct PenaltyArgs {
-    /// What every benchmark takes.
+    /// A short grid, a few minutes
+    #[arg(long)]
+    pub quick: bool,
+    /// Every cell, vanilla and enforced, five pairs each with a short victim, disturbed pairs up to
+    /// three times: about two hours, in parts by --stop-after
+    #[arg(long, conflicts_with = "quick")]
+    pub grid: bool,
+    /// Directory for the run's data and report; if it holds a run with the same options, that resumes
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// End in order after this long; the next call with the same --output resumes
+    #[arg(long, value_name = "DURATION", value_parser = quantity::duration)]
+    pub stop_after: Option<Duration>,
+    /// Measured pairs in each cell; at least 5 for a confidence interval
+    #[arg(long, value_name = "N", value_parser = quantity::positive)]
+    pub pairs: Option<u32>,
+    /// Where it runs.
     #[command(flatten)]
-    pub run: RunArgs,
+    pub host: HostArgs,
     /// Only these victims; may be repeated or separated by commas
     #[arg(long, value_name = "VICTIM", value_delimiter = ',', value_parser = one_of(VictimKind::ALL, VictimKind::label))]
     pub victim: Vec<VictimKind>,
@@ -48,7 +64,7 @@ pub struct PenaltyArgs {
     #[arg(long, value_name = "ID")]
     pub cell: Vec<String>,
     /// Time the victim's work takes alone, with its unit, 10ms to 60s [default: 2s; 500ms with
-    /// --quick]
+    /// --quick and --grid]
     #[arg(long, value_name = "DURATION", value_parser = quantity::interval)]
     pub victim_time: Option<Duration>,
     /// Trace of the shuffle, as CSV start_ms,flow,bytes [default: the built-in one]
@@ -75,6 +91,11 @@ pub struct PenaltyArgs {
     pub segmentation_offload: bool,
 }
 
+/// Time that the victim's work takes alone in the grid.
+const GRID_VICTIM_SECONDS: f64 = 0.5;
+/// Attempts at a disturbed pair of the grid.
+const GRID_ATTEMPTS: u32 = 3;
+
 /// All but vanilla, which every pair has.
 fn treatments() -> &'static [Treatment] {
     Treatment::ALL.split_first().map_or(&[], |(_, rest)| rest)
@@ -82,15 +103,31 @@ fn treatments() -> &'static [Treatment] {
 
 impl From<PenaltyArgs> for Options {
     fn from(args: PenaltyArgs) -> Options {
-        let (run, defaults) = (args.run, Options::default());
+        let defaults = Options::default();
+        let (mut treatments, mut victim_seconds) = (
+            args.treatments,
+            args.victim_time.map(|time| time.as_secs_f64()),
+        );
+        if args.grid {
+            victim_seconds.get_or_insert(GRID_VICTIM_SECONDS);
+            if treatments.is_empty() {
+                treatments.push(Treatment::Enforced);
+            }
+        }
         Options {
-            quick: run.quick,
-            output: run.output,
-            pairs: run.pairs.unwrap_or(defaults.pairs),
-            victim_seconds: args.victim_time.map(|time| time.as_secs_f64()),
-            victim_cpu: run.host.victim_cpu,
-            peer_cpu: run.host.peer_cpu,
-            seed: run.host.seed,
+            quick: args.quick,
+            output: args.output,
+            pairs: args.pairs.unwrap_or(defaults.pairs),
+            attempts: if args.grid {
+                GRID_ATTEMPTS
+            } else {
+                defaults.attempts
+            },
+            stop_after: args.stop_after,
+            victim_seconds,
+            victim_cpu: args.host.victim_cpu,
+            peer_cpu: args.host.peer_cpu,
+            seed: args.host.seed,
             ledger: !args.no_ledger,
             segmentation_offload: args.segmentation_offload,
             made_by: match args.runtime {
@@ -98,7 +135,7 @@ impl From<PenaltyArgs> for Options {
                 _ => MadeBy::Ourselves,
             },
             trace: args.trace,
-            treatments: args.treatments,
+            treatments,
             filter: Filter {
                 ids: args.cell,
                 victims: args.victim,

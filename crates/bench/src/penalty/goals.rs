@@ -1,26 +1,157 @@
-//! The goal of enforcement.
+//! The goals of enforcement, cell by cell.
 
-use crate::data::{Bound, CellResult, Judgement, Treatment};
+use crate::data::{
+    Bound, CellResult, Interferer, Judgement, Limit, Metric, TreatedResult, Treatment, Verdict,
+};
 use crate::evidence::{Figure, goal, mended};
+use std::ops::RangeInclusive;
 
 /// The penalty that is still fair, as the goal of Iron has it.
 pub const FAIR: f64 = 1.05;
-/// The penalty that enforcement is to reach.
-pub const GOAL: f64 = 1.03;
+/// The victim's time under enforcement ÷ its fair time: above, it pays; below, it has more than its
+/// share.
+pub const PENALTY_WITHIN: RangeInclusive<f64> = 0.97..=1.03;
+/// What the offender's corrected CPU use may exceed its share by, as a share of one CPU.
+pub const SHARE_EXCEEDED: f64 = 0.02;
+/// Part of the vanilla goodput that an offender keeps while nobody else wants the CPU.
+pub const IDLE_GOODPUT: f64 = 0.97;
+/// Part of the vanilla goodput that TCP keeps under a quota of [`SMALL_QUOTA_PCT`]: what flow control
+/// alone leaves.
+pub const TCP_QUOTA_GOODPUT: f64 = 0.14;
+/// The competitor's share in that cell, percent.
+const SMALL_QUOTA_PCT: f64 = 20.0;
 
-pub(crate) fn goals(cells: &[CellResult]) -> Vec<Judgement> {
+/// An enforced cell and its goals.
+pub(super) struct Judged<'a> {
+    pub cell: &'a CellResult,
+    pub treated: &'a TreatedResult,
+    pub goals: Vec<(&'static str, Judgement)>,
+}
+
+impl Judged<'_> {
+    /// Short names of the goals that are missed.
+    pub fn missed(&self) -> Vec<&'static str> {
+        let missed = self
+            .goals
+            .iter()
+            .filter(|(_, goal)| goal.verdict == Verdict::Missed);
+        missed.map(|(name, _)| *name).collect()
+    }
+}
+
+/// Every enforced cell.
+pub(super) fn judged(cells: &[CellResult]) -> Vec<Judged<'_>> {
     let enforced = cells.iter().filter_map(|cell| {
         let mut treated = cell.treated.iter();
-        Some((cell, treated.find(|t| t.treatment == Treatment::Enforced)?))
+        let treated = treated.find(|t| t.treatment == Treatment::Enforced)?;
+        Some(Judged {
+            cell,
+            treated,
+            goals: of_cell(cell, treated),
+        })
     });
-    let judged = enforced.map(|(cell, treated)| {
-        let told = goal(
-            "Penalty factor with Cofferdam enforcing",
-            Some(cell.cell.id.clone()),
-            Bound::AtMost(GOAL),
-            Some(Figure::Sampled(&treated.penalty)),
-        );
-        mended(told, &cell.penalty)
-    });
-    judged.collect()
+    enforced.collect()
+}
+
+pub(crate) fn goals(cells: &[CellResult]) -> Vec<Judgement> {
+    let all = judged(cells).into_iter().flat_map(|judged| judged.goals);
+    all.map(|(_, goal)| goal).collect()
+}
+
+fn of_cell(cell: &CellResult, treated: &TreatedResult) -> Vec<(&'static str, Judgement)> {
+    let case = || Some(cell.cell.id.clone());
+    let of = |e| Some(Figure::Sampled(e));
+    let penalty = goal(
+        "Penalty factor with Cofferdam enforcing",
+        case(),
+        bound(cell),
+        of(&treated.penalty),
+    );
+    let mut goals = vec![("penalty", mended(penalty, &cell.penalty))];
+    if let Some(corrected) = &treated.offender_corrected {
+        let what = "The competitors' CPU use with what they owe, CPUs";
+        let share = f64::from(100 - cell.cell.victim_share_pct.min(100)) / 100.0;
+        let most = Bound::AtMost(share + SHARE_EXCEEDED);
+        goals.push(("share", goal(what, case(), most, of(corrected))));
+    }
+    let is_by_quota = cell.cell.limit == Limit::Quota;
+    if let Some(kept) = treated.idle_goodput_kept.as_ref().filter(|_| !is_by_quota) {
+        let what = "Goodput kept while the CPU is otherwise idle";
+        goals.push((
+            "idle goodput",
+            goal(what, case(), Bound::AtLeast(IDLE_GOODPUT), of(kept)),
+        ));
+    }
+    let is_small = cell.cell.competitor_share_pct() <= SMALL_QUOTA_PCT;
+    let is_tcp_by_quota = is_by_quota && is_small && cell.cell.interferer == Interferer::Stream;
+    if let Some(kept) = treated.goodput_kept.as_ref().filter(|_| is_tcp_by_quota) {
+        let what = "Goodput that TCP keeps under a small quota";
+        let least = Bound::AtLeast(TCP_QUOTA_GOODPUT);
+        goals.push(("quota goodput", goal(what, case(), least, of(kept))));
+    }
+    goals
+}
+
+/// What the penalty must be. A server that answers sooner harms nobody. A competitor that wants less
+/// than its share (a sender whose link is slow) leaves the rest to the victim: enforcement must not take
+/// more from it.
+fn bound(cell: &CellResult) -> Bound {
+    let (least, most) = PENALTY_WITHIN.into_inner();
+    match cell.metric {
+        Metric::P99Us => Bound::AtMost(most),
+        Metric::ElapsedS => {
+            let left = cell.penalty.median - (most - 1.0);
+            Bound::Within([least.min(left), most])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Estimate;
+    use crate::report::tests::sample;
+
+    fn cell(vanilla: f64, enforced: f64) -> CellResult {
+        let mut run = sample::penalty();
+        let Some(crate::run::RunResult::Penalty(result)) = &mut run.result else {
+            panic!("a penalty run");
+        };
+        let mut cell = sample::enforced(result.cells.remove(0), 1.0);
+        cell.penalty = sample::five(vanilla);
+        cell.treated[0].penalty = sample::five(enforced);
+        cell
+    }
+
+    fn missed(cell: &CellResult) -> Vec<&'static str> {
+        judged(std::slice::from_ref(cell))[0].missed()
+    }
+
+    #[test]
+    fn a_victim_that_pays_and_one_that_has_more_than_its_share_are_missed() {
+        let (least, most) = PENALTY_WITHIN.into_inner();
+        assert!(missed(&cell(4.5, 1.0)).is_empty());
+        assert_eq!(missed(&cell(4.5, most * 1.1)), ["penalty"]);
+        assert_eq!(missed(&cell(4.5, least * 0.9)), ["penalty"]);
+        // The competitor sleeps most of the time, with and without enforcement.
+        assert!(missed(&cell(0.5, 0.5)).is_empty());
+        assert_eq!(missed(&cell(0.5, 0.4)), ["penalty"]);
+    }
+
+    #[test]
+    fn an_offender_is_judged_by_its_share_and_by_what_it_keeps() {
+        let mut cell = cell(4.5, 1.0);
+        let set = |values: f64| -> Option<Estimate> { Some(sample::five(values)) };
+        // Its share is half of the CPU.
+        cell.treated[0].offender_corrected = set(0.5 + 2.0 * SHARE_EXCEEDED);
+        cell.treated[0].idle_goodput_kept = set(0.8);
+        assert_eq!(missed(&cell), ["share", "idle goodput"]);
+        // A quota holds on an idle CPU too; TCP must keep what flow control alone leaves.
+        cell.cell.limit = Limit::Quota;
+        cell.cell.victim_share_pct = 80;
+        cell.cell.interferer = Interferer::Stream;
+        cell.treated[0].offender_corrected = set(0.2);
+        cell.treated[0].goodput_kept = set(0.05);
+        assert_eq!(missed(&cell), ["quota goodput"]);
+    }
 }

@@ -3,16 +3,21 @@
 use crate::data::{Direction, Interferer, Limit, Path, Treatment, VictimKind};
 use crate::topology::MadeBy;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Options with their defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// The short grid with short victims; default no.
     pub quick: bool,
-    /// The run directory; default `runs/<UTC time>-penalty`.
+    /// The run directory; default `runs/<UTC time>-penalty`. One with the same plan is resumed.
     pub output: Option<PathBuf>,
     /// Pairs of baseline and test for each cell, at least 1; default 5.
     pub pairs: u32,
+    /// How often a pair is measured at most, while the hypervisor disturbs it; default 1.
+    pub attempts: u32,
+    /// End in order after this long; the next call with the same output resumes. Default never.
+    pub stop_after: Option<Duration>,
     /// Time the victim's work takes alone, seconds; default 2, 0.5 when `quick`.
     pub victim_seconds: Option<f64>,
     /// CPU of victim, competitor and softirq; default the lowest online one.
@@ -42,6 +47,8 @@ impl Default for Options {
             quick: false,
             output: None,
             pairs: 5,
+            attempts: 1,
+            stop_after: None,
             victim_seconds: None,
             victim_cpu: None,
             peer_cpu: None,

@@ -72,4 +72,4 @@ pub fn html(run: &RunData) -> Result<String, ReportError> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

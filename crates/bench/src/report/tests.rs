@@ -2,10 +2,11 @@ use super::*;
 use crate::data::{Estimate, Interval};
 use crate::dataplane::data::DataplaneExperiment;
 use crate::evidence;
+use crate::penalty::data::PenaltySamples;
 use crate::run::{RunData, RunResult, RunSamples};
 
 mod layout;
-mod sample;
+pub(crate) mod sample;
 
 fn directory(run: &RunData) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
@@ -154,7 +155,7 @@ fn enforcement_is_described_and_shown_beside_vanilla() {
         *cell = sample::enforced(cell.clone(), penalty);
     }
     let treated = result.cells.iter().flat_map(sample::samples);
-    run.samples = RunSamples::Penalty(treated.collect());
+    run.samples = RunSamples::Penalty(treated.collect::<Vec<_>>().into());
     let text = finding::of(&run).join(" ");
     assert!(
         text.contains("With Cofferdam enforcing, the worst of 3 cells is 1.31× (95% interval"),
@@ -216,7 +217,7 @@ fn a_run_without_a_result_shows_what_there_is() {
     run.manifest.finished = None;
     let page = html(&run).unwrap();
     assert!(page.contains("The run was interrupted") && page.contains("<svg"));
-    run.samples = RunSamples::Penalty(Vec::new());
+    run.samples = RunSamples::Penalty(PenaltySamples::default());
     assert!(html(&run).unwrap().contains("No sample was completed."));
 }
 
@@ -236,8 +237,8 @@ fn no_number_breaks_a_chart() {
                 cell.predicted = Some(value);
             }
         }
-        if let RunSamples::Penalty(samples) = &mut run.samples {
-            samples.iter_mut().for_each(|s| s.elapsed_s = value);
+        if let RunSamples::Penalty(kept) = &mut run.samples {
+            kept.samples.iter_mut().for_each(|s| s.elapsed_s = value);
         }
         assert!(html(&run).is_ok(), "{value}");
         let mut run = sample::accounting();

@@ -44,6 +44,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
         placed_by: None,
         seed: options.seed,
         ledger: false,
+        resumes: false,
     };
     let mut rig = Rig::new(rig_options, progress)?;
     let mut result = ReservationResult::default();

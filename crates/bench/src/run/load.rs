@@ -1,8 +1,10 @@
 //! Reading a run directory back.
 
 use super::error::DataError;
+use super::samples::LEDGERS;
 use super::{Manifest, ResultFile, RunData, RunSamples};
-use crate::data::SCHEMA;
+use crate::data::{LedgerRecord, SCHEMA};
+use crate::rundir::MANIFEST;
 use serde::de::DeserializeOwned;
 use std::fs;
 use std::io;
@@ -17,7 +19,7 @@ impl RunData {
     /// Reads the directory `dir`. `samples.jsonl`, `ledger.jsonl` and `result.json` may be
     /// missing: a run that was interrupted has what it had measured until then.
     pub fn load(dir: &Path) -> Result<RunData, DataError> {
-        let manifest_path = dir.join("manifest.json");
+        let manifest_path = dir.join(MANIFEST);
         let text = fs::read_to_string(&manifest_path).map_err(|source| DataError::Read {
             path: manifest_path.clone(),
             source,
@@ -28,11 +30,14 @@ impl RunData {
             None => None,
             Some(text) => Some(parse::<ResultFile>(&result_path, 1, &text)?.result),
         };
+        let samples = RunSamples::read(manifest.kind, dir)?;
+        let mut ledgers: Vec<LedgerRecord> = lines(&dir.join(LEDGERS))?;
+        ledgers.retain(|ledger| samples.counts(ledger));
         Ok(RunData {
             dir: dir.to_owned(),
-            samples: RunSamples::read(manifest.kind, dir)?,
             manifest,
-            ledgers: lines(&dir.join("ledger.jsonl"))?,
+            samples,
+            ledgers,
             result,
         })
     }

@@ -2,11 +2,14 @@
 
 use super::error::DataError;
 use super::load::lines;
+use crate::data::LedgerRecord;
 use serde::de::DeserializeOwned;
 use std::path::Path;
 
 /// Name of the file of samples within a run directory.
 pub(crate) const SAMPLES: &str = "samples.jsonl";
+/// Name of the file of ledgers.
+pub(crate) const LEDGERS: &str = "ledger.jsonl";
 
 /// The samples of one kind of run.
 pub trait Kept: Sized {
@@ -15,6 +18,11 @@ pub trait Kept: Sized {
 
     /// Number of samples.
     fn count(&self) -> usize;
+
+    /// Whether the ledger belongs to a sample that counts.
+    fn counts(&self, _ledger: &LedgerRecord) -> bool {
+        true
+    }
 }
 
 impl<T: DeserializeOwned> Kept for Vec<T> {

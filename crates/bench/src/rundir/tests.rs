@@ -1,6 +1,7 @@
 use super::*;
 use crate::data::{Role, Sample, Treatment};
 use crate::penalty::data::PenaltyResult;
+use crate::penalty::data::PenaltySamples;
 use crate::run::error::DataError;
 use crate::run::{RunData, RunSamples};
 
@@ -22,6 +23,7 @@ fn sample() -> Sample {
         time: now(),
         cell: "cpu/flood/receiver/veth/3x200B".to_owned(),
         pair: 0,
+        attempt: 0,
         position: 1,
         role: Role::Traffic,
         treatment: Treatment::Vanilla,
@@ -38,6 +40,9 @@ fn sample() -> Sample {
         }),
         received: None,
         received_idle: None,
+        offender_caused_fraction: None,
+        offender_corrected_fraction: None,
+        victim_charged_fraction: None,
     }
 }
 
@@ -54,7 +59,10 @@ fn what_is_written_is_read_back() {
     dir.finish(false).unwrap();
     let data = RunData::load(&path).unwrap();
     assert_eq!(&data.manifest, dir.manifest());
-    assert_eq!(data.samples, RunSamples::Penalty(vec![sample]));
+    assert_eq!(
+        data.samples,
+        RunSamples::Penalty(PenaltySamples::from(vec![sample]))
+    );
     assert_eq!(
         data.result,
         Some(RunResult::Penalty(PenaltyResult::default()))

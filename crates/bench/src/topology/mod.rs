@@ -71,6 +71,16 @@ pub enum MadeBy {
     Podman,
 }
 
+impl MadeBy {
+    /// Short name, as in the data.
+    pub fn label(self) -> &'static str {
+        match self {
+            MadeBy::Ourselves => "process",
+            MadeBy::Podman => "podman",
+        }
+    }
+}
+
 /// A container and its share.
 #[derive(Clone, Debug)]
 pub struct Tenant {

@@ -34,7 +34,14 @@ impl Outcome for PenaltyResult {
     }
 
     fn finding(&self, run: &RunData) -> Vec<String> {
-        finding(run, &self.cells)
+        let mut text = finding(run, &self.cells);
+        let [done, planned] = self.done;
+        if done + (self.failed.len() as u32) < planned {
+            text.push(format!(
+                "{done} of {planned} cells are measured: run it again with the same --output to resume."
+            ));
+        }
+        text
     }
 
     fn sections(&self, run: &RunData) -> Result<Vec<Markup>, ReportError> {

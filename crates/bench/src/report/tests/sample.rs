@@ -101,7 +101,7 @@ pub fn write(run: &RunData, dir: &std::path::Path) {
             Vec::new()
         }
         RunSamples::Demo(kept) => kept.flood.iter().map(|s| json(s)).collect(),
-        RunSamples::Penalty(kept) => kept.iter().map(|s| json(s)).collect(),
+        RunSamples::Penalty(kept) => kept.samples.iter().map(|s| json(s)).collect(),
     };
     std::fs::write(dir.join("manifest.json"), json(&run.manifest)).unwrap();
     std::fs::write(dir.join("samples.jsonl"), lines(samples)).unwrap();

@@ -90,6 +90,7 @@ pub fn enforced(mut result: CellResult, penalty: f64) -> CellResult {
         softirq_fraction: Some(0.02),
         received: result.received,
         offender_corrected_fraction: Some(0.51),
+        offender_corrected: Some(estimate(&[0.5, 0.51, 0.52])),
         victim_charged_fraction: Some(0.01),
     });
     result
@@ -113,6 +114,7 @@ pub fn samples(result: &CellResult) -> Vec<Sample> {
                 time: "2026-11-21T20:01:00Z".to_owned(),
                 cell: result.cell.id.clone(),
                 pair,
+                attempt: 0,
                 position,
                 role,
                 treatment,
@@ -129,6 +131,9 @@ pub fn samples(result: &CellResult) -> Vec<Sample> {
                 offered: result.offered,
                 received: result.received,
                 received_idle: None,
+                offender_caused_fraction: None,
+                offender_corrected_fraction: None,
+                victim_charged_fraction: None,
             });
         }
     }
@@ -162,6 +167,7 @@ pub fn ledger(result: &CellResult, names: [&str; 2]) -> LedgerRecord {
         interval_s: 1.0,
         cell: result.cell.id.clone(),
         pair: 0,
+        attempt: 0,
         role: Some(Role::Traffic),
         treatment: Treatment::Vanilla,
         cpus: (0..2)
@@ -269,13 +275,18 @@ pub fn penalty() -> RunData {
     ];
     let results: Vec<CellResult> = cells.iter().map(|(c, b, p)| result(c, *b, *p)).collect();
     RunData {
-        samples: RunSamples::Penalty(results.iter().flat_map(samples).collect()),
+        samples: RunSamples::Penalty(PenaltySamples {
+            samples: results.iter().flat_map(samples).collect(),
+            repeated: Vec::new(),
+        }),
         ledgers: results
             .iter()
             .map(|r| ledger(r, ["flood", "victim"]))
             .collect(),
         result: Some(RunResult::Penalty(PenaltyResult {
             containers_by: None,
+            done: [0, 0],
+            repeated: 0,
             cells: results,
             failed: BTreeMap::from([(
                 "grep/flood/receiver/veth/3x200B".to_owned(),

@@ -6,23 +6,24 @@
 //! host that is never calm repetitions would only cost time: a block repeats at most half as many
 //! measurements as it has cells. Cells are chosen by their steal time alone, never by their result.
 
-use crate::isolation::data::{CellKey, DISTURBING_STEAL};
+use crate::noise::DISTURBING_STEAL;
 use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 
 /// Of each cell that was measured, the steal fraction of every attempt.
-pub(super) type Attempts = HashMap<CellKey, Vec<f64>>;
+pub(crate) type Attempts<K> = HashMap<K, Vec<f64>>;
 
 /// The next measurement of `block` and the number of the attempt, from 0; `None` once the block is
 /// done. Cells in `failed` are left out. The same attempts give the same answer, so a stopped run
 /// resumes where it was and a finished run has nothing left.
-pub(super) fn next<'a>(
-    block: &'a [CellKey],
-    attempts: &Attempts,
-    failed: &HashSet<CellKey>,
+pub(crate) fn next<'a, K: Eq + Hash>(
+    block: &'a [K],
+    attempts: &Attempts<K>,
+    failed: &HashSet<K>,
     most: u32,
-) -> Option<(&'a CellKey, u32)> {
+) -> Option<(&'a K, u32)> {
     let open = || block.iter().filter(|key| !failed.contains(*key));
-    let of = |key: &CellKey| attempts.get(key).map_or(&[] as &[f64], Vec::as_slice);
+    let of = |key: &K| attempts.get(key).map_or(&[] as &[f64], Vec::as_slice);
     if let Some(new) = open().find(|key| of(key).is_empty()) {
         return Some((new, 0));
     }
@@ -30,10 +31,10 @@ pub(super) fn next<'a>(
     if again >= block.len().div_ceil(2) {
         return None;
     }
-    let least = |key: &CellKey| of(key).iter().copied().fold(f64::INFINITY, f64::min);
+    let least = |key: &K| of(key).iter().copied().fold(f64::INFINITY, f64::min);
     let disturbed = open().filter(|key| least(key) > DISTURBING_STEAL);
     // Round by round; the most disturbed first.
-    let turn = |key: &CellKey| (of(key).len(), -least(key));
+    let turn = |key: &K| (of(key).len(), -least(key));
     disturbed
         .filter(|key| of(key).len() < most as usize)
         .min_by(|a, b| {
@@ -46,25 +47,20 @@ pub(super) fn next<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::isolation::Experiment;
-    use crate::isolation::data::Resource;
 
-    fn block(scenarios: usize) -> Vec<CellKey> {
-        let mut experiment = Experiment::quick();
-        experiment.resources = vec![Resource::Cpu];
-        let cells = experiment.cells();
-        cells.into_iter().take(scenarios).collect()
+    fn block(cells: u32) -> Vec<u32> {
+        (10..10 + cells).collect()
     }
 
     /// Measures until there is nothing left; `steal` by cell and attempt.
-    fn run(block: &[CellKey], most: u32, steal: impl Fn(usize, u32) -> f64) -> Vec<(usize, u32)> {
+    fn run(block: &[u32], most: u32, steal: impl Fn(usize, u32) -> f64) -> Vec<(usize, u32)> {
         let mut attempts = Attempts::new();
         let mut order = Vec::new();
         while let Some((key, attempt)) = next(block, &attempts, &HashSet::new(), most) {
             let index = block.iter().position(|k| k == key).unwrap();
             assert_eq!(attempts.get(key).map_or(0, Vec::len), attempt as usize);
             attempts
-                .entry(key.clone())
+                .entry(*key)
                 .or_default()
                 .push(steal(index, attempt));
             order.push((index, attempt));
@@ -104,8 +100,8 @@ mod tests {
     #[test]
     fn a_failed_cell_is_not_measured_again() {
         let block = block(3);
-        let failed = HashSet::from([block[1].clone()]);
-        let attempts = Attempts::from([(block[0].clone(), vec![0.0])]);
+        let failed = HashSet::from([block[1]]);
+        let attempts = Attempts::from([(block[0], vec![0.0])]);
         let (key, attempt) = next(&block, &attempts, &failed, 3).unwrap();
         assert_eq!((key, attempt), (&block[2], 0));
     }
