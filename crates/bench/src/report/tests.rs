@@ -162,7 +162,7 @@ fn enforcement_is_described_and_shown_beside_vanilla() {
         "{text}"
     );
     assert!(
-        text.contains("0 of 3 goals are reached; one is missed, 2 are inconclusive."),
+        text.contains("0 of 9 goals are reached; one is missed, 8 are inconclusive."),
         "{text}"
     );
     let page = html(&run).unwrap();
