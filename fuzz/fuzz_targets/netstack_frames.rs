@@ -64,6 +64,9 @@ impl Run {
         let mut config = Config::new(MacAddress([2, 0, 0, 0, 0, 1]), addresses, [3; 16]);
         // The sums are right: the input is not spent on them.
         config.received_checksums_verified = true;
+        config.tcp.ecn = Ecn::On;
+        config.tcp.fast_open.most_pending = 2;
+        config.tcp.fast_open.without_cookie = true;
         // Small tables: an input makes a stack, and fills them.
         config.limits = Limits {
             connections: 8,

@@ -62,6 +62,7 @@ scripts! {
     fn fast_open_client_refused();
     fn fast_open_closed_early();
     fn fast_open_off();
+    fn fast_open_path_mtu();
     fn fast_open_pending();
     fn fast_open_reset();
     fn fast_retransmit_newreno();
@@ -80,6 +81,7 @@ scripts! {
     fn listener_fin();
     fn mss_default();
     fn nagle();
+    fn nagle_after_full();
     fn nagle_off();
     fn open_active();
     fn open_active_v6();
@@ -89,6 +91,7 @@ scripts! {
     fn open_refused();
     fn open_simultaneous();
     fn open_simultaneous_ack();
+    fn open_strange_echo();
     fn open_times_out();
     fn our_window_closes();
     fn our_window_probed();
@@ -98,6 +101,7 @@ scripts! {
     fn path_mtu_v6();
     fn paws();
     fn prr_no_burst();
+    fn quick_acks();
     fn rack_more_patient();
     fn rack_reordering_seen();
     fn rack_waits_for_reordering();
@@ -114,6 +118,7 @@ scripts! {
     fn sack_most_recent_first();
     fn sack_recovery();
     fn sack_sent();
+    fn segment_bytes();
     fn segments_of_mss();
     fn silly_window_sender();
     fn slow_start_by_use();
@@ -121,6 +126,7 @@ scripts! {
     fn small_segments_lost();
     fn small_segments_take_buffers();
     fn spurious_ack_of_hole();
+    fn syn_ack_data();
     fn syn_again();
     fn syn_cookie();
     fn syn_cookie_forged();
@@ -137,6 +143,7 @@ scripts! {
     fn time_wait_ignores_rst();
     fn time_wait_reused();
     fn time_wait_reused_by_number();
+    fn timestamp_may_be_missing();
     fn timestamp_missing();
     fn timestamp_not_from_bad_handshake();
     fn timestamp_not_from_refused_segment();
@@ -150,6 +157,7 @@ scripts! {
     fn window_scaling();
     fn window_scaling_refused();
     fn window_shrinks();
+    fn window_update_not_at_start();
     fn window_update_without_scaling();
     fn zero_window_probe();
     fn zero_window_probe_taken();

@@ -51,6 +51,7 @@ fn defaults() -> Config {
         at([0xfd3d, 0xfa7b, 0xd17d, 0x8888, 0, 0, 0, 0]),
     ];
     config.tcp.nagle = true;
+    config.tcp.timestamps_may_be_missing = true;
     // Linux's delayed acknowledgements.
     config.tcp.answer_wait = config.tcp.delayed_ack;
     config.tcp.answers_expected = 1;

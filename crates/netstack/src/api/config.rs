@@ -176,6 +176,8 @@ pub struct ConnectionOptions {
     pub user_timeout: Option<Duration>,
     /// Keepalive, where it is on for the connection.
     pub keepalive: Option<Keepalive>,
+    /// Largest segment in bytes, both ways: our SYN offers no more.
+    pub segment_bytes: Option<u16>,
 }
 
 /// TCP's settings.
@@ -198,6 +200,9 @@ pub struct TcpConfig {
     pub sack: bool,
     /// Offers and takes timestamps (RFC 7323). Default on.
     pub timestamps: bool,
+    /// Takes segments that lack the timestamps that were agreed on. Default off: RFC 7323, 3.2, has
+    /// them dropped; Linux takes them.
+    pub timestamps_may_be_missing: bool,
     /// Offers and takes window scaling (RFC 7323). Default on.
     pub window_scaling: bool,
     /// Explicit congestion notification. Default: where the peer asks for it.
@@ -250,6 +255,7 @@ impl Default for TcpConfig {
             nagle: false,
             sack: true,
             timestamps: true,
+            timestamps_may_be_missing: false,
             window_scaling: true,
             ecn: Ecn::default(),
             initial_rto: Duration::from_secs(1),

@@ -14,6 +14,8 @@ pub struct Acks {
     answers: i8,
     /// Segments acknowledged so far, as far as the first ones are acknowledged at once.
     quick: u8,
+    /// What is sent with the first acknowledgement answers the peer's SYN+ACK.
+    greets: bool,
     /// A pushed segment was received, and no data sent since.
     question: bool,
     /// Last time an acknowledgement answered an unacceptable segment.
@@ -34,6 +36,9 @@ impl Acks {
     /// One was sent, or none is to be sent any more.
     pub fn sent(&mut self) {
         (self.is_due, self.unacked_bytes) = (false, 0);
+        if std::mem::take(&mut self.greets) {
+            self.question = false;
+        }
     }
 
     /// Acknowledges what we have, for a segment that does not fit; not too often.
@@ -79,9 +84,9 @@ impl Acks {
         })
     }
 
-    /// The peer answered our SYN: what is sent next answers that.
+    /// The peer answered our SYN: data that is sent with the acknowledgement answers that.
     pub fn greeted(&mut self) {
-        self.question = true;
+        (self.question, self.greets) = (true, true);
     }
 
     fn is_answer_expected(&self, config: &TcpConfig) -> bool {

@@ -104,12 +104,15 @@ impl Tcb {
         if syn.payload.len == 0 {
             return false;
         }
-        self.fast_open.has_data = true;
         let mut data = *syn;
         data.header.flags = crate::wire::tcp::ACK;
         data.header.seq = syn.header.seq.wrapping_add(1);
-        self.receiver
-            .take(&data, true, &self.terms, &mut self.timers, context)
+        // Nobody has accepted it.
+        let held = self
+            .receiver
+            .take(&data, false, &self.terms, &mut self.timers, context);
+        self.fast_open.has_data = held;
+        held
     }
 
     /// The SYN that opened this connection comes again, or its answer was lost.

@@ -4,7 +4,7 @@ use super::context::Context;
 use super::segment::Incoming;
 use super::seq;
 use super::state::{State, Tcb};
-use crate::api::{DeadReason, Time};
+use crate::api::{DeadReason, TcpConfig, Time};
 use crate::wire::tcp::{ACK, FIN, RST, SYN};
 
 /// What became of a segment.
@@ -33,7 +33,7 @@ impl Tcb {
     pub fn input(&mut self, segment: &Incoming, context: &mut Context<'_>) -> Verdict {
         let header = &segment.header;
         let drop = Verdict::default();
-        match self.age(segment, context.now) {
+        match self.age(segment, context.config, context.now) {
             Age::Fresh => {}
             Age::Old => {
                 context.counters.paws_rejected += 1;
@@ -116,7 +116,7 @@ impl Tcb {
     }
 
     /// PAWS (RFC 7323, 5.3): whether the timestamp is not older than the last one.
-    fn age(&self, segment: &Incoming, now: Time) -> Age {
+    fn age(&self, segment: &Incoming, config: &TcpConfig, now: Time) -> Age {
         if !self.terms.timestamps()
             || segment.is(RST)
             || self.state == State::SynReceived && segment.is(SYN)
@@ -126,6 +126,7 @@ impl Tcb {
         match segment.header.options.timestamps {
             Some((value, _)) if self.timestamps.is_fresh(value, now) => Age::Fresh,
             Some(_) => Age::Old,
+            None if config.timestamps_may_be_missing => Age::Fresh,
             None => Age::Unknown,
         }
     }
@@ -221,7 +222,7 @@ impl Tcb {
 
     /// Takes data and FIN of an acceptable segment. Says whether its buffer is kept.
     #[inline]
-    fn take_data(&mut self, segment: &Incoming, context: &mut Context<'_>) -> bool {
+    pub fn take_data(&mut self, segment: &Incoming, context: &mut Context<'_>) -> bool {
         if !self.may_receive() {
             // Only what was received before can come here: the peer lacks our acknowledgement.
             self.receiver.acks_mut().demand();
@@ -252,7 +253,7 @@ impl Tcb {
 
     /// All data up to the peer's FIN is here, perhaps: the next state (eighth). Says whether this
     /// is TIME_WAIT.
-    fn finish_receiving(&mut self) -> bool {
+    pub fn finish_receiving(&mut self) -> bool {
         if self.receiver.take_fin() {
             self.notices.peer_closed(!self.receiver.is_deaf());
             self.state = match self.state {

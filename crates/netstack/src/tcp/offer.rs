@@ -9,6 +9,8 @@ use crate::api::TcpConfig;
 pub struct Offer {
     /// Its right edge.
     edge: u32,
+    /// The most that was offered so far, in bytes.
+    most: u32,
     /// Handed up or ready to be, not yet done with.
     unread_bytes: u32,
     unread_buffers: u32,
@@ -25,7 +27,8 @@ impl Offer {
     /// The peer's data begins at `next`. Until the window can be scaled, at most 64 KiB are
     /// promised.
     pub fn begin(&mut self, next: u32, config: &TcpConfig) {
-        self.edge = next.wrapping_add(config.receive_window_bytes.min(0xffff));
+        self.most = config.receive_window_bytes.min(0xffff);
+        self.edge = next.wrapping_add(self.most);
     }
 
     /// Bytes from `at` on that it has room for.
@@ -49,6 +52,7 @@ impl Offer {
         let edge = self.possible_edge(next, terms, config);
         if self.is_worth_announcing(edge, terms, config) {
             self.edge = edge;
+            self.most = self.most.max(self.bytes(next));
         }
         if self.is_held_up {
             return 0;
@@ -98,7 +102,9 @@ impl Offer {
         self.unread_bytes = self.unread_bytes.saturating_sub(bytes);
         self.unread_buffers = self.unread_buffers.saturating_sub(buffers);
         let edge = self.possible_edge(next, terms, config);
-        self.bytes(next) <= largest(terms, config) / 4
+        let has_freed = bytes > 0 || buffers > 0;
+        has_freed
+            && self.bytes(next) <= self.most / 4
             && self.is_worth_announcing(edge, terms, config)
     }
 

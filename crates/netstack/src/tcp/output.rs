@@ -48,6 +48,10 @@ impl Tcb {
         };
         let ecn = self.syn_ecn_flags(context.config.ecn, is_first);
         context.payload.clear();
+        let our_mss = self
+            .options
+            .segment_bytes
+            .map_or(our_mss, |most| our_mss.min(most));
         let mut options = self.syn_options(context.config, our_mss, context.now);
         let mut len = 0;
         if is_first {
@@ -239,14 +243,19 @@ impl Tcb {
         } else {
             self.sender.rto.time(end, context.now);
             self.sender.window.sent(self.sender.una(), end, mss);
+            if segment.len < mss {
+                self.sender.small_sent(end);
+            }
             self.tail.begins_at(start);
         }
         self.timers.start_retransmission(self.timeout_at(context));
         self.watch_tail(context);
-        let heard = self.timers.last_heard();
-        self.receiver
-            .acks_mut()
-            .answered(heard, context.now, context.config);
+        if !again {
+            let heard = self.timers.last_heard();
+            self.receiver
+                .acks_mut()
+                .answered(heard, context.now, context.config);
+        }
         Some(segment)
     }
 

@@ -40,6 +40,8 @@ pub struct Sender {
     fin: Fin,
     /// Hold small segments back (RFC 9293, 3.7.4).
     nagle: bool,
+    /// End of the last segment of new data that was sent and was not full.
+    small_end: u32,
     last_sent: Time,
     pub(super) queue: SendQueue,
     pub(super) window: Window,
@@ -60,6 +62,7 @@ impl Sender {
             max_peer_window: 0,
             fin: Fin::Open,
             nagle: config.nagle,
+            small_end: 0,
             last_sent: now,
             queue: SendQueue::default(),
             window: Window::new(config.congestion, mss),
@@ -97,6 +100,7 @@ impl Sender {
     /// Starts sending at `iss`.
     pub fn start(&mut self, iss: u32) {
         (self.iss, self.una, self.next, self.max) = (iss, iss, iss, iss);
+        self.small_end = iss;
         self.window.start(iss);
     }
 
@@ -191,6 +195,11 @@ impl Sender {
             .wrapping_add(self.queue.bytes())
     }
 
+    /// New data up to `end` goes out, in a segment that is not full.
+    pub fn small_sent(&mut self, end: u32) {
+        self.small_end = end;
+    }
+
     /// A segment goes out.
     pub fn segment_sent(&mut self, now: Time) {
         self.last_sent = now;
@@ -279,12 +288,13 @@ impl Sender {
     }
 
     /// Silly window avoidance and Nagle's rule (RFC 9293, 3.8.6.2.1): `len` bytes are a full
-    /// segment (of `mss` bytes), all there is (`whole`), or half the largest window.
+    /// segment (of `mss` bytes), all there is (`whole`), or half the largest window. A small segment
+    /// waits only while another small one is under way (Minshall's variant of the rule, as Linux
+    /// has it): the end of a large write need not wait for its beginning.
     pub fn is_worth_sending(&self, len: u32, mss: u32, whole: bool, fin: bool) -> bool {
-        let idle = !self.is_waiting();
         len >= mss
             || fin
-            || (whole && (idle || !self.nagle))
+            || (whole && !(self.nagle && seq::lt(self.una, self.small_end)))
             || len >= (self.max_peer_window / 2).max(1)
     }
 

@@ -189,7 +189,10 @@ impl Tcb {
     /// The path carries less than was thought: what is under way is sent again, in shorter segments
     /// (RFC 1191, 6.4).
     pub fn send_again(&mut self) {
-        if self.may_send() {
+        if self.state == State::SynSent && self.sender.queue.bytes() > 0 {
+            // Our SYN, which had data: without it (RFC 7413, 4.1.3).
+            self.sender.repeat_syn();
+        } else if self.may_send() {
             self.sender.rewind();
             self.sender.rto.stop_timing();
             self.recovery.rewound(self.sender.una());

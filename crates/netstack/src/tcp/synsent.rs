@@ -6,7 +6,7 @@ use super::segment::Incoming;
 use super::seq;
 use super::state::{State, Tcb};
 use crate::api::DeadReason;
-use crate::wire::tcp::{ACK, RST, SYN};
+use crate::wire::tcp::{ACK, FIN, RST, SYN};
 
 impl Tcb {
     /// Takes a segment in SYN-SENT.
@@ -16,7 +16,15 @@ impl Tcb {
         let acceptable = segment.is(ACK)
             && seq::lt(self.sender.iss(), header.ack)
             && seq::le(header.ack, self.sender.max());
-        if segment.is(ACK) && !acceptable {
+        // An echo of a timestamp that we have not sent is no answer to our SYN.
+        let echo = header.options.timestamps.map(|(_, echo)| echo);
+        let is_strange = segment.is(ACK)
+            && context.config.timestamps
+            && echo.is_some_and(|echo| {
+                let sent = self.timers.last_heard();
+                echo != 0 && !self.timestamps.was_sent(echo, sent, context.now)
+            });
+        if segment.is(ACK) && !segment.is(RST) && is_strange || segment.is(ACK) && !acceptable {
             return Verdict {
                 reset: true,
                 ..nothing
@@ -59,12 +67,25 @@ impl Tcb {
                 self.fast_open.was_taken();
                 self.new_data_acknowledged(segment, context);
             }
-            // Data in a SYN+ACK is not kept; the peer sends it again.
+            return self.take_rest(segment, context);
         } else {
             // Simultaneous open (figure 8): the same SYN again, with an ACK.
             self.state = State::SynReceived;
             self.sender.repeat_syn();
         }
         nothing
+    }
+
+    /// Data and FIN of the SYN+ACK (RFC 9293, 3.10.7.3, fourth).
+    fn take_rest(&mut self, segment: &Incoming, context: &mut Context<'_>) -> Verdict {
+        let mut rest = *segment;
+        rest.header.flags &= !SYN;
+        rest.header.seq = segment.header.seq.wrapping_add(1);
+        let mut verdict = Verdict::default();
+        if rest.payload.len > 0 || rest.is(FIN) {
+            verdict.held = self.take_data(&rest, context);
+            verdict.time_wait = self.finish_receiving();
+        }
+        verdict
     }
 }

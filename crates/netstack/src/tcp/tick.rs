@@ -106,6 +106,9 @@ impl Tcb {
     /// Settings of its own.
     pub fn set_options(&mut self, options: ConnectionOptions, config: &TcpConfig, now: Time) {
         let before = std::mem::replace(&mut self.options, options);
+        if let Some(most) = options.segment_bytes {
+            self.terms.limit_mss(most);
+        }
         let is_waiting_for_fin = self.state == State::FinWait2 && self.receiver.is_deaf();
         if before.keepalive == options.keepalive || !self.is_open() || is_waiting_for_fin {
             return;

@@ -57,6 +57,13 @@ impl Timestamps {
         (ms < ECHO_LIMIT_MS).then(|| Duration::from_millis(u64::from(ms) + 1))
     }
 
+    /// Whether `echo` is a value that we sent between two moments.
+    pub fn was_sent(&self, echo: u32, from: Time, to: Time) -> bool {
+        let first = isn::timestamp(from, self.offset);
+        let last = isn::timestamp(to, self.offset);
+        seq::le(first, echo) && seq::le(echo, last)
+    }
+
     /// What TIME_WAIT keeps: the peer's value, and our offset.
     pub const fn kept(&self) -> (u32, u32) {
         (self.recent, self.offset)

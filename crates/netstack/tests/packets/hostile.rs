@@ -166,7 +166,11 @@ fn no_peer_takes_all_buffers() {
 #[test]
 fn hostile_frames_do_no_harm() {
     let mut random = Random::new(20_261_122);
-    let mut node = node();
+    let mut settings = config(0);
+    settings.tcp.ecn = Ecn::On;
+    settings.tcp.fast_open.most_pending = 4;
+    settings.tcp.fast_open.without_cookie = true;
+    let mut node = Node::new(settings, NOW);
     node.stack.listen(at(0, false, 80), 32, 0).expect("free");
     node.stack.listen(at(0, true, 80), 32, 0).expect("free");
     node.stack.udp_bind(at(0, false, 53), 0).expect("free");

@@ -109,6 +109,8 @@ fn setting(settings: &mut Config, key: &str, value: &str) {
         "fast_open_without_cookie" => {
             (tcp.fast_open.without_cookie, tcp.fast_open_without_cookie) = (on, on);
         }
+        "quick_acks" => tcp.quick_acks = number() as u8,
+        "timestamps_may_be_missing" => tcp.timestamps_may_be_missing = on,
         "ecn" if on => tcp.ecn = Ecn::On,
         "ecn" => tcp.ecn = Ecn::Off,
         "syn_retries" => tcp.syn_retries = number() as u8,
@@ -265,6 +267,7 @@ impl Run {
                 match *name {
                     "user_timeout_ms" => options.user_timeout = Some(ms),
                     "syn_retries" => options.syn_retries = Some(number(value) as u8),
+                    "segment_bytes" => options.segment_bytes = Some(number(value) as u16),
                     "keepalive_ms" => {
                         options.keepalive = Some(Keepalive {
                             idle: ms,

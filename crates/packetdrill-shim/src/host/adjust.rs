@@ -62,6 +62,7 @@ impl Host {
             let options = ConnectionOptions {
                 syn_retries: settings.syn_retries,
                 user_timeout: settings.user_timeout,
+                segment_bytes: settings.most_segment_bytes.map(|bytes| bytes as u16),
                 keepalive: settings.keepalive.then(|| Keepalive {
                     idle: settings.keep_idle.unwrap_or(KEEPALIVE.idle),
                     interval: settings.keep_interval.unwrap_or(KEEPALIVE.interval),
