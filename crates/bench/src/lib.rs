@@ -25,6 +25,7 @@ pub mod reservation;
 pub mod run;
 pub mod rundir;
 mod signals;
+pub mod simulation;
 pub mod spawn;
 mod spoken;
 mod stats;

@@ -33,6 +33,8 @@ use crate::progress::Progress;
 use crate::report::error::ReportError;
 use crate::reservation::args::ReservationArgs;
 use crate::reservation::data::{ReservationResult, ReservationSample};
+use crate::simulation::args::SimulationArgs;
+use crate::simulation::data::{SimulationResult, SimulationSample};
 use crate::table::Table;
 use command::{Answer, Bench};
 use error::DataError;
@@ -180,6 +182,9 @@ experiments! {
     /// `cofferdam bench reservation`.
     Reservation(ReservationResult, Vec<ReservationSample>), "reservation", "What a CPU reservation is worth",
         bench ReservationArgs: "What a CPU reservation is worth next to neighbours, for each policy";
+    /// `cofferdam bench simulation`.
+    Simulation(SimulationResult, Vec<SimulationSample>), "simulation", "The simulator compared with this host",
+        bench SimulationArgs: "The simulator of run queues compared with this host, share by share";
     /// `cofferdam bench agent`.
     Agent(AgentResult, Unread), "agent", "Cost of the agent",
         bench AgentArgs: "The cost of the agent, and of its diagnosis";

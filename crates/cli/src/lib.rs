@@ -20,6 +20,7 @@ mod progress;
 mod record;
 pub mod schema;
 mod selection;
+mod simulate;
 mod source;
 mod status;
 mod table;
@@ -78,6 +79,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Latency(command) => latency::run(command, &interrupt),
         Command::Dataplane(command) => dataplane::run(command, &interrupt),
         Command::Bench(command) => bench::run(command, &interrupt),
+        Command::Simulate(args) => simulate::run(&args, &interrupt),
         Command::Report(args) => bench::report(&args),
         Command::Demo(args) => bench::demo(args, &interrupt),
         Command::Agent(_) | Command::BenchWorker(_) | Command::Generate(_) => Ok(()),

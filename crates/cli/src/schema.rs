@@ -25,6 +25,10 @@ pub fn all() -> Vec<(&'static str, schemars::Schema)> {
         ),
         ("doctor-1.schema.json", schemars::schema_for!(DoctorReport)),
         (
+            "simulation-1.schema.json",
+            schemars::schema_for!(cofferdam_records::simulation::SimulationReport),
+        ),
+        (
             "status-2.schema.json",
             schemars::schema_for!(cofferdam_records::status::StatusReport),
         ),

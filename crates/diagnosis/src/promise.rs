@@ -6,6 +6,8 @@
 //! by the quota and the cpuset there. A sibling that uses less than its share leaves the rest
 //! to the others; one that uses more is held to its share.
 
+pub use cofferdam_types::fair_share as share;
+
 use cofferdam_types::Entitlement;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
@@ -47,28 +49,6 @@ pub struct Promise {
     pub cpus: f64,
     /// What sets it.
     pub by: Entitlement,
-}
-
-/// What a group of `weight` gets of `capacity_cpus` when it wants everything and the others,
-/// each with weight and demand in CPUs, want what they want.
-pub fn share(capacity_cpus: f64, weight: u64, others: &[(u64, f64)]) -> f64 {
-    let mut others: Vec<(f64, f64)> = others
-        .iter()
-        .map(|(w, demand)| ((*w).max(1) as f64, demand.max(0.0)))
-        .collect();
-    // The member with the smallest demand relative to its weight is served first.
-    others.sort_by(|a, b| (a.1 / a.0).total_cmp(&(b.1 / b.0)));
-    let weight = weight.max(1) as f64;
-    let mut sum = weight + others.iter().map(|o| o.0).sum::<f64>();
-    let mut left = capacity_cpus;
-    for (w, demand) in others {
-        if demand >= left * w / sum {
-            break;
-        }
-        left -= demand;
-        sum -= w;
-    }
-    left * weight / sum
 }
 
 /// The promise to the group at `path`, from two readings `seconds` apart.

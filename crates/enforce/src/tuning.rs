@@ -148,16 +148,6 @@ pub(crate) mod interrupt {
 pub(crate) mod reservation {
     use std::time::Duration;
 
-    /// CPU use is looked at over at least so long. Shorter: one burst takes a CPU back.
-    pub const WINDOW: Duration = Duration::from_millis(50);
-    /// Busy beyond this, thousandths of what is reserved: taken back.
-    pub const TAKE_BACK_MILLI: u64 = 950;
-    /// Busy less than this, thousandths of what is reserved: lent. The gap to
-    /// [`TAKE_BACK_MILLI`] keeps a steady owner from being lent and taken back in turn.
-    pub const LEND_MILLI: u64 = 850;
-    /// A CPU that was taken back is not lent again sooner: each change of a cpuset costs the whole
-    /// scheduler a pause.
-    pub const REST: Duration = Duration::from_millis(500);
     /// The host is compared with the plan this often: a runtime may have rewritten a cpuset, a CPU
     /// may have gone. (Rejected: inotify. It costs a watch a container and does not see what the
     /// kernel itself changes.)

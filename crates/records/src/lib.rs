@@ -9,6 +9,7 @@
 pub mod accounting;
 pub mod diagnosis;
 pub mod doctor;
+pub mod simulation;
 pub mod status;
 
 /// A document of another schema than the reader's.

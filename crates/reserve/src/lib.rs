@@ -16,10 +16,12 @@
 //! what it can, so that one impossible request does not take the others' CPUs away.
 #![forbid(unsafe_code)]
 
+pub mod lending;
 mod plan;
 mod planner;
 mod pool;
 mod slices;
+pub mod weight;
 mod work;
 
 pub use plan::{Impossible, Options, Placement, Plan, PlanError};

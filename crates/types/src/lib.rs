@@ -15,6 +15,7 @@ mod problem;
 pub mod quantity;
 mod schedule;
 mod selector;
+mod share;
 mod snapshot;
 mod topology;
 
@@ -34,5 +35,6 @@ pub use schedule::{
     ScheduleTime,
 };
 pub use selector::{Selector, SelectorError};
+pub use share::fair_share;
 pub use snapshot::{Conservation, ContainerLedger, Health, Interval, Snapshot};
 pub use topology::{LogicalCpu, Topology};

@@ -142,6 +142,7 @@ fn an_empty_result_is_not_measured() {
         RunResult::Reservation(Default::default()),
         RunResult::Dataplane(Default::default()),
         RunResult::Agent(Default::default()),
+        RunResult::Simulation(Default::default()),
     ] {
         assert!(!is_measured(Some(&result)), "{result:?}");
         let goals = goals(&result, false);

@@ -14,6 +14,7 @@ mod flood;
 mod memcached;
 mod mmsg;
 mod neighbour;
+mod periodic;
 mod phases;
 mod pingpong;
 mod place;
@@ -79,6 +80,7 @@ fn run(args: &[String]) -> Result<(), Failure> {
         "memcached" => memcached::serve(args, &mut control),
         "memcached-client" => memcached::ask(args, &mut control),
         "neighbour" => neighbour::run(args, &mut control),
+        "periodic" => periodic::run(args, &mut control),
         other => Err(format!("unknown kind '{other}'")),
     }
 }

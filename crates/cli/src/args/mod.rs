@@ -3,6 +3,7 @@
 mod agent;
 mod bench;
 mod dataplane;
+mod simulate;
 
 pub use crate::latency::args::LatencyCommand;
 pub use agent::{AgentArgs, SocketArgs, StatusArgs};
@@ -11,6 +12,7 @@ pub use dataplane::{
     DataplaneCommand, DataplaneGroupsArgs, DataplaneMoveArgs, DataplaneRunArgs, DataplaneServeArgs,
     DataplaneTopArgs, Server,
 };
+pub use simulate::SimulateArgs;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use cofferdam_bench::args::HostArgs;
@@ -57,6 +59,9 @@ pub enum Command {
     /// Measure how well this host isolates containers
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Simulate tenants on a host of any size: who gets and loses CPU time, with and without
+    /// reservations
+    Simulate(SimulateArgs),
     /// Render the report of a benchmark run again from its data
     Report(ReportArgs),
     /// Demonstrate isolation on this host, in about a minute

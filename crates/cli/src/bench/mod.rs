@@ -111,7 +111,7 @@ fn answer(run: &RunData) -> Outcome {
     }
 }
 
-fn failed_run(error: BenchError) -> Failure {
+pub(crate) fn failed_run(error: BenchError) -> Failure {
     match error {
         BenchError::Unsupported(text) => Failure::Unsupported(text),
         BenchError::Usage(text) => Failure::Usage(text),

@@ -1,13 +1,13 @@
 //! One container under reservations.
 
 use super::cpuset;
-use super::lending::Lending;
 use super::places::Places;
-use super::weight::{Share, value};
 use crate::cpus::{Cpus, spell};
 use crate::journal::{Form, Journal};
 use cofferdam_host::{CgroupLayout, CpuUsage, HostFs};
 use cofferdam_reserve::Impossible;
+use cofferdam_reserve::lending::Lending;
+use cofferdam_reserve::weight::{Share, value};
 use cofferdam_types::{Container, CpuAmount, Degraded, Topology};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -26,7 +26,7 @@ pub(super) struct Member {
 pub(super) struct Strict {
     pub member: Member,
     pub amount: CpuAmount,
-    pub lending: Lending,
+    pub lending: Lending<Instant>,
     pub lent: Cpus,
     pub lendings: u64,
 }

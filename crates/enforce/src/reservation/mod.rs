@@ -7,20 +7,19 @@
 //! shows what they cost.
 //!
 //! The guarantee of a slice is by weight among the strict containers of that CPU (see
-//! `weight.rs`). Lending is explained in `lending.rs`.
+//! [`weight`]). Lending is explained in [`cofferdam_reserve::lending`].
 
 mod cpuset;
 mod irq;
-mod lending;
 mod member;
 mod places;
-mod weight;
 
 use crate::cpus::Cpus;
 use crate::journal::Journal;
 use crate::tuning::reservation::LOOK_OVER;
 use cofferdam_host::{CgroupLayout, HostError, HostFs, topology};
-use cofferdam_reserve::{Options, Plan, plan_what_fits};
+use cofferdam_reserve::lending::is_wanted;
+use cofferdam_reserve::{Options, Plan, plan_what_fits, weight};
 use cofferdam_types::{CgroupId, Container, CpuAmount, Degraded, ReservationState, Topology};
 use member::{Member, Strict};
 use std::collections::BTreeMap;
@@ -244,9 +243,8 @@ impl Reservations {
             member.begin();
         }
         // Borrowers that their quotas keep to less than the shared CPUs gain nothing by lending.
-        let mut limits = self.standard.values().map(|m| m.quota_milli_cpus(&self.fs));
-        let limit = limits.try_fold(0u64, |sum, one| sum.checked_add(one?));
-        self.wanted = limit.is_none_or(|milli| milli > self.plan.shared.len() as u64 * 1000);
+        let quotas = self.standard.values().map(|m| m.quota_milli_cpus(&self.fs));
+        self.wanted = is_wanted(self.plan.shared.len(), quotas);
         // First everybody else leaves, then the owner comes.
         self.place_standard(journal);
         self.place_strict(journal);

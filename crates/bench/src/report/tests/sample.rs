@@ -7,6 +7,7 @@ mod isolation;
 mod latency;
 mod penalty;
 mod reservation;
+mod simulation;
 
 pub use accounting::accounting;
 pub use agent::agent;
@@ -15,6 +16,7 @@ pub use isolation::isolation;
 pub use latency::latency;
 pub use penalty::{demo, enforced, penalty, samples};
 pub use reservation::reservation;
+pub use simulation::simulation;
 
 use crate::data::*;
 use crate::isolation::data::EXPERIMENT;
@@ -32,6 +34,7 @@ pub fn all() -> Vec<RunData> {
         isolation(),
         agent(),
         latency(),
+        simulation(),
     ]
 }
 
@@ -91,6 +94,7 @@ pub fn write(run: &RunData, dir: &std::path::Path) {
     let samples = match &run.samples {
         RunSamples::Accounting(kept) => kept.iter().map(|p| json(p)).collect(),
         RunSamples::Reservation(kept) => kept.iter().map(|s| json(s)).collect(),
+        RunSamples::Simulation(kept) => kept.iter().map(|s| json(s)).collect(),
         RunSamples::Isolation(kept) => {
             let experiment = json(kept.experiment.as_ref().unwrap());
             std::fs::write(dir.join(EXPERIMENT), experiment).unwrap();

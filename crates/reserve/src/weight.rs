@@ -11,13 +11,14 @@
 //! Rejected: a quota a slice. It would be exact for mixed containers too, but leaves the rest of
 //! the CPU idle, and on kernels since 6.18 a quota written often is no quota.
 
-use cofferdam_reserve::Plan;
+use crate::Plan;
 use cofferdam_types::CgroupId;
 
 /// Weight as a part of the largest that the kernel takes, in parts of a million.
-pub(super) type Share = u64;
+pub type Share = u64;
 
-pub(super) const LARGEST: Share = 1_000_000;
+/// The largest.
+pub const LARGEST: Share = 1_000_000;
 
 /// Largest `cpu.shares` (v1) and `cpu.weight` (v2), and the smallest.
 /// Source: kernel/sched/core.c (MAX_SHARES 1 << 18), Documentation/admin-guide/cgroup-v2.rst.
@@ -25,7 +26,7 @@ const V1: (u64, u64) = (2, 262_144);
 const V2: (u64, u64) = (1, 10_000);
 
 /// The share that `id` needs; `None` when its weight may stay as it is.
-pub(super) fn of(plan: &Plan, id: CgroupId, lending: bool) -> Option<Share> {
+pub fn of(plan: &Plan, id: CgroupId, lending: bool) -> Option<Share> {
     let place = plan.placements.get(&id)?;
     let Some((cpu, _)) = place.slice else {
         return lending.then_some(LARGEST);
@@ -50,7 +51,7 @@ pub(super) fn of(plan: &Plan, id: CgroupId, lending: bool) -> Option<Share> {
 }
 
 /// The file of the cpu controller and the value for it.
-pub(super) fn value(share: Share, v1: bool) -> (&'static str, String) {
+pub fn value(share: Share, v1: bool) -> (&'static str, String) {
     let (file, (least, most)) = if v1 {
         ("cpu.shares", V1)
     } else {
@@ -65,7 +66,7 @@ pub(super) fn value(share: Share, v1: bool) -> (&'static str, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cofferdam_reserve::Placement;
+    use crate::Placement;
     use cofferdam_types::CpuId;
 
     type Place<'a> = (u64, &'a [u32], Option<(u32, u32)>);

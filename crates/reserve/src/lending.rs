@@ -12,18 +12,47 @@
 //! every CPU and lets host processes starve them; a short slice for the owner's threads, which
 //! alone does not keep the reservation and must be set for every thread.
 
-use crate::tuning::reservation::{LEND_MILLI, REST, TAKE_BACK_MILLI, WINDOW};
-use std::time::Instant;
+use std::ops::Sub;
+use std::time::Duration;
 
-/// One owner's lending.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Lending {
-    last: Option<(Instant, u64)>,
-    taken_back: Option<Instant>,
+/// CPU use is looked at over at least so long. Shorter: one burst takes a CPU back.
+pub const WINDOW: Duration = Duration::from_millis(50);
+/// Busy beyond this, thousandths of what is reserved: taken back.
+pub const TAKE_BACK_MILLI: u64 = 950;
+/// Busy less than this, thousandths of what is reserved: lent. The gap to [`TAKE_BACK_MILLI`] keeps
+/// a steady owner from being lent and taken back in turn.
+pub const LEND_MILLI: u64 = 850;
+/// A CPU that was taken back is not lent again sooner: each change of a cpuset costs the whole
+/// scheduler a pause.
+pub const REST: Duration = Duration::from_millis(500);
+
+/// One owner's lending. `T` is a clock's reading: an `Instant`, or the time of a simulation.
+#[derive(Clone, Debug)]
+pub struct Lending<T> {
+    last: Option<(T, u64)>,
+    taken_back: Option<T>,
     lent: bool,
 }
 
-impl Lending {
+impl<T> Default for Lending<T> {
+    fn default() -> Lending<T> {
+        Lending {
+            last: None,
+            taken_back: None,
+            lent: false,
+        }
+    }
+}
+
+/// Whether the quotas of standard containers, in thousandths of a CPU, allow them more than their
+/// `shared_cpus`: only then do they gain by lending. `None` is no quota.
+pub fn is_wanted(shared_cpus: usize, quotas: impl IntoIterator<Item = Option<u64>>) -> bool {
+    let mut quotas = quotas.into_iter();
+    let sum = quotas.try_fold(0u64, |sum, one| sum.checked_add(one?));
+    sum.is_none_or(|milli| milli > shared_cpus as u64 * 1000)
+}
+
+impl<T: Copy + Sub<Output = Duration>> Lending<T> {
     /// Whether its CPUs are lent now.
     pub fn is_lent(&self) -> bool {
         self.lent
@@ -31,12 +60,12 @@ impl Lending {
 
     /// Looks at the owner's CPU use so far. `milli_cpus` is what it has reserved. True when the
     /// decision changed.
-    pub fn look(&mut self, now: Instant, used_ns: u64, milli_cpus: u32) -> bool {
+    pub fn look(&mut self, now: T, used_ns: u64, milli_cpus: u32) -> bool {
         let Some((then, before)) = self.last else {
             self.last = Some((now, used_ns));
             return false;
         };
-        let passed = now.saturating_duration_since(then);
+        let passed = now - then;
         if passed < WINDOW {
             return false;
         }
@@ -44,9 +73,7 @@ impl Lending {
         let reserved_ns = passed.as_nanos() * u128::from(milli_cpus) / 1000;
         let busy = u128::from(used_ns.saturating_sub(before)) * 1000 / reserved_ns.max(1);
         let busy = u64::try_from(busy).unwrap_or(u64::MAX);
-        let rested = self
-            .taken_back
-            .is_none_or(|at| now.saturating_duration_since(at) >= REST);
+        let rested = self.taken_back.is_none_or(|at| now - at >= REST);
         match self.lent {
             true if busy >= TAKE_BACK_MILLI => {
                 self.lent = false;
@@ -70,7 +97,7 @@ impl Lending {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+    use std::time::Instant;
 
     const MS: u64 = 1_000_000;
 

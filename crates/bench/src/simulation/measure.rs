@@ -1,0 +1,150 @@
+//! One sample: the tenants of a case run on this host.
+
+use super::containers::Containers;
+use crate::cpustat::{self, CpuStat, TICKS_PER_S};
+use crate::data::SCHEMA;
+use crate::error::BenchError;
+use crate::experiment::Rig;
+use crate::host_facts;
+use crate::rundir::now;
+use crate::simulation::data::{Kept, SimulationCase, SimulationSample};
+use cofferdam_enforce::journal::{FOLDER, Journal};
+use cofferdam_enforce::reservation::{ReservationOptions, Reservations};
+use cofferdam_host::HostFs;
+use cofferdam_types::CpuAmount;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Between the start of the tenants and the measurement: the simulator's warm-up.
+const SETTLE: Duration = cofferdam_simulate::WARM_UP;
+/// How often reservations are stepped, as the agent does and as is simulated.
+const STEP: Duration = Duration::from_millis(50);
+/// CPU time that the tenants could not have, as a part of the host's, beyond which a sample is measured again.
+pub(super) const DISTURBING: f64 = 0.05;
+
+/// The reservations of one sample; everything goes back when it is dropped.
+struct Held {
+    journal: Journal,
+    reservations: Reservations,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.reservations.set(&mut self.journal, &[], &[]);
+        let report = self.journal.undo_all();
+        for line in report.failed.iter().chain(&report.foreign) {
+            eprintln!("cofferdam: {line}");
+        }
+    }
+}
+
+impl Held {
+    fn new(case: &SimulationCase, containers: &Containers) -> Result<Option<Held>, BenchError> {
+        if case.kept == Kept::Standard {
+            return Ok(None);
+        }
+        let unsupported = |text: String| BenchError::Unsupported(text);
+        let (mut journal, _) =
+            Journal::open(Path::new(FOLDER)).map_err(|e| unsupported(e.to_string()))?;
+        let options = ReservationOptions {
+            lending: case.kept == Kept::StrictLending,
+            ..ReservationOptions::default()
+        };
+        let mut reservations =
+            Reservations::new(HostFs::host(), options).map_err(|e| unsupported(e.to_string()))?;
+        let (mut strict, mut standard) = (Vec::new(), Vec::new());
+        for (tenant, member) in case.tenants.iter().zip(&containers.members) {
+            let amount = tenant.reserved_cpus.map(|cpus| cpus * 1000);
+            match amount.and_then(CpuAmount::from_milli_cpus) {
+                Some(amount) => strict.push((member.container()?, amount)),
+                None => standard.push(member.container()?),
+            }
+        }
+        reservations.set(&mut journal, &strict, &standard);
+        let degraded = reservations.states().flat_map(|(_, _, d)| d).next();
+        let held = Held {
+            journal,
+            reservations,
+        };
+        match degraded {
+            Some(d) => Err(unsupported(d.text)),
+            None => Ok(Some(held)),
+        }
+    }
+}
+
+/// Measures a case for `seconds`. By the simulation the tenants leave the part `idle` of the host's
+/// time idle: others may have that.
+pub(super) fn sample(
+    rig: &Rig<'_>,
+    case: &SimulationCase,
+    seconds: f64,
+    idle: f64,
+) -> Result<SimulationSample, BenchError> {
+    let containers = Containers::build(case)?;
+    let mut held = Held::new(case, &containers)?;
+    let mut workers = Vec::new();
+    for (tenant, member) in case.tenants.iter().zip(&containers.members) {
+        workers.push(member.start(tenant)?);
+    }
+    for worker in &mut workers {
+        worker.go()?;
+    }
+    pass(rig, &mut held, SETTLE)?;
+    let used = || -> Vec<f64> { containers.members.iter().map(|m| m.cpu_s()).collect() };
+    let (begun, stat_before, before) = (Instant::now(), stat(), used());
+    pass(rig, &mut held, Duration::from_secs_f64(seconds))?;
+    let (elapsed, stat_after, after) = (begun.elapsed(), stat(), used());
+    for worker in workers {
+        worker.end()?;
+    }
+    let cpu_s: Vec<f64> = after.iter().zip(&before).map(|(a, b)| a - b).collect();
+    let passed = stat_after.since(&stat_before);
+    let idle_s = passed.idle / TICKS_PER_S;
+    let all_s = elapsed.as_secs_f64() * f64::from(host_facts::online_cpus().len() as u32);
+    let steal_s = passed.steal / TICKS_PER_S;
+    let foreign_s = (all_s - idle_s - steal_s - cpu_s.iter().sum::<f64>()).max(0.0);
+    let left_s = (idle * all_s - idle_s).max(0.0);
+    let taken_s = steal_s + (foreign_s - left_s).max(0.0);
+    Ok(SimulationSample {
+        schema: SCHEMA,
+        time: now(),
+        case: case.id.clone(),
+        round: 0,
+        elapsed_s: elapsed.as_secs_f64(),
+        cpu_s,
+        idle_s,
+        foreign_s,
+        steal_s,
+        taken_s,
+        disturbed: taken_s > DISTURBING * all_s,
+    })
+}
+
+/// Lets `time` pass while reservations are stepped and signals seen.
+fn pass(rig: &Rig<'_>, held: &mut Option<Held>, time: Duration) -> Result<(), BenchError> {
+    let start = Instant::now();
+    loop {
+        if let Some(held) = held {
+            held.reservations.step(&mut held.journal, Instant::now());
+        }
+        rig.check()?;
+        let left = time.saturating_sub(start.elapsed());
+        if left.is_zero() {
+            return Ok(());
+        }
+        std::thread::sleep(left.min(STEP));
+    }
+}
+
+/// All CPUs of the host together.
+fn stat() -> CpuStat {
+    let all = host_facts::online_cpus().into_iter();
+    all.filter_map(cpustat::read)
+        .fold(CpuStat::default(), |sum, one| CpuStat {
+            idle: sum.idle + one.idle,
+            busy: sum.busy + one.busy,
+            softirq: sum.softirq + one.softirq,
+            steal: sum.steal + one.steal,
+        })
+}

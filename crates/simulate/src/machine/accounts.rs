@@ -1,0 +1,256 @@
+//! Where the time went: running and idle CPUs, and what tenants waited for and why, by the
+//! definitions of the diagnosis (docs/src/diagnosis.md).
+
+use crate::cpus::CpuSet;
+use cofferdam_types::ScheduleTime;
+use hdrhistogram::Histogram;
+
+/// Waits below this are not held against idle CPUs one by one.
+const LONG_WAIT_NS: u64 = 1_000_000;
+/// The diagnosis' scheduling period.
+pub(crate) const WINDOW_NS: u64 = 100_000_000;
+/// Longest wake-up delay that is told apart, nanoseconds.
+const LONGEST_DELAY_NS: u64 = 600_000_000_000;
+
+/// A tenant on one CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum State {
+    /// No runnable thread there.
+    #[default]
+    Away,
+    /// One of its threads runs.
+    Running,
+    /// Others run, or nobody yet.
+    Waiting,
+    /// Its quota, or one above, has run out.
+    Throttled,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    state: State,
+    since_ns: u64,
+}
+
+/// One tenant's sums.
+#[derive(Clone, Debug)]
+pub(super) struct Account {
+    pub time: ScheduleTime,
+    /// All that it ran, the warm-up included.
+    pub used_ns: u64,
+    /// Runs, or phases, that were done.
+    pub rounds: u64,
+    /// From waking up to running, nanoseconds.
+    pub delays: Histogram<u32>,
+    /// Waited in this window, not yet told apart.
+    window_wait_ns: u64,
+    /// Left idle in this window by its own throttling.
+    window_own_ns: u64,
+}
+
+/// One CPU's idle time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Idle {
+    total_ns: u64,
+    /// The last stretch; open where `until_ns` is `None`.
+    from_ns: u64,
+    until_ns: Option<u64>,
+    is_idle: bool,
+    /// In this window, while others were throttled here.
+    window_left_ns: u64,
+}
+
+/// All sums.
+#[derive(Debug)]
+pub(super) struct Accounts {
+    pub tenants: Vec<Account>,
+    places: Vec<Place>,
+    idle: Vec<Idle>,
+    /// Tenants that are throttled on each CPU.
+    throttled: Vec<Vec<u32>>,
+    cpus: usize,
+    begun_ns: u64,
+    last_idle_ns: u64,
+    idle_now: usize,
+}
+
+impl Accounts {
+    pub fn new(tenants: usize, cpus: usize) -> Accounts {
+        let empty = Histogram::new_with_bounds(1, LONGEST_DELAY_NS, 2)
+            .expect("bounds and digits are constants that the crate accepts");
+        let account = Account {
+            time: ScheduleTime::default(),
+            used_ns: 0,
+            rounds: 0,
+            delays: empty,
+            window_wait_ns: 0,
+            window_own_ns: 0,
+        };
+        Accounts {
+            tenants: vec![account; tenants],
+            places: vec![Place::default(); tenants * cpus],
+            idle: vec![Idle::default(); cpus],
+            throttled: vec![Vec::new(); cpus],
+            cpus,
+            begun_ns: 0,
+            last_idle_ns: 0,
+            idle_now: 0,
+        }
+    }
+
+    /// Everything counts from now on. All CPUs have been brought up to now.
+    pub fn begin(&mut self, now_ns: u64) {
+        for account in &mut self.tenants {
+            account.time = ScheduleTime::default();
+            (
+                account.rounds,
+                account.window_wait_ns,
+                account.window_own_ns,
+            ) = (0, 0, 0);
+            account.delays.reset();
+        }
+        for place in &mut self.places {
+            place.since_ns = now_ns;
+        }
+        for idle in &mut self.idle {
+            (idle.total_ns, idle.window_left_ns) = (0, 0);
+        }
+        self.begun_ns = now_ns;
+    }
+
+    /// A thread of `tenant` ran for `ran_ns`.
+    pub fn ran(&mut self, tenant: usize, ran_ns: u64) {
+        self.tenants[tenant].time.run_ns += ran_ns;
+        self.tenants[tenant].used_ns += ran_ns;
+    }
+
+    /// `cpu` was idle for `idle_ns`.
+    pub fn idled(&mut self, cpu: usize, idle_ns: u64) {
+        let idle = &mut self.idle[cpu];
+        idle.total_ns += idle_ns;
+        match self.throttled[cpu][..] {
+            [] => {}
+            [only] => {
+                idle.window_left_ns += idle_ns;
+                self.tenants[only as usize].window_own_ns += idle_ns;
+            }
+            _ => idle.window_left_ns += idle_ns,
+        }
+    }
+
+    /// `cpu` becomes idle, or busy.
+    pub fn set_idle(&mut self, cpu: usize, is_idle: bool, now_ns: u64) {
+        let idle = &mut self.idle[cpu];
+        if idle.is_idle == is_idle {
+            return;
+        }
+        idle.is_idle = is_idle;
+        if is_idle {
+            (idle.from_ns, idle.until_ns) = (now_ns, None);
+            self.idle_now += 1;
+        } else {
+            idle.until_ns = Some(now_ns);
+            self.last_idle_ns = now_ns;
+            self.idle_now -= 1;
+        }
+    }
+
+    /// What `tenant` is on `cpu` from now on.
+    pub fn set(&mut self, tenant: usize, cpu: usize, state: State, now_ns: u64, allowed: &CpuSet) {
+        let place = tenant * self.cpus + cpu;
+        if self.places[place].state == state {
+            return;
+        }
+        self.cut(tenant, cpu, now_ns, allowed);
+        let was = std::mem::replace(&mut self.places[place].state, state);
+        if was == State::Throttled {
+            self.throttled[cpu].retain(|t| *t as usize != tenant);
+        }
+        if state == State::Throttled {
+            self.throttled[cpu].push(tenant as u32);
+        }
+    }
+
+    /// Counts what has passed in the state of `tenant` on `cpu`.
+    fn cut(&mut self, tenant: usize, cpu: usize, now_ns: u64, allowed: &CpuSet) {
+        let place = &mut self.places[tenant * self.cpus + cpu];
+        let since = std::mem::replace(&mut place.since_ns, now_ns);
+        let passed = now_ns - since;
+        match place.state {
+            State::Away | State::Running => {}
+            State::Throttled => self.tenants[tenant].time.throttled_ns += passed,
+            State::Waiting => {
+                let phantom = match passed >= LONG_WAIT_NS {
+                    true => self.idle_elsewhere(since, now_ns, allowed),
+                    false => 0,
+                };
+                let account = &mut self.tenants[tenant];
+                account.time.phantom_ns += phantom;
+                account.window_wait_ns += passed - phantom;
+            }
+        }
+    }
+
+    /// For how long of the time since `since` one of the CPUs was idle.
+    fn idle_elsewhere(&self, since: u64, now_ns: u64, allowed: &CpuSet) -> u64 {
+        if self.idle_now == 0 && self.last_idle_ns <= since {
+            return 0;
+        }
+        let overlap = |cpu: usize| {
+            let idle = &self.idle[cpu];
+            let until = idle.until_ns.unwrap_or(now_ns);
+            let ever = idle.is_idle || idle.until_ns.is_some();
+            if ever {
+                until.saturating_sub(idle.from_ns.max(since))
+            } else {
+                0
+            }
+        };
+        allowed.iter().map(overlap).max().unwrap_or(0)
+    }
+
+    /// Counts what has passed for a tenant everywhere, before its CPUs change.
+    pub fn close(&mut self, tenant: usize, now_ns: u64, allowed: &CpuSet) {
+        for cpu in 0..self.cpus {
+            self.cut(tenant, cpu, now_ns, allowed);
+        }
+    }
+
+    /// A window ends: what was waited in it is phantom as far as throttled others left CPUs idle.
+    pub fn end_window<'a>(&mut self, now_ns: u64, allowed: impl Fn(usize) -> &'a CpuSet) {
+        for tenant in 0..self.tenants.len() {
+            for cpu in 0..self.cpus {
+                if self.places[tenant * self.cpus + cpu].state != State::Away {
+                    self.cut(tenant, cpu, now_ns, allowed(tenant));
+                }
+            }
+            let account = &self.tenants[tenant];
+            let (wait, own) = (account.window_wait_ns, account.window_own_ns);
+            let left: u64 = match wait {
+                0 => 0,
+                _ => {
+                    let cpus = allowed(tenant).iter();
+                    cpus.map(|cpu| self.idle[cpu].window_left_ns).sum()
+                }
+            };
+            let phantom = wait.min(left.saturating_sub(own));
+            let account = &mut self.tenants[tenant];
+            account.time.phantom_ns += phantom;
+            account.time.shared_ns += wait - phantom;
+            (account.window_wait_ns, account.window_own_ns) = (0, 0);
+        }
+        for idle in &mut self.idle {
+            idle.window_left_ns = 0;
+        }
+    }
+
+    /// A thread of `tenant` ran `delay_ns` after it had woken up.
+    pub fn delayed(&mut self, tenant: usize, delay_ns: u64) {
+        self.tenants[tenant].delays.saturating_record(delay_ns);
+    }
+
+    /// Idle time of each CPU since the beginning.
+    pub fn idle_ns(&self) -> Vec<u64> {
+        self.idle.iter().map(|idle| idle.total_ns).collect()
+    }
+}

@@ -1,0 +1,111 @@
+//! The pool of a CFS quota: filled each period, taken by CPUs in slices, given back by idle ones.
+//! Sources: kernel/sched/fair.c (`assign_cfs_rq_runtime`, `__return_cfs_rq_runtime`,
+//! `distribute_cfs_runtime`) and Documentation/scheduler/sched-bwc.rst.
+
+use crate::scenario::Quota;
+use std::collections::VecDeque;
+
+/// What a CPU takes from the pool at once (`sched_cfs_bandwidth_slice_us`).
+pub(crate) const BANDWIDTH_SLICE_NS: i64 = 5_000_000;
+/// What an idle CPU keeps when it gives back (`min_cfs_rq_runtime`).
+pub(crate) const KEPT_NS: i64 = 1_000_000;
+/// Returned runtime is given to throttled CPUs after this (`cfs_bandwidth_slack_period`).
+pub(crate) const SLACK_NS: u64 = 5_000_000;
+/// Not so shortly before a new period (`min_bandwidth_expiration`).
+const NEAR_PERIOD_NS: u64 = 2_000_000;
+
+/// The pool of one cgroup.
+#[derive(Clone, Debug)]
+pub(super) struct Bandwidth {
+    quota_ns: i64,
+    period_ns: u64,
+    pool_ns: i64,
+    /// Its period timer runs.
+    pub is_active: bool,
+    /// Nobody took anything since the last period began.
+    is_idle: bool,
+    next_period_ns: u64,
+    /// CPUs that are throttled, longest first.
+    pub throttled: VecDeque<usize>,
+    slack_armed: bool,
+}
+
+impl Bandwidth {
+    pub fn new(quota: Quota) -> Bandwidth {
+        let quota_ns = i64::try_from(quota.quota_ns).unwrap_or(i64::MAX);
+        Bandwidth {
+            quota_ns,
+            period_ns: quota.period_ns,
+            pool_ns: quota_ns,
+            is_active: false,
+            is_idle: false,
+            next_period_ns: 0,
+            throttled: VecDeque::new(),
+            slack_armed: false,
+        }
+    }
+
+    /// The timer starts with the first demand; the time of its first end.
+    pub fn start(&mut self, now_ns: u64) -> Option<u64> {
+        if self.is_active {
+            return None;
+        }
+        self.is_active = true;
+        self.next_period_ns = now_ns + self.period_ns;
+        Some(self.next_period_ns)
+    }
+
+    /// For a CPU that has `has_ns` left: as much as fills it up to a slice, as far as there is any.
+    pub fn take(&mut self, has_ns: i64) -> i64 {
+        self.is_idle = false;
+        let taken = (BANDWIDTH_SLICE_NS - has_ns).min(self.pool_ns).max(0);
+        self.pool_ns -= taken;
+        taken
+    }
+
+    /// A CPU went idle with `has_ns` left: what it gives back, and when the slack is handed out.
+    pub fn give_back(&mut self, has_ns: i64, now_ns: u64) -> (i64, Option<u64>) {
+        let given = has_ns - KEPT_NS;
+        if given <= 0 {
+            return (0, None);
+        }
+        self.pool_ns += given;
+        let arms = self.pool_ns > BANDWIDTH_SLICE_NS
+            && !self.throttled.is_empty()
+            && !self.slack_armed
+            && self.next_period_ns > now_ns + SLACK_NS + NEAR_PERIOD_NS;
+        self.slack_armed |= arms;
+        (given, arms.then_some(now_ns + SLACK_NS))
+    }
+
+    /// A period begins: the time of the next, or `None` when the timer stops because nobody ran.
+    pub fn refill(&mut self, now_ns: u64) -> Option<u64> {
+        if self.is_idle && self.throttled.is_empty() {
+            self.is_active = false;
+            // The timer that starts anew finds a full pool.
+            self.pool_ns = self.quota_ns;
+            return None;
+        }
+        self.is_idle = true;
+        self.pool_ns = self.quota_ns;
+        self.next_period_ns = now_ns + self.period_ns;
+        Some(self.next_period_ns)
+    }
+
+    /// The slack timer's end.
+    pub fn slack(&mut self) {
+        self.slack_armed = false;
+    }
+
+    /// What a throttled CPU with `has_ns` (its debt) gets so that it may run again.
+    pub fn pay(&mut self, has_ns: i64) -> i64 {
+        let paid = (1 - has_ns).min(self.pool_ns).max(0);
+        self.pool_ns -= paid;
+        self.is_idle = false;
+        paid
+    }
+
+    pub fn is_dry(&self) -> bool {
+        self.pool_ns <= 0
+    }
+}

@@ -1,0 +1,78 @@
+//! What reservations change on the machine: cpusets and weights.
+
+use super::Machine;
+use super::tree::NICE_0;
+use crate::cpus::CpuSet;
+use crate::scenario::Policy;
+
+impl Machine<'_> {
+    /// The weights of reservations.
+    pub(super) fn set_weights(&mut self, policy: Policy) {
+        for tenant in 0..self.tenants.tenants.len() {
+            if let Some(weight) = self.lender.weight(tenant, policy == Policy::StrictLending) {
+                let group = self.group(tenant);
+                self.tree.set_group_weight(group, weight * NICE_0);
+            }
+        }
+    }
+
+    /// The agent's look at who leaves CPUs idle.
+    pub(super) fn step(&mut self) {
+        self.update_all();
+        let accounts = &self.accounts.tenants;
+        if self
+            .lender
+            .look(self.now_ns, |tenant| accounts[tenant].used_ns)
+        {
+            self.set_cpusets();
+        }
+    }
+
+    /// Every tenant's CPUs as they are to be now; threads on others are moved at once.
+    pub(super) fn set_cpusets(&mut self) {
+        for tenant in 0..self.tenants.tenants.len() {
+            let now = self.lender.cpus(tenant, &self.base(tenant));
+            if self.allowed[tenant] == now {
+                continue;
+            }
+            self.accounts
+                .close(tenant, self.now_ns, &self.allowed[tenant]);
+            self.allowed[tenant] = now;
+            for thread in 0..self.threads.len() {
+                let (_, cpu) = self.tree.places[thread];
+                if self.threads[thread].tenant == tenant && !self.allowed[tenant].has(cpu) {
+                    self.expel(thread);
+                }
+            }
+        }
+    }
+
+    /// A thread has lost its CPU.
+    fn expel(&mut self, thread: usize) {
+        let entity = &self.tree.entities[thread];
+        if !entity.queued {
+            return;
+        }
+        if entity.delayed {
+            return self.finish_delayed(thread);
+        }
+        let (_, before) = self.tree.places[thread];
+        let cpu = self.least_crowded(self.threads[thread].tenant, before);
+        self.migrate(thread, cpu);
+    }
+
+    /// The CPUs that a tenant's own cgroups allow.
+    fn base(&self, tenant: usize) -> CpuSet {
+        let cpus = &self.host.topology.cpus;
+        let mut base = CpuSet::of((0..cpus.len()).filter(|i| !cpus[*i].isolated));
+        let own = &self.tenants.tenants[tenant].cgroup;
+        let mut next = Some(own);
+        while let Some(cgroup) = next {
+            if let Some(cpus) = &cgroup.cpus {
+                base = base.and(&CpuSet::of(cpus.iter().copied()));
+            }
+            next = cgroup.parent.map(|p| &self.tenants.groups[p]);
+        }
+        base
+    }
+}
