@@ -11,7 +11,8 @@ use cofferdam_bench::reservation::data::{
     NeighbourLimit, Neighbours, ReservationPolicy, ReservationSample, Target,
 };
 use cofferdam_bench::run::{RunData, RunResult};
-use cofferdam_bench::{Silent, accounting, demo, penalty, reservation};
+use cofferdam_bench::simulation::data::SimulationSample;
+use cofferdam_bench::{Silent, accounting, demo, penalty, reservation, simulation};
 use cofferdam_host::{CgroupLayout, HostFs};
 use cofferdam_lab::fixtures::{exclusive, time_limit};
 use common::{LIMIT, worker_executable};
@@ -376,6 +377,11 @@ fn a_reservation_run_is_whole_and_leaves_nothing() {
         assert!(entitled.entitled_cpus > 0.0, "{sample:?}");
         assert!(lost <= entitled.entitled_cpus + 1e-6, "{sample:?}");
     }
+    nothing_is_left();
+}
+
+/// Neither a cgroup of this process nor a journal.
+fn nothing_is_left() {
     let own = format!("cofferdam-bench-{}-", std::process::id());
     let layout = CgroupLayout::read(&HostFs::host()).unwrap();
     for root in layout.v1_mounts.values().chain([&layout.v2_mount]) {
@@ -384,4 +390,52 @@ fn a_reservation_run_is_whole_and_leaves_nothing() {
         assert_eq!(left.count(), 0);
     }
     assert!(!std::path::Path::new("/run/cofferdam/journal").exists());
+}
+
+#[test]
+fn a_simulation_run_is_whole_and_leaves_nothing() {
+    worker_executable();
+    let _alone = exclusive();
+    let dir = tempfile::tempdir().unwrap();
+    let output = Some(dir.path().to_owned());
+    let data = time_limit(LIMIT, move || {
+        let cases = [
+            "spin/1x1/",
+            "quota/target-50%",
+            "periodic/target-long",
+            "lending/",
+        ];
+        let options = simulation::Options {
+            output,
+            rounds: 1,
+            seconds: Some(0.3),
+            cases: cases.map(str::to_owned).into(),
+            ..Default::default()
+        };
+        let dir = simulation::run(&options, &mut Silent).unwrap();
+        RunData::load(dir.path()).unwrap()
+    });
+    let Some(RunResult::Simulation(result)) = &data.result else {
+        panic!("{:?}", data.result)
+    };
+    assert_eq!(result.failed, Default::default());
+    assert_eq!(result.cases.len(), 5);
+    for case in &result.cases {
+        assert_eq!(case.rows.len(), case.case.tenants.len());
+        for row in &case.rows {
+            assert!(
+                row.measured.median > 0.0 && row.simulated.median > 0.0,
+                "{row:?}"
+            );
+        }
+    }
+    for sample in SimulationSample::of(&data) {
+        let shares: f64 = sample.shares().into_iter().sum();
+        assert!((0.0..=1.01).contains(&shares), "{sample:?}");
+        assert!(
+            sample.taken_s >= 0.0 && sample.elapsed_s > 0.29,
+            "{sample:?}"
+        );
+    }
+    nothing_is_left();
 }

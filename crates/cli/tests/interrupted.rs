@@ -25,11 +25,12 @@ const LATEST: Duration = Duration::from_secs(4);
 const END: Duration = Duration::from_secs(60);
 
 /// Benchmarks of all stages; `OUT` is a folder that does not exist.
-const BENCHES: [&str; 7] = [
+const BENCHES: [&str; 8] = [
     "bench penalty --quick --output OUT",
     "bench accounting --quick --output OUT",
     "bench latency --quick --output OUT",
     "bench reservation --quick --output OUT",
+    "bench simulation --quick --output OUT",
     "bench agent --quick --output OUT",
     "bench dataplane --quick --output OUT",
     "bench isolation --quick --runtime process --output OUT",

@@ -1,6 +1,7 @@
 //! What `bench simulation` measured: tenants on this host, and the same tenants simulated.
 
 use crate::data::Estimate;
+use crate::run::{RunData, RunSamples};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -90,6 +91,14 @@ pub struct SimulationSample {
 }
 
 impl SimulationSample {
+    /// Those of a simulation run; none of another.
+    pub fn of(run: &RunData) -> &[SimulationSample] {
+        match &run.samples {
+            RunSamples::Simulation(samples) => samples,
+            _ => &[],
+        }
+    }
+
     /// Each tenant's part of the CPU time that there was for them, 0 to 1.
     pub fn shares(&self) -> Vec<f64> {
         let used: f64 = self.cpu_s.iter().sum();

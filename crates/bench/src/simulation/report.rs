@@ -1,14 +1,14 @@
 //! Sections of simulation runs.
 
-use super::terminal;
 use super::goals::{GOAL_DIFFERENCE_PCT, goals};
+use super::terminal;
 use crate::data::Judgement;
 use crate::report::error::ReportError;
 use crate::report::format::{number, share};
 use crate::report::section::{not_measured, section, spread, spread_as};
 use crate::run::{Goals, Outcome, RunData};
-use crate::table::Table;
 use crate::simulation::data::{SimulationCaseResult, SimulationResult};
+use crate::table::Table;
 use maud::{Markup, html};
 
 impl Outcome for SimulationResult {
