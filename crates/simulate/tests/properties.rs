@@ -162,7 +162,7 @@ fn a_quota_is_kept() {
 
 /// A parallel program with barriers that has requested two of four CPUs.
 fn program() -> Tenant {
-    let phases = Behaviour::Phases { run_ns: 1_000_000 };
+    let phases = Behaviour::Phases { run_ns: 1_300_000 };
     strict(tenant("program", 2, phases), 2000)
 }
 
