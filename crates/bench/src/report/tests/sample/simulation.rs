@@ -2,7 +2,7 @@
 
 use super::{five, run};
 use crate::run::*;
-use crate::simulation::data::*;
+use crate::simulation::data::{self, *};
 
 /// A simulation run of two cases, one of them disturbed and far off.
 pub fn simulation() -> RunData {
@@ -18,7 +18,7 @@ pub fn simulation() -> RunData {
     let case = |id: &str, apart: f64, disturbed| SimulationCaseResult {
         case: SimulationCase {
             id: id.to_owned(),
-            kept: Kept::Standard,
+            kept: data::Kept::Standard,
             tenants: vec![tenant("target", 100), tenant("n1", 400)],
         },
         rows: ["target", "n1"]
