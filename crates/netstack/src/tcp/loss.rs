@@ -109,7 +109,10 @@ impl Tcb {
     /// Looks for what was sent long before what has arrived (RFC 8985, 6.2, step 5). Says whether
     /// some loss is news.
     pub fn find_lost(&mut self, context: &mut Context<'_>) -> bool {
-        if matches!(self.recovery.phase(), Phase::Loss { .. }) || !self.sender.is_waiting() {
+        // In order: nothing has arrived that was sent after what is missing.
+        let is_in_order = self.recovery.board.is_empty() && !self.recovery.is_on();
+        let is_timed_out = matches!(self.recovery.phase(), Phase::Loss { .. });
+        if is_in_order || is_timed_out || !self.sender.is_waiting() {
             self.timers.stop_reordering();
             return false;
         }
