@@ -6,14 +6,23 @@ ifneq ($(toolchain),)
 export RUSTUP_TOOLCHAIN := $(toolchain)
 endif
 
-.PHONY: demo test lint fuzz kernels leftovers help
+# Where `install` puts things.
+export PREFIX ?= /usr/local
+export DESTDIR ?=
+
+.PHONY: demo test lint fuzz kernels leftovers install uninstall deb tarball image reproducible test-package help
 
 help:
 	@echo 'make demo       see who causes and who pays for network CPU, on this machine (a minute)'
 	@echo 'make test       build and run every test'
+	@echo 'make install    build a release and install it below PREFIX=/usr/local, in DESTDIR if given'
+	@echo 'make uninstall  remove it again'
+	@echo 'make deb        make the Debian package; also: make tarball, make image'
 	@echo 'make lint       formatting, clippy, documents'
 	@echo 'make fuzz       run every fuzz target for a minute; no other tool is needed'
 	@echo 'make kernels    boot Debian 12'"'"'s and 13'"'"'s kernels in QEMU and try everything on them; DEBS="a.deb b.deb" for others'
+	@echo 'make test-package  live the life of the package in a clean Debian 12'
+	@echo 'make reproducible  build package and archive twice and compare their bytes'
 	@echo 'make leftovers  list what Cofferdam or its tests left on this host'
 
 demo:
@@ -39,3 +48,14 @@ kernels:
 leftovers:
 	@scripts/setup demo
 	@cargo xtask leftovers
+
+install:
+	@scripts/setup build
+	@cargo xtask install
+
+uninstall:
+	@cargo xtask uninstall
+
+deb tarball image reproducible test-package:
+	@scripts/setup $@
+	@cargo xtask $@

@@ -6,6 +6,7 @@
 mod documents;
 mod fuzz;
 mod lint;
+mod package;
 mod promises;
 mod run;
 mod soak;
@@ -29,6 +30,13 @@ const USAGE: &str = "usage: cargo xtask TASK
                write completions for bash, zsh and fish; target/completions
   fuzz [SECONDS] [TARGET…]
                run the fuzz targets, 60 s each by default
+  install, uninstall
+               build a release and install it below PREFIX (/usr/local) in DESTDIR (/); remove it
+  deb          make the Debian package in target/package, and run lintian on it
+  tarball      make the archive with the static program
+  image        make the OCI image of the static program, by podman
+  reproducible build package and archive again elsewhere; 1 unless both have the same bytes
+  test-package make the package; install, run, upgrade and purge it in a clean Debian 12
   kernels [--only STEPS] [DEB…]
                boot kernels in QEMU and run the checks of scripts/kernels.d there
   leftovers    list what Cofferdam or its tests left on this host; 1 if there is anything";
@@ -50,6 +58,16 @@ fn main() -> ExitCode {
         "fuzz" => fuzz::fuzz(&rest),
         "kernels" => run::kernels(&rest),
         "leftovers" => run::leftovers(),
+        "install" => package::install::install(),
+        "uninstall" => package::install::uninstall(),
+        // The halves of these two that may need root.
+        "install-tree" => package::install::install_tree(&rest),
+        "uninstall-tree" => package::install::uninstall_tree(&rest),
+        "deb" => package::deb(),
+        "tarball" => package::tarball(),
+        "image" => package::image(),
+        "reproducible" => package::reproducible(),
+        "test-package" => package::life(),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

@@ -7,7 +7,7 @@ use std::process::Command;
 
 /// Runs as root what follows it: nothing when we are root already. `-E` keeps the environment
 /// (TERM, CARGO_*), `-H` keeps root's programs out of the user's home.
-fn as_root() -> &'static [&'static str] {
+pub fn as_root() -> &'static [&'static str] {
     if nix::unistd::geteuid().is_root() {
         &[]
     } else {

@@ -10,6 +10,7 @@ use crate::effects::{Effects, ObserveOnly, Undone};
 use crate::latency::Latency;
 use crate::ledger::{Ledger, Readings};
 use crate::losses::{Losses, OpenDiagnosis};
+use crate::notify::Notifier;
 use crate::rules::changes_host;
 use crate::server::{Command, Notice};
 use crate::view::{Cost, View};
@@ -79,6 +80,7 @@ pub(crate) struct Control<L> {
     source: Source,
     configuration: ConfigurationRecord,
     signals: Signals,
+    notifier: Notifier,
     started: Instant,
     last: Arc<Snapshot>,
     due: Instant,
@@ -138,6 +140,7 @@ impl<L: Ledger> Control<L> {
             config: loaded.config,
             source,
             signals,
+            notifier: Notifier::default(),
             started: Instant::now(),
             last,
             due: Instant::now(),
@@ -170,6 +173,11 @@ impl<L: Ledger> Control<L> {
         Ok(control)
     }
 
+    /// Tells this service manager of signs of life and of the end.
+    pub fn notify(&mut self, notifier: Notifier) {
+        self.notifier = notifier;
+    }
+
     /// Runs until stopped; then reverts everything.
     pub fn run(mut self, channels: &Channels) -> (Result<Ended, ReadError>, Undone) {
         let ended = loop {
@@ -180,6 +188,8 @@ impl<L: Ledger> Control<L> {
                 Err(error) => break Err(error),
             }
         };
+        // From here on systemd waits for TimeoutStopSec and for no sign of life.
+        self.notifier.tell("STOPPING=1");
         let undone = self.effects.take().map(Effects::undo).unwrap_or_default();
         (ended, undone)
     }
@@ -196,6 +206,7 @@ impl<L: Ledger> Control<L> {
                 std::thread::sleep(Duration::from_millis(100));
             }
             channels.sleeper.rest();
+            self.notifier.beat(Instant::now());
             if self.signals.interrupt.load(Ordering::Relaxed) {
                 return Ok(Some(Ended::Interrupted));
             }

@@ -1,21 +1,198 @@
-//! Telling systemd how far we are (`sd_notify(3)`): one datagram to `$NOTIFY_SOCKET`.
+//! Telling systemd how far we are (`sd_notify(3)`): datagrams to `$NOTIFY_SOCKET`, and the sign of
+//! life of the control loop that `WatchdogSec=` asks for.
 
+use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::{Duration, Instant};
 
-/// Sends `state`, such as `READY=1`. Without systemd nothing happens; an error is ignored, for
-/// systemd's own time limits notice it.
-pub(crate) fn notify(state: &str) {
-    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else {
-        return;
+/// The service manager, if one started this process.
+#[derive(Debug, Default)]
+pub(crate) struct Notifier {
+    socket: Option<UnixDatagram>,
+    watchdog: Option<Watchdog>,
+}
+
+impl Notifier {
+    /// That of the environment. Without systemd, and where its socket cannot be reached, nothing is
+    /// ever sent: systemd's own time limits notice that.
+    pub fn of_environment() -> Notifier {
+        let socket = std::env::var_os("NOTIFY_SOCKET").and_then(|name| connect(&name).ok());
+        let text = |name: &str| std::env::var(name).ok();
+        let limit = limit(
+            text("WATCHDOG_USEC").as_deref(),
+            text("WATCHDOG_PID").as_deref(),
+            std::process::id(),
+        );
+        Notifier {
+            watchdog: limit
+                .filter(|_| socket.is_some())
+                .map(|limit| Watchdog::new(limit, Instant::now())),
+            socket,
+        }
+    }
+
+    /// Sends `state`, such as `READY=1`; several assignments are lines of it. Errors are ignored.
+    pub fn tell(&self, state: &str) {
+        if let Some(socket) = &self.socket {
+            let _ = socket.send(state.as_bytes());
+        }
+    }
+
+    /// A sign of life, when one is due. Cheap: called in every turn of the control loop, and only
+    /// there, so that a loop that hangs is noticed.
+    pub fn beat(&mut self, now: Instant) {
+        let due = self.watchdog.as_mut().is_some_and(|w| w.is_due(now));
+        if due {
+            self.tell("WATCHDOG=1");
+        }
+    }
+}
+
+fn connect(name: &std::ffi::OsStr) -> io::Result<UnixDatagram> {
+    let address = match name.as_bytes().strip_prefix(b"@") {
+        Some(abstract_name) => SocketAddr::from_abstract_name(abstract_name)?,
+        None => SocketAddr::from_pathname(name)?,
     };
-    let bytes = name.as_bytes();
-    let address = match bytes.strip_prefix(b"@") {
-        Some(abstract_name) => SocketAddr::from_abstract_name(abstract_name),
-        None => SocketAddr::from_pathname(&name),
+    let socket = UnixDatagram::unbound()?;
+    socket.connect_addr(&address)?;
+    // A manager that does not read must not stop the control loop.
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// Within what time systemd expects a sign of life; `None` where it does not ask this process for
+/// one. The values are those of `WATCHDOG_USEC` (microseconds) and `WATCHDOG_PID`.
+fn limit(usec: Option<&str>, pid: Option<&str>, own: u32) -> Option<Duration> {
+    let usec: u64 = usec?.parse().ok().filter(|usec| *usec > 0)?;
+    let is_meant = match pid {
+        None => true,
+        Some(pid) => pid.parse() == Ok(own),
     };
-    if let (Ok(address), Ok(socket)) = (address, UnixDatagram::unbound()) {
-        let _ = socket.send_to_addr(state.as_bytes(), &address);
+    is_meant.then_some(Duration::from_micros(usec))
+}
+
+/// When the next sign of life is due.
+#[derive(Debug)]
+struct Watchdog {
+    /// A third of the limit: one sign may be late, and one lost.
+    period: Duration,
+    next: Instant,
+}
+
+impl Watchdog {
+    fn new(limit: Duration, now: Instant) -> Watchdog {
+        Watchdog {
+            period: limit / 3,
+            next: now,
+        }
+    }
+
+    fn is_due(&mut self, now: Instant) -> bool {
+        let due = now >= self.next;
+        if due {
+            self.next = now + self.period;
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A notifier, and what its manager receives.
+    fn pair(watchdog: Option<Duration>) -> (Notifier, UnixDatagram) {
+        let (ours, theirs) = UnixDatagram::pair().unwrap();
+        theirs.set_nonblocking(true).unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let notifier = Notifier {
+            socket: Some(ours),
+            watchdog: watchdog.map(|limit| Watchdog::new(limit, Instant::now())),
+        };
+        (notifier, theirs)
+    }
+
+    fn received(socket: &UnixDatagram) -> Vec<String> {
+        let mut buffer = [0; 256];
+        let mut all = Vec::new();
+        while let Ok(length) = socket.recv(&mut buffer) {
+            all.push(String::from_utf8(buffer[..length].to_vec()).unwrap());
+        }
+        all
+    }
+
+    #[test]
+    fn the_watchdog_is_for_the_process_that_it_names() {
+        let second = Some(Duration::from_secs(1));
+        for (usec, pid, expected) in [
+            (Some("1000000"), Some("42"), second),
+            (Some("1000000"), None, second),
+            (Some("1000000"), Some("41"), None),
+            (Some("1000000"), Some("self"), None),
+            (Some("0"), Some("42"), None),
+            (Some("-1"), Some("42"), None),
+            (Some("soon"), Some("42"), None),
+            (None, Some("42"), None),
+        ] {
+            assert_eq!(limit(usec, pid, 42), expected, "{usec:?} {pid:?}");
+        }
+    }
+
+    #[test]
+    fn signs_of_life_are_three_within_the_limit_however_often_the_loop_turns() {
+        let limit = Duration::from_secs(30);
+        let (mut notifier, manager) = pair(Some(limit));
+        let begin = Instant::now();
+        // A turn every 20 ms for one limit.
+        for turn in 0..1500 {
+            notifier.beat(begin + Duration::from_millis(20 * turn));
+        }
+        assert_eq!(received(&manager), ["WATCHDOG=1"; 3]);
+        // A loop that stood still sends one sign, and does not make up for those missed.
+        notifier.beat(begin + 3 * limit);
+        notifier.beat(begin + 3 * limit);
+        assert_eq!(received(&manager).len(), 1);
+    }
+
+    #[test]
+    fn without_a_watchdog_no_sign_is_sent_and_states_are() {
+        let (mut notifier, manager) = pair(None);
+        notifier.beat(Instant::now());
+        notifier.tell("READY=1\nSTATUS=observing");
+        assert_eq!(received(&manager), ["READY=1\nSTATUS=observing"]);
+        Notifier::default().tell("READY=1");
+    }
+
+    #[test]
+    fn a_manager_that_does_not_read_does_not_stop_the_loop() {
+        let (notifier, _manager) = pair(None);
+        for _ in 0..10_000 {
+            notifier.tell("STATUS=a line that nobody reads");
+        }
+    }
+
+    #[test]
+    fn both_kinds_of_address_are_reached_and_a_wrong_one_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let file = UnixDatagram::bind(&path).unwrap();
+        connect(path.as_os_str()).unwrap().send(b"READY=1").unwrap();
+        file.set_nonblocking(true).unwrap();
+        assert_eq!(received(&file), ["READY=1"]);
+
+        let name = format!("cofferdam-test-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(name.as_bytes()).unwrap();
+        let hidden = UnixDatagram::bind_addr(&address).unwrap();
+        hidden.set_nonblocking(true).unwrap();
+        connect(format!("@{name}").as_ref())
+            .unwrap()
+            .send(b"STOPPING=1")
+            .unwrap();
+        assert_eq!(received(&hidden), ["STOPPING=1"]);
+
+        assert!(connect("/nowhere/notify".as_ref()).is_err());
+        assert!(connect(folder.path().as_os_str()).is_err());
     }
 }

@@ -5,7 +5,7 @@ use crate::config::{Config, ConfigError, Source};
 use crate::control::{Channels, Control, Ended, Open, Signals};
 use crate::effects::{Effects, HostEffects, Undone, options};
 use crate::losses::{self, OpenDiagnosis};
-use crate::notify::notify;
+use crate::notify::Notifier;
 use crate::remains;
 use crate::server::{ControlSocket, ListenError, Notice, Parts, Server, refuse_taken};
 use crate::wake;
@@ -70,6 +70,7 @@ pub fn run(config: Option<&Path>) -> Result<Ended, AgentError> {
     let process = |what: &'static str| move |why: io::Error| AgentError::Process { what, why };
     // The clear line first; the accounting's lock then keeps a second agent out for good.
     refuse_taken(&loaded.config.socket.path)?;
+    let notifier = Notifier::of_environment();
     let (wake_control, sleeper) = wake::pair().map_err(process("make a pipe"))?;
     let signals = Signals::default();
     for (signal, flag) in [
@@ -125,14 +126,15 @@ pub fn run(config: Option<&Path>) -> Result<Ended, AgentError> {
         wake_server,
         view,
     };
-    if from_file {
-        tracing::info!("ready: {rules} rules from {}", path.display());
+    let state = if from_file {
+        format!("{rules} rules from {}", path.display())
     } else {
-        tracing::info!("ready: {} does not exist, observing only", path.display());
-    }
-    notify("READY=1");
+        format!("{} does not exist, observing only", path.display())
+    };
+    tracing::info!("ready: {state}");
+    notifier.tell(&format!("READY=1\nSTATUS={state}"));
+    control.notify(notifier);
     let (ended, undone) = control.run(&channels);
-    notify("STOPPING=1");
     let _ = channels.notices.send(Notice::End);
     channels.wake_server.wake();
     if server.join().is_err() {

@@ -124,7 +124,11 @@ impl<L: Ledger> Control<L> {
             tracing::warn!("{warning}");
         }
         self.apply(&old, channels);
-        tracing::info!("configuration in force: {} rules", self.config.rules.len());
+        let rules = self.config.rules.len();
+        tracing::info!("configuration in force: {rules} rules");
+        let path = self.source.path.display();
+        self.notifier
+            .tell(&format!("STATUS={rules} rules from {path}"));
         Ok(Reloaded {
             rules: self.config.rules.len() as u64,
             warnings: self.configuration.warnings.clone(),

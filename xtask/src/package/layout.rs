@@ -1,0 +1,225 @@
+//! What an installation consists of, and where each file goes.
+
+use super::build::{Built, LIBRARY, LIBRARY_ABI, Release};
+use crate::tree;
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+
+/// Where the agent looks for its configuration unless told otherwise.
+pub const CONFIGURATION: &str = "/etc/cofferdam/cofferdam.toml";
+
+/// Places that differ between a distribution's package and an installation by hand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// `/usr`, `/usr/local`.
+    pub prefix: PathBuf,
+    /// Folder of libraries.
+    pub libraries: PathBuf,
+    /// Folder of systemd units.
+    pub units: PathBuf,
+    /// Folder of zsh's completions.
+    pub zsh: PathBuf,
+    /// Where the configuration goes.
+    pub configuration: PathBuf,
+    /// Debian's packages have their manual pages compressed.
+    pub compressed: bool,
+}
+
+impl Layout {
+    /// Debian's.
+    pub fn debian() -> Layout {
+        Layout {
+            prefix: "/usr".into(),
+            libraries: "/usr/lib/x86_64-linux-gnu".into(),
+            units: "/lib/systemd/system".into(),
+            zsh: "/usr/share/zsh/vendor-completions".into(),
+            configuration: CONFIGURATION.into(),
+            compressed: true,
+        }
+    }
+
+    /// Everything below `prefix`, but the configuration.
+    pub fn below(prefix: &Path) -> Layout {
+        Layout {
+            libraries: prefix.join("lib"),
+            units: prefix.join("lib/systemd/system"),
+            zsh: prefix.join("share/zsh/site-functions"),
+            configuration: CONFIGURATION.into(),
+            compressed: false,
+            prefix: prefix.to_owned(),
+        }
+    }
+
+    /// That of the tarball: below the prefix, the configuration among the examples.
+    pub fn archive(prefix: &Path) -> Layout {
+        let examples = prefix.join("share/doc/cofferdam/examples");
+        Layout {
+            configuration: examples.join("cofferdam.toml"),
+            ..Layout::below(prefix)
+        }
+    }
+}
+
+/// One file or link of an installation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its path on the installed system.
+    pub to: PathBuf,
+    /// What it holds.
+    pub content: Content,
+}
+
+/// What a file holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A copy of this file, executable or not.
+    Copy(PathBuf, Mode),
+    /// This text.
+    Text(String),
+    /// A link to this name in the same folder.
+    Link(String),
+}
+
+/// Permissions of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// 0755
+    Program,
+    /// 0644
+    Data,
+}
+
+/// Everything that is installed, sorted by path.
+pub fn entries(layout: &Layout, built: &Built, release: &Release) -> Result<Vec<Entry>> {
+    let mut all = Vec::new();
+    let mut copy = |to: PathBuf, from: PathBuf, mode| {
+        all.push(Entry {
+            to,
+            content: Content::Copy(from, mode),
+        });
+    };
+    let share = layout.prefix.join("share");
+    let documents = share.join("doc/cofferdam");
+    let ours = |path: &str| tree::root().join(path);
+    copy(
+        layout.prefix.join("bin/cofferdam"),
+        built.binary.clone(),
+        Mode::Program,
+    );
+    for page in files(&built.man, ".1")? {
+        copy(share.join("man/man1").join(name(&page)?), page, Mode::Data);
+    }
+    let completions = |file: &str| built.completions.join(file);
+    copy(
+        share.join("bash-completion/completions/cofferdam"),
+        completions("cofferdam.bash"),
+        Mode::Data,
+    );
+    copy(
+        layout.zsh.join("_cofferdam"),
+        completions("_cofferdam"),
+        Mode::Data,
+    );
+    copy(
+        share.join("fish/vendor_completions.d/cofferdam.fish"),
+        completions("cofferdam.fish"),
+        Mode::Data,
+    );
+    copy(
+        layout.configuration.clone(),
+        ours("etc/cofferdam.toml"),
+        Mode::Data,
+    );
+    for example in [
+        "dataplane.toml",
+        "grafana-dashboard.json",
+        "kubernetes.yaml",
+    ] {
+        let to = documents.join("examples").join(example);
+        copy(to, ours("etc").join(example), Mode::Data);
+    }
+    for file in tree::files(&[".md", ".svg", ".json"])? {
+        if file.starts_with("docs/src") || file == Path::new("README.md") {
+            copy(documents.join(&file), tree::root().join(&file), Mode::Data);
+        }
+    }
+    copy(
+        documents.join("CHANGELOG.md"),
+        ours("CHANGELOG.md"),
+        Mode::Data,
+    );
+    copy(
+        documents.join("cofferdam.cdx.json"),
+        built.sbom.clone(),
+        Mode::Data,
+    );
+    copy(
+        documents.join("copyright"),
+        ours("packaging/debian/copyright"),
+        Mode::Data,
+    );
+    if let Some(library) = &built.library {
+        let exact = format!("{LIBRARY}.{LIBRARY_ABI}.{}", release.version);
+        copy(layout.libraries.join(&exact), library.clone(), Mode::Data);
+        copy(
+            layout.prefix.join("include/cofferdam_dataplane.h"),
+            ours("crates/dataplane/include/cofferdam_dataplane.h"),
+            Mode::Data,
+        );
+        for link in [format!("{LIBRARY}.{LIBRARY_ABI}"), LIBRARY.to_owned()] {
+            all.push(Entry {
+                to: layout.libraries.join(link),
+                content: Content::Link(exact.clone()),
+            });
+        }
+        all.push(Entry {
+            to: layout.libraries.join("pkgconfig/cofferdam-dataplane.pc"),
+            content: Content::Text(pkg_config(layout, release)),
+        });
+    }
+    all.push(Entry {
+        to: layout.units.join("cofferdam.service"),
+        content: Content::Text(unit(layout)?),
+    });
+    all.sort_by(|a, b| a.to.cmp(&b.to));
+    Ok(all)
+}
+
+/// The systemd unit with the place of the program.
+fn unit(layout: &Layout) -> Result<String> {
+    let text = tree::read(Path::new("etc/cofferdam.service"))?;
+    let program = layout.prefix.join("bin/cofferdam");
+    let program = program.to_str().context("PREFIX is not UTF-8")?;
+    Ok(text.replace("/usr/local/bin/cofferdam", program))
+}
+
+fn pkg_config(layout: &Layout, release: &Release) -> String {
+    format!(
+        "libdir={}\nincludedir={}/include\n\nName: cofferdam-dataplane\nDescription: An application \
+         on Cofferdam's dataplane\nVersion: {}\nLibs: -L${{libdir}} -lcofferdam_dataplane\nCflags: \
+         -I${{includedir}}\n",
+        layout.libraries.display(),
+        layout.prefix.display(),
+        release.version,
+    )
+}
+
+/// The files in `folder` whose names end in `ending`, sorted.
+fn files(folder: &Path, ending: &str) -> Result<Vec<PathBuf>> {
+    let read =
+        std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let mut found = Vec::new();
+    for entry in read {
+        let path = entry?.path();
+        if path.to_string_lossy().ends_with(ending) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn name(path: &Path) -> Result<&str> {
+    let name = path.file_name().and_then(|n| n.to_str());
+    name.with_context(|| format!("{} has no name", path.display()))
+}

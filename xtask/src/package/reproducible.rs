@@ -1,0 +1,93 @@
+//! Whether two builds of the same commit are the same bytes.
+
+use super::build::{Linkage, Release, build, target};
+use super::{deb, stage, tarball};
+use crate::tree;
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Builds package and archive a second time, from a copy of the sources elsewhere and with nothing
+/// built before, and compares them with the first.
+pub fn check() -> Result<()> {
+    let release = Release::of(tree::root())?;
+    if release
+        .commit
+        .as_ref()
+        .is_some_and(|c| c.ends_with("-dirty"))
+    {
+        bail!("there are uncommitted changes: commit them first, a copy of the commit is built");
+    }
+    let target = target()?;
+    let elsewhere = target.join("reproducible");
+    let (sources, other) = (elsewhere.join("sources"), elsewhere.join("target"));
+    stage::fresh(&elsewhere)?;
+    copy_of_the_commit(&sources)?;
+    let mut differ = Vec::new();
+    for linkage in [Linkage::Dynamic, Linkage::Static] {
+        let ours = artifact(
+            tree::root(),
+            &target,
+            &target.join("package"),
+            linkage,
+            &release,
+        )?;
+        let theirs = artifact(
+            &sources,
+            &other,
+            &elsewhere.join("package"),
+            linkage,
+            &release,
+        )?;
+        for (a, b) in ours.iter().zip(&theirs) {
+            let name = a.file_name().unwrap_or_default().to_string_lossy();
+            match fs::read(a)? == fs::read(b)? {
+                true => println!("same bytes: {name}"),
+                false => differ.push(format!("{} and {}", a.display(), b.display())),
+            }
+        }
+    }
+    if !differ.is_empty() {
+        bail!("not the same bytes: {}", differ.join("; "));
+    }
+    // Gigabytes, and of no further use.
+    fs::remove_dir_all(&elsewhere).with_context(|| format!("cannot remove {}", elsewhere.display()))
+}
+
+/// What is compared: the program first, since it says most about why a package differs.
+fn artifact(
+    root: &Path,
+    target: &Path,
+    folder: &Path,
+    linkage: Linkage,
+    release: &Release,
+) -> Result<Vec<PathBuf>> {
+    let built = build(root, target, linkage, release)?;
+    fs::create_dir_all(folder)?;
+    let mut all = vec![built.binary.clone(), built.sbom.clone()];
+    all.extend(built.library.clone());
+    all.push(match linkage {
+        Linkage::Dynamic => {
+            let depends = deb::depends(&built, folder)?;
+            deb::make(&built, release, &depends, folder)?
+        }
+        Linkage::Static => tarball::make(&built, release, folder)?,
+    });
+    Ok(all)
+}
+
+fn copy_of_the_commit(to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    let archive = to.with_extension("tar");
+    let mut git = Command::new("git");
+    git.arg("-C")
+        .arg(tree::root())
+        .args(["archive", "--format=tar", "--output"])
+        .arg(&archive)
+        .arg("HEAD");
+    crate::run::check(git)?;
+    let mut tar = Command::new("tar");
+    tar.arg("-xf").arg(&archive).arg("-C").arg(to);
+    crate::run::check(tar)
+}

@@ -1,0 +1,52 @@
+//! The archive for hosts without a package manager of ours: one static program and what belongs to
+//! it, to be unpacked below /usr/local.
+
+use super::build::{Built, Release};
+use super::layout::{Layout, entries};
+use super::stage;
+use crate::run::check;
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Makes the archive in `folder`; its path.
+pub fn make(built: &Built, release: &Release, folder: &Path) -> Result<PathBuf> {
+    let name = format!("cofferdam-{}-x86_64-linux", release.version);
+    let stage = folder.join("tarball");
+    stage::fresh(&stage)?;
+    let prefix = Path::new("/usr/local");
+    stage::write(&entries(&Layout::archive(prefix), built, release)?, &stage)?;
+    let top = stage.join(&name);
+    fs::rename(stage.join("usr/local"), &top)
+        .with_context(|| format!("cannot make {}", top.display()))?;
+    let archive = folder.join(format!("{name}.tar.gz"));
+    pack(
+        &stage,
+        &[&name],
+        release.epoch_s,
+        &archive.with_extension(""),
+    )?;
+    stage::compress(&archive.with_extension(""))?;
+    Ok(archive)
+}
+
+/// Packs `names` of `folder` into the archive `to`: sorted, root's, and of one time.
+pub fn pack(folder: &Path, names: &[&str], epoch_s: u64, to: &Path) -> Result<()> {
+    let mut command = Command::new("tar");
+    command
+        .args([
+            "--format=gnu",
+            "--sort=name",
+            "--owner=root:0",
+            "--group=root:0",
+        ])
+        .arg(format!("--mtime=@{epoch_s}"))
+        .arg("--directory")
+        .arg(folder)
+        .arg("--create")
+        .arg("--file")
+        .arg(to)
+        .args(names);
+    check(command)
+}
