@@ -5,6 +5,7 @@ mod show;
 mod told;
 
 use crate::assign::Assigner;
+use crate::conditions::Conditions;
 use crate::config::{Config, Loaded, Source};
 use crate::effects::{Effects, ObserveOnly, Undone};
 use crate::latency::Latency;
@@ -75,6 +76,7 @@ pub(crate) struct Control<L> {
     try_again: Option<Instant>,
     assigner: Assigner,
     losses: Losses,
+    conditions: Conditions,
     latency: Latency,
     config: Config,
     source: Source,
@@ -127,6 +129,7 @@ impl<L: Ledger> Control<L> {
             try_again: None,
             assigner,
             losses: Losses::new(open_diagnosis),
+            conditions: Conditions::default(),
             latency: Latency::default(),
             configuration: ConfigurationRecord {
                 path: source.path.display().to_string(),
@@ -292,6 +295,8 @@ impl<L: Ledger> Control<L> {
                 }
                 entry
             }));
+        let now = Instant::now();
+        self.conditions.pay(&interval, now);
         self.name_containers();
         let containers = self.readings.containers();
         let changed = self.follow_rules(&containers);
@@ -306,6 +311,10 @@ impl<L: Ledger> Control<L> {
         }
         if self.losses.is_due() {
             self.losses.step(&containers, self.assigner.reserved());
+            match &self.losses.view.interval {
+                Some(losses) => self.conditions.lose(losses, now),
+                None => self.conditions.forget_losses(),
+            }
         }
         if changed || self.shown.is_none_or(|at| at.elapsed() >= SHOW) {
             self.tell_changes();

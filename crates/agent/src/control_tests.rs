@@ -348,3 +348,28 @@ fn lost_cpu_is_shown_and_can_be_switched_off() {
     let status = client.status().unwrap();
     assert!(status.degraded.is_empty() && status.diagnosis.is_some());
 }
+
+#[test]
+fn the_status_tells_who_suffers_and_since_when() {
+    let world = World::default();
+    world.add(1, "web-1");
+    let mut agent = TestAgent::with("", world);
+    let mut client = agent.client();
+    until("it suffers", || {
+        !client.status().unwrap().conditions.is_empty()
+    });
+    let first = client.status().unwrap().conditions.remove(0);
+    assert_eq!(
+        (first.name.as_str(), first.container.as_str()),
+        (cofferdam_records::status::LOSES, "web-1")
+    );
+    assert!(first.cpus > 0.2, "{first:?}");
+    until("it lasts", || {
+        client.status().unwrap().conditions[0].for_s > first.for_s + 0.1
+    });
+    agent.world.remove(1);
+    until("it has ended", || {
+        client.status().unwrap().conditions.is_empty()
+    });
+    assert_eq!(agent.stop(), Some(Ended::Stopped));
+}

@@ -7,6 +7,7 @@
 
 mod assign;
 mod client;
+mod conditions;
 pub mod config;
 mod control;
 #[cfg(test)]

@@ -13,9 +13,10 @@ use cofferdam_accounting::ReadError;
 use cofferdam_enforce::Wanted;
 use cofferdam_host::HostFs;
 use cofferdam_types::{
-    CgroupId, Container, ContainerLedger, CpuAmount, CpuId, CpuLoss, CpuTime, Degraded,
-    DiagnosedContainer, DiagnosisHealth, EnforcementStatus, Entitlement, Health, Interval,
-    Ledger as Counts, Neighbour, NetnsId, ScheduleInterval, ScheduleTime, Selector, Snapshot,
+    CgroupId, Container, ContainerLedger, ContainerStatus, CpuAmount, CpuId, CpuLoss, CpuTime,
+    Degraded, DiagnosedContainer, DiagnosisHealth, EnforcementStatus, Entitlement, Health,
+    Interval, Ledger as Counts, Neighbour, NetnsId, NetworkEnforcement, Policy, ScheduleInterval,
+    ScheduleTime, Selector, Snapshot,
 };
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::BTreeMap;
@@ -69,6 +70,51 @@ pub(crate) fn container(id: u64, name: &str) -> Arc<Container> {
         pid: Some(7),
         ..Container::plain(CgroupId(id), format!("/tenants/{name}"), name)
     })
+}
+
+/// An interval in which each of `paid` (cgroup, milliseconds) paid that much for others.
+pub(crate) fn paying(length: Duration, paid: &[(u64, u64)]) -> Interval {
+    let snapshot = |uptime, share: u64| Snapshot {
+        time: SystemTime::UNIX_EPOCH,
+        uptime,
+        cpus: vec![(CpuId(0), CpuTime::default())],
+        containers: paid
+            .iter()
+            .map(|(id, ms)| ContainerLedger {
+                container: container(*id, &format!("c{id}")),
+                ledger: Counts {
+                    charged_network_ns: share * ms * 1_000_000,
+                    ..Counts::default()
+                },
+                caused_by_cpu_ns: vec![0],
+                charged_by_cpu_ns: vec![share * ms * 1_000_000],
+                received_from: Default::default(),
+            })
+            .collect(),
+        unattributed_ns: BTreeMap::new(),
+        health: Health::default(),
+    };
+    snapshot(length, 1).since(&snapshot(Duration::ZERO, 0))
+}
+
+/// An enforced container that was given back so much.
+pub(crate) fn returned(id: u64, ms: u64) -> ContainerStatus {
+    ContainerStatus {
+        cgroup: CgroupId(id),
+        name: format!("c{id}"),
+        policy: Policy::default(),
+        network: Some(NetworkEnforcement {
+            means: Vec::new(),
+            debt_ns: 0,
+            forgiven_ns: 0,
+            charged_ns: 0,
+            returned_ns: ms * 1_000_000,
+            dropped_rx_packets: 0,
+            dropped_tx_packets: 0,
+        }),
+        reservation: None,
+        degraded: Vec::new(),
+    }
 }
 
 struct FakeLedger {

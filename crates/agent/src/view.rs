@@ -1,5 +1,6 @@
 //! What the control loop shows to the threads that answer questions.
 
+use crate::conditions::Condition;
 use crate::latency::LatencyView;
 use crate::losses::LossView;
 use cofferdam_records::status::{
@@ -18,6 +19,7 @@ pub(crate) struct View {
     pub snapshot: Arc<Snapshot>,
     pub enforcement: Arc<EnforcementStatus>,
     pub losses: Arc<LossView>,
+    pub conditions: Vec<Condition>,
     pub latency: Arc<LatencyView>,
     pub rules: Arc<Vec<RuleRecord>>,
     pub paths: Arc<HashMap<CgroupId, String>>,
@@ -45,9 +47,10 @@ impl View {
     /// The document of `status`; `more` is what the server finds wrong.
     pub fn report(&self, metrics: Option<SocketAddr>, more: &[Degraded]) -> StatusReport {
         let degraded = self.all_degraded(more).map(DegradedRecord::new).collect();
+        let (now, wall) = (Instant::now(), SystemTime::now());
         StatusReport {
             schema: STATUS.to_owned(),
-            time: cofferdam_records::time(SystemTime::now()),
+            time: cofferdam_records::time(wall),
             agent: AgentRecord {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 pid: std::process::id(),
@@ -67,6 +70,11 @@ impl View {
                 .map(|c| ContainerRecord::new(c, self.paths.get(&c.cgroup).cloned()))
                 .collect(),
             diagnosis: self.losses.record(),
+            conditions: self
+                .conditions
+                .iter()
+                .map(|c| c.record(now, wall))
+                .collect(),
             containers_known: self.paths.len() as u64,
             degraded,
             changes_in_force: self.enforcement.changes_in_force,

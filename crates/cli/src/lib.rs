@@ -9,6 +9,7 @@ mod dataplane;
 mod diagnosis;
 mod doctor;
 mod exit;
+mod explain;
 #[cfg(test)]
 mod fixture;
 mod generate;
@@ -18,10 +19,12 @@ mod latency;
 mod output;
 mod progress;
 mod record;
+mod rule;
 pub mod schema;
 mod selection;
 mod simulate;
 mod source;
+mod state;
 mod status;
 mod table;
 mod top;
@@ -54,7 +57,11 @@ pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error, &words),
     };
-    match dispatch(cli.command) {
+    let done = match cli.command {
+        Some(command) => dispatch(command),
+        None => interruptible(|interrupt| state::run(&cli.agent, interrupt)),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
@@ -69,21 +76,28 @@ fn dispatch(command: Command) -> Outcome {
         Command::Agent(args) => return agent::run(&args),
         other => other,
     };
+    interruptible(|interrupt| match command {
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Top(args) => top::run(&args, interrupt),
+        Command::Accounting(AccountingCommand::Record(args)) => record::run(&args, interrupt),
+        Command::Status(args) => status::run(&args),
+        Command::Explain(args) => explain::run(&args, interrupt),
+        Command::Rule(command) => rule::run(&command),
+        Command::Latency(command) => latency::run(command, interrupt),
+        Command::Dataplane(command) => dataplane::run(command, interrupt),
+        Command::Bench(command) => bench::run(command, interrupt),
+        Command::Simulate(args) => simulate::run(&args, interrupt),
+        Command::Report(args) => bench::report(&args),
+        Command::Demo(args) => bench::demo(args, interrupt),
+        Command::Agent(_) | Command::BenchWorker(_) | Command::Generate(_) => Ok(()),
+    })
+}
+
+/// Runs what SIGINT, SIGTERM and SIGHUP end in order.
+fn interruptible(body: impl FnOnce(&Interrupt) -> Outcome) -> Outcome {
     let interrupt = Interrupt::install()
         .map_err(|e| Failure::failed(format!("cannot watch for signals: {e}")))?;
-    match command {
-        Command::Doctor(args) => doctor::run(&args),
-        Command::Top(args) => top::run(&args, &interrupt),
-        Command::Accounting(AccountingCommand::Record(args)) => record::run(&args, &interrupt),
-        Command::Status(args) => status::run(&args),
-        Command::Latency(command) => latency::run(command, &interrupt),
-        Command::Dataplane(command) => dataplane::run(command, &interrupt),
-        Command::Bench(command) => bench::run(command, &interrupt),
-        Command::Simulate(args) => simulate::run(&args, &interrupt),
-        Command::Report(args) => bench::report(&args),
-        Command::Demo(args) => bench::demo(args, &interrupt),
-        Command::Agent(_) | Command::BenchWorker(_) | Command::Generate(_) => Ok(()),
-    }
+    body(&interrupt)
 }
 
 /// Help and version go to standard output; errors become one line.
@@ -103,11 +117,7 @@ fn usage(error: &clap::Error, words: &[OsString]) -> ExitCode {
     ];
     if missing.contains(&error.kind()) {
         // clap would list the hidden commands too.
-        let begin = match words.len() {
-            0 | 1 => "begin with 'cofferdam doctor', 'cofferdam top' or 'cofferdam demo'; ",
-            _ => "",
-        };
-        let text = format!("no command was given: {begin}'{help}' lists all");
+        let text = format!("no command was given: '{help}' lists all");
         return Failure::Usage(text).report();
     }
     let text = error.render().to_string();

@@ -23,6 +23,10 @@ pub fn all() -> Vec<(&'static str, schemars::Schema)> {
             "experiment-1.schema.json",
             cofferdam_bench::isolation::Experiment::schema(),
         ),
+        (
+            "explain-1.schema.json",
+            schemars::schema_for!(cofferdam_records::explain::Explanation),
+        ),
         ("doctor-1.schema.json", schemars::schema_for!(DoctorReport)),
         (
             "simulation-1.schema.json",

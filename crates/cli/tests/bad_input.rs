@@ -42,7 +42,20 @@ fn contains(args: &[&str], code: i32, words: &[&str]) {
 
 #[test]
 fn usage_errors_are_one_line_and_code_2() {
-    contains(&[], 2, &["no command", "cofferdam doctor"]);
+    contains(&["rule"], 2, &["no command", "'cofferdam rule --help'"]);
+    contains(&["rule", "set", "web"], 2, &["--network-cpu enforce"]);
+    contains(
+        &["rule", "set", "web", "--cpu", "strict"],
+        2,
+        &["needs --cpus"],
+    );
+    contains(
+        &["rule", "set", "web", "--cpus", "1"],
+        2,
+        &["needs --cpu strict"],
+    );
+    contains(&["rule", "set", "id:xyz"], 2, &["id:"]);
+    contains(&["explain", "--duration", "5ms"], 2, &["30ms"]);
     contains(&["nonsense"], 2, &["nonsense"]);
     contains(&["doctr"], 2, &["doctr", "doctor"]);
     contains(&["top", "--onc"], 2, &["--onc", "tip", "--once"]);

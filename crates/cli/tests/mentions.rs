@@ -56,6 +56,8 @@ const PARTS: &[(&str, Of)] = &[
     ("cli/src/latency", Of::Any(&["latency"])),
     ("cli/src/agent.rs", Of::Any(&["agent"])),
     ("cli/src/status", Of::Any(&["status"])),
+    ("cli/src/rule.rs", Of::Any(&["rule"])),
+    ("records/src/explain", Of::Any(&["explain", "rule"])),
     ("agent/src", Of::Any(&["agent", "status"])),
     ("", Of::Any(&[""])),
 ];

@@ -9,6 +9,8 @@
 pub mod accounting;
 pub mod diagnosis;
 pub mod doctor;
+pub mod explain;
+pub mod flow;
 pub mod simulation;
 pub mod status;
 

@@ -9,6 +9,13 @@ use serde::{Deserialize, Serialize};
 /// Schema of [`StatusReport`].
 pub const STATUS: &str = "cofferdam.status/2";
 
+/// Name of the condition of a container that pays for the packets of others.
+pub const PAYS: &str = "pays_for_others";
+/// Name of the condition of a container that others keep from CPU time that it was promised.
+pub const LOSES: &str = "cpu_taken_by_others";
+/// A condition begins where this much of a CPU is paid for or lost to others.
+pub const SUFFERS_CPUS: f64 = 0.05;
+
 /// The state of the running agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusReport {
@@ -28,6 +35,9 @@ pub struct StatusReport {
     /// CPU time that containers were entitled to but did not get, over roughly the last second;
     /// null if the diagnosis is off or has just started.
     pub diagnosis: Option<DiagnosisRecord>,
+    /// Containers that suffer from others now, with or without a rule; largest harm first.
+    #[serde(default)]
+    pub conditions: Vec<ConditionRecord>,
     /// Known containers, with or without a rule.
     pub containers_known: u64,
     /// Problems of the host as a whole; empty if there are none.
@@ -172,6 +182,23 @@ pub struct ReservationRecord {
     pub lendings: u64,
     /// Times its runtime had rewritten its cpuset and it was corrected.
     pub rewrites: u64,
+}
+
+/// A container that suffers from others, for as long as the agent has watched.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ConditionRecord {
+    /// `pays_for_others` or `cpu_taken_by_others`.
+    pub name: String,
+    /// Name of the container.
+    pub container: String,
+    /// Id of its cgroup.
+    pub cgroup_id: u64,
+    /// How much it pays or loses, CPUs, averaged over about two seconds.
+    pub cpus: f64,
+    /// When it began, RFC 3339 in UTC; the agent's start if it was so before.
+    pub since: String,
+    /// For how long it has lasted, seconds.
+    pub for_s: f64,
 }
 
 /// A problem.

@@ -46,6 +46,7 @@ impl<L: Ledger> Control<L> {
         for line in news.ends {
             tracing::info!("no longer degraded: {line}");
         }
+        self.conditions.give_back(&status);
         self.enforcement = Arc::new(status);
         self.shown = Some(Instant::now());
     }
@@ -111,6 +112,7 @@ impl<L: Ledger> Control<L> {
             snapshot: self.last.clone(),
             enforcement: self.enforcement.clone(),
             losses: self.losses.view.clone(),
+            conditions: self.conditions.now(),
             latency: self.latency.view(),
             rules: self.rules.clone(),
             paths: self.paths.clone(),

@@ -160,6 +160,7 @@ fn full(containers: u64) -> View {
             failed_changes: 1,
             last_step: Duration::from_millis(1),
         }),
+        conditions: Vec::new(),
         losses: Arc::new(LossView {
             interval: Some(ScheduleInterval {
                 length: Duration::from_secs(1),

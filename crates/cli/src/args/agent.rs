@@ -1,7 +1,10 @@
-//! `cofferdam agent` and `cofferdam status`.
+//! `cofferdam agent` and the commands that ask it: `status`, `explain`, `rule`.
 
-use clap::Args;
+use clap::{Args, Subcommand, ValueEnum};
+use cofferdam_agent::Matcher;
+use cofferdam_types::{CpuAmount, quantity};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// `cofferdam agent`
 #[derive(Debug, Args)]
@@ -33,6 +36,87 @@ pub struct StatusArgs {
     /// Print one JSON document instead of the tables
     #[arg(long)]
     pub json: bool,
+    /// Which agent.
+    #[command(flatten)]
+    pub agent: SocketArgs,
+}
+
+/// `cofferdam explain`
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// Print one JSON document instead of the text
+    #[arg(long)]
+    pub json: bool,
+    /// How long to measure, in three readings
+    #[arg(long, value_name = "DURATION", default_value = "1500ms", value_parser = explained)]
+    pub duration: Duration,
+    /// Which agent.
+    #[command(flatten)]
+    pub agent: SocketArgs,
+}
+
+/// How long to measure for an explanation: three readings, each at least
+/// [`quantity::SHORTEST_INTERVAL`].
+fn explained(text: &str) -> Result<Duration, String> {
+    let value = quantity::duration(text)?;
+    if value < 3 * quantity::SHORTEST_INTERVAL {
+        return Err("the shortest is 30ms, three readings of 10ms".to_owned());
+    }
+    Ok(value)
+}
+
+/// `cofferdam rule …`
+#[derive(Debug, Subcommand)]
+pub enum RuleCommand {
+    /// Put a rule in force, before those of the configuration
+    Set(RuleSetArgs),
+    /// Take back a rule that was set
+    Clear(RuleClearArgs),
+}
+
+/// `cofferdam rule set`
+#[derive(Debug, Args)]
+pub struct RuleSetArgs {
+    /// Containers it applies to, as in the configuration: NAME, id:PREFIX, cgroup:PATH, netns:NAME,
+    /// pid:N or label:KEY=VALUE
+    #[arg(value_name = "MATCH")]
+    pub matches: Matcher,
+    /// Class of their network CPU
+    #[arg(long, value_enum)]
+    pub network_cpu: Option<NetworkClass>,
+    /// Class of their CPU
+    #[arg(long, value_enum)]
+    pub cpu: Option<CpuClass>,
+    /// CPUs to reserve, such as 1.5; with --cpu strict
+    #[arg(long, value_name = "CPUS")]
+    pub cpus: Option<CpuAmount>,
+    /// Which agent.
+    #[command(flatten)]
+    pub agent: SocketArgs,
+}
+
+/// Classes of network CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum NetworkClass {
+    // The words say it; see `Switch`.
+    Observe,
+    Enforce,
+}
+
+/// Classes of CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CpuClass {
+    // The words say it; see `Switch`.
+    Standard,
+    Strict,
+}
+
+/// `cofferdam rule clear`
+#[derive(Debug, Args)]
+pub struct RuleClearArgs {
+    /// The containers, as they were given to `rule set`
+    #[arg(value_name = "MATCH")]
+    pub matches: Matcher,
     /// Which agent.
     #[command(flatten)]
     pub agent: SocketArgs,

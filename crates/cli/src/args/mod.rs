@@ -6,7 +6,10 @@ mod dataplane;
 mod simulate;
 
 pub use crate::latency::args::LatencyCommand;
-pub use agent::{AgentArgs, SocketArgs, StatusArgs};
+pub use agent::{
+    AgentArgs, CpuClass, ExplainArgs, NetworkClass, RuleClearArgs, RuleCommand, RuleSetArgs,
+    SocketArgs, StatusArgs,
+};
 pub use bench::{BenchCommand, CompareArgs};
 pub use dataplane::{
     DataplaneCommand, DataplaneGroupsArgs, DataplaneMoveArgs, DataplaneRunArgs, DataplaneServeArgs,
@@ -25,15 +28,21 @@ use std::time::Duration;
 #[command(
     name = "cofferdam",
     version = env!("COFFERDAM_VERSION"),
-    subcommand_required = true,
+    subcommand_required = false,
+    args_conflicts_with_subcommands = true,
     arg_required_else_help = false,
-    after_help = "Exit codes: 0 success, 1 failure, 2 usage error, 3 the host lacks a requirement, \
+    after_help = "Without a command: whether the agent runs, who pays for whom now, and what to do \
+                  next.\n\n\
+                  Exit codes: 0 success, 1 failure, 2 usage error, 3 the host lacks a requirement, \
                   130 interrupted, after cleaning up."
 )]
 pub struct Cli {
-    /// The command.
+    /// The command; without one the state of this host is shown.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
+    /// Which agent.
+    #[command(flatten)]
+    pub agent: SocketArgs,
 }
 
 /// Every command.
@@ -50,6 +59,11 @@ pub enum Command {
     Agent(AgentArgs),
     /// Show what the running agent does, and any problems
     Status(StatusArgs),
+    /// Say in words what is wrong now, since when, how sure, and the command that helps
+    Explain(ExplainArgs),
+    /// Give containers another class until the agent ends
+    #[command(subcommand)]
+    Rule(RuleCommand),
     /// Measure what a container's own network path adds to each packet
     #[command(subcommand)]
     Latency(LatencyCommand),

@@ -13,6 +13,13 @@ fn the_definition_is_sound() {
 #[test]
 fn every_documented_command_parses() {
     for line in [
+        "cofferdam",
+        "cofferdam --socket /run/x",
+        "cofferdam explain",
+        "cofferdam explain --json --duration 3s --socket /run/x",
+        "cofferdam rule set web-* --network-cpu enforce",
+        "cofferdam rule set label:tier=web --cpu strict --cpus 1.5",
+        "cofferdam rule clear web-*",
         "cofferdam doctor",
         "cofferdam doctor --json",
         "cofferdam top",
@@ -53,7 +60,8 @@ fn every_documented_command_parses() {
 #[test]
 fn defaults_are_the_documented_ones() {
     let Ok(Cli {
-        command: Command::Accounting(AccountingCommand::Record(args)),
+        command: Some(Command::Accounting(AccountingCommand::Record(args))),
+        ..
     }) = parse("cofferdam accounting record")
     else {
         panic!("does not parse");
@@ -67,8 +75,14 @@ fn defaults_are_the_documented_ones() {
 #[test]
 fn nonsense_is_refused() {
     for line in [
-        "cofferdam",
         "cofferdam nonsense",
+        "cofferdam --socket /run/x top",
+        "cofferdam explain --duration 5ms",
+        "cofferdam rule",
+        "cofferdam rule set",
+        "cofferdam rule set web --cpu strict --cpus 0",
+        "cofferdam rule set id:xyz --network-cpu enforce",
+        "cofferdam rule set web --network-cpu maybe",
         "cofferdam top --interval 0s",
         "cofferdam top --interval 5",
         "cofferdam top --interval 1ms",

@@ -104,6 +104,7 @@ pub(crate) fn report() -> StatusReport {
             mismatches: 0,
             segments_rejected: 0,
         }),
+        conditions: Vec::new(),
         containers_known: 9,
         degraded: Vec::new(),
         changes_in_force: 4,

@@ -4,6 +4,7 @@
 
 mod harness;
 mod killed;
+mod service;
 mod strict;
 
 use cofferdam_lab::fixtures::traffic::compute;

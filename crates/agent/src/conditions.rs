@@ -1,0 +1,278 @@
+//! What containers suffer from others, and since when: the agent is the only one that has watched
+//! long enough to say.
+
+use cofferdam_records::status::{ConditionRecord, LOSES, PAYS, SUFFERS_CPUS};
+use cofferdam_types::{CgroupId, Container, EnforcementStatus, Interval, ScheduleInterval};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Readings are averaged over this long: shorter bursts are no condition.
+const AVERAGED: Duration = Duration::from_secs(2);
+/// A condition ends below this part of where it begins, so that it does not flicker.
+const ENDS_BELOW: f64 = 0.5;
+
+/// One container that suffers.
+#[derive(Clone, Debug)]
+pub(crate) struct Condition {
+    pub container: Arc<Container>,
+    /// [`PAYS`] or [`LOSES`].
+    pub name: &'static str,
+    /// How much, CPUs, averaged.
+    pub cpus: f64,
+    /// Since when.
+    pub since: Instant,
+}
+
+/// All that suffer, or may begin to.
+#[derive(Debug, Default)]
+pub(crate) struct Conditions {
+    pays: Averages,
+    loses: Averages,
+    returned: HashMap<CgroupId, Returned>,
+}
+
+/// CPU time that enforcement gave back to a container.
+#[derive(Debug)]
+struct Returned {
+    /// Since it was first enforced, nanoseconds.
+    total_ns: u64,
+    /// The part that is not yet counted against what the container paid.
+    open_ns: u64,
+}
+
+/// Averages above zero, by container.
+#[derive(Debug, Default)]
+struct Averages(HashMap<CgroupId, Average>);
+
+#[derive(Debug)]
+struct Average {
+    container: Arc<Container>,
+    cpus: f64,
+    since: Option<Instant>,
+}
+
+impl Conditions {
+    /// Takes in what enforcement has given back: a container that is repaid does not suffer.
+    pub fn give_back(&mut self, status: &EnforcementStatus) {
+        let network = |id: &CgroupId| {
+            let mut all = status.containers.iter();
+            let found = all.find(|c| c.cgroup == *id)?;
+            found.network.as_ref()
+        };
+        self.returned.retain(|id, _| network(id).is_some());
+        for container in &status.containers {
+            let Some(network) = &container.network else {
+                continue;
+            };
+            let total_ns = network.returned_ns;
+            let one = self.returned.entry(container.cgroup);
+            // What was given back before it was watched belongs to what was paid before.
+            let one = one.or_insert(Returned {
+                total_ns,
+                open_ns: 0,
+            });
+            one.open_ns += total_ns.saturating_sub(one.total_ns);
+            one.total_ns = total_ns;
+        }
+    }
+
+    /// Takes in what containers paid for others in `interval`, which ends at `now`.
+    pub fn pay(&mut self, interval: &Interval, now: Instant) {
+        let returned = &mut self.returned;
+        let rows = interval.containers.iter().map(|entry| {
+            let mut paid_ns = u64::try_from(-entry.ledger.owed_ns()).unwrap_or(0);
+            if let Some(returned) = returned.get_mut(&entry.container.cgroup) {
+                let back = returned.open_ns.min(paid_ns);
+                returned.open_ns -= back;
+                paid_ns -= back;
+            }
+            (&entry.container, paid_ns as f64)
+        });
+        self.pays.follow(rows, interval.length, now);
+    }
+
+    /// Takes in what containers lost to others.
+    pub fn lose(&mut self, interval: &ScheduleInterval, now: Instant) {
+        let rows = interval
+            .containers
+            .iter()
+            .map(|entry| (&entry.container, entry.loss.taken_ns() as f64));
+        self.loses.follow(rows, interval.length, now);
+    }
+
+    /// The diagnosis has ended: what is lost is no longer known.
+    pub fn forget_losses(&mut self) {
+        self.loses.0.clear();
+    }
+
+    /// Every container that suffers now.
+    pub fn now(&self) -> Vec<Condition> {
+        let mut all = Vec::new();
+        for (name, averages) in [(PAYS, &self.pays), (LOSES, &self.loses)] {
+            all.extend(averages.0.values().filter_map(|one| {
+                Some(Condition {
+                    container: one.container.clone(),
+                    name,
+                    cpus: one.cpus,
+                    since: one.since?,
+                })
+            }));
+        }
+        all.sort_by(|a, b| {
+            b.cpus
+                .total_cmp(&a.cpus)
+                .then(a.container.cgroup.cmp(&b.container.cgroup))
+        });
+        all
+    }
+}
+
+impl Averages {
+    fn follow<'a>(
+        &mut self,
+        rows: impl Iterator<Item = (&'a Arc<Container>, f64)>,
+        length: Duration,
+        now: Instant,
+    ) {
+        let seconds = length.as_secs_f64();
+        if seconds <= 0.0 {
+            return;
+        }
+        let weight = (seconds / AVERAGED.as_secs_f64()).min(1.0);
+        let begin = now.checked_sub(length).unwrap_or(now);
+        // Those that do not come up in the interval have ended, or paid nothing.
+        for one in self.0.values_mut() {
+            one.cpus *= 1.0 - weight;
+        }
+        for (container, ns) in rows.filter(|(_, ns)| *ns > 0.0) {
+            let one = self.0.entry(container.cgroup).or_insert_with(|| Average {
+                container: container.clone(),
+                cpus: 0.0,
+                since: None,
+            });
+            one.cpus += weight * ns / 1e9 / seconds;
+        }
+        self.0.retain(|_, one| {
+            if one.cpus >= SUFFERS_CPUS {
+                one.since.get_or_insert(begin);
+            } else if one.cpus < SUFFERS_CPUS * ENDS_BELOW {
+                one.since = None;
+            }
+            one.cpus > SUFFERS_CPUS / 1000.0
+        });
+    }
+}
+
+impl Condition {
+    /// The record, at the time `wall`, which is `now`. A clock that was set meanwhile changes the time
+    /// of day at which it began and not for how long it has lasted.
+    pub fn record(&self, now: Instant, wall: SystemTime) -> ConditionRecord {
+        let lasts = now.saturating_duration_since(self.since);
+        // A clock that was never set counts from 1970.
+        let since = wall.checked_sub(lasts).unwrap_or(wall);
+        let since = since.max(SystemTime::UNIX_EPOCH);
+        ConditionRecord {
+            name: self.name.to_owned(),
+            container: self.container.name.clone(),
+            cgroup_id: self.container.cgroup.0,
+            cpus: self.cpus,
+            since: cofferdam_records::time(since),
+            for_s: lasts.as_secs_f64(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::paying;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_container_that_pays_for_seconds_is_one_that_suffers_since_it_began() {
+        let (mut conditions, begin) = (Conditions::default(), Instant::now());
+        for second in 1..=60 {
+            conditions.pay(
+                &paying(SECOND, &[(1, 300), (2, 4)]),
+                begin + SECOND * second,
+            );
+        }
+        let now = conditions.now();
+        assert_eq!(now.len(), 1, "{now:?}");
+        assert_eq!((now[0].container.cgroup, now[0].name), (CgroupId(1), PAYS));
+        assert!((now[0].cpus - 0.3).abs() < 0.01, "{now:?}");
+        assert_eq!(now[0].since, begin);
+        let end = begin + SECOND * 60;
+        let record = now[0].record(end, SystemTime::UNIX_EPOCH + SECOND * 100);
+        assert_eq!(record.for_s, 60.0);
+        assert_eq!(record.since, "1970-01-01T00:00:40.000Z");
+    }
+
+    #[test]
+    fn a_burst_is_no_condition_and_one_that_flickers_goes_on() {
+        let (mut conditions, begin) = (Conditions::default(), Instant::now());
+        let step = Duration::from_millis(20);
+        conditions.pay(&paying(step, &[(1, 10)]), begin);
+        assert!(conditions.now().is_empty(), "half a CPU for 20 ms");
+        let mut now = begin;
+        for second in 0..20 {
+            now += SECOND;
+            let paid = if second % 2 == 0 { 90 } else { 50 };
+            conditions.pay(&paying(SECOND, &[(1, paid)]), now);
+        }
+        let since = conditions.now()[0].since;
+        now += SECOND;
+        conditions.pay(&paying(SECOND, &[(1, 20)]), now);
+        assert_eq!(conditions.now()[0].since, since, "not yet below half");
+        for _ in 0..5 {
+            now += SECOND;
+            conditions.pay(&paying(SECOND, &[]), now);
+        }
+        assert!(conditions.now().is_empty());
+        for _ in 0..20 {
+            now += SECOND;
+            conditions.pay(&paying(SECOND, &[]), now);
+        }
+        assert!(conditions.pays.0.is_empty(), "nothing is kept of it");
+    }
+
+    #[test]
+    fn what_is_given_back_is_not_paid() {
+        let (mut conditions, begin) = (Conditions::default(), Instant::now());
+        let given = |ms: u64| EnforcementStatus {
+            containers: vec![crate::testing::returned(1, ms)],
+            ..EnforcementStatus::default()
+        };
+        conditions.give_back(&given(7000));
+        for second in 1..=30 {
+            // In two parts, as the steps of the control loop come.
+            conditions.give_back(&given(7000 + 300 * u64::from(second)));
+            let now = begin + SECOND * second;
+            conditions.pay(&paying(SECOND / 2, &[(1, 150)]), now);
+            conditions.pay(&paying(SECOND / 2, &[(1, 150)]), now);
+        }
+        assert!(conditions.now().is_empty(), "{:?}", conditions.now());
+        // Enforcement ends, and it pays again.
+        conditions.give_back(&EnforcementStatus::default());
+        for second in 31..=40 {
+            conditions.pay(&paying(SECOND, &[(1, 300)]), begin + SECOND * second);
+        }
+        assert_eq!(conditions.now().len(), 1);
+    }
+
+    #[test]
+    fn the_clock_of_the_day_does_not_change_how_long_it_lasted() {
+        let begin = Instant::now();
+        let condition = Condition {
+            container: paying(SECOND, &[(1, 1)]).containers[0].container.clone(),
+            name: LOSES,
+            cpus: 0.5,
+            since: begin,
+        };
+        for wall in [SystemTime::UNIX_EPOCH, SystemTime::now()] {
+            assert_eq!(condition.record(begin + SECOND * 5, wall).for_s, 5.0);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! `cofferdam rule`: rules that the running agent keeps until it ends.
+
+use crate::args::{RuleClearArgs, RuleCommand, RuleSetArgs};
+use crate::exit::{Failure, Outcome};
+use crate::output::Output;
+use cofferdam_agent::wire::{Request, SetRule};
+use cofferdam_agent::{Client, Rule};
+use cofferdam_types::{CpuPolicy, NetworkCpu, Policy};
+
+/// Sets or clears one.
+pub fn run(command: &RuleCommand) -> Outcome {
+    match command {
+        RuleCommand::Set(args) => set(args),
+        RuleCommand::Clear(args) => clear(args),
+    }
+}
+
+fn set(args: &RuleSetArgs) -> Outcome {
+    let policy = policy(args)?;
+    let request = Request::Set(Box::new(SetRule(Rule {
+        line: 0,
+        matcher: args.matches.clone(),
+        policy,
+    })));
+    let changed = Client::connect(&args.agent.socket)?.change(&request)?;
+    let text = match changed.containers {
+        0 => "the rule is set; no container matches it now".to_owned(),
+        1 => "the rule is set; 1 container is under it".to_owned(),
+        count => format!("the rule is set; {count} containers are under it"),
+    };
+    Output::stdout().write(&format!("{text}\n"))
+}
+
+fn policy(args: &RuleSetArgs) -> Result<Policy, Failure> {
+    use crate::args::{CpuClass, NetworkClass};
+    if args.network_cpu.is_none() && args.cpu.is_none() {
+        return Err(Failure::Usage(
+            "a rule needs a class: --network-cpu enforce, or --cpu strict with --cpus (see \
+             'cofferdam rule set --help')"
+                .to_owned(),
+        ));
+    }
+    Ok(Policy {
+        network_cpu: match args.network_cpu {
+            Some(NetworkClass::Enforce) => NetworkCpu::Enforce,
+            Some(NetworkClass::Observe) | None => NetworkCpu::Observe,
+        },
+        cpu: match (args.cpu, args.cpus) {
+            (Some(CpuClass::Strict), Some(cpus)) => CpuPolicy::Strict(cpus),
+            (Some(CpuClass::Strict), None) => {
+                return Err(Failure::Usage(
+                    "--cpu strict needs --cpus: how many CPUs are reserved (see 'cofferdam rule \
+                     set --help')"
+                        .to_owned(),
+                ));
+            }
+            (Some(CpuClass::Standard) | None, Some(_)) => {
+                return Err(Failure::Usage(
+                    "--cpus needs --cpu strict (see 'cofferdam rule set --help')".to_owned(),
+                ));
+            }
+            (Some(CpuClass::Standard) | None, None) => CpuPolicy::Standard,
+        },
+    })
+}
+
+fn clear(args: &RuleClearArgs) -> Outcome {
+    let request = Request::Clear {
+        matches: args.matches.to_string(),
+    };
+    Client::connect(&args.agent.socket)?.change(&request)?;
+    Output::stdout().write("the rule is cleared\n")
+}

@@ -1,0 +1,146 @@
+//! `cofferdam` alone: is the agent running, who pays for whom now, and what to do next.
+
+use crate::args::SocketArgs;
+use crate::exit::{Failure, Outcome, one_line};
+use crate::explain::{self, Asked};
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+use crate::{headline, units};
+use cofferdam_records::explain::{Agent, Explanation};
+use cofferdam_records::status::StatusReport;
+use std::time::Duration;
+
+/// Readings: the first also tells what was missed before.
+const READINGS: u32 = 2;
+/// Length of a reading that the agent gives: the answer must come within a second.
+const OF_AGENT: Duration = Duration::from_millis(200);
+/// Length of a reading of our own; loading the programs comes before it.
+const OF_OWN: Duration = Duration::from_millis(500);
+
+/// Prints the state.
+pub fn run(socket: &SocketArgs, interrupt: &Interrupt) -> Outcome {
+    let mut output = Output::stdout();
+    let mut asked = explain::connect(&socket.socket)?;
+    let length = match asked {
+        Asked::Running(_) => OF_AGENT,
+        Asked::NotRunning | Asked::NotPermitted => OF_OWN,
+    };
+    let readings = (READINGS, length);
+    let measured = explain::measure(&mut asked, &socket.socket, readings, false, interrupt);
+    let measured = match measured {
+        Ok(measured) => measured,
+        // That the agent does not run is known without any rights.
+        Err(failure @ Failure::Unsupported(_)) => {
+            let agent = match asked {
+                Asked::Running(_) => return Err(failure),
+                Asked::NotRunning => Agent::NotRunning,
+                Asked::NotPermitted => Agent::NotPermitted,
+            };
+            output.write(&agent_line(&agent))?;
+            return Err(failure);
+        }
+        Err(other) => return Err(other),
+    };
+    let headline = headline::of(&measured.total);
+    output.write(&text(&measured.agent, &headline, &measured.explanation))
+}
+
+/// Three lines, or four when something is wrong.
+fn text(agent: &Agent, headline: &str, explanation: &Explanation) -> String {
+    let mut text = agent_line(agent);
+    text += &format!("now    {headline}\n");
+    if let Some(worst) = explanation.findings.first() {
+        text += &format!("wrong  {}\n", one_line(&worst.sentence));
+    }
+    let next = match (agent, explanation.findings.is_empty()) {
+        (_, false) => "sudo cofferdam explain     # why, how sure, and the command that helps",
+        (Agent::NotRunning, true) => {
+            "sudo systemctl start cofferdam     # watches, changes nothing"
+        }
+        (_, true) => "sudo cofferdam top     # live; 'cofferdam --help' lists all commands",
+    };
+    text + &format!("next   {next}\n")
+}
+
+fn agent_line(agent: &Agent) -> String {
+    let state = match agent {
+        Agent::Running(both) => running(&both.1),
+        Agent::NotRunning => "not running".to_owned(),
+        Agent::NotPermitted => "running, but refuses this user: use sudo".to_owned(),
+    };
+    format!("agent  {state}\n")
+}
+
+fn running(status: &StatusReport) -> String {
+    let uptime = Duration::from_secs(status.agent.uptime_s as u64);
+    let count = |count: usize, word: &str| match count {
+        1 => format!("1 {word}"),
+        _ => format!("{count} {word}s"),
+    };
+    format!(
+        "running for {}: {}, {}, {} in force",
+        units::duration(uptime),
+        count(
+            usize::try_from(status.containers_known).unwrap_or(usize::MAX),
+            "container"
+        ),
+        count(status.rules.len(), "rule"),
+        count(
+            usize::try_from(status.changes_in_force).unwrap_or(usize::MAX),
+            "change"
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::interval;
+    use cofferdam_records::accounting::AccountingRecord;
+    use cofferdam_records::explain::explain;
+
+    fn shown(agent: &Agent, interval: &cofferdam_types::Interval) -> String {
+        let record = AccountingRecord::new(interval);
+        let explanation = explain(&[record], agent, "2026-11-24T03:12:05.000Z".to_owned());
+        text(agent, &headline::of(interval), &explanation)
+    }
+
+    #[test]
+    fn four_lines_name_agent_harm_and_the_next_command() {
+        let report = crate::status::tests::report();
+        let agent = Agent::Running(Box::new((report.clone(), report)));
+        let text = shown(&agent, &interval());
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[0],
+            "agent  running for 3m 20s: 9 containers, 1 rule, 4 changes in force"
+        );
+        assert_eq!(
+            lines[1],
+            "now    `web-3` caused 43% of CPU 0 in network work; `db-1` paid 31%"
+        );
+        assert!(lines[2].starts_with("wrong  "), "{text}");
+        assert!(
+            lines[3].starts_with("next   sudo cofferdam explain "),
+            "{text}"
+        );
+        assert_eq!(lines.len(), 4);
+        assert!(lines.iter().all(|l| l.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn a_quiet_host_without_an_agent_is_told_to_start_one() {
+        let mut quiet = interval();
+        quiet.containers.clear();
+        let text = shown(&Agent::NotRunning, &quiet);
+        assert_eq!(
+            text,
+            "agent  not running\nnow    No container on this host yet.\nnext   sudo systemctl \
+             start cofferdam     # watches, changes nothing\n"
+        );
+        assert_eq!(
+            agent_line(&Agent::NotPermitted),
+            "agent  running, but refuses this user: use sudo\n"
+        );
+    }
+}

@@ -1,0 +1,164 @@
+//! The agent as a service, and the commands for a person in trouble.
+
+use crate::harness::*;
+use cofferdam_lab::fixtures::wait_until;
+use cofferdam_records::explain::{EXPLAIN, Explanation};
+use cofferdam_records::status::PAYS;
+use nix::sys::signal::Signal;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// All that was sent to `manager` until now.
+fn told(manager: &UnixDatagram) -> Vec<String> {
+    let mut buffer = [0; 512];
+    let mut all = Vec::new();
+    while let Ok(length) = manager.recv(&mut buffer) {
+        all.push(String::from_utf8(buffer[..length].to_vec()).unwrap());
+    }
+    all
+}
+
+#[test]
+fn systemd_is_told_of_readiness_life_reload_and_end() {
+    alone(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let manager = UnixDatagram::bind(&path).unwrap();
+        manager.set_nonblocking(true).unwrap();
+        let socket = format!("NOTIFY_SOCKET={}", path.display());
+        let agent = Agent::with("", &["env", &socket, "WATCHDOG_USEC=1500000"]);
+        let mut all = Vec::new();
+        let mut sees = |what: &str, wanted: &dyn Fn(&[String]) -> bool| {
+            wait_until(what, Duration::from_secs(30), || {
+                all.extend(told(&manager));
+                wanted(&all)
+            });
+        };
+        sees("readiness", &|all| {
+            let first = all.first();
+            first.is_some_and(|one| one.starts_with("READY=1\nSTATUS=0 rules from "))
+        });
+        let signs = |all: &[String]| all.iter().filter(|one| *one == "WATCHDOG=1").count();
+        sees("signs of life", &|all| signs(all) >= 3);
+        assert_eq!(agent.ask(&["agent", "--reload"]).status.code(), Some(0));
+        sees("the reload", &|all| {
+            all.iter()
+                .any(|one| one.starts_with("STATUS=0 rules from "))
+        });
+        // A loop that stands still gives none, although the process exists.
+        agent.signal(Signal::SIGSTOP);
+        std::thread::sleep(Duration::from_millis(200));
+        told(&manager);
+        std::thread::sleep(Duration::from_secs(2));
+        assert_eq!(told(&manager), [""; 0]);
+        agent.signal(Signal::SIGCONT);
+        assert_eq!(agent.end(Signal::SIGTERM), Some(0));
+        let last = told(&manager).pop();
+        assert_eq!(last.as_deref(), Some("STOPPING=1"));
+    });
+}
+
+fn explained(agent: &Agent) -> Explanation {
+    let output = agent.ask(&["explain", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn an_explanation_names_who_harms_whom_and_its_command_can_be_run() {
+    alone(|| {
+        let mut testbed = Testbed::new();
+        let agent = Agent::start("");
+        let calm = explained(&agent);
+        assert_eq!(
+            (calm.schema.as_str(), calm.agent.as_str()),
+            (EXPLAIN, "running")
+        );
+        testbed.load();
+        let (offender, victim) = (testbed.flooded.name(), testbed.victim.name());
+        let of_victim = |told: &Explanation| {
+            let mut all = told.findings.iter().cloned();
+            all.find(|f| f.name == PAYS && f.victim.as_ref().is_some_and(|v| v.name == victim))
+        };
+        let mut found = None;
+        wait_until("the victim pays", Duration::from_secs(40), || {
+            found = of_victim(&explained(&agent)).filter(|f| f.for_s.is_some());
+            found.is_some()
+        });
+        let finding = found.unwrap();
+        assert_eq!(finding.offender.unwrap().name, offender);
+        assert!(finding.sentence.contains(victim), "{}", finding.sentence);
+        assert!(finding.cpus.unwrap() >= 0.05, "{:?}", finding.cpus);
+        let text = agent.ask(&["explain"]);
+        let text = String::from_utf8(text.stdout).unwrap();
+        assert!(
+            text.contains(offender) && text.lines().count() <= 23,
+            "{text}"
+        );
+        let state = agent.ask(&[]);
+        assert_eq!(state.status.code(), Some(0), "{state:?}");
+        let state = String::from_utf8(state.stdout).unwrap();
+        assert!(state.starts_with("agent  running for "), "{state}");
+        assert!(state.contains("\nnext   sudo cofferdam "), "{state}");
+
+        let command = finding.command.unwrap();
+        let words: Vec<&str> = command.split(' ').collect();
+        assert_eq!(words[..2], ["sudo", "cofferdam"], "{command}");
+        let set = agent.ask(&words[2..]);
+        assert_eq!(set.status.code(), Some(0), "{set:?}");
+        let said = String::from_utf8(set.stdout).unwrap();
+        assert_eq!(said, "the rule is set; 1 container is under it\n");
+        let rules = agent.status().rules;
+        assert_eq!(rules[0].matches, offender);
+        assert_eq!(rules[0].policy.network_cpu, "enforce");
+        let cleared = agent.ask(&["rule", "clear", offender]);
+        assert_eq!(cleared.status.code(), Some(0), "{cleared:?}");
+        assert!(agent.status().rules.is_empty());
+        let again = agent.ask(&["rule", "clear", offender]);
+        assert_eq!(again.status.code(), Some(1));
+        assert!(line(&again).contains("was set"), "{again:?}");
+        testbed.traffic.clear();
+        assert_eq!(agent.end(Signal::SIGTERM), Some(0));
+    });
+}
+
+#[test]
+fn without_an_agent_the_state_is_measured_and_without_rights_it_says_what_to_do() {
+    alone(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let none = folder.path().join("none.sock");
+        let none = none.to_str().unwrap();
+        let own = cofferdam(&["--socket", none]);
+        assert_eq!(own.status.code(), Some(0), "{own:?}");
+        let text = String::from_utf8(own.stdout).unwrap();
+        assert!(text.starts_with("agent  not running\nnow    "), "{text}");
+        assert!(text.contains("\nnext   sudo "), "{text}");
+        let own = cofferdam(&["explain", "--json", "--socket", none]);
+        let told: Explanation = serde_json::from_slice(&own.stdout).unwrap();
+        assert_eq!(
+            (told.agent.as_str(), told.figures.readings),
+            ("not_running", 3)
+        );
+
+        // Where nobody may execute it, whatever the rights above the build's folder.
+        let readable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(folder.path(), readable).unwrap();
+        let binary = folder.path().join("cofferdam");
+        std::fs::copy(Path::new(BINARY), &binary).unwrap();
+        let nobody = Command::new("setpriv")
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .arg(&binary)
+            .args(["--socket", none])
+            .current_dir("/")
+            .output()
+            .unwrap();
+        assert_eq!(nobody.status.code(), Some(3), "{nobody:?}");
+        assert_eq!(
+            String::from_utf8_lossy(&nobody.stdout),
+            "agent  not running\n"
+        );
+        assert!(line(&nobody).contains("sudo"), "{nobody:?}");
+    });
+}

@@ -1,0 +1,77 @@
+//! Commands for a shell that put a rule for one container in force.
+
+use crate::accounting::ContainerRecord;
+
+/// How a command line means exactly `container`, among `all`; `None` where its name and path cannot be
+/// written safely.
+pub(super) fn selector(container: &ContainerRecord, all: &[ContainerRecord]) -> Option<String> {
+    let alone = all.iter().filter(|c| c.name == container.name).count() == 1;
+    if alone && is_plain(&container.name) && !container.name.contains([':', '/']) {
+        return Some(container.name.clone());
+    }
+    if let Some(id) = &container.id {
+        let short: String = id.chars().take(12).collect();
+        let is_hex = short.len() == 12 && short.chars().all(|c| c.is_ascii_hexdigit());
+        let unique = |c: &&ContainerRecord| c.id.as_ref().is_some_and(|i| i.starts_with(&short));
+        if is_hex && all.iter().filter(unique).count() == 1 {
+            return Some(format!("id:{short}"));
+        }
+    }
+    let path = &container.cgroup_path;
+    (path.starts_with('/') && is_plain(path)).then(|| format!("cgroup:{path}"))
+}
+
+/// No character of it means anything to a shell, to a glob or to an option parser.
+fn is_plain(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/:@+".contains(c);
+    !text.is_empty() && !text.starts_with('-') && text.chars().all(plain)
+}
+
+/// Has the agent charge `selector` for the network work that it causes.
+pub(super) fn enforce(selector: &str) -> String {
+    format!("sudo cofferdam rule set {selector} --network-cpu enforce")
+}
+
+/// Has the agent reserve `cpus` for `selector`.
+pub(super) fn reserve(selector: &str, cpus: f64) -> String {
+    format!("sudo cofferdam rule set {selector} --cpu strict --cpus {cpus}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explain::made_up::{Scene, container};
+
+    #[test]
+    fn a_container_is_named_so_that_no_other_is_meant_and_no_shell_is_harmed() {
+        let mut all = Scene::new(&[
+            container(1, "web"),
+            container(2, "twin"),
+            container(3, "twin"),
+            container(4, "a; rm -rf /"),
+            container(5, "--cpus"),
+            container(6, "*"),
+            container(7, "id:abc"),
+        ])
+        .record()
+        .containers;
+        all.sort_by_key(|c| c.cgroup_id);
+        all[1].id = Some("3f2a".repeat(16));
+        all[2].id = None;
+        all[3].id = Some("0123456789abcdef".repeat(4));
+        all[5].cgroup_path = "/with space".into();
+        let named: Vec<_> = all.iter().map(|c| selector(c, &all)).collect();
+        let expected = [
+            Some("web"),
+            Some("id:3f2a3f2a3f2a"),
+            Some("cgroup:/tenants/3"),
+            Some("id:0123456789ab"),
+            Some("cgroup:/tenants/5"),
+            None,
+            Some("cgroup:/tenants/7"),
+        ];
+        assert_eq!(named, expected.map(|e| e.map(str::to_owned)));
+        let command = enforce("web");
+        assert_eq!(command, "sudo cofferdam rule set web --network-cpu enforce");
+    }
+}

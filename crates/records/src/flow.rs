@@ -1,0 +1,123 @@
+//! Who pays for whom: on each CPU, what containers were charged beyond what they caused, against
+//! what others caused beyond what they were charged.
+
+use crate::accounting::{AccountingRecord, ContainerRecord};
+
+/// CPU time that one container was charged for the packets of another, or of nobody known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flow {
+    /// Cgroup of the container that caused it; `None` for packets of no container: the host's own,
+    /// forwarded ones.
+    pub offender: Option<u64>,
+    /// Cgroup of the container that was charged.
+    pub victim: u64,
+    /// Number of the CPU.
+    pub cpu: u32,
+    /// How much, nanoseconds.
+    pub ns: f64,
+}
+
+/// The flows of `record`. On a CPU where the victims were charged more than the offenders owe, the rest
+/// is nobody's; where less, each offender has its share of what they were charged (the remainder ran
+/// while the CPU was idle, or in time of the host). So a victim's flows add up to what it was charged
+/// beyond what it caused, on each CPU.
+pub fn flows(record: &AccountingRecord) -> Vec<Flow> {
+    let mut flows = Vec::new();
+    for (place, cpu) in record.cpus.iter().enumerate() {
+        let over = |c: &ContainerRecord| -> f64 {
+            let at = |by_cpu: &[u64]| by_cpu.get(place).copied().unwrap_or(0) as f64;
+            at(&c.charged_by_cpu_ns) - at(&c.caused_by_cpu_ns)
+        };
+        let owes: f64 = record.containers.iter().map(|c| (-over(c)).max(0.0)).sum();
+        let paid: f64 = record.containers.iter().map(|c| over(c).max(0.0)).sum();
+        let most = owes.max(paid);
+        if paid <= 0.0 {
+            continue;
+        }
+        for victim in record.containers.iter().filter(|c| over(c) > 0.0) {
+            let mut rest = over(victim);
+            for offender in record.containers.iter().filter(|c| over(c) < 0.0) {
+                let ns = over(victim) * -over(offender) / most;
+                rest -= ns;
+                flows.push(Flow {
+                    offender: Some(offender.cgroup_id),
+                    victim: victim.cgroup_id,
+                    cpu: cpu.cpu,
+                    ns,
+                });
+            }
+            // Where the offenders owe enough, only rounding is left.
+            if owes < paid && rest >= 1.0 {
+                flows.push(Flow {
+                    offender: None,
+                    victim: victim.cgroup_id,
+                    cpu: cpu.cpu,
+                    ns: rest,
+                });
+            }
+        }
+    }
+    flows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explain::made_up::{Scene, container};
+
+    /// Sum of the flows from `offender` to `victim`, milliseconds.
+    fn ms(flows: &[Flow], offender: Option<u64>, victim: u64) -> f64 {
+        let of = |f: &&Flow| f.offender == offender && f.victim == victim;
+        (flows.iter().filter(of).map(|f| f.ns).sum::<f64>() / 1e6).round()
+    }
+
+    #[test]
+    fn what_one_owes_another_paid() {
+        let record = Scene::new(&[
+            container(1, "web").caused(430).charged(100),
+            container(2, "db").charged(310),
+        ])
+        .record();
+        let flows = flows(&record);
+        // 330 ms are owed, 310 paid: 20 ran while the CPU was idle.
+        assert_eq!(ms(&flows, Some(1), 2), 310.0);
+        assert_eq!(flows.len(), 1);
+    }
+
+    #[test]
+    fn offenders_share_what_victims_paid_and_the_host_has_the_rest() {
+        let record = Scene::new(&[
+            container(1, "a").caused(300),
+            container(2, "b").caused(100),
+            container(3, "x").charged(300),
+            container(4, "y").charged(500),
+        ])
+        .record();
+        let flows = flows(&record);
+        for (victim, paid) in [(3, 300.0), (4, 500.0)] {
+            let from = |offender| ms(&flows, offender, victim);
+            assert_eq!(from(Some(1)), (paid * 300.0f64 / 800.0).round());
+            assert_eq!(from(Some(2)), (paid * 100.0f64 / 800.0).round());
+            let all: f64 = flows
+                .iter()
+                .filter(|f| f.victim == victim)
+                .map(|f| f.ns)
+                .sum();
+            assert!((all / 1e6 - paid).abs() < 1e-6, "{all}");
+            assert!(from(None) > 0.0);
+        }
+    }
+
+    #[test]
+    fn on_another_cpu_nobody_pays() {
+        let record = Scene::new(&[
+            container(1, "web").caused_on(&[400, 0]),
+            container(2, "db").charged_on(&[0, 200]),
+        ])
+        .record();
+        let flows = flows(&record);
+        assert_eq!(ms(&flows, Some(1), 2), 0.0);
+        assert_eq!(ms(&flows, None, 2), 200.0);
+        assert!(super::flows(&Scene::new(&[]).record()).is_empty());
+    }
+}
