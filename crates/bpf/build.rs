@@ -46,6 +46,9 @@ fn compile(folder: &Path, out: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
             continue;
         };
         let object = out.join(format!("{stem}.bpf.o"));
+        // The type information names each source file: not where it lies on the builder's disk.
+        let sources = folder.parent().unwrap_or(folder).display();
+        let map = format!("-ffile-prefix-map={sources}=bpf");
         SkeletonBuilder::new()
             .source(&source)
             .obj(&object)
@@ -55,6 +58,7 @@ fn compile(folder: &Path, out: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
                 "-Werror",
                 "-Wno-unused-parameter",
                 "-mcpu=v3",
+                &map,
             ])
             .build()?;
         objects.push(object);
