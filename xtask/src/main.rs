@@ -35,7 +35,8 @@ const USAGE: &str = "usage: cargo xtask TASK
   deb          make the Debian package in target/package, and run lintian on it
   tarball      make the archive with the static program
   image        make the OCI image of the static program, by podman
-  reproducible build package and archive again elsewhere; 1 unless both have the same bytes
+  reproducible [deb] [tarball]
+               build package and archive again elsewhere; 1 unless both have the same bytes
   test-package make the package; install, run, upgrade and purge it in a clean Debian 12
   kernels [--only STEPS] [DEB…]
                boot kernels in QEMU and run the checks of scripts/kernels.d there
@@ -66,7 +67,7 @@ fn main() -> ExitCode {
         "deb" => package::deb(),
         "tarball" => package::tarball(),
         "image" => package::image(),
-        "reproducible" => package::reproducible(),
+        "reproducible" => package::reproducible(&rest),
         "test-package" => package::life(),
         _ => {
             eprintln!("{USAGE}");

@@ -125,7 +125,7 @@ mod tests {
         let line = format!("cofferdam accounting record {words}");
         let cli = crate::args::Cli::try_parse_from(line.split_whitespace()).unwrap();
         match cli.command {
-            crate::args::Command::Accounting(crate::args::AccountingCommand::Record(a)) => a,
+            Some(crate::args::Command::Accounting(crate::args::AccountingCommand::Record(a))) => a,
             other => panic!("{other:?}"),
         }
     }

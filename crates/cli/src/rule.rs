@@ -33,7 +33,7 @@ fn set(args: &RuleSetArgs) -> Outcome {
 
 fn policy(args: &RuleSetArgs) -> Result<Policy, Failure> {
     use crate::args::{CpuClass, NetworkClass};
-    if args.network_cpu.is_none() && args.cpu.is_none() {
+    if args.network_cpu.is_none() && args.cpu.is_none() && args.cpus.is_none() {
         return Err(Failure::Usage(
             "a rule needs a class: --network-cpu enforce, or --cpu strict with --cpus (see \
              'cofferdam rule set --help')"

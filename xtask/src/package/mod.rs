@@ -76,8 +76,8 @@ pub fn image() -> Result<()> {
 }
 
 /// `make reproducible`
-pub fn reproducible() -> Result<()> {
-    reproducible::check()
+pub fn reproducible(only: &[String]) -> Result<()> {
+    reproducible::check(only)
 }
 
 /// `make test-package`: builds the package, and lives its life in a clean root.

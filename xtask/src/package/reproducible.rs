@@ -8,9 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds package and archive a second time, from a copy of the sources elsewhere and with nothing
-/// built before, and compares them with the first.
-pub fn check() -> Result<()> {
+/// Builds package and archive, or what `only` names of them, a second time, from a copy of the sources
+/// elsewhere and with nothing built before, and compares them with the first.
+pub fn check(only: &[String]) -> Result<()> {
+    let linkages = linkages(only)?;
     let release = Release::of(tree::root())?;
     if release
         .commit
@@ -25,7 +26,7 @@ pub fn check() -> Result<()> {
     stage::fresh(&elsewhere)?;
     copy_of_the_commit(&sources)?;
     let mut differ = Vec::new();
-    for linkage in [Linkage::Dynamic, Linkage::Static] {
+    for linkage in linkages {
         let ours = artifact(
             tree::root(),
             &target,
@@ -53,6 +54,16 @@ pub fn check() -> Result<()> {
     }
     // Gigabytes, and of no further use.
     fs::remove_dir_all(&elsewhere).with_context(|| format!("cannot remove {}", elsewhere.display()))
+}
+
+fn linkages(only: &[String]) -> Result<Vec<Linkage>> {
+    let all = [("deb", Linkage::Dynamic), ("tarball", Linkage::Static)];
+    if let Some(other) = only.iter().find(|o| !all.iter().any(|(name, _)| name == o)) {
+        bail!("'{other}' is none of deb, tarball");
+    }
+    let wanted = |name: &str| only.is_empty() || only.iter().any(|o| o == name);
+    let kept = all.into_iter().filter(|(name, _)| wanted(name));
+    Ok(kept.map(|(_, linkage)| linkage).collect())
 }
 
 /// What is compared: the program first, since it says most about why a package differs.

@@ -30,7 +30,7 @@ fn make(folder: &Path) -> Result<()> {
 pub fn write(entries: &[Entry], root: &Path) -> Result<()> {
     for entry in entries {
         let to = under(root, &entry.to);
-        folders(root, &to)?;
+        folders(&to)?;
         let failed = || format!("cannot write {}", to.display());
         match &entry.content {
             Content::Copy(from, mode) => {
@@ -64,15 +64,15 @@ fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// Makes the folders from `root` to `to`.
-fn folders(root: &Path, to: &Path) -> Result<()> {
+/// Makes the folders that lead to `to`, as far as they are missing.
+fn folders(to: &Path) -> Result<()> {
     let Some(parent) = to.parent() else {
         return Ok(());
     };
     if parent.exists() {
         return Ok(());
     }
-    folders(root, parent)?;
+    folders(parent)?;
     make(parent)?;
     fs::set_permissions(parent, fs::Permissions::from_mode(0o755))
         .with_context(|| format!("cannot set the mode of {}", parent.display()))

@@ -1,7 +1,5 @@
 //! The packages, made of a stand-in for the program: what does not need a release build.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use super::build::{Built, LIBRARY, Release};
 use super::layout::{CONFIGURATION, Layout, entries};
 use super::{deb, install, stage, tarball};

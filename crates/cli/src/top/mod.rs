@@ -126,7 +126,7 @@ mod tests {
     fn printed(words: &str, fake: Fake) -> (Outcome, String) {
         let line = format!("cofferdam top --interval 1s {words}");
         let cli = crate::args::Cli::try_parse_from(line.split_whitespace()).unwrap();
-        let crate::args::Command::Top(args) = cli.command else {
+        let Some(crate::args::Command::Top(args)) = cli.command else {
             panic!("not top");
         };
         let dir = tempfile::tempdir().unwrap();
