@@ -7,6 +7,7 @@ mod documents;
 mod fuzz;
 mod lint;
 mod package;
+mod packetdrill;
 mod promises;
 mod run;
 mod soak;
@@ -40,6 +41,8 @@ const USAGE: &str = "usage: cargo xtask TASK
   test-package make the package; install, run, upgrade and purge it in a clean Debian 12
   kernels [--only STEPS] [DEB…]
                boot kernels in QEMU and run the checks of scripts/kernels.d there
+  packetdrill --sources DIR [--scripts DIR] [--ip v4|v6] [--kernel] [FILTER]
+               play packetdrill's scripts against the stack, or the kernel
   leftovers    list what Cofferdam or its tests left on this host; 1 if there is anything";
 
 fn main() -> ExitCode {
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         "man" | "completions" => run::generate(&task, &rest),
         "fuzz" => fuzz::fuzz(&rest),
         "kernels" => run::kernels(&rest),
+        "packetdrill" => packetdrill::packetdrill(&rest),
         "leftovers" => run::leftovers(),
         "install" => package::install::install(),
         "uninstall" => package::install::uninstall(),

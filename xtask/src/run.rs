@@ -53,7 +53,7 @@ fn show(command: &Command) -> String {
 }
 
 /// Where cargo builds.
-fn target() -> Result<std::path::PathBuf> {
+pub fn target() -> Result<std::path::PathBuf> {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or(tree::root().join("target"), Into::into);
     target.canonicalize().context("cargo made no target folder")

@@ -22,7 +22,8 @@ const RTT_LOG: u32 = 9;
 /// Most segments of a burst now (`tcp_tso_autosize`).
 pub fn most_segments(info: &ConnectionInfo, least_segments: u32) -> u32 {
     let mss = info.mss_bytes.max(1);
-    let most = MOST_BYTES / mss;
+    // At least two bursts in a window (`tcp_cwnd_test`).
+    let most = (MOST_BYTES / mss).min((info.cwnd_bytes / mss / 2).max(1));
     let Some(srtt) = info.srtt.filter(|srtt| *srtt > Duration::ZERO) else {
         return most.max(1);
     };
@@ -111,21 +112,21 @@ fn set_push(packet: &mut [u8], shape: &Shape, push: bool) {
 pub struct Bursts {
     last: Option<(Shape, Vec<u8>)>,
     segments: u32,
+    /// A piece of the sender's ends with it.
+    is_complete: bool,
 }
 
 impl Bursts {
     /// A packet of the stack's, with the most segments that a burst of its connection has now, and
-    /// whether the sender pushes its end (none: not data of a connection that is known). Returns
-    /// packets that leave.
-    pub fn add(&mut self, packet: Vec<u8>, most: u32, pushes: Option<bool>) -> Vec<Vec<u8>> {
+    /// whether the sender pushes its end, and whether a piece of the sender's ends there (none: not
+    /// data of a connection that is known). Returns packets that leave.
+    pub fn add(&mut self, packet: Vec<u8>, most: u32, marks: Option<(bool, bool)>) -> Vec<Vec<u8>> {
         let found = shape(&packet).filter(|shape| shape.payload > 0 && shape.flags & ALONE == 0);
-        let (Some(shape), Some(pushes)) = (found, pushes) else {
+        let (Some(shape), Some((pushes, ends_piece))) = (found, marks) else {
             return self.flush().into_iter().chain([packet]).collect();
         };
         let mut packet = packet;
-        if shape.flags & PSH != 0 && !pushes {
-            set_push(&mut packet, &shape, false);
-        }
+        set_push(&mut packet, &shape, pushes);
         let follows = self.last.as_ref().is_some_and(|(last, bytes)| {
             last.local == shape.local
                 && last.remote == shape.remote
@@ -135,15 +136,18 @@ impl Bursts {
                 // the last.
                 && last.payload >= shape.payload
                 && bytes[last.tcp + 13] & PSH == 0
+                && !self.is_complete
                 && self.segments < most
         });
         if follows {
             self.segments += 1;
+            self.is_complete = ends_piece;
             let before = self.last.replace((shape, packet));
             return before.into_iter().map(|(_, packet)| packet).collect();
         }
         let done = self.flush();
         self.segments = 1;
+        self.is_complete = ends_piece;
         self.last = Some((shape, packet));
         done.into_iter().collect()
     }

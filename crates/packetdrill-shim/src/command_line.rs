@@ -39,12 +39,33 @@ pub fn parse(words: &[&str]) -> CommandLine {
 pub fn own() -> CommandLine {
     let bytes = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
-    parse(&text.split('\0').collect::<Vec<_>>())
+    let words: Vec<&str> = text.split('\0').filter(|word| !word.is_empty()).collect();
+    // A script begins with options of its own, and the command line counts before them.
+    let script = words.last().map(std::fs::read_to_string);
+    let script = script.and_then(|text| text.ok()).unwrap_or_default();
+    let mut all: Vec<&str> = script_options(&script).collect();
+    all.extend(words);
+    parse(&all)
+}
+
+/// The options at the start of a script, one a line.
+fn script_options(text: &str) -> impl Iterator<Item = &str> {
+    let lines = text.lines().map(str::trim);
+    lines
+        .skip_while(|line| line.is_empty() || line.starts_with("//"))
+        .take_while(|line| line.starts_with("--"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_scripts_own_options_are_those_at_its_start() {
+        let text = "// A comment\n\n--local_ip=10.0.0.7\n --mtu=1280\n`cmd`\n--mtu=9\n";
+        let words: Vec<&str> = script_options(text).collect();
+        assert_eq!(words, ["--local_ip=10.0.0.7", "--mtu=1280"]);
+    }
 
     #[test]
     fn the_last_address_and_mtu_count() {

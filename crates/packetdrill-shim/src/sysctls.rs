@@ -80,13 +80,6 @@ impl Sysctls {
         flag("tcp_sack", &mut tcp.sack);
         flag("tcp_timestamps", &mut tcp.timestamps);
         flag("tcp_window_scaling", &mut tcp.window_scaling);
-        match self.number("tcp_ecn") {
-            Some(0) => tcp.ecn = Ecn::Off,
-            Some(1) => tcp.ecn = Ecn::On,
-            Some(2) => tcp.ecn = Ecn::Accept,
-            // Accurate ECN, which the stack does not have.
-            _ => {}
-        }
         match self.words("tcp_congestion_control").first() {
             Some(name) if name == "reno" => tcp.congestion = Congestion::NewReno,
             // Others are as good as CUBIC: the stack has no third.
@@ -97,6 +90,13 @@ impl Sysctls {
         count("tcp_syn_retries", &mut tcp.syn_retries);
         count("tcp_synack_retries", &mut tcp.syn_ack_retries);
         count("tcp_retries2", &mut tcp.data_retries);
+        match self.number("tcp_ecn") {
+            Some(0) => tcp.ecn = Ecn::Off,
+            Some(1) => tcp.ecn = Ecn::On,
+            Some(2) => tcp.ecn = Ecn::Accept,
+            // Accurate ECN, which the stack does not have.
+            _ => {}
+        }
         if let Some([_, _, most]) = self.sizes("tcp_rmem") {
             tcp.receive_window_bytes = most.clamp(2 << 10, 16 << 20);
         }

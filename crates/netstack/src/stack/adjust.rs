@@ -2,7 +2,7 @@
 
 use super::Stack;
 use crate::api::{
-    Config, ConfigError, ConnectionId, ConnectionOptions, GoneError, TcpConfig, Time,
+    Config, ConfigError, ConnectionId, ConnectionOptions, GoneError, ListenerId, TcpConfig, Time,
 };
 
 impl Stack {
@@ -19,6 +19,19 @@ impl Stack {
         config.check()?;
         self.config = config;
         Ok(())
+    }
+
+    /// Settings of the connections that this listener will get. `false` when the handle names none.
+    pub fn set_listener_options(
+        &mut self,
+        listener: ListenerId,
+        options: ConnectionOptions,
+    ) -> bool {
+        let slot = self.listeners.check(listener.slot, listener.generation);
+        if let Some(slot) = slot {
+            self.listeners.get_mut(slot).set_options(options);
+        }
+        slot.is_some()
     }
 
     /// Whether this connection holds small segments back (RFC 9293, 3.7.4); what it held back may

@@ -184,6 +184,7 @@ impl Stack {
         if let Some(mtu) = self.paths.get(&key.remote, now) {
             tcb.fit_path(mtu);
         }
+        tcb.set_options(self.listeners.get(listener).options(), tcp, now);
         let mut connection = Connection::new(tcb, self.flows.hash(key));
         connection.set_listener(listener);
         // The way back is the way it came, until a neighbour says otherwise.

@@ -1,6 +1,6 @@
 //! Bound addresses: of listeners, and of datagrams.
 
-use crate::api::{BindError, FastOpenServer};
+use crate::api::{BindError, ConnectionOptions, FastOpenServer};
 use crate::core::siphash::Key;
 use crate::core::slots::Slots;
 use crate::core::table::Table;
@@ -13,6 +13,7 @@ pub struct Listener {
     at: Addr,
     port: u16,
     cookie: u64,
+    options: ConnectionOptions,
     /// Who sends datagrams from it: see [`super::readers`].
     reader: u8,
     /// What may wait there, at most.
@@ -56,6 +57,15 @@ impl Listener {
 
     pub fn set_reader(&mut self, reader: u8) {
         self.reader = reader;
+    }
+
+    /// Settings of its connections in place of the stack's.
+    pub const fn options(&self) -> ConnectionOptions {
+        self.options
+    }
+
+    pub const fn set_options(&mut self, options: ConnectionOptions) {
+        self.options = options;
     }
 
     /// Nothing more may wait.

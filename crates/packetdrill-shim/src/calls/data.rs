@@ -2,7 +2,7 @@
 
 use super::convert::{give, may_wait, read_address, shim, write_address};
 use crate::control::{self, Control};
-use crate::host::{Flags, Message, Result, Started};
+use crate::host::{Flags, Message, Result};
 use crate::memory;
 use crate::shim::Shim;
 use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
@@ -84,14 +84,18 @@ fn transmit(
     if !control.is_empty() {
         return Err(Errno::EOPNOTSUPP);
     }
-    if flags.fast_open {
-        let to = to.ok_or(Errno::EINVAL)?;
-        return fast_open(shim, file, &gather(pieces)?, flags, to);
+    let deferred = shim.call(|host| host.deferred(file));
+    let fresh = flags.fast_open && shim.call(|host| host.is_fresh(file));
+    match (deferred, to) {
+        (Some(to), _) => fast_open(shim, file, pieces, flags, to),
+        (None, Some(to)) if fresh => fast_open(shim, file, pieces, flags, to),
+        (None, None) if fresh => Err(Errno::EINVAL),
+        _ if flags.fast_open && shim.call(|host| host.is_connecting(file)) => {
+            shim.call(|host| host.open_already(file)).and_then(Err)
+        }
+        // After the handshake it is ignored.
+        _ => send_bytes(shim, file, &gather(pieces)?, flags),
     }
-    if let Some(to) = shim.call(|host| host.deferred(file)) {
-        return fast_open(shim, file, &gather(pieces)?, flags, to);
-    }
-    send_bytes(shim, file, &gather(pieces)?, flags)
 }
 
 /// A stream's bytes. A write that waits writes all, as Linux does.
@@ -116,17 +120,16 @@ pub fn send_bytes(shim: &Shim, file: c_int, bytes: &[u8], flags: Flags) -> Resul
 fn fast_open(
     shim: &Shim,
     file: c_int,
-    bytes: &[u8],
+    pieces: &[iovec],
     flags: Flags,
     to: SocketAddr,
 ) -> Result<usize> {
+    let bytes = gather(pieces)?;
     let waits = flags.waits() && !shim.call(|host| host.is_nonblocking(file));
-    let taken = match shim.call(|host| host.fast_open(file, to, bytes)) {
-        Ok(Started::Plain) => return send_bytes(shim, file, bytes, flags),
-        Ok(Started::WithData(taken)) if !waits => return Ok(taken),
-        Ok(Started::WithData(taken)) => taken,
+    let taken = match shim.call(|host| host.fast_open(file, to, &bytes, flags)) {
         Err(Errno::EINPROGRESS) if waits => 0,
-        Err(error) => return Err(error),
+        Ok(taken) if waits => taken,
+        other => return other,
     };
     shim.wait(None, |host| match host.connect(file, to) {
         Err(Errno::EALREADY) => Err(Errno::EAGAIN),
@@ -136,7 +139,7 @@ fn fast_open(
     if taken == bytes.len() {
         return Ok(taken);
     }
-    Ok(taken + send_bytes(shim, file, &bytes[taken..], flags)?)
+    send_bytes(shim, file, &bytes[taken..], flags).map(|sent| taken + sent)
 }
 
 /// One piece.
@@ -323,7 +326,11 @@ fn named(
     if address.is_null() || !counts {
         return Ok(None);
     }
-    read_address(address, len).map(Some)
+    match read_address(address, len) {
+        // No peer to connect to.
+        Err(Errno::EAFNOSUPPORT) if flags & libc::MSG_FASTOPEN != 0 => Err(Errno::EOPNOTSUPP),
+        other => other.map(Some),
+    }
 }
 
 pub unsafe extern "C" fn writev(

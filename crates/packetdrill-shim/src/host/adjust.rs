@@ -1,6 +1,7 @@
 //! Settings of sockets and of the network namespace as the stack has them.
 
 use super::errors::Result;
+use super::settings::Settings;
 use super::{File, Host, Role};
 use cofferdam_netstack::{Congestion, ConnectionOptions, Keepalive};
 use nix::errno::Errno;
@@ -12,6 +13,21 @@ pub(super) const KEEPALIVE: Keepalive = Keepalive {
     interval: Duration::from_secs(75),
     probes: 9,
 };
+
+/// A socket's settings in the stack's words.
+fn options(settings: &Settings) -> ConnectionOptions {
+    let keepalive = settings.keepalive.then(|| Keepalive {
+        idle: settings.keep_idle.unwrap_or(KEEPALIVE.idle),
+        interval: settings.keep_interval.unwrap_or(KEEPALIVE.interval),
+        probes: settings.keep_count.unwrap_or(KEEPALIVE.probes),
+    });
+    ConnectionOptions {
+        syn_retries: settings.syn_retries,
+        user_timeout: settings.user_timeout,
+        keepalive,
+        segment_bytes: (settings.most_segment_bytes).and_then(|bytes| bytes.try_into().ok()),
+    }
+}
 
 impl Host {
     /// The name of the congestion control.
@@ -40,36 +56,32 @@ impl Host {
             let tcp = sysctls.apply(&self.stack.config().tcp);
             // What the stack cannot do (a window of 32 MiB) it keeps as it was.
             let _ = self.stack.set_tcp_config(tcp);
-            self.refresh_listeners();
         }
     }
 
     /// Tells the stack of a socket's settings, where it has a connection.
     pub(super) fn settings_changed(&mut self, file: i32) {
+        self.set_fast_open_backlog(file);
         let nagle = self.stack.config().tcp.nagle;
         let Some(File::Socket(socket)) = self.files.get(&file) else {
             return;
         };
+        let settings = socket.settings.clone();
+        let options = options(&settings);
+        if let Role::Listening { id, .. } = socket.role {
+            self.stack.set_listener_options(id, options);
+        }
         let Role::Connection(bits) = socket.role else {
             return;
         };
-        let settings = socket.settings.clone();
+        let now = self.now;
         if let Some(place) = self.connections.get_mut(&bits) {
             let nagle = nagle && !settings.no_delay;
             let written = place.out.written();
             place.notices.stamping(settings.timestamping, written);
+            place.out.nagle = nagle;
             let _ = self.stack.set_nagle(place.id, nagle);
-            let options = ConnectionOptions {
-                syn_retries: settings.syn_retries,
-                user_timeout: settings.user_timeout,
-                segment_bytes: settings.most_segment_bytes.map(|bytes| bytes as u16),
-                keepalive: settings.keepalive.then(|| Keepalive {
-                    idle: settings.keep_idle.unwrap_or(KEEPALIVE.idle),
-                    interval: settings.keep_interval.unwrap_or(KEEPALIVE.interval),
-                    probes: settings.keep_count.unwrap_or(KEEPALIVE.probes),
-                }),
-            };
-            let _ = self.stack.set_options(self.now, place.id, options);
+            let _ = self.stack.set_options(now, place.id, options);
             self.flush_corked(bits, settings.cork && !settings.no_delay);
             self.turn();
         }

@@ -5,7 +5,7 @@ use super::meter::Meter;
 use super::notices::Notices;
 use super::sending::Outgoing;
 use crate::buffers::Buffers;
-use cofferdam_netstack::{BufferId, Chunk, ConnectionId, DeadReason, Time};
+use cofferdam_netstack::{BufferId, Chunk, ConnectionId, ConnectionInfo, DeadReason, Time};
 use nix::errno::Errno;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -18,6 +18,8 @@ pub struct Connection {
     pub remote: SocketAddr,
     /// Opened: the handshake is over.
     pub is_open: bool,
+    /// Accepted in the stack before the application asks for it.
+    pub is_ours: bool,
     /// A call of `connect` has said so: the next one says `EISCONN`.
     pub connect_is_over: bool,
     /// No socket names it any more.
@@ -35,8 +37,12 @@ pub struct Connection {
     /// What was written and the stack does not have yet.
     pub out: Outgoing,
     pub meter: Meter,
+    /// What the stack knew of it last.
+    pub last_info: Option<ConnectionInfo>,
     /// How far the stream has ever left, in bytes.
     pub sent_to: u64,
+    /// How far it is acknowledged.
+    acked_to: u64,
     /// The socket's error queue.
     pub notices: Notices,
     received: VecDeque<Chunk>,
@@ -50,6 +56,7 @@ impl Connection {
             local,
             remote,
             is_open: false,
+            is_ours: false,
             connect_is_over: false,
             is_orphan: false,
             peer_has_closed: false,
@@ -61,7 +68,9 @@ impl Connection {
             news: 0,
             out: Outgoing::default(),
             meter: Meter::new(now),
+            last_info: None,
             sent_to: 0,
+            acked_to: 0,
             notices: Notices::default(),
             received: VecDeque::new(),
             unacknowledged: VecDeque::new(),
@@ -89,13 +98,6 @@ impl Connection {
         self.window_bytes = self.window_bytes.saturating_sub(bytes);
     }
 
-    /// The stack has taken `bytes` of a buffer for the SYN.
-    pub fn sent_with_syn(&mut self, buffer: BufferId, bytes: u32) {
-        self.sent(buffer, bytes);
-        self.out.left_with_syn(bytes);
-        self.sent_to += u64::from(bytes);
-    }
-
     pub fn acknowledged(
         &mut self,
         mut bytes: u32,
@@ -103,7 +105,11 @@ impl Connection {
         now: Time,
         buffers: &mut Buffers,
     ) {
+        let had = self.notices.made();
         self.notices.acknowledged(bytes.into(), now);
+        self.news += u64::from(self.notices.made() > had);
+        self.acked_to += u64::from(bytes);
+        self.out.acknowledged(self.acked_to);
         while let Some((buffer, left)) = self.unacknowledged.front_mut() {
             if *left > bytes {
                 *left -= bytes;
@@ -114,7 +120,6 @@ impl Connection {
             self.unacknowledged.pop_front();
         }
         self.window_bytes = window_bytes;
-        self.news += 1;
     }
 
     /// It has ended. The error is Linux's: tcp_reset() distinguishes a peer that had closed.

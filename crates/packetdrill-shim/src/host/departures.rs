@@ -21,7 +21,7 @@ impl Host {
                     place.sent_to = place.sent_to.max(end);
                     place.meter.sent(shape.payload, again, now);
                     place.notices.sent(end, now);
-                    end <= place.out.pushed
+                    place.out.marks(end)
                 });
                 let least = (self.sysctls.as_ref()).map_or(LEAST_BURST_SEGMENTS, |sysctls| {
                     sysctls.least_burst_segments()
@@ -67,6 +67,7 @@ impl Host {
                 place.meter.hold(Held::Idle, now);
                 continue;
             };
+            place.last_info = Some(info);
             let waiting = info.send_queue_bytes.saturating_sub(info.flight_bytes);
             let window = info.peer_window_bytes.saturating_sub(info.flight_bytes);
             let held = if info.send_queue_bytes + place.out.len() == 0 {

@@ -1,163 +1,199 @@
-//! TCP Fast Open (RFC 7413): `sendto` with MSG_FASTOPEN, TCP_FASTOPEN_CONNECT, and what listeners take.
+//! TCP Fast Open (RFC 7413): `sendto` with MSG_FASTOPEN, TCP_FASTOPEN_CONNECT, TCP_FASTOPEN, and the
+//! keys of cookies.
 
 use super::connection::Connection;
 use super::errors::{Result, connect_failure};
-use super::settings::Settings;
+use super::sending::Flags;
 use super::{File, Host, Role};
 use cofferdam_netstack::FastOpenServer;
 use nix::errno::Errno;
 use std::net::SocketAddr;
 
-/// Bits of `tcp_fastopen`: clients send data with their SYN, servers take it; clients do without a
-/// cookie, servers take it without one; all listeners take it.
-const CLIENT: u32 = 1;
-const SERVER: u32 = 2;
-const CLIENT_WITHOUT_COOKIE: u32 = 4;
-const SERVER_WITHOUT_COOKIE: u32 = 0x200;
-const ALL_LISTENERS: u32 = 0x400;
-/// Connections with data in their SYN that wait at a listener that all take it for.
-const USUAL_PENDING: u32 = 128;
-
-/// How much of the data left with the SYN.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Started {
-    /// So many bytes; the handshake goes on.
-    WithData(usize),
-    /// None: the connection is open, or will be, and takes data as any other.
-    Plain,
-}
+/// Bits of `tcp_fastopen` (Documentation/networking/ip-sysctl.rst).
+pub const CLIENT: u32 = 1;
+pub const SERVER: u32 = 2;
+pub const CLIENT_WITHOUT_COOKIE: u32 = 4;
+pub const SERVER_WITHOUT_COOKIE: u32 = 0x200;
+/// Every listener takes data with SYNs, as many as its backlog, without TCP_FASTOPEN.
+pub const EVERY_LISTENER: u32 = 0x400;
 
 impl Host {
     fn fast_open_bits(&self) -> u32 {
         self.sysctls
             .as_ref()
-            .map_or(0, |sysctls| sysctls.fast_open())
+            .map_or(CLIENT, |sysctls| sysctls.fast_open())
     }
 
-    /// Whether clients may send data with their SYN.
-    pub(super) fn may_fast_open(&self) -> bool {
-        self.sysctls.is_none() || self.fast_open_bits() & CLIENT != 0
+    /// How many connections of a listener may wait that took data with their SYN.
+    pub(super) fn set_fast_open_backlog(&mut self, file: i32) {
+        let bits = self.fast_open_bits();
+        let Ok(socket) = self.socket_of(file) else {
+            return;
+        };
+        let Role::Listening { id, backlog, .. } = socket.role else {
+            return;
+        };
+        let settings = &socket.settings;
+        let wanted = match settings.fast_open_backlog {
+            0 if bits & EVERY_LISTENER != 0 => backlog,
+            wanted => wanted,
+        };
+        let own: Vec<[u8; 16]> = (settings.fast_open_keys.chunks_exact(16))
+            .filter_map(|key| key.try_into().ok())
+            .collect();
+        let without_cookie = bits & SERVER_WITHOUT_COOKIE != 0 || settings.fast_open_without_cookie;
+        let keys = match (own.is_empty(), &self.sysctls) {
+            (true, Some(sysctls)) => sysctls.fast_open_keys(),
+            _ => own,
+        };
+        let server = FastOpenServer {
+            most_pending: if bits & SERVER != 0 { wanted } else { 0 },
+            without_cookie,
+            keys: [keys.first().copied(), keys.get(1).copied()],
+        };
+        self.stack.set_fast_open(id, server);
     }
 
-    /// `connect` and `send` in one: what of `bytes` has left with the SYN.
+    /// `connect` and `send` in one: how much of the data went with the SYN.
     ///
     /// # Errors
-    /// `EALREADY` while the connection is being opened; `EOPNOTSUPP` when the sysctl forbids it; as
-    /// `connect(2)`.
-    pub fn fast_open(&mut self, file: i32, to: SocketAddr, bytes: &[u8]) -> Result<Started> {
-        if !self.may_fast_open() {
+    /// `EINPROGRESS` when none did; `EOPNOTSUPP` when the sysctl forbids it; as `connect(2)`.
+    pub fn fast_open(
+        &mut self,
+        file: i32,
+        to: SocketAddr,
+        bytes: &[u8],
+        flags: Flags,
+    ) -> Result<usize> {
+        self.refresh();
+        if self.fast_open_bits() & CLIENT == 0 {
             return Err(Errno::EOPNOTSUPP);
         }
-        let now = self.now;
         let socket = self.socket_of(file)?;
         match socket.role {
             Role::Fresh => {}
-            Role::Connection(_) => {
-                // One that is open says so once, here or in `connect`.
-                return match self.connect(file, to) {
-                    Ok(()) | Err(Errno::EISCONN) => Ok(Started::Plain),
-                    Err(error) => Err(error),
-                };
-            }
-            _ => return Err(Errno::EISCONN),
+            Role::Connection(_) => return Err(self.open_already(file)?),
+            Role::Listening { .. } => return Err(Errno::EISCONN),
+            Role::Datagrams(_) => return Err(Errno::EOPNOTSUPP),
         }
+        let taken = self.open_with_data(file, to, bytes)?;
+        let settings = self.socket_of(file)?.settings.clone();
+        if let Ok(place) = self.connection_of(file)
+            && taken > 0
+        {
+            let end = place.out.written();
+            let zero_copy = flags.zero_copy && settings.zero_copy;
+            (place.notices).written(end, zero_copy, settings.timestamping);
+        }
+        if taken == 0 {
+            return Err(Errno::EINPROGRESS);
+        }
+        Ok(taken)
+    }
+
+    /// What a second MSG_FASTOPEN on a socket says.
+    ///
+    /// # Errors
+    /// `ENOTCONN` without a connection.
+    pub fn open_already(&mut self, file: i32) -> Result<Errno> {
+        let place = self.connection_of(file)?;
+        if let Some(error) = place.error.take() {
+            return Ok(error);
+        }
+        Ok(match place.is_open {
+            true => Errno::EISCONN,
+            false => Errno::EALREADY,
+        })
+    }
+
+    /// Sends the SYN, with the data that fits if a cookie is known.
+    pub(super) fn open_with_data(
+        &mut self,
+        file: i32,
+        to: SocketAddr,
+        bytes: &[u8],
+    ) -> Result<usize> {
+        let now = self.now;
+        let socket = self.fresh(file, to)?;
         let local = socket.local;
-        socket.settings.fast_open_deferred = None;
         let without_cookie = socket.settings.fast_open_without_cookie;
-        self.refresh();
         let mut tcp = self.stack.config().tcp.clone();
         tcp.fast_open_without_cookie =
             without_cookie || self.fast_open_bits() & CLIENT_WITHOUT_COOKIE != 0;
         self.stack.set_tcp_config(tcp).map_err(|_| Errno::EINVAL)?;
         let chunk = self.buffers.data(bytes);
-        let buffer = chunk.buffer;
-        let opened = self
-            .stack
-            .connect_with(now, local, to, file as u64, &[chunk]);
-        let (id, taken) = opened.map_err(|error| {
-            self.buffers.free(buffer);
-            connect_failure(error)
-        })?;
+        let data: &[_] = if bytes.is_empty() { &[] } else { &[chunk] };
+        let opened = self.stack.connect_with(now, local, to, file as u64, data);
+        let taken = opened.as_ref().map_or(0, |(_, taken)| *taken);
+        if taken == 0 {
+            self.buffers.free(chunk.buffer);
+        }
+        let (id, _) = opened.map_err(connect_failure)?;
         let local = self.stack.connection(id).map(|info| info.local);
         let local = local.ok_or(Errno::ENOBUFS)?;
         let bits = id.to_bits();
         let mut place = Connection::new(id, local, to, now);
-        if taken == 0 {
-            self.buffers.free(buffer);
-        } else {
-            place.sent_with_syn(buffer, taken);
+        if taken > 0 {
+            place.out.skip(taken);
+            place.sent(chunk.buffer, taken);
         }
         self.connections.insert(bits, place);
         let socket = self.socket_of(file)?;
         (socket.role, socket.local) = (Role::Connection(bits), Some(local));
+        socket.deferred = None;
         self.settings_changed(file);
         self.turn();
-        if taken == 0 {
-            return Err(Errno::EINPROGRESS);
-        }
-        Ok(Started::WithData(taken as usize))
+        Ok(taken as usize)
     }
 
-    /// TCP_FASTOPEN_CONNECT: whether `connect` to `to` is put off until there is data for the SYN.
+    /// TCP_FASTOPEN_CONNECT: the SYN waits for the first data where a cookie is known. Says whether
+    /// it does.
     pub(super) fn defers_connect(&mut self, file: i32, to: SocketAddr) -> Result<bool> {
-        let may = self.may_fast_open();
-        let knows = self.stack.knows_cookie(to);
-        let socket = self.socket_of(file)?;
-        if !(matches!(socket.role, Role::Fresh) && socket.settings.fast_open_connect && may) {
-            return Ok(false);
+        let allowed = self.fast_open_bits() & CLIENT != 0;
+        let known = self.stack.knows_cookie(to);
+        let socket = self.fresh(file, to)?;
+        let settings = &socket.settings;
+        let defers =
+            allowed && settings.fast_open_connect && (known || settings.fast_open_without_cookie);
+        if defers {
+            socket.deferred = Some(to);
         }
-        if socket.settings.fast_open_deferred.is_some() {
-            return Err(Errno::EISCONN);
-        }
-        if knows {
-            socket.settings.fast_open_deferred = Some(to);
-            return Ok(true);
-        }
-        self.fast_open(file, to, &[]).map(|_| false)
+        Ok(defers)
     }
 
-    /// Where a socket connects once there is data.
-    pub fn deferred(&mut self, file: i32) -> Option<SocketAddr> {
-        self.socket_of(file).ok()?.settings.fast_open_deferred
-    }
-
-    /// How a listener with these settings takes data in a SYN.
-    fn fast_open_server(&self, settings: &Settings) -> FastOpenServer {
-        let bits = self.fast_open_bits();
-        let all = bits & ALL_LISTENERS != 0 && settings.fast_open_backlog == 0;
-        let most_pending = match (bits & SERVER != 0, all) {
-            (false, _) => 0,
-            (true, true) => USUAL_PENDING,
-            (true, false) => settings.fast_open_backlog,
+    /// A connection of a listener whose backlog has room is accepted in the stack at once, and waits
+    /// here for `accept`: what came is there then even if the peer has reset it, as in Linux.
+    pub(super) fn own(&mut self, bits: u64) {
+        let now = self.now;
+        let Some(place) = self.connections.get_mut(&bits) else {
+            return;
         };
-        let own: Vec<[u8; 16]> = (settings.fast_open_keys.chunks_exact(16))
-            .filter_map(|key| key.try_into().ok())
-            .collect();
-        let keys = match (own.is_empty(), &self.sysctls) {
-            (true, Some(sysctls)) => sysctls.fast_open_keys(),
-            _ => own,
-        };
-        FastOpenServer {
-            most_pending,
-            without_cookie: bits & SERVER_WITHOUT_COOKIE != 0 || settings.fast_open_without_cookie,
-            keys: [keys.first().copied(), keys.get(1).copied()],
+        if let Ok(window_bytes) = self.stack.accept(now, place.id, bits) {
+            place.opened(window_bytes);
+            place.is_ours = true;
         }
     }
 
-    /// Tells the stack how each listener takes data in a SYN.
-    pub(super) fn refresh_listeners(&mut self) {
-        let listeners: Vec<_> = (self.files.values())
-            .filter_map(|file| match file {
-                File::Socket(socket) => match &socket.role {
-                    Role::Listening { id, .. } => Some((*id, socket.settings.clone())),
-                    _ => None,
-                },
-                File::Epoll(_) => None,
-            })
-            .collect();
-        for (id, settings) in listeners {
-            let server = self.fast_open_server(&settings);
-            self.stack.set_fast_open(id, server);
+    /// Whether a file is a TCP socket that neither listens nor has a connection.
+    pub fn is_fresh(&self, file: i32) -> bool {
+        matches!(self.files.get(&file), Some(File::Socket(socket)) if matches!(socket.role, Role::Fresh))
+    }
+
+    /// Whether a socket's connection is being opened, or could not be.
+    pub fn is_connecting(&mut self, file: i32) -> bool {
+        self.connection_of(file).is_ok_and(|place| !place.is_open)
+    }
+
+    /// What TCP_FASTOPEN_CONNECT needs of the sysctl.
+    pub(super) fn may_fast_open(&self) -> bool {
+        self.fast_open_bits() & CLIENT != 0
+    }
+
+    /// Whether a file is a socket whose SYN waits for data, and the peer.
+    pub fn deferred(&self, file: i32) -> Option<SocketAddr> {
+        match self.files.get(&file) {
+            Some(File::Socket(socket)) => socket.deferred,
+            _ => None,
         }
     }
 }

@@ -65,8 +65,15 @@ impl Host {
         let set = socket.settings.most_segment_bytes;
         let place = self.connection_of(file).ok();
         let pending = place.as_ref().map_or(0, |place| place.out.len());
-        let known = place.map(|place| (place.id, place.meter.clone()));
-        let known = known.and_then(|(id, meter)| Some((self.stack.connection(id)?, meter)));
+        let known = place.map(|place| (place.id, place.meter.clone(), place.last_info));
+        let known = known.and_then(|(id, meter, last)| {
+            // One that has ended is remembered as it was.
+            let closed = last.map(|info| ConnectionInfo {
+                state: CLOSED,
+                ..info
+            });
+            Some((self.stack.connection(id).or(closed)?, meter))
+        });
         let Some((info, meter)) = known else {
             let mut out = vec![state(if listens { LISTEN } else { CLOSED })];
             out.resize(BYTES, 0);
@@ -202,7 +209,7 @@ fn lay_out(known: &Known<'_>) -> Vec<u8> {
         0, // fackets
         ago_ms(meter.data_sent_at),
         0, // last_ack_sent
-        ago_ms(meter.data_received_at),
+        ago_ms(meter.data_received_at.or(meter.ack_received_at_first)),
         ago_ms(meter.ack_received_at),
         info.mss_bytes + timestamps + headers,
         info.offered_window_bytes,

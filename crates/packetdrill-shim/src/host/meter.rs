@@ -24,6 +24,8 @@ pub struct Meter {
     pub data_sent_at: Option<Time>,
     pub data_received_at: Option<Time>,
     pub ack_received_at: Option<Time>,
+    /// The first segment that came after the handshake, or ended it.
+    pub ack_received_at_first: Option<Time>,
     pub segments_out: u32,
     pub segments_in: u32,
     pub data_segments_out: u32,
@@ -47,6 +49,7 @@ impl Meter {
             data_sent_at: None,
             data_received_at: None,
             ack_received_at: None,
+            ack_received_at_first: None,
             segments_out: 0,
             segments_in: 0,
             data_segments_out: 0,
@@ -84,6 +87,7 @@ impl Meter {
     pub fn received(&mut self, payload: u32, now: Time) {
         self.segments_in += 1;
         self.ack_received_at = Some(now);
+        self.ack_received_at_first.get_or_insert(now);
         if payload > 0 {
             self.data_segments_in += 1;
             self.data_received_at = Some(now);

@@ -6,7 +6,7 @@ mod connection;
 mod datagrams;
 mod departures;
 mod errors;
-mod fastopen;
+pub(crate) mod fastopen;
 mod info;
 mod interest;
 mod meter;
@@ -20,7 +20,6 @@ mod udp;
 
 pub use datagrams::Message;
 pub use errors::Result;
-pub use fastopen::Started;
 pub use sending::Flags;
 
 use crate::buffers::Buffers;
@@ -53,6 +52,8 @@ struct Socket {
     nonblocking: bool,
     local: Option<SocketAddr>,
     settings: Box<Settings>,
+    /// TCP_FASTOPEN_CONNECT: the SYN to this peer waits for the first data.
+    deferred: Option<SocketAddr>,
     role: Role,
 }
 
@@ -63,6 +64,7 @@ impl Socket {
             nonblocking: false,
             local,
             settings: Box::default(),
+            deferred: None,
             role,
         }
     }
@@ -74,6 +76,7 @@ enum Role {
     /// Connections that wait for `accept`, by [`cofferdam_netstack::ConnectionId::to_bits`].
     Listening {
         id: ListenerId,
+        backlog: u32,
         waiting: VecDeque<u64>,
         /// Connections that came so far.
         news: u64,
@@ -222,6 +225,7 @@ impl Host {
                     continue;
                 }
                 self.flush_burst();
+                self.make_room();
                 self.measure();
                 return;
             };
@@ -269,15 +273,26 @@ impl Host {
             } => {
                 let bits = connection.to_bits();
                 let now = self.now;
+                let mut has_room = false;
                 if let Ok(Socket {
-                    role: Role::Listening { waiting, news, .. },
+                    role:
+                        Role::Listening {
+                            waiting,
+                            news,
+                            backlog,
+                            ..
+                        },
                     ..
                 }) = self.socket_of(cookie as i32)
                 {
+                    has_room = waiting.len() < *backlog as usize;
                     waiting.push_back(bits);
                     *news += 1;
                     let connection = Connection::new(connection, local, remote, now);
                     self.connections.insert(bits, connection);
+                }
+                if has_room {
+                    self.own(bits);
                 }
             }
             Event::Recv {

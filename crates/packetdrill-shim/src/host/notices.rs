@@ -48,12 +48,18 @@ pub struct Notices {
     /// Where OPT_ID was set: keys count from there.
     first_key: Option<u64>,
     acknowledged: u64,
+    made: u64,
 }
 
 impl Notices {
     /// Whether there is nothing to read.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
+    }
+
+    /// Reports that were made so far, those counted that became part of another.
+    pub const fn made(&self) -> u64 {
+        self.made
     }
 
     /// A write ends at `end` in the stream.
@@ -126,6 +132,7 @@ impl Notices {
     pub fn release(&mut self, end: u64) {
         while let Some((_, number)) = self.in_use.front().copied().filter(|(at, _)| *at <= end) {
             self.in_use.pop_front();
+            self.made += 1;
             if let Some(last) = self.queue.back_mut()
                 && last.origin == ORIGIN_ZEROCOPY
                 && last.data.wrapping_add(1) == number

@@ -211,7 +211,7 @@ impl Host {
                 return Err(Errno::EINVAL);
             }
             socket.settings.fast_open_keys = value.to_vec();
-            self.refresh_listeners();
+            self.settings_changed(file);
             return Ok(());
         }
         if (level, name) == (IPPROTO_TCP, libc::TCP_CONGESTION) {
@@ -292,7 +292,6 @@ impl Host {
             }
             libc::TCP_FASTOPEN => {
                 settings.fast_open_backlog = u32::try_from(first).map_err(|_| Errno::EINVAL)?;
-                self.refresh_listeners();
             }
             libc::TCP_FASTOPEN_CONNECT | TCP_FASTOPEN_NO_COOKIE => {
                 if ![0, 1].contains(&first) || (!is_fresh && name == libc::TCP_FASTOPEN_CONNECT) {

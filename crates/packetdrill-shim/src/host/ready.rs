@@ -19,6 +19,9 @@ impl Host {
             return Err(Errno::EINVAL);
         };
         let bits = match &socket.role {
+            Role::Fresh if socket.deferred.is_some() => {
+                return Ok((with_aliases(libc::EPOLLOUT), 0));
+            }
             Role::Fresh => return Ok((libc::EPOLLOUT | libc::EPOLLHUP, 0)),
             Role::Listening { waiting, news, .. } => {
                 let ready = if waiting.is_empty() { 0 } else { libc::EPOLLIN };

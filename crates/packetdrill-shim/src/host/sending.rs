@@ -10,15 +10,17 @@ use super::settings::Settings;
 use super::{File, Host, Role};
 use cofferdam_netstack::Time;
 use nix::errno::Errno;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// A corked segment leaves after this time all the same (tcp(7), TCP_CORK).
 const CORK_LIMIT: Duration = Duration::from_millis(200);
 /// Most payload that Linux keeps in one piece: 64 KiB less the headers.
 const MOST_PIECE_BYTES: u32 = 65_536 - 1 - 320;
-/// The send buffer where no sysctl says more (net/ipv4/tcp.c: `tcp_wmem`), and the most it grows to.
-const SEND_BUFFER_BYTES: (u32, u32) = (16 << 10, 4 << 20);
+/// What a piece takes beside its payload (`struct sk_buff` and its head).
+const PIECE_OVERHEAD_BYTES: u32 = 1280;
+/// The send buffer where no sysctl says more, and the most it grows to.
+const SEND_BUFFER_BYTES: (u32, u32) = (256 << 10, 4 << 20);
 
 /// What the last argument of `recv` and `send` may ask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,19 +91,57 @@ pub struct Outgoing {
     pub held_until: Option<Time>,
     /// The largest window that the peer has offered, in bytes.
     most_window: u32,
-    /// Filled since the peer last made room: a poller is to be told of room only once it is worth
-    /// it.
+    /// Payload of a piece in bytes, as of the last write.
+    piece: u32,
+    /// MSG_MORE alone holds it: the next acknowledgement lets it go, as in Linux.
+    waits_for_ack: bool,
+    /// Filled since there was room last: a waiting writer, and a poller for edges, are told of room
+    /// once it is worth it.
     pub was_full: bool,
-    /// How far the sender pushed its data (PSH), in bytes written.
-    pub pushed: u64,
+    /// Nagle's rule holds for the last segment that was written.
+    pub nagle: bool,
+    /// What the buffer has grown to, in bytes.
+    grown: u32,
+    /// Where writes ended that are pushed (PSH), and where pieces end, in bytes written.
+    pushes: BTreeSet<u64>,
+    piece_ends: BTreeSet<u64>,
+    /// The last of `pushes`.
+    pushed: u64,
 }
 
 impl Outgoing {
+    /// The peer has acknowledged something.
+    pub fn acknowledged(&mut self, end: u64) {
+        self.pushes = self.pushes.split_off(&end);
+        self.piece_ends = self.piece_ends.split_off(&end);
+        if std::mem::take(&mut self.waits_for_ack) {
+            self.is_corked = false;
+            self.held_until = None;
+        }
+    }
+
     /// The connection has ended.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.record_ends.clear();
         self.held_until = None;
+    }
+
+    /// So many bytes went with the SYN.
+    pub fn skip(&mut self, bytes: u32) {
+        self.written += u64::from(bytes);
+        self.push();
+    }
+
+    /// What was written so far is pushed.
+    pub fn push(&mut self) {
+        self.pushed = self.written;
+        self.pushes.insert(self.written);
+    }
+
+    /// Whether a segment that ends there is pushed, and ends a piece.
+    pub fn marks(&self, end: u64) -> (bool, bool) {
+        (self.pushes.contains(&end), self.piece_ends.contains(&end))
     }
 
     pub const fn written(&self) -> u64 {
@@ -120,13 +160,8 @@ impl Outgoing {
             window => (window / 2).max(536),
         };
         let most = most.min(MOST_PIECE_BYTES);
-        (most - most % segment).max(segment)
-    }
-
-    /// So many bytes have left with the SYN.
-    pub fn left_with_syn(&mut self, bytes: u32) {
-        self.written += u64::from(bytes);
-        self.pushed = self.written;
+        self.piece = (most - most % segment).max(segment);
+        self.piece
     }
 
     fn add(&mut self, bytes: &[u8]) {
@@ -168,17 +203,19 @@ impl Host {
         let (usual, most) = (self.sysctls.as_ref())
             .and_then(|sysctls| sysctls.send_buffer_bytes())
             .unwrap_or(SEND_BUFFER_BYTES);
-        let grown = info.map_or(0, |info| {
-            // tcp_sndbuf_expand: twice the window, with the overhead of a buffer each.
-            let buffer = (info.mss_bytes + 640).next_power_of_two() + 256;
-            let segments = (info.cwnd_bytes / info.mss_bytes.max(1)).max(10);
-            buffer.saturating_mul(segments).saturating_mul(2).min(most)
+        let grown = place.map_or(0, |place| place.out.grown).min(most);
+        let pieces = place.map_or(0, |place| {
+            // Before the first write, what went with the SYN is one.
+            match place.out.piece {
+                0 => 1,
+                piece => (queue + pending).div_ceil(piece),
+            }
         });
         let low = (settings.not_sent_low_bytes)
             .or_else(|| self.sysctls.as_ref()?.not_sent_low_bytes())
             .unwrap_or(u32::MAX);
         Fill {
-            queued: queue + pending,
+            queued: queue + pending + pieces * PIECE_OVERHEAD_BYTES,
             not_sent: queue.saturating_sub(flight) + pending,
             buffer: (settings.send_buffer_bytes).unwrap_or_else(|| usual.max(grown)),
             not_sent_low: low,
@@ -197,6 +234,14 @@ impl Host {
     pub fn write(&mut self, file: i32, bytes: &[u8], flags: Flags) -> Result<usize> {
         let socket = self.socket_of(file)?;
         let settings = socket.settings.clone();
+        let socket_is_nonblocking = socket.nonblocking;
+        if let Some(to) = socket.deferred {
+            let taken = self.open_with_data(file, to, bytes)?;
+            return match taken {
+                0 => Err(Errno::EINPROGRESS),
+                taken => Ok(taken),
+            };
+        }
         let bits = match socket.role {
             Role::Connection(bits) => bits,
             _ => return Err(Errno::EPIPE),
@@ -215,6 +260,10 @@ impl Host {
             return Ok(0);
         }
         let is_corked = flags.more || (settings.cork && !settings.no_delay);
+        let waits = flags.waits() && !socket_is_nonblocking;
+        if waits && place.out.was_full && !self.is_writable(bits, &settings) {
+            return Err(Errno::EAGAIN);
+        }
         let mut taken = 0;
         while taken < bytes.len() {
             let room = self.room(bits, &settings);
@@ -233,8 +282,16 @@ impl Host {
             }
             // Whole segments leave at once; the rest only when all is written.
             place.out.is_corked = is_corked || !is_last;
-            if is_last && !is_corked {
-                place.out.pushed = place.out.written;
+            if now == room as usize {
+                let end = place.out.written;
+                place.out.piece_ends.insert(end);
+                // Half a window that was not pushed (`forced_push`).
+                if end > place.out.pushed + u64::from(place.out.most_window / 2) {
+                    place.out.push();
+                }
+            }
+            if is_last && !flags.more {
+                place.out.push();
             }
             self.turn();
         }
@@ -246,9 +303,10 @@ impl Host {
         if taken == 0 {
             return Err(Errno::EAGAIN);
         }
-        if !is_corked {
-            place.out.pushed = place.out.written;
+        if !flags.more {
+            place.out.push();
         }
+        place.out.waits_for_ack = flags.more && settings.no_delay;
         let (id, end) = (place.id, place.out.written);
         let zero_copy = flags.zero_copy && settings.zero_copy;
         (place.notices).written(end, zero_copy, settings.timestamping);
@@ -263,6 +321,42 @@ impl Host {
             place.notices.sent(end.saturating_sub(pending), now);
         });
         Ok(taken)
+    }
+
+    /// After a turn: buffers grow, and those who wait for room in one learn of it.
+    pub(super) fn make_room(&mut self) {
+        let sockets = self.files.values().filter_map(|file| match file {
+            File::Socket(socket) => match socket.role {
+                Role::Connection(bits) => Some((bits, socket.settings.clone())),
+                _ => None,
+            },
+            File::Epoll(_) => None,
+        });
+        for (bits, settings) in sockets.collect::<Vec<_>>() {
+            let Some(place) = self
+                .connections
+                .get_mut(&bits)
+                .filter(|place| place.out.was_full)
+            else {
+                continue;
+            };
+            if let Some(info) = self.stack.connection(place.id)
+                && info.flight_bytes + info.mss_bytes <= info.cwnd_bytes
+            {
+                // tcp_sndbuf_expand: twice the window, with the overhead of a buffer each, unless
+                // the window is used up.
+                let buffer = (info.mss_bytes + 640).next_power_of_two() + 256;
+                let segments = (info.cwnd_bytes / info.mss_bytes.max(1)).max(10);
+                let grown = buffer.saturating_mul(segments).saturating_mul(2);
+                place.out.grown = place.out.grown.max(grown);
+            }
+            if self.is_writable(bits, &settings) {
+                self.update(bits, |place| {
+                    place.out.was_full = false;
+                    place.news += 1;
+                });
+            }
+        }
     }
 
     /// How much may be added now.
@@ -281,6 +375,9 @@ impl Host {
         let begun = fill.not_sent % piece;
         let at_record_end = place.out.record_ends.back() == Some(&place.out.written);
         if begun > 0 && !at_record_end {
+            // It does not end here after all.
+            let end = place.out.written;
+            place.out.piece_ends.remove(&end);
             return piece - begun;
         }
         if fill.has_room() { piece } else { 0 }
@@ -332,8 +429,11 @@ impl Host {
         if len == 0 {
             return false;
         }
+        // Only what is last waits for more; another record is behind this one.
+        let nagle = out.nagle && len == out.len();
         let bytes: Vec<u8> = out.bytes.iter().copied().take(len as usize).collect();
         let chunk = self.buffers.data(&bytes);
+        let _ = self.stack.set_nagle(place.id, nagle);
         let taken = self.stack.sendv(now, place.id, &[chunk]).unwrap_or(0);
         if taken == 0 {
             self.buffers.free(chunk.buffer);
@@ -353,7 +453,7 @@ impl Host {
         if let Some(place) = self.connections.get_mut(&bits) {
             place.out.is_corked = false;
             place.out.held_until = None;
-            place.out.pushed = place.out.written;
+            place.out.push();
         }
         self.turn();
         while self.feed(bits, true) {
@@ -383,7 +483,7 @@ impl Host {
             if let Some(place) = self.connections.get_mut(&bits) {
                 place.out.held_until = None;
                 place.out.is_corked = false;
-                place.out.pushed = place.out.written;
+                place.out.push();
             }
             self.feed(bits, true);
         }

@@ -59,8 +59,6 @@ pub struct Settings {
     pub fast_open_backlog: u32,
     /// TCP_FASTOPEN_CONNECT.
     pub fast_open_connect: bool,
-    /// Where `connect` was put off to.
-    pub fast_open_deferred: Option<std::net::SocketAddr>,
     /// TCP_FASTOPEN_NO_COOKIE.
     pub fast_open_without_cookie: bool,
     /// TCP_FASTOPEN_KEY: one or two keys of 16 bytes.

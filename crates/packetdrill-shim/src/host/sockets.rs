@@ -48,7 +48,7 @@ impl Host {
     }
 
     /// A socket that is to have this address: fresh, and of its family.
-    fn fresh(&mut self, file: i32, address: SocketAddr) -> Result<&mut Socket> {
+    pub(super) fn fresh(&mut self, file: i32, address: SocketAddr) -> Result<&mut Socket> {
         let socket = self.socket_of(file)?;
         if address.is_ipv6() && !socket.is_v6 {
             return Err(Errno::EAFNOSUPPORT);
@@ -104,10 +104,11 @@ impl Host {
             .map_err(bind_failure)?;
         self.socket_of(file)?.role = Role::Listening {
             id,
+            backlog,
             waiting: VecDeque::new(),
             news: 0,
         };
-        self.refresh_listeners();
+        self.settings_changed(file);
         Ok(())
     }
 
@@ -125,10 +126,13 @@ impl Host {
             _ => return Err(Errno::EINVAL),
         };
         let bits = waiting.pop_front().ok_or(Errno::EAGAIN)?;
-        let accepted = self
-            .stack
-            .accept(now, ConnectionId::from_bits(bits), bits)
-            .ok();
+        let is_ours = (self.connections.get(&bits)).is_some_and(|place| place.is_ours);
+        let accepted = match is_ours {
+            true => None,
+            false => (self.stack)
+                .accept(now, ConnectionId::from_bits(bits), bits)
+                .ok(),
+        };
         // One that has been reset meanwhile is accepted as well; its first call fails.
         let place = self.connections.get_mut(&bits).ok_or(Errno::ECONNABORTED)?;
         if let Some(window_bytes) = accepted {
@@ -153,9 +157,6 @@ impl Host {
     /// it is open; as `connect(2)`.
     pub fn connect(&mut self, file: i32, remote: SocketAddr) -> Result<()> {
         let now = self.now;
-        if self.defers_connect(file, remote)? {
-            return Ok(());
-        }
         let socket = self.fresh(file, remote)?;
         match socket.role {
             Role::Fresh => {}
@@ -177,8 +178,19 @@ impl Host {
                 };
             }
         }
+        if socket.deferred.is_some() {
+            return Err(Errno::EISCONN);
+        }
+        let asks = socket.settings.fast_open_connect;
         let local = socket.local;
         self.refresh();
+        if asks {
+            if self.defers_connect(file, remote)? {
+                return Ok(());
+            }
+            self.open_with_data(file, remote, &[])?;
+            return Err(Errno::EINPROGRESS);
+        }
         let id = self
             .stack
             .connect(now, local, remote, file as u64)
@@ -208,13 +220,16 @@ impl Host {
     /// # Errors
     /// `EAGAIN` when there are none yet; as `recv(2)`.
     pub fn read(&mut self, file: i32, most: usize, peek: bool) -> Result<Vec<u8>> {
+        if self.deferred(file).is_some() {
+            return Err(Errno::EAGAIN);
+        }
         let Role::Connection(bits) = self.socket_of(file)?.role else {
             return Err(Errno::ENOTCONN);
         };
         let place = self.connections.get_mut(&bits).ok_or(Errno::ENOTCONN)?;
         let (bytes, done) = place.read(most, peek, &mut self.buffers)?;
         let id = place.id;
-        if !peek {
+        if !peek && (done > 0 || !bytes.is_empty()) {
             // One that has ended has no window.
             let _ = self.stack.recv_done(self.now, id, bytes.len() as u32, done);
         }
@@ -276,6 +291,13 @@ impl Host {
             Role::Listening { id, waiting, .. } => {
                 self.stack.unlisten(now, id);
                 for bits in waiting {
+                    if let Some(place) = self.connections.get(&bits)
+                        && place.is_ours
+                        && place.ended.is_none()
+                    {
+                        // It has not ended: the stack knows it.
+                        let _ = self.stack.abort(now, place.id);
+                    }
                     self.orphan(bits);
                 }
             }

@@ -1,0 +1,148 @@
+//! What each script does: the classification in the repository.
+
+use super::options::Ip;
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The class of one script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Class {
+    Passes,
+    /// The stack does something else that its RFC allows.
+    Differs(String),
+    /// The script tests what only Linux has.
+    NotApplicable(String),
+    /// A defect, or something that is missing.
+    Open(String),
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Class::Passes => to.write_str(PASSES),
+            Class::Differs(why) => write!(to, "{DIFFERS}{why}"),
+            Class::NotApplicable(why) => write!(to, "{NOT_APPLICABLE}{why}"),
+            Class::Open(why) => write!(to, "{OPEN}{why}"),
+        }
+    }
+}
+
+const PASSES: &str = "passes";
+const DIFFERS: &str = "differs by choice: ";
+const NOT_APPLICABLE: &str = "not applicable: ";
+const OPEN: &str = "open: ";
+
+/// Classes by the scripts' paths.
+#[derive(Debug, Default)]
+pub struct Classification {
+    classes: BTreeMap<String, Class>,
+}
+
+impl Classification {
+    pub fn class(&self, script: &str) -> Option<&Class> {
+        self.classes.get(script)
+    }
+}
+
+/// Reads the file: tables `both`, `v4` and `v6` of paths and classes; what a version of IP says
+/// counts before what is said for both.
+///
+/// # Errors
+/// In words, what is not a class.
+pub fn parse(text: &str, ip: Ip) -> Result<Classification> {
+    let tables: BTreeMap<String, BTreeMap<String, String>> =
+        toml::from_str(text).context("the classification is no table of scripts")?;
+    let mut classes = BTreeMap::new();
+    let own = match ip {
+        Ip::V4 => "v4",
+        Ip::V6 => "v6",
+    };
+    for (name, table) in &tables {
+        if !["both", "v4", "v6"].contains(&name.as_str()) {
+            bail!("the classification has no table [{name}]: there are both, v4 and v6");
+        }
+        for (script, words) in table {
+            let class = class(words).with_context(|| format!("{script} in [{name}]"))?;
+            // `both` comes first in alphabetical order.
+            if name == "both" || name == own {
+                classes.insert(script.clone(), class);
+            }
+        }
+    }
+    Ok(Classification { classes })
+}
+
+fn class(words: &str) -> Result<Class> {
+    let why = |start: &str| {
+        let why = words.strip_prefix(start)?.trim();
+        (!why.is_empty()).then(|| why.to_owned())
+    };
+    if words == PASSES {
+        return Ok(Class::Passes);
+    }
+    if let Some(why) = why(DIFFERS) {
+        if !why.contains("RFC ") {
+            bail!("`{words}` names no RFC that allows it");
+        }
+        return Ok(Class::Differs(why));
+    }
+    if let Some(why) = why(NOT_APPLICABLE) {
+        return Ok(Class::NotApplicable(why));
+    }
+    if let Some(why) = why(OPEN) {
+        return Ok(Class::Open(why));
+    }
+    bail!(
+        "`{words}` is no class: there are `{PASSES}`, `{DIFFERS}RFC and reason`, \
+         `{NOT_APPLICABLE}reason` and `{OPEN}cause`"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_of_ip_counts_before_both() {
+        let text = "[both]\n\"a.pkt\" = \"passes\"\n\"b.pkt\" = \"open: no PRR\"\n\
+                    [v6]\n\"a.pkt\" = \"not applicable: flow labels\"\n";
+        let (v4, v6) = (
+            parse(text, Ip::V4).expect("fine"),
+            parse(text, Ip::V6).expect("fine"),
+        );
+        assert_eq!(v4.class("a.pkt"), Some(&Class::Passes));
+        assert_eq!(
+            v6.class("a.pkt"),
+            Some(&Class::NotApplicable("flow labels".into()))
+        );
+        assert_eq!(v6.class("b.pkt"), Some(&Class::Open("no PRR".into())));
+        assert_eq!(v4.class("c.pkt"), None);
+    }
+
+    #[test]
+    fn wrong_classifications_are_named() {
+        for (text, named) in [
+            ("[v5]\n\"a.pkt\" = \"passes\"", "[v5]"),
+            ("[v4]\n\"a.pkt\" = \"fails\"", "`fails` is no class"),
+            ("[v4]\n\"a.pkt\" = \"open: \"", "is no class"),
+            (
+                "[v4]\n\"a.pkt\" = \"differs by choice: because\"",
+                "names no RFC",
+            ),
+            ("[v4]\n\"a.pkt\" = 1", "no table of scripts"),
+        ] {
+            let error = format!("{:#}", parse(text, Ip::V4).expect_err("refused"));
+            assert!(error.contains(named), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_repositorys_own_classification_is_valid() {
+        let path = crate::tree::root().join(super::super::CLASSIFICATION);
+        let text = std::fs::read_to_string(path).expect("it is there");
+        for ip in [Ip::V4, Ip::V6] {
+            assert!(!parse(&text, ip).expect("valid").classes.is_empty());
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The task's arguments.
+
+use anyhow::{Context, Result, bail};
+use std::fmt;
+use std::path::PathBuf;
+
+/// What the scripts are played against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Under {
+    /// Our stack.
+    Shim,
+    /// Linux's.
+    Kernel,
+}
+
+/// The version of IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ip {
+    V4,
+    V6,
+}
+
+impl fmt::Display for Ip {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Ip::V4 => "IPv4",
+            Ip::V6 => "IPv6",
+        })
+    }
+}
+
+impl Ip {
+    /// Scripts whose names end in the other version are not for this one.
+    pub fn applies_to(self, script: &str) -> bool {
+        !script.ends_with(match self {
+            Ip::V4 => "v6.pkt",
+            Ip::V6 => "v4.pkt",
+        })
+    }
+}
+
+/// The arguments.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Options {
+    pub sources: PathBuf,
+    pub scripts: Option<PathBuf>,
+    pub ip: Ip,
+    pub under: Under,
+    /// Scripts at a time.
+    pub jobs: usize,
+    pub verbose: bool,
+    /// Part of a script's path.
+    pub filter: Option<String>,
+}
+
+impl Options {
+    pub fn matches(&self, script: &str) -> bool {
+        (self.filter.as_deref()).is_none_or(|filter| script.contains(filter))
+    }
+}
+
+const USAGE: &str = "usage: cargo xtask packetdrill --sources DIR [--scripts DIR] [--ip v4|v6] \
+    [--kernel] [--jobs N] [--verbose] [FILTER]";
+
+/// Reads arguments.
+///
+/// # Errors
+/// In words, what is missing or not understood.
+pub fn parse(arguments: &[String]) -> Result<Options> {
+    let (mut sources, mut scripts, mut filter) = (None, None, None);
+    let (mut ip, mut under, mut jobs, mut verbose) = (Ip::V4, Under::Shim, None, false);
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let mut value = || {
+            let value = words
+                .next()
+                .with_context(|| format!("{word} wants a value"));
+            value.cloned()
+        };
+        match word.as_str() {
+            "--sources" => sources = Some(folder(&value()?)?),
+            "--scripts" => scripts = Some(folder(&value()?)?),
+            "--ip" => {
+                ip = match value()?.as_str() {
+                    "v4" => Ip::V4,
+                    "v6" => Ip::V6,
+                    other => bail!("--ip is v4 or v6, not `{other}`"),
+                }
+            }
+            "--kernel" => under = Under::Kernel,
+            "--jobs" => {
+                let value = value()?;
+                let number = value.parse().ok().filter(|jobs| (1..=64).contains(jobs));
+                jobs =
+                    Some(number.with_context(|| {
+                        format!("--jobs is a number from 1 to 64, not `{value}`")
+                    })?);
+            }
+            "--verbose" => verbose = true,
+            option if option.starts_with('-') => bail!("no option {option}\n{USAGE}"),
+            _ if filter.is_none() => filter = Some(word.clone()),
+            _ => bail!("one filter is enough\n{USAGE}"),
+        }
+    }
+    // Linux's timers run in real time, and a script's with them: one at a time.
+    let usual = match under {
+        Under::Shim => 4,
+        Under::Kernel => 1,
+    };
+    Ok(Options {
+        sources: sources.with_context(|| format!("where is packetdrill?\n{USAGE}"))?,
+        scripts,
+        ip,
+        under,
+        jobs: jobs.unwrap_or(usual),
+        verbose,
+        filter,
+    })
+}
+
+fn folder(path: &str) -> Result<PathBuf> {
+    let path = std::path::Path::new(path);
+    let found = path.canonicalize().ok().filter(|path| path.is_dir());
+    found.with_context(|| format!("{} is no folder", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(words: &[&str]) -> Result<Options> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        parse(&words)
+    }
+
+    #[test]
+    fn arguments_are_read_and_wrong_ones_are_named() {
+        let options = read(&["--sources", "/tmp", "--ip", "v6", "--kernel", "sack/"]);
+        let options = options.expect("fine");
+        assert_eq!(
+            (options.ip, options.under, options.jobs),
+            (Ip::V6, Under::Kernel, 1)
+        );
+        assert!(options.matches("a/sack/b.pkt") && !options.matches("a/b.pkt"));
+        for (words, named) in [
+            (&[][..], "where is packetdrill?"),
+            (&["--sources"], "--sources wants a value"),
+            (
+                &["--sources", "/no/such/folder"],
+                "/no/such/folder is no folder",
+            ),
+            (&["--sources", "/tmp", "--ip", "v5"], "not `v5`"),
+            (&["--sources", "/tmp", "--jobs", "0"], "not `0`"),
+            (&["--sources", "/tmp", "--fast"], "no option --fast"),
+            (&["--sources", "/tmp", "one", "two"], "one filter"),
+        ] {
+            let error = read(words).expect_err("refused").to_string();
+            assert!(error.contains(named), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_script_for_one_version_of_ip_is_not_for_the_other() {
+        assert!(Ip::V4.applies_to("mtu/basic-v4.pkt") && !Ip::V4.applies_to("mtu/basic-v6.pkt"));
+        assert!(Ip::V6.applies_to("mtu/basic-ipv6.pkt") && !Ip::V6.applies_to("x-v4.pkt"));
+        assert!(Ip::V4.applies_to("close.pkt") && Ip::V6.applies_to("close.pkt"));
+    }
+}
