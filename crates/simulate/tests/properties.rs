@@ -16,6 +16,8 @@ const WEIGHT_WITHIN: f64 = 0.01;
 const STRICT_GOT: f64 = 0.97;
 /// Least use of a host whose CPUs are lent while others want them.
 const LENDING_USED: f64 = 0.97;
+/// An owner that leaves this part of its reservation, or more, lends.
+const LEAVES: f64 = 0.2;
 /// A quota is kept within this part of it, over seconds.
 const QUOTA_WITHIN: f64 = 0.05;
 
@@ -87,7 +89,7 @@ fn conserved(outcome: &Outcome) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn time_is_conserved_and_strict_tenants_get_theirs(
@@ -98,7 +100,7 @@ proptest! {
         own in 1..6u32,
         reserved in 200..3_000u32,
         run_ns in 100_000..30_000_000u64,
-        sleep_ns in 0..30_000_000u64,
+        sleep_ns in prop_oneof![Just(0), 0..30_000_000u64],
         policy in prop::sample::select(Policy::ALL.to_vec()),
         seed in any::<u64>(),
     ) {
@@ -115,10 +117,16 @@ proptest! {
         let alone = run(&host, &all[..1], Policy::Strict, seed);
         let wanted = cpus(&alone, 0).min(f64::from(reserved) / 1000.0);
         let got = cpus(&outcome, 0);
-        prop_assert!(got >= STRICT_GOT * wanted, "{got} of {wanted}");
+        // Threads that sleep may meet on one of their CPUs: docs/src/reservations.md, Limits.
+        if sleep_ns == 0 {
+            prop_assert!(got >= STRICT_GOT * wanted, "{got} of {wanted}");
+        }
         let demand = f64::from(threads) * neighbours as f64;
         let all_cpus = f64::from(2 * cores * smt);
-        if policy == Policy::StrictLending && demand >= all_cpus {
+        // An owner in between keeps what it leaves: too little to be lent.
+        let used = cpus(&alone, 0) / (f64::from(reserved) / 1000.0);
+        let lends = sleep_ns == 0 || used <= 1.0 - LEAVES;
+        if policy == Policy::StrictLending && demand >= all_cpus && lends {
             prop_assert!(outcome.utilisation() >= LENDING_USED, "{}", outcome.utilisation());
         }
     }

@@ -16,6 +16,7 @@
 //! search, blocked load of other groups.
 
 use super::Machine;
+use super::domains::Level;
 use super::tree::NICE_0;
 
 /// Threads that ran so recently stay (`sysctl_sched_migration_cost`), nanoseconds.
@@ -134,7 +135,6 @@ impl Machine<'_> {
         } else {
             at.failed
         };
-        let is_core = self.domains[at.domain].is_core;
         let mut sources = self.domains[at.domain].groups[group].clone();
         sources.retain(|c| *c != cpu && self.tree.queues[self.tree.queue(0, *c)].tasks > 1);
         // The busiest first; the next one where nothing can be moved from it.
@@ -148,7 +148,7 @@ impl Machine<'_> {
         sources.sort_by(|a, b| busy(b).total_cmp(&busy(a)));
         let mut moved = 0;
         for from in sources {
-            moved = self.detach(from, cpu, imbalance, occasion, failed, is_core);
+            moved = self.detach(from, cpu, imbalance, occasion, failed, at);
             if moved > 0 {
                 break;
             }
@@ -237,8 +237,10 @@ impl Machine<'_> {
         imbalance: Imbalance,
         occasion: Occasion,
         failed: u32,
-        is_core: bool,
+        at: Level,
     ) -> u32 {
+        let is_core = self.domains[at.domain].is_core;
+        let local = self.domains[at.domain].groups[at.group].clone();
         let looked_at: Vec<usize> = self.cpus[from]
             .threads
             .iter()
@@ -253,9 +255,12 @@ impl Machine<'_> {
                 break;
             }
             let hot = self.now_ns - self.threads[thread].ran_at_ns < HOT_NS;
-            if !self.may_move(thread, to) || (hot && !is_core && failed <= TRIES) {
+            if hot && !is_core && failed <= TRIES {
                 continue;
             }
+            let Some(to) = self.destination(thread, to, &local) else {
+                continue;
+            };
             match &mut left {
                 Imbalance::Threads(0) => break,
                 Imbalance::Threads(n) => *n -= 1,
@@ -299,6 +304,13 @@ impl Machine<'_> {
         let Some(thread) = running else { return 0 };
         self.migrate(thread, to);
         1
+    }
+
+    /// `to`, or where a cpuset forbids that, another idle CPU of its group.
+    fn destination(&self, thread: usize, to: usize, local: &[usize]) -> Option<usize> {
+        let idle = local.iter().copied().filter(|c| self.idle.has(*c));
+        let mut all = std::iter::once(to).chain(idle);
+        all.find(|c| self.may_move(thread, *c))
     }
 
     fn may_move(&self, thread: usize, to: usize) -> bool {
