@@ -5,6 +5,9 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+/// Where type information says that the sources lie, wherever they do.
+const INSTALLED: &str = "/usr/src/cofferdam";
+
 fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     let bpf = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?)
@@ -48,7 +51,7 @@ fn compile(folder: &Path, out: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
         let object = out.join(format!("{stem}.bpf.o"));
         // The type information names each source file: not where it lies on the builder's disk.
         let sources = folder.parent().unwrap_or(folder).display();
-        let map = format!("-ffile-prefix-map={sources}=bpf");
+        let map = format!("-ffile-prefix-map={sources}={INSTALLED}/bpf");
         SkeletonBuilder::new()
             .source(&source)
             .obj(&object)
@@ -59,6 +62,7 @@ fn compile(folder: &Path, out: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
                 "-Wno-unused-parameter",
                 "-mcpu=v3",
                 &map,
+                &format!("-fdebug-compilation-dir={INSTALLED}"),
             ])
             .build()?;
         objects.push(object);
