@@ -74,7 +74,10 @@ pub fn soak(arguments: &[String]) -> Result<()> {
     run::check(run::tests(&["--no-run".to_owned()])?)?;
     let list = options.output.join("runs.tsv");
     let before = fs::read_to_string(&list).unwrap_or_default();
-    let mut failed = before.lines().filter(|line| !line.contains("\t0 failed\t")).count();
+    let mut failed = before
+        .lines()
+        .filter(|line| !line.contains("\t0 failed\t"))
+        .count();
     for number in before.lines().count() as u32 + 1..=options.runs {
         let (line, outcome) = one(number, &options)?;
         failed += usize::from(outcome.failed > 0 || outcome.is_broken);
@@ -82,9 +85,16 @@ pub fn soak(arguments: &[String]) -> Result<()> {
         let mut file = OpenOptions::new().append(true).create(true).open(&list)?;
         writeln!(file, "{line}").with_context(|| format!("cannot write {}", list.display()))?;
     }
-    println!("{failed} of {} runs failed: {}", options.runs, list.display());
+    println!(
+        "{failed} of {} runs failed: {}",
+        options.runs,
+        list.display()
+    );
     if failed > 0 {
-        bail!("{failed} runs failed; their logs are in {}", options.output.display());
+        bail!(
+            "{failed} runs failed; their logs are in {}",
+            options.output.display()
+        );
     }
     Ok(())
 }
@@ -140,8 +150,12 @@ fn outcome(log: &str, is_success: bool) -> Outcome {
 }
 
 fn failed_tests(log: &str) -> Vec<&str> {
-    let names = log.lines().filter_map(|line| line.strip_suffix(" ... FAILED"));
-    names.filter_map(|name| name.strip_prefix("test ")).collect()
+    let names = log
+        .lines()
+        .filter_map(|line| line.strip_suffix(" ... FAILED"));
+    names
+        .filter_map(|name| name.strip_prefix("test "))
+        .collect()
 }
 
 fn spoken(time: Duration) -> String {
@@ -158,7 +172,9 @@ impl Beside {
         let mut command = Command::new("sh");
         // A process group of its own: the shell's children end with it.
         command.args(["-c", line]).process_group(0);
-        let child = command.spawn().with_context(|| format!("cannot run `{line}`"))?;
+        let child = command
+            .spawn()
+            .with_context(|| format!("cannot run `{line}`"))?;
         Ok(Beside { child })
     }
 }
