@@ -400,7 +400,7 @@ fn a_simulation_run_is_whole_and_leaves_nothing() {
     let output = Some(dir.path().to_owned());
     let data = time_limit(LIMIT, move || {
         let cases = [
-            "spin/1x1/",
+            "spin/1x1/1:1",
             "quota/target-50%",
             "periodic/target-long",
             "lending/",
