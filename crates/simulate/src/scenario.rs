@@ -76,7 +76,7 @@ impl Quota {
 pub struct Cgroup {
     /// Its name, unique among all.
     pub name: String,
-    /// The cgroup above, by its place in [`Scenario::groups`]; `None`: the root.
+    /// The cgroup above, by its place in [`Tenants::groups`]; `None`: the root.
     pub parent: Option<usize>,
     /// `cpu.weight`, 1 to 10000; default 100.
     pub weight: u32,
