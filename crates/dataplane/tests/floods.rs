@@ -191,9 +191,11 @@ fn a_syn_flood_over_veth_takes_no_memory_and_keeps_no_client_out() {
     });
 }
 
-/// Segments that did not belong into any window, by number or by timestamp.
+/// Segments that did not belong into any window, by number or by timestamp; forged ones without a
+/// timestamp are dropped for that already (RFC 7323, 3.2), but for RSTs.
 fn refused(scene: &Scene) -> u64 {
-    stack(scene, "out_of_window") + stack(scene, "paws_rejected")
+    let reasons = ["out_of_window", "paws_rejected", "timestamps_missing"];
+    reasons.map(|reason| stack(scene, reason)).iter().sum()
 }
 
 /// The port of a connection that is open, and the connection.
