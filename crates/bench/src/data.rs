@@ -9,7 +9,8 @@ mod estimate;
 mod judgement;
 
 pub use cell::{
-    Cell, Direction, EVEN_SHARE_PCT, Interferer, Limit, Path, Protocol, Treatment, VictimKind,
+    Cell, Direction, EVEN_SHARE_PCT, Interferer, Limit, Path, Protocol, Treatment, VictimIn,
+    VictimKind,
 };
 pub use estimate::{Estimate, FEWEST_BLOCKS, Interval};
 pub use judgement::{Bound, Doubt, Judgement, Verdict};

@@ -153,6 +153,19 @@ labels!(Treatment {
     Enforced => "enforced",
 });
 
+/// Where the victim runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VictimIn {
+    /// In a container, which a rule enforces as it does the competitors.
+    #[default]
+    Container,
+    /// In a plain cgroup in the host's network namespace, as a service or a batch job: no rule
+    /// names it.
+    Host,
+}
+labels!(VictimIn { Container => "container", Host => "host" });
+
 /// One cell of the grid.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
@@ -183,6 +196,9 @@ pub struct Cell {
     /// Competing containers, each with `flows` flows of its own.
     #[serde(default = "one")]
     pub offenders: u32,
+    /// Where the victim runs.
+    #[serde(default)]
+    pub victim_in: VictimIn,
 }
 
 /// Equal shares.
@@ -217,6 +233,9 @@ impl Cell {
         }
         if self.offenders != 1 {
             id += &format!("/{}offenders", self.offenders);
+        }
+        if self.victim_in != VictimIn::Container {
+            id += &format!("/victim-{}", self.victim_in);
         }
         id
     }

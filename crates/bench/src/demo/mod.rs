@@ -11,7 +11,7 @@ mod story;
 
 use crate::data::{
     Cell, CellResult, Direction, EVEN_SHARE_PCT, Interferer, LedgerRecord, Limit, Path, Protocol,
-    Role, Sample, Treatment, VictimKind,
+    Role, Sample, Treatment, VictimIn, VictimKind,
 };
 use crate::demo::data::DemoResult;
 use crate::error::BenchError;
@@ -138,6 +138,7 @@ fn flood(rig: &mut Rig<'_>, options: &Options) -> Result<DemoResult, BenchError>
         victim_share_pct: EVEN_SHARE_PCT,
         limit: Limit::Weights,
         offenders: 1,
+        victim_in: VictimIn::Container,
     }
     .named();
     let steps = options.rounds as usize * 4;

@@ -5,7 +5,7 @@ use super::rig::Rig;
 use super::traffic::{Counters, Traffic};
 use crate::cpustat;
 use crate::data::{
-    Cell, LedgerRecord, Rate, Role, SCHEMA, Sample, SoftirqSource, Treatment, VictimKind,
+    Cell, LedgerRecord, Rate, Role, SCHEMA, Sample, SoftirqSource, Treatment, VictimIn, VictimKind,
 };
 use crate::error::BenchError;
 use crate::ledger::{Label, record};
@@ -13,6 +13,7 @@ use crate::rundir::now;
 use crate::spawn::{Place, Worker};
 use crate::topology::{MadeBy, Spec, Tenant, Topology};
 use crate::worker::{RpcReport, VictimReport};
+use cofferdam_lab::Netns;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -91,14 +92,19 @@ impl Bench {
         let victim = cell.offenders as usize;
         let mut holders = Vec::new();
         for i in 0..=victim {
-            let mut holder = Worker::start(&topology.container(i), "hold --limit 86400")?;
+            let place = match i == victim {
+                true => place_of_victim(&topology, cell),
+                false => topology.container(i),
+            };
+            let mut holder = Worker::start(&place, "hold --limit 86400")?;
             holder.go()?;
             holders.push(holder);
         }
         let work = match rig.calibrated.get(&cell.victim) {
             Some(work) => *work,
             None => {
-                let work = calibrate(rig, &topology, victim, cell.victim, seconds)?;
+                let place = place_of_victim(&topology, cell);
+                let work = calibrate(rig, &place, cell.victim, seconds)?;
                 rig.calibrated.insert(cell.victim, work);
                 work
             }
@@ -118,7 +124,9 @@ impl Bench {
     /// Runs the victim once and writes the sample down.
     pub fn sample(&self, rig: &mut Rig<'_>, turn: Turn) -> Result<Measured, BenchError> {
         let mut paths = self.competitor_paths.clone();
-        paths.push(self.victim_path.clone());
+        if self.cell.victim_in == VictimIn::Container {
+            paths.push(self.victim_path.clone());
+        }
         rig.treat(turn.treatment, paths)?;
         let measured = self.treated_sample(rig, turn);
         let undone = rig.untreat();
@@ -237,7 +245,7 @@ impl Bench {
     }
 
     fn prepare(&self, rig: &Rig<'_>) -> Result<Victim, BenchError> {
-        let place = self.topology.container(self.victim);
+        let place = place_of_victim(&self.topology, &self.cell);
         if self.cell.victim != VictimKind::Rpc {
             let (kind, seed, work) = (self.cell.victim, rig.seed, self.work);
             let args =
@@ -314,6 +322,18 @@ impl Victim {
     }
 }
 
+/// Where the victim of `cell` runs: its cgroup is the last one's of `topology`.
+fn place_of_victim(topology: &Topology, cell: &Cell) -> Place {
+    let place = topology.container(cell.offenders as usize);
+    match cell.victim_in {
+        VictimIn::Container => place,
+        VictimIn::Host => Place {
+            netns: Netns::HOST,
+            ..place
+        },
+    }
+}
+
 /// The competitors, then the victim.
 fn tenants(cell: &Cell) -> Vec<Tenant> {
     let competitor = |i| Tenant {
@@ -350,8 +370,7 @@ fn rates_of(now: &[Counters], earlier: &[Counters]) -> Option<(Rate, Rate)> {
 /// Units that take `seconds` on the victim's CPU.
 fn calibrate(
     rig: &mut Rig<'_>,
-    topology: &Topology,
-    container: usize,
+    place: &Place,
     victim: VictimKind,
     seconds: f64,
 ) -> Result<u64, BenchError> {
@@ -362,7 +381,7 @@ fn calibrate(
         "victim --victim {victim} --seed {} --calibrate {seconds} --limit {LIMIT_S}",
         rig.seed
     );
-    let mut job = Victim::Batch(Worker::start(&topology.container(container), &args)?);
+    let mut job = Victim::Batch(Worker::start(place, &args)?);
     job.go()?;
     job.wait(rig)?;
     Ok(job.report()?.0.units)

@@ -2,7 +2,7 @@
 
 use super::{Filter, Options};
 use crate::args::{HostArgs, one_of};
-use crate::data::{Direction, Interferer, Limit, Path, Treatment, VictimKind};
+use crate::data::{Direction, Interferer, Limit, Path, Treatment, VictimIn, VictimKind};
 use crate::error::BenchError;
 use crate::isolation::data::RuntimeKind;
 use crate::progress::Progress;
@@ -80,6 +80,9 @@ pub struct PenaltyArgs {
     /// Only with these numbers of competing containers
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = quantity::positive)]
     pub offenders: Vec<u32>,
+    /// Only with the victim in a container, or in a cgroup of the host that no rule names
+    #[arg(long, value_name = "PLACE", value_delimiter = ',', value_parser = one_of(VictimIn::ALL, VictimIn::label))]
+    pub victim_in: Vec<VictimIn>,
     /// Also measure this treatment, in the same pairs as vanilla; may be repeated or separated by commas
     #[arg(long = "with", value_name = "TREATMENT", value_delimiter = ',', value_parser = one_of(treatments(), Treatment::label))]
     pub treatments: Vec<Treatment>,
@@ -148,6 +151,7 @@ impl From<PenaltyArgs> for Options {
                 victim_shares_pct: args.victim_share,
                 limits: args.limit,
                 offenders: args.offenders,
+                victims_in: args.victim_in,
             },
         }
     }

@@ -1,7 +1,7 @@
 //! The cells of the grid.
 
 use super::options::{Filter, Options};
-use crate::data::{Cell, Direction, EVEN_SHARE_PCT, Interferer, Limit, Path, VictimKind};
+use crate::data::{Cell, Direction, EVEN_SHARE_PCT, Interferer, Limit, Path, VictimIn, VictimKind};
 use crate::error::BenchError;
 use crate::topology::MadeBy;
 use crate::worker::trace::Trace;
@@ -77,6 +77,7 @@ impl Filter {
             && has(&self.victim_shares_pct, &cell.victim_share_pct)
             && has(&self.limits, &cell.limit)
             && has(&self.offenders, &cell.offenders)
+            && has(&self.victims_in, &cell.victim_in)
             && (self.payloads_bytes.is_empty()
                 || cell
                     .payload_bytes
@@ -102,6 +103,7 @@ fn cell(victim: VictimKind, interferer: Interferer, path: Path, flows: u32) -> C
         victim_share_pct: EVEN_SHARE_PCT,
         limit: Limit::Weights,
         offenders: 1,
+        victim_in: VictimIn::Container,
     }
 }
 
@@ -187,7 +189,8 @@ fn full(trace_flows: u32) -> Vec<Cell> {
     cells
 }
 
-/// The worst flood and a stream under other shares, other means of limiting, many offenders.
+/// The worst flood and a stream under other shares, other means of limiting, many offenders, beside a
+/// victim of the host.
 fn entitlements() -> Vec<Cell> {
     let (flows, bytes) = WORST;
     let worst = flood(VictimKind::Cpu, Path::Veth, flows, bytes);
@@ -209,6 +212,11 @@ fn entitlements() -> Vec<Cell> {
             };
             cells.push(varied.named());
         }
+        let beside_the_host = Cell {
+            victim_in: VictimIn::Host,
+            ..base
+        };
+        cells.push(beside_the_host.named());
     }
     cells
 }

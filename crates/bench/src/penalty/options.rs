@@ -1,6 +1,6 @@
 //! What `bench penalty` is told.
 
-use crate::data::{Direction, Interferer, Limit, Path, Treatment, VictimKind};
+use crate::data::{Direction, Interferer, Limit, Path, Treatment, VictimIn, VictimKind};
 use crate::topology::MadeBy;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -95,4 +95,6 @@ pub struct Filter {
     pub limits: Vec<Limit>,
     /// Numbers of competing containers.
     pub offenders: Vec<u32>,
+    /// Where the victim runs.
+    pub victims_in: Vec<VictimIn>,
 }

@@ -32,6 +32,7 @@ pub fn cell(
         victim_share_pct: 50,
         limit: Limit::Weights,
         offenders: 1,
+        victim_in: VictimIn::Container,
     }
     .named()
 }
