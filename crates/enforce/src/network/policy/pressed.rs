@@ -23,24 +23,53 @@ impl PressedCpus {
     }
 }
 
-/// Network CPU charged on each CPU to those who can be pressed there, nanoseconds. Of the host
-/// something always runs for a moment, our own agent for one: who has not run on average is left out.
-pub(super) fn charged_by_cpu(interval: &Interval, rivals: &Rivals) -> Vec<u64> {
-    let unknown = interval.cpus.iter();
-    let unknown = unknown.map(|(cpu, time)| match rivals.has_unknown(cpu.0) {
-        true => time.charged_host_ns,
-        false => 0,
-    });
-    let mut charged: Vec<u64> = unknown.collect();
-    for row in &interval.containers {
-        let columns = interval.cpus.iter().zip(&row.charged_by_cpu_ns);
-        for (sum, ((cpu, _), ns)) in charged.iter_mut().zip(columns) {
-            if !row.container.is_of_host() || rivals.has(cpu.0, row.container.cgroup) {
-                *sum += ns;
+/// Network CPU charged on each CPU to those who can be pressed there, nanoseconds.
+#[derive(Debug)]
+pub(super) struct Charged {
+    /// To containers.
+    pub containers: Vec<u64>,
+    /// To containers and to what of the host runs there on average. Of the host something always runs
+    /// for a moment, our own agent for one: that is left out.
+    pub anybody: Vec<u64>,
+}
+
+impl Charged {
+    pub fn of(interval: &Interval, rivals: &Rivals) -> Charged {
+        let unknown = interval.cpus.iter();
+        let unknown = unknown.map(|(cpu, time)| match rivals.has_unknown(cpu.0) {
+            true => time.charged_host_ns,
+            false => 0,
+        });
+        let mut charged = Charged {
+            containers: vec![0; interval.cpus.len()],
+            anybody: unknown.collect(),
+        };
+        for row in &interval.containers {
+            let is_of_host = row.container.is_of_host();
+            for (i, ((cpu, _), ns)) in
+                (interval.cpus.iter().zip(&row.charged_by_cpu_ns)).enumerate()
+            {
+                if !is_of_host {
+                    charged.containers[i] += ns;
+                }
+                if !is_of_host || rivals.has(cpu.0, row.container.cgroup) {
+                    charged.anybody[i] += ns;
+                }
             }
         }
+        charged
     }
-    charged
+
+    /// To those who press a container. One under a quota is bounded by that, wherever its packets
+    /// run; beside containers the time comes back by weight. A task of the host that sends to it pays
+    /// for the packets dropped there, which no weight of the container's gives back: counted, it would
+    /// stop the container's own tasks.
+    pub fn pressing(&self, is_under_quota: bool) -> &[u64] {
+        match is_under_quota {
+            true => &self.containers,
+            false => &self.anybody,
+        }
+    }
 }
 
 /// CPUs on which the container of `row` causes work and others pay.
