@@ -3,6 +3,7 @@
 
 mod analyse;
 mod enforcement;
+mod held;
 mod paid;
 mod placed;
 mod rig;
@@ -11,6 +12,7 @@ pub(crate) mod schedule;
 mod traffic;
 
 pub(crate) use analyse::{cell_result, same_answers};
+pub(crate) use held::Held;
 pub(crate) use placed::PLACED_BY;
 pub(crate) use rig::{Rig, RigOptions, chosen};
 pub(crate) use sample::{Bench, Turn};

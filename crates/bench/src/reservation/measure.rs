@@ -6,7 +6,7 @@ use super::watch::Watch;
 use crate::cpustat::{self, CpuStat};
 use crate::data::{Latency, SCHEMA};
 use crate::error::BenchError;
-use crate::experiment::Rig;
+use crate::experiment::{Held, Rig};
 use crate::host_facts;
 use crate::reservation::data::{
     DEMO_RESERVATIONS, Neighbours, ReservationCell, ReservationPolicy, ReservationSample, Target,
@@ -15,12 +15,9 @@ use crate::run::Kind;
 use crate::rundir::now;
 use crate::spawn::{Place, Worker};
 use crate::worker::{VictimReport, WakerReport};
-use cofferdam_enforce::journal::{FOLDER, Journal};
-use cofferdam_enforce::reservation::{ReservationOptions, Reservations};
-use cofferdam_host::HostFs;
+use cofferdam_enforce::reservation::ReservationOptions;
 use cofferdam_types::CpuAmount;
 use std::collections::HashMap;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Between the start of the neighbours and that of the target.
@@ -40,35 +37,7 @@ const REQUESTS_PER_S: f64 = 4_000.0;
 /// Longest life of a worker, seconds.
 const LIMIT_S: u32 = 600;
 
-/// The reservations of this run; everything goes back when it is dropped.
-struct Held {
-    journal: Journal,
-    reservations: Reservations,
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.reservations.set(&mut self.journal, &[], &[]);
-        let report = self.journal.undo_all();
-        for line in report.failed.iter().chain(&report.foreign) {
-            eprintln!("cofferdam: {line}");
-        }
-    }
-}
-
 impl Held {
-    fn new() -> Result<Held, BenchError> {
-        let unsupported = |text: String| BenchError::Unsupported(text);
-        let (journal, _) =
-            Journal::open(Path::new(FOLDER)).map_err(|e| unsupported(e.to_string()))?;
-        let reservations = Reservations::new(HostFs::host(), ReservationOptions::default())
-            .map_err(|e| unsupported(e.to_string()))?;
-        Ok(Held {
-            journal,
-            reservations,
-        })
-    }
-
     fn arrange(
         &mut self,
         containers: &Containers,
@@ -144,7 +113,7 @@ impl<'a> Bench<'a> {
         };
         Ok(Bench {
             options,
-            held: Held::new()?,
+            held: Held::open(ReservationOptions::default())?,
             watch,
             phases: HashMap::new(),
         })

@@ -4,15 +4,12 @@ use super::containers::Containers;
 use crate::cpustat::{self, CpuStat, TICKS_PER_S};
 use crate::data::SCHEMA;
 use crate::error::BenchError;
-use crate::experiment::Rig;
+use crate::experiment::{Held, Rig};
 use crate::host_facts;
 use crate::rundir::now;
 use crate::simulation::data::{Kept, SimulationCase, SimulationSample};
-use cofferdam_enforce::journal::{FOLDER, Journal};
-use cofferdam_enforce::reservation::{ReservationOptions, Reservations};
-use cofferdam_host::HostFs;
+use cofferdam_enforce::reservation::ReservationOptions;
 use cofferdam_types::CpuAmount;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Between the start of the tenants and the measurement: the simulator's warm-up.
@@ -22,54 +19,28 @@ const STEP: Duration = Duration::from_millis(50);
 /// CPU time that the tenants could not have, as a part of the host's, beyond which a sample is measured again.
 pub(super) const DISTURBING: f64 = 0.05;
 
-/// The reservations of one sample; everything goes back when it is dropped.
-struct Held {
-    journal: Journal,
-    reservations: Reservations,
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.reservations.set(&mut self.journal, &[], &[]);
-        let report = self.journal.undo_all();
-        for line in report.failed.iter().chain(&report.foreign) {
-            eprintln!("cofferdam: {line}");
+/// The case's reservations, in force; `None` where it has none.
+fn reserve(case: &SimulationCase, containers: &Containers) -> Result<Option<Held>, BenchError> {
+    if case.kept == Kept::Standard {
+        return Ok(None);
+    }
+    let mut held = Held::open(ReservationOptions {
+        lending: case.kept == Kept::StrictLending,
+        ..ReservationOptions::default()
+    })?;
+    let (mut strict, mut standard) = (Vec::new(), Vec::new());
+    for (tenant, member) in case.tenants.iter().zip(&containers.members) {
+        let amount = tenant.reserved_cpus.map(|cpus| cpus * 1000);
+        match amount.and_then(CpuAmount::from_milli_cpus) {
+            Some(amount) => strict.push((member.container()?, amount)),
+            None => standard.push(member.container()?),
         }
     }
-}
-
-impl Held {
-    fn new(case: &SimulationCase, containers: &Containers) -> Result<Option<Held>, BenchError> {
-        if case.kept == Kept::Standard {
-            return Ok(None);
-        }
-        let unsupported = |text: String| BenchError::Unsupported(text);
-        let (mut journal, _) =
-            Journal::open(Path::new(FOLDER)).map_err(|e| unsupported(e.to_string()))?;
-        let options = ReservationOptions {
-            lending: case.kept == Kept::StrictLending,
-            ..ReservationOptions::default()
-        };
-        let mut reservations =
-            Reservations::new(HostFs::host(), options).map_err(|e| unsupported(e.to_string()))?;
-        let (mut strict, mut standard) = (Vec::new(), Vec::new());
-        for (tenant, member) in case.tenants.iter().zip(&containers.members) {
-            let amount = tenant.reserved_cpus.map(|cpus| cpus * 1000);
-            match amount.and_then(CpuAmount::from_milli_cpus) {
-                Some(amount) => strict.push((member.container()?, amount)),
-                None => standard.push(member.container()?),
-            }
-        }
-        reservations.set(&mut journal, &strict, &standard);
-        let degraded = reservations.states().flat_map(|(_, _, d)| d).next();
-        let held = Held {
-            journal,
-            reservations,
-        };
-        match degraded {
-            Some(d) => Err(unsupported(d.text)),
-            None => Ok(Some(held)),
-        }
+    held.reservations.set(&mut held.journal, &strict, &standard);
+    let degraded = held.reservations.states().flat_map(|(_, _, d)| d).next();
+    match degraded {
+        Some(d) => Err(BenchError::Unsupported(d.text)),
+        None => Ok(Some(held)),
     }
 }
 
@@ -82,7 +53,7 @@ pub(super) fn sample(
     idle: f64,
 ) -> Result<SimulationSample, BenchError> {
     let containers = Containers::build(case)?;
-    let mut held = Held::new(case, &containers)?;
+    let mut held = reserve(case, &containers)?;
     let mut workers = Vec::new();
     for (tenant, member) in case.tenants.iter().zip(&containers.members) {
         workers.push(member.start(tenant)?);
