@@ -124,6 +124,13 @@ pub fn worst(interval: &ScheduleInterval) -> Option<String> {
     (taken_cpus >= WORTH_WORDS_CPUS).then(|| one_line(&worst.words(interval.length)))
 }
 
+/// The same of a document.
+pub fn worst_of(record: &DiagnosisRecord) -> Option<String> {
+    let worst = record.containers.iter().max_by_key(|c| c.taken_ns())?;
+    let length = Duration::try_from_secs_f64(record.interval_s).unwrap_or_default();
+    (cpus(worst.taken_ns(), length) >= WORTH_WORDS_CPUS).then(|| one_line(&worst.words(length)))
+}
+
 /// The losses as a table; empty when there is no container.
 pub fn table(interval: &ScheduleInterval, selection: &Selection, width: Option<u16>) -> String {
     let shown = selected(interval, selection);

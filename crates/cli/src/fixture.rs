@@ -3,6 +3,7 @@
 use crate::interrupt::Interrupt;
 use crate::source::Source;
 use cofferdam_accounting::ReadError;
+use cofferdam_records::accounting::AccountingRecord;
 use cofferdam_types::{
     CgroupId, Container, ContainerLedger, CpuId, CpuTime, Health, Interval, Ledger, NetnsId,
     Reason, Snapshot,
@@ -94,6 +95,11 @@ pub fn snapshot(seconds: u64) -> Snapshot {
 /// The first second.
 pub fn interval() -> Interval {
     snapshot(1).since(&snapshot(0))
+}
+
+/// The same as a document.
+pub fn record() -> AccountingRecord {
+    AccountingRecord::new(&interval())
 }
 
 /// Readings from a list, without waiting.

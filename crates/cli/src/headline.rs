@@ -3,23 +3,24 @@
 
 use crate::exit::one_line;
 use crate::units::{percent_of, spoken_pct};
-use cofferdam_types::{ContainerLedger, Interval, Reason};
+use cofferdam_records::accounting::{AccountingRecord, ContainerRecord, reason};
+use cofferdam_types::Reason;
 
 /// Below this share of one CPU no container is named as harmful, percent.
 const WORTH_SAYING_PCT: f64 = 0.5;
 
 /// One sentence about the CPU on which the most network work was paid for by others. It
 /// weighs all containers, also those that a filter hides.
-pub fn of(interval: &Interval) -> String {
-    if interval.containers.iter().all(|c| c.container.is_of_host()) {
+pub fn of(record: &AccountingRecord) -> String {
+    if record.containers.iter().all(ContainerRecord::is_of_host) {
         return "No container on this host yet.".to_owned();
     }
-    let share = |ns: i64| percent_of(ns as f64, interval.length);
-    let Some((cpu, harm)) = (0..interval.cpus.len())
+    let share = |ns: i64| percent_of(ns as f64, record.length());
+    let Some((cpu, harm)) = (0..record.cpus.len())
         .map(|cpu| {
             (
                 cpu,
-                interval
+                record
                     .containers
                     .iter()
                     .map(|c| owed(c, cpu).max(0))
@@ -31,18 +32,18 @@ pub fn of(interval: &Interval) -> String {
         return "No CPU was measured.".to_owned();
     };
     if share(harm) < WORTH_SAYING_PCT {
-        return host_or_peace(interval);
+        return host_or_peace(record);
     }
-    let cpu_name = interval.cpus[cpu].0;
-    let offender = extreme(interval, |c| owed(c, cpu));
-    let payer = extreme(interval, |c| -owed(c, cpu));
+    let cpu_name = record.cpus[cpu].cpu;
+    let offender = extreme(record, |c| owed(c, cpu));
+    let payer = extreme(record, |c| -owed(c, cpu));
     let (Some(offender), Some(payer)) = (offender, payer) else {
-        return host_or_peace(interval);
+        return host_or_peace(record);
     };
     // What a payer is charged for its own packets is not paid for others, and no container pays
     // more for others than they owe.
     let paid = (-owed(payer, cpu)).min(harm);
-    let sender = sender_to(interval, offender);
+    let sender = sender_to(record, offender);
     let mut text = match sender {
         Some(sender) => format!(
             "`{}` sends to `{}`: {} of CPU {cpu_name} in network work; ",
@@ -58,7 +59,7 @@ pub fn of(interval: &Interval) -> String {
     };
     if share(paid) < WORTH_SAYING_PCT {
         text += "no other container paid: the CPU was idle or ran host processes";
-    } else if sender.is_some_and(|s| s.container.cgroup == payer.container.cgroup) {
+    } else if sender.is_some_and(|s| s.cgroup_id == payer.cgroup_id) {
         text += &format!("the sender itself paid {}", spoken_pct(share(paid)));
     } else {
         text += &format!("`{}` paid {}", name(payer), spoken_pct(share(paid)));
@@ -69,47 +70,47 @@ pub fn of(interval: &Interval) -> String {
 /// The container that sent most of what `receiver` received, where the receiver's debt is for what
 /// it received.
 fn sender_to<'a>(
-    interval: &'a Interval,
-    receiver: &ContainerLedger,
-) -> Option<&'a ContainerLedger> {
-    let ledger = &receiver.ledger;
-    if ledger.caused_rx_ns < ledger.caused_tx_ns {
+    record: &'a AccountingRecord,
+    receiver: &ContainerRecord,
+) -> Option<&'a ContainerRecord> {
+    if receiver.caused_rx_ns < receiver.caused_tx_ns {
         return None;
     }
     let (sender, sent) = (receiver.received_from.iter()).max_by_key(|(_, packets)| **packets)?;
     // Queues behind the interface may have dropped some of what was sent, so that the two counts
     // differ: most of the packets that arrived are the sender's when half of them must be.
-    let is_most = sent.saturating_mul(2) > ledger.rx_packets;
-    let by_id = |entry: &&ContainerLedger| entry.container.cgroup == *sender;
-    interval
+    let is_most = sent.saturating_mul(2) > receiver.rx_packets;
+    let by_id = |entry: &&ContainerRecord| entry.cgroup_id == *sender;
+    record
         .containers
         .iter()
         .find(by_id)
-        .filter(|_| is_most && ledger.rx_packets > 0)
+        .filter(|_| is_most && receiver.rx_packets > 0)
 }
 
 /// Nobody owes: either the host's own packets take from containers, or all is well.
-fn host_or_peace(interval: &Interval) -> String {
-    let share = |ns: i64| percent_of(ns as f64, interval.length);
-    let payer = extreme(interval, |c| -c.ledger.owed_ns());
-    let reason = interval
+fn host_or_peace(record: &AccountingRecord) -> String {
+    let share = |ns: i64| percent_of(ns as f64, record.length());
+    let payer = extreme(record, |c| -c.owed_ns);
+    let reason = record
         .unattributed_ns
         .iter()
+        .filter_map(|(key, ns)| Some((reason(key)?, *ns)))
         .filter(|(reason, _)| reason.is_network())
-        .max_by_key(|(_, ns)| **ns);
+        .max_by_key(|(_, ns)| *ns);
     if let (Some(payer), Some((reason, ns))) = (payer, reason)
-        && share(-payer.ledger.owed_ns()) >= WORTH_SAYING_PCT
-        && percent_of(*ns as f64, interval.length) >= WORTH_SAYING_PCT
+        && share(-payer.owed_ns) >= WORTH_SAYING_PCT
+        && percent_of(ns as f64, record.length()) >= WORTH_SAYING_PCT
     {
         return format!(
             "`{}` paid {} of a CPU for packets that belong to no container ({})",
             name(payer),
-            spoken_pct(share(-payer.ledger.owed_ns())),
-            cause(*reason),
+            spoken_pct(share(-payer.owed_ns)),
+            cause(reason),
         );
     }
-    let busiest = extreme(interval, |c| c.ledger.caused_ns() as i64);
-    match busiest.map(|c| (c, share(c.ledger.caused_ns() as i64))) {
+    let busiest = extreme(record, |c| c.caused_ns as i64);
+    match busiest.map(|c| (c, share(c.caused_ns as i64))) {
         Some((c, caused)) if caused >= WORTH_SAYING_PCT => format!(
             "No container pays for another: `{}` caused the most network work, {} of a CPU",
             name(c),
@@ -129,7 +130,7 @@ fn cause(reason: Reason) -> &'static str {
     }
 }
 
-fn owed(entry: &ContainerLedger, cpu: usize) -> i64 {
+fn owed(entry: &ContainerRecord, cpu: usize) -> i64 {
     at(&entry.caused_by_cpu_ns, cpu) - at(&entry.charged_by_cpu_ns, cpu)
 }
 
@@ -141,22 +142,29 @@ fn at(by_cpu: &[u64], cpu: usize) -> i64 {
 
 /// The container with the largest `key`; of equals the one with the smallest cgroup id, so
 /// that the sentence does not flicker.
-fn extreme(interval: &Interval, key: impl Fn(&ContainerLedger) -> i64) -> Option<&ContainerLedger> {
-    interval
+fn extreme(
+    record: &AccountingRecord,
+    key: impl Fn(&ContainerRecord) -> i64,
+) -> Option<&ContainerRecord> {
+    record
         .containers
         .iter()
-        .max_by_key(|c| (key(c), std::cmp::Reverse(c.container.cgroup)))
+        .max_by_key(|c| (key(c), std::cmp::Reverse(c.cgroup_id)))
 }
 
-fn name(entry: &ContainerLedger) -> String {
-    one_line(&entry.container.name)
+fn name(entry: &ContainerRecord) -> String {
+    one_line(&entry.name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixture::{entry, interval};
-    use cofferdam_types::CgroupId;
+    use cofferdam_types::{CgroupId, Interval};
+
+    fn of(interval: &Interval) -> String {
+        super::of(&AccountingRecord::new(interval))
+    }
 
     #[test]
     fn names_the_offender_and_the_payer() {

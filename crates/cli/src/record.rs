@@ -101,7 +101,11 @@ impl Writer {
             cofferdam_records::time(all.time),
             all.length.as_secs_f64()
         );
-        let text = table::ledger(all, shown, self.width);
+        let text = table::ledger(
+            &AccountingRecord::new(all),
+            &AccountingRecord::new(shown),
+            self.width,
+        );
         output.write(&format!("{heading}\n{text}\n"))
     }
 }

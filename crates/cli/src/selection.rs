@@ -2,6 +2,7 @@
 
 use crate::exit::Failure;
 use cofferdam_host::resolve;
+use cofferdam_records::accounting::{AccountingRecord, ContainerRecord};
 use cofferdam_types::{CgroupId, Container, ContainerLedger, Interval, Reason, Selector};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,6 +48,22 @@ impl Selection {
         (self.selectors.is_empty() && !container.is_of_host())
             || self.found.contains(&container.cgroup)
             || self.selectors.iter().any(|s| s.matches(container))
+    }
+
+    /// The containers of `record` that are meant.
+    pub fn of_record<'a>(
+        &self,
+        record: &'a AccountingRecord,
+    ) -> impl Iterator<Item = &'a ContainerRecord> {
+        let meant = |c: &&ContainerRecord| self.matches_record(c);
+        record.containers.iter().filter(meant)
+    }
+
+    fn matches_record(&self, record: &ContainerRecord) -> bool {
+        if self.selectors.is_empty() {
+            return self.hosts || !record.is_of_host();
+        }
+        self.matches(&record.container())
     }
 
     /// True when every container is meant.

@@ -6,6 +6,7 @@ use crate::explain::{self, Asked};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::{headline, units};
+use cofferdam_records::accounting::AccountingRecord;
 use cofferdam_records::explain::{Agent, Explanation};
 use cofferdam_records::status::StatusReport;
 use std::time::Duration;
@@ -41,7 +42,7 @@ pub fn run(socket: &SocketArgs, interrupt: &Interrupt) -> Outcome {
         }
         Err(other) => return Err(other),
     };
-    let headline = headline::of(&measured.total);
+    let headline = headline::of(&AccountingRecord::new(&measured.total));
     output.write(&text(&measured.agent, &headline, &measured.explanation))
 }
 
@@ -96,13 +97,13 @@ fn running(status: &StatusReport) -> String {
 mod tests {
     use super::*;
     use crate::fixture::interval;
-    use cofferdam_records::accounting::AccountingRecord;
     use cofferdam_records::explain::explain;
 
     fn shown(agent: &Agent, interval: &cofferdam_types::Interval) -> String {
         let record = AccountingRecord::new(interval);
+        let headline = headline::of(&record);
         let explanation = explain(&[record], agent, "2026-11-24T03:12:05.000Z".to_owned());
-        text(agent, &headline::of(interval), &explanation)
+        text(agent, &headline, &explanation)
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::headline;
 use crate::units::pct;
 use crate::view::{Column, HostView, Row, rows, sort};
-use cofferdam_types::Interval;
+use cofferdam_records::accounting::{AccountingRecord, reason};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use std::io::{IsTerminal, stdout};
 
@@ -55,7 +55,7 @@ pub fn numbers_right(table: &mut Table) {
 
 /// The ledger of one interval: the headline, the containers, the host. `shown` is `all` without
 /// what `--container` excludes; the headline considers all.
-pub fn ledger(all: &Interval, shown: &Interval, width: Option<u16>) -> String {
+pub fn ledger(all: &AccountingRecord, shown: &AccountingRecord, width: Option<u16>) -> String {
     let mut text = format!("{}\n\n", headline::of(all));
     let mut rows = rows(shown);
     sort(&mut rows, Column::Owed, false);
@@ -93,20 +93,21 @@ pub fn containers(rows: &[Row], width: Option<u16>) -> String {
 }
 
 /// Time that belongs to no container, largest first; empty when there is none.
-fn unattributed(interval: &Interval) -> String {
-    let share = |ns: u64| crate::units::percent_of(ns as f64, interval.length);
-    let mut parts: Vec<_> = interval
+fn unattributed(record: &AccountingRecord) -> String {
+    let share = |ns: u64| crate::units::percent_of(ns as f64, record.length());
+    let mut parts: Vec<_> = record
         .unattributed_ns
         .iter()
-        .filter(|(_, ns)| share(**ns) >= 0.05)
+        .filter_map(|(key, ns)| Some((reason(key)?, *ns)))
+        .filter(|(_, ns)| share(*ns) >= 0.05)
         .collect();
-    parts.sort_by_key(|(reason, ns)| (std::cmp::Reverse(**ns), **reason));
+    parts.sort_by_key(|(reason, ns)| (std::cmp::Reverse(*ns), *reason));
     if parts.is_empty() {
         return String::new();
     }
     let parts: Vec<_> = parts
         .iter()
-        .map(|(reason, ns)| format!("{} {}%", reason.label(), pct(share(**ns))))
+        .map(|(reason, ns)| format!("{} {}%", reason.label(), pct(share(*ns))))
         .collect();
     format!("no container's: {} (of one CPU)\n", parts.join(" · "))
 }
@@ -124,11 +125,11 @@ pub fn finish(table: &Table) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::interval;
+    use crate::fixture::record;
 
     #[test]
     fn a_ledger_reads_from_the_sentence_down() {
-        let text = ledger(&interval(), &interval(), None);
+        let text = ledger(&record(), &record(), None);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(
             lines[0],
@@ -156,7 +157,7 @@ mod tests {
     #[test]
     fn no_line_is_wider_than_the_terminal() {
         for width in [60_u16, 80, 100, 120, 200] {
-            let text = containers(&rows(&interval()), Some(width));
+            let text = containers(&rows(&record()), Some(width));
             for line in text.lines() {
                 assert!(
                     line.chars().count() <= usize::from(width),
@@ -169,7 +170,7 @@ mod tests {
 
     #[test]
     fn no_container_is_reported() {
-        let mut empty = interval();
+        let mut empty = record();
         empty.containers.clear();
         let text = ledger(&empty, &empty, None);
         assert!(text.contains("No container to show: start one"), "{text}");

@@ -3,13 +3,21 @@
 
 use crate::diagnosis::DiagnosisRecord;
 use crate::time;
-use cofferdam_types::{ContainerLedger, CpuId, CpuTime, Interval, Reason};
+use cofferdam_types::{
+    CgroupId, Container, ContainerLedger, CpuId, CpuTime, Interval, NetnsId, Reason, Runtime,
+};
 use schemars::JsonSchema;
+use serde::de::IntoDeserializer;
+use serde::de::value::StrDeserializer;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Schema of [`AccountingRecord`].
 pub const ACCOUNTING: &str = "cofferdam.accounting/2";
+
+/// `runtime` of a cgroup of the host.
+const HOST: &str = "host";
 
 /// The ledger of one interval: the document of `top --json`, one line of
 /// `accounting record --format jsonl`.
@@ -206,9 +214,34 @@ impl AccountingRecord {
             diagnosis: None,
         }
     }
+
+    /// Length of the interval; 0 where the document has no such length.
+    pub fn length(&self) -> Duration {
+        Duration::try_from_secs_f64(self.interval_s).unwrap_or_default()
+    }
 }
 
 impl ContainerRecord {
+    /// The container as far as the document has it: without processes and interfaces.
+    pub fn container(&self) -> Container {
+        let cgroup = CgroupId(self.cgroup_id);
+        let runtime: StrDeserializer<'_, serde::de::value::Error> =
+            self.runtime.as_str().into_deserializer();
+        Container {
+            id: self.id.clone(),
+            runtime: Runtime::deserialize(runtime).unwrap_or(Runtime::Plain),
+            pod: self.pod.clone(),
+            netns: self.netns.map(NetnsId),
+            host_network: self.host_network,
+            ..Container::plain(cgroup, &self.cgroup_path, self.name.as_str())
+        }
+    }
+
+    /// Whether it is no container but a cgroup of the host.
+    pub fn is_of_host(&self) -> bool {
+        self.runtime == HOST
+    }
+
     fn new(entry: &ContainerLedger) -> ContainerRecord {
         let (container, ledger) = (&entry.container, &entry.ledger);
         ContainerRecord {
@@ -259,6 +292,12 @@ impl CpuRecord {
             charged_host_ns: time.charged_host_ns,
         }
     }
+}
+
+/// The reason that `key` of `unattributed_ns` spells; `None` for one that this version does not know.
+pub fn reason(key: &str) -> Option<Reason> {
+    let key: StrDeserializer<'_, serde::de::value::Error> = key.into_deserializer();
+    Reason::deserialize(key).ok()
 }
 
 /// The reason as serde spells it.

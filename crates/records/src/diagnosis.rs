@@ -135,6 +135,17 @@ impl CpuLossRecord {
         }
     }
 
+    /// One line for people: what it got of what it was promised over `length`, and where the rest went.
+    pub fn words(&self, length: Duration) -> String {
+        let container = Container::plain(CgroupId(self.cgroup_id), "", self.name.as_str());
+        self.diagnosed(Arc::new(container)).words(length)
+    }
+
+    /// What others took from it, nanoseconds.
+    pub fn taken_ns(&self) -> u64 {
+        self.forced_sharing_ns.saturating_add(self.phantom_ns)
+    }
+
     fn diagnosed(&self, container: Arc<Container>) -> DiagnosedContainer {
         DiagnosedContainer {
             container,

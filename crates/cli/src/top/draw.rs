@@ -67,7 +67,7 @@ fn head(state: &State, width: usize) -> Vec<Line<'static>> {
     let Some(reading) = &state.reading else {
         let text = format!(
             "Waiting for the end of the first interval, {}.",
-            units::duration(state.interval)
+            units::duration(state.clock.interval())
         );
         return lines(&text, MOST_LINES).collect();
     };
@@ -87,11 +87,9 @@ fn head(state: &State, width: usize) -> Vec<Line<'static>> {
 fn title_line(state: &State, width: u16) -> Line<'static> {
     let mut parts = vec!["cofferdam top".to_owned()];
     if let Some(reading) = &state.reading {
-        // The time of day; the date is of no use on a live screen.
-        let time = cofferdam_records::time(reading.time);
-        parts.push(format!("{} UTC", time.get(11..19).unwrap_or(&time)));
+        parts.push(state.clock.moment(&reading.record.time));
     }
-    parts.push(format!("every {}", units::duration(state.interval)));
+    parts.push(state.clock.words());
     if let Some(reading) = &state.reading {
         let shown = state.visible().len();
         let all = reading.rows.len();

@@ -98,12 +98,12 @@ pub fn bar(value: f64, full: f64) -> char {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::interval;
+    use crate::fixture::record;
     use crate::view::rows;
 
     #[test]
     fn keeps_a_bounded_past_and_forgets_the_gone() {
-        let all = rows(&interval());
+        let all = rows(&record());
         let mut histories = Histories::default();
         for _ in 0..DEPTH + 10 {
             histories.push(&all);

@@ -1,5 +1,6 @@
 //! `cofferdam top`.
 
+mod clock;
 mod draw;
 pub(crate) mod fold;
 mod help;
@@ -16,6 +17,7 @@ use crate::progress::Progress;
 use crate::selection::Selection;
 use crate::source::{self, Either, Meter, Source};
 use crate::{record, table, units};
+use clock::Clock;
 use cofferdam_records::accounting::AccountingRecord;
 use screen::Screen;
 use state::{Effect, State};
@@ -79,7 +81,11 @@ fn print_once(
         return output.write(&record::json_line(&ledger)?);
     }
     let width = table::terminal_width();
-    let mut text = table::ledger(&interval, &shown, width);
+    let mut text = table::ledger(
+        &AccountingRecord::new(&interval),
+        &AccountingRecord::new(&shown),
+        width,
+    );
     if let Some(losses) = losses {
         text += &diagnosis::table(&losses, &selection, width);
     }
@@ -92,12 +98,18 @@ fn print_once(
 fn live(args: &TopArgs, source: impl Source, mut watch: Watch, interrupt: &Interrupt) -> Outcome {
     let (mut meter, selection) = begin(args, source)?;
     watch.cut(&meter.containers());
-    let mut state = State::new(args.interval, selection);
+    let mut state = State::new(
+        Clock::Live {
+            interval: args.interval,
+        },
+        selection,
+    );
     let mut screen = Screen::open(interrupt)?;
+    let everything = Selection::default().and_hosts(true);
     let mut last = Instant::now();
     loop {
         screen.draw(|frame| draw::all(frame, &state))?;
-        meter.follow(last + state.interval, screen.wake())?;
+        meter.follow(last + state.clock.interval(), screen.wake())?;
         if interrupt.raised() {
             return Err(Failure::Interrupted(None));
         }
@@ -108,11 +120,13 @@ fn live(args: &TopArgs, source: impl Source, mut watch: Watch, interrupt: &Inter
                 Effect::Redraw | Effect::IntervalChanged => {}
             }
         }
-        if last.elapsed() >= state.interval {
+        if last.elapsed() >= state.clock.interval() {
             last = Instant::now();
             let interval = meter.cut()?;
             let losses = watch.cut(&meter.containers());
-            state.take(&interval, losses.as_ref(), watch.why_off());
+            let mut record = AccountingRecord::new(&interval);
+            record.diagnosis = losses.map(|losses| diagnosis::record(&losses, &everything));
+            state.take(record, watch.why_off());
         }
     }
 }

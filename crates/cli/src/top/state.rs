@@ -1,17 +1,14 @@
 //! What the screen shows and how keys change it: no terminal, no clock.
 
+use super::clock::Clock;
 use super::history::{Histories, Quantity};
 use crate::diagnosis;
 use crate::headline;
 use crate::selection::Selection;
-use crate::view::{Column, HostView, Row, rows, sort};
-use cofferdam_types::quantity::SHORTEST_INTERVAL;
-use cofferdam_types::{Interval, ScheduleInterval};
+use crate::view::{Column, HostView, Row, sort};
+use cofferdam_records::accounting::AccountingRecord;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use std::time::{Duration, SystemTime};
 
-/// Longest interval that keys reach.
-const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
 /// Longest filter text.
 const FILTER_LENGTH: usize = 64;
 
@@ -42,8 +39,8 @@ pub enum Effect {
 /// The last interval that was measured.
 #[derive(Debug)]
 pub struct Reading {
-    /// Its end.
-    pub time: SystemTime,
+    /// The ledger, with its diagnosis.
+    pub record: AccountingRecord,
     /// The headline.
     pub sentence: String,
     /// CPUs and health.
@@ -57,8 +54,8 @@ pub struct Reading {
 /// All that the screen shows.
 #[derive(Debug)]
 pub struct State {
-    /// Time between readings.
-    pub interval: Duration,
+    /// Where the readings come from.
+    pub clock: Clock,
     /// True while readings are not shown.
     pub paused: bool,
     /// Sort key.
@@ -82,9 +79,9 @@ pub struct State {
 
 impl State {
     /// The state before the first reading.
-    pub fn new(interval: Duration, selection: Selection) -> State {
+    pub fn new(clock: Clock, selection: Selection) -> State {
         State {
-            interval,
+            clock,
             paused: false,
             sort: Column::Owed,
             reverse: false,
@@ -99,27 +96,25 @@ impl State {
     }
 
     /// Takes in a new interval. While paused it is dropped: the screen stands still.
-    pub fn take(
-        &mut self,
-        interval: &Interval,
-        losses: Option<&ScheduleInterval>,
-        no_diagnosis: Option<&str>,
-    ) {
+    pub fn take(&mut self, record: AccountingRecord, no_diagnosis: Option<&str>) {
         if self.paused {
             return;
         }
-        let mut rows = rows(&self.selection.filter(interval));
+        let length = record.length();
+        let mut rows: Vec<_> = (self.selection.of_record(&record))
+            .map(|container| Row::new(container, length))
+            .collect();
         self.histories.push(&rows);
         sort(&mut rows, self.sort, self.reverse);
         self.reading = Some(Reading {
-            time: interval.time,
-            sentence: headline::of(interval),
-            host: HostView::new(interval),
-            losses: match no_diagnosis {
-                Some(why) => Some(format!("no diagnosis: {why}")),
-                None => losses.and_then(diagnosis::worst),
+            sentence: headline::of(&record),
+            host: HostView::new(&record),
+            losses: match (no_diagnosis, &record.diagnosis) {
+                (Some(why), _) => Some(format!("no diagnosis: {why}")),
+                (None, losses) => losses.as_ref().and_then(diagnosis::worst_of),
             },
             rows,
+            record,
         });
         self.keep_cursor();
     }
@@ -216,13 +211,13 @@ impl State {
     }
 
     fn change_interval(&mut self, longer: bool) -> Effect {
-        let next = if longer {
-            self.interval * 2
-        } else {
-            self.interval / 2
-        };
-        self.interval = next.clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL.max(self.interval));
-        Effect::IntervalChanged
+        match self.clock.changed(longer) {
+            Some(clock) => {
+                self.clock = clock;
+                Effect::IntervalChanged
+            }
+            None => Effect::Redraw,
+        }
     }
 
     fn keep_cursor(&mut self) {
@@ -233,11 +228,18 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::interval;
+    use crate::fixture::record;
+    use crate::top::clock::LONGEST_INTERVAL;
+    use cofferdam_types::quantity::SHORTEST_INTERVAL;
+    use std::time::Duration;
+
+    const SECOND: Clock = Clock::Live {
+        interval: Duration::from_secs(1),
+    };
 
     fn state() -> State {
-        let mut state = State::new(Duration::from_secs(1), Selection::default());
-        state.take(&interval(), None, None);
+        let mut state = State::new(SECOND, Selection::default());
+        state.take(record(), None);
         state
     }
 
@@ -289,12 +291,12 @@ mod tests {
     fn pause_stands_still() {
         let mut state = state();
         press(&mut state, "p");
-        let mut later = interval();
+        let mut later = record();
         later.containers.clear();
-        state.take(&later, None, None);
+        state.take(later.clone(), None);
         assert_eq!(names(&state).len(), 3);
         press(&mut state, "p");
-        state.take(&later, None, None);
+        state.take(later, None);
         assert!(names(&state).is_empty());
     }
 
@@ -302,11 +304,11 @@ mod tests {
     fn the_interval_stays_in_bounds() {
         let mut state = state();
         assert_eq!(press(&mut state, "+"), Effect::IntervalChanged);
-        assert_eq!(state.interval, Duration::from_secs(2));
+        assert_eq!(state.clock.interval(), Duration::from_secs(2));
         press(&mut state, "++++++++++");
-        assert_eq!(state.interval, LONGEST_INTERVAL);
+        assert_eq!(state.clock.interval(), LONGEST_INTERVAL);
         press(&mut state, "--------------------");
-        assert_eq!(state.interval, SHORTEST_INTERVAL);
+        assert_eq!(state.clock.interval(), SHORTEST_INTERVAL);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What holds for the host as a whole: its CPUs, whether the books balance, what was lost.
 
 use crate::units::{count, pct, percent_of};
-use cofferdam_types::{CpuId, Health, Interval};
+use cofferdam_records::accounting::{AccountingRecord, HealthRecord};
 
 /// The error of conservation that is still in order, percent.
 pub const CONSERVATION_GOAL_PCT: f64 = 1.0;
@@ -20,8 +20,8 @@ pub struct HostView {
 /// Kernel work on one CPU, percent of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CpuLoad {
-    /// Which.
-    pub cpu: CpuId,
+    /// Its number.
+    pub cpu: u32,
     /// Network softirq, NAPI threads and drains.
     pub network_pct: f64,
     /// Everything measured: other softirqs and hardirqs too.
@@ -29,24 +29,24 @@ pub struct CpuLoad {
 }
 
 impl HostView {
-    /// The host part of `interval`.
-    pub fn new(interval: &Interval) -> HostView {
-        let pct = |ns: u64| percent_of(ns as f64, interval.length);
-        let cpus = interval
+    /// The host part of `record`.
+    pub fn new(record: &AccountingRecord) -> HostView {
+        let pct = |ns: u64| percent_of(ns as f64, record.length());
+        let cpus = record
             .cpus
             .iter()
-            .map(|(cpu, time)| CpuLoad {
-                cpu: *cpu,
+            .map(|time| CpuLoad {
+                cpu: time.cpu,
                 network_pct: pct(time.network_softirq_ns + time.napi_thread_ns + time.drain_ns),
-                measured_pct: pct(time.measured_ns()),
+                measured_pct: pct(time.measured_ns),
             })
             .collect();
-        let error = interval.conservation.worst_cpu_error_pct;
+        let error = record.conservation.worst_cpu_error_pct;
         let mut warnings = Vec::new();
         if error > CONSERVATION_GOAL_PCT {
             warnings.push(format!("the ledgers miss {error:.1}% of the measured time"));
         }
-        warnings.extend(complaints(&interval.health));
+        warnings.extend(complaints(&record.health));
         HostView {
             cpus,
             conservation_error_pct: error,
@@ -98,8 +98,8 @@ impl HostView {
 
 /// What the accounting could not do, a phrase each. Containers that went away and CPUs that
 /// came are events, not faults: their counts were kept.
-fn complaints(health: &Health) -> Vec<String> {
-    let Health {
+fn complaints(health: &HealthRecord) -> Vec<String> {
+    let HealthRecord {
         containers_without_slot,
         events_lost,
         containers_gone: _,
@@ -134,9 +134,13 @@ mod tests {
     use super::*;
     use crate::fixture::interval;
 
+    fn host(interval: &cofferdam_types::Interval) -> HostView {
+        HostView::new(&AccountingRecord::new(interval))
+    }
+
     #[test]
     fn network_share_of_each_cpu() {
-        let host = HostView::new(&interval());
+        let host = host(&interval());
         assert_eq!(host.cpu_line(80), "network work: CPU 0 44.0% · CPU 1 0.5%");
         assert_eq!(
             host.health_line(),
@@ -146,10 +150,10 @@ mod tests {
 
     #[test]
     fn many_cpus_are_cut_to_the_busiest() {
-        let mut host = HostView::new(&interval());
+        let mut host = host(&interval());
         host.cpus = (0..64)
             .map(|i| CpuLoad {
-                cpu: CpuId(i),
+                cpu: i,
                 network_pct: f64::from(i),
                 measured_pct: 0.0,
             })
@@ -173,7 +177,7 @@ mod tests {
         bad.health.containers_without_slot = 1;
         bad.health.containers_gone = 5;
         assert_eq!(
-            HostView::new(&bad).health_line(),
+            host(&bad).health_line(),
             "conservation error 3.21% · the ledgers miss 3.2% of the measured time · \
              containers without a slot: 1 · kernel events lost, then scanned again: 12"
         );

@@ -9,7 +9,8 @@ pub use host::HostView;
 
 use crate::exit::one_line;
 use crate::units::percent_of;
-use cofferdam_types::{CgroupId, ContainerLedger, Interval};
+use cofferdam_records::accounting::{AccountingRecord, ContainerRecord};
+use cofferdam_types::CgroupId;
 use std::cmp::Ordering;
 use std::time::Duration;
 
@@ -43,9 +44,8 @@ pub struct Row {
 }
 
 impl Row {
-    /// The row of `entry` over `length`.
-    pub fn new(entry: &ContainerLedger, length: Duration) -> Row {
-        let (container, ledger) = (&entry.container, &entry.ledger);
+    /// The row of `container` over `length`.
+    pub fn new(container: &ContainerRecord, length: Duration) -> Row {
         let pct = |ns: u64| percent_of(ns as f64, length);
         let signed = |ns: i64| percent_of(ns as f64, length);
         let seconds = length.as_secs_f64();
@@ -54,32 +54,33 @@ impl Row {
             None => container.name.clone(),
         };
         Row {
-            cgroup: container.cgroup,
+            cgroup: CgroupId(container.cgroup_id),
             name: one_line(&name),
-            cpu_pct: pct(ledger.cpu_usage_ns),
-            caused_rx_pct: pct(ledger.caused_rx_ns),
-            caused_tx_pct: pct(ledger.caused_tx_ns),
-            caused_irq_pct: pct(ledger.caused_hardirq_ns),
-            caused_pct: pct(ledger.caused_ns()),
-            charged_pct: pct(ledger.charged_network_ns),
-            owed_pct: signed(ledger.owed_ns()),
-            corrected_pct: signed(ledger.corrected_cpu_ns()),
+            cpu_pct: pct(container.cpu_usage_ns),
+            caused_rx_pct: pct(container.caused_rx_ns),
+            caused_tx_pct: pct(container.caused_tx_ns),
+            caused_irq_pct: pct(container.caused_hardirq_ns),
+            caused_pct: pct(container.caused_ns),
+            charged_pct: pct(container.charged_network_ns),
+            owed_pct: signed(container.owed_ns),
+            corrected_pct: signed(container.corrected_cpu_ns),
             packets_per_s: if seconds > 0.0 {
-                ledger.packets() as f64 / seconds
+                (container.rx_packets + container.tx_packets) as f64 / seconds
             } else {
                 0.0
             },
-            ns_per_packet: ledger.ns_per_packet(),
+            ns_per_packet: container.ns_per_packet,
         }
     }
 }
 
-/// The rows of `interval`, unsorted.
-pub fn rows(interval: &Interval) -> Vec<Row> {
-    interval
+/// The rows of `record`, unsorted.
+pub fn rows(record: &AccountingRecord) -> Vec<Row> {
+    let length = record.length();
+    record
         .containers
         .iter()
-        .map(|entry| Row::new(entry, interval.length))
+        .map(|container| Row::new(container, length))
         .collect()
 }
 
@@ -106,11 +107,11 @@ pub fn sort(rows: &mut [Row], column: Column, reverse: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::interval;
+    use crate::fixture::record;
 
     #[test]
     fn shares_are_of_one_cpu() {
-        let rows = rows(&interval());
+        let rows = rows(&record());
         let web = rows.iter().find(|r| r.name == "web-3").unwrap();
         let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
         assert!(close(web.cpu_pct, 38.0));
@@ -125,7 +126,7 @@ mod tests {
 
     #[test]
     fn largest_debt_first_and_names_break_ties() {
-        let mut all = rows(&interval());
+        let mut all = rows(&record());
         sort(&mut all, Column::Owed, false);
         let names: Vec<_> = all.iter().map(|r| r.name.as_str()).collect();
         assert_eq!(names, ["web-3", "cache", "db-1"]);

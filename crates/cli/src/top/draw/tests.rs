@@ -1,17 +1,23 @@
 use super::*;
 use crate::fixture::{entry, interval};
 use crate::selection::Selection;
+use crate::top::clock::Clock;
 use crate::view::HostView;
+use cofferdam_records::accounting::AccountingRecord;
 use cofferdam_types::Interval;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use std::time::Duration;
 
+const SECOND: Clock = Clock::Live {
+    interval: Duration::from_secs(1),
+};
+
 fn state(intervals: &[Interval]) -> State {
-    let mut state = State::new(Duration::from_secs(1), Selection::default());
+    let mut state = State::new(SECOND, Selection::default());
     for interval in intervals {
-        state.take(interval, None, None);
+        state.take(AccountingRecord::new(interval), None);
     }
     state
 }
@@ -180,10 +186,9 @@ fn no_line_above_the_table_ends_inside_a_word() {
     bad.health.containers_without_slot = 7;
     let sentence = "no diagnosis: loading BPF programs needs root (CAP_BPF and CAP_PERFMON)";
     for width in 40..120 {
-        let mut state = State::new(Duration::from_secs(1), Selection::default());
+        let mut state = State::new(SECOND, Selection::default());
         state.take(
-            &bad,
-            None,
+            AccountingRecord::new(&bad),
             Some("loading BPF programs needs root (CAP_BPF and CAP_PERFMON)"),
         );
         let lines = screen(&state, width, 30);
@@ -192,7 +197,7 @@ fn no_line_above_the_table_ends_inside_a_word() {
             .position(|l| l.starts_with("CONTAINER"))
             .unwrap();
         let told = lines[1..table].join(" ");
-        let health = HostView::new(&bad).health_line();
+        let health = HostView::new(&AccountingRecord::new(&bad)).health_line();
         for word in sentence.split_whitespace().chain(health.split_whitespace()) {
             let whole = told.split_whitespace().any(|w| w == word);
             assert!(
@@ -206,7 +211,7 @@ fn no_line_above_the_table_ends_inside_a_word() {
                 "{sentence} {health} {} …",
                 state.reading.as_ref().unwrap().sentence
             );
-            let cpus = HostView::new(&bad).cpu_line(usize::from(width));
+            let cpus = HostView::new(&AccountingRecord::new(&bad)).cpu_line(usize::from(width));
             let whole = known
                 .split_whitespace()
                 .chain(cpus.split_whitespace())
