@@ -1,0 +1,233 @@
+//! A frame's bytes: what does not follow from the rest, by columns, compressed.
+//!
+//! One byte of format, then LZ4 of postcard. Counts are variable-length integers, so that idle
+//! containers take a few bytes; containers and words are keys of the dictionary. Totals, ratios and
+//! the schema's name are made again when a frame is read.
+
+use crate::dictionary::{Entries, Entry, EntryId, Identity};
+use crate::frame::Frame;
+use crate::sum::derive;
+use crate::wall;
+use cofferdam_records::accounting::{
+    ACCOUNTING, AccountingRecord, ConservationRecord, ContainerRecord, CpuRecord, HealthRecord,
+};
+use cofferdam_records::status::ConditionRecord;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+mod columns;
+mod losses;
+
+use columns::Containers;
+use losses::Diagnosis;
+#[cfg(test)]
+pub(crate) use losses::ENTITLEMENTS;
+
+/// The first byte.
+const FORMAT: u8 = 1;
+/// A frame of more bytes is not one of ours: 10,000 containers take 4 MiB.
+const LARGEST_BYTES: usize = 64 << 20;
+
+#[derive(Serialize, Deserialize)]
+struct Body {
+    conservation: (u64, u64, f64),
+    health: [u64; 8],
+    unattributed: Vec<(EntryId, u64)>,
+    cpus: Vec<[u64; 11]>,
+    containers: Containers,
+    diagnosis: Option<Diagnosis>,
+    conditions: Vec<Condition>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Condition {
+    name: EntryId,
+    container: EntryId,
+    cgroup_id: u64,
+    cpus: f64,
+    since: i64,
+    for_s: f64,
+}
+
+/// Gives entries their keys while a frame is encoded.
+pub(crate) type Keys<'a> = dyn FnMut(Entry) -> rusqlite::Result<EntryId> + 'a;
+
+/// The bytes of `frame`'s record and conditions; its times are the row's.
+pub(crate) fn encode(frame: &Frame, keys: &mut Keys<'_>) -> rusqlite::Result<Vec<u8>> {
+    let record = &frame.record;
+    let mut word = |text: &str| keys(Entry::Word(text.to_owned()));
+    let mut unattributed = Vec::with_capacity(record.unattributed_ns.len());
+    for (reason, ns) in record.unattributed_ns.iter().filter(|(_, ns)| **ns > 0) {
+        unattributed.push((word(reason)?, *ns));
+    }
+    let mut conditions = Vec::with_capacity(frame.conditions.len());
+    for c in &frame.conditions {
+        conditions.push(Condition {
+            name: word(&c.name)?,
+            container: word(&c.container)?,
+            cgroup_id: c.cgroup_id,
+            cpus: c.cpus,
+            since: humantime::parse_rfc3339_weak(&c.since).map_or(0, wall::ms),
+            for_s: c.for_s,
+        });
+    }
+    let c = &record.conservation;
+    let h = &record.health;
+    let body = Body {
+        conservation: (c.measured_ns, c.attributed_ns, c.worst_cpu_error_pct),
+        health: [
+            h.containers_without_slot,
+            h.events_lost,
+            h.containers_gone,
+            h.cpu_hotplugs,
+            h.segments_rejected,
+            h.markers_missed,
+            h.softirqs_unseen,
+            h.cpu_usage_unreadable,
+        ],
+        unattributed,
+        cpus: record.cpus.iter().map(cpu_row).collect(),
+        containers: Containers::new(&record.containers, record.cpus.len(), keys)?,
+        diagnosis: match &record.diagnosis {
+            Some(diagnosis) => Some(Diagnosis::new(diagnosis, &record.containers, keys)?),
+            None => None,
+        },
+        conditions,
+    };
+    let plain = postcard::to_stdvec(&body).expect("numbers can be serialised");
+    let mut bytes = Vec::with_capacity(plain.len() / 2);
+    bytes.push(FORMAT);
+    bytes.extend(lz4_flex::compress_prepend_size(&plain));
+    Ok(bytes)
+}
+
+/// The record and the conditions in `bytes`, of a frame that ends at `end` and is `length` long;
+/// `None` if they are not whole. For a fuzzer: a store's rows have a checksum before this.
+pub(crate) fn read(
+    bytes: &[u8],
+    (end, length): (SystemTime, Duration),
+    entries: &mut dyn Entries,
+) -> Option<(AccountingRecord, Vec<ConditionRecord>)> {
+    let (&FORMAT, packed) = bytes.split_first()? else {
+        return None;
+    };
+    let size = u32::from_le_bytes(packed.first_chunk::<4>().copied()?) as usize;
+    // LZ4 packs 255 bytes into one, at most.
+    if size > LARGEST_BYTES || size / 256 > packed.len() {
+        return None;
+    }
+    let plain = lz4_flex::decompress_size_prepended(packed).ok()?;
+    let body: Body = postcard::from_bytes(&plain).ok()?;
+    let mut word = |id| match entries.get(id) {
+        Some(Entry::Word(text)) => text,
+        _ => LOST.to_owned(),
+    };
+    let mut unattributed_ns = BTreeMap::new();
+    for (reason, ns) in body.unattributed {
+        let sum: &mut u64 = unattributed_ns.entry(word(reason)).or_default();
+        *sum = sum.saturating_add(ns);
+    }
+    let conditions = body.conditions.iter().map(|c| ConditionRecord {
+        name: word(c.name),
+        container: word(c.container),
+        cgroup_id: c.cgroup_id,
+        cpus: c.cpus,
+        since: cofferdam_records::time(wall::time(c.since)),
+        for_s: c.for_s,
+    });
+    let conditions = conditions.collect();
+    let containers = body.containers.records(body.cpus.len(), entries)?;
+    let diagnosis = match body.diagnosis {
+        Some(diagnosis) => Some(diagnosis.record(&containers, entries)?),
+        None => None,
+    };
+    let (measured_ns, attributed_ns, worst_cpu_error_pct) = body.conservation;
+    let h = body.health;
+    let record = AccountingRecord {
+        schema: ACCOUNTING.to_owned(),
+        time: cofferdam_records::time(end),
+        interval_s: length.as_secs_f64(),
+        containers,
+        unattributed_ns,
+        conservation: ConservationRecord {
+            measured_ns,
+            attributed_ns,
+            worst_cpu_error_pct,
+        },
+        health: HealthRecord {
+            containers_without_slot: h[0],
+            events_lost: h[1],
+            containers_gone: h[2],
+            cpu_hotplugs: h[3],
+            segments_rejected: h[4],
+            markers_missed: h[5],
+            softirqs_unseen: h[6],
+            cpu_usage_unreadable: h[7],
+        },
+        cpus: body.cpus.iter().map(cpu_record).collect(),
+        diagnosis,
+    };
+    Some((record, conditions))
+}
+
+/// Reads `bytes` as a frame's, with a dictionary in which nothing is readable: false if they are
+/// none. Foreign bytes must not do more harm than that.
+pub fn decode(bytes: &[u8]) -> bool {
+    struct Nothing;
+    impl Entries for Nothing {
+        fn get(&mut self, _: EntryId) -> Option<Entry> {
+            None
+        }
+    }
+    let at = (SystemTime::UNIX_EPOCH, Duration::from_secs(1));
+    read(bytes, at, &mut Nothing).is_some()
+}
+
+/// Stands where an entry of the dictionary cannot be read.
+pub(crate) const LOST: &str = "(name lost)";
+
+fn cpu_row(c: &CpuRecord) -> [u64; 11] {
+    [
+        u64::from(c.cpu),
+        c.softirq_ns,
+        c.network_softirq_ns,
+        c.hardirq_ns,
+        c.napi_thread_ns,
+        c.drain_ns,
+        c.measured_ns,
+        c.attributed_ns,
+        c.charged_ns,
+        c.charged_nobody_ns,
+        c.charged_host_ns,
+    ]
+}
+
+fn cpu_record(c: &[u64; 11]) -> CpuRecord {
+    CpuRecord {
+        cpu: c[0] as u32,
+        softirq_ns: c[1],
+        network_softirq_ns: c[2],
+        hardirq_ns: c[3],
+        napi_thread_ns: c[4],
+        drain_ns: c[5],
+        measured_ns: c[6],
+        attributed_ns: c[7],
+        charged_ns: c[8],
+        charged_nobody_ns: c[9],
+        charged_host_ns: c[10],
+    }
+}
+
+fn identity(c: &ContainerRecord) -> Identity {
+    Identity {
+        name: c.name.clone(),
+        cgroup_id: c.cgroup_id,
+        cgroup_path: c.cgroup_path.clone(),
+        id: c.id.clone(),
+        runtime: c.runtime.clone(),
+        pod: c.pod.clone(),
+        netns: c.netns,
+        host_network: c.host_network,
+    }
+}

@@ -1,0 +1,150 @@
+//! What many frames say alike, kept once: who a container is, and words.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Who a container is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    pub name: String,
+    pub cgroup_id: u64,
+    pub cgroup_path: String,
+    pub id: Option<String>,
+    pub runtime: String,
+    pub pod: Option<String>,
+    pub netns: Option<u32>,
+    pub host_network: bool,
+}
+
+/// One entry.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum Entry {
+    Container(Identity),
+    Word(String),
+}
+
+/// The key of an entry.
+pub(crate) type EntryId = u32;
+
+/// Where entries come from while a frame is decoded.
+pub(crate) trait Entries {
+    /// The entry, or `None` if it is not readable.
+    fn get(&mut self, id: EntryId) -> Option<Entry>;
+}
+
+/// Entries unused for so long are only in the file.
+const REMEMBERED_NS: i64 = Duration::from_secs(3600).as_nanos() as i64;
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    id: EntryId,
+    /// Recorded time of the last use, and what the file has of it.
+    used: i64,
+    written: i64,
+}
+
+/// The writer's side: entries used lately.
+#[derive(Debug, Default)]
+pub(crate) struct Dictionary {
+    known: HashMap<Entry, Known>,
+}
+
+impl Dictionary {
+    /// The key of `entry`, which a frame uses at the recorded time `now`; made if need be.
+    pub fn key(&mut self, db: &Connection, entry: Entry, now: i64) -> rusqlite::Result<EntryId> {
+        if let Some(known) = self.known.get_mut(&entry) {
+            known.used = known.used.max(now);
+            return Ok(known.id);
+        }
+        let bytes = to_bytes(&entry);
+        let crc = crc32fast::hash(&bytes);
+        let found = db
+            .prepare_cached("SELECT id FROM entry WHERE crc = ?1 AND body = ?2")?
+            .query_row(params![crc, bytes], |row| row.get::<_, EntryId>(0))
+            .optional()?;
+        let id = match found {
+            Some(id) => {
+                touch(db, id, now)?;
+                id
+            }
+            None => {
+                let mut insert =
+                    db.prepare_cached("INSERT INTO entry (crc, used, body) VALUES (?1, ?2, ?3)")?;
+                let id = insert.insert(params![crc, now, bytes])?;
+                EntryId::try_from(id).unwrap_or(EntryId::MAX)
+            }
+        };
+        let (used, written) = (now, now);
+        self.known.insert(entry, Known { id, used, written });
+        Ok(id)
+    }
+
+    /// Writes what was used since the last time, removes what no frame after `oldest` can use, and
+    /// forgets what has not been used for a while.
+    pub fn sweep(&mut self, db: &Connection, now: i64, oldest: i64) -> rusqlite::Result<()> {
+        for known in self.known.values_mut().filter(|k| k.used > k.written) {
+            touch(db, known.id, known.used)?;
+            known.written = known.used;
+        }
+        self.known.retain(|_, k| k.used > now - REMEMBERED_NS);
+        // What is used without a word in the file was so since the last sweep.
+        let before = oldest.min(now - 2 * REMEMBERED_NS);
+        db.prepare_cached("DELETE FROM entry WHERE used < ?1")?
+            .execute([before])?;
+        Ok(())
+    }
+}
+
+fn touch(db: &Connection, id: EntryId, used: i64) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE entry SET used = ?2 WHERE id = ?1")?
+        .execute(params![id, used])
+        .map(|_| ())
+}
+
+fn to_bytes(entry: &Entry) -> Vec<u8> {
+    postcard::to_stdvec(entry).expect("strings and numbers can be serialised")
+}
+
+/// Entries that the reader keeps at hand, at most.
+const MOST_CACHED: usize = 20_000;
+
+/// The reader's side.
+#[derive(Debug, Default)]
+pub(crate) struct Cache {
+    entries: HashMap<EntryId, Entry>,
+}
+
+/// A [`Cache`] over its store.
+pub(crate) struct Lookup<'a> {
+    pub db: &'a Connection,
+    pub cache: &'a mut Cache,
+}
+
+impl Entries for Lookup<'_> {
+    fn get(&mut self, id: EntryId) -> Option<Entry> {
+        if let Some(entry) = self.cache.entries.get(&id) {
+            return Some(entry.clone());
+        }
+        let entry = read(self.db, id)?;
+        if self.cache.entries.len() >= MOST_CACHED {
+            self.cache.entries.clear();
+        }
+        self.cache.entries.insert(id, entry.clone());
+        Some(entry)
+    }
+}
+
+fn read(db: &Connection, id: EntryId) -> Option<Entry> {
+    let mut select = db
+        .prepare_cached("SELECT crc, body FROM entry WHERE id = ?1")
+        .ok()?;
+    let row = select.query_row([id], |row| {
+        Ok((row.get::<_, u32>(0)?, row.get::<_, Vec<u8>>(1)?))
+    });
+    let (crc, bytes) = row.ok()?;
+    (crc32fast::hash(&bytes) == crc)
+        .then(|| postcard::from_bytes(&bytes).ok())
+        .flatten()
+}

@@ -1,0 +1,37 @@
+//! History: what the agent has seen, kept for days in a store of bounded size.
+//!
+//! A [`Frame`] is one interval: the ledger with its diagnosis, and the conditions of containers.
+//! The agent's [`Store`] appends one a second; it keeps an hour of them, a day of ten seconds each
+//! and 30 days of minutes ([`TIERS`]). Coarser frames are exact sums of finer ones: CPU time,
+//! packets and losses add up to the same. A [`Reader`] reads meanwhile, in the same process or in
+//! another one.
+//!
+//! The file is an SQLite database: a frame is one row with a checksum of its own, so that a crash
+//! costs nothing that was committed, and a damaged row only itself.
+//!
+//! Frames age by *recorded time*, the sum of their lengths, not by the wall clock: a clock that
+//! jumps removes nothing, and a time without an agent does not count.
+#![forbid(unsafe_code)]
+
+mod body;
+mod dictionary;
+mod error;
+mod frame;
+mod header;
+mod prune;
+mod reader;
+mod row;
+mod state;
+mod store;
+mod sum;
+mod tier;
+mod timeline;
+mod wall;
+
+pub use body::decode;
+pub use error::{AppendError, BadTime, Damage, OpenError, ReadError};
+pub use frame::Frame;
+pub use reader::Reader;
+pub use store::{Access, DEFAULT_LIMIT_BYTES, Limits, SMALLEST_LIMIT_BYTES, Store, Usage};
+pub use sum::Sum;
+pub use tier::{TIERS, Tier};

@@ -1,0 +1,341 @@
+//! Reading, also while another process appends.
+
+use crate::dictionary::{Cache, Lookup};
+use crate::error::{Damage, OpenError, ReadError};
+use crate::frame::Frame;
+use crate::header::open_to_read;
+use crate::row::{COLUMNS, Stored};
+use crate::sum::Sum;
+use crate::tier::TIERS;
+use crate::timeline;
+use crate::wall;
+use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// A store that is read. It sees what was appended up to each call.
+#[derive(Debug)]
+pub struct Reader {
+    path: PathBuf,
+    db: Connection,
+    cache: Cache,
+    damage: HashSet<Damage>,
+}
+
+/// Where a frame is: its tier, and recorded time at its end.
+type Place = (usize, i64);
+
+impl Reader {
+    /// Opens the store at `path`, which must exist.
+    ///
+    /// # Errors
+    /// [`OpenError`]. A store that was cut off is opened all the same, for what is left of it.
+    pub fn open(path: &Path) -> Result<Reader, OpenError> {
+        let io = |source| OpenError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        if !std::fs::metadata(path).map_err(io)?.is_file() {
+            return Err(OpenError::NotAStore(path.to_owned()));
+        }
+        let db = match open_to_read(path, "mode=ro") {
+            // Nobody appends, and this user may not make the files that sharing needs.
+            Err(OpenError::Database { source, .. }) if cannot_share(&source, path) => {
+                open_to_read(path, "mode=ro&immutable=1")?
+            }
+            other => other?,
+        };
+        db.set_prepared_statement_cache_capacity(64);
+        Ok(Reader {
+            path: path.to_owned(),
+            db,
+            cache: Cache::default(),
+            damage: HashSet::new(),
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Begin of the earliest and end of the latest frame, by the wall clock; `None` if it is empty.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub fn extent(&self) -> Result<Option<(SystemTime, SystemTime)>, ReadError> {
+        let mut extent: Option<(i64, i64)> = None;
+        for tier in TIERS {
+            let sql = format!(
+                "SELECT (SELECT start_ms FROM {0} ORDER BY end_ms LIMIT 1),
+                        (SELECT max(end_ms) FROM {0})",
+                tier.table
+            );
+            let row = self.db.prepare_cached(&sql).and_then(|mut select| {
+                select.query_row([], |row| {
+                    Ok((row.get::<_, Option<i64>>(0)?, row.get::<_, Option<i64>>(1)?))
+                })
+            });
+            if let (Some(start), Some(end)) = row.map_err(|e| self.error(e))? {
+                let (first, last) = extent.unwrap_or((start, end));
+                extent = Some((first.min(start), last.max(end)));
+            }
+        }
+        Ok(extent.map(|(start, end)| (wall::time(start), wall::time(end))))
+    }
+
+    /// The finest frame that covers `time`; otherwise the last one that ended before.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub fn frame_at(&mut self, time: SystemTime) -> Result<Option<Frame>, ReadError> {
+        let ms = wall::ms(time);
+        for tier in 0..TIERS.len() {
+            // A damaged one is passed over in favour of a coarser one.
+            if let Some(row) = self.one(tier, Side::EndsAfter, ms, 0)?
+                && row.start_ms <= ms
+                && let Some(frame) = self.frame(tier, &row)
+            {
+                return Ok(Some(frame));
+            }
+        }
+        self.nearest(ms, Side::EndedUntil)
+    }
+
+    /// The first frame that ends after `time`, the finest if there are several: with the end of a
+    /// frame, the one after it.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub fn after(&mut self, time: SystemTime) -> Result<Option<Frame>, ReadError> {
+        self.nearest(wall::ms(time), Side::EndsAfter)
+    }
+
+    /// The last frame that ended before `time`, the finest if there are several: with the end of a
+    /// frame, the one before it.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub fn before(&mut self, time: SystemTime) -> Result<Option<Frame>, ReadError> {
+        self.nearest(wall::ms(time).saturating_sub(1), Side::EndedUntil)
+    }
+
+    /// What happened between two times, in at most `most` frames: of the finest tier that has so
+    /// few, or sums of equal parts of the time. Parts without recording have no frame.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub fn frames(
+        &mut self,
+        from: SystemTime,
+        to: SystemTime,
+        most: usize,
+    ) -> Result<Vec<Frame>, ReadError> {
+        let most = most.max(1);
+        let mut places = self.places(TIERS.len() - 1, from, to)?;
+        for tier in (0..TIERS.len() - 1).rev() {
+            let finer = self.places(tier, from, to)?;
+            if finer.len() > most {
+                break;
+            }
+            places = finer;
+        }
+        if places.len() <= most {
+            let mut frames = Vec::with_capacity(places.len());
+            for place in places {
+                frames.extend(self.frame_of(place)?);
+            }
+            return Ok(frames);
+        }
+        let (start_ms, end_ms) = (wall::ms(from), wall::ms(to));
+        let span_ms = end_ms.saturating_sub(start_ms).max(1);
+        let part = |frame: &Frame| {
+            let at = wall::ms(frame.end).saturating_sub(start_ms);
+            // The end belongs to the last part, as each frame's end does to its part.
+            let at = i128::from(at.clamp(1, span_ms) - 1);
+            (at * most as i128 / i128::from(span_ms)) as usize
+        };
+        let mut sums: Vec<Option<Sum>> = (0..most).map(|_| None).collect();
+        for place in places {
+            let Some(frame) = self.frame_of(place)? else {
+                continue;
+            };
+            match &mut sums[part(&frame)] {
+                Some(sum) => sum.add(&frame),
+                empty => *empty = Some(Sum::new(frame)),
+            }
+        }
+        Ok(sums.into_iter().flatten().map(Sum::finish).collect())
+    }
+
+    /// Gives `take` every frame that lies at least partly between two times, in the order of
+    /// recording: of the tier with `resolution` or the next finer one, of coarser ones before that
+    /// begins and of finer ones after its last. No time is given twice.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub fn each(
+        &mut self,
+        from: SystemTime,
+        to: SystemTime,
+        resolution: Duration,
+        mut take: impl FnMut(Frame) -> ControlFlow<()>,
+    ) -> Result<(), ReadError> {
+        let wanted = TIERS
+            .iter()
+            .rposition(|t| t.resolution <= resolution)
+            .unwrap_or(0);
+        for place in self.places(wanted, from, to)? {
+            if let Some(frame) = self.frame_of(place)?
+                && take(frame).is_break()
+            {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Frames that were left out so far because their bytes are damaged, in the order of time.
+    pub fn damage(&self) -> Vec<Damage> {
+        let mut all: Vec<Damage> = self.damage.iter().copied().collect();
+        all.sort_by_key(|d| (d.end, d.resolution));
+        all
+    }
+
+    /// Where the frames are that lie at least partly between two times, by tier `wanted` where it
+    /// has them. Each is read on its own: a long transaction would keep the writer from emptying
+    /// its log.
+    fn places(
+        &self,
+        wanted: usize,
+        from: SystemTime,
+        to: SystemTime,
+    ) -> Result<Vec<Place>, ReadError> {
+        let read = || -> rusqlite::Result<Vec<Place>> {
+            let mut places = Vec::new();
+            for part in timeline::parts(&self.db, wanted)? {
+                let sql = format!(
+                    "SELECT recorded_ns FROM {0}
+                     WHERE end_ms > ?1 AND end_ms <= ?2 AND recorded_ns > ?3 AND recorded_ns <= ?4
+                     UNION
+                     SELECT recorded_ns FROM (SELECT recorded_ns, start_ms FROM {0}
+                         WHERE end_ms > ?1 AND end_ms > ?2 AND recorded_ns > ?3
+                         AND recorded_ns <= ?4 ORDER BY end_ms LIMIT 1)
+                     WHERE start_ms < ?2
+                     ORDER BY recorded_ns",
+                    TIERS[part.tier].table
+                );
+                let mut select = self.db.prepare_cached(&sql)?;
+                let between = [wall::ms(from), wall::ms(to), part.after_ns, part.until_ns];
+                let found = select.query_map(between, |row| Ok((part.tier, row.get(0)?)))?;
+                for place in found {
+                    places.push(place?);
+                }
+            }
+            Ok(places)
+        };
+        read().map_err(|e| self.error(e))
+    }
+
+    /// The frame there; `None` if it is damaged, or has been removed since.
+    fn frame_of(&mut self, (tier, recorded_ns): Place) -> Result<Option<Frame>, ReadError> {
+        let table = TIERS[tier].table;
+        let sql = format!("SELECT {COLUMNS} FROM {table} WHERE recorded_ns = ?1");
+        let found = self
+            .db
+            .prepare_cached(&sql)
+            .and_then(|mut s| s.query_row([recorded_ns], Stored::read).optional());
+        let row = found.map_err(|e| self.error(e))?;
+        Ok(row.and_then(|row| self.frame(tier, &row)))
+    }
+
+    /// The row of `tier` that is nearest to a time, after `skip` others.
+    fn one(
+        &self,
+        tier: usize,
+        side: Side,
+        ms: i64,
+        skip: i64,
+    ) -> Result<Option<Stored>, ReadError> {
+        let (table, condition) = (TIERS[tier].table, side.condition());
+        let sql = format!("SELECT {COLUMNS} FROM {table} WHERE {condition} LIMIT 1 OFFSET ?2");
+        let found = self
+            .db
+            .prepare_cached(&sql)
+            .and_then(|mut s| s.query_row(params![ms, skip], Stored::read).optional());
+        found.map_err(|e| self.error(e))
+    }
+
+    /// The nearest frame that is whole.
+    fn nearest(&mut self, ms: i64, side: Side) -> Result<Option<Frame>, ReadError> {
+        let mut skips = [0; TIERS.len()];
+        let mut next: [Option<Stored>; TIERS.len()] = [const { None }; TIERS.len()];
+        for (tier, first) in next.iter_mut().enumerate() {
+            *first = self.one(tier, side, ms, 0)?;
+        }
+        loop {
+            let ends = next.iter().enumerate();
+            let ends = ends.filter_map(|(tier, row)| Some((row.as_ref()?.end_ms, tier)));
+            let found = match side {
+                Side::EndsAfter => ends.min_by_key(|(end, tier)| (*end, *tier)),
+                Side::EndedUntil => ends.max_by_key(|(end, tier)| (*end, std::cmp::Reverse(*tier))),
+            };
+            let Some((_, tier)) = found else {
+                return Ok(None);
+            };
+            let row = next[tier].take().expect("it was found there");
+            if let Some(frame) = self.frame(tier, &row) {
+                return Ok(Some(frame));
+            }
+            skips[tier] += 1;
+            next[tier] = self.one(tier, side, ms, skips[tier])?;
+        }
+    }
+
+    /// The frame of a row, or `None` and a note if it is damaged.
+    fn frame(&mut self, tier: usize, row: &Stored) -> Option<Frame> {
+        let (db, cache) = (&self.db, &mut self.cache);
+        let frame = row.frame(&TIERS[tier], &mut Lookup { db, cache });
+        if frame.is_none() {
+            self.damage.insert(Damage {
+                end: wall::time(row.end_ms),
+                resolution: TIERS[tier].resolution,
+            });
+        }
+        frame
+    }
+
+    fn error(&self, source: rusqlite::Error) -> ReadError {
+        ReadError {
+            path: self.path.clone(),
+            source,
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Side {
+    EndsAfter,
+    EndedUntil,
+}
+
+impl Side {
+    fn condition(self) -> &'static str {
+        match self {
+            Side::EndsAfter => "end_ms > ?1 ORDER BY end_ms, recorded_ns",
+            Side::EndedUntil => "end_ms <= ?1 ORDER BY end_ms DESC, recorded_ns DESC",
+        }
+    }
+}
+
+/// Whether it is only the sharing of the log that is missing, and there is no log.
+fn cannot_share(error: &rusqlite::Error, path: &Path) -> bool {
+    use rusqlite::ErrorCode;
+    let code = error.sqlite_error_code();
+    let files = matches!(code, Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly));
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    files && std::fs::metadata(log).map_or(true, |m| m.len() == 0)
+}

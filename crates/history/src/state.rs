@@ -1,0 +1,132 @@
+//! What the writer knows between two frames: where recorded time stands, and the sums that coarser
+//! tiers have begun. All of it is in the file as well: after a failure it is read again.
+
+use crate::body;
+use crate::dictionary::{Cache, Dictionary, Lookup};
+use crate::frame::Frame;
+use crate::row::{COLUMNS, Stored, length_ns};
+use crate::sum::Sum;
+use crate::tier::{TIERS, Tier};
+use crate::wall;
+use rusqlite::{Connection, OptionalExtension};
+
+/// A sum that is not yet a row.
+#[derive(Debug)]
+struct Pending {
+    sum: Sum,
+    bucket: i64,
+    /// Recorded time at its end.
+    recorded_ns: i64,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    /// Recorded time at the end of the last frame.
+    pub recorded_ns: i64,
+    pub dictionary: Dictionary,
+    /// For each tier but the finest.
+    pending: [Option<Pending>; TIERS.len() - 1],
+}
+
+impl State {
+    /// Reads where the store was left. Frames that no coarser row covers are added up again.
+    pub fn load(db: &Connection) -> rusqlite::Result<State> {
+        let mut state = State {
+            recorded_ns: 0,
+            dictionary: Dictionary::default(),
+            pending: [const { None }; TIERS.len() - 1],
+        };
+        for tier in TIERS {
+            let last = edge(db, &tier, "max(recorded_ns)")?.unwrap_or(0);
+            state.recorded_ns = state.recorded_ns.max(last);
+        }
+        let mut cache = Cache::default();
+        for at in (1..TIERS.len()).rev() {
+            let done = edge(db, &TIERS[at], "max(recorded_ns)")?.unwrap_or(0);
+            let finer = &TIERS[at - 1];
+            let sql = format!(
+                "SELECT {COLUMNS} FROM {} WHERE recorded_ns > ?1 ORDER BY recorded_ns",
+                finer.table
+            );
+            let mut select = db.prepare(&sql)?;
+            let mut rows = select.query([done])?;
+            while let Some(row) = rows.next()? {
+                let row = Stored::read(row)?;
+                let cache = &mut cache;
+                // A damaged row is in no sum.
+                if let Some(frame) = row.frame(finer, &mut Lookup { db, cache }) {
+                    state.add(db, at, frame, row.recorded_ns)?;
+                }
+            }
+        }
+        Ok(state)
+    }
+
+    /// Writes `frame` into the finest tier, and what it completes into coarser ones. True if it
+    /// completed something.
+    pub fn append(&mut self, db: &Connection, frame: &Frame) -> rusqlite::Result<bool> {
+        self.recorded_ns = self.recorded_ns.saturating_add(length_ns(frame));
+        let recorded_ns = self.recorded_ns;
+        self.write(db, 0, frame, recorded_ns)?;
+        self.add(db, 1, frame.clone(), recorded_ns)
+    }
+
+    /// Adds a frame of the tier below to tier `at`, after writing the sum that it does not belong to.
+    fn add(
+        &mut self,
+        db: &Connection,
+        at: usize,
+        frame: Frame,
+        recorded_ns: i64,
+    ) -> rusqlite::Result<bool> {
+        let bucket = TIERS[at].bucket(middle_ms(&frame));
+        if let Some(pending) = &mut self.pending[at - 1]
+            && pending.bucket == bucket
+            && pending.sum.continues(&frame)
+            && pending.sum.frame().length < TIERS[at].resolution * 2
+        {
+            pending.sum.add(&frame);
+            pending.recorded_ns = recorded_ns;
+            return Ok(false);
+        }
+        let begun = Pending {
+            sum: Sum::new(frame),
+            bucket,
+            recorded_ns,
+        };
+        let Some(done) = self.pending[at - 1].replace(begun) else {
+            return Ok(false);
+        };
+        let frame = done.sum.finish();
+        self.write(db, at, &frame, done.recorded_ns)?;
+        if at + 1 < TIERS.len() {
+            self.add(db, at + 1, frame, done.recorded_ns)?;
+        }
+        Ok(true)
+    }
+
+    fn write(
+        &mut self,
+        db: &Connection,
+        at: usize,
+        frame: &Frame,
+        recorded_ns: i64,
+    ) -> rusqlite::Result<()> {
+        let (dictionary, now) = (&mut self.dictionary, self.recorded_ns);
+        let mut keys = |entry| dictionary.key(db, entry, now);
+        let bytes = body::encode(frame, &mut keys)?;
+        Stored::new(frame, recorded_ns, bytes).insert(db, &TIERS[at])
+    }
+}
+
+/// The first or last value of a tier, `None` if it is empty.
+pub(crate) fn edge(db: &Connection, tier: &Tier, what: &str) -> rusqlite::Result<Option<i64>> {
+    let sql = format!("SELECT {what} FROM {}", tier.table);
+    let found = db.prepare_cached(&sql)?.query_row([], |row| row.get(0));
+    found.optional().map(Option::flatten)
+}
+
+fn middle_ms(frame: &Frame) -> i64 {
+    let (start, end) = (wall::ms(frame.start), wall::ms(frame.end));
+    start.saturating_add(end.saturating_sub(start) / 2)
+}

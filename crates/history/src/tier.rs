@@ -1,0 +1,44 @@
+//! The resolutions that are kept, and for how long.
+
+use std::time::Duration;
+
+/// One resolution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tier {
+    /// Length of a frame. Those of the finest tier are as the agent cut them, about this long.
+    pub resolution: Duration,
+    /// Recorded time that is kept.
+    pub kept: Duration,
+    pub(crate) table: &'static str,
+}
+
+const HOUR: u64 = 3600;
+const DAY: u64 = 24 * HOUR;
+
+/// What is kept, finest first: each resolution is a multiple of the one before it. The last one
+/// makes a month readable as one picture.
+pub const TIERS: [Tier; 4] = [
+    tier(1, HOUR, "frame_1s"),
+    tier(10, DAY, "frame_10s"),
+    tier(60, 30 * DAY, "frame_1m"),
+    tier(1800, 30 * DAY, "frame_30m"),
+];
+
+const fn tier(resolution_s: u64, kept_s: u64, table: &'static str) -> Tier {
+    Tier {
+        resolution: Duration::from_secs(resolution_s),
+        kept: Duration::from_secs(kept_s),
+        table,
+    }
+}
+
+impl Tier {
+    /// The stretch of wall-clock time that a frame around `middle_ms` belongs to.
+    pub(crate) fn bucket(&self, middle_ms: i64) -> i64 {
+        middle_ms.div_euclid(self.resolution.as_millis() as i64)
+    }
+
+    pub(crate) fn kept_ns(&self) -> i64 {
+        self.kept.as_nanos() as i64
+    }
+}
