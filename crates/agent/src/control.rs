@@ -8,10 +8,12 @@ use crate::assign::Assigner;
 use crate::conditions::Conditions;
 use crate::config::{Config, Loaded, Source};
 use crate::effects::{Effects, ObserveOnly, Undone};
+use crate::events::{Events, offender};
 use crate::latency::Latency;
 use crate::ledger::{Ledger, Readings};
 use crate::losses::{Losses, OpenDiagnosis};
 use crate::notify::Notifier;
+use crate::otlp::Otlp;
 use crate::rules::changes_host;
 use crate::server::{Command, Notice};
 use crate::view::{Cost, View};
@@ -77,7 +79,9 @@ pub(crate) struct Control<L> {
     assigner: Assigner,
     losses: Losses,
     conditions: Conditions,
+    events: Events,
     latency: Latency,
+    otlp: Otlp,
     config: Config,
     source: Source,
     configuration: ConfigurationRecord,
@@ -130,7 +134,9 @@ impl<L: Ledger> Control<L> {
             assigner,
             losses: Losses::new(open_diagnosis),
             conditions: Conditions::default(),
+            events: Events::default(),
             latency: Latency::default(),
+            otlp: Otlp::default(),
             configuration: ConfigurationRecord {
                 path: source.path.display().to_string(),
                 from_file: loaded.from_file,
@@ -172,6 +178,7 @@ impl<L: Ledger> Control<L> {
         }
         control.losses.switch(control.config.diagnosis);
         control.latency.switch(&control.config.latency);
+        control.otlp.switch(&control.config.otlp);
         control.step();
         Ok(control)
     }
@@ -319,6 +326,11 @@ impl<L: Ledger> Control<L> {
         if changed || self.shown.is_none_or(|at| at.elapsed() >= SHOW) {
             self.tell_changes();
             self.tell_unmatched_rules();
+            let conditions = self.conditions.now();
+            let offender = |victim| offender(&interval, victim);
+            for event in self.events.update(&conditions, offender, now) {
+                event.log();
+            }
         }
         self.last = snapshot.clone();
     }

@@ -1,13 +1,22 @@
 //! The log: one line an event on standard error. Under journald with its priority in front
-//! (`sd-daemon(3)`) and without a time, which journald adds.
+//! (`sd-daemon(3)`) and without a time, which journald adds; what containers suffer
+//! ([`crate::events`]) goes to journald itself, with fields.
 
+use crate::events::TARGET;
 use std::fmt;
 use std::io::{self, IsTerminal};
 use std::os::unix::fs::MetadataExt;
-use tracing::{Event, Level, Subscriber};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
+
+/// Before the names of events' fields in the journal.
+const FIELDS: &str = "COFFERDAM";
 
 /// How lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,21 +27,39 @@ enum Form {
     Plain,
 }
 
-/// Sends the log to standard error from now on. Call once.
+/// Sends the log to standard error from now on, and events with their fields to journald where that
+/// reads it. Call once.
 pub fn install() {
+    let journald = is_journal()
+        .then(tracing_journald::layer)
+        // journald is not there: lines go where the others go.
+        .and_then(Result::ok)
+        .map(|layer| layer.with_field_prefix(Some(FIELDS.to_owned())));
     let form = if is_journal() {
         Form::Journal
     } else {
         Form::Plain
     };
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(Level::INFO)
+    let apart = journald.is_some();
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
         .with_ansi(false)
         .event_format(form)
-        .finish();
+        .with_filter(filter_fn(move |meta| {
+            is_told(meta) && !(apart && is_event(meta))
+        }));
+    let journald = journald.map(|layer| layer.with_filter(filter_fn(is_event)));
+    let subscriber = tracing_subscriber::registry().with(lines).with(journald);
     // A second call, in tests, keeps the first.
     let _ = tracing::subscriber::set_global_default(subscriber);
+}
+
+fn is_told(meta: &Metadata<'_>) -> bool {
+    *meta.level() <= Level::INFO
+}
+
+fn is_event(meta: &Metadata<'_>) -> bool {
+    meta.target() == TARGET
 }
 
 /// `$JOURNAL_STREAM` names the device and inode of journald's socket: standard error may have
@@ -53,7 +80,7 @@ where
 {
     fn format_event(
         &self,
-        context: &FmtContext<'_, S, N>,
+        _: &FmtContext<'_, S, N>,
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
@@ -67,13 +94,25 @@ where
         }
         // Names that a container chose may stand in it: one line, nothing that steers a
         // terminal.
-        let mut text = String::new();
-        context.format_fields(Writer::new(&mut text), event)?;
+        let mut text = Message(String::new());
+        event.record(&mut text);
         let clean = |c: char| if c.is_control() { '?' } else { c };
-        for c in text.trim_end().chars().map(clean) {
+        for c in text.0.trim_end().chars().map(clean) {
             fmt::Write::write_char(&mut writer, c)?;
         }
         writeln!(writer)
+    }
+}
+
+/// The words of an event, without its fields.
+struct Message(String);
+
+impl Visit for Message {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == "message" {
+            // Writing to a String cannot fail.
+            let _ = fmt::Write::write_fmt(&mut self.0, format_args!("{value:?}"));
+        }
     }
 }
 
@@ -127,7 +166,15 @@ mod tests {
             tracing::warn!("a\nb\u{1b}[2J");
             tracing::error!("no");
         });
-        assert_eq!(text, "<6>ready\n<4>a?b\\x1b[2J\n<3>no\n");
+        assert_eq!(text, "<6>ready\n<4>a?b?[2J\n<3>no\n");
+    }
+
+    #[test]
+    fn an_event_is_a_line_of_words_without_its_fields() {
+        let text = logged(Form::Journal, || {
+            tracing::warn!(target: TARGET, victim = "db", cpus = 0.3, "db pays");
+        });
+        assert_eq!(text, "<4>db pays\n");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::conditions::Condition;
 use crate::latency::LatencyView;
 use crate::losses::LossView;
+use crate::otlp::Sent;
 use cofferdam_records::status::{
     AgentRecord, ConfigurationRecord, ContainerRecord, DegradedRecord, RuleRecord, STATUS,
     StatusReport,
@@ -32,6 +33,8 @@ pub(crate) struct View {
     pub steps: u64,
     pub failed_readings: u64,
     pub cost: Cost,
+    /// Metrics pushed.
+    pub sent: Sent,
     /// Containers with series of their own, at most.
     pub exported: u32,
 }

@@ -134,6 +134,8 @@ pub fn entries(layout: &Layout, built: &Built, release: &Release) -> Result<Vec<
         "dataplane.toml",
         "grafana-dashboard.json",
         "kubernetes.yaml",
+        "prometheus-rules-test.yaml",
+        "prometheus-rules.yaml",
     ] {
         let to = documents.join("examples").join(example);
         copy(to, ours("etc").join(example), Mode::Data);

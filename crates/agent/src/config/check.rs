@@ -1,13 +1,14 @@
 //! What the form of the file cannot say: ranges, and rules that do not go together.
 
-use super::raw::{RawConfig, RawCpu, RawLatency, RawRule, RawStart};
+use super::raw::{Length, RawConfig, RawCpu, RawLatency, RawOtlp, RawRule, RawStart};
 use super::{Config, LatencyConfig, MOST_RULES};
+use crate::otlp::{EndpointError, OtlpConfig};
 use crate::rules::{Matcher, Rule};
 use cofferdam_latency::Start;
 use cofferdam_types::{CpuPolicy, Policy, Problem, Severity, place};
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use std::time::Duration;
 use toml::Spanned;
@@ -16,6 +17,10 @@ const SHORTEST_PERIOD: Duration = Duration::from_millis(10);
 const LONGEST_PERIOD: Duration = Duration::from_secs(10);
 const SMALLEST_DEBT: Duration = Duration::from_millis(1);
 const LARGEST_DEBT: Duration = Duration::from_secs(3600);
+/// Time between two pushes of metrics, unless given.
+const EXPORT: Duration = Duration::from_secs(60);
+const SHORTEST_EXPORT: Duration = Duration::from_secs(1);
+const LONGEST_EXPORT: Duration = Duration::from_secs(3600);
 const MOST_EXPORTED: u32 = 10_000;
 const MOST_MEASURED: u32 = 1_000;
 /// The kernel's limit for the path of a socket, without its final zero.
@@ -89,38 +94,67 @@ fn sections(checker: &mut Checker<'_>, raw: &RawConfig, config: &mut Config) {
         }
         config.metrics.containers = *count.get_ref();
     }
-    let mut length =
-        |found: &Option<Spanned<super::raw::Length>>, least, most, to: &mut Duration| {
-            let Some(found) = found else { return };
-            let value = found.get_ref().0;
-            if (least..=most).contains(&value) {
-                *to = value;
-            } else {
-                let (least, most) = (
-                    humantime::format_duration(least),
-                    humantime::format_duration(most),
-                );
-                checker.error(&found.span(), format!("give {least} to {most}"));
-            }
-        };
     let enforcement = &mut config.enforcement;
-    length(
+    if let Some(found) = length(
+        checker,
         &raw.enforcement.control_period,
-        SHORTEST_PERIOD,
-        LONGEST_PERIOD,
-        &mut enforcement.control_period,
-    );
-    length(
+        SHORTEST_PERIOD..=LONGEST_PERIOD,
+    ) {
+        enforcement.control_period = found;
+    }
+    if let Some(found) = length(
+        checker,
         &raw.enforcement.debt_bound,
-        SMALLEST_DEBT,
-        LARGEST_DEBT,
-        &mut enforcement.debt_bound,
-    );
+        SMALLEST_DEBT..=LARGEST_DEBT,
+    ) {
+        enforcement.debt_bound = found;
+    }
     config.reservation.lend = raw.reservation.lend.unwrap_or(config.reservation.lend);
     let move_irqs = raw.reservation.move_irqs;
     config.reservation.move_irqs = move_irqs.unwrap_or(config.reservation.move_irqs);
     config.diagnosis = raw.diagnosis.enabled.unwrap_or(config.diagnosis);
     latency(checker, &raw.latency, &mut config.latency);
+    config.otlp = otlp(checker, &raw.otlp);
+}
+
+/// The duration that was given, if it is one of `allowed`.
+fn length(
+    checker: &mut Checker<'_>,
+    found: &Option<Spanned<Length>>,
+    allowed: RangeInclusive<Duration>,
+) -> Option<Duration> {
+    let found = found.as_ref()?;
+    let value = found.get_ref().0;
+    if allowed.contains(&value) {
+        return Some(value);
+    }
+    let [least, most] = [allowed.start(), allowed.end()].map(|d| humantime::format_duration(*d));
+    checker.error(&found.span(), format!("give {least} to {most}"));
+    None
+}
+
+fn otlp(checker: &mut Checker<'_>, raw: &RawOtlp) -> Option<OtlpConfig> {
+    let interval = length(checker, &raw.interval, SHORTEST_EXPORT..=LONGEST_EXPORT);
+    let endpoint = raw.endpoint.as_ref();
+    let endpoint = endpoint.filter(|text| text.get_ref() != "off");
+    let Some(text) = endpoint else {
+        if let Some(interval) = &raw.interval {
+            let what = "interval has no effect without endpoint: add that, or remove interval";
+            checker.warn(&interval.span(), what);
+        }
+        return None;
+    };
+    match text.get_ref().parse() {
+        Ok(endpoint) => Some(OtlpConfig {
+            endpoint,
+            interval: interval.unwrap_or(EXPORT),
+        }),
+        Err(what) => {
+            let what: EndpointError = what;
+            checker.error(&text.span(), what.to_string());
+            None
+        }
+    }
 }
 
 fn latency(checker: &mut Checker<'_>, raw: &RawLatency, config: &mut LatencyConfig) {

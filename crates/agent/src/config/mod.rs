@@ -12,6 +12,7 @@ mod tests;
 pub use cofferdam_types::{Problem, Severity};
 pub use problem::ConfigError;
 
+use crate::otlp::OtlpConfig;
 use crate::rules::Rule;
 use cofferdam_host::{HostFs, online_cpus};
 use cofferdam_latency::Start;
@@ -48,6 +49,8 @@ pub struct Config {
     pub diagnosis: bool,
     /// Latency of containers' packets.
     pub latency: LatencyConfig,
+    /// Where metrics are pushed to; `None`: nowhere.
+    pub otlp: Option<OtlpConfig>,
 }
 
 /// `[socket]`
@@ -132,6 +135,7 @@ impl Default for Config {
             },
             diagnosis: true,
             latency: LatencyConfig::default(),
+            otlp: None,
         }
     }
 }

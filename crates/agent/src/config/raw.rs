@@ -17,6 +17,7 @@ pub(super) struct RawConfig {
     pub reservation: RawReservation,
     pub diagnosis: RawDiagnosis,
     pub latency: RawLatency,
+    pub otlp: RawOtlp,
 }
 
 #[derive(Debug, Deserialize)]
@@ -93,6 +94,13 @@ pub(super) struct RawLatency {
     pub containers: Option<Spanned<u32>>,
     pub start: Option<RawStart>,
     pub socket: Option<Spanned<PathBuf>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawOtlp {
+    pub endpoint: Option<Spanned<String>>,
+    pub interval: Option<Spanned<Length>>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]

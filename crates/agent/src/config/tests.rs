@@ -72,6 +72,9 @@ histograms = true
 containers = 9
 start = "send"
 socket = "/run/latency.sock"
+[otlp]
+endpoint = "http://127.0.0.1:4318"
+interval = "5s"
 "#;
     let (config, _) = parse(text).unwrap();
     assert_eq!(config.socket.path, Path::new("/run/x.sock"));
@@ -96,6 +99,17 @@ socket = "/run/latency.sock"
         socket: Some("/run/latency.sock".into()),
     };
     assert_eq!(config.latency, latency);
+    let otlp = config.otlp.unwrap();
+    assert_eq!(
+        otlp.endpoint.to_string(),
+        "http://127.0.0.1:4318/v1/metrics"
+    );
+    assert_eq!(otlp.interval, Duration::from_secs(5));
+    let (config, _) = parse("[otlp]\nendpoint = \"http://otel:1\"").unwrap();
+    assert_eq!(config.otlp.unwrap().interval, Duration::from_secs(60));
+    let (config, warnings) = parse("[otlp]\nendpoint = \"off\"\ninterval = \"5s\"").unwrap();
+    assert_eq!(config.otlp, None);
+    assert!(warnings[0].text.contains("no effect"), "{warnings:?}");
     let (config, _) = parse("[latency]\nsocket = \"off\"").unwrap();
     assert_eq!(config.latency, LatencyConfig::default());
 }
@@ -105,6 +119,12 @@ fn each_mistake_is_reported_with_line_column_and_remedy() {
     for (text, place, words) in [
         ("rule = 5", "1:8", "sequence"),
         ("[latency]\ncontainers = 0", "2:14", "1 to 1000"),
+        (
+            "[otlp]\nendpoint = \"https://otel\"",
+            "2:12",
+            "http://127.0.0.1:4318",
+        ),
+        ("[otlp]\ninterval = \"1ms\"", "2:12", "give 1s to 1h"),
         ("[latency]\nstart = \"now\"", "2:9", "`queue`"),
         ("[latency]\nsocket = \"x\"", "2:10", "absolute path"),
         ("[[rule]]\nmatch = \"a\"\ncpuz = 1", "3:1", "`network_cpu`"),

@@ -164,6 +164,7 @@ impl<L: Ledger> Control<L> {
         // Also when it is the same: what was missing may be there by now.
         self.losses.switch(new.diagnosis);
         self.latency.switch(&new.latency);
+        self.otlp.switch(&new.otlp);
         if (options || !asked)
             && let Some(effects) = self.effects.take()
         {

@@ -69,8 +69,12 @@ impl<L: Ledger> Control<L> {
         }
     }
 
-    pub(super) fn publish(&self, channels: &Channels) {
+    pub(super) fn publish(&mut self, channels: &Channels) {
         let view = Arc::new(self.view());
+        let now = Instant::now();
+        if self.otlp.is_due(now) {
+            self.otlp.send(view.clone(), now);
+        }
         *channels.view.lock().unwrap_or_else(PoisonError::into_inner) = view;
     }
 
@@ -108,6 +112,7 @@ impl<L: Ledger> Control<L> {
         }
         degraded.extend(self.losses.degraded.clone());
         degraded.extend(self.latency.degraded());
+        degraded.extend(self.otlp.degraded());
         View {
             snapshot: self.last.clone(),
             enforcement: self.enforcement.clone(),
@@ -124,6 +129,7 @@ impl<L: Ledger> Control<L> {
             steps: self.steps,
             failed_readings: self.failed_readings,
             cost: self.cost,
+            sent: self.otlp.sent(),
             exported: self.config.metrics.containers,
         }
     }

@@ -10,8 +10,8 @@ use cofferdam_types::{
 };
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// All values now.
-pub(super) fn values(view: &View, more: &[Degraded], traffic: Traffic) -> Values {
+/// All values now; those of clients only where the server asks, which knows them.
+pub(super) fn values(view: &View, more: &[Degraded], traffic: Option<Traffic>) -> Values {
     let mut values = Values::default();
     let shown = shown(view);
     let mut names = HashMap::new();
@@ -34,7 +34,9 @@ pub(super) fn values(view: &View, more: &[Degraded], traffic: Traffic) -> Values
     losses(&mut values, view, &names);
     latency::values(&mut values, view);
     agent(&mut values, view, more);
-    requests(&mut values, traffic);
+    if let Some(traffic) = traffic {
+        requests(&mut values, traffic);
+    }
     values
 }
 
@@ -221,6 +223,9 @@ fn agent(values: &mut Values, view: &View, more: &[Degraded]) {
     values.add(&STEPS, &[], view.steps as f64);
     values.add(&FAILED_READINGS, &[], view.failed_readings as f64);
     values.add(&AGENT_CPU, &[], view.cost.cpu.as_secs_f64());
+    for (outcome, count) in [("sent", view.sent.requests), ("failed", view.sent.failures)] {
+        values.add(&PUSHES, &[outcome], count as f64);
+    }
     values.add(&AGENT_MEMORY, &[], view.cost.resident_bytes as f64);
 }
 

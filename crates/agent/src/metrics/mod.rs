@@ -2,9 +2,12 @@
 
 mod collect;
 mod latency;
+pub(crate) mod otlp;
+#[cfg(test)]
+mod shipped;
 pub mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod values;
 
 use crate::latency::{BOUNDS_NS, Buckets};
@@ -22,7 +25,7 @@ use values::Values;
 /// Everything as text.
 pub(crate) fn text(view: &View, more: &[Degraded], traffic: Traffic) -> String {
     let mut registry = Registry::with_prefix(PREFIX);
-    let values = collect::values(view, more, traffic);
+    let values = collect::values(view, more, Some(traffic));
     registry.register_collector(Box::new(Exposition(values)));
     let mut out = String::new();
     // Writing to a String cannot fail.

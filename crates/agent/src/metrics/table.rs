@@ -201,6 +201,8 @@ metrics! {
         "Connections refused, or closed for newer ones, because there were too many";
     TIMEOUTS = Counter "agent_timeouts" "" []
         "Connections closed because the client was too slow";
+    PUSHES = Counter "agent_otlp_requests" "" ["outcome"]
+        "Pushes of the metrics to a collector: sent, or failed";
     SCRAPES = Counter "agent_scrapes" "" []
         "Requests to the metrics address";
 }

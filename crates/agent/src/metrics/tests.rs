@@ -85,7 +85,7 @@ fn service(cgroup: u64) -> ContainerLedger {
 }
 
 /// A view in which everything has happened.
-fn full(containers: u64) -> View {
+pub(crate) fn full(containers: u64) -> View {
     let time = CpuTime {
         softirq_ns: 9 * MS,
         network_softirq_ns: 8 * MS,
@@ -213,6 +213,10 @@ fn full(containers: u64) -> View {
         cost: Cost {
             cpu: Duration::from_secs(1),
             resident_bytes: 1,
+        },
+        sent: crate::otlp::Sent {
+            requests: 3,
+            failures: 1,
         },
         exported: 2,
     }
@@ -369,69 +373,4 @@ fn a_name_cannot_break_the_text() {
     assert_eq!(text.matches("\n# EOF\n").count(), 1);
     let (rest, _) = nom_openmetrics::parser::openmetrics(&text).unwrap();
     assert_eq!(rest, "");
-}
-
-/// Every string under a key called `expr` or `query`.
-fn queries(value: &serde_json::Value, found: &mut Vec<String>) {
-    match value {
-        serde_json::Value::Object(map) => {
-            for (key, inner) in map {
-                if let (true, Some(text)) = (key == "expr" || key == "query", inner.as_str()) {
-                    found.push(text.to_owned());
-                }
-                queries(inner, found);
-            }
-        }
-        serde_json::Value::Array(items) => items.iter().for_each(|i| queries(i, found)),
-        _ => {}
-    }
-}
-
-#[test]
-fn the_dashboard_asks_for_metrics_and_labels_that_exist() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../etc/grafana-dashboard.json");
-    let text = std::fs::read_to_string(path).unwrap();
-    let dashboard: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let mut found = Vec::new();
-    queries(&dashboard, &mut found);
-    let asked: Vec<&String> = found.iter().filter(|q| q.contains("cofferdam_")).collect();
-    assert!(asked.len() > 25, "{found:?}");
-    for query in asked {
-        let word = |c: char| !c.is_ascii_alphanumeric() && c != '_';
-        let names: Vec<&str> = query
-            .split(word)
-            .filter(|w| w.starts_with("cofferdam_"))
-            .collect();
-        let metrics: Vec<&Metric> = names
-            .iter()
-            .map(|name| {
-                let metric = ALL.iter().find(|m| match m.kind {
-                    Kind::Histogram => ["_bucket", "_count", "_sum"]
-                        .iter()
-                        .any(|part| m.name() + part == *name),
-                    _ => m.name() == *name,
-                });
-                *metric.unwrap_or_else(|| panic!("{query}: there is no {name}"))
-            })
-            .collect();
-        // What stands before `=`, `=~` within braces, and after `by (`.
-        let inside = query
-            .split('{')
-            .skip(1)
-            .filter_map(|rest| rest.split('}').next());
-        let mut labels: Vec<&str> = inside
-            .flat_map(|list| list.split(','))
-            .filter_map(|pair| pair.split('=').next())
-            .collect();
-        let by = query
-            .split("by (")
-            .skip(1)
-            .filter_map(|rest| rest.split(')').next());
-        labels.extend(by.flat_map(|list| list.split(',')));
-        for label in labels.into_iter().map(str::trim) {
-            let known = ["instance", "le"].contains(&label)
-                || metrics.iter().all(|m| m.labels.contains(&label));
-            assert!(known, "{query}: no label {label}");
-        }
-    }
 }

@@ -1,0 +1,236 @@
+//! What containers suffer from others, as events in the log: one when it begins, one when it is over.
+//!
+//! Under journald an event has fields of its own (`COFFERDAM_VICTIM`, `COFFERDAM_OFFENDER`, …), so
+//! that `journalctl COFFERDAM_EVENT=pays_for_others` finds it; docs/src/guide/agent.md lists them.
+
+use crate::conditions::Condition;
+use cofferdam_records::accounting::AccountingRecord;
+use cofferdam_records::flow::flows;
+use cofferdam_records::status::PAYS;
+use cofferdam_types::{CgroupId, Interval};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// Target of these events, by which [`crate::log`] knows them.
+pub(crate) const TARGET: &str = "cofferdam::event";
+/// What lasts shorter is no event.
+const LASTS: Duration = Duration::from_secs(5);
+/// What comes back sooner was not over.
+const OVER: Duration = Duration::from_secs(30);
+
+/// Something to be logged.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Event {
+    /// [`PAYS`] or `cpu_taken_by_others`.
+    pub name: &'static str,
+    /// The container that suffers.
+    pub victim: String,
+    /// Path of its cgroup.
+    pub cgroup: String,
+    /// What happened.
+    pub what: What,
+}
+
+/// Beginning and end.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum What {
+    /// It has lasted for [`LASTS`].
+    Begins {
+        /// CPUs.
+        cpus: f64,
+        /// The container that causes most of it, where that is known.
+        offender: Option<String>,
+    },
+    /// It has not come back for [`OVER`].
+    Ends {
+        /// For how long it lasted.
+        lasted: Duration,
+        /// At the worst, CPUs.
+        most_cpus: f64,
+    },
+}
+
+/// What has begun and is not over.
+#[derive(Debug, Default)]
+pub(crate) struct Events(HashMap<(CgroupId, &'static str), Open>);
+
+#[derive(Debug)]
+struct Open {
+    victim: String,
+    cgroup: String,
+    since: Instant,
+    seen: Instant,
+    most_cpus: f64,
+    logged: bool,
+}
+
+impl Events {
+    /// What is to be logged at `now`, given all conditions; `offender` names the container that
+    /// causes most of what another pays.
+    pub fn update(
+        &mut self,
+        conditions: &[Condition],
+        offender: impl Fn(CgroupId) -> Option<String>,
+        now: Instant,
+    ) -> Vec<Event> {
+        let mut events = Vec::new();
+        for condition in conditions {
+            let container = &condition.container;
+            let key = (container.cgroup, condition.name);
+            let open = self.0.entry(key).or_insert_with(|| Open {
+                victim: container.name.clone(),
+                cgroup: container.cgroup_path.display().to_string(),
+                since: condition.since,
+                seen: now,
+                most_cpus: 0.0,
+                logged: false,
+            });
+            open.seen = now;
+            open.most_cpus = open.most_cpus.max(condition.cpus);
+            if !open.logged && now.saturating_duration_since(open.since) >= LASTS {
+                open.logged = true;
+                let pays = condition.name == PAYS;
+                events.push(open.event(
+                    condition.name,
+                    What::Begins {
+                        cpus: condition.cpus,
+                        offender: pays.then(|| offender(container.cgroup)).flatten(),
+                    },
+                ));
+            }
+        }
+        self.0.retain(|(_, name), open| {
+            let over = now.saturating_duration_since(open.seen) >= OVER;
+            if over && open.logged {
+                let lasted = open.seen.saturating_duration_since(open.since);
+                let most_cpus = open.most_cpus;
+                events.push(open.event(name, What::Ends { lasted, most_cpus }));
+            }
+            !over
+        });
+        events
+    }
+}
+
+impl Open {
+    fn event(&self, name: &'static str, what: What) -> Event {
+        Event {
+            name,
+            victim: self.victim.clone(),
+            cgroup: self.cgroup.clone(),
+            what,
+        }
+    }
+}
+
+/// The container that caused most of what `victim` paid for others in `interval`.
+pub(crate) fn offender(interval: &Interval, victim: CgroupId) -> Option<String> {
+    let record = AccountingRecord::new(interval);
+    let mut by_offender: HashMap<u64, f64> = HashMap::new();
+    for flow in flows(&record).iter().filter(|f| f.victim == victim.0) {
+        if let Some(offender) = flow.offender {
+            *by_offender.entry(offender).or_default() += flow.ns;
+        }
+    }
+    let (most, _) = by_offender.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let found = record.containers.into_iter().find(|c| c.cgroup_id == most);
+    found.map(|c| c.name)
+}
+
+impl Event {
+    /// Writes it to the log.
+    pub fn log(&self) {
+        let (event, victim, cgroup) = (self.name, printable(&self.victim), printable(&self.cgroup));
+        let does = if event == PAYS {
+            "pays for the packets of others"
+        } else {
+            "is kept from CPU time that it was promised"
+        };
+        match &self.what {
+            What::Begins { cpus, offender } => {
+                let offender = printable(offender.as_deref().unwrap_or_default());
+                let most = match offender.as_str() {
+                    "" => String::new(),
+                    name => format!(", most of them {name}'s"),
+                };
+                tracing::warn!(
+                    target: TARGET, event, state = "begins", victim, cgroup, offender, cpus,
+                    "{victim} {does}{most}: {cpus:.2} CPUs; 'cofferdam explain' says what helps"
+                );
+            }
+            What::Ends { lasted, most_cpus } => {
+                let seconds = lasted.as_secs();
+                let lasted = humantime::format_duration(Duration::from_secs(seconds));
+                tracing::info!(
+                    target: TARGET, event, state = "ends", victim, cgroup, seconds,
+                    cpus = most_cpus,
+                    "{victim} no longer {does}: it lasted {lasted}, at most {most_cpus:.2} CPUs"
+                );
+            }
+        }
+    }
+}
+
+/// A name that a container chose, without what steers a terminal or ends a line, and not endless.
+fn printable(name: &str) -> String {
+    const LONGEST: usize = 256;
+    let clean = |c: char| if c.is_control() { '?' } else { c };
+    name.chars().map(clean).take(LONGEST).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::paying;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn condition(cpus: f64, since: Instant) -> Condition {
+        Condition {
+            container: paying(SECOND, &[(1, 1)]).containers[0].container.clone(),
+            name: PAYS,
+            cpus,
+            since,
+        }
+    }
+
+    #[test]
+    fn what_lasts_is_an_event_once_when_it_begins_and_once_when_it_is_over() {
+        let (mut events, begin) = (Events::default(), Instant::now());
+        let mut all = Vec::new();
+        for second in 0..200 {
+            let now = begin + SECOND * second;
+            // A minute, a pause that is none, and half a minute more.
+            let pays = second < 60 || (70..100).contains(&second);
+            let conditions: Vec<_> = pays.then(|| condition(0.3, begin)).into_iter().collect();
+            let new = events.update(&conditions, |_| Some("web".to_owned()), now);
+            all.extend(new.into_iter().map(|event| (second, event.what)));
+        }
+        let begins = What::Begins {
+            cpus: 0.3,
+            offender: Some("web".to_owned()),
+        };
+        let ends = What::Ends {
+            lasted: SECOND * 99,
+            most_cpus: 0.3,
+        };
+        assert_eq!(all, [(5, begins), (129, ends)]);
+        assert!(events.0.is_empty());
+    }
+
+    #[test]
+    fn a_burst_is_no_event() {
+        let (mut events, begin) = (Events::default(), Instant::now());
+        let burst = [condition(0.9, begin)];
+        assert!(events.update(&burst, |_| None, begin + SECOND).is_empty());
+        let later = begin + OVER * 2;
+        assert!(events.update(&[], |_| None, later).is_empty());
+        assert!(events.0.is_empty());
+    }
+
+    #[test]
+    fn a_name_steers_nothing_and_has_an_end() {
+        assert_eq!(printable("a\nb\x1b[2J\u{9b}"), "a?b?[2J?");
+        assert_eq!(printable(&"x".repeat(10_000)).len(), 256);
+    }
+}

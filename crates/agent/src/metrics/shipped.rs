@@ -1,0 +1,115 @@
+//! The dashboard and the alerts that ship ask for metrics that exist.
+
+use super::table::{ALL, Kind, Metric};
+use std::path::{Path, PathBuf};
+
+/// Every string under a key called `expr` or `query`.
+fn queries(value: &serde_json::Value, found: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Object(map) => {
+            for (key, inner) in map {
+                if let (true, Some(text)) = (key == "expr" || key == "query", inner.as_str()) {
+                    found.push(text.to_owned());
+                }
+                queries(inner, found);
+            }
+        }
+        serde_json::Value::Array(items) => items.iter().for_each(|i| queries(i, found)),
+        _ => {}
+    }
+}
+
+/// Fails unless every metric of the agent and every label in `query` exists.
+fn check_names(query: &str) {
+    let word = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+    let names: Vec<&str> = query
+        .split(word)
+        .filter(|w| w.starts_with("cofferdam_") && !w.starts_with("cofferdam_dataplane_"))
+        .collect();
+    let metrics: Vec<&Metric> = names
+        .iter()
+        .map(|name| {
+            let metric = ALL.iter().find(|m| match m.kind {
+                Kind::Histogram => ["_bucket", "_count", "_sum"]
+                    .iter()
+                    .any(|part| m.name() + part == *name),
+                _ => m.name() == *name,
+            });
+            *metric.unwrap_or_else(|| panic!("{query}: there is no {name}"))
+        })
+        .collect();
+    // What stands before `=`, `=~` within braces, and after `by (`.
+    let inside = query
+        .split('{')
+        .skip(1)
+        .filter_map(|rest| rest.split('}').next());
+    let mut labels: Vec<&str> = inside
+        .flat_map(|list| list.split(','))
+        .filter_map(|pair| pair.split('=').next())
+        .collect();
+    let by = query
+        .split("by (")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next());
+    labels.extend(by.flat_map(|list| list.split(',')));
+    for label in labels.into_iter().map(str::trim) {
+        let known = ["instance", "le"].contains(&label)
+            || metrics.iter().all(|m| m.labels.contains(&label));
+        assert!(known, "{query}: no label {label}");
+    }
+}
+
+#[test]
+fn the_dashboard_asks_for_metrics_and_labels_that_exist() {
+    let text = std::fs::read_to_string(shipped("grafana-dashboard.json")).unwrap();
+    let dashboard: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let mut found = Vec::new();
+    queries(&dashboard, &mut found);
+    let asked: Vec<&String> = found.iter().filter(|q| q.contains("cofferdam_")).collect();
+    assert!(asked.len() > 25, "{found:?}");
+    for query in asked {
+        check_names(query);
+    }
+}
+
+/// Path of a file of `etc/`.
+fn shipped(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../etc")
+        .join(name)
+}
+
+#[test]
+fn the_alerts_ask_for_metrics_that_exist() {
+    let text = std::fs::read_to_string(shipped("prometheus-rules.yaml")).unwrap();
+    let word = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+    let rules = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with('#'));
+    let mut asked: Vec<&str> = rules
+        .flat_map(|line| line.split(word))
+        .filter(|w| w.starts_with("cofferdam_"))
+        .collect();
+    asked.sort_unstable();
+    asked.dedup();
+    assert!(asked.len() >= 10, "{asked:?}");
+    for name in asked {
+        check_names(name);
+    }
+}
+
+/// Prometheus' own evaluation of the rules that ship: what fires, when, and with which words.
+#[test]
+fn the_alerts_fire_when_they_should_and_only_then() {
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    let target = target.map_or(shipped("../target"), Into::into);
+    let own = target.join("tools/promtool");
+    let promtool = if own.exists() { own } else { "promtool".into() };
+    let out = std::process::Command::new(&promtool)
+        .args(["test", "rules"])
+        .arg(shipped("prometheus-rules-test.yaml"))
+        .output();
+    let out = out.unwrap_or_else(|e| panic!("{}: {e}; see scripts/setup", promtool.display()));
+    let said = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success() && said.contains("SUCCESS"), "{said}");
+}

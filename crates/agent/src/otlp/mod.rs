@@ -1,0 +1,184 @@
+//! Pushes the metrics to an OpenTelemetry collector: OTLP over HTTP, off unless an endpoint is
+//! configured.
+//!
+//! A thread of its own makes and sends the request, so that no collector can delay the control loop.
+//! A request that fails is not repeated: all counts are cumulative, and the next one has them too.
+
+mod send;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use send::{Endpoint, EndpointError};
+
+use crate::metrics;
+use crate::view::View;
+use cofferdam_types::Degraded;
+use send::Sender;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// `[otlp]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtlpConfig {
+    /// Where to.
+    pub endpoint: Endpoint,
+    /// Time between two requests.
+    pub interval: Duration,
+}
+
+/// What has been sent, cumulative.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sent {
+    /// Requests that the collector took.
+    pub requests: u64,
+    /// Requests that it did not take, or that were not sent because it was still busy with the last.
+    pub failures: u64,
+}
+
+/// What the control loop knows of it.
+#[derive(Debug, Default)]
+pub(crate) struct Otlp {
+    config: Option<OtlpConfig>,
+    worker: Option<Worker>,
+    due: Option<Instant>,
+    /// Of workers that have ended.
+    before: Sent,
+    unavailable: Option<String>,
+}
+
+#[derive(Debug)]
+struct Worker {
+    views: SyncSender<Arc<View>>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    sent: Sent,
+    /// Why the last request failed.
+    failed: Option<String>,
+}
+
+impl Otlp {
+    /// Begins, ends or redirects what the configuration asks for.
+    pub fn switch(&mut self, config: &Option<OtlpConfig>) {
+        if *config == self.config && self.unavailable.is_none() {
+            return;
+        }
+        self.before = self.sent();
+        self.worker = None;
+        self.unavailable = None;
+        self.config.clone_from(config);
+        let Some(config) = config else {
+            return;
+        };
+        self.due = Some(Instant::now());
+        match Worker::start(config) {
+            Ok(worker) => self.worker = Some(worker),
+            Err(why) => {
+                let text = format!("metrics are not sent: cannot start a thread: {why}");
+                tracing::warn!("{text}");
+                self.unavailable = Some(text);
+            }
+        }
+    }
+
+    /// Whether a request is due at `now`.
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.worker.is_some() && self.due.is_some_and(|due| now >= due)
+    }
+
+    /// Has `view` sent, and nothing more until the interval is over.
+    pub fn send(&mut self, view: Arc<View>, now: Instant) {
+        let (Some(config), Some(worker)) = (&self.config, &self.worker) else {
+            return;
+        };
+        // Late ones are not made up for.
+        let next = self.due.unwrap_or(now) + config.interval;
+        self.due = Some(next.max(now));
+        if let Err(TrySendError::Full(_)) = worker.views.try_send(view) {
+            let mut state = worker.state();
+            state.fail(format!(
+                "{} has not answered the last request",
+                config.endpoint
+            ));
+        }
+    }
+
+    /// What has been sent.
+    pub fn sent(&self) -> Sent {
+        let now = self.worker.as_ref().map(|worker| worker.state().sent);
+        let now = now.unwrap_or_default();
+        Sent {
+            requests: self.before.requests + now.requests,
+            failures: self.before.failures + now.failures,
+        }
+    }
+
+    /// What is not as the configuration says.
+    pub fn degraded(&self) -> Option<Degraded> {
+        let failed = self.worker.as_ref().and_then(|w| w.state().failed.clone());
+        let text = self.unavailable.clone().or(failed)?;
+        Some(Degraded {
+            name: "otlp_unavailable".to_owned(),
+            text,
+        })
+    }
+}
+
+impl Worker {
+    fn start(config: &OtlpConfig) -> std::io::Result<Worker> {
+        // One waits while another is sent.
+        let (views, incoming) = sync_channel(1);
+        let state = Arc::new(Mutex::new(State::default()));
+        let sender = Sender::new(config.endpoint.clone());
+        let shared = state.clone();
+        std::thread::Builder::new()
+            .name("cofferdam-otlp".into())
+            .spawn(move || work(&sender, &incoming, &shared))?;
+        Ok(Worker { views, state })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl State {
+    /// One request has failed; the log says so where the last one had not.
+    fn fail(&mut self, why: String) {
+        self.sent.failures += 1;
+        let text = format!("metrics are not sent: {why}; the next try has all counts");
+        if self.failed.is_none() {
+            tracing::warn!("{text}");
+        }
+        self.failed = Some(text);
+    }
+}
+
+/// Until the control loop wants no more.
+fn work(sender: &Sender, views: &Receiver<Arc<View>>, state: &Mutex<State>) {
+    // Without /proc there would be no agent.
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = host.trim_end();
+    while let Ok(view) = views.recv() {
+        let request = metrics::otlp::request(&view, host, SystemTime::now());
+        drop(view);
+        let outcome = sender.send(&request);
+        let mut state = lock(state);
+        match outcome {
+            Ok(()) => {
+                state.sent.requests += 1;
+                if state.failed.take().is_some() {
+                    tracing::info!("metrics are sent again");
+                }
+            }
+            Err(why) => state.fail(why.to_string()),
+        }
+    }
+}
