@@ -43,6 +43,11 @@ impl Client {
         !self.output.is_empty()
     }
 
+    /// Bytes of its answer that it has not taken.
+    pub fn pending_bytes(&self) -> usize {
+        self.output.len().saturating_sub(self.written)
+    }
+
     pub fn interest(&self) -> PollFlags {
         match self.is_answered() {
             true => PollFlags::POLLOUT,

@@ -23,6 +23,9 @@ pub use http::Format;
 
 /// Connections at the same time, at most.
 pub const MOST_CLIENTS: usize = 64;
+/// Bytes of answers that are not yet taken, of all connections: beyond it the slowest readers go. One answer may be
+/// larger.
+pub const MOST_PENDING_BYTES: usize = 32 << 20;
 /// Connections taken in one round, at most: those that are open have their turn first.
 const ACCEPT_AT_ONCE: usize = 32;
 /// Accepting rests so long after it failed (no descriptor left).
@@ -101,23 +104,45 @@ impl Exporter {
         let newcomers = ready.next().unwrap_or(false);
         let now = Instant::now();
         let (format, traffic) = (&self.format, &mut self.traffic);
+        let mut pending: usize = self.clients.iter().map(Client::pending_bytes).sum();
         self.clients.retain_mut(|client| {
+            let before = client.pending_bytes();
             let goes_on = match ready.next() {
-                Some(true) => client.turn(|head| {
+                // Where too much waits already a new request has its turn in the next round.
+                Some(true) if before > 0 || pending <= MOST_PENDING_BYTES => client.turn(|head| {
                     traffic.scrapes += 1;
                     http::answer(head, format, || metrics(*traffic))
                 }),
                 _ => true,
             };
+            pending = pending - before + if goes_on { client.pending_bytes() } else { 0 };
             let is_late = now >= client.deadline;
             traffic.timeouts += u64::from(goes_on && is_late);
             goes_on && !is_late
         });
+        self.evict_slow_readers();
         if self.resting.is_some_and(|until| now >= until) {
             self.resting = None;
         }
         if newcomers {
             self.accept();
+        }
+    }
+
+    /// Closes those that have not taken their answers for longest, until the rest is within bounds. The
+    /// newest answer stays, whatever its size.
+    fn evict_slow_readers(&mut self) {
+        let mut pending: usize = self.clients.iter().map(Client::pending_bytes).sum();
+        while pending > MOST_PENDING_BYTES {
+            let reading = |c: &(usize, &Client)| c.1.is_answered();
+            let mut readers = self.clients.iter().enumerate().filter(reading);
+            let slowest = readers.clone().min_by_key(|(_, c)| c.deadline);
+            let (Some((at, client)), Some(_)) = (slowest, readers.nth(1)) else {
+                return;
+            };
+            pending -= client.pending_bytes();
+            self.clients.remove(at);
+            self.traffic.evicted += 1;
         }
     }
 

@@ -10,12 +10,17 @@ const FORMAT: Format = Format {
 };
 
 fn round(exporter: &mut Exporter) {
+    round_of(exporter, "x 1\n", 1000);
+}
+
+/// One round of an exporter whose metrics are `line`, `lines` times.
+fn round_of(exporter: &mut Exporter, line: &str, lines: usize) {
     let ready: Vec<bool> = {
         let mut fds: Vec<PollFd<'_>> = exporter.poll_fds().collect();
         poll(&mut fds, PollTimeout::from(5_u8)).expect("polled");
         fds.iter().map(|fd| fd.any().unwrap_or(false)).collect()
     };
-    exporter.serve(&ready, |_| "x 1\n".repeat(1000));
+    exporter.serve(&ready, |_| line.repeat(lines));
 }
 
 /// Serves while `body` runs.
@@ -93,6 +98,47 @@ fn what_takes_too_long_goes() {
         (exporter.clients.len(), exporter.traffic().timeouts),
         (0, 1)
     );
+}
+
+/// 10,000 containers with series of their own are tens of megabytes a scrape.
+#[test]
+fn many_slow_readers_of_large_answers_cost_bounded_memory_and_a_scraper_is_served() {
+    const ANSWER: usize = 8 << 20;
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let mut exporter = Exporter::bind(any, FORMAT).expect("bound");
+    let address = exporter.address().expect("bound");
+    let mut slow = Vec::new();
+    for _ in 0..MOST_CLIENTS {
+        let mut stream = TcpStream::connect(address).expect("connected");
+        let request = b"GET /metrics HTTP/1.1\r\n\r\n";
+        stream.write_all(request).expect("sent");
+        slow.push(stream);
+    }
+    let pending = |e: &Exporter| -> usize { e.clients.iter().map(Client::pending_bytes).sum() };
+    while exporter.traffic().scrapes < slow.len() as u64 {
+        round_of(&mut exporter, "x", ANSWER);
+        assert!(pending(&exporter) <= MOST_PENDING_BYTES);
+    }
+    assert!(exporter.traffic().evicted > 0);
+    let scraper = std::thread::spawn(move || scrape(address));
+    while !scraper.is_finished() {
+        round_of(&mut exporter, "x", ANSWER);
+        assert!(pending(&exporter) <= MOST_PENDING_BYTES);
+    }
+    let text = scraper.join().expect("served");
+    assert!(text.starts_with("HTTP/1.1 200 OK") && text.len() > ANSWER);
+}
+
+#[test]
+fn one_answer_may_be_larger_than_all_together() {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let mut exporter = Exporter::bind(any, FORMAT).expect("bound");
+    let address = exporter.address().expect("bound");
+    let scraper = std::thread::spawn(move || scrape(address));
+    while !scraper.is_finished() {
+        round_of(&mut exporter, "x", MOST_PENDING_BYTES + 1);
+    }
+    assert!(scraper.join().expect("served").len() > MOST_PENDING_BYTES);
 }
 
 #[test]
