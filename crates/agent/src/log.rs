@@ -11,7 +11,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 
@@ -30,28 +30,40 @@ enum Form {
 /// Sends the log to standard error from now on, and events with their fields to journald where that
 /// reads it. Call once.
 pub fn install() {
-    let journald = is_journal()
-        .then(tracing_journald::layer)
-        // journald is not there: lines go where the others go.
-        .and_then(Result::ok)
-        .map(|layer| layer.with_field_prefix(Some(FIELDS.to_owned())));
-    let form = if is_journal() {
-        Form::Journal
+    let (form, journald) = if is_journal() {
+        // Without journald's socket events go where the other lines go.
+        (Form::Journal, tracing_journald::layer().ok())
     } else {
-        Form::Plain
+        (Form::Plain, None)
     };
+    // A second call, in tests, keeps the first.
+    let _ = tracing::subscriber::set_global_default(subscriber(form, journald, io::stderr));
+}
+
+/// Lines of `form` to `to`, and events to `journald` instead, if it is there.
+fn subscriber<W>(
+    form: Form,
+    journald: Option<tracing_journald::Layer>,
+    to: W,
+) -> impl Subscriber + Send + Sync
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
     let apart = journald.is_some();
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(io::stderr)
+        .with_writer(to)
         .with_ansi(false)
         .event_format(form)
         .with_filter(filter_fn(move |meta| {
             is_told(meta) && !(apart && is_event(meta))
         }));
-    let journald = journald.map(|layer| layer.with_filter(filter_fn(is_event)));
-    let subscriber = tracing_subscriber::registry().with(lines).with(journald);
-    // A second call, in tests, keeps the first.
-    let _ = tracing::subscriber::set_global_default(subscriber);
+    let named = |layer: tracing_journald::Layer| {
+        let layer = layer.with_field_prefix(Some(FIELDS.to_owned()));
+        layer.with_filter(filter_fn(is_event))
+    };
+    tracing_subscriber::registry()
+        .with(lines)
+        .with(journald.map(named))
 }
 
 fn is_told(meta: &Metadata<'_>) -> bool {
@@ -129,7 +141,12 @@ fn priority(level: Level) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::events::{Event, What};
+    use cofferdam_records::status::PAYS;
+    use nix::mount::{MsFlags, mount};
+    use nix::sched::{CloneFlags, unshare};
     use std::io::Write;
+    use std::os::unix::net::UnixDatagram;
     use std::sync::{Arc, Mutex};
 
     #[derive(Clone, Default)]
@@ -149,11 +166,7 @@ mod tests {
     fn logged(form: Form, log: impl FnOnce()) -> String {
         let kept = Kept::default();
         let to = kept.clone();
-        let subscriber = tracing_subscriber::fmt()
-            .with_writer(move || to.clone())
-            .with_ansi(false)
-            .event_format(form)
-            .finish();
+        let subscriber = subscriber(form, None, move || to.clone());
         tracing::subscriber::with_default(subscriber, log);
         let bytes = kept.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()
@@ -175,6 +188,77 @@ mod tests {
             tracing::warn!(target: TARGET, victim = "db", cpus = 0.3, "db pays");
         });
         assert_eq!(text, "<4>db pays\n");
+    }
+
+    /// By the socket that journald has, in a mount namespace of the test's own.
+    #[test]
+    fn journald_gets_events_with_their_fields_and_no_line_besides() {
+        let event = Event {
+            name: PAYS,
+            victim: "db\n\x1b[2J".to_owned(),
+            cgroup: "/db".to_owned(),
+            what: What::Begins {
+                cpus: 0.31,
+                offender: Some("web".to_owned()),
+            },
+        };
+        let (sent, lines) = std::thread::spawn(move || {
+            unshare(CloneFlags::CLONE_NEWNS).unwrap();
+            let none = None::<&str>;
+            let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+            mount(none, "/", none, private, none).unwrap();
+            mount(none, "/run", Some("tmpfs"), MsFlags::empty(), none).unwrap();
+            std::fs::create_dir_all("/run/systemd/journal").unwrap();
+            let journald = UnixDatagram::bind("/run/systemd/journal/socket").unwrap();
+            let (kept, layer) = (Kept::default(), tracing_journald::layer().unwrap());
+            let to = kept.clone();
+            let subscriber = subscriber(Form::Journal, Some(layer), move || to.clone());
+            tracing::subscriber::with_default(subscriber, || {
+                tracing::info!("ready");
+                event.log();
+            });
+            let mut bytes = vec![0; 4096];
+            // The layer asks with an empty message whether journald is there.
+            assert_eq!(journald.recv(&mut bytes).unwrap(), 0);
+            let length = journald.recv(&mut bytes).unwrap();
+            let lines = kept.0.lock().unwrap().clone();
+            (fields(&bytes[..length]), lines)
+        })
+        .join()
+        .unwrap();
+        assert_eq!(lines, b"<6>ready\n");
+        for field in [
+            "MESSAGE=db??[2J pays for the packets of others, most of them web's: 0.31 CPUs; \
+             'cofferdam explain' says what helps",
+            "PRIORITY=4",
+            "COFFERDAM_EVENT=pays_for_others",
+            "COFFERDAM_STATE=begins",
+            "COFFERDAM_VICTIM=db??[2J",
+            "COFFERDAM_CGROUP=/db",
+            "COFFERDAM_OFFENDER=web",
+            "COFFERDAM_CPUS=0.31",
+        ] {
+            assert!(sent.iter().any(|f| f == field), "{field}: {sent:?}");
+        }
+    }
+
+    /// The fields of a message in journald's native protocol: `NAME=value`, or the name, the length in
+    /// eight bytes and the value.
+    fn fields(mut bytes: &[u8]) -> Vec<String> {
+        let mut all = Vec::new();
+        while let Some(end) = bytes.iter().position(|b| *b == b'\n') {
+            let (line, rest) = (String::from_utf8_lossy(&bytes[..end]), &bytes[end + 1..]);
+            if line.contains('=') {
+                all.push(line.into_owned());
+                bytes = rest;
+                continue;
+            }
+            let (length, rest) = rest.split_first_chunk().unwrap();
+            let (value, rest) = rest.split_at(u64::from_le_bytes(*length) as usize);
+            all.push(format!("{line}={}", String::from_utf8_lossy(value)));
+            bytes = &rest[1..];
+        }
+        all
     }
 
     #[test]
