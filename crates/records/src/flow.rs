@@ -17,6 +17,46 @@ pub struct Flow {
     pub ns: f64,
 }
 
+/// Network CPU that a container caused and no container was charged for: it ran while the CPU was idle,
+/// in threads that do network work themselves, or in time of the host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unpaid {
+    /// Cgroup of the container that caused it.
+    pub offender: u64,
+    /// Number of the CPU.
+    pub cpu: u32,
+    /// How much, nanoseconds.
+    pub ns: f64,
+}
+
+/// What `container` was charged beyond what it caused on the CPU at `place`, nanoseconds.
+fn over_ns(container: &ContainerRecord, place: usize) -> f64 {
+    let at = |by_cpu: &[u64]| by_cpu.get(place).copied().unwrap_or(0) as f64;
+    at(&container.charged_by_cpu_ns) - at(&container.caused_by_cpu_ns)
+}
+
+/// What is left of the offenders' debts once [`flows`] has the victims' part. A container's debts to
+/// victims and to nobody, without what others owe it, add up to its `owed_ns`.
+pub fn unpaid(record: &AccountingRecord) -> Vec<Unpaid> {
+    let mut left = Vec::new();
+    for (place, cpu) in record.cpus.iter().enumerate() {
+        let over = |c: &ContainerRecord| over_ns(c, place);
+        let owes: f64 = record.containers.iter().map(|c| (-over(c)).max(0.0)).sum();
+        let paid: f64 = record.containers.iter().map(|c| over(c).max(0.0)).sum();
+        if owes <= paid {
+            continue;
+        }
+        for offender in record.containers.iter().filter(|c| over(c) < 0.0) {
+            left.push(Unpaid {
+                offender: offender.cgroup_id,
+                cpu: cpu.cpu,
+                ns: -over(offender) * (owes - paid) / owes,
+            });
+        }
+    }
+    left
+}
+
 /// The flows of `record`. On a CPU where the victims were charged more than the offenders owe, the rest
 /// is nobody's; where less, each offender has its share of what they were charged (the remainder ran
 /// while the CPU was idle, or in time of the host). So a victim's flows add up to what it was charged
@@ -24,10 +64,7 @@ pub struct Flow {
 pub fn flows(record: &AccountingRecord) -> Vec<Flow> {
     let mut flows = Vec::new();
     for (place, cpu) in record.cpus.iter().enumerate() {
-        let over = |c: &ContainerRecord| -> f64 {
-            let at = |by_cpu: &[u64]| by_cpu.get(place).copied().unwrap_or(0) as f64;
-            at(&c.charged_by_cpu_ns) - at(&c.caused_by_cpu_ns)
-        };
+        let over = |c: &ContainerRecord| over_ns(c, place);
         let owes: f64 = record.containers.iter().map(|c| (-over(c)).max(0.0)).sum();
         let paid: f64 = record.containers.iter().map(|c| over(c).max(0.0)).sum();
         let most = owes.max(paid);
@@ -106,6 +143,39 @@ mod tests {
             assert!((all / 1e6 - paid).abs() < 1e-6, "{all}");
             assert!(from(None) > 0.0);
         }
+    }
+
+    #[test]
+    fn debts_to_victims_and_to_nobody_are_what_is_owed() {
+        let record = Scene::new(&[
+            container(1, "web")
+                .caused_on(&[430, 50])
+                .charged_on(&[100, 0]),
+            container(2, "db").charged_on(&[310, 0]),
+            container(3, "cache").caused_on(&[100, 20]),
+        ])
+        .record();
+        let (flows, unpaid) = (flows(&record), unpaid(&record));
+        for container in &record.containers {
+            let id = container.cgroup_id;
+            let owes: f64 = flows
+                .iter()
+                .filter(|f| f.offender == Some(id))
+                .map(|f| f.ns)
+                .sum();
+            let paid: f64 = flows.iter().filter(|f| f.victim == id).map(|f| f.ns).sum();
+            let nobody: f64 = unpaid
+                .iter()
+                .filter(|u| u.offender == id)
+                .map(|u| u.ns)
+                .sum();
+            let owed = owes + nobody - paid;
+            assert!(
+                (owed - container.owed_ns as f64).abs() < 1.0,
+                "{owed} {container:?}"
+            );
+        }
+        assert!(unpaid.iter().any(|u| u.cpu == 1));
     }
 
     #[test]

@@ -128,6 +128,20 @@ impl From<Estimate> for Stored {
     }
 }
 
+impl cofferdam_page::chart::Spread for Estimate {
+    fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    fn median(&self) -> f64 {
+        self.median
+    }
+
+    fn interval(&self) -> Option<(f64, f64)> {
+        self.interval().map(|i| (i.low(), i.high()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

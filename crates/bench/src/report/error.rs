@@ -23,8 +23,8 @@ pub enum ReportError {
         result: &'static str,
     },
     /// A chart could not be drawn.
-    #[error("a chart could not be drawn: {0}: the run's data is kept; please report this")]
-    Chart(String),
+    #[error(transparent)]
+    Chart(#[from] cofferdam_page::DrawError),
     /// The file could not be written.
     #[error("cannot write {path}: {source}: the directory must be writable and have space left")]
     Write {

@@ -4,17 +4,16 @@
 //! All text of the data is foreign (container names, kernel strings) and reaches the page
 //! only through `maud`, which escapes it, or through the charts' SVG writer, which does too.
 
-pub(crate) mod chart;
 mod environment;
 pub(crate) mod error;
 pub mod finding;
 pub mod format;
 pub(crate) mod ledger;
 mod page;
-pub(crate) mod plot;
 pub(crate) mod section;
 mod verdicts;
 
+pub(crate) use cofferdam_page::{chart, plot};
 pub use error::ReportError;
 
 use crate::penalty::report::raw_times;

@@ -4,55 +4,36 @@ use super::section::section;
 use super::{environment, finding, verdicts};
 use crate::evidence;
 use crate::run::RunData;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
-
-const STYLE: &str = include_str!("style.css");
+use maud::{Markup, html};
 
 /// The whole document.
 pub fn document(run: &RunData, finding: &[String], sections: &[Markup]) -> String {
     let manifest = &run.manifest;
     let title = finding::title(run);
-    let markup = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                // A report opened from anywhere must not load or run anything.
-                meta http-equiv="Content-Security-Policy"
-                    content="default-src 'none'; style-src 'unsafe-inline'";
-                title { (title) }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                header {
-                    p.eyebrow { (title) }
-                    @for (i, sentence) in finding.iter().enumerate() {
-                        @if i == 0 { h1 { (sentence) } } @else { p.finding { (sentence) } }
-                    }
-                    p.meta {
-                        (manifest.cpu_model) ", " (manifest.cpus) " CPUs · Linux "
-                        (manifest.kernel.split_whitespace().next().unwrap_or("")) " · "
-                        (manifest.started)
-                    }
-                }
-                main {
-                    @if !manifest.warnings.is_empty() {
-                        section.warnings {
-                            h2 { "Take care" }
-                            ul { @for warning in &manifest.warnings { li { (warning) } } }
-                        }
-                    }
-                    @if let Some(goals) = verdicts::table(&evidence::of(run)) { (goals) }
-                    @for section in sections { (section) }
-                    (environment::of(manifest))
-                    (vocabulary())
-                }
-            }
+    let header = html! {
+        p.eyebrow { (title) }
+        @for (i, sentence) in finding.iter().enumerate() {
+            @if i == 0 { h1 { (sentence) } } @else { p.finding { (sentence) } }
+        }
+        p.meta {
+            (manifest.cpu_model) ", " (manifest.cpus) " CPUs · Linux "
+            (manifest.kernel.split_whitespace().next().unwrap_or("")) " · "
+            (manifest.started)
         }
     };
-    markup.into_string()
+    let main = html! {
+        @if !manifest.warnings.is_empty() {
+            section.warnings {
+                h2 { "Take care" }
+                ul { @for warning in &manifest.warnings { li { (warning) } } }
+            }
+        }
+        @if let Some(goals) = verdicts::table(&evidence::of(run)) { (goals) }
+        @for section in sections { (section) }
+        (environment::of(manifest))
+        (vocabulary())
+    };
+    cofferdam_page::document(&title, header, main)
 }
 
 fn vocabulary() -> Markup {

@@ -1,19 +1,10 @@
 //! What sections are made of: a heading with its lead, figures, cells with an interval.
 
+pub use cofferdam_page::section::{figure, section};
+
 use super::format::{instead, number};
 use crate::data::Estimate;
-use maud::{Markup, PreEscaped, html};
-
-/// A section with a heading and, where there is one, a line that says how to read it.
-pub fn section(title: &str, lead: &str, inside: Markup) -> Markup {
-    html! {
-        section {
-            h2 { (title) }
-            @if !lead.is_empty() { p.lead { (lead) } }
-            (inside)
-        }
-    }
-}
+use maud::{Markup, html};
 
 /// What could not be measured, with the reason; nothing where all was.
 pub fn not_measured<'a>(
@@ -40,9 +31,4 @@ pub fn spread_as(value: Option<&Estimate>, show: fn(f64) -> String) -> Markup {
         None => instead(e),
     };
     html! { (show(e.median)) small { (below) } }
-}
-
-/// A chart with its title. `svg` comes from [`super::chart::Chart::svg`], which escapes.
-pub fn figure(title: &str, svg: &str) -> Markup {
-    html! { figure { figcaption { (title) } (PreEscaped(svg)) } }
 }

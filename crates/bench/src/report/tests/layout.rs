@@ -65,7 +65,7 @@ fn every_table_scrolls_by_itself_and_shows_that_it_does() {
             assert_eq!(around, "div class=\"scroll\" tabindex=\"0\"", "{kind}");
         }
     }
-    let style = include_str!("../style.css");
+    let style = cofferdam_page::STYLE;
     let rule = style.split(".scroll {").nth(1).unwrap();
     let rule = &rule[..rule.find('}').unwrap()];
     assert!(rule.contains("overflow-x: auto"));
@@ -75,7 +75,7 @@ fn every_table_scrolls_by_itself_and_shows_that_it_does() {
 
 #[test]
 fn every_picture_takes_the_width_that_it_is_given() {
-    let style = include_str!("../style.css");
+    let style = cofferdam_page::STYLE;
     assert!(style.contains("svg { display: block; width: 100%; height: auto; }"));
     // The last of an odd number has a row for itself, and is drawn in its width.
     let alone = ".charts > figure:nth-child(odd of figure):nth-last-child(1 of figure)";

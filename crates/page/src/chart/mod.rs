@@ -5,24 +5,23 @@
 //! written as plain attributes and replaced by the page's style sheet in dark mode. What a colour
 //! means has a shape as well, and stands in the legend.
 
-pub(super) mod mark;
+pub(crate) mod mark;
 
 pub use mark::{Mark, Tone};
 
-use super::error::ReportError;
-use super::format::{number, short};
-use crate::data::Estimate;
+use crate::DrawError;
+use crate::format::{number, short};
 use mark::INK;
-pub(super) use mark::{GRID, MUTED, REFERENCE};
+pub(crate) use mark::{GRID, MUTED, REFERENCE};
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::fmt::Write as _;
 
 /// Width of a picture on a phone, or beside another one.
-pub(super) const NARROW: u32 = 420;
+pub(crate) const NARROW: u32 = 420;
 /// Width of a picture that has the page for itself.
-pub(super) const WIDE: u32 = 860;
+pub(crate) const WIDE: u32 = 860;
 const MARGIN: u32 = 14;
 const AXIS_HEIGHT: u32 = 36;
 const HEAD_LINE: u32 = 14;
@@ -37,6 +36,16 @@ const LETTER: f64 = 6.5;
 /// Values beyond this are drawn at the edge: nothing real is as large, and the axis must end.
 const LIMIT: f64 = 1e12;
 
+/// Values with their median.
+pub trait Spread {
+    /// All of them.
+    fn values(&self) -> &[f64];
+    /// Their median.
+    fn median(&self) -> f64;
+    /// Its confidence interval; `None` where the values allow none.
+    fn interval(&self) -> Option<(f64, f64)>;
+}
+
 /// One row.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -50,14 +59,19 @@ pub struct Row {
 
 impl Row {
     /// Every value of `estimate` as a dot, and below them its median with its interval.
-    pub fn of_estimate(label: String, note: String, estimate: &Estimate, tones: [Tone; 2]) -> Row {
+    pub fn of_estimate(
+        label: String,
+        note: String,
+        estimate: &impl Spread,
+        tones: [Tone; 2],
+    ) -> Row {
         let [dots, interval] = tones;
         Row {
             label,
             note,
             lanes: vec![
                 vec![Mark::Dots {
-                    values: estimate.values.clone(),
+                    values: estimate.values().to_vec(),
                     tone: dots,
                 }],
                 vec![Mark::of_estimate(estimate, interval)],
@@ -95,7 +109,7 @@ struct Named {
 
 impl Chart {
     /// The chart as two `<svg>` elements, of which the page shows one.
-    pub fn svg(&self) -> Result<String, ReportError> {
+    pub fn svg(&self) -> Result<String, DrawError> {
         both_widths(&self.alt, |width, text| self.draw(text, width))
     }
 
@@ -290,20 +304,20 @@ impl Chart {
     }
 }
 
-pub(super) type Drawn = Result<(), Box<dyn std::error::Error>>;
+pub(crate) type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 /// A picture drawn in both widths, each with `alt` as its text alternative.
-pub(super) fn both_widths(
+pub(crate) fn both_widths(
     alt: &str,
     draw: impl Fn(u32, &mut String) -> Drawn,
-) -> Result<String, ReportError> {
+) -> Result<String, DrawError> {
     let mut escaped = String::new();
     // The attribute of an element that plotters opens: escaped by the same rules as maud.
     let _ = maud::Escaper::new(&mut escaped).write_str(alt);
     let mut both = String::new();
     for (width, class) in [(NARROW, "narrow"), (WIDE, "wide")] {
         let mut text = String::new();
-        draw(width, &mut text).map_err(|e| ReportError::Chart(e.to_string()))?;
+        draw(width, &mut text).map_err(|e| DrawError(e.to_string()))?;
         let named = format!("<svg class=\"{class}\" role=\"img\" aria-label=\"{escaped}\" ");
         both += &text.replacen("<svg ", &named, 1);
     }
@@ -323,7 +337,7 @@ fn clamp(value: f64, from: f64, to: f64) -> f64 {
 }
 
 /// A tick's name: as short as the step allows.
-pub(super) fn tick(x: f64) -> String {
+pub(crate) fn tick(x: f64) -> String {
     // Steps are 1, 2 or 5 times a power of ten: three digits tell them apart.
     let text = number((x * 1e9).round() / 1e9);
     match text.contains('.') && !text.contains('e') {
@@ -332,7 +346,7 @@ pub(super) fn tick(x: f64) -> String {
     }
 }
 
-pub(super) fn style(size: f64, color: RGBColor, side: HPos) -> TextStyle<'static> {
+pub(crate) fn style(size: f64, color: RGBColor, side: HPos) -> TextStyle<'static> {
     // plotters divides the size by 1.24 when it writes SVG.
     let font = ("sans-serif", size * 1.24).into_font();
     font.color(&color).pos(Pos::new(side, VPos::Center))

@@ -1,8 +1,8 @@
-//! Lines over two axes, each linear or logarithmic, drawn as [`super::chart`] draws.
+//! Lines over two axes, each linear or logarithmic, drawn as [`crate::chart`] draws.
 
-use super::chart::mark;
-use super::chart::{Drawn, GRID, MUTED, NARROW, REFERENCE, Tone, both_widths, style, tick};
-use super::error::ReportError;
+use crate::DrawError;
+use crate::chart::mark;
+use crate::chart::{Drawn, GRID, MUTED, NARROW, REFERENCE, Tone, both_widths, style, tick};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
@@ -136,7 +136,7 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 impl Plot {
     /// The plot as two `<svg>` elements, of which the page shows one.
-    pub fn svg(&self) -> Result<String, ReportError> {
+    pub fn svg(&self) -> Result<String, DrawError> {
         both_widths(&self.alt, |width, text| self.draw(text, width))
     }
 

@@ -1,14 +1,13 @@
 //! What is drawn on a lane, in which colour and shape.
 
-use super::{Drawn, Plane};
-use crate::data::Estimate;
+use super::{Drawn, Plane, Spread};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-pub(super) const INK: RGBColor = RGBColor(0x1f, 0x29, 0x33);
-pub(in crate::report) const MUTED: RGBColor = RGBColor(0x5f, 0x6b, 0x78);
-pub(in crate::report) const GRID: RGBColor = RGBColor(0xdd, 0xe3, 0xe8);
-pub(in crate::report) const REFERENCE: RGBColor = RGBColor(0x8a, 0x94, 0x9e);
+pub(crate) const INK: RGBColor = RGBColor(0x1f, 0x29, 0x33);
+pub(crate) const MUTED: RGBColor = RGBColor(0x5f, 0x6b, 0x78);
+pub(crate) const GRID: RGBColor = RGBColor(0xdd, 0xe3, 0xe8);
+pub(crate) const REFERENCE: RGBColor = RGBColor(0x8a, 0x94, 0x9e);
 
 /// Meaning of a colour and of a shape. The style sheet knows the same colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +23,7 @@ pub enum Tone {
 }
 
 impl Tone {
-    pub(in crate::report) fn color(self) -> RGBColor {
+    pub(crate) fn color(self) -> RGBColor {
         match self {
             Tone::Caused => RGBColor(0xc2, 0x41, 0x0c),
             Tone::Paid => RGBColor(0x1d, 0x6f, 0xa5),
@@ -39,38 +38,55 @@ impl Tone {
 pub enum Mark {
     /// A point with a whisker.
     Interval {
+        /// Its lower end.
         low: f64,
+        /// The point.
         mid: f64,
+        /// Its upper end.
         high: f64,
+        /// Colour and shape.
         tone: Tone,
     },
     /// Raw values, side by side where they coincide.
-    Dots { values: Vec<f64>, tone: Tone },
+    Dots {
+        /// Each of them.
+        values: Vec<f64>,
+        /// Colour and shape.
+        tone: Tone,
+    },
     /// A bar from the axis' beginning.
-    Bar { value: f64, tone: Tone },
+    Bar {
+        /// Where it ends.
+        value: f64,
+        /// Colour.
+        tone: Tone,
+    },
     /// An upright stroke: a prediction, a median.
-    Stroke { at: f64 },
+    Stroke {
+        /// Where.
+        at: f64,
+    },
 }
 
 impl Mark {
     /// The median with its whisker; where there is no interval, an upright stroke that claims none.
-    pub fn of_estimate(estimate: &Estimate, tone: Tone) -> Mark {
+    pub fn of_estimate(estimate: &impl Spread, tone: Tone) -> Mark {
         match estimate.interval() {
-            Some(interval) => Mark::Interval {
-                low: interval.low(),
-                mid: estimate.median,
-                high: interval.high(),
+            Some((low, high)) => Mark::Interval {
+                low,
+                mid: estimate.median(),
+                high,
                 tone,
             },
             None => Mark::Stroke {
-                at: estimate.median,
+                at: estimate.median(),
             },
         }
     }
 }
 
 /// The shape of `tone` at a place of the plane.
-pub(super) fn shape(
+pub(crate) fn shape(
     plane: &mut Plane<'_>,
     tone: Tone,
     at: (f64, f64),
@@ -83,7 +99,7 @@ pub(super) fn shape(
 }
 
 /// The shape of `tone` in a legend.
-pub(in crate::report) fn swatch(
+pub(crate) fn swatch(
     area: &DrawingArea<SVGBackend<'_>, Shift>,
     tone: Tone,
     at: (i32, i32),

@@ -1,0 +1,237 @@
+//! The columns: name, type, and what stands in them.
+
+use crate::Kind;
+use crate::transfer::{Side, Transfer};
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use cofferdam_records::accounting::{AccountingRecord, ContainerRecord};
+use cofferdam_records::diagnosis::CpuLossRecord;
+use std::sync::{Arc, LazyLock};
+
+/// What a row is made of.
+pub(crate) struct Row<'a> {
+    pub host: &'a str,
+    pub time_ms: i64,
+    pub record: &'a AccountingRecord,
+    pub of: Of<'a>,
+}
+
+/// What is particular to its kind.
+pub(crate) enum Of<'a> {
+    Interval,
+    Container(&'a ContainerRecord, Option<&'a CpuLossRecord>),
+    Flow(Transfer<'a>),
+}
+
+impl<'a> Row<'a> {
+    pub(crate) fn kind(&self) -> Kind {
+        match self.of {
+            Of::Interval => Kind::Interval,
+            Of::Container(..) => Kind::Container,
+            Of::Flow(_) => Kind::Flow,
+        }
+    }
+
+    fn record(&self) -> Option<&'a AccountingRecord> {
+        matches!(self.of, Of::Interval).then_some(self.record)
+    }
+
+    fn container(&self) -> Option<&'a ContainerRecord> {
+        match self.of {
+            Of::Container(container, _) => Some(container),
+            _ => None,
+        }
+    }
+
+    fn loss(&self) -> Option<&'a CpuLossRecord> {
+        match self.of {
+            Of::Container(_, loss) => loss,
+            _ => None,
+        }
+    }
+
+    fn offender(&self) -> Option<Side<'a>> {
+        match self.of {
+            Of::Flow(transfer) => Some(transfer.offender),
+            _ => None,
+        }
+    }
+
+    fn victim(&self) -> Option<Side<'a>> {
+        match self.of {
+            Of::Flow(transfer) => Some(transfer.victim),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Side<'a> {
+    fn name(self) -> &'a str {
+        match self {
+            Side::Container(container) => &container.name,
+            Side::Other(name) => name,
+        }
+    }
+
+    fn container(self) -> Option<&'a ContainerRecord> {
+        match self {
+            Side::Container(container) => Some(container),
+            Side::Other(_) => None,
+        }
+    }
+}
+
+/// How a value is taken from a row; `None` where the row's kind has none.
+#[derive(Clone, Copy)]
+pub(crate) enum Get {
+    Time(for<'a> fn(&Row<'a>) -> i64),
+    Text(for<'a> fn(&Row<'a>) -> Option<&'a str>),
+    Count(for<'a> fn(&Row<'a>) -> Option<u64>),
+    Signed(for<'a> fn(&Row<'a>) -> Option<i64>),
+    Number(for<'a> fn(&Row<'a>) -> Option<f64>),
+    Flag(for<'a> fn(&Row<'a>) -> Option<bool>),
+}
+
+/// A column of the schema.
+pub struct Column {
+    /// Its name, with its unit.
+    pub name: &'static str,
+    /// The kinds of rows that have a value there.
+    pub kinds: &'static [Kind],
+    pub(crate) get: Get,
+}
+
+impl Column {
+    /// Its type.
+    pub fn data_type(&self) -> DataType {
+        match self.get {
+            Get::Time(_) => DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())),
+            Get::Text(_) => DataType::Utf8,
+            Get::Count(_) => DataType::UInt64,
+            Get::Signed(_) => DataType::Int64,
+            Get::Number(_) => DataType::Float64,
+            Get::Flag(_) => DataType::Boolean,
+        }
+    }
+}
+
+const fn column(name: &'static str, kinds: &'static [Kind], get: Get) -> Column {
+    Column { name, kinds, get }
+}
+
+const fn every(name: &'static str, get: Get) -> Column {
+    column(name, &Kind::ALL, get)
+}
+
+const fn interval(name: &'static str, get: for<'a> fn(&Row<'a>) -> Option<u64>) -> Column {
+    column(name, &[Kind::Interval], Get::Count(get))
+}
+
+const fn container(name: &'static str, get: Get) -> Column {
+    column(name, &[Kind::Container], get)
+}
+
+const fn count(name: &'static str, get: for<'a> fn(&Row<'a>) -> Option<u64>) -> Column {
+    container(name, Get::Count(get))
+}
+
+const fn flow(name: &'static str, get: Get) -> Column {
+    column(name, &[Kind::Flow], get)
+}
+
+/// All columns, in the order of the file.
+pub const COLUMNS: &[Column] = &[
+    every("kind", Get::Text(|r| Some(r.kind().name()))),
+    every("host", Get::Text(|r| Some(r.host))),
+    every("time", Get::Time(|r| r.time_ms)),
+    every("interval_s", Get::Number(|r| Some(r.record.interval_s))),
+    interval("cpus", |r| Some(r.record()?.cpus.len() as u64)),
+    interval("containers", |r| Some(r.record()?.containers.len() as u64)),
+    interval("measured_ns", |r| {
+        Some(r.record()?.cpus.iter().map(|c| c.measured_ns).sum())
+    }),
+    interval("unattributed_ns", |r| {
+        Some(r.record()?.unattributed_ns.values().sum())
+    }),
+    interval("events_lost", |r| Some(r.record()?.health.events_lost)),
+    interval("markers_missed", |r| {
+        Some(r.record()?.health.markers_missed)
+    }),
+    interval("containers_without_slot", |r| {
+        Some(r.record()?.health.containers_without_slot)
+    }),
+    container("name", Get::Text(|r| Some(&r.container()?.name))),
+    count("cgroup_id", |r| Some(r.container()?.cgroup_id)),
+    container(
+        "cgroup_path",
+        Get::Text(|r| Some(&r.container()?.cgroup_path)),
+    ),
+    container("runtime", Get::Text(|r| Some(&r.container()?.runtime))),
+    container("pod", Get::Text(|r| r.container()?.pod.as_deref())),
+    container("id", Get::Text(|r| r.container()?.id.as_deref())),
+    container(
+        "host_network",
+        Get::Flag(|r| Some(r.container()?.host_network)),
+    ),
+    count("caused_rx_ns", |r| Some(r.container()?.caused_rx_ns)),
+    count("caused_tx_ns", |r| Some(r.container()?.caused_tx_ns)),
+    count("caused_hardirq_ns", |r| {
+        Some(r.container()?.caused_hardirq_ns)
+    }),
+    count("caused_ns", |r| Some(r.container()?.caused_ns)),
+    count("charged_network_ns", |r| {
+        Some(r.container()?.charged_network_ns)
+    }),
+    count("charged_other_ns", |r| {
+        Some(r.container()?.charged_other_ns)
+    }),
+    container("owed_ns", Get::Signed(|r| Some(r.container()?.owed_ns))),
+    count("cpu_usage_ns", |r| Some(r.container()?.cpu_usage_ns)),
+    container(
+        "corrected_cpu_ns",
+        Get::Signed(|r| Some(r.container()?.corrected_cpu_ns)),
+    ),
+    count("rx_packets", |r| Some(r.container()?.rx_packets)),
+    count("rx_bytes", |r| Some(r.container()?.rx_bytes)),
+    count("tx_packets", |r| Some(r.container()?.tx_packets)),
+    count("tx_bytes", |r| Some(r.container()?.tx_bytes)),
+    count("lost_forced_sharing_ns", |r| {
+        Some(r.loss()?.forced_sharing_ns)
+    }),
+    count("lost_phantom_ns", |r| Some(r.loss()?.phantom_ns)),
+    count("lost_throttled_ns", |r| Some(r.loss()?.throttled_ns)),
+    count("lost_lack_ns", |r| Some(r.loss()?.lack_ns)),
+    flow("offender", Get::Text(|r| Some(r.offender()?.name()))),
+    flow(
+        "offender_cgroup_id",
+        Get::Count(|r| Some(r.offender()?.container()?.cgroup_id)),
+    ),
+    flow(
+        "offender_pod",
+        Get::Text(|r| r.offender()?.container()?.pod.as_deref()),
+    ),
+    flow("victim", Get::Text(|r| Some(r.victim()?.name()))),
+    flow(
+        "victim_cgroup_id",
+        Get::Count(|r| Some(r.victim()?.container()?.cgroup_id)),
+    ),
+    flow(
+        "victim_pod",
+        Get::Text(|r| r.victim()?.container()?.pod.as_deref()),
+    ),
+    flow(
+        "flow_ns",
+        Get::Number(|r| match r.of {
+            Of::Flow(transfer) => Some(transfer.ns),
+            _ => None,
+        }),
+    ),
+];
+
+/// The schema of [`COLUMNS`].
+pub fn schema() -> SchemaRef {
+    static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+        let field = |c: &Column| Field::new(c.name, c.data_type(), c.kinds.len() < Kind::ALL.len());
+        Arc::new(Schema::new(COLUMNS.iter().map(field).collect::<Vec<_>>()))
+    });
+    Arc::clone(&SCHEMA)
+}

@@ -1,0 +1,194 @@
+//! Reads a file: refuses what is not ours before a row is looked at.
+
+use crate::error::ReadError;
+use crate::{COLUMNS, Column, KEY_HOST, KEY_RECORDS, KEY_SCHEMA, Kind, SCHEMA};
+use arrow_array::RecordBatch;
+use arrow_schema::{DataType, Field, Schema};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder,
+};
+use parquet::errors::ParquetError;
+use parquet::file::statistics::Statistics;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Rows of a batch at most.
+const BATCH_ROWS: usize = 8192;
+
+/// How text is handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Text {
+    /// `Utf8`: plain.
+    Plain,
+    /// `Utf8View`: what query engines group fastest.
+    View,
+}
+
+/// A file of one host.
+pub struct Reader {
+    path: PathBuf,
+    file: File,
+    metadata: ArrowReaderMetadata,
+    host: String,
+}
+
+impl Reader {
+    /// Opens `path` and reads its footer.
+    ///
+    /// # Errors
+    /// If it cannot be read, is truncated, or is not of [`SCHEMA`].
+    pub fn open(path: &Path) -> Result<Reader, ReadError> {
+        let unopened = |source| ReadError::Open {
+            path: path.to_owned(),
+            source,
+        };
+        let file = File::open(path).map_err(unopened)?;
+        if file.metadata().map_err(unopened)?.len() == 0 {
+            return Err(ReadError::Empty(path.to_owned()));
+        }
+        let broken = |source| ReadError::Broken {
+            path: path.to_owned(),
+            source,
+        };
+        let metadata =
+            ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(broken)?;
+        let key = |key| found(&metadata, key);
+        let foreign = |key| ReadError::Foreign {
+            path: path.to_owned(),
+            key,
+        };
+        let schema = key(KEY_SCHEMA).ok_or_else(|| foreign(KEY_SCHEMA))?;
+        if schema != SCHEMA {
+            return Err(ReadError::OtherSchema {
+                path: path.to_owned(),
+                found: schema.chars().take(80).collect(),
+            });
+        }
+        let host = key(KEY_HOST).ok_or_else(|| foreign(KEY_HOST))?.to_owned();
+        Ok(Reader {
+            path: path.to_owned(),
+            file,
+            host,
+            metadata,
+        })
+    }
+
+    /// The host whose ledgers these are.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Number of records, as the writer says.
+    pub fn records(&self) -> Option<u64> {
+        found(&self.metadata, KEY_RECORDS)?.parse().ok()
+    }
+
+    /// The rows of `kind` with these columns, which come in the order of [`COLUMNS`].
+    ///
+    /// # Errors
+    /// If the file lacks a column, or mixes kinds of rows.
+    pub fn rows(&self, kind: Kind, columns: &[&str], text: Text) -> Result<Batches, ReadError> {
+        let groups = self.groups(kind)?;
+        let wanted: Vec<&Column> = COLUMNS
+            .iter()
+            .filter(|c| columns.contains(&c.name))
+            .collect();
+        let fields = self.metadata.schema().fields();
+        for column in &wanted {
+            let expected = column.data_type();
+            let held = fields.iter().find(|f| f.name() == column.name);
+            if held.is_none_or(|f| *f.data_type() != expected) {
+                return Err(ReadError::Column {
+                    path: self.path.clone(),
+                    column: column.name.to_owned(),
+                    expected: expected.to_string(),
+                });
+            }
+        }
+        let rows = |source| ReadError::Rows {
+            path: self.path.clone(),
+            source,
+        };
+        let typed: Vec<Field> = fields
+            .iter()
+            .map(|f| match (f.data_type(), text) {
+                (DataType::Utf8, Text::View) => {
+                    f.as_ref().clone().with_data_type(DataType::Utf8View)
+                }
+                _ => f.as_ref().clone(),
+            })
+            .collect();
+        let options = ArrowReaderOptions::new().with_schema(Arc::new(Schema::new(typed)));
+        let metadata = ArrowReaderMetadata::try_new(Arc::clone(self.metadata.metadata()), options)
+            .map_err(rows)?;
+        let file = self.file.try_clone().map_err(|source| ReadError::Open {
+            path: self.path.clone(),
+            source,
+        })?;
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
+        let mask = ProjectionMask::columns(builder.parquet_schema(), wanted.iter().map(|c| c.name));
+        let reader = builder
+            .with_row_groups(groups)
+            .with_projection(mask)
+            .with_batch_size(BATCH_ROWS)
+            .build()
+            .map_err(rows)?;
+        Ok(Batches {
+            path: self.path.clone(),
+            reader,
+        })
+    }
+
+    /// The row groups of `kind`, by the statistics of the column `kind`.
+    fn groups(&self, kind: Kind) -> Result<Vec<usize>, ReadError> {
+        let mut found = Vec::new();
+        for (group, metadata) in self.metadata.metadata().row_groups().iter().enumerate() {
+            let chunk = metadata
+                .columns()
+                .iter()
+                .find(|c| c.column_path().string() == "kind");
+            let bounds = match chunk.and_then(|c| c.statistics()) {
+                Some(Statistics::ByteArray(s)) => s.min_opt().zip(s.max_opt()),
+                _ => None,
+            };
+            let only = bounds.filter(|(min, max)| min.data() == max.data());
+            let Some((name, _)) = only else {
+                return Err(ReadError::Mixed {
+                    path: self.path.clone(),
+                    group,
+                });
+            };
+            if name.data() == kind.name().as_bytes() {
+                found.push(group);
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn found<'a>(metadata: &'a ArrowReaderMetadata, key: &str) -> Option<&'a str> {
+    let pairs = metadata.metadata().file_metadata().key_value_metadata()?;
+    pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
+}
+
+/// Batches of rows.
+pub struct Batches {
+    path: PathBuf,
+    reader: ParquetRecordBatchReader,
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.reader.next().transpose().map_err(ParquetError::from);
+        next.map_err(|source| ReadError::Rows {
+            path: self.path.clone(),
+            source,
+        })
+        .transpose()
+    }
+}
