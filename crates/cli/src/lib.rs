@@ -12,6 +12,7 @@ mod exit;
 mod explain;
 #[cfg(test)]
 mod fixture;
+mod flows;
 mod generate;
 mod headline;
 mod interrupt;
@@ -27,6 +28,7 @@ mod source;
 mod state;
 mod status;
 mod table;
+mod text;
 mod top;
 mod units;
 mod view;
@@ -78,6 +80,7 @@ fn dispatch(command: Command) -> Outcome {
     };
     interruptible(|interrupt| match command {
         Command::Doctor(args) => doctor::run(&args),
+        Command::Flows(args) => flows::run(&args, interrupt),
         Command::Top(args) => top::run(&args, interrupt),
         Command::Accounting(AccountingCommand::Record(args)) => record::run(&args, interrupt),
         Command::Status(args) => status::run(&args),

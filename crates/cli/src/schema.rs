@@ -27,6 +27,10 @@ pub fn all() -> Vec<(&'static str, schemars::Schema)> {
             "explain-1.schema.json",
             schemars::schema_for!(cofferdam_records::explain::Explanation),
         ),
+        (
+            "flows-1.schema.json",
+            schemars::schema_for!(cofferdam_records::flows::FlowsRecord),
+        ),
         ("doctor-1.schema.json", schemars::schema_for!(DoctorReport)),
         (
             "simulation-1.schema.json",

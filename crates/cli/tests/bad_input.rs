@@ -331,6 +331,7 @@ fn every_command_reports_missing_rights_alike() {
         &["top", "--once"][..],
         &["top", "--json"],
         &["accounting", "record"],
+        &["flows", "web"],
     ] {
         assert_eq!(unprivileged(&binary, args), (3, line.clone()), "{args:?}");
     }

@@ -9,6 +9,7 @@ use cofferdam_lab::fixtures::{
     wait_until,
 };
 use cofferdam_records::accounting::{ACCOUNTING, AccountingRecord};
+use cofferdam_records::flows::{FLOWS, FlowsRecord};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader, Read};
@@ -419,5 +420,37 @@ fn a_screen_whose_terminal_is_gone_ends() {
             shown.hang_up();
             shown.ended(Duration::from_secs(30));
         }
+    });
+}
+
+#[test]
+fn flows_names_the_sender() {
+    alone(|| {
+        let flooded = flooded("web");
+        let name = flooded.container.name();
+        let output = cofferdam(&["flows", name, "--duration", "1s", "--json"]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let record: FlowsRecord = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(
+            (record.schema.as_str(), record.container.as_str()),
+            (FLOWS, name)
+        );
+        let [flow, ..] = &record.flows[..] else {
+            panic!("no flow: {record:?}");
+        };
+        assert_eq!(
+            (flow.protocol.as_str(), flow.source.as_str()),
+            ("udp", "10.99.0.1")
+        );
+        assert_eq!(flow.destination_port, Some(9000));
+        assert!(flow.packets > 0 && flow.cost_ns > Some(0.0), "{flow:?}");
+
+        let output = cofferdam(&["flows", name, "--duration", "200ms", "--top", "1"]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("→ 10.99.0.2:9000"), "{text}");
+        let output = cofferdam(&["flows", &format!("{name}x")]);
+        let line = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{line}");
+        assert!(line.contains(name) && line.lines().count() == 1, "{line}");
     });
 }

@@ -11,6 +11,7 @@ pub mod diagnosis;
 pub mod doctor;
 pub mod explain;
 pub mod flow;
+pub mod flows;
 pub mod simulation;
 pub mod status;
 

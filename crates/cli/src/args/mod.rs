@@ -3,6 +3,7 @@
 mod agent;
 mod bench;
 mod dataplane;
+mod flows;
 mod simulate;
 
 pub use crate::latency::args::LatencyCommand;
@@ -15,6 +16,7 @@ pub use dataplane::{
     DataplaneCommand, DataplaneGroupsArgs, DataplaneMoveArgs, DataplaneRunArgs, DataplaneServeArgs,
     DataplaneTopArgs, Server,
 };
+pub use flows::FlowsArgs;
 pub use simulate::SimulateArgs;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -52,6 +54,8 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Live view of the containers that cause network work and those that pay for it
     Top(TopArgs),
+    /// Show who sends to a container, by 5-tuple and cost
+    Flows(FlowsArgs),
     /// Record the ledger of every container
     #[command(subcommand)]
     Accounting(AccountingCommand),

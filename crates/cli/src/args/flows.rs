@@ -1,0 +1,41 @@
+//! `cofferdam flows`.
+
+use super::SocketArgs;
+use clap::Args;
+use cofferdam_types::{Selector, quantity};
+use std::time::Duration;
+
+/// `cofferdam flows`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A packet socket in the container's network namespace takes a random sample of what \
+                  arrives, for as long as the command runs: it needs root, costs less than 1% of a CPU, \
+                  and leaves nothing. The cost of a flow is its packets times the container's mean cost of \
+                  a packet. A container in the host's network namespace cannot be looked at."
+)]
+pub struct FlowsArgs {
+    /// The container: NAME, id:PREFIX, cgroup:PATH, netns:NAME or pid:N
+    #[arg(value_name = "SELECTOR")]
+    pub container: Selector,
+    /// How long to sample, with its unit
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = quantity::interval)]
+    pub duration: Duration,
+    /// Show this many flows, those that cost most
+    #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = count)]
+    pub top: usize,
+    /// Print one JSON document instead of the table
+    #[arg(long)]
+    pub json: bool,
+    /// Which agent.
+    #[command(flatten)]
+    pub agent: SocketArgs,
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    let count = quantity::positive(text)?;
+    let most = cofferdam_flows::MOST_FLOWS;
+    match usize::try_from(count) {
+        Ok(count) if count <= most => Ok(count),
+        _ => Err(format!("at most {most} flows are told apart")),
+    }
+}

@@ -1,0 +1,258 @@
+//! The thread that reads the sample.
+
+use crate::parse::{Flow, packet};
+use crate::rate;
+use crate::socket::PacketSocket;
+use crate::table::{Count, Table};
+use cofferdam_host::in_namespace;
+use nix::time::{ClockId, clock_gettime};
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Between two looks at the socket: packets wait in its buffer, nobody is woken for one.
+const LOOK: Duration = Duration::from_millis(50);
+/// The first look comes soon: until then N is a guess.
+const FIRST_LOOK: Duration = Duration::from_millis(10);
+/// Between two settings of N.
+const SETTLE: Duration = Duration::from_millis(400);
+/// System calls of one look; what still waits then is read at the next.
+const CALLS: usize = 64;
+
+/// Why flows cannot be seen.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// No right to.
+    #[error(
+        "seeing the packets of a container needs root (CAP_NET_RAW in its network namespace and \
+         CAP_SYS_ADMIN to enter it): run it with sudo"
+    )]
+    Denied,
+    /// The namespace or the socket.
+    #[error("cannot sample the packets of this network namespace: {0}")]
+    Failed(io::Error),
+}
+
+impl From<io::Error> for CaptureError {
+    fn from(error: io::Error) -> CaptureError {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => CaptureError::Denied,
+            _ => CaptureError::Failed(error),
+        }
+    }
+}
+
+/// What was seen.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// For how long it was looked.
+    pub length: Duration,
+    /// Flows, most packets first.
+    pub flows: Vec<(Flow, Count)>,
+    /// All packets.
+    pub total: Count,
+    /// Those that are not IP.
+    pub other: Count,
+    /// Packets in the sample.
+    pub sampled: u64,
+    /// Packets of the sample that were lost for want of room.
+    pub lost: u64,
+    /// One packet in this many is in the sample now.
+    pub one_in: u32,
+    /// CPU time that the reading thread has used since the capture started.
+    pub cpu: Duration,
+    /// Why it ended early.
+    pub failed: Option<String>,
+}
+
+/// A running sample. Dropped, it ends, and its socket is closed.
+#[derive(Debug)]
+pub struct Capture {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    ending: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    window: Option<Duration>,
+    begun: Instant,
+    now: Table,
+    /// The window before, with its beginning.
+    before: Option<(Instant, Table)>,
+    one_in: u32,
+    lost: u64,
+    cpu: Duration,
+    failed: Option<String>,
+}
+
+impl Capture {
+    /// Samples what the network namespace behind `netns` receives. Counts are since the start, or with
+    /// `window` of the last one to two windows.
+    ///
+    /// # Errors
+    /// [`CaptureError`] when the namespace cannot be entered or the socket not opened.
+    pub fn start(netns: &File, window: Option<Duration>) -> Result<Capture, CaptureError> {
+        let socket = in_namespace(netns, PacketSocket::open)??;
+        socket.keep(rate::FIRST)?;
+        let shared = Arc::new(Shared {
+            ending: AtomicBool::new(false),
+            state: Mutex::new(State {
+                window,
+                begun: Instant::now(),
+                now: Table::default(),
+                before: None,
+                one_in: rate::FIRST,
+                lost: 0,
+                cpu: Duration::ZERO,
+                failed: None,
+            }),
+        });
+        let theirs = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("cofferdam-flows".into());
+        let thread = thread.spawn(move || {
+            if let Err(error) = run(socket, &theirs) {
+                theirs.state().failed = Some(error.to_string());
+            }
+        })?;
+        Ok(Capture {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// What was seen up to now.
+    pub fn reading(&self) -> Reading {
+        let state = self.shared.state();
+        let mut table = state
+            .before
+            .as_ref()
+            .map_or_else(Table::default, |b| b.1.clone());
+        table.merge(&state.now);
+        let begun = state
+            .before
+            .as_ref()
+            .map_or(state.begun, |(begun, _)| *begun);
+        Reading {
+            length: begun.elapsed(),
+            flows: table.sorted(),
+            total: table.total,
+            other: table.other,
+            sampled: table.sampled,
+            lost: state.lost,
+            one_in: state.one_in,
+            cpu: state.cpu,
+            failed: state.failed.clone(),
+        }
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        self.shared.ending.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A panic there has been printed.
+            let _ended = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// After a look: begins a new window when the present one is over.
+    fn turn(&mut self, lost: u64) {
+        self.lost += lost;
+        self.cpu = cpu_time();
+        if self
+            .window
+            .is_some_and(|window| self.begun.elapsed() >= window)
+        {
+            let now = std::mem::take(&mut self.now);
+            self.before = Some((self.begun, now));
+            self.begun = Instant::now();
+        }
+    }
+}
+
+/// What the present N has cost.
+struct Period {
+    begun: Instant,
+    cpu_before: Duration,
+    sampled: u64,
+    lost: u64,
+}
+
+impl Period {
+    fn begin() -> Period {
+        Period {
+            begun: Instant::now(),
+            cpu_before: cpu_time(),
+            sampled: 0,
+            lost: 0,
+        }
+    }
+
+    fn next(&self, one_in: u32) -> u32 {
+        let used = cpu_time().saturating_sub(self.cpu_before);
+        rate::next(one_in, self.sampled, self.lost, used, self.begun.elapsed())
+    }
+}
+
+fn run(mut socket: PacketSocket, shared: &Shared) -> io::Result<()> {
+    let mut one_in = rate::FIRST;
+    let mut period = Period::begin();
+    let (mut pause, mut settle) = (FIRST_LOOK, FIRST_LOOK);
+    while !shared.ending.load(Ordering::Acquire) {
+        std::thread::park_timeout(pause);
+        let lost = socket.lost()?;
+        period.lost += lost;
+        period.sampled += drain(&mut socket, shared, one_in)?;
+        shared.state().turn(lost);
+        if period.begun.elapsed() < settle {
+            continue;
+        }
+        let next = period.next(one_in);
+        if next != one_in {
+            // Nothing is kept in between, so that what the old N kept is counted with it.
+            socket.keep_none()?;
+            drain(&mut socket, shared, one_in)?;
+            socket.keep(next)?;
+            one_in = next;
+            shared.state().one_in = next;
+        }
+        period = Period::begin();
+        (pause, settle) = (LOOK, SETTLE);
+    }
+    Ok(())
+}
+
+/// Counts what waits; how many packets that was.
+fn drain(socket: &mut PacketSocket, shared: &Shared, one_in: u32) -> io::Result<u64> {
+    let mut state = shared.state();
+    let mut sampled = 0;
+    socket.read(CALLS, |captured, length, ethernet| {
+        sampled += 1;
+        let packet = packet(captured, length, ethernet);
+        state.now.count(&packet, length, one_in);
+    })?;
+    Ok(sampled)
+}
+
+/// CPU time of this thread.
+fn cpu_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+}

@@ -1,0 +1,259 @@
+//! Real traffic into a container. Needs root.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use cofferdam_flows::{Capture, Reading};
+use cofferdam_lab::fixtures::traffic::{Udp, tcp_send, tcp_sink, udp_send, udp_sink};
+use cofferdam_lab::fixtures::{
+    FakeContainer, Namespace, Net, VethPair, exclusive, time_limit, wait_until,
+};
+use std::fs::File;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+struct Bed {
+    _link: VethPair,
+    container: FakeContainer,
+    source: Namespace,
+}
+
+/// A container and a neighbour that sends to it, by IPv4 and IPv6.
+fn bed() -> Bed {
+    let container = FakeContainer::new("web");
+    let source = Namespace::new("source");
+    let link = VethPair::new((&source, "veth0"), (container.namespace(), "eth0"));
+    for (net, device, host) in [(&source, "veth0", 1), (container.namespace(), "eth0", 2)] {
+        net.address(device, &format!("10.99.0.{host}/24"));
+        net.run(&format!(
+            "ip -6 address add fd99::{host}/64 dev {device} nodad"
+        ));
+    }
+    Bed {
+        _link: link,
+        container,
+        source,
+    }
+}
+
+impl Bed {
+    /// A capture that counts every packet: there is hardly any yet.
+    fn capture(&self) -> Capture {
+        let netns = File::open(format!("/proc/{}/ns/net", self.container.pid())).unwrap();
+        let capture = Capture::start(&netns, None).unwrap();
+        wait_until("every packet is taken", LIMIT, || {
+            capture.reading().one_in == 1
+        });
+        capture
+    }
+
+    /// Sends `packets` datagrams of `bytes` each, slowly.
+    fn send(&self, to: &str, packets: u64, bytes: usize) {
+        let to: SocketAddr = to.parse().unwrap();
+        let sink = udp_sink(&self.container, None, to, packets);
+        let udp = Udp::to(to).packets(packets).rate(500).bytes(bytes);
+        udp_send(&self.source, None, udp).finish();
+        assert_eq!(sink.finish()[0], packets);
+    }
+}
+
+fn alone(body: impl FnOnce() + Send + 'static) {
+    let _alone = exclusive();
+    time_limit(Duration::from_secs(60), body);
+    cofferdam_lab::fixtures::assert_nothing_left();
+}
+
+/// Packets of `protocol` to `port` by the capture.
+fn packets(reading: &Reading, protocol: u8, port: Option<u16>) -> u64 {
+    let flows = reading.flows.iter();
+    flows
+        .filter(|(flow, _)| flow.protocol == protocol && flow.ports.map(|p| p.1) == port)
+        .map(|(_, count)| count.packets)
+        .sum()
+}
+
+fn settled(capture: &Capture, expected: impl Fn(&Reading) -> bool) -> Reading {
+    let until = std::time::Instant::now() + Duration::from_secs(5);
+    loop {
+        let reading = capture.reading();
+        if expected(&reading) || std::time::Instant::now() > until {
+            return reading;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn both_families_and_protocols_are_counted_exactly_while_few() {
+    alone(|| {
+        let bed = bed();
+        let capture = bed.capture();
+        bed.send("10.99.0.2:9000", 200, 64);
+        bed.send("[fd99::2]:9001", 100, 64);
+        let to: SocketAddr = "10.99.0.2:9002".parse().unwrap();
+        let sink = tcp_sink(&bed.container, None, to);
+        tcp_send(&bed.source, None, to, 3_000_000).finish();
+        assert_eq!(sink.finish(), [3_000_000]);
+
+        let all =
+            |r: &Reading| packets(r, 17, Some(9000)) >= 200 && packets(r, 17, Some(9001)) >= 100;
+        let reading = settled(&capture, all);
+        assert_eq!(packets(&reading, 17, Some(9000)), 200, "{reading:?}");
+        assert_eq!(packets(&reading, 17, Some(9001)), 100, "{reading:?}");
+        let of = |port| {
+            let found = reading
+                .flows
+                .iter()
+                .find(|(flow, _)| flow.ports.is_some_and(|p| p.1 == port));
+            *found.unwrap_or_else(|| panic!("no flow to {port}: {reading:?}"))
+        };
+        let (v4, count) = of(9000);
+        assert_eq!(v4.source, "10.99.0.1".parse::<IpAddr>().unwrap());
+        assert_eq!(v4.destination, "10.99.0.2".parse::<IpAddr>().unwrap());
+        assert_eq!(
+            (count.error_packets(), count.bytes),
+            (0.0, 200 * (14 + 20 + 8 + 64))
+        );
+        assert_eq!(of(9001).0.source, "fd99::1".parse::<IpAddr>().unwrap());
+        // TSO hands over up to 64 KiB at once: counted as the segments that would be on a wire.
+        let (tcp, count) = of(9002);
+        assert_eq!(tcp.protocol, 6);
+        assert!(count.bytes > 3_000_000, "{count:?}");
+        let segments = 3_000_000 / 1448;
+        assert!(
+            (segments..segments + 300).contains(&count.packets),
+            "{count:?}"
+        );
+        // What the container answers is not counted.
+        assert!(
+            reading
+                .flows
+                .iter()
+                .all(|(flow, _)| flow.source != v4.destination),
+            "{reading:?}"
+        );
+    });
+}
+
+#[test]
+fn fragments_and_tagged_frames_are_seen_once() {
+    alone(|| {
+        let bed = bed();
+        let capture = bed.capture();
+        // 4,000 bytes are three fragments, the first with the ports.
+        bed.send("10.99.0.2:9000", 100, 4000);
+        // The kernel takes the outer tag off; the inner one stays. No VLAN device is in their way.
+        let tagged = bed
+            .source
+            .thread(|| send_frames("veth0", (0..100).map(|i| tagged(1 + i % 2))));
+        assert_eq!(tagged.join().unwrap(), 100);
+        let all = |r: &Reading| packets(r, 17, None) >= 200 && packets(r, 17, Some(9001)) >= 100;
+        let reading = settled(&capture, all);
+        assert_eq!(packets(&reading, 17, Some(9000)), 100, "{reading:?}");
+        assert_eq!(packets(&reading, 17, None), 200, "{reading:?}");
+        assert_eq!(packets(&reading, 17, Some(9001)), 100, "{reading:?}");
+        let fragments = |(flow, _): &&(cofferdam_flows::Flow, _)| flow.fragment;
+        assert_eq!(
+            reading.flows.iter().filter(fragments).count(),
+            2,
+            "{reading:?}"
+        );
+    });
+}
+
+/// Frames of any bytes, as a neighbour on the same link may send them.
+#[test]
+fn hostile_frames_are_counted_and_do_no_harm() {
+    alone(|| {
+        let bed = bed();
+        let capture = bed.capture();
+        let sent = bed.source.thread(|| {
+            let mut random = fastrand::Rng::with_seed(3);
+            let frames = (0..500).map(|i| {
+                let length = random.usize(14..200);
+                let mut frame: Vec<u8> = std::iter::repeat_with(|| random.u8(..))
+                    .take(length)
+                    .collect();
+                frame[..6].fill(0xff);
+                let ether_type: [u8; 2] = [[0x08, 0x00], [0x86, 0xdd], [0x12, 0x34]][i % 3];
+                frame[12..14].copy_from_slice(&ether_type);
+                frame
+            });
+            send_frames("veth0", frames)
+        });
+        assert_eq!(sent.join().unwrap(), 500);
+        bed.send("10.99.0.2:9000", 50, 64);
+        let all = |r: &Reading| packets(r, 17, Some(9000)) >= 50;
+        let reading = settled(&capture, all);
+        assert_eq!(packets(&reading, 17, Some(9000)), 50);
+        assert!(
+            reading.total.packets >= 550 && reading.other.packets >= 166,
+            "{reading:?}"
+        );
+        assert_eq!(reading.failed, None);
+    });
+}
+
+#[test]
+fn its_end_closes_the_socket() {
+    alone(|| {
+        let bed = bed();
+        let sockets = || bed.container.exec("cat /proc/net/packet").lines().count();
+        let before = sockets();
+        let capture = bed.capture();
+        assert_eq!(sockets(), before + 1);
+        drop(capture);
+        assert_eq!(sockets(), before);
+        // Of a container that is gone meanwhile nothing more comes, and nothing fails.
+        let capture = bed.capture();
+        drop(bed);
+        assert_eq!(capture.reading().failed, None);
+    });
+}
+
+/// A datagram to port 9001 in `tags` VLAN tags.
+fn tagged(tags: usize) -> Vec<u8> {
+    let mut frame = vec![0xff; 6];
+    frame.extend([2, 0, 0, 0, 0, 1]);
+    frame.extend([0x81, 0x00, 0x00, 0x05].repeat(tags));
+    frame.extend([
+        0x08, 0x00, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 98, 0, 1, 10, 98, 0, 2,
+    ]);
+    frame.extend([0x10, 0x00, 0x23, 0x29, 0, 8, 0, 0]);
+    frame
+}
+
+/// Sends `frames` from `device` of the calling thread's namespace; how many were.
+fn send_frames(device: &str, frames: impl Iterator<Item = Vec<u8>>) -> usize {
+    let index = std::fs::read_to_string("/proc/thread-self/net/dev_mcast").unwrap();
+    let line = index
+        .lines()
+        .find(|l| l.split_whitespace().nth(1) == Some(device))
+        .unwrap();
+    let index: i32 = line.split_whitespace().next().unwrap().parse().unwrap();
+    // SAFETY: plain values; the address is a local that outlives each call, its length its own.
+    unsafe {
+        let socket = libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0);
+        assert!(socket >= 0);
+        let mut to: libc::sockaddr_ll = std::mem::zeroed();
+        to.sll_family = libc::AF_PACKET as u16;
+        to.sll_ifindex = index;
+        let length = size_of::<libc::sockaddr_ll>() as u32;
+        let sent = frames
+            .filter(|f| {
+                let n = libc::sendto(
+                    socket,
+                    f.as_ptr().cast(),
+                    f.len(),
+                    0,
+                    (&raw const to).cast(),
+                    length,
+                );
+                n == f.len() as isize
+            })
+            .count();
+        libc::close(socket);
+        sent
+    }
+}
