@@ -13,6 +13,7 @@ mod explain;
 #[cfg(test)]
 mod fixture;
 mod flows;
+mod fleet;
 mod generate;
 mod headline;
 mod interrupt;

@@ -198,6 +198,30 @@ fn what_is_not_a_whole_file_of_this_schema_is_refused() {
 }
 
 #[test]
+fn a_damaged_file_is_refused_or_read_but_never_ends_the_program() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = written(dir.path(), [record(0, &two())]);
+    let whole = std::fs::read(&path).unwrap();
+    let all: Vec<&str> = COLUMNS.iter().map(|c| c.name).collect();
+    let mut refused = 0;
+    for at in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x55;
+        std::fs::write(&path, bytes).unwrap();
+        let read = Reader::open(&path).and_then(|reader| {
+            for kind in Kind::ALL {
+                for batch in reader.rows(kind, &all, Text::View)? {
+                    batch?;
+                }
+            }
+            Ok(())
+        });
+        refused += usize::from(read.is_err());
+    }
+    assert!(refused > whole.len() / 10, "{refused} of {}", whole.len());
+}
+
+#[test]
 fn a_missing_column_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let path = written(dir.path(), [record(0, &two())]);

@@ -27,6 +27,8 @@ pub enum Linkage {
 pub struct Built {
     /// The program.
     pub binary: PathBuf,
+    /// The program of `report fleet`.
+    pub fleet: PathBuf,
     /// The library for C; none in a static build.
     pub library: Option<PathBuf>,
     /// Folder of manual pages.
@@ -35,6 +37,16 @@ pub struct Built {
     pub completions: PathBuf,
     /// The bill of materials.
     pub sbom: PathBuf,
+}
+
+impl Built {
+    /// What the package `cofferdam` has to link.
+    pub fn programs(&self) -> Vec<&Path> {
+        let library = self.library.as_deref();
+        std::iter::once(self.binary.as_path())
+            .chain(library)
+            .collect()
+    }
 }
 
 /// Version and time of a build, the same for all that is made from one commit.
@@ -112,7 +124,10 @@ pub fn build(root: &Path, target: &Path, linkage: Linkage, release: &Release) ->
         }
         command
     };
-    check(cargo(&["build", "--package", "cofferdam"]))?;
+    let programs = ["--package", "cofferdam", "--package", "cofferdam-fleet"];
+    let mut command = cargo(&["build", "--bins"]);
+    command.args(programs);
+    check(command)?;
     let made = target.join(TARGET).join("release");
     let kept = target.join("package").join(match linkage {
         Linkage::Dynamic => "dynamic",
@@ -127,6 +142,7 @@ pub fn build(root: &Path, target: &Path, linkage: Linkage, release: &Release) ->
         Ok(to)
     };
     let binary = keep("cofferdam")?;
+    let fleet = keep("cofferdam-fleet")?;
     let library = match linkage {
         Linkage::Dynamic => {
             let soname = format!("-Clink-arg=-Wl,-soname,{LIBRARY}.{LIBRARY_ABI}");
@@ -145,6 +161,7 @@ pub fn build(root: &Path, target: &Path, linkage: Linkage, release: &Release) ->
         completions: kept.join("completions"),
         sbom: kept.join("cofferdam.cdx.json"),
         binary,
+        fleet,
     };
     for (what, folder) in [("man", &built.man), ("completions", &built.completions)] {
         let mut command = Command::new(&built.binary);

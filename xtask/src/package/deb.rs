@@ -1,7 +1,7 @@
 //! The Debian package, made by dpkg's own tools.
 
 use super::build::{Built, LIBRARY, LIBRARY_ABI, Release};
-use super::layout::{CONFIGURATION, Layout, entries};
+use super::layout::{CONFIGURATION, Content, Entry, Layout, Mode, entries, fleet};
 use super::stage;
 use crate::run::check;
 use crate::tree;
@@ -25,7 +25,7 @@ pub fn make(built: &Built, release: &Release, depends: &str, folder: &Path) -> R
     let documents = root.join("usr/share/doc/cofferdam");
     fs::write(
         documents.join("changelog"),
-        changelog(&release.version, release.epoch_s),
+        changelog("cofferdam", &release.version, release.epoch_s),
     )?;
     stage::compress(&documents.join("changelog"))?;
     for path in stage::walk(&root.join("usr/share/man"))? {
@@ -38,17 +38,66 @@ pub fn make(built: &Built, release: &Release, depends: &str, folder: &Path) -> R
     fs::create_dir_all(&place)?;
     fs::write(place.join("cofferdam"), overrides)?;
     control(&root, built.library.is_some(), release, depends)?;
-    for path in stage::walk(&root)? {
+    pack(&root, "cofferdam", release, folder)
+}
+
+/// Makes the package of `report fleet` in `folder`; its path.
+pub fn make_fleet(
+    built: &Built,
+    release: &Release,
+    depends: &str,
+    folder: &Path,
+) -> Result<PathBuf> {
+    let (root, version) = (folder.join("deb-fleet"), &release.version);
+    stage::fresh(&root)?;
+    let layout = Layout::debian();
+    let documents = layout.prefix.join("share/doc/cofferdam-fleet");
+    let copyright = Entry {
+        to: documents.join("copyright"),
+        content: Content::Copy(tree::root().join("packaging/debian/copyright"), Mode::Data),
+    };
+    let changelog = Entry {
+        to: documents.join("changelog"),
+        content: Content::Text(changelog("cofferdam-fleet", version, release.epoch_s)),
+    };
+    stage::write(&[fleet(&layout, built), copyright, changelog], &root)?;
+    stage::compress(&stage::under(&root, &documents).join("changelog"))?;
+    let size_kib = installed_kib(&root)?;
+    let control = root.join("DEBIAN");
+    fs::create_dir_all(&control)?;
+    let text = format!(
+        "Package: cofferdam-fleet\n\
+         Version: {version}\n\
+         Architecture: {ARCHITECTURE}\n\
+         Maintainer: {MAINTAINER}\n\
+         Installed-Size: {size_kib}\n\
+         Depends: {depends}\n\
+         Recommends: cofferdam\n\
+         Section: admin\n\
+         Priority: optional\n\
+         Description: reports over the ledgers of many hosts that run Cofferdam\n \
+         Merges what Cofferdam recorded on many hosts into one page and Parquet files:\n \
+         which containers cost others CPU time, a bill corrected for it, and what\n \
+         enforcement would return. `cofferdam report fleet` runs it. No agent needs it.\n"
+    );
+    fs::write(control.join("control"), text)?;
+    fs::write(control.join("md5sums"), checksums(&root)?)?;
+    pack(&root, "cofferdam-fleet", release, folder)
+}
+
+/// Packs what is below `root`.
+fn pack(root: &Path, name: &str, release: &Release, folder: &Path) -> Result<PathBuf> {
+    for path in stage::walk(root)? {
         if path.is_dir() {
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
         }
     }
-    stage::date(&root, release.epoch_s)?;
-    let package = folder.join(format!("cofferdam_{}_{ARCHITECTURE}.deb", release.version));
+    stage::date(root, release.epoch_s)?;
+    let package = folder.join(format!("{name}_{}_{ARCHITECTURE}.deb", release.version));
     let mut command = Command::new("dpkg-deb");
     command
         .args(["--root-owner-group", "-Zxz", "--build"])
-        .arg(&root)
+        .arg(root)
         .arg(&package)
         .env("SOURCE_DATE_EPOCH", release.epoch_s.to_string());
     check(command)?;
@@ -132,8 +181,8 @@ fn checksums(root: &Path) -> Result<String> {
     String::from_utf8(out.stdout).context("a file name is not UTF-8")
 }
 
-/// The libraries that the program and the library need, as `Depends` spells them.
-pub fn depends(built: &Built, folder: &Path) -> Result<String> {
+/// The libraries that these need, as `Depends` spells them.
+pub fn depends(programs: &[&Path], folder: &Path) -> Result<String> {
     let work = folder.join("shlibdeps");
     stage::fresh(&work)?;
     // dpkg-shlibdeps wants a source package to be about.
@@ -143,8 +192,7 @@ pub fn depends(built: &Built, folder: &Path) -> Result<String> {
         format!("Source: cofferdam\n\nPackage: cofferdam\nArchitecture: {ARCHITECTURE}\n"),
     )?;
     let mut command = Command::new("dpkg-shlibdeps");
-    command.arg("-O").arg(&built.binary).current_dir(&work);
-    command.args(&built.library);
+    command.arg("-O").args(programs).current_dir(&work);
     let out = command
         .output()
         .context("cannot run dpkg-shlibdeps; is dpkg-dev installed?")?;
@@ -162,9 +210,9 @@ pub fn depends(built: &Built, folder: &Path) -> Result<String> {
 }
 
 /// Debian's own form; CHANGELOG.md beside it has the contents.
-fn changelog(version: &str, epoch_s: u64) -> String {
+fn changelog(package: &str, version: &str, epoch_s: u64) -> String {
     format!(
-        "cofferdam ({version}) unstable; urgency=medium\n\n  * Version {version}; \
+        "{package} ({version}) unstable; urgency=medium\n\n  * Version {version}; \
          /usr/share/doc/cofferdam/CHANGELOG.md lists what is new.\n\n -- {MAINTAINER}  {}\n",
         rfc2822(epoch_s)
     )

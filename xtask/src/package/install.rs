@@ -2,7 +2,7 @@
 //! needed.
 
 use super::build::{Linkage, Release, build, target};
-use super::layout::{Entry, Layout, entries};
+use super::layout::{Entry, Layout, entries, fleet};
 use super::stage;
 use crate::run::{as_root, check};
 use crate::tree;
@@ -49,7 +49,8 @@ pub fn install() -> Result<()> {
     let release = Release::of(tree::root())?;
     let built = build(tree::root(), &target()?, Linkage::Dynamic, &release)?;
     let layout = Layout::below(&place.prefix);
-    let all = entries(&layout, &built, &release)?;
+    let mut all = entries(&layout, &built, &release)?;
+    all.push(fleet(&layout, &built));
     let stage = staged()?;
     stage::fresh(&stage)?;
     stage::write(&all, &stage)?;

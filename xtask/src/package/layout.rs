@@ -89,7 +89,16 @@ pub enum Mode {
     Data,
 }
 
-/// Everything that is installed, sorted by path.
+/// The program of `report fleet`, in the folder of programs that only programs run. A package of its own
+/// in Debian: it is larger than all the rest, and few hosts need it.
+pub fn fleet(layout: &Layout, built: &Built) -> Entry {
+    Entry {
+        to: layout.prefix.join("libexec/cofferdam/cofferdam-fleet"),
+        content: Content::Copy(built.fleet.clone(), Mode::Program),
+    }
+}
+
+/// Everything that is installed but [`fleet`], sorted by path.
 pub fn entries(layout: &Layout, built: &Built, release: &Release) -> Result<Vec<Entry>> {
     let mut all = Vec::new();
     let mut copy = |to: PathBuf, from: PathBuf, mode| {

@@ -36,14 +36,16 @@ pub fn deb() -> Result<()> {
     let (folder, release) = (folder()?, Release::of(tree::root())?);
     let built = build(tree::root(), &target()?, Linkage::Dynamic, &release)?;
     limit(&built.binary, LARGEST_BINARY_MB)?;
-    let depends = deb::depends(&built, &folder)?;
+    let depends = deb::depends(&built.programs(), &folder)?;
     let package = deb::make(&built, &release, &depends, &folder)?;
-    println!("{}", package.display());
+    let depends = deb::depends(&[&built.fleet], &folder)?;
+    let fleet = deb::make_fleet(&built, &release, &depends, &folder)?;
+    println!("{}\n{}", package.display(), fleet.display());
     // Without --show-overrides: what is overridden would count as a failure then.
     let mut lintian = Command::new("lintian");
     lintian
         .args(["--fail-on", "error,warning", "--tag-display-limit", "0"])
-        .arg(&package);
+        .args([&package, &fleet]);
     if nix::unistd::geteuid().is_root() {
         lintian.arg("--allow-root");
     }

@@ -76,11 +76,15 @@ fn artifact(
 ) -> Result<Vec<PathBuf>> {
     let built = build(root, target, linkage, release)?;
     fs::create_dir_all(folder)?;
-    let mut all = vec![built.binary.clone(), built.sbom.clone()];
+    let mut all = vec![
+        built.binary.clone(),
+        built.fleet.clone(),
+        built.sbom.clone(),
+    ];
     all.extend(built.library.clone());
     all.push(match linkage {
         Linkage::Dynamic => {
-            let depends = deb::depends(&built, folder)?;
+            let depends = deb::depends(&built.programs(), folder)?;
             deb::make(&built, release, &depends, folder)?
         }
         Linkage::Static => tarball::make(&built, release, folder)?,

@@ -2,7 +2,7 @@
 //! it, to be unpacked below /usr/local.
 
 use super::build::{Built, Release};
-use super::layout::{Layout, entries};
+use super::layout::{Layout, entries, fleet};
 use super::stage;
 use crate::run::check;
 use anyhow::{Context, Result};
@@ -16,7 +16,10 @@ pub fn make(built: &Built, release: &Release, folder: &Path) -> Result<PathBuf> 
     let stage = folder.join("tarball");
     stage::fresh(&stage)?;
     let prefix = Path::new("/usr/local");
-    stage::write(&entries(&Layout::archive(prefix), built, release)?, &stage)?;
+    let layout = Layout::archive(prefix);
+    let mut all = entries(&layout, built, release)?;
+    all.push(fleet(&layout, built));
+    stage::write(&all, &stage)?;
     let top = stage.join(&name);
     fs::rename(stage.join("usr/local"), &top)
         .with_context(|| format!("cannot make {}", top.display()))?;

@@ -35,12 +35,18 @@ fn stand_in(folder: &Path) -> Built {
     }
     let built = Built {
         binary: folder.join("cofferdam"),
+        fleet: folder.join("cofferdam-fleet"),
         library: Some(folder.join(LIBRARY)),
         sbom: folder.join("cofferdam.cdx.json"),
         man,
         completions,
     };
-    for file in [&built.binary, built.library.as_ref().unwrap(), &built.sbom] {
+    for file in [
+        &built.binary,
+        &built.fleet,
+        built.library.as_ref().unwrap(),
+        &built.sbom,
+    ] {
         fs::write(file, "#!/bin/sh\nexit 0\n").unwrap();
     }
     built
@@ -119,6 +125,23 @@ fn each_file_of_the_package_has_its_place_and_its_mode() {
         assert!(known.contains(&mode.as_str()), "{path} has the mode {mode}");
         assert!(!path.contains("packetdrill_shim"), "{path} is for tests");
     }
+}
+
+#[test]
+fn the_program_of_fleet_reports_is_a_package_of_its_own() {
+    let temp = tempfile::tempdir().unwrap();
+    assert!(
+        !listed(&make_deb(temp.path()))
+            .keys()
+            .any(|path| path.contains("cofferdam-fleet"))
+    );
+    let built = stand_in(temp.path());
+    let made = deb::make_fleet(&built, &release(), "libc6 (>= 2.34)", temp.path()).unwrap();
+    let files = listed(made.to_str().unwrap());
+    let program = &files["./usr/libexec/cofferdam/cofferdam-fleet"];
+    assert_eq!(program, &("-rwxr-xr-x".to_owned(), "root/root".to_owned()));
+    assert!(files.contains_key("./usr/share/doc/cofferdam-fleet/copyright"));
+    assert!(files.contains_key("./usr/share/doc/cofferdam-fleet/changelog.gz"));
 }
 
 #[test]

@@ -80,7 +80,7 @@ pub enum Command {
     /// Simulate tenants on a host of any size: who gets and loses CPU time, with and without
     /// reservations
     Simulate(SimulateArgs),
-    /// Render the report of a benchmark run again from its data
+    /// Render the report of a benchmark run again from its data, or report on a fleet
     Report(ReportArgs),
     /// Demonstrate isolation on this host, in about a minute
     Demo(DemoArgs),
@@ -192,7 +192,11 @@ pub enum RecordFormat {
 
 /// `cofferdam report`
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct ReportArgs {
+    /// What to report instead of a run.
+    #[command(subcommand)]
+    pub of: Option<ReportCommand>,
     /// Run directory of `cofferdam bench … --output DIR`; several parts of one isolation experiment
     /// are merged into the directory given by --output
     #[arg(value_name = "DIR", required = true)]
@@ -200,6 +204,14 @@ pub struct ReportArgs {
     /// New directory for the merged parts
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
+}
+
+/// `cofferdam report …`
+#[derive(Debug, Subcommand)]
+pub enum ReportCommand {
+    /// Merge ledgers of many hosts into one page and Parquet: who caused whose harm, and a corrected
+    /// bill (needs the program cofferdam-fleet)
+    Fleet(cofferdam_fleet_args::ReportArgs),
 }
 
 /// `cofferdam demo`

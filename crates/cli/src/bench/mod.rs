@@ -3,7 +3,7 @@
 mod compare;
 mod results;
 
-use crate::args::{BenchCommand, DemoArgs, ReportArgs, WorkerArgs};
+use crate::args::{BenchCommand, DemoArgs, ReportArgs, ReportCommand, WorkerArgs};
 use crate::exit::{Failure, Outcome, one_line};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
@@ -45,6 +45,9 @@ pub fn demo(args: DemoArgs, interrupt: &Interrupt) -> Outcome {
 
 /// Renders the report of a run again, or of several parts of one.
 pub fn report(args: &ReportArgs) -> Outcome {
+    if let Some(ReportCommand::Fleet(args)) = &args.of {
+        return crate::fleet::report(args);
+    }
     let dir = match (args.dirs.as_slice(), &args.output) {
         ([one], None) => one.clone(),
         (_, None) => {

@@ -1,0 +1,211 @@
+//! The query engine: DataFusion's operators, with our own sources, in bounded memory.
+//!
+//! Sources stream: a file is opened when the one before it has ended. Each partition has hosts of its own,
+//! in order, so groups that begin with the host are complete when the host is; what does not fit is
+//! spilled to temporary files.
+
+use crate::error::FleetError;
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use datafusion_common::DataFusionError;
+use datafusion_execution::TaskContext;
+use datafusion_execution::config::SessionConfig;
+use datafusion_execution::memory_pool::FairSpillPool;
+use datafusion_execution::runtime_env::RuntimeEnvBuilder;
+use datafusion_functions_aggregate::sum::sum_udaf;
+use datafusion_physical_expr::aggregate::AggregateExprBuilder;
+use datafusion_physical_expr::expressions::col;
+use datafusion_physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
+use datafusion_physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
+use datafusion_physical_plan::sorts::sort::SortExec;
+use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion_physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use datafusion_physical_plan::{ExecutionPlan, SendableRecordBatchStream, execute_stream};
+use futures::StreamExt;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::runtime::Runtime;
+
+/// Rows that an operator takes at a time.
+const BATCH_ROWS: usize = 8192;
+/// Part of the memory that the operators may reserve; the rest is for the rows on their way, which they do
+/// not count: a row group for each thread, the batches between operators, the file that is written.
+const RESERVABLE: f64 = 0.4;
+
+/// Batches, or what went wrong.
+pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch, FleetError>> + Send>;
+
+/// A part of a query's input, read from its begin each time that it is opened.
+#[derive(Clone)]
+pub struct Source {
+    /// Of its batches.
+    pub schema: SchemaRef,
+    /// Opens it.
+    pub open: Arc<dyn Fn() -> Batches + Send + Sync>,
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source")
+            .field("schema", &self.schema)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PartitionStream for Source {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let external = |e: FleetError| DataFusionError::External(Box::new(e));
+        let batches = (self.open)().map(move |batch| batch.map_err(external));
+        let stream = futures::stream::iter(batches);
+        Box::pin(RecordBatchStreamAdapter::new(
+            Arc::clone(&self.schema),
+            stream,
+        ))
+    }
+}
+
+/// Sums by keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Sums<'a> {
+    /// Columns whose values make a group.
+    pub keys: &'a [&'a str],
+    /// Columns to add up, which keep their names.
+    pub sums: &'a [&'a str],
+    /// The sources are ordered by the first key, and no two share a value of it.
+    pub is_ordered: bool,
+}
+
+/// Runs queries.
+pub struct Engine {
+    runtime: Runtime,
+    context: Arc<TaskContext>,
+}
+
+impl Engine {
+    /// An engine whose operators keep within `memory_bytes`, with rows on their way, and spill to
+    /// `temporary`.
+    ///
+    /// # Errors
+    /// If its threads cannot be started.
+    pub fn new(memory_bytes: u64, threads: usize, temporary: &Path) -> Result<Engine, FleetError> {
+        let reservable = (memory_bytes as f64 * RESERVABLE) as usize;
+        let environment = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(FairSpillPool::new(reservable)))
+            .with_temp_file_path(temporary)
+            .build_arc()?;
+        let config = SessionConfig::new().with_batch_size(BATCH_ROWS);
+        let context = TaskContext::default()
+            .with_session_config(config)
+            .with_runtime(environment);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(threads)
+            .thread_name("fleet")
+            .build()
+            .map_err(|e| FleetError::Query(format!("its threads cannot be started: {e}")))?;
+        Ok(Engine {
+            runtime,
+            context: Arc::new(context),
+        })
+    }
+
+    /// The groups of `sources` with their sums, in no order unless the sources are.
+    ///
+    /// # Errors
+    /// If a column is missing; what goes wrong later comes with the batches.
+    pub fn sums(&self, sources: Vec<Source>, sums: Sums<'_>) -> Result<Rows<'_>, FleetError> {
+        let Some(schema) = sources.first().map(|s| Arc::clone(&s.schema)) else {
+            return Err(FleetError::Query("there is nothing to read".to_owned()));
+        };
+        let mode = match sources.len() {
+            1 => AggregateMode::Single,
+            // The partitions share no group.
+            _ => AggregateMode::SinglePartitioned,
+        };
+        let key = |name: &&str| Ok((col(name, &schema)?, (*name).to_owned()));
+        let keys: Vec<(Arc<dyn PhysicalExpr>, String)> = sums
+            .keys
+            .iter()
+            .map(key)
+            .collect::<Result<_, DataFusionError>>()?;
+        let sum = |name: &&str| -> Result<_, DataFusionError> {
+            let built = AggregateExprBuilder::new(sum_udaf(), vec![col(name, &schema)?])
+                .schema(Arc::clone(&schema))
+                .alias(*name)
+                .build()?;
+            Ok(Arc::new(built))
+        };
+        let added = sums.sums.iter().map(sum).collect::<Result<Vec<_>, _>>()?;
+        let order = LexOrdering::new(
+            (keys.iter().take(usize::from(sums.is_ordered)))
+                .map(|(key, _)| PhysicalSortExpr::new_default(Arc::clone(key))),
+        );
+        let table = table(sources, order)?;
+        let filters = vec![None; added.len()];
+        let group = PhysicalGroupBy::new_single(keys);
+        let plan = AggregateExec::try_new(mode, group, added, filters, table, schema)?;
+        self.run(Arc::new(plan))
+    }
+
+    /// The `most` rows of `source` with the largest values in `column`, largest first.
+    ///
+    /// # Errors
+    /// As for [`Engine::sums`].
+    pub fn top(&self, source: Source, column: &str, most: usize) -> Result<Rows<'_>, FleetError> {
+        let by = col(column, &source.schema)?;
+        let order = LexOrdering::new([PhysicalSortExpr::new_default(by).desc().nulls_last()])
+            .ok_or_else(|| FleetError::Query(format!("nothing can be ordered by {column}")))?;
+        let table = table(vec![source], None)?;
+        self.run(Arc::new(SortExec::new(order, table).with_fetch(Some(most))))
+    }
+
+    fn run(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Rows<'_>, FleetError> {
+        let _guard = self.runtime.enter();
+        let schema = plan.schema();
+        let stream = execute_stream(plan, Arc::clone(&self.context))?;
+        Ok(Rows {
+            schema,
+            stream,
+            runtime: &self.runtime,
+        })
+    }
+}
+
+fn table(
+    sources: Vec<Source>,
+    order: Option<LexOrdering>,
+) -> Result<Arc<dyn ExecutionPlan>, FleetError> {
+    let schema = Arc::clone(&sources[0].schema);
+    let partitions = sources
+        .into_iter()
+        .map(|s| Arc::new(s) as Arc<dyn PartitionStream>);
+    let table =
+        StreamingTableExec::try_new(schema, partitions.collect(), None, order, false, None)?;
+    Ok(Arc::new(table))
+}
+
+/// The result of a query, computed as it is taken.
+pub struct Rows<'a> {
+    /// Of its batches.
+    pub schema: SchemaRef,
+    stream: SendableRecordBatchStream,
+    runtime: &'a Runtime,
+}
+
+impl Iterator for Rows<'_> {
+    type Item = Result<RecordBatch, FleetError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.runtime.block_on(self.stream.next());
+        next.map(|batch| batch.map_err(|error| error_of(error)))
+    }
+}
+
+/// What a source said, if it was a source.
+fn error_of(error: DataFusionError) -> FleetError {
+    FleetError::from(error)
+}

@@ -1,0 +1,150 @@
+//! Finds ledgers: files, and the files in folders.
+
+use crate::error::FleetError;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// How a ledger is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// One record a line.
+    Lines,
+    /// The same, compressed.
+    Gzip,
+    /// Parquet.
+    Columns,
+}
+
+/// A file to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Where it is.
+    pub path: PathBuf,
+    /// By its first bytes, whatever its name.
+    pub format: Format,
+}
+
+const ENDINGS: [&str; 3] = [".jsonl", ".jsonl.gz", ".parquet"];
+
+/// The ledgers that `named` are or hold: files in the order named, those of a folder and of the folders
+/// in it by name. Links to folders are not followed. Only one file is open at a time.
+///
+/// # Errors
+/// If something cannot be read, is no ledger, or a folder has none.
+pub fn find(named: &[PathBuf]) -> Result<Vec<Found>, FleetError> {
+    let mut found = Vec::new();
+    for path in named {
+        let meta = fs::metadata(path).map_err(|source| unread(path, source))?;
+        if !meta.is_dir() {
+            found.push(look(path)?);
+            continue;
+        }
+        let before = found.len();
+        for file in walk(path)? {
+            found.push(look(&file)?);
+        }
+        if found.len() == before {
+            return Err(FleetError::Nothing(path.clone()));
+        }
+    }
+    Ok(found)
+}
+
+fn walk(folder: &Path) -> Result<Vec<PathBuf>, FleetError> {
+    let (mut files, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        let failed = |source| unread(&folder, source);
+        for entry in fs::read_dir(&folder).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let kind = entry.file_type().map_err(failed)?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if kind.is_dir() {
+                folders.push(entry.path());
+            } else if ENDINGS.iter().any(|ending| name.ends_with(ending)) {
+                files.push(entry.path());
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn look(path: &Path) -> Result<Found, FleetError> {
+    let failed = |source| unread(path, source);
+    let mut first = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(4).read_to_end(&mut first).map_err(failed)?;
+    let format = match first.as_slice() {
+        [] => return Err(FleetError::Empty(path.to_owned())),
+        b"PAR1" => Format::Columns,
+        [0x1f, 0x8b, ..] => Format::Gzip,
+        [b'{', ..] => Format::Lines,
+        _ => return Err(FleetError::Format(path.to_owned())),
+    };
+    Ok(Found {
+        path: path.to_owned(),
+        format,
+    })
+}
+
+/// The host that a file's name says: `node-1` of `node-1.jsonl.gz`, and of `node-1/ledger.jsonl`.
+pub fn host_of(path: &Path) -> String {
+    let name = |path: &Path| path.file_name().map(|n| n.to_string_lossy().into_owned());
+    let mut stem = name(path).unwrap_or_default();
+    for ending in [".gz", ".jsonl", ".ndjson", ".json"] {
+        stem.truncate(stem.strip_suffix(ending).unwrap_or(&stem).len());
+    }
+    match stem.as_str() {
+        "ledger" | "accounting" | "" => path.parent().and_then(name).unwrap_or(stem),
+        _ => stem,
+    }
+}
+
+fn unread(path: &Path, source: std::io::Error) -> FleetError {
+    FleetError::Read {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_is_in_the_files_name_or_the_folders() {
+        for (path, host) in [
+            ("/x/node-1.jsonl", "node-1"),
+            ("node-1.example.org.jsonl.gz", "node-1.example.org"),
+            ("/x/node-2/ledger.jsonl", "node-2"),
+            ("node-3/accounting.jsonl.gz", "node-3"),
+            ("ledger.jsonl", "ledger"),
+            ("a.b", "a.b"),
+        ] {
+            assert_eq!(host_of(Path::new(path)), host, "{path}");
+        }
+    }
+
+    #[test]
+    fn folders_are_walked_by_name_and_files_known_by_their_first_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir(at("b")).unwrap();
+        fs::write(at("z.jsonl"), "{}\n").unwrap();
+        fs::write(at("b/a.parquet"), "PAR1").unwrap();
+        fs::write(at("b/c.jsonl.gz"), [0x1f, 0x8b, 8]).unwrap();
+        fs::write(at("notes.txt"), "hello").unwrap();
+        let found = find(&[dir.path().to_owned()]).unwrap();
+        let formats: Vec<Format> = found.iter().map(|f| f.format).collect();
+        assert_eq!(formats, [Format::Columns, Format::Gzip, Format::Lines]);
+        let failure = |path: PathBuf| find(&[path]).unwrap_err().to_string();
+        assert!(failure(at("notes.txt")).contains("no ledger"));
+        fs::write(at("empty.jsonl"), "").unwrap();
+        assert!(failure(at("empty.jsonl")).contains("holds no record"));
+        assert!(failure(at("none")).contains("cannot read"));
+        fs::create_dir(at("hollow")).unwrap();
+        assert!(failure(at("hollow")).contains("holds no ledgers"));
+    }
+}

@@ -1,0 +1,105 @@
+//! CPU time as people read it.
+
+use cofferdam_page::format::{number, scaled};
+
+/// Seconds or hours of CPU time, the same throughout a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Seconds.
+    Seconds,
+    /// Hours.
+    Hours,
+}
+
+impl Unit {
+    /// That in which `largest_s` is no long number.
+    pub fn of(largest_s: f64) -> Unit {
+        if largest_s.abs() >= 7200.0 {
+            Unit::Hours
+        } else {
+            Unit::Seconds
+        }
+    }
+
+    /// The number alone.
+    pub fn value(self, seconds: f64) -> String {
+        let value = self.scale(seconds);
+        match value.abs() {
+            v if v >= 999.5 => grouped(value),
+            v if v < 0.0005 => "0".to_owned(),
+            _ => number(value),
+        }
+    }
+
+    /// The same with its sign.
+    pub fn signed(self, seconds: f64) -> String {
+        let text = self.value(seconds.abs());
+        match (text.as_str(), seconds < 0.0) {
+            ("0", _) => text,
+            (_, true) => format!("−{text}"),
+            (_, false) => format!("+{text}"),
+        }
+    }
+
+    /// The number with its unit.
+    pub fn show(self, seconds: f64) -> String {
+        format!("{} {}", self.value(seconds), self.name())
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Seconds => "CPU seconds",
+            Unit::Hours => "CPU hours",
+        }
+    }
+
+    /// Into the unit.
+    pub fn scale(self, seconds: f64) -> f64 {
+        match self {
+            Unit::Seconds => seconds,
+            Unit::Hours => seconds / 3600.0,
+        }
+    }
+}
+
+/// A whole number with its thousands apart.
+fn grouped(value: f64) -> String {
+    let digits = format!("{:.0}", value.abs());
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push('\u{202f}');
+        }
+        text.push(digit);
+    }
+    if value < 0.0 {
+        format!("−{text}")
+    } else {
+        text
+    }
+}
+
+/// `1 host`, `12 hosts`, `43 k records`.
+pub fn count(number: f64, what: &str) -> String {
+    let many = if number == 1.0 { "" } else { "s" };
+    format!("{} {what}{many}", scaled(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_short_and_keep_their_unit() {
+        assert_eq!(Unit::of(7199.0).show(7199.0), "7\u{202f}199 CPU seconds");
+        assert_eq!(Unit::of(7200.0).show(7200.0), "2.00 CPU hours");
+        assert_eq!(
+            Unit::Hours.value(3600.0 * 1_234_567.0),
+            "1\u{202f}234\u{202f}567"
+        );
+        assert_eq!(Unit::Seconds.signed(-1.5), "−1.50");
+        assert_eq!(Unit::Seconds.signed(0.0), "0");
+        assert_eq!(count(1.0, "host"), "1 host");
+    }
+}

@@ -1,0 +1,81 @@
+//! Makes every ledger Parquet: what is lines becomes a temporary file, so that one door is left.
+
+use crate::census::Ledger;
+use crate::error::FleetError;
+use crate::find::{self, Format, Found};
+use crate::lines::{Line, Lines};
+use cofferdam_columnar::{Reader, WriteError, Writer};
+use std::path::{Path, PathBuf};
+
+/// Ledgers to read, and what was left out of them.
+#[derive(Debug, Default)]
+pub struct Prepared {
+    /// All as Parquet.
+    pub ledgers: Vec<Ledger>,
+    /// Files whose last line is cut off.
+    pub cut_off: Vec<PathBuf>,
+}
+
+/// Opens each of `found`; those of lines are written to `temporary`. `host` is whose they all are, otherwise
+/// each says it itself.
+///
+/// # Errors
+/// If one cannot be read or written, or `host` is given and they are of several.
+pub fn prepare(
+    found: &[Found],
+    host: Option<&str>,
+    temporary: &Path,
+) -> Result<Prepared, FleetError> {
+    let mut prepared = Prepared::default();
+    let mut said: Option<String> = None;
+    for (number, file) in found.iter().enumerate() {
+        let own = match file.format {
+            Format::Columns => Reader::open(&file.path)?.host().to_owned(),
+            Format::Lines | Format::Gzip => find::host_of(&file.path),
+        };
+        // Two files with names of their own may be of one host; two files that name hosts are not.
+        if host.is_some() && file.format == Format::Columns {
+            match &said {
+                Some(other) if *other != own => return Err(FleetError::Hosts(other.clone(), own)),
+                _ => said = Some(own.clone()),
+            }
+        }
+        let host = host.map_or(own, str::to_owned);
+        let path = match file.format {
+            Format::Columns => file.path.clone(),
+            Format::Lines | Format::Gzip => {
+                let path = temporary.join(format!("ledger-{number}.parquet"));
+                if convert(file, &host, &path)? {
+                    prepared.cut_off.push(file.path.clone());
+                }
+                path
+            }
+        };
+        prepared.ledgers.push(Ledger {
+            named: file.path.clone(),
+            path,
+            host,
+        });
+    }
+    Ok(prepared)
+}
+
+/// Writes the records of lines as columns; true if the last one is cut off.
+fn convert(file: &Found, host: &str, to: &Path) -> Result<bool, FleetError> {
+    let mut lines = Lines::open(file)?;
+    let mut writer = Writer::create(to, host)?;
+    let mut is_cut_off = false;
+    while let Some(line) = lines.next() {
+        match line? {
+            Line::Record(record) => writer.write(&record).map_err(|error| match error {
+                WriteError::Row(row) => lines.wrong(row.to_string()),
+                other => other.into(),
+            })?,
+            Line::CutOff => is_cut_off = true,
+        }
+    }
+    match writer.finish()? {
+        0 => Err(FleetError::Empty(file.path.clone())),
+        _ => Ok(is_cut_off),
+    }
+}

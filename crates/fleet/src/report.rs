@@ -1,0 +1,125 @@
+//! Makes a report: from ledgers to a page and its results.
+
+use crate::census::{self, Census};
+use crate::engine::Engine;
+use crate::error::FleetError;
+use crate::figures::{Figures, Results};
+use crate::prepare::prepare;
+use crate::{find, page, stages};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Name of the page.
+pub const PAGE: &str = "fleet.html";
+
+/// What a report is made of, and where to.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Files and folders.
+    pub ledgers: Vec<PathBuf>,
+    /// Whose they all are.
+    pub host: Option<String>,
+    /// The report's folder.
+    pub output: PathBuf,
+    /// A report that is there is replaced.
+    pub force: bool,
+    /// Memory that it may take.
+    pub memory_bytes: u64,
+    /// Threads of the query engine.
+    pub threads: usize,
+    /// Where what does not fit goes meanwhile.
+    pub temporary: PathBuf,
+}
+
+/// How it went.
+#[derive(Debug)]
+pub struct Made {
+    /// The page.
+    pub page: PathBuf,
+    /// What it shows.
+    pub figures: Figures,
+    /// What the ledgers hold.
+    pub census: Census,
+    /// Ledgers whose last line is cut off.
+    pub cut_off: Vec<PathBuf>,
+    /// How long it took, seconds.
+    pub took_s: f64,
+}
+
+/// Makes the report. `progress` is told what goes on.
+///
+/// # Errors
+/// If a ledger cannot be used, or the output not be written; an output that was not there is then removed.
+pub fn make(request: &Request, progress: &dyn Fn(&str)) -> Result<Made, FleetError> {
+    let begin = Instant::now();
+    let files = [
+        PAGE,
+        stages::CONTAINERS,
+        stages::FLOWS,
+        stages::TENANTS,
+        stages::HOSTS,
+        stages::HOURS,
+    ];
+    if !request.force && files.iter().any(|name| request.output.join(name).exists()) {
+        return Err(FleetError::Exists(request.output.clone()));
+    }
+    progress("looking for ledgers");
+    let found = find::find(&request.ledgers)?;
+    let write = |path: &Path| {
+        let path = path.to_owned();
+        move |source| FleetError::Write { path, source }
+    };
+    fs::create_dir_all(&request.output).map_err(write(&request.output))?;
+    // Beside the results, so that a rename ends the work; removed on every way out.
+    let staging = tempfile::Builder::new()
+        .prefix(".fleet-")
+        .tempdir_in(&request.output)
+        .map_err(write(&request.output))?;
+    let temporary = tempfile::Builder::new()
+        .prefix("cofferdam-fleet-")
+        .tempdir_in(&request.temporary)
+        .map_err(write(&request.temporary))?;
+
+    progress(&format!("reading {} ledgers", found.len()));
+    let prepared = prepare(&found, request.host.as_deref(), temporary.path())?;
+    progress("looking for gaps, and for what would count twice");
+    let census = census::take(prepared.ledgers)?;
+    let engine = Engine::new(request.memory_bytes, request.threads, temporary.path())?;
+    let to = |name: &str| staging.path().join(name);
+    progress("adding up containers");
+    let summed = temporary.path().join("summed.parquet");
+    let summed = stages::containers_summed(&engine, &census, request.threads, &summed)?;
+    progress("adding up flows");
+    let flows = stages::flows(&engine, &census, request.threads, &to(stages::FLOWS))?;
+    progress("adding up hours");
+    let hours = stages::hours(&engine, &census, request.threads, &to(stages::HOURS))?;
+    progress("writing the bill");
+    let containers = stages::containers(&engine, summed, &flows, &to(stages::CONTAINERS))?;
+    let results = Results {
+        tenants: stages::tenants(&engine, &containers, &to(stages::TENANTS))?,
+        hosts: stages::hosts(&engine, &census, &containers, &to(stages::HOSTS))?,
+        containers,
+        flows,
+        hours,
+    };
+    let figures = Figures::take(&engine, &results, &census)?;
+    let html = page::html(&figures, &census, &prepared.cut_off)?;
+    let path = to(PAGE);
+    fs::File::create(&path)
+        .and_then(|mut file| file.write_all(html.as_bytes()))
+        .map_err(write(&path))?;
+    // The page last: where it is, the rest is.
+    for name in files.iter().rev() {
+        let path = request.output.join(name);
+        fs::rename(to(name), &path).map_err(write(&path))?;
+    }
+    Ok(Made {
+        page: request.output.join(PAGE),
+        figures,
+        census,
+        cut_off: prepared.cut_off,
+        took_s: begin.elapsed().as_secs_f64(),
+    })
+}
