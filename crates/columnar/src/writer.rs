@@ -80,8 +80,7 @@ impl Writer {
         let records = self.rows.records();
         let file = self.file.as_mut().expect("ended only here");
         file.append_key_value_metadata(KeyValue::new(KEY_RECORDS.to_owned(), records.to_string()));
-        let ended = file.finish().and_then(|_| Ok(file.inner_mut().sync_all()?));
-        ended.map_err(|source| failed(&self.path, source))?;
+        file.finish().map_err(|source| failed(&self.path, source))?;
         self.file = None;
         Ok(records)
     }

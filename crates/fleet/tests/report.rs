@@ -311,7 +311,7 @@ fn a_report_that_exists_is_kept_unless_forced() {
 fn foreign_names_are_escaped_in_the_page() {
     let fleet = Fleet::new();
     let host = "<script>alert(1)</script>\u{1b}[31m&\"";
-    let mut all = records("x", 0..3);
+    let mut all = records("a", 0..3);
     for record in &mut all {
         for container in &mut record.containers {
             container.name = format!("<img src=x onerror=alert({})>\u{7}", container.cgroup_id);
