@@ -14,6 +14,7 @@ use crate::ledger::{Ledger, Readings};
 use crate::losses::{Losses, OpenDiagnosis};
 use crate::notify::Notifier;
 use crate::otlp::Otlp;
+use crate::page::LivePage;
 use crate::rules::changes_host;
 use crate::server::{Command, Notice};
 use crate::view::{Cost, View};
@@ -82,6 +83,7 @@ pub(crate) struct Control<L> {
     events: Events,
     latency: Latency,
     otlp: Otlp,
+    page: LivePage,
     config: Config,
     source: Source,
     configuration: ConfigurationRecord,
@@ -137,6 +139,7 @@ impl<L: Ledger> Control<L> {
             events: Events::default(),
             latency: Latency::default(),
             otlp: Otlp::default(),
+            page: LivePage::default(),
             configuration: ConfigurationRecord {
                 path: source.path.display().to_string(),
                 from_file: loaded.from_file,
@@ -190,6 +193,8 @@ impl<L: Ledger> Control<L> {
 
     /// Runs until stopped; then reverts everything.
     pub fn run(mut self, channels: &Channels) -> (Result<Ended, ReadError>, Undone) {
+        self.page
+            .switch(&self.config.web, &self.config.socket, &channels.view);
         let ended = loop {
             self.publish(channels);
             match self.turn(channels) {

@@ -1,7 +1,7 @@
 //! The daemon: reads the ledger, gives each container the classes of its rule, and reports over a
 //! socket and as metrics.
 //!
-//! Two threads. The control loop ([`run()`]) owns all that acts on the host; the server talks to
+//! Threads apart. The control loop ([`run()`]) owns all that acts on the host; the server talks to
 //! clients and can neither delay nor bring down the control loop.
 #![forbid(unsafe_code)]
 
@@ -22,6 +22,7 @@ mod losses;
 pub mod metrics;
 mod notify;
 mod otlp;
+mod page;
 mod remains;
 mod rules;
 mod run;

@@ -33,6 +33,7 @@ mod text;
 mod top;
 mod units;
 mod view;
+mod web;
 
 use args::{AccountingCommand, Cli, Command};
 use clap::error::ErrorKind;
@@ -86,6 +87,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Accounting(AccountingCommand::Record(args)) => record::run(&args, interrupt),
         Command::Status(args) => status::run(&args),
         Command::Explain(args) => explain::run(&args, interrupt),
+        Command::Web(args) => web::run(&args, interrupt),
         Command::Rule(command) => rule::run(&command),
         Command::Latency(command) => latency::run(command, interrupt),
         Command::Dataplane(command) => dataplane::run(command, interrupt),

@@ -1,11 +1,12 @@
 //! What the form of the file cannot say: ranges, and rules that do not go together.
 
-use super::raw::{Length, RawConfig, RawCpu, RawLatency, RawOtlp, RawRule, RawStart};
-use super::{Config, LatencyConfig, MOST_RULES};
+use super::raw::{Length, RawConfig, RawCpu, RawLatency, RawOtlp, RawRule, RawStart, RawWeb};
+use super::{Config, LatencyConfig, MOST_RULES, WebConfig};
 use crate::otlp::{EndpointError, OtlpConfig};
 use crate::rules::{Matcher, Rule};
 use cofferdam_latency::Start;
 use cofferdam_types::{CpuPolicy, Policy, Problem, Severity, place};
+use cofferdam_web::Address;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::ops::{Range, RangeInclusive};
@@ -115,6 +116,7 @@ fn sections(checker: &mut Checker<'_>, raw: &RawConfig, config: &mut Config) {
     config.diagnosis = raw.diagnosis.enabled.unwrap_or(config.diagnosis);
     latency(checker, &raw.latency, &mut config.latency);
     config.otlp = otlp(checker, &raw.otlp);
+    web(checker, &raw.web, &mut config.web);
 }
 
 /// The duration that was given, if it is one of `allowed`.
@@ -154,6 +156,27 @@ fn otlp(checker: &mut Checker<'_>, raw: &RawOtlp) -> Option<OtlpConfig> {
             checker.error(&text.span(), what.to_string());
             None
         }
+    }
+}
+
+fn web(checker: &mut Checker<'_>, raw: &RawWeb, config: &mut WebConfig) {
+    config.remote = raw.remote.unwrap_or(config.remote);
+    for host in &raw.hosts {
+        let name = host.get_ref();
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'.';
+        if name.is_empty() || !name.bytes().all(plain) {
+            let what = "give the name of a host without scheme and port, such as host.example";
+            checker.error(&host.span(), what);
+        }
+        config.hosts.push(name.clone());
+    }
+    let Some(address) = raw.address.as_ref().filter(|a| a.get_ref() != "off") else {
+        return;
+    };
+    let parsed = address.get_ref().parse::<Address>();
+    match parsed.and_then(|a| a.check(config.remote).map(|()| a)) {
+        Ok(found) => config.address = Some(found),
+        Err(what) => checker.error(&address.span(), format!("{what}, or off")),
     }
 }
 

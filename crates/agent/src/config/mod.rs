@@ -51,6 +51,8 @@ pub struct Config {
     pub latency: LatencyConfig,
     /// Where metrics are pushed to; `None`: nowhere.
     pub otlp: Option<OtlpConfig>,
+    /// The live page.
+    pub web: WebConfig,
 }
 
 /// `[socket]`
@@ -87,6 +89,17 @@ pub struct ReservationConfig {
     pub lend: bool,
     /// Whether device interrupts are moved off strict CPUs.
     pub move_irqs: bool,
+}
+
+/// `[web]`
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WebConfig {
+    /// Where the page is served; `None`: nowhere.
+    pub address: Option<cofferdam_web::Address>,
+    /// Names under which it may be asked for, beside its own.
+    pub hosts: Vec<String>,
+    /// Whether others than this host may reach it.
+    pub remote: bool,
 }
 
 /// `[latency]`
@@ -136,6 +149,7 @@ impl Default for Config {
             diagnosis: true,
             latency: LatencyConfig::default(),
             otlp: None,
+            web: WebConfig::default(),
         }
     }
 }

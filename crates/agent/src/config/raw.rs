@@ -18,6 +18,7 @@ pub(super) struct RawConfig {
     pub diagnosis: RawDiagnosis,
     pub latency: RawLatency,
     pub otlp: RawOtlp,
+    pub web: RawWeb,
 }
 
 #[derive(Debug, Deserialize)]
@@ -101,6 +102,14 @@ pub(super) struct RawLatency {
 pub(super) struct RawOtlp {
     pub endpoint: Option<Spanned<String>>,
     pub interval: Option<Spanned<Length>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawWeb {
+    pub address: Option<Spanned<String>>,
+    pub hosts: Vec<Spanned<String>>,
+    pub remote: Option<bool>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]

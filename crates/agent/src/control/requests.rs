@@ -165,6 +165,7 @@ impl<L: Ledger> Control<L> {
         self.losses.switch(new.diagnosis);
         self.latency.switch(&new.latency);
         self.otlp.switch(&new.otlp);
+        self.page.switch(&new.web, &new.socket, &channels.view);
         if (options || !asked)
             && let Some(effects) = self.effects.take()
         {

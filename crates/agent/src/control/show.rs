@@ -113,6 +113,7 @@ impl<L: Ledger> Control<L> {
         degraded.extend(self.losses.degraded.clone());
         degraded.extend(self.latency.degraded());
         degraded.extend(self.otlp.degraded());
+        degraded.extend(self.page.degraded());
         View {
             snapshot: self.last.clone(),
             enforcement: self.enforcement.clone(),

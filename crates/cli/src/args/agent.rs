@@ -55,6 +55,24 @@ pub struct ExplainArgs {
     pub agent: SocketArgs,
 }
 
+/// `cofferdam web`
+#[derive(Debug, Args)]
+pub struct WebArgs {
+    /// Where to serve the page: IP:PORT, or unix:/PATH
+    #[arg(long, value_name = "ADDRESS", default_value = cofferdam_web::DEFAULT_ADDRESS)]
+    pub address: cofferdam_web::Address,
+    /// Another name under which the page may be asked for, such as that of a proxy; several are
+    /// possible
+    #[arg(long = "host", value_name = "NAME")]
+    pub hosts: Vec<String>,
+    /// Serve on an address that other hosts reach, although the page has no TLS
+    #[arg(long)]
+    pub remote: bool,
+    /// Which agent.
+    #[command(flatten)]
+    pub agent: SocketArgs,
+}
+
 /// How long to measure for an explanation: three readings, each at least
 /// [`quantity::SHORTEST_INTERVAL`].
 fn explained(text: &str) -> Result<Duration, String> {

@@ -9,7 +9,7 @@ mod simulate;
 pub use crate::latency::args::LatencyCommand;
 pub use agent::{
     AgentArgs, CpuClass, ExplainArgs, NetworkClass, RuleClearArgs, RuleCommand, RuleSetArgs,
-    SocketArgs, StatusArgs,
+    SocketArgs, StatusArgs, WebArgs,
 };
 pub use bench::{BenchCommand, CompareArgs};
 pub use dataplane::{
@@ -65,6 +65,8 @@ pub enum Command {
     Status(StatusArgs),
     /// Say in words what is wrong now, since when, how sure, and the command that helps
     Explain(ExplainArgs),
+    /// Serve a live page of the running agent for a browser, until interrupted
+    Web(WebArgs),
     /// Give containers another class until the agent ends
     #[command(subcommand)]
     Rule(RuleCommand),

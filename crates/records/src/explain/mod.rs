@@ -15,7 +15,7 @@ mod rule;
 mod tests;
 pub mod text;
 
-use crate::accounting::AccountingRecord;
+use crate::accounting::{AccountingRecord, ContainerRecord};
 use crate::status::{SUFFERS_CPUS, StatusReport};
 use evidence::Evidence;
 use schemars::JsonSchema;
@@ -155,6 +155,12 @@ pub fn explain(readings: &[AccountingRecord], agent: &Agent, time: String) -> Ex
         findings,
         figures,
     }
+}
+
+/// The command that has the agent charge `offender`, one of `all`, for its own packets; `None` where its
+/// name and path cannot be typed safely.
+pub fn enforce_command(offender: &ContainerRecord, all: &[ContainerRecord]) -> Option<String> {
+    rule::selector(offender, all).map(|selector| rule::enforce(&selector))
 }
 
 /// The sentence when nothing is wrong.

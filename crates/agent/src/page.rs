@@ -1,0 +1,122 @@
+//! The live page in the agent: reads what the control loop shows, and never keeps it waiting.
+
+use crate::config::{SocketConfig, WebConfig};
+use crate::server::find_group;
+use crate::view::View;
+use cofferdam_records::accounting::AccountingRecord;
+use cofferdam_types::{Degraded, Snapshot};
+use cofferdam_web::{Feed, FeedError, Options, Page, Reading};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Name of the file with the page's URL, beside the control socket.
+const URL_FILE: &str = "web.url";
+/// What the control loop shows costs nothing to read: the last minutes are kept for those who come.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// The page, if one is configured and can be served.
+#[derive(Default)]
+pub(crate) struct LivePage {
+    config: WebConfig,
+    group: Option<String>,
+    page: Option<Page>,
+    failure: Option<Degraded>,
+}
+
+impl LivePage {
+    /// Begins or ends what the configuration asks for. What has failed is tried again.
+    pub fn switch(
+        &mut self,
+        config: &WebConfig,
+        socket: &SocketConfig,
+        view: &Arc<Mutex<Arc<View>>>,
+    ) {
+        let same = *config == self.config && socket.group == self.group;
+        let runs = self.page.as_ref().is_some_and(|page| !page.has_ended());
+        if same && runs {
+            return;
+        }
+        self.config = config.clone();
+        self.group = socket.group.clone();
+        self.failure = None;
+        // Its address must be free before the next one asks for it.
+        self.page = None;
+        let Some(address) = &config.address else {
+            return;
+        };
+        let options = Options {
+            address: address.clone(),
+            hosts: config.hosts.clone(),
+            remote: config.remote,
+            // An unknown group is the control socket's problem, and is told there.
+            group: (socket.group.as_deref())
+                .and_then(|group| find_group(group).ok())
+                .map(|group| group.as_raw()),
+            url_file: url_file(&socket.path),
+        };
+        match Page::start(&options, Box::new(ViewFeed::new(view.clone())), None) {
+            Ok(page) => {
+                tracing::info!("the live page is at {}", page.address());
+                self.page = Some(page);
+            }
+            Err(why) => {
+                let text = format!("no page is served: {why}; then reload");
+                tracing::warn!("{text}");
+                self.failure = Some(Degraded {
+                    name: "web_page".to_owned(),
+                    text,
+                });
+            }
+        }
+    }
+
+    /// What is not as the configuration says.
+    pub fn degraded(&self) -> Option<Degraded> {
+        let ended = self.page.as_ref().is_some_and(Page::has_ended);
+        let ended = ended.then(|| Degraded {
+            name: "web_page".to_owned(),
+            text: "no page is served: its thread has ended, the log says why; reload to try again"
+                .to_owned(),
+        });
+        ended.or_else(|| self.failure.clone())
+    }
+}
+
+fn url_file(socket: &Path) -> Option<PathBuf> {
+    Some(socket.parent()?.join(URL_FILE))
+}
+
+/// Reads the view that the control loop leaves behind after each step.
+struct ViewFeed {
+    view: Arc<Mutex<Arc<View>>>,
+    last: Option<Arc<Snapshot>>,
+}
+
+impl ViewFeed {
+    fn new(view: Arc<Mutex<Arc<View>>>) -> ViewFeed {
+        ViewFeed { view, last: None }
+    }
+}
+
+impl Feed for ViewFeed {
+    fn read(&mut self) -> Result<Option<Reading>, FeedError> {
+        let view = self.view.lock();
+        let view = view.unwrap_or_else(PoisonError::into_inner).clone();
+        let now = view.snapshot.clone();
+        let Some(last) = self.last.replace(now.clone()) else {
+            return Ok(None);
+        };
+        if now.uptime <= last.uptime {
+            return Ok(None);
+        }
+        Ok(Some(Reading {
+            ledger: AccountingRecord::new(&now.since(&last)),
+            status: view.report(None, &[]),
+        }))
+    }
+
+    fn idle_interval(&self) -> Duration {
+        IDLE
+    }
+}

@@ -1,0 +1,98 @@
+//! `cofferdam web`: the live page, beside a running agent.
+
+use crate::args::WebArgs;
+use crate::exit::{Failure, Outcome};
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+use cofferdam_agent::{Client, ClientError};
+use cofferdam_records::accounting::AccountingRecord;
+use cofferdam_types::Snapshot;
+use cofferdam_web::{Feed, FeedError, Options, Page, Reading, StartError};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Each reading costs the agent one: while nobody looks, the past is kept coarsely.
+const IDLE: Duration = Duration::from_secs(10);
+/// How often it is looked whether the page still runs.
+const LOOK_MS: u16 = 1000;
+
+/// Serves until a signal.
+pub fn run(args: &WebArgs, interrupt: &Interrupt) -> Outcome {
+    // Before anything is served: an agent that cannot be asked is told here, not on the page.
+    let client = Client::connect(&args.agent.socket)?;
+    let options = Options {
+        address: args.address.clone(),
+        hosts: args.hosts.clone(),
+        remote: args.remote,
+        group: None,
+        url_file: None,
+    };
+    let feed = SocketFeed {
+        socket: args.agent.socket.clone(),
+        client: Some(client),
+        last: None,
+    };
+    let page = Page::start(&options, Box::new(feed), None).map_err(|why| match why {
+        StartError::Address(why) => {
+            Failure::Usage(why.to_string().replace("remote = true", "--remote"))
+        }
+        other => Failure::Failed(other.into()),
+    })?;
+    let text = match page.url() {
+        Some(url) => format!("{url}\n"),
+        None => format!("{}\n", page.address()),
+    };
+    Output::stdout().write(&text)?;
+    while !interrupt.raised() {
+        let mut fds = [PollFd::new(interrupt.fd(), PollFlags::POLLIN)];
+        // Interrupted: the flag says why.
+        let _ = poll(&mut fds, PollTimeout::from(LOOK_MS));
+        if page.has_ended() {
+            let text = "the page has ended by a defect: please report it";
+            return Err(Failure::failed(text));
+        }
+    }
+    Err(Failure::Interrupted(None))
+}
+
+/// Asks the agent over its socket; connects again when it has been away.
+struct SocketFeed {
+    socket: PathBuf,
+    client: Option<Client>,
+    last: Option<Snapshot>,
+}
+
+impl SocketFeed {
+    fn ask(&mut self) -> Result<Option<Reading>, ClientError> {
+        let client = match &mut self.client {
+            Some(client) => client,
+            none => none.insert(Client::connect(&self.socket)?),
+        };
+        let now = client.snapshot()?;
+        let status = client.status()?;
+        // After a restart the agent counts from the beginning.
+        let last = self.last.replace(now.clone());
+        let reading = last
+            .filter(|last| last.uptime < now.uptime)
+            .map(|last| Reading {
+                ledger: AccountingRecord::new(&now.since(&last)),
+                status,
+            });
+        Ok(reading)
+    }
+}
+
+impl Feed for SocketFeed {
+    fn read(&mut self) -> Result<Option<Reading>, FeedError> {
+        self.ask().map_err(|why| {
+            self.client = None;
+            self.last = None;
+            FeedError(why.to_string())
+        })
+    }
+
+    fn idle_interval(&self) -> Duration {
+        IDLE
+    }
+}

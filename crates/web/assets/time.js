@@ -1,0 +1,47 @@
+// Ranges, a moment, and back to live.
+import { make, put, when } from "./format.js";
+import { RANGES, go, here, seconds } from "./place.js";
+
+const $ = (id) => document.getElementById(id);
+const pad = (n) => String(n).padStart(2, "0");
+const NAMES = { "15m": "15 minutes", "1h": "hour", "6h": "6 hours", "24h": "24 hours", "7d": "7 days", "30d": "30 days" };
+
+for (const [name] of RANGES) {
+  $("ranges").append(make("button", { type: "button", "data-range": name, title: `Last ${NAMES[name]}`, onclick: () => go({ range: name }) }, name));
+}
+
+$("moment").addEventListener("change", () => {
+  const at = new Date($("moment").value).getTime();
+  if (Number.isFinite(at)) go({ at });
+});
+$("live").addEventListener("click", () => go({ at: null }));
+
+/** The value that an input of a local time takes. */
+const local = (date) => `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}T${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`;
+
+export const showPlace = (extent) => {
+  const { range, at } = here();
+  for (const button of $("ranges").children) button.setAttribute("aria-pressed", String(button.dataset.range === range));
+  $("live").hidden = !at;
+  if (document.activeElement !== $("moment")) $("moment").value = at ? local(new Date(at)) : "";
+  if (extent) {
+    $("moment").min = local(new Date(extent[0]));
+    $("moment").title = `Known since ${when(new Date(extent[0]))}`;
+  }
+};
+
+/** The window of the charts: its end is now, or a little after the moment; in whole steps. */
+export const span = (points) => {
+  const { range, at } = here();
+  const length = seconds(range) * 1000;
+  const step = Math.max(1000, length / points);
+  const end = Math.ceil((at ? Math.min(Date.now(), at + length / 4) : Date.now()) / step) * step;
+  return { from: Math.round(end - length), to: Math.round(end), step, points };
+};
+
+export const spanText = () => {
+  const { range, at } = here();
+  return at ? `${NAMES[range]} around ${when(new Date(at))}` : `last ${NAMES[range]}`;
+};
+
+export const showSpan = () => put($("charts-span"), spanText());

@@ -1,0 +1,71 @@
+//! Answers, with what a browser may do with them.
+
+use crate::body::PageBody;
+use bytes::Bytes;
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
+
+/// No script, style, picture or connection but our own; in nobody's frame.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+    connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+    require-trusted-types-for 'script'; trusted-types 'none'";
+
+const HEADERS: [(HeaderName, &str); 7] = [
+    (header::CONTENT_SECURITY_POLICY, POLICY),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("permissions-policy"),
+        "camera=(), geolocation=(), microphone=()",
+    ),
+];
+
+pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const EVENTS: &str = "text/event-stream";
+
+/// An answer of `media_type`.
+pub(crate) fn answer(
+    status: StatusCode,
+    media_type: &'static str,
+    body: PageBody,
+) -> Response<PageBody> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    for (name, value) in HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    // Figures of a moment, and of this user alone.
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// A refusal in words.
+pub(crate) fn refuse(status: StatusCode, text: &str) -> Response<PageBody> {
+    answer(status, TEXT, PageBody::whole(format!("{text}\n")))
+}
+
+/// A document.
+pub(crate) fn json<T: serde::Serialize>(document: &T) -> Response<PageBody> {
+    match serde_json::to_vec(document) {
+        Ok(bytes) => answer(StatusCode::OK, JSON, PageBody::whole(Bytes::from(bytes))),
+        Err(why) => {
+            tracing::error!("cannot write a document of the page: {why}");
+            refuse(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "the document cannot be written",
+            )
+        }
+    }
+}

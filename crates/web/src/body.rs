@@ -1,0 +1,95 @@
+//! Bodies of answers: a whole one, or the stream of readings.
+
+use crate::sampler::{Message, Viewer};
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+
+type Next = Pin<Box<dyn Future<Output = Option<(watch::Receiver<Message>, Bytes)>> + Send>>;
+
+/// A body.
+pub(crate) enum PageBody {
+    /// All of it.
+    Whole(Option<Bytes>),
+    /// A message for each reading, without end. There is no queue: a reader that is late gets the
+    /// newest message next, and never more than one.
+    Live(Live),
+}
+
+/// A place among those who look.
+pub(crate) struct Live {
+    next: Next,
+    _viewer: Viewer,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl PageBody {
+    pub fn whole(bytes: impl Into<Bytes>) -> PageBody {
+        PageBody::Whole(Some(bytes.into()))
+    }
+
+    pub fn live(
+        mut messages: watch::Receiver<Message>,
+        viewer: Viewer,
+        permit: OwnedSemaphorePermit,
+    ) -> PageBody {
+        // The newest message, if there is one, is news to one who has just come.
+        messages.mark_changed();
+        PageBody::Live(Live {
+            next: Box::pin(next(messages)),
+            _viewer: viewer,
+            _permit: permit,
+        })
+    }
+}
+
+/// The next message; `None` when the page ends.
+async fn next(mut messages: watch::Receiver<Message>) -> Option<(watch::Receiver<Message>, Bytes)> {
+    loop {
+        messages.changed().await.ok()?;
+        let message = messages.borrow_and_update().clone();
+        if let Some(message) = message {
+            return Some((messages, message));
+        }
+    }
+}
+
+impl Body for PageBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.get_mut() {
+            PageBody::Whole(bytes) => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
+            PageBody::Live(live) => match live.next.as_mut().poll(context) {
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(None) => Poll::Ready(None),
+                Poll::Ready(Some((messages, message))) => {
+                    live.next = Box::pin(next(messages));
+                    Poll::Ready(Some(Ok(Frame::data(message))))
+                }
+            },
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, PageBody::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            PageBody::Whole(bytes) => {
+                let length = bytes.as_ref().map_or(0, Bytes::len);
+                SizeHint::with_exact(length as u64)
+            }
+            PageBody::Live(_) => SizeHint::default(),
+        }
+    }
+}

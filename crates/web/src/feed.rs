@@ -1,0 +1,98 @@
+//! What the page is made from: readings of now, and a past.
+
+use cofferdam_records::accounting::AccountingRecord;
+use cofferdam_records::status::StatusReport;
+use std::time::{Duration, SystemTime};
+
+/// One reading of a host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// The ledger of the time since the reading before.
+    pub ledger: AccountingRecord,
+    /// What the agent says of itself.
+    pub status: StatusReport,
+}
+
+/// A reading that could not be had; tried again a second later.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct FeedError(pub String);
+
+/// The running agent, as the page sees it. Read in a thread of its own: it may wait.
+pub trait Feed: Send {
+    /// The next reading; `None` while there is no new one.
+    ///
+    /// # Errors
+    /// [`FeedError`] when the agent does not answer: shown on the page until it does.
+    fn read(&mut self) -> Result<Option<Reading>, FeedError>;
+
+    /// Time between two readings while nobody looks.
+    fn idle_interval(&self) -> Duration;
+}
+
+/// What one container did in an interval, CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Point {
+    /// Id of its cgroup.
+    pub cgroup_id: u64,
+    /// CPU time billed to it.
+    pub cpu_cpus: f32,
+    /// Network CPU that its packets required.
+    pub caused_cpus: f32,
+    /// Network CPU billed to it.
+    pub charged_cpus: f32,
+    /// CPU time that others took from it: forced runqueue sharing and phantom CPU time.
+    pub taken_cpus: f32,
+    /// CPU time lost to its own quota.
+    pub throttled_cpus: f32,
+}
+
+/// All containers in one interval.
+#[derive(Clone, Copy, Debug)]
+pub struct Points<'a> {
+    /// End of the interval.
+    pub time: SystemTime,
+    /// Its length.
+    pub length: Duration,
+    /// In any order; containers that did nothing may be absent.
+    pub points: &'a [Point],
+}
+
+/// The past cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("the past cannot be read: {0}")]
+pub struct PastError(pub String);
+
+/// What was before. Asked in a thread where it may wait for a disk.
+pub trait Past: Send {
+    /// The first and the last moment of which anything is known.
+    ///
+    /// # Errors
+    /// [`PastError`].
+    fn extent(&mut self) -> Result<Option<(SystemTime, SystemTime)>, PastError>;
+
+    /// The ledger of the interval that `at` is in, or the last one before it.
+    ///
+    /// # Errors
+    /// [`PastError`].
+    fn at(&mut self, at: SystemTime) -> Result<Option<AccountingRecord>, PastError>;
+
+    /// Passes the intervals that end between `from` and `to` to `visit`, oldest first; of several
+    /// resolutions one that has at least an interval every `step`, if there is one.
+    ///
+    /// # Errors
+    /// [`PastError`].
+    fn visit(
+        &mut self,
+        from: SystemTime,
+        to: SystemTime,
+        step: Duration,
+        visit: &mut dyn FnMut(Points<'_>),
+    ) -> Result<(), PastError>;
+
+    /// The name of a container of the past.
+    fn name(&mut self, cgroup_id: u64) -> Option<String>;
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

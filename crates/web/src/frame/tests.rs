@@ -1,0 +1,82 @@
+use super::*;
+use crate::feed::tests::reading;
+use crate::moment::Recent;
+use serde_json::Value;
+
+fn frame(reading: crate::feed::Reading) -> Value {
+    let mut recent = Recent::default();
+    for _ in 0..3 {
+        recent.push(reading.clone());
+    }
+    let moment = recent.moment().unwrap();
+    serde_json::to_value(Frame::new(&moment, "host")).unwrap()
+}
+
+#[test]
+fn beside_each_victim_is_what_enforcement_would_return() {
+    let flood = reading(&[(1, "ingest", [10, 600, 0]), (2, "db", [900, 0, 400])]);
+    let shown = frame(flood.clone());
+    let of = |frame: &Value, name: &str| {
+        let all = frame["containers"].as_array().unwrap();
+        all.iter().find(|c| c["name"] == name).unwrap().clone()
+    };
+    let help = of(&shown, "db")["help"].clone();
+    assert_eq!(help["returns"], 0.4);
+    assert_eq!(help["offender"], "ingest");
+    assert_eq!(
+        help["command"],
+        "sudo cofferdam rule set ingest --network-cpu enforce"
+    );
+    assert_eq!(of(&shown, "ingest")["help"], Value::Null);
+    assert_eq!(shown["flows"][0]["cpus"], 0.4);
+    // Of no container: nothing is returned, and it says so.
+    let host = frame(reading(&[(2, "db", [900, 0, 400])]));
+    let help = of(&host, "db")["help"].clone();
+    assert_eq!(
+        (&help["returns"], &help["beyond"]),
+        (&Value::from(0.0), &Value::from(0.4))
+    );
+    assert_eq!(help["command"], Value::Null);
+}
+
+#[test]
+fn what_is_sent_is_bounded_and_a_name_stays_text() {
+    let long = "ü".repeat(100_000);
+    let names: Vec<String> = (0..300)
+        .map(|n| format!("<script>{n}\u{0}\n</script>"))
+        .collect();
+    let mut all: Vec<(u64, &str, [u64; 3])> = vec![(9999, &long, [10, 900, 0])];
+    all.extend(
+        names
+            .iter()
+            .zip(0..)
+            .map(|(name, id)| (id, name.as_str(), [100, 0, 60])),
+    );
+    let text = frame(reading(&all)).to_string();
+    assert!(text.len() < 600_000, "{} bytes", text.len());
+    assert!(
+        !text.contains('\n') && !text.contains('\0'),
+        "one line, as a stream needs it"
+    );
+    let shown: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(shown["findings"].as_array().unwrap().len(), MOST_FINDINGS);
+    assert_eq!(shown["findings_total"], 300);
+    assert_eq!(shown["flows"].as_array().unwrap().len(), MOST_FLOWS);
+    let most = shown["containers"].as_array().unwrap().iter();
+    let letters = |c: &Value| c["name"].as_str().unwrap().chars().count();
+    assert_eq!(most.map(letters).max(), Some(LONGEST_NAME));
+}
+
+#[test]
+fn an_agent_that_is_away_is_said_and_nothing_divides_by_zero() {
+    let mut recent = Recent::default();
+    assert!(recent.moment().is_none());
+    let mut none = reading(&[(1, "web", [10, 5, 5])]);
+    none.ledger.interval_s = 0.0;
+    recent.push(none);
+    recent.fail("no agent is running".to_owned());
+    let moment = recent.moment().unwrap();
+    let shown = serde_json::to_value(Frame::new(&moment, "host")).unwrap();
+    assert_eq!(shown["error"], "no agent is running");
+    assert_eq!(shown["containers"][0]["cpu"], 0.0);
+}

@@ -1,0 +1,177 @@
+//! The socket that the page listens on.
+
+use crate::address::Address;
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen as listen_at, socket,
+};
+use nix::unistd::{Gid, chown};
+use std::fs::{self, DirBuilder, Permissions};
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use tokio::net::{TcpListener, TcpSocket, UnixListener};
+
+/// Connections that the kernel holds until they are taken.
+const BACKLOG: u32 = 128;
+/// Bytes that the kernel holds for a peer that does not read, about, a connection.
+const SEND_BUFFER_BYTES: u32 = 256 << 10;
+
+/// The page cannot be served there.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Another process has it.
+    #[error("cannot listen on {0}: another process does; end it, or give another address")]
+    Taken(Address),
+    /// It may not be had.
+    #[error(
+        "cannot listen on {0}: permission denied; take a port above 1023 or a folder that this user \
+         may write to"
+    )]
+    Denied(Address),
+    /// The path is taken by something else.
+    #[error("cannot listen on {0}: it exists and is not a socket; move it away")]
+    Foreign(Address),
+    /// Anything else.
+    #[error("cannot listen on {address}: {why}")]
+    Failed {
+        /// Where.
+        address: Address,
+        /// Why.
+        why: io::Error,
+    },
+}
+
+/// A listening socket; that of a path is removed when this is dropped.
+#[derive(Debug)]
+pub(crate) enum Listener {
+    Tcp(TcpListener),
+    Unix(
+        UnixListener,
+        #[expect(dead_code, reason = "its drop removes the file")] Made,
+    ),
+}
+
+/// A file that we made.
+#[derive(Debug)]
+pub(crate) struct Made {
+    path: PathBuf,
+    /// Another process may have put its own there since.
+    inode: u64,
+}
+
+impl Made {
+    pub fn of(path: &Path) -> io::Result<Made> {
+        Ok(Made {
+            path: path.to_owned(),
+            inode: fs::symlink_metadata(path)?.ino(),
+        })
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if fs::symlink_metadata(&self.path).is_ok_and(|meta| meta.ino() == self.inode) {
+            let _ = fs::remove_file(&self.path);
+            if let Some(folder) = self.path.parent() {
+                let _ = fs::remove_dir(folder); // only when empty
+            }
+        }
+    }
+}
+
+/// Listens on `address`; a socket with a path is also for `group`. Within a tokio runtime.
+pub(crate) fn listen(address: &Address, group: Option<u32>) -> Result<Listener, ListenError> {
+    let failed = |why: io::Error| match why.kind() {
+        ErrorKind::AddrInUse => ListenError::Taken(address.clone()),
+        ErrorKind::PermissionDenied => ListenError::Denied(address.clone()),
+        _ => ListenError::Failed {
+            address: address.clone(),
+            why,
+        },
+    };
+    match address {
+        Address::Tcp(at) => Ok(Listener::Tcp(tcp(*at).map_err(failed)?)),
+        Address::Unix(path) => {
+            clear(path, address)?;
+            let (listener, made) = unix(path, group).map_err(failed)?;
+            Ok(Listener::Unix(listener, made))
+        }
+    }
+}
+
+fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // Connections of a page that has just ended do not keep the port.
+    socket.set_reuseaddr(true)?;
+    socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Removes the socket of a process that was killed.
+fn clear(path: &Path, address: &Address) -> Result<(), ListenError> {
+    use std::os::unix::net::UnixStream;
+    match fs::symlink_metadata(path) {
+        Ok(meta) if meta.file_type().is_socket() => match UnixStream::connect(path) {
+            Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
+                let _ = fs::remove_file(path);
+                Ok(())
+            }
+            _ => Err(ListenError::Taken(address.clone())),
+        },
+        Ok(_) => Err(ListenError::Foreign(address.clone())),
+        Err(_) => Ok(()),
+    }
+}
+
+fn unix(path: &Path, group: Option<u32>) -> io::Result<(UnixListener, Made)> {
+    if let Some(folder) = path.parent() {
+        DirBuilder::new()
+            .mode(0o755)
+            .recursive(true)
+            .create(folder)?;
+    }
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+    // Bound but not yet listening: nobody can connect while the permissions are set.
+    let made = Made::of(path)?;
+    let mode = match group {
+        Some(group) => {
+            chown(path, None, Some(Gid::from_raw(group)))?;
+            0o660
+        }
+        None => 0o600,
+    };
+    fs::set_permissions(path, Permissions::from_mode(mode))?;
+    listen_at(&socket, Backlog::MAXCONN)?;
+    let listener = UnixListener::from_std(std::os::unix::net::UnixListener::from(socket))?;
+    Ok((listener, made))
+}
+
+/// Writes `text` to a new file that its owner alone can read, in place of an older one.
+pub(crate) fn write_secret(path: &Path, text: &str) -> io::Result<Made> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    match fs::symlink_metadata(path) {
+        Ok(meta) if !meta.is_file() => {
+            return Err(io::Error::new(ErrorKind::AlreadyExists, "it is not a file"));
+        }
+        Ok(_) => fs::remove_file(path)?,
+        Err(_) => {}
+    }
+    let mut options = fs::OpenOptions::new();
+    // New: a link that somebody put there in the meantime is not followed.
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(text.as_bytes())?;
+    Made::of(path)
+}

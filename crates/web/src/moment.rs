@@ -1,0 +1,93 @@
+//! The host at one moment, with what it means: made from the newest readings, or from the past.
+
+use crate::feed::Reading;
+use cofferdam_records::accounting::AccountingRecord;
+use cofferdam_records::explain::{Agent, Explanation, explain};
+use cofferdam_records::status::StatusReport;
+use std::collections::VecDeque;
+use std::time::SystemTime;
+
+/// Readings of one explanation: what holds in all of them is not a moment's.
+const READINGS: usize = 3;
+
+/// The host at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Moment {
+    pub live: bool,
+    pub ledger: AccountingRecord,
+    /// `None` of the past: it is not kept.
+    pub status: Option<StatusReport>,
+    pub explanation: Explanation,
+    /// Why there is nothing newer.
+    pub error: Option<String>,
+}
+
+/// The newest readings.
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    ledgers: VecDeque<AccountingRecord>,
+    statuses: VecDeque<StatusReport>,
+    error: Option<String>,
+}
+
+impl Recent {
+    pub fn push(&mut self, reading: Reading) {
+        self.error = None;
+        if self.ledgers.len() == READINGS {
+            self.ledgers.pop_front();
+        }
+        // One more status than readings: the one before the first of them.
+        if self.statuses.len() == READINGS + 1 {
+            self.statuses.pop_front();
+        }
+        self.ledgers.push_back(reading.ledger);
+        self.statuses.push_back(reading.status);
+    }
+
+    pub fn fail(&mut self, why: String) {
+        self.error = Some(why);
+    }
+
+    /// The newest, explained; `None` before the first reading.
+    pub fn moment(&mut self) -> Option<Moment> {
+        let ledger = self.ledgers.back()?.clone();
+        let status = self.statuses.back()?.clone();
+        let first = self.statuses.front()?.clone();
+        let agent = Agent::Running(Box::new((first, status)));
+        let now = cofferdam_records::time(SystemTime::now());
+        let explanation = explain(self.ledgers.make_contiguous(), &agent, now);
+        let Agent::Running(both) = agent else {
+            return None;
+        };
+        Some(Moment {
+            live: true,
+            ledger,
+            status: Some(both.1),
+            explanation,
+            error: self.error.clone(),
+        })
+    }
+
+    /// Why there is no reading at all, or none newer.
+    pub fn error(&self) -> Option<&str> {
+        self.error.as_deref()
+    }
+}
+
+impl Moment {
+    /// A moment of the past.
+    pub fn past(ledger: AccountingRecord) -> Moment {
+        let time = ledger.time.clone();
+        // What the agent said then is not kept; an agent that is not asked says nothing.
+        let readings = [ledger];
+        let explanation = explain(&readings, &Agent::NotPermitted, time);
+        let [ledger] = readings;
+        Moment {
+            live: false,
+            ledger,
+            status: None,
+            explanation,
+            error: None,
+        }
+    }
+}

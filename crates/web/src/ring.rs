@@ -1,0 +1,333 @@
+//! The last minutes in memory: bounded in time and in bytes.
+//!
+//! A reading is kept without what the page does not show of the past; names are kept once. Idle
+//! containers are not kept.
+
+use crate::feed::{Past, PastError, Point, Points, Reading};
+use cofferdam_records::accounting::{AccountingRecord, ContainerRecord};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// Oldest interval that is kept.
+pub const KEPT: Duration = Duration::from_secs(15 * 60);
+/// Memory of all intervals, about, at most.
+pub const MOST_BYTES: usize = 8 << 20;
+
+#[derive(Debug)]
+struct Kept {
+    time: SystemTime,
+    length: Duration,
+    points: Box<[Point]>,
+    ledger: Box<[Row]>,
+    cpus: Arc<[u32]>,
+    bytes: usize,
+}
+
+/// What a container's record has beside its point.
+#[derive(Debug)]
+struct Row {
+    who: Arc<Identity>,
+    rx_packets: u64,
+    tx_packets: u64,
+    owed_ns: i64,
+    by_cpu: Box<[ByCpu]>,
+    received_from: Box<[(u64, u64)]>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct ByCpu {
+    place: u32,
+    caused_ns: u64,
+    charged_ns: u64,
+}
+
+/// What does not change while a container lives.
+#[derive(Debug, PartialEq)]
+struct Identity {
+    cgroup_id: u64,
+    name: String,
+    cgroup_path: String,
+    id: Option<String>,
+    runtime: String,
+    pod: Option<String>,
+}
+
+/// The ring.
+#[derive(Debug, Default)]
+pub struct Ring {
+    kept: VecDeque<Kept>,
+    bytes: usize,
+    known: HashMap<u64, Arc<Identity>>,
+    cpus: Arc<[u32]>,
+    /// The newest record, as the frame of those that are made again.
+    newest: Option<AccountingRecord>,
+}
+
+impl Ring {
+    /// Keeps `reading`, and forgets what is beyond the bounds.
+    pub fn push(&mut self, reading: &Reading, now: SystemTime) {
+        let record = &reading.ledger;
+        let numbers = || record.cpus.iter().map(|c| c.cpu);
+        if !numbers().eq(self.cpus.iter().copied()) {
+            self.cpus = numbers().collect();
+        }
+        let points = points(reading);
+        let active = record.containers.iter().filter(|c| !is_idle(c));
+        let ledger: Box<[Row]> = active.map(|c| self.row(c)).collect();
+        let bytes = std::mem::size_of::<Kept>()
+            + points.len() * std::mem::size_of::<Point>()
+            + ledger.iter().map(Row::bytes).sum::<usize>();
+        self.bytes += bytes;
+        self.kept.push_back(Kept {
+            time: now,
+            length: Duration::try_from_secs_f64(record.interval_s).unwrap_or_default(),
+            points: points.into(),
+            ledger,
+            cpus: self.cpus.clone(),
+            bytes,
+        });
+        let mut frame = record.clone();
+        frame.containers = Vec::new();
+        self.newest = Some(frame);
+        self.forget(now);
+    }
+
+    fn forget(&mut self, now: SystemTime) {
+        let mut forgot = false;
+        while let Some(oldest) = self.kept.front() {
+            // Of a clock that was set back nothing is known: those go by their number.
+            let old = now.duration_since(oldest.time).is_ok_and(|age| age > KEPT);
+            if !old && self.bytes <= MOST_BYTES {
+                break;
+            }
+            self.bytes -= oldest.bytes;
+            self.kept.pop_front();
+            forgot = true;
+        }
+        if forgot {
+            // A name is needed while an interval has it; one reference is the table's own.
+            self.known.retain(|_, who| Arc::strong_count(who) > 1);
+        }
+    }
+
+    fn row(&mut self, container: &ContainerRecord) -> Row {
+        let known = self.known.get(&container.cgroup_id);
+        let who = match known.filter(|who| who.is(container)) {
+            Some(known) => known.clone(),
+            None => {
+                let who = Arc::new(Identity::of(container));
+                self.known.insert(container.cgroup_id, who.clone());
+                who
+            }
+        };
+        let at = |by: &[u64], place: usize| by.get(place).copied().unwrap_or(0);
+        let places = container.caused_by_cpu_ns.len();
+        let by_cpu = (0..places.max(container.charged_by_cpu_ns.len())).filter_map(|place| {
+            let (caused_ns, charged_ns) = (
+                at(&container.caused_by_cpu_ns, place),
+                at(&container.charged_by_cpu_ns, place),
+            );
+            let place = u32::try_from(place).ok()?;
+            let by = ByCpu {
+                place,
+                caused_ns,
+                charged_ns,
+            };
+            (caused_ns > 0 || charged_ns > 0).then_some(by)
+        });
+        Row {
+            who,
+            rx_packets: container.rx_packets,
+            tx_packets: container.tx_packets,
+            owed_ns: container.owed_ns,
+            by_cpu: by_cpu.collect(),
+            received_from: container
+                .received_from
+                .iter()
+                .map(|(k, v)| (*k, *v))
+                .collect(),
+        }
+    }
+
+    /// End of the oldest interval.
+    pub fn first(&self) -> Option<SystemTime> {
+        self.kept.front().map(|kept| kept.time)
+    }
+
+    /// Bytes in use, about.
+    #[cfg(test)]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn record(&self, kept: &Kept) -> Option<AccountingRecord> {
+        let mut record = self.newest.clone()?;
+        record.time = cofferdam_records::time(kept.time);
+        record.interval_s = kept.length.as_secs_f64();
+        record.diagnosis = None;
+        record.unattributed_ns.clear();
+        record.cpus.retain(|c| kept.cpus.contains(&c.cpu));
+        let seconds = record.interval_s;
+        record.containers = kept
+            .ledger
+            .iter()
+            .map(|row| {
+                let id = row.who.cgroup_id;
+                let point = kept.points.iter().find(|p| p.cgroup_id == id);
+                row.record(point.copied().unwrap_or_default(), seconds, kept.cpus.len())
+            })
+            .collect();
+        Some(record)
+    }
+}
+
+impl Row {
+    fn bytes(&self) -> usize {
+        std::mem::size_of::<Row>()
+            + std::mem::size_of_val(&*self.by_cpu)
+            + std::mem::size_of_val(&*self.received_from)
+    }
+
+    fn record(&self, point: Point, seconds: f64, cpus: usize) -> ContainerRecord {
+        let who = &self.who;
+        let ns = |cpus: f32| (f64::from(cpus) * seconds * 1e9).round() as u64;
+        let mut caused_by_cpu_ns = vec![0; cpus];
+        let mut charged_by_cpu_ns = vec![0; cpus];
+        for by in &self.by_cpu {
+            let place = by.place as usize;
+            if place < cpus {
+                caused_by_cpu_ns[place] = by.caused_ns;
+                charged_by_cpu_ns[place] = by.charged_ns;
+            }
+        }
+        let packets = self.rx_packets + self.tx_packets;
+        let caused_ns = ns(point.caused_cpus);
+        let cpu_usage_ns = ns(point.cpu_cpus);
+        ContainerRecord {
+            name: who.name.clone(),
+            cgroup_id: who.cgroup_id,
+            cgroup_path: who.cgroup_path.clone(),
+            id: who.id.clone(),
+            runtime: who.runtime.clone(),
+            pod: who.pod.clone(),
+            netns: None,
+            host_network: false,
+            caused_rx_ns: caused_ns,
+            caused_tx_ns: 0,
+            caused_hardirq_ns: 0,
+            caused_ns,
+            rx_packets: self.rx_packets,
+            rx_bytes: 0,
+            tx_packets: self.tx_packets,
+            tx_bytes: 0,
+            charged_network_ns: ns(point.charged_cpus),
+            charged_other_ns: 0,
+            owed_ns: self.owed_ns,
+            cpu_usage_ns,
+            corrected_cpu_ns: i64::try_from(cpu_usage_ns).unwrap_or(i64::MAX) + self.owed_ns,
+            ns_per_packet: (packets > 0).then(|| caused_ns as f64 / packets as f64),
+            caused_by_cpu_ns,
+            charged_by_cpu_ns,
+            received_from: self.received_from.iter().copied().collect(),
+        }
+    }
+}
+
+impl Identity {
+    fn of(container: &ContainerRecord) -> Identity {
+        Identity {
+            cgroup_id: container.cgroup_id,
+            name: container.name.clone(),
+            cgroup_path: container.cgroup_path.clone(),
+            id: container.id.clone(),
+            runtime: container.runtime.clone(),
+            pod: container.pod.clone(),
+        }
+    }
+
+    fn is(&self, container: &ContainerRecord) -> bool {
+        self.name == container.name && self.cgroup_path == container.cgroup_path
+    }
+}
+
+impl Past for Ring {
+    fn extent(&mut self) -> Result<Option<(SystemTime, SystemTime)>, PastError> {
+        let ends = self.kept.front().zip(self.kept.back());
+        Ok(ends.map(|(first, last)| (first.time, last.time)))
+    }
+
+    fn at(&mut self, at: SystemTime) -> Result<Option<AccountingRecord>, PastError> {
+        let begins = |k: &Kept| k.time.checked_sub(k.length).unwrap_or(k.time);
+        let found = self.kept.iter().rev().find(|k| begins(k) < at);
+        Ok(found.and_then(|k| self.record(k)))
+    }
+
+    fn visit(
+        &mut self,
+        from: SystemTime,
+        to: SystemTime,
+        _step: Duration,
+        visit: &mut dyn FnMut(Points<'_>),
+    ) -> Result<(), PastError> {
+        for kept in self.kept.iter().filter(|k| k.time > from && k.time <= to) {
+            visit(Points {
+                time: kept.time,
+                length: kept.length,
+                points: &kept.points,
+            });
+        }
+        Ok(())
+    }
+
+    fn name(&mut self, cgroup_id: u64) -> Option<String> {
+        Some(self.known.get(&cgroup_id)?.name.clone())
+    }
+}
+
+fn is_idle(c: &ContainerRecord) -> bool {
+    c.cpu_usage_ns == 0 && c.caused_ns == 0 && c.charged_network_ns == 0
+}
+
+/// What the containers of `reading` that did or lost anything did.
+pub(crate) fn points(reading: &Reading) -> Vec<Point> {
+    let record = &reading.ledger;
+    let diagnosis = (record.diagnosis.as_ref()).or(reading.status.diagnosis.as_ref());
+    let cpus = |ns: f64, seconds: f64| {
+        if seconds > 0.0 {
+            (ns / 1e9 / seconds) as f32
+        } else {
+            0.0
+        }
+    };
+    let mut points: HashMap<u64, Point> = HashMap::with_capacity(record.containers.len());
+    for c in record.containers.iter().filter(|c| !is_idle(c)) {
+        let seconds = record.interval_s;
+        let point = Point {
+            cgroup_id: c.cgroup_id,
+            cpu_cpus: cpus(c.cpu_usage_ns as f64, seconds),
+            caused_cpus: cpus(c.caused_ns as f64, seconds),
+            charged_cpus: cpus(c.charged_network_ns as f64, seconds),
+            ..Point::default()
+        };
+        points.insert(c.cgroup_id, point);
+    }
+    for (loss, seconds) in diagnosis
+        .iter()
+        .flat_map(|d| d.containers.iter().map(|loss| (loss, d.interval_s)))
+    {
+        let taken = (loss.forced_sharing_ns + loss.phantom_ns) as f64;
+        if taken > 0.0 || loss.throttled_ns > 0 {
+            let point = points.entry(loss.cgroup_id).or_insert(Point {
+                cgroup_id: loss.cgroup_id,
+                ..Point::default()
+            });
+            point.taken_cpus = cpus(taken, seconds);
+            point.throttled_cpus = cpus(loss.throttled_ns as f64, seconds);
+        }
+    }
+    points.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! The thread that reads: it alone waits for the agent. What it reads is kept for those who come
+//! later, and made into a document once for all who look.
+
+use crate::feed::Feed;
+use crate::frame::Frame;
+use crate::moment::Recent;
+use crate::ring::Ring;
+use bytes::Bytes;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+use tokio::sync::watch;
+
+/// Time between two readings while somebody looks.
+pub const INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the threads of a page share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub host: String,
+    pub recent: Mutex<Recent>,
+    pub ring: Mutex<Ring>,
+    viewers: AtomicUsize,
+    stop: AtomicBool,
+    woken: Mutex<bool>,
+    wake: Condvar,
+}
+
+/// A message of the stream, ready to be written.
+pub(crate) type Message = Option<Bytes>;
+
+/// One who looks, while it exists.
+#[derive(Debug)]
+pub(crate) struct Viewer(Arc<Shared>);
+
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    pub fn new(host: String) -> Shared {
+        Shared {
+            host,
+            recent: Mutex::default(),
+            ring: Mutex::default(),
+            viewers: AtomicUsize::new(0),
+            stop: AtomicBool::new(false),
+            woken: Mutex::new(false),
+            wake: Condvar::new(),
+        }
+    }
+
+    /// Counts one who looks; the first has the reading begin at once.
+    pub fn look(self: &Arc<Shared>) -> Viewer {
+        self.viewers.fetch_add(1, Ordering::Relaxed);
+        self.wake();
+        Viewer(self.clone())
+    }
+
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        *locked(&self.woken) = true;
+        self.wake.notify_one();
+    }
+
+    /// Until `due`, or until something happens.
+    fn rest(&self, due: Instant) {
+        let mut woken = locked(&self.woken);
+        while !*woken {
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.wake.wait_timeout(woken, left);
+            woken = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *woken = false;
+    }
+}
+
+impl Drop for Viewer {
+    fn drop(&mut self) {
+        self.0.viewers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Reads until stopped.
+pub(crate) fn run(shared: &Shared, mut feed: Box<dyn Feed>, live: &watch::Sender<Message>) {
+    let mut read: Option<Instant> = None;
+    let mut shown = false;
+    while !shared.stop.load(Ordering::Relaxed) {
+        let looked = shared.viewers.load(Ordering::Relaxed) > 0;
+        let interval = match looked {
+            true => INTERVAL,
+            false => feed.idle_interval().max(INTERVAL),
+        };
+        let now = Instant::now();
+        let due = read.map_or(now, |at| at + interval);
+        if now >= due {
+            read = Some(now);
+            take(shared, &mut *feed);
+            shown = false;
+        }
+        if looked && !shown {
+            live.send_replace(message(shared));
+            shown = true;
+        }
+        if !looked && shown {
+            // Not kept for nobody; the next one gets what is new then.
+            live.send_replace(None);
+            shown = false;
+        }
+        shared.rest(read.map_or(now, |at| at + interval));
+    }
+}
+
+fn take(shared: &Shared, feed: &mut dyn Feed) {
+    match feed.read() {
+        Ok(Some(reading)) => {
+            locked(&shared.ring).push(&reading, SystemTime::now());
+            locked(&shared.recent).push(reading);
+        }
+        Ok(None) => {}
+        Err(why) => locked(&shared.recent).fail(why.to_string()),
+    }
+}
+
+/// The newest reading as a message of the stream; what is wrong while there is none.
+fn message(shared: &Shared) -> Message {
+    let moment = locked(&shared.recent).moment();
+    let (event, document) = match moment {
+        Some(moment) => ("frame", document(&Frame::new(&moment, &shared.host))?),
+        None => {
+            let recent = locked(&shared.recent);
+            let why = recent.error().unwrap_or("the first reading is being taken");
+            ("waiting", serde_json::to_string(why).ok()?)
+        }
+    };
+    Some(Bytes::from(format!("event: {event}\ndata: {document}\n\n")))
+}
+
+/// JSON without line ends, as a stream of events needs it.
+fn document(frame: &Frame<'_>) -> Option<String> {
+    match serde_json::to_string(frame) {
+        Ok(text) => Some(text),
+        Err(why) => {
+            tracing::error!("cannot write the page's document: {why}");
+            None
+        }
+    }
+}

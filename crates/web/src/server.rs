@@ -1,0 +1,335 @@
+//! The thread that serves: connections, their limits, and what each request gets.
+
+use crate::access::{Access, Decision, Shown};
+use crate::answer::{EVENTS, answer, json, refuse};
+use crate::assets::FILES;
+use crate::body::PageBody;
+use crate::feed::{Past, PastError};
+use crate::frame::Frame;
+use crate::listen::Listener;
+use crate::moment::Moment;
+use crate::route::{NoRoute, Route, route, token};
+use crate::sampler::{Message, Shared, locked};
+use crate::series::{Wanted, ms, series};
+use crate::stall::Stall;
+use crate::story::Story;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{Semaphore, watch};
+
+/// Connections, at most; more are closed at once.
+pub const MOST_CONNECTIONS: usize = 256;
+/// Streams of readings, at most; more are refused with a clear text.
+pub const MOST_STREAMS: usize = 64;
+/// Questions about the past that wait or are worked on, at most.
+const MOST_QUESTIONS: usize = 16;
+/// Longest wait for a whole head of a request, on a connection that is open.
+pub const HEAD_WITHIN: Duration = Duration::from_secs(10);
+/// Longest time in which a reader may take nothing.
+pub const READ_WITHIN: Duration = Duration::from_secs(10);
+/// Largest head of a request, bytes.
+pub const LARGEST_HEAD_BYTES: usize = 16 << 10;
+/// Headers of a request, at most.
+const MOST_HEADERS: usize = 64;
+/// Accepting rests so long after it failed (no descriptor left).
+const REST: Duration = Duration::from_millis(200);
+
+/// What all connections share.
+pub(crate) struct Server {
+    pub access: Access,
+    pub shared: Arc<Shared>,
+    pub live: watch::Receiver<Message>,
+    pub past: Option<Arc<Mutex<Box<dyn Past>>>>,
+    pub streams: Arc<Semaphore>,
+    pub questions: Arc<Semaphore>,
+    /// Where the token is to be had.
+    pub hint: String,
+}
+
+impl Server {
+    pub fn new(
+        access: Access,
+        shared: Arc<Shared>,
+        live: watch::Receiver<Message>,
+        past: Option<Box<dyn Past>>,
+        hint: String,
+    ) -> Server {
+        Server {
+            access,
+            shared,
+            live,
+            past: past.map(|past| Arc::new(Mutex::new(past))),
+            streams: Arc::new(Semaphore::new(MOST_STREAMS)),
+            questions: Arc::new(Semaphore::new(MOST_QUESTIONS)),
+            hint,
+        }
+    }
+
+    /// Takes connections, for as long as this is polled.
+    pub async fn run(self: Arc<Server>, listener: Listener) {
+        let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        loop {
+            let taken = match &listener {
+                Listener::Tcp(tcp) => tcp.accept().await.map(|(stream, _)| Either::Tcp(stream)),
+                Listener::Unix(unix, _) => {
+                    unix.accept().await.map(|(stream, _)| Either::Unix(stream))
+                }
+            };
+            match taken {
+                Ok(stream) => {
+                    // Without a place the stream is dropped here, which closes it.
+                    let Ok(place) = places.clone().try_acquire_owned() else {
+                        continue;
+                    };
+                    let server = self.clone();
+                    tokio::spawn(async move {
+                        match stream {
+                            Either::Tcp(stream) => {
+                                let _ = stream.set_nodelay(true);
+                                server.serve(stream).await;
+                            }
+                            Either::Unix(stream) => server.serve(stream).await,
+                        }
+                        drop(place);
+                    });
+                }
+                Err(why) => {
+                    tracing::debug!("cannot take a connection of the page: {why}");
+                    tokio::time::sleep(REST).await;
+                }
+            }
+        }
+    }
+
+    async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send>(self: Arc<Server>, stream: S) {
+        let io = TokioIo::new(Stall::new(stream, READ_WITHIN));
+        let service = service_fn(|request| {
+            let server = self.clone();
+            async move { Ok::<_, Infallible>(server.handle(&request).await) }
+        });
+        let served = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_WITHIN)
+            .max_buf_size(LARGEST_HEAD_BYTES)
+            .max_headers(MOST_HEADERS)
+            .serve_connection(io, service)
+            .await;
+        if let Err(why) = served {
+            tracing::debug!("a connection of the page ended: {why}");
+        }
+    }
+
+    async fn handle<B>(&self, request: &Request<B>) -> Response<PageBody> {
+        let query = request.uri().query().unwrap_or_default();
+        if let Some(refusal) = self.refusal(request.headers(), query) {
+            return refusal;
+        }
+        if request.method() != Method::GET && request.method() != Method::HEAD {
+            let text = "this page only shows: GET and HEAD are answered";
+            let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, text);
+            let allow = HeaderValue::from_static("GET, HEAD");
+            response.headers_mut().insert(header::ALLOW, allow);
+            return response;
+        }
+        match route(request.uri().path(), query) {
+            Err(NoRoute::NotFound) => refuse(StatusCode::NOT_FOUND, "there is nothing here"),
+            Err(NoRoute::Parameter(name)) => {
+                let text = format!("parameter '{name}' is missing, or has no such value");
+                refuse(StatusCode::BAD_REQUEST, &text)
+            }
+            Ok(Route::Asset(index)) => asset(index, request.headers()),
+            Ok(Route::Live) if request.method() == Method::HEAD => {
+                answer(StatusCode::OK, EVENTS, PageBody::Whole(None))
+            }
+            Ok(Route::Live) => self.live(),
+            Ok(Route::Extent) => self.extent().await,
+            Ok(Route::Frame(at)) => {
+                self.moment(at, |moment, host| Some(json(&Frame::new(moment, host))))
+                    .await
+            }
+            Ok(Route::Story { container, at }) => {
+                self.moment(at, |moment, _| Some(json(&Story::new(moment, container)?)))
+                    .await
+            }
+            Ok(Route::Series {
+                from,
+                to,
+                points,
+                container,
+            }) => {
+                let wanted = Wanted {
+                    from,
+                    to,
+                    points,
+                    container,
+                };
+                self.series(wanted).await
+            }
+        }
+    }
+
+    /// Why a request is not answered, or how it is to be asked instead.
+    fn refusal(&self, headers: &HeaderMap, query: &str) -> Option<Response<PageBody>> {
+        let bytes = |name: &HeaderName| {
+            let mut all = headers.get_all(name).iter();
+            let first = all.next().map(HeaderValue::as_bytes);
+            // Two are no header that a browser sends.
+            first.filter(|_| all.next().is_none())
+        };
+        let shown = Shown {
+            host: bytes(&header::HOST),
+            cookie: bytes(&header::COOKIE),
+            token: token(query).map(str::as_bytes),
+            fetch_site: bytes(&HeaderName::from_static("sec-fetch-site")),
+            fetch_mode: bytes(&HeaderName::from_static("sec-fetch-mode")),
+        };
+        match self.access.decide(&shown) {
+            Decision::Allowed => None,
+            Decision::Remember => {
+                let mut response = refuse(StatusCode::SEE_OTHER, "the page is at /");
+                let headers = response.headers_mut();
+                headers.insert(header::LOCATION, HeaderValue::from_static("/"));
+                let kept = self.access.set_cookie();
+                if let Some(cookie) = kept.and_then(|c| HeaderValue::from_str(&c).ok()) {
+                    headers.insert(header::SET_COOKIE, cookie);
+                }
+                Some(response)
+            }
+            Decision::WrongHost => Some(refuse(
+                StatusCode::MISDIRECTED_REQUEST,
+                "this page is not served under that name: ask for localhost or for its address, or \
+                 add the name to [web] hosts",
+            )),
+            Decision::CrossSite => Some(refuse(
+                StatusCode::FORBIDDEN,
+                "another site's page may not read this one",
+            )),
+            Decision::NoToken => Some(refuse(
+                StatusCode::UNAUTHORIZED,
+                &format!("this page needs its token: {}", self.hint),
+            )),
+            Decision::WrongToken => Some(refuse(
+                StatusCode::UNAUTHORIZED,
+                &format!(
+                    "that is not the token of this page, which gets a new one at each start: {}",
+                    self.hint
+                ),
+            )),
+        }
+    }
+
+    fn live(&self) -> Response<PageBody> {
+        let Ok(permit) = self.streams.clone().try_acquire_owned() else {
+            let text = format!(
+                "{MOST_STREAMS} streams are open, which is the limit: close a page, then try again"
+            );
+            return refuse(StatusCode::SERVICE_UNAVAILABLE, &text);
+        };
+        let body = PageBody::live(self.live.clone(), self.shared.look(), permit);
+        answer(StatusCode::OK, EVENTS, body)
+    }
+
+    /// Answers with what `show` makes of a moment.
+    async fn moment(
+        &self,
+        at: Option<SystemTime>,
+        show: impl FnOnce(&Moment, &str) -> Option<Response<PageBody>>,
+    ) -> Response<PageBody> {
+        let moment = match at {
+            None => Ok(locked(&self.shared.recent).moment()),
+            Some(at) => self
+                .ask(at, move |past| past.at(at))
+                .await
+                .map(|ledger| ledger.map(Moment::past)),
+        };
+        match moment {
+            Err(refusal) => refusal,
+            Ok(None) => refuse(StatusCode::NOT_FOUND, "nothing is known of that moment"),
+            Ok(Some(moment)) => show(&moment, &self.shared.host).unwrap_or_else(|| {
+                let text = "there was no such container at that moment";
+                refuse(StatusCode::NOT_FOUND, text)
+            }),
+        }
+    }
+
+    async fn series(&self, wanted: Wanted) -> Response<PageBody> {
+        let made = self.ask(wanted.from, move |past| series(past, &wanted));
+        match made.await {
+            Ok(series) => json(&series),
+            Err(refusal) => refusal,
+        }
+    }
+
+    async fn extent(&self) -> Response<PageBody> {
+        // The oldest that anything knows of.
+        let made = self.ask(SystemTime::UNIX_EPOCH, |past| past.extent()).await;
+        match made {
+            Ok(extent) => json(&extent.map(|(first, last)| [ms(first), ms(last)])),
+            Err(refusal) => refusal,
+        }
+    }
+
+    /// Asks the memory if it reaches back to `from`, otherwise the store if there is one, in a
+    /// thread that may wait for the disk.
+    async fn ask<T: Send + 'static>(
+        &self,
+        from: SystemTime,
+        question: impl FnOnce(&mut dyn Past) -> Result<T, PastError> + Send + 'static,
+    ) -> Result<T, Response<PageBody>> {
+        let Ok(permit) = self.questions.clone().try_acquire_owned() else {
+            let text = "too many questions about the past are waiting: try again";
+            return Err(refuse(StatusCode::SERVICE_UNAVAILABLE, text));
+        };
+        let (shared, store) = (self.shared.clone(), self.past.clone());
+        let asked = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            let first = locked(&shared.ring).first();
+            match store.filter(|_| first.is_none_or(|first| first > from)) {
+                Some(store) => question(&mut **locked(&store)),
+                None => question(&mut *locked(&shared.ring)),
+            }
+        });
+        let why = match asked.await {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(why)) => why.to_string(),
+            Err(why) => format!("the past cannot be read: {why}"),
+        };
+        tracing::warn!("{why}");
+        Err(refuse(StatusCode::INTERNAL_SERVER_ERROR, &why))
+    }
+}
+
+enum Either {
+    Tcp(tokio::net::TcpStream),
+    Unix(tokio::net::UnixStream),
+}
+
+/// A file, or that the browser has it already.
+fn asset(index: usize, asked: &HeaderMap) -> Response<PageBody> {
+    let Some(file) = FILES.get(index) else {
+        return refuse(StatusCode::NOT_FOUND, "there is nothing here");
+    };
+    let tag = file.tag();
+    let known = asked.get(header::IF_NONE_MATCH);
+    let mut response = match known.is_some_and(|k| k.as_bytes() == tag.as_bytes()) {
+        true => answer(
+            StatusCode::NOT_MODIFIED,
+            file.media_type,
+            PageBody::Whole(None),
+        ),
+        false => answer(StatusCode::OK, file.media_type, PageBody::whole(file.bytes)),
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        headers.insert(header::ETAG, tag);
+    }
+    response
+}

@@ -1,0 +1,159 @@
+//! Documents made up for tests.
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use cofferdam_records::accounting::{
+    ACCOUNTING, AccountingRecord, ConservationRecord, ContainerRecord, CpuRecord, HealthRecord,
+};
+use cofferdam_records::diagnosis::{CpuLossRecord, DiagnosisRecord, NeighbourRecord};
+use cofferdam_records::status::{AgentRecord, ConfigurationRecord, STATUS, StatusReport};
+use cofferdam_types::Entitlement;
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+pub const MS: u64 = 1_000_000;
+
+/// A container; quantities are milliseconds in a second, on the first of two CPUs.
+pub fn container(id: u64, name: &str, [cpu, caused, charged]: [u64; 3]) -> ContainerRecord {
+    let (caused_ns, charged_ns) = (caused * MS, charged * MS);
+    let owed_ns = caused_ns as i64 - charged_ns as i64;
+    ContainerRecord {
+        name: name.to_owned(),
+        cgroup_id: id,
+        cgroup_path: format!("/tenants/{id}"),
+        id: None,
+        runtime: "podman".to_owned(),
+        pod: None,
+        netns: None,
+        host_network: false,
+        caused_rx_ns: caused_ns,
+        caused_tx_ns: 0,
+        caused_hardirq_ns: 0,
+        caused_ns,
+        rx_packets: caused_ns / 600,
+        rx_bytes: caused_ns / 10,
+        tx_packets: 0,
+        tx_bytes: 0,
+        charged_network_ns: charged_ns,
+        charged_other_ns: 0,
+        owed_ns,
+        cpu_usage_ns: cpu * MS,
+        corrected_cpu_ns: (cpu * MS) as i64 + owed_ns,
+        ns_per_packet: (caused > 0).then_some(600.0),
+        caused_by_cpu_ns: vec![caused_ns, 0],
+        charged_by_cpu_ns: vec![charged_ns, 0],
+        received_from: BTreeMap::new(),
+    }
+}
+
+/// A second of a host with these containers.
+pub fn ledger(containers: Vec<ContainerRecord>) -> AccountingRecord {
+    let caused: u64 = containers.iter().map(|c| c.caused_ns).sum();
+    let cpu = |cpu, network_softirq_ns| CpuRecord {
+        cpu,
+        softirq_ns: network_softirq_ns,
+        network_softirq_ns,
+        hardirq_ns: 0,
+        napi_thread_ns: 0,
+        drain_ns: 0,
+        measured_ns: network_softirq_ns,
+        attributed_ns: network_softirq_ns,
+        charged_ns: network_softirq_ns,
+        charged_nobody_ns: 0,
+        charged_host_ns: 0,
+    };
+    AccountingRecord {
+        schema: ACCOUNTING.to_owned(),
+        time: cofferdam_records::time(SystemTime::now()),
+        interval_s: 1.0,
+        containers,
+        unattributed_ns: BTreeMap::new(),
+        conservation: ConservationRecord {
+            measured_ns: caused,
+            attributed_ns: caused,
+            worst_cpu_error_pct: 0.01,
+        },
+        health: HealthRecord {
+            containers_without_slot: 0,
+            events_lost: 0,
+            containers_gone: 0,
+            cpu_hotplugs: 0,
+            segments_rejected: 0,
+            markers_missed: 0,
+            softirqs_unseen: 0,
+            cpu_usage_unreadable: 0,
+        },
+        cpus: vec![cpu(0, caused), cpu(1, 12 * MS)],
+        diagnosis: None,
+    }
+}
+
+/// An agent that observes.
+pub fn status() -> StatusReport {
+    StatusReport {
+        schema: STATUS.to_owned(),
+        time: cofferdam_records::time(SystemTime::now()),
+        agent: AgentRecord {
+            version: "0.1.0".to_owned(),
+            pid: 42,
+            uptime_s: 4000.0,
+            metrics_address: None,
+            control_period_s: 1.0,
+            last_step_s: 0.001,
+            cpu_s: 12.0,
+            resident_bytes: 21 << 20,
+        },
+        configuration: ConfigurationRecord {
+            path: "/etc/cofferdam/cofferdam.toml".to_owned(),
+            from_file: false,
+            loaded: "2026-11-24T02:00:00Z".to_owned(),
+            loads: 1,
+            refusals: 0,
+            refused: None,
+            warnings: Vec::new(),
+        },
+        rules: Vec::new(),
+        containers: Vec::new(),
+        diagnosis: None,
+        conditions: Vec::new(),
+        containers_known: 2,
+        degraded: Vec::new(),
+        changes_in_force: 0,
+        failed_changes: 0,
+    }
+}
+
+/// What `id` got, and lost to `neighbour`, of `entitled` milliseconds.
+pub fn loss(
+    id: u64,
+    name: &str,
+    [entitled, got, taken]: [u64; 3],
+    neighbour: &str,
+) -> CpuLossRecord {
+    CpuLossRecord {
+        name: name.to_owned(),
+        cgroup_id: id,
+        entitled_ns: entitled * MS,
+        entitled_by: Entitlement::Weight,
+        got_ns: got * MS,
+        forced_sharing_ns: taken * MS,
+        phantom_ns: 0,
+        throttled_ns: 0,
+        lack_ns: (entitled - got - taken) * MS,
+        neighbour: Some(NeighbourRecord::Container {
+            name: neighbour.to_owned(),
+        }),
+    }
+}
+
+pub fn diagnosis(containers: Vec<CpuLossRecord>) -> DiagnosisRecord {
+    DiagnosisRecord {
+        interval_s: 1.0,
+        containers,
+        idle_ns: 0,
+        left_idle_ns: 0,
+        host_ns: 0,
+        containers_without_slot: 0,
+        mismatches: 0,
+        segments_rejected: 0,
+    }
+}
