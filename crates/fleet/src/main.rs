@@ -67,7 +67,10 @@ fn tell(made: &Made) -> std::io::Result<()> {
     let records: u64 = made.census.hosts.values().map(|f| f.records).sum();
     let hosts = made.census.hosts.len();
     let many = if hosts == 1 { "" } else { "s" };
-    eprintln!("{hosts} host{many}, {records} records in {:.1} s", made.took_s);
+    eprintln!(
+        "{hosts} host{many}, {records} records in {:.1} s",
+        made.took_s
+    );
     writeln!(stdout(), "{}", made.page.display())
 }
 

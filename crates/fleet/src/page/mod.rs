@@ -4,7 +4,7 @@ mod strip;
 mod tables;
 mod unit;
 
-use crate::census::{Census, rfc3339};
+use crate::census::Census;
 use crate::error::FleetError;
 use crate::figures::Figures;
 use crate::model::{self, LEAST_SHARE};
@@ -12,7 +12,7 @@ use cofferdam_page::format::{number, share, short};
 use cofferdam_page::section::section;
 use maud::{Markup, html};
 use std::path::{Path, PathBuf};
-use unit::{Unit, count};
+use unit::{Unit, count, date};
 
 /// Characters of a name on the page; more is cut.
 const NAME: usize = 64;
@@ -58,7 +58,7 @@ fn header(figures: &Figures, census: &Census) -> Markup {
         p.eyebrow { "Cofferdam · Fleet" }
         @if harm > 0.0 {
             h1 {
-                "Containers were billed " (unit.show(harm)) " of CPU time, " (share(part))
+                "Containers were billed " (unit.show(harm)) ", " (share(part))
                 " of all bills, for packets of other containers"
             }
         } @else {
@@ -66,7 +66,7 @@ fn header(figures: &Figures, census: &Census) -> Markup {
         }
         @if let Some(worst) = figures.top_flows.first() {
             p.finding {
-                "Most of it from one to another: on " b { (short(&worst.host, NAME)) } ", "
+                "The largest part between two: on " b { (short(&worst.host, NAME)) } ", "
                 b { (short(&worst.offender, NAME)) } " cost " b { (short(&worst.victim, NAME)) } " "
                 (Unit::of(worst.cpu_s).show(worst.cpu_s)) "."
             }
@@ -76,7 +76,7 @@ fn header(figures: &Figures, census: &Census) -> Markup {
             (count(census.hosts.len() as f64, "host")) " · "
             (count(figures.all.containers, "container")) " · "
             (count(census.hosts.values().map(|f| f.records as f64).sum(), "record")) " · "
-            (rfc3339(census.period.from_ms)) " to " (rfc3339(census.period.to_ms))
+            (date(census.period.from_ms)) " to " (date(census.period.to_ms)) " UTC"
         }
     }
 }

@@ -1,7 +1,8 @@
 //! A picture of hosts and hours: how much harm, and where nothing was recorded.
 
 use super::NAME;
-use crate::census::{Census, HOUR_MS, rfc3339};
+use super::unit::date;
+use crate::census::{Census, HOUR_MS};
 use crate::figures::{Figures, Hours};
 use cofferdam_page::format::{number, short};
 use cofferdam_page::section::section;
@@ -71,9 +72,9 @@ pub fn hours(figures: &Figures, census: &Census) -> Markup {
     }
     let step = |cpus: f64| (cpus / most * STEPS).ceil().clamp(0.0, STEPS) as u32;
     let (first, width, count) = scale;
-    let from = |column: i64| rfc3339((first + column * width) * HOUR_MS);
+    let from = |column: i64| date((first + column * width) * HOUR_MS);
     let lead = format!(
-        "CPUs billed to the wrong container, the {} with most harm; one column is {width} h. Darkest: {}.",
+        "CPUs billed to the wrong container, the {} with most harm; one column is {width} h. The strongest colour: {}.",
         if hosts.len() == 1 {
             "host".to_owned()
         } else {
@@ -104,7 +105,7 @@ pub fn hours(figures: &Figures, census: &Census) -> Markup {
                 } } }
             }
             p.note.keys {
-                span { (from(0)) " to " (rfc3339(census.period.to_ms)) }
+                span { (from(0)) " to " (date(census.period.to_ms)) }
                 span { svg.key viewBox="0 0 60 10" aria-hidden="true" {
                     @for n in 0..6 { rect class=(format!("step{n}")) x=(n * 10) y="0" width="9.4" height="10" {} }
                 } " none to most" }

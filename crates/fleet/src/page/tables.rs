@@ -1,8 +1,8 @@
 //! The tables, and the charts beside them.
 
 use super::NAME;
-use super::unit::{Unit, count};
-use crate::census::{Census, rfc3339};
+use super::unit::{Unit, count, date};
+use crate::census::Census;
 use crate::error::FleetError;
 use crate::figures::{Figures, Sum};
 use cofferdam_page::chart::{Chart, Mark, Row, Tone};
@@ -228,7 +228,7 @@ pub fn hosts(figures: &Figures) -> Markup {
     };
     section(
         title,
-        "CPU time that would return to containers, by the model below: the least to expect.",
+        "CPU time that would return to containers, by the model below.",
         html! {
             (scroll("Hosts where enforcement would pay", table))
             @if figures.hosts_worth as usize > worth.len() {
@@ -257,7 +257,7 @@ pub fn gaps(figures: &Figures, census: &Census) -> Markup {
                 th.words scope="row" { (short(&missing.host, NAME)) }
                 td { (missing.gap.missing_hours) }
                 td { (missing.gap.longest_hours) " h" }
-                td.words { (rfc3339(missing.gap.longest_from_ms)) }
+                td.words { (date(missing.gap.longest_from_ms)) }
             } } }
         }
     };

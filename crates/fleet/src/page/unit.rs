@@ -1,5 +1,6 @@
 //! CPU time as people read it.
 
+use crate::census::rfc3339;
 use cofferdam_page::format::{number, scaled};
 
 /// Seconds or hours of CPU time, the same throughout a table.
@@ -80,10 +81,23 @@ fn grouped(value: f64) -> String {
     }
 }
 
-/// `1 host`, `12 hosts`, `43 k records`.
+/// `1 host`, `12 hosts`, `43 200 records`, `4.32 G records`.
 pub fn count(number: f64, what: &str) -> String {
     let many = if number == 1.0 { "" } else { "s" };
-    format!("{} {what}{many}", scaled(number))
+    let number = match number {
+        n if n < 999_999.5 => grouped(n),
+        n => scaled(n),
+    };
+    format!("{number} {what}{many}")
+}
+
+/// A time to the minute, as people read it.
+pub fn date(time_ms: i64) -> String {
+    let text = rfc3339(time_ms);
+    match text.get(..16) {
+        Some(minute) if text.ends_with('Z') => minute.replace('T', " "),
+        _ => text,
+    }
 }
 
 #[cfg(test)]
@@ -101,5 +115,9 @@ mod tests {
         assert_eq!(Unit::Seconds.signed(-1.5), "−1.50");
         assert_eq!(Unit::Seconds.signed(0.0), "0");
         assert_eq!(count(1.0, "host"), "1 host");
+        assert_eq!(count(43_200.0, "record"), "43\u{202f}200 records");
+        assert_eq!(count(4.32e9, "record"), "4.32 G records");
+        assert_eq!(date(1_790_000_000_000), "2026-09-21 14:13");
+        assert_eq!(date(-5), "-5 ms since 1970");
     }
 }
