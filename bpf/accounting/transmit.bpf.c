@@ -70,21 +70,43 @@ int BPF_PROG(net_dev_queue, struct sk_buff *skb)
 	return 0;
 }
 
-/* NET_TX: the run is one batch; each packet weighs the same. */
+/* What one packet of a transmit run counts for. */
+static __always_inline void cf_transmit_add(struct cf_cpu *s, __u32 index, __u32 bytes)
+{
+	struct cf_row *row;
+
+	cf_batch_add(s, index, CF_TX, 1);
+	row = cf_ledger_row(index);
+	if (row) {
+		row->tx_packets++;
+		row->tx_bytes += bytes;
+	}
+}
+
+struct cf_transmit_run {
+	struct cf_cpu *s;
+	struct sk_buff *skb;
+};
+
+static long cf_transmit_next(__u64 i, struct cf_transmit_run *run)
+{
+	struct sk_buff *skb = run->skb;
+
+	if (!skb)
+		return 1;
+	cf_transmit_add(run->s, cf_transmit_row(run->s, skb), skb->len);
+	run->skb = skb->next;
+	return 0;
+}
+
+/* NET_TX: the run is one batch; each packet weighs the same. By bpf_loop, so that the verifier
+ * walks a turn once and not CF_BATCH_MAX times: that was nine tenths of the time that loading took.
+ */
 static __always_inline void cf_transmit_batch(struct cf_cpu *s, struct sk_buff *skb)
 {
-	for (int i = 0; i < CF_BATCH_MAX && skb; i++) {
-		__u32 index = cf_transmit_row(s, skb);
-		struct cf_row *row;
+	struct cf_transmit_run run = { .s = s, .skb = skb };
 
-		cf_batch_add(s, index, CF_TX, 1);
-		row = cf_ledger_row(index);
-		if (row) {
-			row->tx_packets++;
-			row->tx_bytes += skb->len;
-		}
-		skb = skb->next;
-	}
+	bpf_loop(CF_BATCH_MAX, cf_transmit_next, &run, 0);
 }
 
 /* Inside another softirq or a NAPI thread: a detour, after which the owner is as before. */

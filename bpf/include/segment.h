@@ -105,42 +105,55 @@ static __always_inline void cf_batch_orphan(struct cf_cpu *s, __u64 ns, __u64 ha
 		cf_give(CF_ROW_NO_PACKET, CF_RX, ns, hardirq_ns);
 }
 
+/* A batch that is being shared out. */
+struct cf_share_out {
+	struct cf_cpu *s;
+	__u64 ns;
+	__u64 hardirq_ns;
+	__u64 rest_ns;
+	__u64 rest_hardirq_ns;
+	__u64 packets;
+	__u64 used;
+};
+
+static long cf_share_next(__u64 i, struct cf_share_out *out)
+{
+	struct cf_share *share = &out->s->shares[i & (CF_BATCH_MAX - 1)];
+	__u64 part_ns = out->rest_ns, part_hardirq_ns = out->rest_hardirq_ns;
+
+	if (i + 1 < out->used) {
+		part_ns = out->ns * share->packets / out->packets;
+		part_hardirq_ns = out->hardirq_ns * share->packets / out->packets;
+	}
+	out->rest_ns -= part_ns;
+	out->rest_hardirq_ns -= part_hardirq_ns;
+	cf_give(share->row, share->direction, part_ns, part_hardirq_ns);
+	return 0;
+}
+
 /* Shares the batch out over its packets. The last owner gets the rounding, so that nothing
- * is lost. The owners are kept: a tail may follow. A global function, so that the verifier
- * walks the loop once and not at every call. */
+ * is lost. The owners are kept: a tail may follow. A global function with bpf_loop, so that the
+ * verifier walks a share once, and not CF_BATCH_MAX times at every call. */
 __weak __noinline int cf_batch_share(struct cf_cpu *s)
 {
-	__u64 ns, hardirq_ns, rest_ns, rest_hardirq_ns, packets;
-	__u32 used;
+	struct cf_share_out out;
 
 	if (!s) /* never; a global function must ask */
 		return 0;
-	rest_ns = ns = s->batch_ns;
-	rest_hardirq_ns = hardirq_ns = s->batch_hardirq_ns;
-	packets = s->batch_packets;
-	used = s->shares_used;
+	out.s = s;
+	out.rest_ns = out.ns = s->batch_ns;
+	out.rest_hardirq_ns = out.hardirq_ns = s->batch_hardirq_ns;
+	out.packets = s->batch_packets;
+	out.used = s->shares_used;
 	s->batch_ns = 0;
 	s->batch_hardirq_ns = 0;
-	if (!ns && !hardirq_ns)
+	if (!out.ns && !out.hardirq_ns)
 		return 0;
-	if (!used || !packets) {
-		cf_batch_orphan(s, ns, hardirq_ns);
+	if (!out.used || !out.packets) {
+		cf_batch_orphan(s, out.ns, out.hardirq_ns);
 		return 0;
 	}
-	for (__u32 i = 0; i < CF_BATCH_MAX; i++) {
-		struct cf_share *share = &s->shares[i];
-		__u64 part_ns = rest_ns, part_hardirq_ns = rest_hardirq_ns;
-
-		if (i >= used)
-			break;
-		if (i + 1 < used) {
-			part_ns = ns * share->packets / packets;
-			part_hardirq_ns = hardirq_ns * share->packets / packets;
-		}
-		rest_ns -= part_ns;
-		rest_hardirq_ns -= part_hardirq_ns;
-		cf_give(share->row, share->direction, part_ns, part_hardirq_ns);
-	}
+	bpf_loop(out.used, cf_share_next, &out, 0);
 	return 0;
 }
 

@@ -97,6 +97,22 @@ fn memory_is_fixed_at_load() {
     });
 }
 
+/// Instructions that the verifier may walk to load all programs of the accounting: it walks about
+/// three in a microsecond, and every start of the agent waits for it.
+const MOST_VERIFIED: u32 = 100_000;
+
+#[test]
+fn loading_the_programs_is_little_work_for_the_verifier() {
+    alone(60, || {
+        let accountant: Accountant = accountant();
+        let walked = cofferdam_lab::fixtures::leftovers::verified_instructions();
+        drop(accountant);
+        assert!(walked.len() > 10, "{walked:?}");
+        let all: u32 = walked.iter().map(|(_, walked)| walked).sum();
+        assert!(all > 0 && all <= MOST_VERIFIED, "{all}: {walked:?}");
+    });
+}
+
 #[test]
 fn dropping_it_leaves_no_program_and_no_lock() {
     alone(60, || {

@@ -38,6 +38,13 @@ void replay_discard(void *record);
 		      sizeof(*(map)->value))
 #define bpf_map_update_elem(map, k, v, flags)                                                      \
 	replay_update((map), (k), sizeof(*(map)->key), (v), sizeof(*(map)->value), (flags))
+/* Turns of a loop; a callback that returns 1 ends it. */
+#define bpf_loop(turns, turn, context, flags)                                                      \
+	do {                                                                                       \
+		for (__u64 turn_no = 0; turn_no < (turns); turn_no++)                              \
+			if (turn(turn_no, context))                                                \
+				break;                                                             \
+	} while (0)
 #define bpf_ringbuf_reserve(ring, bytes, flags) replay_reserve(bytes)
 #define bpf_ringbuf_submit(record, flags) replay_submit(record)
 #define bpf_ringbuf_discard(record, flags) replay_discard(record)
