@@ -15,6 +15,7 @@ use crate::losses::{Losses, OpenDiagnosis};
 use crate::notify::Notifier;
 use crate::otlp::Otlp;
 use crate::page::LivePage;
+use crate::recorder::Recorder;
 use crate::rules::changes_host;
 use crate::server::{Command, Notice};
 use crate::view::{Cost, View};
@@ -84,6 +85,7 @@ pub(crate) struct Control<L> {
     latency: Latency,
     otlp: Otlp,
     page: LivePage,
+    recorder: Recorder,
     config: Config,
     source: Source,
     configuration: ConfigurationRecord,
@@ -140,6 +142,7 @@ impl<L: Ledger> Control<L> {
             latency: Latency::default(),
             otlp: Otlp::default(),
             page: LivePage::default(),
+            recorder: Recorder::default(),
             configuration: ConfigurationRecord {
                 path: source.path.display().to_string(),
                 from_file: loaded.from_file,
@@ -182,6 +185,7 @@ impl<L: Ledger> Control<L> {
         control.losses.switch(control.config.diagnosis);
         control.latency.switch(&control.config.latency);
         control.otlp.switch(&control.config.otlp);
+        control.recorder.switch(&control.config);
         control.step();
         Ok(control)
     }
@@ -205,6 +209,7 @@ impl<L: Ledger> Control<L> {
         };
         // From here on systemd waits for TimeoutStopSec and for no sign of life.
         self.notifier.tell("STOPPING=1");
+        self.recorder.end();
         let undone = self.effects.take().map(Effects::undo).unwrap_or_default();
         (ended, undone)
     }
@@ -267,12 +272,18 @@ impl<L: Ledger> Control<L> {
     fn step(&mut self) {
         let begin = Instant::now();
         self.stepped = Some(begin);
-        match self.readings.read_quickly() {
+        let frame = self.recorder.is_due();
+        let reading = match frame {
+            true => self.readings.read(Duration::ZERO),
+            false => self.readings.read_quickly(),
+        };
+        match reading {
             Ok(snapshot) => {
                 if self.failing_since.take().is_some() {
                     tracing::info!("the accounting can be read again");
                 }
                 self.act(&snapshot);
+                self.record(&snapshot, frame);
             }
             Err(error) => {
                 // Reported once; `turn` gives up when it lasts.
@@ -293,6 +304,14 @@ impl<L: Ledger> Control<L> {
         }
     }
 
+    /// Keeps what has happened.
+    fn record(&mut self, snapshot: &Arc<Snapshot>, frame: bool) {
+        let conditions = &self.conditions;
+        let (readings, losses) = (&self.readings, &self.losses.view);
+        self.recorder
+            .follow(snapshot, readings, losses, (frame, || conditions.now()));
+    }
+
     fn act(&mut self, snapshot: &Arc<Snapshot>) {
         let mut interval: Interval = snapshot.since(&self.last);
         let gone = self.readings.gone_since(Some(self.last.uptime));
@@ -303,7 +322,7 @@ impl<L: Ledger> Control<L> {
                     c.container.cgroup == entry.container.cgroup
                 };
                 if let Some(old) = self.last.containers.iter().find(same) {
-                    entry.ledger = entry.ledger - old.ledger;
+                    entry = entry.since(old);
                 }
                 entry
             }));

@@ -1,8 +1,8 @@
 //! The daemon: reads the ledger, gives each container the classes of its rule, and reports over a
 //! socket and as metrics.
 //!
-//! Threads apart. The control loop ([`run()`]) owns all that acts on the host; the server talks to
-//! clients and can neither delay nor bring down the control loop.
+//! Threads apart. The control loop ([`run()`]) owns all that acts on the host; those that talk to
+//! clients and write the history can neither delay nor bring down the control loop.
 #![forbid(unsafe_code)]
 
 mod assign;
@@ -23,6 +23,7 @@ pub mod metrics;
 mod notify;
 mod otlp;
 mod page;
+mod recorder;
 mod remains;
 mod rules;
 mod run;

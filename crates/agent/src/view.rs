@@ -4,6 +4,7 @@ use crate::conditions::Condition;
 use crate::latency::LatencyView;
 use crate::losses::LossView;
 use crate::otlp::Sent;
+use crate::recorder::HistoryView;
 use cofferdam_records::status::{
     AgentRecord, ConfigurationRecord, ContainerRecord, DegradedRecord, RuleRecord, STATUS,
     StatusReport,
@@ -22,6 +23,7 @@ pub(crate) struct View {
     pub losses: Arc<LossView>,
     pub conditions: Vec<Condition>,
     pub latency: Arc<LatencyView>,
+    pub history: HistoryView,
     pub rules: Arc<Vec<RuleRecord>>,
     pub paths: Arc<HashMap<CgroupId, String>>,
     pub configuration: Arc<ConfigurationRecord>,
@@ -78,6 +80,7 @@ impl View {
                 .iter()
                 .map(|c| c.record(now, wall))
                 .collect(),
+            history: self.history.record(),
             containers_known: self.paths.len() as u64,
             degraded,
             changes_in_force: self.enforcement.changes_in_force,

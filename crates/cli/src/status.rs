@@ -7,7 +7,7 @@ use crate::{table, units};
 use cofferdam_agent::Client;
 use cofferdam_records::diagnosis::{DiagnosisRecord, NeighbourRecord};
 use cofferdam_records::status::{
-    ContainerRecord, MeansRecord, PolicyRecord, RuleRecord, StatusReport,
+    ContainerRecord, HistoryRecord, MeansRecord, PolicyRecord, RuleRecord, StatusReport,
 };
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -29,6 +29,22 @@ pub fn run(args: &StatusArgs) -> Outcome {
         text(&report, table::terminal_width())
     };
     Output::stdout().write(&text)
+}
+
+/// Since when, where, and how much.
+fn history(history: Option<&HistoryRecord>) -> String {
+    let Some(history) = history else {
+        return "not kept".to_owned();
+    };
+    let path = one_line(&history.path);
+    match &history.since {
+        Some(since) => format!(
+            "since {since} in {path}, {:.1} MiB of {} MiB",
+            history.bytes as f64 / f64::from(1 << 20),
+            history.limit_bytes >> 20,
+        ),
+        None => format!("nothing yet in {path}"),
+    }
 }
 
 /// For people: the agent, its rules, the containers they change, and what is wrong.
@@ -71,6 +87,7 @@ fn text(report: &StatusReport, width: Option<u16>) -> String {
         report.changes_in_force,
         report.failed_changes,
     );
+    let _ = writeln!(out, "history: {}", history(report.history.as_ref()));
     if !report.rules.is_empty() {
         let _ = write!(out, "\n{}", rules(&report.rules, width));
     }

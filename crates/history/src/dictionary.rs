@@ -70,10 +70,14 @@ impl Dictionary {
                 id
             }
             None => {
-                let mut insert =
-                    db.prepare_cached("INSERT INTO entry (crc, used, body) VALUES (?1, ?2, ?3)")?;
-                let id = insert.insert(params![crc, now, bytes])?;
-                EntryId::try_from(id).unwrap_or(EntryId::MAX)
+                let next = "SELECT coalesce(max(id), 0) + 1 FROM entry";
+                let id: EntryId = db.prepare_cached(next)?.query_row([], |row| row.get(0))?;
+                let sum = sum(id, &bytes);
+                db.prepare_cached(
+                    "INSERT INTO entry (id, crc, sum, used, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+                )?
+                .execute(params![id, crc, sum, now, bytes])?;
+                id
             }
         };
         let (used, written) = (now, now);
@@ -101,6 +105,14 @@ fn touch(db: &Connection, id: EntryId, used: i64) -> rusqlite::Result<()> {
     db.prepare_cached("UPDATE entry SET used = ?2 WHERE id = ?1")?
         .execute(params![id, used])
         .map(|_| ())
+}
+
+/// Over the key as well: an entry under another one's key is damaged.
+fn sum(id: EntryId, bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&id.to_le_bytes());
+    hasher.update(bytes);
+    hasher.finalize()
 }
 
 fn to_bytes(entry: &Entry) -> Vec<u8> {
@@ -138,13 +150,13 @@ impl Entries for Lookup<'_> {
 
 fn read(db: &Connection, id: EntryId) -> Option<Entry> {
     let mut select = db
-        .prepare_cached("SELECT crc, body FROM entry WHERE id = ?1")
+        .prepare_cached("SELECT sum, body FROM entry WHERE id = ?1")
         .ok()?;
     let row = select.query_row([id], |row| {
         Ok((row.get::<_, u32>(0)?, row.get::<_, Vec<u8>>(1)?))
     });
-    let (crc, bytes) = row.ok()?;
-    (crc32fast::hash(&bytes) == crc)
+    let (expected, bytes) = row.ok()?;
+    (sum(id, &bytes) == expected)
         .then(|| postcard::from_bytes(&bytes).ok())
         .flatten()
 }

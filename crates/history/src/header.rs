@@ -57,7 +57,8 @@ pub(crate) fn create(db: &mut Connection) -> rusqlite::Result<()> {
     let tx = db.transaction()?;
     tx.execute_batch(
         "CREATE TABLE entry (
-             id INTEGER PRIMARY KEY, crc INTEGER NOT NULL, used INTEGER NOT NULL, body BLOB NOT NULL
+             id INTEGER PRIMARY KEY, crc INTEGER NOT NULL, sum INTEGER NOT NULL,
+             used INTEGER NOT NULL, body BLOB NOT NULL
          );
          CREATE INDEX entry_by_crc ON entry (crc);
          CREATE INDEX entry_by_use ON entry (used);",

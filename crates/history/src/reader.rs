@@ -5,6 +5,7 @@ use crate::error::{Damage, OpenError, ReadError};
 use crate::frame::Frame;
 use crate::header::open_to_read;
 use crate::row::{COLUMNS, Stored};
+use crate::salvage::{self, Reached};
 use crate::sum::Sum;
 use crate::tier::TIERS;
 use crate::timeline;
@@ -66,6 +67,18 @@ impl Reader {
     /// # Errors
     /// When the database cannot be read.
     pub fn extent(&self) -> Result<Option<(SystemTime, SystemTime)>, ReadError> {
+        match self.extent_by_index() {
+            Err(e) if salvage::is_damage(&e.source) => {
+                let reached = salvage::reach(&self.db, 0);
+                let start = reached.iter().map(|r| r.start_ms).min();
+                let end = reached.iter().map(|r| r.end_ms).max();
+                Ok(start.map(wall::time).zip(end.map(wall::time)))
+            }
+            other => other,
+        }
+    }
+
+    fn extent_by_index(&self) -> Result<Option<(SystemTime, SystemTime)>, ReadError> {
         let mut extent: Option<(i64, i64)> = None;
         for tier in TIERS {
             let sql = format!(
@@ -94,7 +107,11 @@ impl Reader {
         let ms = wall::ms(time);
         for tier in 0..TIERS.len() {
             // A damaged one is passed over in favour of a coarser one.
-            if let Some(row) = self.one(tier, Side::EndsAfter, ms, 0)?
+            let found = match self.one(tier, Side::EndsAfter, ms, 0) {
+                Err(e) if salvage::is_damage(&e.source) => continue,
+                other => other?,
+            };
+            if let Some(row) = found
                 && row.start_ms <= ms
                 && let Some(frame) = self.frame(tier, &row)
             {
@@ -236,7 +253,18 @@ impl Reader {
             }
             Ok(places)
         };
-        read().map_err(|e| self.error(e))
+        match read() {
+            Err(e) if salvage::is_damage(&e) => {
+                let (from, to) = (wall::ms(from), wall::ms(to));
+                let between = |r: &Reached| r.end_ms > from && r.start_ms < to;
+                let reached = salvage::reach(&self.db, wanted).into_iter();
+                Ok(reached
+                    .filter(between)
+                    .map(|r| (r.tier, r.recorded_ns))
+                    .collect())
+            }
+            other => other.map_err(|e| self.error(e)),
+        }
     }
 
     /// The frame there; `None` if it is damaged, or has been removed since.
@@ -247,8 +275,14 @@ impl Reader {
             .db
             .prepare_cached(&sql)
             .and_then(|mut s| s.query_row([recorded_ns], Stored::read).optional());
-        let row = found.map_err(|e| self.error(e))?;
-        Ok(row.and_then(|row| self.frame(tier, &row)))
+        match found {
+            Ok(row) => Ok(row.and_then(|row| self.frame(tier, &row))),
+            Err(e) if salvage::is_damage(&e) => {
+                self.note_unreachable((tier, recorded_ns));
+                Ok(None)
+            }
+            Err(e) => Err(self.error(e)),
+        }
     }
 
     /// The row of `tier` that is nearest to a time, after `skip` others.
@@ -270,6 +304,29 @@ impl Reader {
 
     /// The nearest frame that is whole.
     fn nearest(&mut self, ms: i64, side: Side) -> Result<Option<Frame>, ReadError> {
+        match self.nearest_by_index(ms, side) {
+            Err(e) if salvage::is_damage(&e.source) => {
+                let mut reached = salvage::reach(&self.db, 0);
+                reached.retain(|r| match side {
+                    Side::EndsAfter => r.end_ms > ms,
+                    Side::EndedUntil => r.end_ms <= ms,
+                });
+                reached.sort_by_key(|r| match side {
+                    Side::EndsAfter => r.end_ms,
+                    Side::EndedUntil => r.end_ms.saturating_neg(),
+                });
+                for r in reached {
+                    if let Some(frame) = self.frame_of((r.tier, r.recorded_ns))? {
+                        return Ok(Some(frame));
+                    }
+                }
+                Ok(None)
+            }
+            other => other,
+        }
+    }
+
+    fn nearest_by_index(&mut self, ms: i64, side: Side) -> Result<Option<Frame>, ReadError> {
         let mut skips = [0; TIERS.len()];
         let mut next: [Option<Stored>; TIERS.len()] = [const { None }; TIERS.len()];
         for (tier, first) in next.iter_mut().enumerate() {
@@ -292,6 +349,17 @@ impl Reader {
             skips[tier] += 1;
             next[tier] = self.one(tier, side, ms, skips[tier])?;
         }
+    }
+
+    /// A page of the frame is damaged; when it ended may be readable nevertheless.
+    fn note_unreachable(&mut self, (tier, recorded_ns): Place) {
+        let table = TIERS[tier].table;
+        let sql = format!("SELECT end_ms FROM {table} WHERE recorded_ns = ?1");
+        let end_ms = self.db.query_row(&sql, [recorded_ns], |row| row.get(0));
+        self.damage.insert(Damage {
+            end: wall::time(end_ms.unwrap_or(0)),
+            resolution: TIERS[tier].resolution,
+        });
     }
 
     /// The frame of a row, or `None` and a note if it is damaged.

@@ -236,6 +236,24 @@ impl Store {
     }
 }
 
+/// Renames the damaged store at `path`, so that a new one can begin there; what is left of it can
+/// still be read. It takes the place of one that was set aside before.
+///
+/// # Errors
+/// When its folder cannot be written.
+pub fn set_aside(path: &Path) -> std::io::Result<PathBuf> {
+    let to = beside(path, ".damaged");
+    // Its log belongs to a file of this name, and would be taken for the new one's.
+    for (from, to) in log_files(path).iter().zip(log_files(&to)) {
+        match std::fs::rename(from, to) {
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+    }
+    std::fs::rename(path, &to)?;
+    Ok(to)
+}
+
 fn set_up(db: &Connection) -> rusqlite::Result<()> {
     db.pragma_update(None, "journal_mode", "WAL")?;
     // A loss of power costs at most what is in the log; a killed process costs nothing.

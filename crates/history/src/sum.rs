@@ -124,6 +124,19 @@ impl Sum {
     }
 }
 
+/// The sum of intervals of the diagnosis in their order; `None` without one.
+pub fn sum_of_losses(
+    intervals: impl IntoIterator<Item = DiagnosisRecord>,
+) -> Option<DiagnosisRecord> {
+    let mut intervals = intervals.into_iter();
+    let mut sum = intervals.next()?;
+    let mut index = index_losses(Some(&sum));
+    for next in intervals {
+        add_diagnosis(&mut sum, &next, &mut index);
+    }
+    Some(sum)
+}
+
 fn key(container: &ContainerRecord) -> Key {
     (container.cgroup_id, container.cgroup_path.clone())
 }

@@ -172,7 +172,7 @@ fn a_clock_that_jumps_loses_and_doubles_nothing() {
     for tier in TIERS {
         let (mut sum, mut length) = (0, Duration::ZERO);
         let taken = reader.each(begin(), at(2 * year), tier.resolution, |frame| {
-            sum += host_traffic_ns(&[frame.clone()]);
+            sum += host_traffic_ns(std::slice::from_ref(&frame));
             length += frame.length;
             ControlFlow::Continue(())
         });
@@ -206,7 +206,7 @@ fn a_store_stays_within_its_bound_and_keeps_the_newest() {
     }
     assert!(largest <= SMALLEST_LIMIT_BYTES, "{largest} bytes");
     let usage = store.usage().unwrap();
-    let mut reader = Reader::open(&path).unwrap();
+    let reader = Reader::open(&path).unwrap();
     let (first, last) = reader.extent().unwrap().unwrap();
     assert_eq!((Some(first), last), (usage.since, at(1500)));
     // Without holes from the first to the last.

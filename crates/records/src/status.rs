@@ -38,6 +38,9 @@ pub struct StatusReport {
     /// Containers that suffer from others now, with or without a rule; largest harm first.
     #[serde(default)]
     pub conditions: Vec<ConditionRecord>,
+    /// The history that the agent keeps; null if that is off.
+    #[serde(default)]
+    pub history: Option<HistoryRecord>,
     /// Known containers, with or without a rule.
     pub containers_known: u64,
     /// Problems of the host as a whole; empty if there are none.
@@ -67,6 +70,27 @@ pub struct AgentRecord {
     pub cpu_s: f64,
     /// Resident memory of the process, bytes.
     pub resident_bytes: u64,
+}
+
+/// Where the agent keeps what it has seen. Counted since the agent started.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HistoryRecord {
+    /// The file.
+    pub path: String,
+    /// Begin of the oldest frame in it, RFC 3339 in UTC; null while it is empty or not open.
+    pub since: Option<String>,
+    /// Size of its files, bytes.
+    pub bytes: u64,
+    /// Size at which the oldest frames are removed, bytes.
+    pub limit_bytes: u64,
+    /// Frames written.
+    pub frames: u64,
+    /// Frames not written, because it failed.
+    pub frames_dropped: u64,
+    /// Times the writing was late: the next frame is longer for it.
+    pub frames_delayed: u64,
+    /// Why it is not written now; null if it is.
+    pub error: Option<String>,
 }
 
 /// The configuration.

@@ -125,13 +125,7 @@ impl Snapshot {
             .iter()
             .map(|now| match before.get(&now.container.cgroup) {
                 None => now.clone(),
-                Some(old) => ContainerLedger {
-                    container: now.container.clone(),
-                    ledger: now.ledger - old.ledger,
-                    caused_by_cpu_ns: minus(&now.caused_by_cpu_ns, &old.caused_by_cpu_ns),
-                    charged_by_cpu_ns: minus(&now.charged_by_cpu_ns, &old.charged_by_cpu_ns),
-                    received_from: since(&now.received_from, &old.received_from),
-                },
+                Some(old) => now.since(old),
             })
             .collect();
         let old_cpus: HashMap<CpuId, CpuTime> = earlier.cpus.iter().copied().collect();
@@ -156,6 +150,19 @@ impl Snapshot {
             unattributed_ns,
             health: self.health,
             conservation: self.conservation(),
+        }
+    }
+}
+
+impl ContainerLedger {
+    /// What came after `earlier`, an earlier reading of the same container.
+    pub fn since(&self, earlier: &ContainerLedger) -> ContainerLedger {
+        ContainerLedger {
+            container: self.container.clone(),
+            ledger: self.ledger - earlier.ledger,
+            caused_by_cpu_ns: minus(&self.caused_by_cpu_ns, &earlier.caused_by_cpu_ns),
+            charged_by_cpu_ns: minus(&self.charged_by_cpu_ns, &earlier.charged_by_cpu_ns),
+            received_from: since(&self.received_from, &earlier.received_from),
         }
     }
 }

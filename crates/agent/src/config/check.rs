@@ -1,7 +1,9 @@
 //! What the form of the file cannot say: ranges, and rules that do not go together.
 
-use super::raw::{Length, RawConfig, RawCpu, RawLatency, RawOtlp, RawRule, RawStart, RawWeb};
-use super::{Config, LatencyConfig, MOST_RULES, WebConfig};
+use super::raw::{
+    Length, RawConfig, RawCpu, RawHistory, RawLatency, RawOtlp, RawRule, RawStart, RawWeb,
+};
+use super::{Config, HistoryConfig, HistoryPlace, LatencyConfig, MOST_RULES, WebConfig};
 use crate::otlp::{EndpointError, OtlpConfig};
 use crate::rules::{Matcher, Rule};
 use cofferdam_latency::Start;
@@ -22,6 +24,7 @@ const LARGEST_DEBT: Duration = Duration::from_secs(3600);
 const EXPORT: Duration = Duration::from_secs(60);
 const SHORTEST_EXPORT: Duration = Duration::from_secs(1);
 const LONGEST_EXPORT: Duration = Duration::from_secs(3600);
+const LARGEST_HISTORY_BYTES: u64 = 1 << 40;
 const MOST_EXPORTED: u32 = 10_000;
 const MOST_MEASURED: u32 = 1_000;
 /// The kernel's limit for the path of a socket, without its final zero.
@@ -117,6 +120,7 @@ fn sections(checker: &mut Checker<'_>, raw: &RawConfig, config: &mut Config) {
     latency(checker, &raw.latency, &mut config.latency);
     config.otlp = otlp(checker, &raw.otlp);
     web(checker, &raw.web, &mut config.web);
+    history(checker, &raw.history, &mut config.history);
 }
 
 /// The duration that was given, if it is one of `allowed`.
@@ -201,6 +205,44 @@ fn latency(checker: &mut Checker<'_>, raw: &RawLatency, config: &mut LatencyConf
             Err(what) => checker.error(&path.span(), format!("{what}, or off")),
         }
     }
+}
+
+fn history(checker: &mut Checker<'_>, raw: &RawHistory, config: &mut HistoryConfig) {
+    if let Some(path) = &raw.path {
+        let (file, span) = (path.get_ref(), path.span());
+        config.place = if file == Path::new("off") {
+            HistoryPlace::Off
+        } else {
+            HistoryPlace::File(file.clone())
+        };
+        let is_file = file.is_absolute() && file.file_name().is_some();
+        if config.place != HistoryPlace::Off && !is_file {
+            let what =
+                "write the absolute path of a file, such as /var/lib/cofferdam/history, or off";
+            checker.error(&span, what);
+        }
+    }
+    if let Some(limit) = &raw.limit {
+        let least = cofferdam_history::SMALLEST_LIMIT_BYTES;
+        match size(limit.get_ref()) {
+            Some(bytes) if (least..=LARGEST_HISTORY_BYTES).contains(&bytes) => {
+                config.limit_bytes = bytes;
+            }
+            _ => checker.error(&limit.span(), "give 16MiB to 1TiB, such as \"1GiB\""),
+        }
+    }
+}
+
+/// A size with its unit, bytes.
+fn size(text: &str) -> Option<u64> {
+    let end = text.find(|c: char| !c.is_ascii_digit())?;
+    let shift = match text[end..].trim_start() {
+        "MiB" => 20,
+        "GiB" => 30,
+        "TiB" => 40,
+        _ => return None,
+    };
+    text[..end].parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 fn socket_path(path: &Path) -> Result<(), String> {

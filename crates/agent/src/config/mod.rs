@@ -27,6 +27,10 @@ use std::time::Duration;
 pub const DEFAULT_PATH: &str = "/etc/cofferdam/cofferdam.toml";
 /// Default path of the agent's socket.
 pub const DEFAULT_SOCKET: &str = "/run/cofferdam/agent.sock";
+/// Name of the history in the folder that the service manager gives.
+const HISTORY_FILE: &str = "history";
+/// Default path of the history of an agent that is a service.
+pub const DEFAULT_HISTORY: &str = "/var/lib/cofferdam/history";
 /// Largest file that is read.
 pub const LARGEST_FILE_BYTES: u64 = 4 << 20;
 /// Most rules in a file.
@@ -53,6 +57,8 @@ pub struct Config {
     pub otlp: Option<OtlpConfig>,
     /// The live page.
     pub web: WebConfig,
+    /// The history.
+    pub history: HistoryConfig,
 }
 
 /// `[socket]`
@@ -115,6 +121,50 @@ pub struct LatencyConfig {
     pub socket: Option<PathBuf>,
 }
 
+/// `[history]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistoryConfig {
+    /// Where it is kept.
+    pub place: HistoryPlace,
+    /// Size at which the oldest frames are removed.
+    pub limit_bytes: u64,
+}
+
+/// Where the history is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HistoryPlace {
+    /// In the folder that the service manager gives for that; nowhere without one.
+    Default,
+    /// Nowhere.
+    Off,
+    /// In this file.
+    File(PathBuf),
+}
+
+impl HistoryConfig {
+    /// The file, `None` if no history is kept.
+    pub fn file(&self) -> Option<PathBuf> {
+        match &self.place {
+            HistoryPlace::File(path) => Some(path.clone()),
+            HistoryPlace::Off => None,
+            HistoryPlace::Default => {
+                let folders = std::env::var_os("STATE_DIRECTORY")?;
+                let first = std::env::split_paths(&folders).next()?;
+                first.is_absolute().then(|| first.join(HISTORY_FILE))
+            }
+        }
+    }
+}
+
+impl Default for HistoryConfig {
+    fn default() -> HistoryConfig {
+        HistoryConfig {
+            place: HistoryPlace::Default,
+            limit_bytes: cofferdam_history::DEFAULT_LIMIT_BYTES,
+        }
+    }
+}
+
 impl Default for LatencyConfig {
     fn default() -> LatencyConfig {
         LatencyConfig {
@@ -150,6 +200,7 @@ impl Default for Config {
             latency: LatencyConfig::default(),
             otlp: None,
             web: WebConfig::default(),
+            history: HistoryConfig::default(),
         }
     }
 }

@@ -19,6 +19,7 @@ pub(super) struct RawConfig {
     pub latency: RawLatency,
     pub otlp: RawOtlp,
     pub web: RawWeb,
+    pub history: RawHistory,
 }
 
 #[derive(Debug, Deserialize)]
@@ -117,6 +118,13 @@ pub(super) struct RawWeb {
 pub(super) enum RawStart {
     Queue,
     Send,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawHistory {
+    pub path: Option<Spanned<PathBuf>>,
+    pub limit: Option<Spanned<String>>,
 }
 
 /// A duration with its unit.

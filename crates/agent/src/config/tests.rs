@@ -75,6 +75,9 @@ socket = "/run/latency.sock"
 [otlp]
 endpoint = "http://127.0.0.1:4318"
 interval = "5s"
+[history]
+path = "/srv/history"
+limit = "256MiB"
 "#;
     let (config, _) = parse(text).unwrap();
     assert_eq!(config.socket.path, Path::new("/run/x.sock"));
@@ -110,6 +113,13 @@ interval = "5s"
     let (config, warnings) = parse("[otlp]\nendpoint = \"off\"\ninterval = \"5s\"").unwrap();
     assert_eq!(config.otlp, None);
     assert!(warnings[0].text.contains("no effect"), "{warnings:?}");
+    let history = HistoryConfig {
+        place: HistoryPlace::File("/srv/history".into()),
+        limit_bytes: 256 << 20,
+    };
+    assert_eq!(config.history, history);
+    let (config, _) = parse("[history]\npath = \"off\"").unwrap();
+    assert_eq!(config.history.file(), None);
     let (config, _) = parse("[latency]\nsocket = \"off\"").unwrap();
     assert_eq!(config.latency, LatencyConfig::default());
 }
@@ -118,6 +128,17 @@ interval = "5s"
 fn each_mistake_is_reported_with_line_column_and_remedy() {
     for (text, place, words) in [
         ("rule = 5", "1:8", "sequence"),
+        ("[history]\npath = \"history\"", "2:8", "absolute path"),
+        ("[history]\npath = \"/\"", "2:8", "of a file"),
+        ("[history]\nlimit = \"1GB\"", "2:9", "16MiB to 1TiB"),
+        ("[history]\nlimit = \"15MiB\"", "2:9", "16MiB to 1TiB"),
+        (
+            "[history]\nlimit = \"99999999999999TiB\"",
+            "2:9",
+            "16MiB to 1TiB",
+        ),
+        ("[history]\nlimit = 5", "2:9", "string"),
+        ("[history]\nkeep = true", "2:1", "unknown field"),
         ("[latency]\ncontainers = 0", "2:14", "1 to 1000"),
         (
             "[otlp]\nendpoint = \"https://otel\"",

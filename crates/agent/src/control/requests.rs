@@ -166,6 +166,7 @@ impl<L: Ledger> Control<L> {
         self.latency.switch(&new.latency);
         self.otlp.switch(&new.otlp);
         self.page.switch(&new.web, &new.socket, &channels.view);
+        self.recorder.switch(new);
         if (options || !asked)
             && let Some(effects) = self.effects.take()
         {

@@ -114,12 +114,15 @@ impl<L: Ledger> Control<L> {
         degraded.extend(self.latency.degraded());
         degraded.extend(self.otlp.degraded());
         degraded.extend(self.page.degraded());
+        let history = self.recorder.view();
+        degraded.extend(history.degraded());
         View {
             snapshot: self.last.clone(),
             enforcement: self.enforcement.clone(),
             losses: self.losses.view.clone(),
             conditions: self.conditions.now(),
             latency: self.latency.view(),
+            history,
             rules: self.rules.clone(),
             paths: self.paths.clone(),
             configuration: Arc::new(self.configuration.clone()),

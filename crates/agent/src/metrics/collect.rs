@@ -34,6 +34,7 @@ pub(super) fn values(view: &View, more: &[Degraded], traffic: Option<Traffic>) -
     losses(&mut values, view, &names);
     latency::values(&mut values, view);
     agent(&mut values, view, more);
+    history(&mut values, view);
     if let Some(traffic) = traffic {
         requests(&mut values, traffic);
     }
@@ -227,6 +228,16 @@ fn agent(values: &mut Values, view: &View, more: &[Degraded]) {
         values.add(&PUSHES, &[outcome], count as f64);
     }
     values.add(&AGENT_MEMORY, &[], view.cost.resident_bytes as f64);
+}
+
+fn history(values: &mut Values, view: &View) {
+    let history = &view.history;
+    values.add(&HISTORY_BYTES, &[], history.bytes as f64);
+    values.add(&HISTORY_FRAMES, &[], history.frames as f64);
+    values.add(&HISTORY_DROPPED, &[], history.dropped as f64);
+    values.add(&HISTORY_DELAYED, &[], history.delayed as f64);
+    let failing = f64::from(u8::from(history.error.is_some()));
+    values.add(&HISTORY_FAILING, &[], failing);
 }
 
 fn requests(values: &mut Values, traffic: Traffic) {

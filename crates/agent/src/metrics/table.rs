@@ -161,6 +161,16 @@ metrics! {
         "Reports that were overwritten before they were read, or were inconsistent";
     LATENCY_MEMORY = Gauge "latency_memory" "bytes" []
         "Memory of the kernel's tables for latency, fixed during the measurement";
+    HISTORY_BYTES = Gauge "history_size" "bytes" []
+        "Size of the history's files; 0 if no history is kept";
+    HISTORY_FRAMES = Counter "history_frames" "" []
+        "Frames written to the history";
+    HISTORY_DROPPED = Counter "history_dropped_frames" "" []
+        "Frames not written to the history because that failed";
+    HISTORY_DELAYED = Counter "history_delayed_frames" "" []
+        "Times the history's writing was late: the next frame is longer for it";
+    HISTORY_FAILING = Gauge "history_failing" "" []
+        "1 while the history cannot be written, else 0";
     CHANGES = Gauge "changes_in_force" "" []
         "Changes to the host in force, which are reverted when the agent stops";
     FAILED_CHANGES = Counter "failed_changes" "" []

@@ -2,6 +2,7 @@ use super::table::{ALL, CONTAINER, Kind, Metric};
 use super::*;
 use crate::latency::{Buckets, FlowTotals, LatencyView, MeasuredContainer};
 use crate::losses::LossView;
+use crate::recorder::HistoryView;
 use crate::view::Cost;
 use cofferdam_latency::{Class, Counts, Direction, Miss};
 use cofferdam_records::status::{ConfigurationRecord, PolicyRecord, RuleRecord};
@@ -188,6 +189,14 @@ pub(crate) fn full(containers: u64) -> View {
             )]),
         }),
         latency: Arc::new(latency()),
+        history: HistoryView {
+            bytes: 1,
+            frames: 1,
+            dropped: 1,
+            delayed: 1,
+            error: Some("full".into()),
+            ..HistoryView::default()
+        },
         rules: Arc::new(vec![RuleRecord {
             line: Some(1),
             matches: "x".into(),

@@ -105,6 +105,7 @@ pub(crate) fn report() -> StatusReport {
             segments_rejected: 0,
         }),
         conditions: Vec::new(),
+        history: None,
         containers_known: 9,
         degraded: Vec::new(),
         changes_in_force: 4,

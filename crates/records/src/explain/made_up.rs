@@ -208,6 +208,7 @@ pub(crate) fn status() -> StatusReport {
         containers: Vec::new(),
         diagnosis: None,
         conditions: Vec::new(),
+        history: None,
         containers_known: 2,
         degraded: Vec::new(),
         changes_in_force: 0,

@@ -1,0 +1,174 @@
+//! The thread that writes frames.
+
+use super::{Counts, Cut, Settings, Store};
+use cofferdam_history::{AppendError, Frame, OpenError, set_aside, sum_of_losses};
+use cofferdam_records::accounting::AccountingRecord;
+use cofferdam_records::diagnosis::DiagnosisRecord;
+use cofferdam_types::{ContainerLedger, Interval};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// After a failure, so long until the next try.
+const TRY_AGAIN: Duration = Duration::from_secs(10);
+/// After this many frames it looks at the size.
+const LOOK: u64 = 10;
+
+pub(super) struct Writer {
+    settings: Settings,
+    shown: Arc<Mutex<Store>>,
+    counts: Arc<Counts>,
+    store: Option<cofferdam_history::Store>,
+    try_again: Option<Instant>,
+}
+
+impl Writer {
+    pub fn new(settings: Settings, shown: Arc<Mutex<Store>>, counts: Arc<Counts>) -> Writer {
+        Writer {
+            settings,
+            shown,
+            counts,
+            store: None,
+            try_again: None,
+        }
+    }
+
+    /// Until the control loop ends it.
+    pub fn run(mut self, cuts: &Receiver<Cut>) {
+        self.open();
+        let mut looked = 0;
+        while let Ok(cut) = cuts.recv() {
+            let waits = self.try_again.is_some_and(|at| Instant::now() < at);
+            if self.store.is_none() && !waits {
+                self.open();
+            }
+            let written = !waits && self.write(&cut);
+            let count = if written {
+                &self.counts.frames
+            } else {
+                &self.counts.dropped
+            };
+            count.fetch_add(1, Ordering::Relaxed);
+            looked += u64::from(written);
+            if looked >= LOOK {
+                self.look();
+                looked = 0;
+            }
+        }
+    }
+
+    fn open(&mut self) {
+        let (path, limits) = (self.settings.path.clone(), self.settings.limits);
+        let mut opened = cofferdam_history::Store::open(&path, limits);
+        if let Err(OpenError::Damaged { why, .. }) = &opened {
+            put_aside(&path, why);
+            opened = cofferdam_history::Store::open(&path, limits);
+        }
+        match opened {
+            Ok(store) => {
+                tracing::info!("history in {}", path.display());
+                self.store = Some(store);
+                self.look();
+            }
+            Err(why) => self.failed(&why.to_string()),
+        }
+    }
+
+    /// True if it is kept.
+    fn write(&mut self, cut: &Cut) -> bool {
+        let Some(store) = &mut self.store else {
+            return false;
+        };
+        let Ok(frame) = frame(cut) else {
+            // Dated before 1970, or so far ahead that it cannot be written down.
+            self.failed("the system's clock shows no time that can be kept: set it");
+            return false;
+        };
+        match store.append(&frame) {
+            Ok(()) => {
+                self.succeeded();
+                true
+            }
+            Err(why) => {
+                match &why {
+                    AppendError::Damaged { why, .. } => {
+                        self.store = None;
+                        put_aside(&self.settings.path, why);
+                    }
+                    // Opened anew: the folder may be there again, or another file.
+                    AppendError::Gone(_) => self.store = None,
+                    _ => {}
+                }
+                self.failed(&why.to_string());
+                false
+            }
+        }
+    }
+
+    fn look(&mut self) {
+        let Some(Ok(usage)) = self.store.as_ref().map(cofferdam_history::Store::usage) else {
+            return;
+        };
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        (shown.bytes, shown.since) = (usage.bytes, usage.since);
+    }
+
+    fn succeeded(&mut self) {
+        self.try_again = None;
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if shown.error.take().is_some() {
+            tracing::info!("history: written again");
+        }
+    }
+
+    fn failed(&mut self, why: &str) {
+        self.try_again = Some(Instant::now() + TRY_AGAIN);
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if shown.error.as_deref() != Some(why) {
+            tracing::warn!("no history is kept: {why}");
+        }
+        shown.error = Some(why.to_owned());
+    }
+}
+
+fn put_aside(path: &Path, why: &str) {
+    match set_aside(path) {
+        Ok(to) => tracing::error!(
+            "history {} is damaged ({why}): kept as {}, a new one begins",
+            path.display(),
+            to.display()
+        ),
+        Err(e) => tracing::error!("history {} cannot be set aside: {e}", path.display()),
+    }
+}
+
+/// What happened between the two readings.
+fn frame(cut: &Cut) -> Result<Frame, cofferdam_history::BadTime> {
+    let mut interval = cut.later.since(&cut.earlier);
+    add_gone(&mut interval, cut);
+    // Before 1970 no time can be written down.
+    interval.time = interval.time.max(SystemTime::UNIX_EPOCH);
+    let mut record = AccountingRecord::new(&interval);
+    let losses = cut.losses.iter().filter_map(|view| {
+        let interval = view.interval.as_ref()?;
+        Some(DiagnosisRecord::new(interval, interval.worst_first()))
+    });
+    record.diagnosis = sum_of_losses(losses);
+    let conditions = cut.conditions.iter();
+    let conditions = conditions.map(|c| c.record(cut.at, interval.time));
+    Frame::new(record, conditions.collect())
+}
+
+/// The last counts of containers that were gone at the later reading.
+fn add_gone(interval: &mut Interval, cut: &Cut) {
+    for last in &cut.gone {
+        let same = |c: &&ContainerLedger| c.container.cgroup == last.container.cgroup;
+        let before = cut.earlier.containers.iter().find(same);
+        interval.containers.push(match before {
+            Some(before) => last.since(before),
+            None => last.clone(),
+        });
+    }
+}

@@ -1,0 +1,161 @@
+//! The history that a real agent keeps.
+
+use crate::harness::*;
+use cofferdam_history::{Frame, Reader};
+use cofferdam_lab::fixtures::{FakeContainer, wait_until};
+use cofferdam_records::status::{HistoryRecord, StatusReport};
+use nix::sys::signal::Signal;
+use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+const LIMIT: Duration = Duration::from_secs(40);
+
+fn at(path: &Path) -> String {
+    format!("history.path = \"{}\"\n", path.display())
+}
+
+fn history(agent: &Agent) -> HistoryRecord {
+    agent.status().history.expect("a history is kept")
+}
+
+fn has_frames(agent: &Agent, most: u64) {
+    wait_until("frames are written", LIMIT, || {
+        history(agent).frames >= most
+    });
+}
+
+fn failing(status: &StatusReport) -> usize {
+    let named = |d: &&cofferdam_records::status::DegradedRecord| d.name == "history_unavailable";
+    status.degraded.iter().filter(named).count()
+}
+
+fn all(path: &Path) -> Vec<Frame> {
+    let mut reader = Reader::open(path).unwrap();
+    let mut frames = Vec::new();
+    let end = SystemTime::now() + Duration::from_secs(60);
+    let second = Duration::from_secs(1);
+    let read = reader.each(SystemTime::UNIX_EPOCH, end, second, |frame| {
+        frames.push(frame);
+        ControlFlow::Continue(())
+    });
+    read.unwrap();
+    assert_eq!(reader.damage(), []);
+    frames
+}
+
+#[test]
+fn what_a_container_does_is_in_the_history_also_after_a_kill() {
+    alone(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history");
+        let container = FakeContainer::start("kept");
+        let group = "socket.group = \"4242\"\n".to_owned();
+        let agent = Agent::start(&(group + &at(&path)));
+        has_frames(&agent, 4);
+        let kept = history(&agent);
+        assert_eq!(kept.path, path.display().to_string());
+        assert_eq!((kept.frames_dropped, kept.frames_delayed), (0, 0));
+        assert_eq!((kept.limit_bytes, kept.error), (1 << 30, None));
+        assert!(kept.bytes > 0 && kept.since.is_some());
+        let file = std::fs::metadata(&path).unwrap();
+        assert_eq!((file.mode() & 0o777, file.gid()), (0o640, 4242));
+        let text = String::from_utf8(agent.ask(&["status"]).stdout).unwrap();
+        assert!(text.contains("history: since "), "{text}");
+
+        assert_eq!(agent.end(Signal::SIGKILL), None);
+        let before = all(&path);
+        assert!(before.len() as u64 >= kept.frames, "{} of {}", before.len(), kept.frames);
+        let agent = Agent::start(&at(&path));
+        has_frames(&agent, 3);
+        assert_eq!(agent.end(Signal::SIGTERM), Some(0));
+        let frames = all(&path);
+        assert!(frames.len() >= before.len() + 3);
+        assert_eq!(frames[..before.len()], before);
+        for frame in &frames {
+            let record = &frame.record;
+            let name = container.name();
+            assert!(record.containers.iter().any(|c| c.name == name), "{record:?}");
+            assert!(frame.length >= Duration::from_millis(900), "{:?}", frame.length);
+            // What each CPU measured belongs to containers or to a reason.
+            let caused: u64 = record.containers.iter().map(|c| c.caused_ns).sum();
+            let unattributed: u64 = record.unattributed_ns.values().sum();
+            let attributed: u64 = record.cpus.iter().map(|c| c.attributed_ns).sum();
+            assert_eq!(caused + unattributed, attributed);
+        }
+        assert!(frames.iter().any(|f| f.record.diagnosis.is_some()));
+        let gaps = frames.windows(2).filter(|f| f[0].gap_to(&f[1]).is_some());
+        assert_eq!(gaps.count(), 1, "while there was no agent");
+    });
+}
+
+#[test]
+fn without_a_place_for_its_history_the_agent_goes_on_and_says_so() {
+    alone(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("missing/history");
+        let agent = Agent::start(&at(&path));
+        wait_until("it says so", LIMIT, || failing(&agent.status()) == 1);
+        let status = agent.status();
+        let text = &status.degraded[0].text;
+        assert!(text.contains("missing/history") && text.contains("No such file"), "{text}");
+        wait_until("frames are counted", LIMIT, || history(&agent).frames_dropped > 0);
+        std::fs::create_dir(folder.path().join("missing")).unwrap();
+        has_frames(&agent, 2);
+        assert_eq!(failing(&agent.status()), 0);
+        // Another file by a reload, then none.
+        let other = folder.path().join("other");
+        write(agent.folder.path(), &at(&other));
+        agent.signal(Signal::SIGHUP);
+        wait_until("it is kept there", LIMIT, || {
+            let kept = history(&agent);
+            kept.path == other.display().to_string() && kept.since.is_some()
+        });
+        write(agent.folder.path(), "history.path = \"off\"\n");
+        agent.signal(Signal::SIGHUP);
+        wait_until("it is off", LIMIT, || agent.status().history.is_none());
+        assert_eq!(failing(&agent.status()), 0);
+        assert_eq!(agent.end(Signal::SIGTERM), Some(0));
+        assert!(!all(&path).is_empty() && !all(&other).is_empty());
+    });
+}
+
+#[test]
+fn a_file_that_is_no_history_stays_as_it_is() {
+    alone(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notes");
+        std::fs::write(&path, "not yours").unwrap();
+        let agent = Agent::start(&at(&path));
+        wait_until("it says so", LIMIT, || failing(&agent.status()) == 1);
+        let text = agent.status().degraded[0].text.clone();
+        assert!(text.contains("is not a history of cofferdam"), "{text}");
+        assert_eq!(agent.end(Signal::SIGTERM), Some(0));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "not yours");
+    });
+}
+
+#[test]
+fn on_a_full_disk_the_agent_goes_on_without_and_later_with_it() {
+    alone(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = folder.path();
+        // A small disk that only this agent sees; the test reaches it through the agent's root.
+        let mount = format!(
+            "mount -t tmpfs -o size=1m none {0} && head -c 2m /dev/zero > {0}/filler 2>/dev/null; exec \"$@\"",
+            disk.display()
+        );
+        let before = ["unshare", "-m", "sh", "-c", &mount, "sh"];
+        let path = disk.join("history");
+        let agent = Agent::with(&at(&path), &before);
+        wait_until("it says so", LIMIT, || failing(&agent.status()) == 1);
+        let seen = format!("/proc/{}/root{}", agent.status().agent.pid, disk.display());
+        std::fs::remove_file(Path::new(&seen).join("filler")).unwrap();
+        has_frames(&agent, 2);
+        let status = agent.status();
+        assert_eq!(failing(&status), 0);
+        assert!(status.history.unwrap().frames_dropped > 0);
+        assert_eq!(agent.end(Signal::SIGTERM), Some(0));
+    });
+}

@@ -1,0 +1,85 @@
+//! Of a database that is damaged, what can still be reached: its tables are walked from both ends,
+//! as far as that goes, without an index.
+
+use crate::tier::TIERS;
+use rusqlite::{Connection, ErrorCode};
+use std::collections::BTreeMap;
+
+/// Where a frame is, on both axes of time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reached {
+    pub tier: usize,
+    pub recorded_ns: i64,
+    pub start_ms: i64,
+    pub end_ms: i64,
+    length_ns: i64,
+}
+
+pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    matches!(
+        code,
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+    )
+}
+
+/// What can be reached, in the order of recording, by tier `wanted` where that has it, otherwise by
+/// a finer or a coarser one. No time comes twice.
+pub(crate) fn reach(db: &Connection, wanted: usize) -> Vec<Reached> {
+    let finer = (0..wanted).rev();
+    let mut all: BTreeMap<i64, Reached> = BTreeMap::new();
+    for tier in std::iter::once(wanted)
+        .chain(finer)
+        .chain(wanted + 1..TIERS.len())
+    {
+        for found in walk(db, tier) {
+            let start_ns = found.recorded_ns.saturating_sub(found.length_ns);
+            let next = all.range(start_ns.saturating_add(1)..).next();
+            let overlaps = next.is_some_and(|(end_ns, there)| {
+                end_ns.saturating_sub(there.length_ns) < found.recorded_ns
+            });
+            if !overlaps {
+                all.insert(found.recorded_ns, found);
+            }
+        }
+    }
+    all.into_values().collect()
+}
+
+fn walk(db: &Connection, tier: usize) -> Vec<Reached> {
+    let mut found = BTreeMap::new();
+    for direction in ["ASC", "DESC"] {
+        // The first damaged page ends it.
+        let _ = walk_one_way(db, tier, direction, &mut found);
+    }
+    found.into_values().collect()
+}
+
+fn walk_one_way(
+    db: &Connection,
+    tier: usize,
+    direction: &str,
+    found: &mut BTreeMap<i64, Reached>,
+) -> rusqlite::Result<()> {
+    let sql = format!(
+        "SELECT recorded_ns, start_ms, end_ms, length_ns FROM {} NOT INDEXED
+         ORDER BY recorded_ns {direction}",
+        TIERS[tier].table
+    );
+    let mut select = db.prepare(&sql)?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        let recorded_ns = row.get(0)?;
+        let reached = Reached {
+            tier,
+            recorded_ns,
+            start_ms: row.get(1)?,
+            end_ms: row.get(2)?,
+            length_ns: row.get(3)?,
+        };
+        if found.insert(recorded_ns, reached).is_some() {
+            break;
+        }
+    }
+    Ok(())
+}
