@@ -13,6 +13,7 @@ pub mod demo;
 mod error;
 pub mod evidence;
 mod experiment;
+pub mod history;
 mod host_facts;
 pub mod isolation;
 pub mod latency;

@@ -23,6 +23,8 @@ use crate::dataplane::args::DataplaneArgs;
 use crate::dataplane::data::DataplaneResult;
 use crate::demo::data::{DemoResult, DemoSamples};
 use crate::error::BenchError;
+use crate::history::args::HistoryArgs;
+use crate::history::data::HistoryResult;
 use crate::isolation::args::IsolationArgs;
 use crate::isolation::data::{IsolationResult, IsolationSamples};
 use crate::latency::args::LatencyArgs;
@@ -188,6 +190,9 @@ experiments! {
     /// `cofferdam bench agent`.
     Agent(AgentResult, Unread), "agent", "Cost of the agent",
         bench AgentArgs: "The cost of the agent, and of its diagnosis";
+    /// `cofferdam bench history`.
+    History(HistoryResult, Unread), "history", "Size and cost of the history",
+        bench HistoryArgs: "The size of the agent's history, and what writing and reading it costs";
     /// `cofferdam bench dataplane`.
     Dataplane(DataplaneResult, Unread), "dataplane", "The dataplane compared with Linux sockets",
         bench DataplaneArgs: "The dataplane compared with Linux sockets: latency, throughput, connections, batch bound";

@@ -35,7 +35,10 @@ pub fn open_at(path: Option<PathBuf>, agent: &SocketArgs) -> Result<Reader, Fail
 
 fn of_agent(agent: &SocketArgs) -> Result<PathBuf, Failure> {
     // Without an agent, or the right to ask it, there is still what a service keeps.
-    let Some(status) = Client::connect(&agent.socket).and_then(|mut c| c.status()).ok() else {
+    let Some(status) = Client::connect(&agent.socket)
+        .and_then(|mut c| c.status())
+        .ok()
+    else {
         return Ok(DEFAULT_HISTORY.into());
     };
     match status.history {

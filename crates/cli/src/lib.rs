@@ -10,6 +10,7 @@ mod diagnosis;
 mod doctor;
 mod exit;
 mod explain;
+mod export;
 #[cfg(test)]
 mod fixture;
 mod flows;
@@ -17,6 +18,7 @@ mod fleet;
 mod generate;
 mod headline;
 mod interrupt;
+mod kept;
 mod latency;
 mod output;
 mod progress;
@@ -34,6 +36,7 @@ mod top;
 mod units;
 mod view;
 mod web;
+mod when;
 
 use args::{AccountingCommand, Cli, Command};
 use clap::error::ErrorKind;
@@ -86,6 +89,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Top(args) => top::run(&args, interrupt),
         Command::Accounting(AccountingCommand::Record(args)) => record::run(&args, interrupt),
         Command::Status(args) => status::run(&args),
+        Command::Export(args) => export::run(&args, interrupt),
         Command::Explain(args) => explain::run(&args, interrupt),
         Command::Web(args) => web::run(&args, interrupt),
         Command::Rule(command) => rule::run(&command),

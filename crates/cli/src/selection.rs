@@ -34,6 +34,25 @@ impl Selection {
         })
     }
 
+    /// Checks that each of `selectors` can be asked of records of the past: processes and names of
+    /// network namespaces are those of now.
+    pub fn of_the_past(selectors: &[Selector]) -> Result<Self, Failure> {
+        let of_now = |s: &&Selector| match s {
+            Selector::Pid(_) => true,
+            Selector::Netns(name) => name.parse::<u32>().is_err(),
+            Selector::Name(_) | Selector::Id(_) | Selector::Cgroup(_) => false,
+        };
+        if let Some(selector) = selectors.iter().find(of_now) {
+            return Err(Failure::Usage(format!(
+                "'{selector}' is not in the history: give a name, id:PREFIX or cgroup:PATH"
+            )));
+        }
+        Ok(Selection {
+            selectors: selectors.to_vec(),
+            ..Selection::default()
+        })
+    }
+
     /// With the cgroups of the host (`--all`). Without selectors they are left out otherwise.
     #[must_use]
     pub fn and_hosts(self, hosts: bool) -> Self {

@@ -72,7 +72,9 @@ fn local(text: &str, now: &Zoned) -> Result<DateTime, String> {
 fn time_of_day(text: &str) -> Result<Time, String> {
     match text {
         "" => Ok(Time::midnight()),
-        text => text.parse().map_err(|_| format!("'{text}' is not a time of day: write 03:00")),
+        text => text
+            .parse()
+            .map_err(|_| format!("'{text}' is not a time of day: write 03:00")),
     }
 }
 

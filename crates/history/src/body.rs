@@ -171,17 +171,26 @@ pub(crate) fn read(
     Some((record, conditions))
 }
 
-/// Reads `bytes` as a frame's, with a dictionary in which nothing is readable: false if they are
-/// none. Foreign bytes must not do more harm than that.
-pub fn decode(bytes: &[u8]) -> bool {
+/// The frame of one second in `bytes`, with a dictionary in which nothing is readable; `None` if it
+/// is none. For a fuzzer: foreign bytes must not do more harm than that.
+pub fn decode(bytes: &[u8]) -> Option<Frame> {
     struct Nothing;
     impl Entries for Nothing {
         fn get(&mut self, _: EntryId) -> Option<Entry> {
             None
         }
     }
-    let at = (SystemTime::UNIX_EPOCH, Duration::from_secs(1));
-    read(bytes, at, &mut Nothing).is_some()
+    let length = Duration::from_secs(1);
+    let (start, end) = (SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH + length);
+    let (record, conditions) = read(bytes, (end, length), &mut Nothing)?;
+    Some(Frame {
+        start,
+        end,
+        length,
+        resolution: length,
+        record,
+        conditions,
+    })
 }
 
 /// Stands where an entry of the dictionary cannot be read.

@@ -55,7 +55,7 @@ impl State {
                 let cache = &mut cache;
                 // A damaged row is in no sum.
                 if let Some(frame) = row.frame(finer, &mut Lookup { db, cache }) {
-                    state.add(db, at, frame, row.recorded_ns)?;
+                    state.add(db, at, &frame, row.recorded_ns)?;
                 }
             }
         }
@@ -68,7 +68,7 @@ impl State {
         self.recorded_ns = self.recorded_ns.saturating_add(length_ns(frame));
         let recorded_ns = self.recorded_ns;
         self.write(db, 0, frame, recorded_ns)?;
-        self.add(db, 1, frame.clone(), recorded_ns)
+        self.add(db, 1, frame, recorded_ns)
     }
 
     /// Adds a frame of the tier below to tier `at`, after writing the sum that it does not belong to.
@@ -76,21 +76,21 @@ impl State {
         &mut self,
         db: &Connection,
         at: usize,
-        frame: Frame,
+        frame: &Frame,
         recorded_ns: i64,
     ) -> rusqlite::Result<bool> {
-        let bucket = TIERS[at].bucket(middle_ms(&frame));
+        let bucket = TIERS[at].bucket(middle_ms(frame));
         if let Some(pending) = &mut self.pending[at - 1]
             && pending.bucket == bucket
-            && pending.sum.continues(&frame)
+            && pending.sum.continues(frame)
             && pending.sum.frame().length < TIERS[at].resolution * 2
         {
-            pending.sum.add(&frame);
+            pending.sum.add(frame);
             pending.recorded_ns = recorded_ns;
             return Ok(false);
         }
         let begun = Pending {
-            sum: Sum::new(frame),
+            sum: Sum::new(frame.clone()),
             bucket,
             recorded_ns,
         };
@@ -100,7 +100,7 @@ impl State {
         let frame = done.sum.finish();
         self.write(db, at, &frame, done.recorded_ns)?;
         if at + 1 < TIERS.len() {
-            self.add(db, at + 1, frame, done.recorded_ns)?;
+            self.add(db, at + 1, &frame, done.recorded_ns)?;
         }
         Ok(true)
     }

@@ -102,6 +102,11 @@ limit = "256MiB"
         socket: Some("/run/latency.sock".into()),
     };
     assert_eq!(config.latency, latency);
+    let history = HistoryConfig {
+        place: HistoryPlace::File("/srv/history".into()),
+        limit_bytes: 256 << 20,
+    };
+    assert_eq!(config.history, history);
     let otlp = config.otlp.unwrap();
     assert_eq!(
         otlp.endpoint.to_string(),
@@ -113,11 +118,6 @@ limit = "256MiB"
     let (config, warnings) = parse("[otlp]\nendpoint = \"off\"\ninterval = \"5s\"").unwrap();
     assert_eq!(config.otlp, None);
     assert!(warnings[0].text.contains("no effect"), "{warnings:?}");
-    let history = HistoryConfig {
-        place: HistoryPlace::File("/srv/history".into()),
-        limit_bytes: 256 << 20,
-    };
-    assert_eq!(config.history, history);
     let (config, _) = parse("[history]\npath = \"off\"").unwrap();
     assert_eq!(config.history.file(), None);
     let (config, _) = parse("[latency]\nsocket = \"off\"").unwrap();

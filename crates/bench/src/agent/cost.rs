@@ -83,7 +83,12 @@ fn period(
     round: u32,
 ) -> Result<AgentSample, BenchError> {
     let dir = Folder::make(round, duty)?;
-    let agent = Agent::start(&dir.0, &crowd.rules(duty), "127.0.0.1:0")?;
+    let history = match duty {
+        AgentDuty::History => dir.0.join("history"),
+        _ => PathBuf::from("off"),
+    };
+    let history = format!("[history]\npath = \"{}\"\n", history.display());
+    let agent = Agent::start(&dir.0, &(crowd.rules(duty) + &history), "127.0.0.1:0")?;
     rig.pass(SETTLE)?;
     let status = known(&agent, options.containers())?;
     let (before, from) = (cpu_time(agent.pid()), Instant::now());
@@ -213,7 +218,7 @@ impl Crowd {
         };
         match duty {
             AgentDuty::Observe => rule(&self.names, "observe"),
-            AgentDuty::Enforce => rule(&self.names, "enforce"),
+            AgentDuty::Enforce | AgentDuty::History => rule(&self.names, "enforce"),
             AgentDuty::ThousandRules => {
                 let others = (1..MANY_RULES).map(|i| rule(&format!("nobody-{i}-"), "enforce"));
                 others.collect::<String>() + &rule(&self.names, "enforce")

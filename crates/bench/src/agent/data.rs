@@ -25,9 +25,12 @@ pub enum AgentDuty {
     Enforce,
     /// A thousand rules, of which the last matches: enforce for every container.
     ThousandRules,
+    /// One rule: enforce for every container; and the history is kept.
+    History,
 }
 labels!(AgentDuty {
     Observe => "observe", Enforce => "enforce", ThousandRules => "thousand-rules",
+    History => "history",
 });
 
 impl AgentDuty {
@@ -37,6 +40,7 @@ impl AgentDuty {
             AgentDuty::Observe => "observes",
             AgentDuty::Enforce => "enforces (one rule)",
             AgentDuty::ThousandRules => "enforces (1,000 rules)",
+            AgentDuty::History => "enforces and keeps a history",
         }
     }
 }

@@ -4,6 +4,7 @@ mod agent;
 mod bench;
 mod dataplane;
 mod flows;
+mod history;
 mod simulate;
 
 pub use crate::latency::args::LatencyCommand;
@@ -17,13 +18,14 @@ pub use dataplane::{
     DataplaneTopArgs, Server,
 };
 pub use flows::FlowsArgs;
+pub use history::{ExportArgs, ExportFormat, KeptArgs};
 pub use simulate::SimulateArgs;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use cofferdam_bench::args::HostArgs;
 use cofferdam_types::{Selector, quantity};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Isolates the CPU, latency and network of containers that share a host.
 #[derive(Debug, Parser)]
@@ -63,6 +65,8 @@ pub enum Command {
     Agent(AgentArgs),
     /// Show what the running agent does, and any problems
     Status(StatusArgs),
+    /// Write a part of the history that the agent keeps to a file
+    Export(ExportArgs),
     /// Say in words what is wrong now, since when, how sure, and the command that helps
     Explain(ExplainArgs),
     /// Serve a live page of the running agent for a browser, until interrupted
@@ -143,6 +147,13 @@ pub struct TopArgs {
     /// Show CPU time that containers were entitled to but did not get, and why
     #[arg(long, value_name = "on|off", value_enum, default_value_t = Switch::On)]
     pub diagnosis: Switch,
+    /// Show what the agent kept at this time: RFC 3339, "yesterday 03:00", "2h ago", "03:00"
+    #[arg(long, value_name = "TIME", value_parser = crate::when::parse, conflicts_with = "interval")]
+    pub replay: Option<SystemTime>,
+    /// File of the history for --replay [default: the running agent's, otherwise
+    /// /var/lib/cofferdam/history]
+    #[arg(long, value_name = "PATH", requires = "replay")]
+    pub history: Option<PathBuf>,
 }
 
 /// Something that can be switched off.

@@ -64,7 +64,9 @@ impl<W: Write> Rows<W> {
 
     /// Hands on all of it, and gives back where it went.
     pub fn finish(self) -> io::Result<W> {
-        self.to.into_inner().map_err(|e| io::Error::new(e.error().kind(), e.to_string()))
+        self.to
+            .into_inner()
+            .map_err(|e| io::Error::new(e.error().kind(), e.to_string()))
     }
 }
 

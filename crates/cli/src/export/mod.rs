@@ -9,7 +9,6 @@ use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::selection::Selection;
 use crate::{kept, record, units};
-use cofferdam_history::Frame;
 use cofferdam_records::accounting::AccountingRecord;
 use std::ops::ControlFlow;
 use target::Target;
@@ -33,7 +32,7 @@ pub fn run(args: &ExportArgs, interrupt: &Interrupt) -> Outcome {
             failure = Some(Failure::Interrupted(None));
             return ControlFlow::Break(());
         }
-        let record = shown(frame, &selection);
+        let record = shown(frame.record, &selection);
         found |= !record.containers.is_empty();
         if let Err(why) = target.write(&record) {
             failure = Some(why);
@@ -53,7 +52,12 @@ pub fn run(args: &ExportArgs, interrupt: &Interrupt) -> Outcome {
         return Err(Failure::failed(nothing(&reader)));
     }
     if !found {
-        let names: Vec<_> = args.containers.containers.iter().map(ToString::to_string).collect();
+        let names: Vec<_> = args
+            .containers
+            .containers
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         return Err(Failure::failed(format!(
             "no container '{}' is in that part of the history",
             names.join("', '")
@@ -72,8 +76,8 @@ fn selection(args: &ExportArgs) -> Result<Selection, Failure> {
     Ok(Selection::of_the_past(&args.containers.containers)?.and_hosts(args.all))
 }
 
-fn shown(frame: Frame, selection: &Selection) -> AccountingRecord {
-    let mut record = frame.record;
+/// `record` with only the containers that are meant.
+pub fn shown(mut record: AccountingRecord, selection: &Selection) -> AccountingRecord {
     let meant: Vec<_> = selection.of_record(&record).cloned().collect();
     if let Some(diagnosis) = &mut record.diagnosis {
         let meant = |id| meant.iter().any(|c| c.cgroup_id == id);
@@ -84,7 +88,7 @@ fn shown(frame: Frame, selection: &Selection) -> AccountingRecord {
 }
 
 /// Why there is nothing.
-fn nothing(reader: &cofferdam_history::Reader) -> String {
+pub fn nothing(reader: &cofferdam_history::Reader) -> String {
     let path = reader.path().display();
     match reader.extent() {
         Ok(Some((from, to))) => format!(

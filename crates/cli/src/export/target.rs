@@ -46,9 +46,20 @@ impl Target {
             let form = form.map_err(|e| output::failed(e, "standard output"))?;
             return Ok(Target { form, file: None });
         };
-        if path.exists() && !args.force {
-            return Err(exists(path));
-        }
+        let path = &match std::fs::metadata(path) {
+            Ok(_) if !args.force => return Err(exists(path)),
+            // A device or a pipe would be replaced by a file.
+            Ok(there) if !there.is_file() => {
+                let what = format!(
+                    "{} is no regular file: give another --output",
+                    path.display()
+                );
+                return Err(Failure::failed(what));
+            }
+            // What a link names is replaced, and not the link.
+            Ok(_) => path.canonicalize().unwrap_or_else(|_| path.clone()),
+            Err(_) => path.clone(),
+        };
         let cannot = |e: &dyn std::fmt::Display| {
             Failure::failed(format!("cannot write to {}: {e}", path.display()))
         };
@@ -126,7 +137,9 @@ fn text(format: ExportFormat, to: Box<dyn Write>) -> io::Result<Form> {
 }
 
 fn name(file: Option<&Pending>) -> String {
-    file.map_or("standard output".to_owned(), |f| f.path.display().to_string())
+    file.map_or("standard output".to_owned(), |f| {
+        f.path.display().to_string()
+    })
 }
 
 fn exists(path: &Path) -> Failure {

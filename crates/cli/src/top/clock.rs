@@ -16,13 +16,13 @@ pub enum Clock {
         interval: Duration,
     },
     /// Kept since some moment of the past.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "for a store of records to feed the screen")
-    )]
     Replay {
         /// Time that one of them covers.
         resolution: Duration,
+        /// Time before it for which there is none.
+        gap: Option<Duration>,
+        /// The next one follows by itself.
+        playing: bool,
     },
 }
 
@@ -31,7 +31,7 @@ impl Clock {
     pub fn interval(self) -> Duration {
         match self {
             Clock::Live { interval } => interval,
-            Clock::Replay { resolution } => resolution,
+            Clock::Replay { resolution, .. } => resolution,
         }
     }
 
@@ -61,7 +61,18 @@ impl Clock {
     pub fn words(self) -> String {
         match self {
             Clock::Live { interval } => format!("every {}", units::duration(interval)),
-            Clock::Replay { resolution } => format!("replay of {}", units::duration(resolution)),
+            Clock::Replay {
+                resolution,
+                gap,
+                playing,
+            } => {
+                let word = if playing { "playing" } else { "replay of" };
+                let gap = gap.map_or(String::new(), |gap| {
+                    let gap = Duration::from_secs(gap.as_secs());
+                    format!(" after {} without recording", units::duration(gap))
+                });
+                format!("{word} {}{gap}", units::duration(resolution))
+            }
         }
     }
 }
@@ -77,7 +88,15 @@ mod tests {
         };
         let replay = Clock::Replay {
             resolution: Duration::from_secs(10),
+            gap: None,
+            playing: false,
         };
+        let after_gap = Clock::Replay {
+            resolution: Duration::from_secs(1),
+            gap: Some(Duration::from_millis(7_200_400)),
+            playing: true,
+        };
+        assert_eq!(after_gap.words(), "playing 1s after 2h without recording");
         let time = "2026-11-24T03:00:10.000Z";
         assert_eq!(live.moment(time), "03:00:10 UTC");
         assert_eq!(replay.moment(time), "2026-11-24 03:00:10 UTC");

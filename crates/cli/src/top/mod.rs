@@ -5,6 +5,7 @@ mod draw;
 pub(crate) mod fold;
 mod help;
 mod history;
+mod replay;
 pub(crate) mod screen;
 mod state;
 
@@ -27,12 +28,18 @@ use std::time::Instant;
 /// Shows the ledger: live, or once.
 pub fn run(args: &TopArgs, interrupt: &Interrupt) -> Outcome {
     let once = args.once || args.json;
+    if let (Some(time), true) = (args.replay, once) {
+        return replay::run(args, time, interrupt);
+    }
     if !once && !stdout().is_terminal() {
         return Err(Failure::Usage(
             "top needs a terminal on standard output: use 'top --once' or 'top --json' here, or \
              'accounting record' for more than one interval"
                 .to_owned(),
         ));
+    }
+    if let Some(time) = args.replay {
+        return replay::run(args, time, interrupt);
     }
     let mut progress = Progress::new(true);
     progress.show("loading the accounting programs, or attaching to running ones");

@@ -50,7 +50,7 @@ fn what_a_container_does_is_in_the_history_also_after_a_kill() {
     alone(|| {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("history");
-        let container = FakeContainer::start("kept");
+        let container = FakeContainer::new("kept");
         let group = "socket.group = \"4242\"\n".to_owned();
         let agent = Agent::start(&(group + &at(&path)));
         has_frames(&agent, 4);
@@ -66,7 +66,12 @@ fn what_a_container_does_is_in_the_history_also_after_a_kill() {
 
         assert_eq!(agent.end(Signal::SIGKILL), None);
         let before = all(&path);
-        assert!(before.len() as u64 >= kept.frames, "{} of {}", before.len(), kept.frames);
+        assert!(
+            before.len() as u64 >= kept.frames,
+            "{} of {}",
+            before.len(),
+            kept.frames
+        );
         let agent = Agent::start(&at(&path));
         has_frames(&agent, 3);
         assert_eq!(agent.end(Signal::SIGTERM), Some(0));
@@ -76,8 +81,15 @@ fn what_a_container_does_is_in_the_history_also_after_a_kill() {
         for frame in &frames {
             let record = &frame.record;
             let name = container.name();
-            assert!(record.containers.iter().any(|c| c.name == name), "{record:?}");
-            assert!(frame.length >= Duration::from_millis(900), "{:?}", frame.length);
+            assert!(
+                record.containers.iter().any(|c| c.name == name),
+                "{record:?}"
+            );
+            assert!(
+                frame.length >= Duration::from_millis(900),
+                "{:?}",
+                frame.length
+            );
             // What each CPU measured belongs to containers or to a reason.
             let caused: u64 = record.containers.iter().map(|c| c.caused_ns).sum();
             let unattributed: u64 = record.unattributed_ns.values().sum();
@@ -99,8 +111,13 @@ fn without_a_place_for_its_history_the_agent_goes_on_and_says_so() {
         wait_until("it says so", LIMIT, || failing(&agent.status()) == 1);
         let status = agent.status();
         let text = &status.degraded[0].text;
-        assert!(text.contains("missing/history") && text.contains("No such file"), "{text}");
-        wait_until("frames are counted", LIMIT, || history(&agent).frames_dropped > 0);
+        assert!(
+            text.contains("missing/history") && text.contains("No such file"),
+            "{text}"
+        );
+        wait_until("frames are counted", LIMIT, || {
+            history(&agent).frames_dropped > 0
+        });
         std::fs::create_dir(folder.path().join("missing")).unwrap();
         has_frames(&agent, 2);
         assert_eq!(failing(&agent.status()), 0);

@@ -285,6 +285,34 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn bytes_of_others_are_no_frame_or_one_that_can_be_added_up(
+        frames in frames(1),
+        flips in vec((any::<proptest::sample::Index>(), any::<u8>()), 0..8),
+    ) {
+        let mut key = 0;
+        let mut keys = |_| {
+            key += 1;
+            Ok(key)
+        };
+        let bytes = crate::body::encode(&frames[0], &mut keys).unwrap();
+        let mut plain = lz4_flex::decompress_size_prepended(&bytes[1..]).unwrap();
+        for (at, byte) in flips {
+            let at = at.index(plain.len());
+            plain[at] ^= byte;
+        }
+        let packed = [&[1][..], &lz4_flex::compress_prepend_size(&plain)].concat();
+        for bytes in [&packed, &plain] {
+            if let Some(frame) = crate::decode(bytes) {
+                let mut sum = Sum::new(frame.clone());
+                sum.add(&frame);
+                prop_assert_eq!(sum.finish().length, 2 * frame.length);
+            }
+        }
+    }
+}
+
 #[test]
 fn every_entitlement_can_be_kept() {
     for entitlement in Entitlement::ALL {

@@ -59,7 +59,7 @@ fn remedy(name: &str) -> (&'static str, &'static str) {
             "sudo systemctl restart cofferdam",
             "puts the whole configuration in force",
         ),
-        "metrics_address" | "socket_group" | "web_page" => (
+        "metrics_address" | "socket_group" | "web_page" | "history_unavailable" => (
             "sudo systemctl reload cofferdam",
             "tries again, once the cause in the sentence is mended",
         ),

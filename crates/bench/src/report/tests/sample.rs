@@ -3,6 +3,7 @@
 mod accounting;
 mod agent;
 mod dataplane;
+mod history;
 mod isolation;
 mod latency;
 mod penalty;
@@ -12,6 +13,7 @@ mod simulation;
 pub use accounting::accounting;
 pub use agent::agent;
 pub use dataplane::dataplane;
+pub use history::history;
 pub use isolation::isolation;
 pub use latency::latency;
 pub use penalty::{demo, enforced, penalty, samples};
@@ -35,6 +37,7 @@ pub fn all() -> Vec<RunData> {
         agent(),
         latency(),
         simulation(),
+        history(),
     ]
 }
 
@@ -101,9 +104,10 @@ pub fn write(run: &RunData, dir: &std::path::Path) {
             let all = kept.samples.iter().chain(&kept.repeated);
             all.map(|s| json(s)).collect()
         }
-        RunSamples::Latency(Unread) | RunSamples::Dataplane(Unread) | RunSamples::Agent(Unread) => {
-            Vec::new()
-        }
+        RunSamples::Latency(Unread)
+        | RunSamples::Dataplane(Unread)
+        | RunSamples::Agent(Unread)
+        | RunSamples::History(Unread) => Vec::new(),
         RunSamples::Demo(kept) => kept.flood.iter().map(|s| json(s)).collect(),
         RunSamples::Penalty(kept) => kept.samples.iter().map(|s| json(s)).collect(),
     };

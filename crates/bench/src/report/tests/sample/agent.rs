@@ -32,6 +32,7 @@ pub fn agent() -> RunData {
                 cost(AgentDuty::Observe, &[0.5, 0.6, 0.7, 0.6, 0.6]),
                 cost(AgentDuty::Enforce, &[0.8, 0.9, 0.98, 0.85, 0.95]),
                 cost(AgentDuty::ThousandRules, &[1.1, 1.2, 1.3, 1.15, 1.25]),
+                cost(AgentDuty::History, &[0.9, 1.0, 1.05, 0.95, 0.98]),
             ],
             diagnosis: vec![
                 diagnosis(

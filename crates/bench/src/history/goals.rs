@@ -1,0 +1,34 @@
+//! Goals of the history.
+
+use crate::data::{Bound, Judgement};
+use crate::evidence::{Figure, goal};
+use crate::history::data::HistoryResult;
+
+/// Largest store after 30 days of 100 containers, MiB.
+pub const GOAL_MIB: f64 = 1024.0;
+/// Containers that the goals are for.
+const CONTAINERS: u32 = 100;
+/// Most CPU time of an append, microseconds: at one a second a fifth of a percent of a CPU.
+pub const GOAL_APPEND_US: f64 = 2_000.0;
+
+pub(crate) fn goals(result: &HistoryResult) -> Vec<Judgement> {
+    let judged = result.rows.iter().filter(|r| r.containers == CONTAINERS);
+    let of = |row: &crate::history::data::HistoryRow| {
+        let case = format!("{CONTAINERS} containers, {}", row.case);
+        let mib = row.bytes as f64 / f64::from(1 << 20);
+        let size = goal(
+            "Size of the history after 30 days, MiB",
+            Some(case.clone()),
+            Bound::AtMost(GOAL_MIB),
+            (row.days == 30).then_some(Figure::Count(mib)),
+        );
+        let append = goal(
+            "CPU time of an append, µs",
+            Some(case),
+            Bound::AtMost(GOAL_APPEND_US),
+            Some(Figure::Sampled(&row.append_cpu_us)),
+        );
+        [size, append]
+    };
+    judged.flat_map(of).collect()
+}

@@ -1,0 +1,230 @@
+//! `top --replay`: the screen over what an agent has kept.
+
+use super::clock::Clock;
+use super::draw;
+use super::screen::Screen;
+use super::state::{Effect, Mode, State};
+use crate::args::TopArgs;
+use crate::exit::{Failure, Outcome};
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+use crate::selection::Selection;
+use crate::{diagnosis, export, kept, record, table, units};
+use cofferdam_history::{Frame, ReadError, Reader};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::time::{Duration, Instant, SystemTime};
+
+/// While it plays, a frame is shown so long, however much time it covers.
+const SHOWN: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Shows what was kept around `time`: one frame, or a screen to step through.
+pub fn run(args: &TopArgs, time: SystemTime, interrupt: &Interrupt) -> Outcome {
+    let mut reader = kept::open_at(args.history.clone(), &args.agent)?;
+    let selection = Selection::of_the_past(&args.containers.containers)?.and_hosts(args.all);
+    let frame = reader.frame_at(time).map_err(failed)?;
+    kept::tell_damage(&reader);
+    let Some(frame) = frame else {
+        return Err(Failure::failed(export::nothing(&reader)));
+    };
+    if args.once || args.json {
+        return print(args, (time, &frame), &selection, &mut Output::stdout());
+    }
+    let mut player = Player::new(reader, frame);
+    let mut state = State::new(player.clock(), selection);
+    player.show(&mut state);
+    live(&mut player, &mut state, interrupt)
+}
+
+fn failed(error: ReadError) -> Failure {
+    Failure::failed(error.to_string())
+}
+
+fn print(
+    args: &TopArgs,
+    (asked, frame): (SystemTime, &Frame),
+    selection: &Selection,
+    output: &mut Output,
+) -> Outcome {
+    let shown = export::shown(frame.record.clone(), selection);
+    if args.json {
+        return output.write(&record::json_line(&shown)?);
+    }
+    let mut text = format!(
+        "{}  replay of {}\n",
+        shown.time,
+        units::duration(frame.resolution)
+    );
+    if let Ok(before) = asked.duration_since(frame.end)
+        && before > Duration::ZERO
+    {
+        let before = Duration::from_secs(before.as_secs());
+        text += &format!(
+            "nothing was recorded in the {} after it\n",
+            units::duration(before)
+        );
+    }
+    text += &table::ledger(&frame.record, &shown, table::terminal_width());
+    if let Some(worst) = shown.diagnosis.as_ref().and_then(diagnosis::worst_of) {
+        text += &format!("\n{worst}\n");
+    }
+    output.write(&text)
+}
+
+/// Where it stands in the past, and whether it moves.
+struct Player {
+    reader: Reader,
+    frame: Frame,
+    /// Time without recording before the frame.
+    gap: Option<Duration>,
+    /// Since when the frame is shown, while it plays.
+    playing: Option<Instant>,
+}
+
+/// What a key asks of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Move {
+    Back,
+    On,
+    /// So far from here.
+    By(Duration, bool),
+    Play,
+}
+
+impl Player {
+    fn new(reader: Reader, frame: Frame) -> Player {
+        let mut player = Player {
+            reader,
+            frame,
+            gap: None,
+            playing: None,
+        };
+        player.gap = player.gap_before();
+        player
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::Replay {
+            resolution: self.frame.resolution,
+            gap: self.gap,
+            playing: self.playing.is_some(),
+        }
+    }
+
+    fn gap_before(&mut self) -> Option<Duration> {
+        let before = self.reader.before(self.frame.start + self.frame.length / 2);
+        let before = before.ok().flatten()?;
+        before.gap_to(&self.frame)
+    }
+
+    fn show(&self, state: &mut State) {
+        state.clock = self.clock();
+        let off = self.frame.record.diagnosis.is_none();
+        let why = off.then_some("it was off then, or another reading has it");
+        state.take(self.frame.record.clone(), why);
+    }
+
+    /// Goes there; false where the history ends.
+    fn go(&mut self, step: Move) -> Result<bool, ReadError> {
+        let end = self.frame.end;
+        let found = match step {
+            Move::Play => None,
+            Move::On => self.reader.after(end)?,
+            Move::Back => self.reader.before(end)?,
+            Move::By(far, true) => match self.reader.frame_at(self.frame.start + far)? {
+                // Nothing was recorded there: what came next.
+                Some(found) if found.end <= end => self.reader.after(end)?,
+                other => other,
+            },
+            Move::By(far, false) => {
+                let then = self.frame.start.checked_sub(far);
+                let then = then.unwrap_or(SystemTime::UNIX_EPOCH);
+                match self.reader.frame_at(then)? {
+                    None => self.first()?,
+                    other => other,
+                }
+            }
+        };
+        let Some(found) = found else { return Ok(false) };
+        self.frame = found;
+        self.gap = self.gap_before();
+        Ok(true)
+    }
+
+    fn first(&mut self) -> Result<Option<Frame>, ReadError> {
+        match self.reader.extent()? {
+            Some((begin, _)) => self.reader.after(begin),
+            None => Ok(None),
+        }
+    }
+}
+
+/// What `key` asks for, while keys are commands.
+fn asked(key: KeyEvent) -> Option<Move> {
+    let shift = key.modifiers.contains(KeyModifiers::SHIFT);
+    match key.code {
+        KeyCode::Left if shift => Some(Move::By(MINUTE, false)),
+        KeyCode::Right if shift => Some(Move::By(MINUTE, true)),
+        KeyCode::Left | KeyCode::Char('[') => Some(Move::Back),
+        KeyCode::Right | KeyCode::Char(']') => Some(Move::On),
+        KeyCode::Char('{') => Some(Move::By(MINUTE, false)),
+        KeyCode::Char('}') => Some(Move::By(MINUTE, true)),
+        KeyCode::PageUp => Some(Move::By(HOUR, false)),
+        KeyCode::PageDown => Some(Move::By(HOUR, true)),
+        KeyCode::Char(' ' | 'p') => Some(Move::Play),
+        _ => None,
+    }
+}
+
+fn live(player: &mut Player, state: &mut State, interrupt: &Interrupt) -> Outcome {
+    let mut screen = Screen::open(interrupt)?;
+    loop {
+        screen.draw(|frame| draw::all(frame, state))?;
+        let left = player
+            .playing
+            .map(|since| SHOWN.saturating_sub(since.elapsed()));
+        let timeout = left.map_or(PollTimeout::NONE, |left| {
+            PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
+        });
+        // A signal is seen by the interrupt.
+        let _ = poll(
+            &mut [PollFd::new(screen.wake(), PollFlags::POLLIN)],
+            timeout,
+        );
+        if interrupt.raised() {
+            return Err(Failure::Interrupted(None));
+        }
+        for key in screen.keys()? {
+            let step = match state.mode {
+                Mode::Normal => asked(key),
+                _ => None,
+            };
+            match step {
+                Some(Move::Play) => {
+                    player.playing = player.playing.is_none().then(Instant::now);
+                    state.clock = player.clock();
+                }
+                Some(step) => {
+                    player.go(step).map_err(failed)?;
+                    player.show(state);
+                }
+                None => match state.key(key) {
+                    Effect::Quit => return Ok(()),
+                    Effect::Interrupt => return Err(Failure::Interrupted(None)),
+                    Effect::Redraw | Effect::IntervalChanged => {}
+                },
+            }
+        }
+        if player.playing.is_some_and(|since| since.elapsed() >= SHOWN) {
+            let more = player.go(Move::On).map_err(failed)?;
+            // At its end it stands still; an agent that runs appends more.
+            player.playing = more.then(Instant::now);
+            player.show(state);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
