@@ -47,6 +47,16 @@ fn local(text: &str, now: &Zoned) -> Result<DateTime, String> {
         let day = day.map_err(|e| e.to_string())?;
         return Ok(day.to_datetime(time_of_day(rest.trim())?));
     }
+    if let Ok(date) = word.parse::<Date>() {
+        return match rest.trim() {
+            "" if word.len() < text.len() || text.len() == "2026-03-01".len() => {
+                Ok(date.to_datetime(Time::midnight()))
+            }
+            "" => text.parse().map_err(|_| FORMS.to_owned()),
+            time => Ok(date.to_datetime(time_of_day(time)?)),
+        };
+    }
+    // Only now: a date with a time would be read as well.
     if let Ok(time) = text.parse::<Time>() {
         // The last time that a clock showed it.
         let today = now.date().to_datetime(time);
@@ -56,15 +66,6 @@ fn local(text: &str, now: &Zoned) -> Result<DateTime, String> {
             Ok(today)
         };
         return last.map_err(|e| e.to_string());
-    }
-    if let Ok(date) = word.parse::<Date>() {
-        return match rest.trim() {
-            "" if word.len() < text.len() || text.len() == "2026-03-01".len() => {
-                Ok(date.to_datetime(Time::midnight()))
-            }
-            "" => text.parse().map_err(|_| FORMS.to_owned()),
-            time => Ok(date.to_datetime(time_of_day(time)?)),
-        };
     }
     Err(format!("not a time: {FORMS}"))
 }

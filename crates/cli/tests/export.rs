@@ -137,7 +137,8 @@ fn json_lines_are_those_of_a_recording() {
     let [web] = &sum.containers[..] else {
         panic!("{text}");
     };
-    assert_eq!((sum.interval_s, web.caused_rx_ns), (10.0, (11..=20).sum()));
+    assert_eq!(sum.interval_s, 10.0);
+    assert_eq!(web.caused_rx_ns, (11..=20).sum::<u64>());
 }
 
 #[test]
@@ -154,7 +155,7 @@ fn csv_has_a_row_for_each_container_and_interval_whatever_its_name() {
     assert_eq!(rows.len(), 20);
     assert!(rows.iter().any(|r| r[name] == *HOSTILE));
     let sum: u64 = rows.iter().map(|r| r[caused].parse::<u64>().unwrap()).sum();
-    assert_eq!(sum, (11..=20).map(|s| 2 * (s + 1)).sum());
+    assert_eq!(sum, (11..=20).map(|s| 2 * (s + 1)).sum::<u64>());
     assert_eq!(kept.files(), ["night.csv"]);
 }
 
@@ -220,7 +221,7 @@ fn what_cannot_be_exported_is_said_in_one_line() {
             "is not before",
         ),
         (
-            vec!["--from", "2027-01-15", "--container", "pid:1"],
+            vec!["--from", "2020-01-01", "--container", "pid:1"],
             2,
             "is not in the history",
         ),
@@ -237,7 +238,7 @@ fn what_cannot_be_exported_is_said_in_one_line() {
             "no container 'nobody'",
         ),
         (
-            vec!["--from", "2027-01-15", "--format", "xml"],
+            vec!["--from", "2020-01-01", "--format", "xml"],
             2,
             "parquet",
         ),

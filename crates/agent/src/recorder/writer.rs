@@ -22,6 +22,8 @@ pub(super) struct Writer {
     counts: Arc<Counts>,
     store: Option<cofferdam_history::Store>,
     try_again: Option<Instant>,
+    /// Frames since it looked at the size.
+    unseen: u64,
 }
 
 impl Writer {
@@ -32,13 +34,13 @@ impl Writer {
             counts,
             store: None,
             try_again: None,
+            unseen: 0,
         }
     }
 
     /// Until the control loop ends it.
     pub fn run(mut self, cuts: &Receiver<Cut>) {
         self.open();
-        let mut looked = 0;
         while let Ok(cut) = cuts.recv() {
             let waits = self.try_again.is_some_and(|at| Instant::now() < at);
             if self.store.is_none() && !waits {
@@ -51,10 +53,9 @@ impl Writer {
                 &self.counts.dropped
             };
             count.fetch_add(1, Ordering::Relaxed);
-            looked += u64::from(written);
-            if looked >= LOOK {
+            self.unseen += u64::from(written);
+            if self.unseen >= LOOK {
                 self.look();
-                looked = 0;
             }
         }
     }
@@ -71,6 +72,8 @@ impl Writer {
                 tracing::info!("history in {}", path.display());
                 self.store = Some(store);
                 self.look();
+                // And after the next frame: an empty store has no begin.
+                self.unseen = LOOK - 1;
             }
             Err(why) => self.failed(&why.to_string()),
         }
@@ -108,6 +111,7 @@ impl Writer {
     }
 
     fn look(&mut self) {
+        self.unseen = 0;
         let Some(Ok(usage)) = self.store.as_ref().map(cofferdam_history::Store::usage) else {
             return;
         };

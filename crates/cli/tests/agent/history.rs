@@ -5,9 +5,12 @@ use cofferdam_history::{Frame, Reader};
 use cofferdam_lab::fixtures::{FakeContainer, wait_until};
 use cofferdam_records::status::{HistoryRecord, StatusReport};
 use nix::sys::signal::Signal;
+use std::fs::Permissions;
 use std::ops::ControlFlow;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::{Command, Output};
 use std::time::{Duration, SystemTime};
 
 const LIMIT: Duration = Duration::from_secs(40);
@@ -45,14 +48,30 @@ fn all(path: &Path) -> Vec<Frame> {
     frames
 }
 
+/// As user `nobody` in a group.
+fn export_as(path: &Path, group: u32) -> Output {
+    Command::new(BINARY)
+        .args([
+            "export",
+            "--from",
+            "1h ago",
+            "--history",
+            path.to_str().unwrap(),
+        ])
+        .uid(65534)
+        .gid(group)
+        .output()
+        .unwrap()
+}
+
 #[test]
 fn what_a_container_does_is_in_the_history_also_after_a_kill() {
     alone(|| {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("history");
         let container = FakeContainer::new("kept");
-        let group = "socket.group = \"4242\"\n".to_owned();
-        let agent = Agent::start(&(group + &at(&path)));
+        let config = "socket.group = \"4242\"\n".to_owned() + &at(&path);
+        let agent = Agent::start(&config);
         has_frames(&agent, 4);
         let kept = history(&agent);
         assert_eq!(kept.path, path.display().to_string());
@@ -64,6 +83,12 @@ fn what_a_container_does_is_in_the_history_also_after_a_kill() {
         let text = String::from_utf8(agent.ask(&["status"]).stdout).unwrap();
         assert!(text.contains("history: since "), "{text}");
 
+        // While the agent writes, members of the group read it, and nobody else.
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(export_as(&path, 4242).status.code(), Some(0));
+        let denied = line(&export_as(&path, 4243));
+        assert!(denied.contains("as a member of [socket] group"), "{denied}");
+
         assert_eq!(agent.end(Signal::SIGKILL), None);
         let before = all(&path);
         assert!(
@@ -72,7 +97,7 @@ fn what_a_container_does_is_in_the_history_also_after_a_kill() {
             before.len(),
             kept.frames
         );
-        let agent = Agent::start(&at(&path));
+        let agent = Agent::start(&config);
         has_frames(&agent, 3);
         assert_eq!(agent.end(Signal::SIGTERM), Some(0));
         let frames = all(&path);
@@ -97,6 +122,8 @@ fn what_a_container_does_is_in_the_history_also_after_a_kill() {
             assert_eq!(caused + unattributed, attributed);
         }
         assert!(frames.iter().any(|f| f.record.diagnosis.is_some()));
+        // Nobody writes: the files that sharing needs are not there, and not needed.
+        assert_eq!(export_as(&path, 4242).status.code(), Some(0));
         let gaps = frames.windows(2).filter(|f| f[0].gap_to(&f[1]).is_some());
         assert_eq!(gaps.count(), 1, "while there was no agent");
     });

@@ -106,7 +106,7 @@ fn once_prints_the_frame_and_says_how_old_it_is() {
         let Some(crate::args::Command::Top(args)) = cli.command else {
             panic!("not top");
         };
-        let out = folder.path().join(format!("out-{seconds}-{}", words.len()));
+        let out = folder.path().join(format!("out-{seconds}{words}"));
         let time = at(seconds);
         let frame = Reader::open(&path)
             .unwrap()
