@@ -231,13 +231,15 @@ impl Reader {
         to: SystemTime,
     ) -> Result<Vec<Place>, ReadError> {
         let read = || -> rusqlite::Result<Vec<Place>> {
+            // By the index: without it every row is read, and those are large.
             let mut places = Vec::new();
             for part in timeline::parts(&self.db, wanted)? {
                 let sql = format!(
-                    "SELECT recorded_ns FROM {0}
+                    "SELECT recorded_ns FROM {0} INDEXED BY {0}_by_end
                      WHERE end_ms > ?1 AND end_ms <= ?2 AND recorded_ns > ?3 AND recorded_ns <= ?4
                      UNION
                      SELECT recorded_ns FROM (SELECT recorded_ns, start_ms FROM {0}
+                         INDEXED BY {0}_by_end
                          WHERE end_ms > ?1 AND end_ms > ?2 AND recorded_ns > ?3
                          AND recorded_ns <= ?4 ORDER BY end_ms LIMIT 1)
                      WHERE start_ms < ?2
