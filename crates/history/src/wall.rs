@@ -2,6 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
+/// The end of the year 9999: RFC 3339 has no later time, and none before 1970 can be written here.
+const LATEST_MS: u64 = 253_402_300_799_999;
+
 pub(crate) fn ms(time: SystemTime) -> i64 {
     let limit = |d: Duration| i64::try_from(d.as_millis()).unwrap_or(i64::MAX);
     match time.duration_since(SystemTime::UNIX_EPOCH) {
@@ -10,14 +13,8 @@ pub(crate) fn ms(time: SystemTime) -> i64 {
     }
 }
 
-/// The nearest time that the system can express.
+/// The nearest time that can be written down.
 pub(crate) fn time(ms: i64) -> SystemTime {
-    let length = Duration::from_millis(ms.unsigned_abs());
-    let epoch = SystemTime::UNIX_EPOCH;
-    let found = if ms < 0 {
-        epoch.checked_sub(length)
-    } else {
-        epoch.checked_add(length)
-    };
-    found.unwrap_or(epoch)
+    let since = u64::try_from(ms).unwrap_or(0).min(LATEST_MS);
+    SystemTime::UNIX_EPOCH + Duration::from_millis(since)
 }
