@@ -13,8 +13,8 @@ mod explain;
 mod export;
 #[cfg(test)]
 mod fixture;
-mod flows;
 mod fleet;
+mod flows;
 mod generate;
 mod headline;
 mod interrupt;
