@@ -201,11 +201,6 @@ impl Iterator for Rows<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.runtime.block_on(self.stream.next());
-        next.map(|batch| batch.map_err(|error| error_of(error)))
+        next.map(|batch| batch.map_err(FleetError::from))
     }
-}
-
-/// What a source said, if it was a source.
-fn error_of(error: DataFusionError) -> FleetError {
-    FleetError::from(error)
 }

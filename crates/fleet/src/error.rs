@@ -105,6 +105,7 @@ impl From<DataFusionError> for FleetError {
                 "not enough memory or temporary disk for it: raise --memory, or name a roomier --temporary folder"
                     .to_owned(),
             ),
+            DataFusionError::External(source) => FleetError::Query(source.to_string()),
             root => FleetError::Query(root.to_string()),
         }
     }

@@ -110,7 +110,7 @@ impl Host {
         number: u64,
         busy_s: f64,
     ) -> ContainerRecord {
-        let noise = mix(self.seed, (n as u64) << 32 ^ number);
+        let noise = mix(self.seed, ((n as u64) << 32) ^ number);
         let budget_ns = busy_s * 1e9 * self.cpus as f64 / self.containers.len() as f64;
         let used_ns = budget_ns * (0.2 + 0.6 * unit(noise));
         let is_heavy = (mix(self.seed, n as u64) + n as u64).is_multiple_of(10);

@@ -14,7 +14,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Name and version of the schema of results. Within one number columns are only added.
@@ -92,20 +92,20 @@ pub fn read(path: &Path, schema: &SchemaRef) -> Source {
     }
 }
 
-fn open(path: &PathBuf, schema: &SchemaRef) -> Result<Batches, FleetError> {
+fn open(path: &Path, schema: &SchemaRef) -> Result<Batches, FleetError> {
     let failed = |source: ParquetError| FleetError::Result {
-        path: path.clone(),
+        path: path.to_owned(),
         source,
     };
     let file = File::open(path).map_err(|source| FleetError::Read {
-        path: path.clone(),
+        path: path.to_owned(),
         source,
     })?;
     let options = ArrowReaderOptions::new().with_schema(Arc::clone(schema));
     let reader = ParquetRecordBatchReaderBuilder::try_new_with_options(file, options)
         .and_then(ParquetRecordBatchReaderBuilder::build)
         .map_err(failed)?;
-    let path = path.clone();
+    let path = path.to_owned();
     Ok(Box::new(reader.map(move |batch| {
         batch.map_err(|e| FleetError::Result {
             path: path.clone(),

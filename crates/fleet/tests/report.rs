@@ -13,6 +13,7 @@ use cofferdam_records::accounting::AccountingRecord;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::slice::from_ref;
 
 const MINUTE: f64 = 60.0;
 
@@ -197,9 +198,7 @@ fn a_record_twice_in_a_ledger_is_refused_and_a_clock_that_was_set_back_is_told()
     // The same times again, but other counts: the clock was set back by three minutes.
     let mut all = records("b", 0..5);
     for mut record in records("b", 5..8) {
-        let earlier = records("b", 0..8)[usize::try_from(all.len() - 3).unwrap()]
-            .time
-            .clone();
+        let earlier = records("b", 0..8)[all.len() - 3].time.clone();
         record.time = earlier;
         record.cpus[0].measured_ns += 1;
         all.push(record);
@@ -216,14 +215,13 @@ fn a_line_that_is_cut_off_is_left_out_and_said_and_a_broken_one_is_refused() {
     let path = fleet.lines("a.jsonl", records("a", 0..3));
     let text = fs::read(&path).unwrap();
     fs::write(&path, &text[..text.len() - 20]).unwrap();
-    let made = fleet.make(&[path.clone()]).unwrap();
+    let made = fleet.make(from_ref(&path)).unwrap();
     assert_eq!(made.census.hosts["a"].records, 2);
     assert_eq!(made.cut_off, [path.clone()]);
     assert!(fleet.page().contains("cut off"));
     let mut broken = text.clone();
     broken[2] = b'}';
     fs::write(&path, broken).unwrap();
-    let fleet = Fleet { dir: fleet.dir };
     let refused = failure(make(
         &Request {
             force: true,
@@ -280,15 +278,15 @@ fn a_ledger_that_cannot_be_opened_is_named() {
 fn a_report_that_exists_is_kept_unless_forced() {
     let fleet = Fleet::new();
     let ledger = fleet.columns("a.parquet", "a", 0, 3);
-    fleet.make(&[ledger.clone()]).unwrap();
+    fleet.make(from_ref(&ledger)).unwrap();
     let before = fleet.page();
-    let refused = failure(fleet.make(&[ledger.clone()]));
+    let refused = failure(fleet.make(from_ref(&ledger)));
     assert!(refused.contains("--force"), "{refused}");
     assert_eq!(fleet.page(), before);
     make(
         &Request {
             force: true,
-            ..fleet.request(&[ledger.clone()])
+            ..fleet.request(from_ref(&ledger))
         },
         &|_| (),
     )
