@@ -8,6 +8,7 @@ use crate::table::{finish, numbers_right, plain};
 use cofferdam_agent::Client;
 use cofferdam_diagnosis::{Diagnosis, Options, Reading};
 use cofferdam_records::diagnosis::DiagnosisRecord;
+use cofferdam_records::explain::Agent;
 use cofferdam_records::status::StatusReport;
 use cofferdam_types::{Container, DiagnosedContainer, ScheduleInterval};
 use std::path::Path;
@@ -21,6 +22,9 @@ const WORTH_WORDS_CPUS: f64 = 0.01;
 pub struct Watch {
     running: Option<Running>,
     off: Option<String>,
+    wanted: bool,
+    /// What the agent said of itself before, and last.
+    told: Option<Box<(StatusReport, StatusReport)>>,
 }
 
 enum Running {
@@ -39,21 +43,21 @@ impl Watch {
         match Diagnosis::start(Options::default()) {
             Ok(diagnosis) => Watch {
                 running: Some(Running::Own(Box::new((diagnosis, None)))),
-                off: None,
+                wanted,
+                ..Watch::off(None)
             },
             Err(e) => Watch::off(Some(e.to_string())),
         }
     }
 
-    /// That of the agent at `socket`, unless it is not wanted: nothing is loaded twice.
+    /// That of the agent at `socket`: nothing is loaded twice. If it is not wanted, the agent is still
+    /// asked for its state.
     pub fn agent(wanted: bool, socket: &Path) -> Watch {
-        if !wanted {
-            return Watch::off(None);
-        }
         match Client::connect(socket) {
             Ok(client) => Watch {
                 running: Some(Running::Agent(client)),
-                off: None,
+                wanted,
+                ..Watch::off(None)
             },
             Err(e) => Watch::off(Some(e.to_string())),
         }
@@ -64,12 +68,22 @@ impl Watch {
         Watch {
             running: None,
             off: why,
+            wanted: false,
+            told: None,
         }
     }
 
     /// Why there is no diagnosis although it was wanted.
     pub fn why_off(&self) -> Option<&str> {
         self.off.as_deref()
+    }
+
+    /// The agent, as it answered last.
+    pub fn told(&self) -> Agent {
+        match &self.told {
+            Some(told) => Agent::Running(told.clone()),
+            None => Agent::NotRunning,
+        }
     }
 
     /// Ends an interval and begins the next; `None` for the first, and when there is none.
@@ -87,7 +101,15 @@ impl Watch {
                 }
             }
             Running::Agent(client) => match client.status() {
-                Ok(status) => Ok(of_agent(&status, containers)),
+                Ok(status) => {
+                    let losses = of_agent(&status, containers).filter(|_| self.wanted);
+                    let before = self
+                        .told
+                        .take()
+                        .map_or_else(|| status.clone(), |told| told.1);
+                    self.told = Some(Box::new((before, status)));
+                    Ok(losses)
+                }
                 Err(e) => Err(e.to_string()),
             },
         };

@@ -32,7 +32,7 @@ pub fn cut_middle(text: &str, cells: usize) -> String {
 }
 
 /// The longest beginning of `text` that fits.
-fn begin(text: &str, cells: usize) -> &str {
+pub fn begin(text: &str, cells: usize) -> &str {
     let mut used = 0;
     for (at, letter) in text.char_indices() {
         used += letter.width().unwrap_or(0);

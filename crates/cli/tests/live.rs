@@ -454,3 +454,58 @@ fn flows_names_the_sender() {
         assert!(line.contains(name) && line.lines().count() == 1, "{line}");
     });
 }
+
+/// On a terminal: list, details with processes and flows, CPUs, a stop by job control, the end.
+#[test]
+fn keys_reach_every_view_and_the_terminal_is_given_back() {
+    alone(|| {
+        let flooded = flooded("web");
+        let folder = tempfile::tempdir().unwrap();
+        let program = env!("CARGO_BIN_EXE_cofferdam");
+        let name = flooded.container.name();
+        let command = format!("{program} top --interval 300ms --container {name}");
+        let mut shown = Terminal::start(folder.path(), &command);
+        let sockets = || {
+            let text = flooded.container.exec("cat /proc/net/packet");
+            text.lines().count()
+        };
+        let before = sockets();
+        let limit = Duration::from_secs(60);
+        let count = |shown: &Terminal, what: &str| {
+            String::from_utf8_lossy(&shown.screen())
+                .matches(what)
+                .count()
+        };
+        wait_until("the list", limit, || count(&shown, "OWED%") > 0);
+        shown.press("\rf");
+        wait_until("the sampling", limit, || sockets() == before + 1);
+
+        let pid = std::fs::read_to_string(folder.path().join("terminal.pid")).unwrap();
+        let pid: i32 = pid.trim().parse().unwrap();
+        let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let (entered, left) = ("\u{1b}[?1049h", "\u{1b}[?1049l");
+        assert_eq!((count(&shown, entered), count(&shown, left)), (1, 0));
+        shown.press("\u{1a}");
+        wait_until("the stop", limit, || state().contains(") T "));
+        wait_until("the terminal given back", limit, || {
+            count(&shown, left) == 1
+        });
+        kill(Pid::from_raw(pid), Signal::SIGCONT).unwrap();
+        wait_until("the screen again", limit, || count(&shown, entered) == 2);
+        // All of it is drawn anew; of later frames only what differs.
+        wait_until("its flows", limit, || count(&shown, "10.99.0.2:9000") > 0);
+        shown.press("\u{1b}");
+        wait_until("the end of the sampling", limit, || sockets() == before);
+        shown.press("c");
+        wait_until("the CPUs", limit, || count(&shown, "CPU 0") > 0);
+        shown.press("q");
+        shown.ended(limit);
+        wait_until("the terminal given back", limit, || {
+            count(&shown, left) == 2
+        });
+        assert!(
+            count(&shown, "\u{1b}[?1000l") >= 2,
+            "the mouse is given back too"
+        );
+    });
+}

@@ -141,6 +141,16 @@ pub struct TopArgs {
     /// Measure one interval, print it as one JSON document, and exit
     #[arg(long)]
     pub json: bool,
+    /// Print a table an interval, for a pipe or a file; with --json, a JSON document a line
+    #[arg(long, conflicts_with = "once")]
+    pub batch: bool,
+    /// End a batch after this many intervals
+    #[arg(long, value_name = "COUNT", requires = "batch", value_parser = quantity::positive)]
+    pub iterations: Option<u32>,
+    /// Click rows and headings, and turn the wheel; off, the terminal selects text by the mouse. Key m
+    /// changes it
+    #[arg(long, value_name = "on|off", value_enum, default_value_t = Switch::On)]
+    pub mouse: Switch,
     /// Time between readings, with its unit
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = quantity::interval)]
     pub interval: Duration,

@@ -18,14 +18,14 @@ use crate::{table, units};
 use cofferdam_flows::{Capture, CaptureError};
 use cofferdam_host::{CgroupLayout, HostFs, in_namespace, inside, parse, resolve};
 use cofferdam_types::{CgroupId, Container, ContainerLedger, Interval, NetnsId};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
-/// Senders of the host whose addresses are asked for.
-const MOST_SENDERS: usize = 16;
+/// Containers of the host whose addresses are asked for.
+const MOST_SENDERS: usize = 64;
 
 /// Samples the packets of one container, and prints their flows.
 pub fn run(args: &FlowsArgs, interrupt: &Interrupt) -> Outcome {
@@ -109,14 +109,20 @@ pub fn neighbours(container: &Container, all: &[Arc<Container>]) -> Vec<String> 
     all.iter().filter(other).map(|c| c.name.clone()).collect()
 }
 
-/// Names of the containers `ids` by their addresses; those that cannot be asked are left out.
+/// Names of containers by their addresses: of those `first`, then of others, as many as are asked for.
+/// Those that cannot be asked are left out.
 pub fn senders_of(
-    ids: impl Iterator<Item = CgroupId>,
+    first: impl Iterator<Item = CgroupId>,
     all: &[Arc<Container>],
 ) -> HashMap<IpAddr, String> {
+    let mut asked = HashSet::new();
     let mut names = HashMap::new();
-    for id in ids.take(MOST_SENDERS) {
-        let Some(sender) = all.iter().find(|c| c.cgroup == id) else {
+    for id in first.chain(all.iter().map(|c| c.cgroup)) {
+        if asked.len() == MOST_SENDERS {
+            break;
+        }
+        let sender = all.iter().find(|c| c.cgroup == id);
+        let Some(sender) = sender.filter(|c| !c.host_network && asked.insert(c.netns)) else {
             continue;
         };
         let addresses = open(sender).ok().and_then(|netns| {

@@ -1,18 +1,20 @@
 //! Sentences on a screen: cut between words, never inside one.
 
-/// `text` in at most `most` lines of at most `width` characters. An ellipsis marks omitted text.
+use crate::text;
+
+/// `sentence` in at most `most` lines of at most `width` characters. An ellipsis marks omitted text.
 /// Only a word longer than a line is cut.
-pub fn fold(text: &str, width: usize, most: usize) -> Vec<String> {
+pub fn fold(sentence: &str, width: usize, most: usize) -> Vec<String> {
     let width = width.max(1);
     let mut lines = vec![String::new()];
-    let mut words = text.split_whitespace().peekable();
+    let mut words = sentence.split_whitespace().peekable();
     while let Some(word) = words.next() {
-        let word: String = word.chars().take(width).collect();
-        let length = word.chars().count();
+        let word = text::begin(word, width).to_owned();
+        let length = text::width(&word);
         let more = words.peek().is_some();
         let count = lines.len();
         let Some(line) = lines.last_mut() else { break };
-        let used = line.chars().count();
+        let used = text::width(line);
         // The last line keeps room for the ellipsis.
         let room = width - usize::from(count == most && more) * 2.min(width);
         if used == 0 {

@@ -4,44 +4,71 @@ use crate::view::Row;
 use cofferdam_types::CgroupId;
 use std::collections::{HashMap, VecDeque};
 
-/// How many intervals are remembered: as many as the widest history column shows.
-pub const DEPTH: usize = 60;
+/// How many intervals are remembered: four minutes of seconds, as many as a wide terminal shows.
+pub const DEPTH: usize = 240;
 
-/// What the history column shows.
+/// What can be shown of the past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
-    /// caused − charged.
-    Owed,
+    /// CPU use that the scheduler billed.
+    Cpu,
     /// Caused.
     Caused,
+    /// Charged.
+    Charged,
+    /// caused − charged.
+    Owed,
+    /// Packets per second.
+    Packets,
+    /// CPU time that others took.
+    Lost,
 }
 
 impl Quantity {
-    /// Heading of the column.
+    /// All, in the order of the details.
+    pub const ALL: [Quantity; 6] = [
+        Quantity::Cpu,
+        Quantity::Caused,
+        Quantity::Charged,
+        Quantity::Owed,
+        Quantity::Packets,
+        Quantity::Lost,
+    ];
+
+    /// Heading of the list's column.
     pub fn title(self) -> &'static str {
         match self {
-            Quantity::Owed => "OWED HISTORY",
             Quantity::Caused => "CAUSED HISTORY",
+            _ => "OWED HISTORY",
         }
     }
 
-    /// The other one.
+    /// The other one of the list.
     pub fn other(self) -> Quantity {
         match self {
             Quantity::Owed => Quantity::Caused,
-            Quantity::Caused => Quantity::Owed,
+            _ => Quantity::Owed,
+        }
+    }
+
+    /// Name in the details.
+    pub fn label(self) -> &'static str {
+        match self {
+            Quantity::Cpu => "CPU",
+            Quantity::Caused => "caused",
+            Quantity::Charged => "charged",
+            Quantity::Owed => "owed",
+            Quantity::Packets => "packets/s",
+            Quantity::Lost => "lost",
         }
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Point {
-    owed_pct: f64,
-    caused_pct: f64,
-}
+/// One interval of one container, in the order of [`Quantity::ALL`]; what is not known is NaN.
+type Point = [f32; Quantity::ALL.len()];
 
 /// The past of all containers. Memory is bounded: a container is forgotten with its last row.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Histories {
     points: HashMap<CgroupId, VecDeque<Point>>,
 }
@@ -55,10 +82,15 @@ impl Histories {
             if past.len() == DEPTH {
                 past.pop_front();
             }
-            past.push_back(Point {
-                owed_pct: row.owed_pct,
-                caused_pct: row.caused_pct,
-            });
+            let values = [
+                row.cpu_pct,
+                row.caused_pct,
+                row.charged_pct,
+                row.owed_pct,
+                row.packets_per_s,
+                row.lost_pct.unwrap_or(f64::NAN),
+            ];
+            past.push_back(values.map(|value| value as f32));
             kept.insert(row.cgroup, past);
         }
         self.points = kept;
@@ -69,18 +101,19 @@ impl Histories {
         let Some(past) = self.points.get(&cgroup) else {
             return Vec::new();
         };
+        let place = Quantity::ALL
+            .iter()
+            .position(|q| *q == quantity)
+            .unwrap_or(0);
         past.iter()
             .skip(past.len().saturating_sub(width))
-            .map(|point| match quantity {
-                Quantity::Owed => point.owed_pct,
-                Quantity::Caused => point.caused_pct,
-            })
+            .map(|point| f64::from(point[place]))
             .collect()
     }
 }
 
 /// A bar of eight heights for a `value` above zero, one of three shades for one below, where `full`
-/// is the highest; a blank for next to nothing. Colour says the same again.
+/// is the highest; a blank for next to nothing and for what is not known. Colour says the same again.
 pub fn bar(value: f64, full: f64) -> char {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     const SHADES: [char; 3] = ['░', '▒', '▓'];
@@ -110,7 +143,9 @@ mod tests {
         }
         let web = all.iter().find(|r| r.name == "web-3").unwrap().cgroup;
         assert_eq!(histories.last(web, Quantity::Owed, 1000).len(), DEPTH);
-        assert_eq!(histories.last(web, Quantity::Caused, 2).len(), 2);
+        assert_eq!(histories.last(web, Quantity::Caused, 2), [43.0, 43.0]);
+        assert_eq!(histories.last(web, Quantity::Packets, 1), [700_000.0]);
+        assert!(histories.last(web, Quantity::Lost, 1)[0].is_nan());
         histories.push(&[]);
         assert!(histories.last(web, Quantity::Owed, 5).is_empty());
     }
@@ -126,5 +161,6 @@ mod tests {
         assert_eq!(bar(10.0, 10.0), '█');
         assert_eq!(bar(99.0, 10.0), '█');
         assert_eq!(bar(0.0, 0.0), ' ');
+        assert_eq!(bar(f64::NAN, 10.0), ' ');
     }
 }

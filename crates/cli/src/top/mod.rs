@@ -1,10 +1,18 @@
 //! `cofferdam top`.
 
+mod batch;
 mod clock;
 mod draw;
 pub(crate) mod fold;
 mod help;
 mod history;
+mod inspection;
+mod inspector;
+mod list;
+mod live;
+mod mouse;
+mod processes;
+mod reading;
 mod replay;
 pub(crate) mod screen;
 mod state;
@@ -18,25 +26,17 @@ use crate::progress::Progress;
 use crate::selection::Selection;
 use crate::source::{self, Either, Meter, Source};
 use crate::{record, table, units};
-use clock::Clock;
 use cofferdam_records::accounting::AccountingRecord;
-use screen::Screen;
-use state::{Effect, State};
 use std::io::{IsTerminal, stdout};
-use std::time::Instant;
 
-/// Shows the ledger: live, or once.
+/// Shows the ledger: live, again and again, or once.
 pub fn run(args: &TopArgs, interrupt: &Interrupt) -> Outcome {
-    let once = args.once || args.json;
+    let once = (args.once || args.json) && !args.batch;
     if let (Some(time), true) = (args.replay, once) {
         return replay::run(args, time, interrupt);
     }
-    if !once && !stdout().is_terminal() {
-        return Err(Failure::Usage(
-            "top needs a terminal on standard output: use 'top --once' or 'top --json' here, or \
-             'accounting record' for more than one interval"
-                .to_owned(),
-        ));
+    if !once && !args.batch {
+        check_terminal()?;
     }
     if let Some(time) = args.replay {
         return replay::run(args, time, interrupt);
@@ -50,29 +50,59 @@ pub fn run(args: &TopArgs, interrupt: &Interrupt) -> Outcome {
         Either::Own(_) | Either::Beside(..) => Watch::start(wanted),
     };
     progress.clear();
-    if once {
-        print_once(args, source, watch, &mut Output::stdout(), interrupt)
-    } else {
-        live(args, source, watch, interrupt)
+    let begun = Begun::new(args, source, watch)?;
+    match (once, args.batch) {
+        (true, _) => print_once(args, begun, &mut Output::stdout(), interrupt),
+        (false, true) => batch::run(args, begun, &mut Output::stdout(), interrupt),
+        (false, false) => live::run(args, begun, interrupt),
     }
 }
 
-fn begin<S: Source>(args: &TopArgs, source: S) -> Result<(Meter<S>, Selection), Failure> {
-    let meter = Meter::new(source)?;
-    let selection =
-        Selection::new(&args.containers.containers, &meter.containers())?.and_hosts(args.all);
-    Ok((meter, selection))
+/// A live screen needs a terminal on which a cursor can be moved.
+fn check_terminal() -> Outcome {
+    let why = match std::env::var_os("TERM") {
+        _ if !stdout().is_terminal() => "top needs a terminal on standard output",
+        Some(term) if term == "dumb" => "top cannot draw on this terminal (TERM=dumb)",
+        _ => return Ok(()),
+    };
+    Err(Failure::Usage(format!(
+        "{why}: use 'top --once' or 'top --json' here, or 'top --batch' or 'accounting record' for more \
+         than one interval"
+    )))
 }
 
-fn print_once(
+/// A started measurement.
+struct Begun<S> {
+    meter: Meter<S>,
+    selection: Selection,
+    watch: Watch,
+}
+
+impl<S: Source> Begun<S> {
+    fn new(args: &TopArgs, source: S, mut watch: Watch) -> Result<Begun<S>, Failure> {
+        let meter = Meter::new(source)?;
+        let selection =
+            Selection::new(&args.containers.containers, &meter.containers())?.and_hosts(args.all);
+        watch.cut(&meter.containers());
+        Ok(Begun {
+            meter,
+            selection,
+            watch,
+        })
+    }
+}
+
+fn print_once<S: Source>(
     args: &TopArgs,
-    source: impl Source,
-    mut watch: Watch,
+    begun: Begun<S>,
     output: &mut Output,
     interrupt: &Interrupt,
 ) -> Outcome {
-    let (mut meter, selection) = begin(args, source)?;
-    watch.cut(&meter.containers());
+    let Begun {
+        mut meter,
+        selection,
+        mut watch,
+    } = begun;
     let mut progress = Progress::new(true);
     progress.show(&format!("measuring for {}", units::duration(args.interval)));
     let Some(interval) = meter.next(args.interval, interrupt)? else {
@@ -102,42 +132,6 @@ fn print_once(
     output.write(&text)
 }
 
-fn live(args: &TopArgs, source: impl Source, mut watch: Watch, interrupt: &Interrupt) -> Outcome {
-    let (mut meter, selection) = begin(args, source)?;
-    watch.cut(&meter.containers());
-    let mut state = State::new(
-        Clock::Live {
-            interval: args.interval,
-        },
-        selection,
-    );
-    let mut screen = Screen::open(interrupt)?;
-    let everything = Selection::default().and_hosts(true);
-    let mut last = Instant::now();
-    loop {
-        screen.draw(|frame| draw::all(frame, &state))?;
-        meter.follow(last + state.clock.interval(), screen.wake())?;
-        if interrupt.raised() {
-            return Err(Failure::Interrupted(None));
-        }
-        for key in screen.keys()? {
-            match state.key(key) {
-                Effect::Quit => return Ok(()),
-                Effect::Interrupt => return Err(Failure::Interrupted(None)),
-                Effect::Redraw | Effect::IntervalChanged => {}
-            }
-        }
-        if last.elapsed() >= state.clock.interval() {
-            last = Instant::now();
-            let interval = meter.cut()?;
-            let losses = watch.cut(&meter.containers());
-            let mut record = AccountingRecord::new(&interval);
-            record.diagnosis = losses.map(|losses| diagnosis::record(&losses, &everything));
-            state.take(record, watch.why_off());
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,7 +148,10 @@ mod tests {
         let path = dir.path().join("out");
         let outcome = {
             let mut output = Output::open(Some(&path), false).unwrap();
-            print_once(&args, fake, Watch::off(None), &mut output, &quiet())
+            Begun::new(&args, fake, Watch::off(None)).and_then(|begun| match args.batch {
+                true => batch::run(&args, begun, &mut output, &quiet()),
+                false => print_once(&args, begun, &mut output, &quiet()),
+            })
         };
         (outcome, std::fs::read_to_string(path).unwrap_or_default())
     }
@@ -200,5 +197,32 @@ mod tests {
         let (outcome, _) = printed("--once --container wbe-3", Fake::seconds(1));
         let line = outcome.unwrap_err().line().unwrap();
         assert!(line.starts_with("no container 'wbe-3'"), "{line}");
+    }
+
+    #[test]
+    fn a_batch_is_one_table_an_interval() {
+        let (outcome, text) = printed("--batch --iterations 3", Fake::seconds(5));
+        assert!(outcome.is_ok(), "{outcome:?}");
+        assert_eq!(text.matches("\nweb-3 ").count(), 3, "{text}");
+        assert_eq!(text.matches("`web-3` caused 43%").count(), 3, "{text}");
+        assert!(
+            text.lines()
+                .next()
+                .is_some_and(|l| l.ends_with("Z  1.00 s")),
+            "{text}"
+        );
+        let (outcome, text) = printed("--batch --json --iterations 2", Fake::seconds(5));
+        assert!(outcome.is_ok(), "{outcome:?}");
+        let records: Vec<AccountingRecord> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(records.len(), 2);
+        // Without a number it goes on until a signal.
+        let mut fake = Fake::seconds(9);
+        fake.waits = 4;
+        let (outcome, text) = printed("--batch", fake);
+        assert_eq!(outcome.unwrap_err().code(), 130);
+        assert_eq!(text.matches("\nweb-3 ").count(), 4, "{text}");
     }
 }

@@ -1,26 +1,48 @@
-//! The terminal: taken over while `top` runs, given back whatever happens.
+//! The terminal: keys and mouse in, frames out, and the state it was in before given back.
 
 use crate::exit::Failure;
 use crate::interrupt::Interrupt;
-use crossterm::event::{self, Event, KeyEvent, KeyEventKind};
+use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseEvent};
+use crossterm::terminal::{EnterAlternateScreen, disable_raw_mode, enable_raw_mode};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use ratatui::layout::Rect;
 use ratatui::{DefaultTerminal, Frame};
-use signal_hook::consts::SIGWINCH;
+use signal_hook::consts::{SIGCONT, SIGTSTP, SIGWINCH};
 use std::fs::File;
-use std::io::{self, IsTerminal, Read, stdin};
+use std::io::{self, IsTerminal, Read, Write, stdin, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+/// Buttons and wheel, with coordinates of any size (xterm's modes 1000 and 1006); moves are not
+/// reported, which would wake the process for each.
+const MOUSE_ON: &str = "\x1b[?1000h\x1b[?1006h";
+const MOUSE_OFF: &str = "\x1b[?1006l\x1b[?1000l";
+
+/// What the user did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// A key.
+    Key(KeyEvent),
+    /// The mouse, where it is on.
+    Mouse(MouseEvent),
+}
+
 /// The screen. Dropping it restores the terminal; so does a panic, before its message is
-/// printed (the hook of `ratatui::try_init`). Signals end the loop and so drop it.
+/// printed (the hook of `ratatui::try_init`), and a stop by Ctrl-Z or SIGTSTP. Signals end the loop and so
+/// drop it.
 #[derive(Debug)]
 pub struct Screen {
     terminal: DefaultTerminal,
     /// Readable on a key, a resize or a signal: one descriptor for all waiters.
     wake: Epoll,
-    resized: UnixStream,
+    signalled: UnixStream,
+    stop: Arc<AtomicBool>,
+    continued: Arc<AtomicBool>,
+    mouse: bool,
     // Where keys come from, when that is not standard input.
     keyboard: Option<File>,
 }
@@ -33,11 +55,23 @@ impl Screen {
                 Failure::failed(format!("the terminal cannot be used ({what}): {e}"))
             }
         };
-        let (resized, notify) = UnixStream::pair().map_err(failed("socket pair"))?;
-        resized
+        let (signalled, notify) = UnixStream::pair().map_err(failed("socket pair"))?;
+        signalled
             .set_nonblocking(true)
             .map_err(failed("socket pair"))?;
-        signal_hook::low_level::pipe::register(SIGWINCH, notify).map_err(failed("SIGWINCH"))?;
+        let (stop, continued) = (Arc::default(), Arc::default());
+        for (signal, flag) in [
+            (SIGWINCH, None),
+            (SIGTSTP, Some(&stop)),
+            (SIGCONT, Some(&continued)),
+        ] {
+            if let Some(flag) = flag {
+                // The flag first: who is woken by the descriptor must find it set.
+                signal_hook::flag::register(signal, Arc::clone(flag)).map_err(failed("signals"))?;
+            }
+            let notify = notify.try_clone().map_err(failed("socket pair"))?;
+            signal_hook::low_level::pipe::register(signal, notify).map_err(failed("signals"))?;
+        }
         // Keys come from standard input, or from /dev/tty when that is a pipe.
         let keyboard = match stdin().is_terminal() {
             true => None,
@@ -47,15 +81,23 @@ impl Screen {
             Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(|e| failed("epoll")(e.into()))?;
         let stdin = stdin();
         let keys = keyboard.as_ref().map_or(stdin.as_fd(), |file| file.as_fd());
-        for (data, fd) in [(0, interrupt.fd()), (1, resized.as_fd()), (2, keys)] {
+        for (data, fd) in [(0, interrupt.fd()), (1, signalled.as_fd()), (2, keys)] {
             wake.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, data))
                 .map_err(|e| failed("epoll")(e.into()))?;
         }
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            write_out(MOUSE_OFF);
+            hook(info);
+        }));
         let terminal = ratatui::try_init().map_err(failed("raw mode"))?;
         Ok(Screen {
             terminal,
             wake,
-            resized,
+            signalled,
+            stop,
+            continued,
+            mouse: false,
             keyboard,
         })
     }
@@ -65,26 +107,84 @@ impl Screen {
         self.wake.0.as_fd()
     }
 
+    /// Its size.
+    pub fn area(&self) -> Rect {
+        self.terminal.size().map_or(Rect::ZERO, |size| {
+            Rect::from((ratatui::layout::Position::ORIGIN, size))
+        })
+    }
+
+    /// Has the terminal report the mouse, or select text by it.
+    pub fn set_mouse(&mut self, on: bool) {
+        if self.mouse != on {
+            write_out(if on { MOUSE_ON } else { MOUSE_OFF });
+            self.mouse = on;
+        }
+    }
+
     /// The keys pressed since the last call.
     ///
     /// # Errors
     /// When the terminal is gone: its window was closed, or the connection to it.
     pub fn keys(&mut self) -> Result<Vec<KeyEvent>, Failure> {
+        let key = |input| match input {
+            Input::Key(key) => Some(key),
+            Input::Mouse(_) => None,
+        };
+        Ok(self.inputs()?.into_iter().filter_map(key).collect())
+    }
+
+    /// What the user did since the last call. A stop by job control happens in here.
+    ///
+    /// # Errors
+    /// As [`Screen::keys`].
+    pub fn inputs(&mut self) -> Result<Vec<Input>, Failure> {
+        let mut bytes = [0; 64];
+        while self.signalled.read(&mut bytes).is_ok_and(|n| n > 0) {}
+        if self.stop.swap(false, Ordering::Relaxed) {
+            self.suspend()?;
+        }
+        if self.continued.swap(false, Ordering::Relaxed) {
+            // By SIGSTOP nothing could be restored; the shell has its own settings since.
+            self.resume()?;
+        }
         // crossterm (0.29, mio source) reads a terminal that was hung up for ever.
         if self.is_hung_up() {
             return Err(lost(io::Error::other("it was closed")));
         }
-        let mut bytes = [0; 64];
-        while self.resized.read(&mut bytes).is_ok_and(|n| n > 0) {}
-        let mut keys = Vec::new();
+        let mut inputs = Vec::new();
         while event::poll(Duration::ZERO).map_err(lost)? {
-            if let Event::Key(key) = event::read().map_err(lost)?
-                && key.kind != KeyEventKind::Release
-            {
-                keys.push(key);
+            match event::read().map_err(lost)? {
+                Event::Key(key) if is_stop(&key) => self.suspend()?,
+                Event::Key(key) if key.kind != KeyEventKind::Release => {
+                    inputs.push(Input::Key(key))
+                }
+                Event::Mouse(mouse) => inputs.push(Input::Mouse(mouse)),
+                _ => {}
             }
         }
-        Ok(keys)
+        Ok(inputs)
+    }
+
+    /// Gives the terminal back and stops, until SIGCONT.
+    fn suspend(&mut self) -> Result<(), Failure> {
+        write_out(MOUSE_OFF);
+        ratatui::try_restore().map_err(lost)?;
+        let stopped = signal_hook::low_level::emulate_default_handler(SIGTSTP);
+        stopped.map_err(|e| Failure::failed(format!("cannot stop: {e}")))?;
+        self.continued.store(false, Ordering::Relaxed);
+        self.resume()
+    }
+
+    fn resume(&mut self) -> Result<(), Failure> {
+        // Raw mode that is thought to be on is not set again.
+        disable_raw_mode().map_err(lost)?;
+        enable_raw_mode().map_err(lost)?;
+        crossterm::execute!(stdout(), EnterAlternateScreen).map_err(lost)?;
+        if self.mouse {
+            write_out(MOUSE_ON);
+        }
+        self.terminal.clear().map_err(lost)
     }
 
     fn is_hung_up(&self) -> bool {
@@ -106,8 +206,20 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         // Nothing is left to do about an error: the terminal is gone.
+        self.set_mouse(false);
         let _ = ratatui::try_restore();
     }
+}
+
+/// Ctrl-Z, which raw mode makes a key.
+fn is_stop(key: &KeyEvent) -> bool {
+    key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('z')
+}
+
+/// Errors are left to the next frame, which finds the terminal gone too.
+fn write_out(text: &str) {
+    let mut out = stdout();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 fn lost(error: io::Error) -> Failure {

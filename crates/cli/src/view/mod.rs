@@ -41,6 +41,10 @@ pub struct Row {
     pub packets_per_s: f64,
     /// Mean cost of a packet, nanoseconds.
     pub ns_per_packet: Option<f64>,
+    /// CPU time that others took from it; `None` where it is not diagnosed.
+    pub lost_pct: Option<f64>,
+    /// Who made it.
+    pub runtime: String,
 }
 
 impl Row {
@@ -70,6 +74,8 @@ impl Row {
                 0.0
             },
             ns_per_packet: container.ns_per_packet,
+            lost_pct: None,
+            runtime: one_line(&container.runtime),
         }
     }
 }

@@ -1,0 +1,99 @@
+//! Gathers what the details of a container show beyond the ledger: asks /proc, the agent and, where the
+//! user wants it, a packet socket. Nothing runs once the details are closed.
+
+use super::inspection::{Flows, Inspection, Managed, Wanted};
+use super::processes::Reader;
+use crate::flows::{Subject, document, neighbours, open, senders_of};
+use cofferdam_flows::Capture;
+use cofferdam_records::accounting::{AccountingRecord, ContainerRecord};
+use cofferdam_records::explain::Agent;
+use cofferdam_types::{CgroupId, Container};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// Flows are counted over the last one to two of these.
+const WINDOW: Duration = Duration::from_secs(5);
+
+/// What is under way for the details that are shown.
+#[derive(Debug, Default)]
+pub struct Inspector {
+    wanted: Wanted,
+    processes: Reader,
+    capture: Option<Result<(Capture, Subject), String>>,
+}
+
+impl Inspector {
+    /// Begins and ends what `wanted` asks for; gathers where a container is looked at.
+    pub fn look(
+        &mut self,
+        wanted: Wanted,
+        containers: &[Arc<Container>],
+        record: Option<&AccountingRecord>,
+        agent: &Agent,
+    ) -> Option<Inspection> {
+        if wanted.container != self.wanted.container {
+            *self = Inspector::default();
+        }
+        if !wanted.flows {
+            self.capture = None;
+        }
+        self.wanted = wanted;
+        let id = wanted.container?;
+        let container = containers.iter().find(|c| c.cgroup == CgroupId(id))?;
+        let ledger = record.and_then(|r| r.containers.iter().find(|c| c.cgroup_id == id));
+        if wanted.flows && self.capture.is_none() {
+            self.capture = Some(begin(container, containers, ledger));
+        }
+        Some(Inspection {
+            processes: self.processes.read(&container.cgroup_path),
+            managed: managed(agent, id),
+            flows: self.flows(ledger),
+        })
+    }
+
+    fn flows(&mut self, ledger: Option<&ContainerRecord>) -> Flows {
+        match &mut self.capture {
+            None => Flows::Off,
+            Some(Err(why)) => Flows::Failed(why.clone()),
+            Some(Ok((capture, subject))) => {
+                // A second without packets has no cost; that of the one before holds.
+                let cost = ledger.and_then(|c| c.ns_per_packet);
+                subject.ns_per_packet = cost.or(subject.ns_per_packet);
+                let reading = capture.reading();
+                match &reading.failed {
+                    Some(why) => Flows::Failed(format!("the sampling of packets ended: {why}")),
+                    None => Flows::On(Box::new(document(subject, &reading, SystemTime::now()))),
+                }
+            }
+        }
+    }
+}
+
+fn begin(
+    container: &Container,
+    all: &[Arc<Container>],
+    ledger: Option<&ContainerRecord>,
+) -> Result<(Capture, Subject), String> {
+    let netns = open(container).map_err(|failure| failure.line().unwrap_or_default())?;
+    let capture = Capture::start(&netns, Some(WINDOW)).map_err(|e| e.to_string())?;
+    let mut senders: Vec<_> = ledger.iter().flat_map(|c| &c.received_from).collect();
+    senders.sort_by_key(|(_, packets)| std::cmp::Reverse(**packets));
+    let subject = Subject {
+        container: container.name.clone(),
+        cgroup_id: container.cgroup.0,
+        shared_with: neighbours(container, all),
+        ns_per_packet: ledger.and_then(|c| c.ns_per_packet),
+        senders: senders_of(senders.iter().map(|(id, _)| CgroupId(**id)), all),
+    };
+    Ok((capture, subject))
+}
+
+fn managed(agent: &Agent, id: u64) -> Managed {
+    match agent {
+        Agent::Running(both) => {
+            let found = both.1.containers.iter().find(|c| c.cgroup_id == id);
+            found.map_or(Managed::Observed, |c| Managed::By(Box::new(c.clone())))
+        }
+        Agent::NotRunning | Agent::NotPermitted => Managed::NoAgent,
+    }
+}

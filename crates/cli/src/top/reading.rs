@@ -1,0 +1,84 @@
+//! One interval, as it is shown.
+
+use crate::selection::Selection;
+use crate::view::{HostView, Row};
+use crate::{diagnosis, headline};
+use cofferdam_records::accounting::{AccountingRecord, ContainerRecord};
+use cofferdam_records::diagnosis::{CpuLossRecord, DiagnosisRecord};
+use cofferdam_records::explain::{Agent, explain};
+use std::collections::HashMap;
+
+/// The last interval that was measured.
+#[derive(Debug)]
+pub struct Reading {
+    /// The ledger, with its diagnosis.
+    pub record: AccountingRecord,
+    /// The headline.
+    pub sentence: String,
+    /// The command that helps; `None` where nothing is wrong, or nothing can be done now.
+    pub remedy: Option<String>,
+    /// CPUs and health.
+    pub host: HostView,
+    /// Who lost most CPU to others, or why that is not known.
+    pub losses: Option<String>,
+    /// The selected containers, unfiltered.
+    pub rows: Vec<Row>,
+}
+
+impl Reading {
+    /// The last of `recent`.
+    pub fn new(
+        recent: &[AccountingRecord],
+        selection: &Selection,
+        no_diagnosis: Option<&str>,
+        agent: Option<&Agent>,
+    ) -> Reading {
+        let record = recent.last().cloned().expect("a reading has a record");
+        let length = record.length();
+        let lost = record.diagnosis.as_ref().map(lost_pct);
+        let row = |container: &ContainerRecord| Row {
+            lost_pct: lost
+                .as_ref()
+                .and_then(|l| l.get(&container.cgroup_id).copied()),
+            ..Row::new(container, length)
+        };
+        Reading {
+            sentence: headline::of(&record),
+            remedy: agent.and_then(|agent| remedy(recent, agent)),
+            host: HostView::new(&record),
+            losses: match (no_diagnosis, &record.diagnosis) {
+                (Some(why), _) => Some(format!("no diagnosis: {why}")),
+                (None, losses) => losses.as_ref().and_then(diagnosis::worst_of),
+            },
+            rows: selection.of_record(&record).map(row).collect(),
+            record,
+        }
+    }
+
+    /// The container of the cgroup `id`.
+    pub fn container(&self, id: u64) -> Option<&ContainerRecord> {
+        self.record.containers.iter().find(|c| c.cgroup_id == id)
+    }
+
+    /// What it lost.
+    pub fn loss(&self, id: u64) -> Option<&CpuLossRecord> {
+        let losses = self.record.diagnosis.as_ref()?;
+        losses.containers.iter().find(|c| c.cgroup_id == id)
+    }
+}
+
+/// What others took from each container, percent of one CPU.
+fn lost_pct(diagnosis: &DiagnosisRecord) -> HashMap<u64, f64> {
+    let ns = (diagnosis.interval_s * 1e9).max(1.0);
+    let share = |c: &CpuLossRecord| (c.cgroup_id, c.taken_ns() as f64 / ns * 100.0);
+    diagnosis.containers.iter().map(share).collect()
+}
+
+/// The command against the worst that is wrong.
+fn remedy(recent: &[AccountingRecord], agent: &Agent) -> Option<String> {
+    let explained = explain(recent, agent, String::new());
+    explained
+        .findings
+        .into_iter()
+        .find_map(|finding| finding.command)
+}
