@@ -2,12 +2,16 @@
 
 use crate::exit::Failure;
 use crate::interrupt::Interrupt;
+use crossterm::cursor::Hide;
 use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseEvent};
-use crossterm::terminal::{EnterAlternateScreen, disable_raw_mode, enable_raw_mode};
+use crossterm::terminal::{
+    Clear, ClearType, EnterAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
-use ratatui::{DefaultTerminal, Frame};
+use ratatui::{DefaultTerminal, Frame, Terminal};
 use signal_hook::consts::{SIGCONT, SIGTSTP, SIGWINCH};
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write, stdin, stdout};
@@ -184,7 +188,10 @@ impl Screen {
         if self.mouse {
             write_out(MOUSE_ON);
         }
-        self.terminal.clear().map_err(lost)
+        // Not Terminal::clear, which asks the terminal for its cursor and waits for the answer.
+        crossterm::execute!(stdout(), Clear(ClearType::All), Hide).map_err(lost)?;
+        self.terminal = Terminal::new(CrosstermBackend::new(stdout())).map_err(lost)?;
+        Ok(())
     }
 
     fn is_hung_up(&self) -> bool {
