@@ -142,7 +142,7 @@ pub struct TopArgs {
     #[arg(long)]
     pub json: bool,
     /// Print a table an interval, for a pipe or a file; with --json, a JSON document a line
-    #[arg(long, conflicts_with = "once")]
+    #[arg(long, conflicts_with_all = ["once", "replay"])]
     pub batch: bool,
     /// End a batch after this many intervals
     #[arg(long, value_name = "COUNT", requires = "batch", value_parser = quantity::positive)]

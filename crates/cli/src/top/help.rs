@@ -18,6 +18,19 @@ pub const LIST_KEYS: &[&str] = &[
     "g history",
     "m mouse",
 ];
+/// The keys of a replay's list.
+pub const REPLAY_KEYS: &[&str] = &[
+    "q quit",
+    "? help",
+    "[ ] step",
+    "{ } minute",
+    "PgUp PgDn hour",
+    "space play",
+    "Enter details",
+    "/ filter",
+    "s sort",
+    "c CPUs",
+];
 /// The keys of the CPUs.
 pub const CPU_KEYS: &[&str] = &[
     "Esc back",
@@ -67,6 +80,8 @@ const KEYS: &[(&str, &str)] = &[
     ("m", "mouse on, off"),
     ("↑ ↓, k j", "move; PgUp, PgDn too"),
     ("Ctrl-Z", "stop; 'fg' continues"),
+    ("[ ] { }", "replay: one, a minute"),
+    ("PgUp PgDn", "replay: an hour"),
 ];
 
 /// The lines of the help, keys first, in two columns where they fit; then what the table's columns mean.

@@ -2,9 +2,11 @@
 
 use super::clock::Clock;
 use super::draw;
-use super::screen::Screen;
+use super::draw::style::Palette;
+use super::mouse;
+use super::screen::{Input, Screen};
 use super::state::{Effect, Mode, State};
-use crate::args::TopArgs;
+use crate::args::{Switch, TopArgs};
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
@@ -34,6 +36,7 @@ pub fn run(args: &TopArgs, time: SystemTime, interrupt: &Interrupt) -> Outcome {
     }
     let mut player = Player::new(reader, frame);
     let mut state = State::new(player.clock(), selection);
+    state.mouse = args.mouse == Switch::On;
     player.show(&mut state);
     live(&mut player, &mut state, interrupt)
 }
@@ -179,9 +182,11 @@ fn asked(key: KeyEvent) -> Option<Move> {
 }
 
 fn live(player: &mut Player, state: &mut State, interrupt: &Interrupt) -> Outcome {
+    let palette = Palette::of_environment();
     let mut screen = Screen::open(interrupt)?;
     loop {
-        screen.draw(|frame| draw::all(frame, state))?;
+        screen.set_mouse(state.mouse);
+        screen.draw(|frame| draw::all(frame, state, palette))?;
         let left = player
             .playing
             .map(|since| SHOWN.saturating_sub(since.elapsed()));
@@ -196,7 +201,14 @@ fn live(player: &mut Player, state: &mut State, interrupt: &Interrupt) -> Outcom
         if interrupt.raised() {
             return Err(Failure::Interrupted(None));
         }
-        for key in screen.keys()? {
+        for input in screen.inputs()? {
+            let key = match input {
+                Input::Key(key) => key,
+                Input::Mouse(event) => {
+                    mouse::take(state, event, screen.area());
+                    continue;
+                }
+            };
             let step = match state.mode {
                 Mode::Normal => asked(key),
                 _ => None,

@@ -8,6 +8,7 @@ pub mod style;
 
 pub use list::ListPlaces;
 
+use super::clock::Clock;
 use super::fold::fold;
 use super::help;
 use super::state::{Mode, State, View};
@@ -190,7 +191,10 @@ fn key_line(state: &State, width: u16) -> Line<'static> {
         (_, View::List) if !filter.is_empty() => {
             return Line::from(format!("filter: {filter} (/ changes, Esc clears)"));
         }
-        (_, View::List) => help::LIST_KEYS,
+        (_, View::List) => match state.clock {
+            Clock::Live { .. } => help::LIST_KEYS,
+            Clock::Replay { .. } => help::REPLAY_KEYS,
+        },
         (_, View::Cpus) => help::CPU_KEYS,
         (_, View::Details(_)) => help::DETAIL_KEYS,
     };
