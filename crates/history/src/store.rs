@@ -187,7 +187,8 @@ impl Store {
         tx.commit()?;
         if sweep {
             self.swept_ns = Some(now_ns);
-            prune::shrink(&self.db, most_bytes)?;
+            // The frame is kept; what cannot be given back now is so at the next sweep.
+            let _later = prune::shrink(&self.db, most_bytes);
         }
         Ok(state)
     }
