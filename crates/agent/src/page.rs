@@ -1,17 +1,19 @@
 //! The live page in the agent: reads what the control loop shows, and never keeps it waiting.
 
 use crate::config::{SocketConfig, WebConfig};
+use crate::latency::{FlowTotals, MeasuredContainer};
 use crate::server::find_group;
 use crate::view::View;
+use cofferdam_latency::{Class, Direction, Stage};
 use cofferdam_records::accounting::AccountingRecord;
 use cofferdam_types::{Degraded, Snapshot};
-use cofferdam_web::{Feed, FeedError, Options, Page, Reading};
+use cofferdam_web::{Feed, FeedError, Latency, Options, Page, Reading};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Name of the file with the page's URL, beside the control socket.
-const URL_FILE: &str = "web.url";
+pub(crate) const URL_FILE: &str = "web.url";
 /// What the control loop shows costs nothing to read: the last minutes are kept for those who come.
 const IDLE: Duration = Duration::from_secs(1);
 
@@ -113,10 +115,34 @@ impl Feed for ViewFeed {
         Ok(Some(Reading {
             ledger: AccountingRecord::new(&now.since(&last)),
             status: view.report(None, &[]),
+            latency: view.latency.containers.iter().flat_map(latency).collect(),
         }))
     }
 
     fn idle_interval(&self) -> Duration {
         IDLE
     }
+}
+
+/// Averages of what was measured of a container's packets.
+fn latency(measured: &MeasuredContainer) -> Vec<Latency> {
+    let flows = measured.flows.iter();
+    let row = |(&(direction, class), flow): (&(Direction, Class), &FlowTotals)| {
+        let packets = flow.total.count();
+        let average = |sum_ns: u64, packets: u64| sum_ns.checked_div(packets);
+        let stages = Stage::ALL.iter().zip(flow.stages_ns);
+        Some(Latency {
+            cgroup_id: measured.container.cgroup.0,
+            direction: direction.label(),
+            protocol: class.label(),
+            packets,
+            total_ns: average(flow.total.sum_ns, packets)?,
+            added_ns: average(flow.added.sum_ns, flow.added.count()),
+            stages_ns: stages
+                .filter(|(_, ns)| *ns > 0)
+                .map(|(stage, ns)| (stage.label(), ns / packets))
+                .collect(),
+        })
+    };
+    flows.filter_map(row).collect()
 }

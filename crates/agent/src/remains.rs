@@ -23,6 +23,10 @@ pub(crate) fn clear(folder: &Path, socket: &Path) {
     let Ok(_alone) = HostLock::take(folder, LOCK) else {
         return;
     };
+    // Useless without the agent that made it; a live one holds the lock.
+    for folder in [Some(folder), socket.parent()].into_iter().flatten() {
+        let _ = fs::remove_file(folder.join(crate::page::URL_FILE));
+    }
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut dead: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     dead.push(socket.to_owned());
@@ -58,6 +62,7 @@ mod tests {
         drop(UnixListener::bind(folder.join("latency.sock")).unwrap());
         drop(UnixListener::bind(&elsewhere).unwrap());
         fs::write(folder.join(LOCK), "4711\n").unwrap();
+        fs::write(folder.join("web.url"), "http://127.0.0.1:9478/").unwrap();
         let names = || -> Vec<String> {
             let entries = fs::read_dir(&folder).unwrap().flatten();
             let mut names: Vec<String> = entries
@@ -68,7 +73,7 @@ mod tests {
         };
         let lock = HostLock::take(&folder, LOCK).unwrap();
         clear(&folder, &elsewhere);
-        assert_eq!(names(), [LOCK, "dataplane.sock", "latency.sock"]);
+        assert_eq!(names(), [LOCK, "dataplane.sock", "latency.sock", "web.url"]);
         drop(lock);
         clear(&folder, &elsewhere);
         assert_eq!(names(), ["dataplane.sock"]);

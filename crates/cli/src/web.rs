@@ -78,6 +78,8 @@ impl SocketFeed {
             .map(|last| Reading {
                 ledger: AccountingRecord::new(&now.since(&last)),
                 status,
+                // The socket has none.
+                latency: Vec::new(),
             });
         Ok(reading)
     }

@@ -28,6 +28,7 @@ const refreshSeries = async (force = false) => {
   if (!force && performance.now() < seriesDue) return;
   seriesDue = performance.now() + seriesEvery();
   const { container } = here();
+  get("extent").then((known) => { extent = known; showPlace(extent); }).catch(() => {});
   try {
     if (container) await showSeriesOf(container, POINTS);
     else await showSeries(POINTS);
@@ -91,7 +92,6 @@ const follow = async () => {
     }
   }
   showPlace(extent);
-  get("extent").then((known) => { extent = known; showPlace(extent); }).catch(() => {});
   if (at) await past(at, mine);
   else if (!document.hidden) stream.open();
   await refreshSeries(true);

@@ -1,6 +1,6 @@
 // One container: what it does, to whom, from whom it suffers, what was promised to it.
 import { Chart } from "./charts.js";
-import { bytes, cpus, make, plain, put, rate } from "./format.js";
+import { bytes, count, cpus, make, plain, put, rate } from "./format.js";
 import { go, hash, here } from "./place.js";
 import { get } from "./source.js";
 import { span, spanText } from "./time.js";
@@ -32,7 +32,7 @@ const build = (container) => {
     make("section", { class: "card", "aria-label": "Over time" }, make("div", { class: "head" }, make("h2", {}, "Over time"), parts.span), make("div", { class: "three" }, parts.cpu.element, parts.network.element, parts.lost.element)),
     make("div", { class: "pair even" }, part("suffers", "Who it pays for"), part("harms", "Who pays for it")),
     make("div", { class: "pair even" }, part("senders", "Who sends to it"), part("oncpu", "On each CPU")),
-    make("div", { class: "pair even" }, part("losses", "Promised and lost"), part("force", "Rules in force")));
+    make("div", { class: "pair even" }, part("losses", "Promised and lost"), part("force", "Rules in force")), part("latency", "What its network path adds to a packet"));
 };
 
 /** Opens, or brings up to date. */
@@ -90,6 +90,11 @@ const draw = (story) => {
   fill(parts.oncpu, ["CPU", "caused", "charged"], story.by_cpu.map((c) => [`CPU ${c.cpu}`, cpus(c.caused), cpus(c.charged)]), "No network work.");
   drawLosses(story.losses);
   drawForce(story);
+  const us = (ns) => (ns === null ? "–" : `${(ns / 1000).toFixed(1)} µs`);
+  const stages = (l) => l.stages_ns.map(([name, ns]) => `${name} ${us(ns)}`).join(", ");
+  fill(parts.latency, ["Direction and protocol", "packets", "whole way", "of it added", "stages"],
+    story.latency.map((l) => [`${l.direction} ${l.protocol}`, count(l.packets), us(l.total_ns), us(l.added_ns), stages(l)]),
+    "Not measured: [latency] histograms in the agent's configuration turns it on; only the agent's own page shows it.");
 };
 
 const link = (id, name) => make("a", { href: hash({ container: id }) }, plain(name ?? "a container that is gone"));

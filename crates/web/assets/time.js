@@ -21,7 +21,13 @@ const local = (date) => `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad
 
 export const showPlace = (extent) => {
   const { range, at } = here();
-  for (const button of $("ranges").children) button.setAttribute("aria-pressed", String(button.dataset.range === range));
+  const known = extent ? (Date.now() - extent[0]) / 1000 : 0;
+  [...$("ranges").children].forEach((button, i) => {
+    const chosen = button.dataset.range === range;
+    button.setAttribute("aria-pressed", String(chosen));
+    // A longer range than one that shows all that is known shows no more.
+    button.disabled = i > 0 && !chosen && known < RANGES[i - 1][1];
+  });
   $("live").hidden = !at;
   if (document.activeElement !== $("moment")) $("moment").value = at ? local(new Date(at)) : "";
   if (extent) {

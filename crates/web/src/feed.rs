@@ -2,6 +2,7 @@
 
 use cofferdam_records::accounting::AccountingRecord;
 use cofferdam_records::status::StatusReport;
+use serde::Serialize;
 use std::time::{Duration, SystemTime};
 
 /// One reading of a host.
@@ -11,6 +12,29 @@ pub struct Reading {
     pub ledger: AccountingRecord,
     /// What the agent says of itself.
     pub status: StatusReport,
+    /// What was measured of containers' packets; empty where it is not, or not to be had.
+    pub latency: Vec<Latency>,
+}
+
+/// What a container's network path adds to its packets of one direction and protocol, on average since
+/// it is measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Latency {
+    /// Id of the container's cgroup.
+    #[serde(skip)]
+    pub cgroup_id: u64,
+    /// `egress` or `ingress`.
+    pub direction: &'static str,
+    /// The protocol.
+    pub protocol: &'static str,
+    /// Packets.
+    pub packets: u64,
+    /// From the first to the last hook, nanoseconds.
+    pub total_ns: u64,
+    /// The part that the container's own path adds, nanoseconds; null where it is not known.
+    pub added_ns: Option<u64>,
+    /// Each stage and its time, nanoseconds.
+    pub stages_ns: Vec<(&'static str, u64)>,
 }
 
 /// A reading that could not be had; tried again a second later.

@@ -29,7 +29,7 @@ mod story;
 
 pub use access::{Access, Decision, Shown, Token};
 pub use address::{Address, AddressError};
-pub use feed::{Feed, FeedError, Past, PastError, Point, Points, Reading};
+pub use feed::{Feed, FeedError, Latency, Past, PastError, Point, Points, Reading};
 pub use listen::ListenError;
 pub use page::{Options, Page, StartError};
 pub use ring::{KEPT, MOST_BYTES};

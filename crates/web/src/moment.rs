@@ -1,6 +1,6 @@
 //! The host at one moment, with what it means: made from the newest readings, or from the past.
 
-use crate::feed::Reading;
+use crate::feed::{Latency, Reading};
 use cofferdam_records::accounting::AccountingRecord;
 use cofferdam_records::explain::{Agent, Explanation, explain};
 use cofferdam_records::status::StatusReport;
@@ -17,6 +17,7 @@ pub(crate) struct Moment {
     pub ledger: AccountingRecord,
     /// `None` of the past: it is not kept.
     pub status: Option<StatusReport>,
+    pub latency: Vec<Latency>,
     pub explanation: Explanation,
     /// Why there is nothing newer.
     pub error: Option<String>,
@@ -27,6 +28,7 @@ pub(crate) struct Moment {
 pub(crate) struct Recent {
     ledgers: VecDeque<AccountingRecord>,
     statuses: VecDeque<StatusReport>,
+    latency: Vec<Latency>,
     error: Option<String>,
 }
 
@@ -42,6 +44,7 @@ impl Recent {
         }
         self.ledgers.push_back(reading.ledger);
         self.statuses.push_back(reading.status);
+        self.latency = reading.latency;
     }
 
     pub fn fail(&mut self, why: String) {
@@ -63,6 +66,7 @@ impl Recent {
             live: true,
             ledger,
             status: Some(both.1),
+            latency: self.latency.clone(),
             explanation,
             error: self.error.clone(),
         })
@@ -86,6 +90,7 @@ impl Moment {
             live: false,
             ledger,
             status: None,
+            latency: Vec::new(),
             explanation,
             error: None,
         }

@@ -1,5 +1,6 @@
 //! The document of one container: what it does, to whom, and from whom it suffers.
 
+use crate::feed::Latency;
 use crate::frame::{Lookup, Row, short};
 use crate::moment::Moment;
 use cofferdam_records::accounting::ContainerRecord;
@@ -39,6 +40,7 @@ pub(crate) struct Story<'a> {
     /// Its classes and what is in force of them, as in `status`.
     managed: Option<&'a Managed>,
     conditions: Vec<&'a ConditionRecord>,
+    latency: Vec<&'a Latency>,
     findings: Vec<&'a Finding>,
 }
 
@@ -132,6 +134,11 @@ impl<'a> Story<'a> {
             suffers: others(&lookup, |f| (f.victim == id).then_some(f.offender)),
             losses: lookup.loss(id).map(|loss| Losses::new(&lookup, loss)),
             managed: managed.find(|m| m.cgroup_id == id),
+            latency: moment
+                .latency
+                .iter()
+                .filter(|l| l.cgroup_id == id)
+                .collect(),
             conditions: conditions.filter(|c| c.cgroup_id == id).collect(),
             findings: moment.explanation.findings.iter().filter(about).collect(),
         })

@@ -149,7 +149,7 @@ pub fn entries(layout: &Layout, built: &Built, release: &Release) -> Result<Vec<
         let to = documents.join("examples").join(example);
         copy(to, ours("etc").join(example), Mode::Data);
     }
-    for file in tree::files(&[".md", ".svg", ".json"])? {
+    for file in tree::files(&[".md", ".svg", ".png", ".json"])? {
         if file.starts_with("docs/src") || file == Path::new("README.md") {
             copy(documents.join(&file), tree::root().join(&file), Mode::Data);
         }

@@ -78,6 +78,10 @@ interval = "5s"
 [history]
 path = "/srv/history"
 limit = "256MiB"
+[web]
+address = "192.0.2.1:9478"
+hosts = ["host.example"]
+remote = true
 "#;
     let (config, _) = parse(text).unwrap();
     assert_eq!(config.socket.path, Path::new("/run/x.sock"));
@@ -113,6 +117,13 @@ limit = "256MiB"
         "http://127.0.0.1:4318/v1/metrics"
     );
     assert_eq!(otlp.interval, Duration::from_secs(5));
+    assert_eq!(config.web.address, Some("192.0.2.1:9478".parse().unwrap()));
+    assert_eq!(
+        (config.web.hosts.as_slice(), config.web.remote),
+        (["host.example".to_owned()].as_slice(), true)
+    );
+    let (config, _) = parse("[web]\naddress = \"off\"").unwrap();
+    assert_eq!(config.web, WebConfig::default());
     let (config, _) = parse("[otlp]\nendpoint = \"http://otel:1\"").unwrap();
     assert_eq!(config.otlp.unwrap().interval, Duration::from_secs(60));
     let (config, warnings) = parse("[otlp]\nendpoint = \"off\"\ninterval = \"5s\"").unwrap();
@@ -146,6 +157,14 @@ fn each_mistake_is_reported_with_line_column_and_remedy() {
             "http://127.0.0.1:4318",
         ),
         ("[otlp]\ninterval = \"1ms\"", "2:12", "give 1s to 1h"),
+        ("[web]\naddress = \"9478\"", "2:11", "127.0.0.1:9478"),
+        ("[web]\naddress = \"0.0.0.0:9478\"", "2:11", "remote = true"),
+        (
+            "[web]\naddress = \"unix:web.sock\"",
+            "2:11",
+            "absolute path",
+        ),
+        ("[web]\nhosts = [\"http://x\"]", "2:10", "name of a host"),
         ("[latency]\nstart = \"now\"", "2:9", "`queue`"),
         ("[latency]\nsocket = \"x\"", "2:10", "absolute path"),
         ("[[rule]]\nmatch = \"a\"\ncpuz = 1", "3:1", "`network_cpu`"),

@@ -7,9 +7,7 @@ mod measure;
 mod service;
 
 pub(crate) use histogram::{BOUNDS_NS, Buckets};
-pub(crate) use measure::LatencyView;
-#[cfg(test)]
-pub(crate) use measure::{FlowTotals, MeasuredContainer};
+pub(crate) use measure::{FlowTotals, LatencyView, MeasuredContainer};
 
 use crate::config::LatencyConfig;
 use cofferdam_host::HostError;

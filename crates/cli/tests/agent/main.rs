@@ -7,6 +7,7 @@ mod history;
 mod killed;
 mod service;
 mod strict;
+mod web;
 
 use cofferdam_lab::fixtures::traffic::compute;
 use cofferdam_lab::fixtures::{Cgroup, FakeContainer, leftovers, wait_until};

@@ -15,6 +15,7 @@ pub(crate) fn reading(containers: &[(u64, &str, [u64; 3])]) -> Reading {
                 .collect(),
         ),
         status: records::status(),
+        latency: Vec::new(),
     }
 }
 

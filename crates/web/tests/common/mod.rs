@@ -9,7 +9,7 @@ pub use records::{container, diagnosis, ledger, loss, status};
 use cofferdam_records::accounting::AccountingRecord;
 use cofferdam_records::status::{ConditionRecord, PAYS};
 use cofferdam_web::{
-    Address, Feed, FeedError, Options, Page, Past, PastError, Point, Points, Reading,
+    Address, Feed, FeedError, Latency, Options, Page, Past, PastError, Point, Points, Reading,
 };
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -64,6 +64,15 @@ pub fn flooded(more: u64) -> Reading {
     Reading {
         ledger: ledger(all),
         status,
+        latency: vec![Latency {
+            cgroup_id: 2,
+            direction: "ingress",
+            protocol: "tcp",
+            packets: 120_000,
+            total_ns: 41_300,
+            added_ns: Some(12_800),
+            stages_ns: vec![("host", 9_100), ("backlog", 20_000), ("socket", 12_200)],
+        }],
     }
 }
 

@@ -1,0 +1,101 @@
+//! The live page of a real agent, and of `cofferdam web` beside it.
+
+use crate::harness::*;
+use cofferdam_lab::fixtures::wait_until;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// The document `path` of the page at `url`, which has its token; `None` unless it answers 200.
+fn document(url: &str, path: &str) -> Option<Value> {
+    let (address, token) = url.trim_end().split_once("/?token=")?;
+    let address = address.strip_prefix("http://")?;
+    let (_, port) = address.split_once(':')?;
+    let mut stream = TcpStream::connect(address).ok()?;
+    let head = format!(
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nCookie: cofferdam_{port}={token}\r\n\
+         Connection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    head.starts_with("HTTP/1.1 200")
+        .then(|| serde_json::from_str(body).unwrap())
+}
+
+#[test]
+fn the_page_of_a_real_agent_names_who_pays_and_a_taken_port_is_named() {
+    alone(|| {
+        let mut testbed = Testbed::new();
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let mut agent = Agent::start(&format!("[web]\naddress = \"{address}\"\n"));
+        let problem = || {
+            let all = agent.status().degraded;
+            all.into_iter().find(|d| d.name == "web_page")
+        };
+        let told = problem().expect("the agent goes on, and says so").text;
+        assert!(
+            told.contains(&address.to_string()) && told.contains("reload"),
+            "{told}"
+        );
+        drop(taken);
+        let reloaded = agent.ask(&["agent", "--reload"]);
+        assert_eq!(reloaded.status.code(), Some(0), "{reloaded:?}");
+        assert_eq!(problem(), None);
+        let file = agent.folder.path().join("web.url");
+        let url = std::fs::read_to_string(&file).unwrap();
+
+        let mut beside = Command::new(BINARY)
+            .args(["web", "--address", "127.0.0.1:0", "--socket"])
+            .arg(agent.socket())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut own = String::new();
+        BufReader::new(beside.stdout.take().unwrap())
+            .read_line(&mut own)
+            .unwrap();
+        assert!(own.starts_with("http://127.0.0.1:"), "{own}");
+
+        testbed.load();
+        let (offender, victim) = (testbed.flooded.name(), testbed.victim.name());
+        for url in [&url, &own] {
+            let mut paid = Value::Null;
+            wait_until("the victim pays", Duration::from_secs(40), || {
+                let Some(frame) = document(url, "/api/frame") else {
+                    return false;
+                };
+                let rows = frame["containers"].as_array().unwrap();
+                let row = rows.iter().find(|c| c["name"] == victim.as_str());
+                paid = row.cloned().unwrap_or(Value::Null);
+                paid["help"]["offender"] == offender.as_str()
+            });
+            assert!(paid["owed"].as_f64().unwrap() < 0.0, "{paid}");
+            let command = paid["help"]["command"].as_str().unwrap();
+            assert_eq!(
+                command,
+                format!("sudo cofferdam rule set {offender} --network-cpu enforce")
+            );
+            let path = format!("/api/story?container={}", paid["id"].as_str().unwrap());
+            let story = document(url, &path).unwrap();
+            assert_eq!(story["suffers"][0]["name"], offender.as_str(), "{story}");
+            assert!(document(url, "/api/extent").unwrap()[1].as_u64().unwrap() > 0);
+        }
+        let wrong = url.replace("token=", "token=0");
+        assert_eq!(document(&wrong, "/api/frame"), None);
+
+        kill(Pid::from_raw(beside.id().cast_signed()), Signal::SIGINT).unwrap();
+        assert_eq!(beside.wait().unwrap().code(), Some(130));
+        testbed.traffic.clear();
+        agent.signal(Signal::SIGTERM);
+        assert_eq!(agent.child.wait().unwrap().code(), Some(0));
+        assert!(!file.exists());
+    });
+}
