@@ -197,8 +197,13 @@ impl<L: Ledger> Control<L> {
 
     /// Runs until stopped; then reverts everything.
     pub fn run(mut self, channels: &Channels) -> (Result<Ended, ReadError>, Undone) {
-        self.page
-            .switch(&self.config.web, &self.config.socket, &channels.view);
+        let history = self.config.history.file();
+        self.page.switch(
+            &self.config.web,
+            &self.config.socket,
+            history,
+            &channels.view,
+        );
         let ended = loop {
             self.publish(channels);
             match self.turn(channels) {

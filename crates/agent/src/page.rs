@@ -1,5 +1,7 @@
 //! The live page in the agent: reads what the control loop shows, and never keeps it waiting.
 
+mod past;
+
 use crate::config::{SocketConfig, WebConfig};
 use crate::latency::{FlowTotals, MeasuredContainer};
 use crate::server::find_group;
@@ -7,7 +9,8 @@ use crate::view::View;
 use cofferdam_latency::{Class, Direction, Stage};
 use cofferdam_records::accounting::AccountingRecord;
 use cofferdam_types::{Degraded, Snapshot};
-use cofferdam_web::{Feed, FeedError, Latency, Options, Page, Reading};
+use cofferdam_web::{Feed, FeedError, Latency, Options, Page, Past, Reading};
+use past::StorePast;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -22,6 +25,7 @@ const IDLE: Duration = Duration::from_secs(1);
 pub(crate) struct LivePage {
     config: WebConfig,
     group: Option<String>,
+    history: Option<PathBuf>,
     page: Option<Page>,
     failure: Option<Degraded>,
 }
@@ -32,15 +36,17 @@ impl LivePage {
         &mut self,
         config: &WebConfig,
         socket: &SocketConfig,
+        history: Option<PathBuf>,
         view: &Arc<Mutex<Arc<View>>>,
     ) {
-        let same = *config == self.config && socket.group == self.group;
+        let same = *config == self.config && socket.group == self.group && history == self.history;
         let runs = self.page.as_ref().is_some_and(|page| !page.has_ended());
         if same && runs {
             return;
         }
         self.config = config.clone();
         self.group = socket.group.clone();
+        self.history = history;
         self.failure = None;
         // Its address must be free before the next one asks for it.
         self.page = None;
@@ -57,7 +63,9 @@ impl LivePage {
                 .map(|group| group.as_raw()),
             url_file: url_file(&socket.path),
         };
-        match Page::start(&options, Box::new(ViewFeed::new(view.clone())), None) {
+        let history = self.history.clone();
+        let past = history.map(|path| Box::new(StorePast::new(path)) as Box<dyn Past>);
+        match Page::start(&options, Box::new(ViewFeed::new(view.clone())), past) {
             Ok(page) => {
                 tracing::info!("the live page is at {}", page.address());
                 self.page = Some(page);

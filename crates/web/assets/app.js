@@ -21,8 +21,8 @@ const state = (name, text, banner = "") => {
   $("banner").hidden = !banner;
 };
 
-/** Charts are asked for anew once a step, and at least every minute. */
-const seriesEvery = () => Math.min(60, Math.max(5, seconds(here().range) / POINTS)) * 1000;
+/** Charts are asked for anew once a step, and at least every ten minutes. */
+const seriesEvery = () => Math.min(600, Math.max(5, seconds(here().range) / POINTS)) * 1000;
 
 const refreshSeries = async (force = false) => {
   if (!force && performance.now() < seriesDue) return;

@@ -32,7 +32,7 @@ pub use address::{Address, AddressError};
 pub use feed::{Feed, FeedError, Latency, Past, PastError, Point, Points, Reading};
 pub use listen::ListenError;
 pub use page::{Options, Page, StartError};
-pub use ring::{KEPT, MOST_BYTES};
+pub use ring::{KEPT, MOST_BYTES, points};
 pub use route::{MOST_POINTS, NoRoute, Route, route, token};
 pub use server::{HEAD_WITHIN, LARGEST_HEAD_BYTES, MOST_CONNECTIONS, MOST_STREAMS, READ_WITHIN};
 

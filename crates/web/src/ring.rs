@@ -5,12 +5,13 @@
 
 use crate::feed::{Past, PastError, Point, Points, Reading};
 use cofferdam_records::accounting::{AccountingRecord, ContainerRecord};
+use cofferdam_records::status::StatusReport;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// Oldest interval that is kept.
-pub const KEPT: Duration = Duration::from_secs(15 * 60);
+pub const KEPT: Duration = Duration::from_secs(900);
 /// Memory of all intervals, about, at most.
 pub const MOST_BYTES: usize = 8 << 20;
 
@@ -72,7 +73,7 @@ impl Ring {
         if !numbers().eq(self.cpus.iter().copied()) {
             self.cpus = numbers().collect();
         }
-        let points = points(reading);
+        let points = points(record, Some(&reading.status));
         let active = record.containers.iter().filter(|c| !is_idle(c));
         let ledger: Box<[Row]> = active.map(|c| self.row(c)).collect();
         let bytes = std::mem::size_of::<Kept>()
@@ -289,10 +290,11 @@ fn is_idle(c: &ContainerRecord) -> bool {
     c.cpu_usage_ns == 0 && c.caused_ns == 0 && c.charged_network_ns == 0
 }
 
-/// What the containers of `reading` that did or lost anything did.
-pub(crate) fn points(reading: &Reading) -> Vec<Point> {
-    let record = &reading.ledger;
-    let diagnosis = (record.diagnosis.as_ref()).or(reading.status.diagnosis.as_ref());
+/// What the containers of `record` that did or lost anything did; losses are those of its own
+/// diagnosis, or of the agent's.
+pub fn points(record: &AccountingRecord, status: Option<&StatusReport>) -> Vec<Point> {
+    let told = status.and_then(|s| s.diagnosis.as_ref());
+    let diagnosis = record.diagnosis.as_ref().or(told);
     let cpus = |ns: f64, seconds: f64| {
         if seconds > 0.0 {
             (ns / 1e9 / seconds) as f32

@@ -111,24 +111,35 @@ pub fn series(past: &mut dyn Past, wanted: &Wanted) -> Result<Series, PastError>
 
 impl Steps {
     fn add(&mut self, points: Points<'_>) {
-        let Ok(after) = points.time.duration_since(self.from) else {
-            return;
-        };
-        let at = after.as_nanos().saturating_sub(1) / self.step.as_nanos();
-        let place = usize::try_from(at).unwrap_or(usize::MAX);
+        // A frame may be longer than a step: each has the part that lies in it.
+        let end = points.time.duration_since(self.from).unwrap_or_default();
+        let begin = end.saturating_sub(points.length);
+        let mut from = begin;
+        while from < end {
+            let place = from.as_nanos() / self.step.as_nanos();
+            let place = u32::try_from(place).unwrap_or(u32::MAX);
+            let to = end.min(self.step.saturating_mul(place.saturating_add(1)));
+            self.add_to(place, points.points, (to - from).as_secs_f64());
+            if place as usize >= self.known_s.len() {
+                return;
+            }
+            from = to;
+        }
+    }
+
+    fn add_to(&mut self, number: u32, points: &[Point], seconds: f64) {
+        let place = number as usize;
         let Some(known_s) = self.known_s.get_mut(place) else {
             return;
         };
-        let seconds = points.length.as_secs_f64();
         *known_s += seconds;
         let of = |p: &&Point| self.only.is_none_or(|only| only == p.cgroup_id);
-        for point in points.points.iter().filter(of) {
+        for point in points.iter().filter(of) {
             self.total[place].add(point, seconds);
             if self.only.is_some() {
                 continue;
             }
             let own = self.by_container.entry(point.cgroup_id).or_default();
-            let number = u32::try_from(place).unwrap_or(u32::MAX);
             match own.last_mut() {
                 Some((last, sum)) if *last == number => sum.add(point, seconds),
                 _ => {

@@ -281,7 +281,7 @@ impl Server {
     async fn ask<T: Send + 'static>(
         &self,
         from: SystemTime,
-        question: impl FnOnce(&mut dyn Past) -> Result<T, PastError> + Send + 'static,
+        question: impl Fn(&mut dyn Past) -> Result<T, PastError> + Send + 'static,
     ) -> Result<T, Response<PageBody>> {
         let Ok(permit) = self.questions.clone().try_acquire_owned() else {
             let text = "too many questions about the past are waiting: try again";
@@ -291,10 +291,13 @@ impl Server {
         let asked = tokio::task::spawn_blocking(move || {
             let _permit = permit;
             let first = locked(&shared.ring).first();
-            match store.filter(|_| first.is_none_or(|first| first > from)) {
-                Some(store) => question(&mut **locked(&store)),
-                None => question(&mut *locked(&shared.ring)),
+            if let Some(store) = store.filter(|_| first.is_none_or(|first| first > from)) {
+                match question(&mut **locked(&store)) {
+                    Err(why) => tracing::debug!("the memory is asked instead: {why}"),
+                    known => return known,
+                }
             }
+            question(&mut *locked(&shared.ring))
         });
         let why = match asked.await {
             Ok(Ok(value)) => return Ok(value),

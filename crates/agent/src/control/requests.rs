@@ -165,7 +165,9 @@ impl<L: Ledger> Control<L> {
         self.losses.switch(new.diagnosis);
         self.latency.switch(&new.latency);
         self.otlp.switch(&new.otlp);
-        self.page.switch(&new.web, &new.socket, &channels.view);
+        let history = new.history.file();
+        self.page
+            .switch(&new.web, &new.socket, history, &channels.view);
         self.recorder.switch(new);
         if (options || !asked)
             && let Some(effects) = self.effects.take()

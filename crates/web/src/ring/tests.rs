@@ -75,10 +75,10 @@ const INTERVAL: Duration = Duration::from_secs(1);
 fn idle_containers_are_not_kept_and_losses_are() {
     let mut one = reading(&[(1, "idle", [0, 0, 0]), (2, "busy", [500, 0, 0])]);
     one.status.diagnosis = Some(crate::feed::tests::losses(1, 250));
-    let found = points(&one);
+    let found = points(&one.ledger, Some(&one.status));
     let of = |id| found.iter().find(|p| p.cgroup_id == id).copied();
     assert_eq!(of(1).unwrap().taken_cpus, 0.25);
     assert_eq!(of(2).unwrap().cpu_cpus, 0.5);
     one.status.diagnosis = None;
-    assert_eq!(points(&one).len(), 1);
+    assert_eq!(points(&one.ledger, Some(&one.status)).len(), 1);
 }

@@ -119,6 +119,7 @@ pub fn status() -> StatusReport {
         degraded: Vec::new(),
         changes_in_force: 0,
         failed_changes: 0,
+        history: None,
     }
 }
 
