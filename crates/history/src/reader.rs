@@ -10,6 +10,7 @@ use crate::sum::Sum;
 use crate::tier::TIERS;
 use crate::timeline;
 use crate::wall;
+use nix::unistd::AccessFlags;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -41,6 +42,8 @@ impl Reader {
         if !std::fs::metadata(path).map_err(io)?.is_file() {
             return Err(OpenError::NotAStore(path.to_owned()));
         }
+        // Not by opening it: see [`crate::Store::open`].
+        nix::unistd::access(path, AccessFlags::R_OK).map_err(|e| io(e.into()))?;
         let db = match open_to_read(path, "mode=ro") {
             // Nobody appends, and this user may not make the files that sharing needs.
             Err(OpenError::Database { source, .. }) if cannot_share(&source, path) => {
