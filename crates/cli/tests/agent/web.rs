@@ -73,9 +73,9 @@ fn the_page_of_a_real_agent_names_who_pays_and_a_taken_port_is_named() {
                     return false;
                 };
                 let rows = frame["containers"].as_array().unwrap();
-                let row = rows.iter().find(|c| c["name"] == victim.as_str());
+                let row = rows.iter().find(|c| c["name"] == victim);
                 paid = row.cloned().unwrap_or(Value::Null);
-                paid["help"]["offender"] == offender.as_str()
+                paid["help"]["offender"] == offender
             });
             assert!(paid["owed"].as_f64().unwrap() < 0.0, "{paid}");
             let command = paid["help"]["command"].as_str().unwrap();
@@ -85,7 +85,7 @@ fn the_page_of_a_real_agent_names_who_pays_and_a_taken_port_is_named() {
             );
             let path = format!("/api/story?container={}", paid["id"].as_str().unwrap());
             let story = document(url, &path).unwrap();
-            assert_eq!(story["suffers"][0]["name"], offender.as_str(), "{story}");
+            assert_eq!(story["suffers"][0]["name"], offender, "{story}");
             assert!(document(url, "/api/extent").unwrap()[1].as_u64().unwrap() > 0);
         }
         let wrong = url.replace("token=", "token=0");
