@@ -35,7 +35,7 @@ pub enum Command {
 /// Options of the report.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub struct ReportArgs {
-    /// Ledgers: JSON Lines of `accounting record` (plain or gzip), Parquet of `export`, or folders of them
+    /// Ledgers: JSON Lines of `accounting record` (plain or gzip), Parquet of `export`, histories of agents, or folders of them
     #[arg(required = true, value_name = "LEDGER")]
     pub ledgers: Vec<PathBuf>,
     /// Folder of the report; it is created

@@ -18,13 +18,13 @@ pub enum FleetError {
         source: io::Error,
     },
     /// A file of no known format.
-    #[error("{} is no ledger: neither JSON Lines (plain or gzip) nor Parquet", .0.display())]
+    #[error("{} is no ledger: neither JSON Lines (plain or gzip) nor Parquet nor a history", .0.display())]
     Format(PathBuf),
     /// A file without a record.
     #[error("{} holds no record: leave it out, or record again", .0.display())]
     Empty(PathBuf),
     /// A folder without ledgers.
-    #[error("{} holds no ledgers (*.jsonl, *.jsonl.gz, *.parquet)", .0.display())]
+    #[error("{} holds no ledgers (*.jsonl, *.jsonl.gz, *.parquet, history)", .0.display())]
     Nothing(PathBuf),
     /// A line that is no record.
     #[error("{}, line {line}: {reason}", path.display())]
@@ -34,6 +34,14 @@ pub enum FleetError {
         /// Its number, from 1.
         line: u64,
         /// What is wrong with it.
+        reason: String,
+    },
+    /// An agent's history.
+    #[error("{}: {reason}", path.display())]
+    History {
+        /// Where it is.
+        path: PathBuf,
+        /// Why it cannot be read.
         reason: String,
     },
     /// Two ledgers of one host tell of the same time.

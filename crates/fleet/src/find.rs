@@ -14,6 +14,8 @@ pub enum Format {
     Gzip,
     /// Parquet.
     Columns,
+    /// The history of an agent.
+    History,
 }
 
 /// A file to read.
@@ -26,6 +28,8 @@ pub struct Found {
 }
 
 const ENDINGS: [&str; 3] = [".jsonl", ".jsonl.gz", ".parquet"];
+/// Name of an agent's history.
+const HISTORY: &str = "history";
 
 /// The ledgers that `named` are or hold: files in the order named, those of a folder and of the folders
 /// in it by name. Links to folders are not followed. Only one file is open at a time.
@@ -62,7 +66,7 @@ fn walk(folder: &Path) -> Result<Vec<PathBuf>, FleetError> {
             let name = name.to_string_lossy();
             if kind.is_dir() {
                 folders.push(entry.path());
-            } else if ENDINGS.iter().any(|ending| name.ends_with(ending)) {
+            } else if name == HISTORY || ENDINGS.iter().any(|ending| name.ends_with(ending)) {
                 files.push(entry.path());
             }
         }
@@ -79,6 +83,8 @@ fn look(path: &Path) -> Result<Found, FleetError> {
     let format = match first.as_slice() {
         [] => return Err(FleetError::Empty(path.to_owned())),
         b"PAR1" => Format::Columns,
+        // The history is a database of SQLite; its reader looks further.
+        b"SQLi" => Format::History,
         [0x1f, 0x8b, ..] => Format::Gzip,
         [b'{', ..] => Format::Lines,
         _ => return Err(FleetError::Format(path.to_owned())),
@@ -93,11 +99,11 @@ fn look(path: &Path) -> Result<Found, FleetError> {
 pub fn host_of(path: &Path) -> String {
     let name = |path: &Path| path.file_name().map(|n| n.to_string_lossy().into_owned());
     let mut stem = name(path).unwrap_or_default();
-    for ending in [".gz", ".jsonl", ".ndjson", ".json"] {
+    for ending in [".gz", ".jsonl", ".ndjson", ".json", ".db"] {
         stem.truncate(stem.strip_suffix(ending).unwrap_or(&stem).len());
     }
     match stem.as_str() {
-        "ledger" | "accounting" | "" => path.parent().and_then(name).unwrap_or(stem),
+        "ledger" | "accounting" | "history" | "" => path.parent().and_then(name).unwrap_or(stem),
         _ => stem,
     }
 }
@@ -120,6 +126,7 @@ mod tests {
             ("node-1.example.org.jsonl.gz", "node-1.example.org"),
             ("/x/node-2/ledger.jsonl", "node-2"),
             ("node-3/accounting.jsonl.gz", "node-3"),
+            ("/backup/node-4/history", "node-4"),
             ("ledger.jsonl", "ledger"),
             ("a.b", "a.b"),
         ] {

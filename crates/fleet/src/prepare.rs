@@ -5,7 +5,12 @@ use crate::error::FleetError;
 use crate::find::{self, Format, Found};
 use crate::lines::{Line, Lines};
 use cofferdam_columnar::{Reader, WriteError, Writer};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Length of the frames that are taken from a history.
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// Ledgers to read, and what was left out of them.
 #[derive(Debug, Default)]
@@ -31,7 +36,7 @@ pub fn prepare(
     for (number, file) in found.iter().enumerate() {
         let own = match file.format {
             Format::Columns => Reader::open(&file.path)?.host().to_owned(),
-            Format::Lines | Format::Gzip => find::host_of(&file.path),
+            Format::Lines | Format::Gzip | Format::History => find::host_of(&file.path),
         };
         // Two files with names of their own may be of one host; two files that name hosts are not.
         if host.is_some() && file.format == Format::Columns {
@@ -43,6 +48,11 @@ pub fn prepare(
         let host = host.map_or(own, str::to_owned);
         let path = match file.format {
             Format::Columns => file.path.clone(),
+            Format::History => {
+                let path = temporary.join(format!("history-{number}.parquet"));
+                history(file, &host, &path)?;
+                path
+            }
             Format::Lines | Format::Gzip => {
                 let path = temporary.join(format!("ledger-{number}.parquet"));
                 if convert(file, &host, &path)? {
@@ -77,5 +87,30 @@ fn convert(file: &Found, host: &str, to: &Path) -> Result<bool, FleetError> {
     match writer.finish()? {
         0 => Err(FleetError::Empty(file.path.clone())),
         _ => Ok(is_cut_off),
+    }
+}
+
+/// Writes the frames of an agent's history as columns: minutes where it has them.
+fn history(file: &Found, host: &str, to: &Path) -> Result<(), FleetError> {
+    let unreadable = |e: &dyn std::error::Error| FleetError::History {
+        path: file.path.clone(),
+        reason: e.to_string(),
+    };
+    let mut reader = cofferdam_history::Reader::open(&file.path).map_err(|e| unreadable(&e))?;
+    let mut writer = Writer::create(to, host)?;
+    let extent = reader.extent().map_err(|e| unreadable(&e))?;
+    let (from, end) = extent.ok_or_else(|| FleetError::Empty(file.path.clone()))?;
+    let mut failed = None;
+    let take = |frame: cofferdam_history::Frame| match writer.write(&frame.record) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => {
+            failed = Some(error);
+            ControlFlow::Break(())
+        }
+    };
+    (reader.each(from, end, MINUTE, take)).map_err(|e| unreadable(&e))?;
+    match failed {
+        Some(error) => Err(error.into()),
+        None => writer.finish().map(drop).map_err(FleetError::from),
     }
 }

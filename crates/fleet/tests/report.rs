@@ -9,6 +9,7 @@ use cofferdam_fleet::made_up::Host;
 use cofferdam_fleet::page::CONSERVED_WITHIN;
 use cofferdam_fleet::report::{Made, Request, make};
 use cofferdam_fleet::{stages, store};
+use cofferdam_history::{Frame, Limits, Store};
 use cofferdam_records::accounting::AccountingRecord;
 use std::fs;
 use std::io::Write;
@@ -231,6 +232,39 @@ fn a_line_that_is_cut_off_is_left_out_and_said_and_a_broken_one_is_refused() {
     ));
     assert!(refused.contains("a.jsonl, line 1"), "{refused}");
     fleet.assert_clean();
+}
+
+#[test]
+fn the_history_of_an_agent_is_a_ledger() {
+    let fleet = Fleet::new();
+    let path = fleet.at("node-1/history");
+    fs::create_dir(fleet.at("node-1")).unwrap();
+    let mut store = Store::open(&path, Limits::default()).unwrap();
+    for record in records("a", 0..5) {
+        store
+            .append(&Frame::new(record, Vec::new()).unwrap())
+            .unwrap();
+    }
+    drop(store);
+    let made = fleet.make(&[fleet.at("node-1")]).unwrap();
+    let all: f64 = records("a", 0..5)
+        .iter()
+        .flat_map(|r| &r.containers)
+        .map(|c| c.cpu_usage_ns as f64 / 1e9)
+        .sum();
+    assert!((made.figures.all.billed_s - all).abs() < 1e-6 * all);
+    assert!(made.census.hosts.contains_key("node-1"));
+    fs::write(
+        fleet.at("other"),
+        [b"SQLite format 3\0".as_slice(), &[0; 4096]].concat(),
+    )
+    .unwrap();
+    let other = Request {
+        force: true,
+        ..fleet.request(&[fleet.at("other")])
+    };
+    let refused = failure(make(&other, &|_| ()));
+    assert!(refused.contains("other"), "{refused}");
 }
 
 #[test]
