@@ -22,7 +22,7 @@ pub struct Target {
 
 enum Form {
     Lines(Sink),
-    Csv(csv::Rows<Sink>),
+    Csv(Box<csv::Rows<Sink>>),
     Parquet(Box<cofferdam_columnar::Writer>),
 }
 
@@ -131,7 +131,7 @@ impl Target {
 fn text(format: ExportFormat, to: Box<dyn Write>) -> io::Result<Form> {
     let to = BufWriter::with_capacity(1 << 16, to);
     match format {
-        ExportFormat::Csv => csv::Rows::new(to).map(Form::Csv),
+        ExportFormat::Csv => csv::Rows::new(to).map(|rows| Form::Csv(Box::new(rows))),
         _ => Ok(Form::Lines(to)),
     }
 }
