@@ -98,7 +98,7 @@ fn records(host: &str, numbers: std::ops::Range<u64>) -> Vec<AccountingRecord> {
 }
 
 fn failure(made: Result<Made, FleetError>) -> String {
-    made.err().expect("refused").to_string()
+    made.expect_err("refused").to_string()
 }
 
 fn column(path: &Path, schema: &arrow_schema::SchemaRef, name: &str) -> f64 {
@@ -218,7 +218,7 @@ fn a_line_that_is_cut_off_is_left_out_and_said_and_a_broken_one_is_refused() {
     fs::write(&path, &text[..text.len() - 20]).unwrap();
     let made = fleet.make(from_ref(&path)).unwrap();
     assert_eq!(made.census.hosts["a"].records, 2);
-    assert_eq!(made.cut_off, [path.clone()]);
+    assert_eq!(made.cut_off, from_ref(&path));
     assert!(fleet.page().contains("cut off"));
     let mut broken = text.clone();
     broken[2] = b'}';
