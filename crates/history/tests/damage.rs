@@ -1,4 +1,5 @@
 //! Files that are damaged, cut off, foreign, from another version, or cannot be written.
+#![allow(clippy::unwrap_used)]
 
 mod made_up;
 
@@ -145,7 +146,7 @@ fn what_is_not_a_store_of_this_version_is_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history");
     type Refused = fn(&OpenError) -> bool;
-    let mut check = |bytes: &[u8], as_expected: Refused, words: &str| {
+    let check = |bytes: &[u8], as_expected: Refused, words: &str| {
         std::fs::write(&path, bytes).unwrap();
         let writing = Store::open(&path, Limits::default()).unwrap_err();
         let reading = Reader::open(&path).unwrap_err();

@@ -1,5 +1,6 @@
 //! A writer that is killed while it appends: what it had committed is there, once, and the next one
 //! goes on. The writer is this program again, so it has no test harness.
+#![allow(clippy::unwrap_used)]
 
 mod made_up;
 

@@ -1,4 +1,5 @@
 //! What is appended is there: at every resolution, once, with clocks that jump and bounds that hold.
+#![allow(clippy::unwrap_used)]
 
 mod made_up;
 

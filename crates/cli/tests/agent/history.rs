@@ -97,6 +97,8 @@ fn what_a_container_does_is_in_the_history_also_after_a_kill() {
             before.len(),
             kept.frames
         );
+        // Half a second without an agent is no gap yet.
+        std::thread::sleep(Duration::from_secs(1));
         let agent = Agent::start(&config);
         has_frames(&agent, 3);
         assert_eq!(agent.end(Signal::SIGTERM), Some(0));

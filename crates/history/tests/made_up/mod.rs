@@ -99,6 +99,8 @@ pub fn all(path: &Path) -> Vec<Frame> {
 }
 
 /// The sum of what [`frame`] says with the seeds of `frames`' seconds.
+// Each program of tests uses a part of what is here.
+#[allow(dead_code)]
 pub fn host_traffic_ns(frames: &[Frame]) -> u64 {
     frames
         .iter()
