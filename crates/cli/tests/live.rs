@@ -487,11 +487,14 @@ fn keys_reach_every_view_and_the_terminal_is_given_back() {
         assert_eq!((count(&shown, entered), count(&shown, left)), (1, 0));
         shown.press("\u{1a}");
         wait_until("the stop", limit, || state().contains(") T "));
-        wait_until("the terminal given back", limit, || {
-            count(&shown, left) == 1
-        });
         kill(Pid::from_raw(pid), Signal::SIGCONT).unwrap();
-        wait_until("the screen again", limit, || count(&shown, entered) >= 2);
+        wait_until("the screen again", limit, || {
+            shown.go_on();
+            count(&shown, entered) >= 2
+        });
+        let screen = String::from_utf8_lossy(&shown.screen()).into_owned();
+        let (given_back, taken) = (screen.find(left), screen.rfind(entered));
+        assert!(given_back.is_some() && given_back < taken, "{screen:?}");
         // All of it is drawn anew; of later frames only what differs.
         wait_until("its flows", limit, || count(&shown, "10.99.0.2:9000") > 0);
         shown.press("\u{1b}");

@@ -36,6 +36,7 @@ const PARTS: &[(&str, Of)] = &[
     ("bench/src/accounting", Of::Each(&["bench accounting"])),
     ("bench/src/reservation", Of::Each(&["bench reservation"])),
     ("bench/src/simulation", Of::Each(&["bench simulation"])),
+    ("bench/src/history", Of::Each(&["bench history"])),
     ("bench/src/agent", Of::Each(&["bench agent"])),
     ("bench/src/dataplane", Of::Each(&["bench dataplane"])),
     ("bench/src/isolation", Of::Each(&["bench isolation"])),
