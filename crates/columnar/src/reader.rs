@@ -12,6 +12,7 @@ use parquet::arrow::arrow_reader::{
 use parquet::errors::ParquetError;
 use parquet::file::statistics::Statistics;
 use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -53,8 +54,8 @@ impl Reader {
             path: path.to_owned(),
             source,
         };
-        let metadata =
-            ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(broken)?;
+        let load = || ArrowReaderMetadata::load(&file, ArrowReaderOptions::new());
+        let metadata = guarded(load).map_err(broken)?;
         let key = |key| found(&metadata, key);
         let foreign = |key| ReadError::Foreign {
             path: path.to_owned(),
@@ -130,15 +131,13 @@ impl Reader {
         })?;
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
         let mask = ProjectionMask::columns(builder.parquet_schema(), wanted.iter().map(|c| c.name));
-        let reader = builder
+        let builder = builder
             .with_row_groups(groups)
             .with_projection(mask)
-            .with_batch_size(BATCH_ROWS)
-            .build()
-            .map_err(rows)?;
+            .with_batch_size(BATCH_ROWS);
         Ok(Batches {
             path: self.path.clone(),
-            reader,
+            reader: Some(guarded(|| builder.build()).map_err(rows)?),
         })
     }
 
@@ -174,17 +173,31 @@ fn found<'a>(metadata: &'a ArrowReaderMetadata, key: &str) -> Option<&'a str> {
     pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
 }
 
+/// What `read` reads. The Parquet library asserts what a damaged file breaks: that is the file's error, and
+/// not the program's end.
+fn guarded<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
+        let what = "its bytes do not decode: it is damaged";
+        Err(ParquetError::General(what.to_owned()))
+    })
+}
+
 /// Batches of rows.
 pub struct Batches {
     path: PathBuf,
-    reader: ParquetRecordBatchReader,
+    /// `None` after an error: what the reader holds then is not to be relied on.
+    reader: Option<ParquetRecordBatchReader>,
 }
 
 impl Iterator for Batches {
     type Item = Result<RecordBatch, ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let next = self.reader.next().transpose().map_err(ParquetError::from);
+        let reader = self.reader.as_mut()?;
+        let next = guarded(|| reader.next().transpose().map_err(ParquetError::from));
+        if next.is_err() {
+            self.reader = None;
+        }
         next.map_err(|source| ReadError::Rows {
             path: self.path.clone(),
             source,

@@ -96,8 +96,15 @@ fn both_families_and_protocols_are_counted_exactly_while_few() {
         tcp_send(&bed.source, None, to, 3_000_000).finish();
         assert_eq!(sink.finish(), [3_000_000]);
 
-        let all =
-            |r: &Reading| packets(r, 17, Some(9000)) >= 200 && packets(r, 17, Some(9001)) >= 100;
+        let bytes = |r: &Reading, port| {
+            let flows = r.flows.iter();
+            let to = flows.filter(|(flow, _)| flow.ports.is_some_and(|p| p.1 == port));
+            to.map(|(_, count)| count.bytes).sum::<u64>()
+        };
+        let all = |r: &Reading| {
+            let counted = |port, least| packets(r, 17, Some(port)) >= least;
+            counted(9000, 200) && counted(9001, 100) && bytes(r, 9002) > 3_000_000
+        };
         let reading = settled(&capture, all);
         assert_eq!(packets(&reading, 17, Some(9000)), 200, "{reading:?}");
         assert_eq!(packets(&reading, 17, Some(9001)), 100, "{reading:?}");
