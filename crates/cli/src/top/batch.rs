@@ -2,46 +2,31 @@
 
 use super::{Begun, Source};
 use crate::args::TopArgs;
-use crate::diagnosis;
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
-use crate::{record, table};
-use cofferdam_records::accounting::AccountingRecord;
+use crate::record;
 
 /// Prints until `--iterations`, a signal, or the reader's end.
 pub fn run<S: Source>(
     args: &TopArgs,
-    begun: Begun<S>,
+    mut begun: Begun<S>,
     output: &mut Output,
     interrupt: &Interrupt,
 ) -> Outcome {
-    let Begun {
-        mut meter,
-        selection,
-        mut watch,
-    } = begun;
     let mut printed = 0;
     while args.iterations.is_none_or(|most| printed < most) {
-        let Some(interval) = meter.next(args.interval, interrupt)? else {
+        let Some(measured) = begun.measure(args.interval, interrupt)? else {
             return Err(Failure::Interrupted(None));
         };
-        let losses = watch.cut(&meter.containers());
-        selection.check_alive(&interval)?;
-        let mut shown = AccountingRecord::new(&selection.filter(&interval));
         if args.json {
-            shown.diagnosis = losses.map(|losses| diagnosis::record(&losses, &selection));
-            output.write(&record::json_line(&shown)?)?;
+            output.write(&record::json_line(&measured.shown)?)?;
         } else {
-            let all = AccountingRecord::new(&interval);
-            let width = table::terminal_width();
+            let all = &measured.all;
             let mut text = format!("{}  {:.2} s\n", all.time, all.interval_s);
-            text += &table::ledger(&all, &shown, width);
-            if let Some(losses) = losses {
-                text += &diagnosis::table(&losses, &selection, width);
-            }
-            if let Some(why) = watch.why_off().filter(|_| printed == 0) {
-                text += &format!("\nno diagnosis: {why}\n");
+            text += &begun.tables(&measured);
+            if printed == 0 {
+                text += &begun.without_diagnosis();
             }
             output.write(&(text + "\n"))?;
         }

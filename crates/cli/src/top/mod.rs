@@ -27,14 +27,13 @@ use crate::selection::Selection;
 use crate::source::{self, Either, Meter, Source};
 use crate::{record, table, units};
 use cofferdam_records::accounting::AccountingRecord;
+use cofferdam_types::ScheduleInterval;
 use std::io::{IsTerminal, stdout};
+use std::time::Duration;
 
 /// Shows the ledger: live, again and again, or once.
 pub fn run(args: &TopArgs, interrupt: &Interrupt) -> Outcome {
     let once = (args.once || args.json) && !args.batch;
-    if let (Some(time), true) = (args.replay, once) {
-        return replay::run(args, time, interrupt);
-    }
     if !once && !args.batch {
         check_terminal()?;
     }
@@ -90,46 +89,71 @@ impl<S: Source> Begun<S> {
             watch,
         })
     }
+
+    /// Measures one interval; `None` if a signal ended it.
+    fn measure(
+        &mut self,
+        length: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<Option<Measured>, Failure> {
+        let Some(interval) = self.meter.next(length, interrupt)? else {
+            return Ok(None);
+        };
+        let losses = self.watch.cut(&self.meter.containers());
+        self.selection.check_alive(&interval)?;
+        let mut shown = AccountingRecord::new(&self.selection.filter(&interval));
+        shown.diagnosis = losses
+            .as_ref()
+            .map(|losses| diagnosis::record(losses, &self.selection));
+        Ok(Some(Measured {
+            all: AccountingRecord::new(&interval),
+            shown,
+            losses,
+        }))
+    }
+
+    /// The tables of what was measured.
+    fn tables(&self, measured: &Measured) -> String {
+        let width = table::terminal_width();
+        let mut text = table::ledger(&measured.all, &measured.shown, width);
+        if let Some(losses) = &measured.losses {
+            text += &diagnosis::table(losses, &self.selection, width);
+        }
+        text
+    }
+
+    /// Why there is no diagnosis, as a line below the tables; empty where there is one.
+    fn without_diagnosis(&self) -> String {
+        let why = self.watch.why_off();
+        why.map_or_else(String::new, |why| format!("\nno diagnosis: {why}\n"))
+    }
+}
+
+/// One interval.
+struct Measured {
+    /// Of the whole host.
+    all: AccountingRecord,
+    /// Of the containers that were selected, with their losses.
+    shown: AccountingRecord,
+    losses: Option<ScheduleInterval>,
 }
 
 fn print_once<S: Source>(
     args: &TopArgs,
-    begun: Begun<S>,
+    mut begun: Begun<S>,
     output: &mut Output,
     interrupt: &Interrupt,
 ) -> Outcome {
-    let Begun {
-        mut meter,
-        selection,
-        mut watch,
-    } = begun;
     let mut progress = Progress::new(true);
     progress.show(&format!("measuring for {}", units::duration(args.interval)));
-    let Some(interval) = meter.next(args.interval, interrupt)? else {
+    let Some(measured) = begun.measure(args.interval, interrupt)? else {
         return Err(Failure::Interrupted(None));
     };
-    let losses = watch.cut(&meter.containers());
-    selection.check_alive(&interval)?;
     progress.clear();
-    let shown = selection.filter(&interval);
     if args.json {
-        let mut ledger = AccountingRecord::new(&shown);
-        ledger.diagnosis = losses.map(|losses| diagnosis::record(&losses, &selection));
-        return output.write(&record::json_line(&ledger)?);
+        return output.write(&record::json_line(&measured.shown)?);
     }
-    let width = table::terminal_width();
-    let mut text = table::ledger(
-        &AccountingRecord::new(&interval),
-        &AccountingRecord::new(&shown),
-        width,
-    );
-    if let Some(losses) = losses {
-        text += &diagnosis::table(&losses, &selection, width);
-    }
-    if let Some(why) = watch.why_off() {
-        text += &format!("\nno diagnosis: {why}\n");
-    }
-    output.write(&text)
+    output.write(&(begun.tables(&measured) + &begun.without_diagnosis()))
 }
 
 #[cfg(test)]

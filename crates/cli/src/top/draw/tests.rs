@@ -1,19 +1,18 @@
+//! What is drawn, as text.
+
+mod details;
+mod names;
+
 use super::*;
 use crate::fixture::{entry, interval};
 use crate::selection::Selection;
 use crate::top::clock::Clock;
-use crate::top::inspection::{Flows, Inspection, Managed, Process, Processes};
 use crate::view::{Column, HostView};
 use cofferdam_records::accounting::AccountingRecord;
 use cofferdam_records::diagnosis::{CpuLossRecord, DiagnosisRecord, NeighbourRecord};
 use cofferdam_records::explain::Agent;
-use cofferdam_records::flows::{FlowRecord, FlowsRecord};
-use cofferdam_records::status::{
-    ContainerRecord, MeansRecord, NetworkRecord, PolicyRecord, ReservationRecord,
-};
 use cofferdam_types::Interval;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use proptest::prelude::*;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use std::time::Duration;
@@ -315,152 +314,6 @@ fn busy() -> AccountingRecord {
     record
 }
 
-/// Details of `web-3` with everything that can be shown.
-fn detailed() -> State {
-    let mut state = State::new(SECOND, Selection::default());
-    state.agent = Some(Agent::NotRunning);
-    for _ in 0..70 {
-        state.take(busy(), None);
-    }
-    state.key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE));
-    let flow = |port| FlowRecord {
-        protocol: "udp".to_owned(),
-        source: "10.0.0.7".to_owned(),
-        source_port: Some(port),
-        destination: "10.0.0.2".to_owned(),
-        destination_port: Some(9000),
-        fragments: false,
-        sender: Some("cache".to_owned()),
-        packets: 650_000,
-        packets_error: 13_000,
-        packets_at_most_too_many: 0,
-        bytes: 65_000_000,
-        cost_ns: Some(4e8),
-    };
-    state.inspection = Some(Inspection {
-        processes: Ok(Processes {
-            shown: (0..60)
-                .map(|i| Process {
-                    pid: 4000 + i,
-                    command: format!("nginx: worker {i}"),
-                    cpu_pct: Some(f64::from(i)),
-                    threads: 4,
-                })
-                .collect(),
-            more: true,
-        }),
-        managed: Managed::By(Box::new(managed())),
-        flows: Flows::On(Box::new(FlowsRecord {
-            schema: String::new(),
-            time: String::new(),
-            interval_s: 1.0,
-            container: "web-3".to_owned(),
-            cgroup_id: 12,
-            shared_with: Vec::new(),
-            ns_per_packet: Some(614.0),
-            sampled_one_in: 256,
-            sampled_packets: 2600,
-            lost_packets: 0,
-            packets: 660_000,
-            other_packets: 0,
-            flows_seen: 60,
-            flows: (0..60).map(flow).collect(),
-        })),
-    });
-    state
-}
-
-fn managed() -> ContainerRecord {
-    ContainerRecord {
-        name: "web-3".to_owned(),
-        cgroup_id: 12,
-        cgroup_path: None,
-        policy: PolicyRecord {
-            network_cpu: "enforce".to_owned(),
-            cpu: "strict".to_owned(),
-            cpus: Some(1.5),
-        },
-        network: Some(NetworkRecord {
-            means: vec![MeansRecord {
-                means: "napi_thread".to_owned(),
-                in_force: true,
-                failed: false,
-                why: String::new(),
-            }],
-            debt_ns: 1_200_000_000,
-            forgiven_ns: 0,
-            charged_ns: 9_000_000_000,
-            returned_ns: 0,
-            dropped_rx_packets: 77,
-            dropped_tx_packets: 0,
-        }),
-        reservation: Some(ReservationRecord {
-            own_cpus: vec![1],
-            slice_cpu: Some(0),
-            slice_cpus: Some(0.5),
-            lent_cpus: vec![1],
-            lendings: 3,
-            rewrites: 0,
-        }),
-        degraded: Vec::new(),
-    }
-}
-
-#[test]
-fn details_show_past_harm_senders_agent_processes_and_flows() {
-    let mut state = detailed();
-    for (width, height) in [(120, 120), (200, 90), (80, 140)] {
-        let text = screen(&state, width, height).join("\n");
-        for words in [
-            "web-3",
-            "plain · cgroup /tenants/web-3",
-            "owed +33.0%",
-            "700k/s received",
-            "max   43.0%",
-            "packets/s",
-            "harms      db-1 31.0%",
-            "harmed by  nobody",
-            "cache 650k/s",
-            "a container that is gone 10/s",
-            "network CPU: enforce · CPU: strict",
-            "napi_thread in force",
-            "debt 1.2 s",
-            "CPUs of its own: 1 · 0.5 of CPU 0 · lent now: 1",
-            "nginx: worker 0",
-            "10 and more",
-            "1 packet in 256 sampled",
-            "udp 10.0.0.7:0 → 10.0.0.2:9000 (cache)",
-        ] {
-            assert!(text.contains(words), "{width}: {words}:\n{text}");
-        }
-    }
-    // What is lost is that of the victim.
-    state.view = View::Details(11);
-    let text = screen(&state, 120, 60).join("\n");
-    for words in [
-        "db-1 got 0.62 of 1.00 CPUs",
-        "lost",
-        "31.0%",
-        "harmed by  web-3 31.0%",
-    ] {
-        assert!(text.contains(words), "{words}:\n{text}");
-    }
-    state.view = View::Details(4711);
-    assert!(
-        screen(&state, 80, 24)
-            .join(" ")
-            .contains("This container is gone")
-    );
-    // A replay has neither processes nor flows, and says so.
-    state.view = View::Details(12);
-    (state.agent, state.inspection) = (None, None);
-    let text = screen(&state, 80, 40).join("\n");
-    assert!(
-        text.contains("Of the past there are no processes"),
-        "{text}"
-    );
-}
-
 #[test]
 fn each_cpu_names_who_caused_and_who_was_charged() {
     let mut state = state(&[interval()]);
@@ -496,110 +349,5 @@ fn the_command_that_helps_is_below_the_offender() {
             .unwrap();
         let told = lines[at..at + 3].join(" ");
         assert!(told.contains("cofferdam rule set web-3"), "{width}: {told}");
-    }
-}
-
-#[test]
-fn hostile_and_wide_names_stay_in_their_cells() {
-    let names = [
-        "\u{1b}[31mred\u{7}".to_owned(),
-        "網頁伺服器".repeat(20),
-        format!("z{}", "\u{335}".repeat(200)),
-        "x".repeat(300),
-        "gnp\u{202e}evil".to_owned(),
-        "👩‍👩‍👧‍👦 family".to_owned(),
-    ];
-    for name in names {
-        let mut record = busy();
-        record.containers[0].name = name.clone();
-        record.containers[0].pod = Some(name.clone());
-        let mut state = State::new(SECOND, Selection::default());
-        state.agent = Some(Agent::NotRunning);
-        state.take(record, None);
-        for keys in ["", "c", "c\n"] {
-            for c in keys.chars() {
-                let code = if c == '\n' {
-                    KeyCode::Enter
-                } else {
-                    KeyCode::Char(c)
-                };
-                state.key(KeyEvent::new(code, KeyModifiers::NONE));
-            }
-            for width in [40, 80, 120] {
-                let lines = screen(&state, width, 24);
-                let text = lines.join("\n");
-                let bad =
-                    |c: char| c != '\n' && c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c);
-                assert!(!text.chars().any(bad), "{name:?}: {text:?}");
-                if keys.is_empty() {
-                    // The columns after the name stand where they stand for other names.
-                    let row = lines.iter().find(|l| l.contains("+33.0")).unwrap();
-                    let others = lines.iter().find(|l| l.contains("-31.0")).unwrap();
-                    let at = |l: &str, what: &str| l.find(what).map(|at| text::width(&l[..at]));
-                    assert_eq!(at(row, "+33.0"), at(others, "-31.0"), "{row}\n{others}");
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn what_is_drawn_with_500_containers_is_only_what_is_seen() {
-    let mut many = interval();
-    many.containers = (0..500)
-        .map(|i| entry(i, &format!("c{i:03}"), 1000, i, 500 - i, 900))
-        .collect();
-    let state = state(&[many]);
-    let lines = screen(&state, 200, 50);
-    assert!(
-        lines.iter().filter(|l| l.starts_with('c')).count() > 30,
-        "{lines:#?}"
-    );
-    assert!(lines[0].contains("500 containers"), "{}", lines[0]);
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
-
-    /// Whatever the documents hold and however large the terminal is.
-    #[test]
-    fn no_record_and_no_size_panics(
-        width in 0_u16..220,
-        height in 0_u16..70,
-        names in proptest::collection::vec("\\PC{0,40}|[\\x00-\\x1f]{0,5}", 0..6),
-        numbers in proptest::collection::vec(any::<u64>(), 24),
-        interval_s in prop_oneof![Just(f64::NAN), Just(-1.0), Just(0.0), Just(1e300), 0.01..100.0],
-        keys in "[?cfgrsSp/jk0-9]{0,6}",
-    ) {
-        let mut record = busy();
-        record.interval_s = interval_s;
-        let mut number = numbers.iter().cycle().copied();
-        let mut next = || number.next().unwrap_or(0);
-        let template = record.containers[0].clone();
-        record.containers = names.iter().map(|name| {
-            let mut one = template.clone();
-            one.name = name.clone();
-            (one.cgroup_id, one.caused_ns, one.rx_packets) = (next(), next() >> 2, next() >> 2);
-            (one.owed_ns, one.cpu_usage_ns) = (next().cast_signed() >> 2, next());
-            one.caused_by_cpu_ns = vec![next() >> 4; (next() % 4) as usize];
-            one.charged_by_cpu_ns = vec![next() >> 4; (next() % 4) as usize];
-            one.received_from = [(next(), next() >> 2)].into();
-            one
-        }).collect();
-        let mut state = State::new(SECOND, Selection::default());
-        state.agent = Some(Agent::NotRunning);
-        state.take(record, None);
-        screen(&state, width, height);
-        press(&mut state, &keys);
-        screen(&state, width, height);
-        state.key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE));
-        screen(&state, width, height);
-    }
-
-    #[test]
-    fn no_size_of_the_details_panics(width in 0_u16..220, height in 0_u16..70, scroll in 0_usize..200) {
-        let mut state = detailed();
-        state.scroll = scroll;
-        screen(&state, width, height);
     }
 }
