@@ -7,7 +7,7 @@ use crate::conditions::Condition;
 use cofferdam_records::accounting::AccountingRecord;
 use cofferdam_records::flow::flows;
 use cofferdam_records::status::PAYS;
-use cofferdam_types::{CgroupId, Interval};
+use cofferdam_types::{CgroupId, Interval, printable};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -140,7 +140,7 @@ pub(crate) fn offender(interval: &Interval, victim: CgroupId) -> Option<String> 
 impl Event {
     /// Writes it to the log.
     pub fn log(&self) {
-        let (event, victim, cgroup) = (self.name, printable(&self.victim), printable(&self.cgroup));
+        let (event, victim, cgroup) = (self.name, shown(&self.victim), shown(&self.cgroup));
         let does = if event == PAYS {
             "pays for the packets of others"
         } else {
@@ -148,7 +148,7 @@ impl Event {
         };
         match &self.what {
             What::Begins { cpus, offender } => {
-                let offender = printable(offender.as_deref().unwrap_or_default());
+                let offender = shown(offender.as_deref().unwrap_or_default());
                 let most = match offender.as_str() {
                     "" => String::new(),
                     name => format!(", most of them {name}'s"),
@@ -172,10 +172,9 @@ impl Event {
 }
 
 /// A name that a container chose, without what steers a terminal or ends a line, and not endless.
-fn printable(name: &str) -> String {
+fn shown(name: &str) -> String {
     const LONGEST: usize = 256;
-    let clean = |c: char| if c.is_control() { '?' } else { c };
-    name.chars().map(clean).take(LONGEST).collect()
+    printable(name).chars().take(LONGEST).collect()
 }
 
 #[cfg(test)]
@@ -230,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_name_steers_nothing_and_has_an_end() {
-        assert_eq!(printable("a\nb\x1b[2J\u{9b}"), "a?b?[2J?");
-        assert_eq!(printable(&"x".repeat(10_000)).len(), 256);
+        assert_eq!(shown("a\nb\x1b[2J\u{9b}"), "a?b?[2J?");
+        assert_eq!(shown(&"x".repeat(10_000)).len(), 256);
     }
 }

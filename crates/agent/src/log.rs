@@ -3,6 +3,7 @@
 //! ([`crate::events`]) goes to journald itself, with fields.
 
 use crate::events::TARGET;
+use cofferdam_types::printable;
 use std::fmt;
 use std::io::{self, IsTerminal};
 use std::os::unix::fs::MetadataExt;
@@ -108,11 +109,7 @@ where
         // terminal.
         let mut text = Message(String::new());
         event.record(&mut text);
-        let clean = |c: char| if c.is_control() { '?' } else { c };
-        for c in text.0.trim_end().chars().map(clean) {
-            fmt::Write::write_char(&mut writer, c)?;
-        }
-        writeln!(writer)
+        writeln!(writer, "{}", printable(text.0.trim_end()))
     }
 }
 

@@ -17,6 +17,7 @@ mod schedule;
 mod selector;
 mod share;
 mod snapshot;
+mod text;
 mod topology;
 
 pub use container::{Container, ContainerChange, InterfacePair, Runtime};
@@ -37,4 +38,5 @@ pub use schedule::{
 pub use selector::{Selector, SelectorError};
 pub use share::fair_share;
 pub use snapshot::{Conservation, ContainerLedger, Health, Interval, Snapshot};
+pub use text::printable;
 pub use topology::{LogicalCpu, Topology};

@@ -163,11 +163,11 @@ impl State {
 
 /// Until the control loop wants no more.
 fn work(sender: &Sender, views: &Receiver<Arc<View>>, state: &Mutex<State>) {
-    // Without /proc there would be no agent.
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let host = host.trim_end();
+    // It fails for a buffer that is too short, and this one is not.
+    let host = nix::unistd::gethostname().unwrap_or_default();
+    let host = host.to_string_lossy();
     while let Ok(view) = views.recv() {
-        let request = metrics::otlp::request(&view, host, SystemTime::now());
+        let request = metrics::otlp::request(&view, &host, SystemTime::now());
         drop(view);
         let outcome = sender.send(&request);
         let mut state = lock(state);

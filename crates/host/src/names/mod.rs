@@ -64,9 +64,7 @@ pub(crate) fn fallback(runtime: Runtime, id: Option<&str>, path: &Path) -> Strin
         .file_name()
         .unwrap_or(path.as_os_str())
         .to_string_lossy();
-    last.chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect()
+    cofferdam_types::printable(&last)
 }
 
 #[cfg(test)]

@@ -166,8 +166,7 @@ fn name(name: &str) -> String {
 /// One line without control characters.
 fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    let plain = |c: char| if c.is_control() { '?' } else { c };
-    words.join(" ").chars().map(plain).collect()
+    cofferdam_types::printable(&words.join(" "))
 }
 
 /// Lines of at most `columns`, ended between words; a word that is longer is cut.
