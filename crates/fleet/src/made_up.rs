@@ -27,32 +27,13 @@ impl Host {
             name: format!("app-{n}"),
             cgroup_id: 4000 + n as u64,
             cgroup_path: format!("/kubepods.slice/pod-{n}/{name}-{n}"),
-            id: None,
             runtime: "containerd".to_owned(),
             pod: Some(format!(
                 "team-{}/app-{n}-{:04x}",
                 n % 17,
                 mix(seed, n as u64) & 0xffff
             )),
-            netns: None,
-            host_network: false,
-            caused_rx_ns: 0,
-            caused_tx_ns: 0,
-            caused_hardirq_ns: 0,
-            caused_ns: 0,
-            rx_packets: 0,
-            rx_bytes: 0,
-            tx_packets: 0,
-            tx_bytes: 0,
-            charged_network_ns: 0,
-            charged_other_ns: 0,
-            owed_ns: 0,
-            cpu_usage_ns: 0,
-            corrected_cpu_ns: 0,
-            ns_per_packet: None,
-            caused_by_cpu_ns: Vec::new(),
-            charged_by_cpu_ns: Vec::new(),
-            received_from: BTreeMap::new(),
+            ..ContainerRecord::default()
         };
         Host {
             seed,
@@ -85,16 +66,7 @@ impl Host {
                 attributed_ns: sum,
                 worst_cpu_error_pct: 0.0,
             },
-            health: HealthRecord {
-                containers_without_slot: 0,
-                events_lost: 0,
-                containers_gone: 0,
-                cpu_hotplugs: 0,
-                segments_rejected: 0,
-                markers_missed: 0,
-                softirqs_unseen: 0,
-                cpu_usage_unreadable: 0,
-            },
+            health: HealthRecord::default(),
             cpus: (0..)
                 .zip(measured)
                 .map(|(cpu, ns)| cpu_record(cpu, ns))
@@ -146,14 +118,9 @@ fn cpu_record(cpu: u32, ns: u64) -> CpuRecord {
         cpu,
         softirq_ns: ns,
         network_softirq_ns: ns,
-        hardirq_ns: 0,
-        napi_thread_ns: 0,
-        drain_ns: 0,
         measured_ns: ns,
         attributed_ns: ns,
-        charged_ns: 0,
-        charged_nobody_ns: 0,
-        charged_host_ns: 0,
+        ..CpuRecord::default()
     }
 }
 

@@ -48,7 +48,7 @@ pub struct AccountingRecord {
 }
 
 /// The ledger of one container.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ContainerRecord {
     /// The runtime's name for it if readable, otherwise the last part of its cgroup path.
     pub name: String,
@@ -109,7 +109,7 @@ pub struct ContainerRecord {
 }
 
 /// The invariant: Σ caused + Σ unattributed = measured. Counted since the accounting started.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConservationRecord {
     /// Softirq, hardirq, NAPI-thread and drain time, nanoseconds.
     pub measured_ns: u64,
@@ -122,7 +122,7 @@ pub struct ConservationRecord {
 
 /// Failures of the accounting, so that nothing is lost silently. Counted since the accounting
 /// started.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HealthRecord {
     /// Containers without a slot because the table was full.
     pub containers_without_slot: u64,
@@ -144,7 +144,7 @@ pub struct HealthRecord {
 }
 
 /// Time measured on one CPU.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuRecord {
     /// Number of the CPU.
     pub cpu: u32,

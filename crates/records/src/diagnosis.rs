@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// An interval of the diagnosis.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DiagnosisRecord {
     /// Length of the interval, seconds.
     pub interval_s: f64,

@@ -90,14 +90,9 @@ impl Maker {
             unattributed_ns: unattributed,
             conservation,
             health: HealthRecord {
-                containers_without_slot: 0,
-                events_lost: 0,
                 containers_gone: 12,
-                cpu_hotplugs: 0,
-                segments_rejected: 0,
                 markers_missed: 3,
-                softirqs_unseen: 0,
-                cpu_usage_unreadable: 0,
+                ..HealthRecord::default()
             },
             cpus: cpus.collect(),
             diagnosis: Some(diagnosis),

@@ -20,28 +20,10 @@ pub(crate) fn container(id: u64, name: &str) -> ContainerRecord {
         name: name.to_owned(),
         cgroup_id: id,
         cgroup_path: format!("/tenants/{id}"),
-        id: None,
         runtime: "plain".to_owned(),
-        pod: None,
-        netns: None,
-        host_network: false,
-        caused_rx_ns: 0,
-        caused_tx_ns: 0,
-        caused_hardirq_ns: 0,
-        caused_ns: 0,
-        rx_packets: 0,
-        rx_bytes: 0,
-        tx_packets: 0,
-        tx_bytes: 0,
-        charged_network_ns: 0,
-        charged_other_ns: 0,
-        owed_ns: 0,
-        cpu_usage_ns: 0,
-        corrected_cpu_ns: 0,
-        ns_per_packet: None,
         caused_by_cpu_ns: vec![0, 0],
         charged_by_cpu_ns: vec![0, 0],
-        received_from: BTreeMap::new(),
+        ..ContainerRecord::default()
     }
 }
 
@@ -127,26 +109,12 @@ impl Scene {
     pub(crate) fn record(&self) -> AccountingRecord {
         let cpu = |cpu| CpuRecord {
             cpu,
-            softirq_ns: 0,
-            network_softirq_ns: 0,
-            hardirq_ns: 0,
-            napi_thread_ns: 0,
-            drain_ns: 0,
-            measured_ns: 0,
-            attributed_ns: 0,
-            charged_ns: 0,
-            charged_host_ns: 0,
-            charged_nobody_ns: 0,
+            ..CpuRecord::default()
         };
         let diagnosis = (!self.losses.is_empty()).then(|| DiagnosisRecord {
             interval_s: 1.0,
             containers: self.losses.clone(),
-            idle_ns: 0,
-            left_idle_ns: 0,
-            host_ns: 0,
-            containers_without_slot: 0,
-            mismatches: 0,
-            segments_rejected: 0,
+            ..DiagnosisRecord::default()
         });
         AccountingRecord {
             schema: ACCOUNTING.to_owned(),
@@ -159,16 +127,7 @@ impl Scene {
                 attributed_ns: 1000 * MS,
                 worst_cpu_error_pct: self.error_pct,
             },
-            health: HealthRecord {
-                containers_without_slot: 0,
-                events_lost: 0,
-                containers_gone: 0,
-                cpu_hotplugs: 0,
-                segments_rejected: 0,
-                markers_missed: 0,
-                softirqs_unseen: 0,
-                cpu_usage_unreadable: 0,
-            },
+            health: HealthRecord::default(),
             cpus: vec![cpu(0), cpu(1)],
             diagnosis,
         }

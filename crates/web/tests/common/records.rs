@@ -20,28 +20,19 @@ pub fn container(id: u64, name: &str, [cpu, caused, charged]: [u64; 3]) -> Conta
         name: name.to_owned(),
         cgroup_id: id,
         cgroup_path: format!("/tenants/{id}"),
-        id: None,
         runtime: "podman".to_owned(),
-        pod: None,
-        netns: None,
-        host_network: false,
         caused_rx_ns: caused_ns,
-        caused_tx_ns: 0,
-        caused_hardirq_ns: 0,
         caused_ns,
         rx_packets: caused_ns / 600,
         rx_bytes: caused_ns / 10,
-        tx_packets: 0,
-        tx_bytes: 0,
         charged_network_ns: charged_ns,
-        charged_other_ns: 0,
         owed_ns,
         cpu_usage_ns: cpu * MS,
         corrected_cpu_ns: (cpu * MS) as i64 + owed_ns,
         ns_per_packet: (caused > 0).then_some(600.0),
         caused_by_cpu_ns: vec![caused_ns, 0],
         charged_by_cpu_ns: vec![charged_ns, 0],
-        received_from: BTreeMap::new(),
+        ..ContainerRecord::default()
     }
 }
 
@@ -52,14 +43,10 @@ pub fn ledger(containers: Vec<ContainerRecord>) -> AccountingRecord {
         cpu,
         softirq_ns: network_softirq_ns,
         network_softirq_ns,
-        hardirq_ns: 0,
-        napi_thread_ns: 0,
-        drain_ns: 0,
         measured_ns: network_softirq_ns,
         attributed_ns: network_softirq_ns,
         charged_ns: network_softirq_ns,
-        charged_nobody_ns: 0,
-        charged_host_ns: 0,
+        ..CpuRecord::default()
     };
     AccountingRecord {
         schema: ACCOUNTING.to_owned(),
@@ -72,16 +59,7 @@ pub fn ledger(containers: Vec<ContainerRecord>) -> AccountingRecord {
             attributed_ns: caused,
             worst_cpu_error_pct: 0.01,
         },
-        health: HealthRecord {
-            containers_without_slot: 0,
-            events_lost: 0,
-            containers_gone: 0,
-            cpu_hotplugs: 0,
-            segments_rejected: 0,
-            markers_missed: 0,
-            softirqs_unseen: 0,
-            cpu_usage_unreadable: 0,
-        },
+        health: HealthRecord::default(),
         cpus: vec![cpu(0, caused), cpu(1, 12 * MS)],
         diagnosis: None,
     }
