@@ -9,7 +9,9 @@ use crate::view::View;
 use cofferdam_latency::{Class, Direction, Stage};
 use cofferdam_records::accounting::AccountingRecord;
 use cofferdam_types::{Degraded, Snapshot};
-use cofferdam_web::{Feed, FeedError, Latency, Options, Page, Past, Reading};
+use cofferdam_web::{
+    Dataplanes, Feed, FeedError, Latency, Options, Page, Past, Reading, StartError,
+};
 use past::StorePast;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -65,7 +67,17 @@ impl LivePage {
         };
         let history = self.history.clone();
         let past = history.map(|path| Box::new(StorePast::new(path)) as Box<dyn Past>);
-        match Page::start(&options, Box::new(ViewFeed::new(view.clone())), past) {
+        let dataplanes = Dataplanes::new(config.dataplanes.clone(), ask_dataplane);
+        let started = dataplanes
+            .map_err(|why| StartError::Process {
+                what: "start a thread",
+                why,
+            })
+            .and_then(|dataplanes| {
+                let feed = ViewFeed::new(view.clone(), dataplanes);
+                Page::start(&options, Box::new(feed), past)
+            });
+        match started {
             Ok(page) => {
                 tracing::info!("the live page is at {}", page.address());
                 self.page = Some(page);
@@ -101,11 +113,20 @@ fn url_file(socket: &Path) -> Option<PathBuf> {
 struct ViewFeed {
     view: Arc<Mutex<Arc<View>>>,
     last: Option<Arc<Snapshot>>,
+    dataplanes: Dataplanes,
+}
+
+fn ask_dataplane(socket: &Path) -> Result<serde_json::Value, String> {
+    cofferdam_dataplane::status(socket).map_err(|why| why.to_string())
 }
 
 impl ViewFeed {
-    fn new(view: Arc<Mutex<Arc<View>>>) -> ViewFeed {
-        ViewFeed { view, last: None }
+    fn new(view: Arc<Mutex<Arc<View>>>, dataplanes: Dataplanes) -> ViewFeed {
+        ViewFeed {
+            view,
+            last: None,
+            dataplanes,
+        }
     }
 }
 
@@ -124,6 +145,7 @@ impl Feed for ViewFeed {
             ledger: AccountingRecord::new(&now.since(&last)),
             status: view.report(None, &[]),
             latency: view.latency.containers.iter().flat_map(latency).collect(),
+            dataplanes: self.dataplanes.latest(),
         }))
     }
 

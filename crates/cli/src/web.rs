@@ -7,9 +7,11 @@ use crate::output::Output;
 use cofferdam_agent::{Client, ClientError};
 use cofferdam_records::accounting::AccountingRecord;
 use cofferdam_types::Snapshot;
-use cofferdam_web::{Feed, FeedError, Options, Page, Reading, StartError};
+use cofferdam_web::{
+    Dataplanes, Feed, FeedError, MOST_DATAPLANES, Options, Page, Reading, StartError,
+};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Each reading costs the agent one: while nobody looks, the past is kept coarsely.
@@ -28,7 +30,14 @@ pub fn run(args: &WebArgs, interrupt: &Interrupt) -> Outcome {
         group: None,
         url_file: None,
     };
+    if args.dataplanes.len() > MOST_DATAPLANES {
+        let text = format!("--dataplane can be given {MOST_DATAPLANES} times at most");
+        return Err(Failure::Usage(text));
+    }
+    let dataplanes = Dataplanes::new(args.dataplanes.clone(), ask_dataplane)
+        .map_err(|why| Failure::failed(format!("cannot start a thread: {why}")))?;
     let feed = SocketFeed {
+        dataplanes,
         socket: args.agent.socket.clone(),
         client: Some(client),
         last: None,
@@ -61,6 +70,11 @@ struct SocketFeed {
     socket: PathBuf,
     client: Option<Client>,
     last: Option<Snapshot>,
+    dataplanes: Dataplanes,
+}
+
+fn ask_dataplane(socket: &Path) -> Result<serde_json::Value, String> {
+    cofferdam_dataplane::status(socket).map_err(|why| why.to_string())
 }
 
 impl SocketFeed {
@@ -80,6 +94,7 @@ impl SocketFeed {
                 status,
                 // The socket has none.
                 latency: Vec::new(),
+                dataplanes: self.dataplanes.latest(),
             });
         Ok(reading)
     }

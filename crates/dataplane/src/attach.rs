@@ -145,7 +145,13 @@ pub fn move_group(path: &Path, group: u8, core: u8) -> Result<u8, AttachError> {
 fn ask(path: &Path, request: &Request) -> Result<(OwnedFd, Answer, Vec<OwnedFd>), AttachError> {
     let failed = |source: io::Error| AttachError::Connect {
         path: path.display().to_string(),
-        source,
+        source: match source.kind() {
+            io::ErrorKind::WouldBlock => io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("no answer within {ANSWER_PATIENCE_S} s"),
+            ),
+            _ => source,
+        },
     };
     let socket = socket(
         AddressFamily::Unix,
@@ -155,20 +161,16 @@ fn ask(path: &Path, request: &Request) -> Result<(OwnedFd, Answer, Vec<OwnedFd>)
     )
     .map_err(|e| failed(e.into()))?;
     let address = UnixAddr::new(path).map_err(|e| failed(e.into()))?;
-    connect(socket.as_raw_fd(), &address).map_err(|e| failed(e.into()))?;
     let patience = nix::sys::time::TimeVal::new(ANSWER_PATIENCE_S, 0);
-    nix::sys::socket::setsockopt(&socket, sockopt::ReceiveTimeout, &patience)
+    // A dataplane that is stopped accepts nobody: then the connection itself has to wait.
+    nix::sys::socket::setsockopt(&socket, sockopt::SendTimeout, &patience)
+        .and_then(|()| nix::sys::socket::setsockopt(&socket, sockopt::ReceiveTimeout, &patience))
         .map_err(|e| failed(e.into()))?;
+    connect(socket.as_raw_fd(), &address).map_err(|e| failed(e.into()))?;
     let text = serde_json::to_vec(request).map_err(|e| failed(e.into()))?;
     let sent = nix::sys::socket::send(socket.as_raw_fd(), &text, MsgFlags::MSG_NOSIGNAL);
     sent.map_err(|e| failed(e.into()))?;
-    let (text, descriptors) = receive(&socket).map_err(|e| match e.kind() {
-        io::ErrorKind::WouldBlock => failed(io::Error::new(
-            io::ErrorKind::TimedOut,
-            format!("no answer within {ANSWER_PATIENCE_S} s"),
-        )),
-        _ => failed(e),
-    })?;
+    let (text, descriptors) = receive(&socket).map_err(failed)?;
     let answer = serde_json::from_slice(&text).map_err(|e| AttachError::Answer(e.to_string()))?;
     Ok((socket, answer, descriptors))
 }

@@ -3,6 +3,7 @@ import { Chart } from "./charts.js";
 import { showFlow } from "./flow.js";
 import { bytes, cpus, length, make, plain, put } from "./format.js";
 import { go } from "./place.js";
+import { showDataplanes, showPromises } from "./promises.js";
 import { get } from "./source.js";
 import { Table } from "./table.js";
 import { showSpan, span } from "./time.js";
@@ -24,6 +25,8 @@ export const showOverview = (frame) => {
   showVerdict(frame);
   showFlow(frame);
   table.show(frame.containers);
+  showPromises(frame);
+  showDataplanes(frame);
   showCpus(frame);
   showAgent(frame.agent);
 };

@@ -35,6 +35,7 @@ pub static FILES: &[File] = &[
     file!("/format.js", JS, "format.js"),
     file!("/overview.js", JS, "overview.js"),
     file!("/place.js", JS, "place.js"),
+    file!("/promises.js", JS, "promises.js"),
     file!("/source.js", JS, "source.js"),
     file!("/story.js", JS, "story.js"),
     file!("/table.js", JS, "table.js"),

@@ -1,5 +1,6 @@
 //! What the page is made from: readings of now, and a past.
 
+use crate::dataplanes::Dataplane;
 use cofferdam_records::accounting::AccountingRecord;
 use cofferdam_records::status::StatusReport;
 use serde::Serialize;
@@ -14,6 +15,8 @@ pub struct Reading {
     pub status: StatusReport,
     /// What was measured of containers' packets; empty where it is not, or not to be had.
     pub latency: Vec<Latency>,
+    /// The dataplanes that the page is to show, as they said last.
+    pub dataplanes: Vec<Dataplane>,
 }
 
 /// What a container's network path adds to its packets of one direction and protocol, on average since

@@ -2,12 +2,14 @@
 //!
 //! Ids are text: JavaScript's numbers hold 53 bits of a cgroup's id. Figures are CPUs in four digits.
 
+use crate::dataplanes::Dataplane;
 use crate::moment::Moment;
+use crate::promise::{Promise, promises};
 use cofferdam_records::accounting::{AccountingRecord, ContainerRecord};
 use cofferdam_records::diagnosis::{CpuLossRecord, DiagnosisRecord};
 use cofferdam_records::explain::{Figures, Finding, enforce_command};
 use cofferdam_records::flow::{Flow, flows};
-use cofferdam_records::status::{DegradedRecord, StatusReport};
+use cofferdam_records::status::{ContainerRecord as Managed, DegradedRecord, StatusReport};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
@@ -37,6 +39,9 @@ pub(crate) struct Frame<'a> {
     flows: Vec<FlowRow<'a>>,
     cpus: Vec<CpuRow>,
     containers: Vec<Row<'a>>,
+    promises: Vec<Promise<'a>>,
+    promises_total: usize,
+    dataplanes: &'a [Dataplane],
     /// Whether the losses are known.
     diagnosed: bool,
 }
@@ -112,10 +117,10 @@ struct Help<'a> {
 /// What several parts of a document look up.
 pub(crate) struct Lookup<'a> {
     pub ledger: &'a AccountingRecord,
-    pub status: Option<&'a StatusReport>,
     pub flows: Vec<Flow>,
     by_id: HashMap<u64, &'a ContainerRecord>,
     losses: HashMap<u64, &'a CpuLossRecord>,
+    managed: HashMap<u64, &'a Managed>,
     losses_s: f64,
 }
 
@@ -131,10 +136,12 @@ impl<'a> Lookup<'a> {
         let all = diagnosis.iter().flat_map(|d| &d.containers);
         Lookup {
             ledger,
-            status,
             flows,
             by_id: ledger.containers.iter().map(|c| (c.cgroup_id, c)).collect(),
             losses: all.map(|loss| (loss.cgroup_id, loss)).collect(),
+            managed: (status.iter().flat_map(|s| &s.containers))
+                .map(|m| (m.cgroup_id, m))
+                .collect(),
             losses_s: diagnosis.map_or(0.0, |d| d.interval_s),
         }
     }
@@ -165,14 +172,18 @@ impl<'a> Lookup<'a> {
         self.losses_s > 0.0
     }
 
+    /// What the agent does for it; `None` of the past.
+    pub fn managed(&self, id: u64) -> Option<&'a Managed> {
+        self.managed.get(&id).copied()
+    }
+
     fn is_enforced(&self, id: u64) -> bool {
-        let mut all = self.status.iter().flat_map(|s| &s.containers);
-        all.any(|c| c.cgroup_id == id && c.policy.network_cpu == "enforce")
+        let managed = self.managed(id);
+        managed.is_some_and(|c| c.policy.network_cpu == "enforce")
     }
 
     pub fn row(&self, c: &'a ContainerRecord) -> Row<'a> {
-        let mut managed = self.status.iter().flat_map(|s| &s.containers);
-        let managed = managed.find(|m| m.cgroup_id == c.cgroup_id);
+        let managed = self.managed(c.cgroup_id);
         let loss = self.loss(c.cgroup_id);
         let known = |of: &dyn Fn(&CpuLossRecord) -> u64| {
             let cpus = loss.map_or(0.0, |loss| self.lost_cpus(of(loss)));
@@ -230,6 +241,7 @@ impl<'a> Frame<'a> {
     pub fn new(moment: &'a Moment, host: &'a str) -> Frame<'a> {
         let lookup = Lookup::new(moment);
         let explanation = &moment.explanation;
+        let (promises, promises_total) = promises(&lookup);
         let shown = explanation.findings.len().min(MOST_FINDINGS);
         let row = |flow: &Flow| {
             Some(FlowRow {
@@ -278,6 +290,9 @@ impl<'a> Frame<'a> {
                 .iter()
                 .map(|c| lookup.row(c))
                 .collect(),
+            promises,
+            promises_total,
+            dataplanes: &moment.dataplanes,
             diagnosed: lookup.is_diagnosed(),
         }
     }

@@ -1,8 +1,8 @@
 //! The live page: who harms whom on this host, now and before, for a browser.
 //!
 //! Served by the agent (`[web]` in its configuration) or by `cofferdam web` beside it. Two threads: one
-//! reads from a [`Feed`], which may wait for the agent; the other serves, and waits for nobody. It only
-//! shows: nothing here changes the host or the agent.
+//! reads from a [`Feed`], which may wait for the agent; the other serves, and waits for nobody. A third
+//! asks the dataplanes, where there are such. It only shows: nothing here changes the host or the agent.
 //!
 //! A reading becomes a document once, for all who look, and only while somebody looks. Every stream
 //! holds at most one document that its reader has not taken ([`body`]), and a reader that takes
@@ -14,11 +14,13 @@ mod address;
 mod answer;
 mod assets;
 mod body;
+mod dataplanes;
 mod feed;
 mod frame;
 mod listen;
 mod moment;
 mod page;
+mod promise;
 mod ring;
 mod route;
 mod sampler;
@@ -29,6 +31,7 @@ mod story;
 
 pub use access::{Access, Decision, Shown, Token};
 pub use address::{Address, AddressError};
+pub use dataplanes::{Ask, Dataplane, Dataplanes, MOST_DATAPLANES};
 pub use feed::{Feed, FeedError, Latency, Past, PastError, Point, Points, Reading};
 pub use listen::ListenError;
 pub use page::{Options, Page, StartError};

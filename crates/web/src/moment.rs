@@ -1,5 +1,6 @@
 //! The host at one moment, with what it means: made from the newest readings, or from the past.
 
+use crate::dataplanes::Dataplane;
 use crate::feed::{Latency, Reading};
 use cofferdam_records::accounting::AccountingRecord;
 use cofferdam_records::explain::{Agent, Explanation, explain};
@@ -18,6 +19,7 @@ pub(crate) struct Moment {
     /// `None` of the past: it is not kept.
     pub status: Option<StatusReport>,
     pub latency: Vec<Latency>,
+    pub dataplanes: Vec<Dataplane>,
     pub explanation: Explanation,
     /// Why there is nothing newer.
     pub error: Option<String>,
@@ -29,6 +31,7 @@ pub(crate) struct Recent {
     ledgers: VecDeque<AccountingRecord>,
     statuses: VecDeque<StatusReport>,
     latency: Vec<Latency>,
+    dataplanes: Vec<Dataplane>,
     error: Option<String>,
 }
 
@@ -45,6 +48,7 @@ impl Recent {
         self.ledgers.push_back(reading.ledger);
         self.statuses.push_back(reading.status);
         self.latency = reading.latency;
+        self.dataplanes = reading.dataplanes;
     }
 
     pub fn fail(&mut self, why: String) {
@@ -67,6 +71,7 @@ impl Recent {
             ledger,
             status: Some(both.1),
             latency: self.latency.clone(),
+            dataplanes: self.dataplanes.clone(),
             explanation,
             error: self.error.clone(),
         })
@@ -91,6 +96,7 @@ impl Moment {
             ledger,
             status: None,
             latency: Vec::new(),
+            dataplanes: Vec::new(),
             explanation,
             error: None,
         }

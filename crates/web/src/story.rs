@@ -1,10 +1,10 @@
 //! The document of one container: what it does, to whom, and from whom it suffers.
 
 use crate::feed::Latency;
-use crate::frame::{Lookup, Row, short};
+use crate::frame::{Lookup, Row};
 use crate::moment::Moment;
+use crate::promise::Losses;
 use cofferdam_records::accounting::ContainerRecord;
-use cofferdam_records::diagnosis::{CpuLossRecord, NeighbourRecord};
 use cofferdam_records::explain::Finding;
 use cofferdam_records::flow::Flow;
 use cofferdam_records::status::{ConditionRecord, ContainerRecord as Managed};
@@ -67,18 +67,6 @@ struct Other<'a> {
     on: Vec<u32>,
 }
 
-#[derive(Debug, Serialize)]
-struct Losses<'a> {
-    entitled: f64,
-    entitled_by: String,
-    got: f64,
-    forced_sharing: f64,
-    phantom: f64,
-    throttled: f64,
-    lack: f64,
-    neighbour: Option<&'a str>,
-}
-
 impl<'a> Story<'a> {
     /// Of the container `id`, if it is known at `moment`.
     pub fn new(moment: &'a Moment, id: u64) -> Option<Story<'a>> {
@@ -100,7 +88,6 @@ impl<'a> Story<'a> {
             };
             is(&f.offender) || is(&f.victim)
         };
-        let mut managed = moment.status.iter().flat_map(|s| &s.containers);
         let conditions = moment.status.iter().flat_map(|s| &s.conditions);
         let sent = senders.iter().take(MOST_SENDERS);
         Some(Story {
@@ -133,7 +120,7 @@ impl<'a> Story<'a> {
             }),
             suffers: others(&lookup, |f| (f.victim == id).then_some(f.offender)),
             losses: lookup.loss(id).map(|loss| Losses::new(&lookup, loss)),
-            managed: managed.find(|m| m.cgroup_id == id),
+            managed: lookup.managed(id),
             latency: moment
                 .latency
                 .iter()
@@ -184,26 +171,4 @@ fn others<'a>(lookup: &Lookup<'a>, end: impl Fn(&Flow) -> Option<Option<u64>>) -
         .collect();
     others.sort_by(|a, b| b.cpus.total_cmp(&a.cpus));
     others
-}
-
-impl<'a> Losses<'a> {
-    fn new(lookup: &Lookup<'a>, loss: &'a CpuLossRecord) -> Losses<'a> {
-        let basis = serde_json::to_value(loss.entitled_by).ok();
-        Losses {
-            entitled: lookup.lost_cpus(loss.entitled_ns),
-            entitled_by: basis
-                .and_then(|b| b.as_str().map(str::to_owned))
-                .unwrap_or_default(),
-            got: lookup.lost_cpus(loss.got_ns),
-            forced_sharing: lookup.lost_cpus(loss.forced_sharing_ns),
-            phantom: lookup.lost_cpus(loss.phantom_ns),
-            throttled: lookup.lost_cpus(loss.throttled_ns),
-            lack: lookup.lost_cpus(loss.lack_ns),
-            neighbour: match &loss.neighbour {
-                Some(NeighbourRecord::Host) => Some("the host"),
-                Some(NeighbourRecord::Container { name }) => Some(short(name)),
-                None => None,
-            },
-        }
-    }
 }

@@ -8,7 +8,7 @@ use crate::otlp::{EndpointError, OtlpConfig};
 use crate::rules::{Matcher, Rule};
 use cofferdam_latency::Start;
 use cofferdam_types::{CpuPolicy, Policy, Problem, Severity, place};
-use cofferdam_web::Address;
+use cofferdam_web::{Address, MOST_DATAPLANES};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::ops::{Range, RangeInclusive};
@@ -173,6 +173,16 @@ fn web(checker: &mut Checker<'_>, raw: &RawWeb, config: &mut WebConfig) {
             checker.error(&host.span(), what);
         }
         config.hosts.push(name.clone());
+    }
+    if let Some(beyond) = raw.dataplanes.get(MOST_DATAPLANES) {
+        let what = format!("the page shows at most {MOST_DATAPLANES} dataplanes: remove some");
+        checker.error(&beyond.span(), what);
+    }
+    for path in &raw.dataplanes {
+        match socket_path(path.get_ref()) {
+            Ok(()) => config.dataplanes.push(path.get_ref().clone()),
+            Err(what) => checker.error(&path.span(), what),
+        }
     }
     let Some(address) = raw.address.as_ref().filter(|a| a.get_ref() != "off") else {
         return;

@@ -106,6 +106,8 @@ pub struct WebConfig {
     pub hosts: Vec<String>,
     /// Whether others than this host may reach it.
     pub remote: bool,
+    /// Control sockets of the dataplanes that it shows.
+    pub dataplanes: Vec<PathBuf>,
 }
 
 /// `[latency]`

@@ -111,6 +111,7 @@ pub(super) struct RawWeb {
     pub address: Option<Spanned<String>>,
     pub hosts: Vec<Spanned<String>>,
     pub remote: Option<bool>,
+    pub dataplanes: Vec<Spanned<PathBuf>>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]

@@ -68,6 +68,9 @@ pub struct WebArgs {
     /// Serve on an address that other hosts reach, although the page has no TLS
     #[arg(long)]
     pub remote: bool,
+    /// Show the cores of the dataplane with this control socket; several are possible
+    #[arg(long = "dataplane", value_name = "SOCKET")]
+    pub dataplanes: Vec<PathBuf>,
     /// Which agent.
     #[command(flatten)]
     pub agent: SocketArgs,

@@ -1,7 +1,7 @@
 //! The live page of a real agent, and of `cofferdam web` beside it.
 
 use crate::harness::*;
-use cofferdam_lab::fixtures::wait_until;
+use cofferdam_lab::fixtures::{Namespace, Net, VethPair, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -97,5 +97,57 @@ fn the_page_of_a_real_agent_names_who_pays_and_a_taken_port_is_named() {
         agent.signal(Signal::SIGTERM);
         assert_eq!(agent.child.wait().unwrap().code(), Some(0));
         assert!(!file.exists());
+    });
+}
+
+#[test]
+fn the_page_shows_the_cores_of_a_dataplane_and_why_another_does_not_answer() {
+    alone(|| {
+        let (server, client) = (Namespace::new("server"), Namespace::new("client"));
+        let _pair = VethPair::new((&server, "eth0"), (&client, "eth0"));
+        let folder = tempfile::tempdir().unwrap();
+        let (config, socket, gone) = (
+            folder.path().join("dataplane.toml"),
+            folder.path().join("dataplane.sock"),
+            folder.path().join("gone.sock"),
+        );
+        let text = format!(
+            "socket = \"{}\"\n[device]\nname = \"eth0\"\n[network]\naddresses = [\"10.98.7.9/24\"]\n",
+            socket.display()
+        );
+        std::fs::write(&config, text).unwrap();
+        let command = format!("{BINARY} dataplane run --config {}", config.display());
+        let dataplane = server.spawn(&command);
+        let mut agent = Agent::start(&format!(
+            "[web]\naddress = \"127.0.0.1:0\"\ndataplanes = [\"{}\", \"{}\"]\n",
+            socket.display(),
+            gone.display()
+        ));
+        let url = std::fs::read_to_string(agent.folder.path().join("web.url")).unwrap();
+        let mut seen = Value::Null;
+        wait_until("the core", Duration::from_secs(40), || {
+            seen = document(&url, "/api/frame").unwrap_or(Value::Null);
+            !seen["dataplanes"][0]["cores"][0].is_null()
+        });
+        let [serving, missing] = [&seen["dataplanes"][0], &seen["dataplanes"][1]];
+        assert_eq!(serving["device"], "eth0");
+        assert_eq!(serving["cores"][0]["groups"], 128, "{serving}");
+        assert!(serving["cores"][0]["busy"].as_f64().unwrap() <= 1.0);
+        let why = missing["error"].as_str().unwrap();
+        assert!(
+            why.contains("no dataplane answers on") && why.contains("gone.sock"),
+            "{why}"
+        );
+        // One that is stopped keeps neither the page nor the agent's end waiting.
+        dataplane.signal(Signal::SIGSTOP);
+        wait_until("its silence", Duration::from_secs(40), || {
+            seen = document(&url, "/api/frame").unwrap_or(Value::Null);
+            seen["dataplanes"][0]["error"].is_string()
+        });
+        agent.signal(Signal::SIGTERM);
+        assert_eq!(agent.child.wait().unwrap().code(), Some(0));
+        dataplane.signal(Signal::SIGCONT);
+        dataplane.signal(Signal::SIGTERM);
+        assert_eq!(dataplane.wait(), Some(0));
     });
 }

@@ -16,6 +16,7 @@ pub(crate) fn reading(containers: &[(u64, &str, [u64; 3])]) -> Reading {
         ),
         status: records::status(),
         latency: Vec::new(),
+        dataplanes: Vec::new(),
     }
 }
 

@@ -6,7 +6,7 @@ mod common;
 mod driver;
 
 use cofferdam_web::Page;
-use common::{EVIL, Repeats, flooded, serve, serve_with_past, socket_of};
+use common::{EVIL, Repeats, flooded, promised, serve, serve_with_past, socket_of};
 use driver::Browser;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -179,8 +179,9 @@ fn the_page_says_who_harms_whom_and_opens_a_container() {
 
 #[test]
 fn every_width_and_scheme_fits_and_is_accessible() {
-    let page = serve_with_past(Repeats::new(flooded(40)));
+    let page = serve_with_past(Repeats::new(promised(flooded(40))));
     let browser = open(&page);
+    browser.wait("document.querySelectorAll('#cores tbody tr').length === 2");
     for scheme in ["light", "dark"] {
         browser.cdp(
             "Emulation.setEmulatedMedia",
@@ -270,6 +271,46 @@ fn the_keyboard_reaches_everything_and_500_containers_are_few_rows() {
     assert_eq!(faults(&browser), Vec::<String>::new());
     browser.keys("\u{e00c}");
     browser.wait("!document.querySelector('#help').open");
+    is_clean(&browser, &page);
+}
+
+#[test]
+fn promises_losses_and_the_cores_of_dataplanes_are_shown_where_there_are_such() {
+    let feed = Repeats::new(flooded(3));
+    let reading = feed.reading.clone();
+    let page = serve(feed);
+    let browser = open(&page);
+    let shown = |id: &str| browser.text(&format!("document.querySelector('#{id}').innerText"));
+    browser.wait("document.querySelectorAll('#promises tbody tr').length === 2");
+    assert!(
+        shown("promises").contains("weight"),
+        "{}",
+        shown("promises")
+    );
+    assert_eq!(
+        browser.run("return document.querySelector('#dataplanes').checkVisibility()"),
+        json!(false)
+    );
+    *reading.lock().unwrap() = promised(flooded(3));
+    browser.wait("document.querySelectorAll('#cores tbody tr').length === 2");
+    let first = browser.text("document.querySelector('#promises tbody tr').innerText");
+    let first: Vec<&str> = first.split_whitespace().collect();
+    assert_eq!(
+        first.join(" "),
+        "batch reserved 1.25 1.00 0.88 0.02 0 0 orders-db CPU 1; 0.25 of CPU 0; lent now: 1"
+    );
+    let cores = shown("cores");
+    for part in [
+        "eth0 core 0 (CPU 1)",
+        "73%",
+        "812,345",
+        "41 µs",
+        "no dataplane answers on <img",
+    ] {
+        assert!(cores.contains(part), "no {part} in {cores}");
+    }
+    browser.click("#promises tbody tr:first-child a");
+    browser.wait("document.querySelector('#story-name')?.textContent === 'batch'");
     is_clean(&browser, &page);
 }
 

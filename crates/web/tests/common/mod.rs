@@ -7,9 +7,11 @@ pub mod records;
 pub use records::{container, diagnosis, ledger, loss, status};
 
 use cofferdam_records::accounting::AccountingRecord;
+use cofferdam_records::cores::CoreRecord;
 use cofferdam_records::status::{ConditionRecord, PAYS};
 use cofferdam_web::{
-    Address, Feed, FeedError, Latency, Options, Page, Past, PastError, Point, Points, Reading,
+    Address, Dataplane, Feed, FeedError, Latency, Options, Page, Past, PastError, Point, Points,
+    Reading,
 };
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -73,7 +75,40 @@ pub fn flooded(more: u64) -> Reading {
             added_ns: Some(12_800),
             stages_ns: vec![("host", 9_100), ("backlog", 20_000), ("socket", 12_200)],
         }],
+        dataplanes: Vec::new(),
     }
+}
+
+/// The same host, with a CPU reserved for `batch`, and two dataplanes of which one does not answer.
+pub fn promised(mut reading: Reading) -> Reading {
+    reading.status.containers = vec![records::reserved(4, "batch", 1.25)];
+    let core = |core, cpu, busy| CoreRecord {
+        core,
+        cpu,
+        groups: 64,
+        received_per_s: 812_345.0,
+        steered_in_per_s: 12.0,
+        sent_per_s: 801_002.0,
+        busy,
+        queue_delay_ns: 41_000,
+    };
+    let dataplane = |socket: &str| Dataplane {
+        socket: socket.to_owned(),
+        device: "eth0".to_owned(),
+        error: None,
+        cores: Vec::new(),
+    };
+    reading.dataplanes = vec![
+        Dataplane {
+            cores: vec![core(0, Some(1), 0.73), core(1, None, 0.04)],
+            ..dataplane("/run/cofferdam/web.sock")
+        },
+        Dataplane {
+            error: Some(format!("no dataplane answers on {EVIL}")),
+            ..dataplane(EVIL)
+        },
+    ];
+    reading
 }
 
 /// A feed of one reading again and again, with a new time and some change.

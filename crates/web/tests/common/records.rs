@@ -5,7 +5,10 @@ use cofferdam_records::accounting::{
     ACCOUNTING, AccountingRecord, ConservationRecord, ContainerRecord, CpuRecord, HealthRecord,
 };
 use cofferdam_records::diagnosis::{CpuLossRecord, DiagnosisRecord, NeighbourRecord};
-use cofferdam_records::status::{AgentRecord, ConfigurationRecord, STATUS, StatusReport};
+use cofferdam_records::status::{
+    AgentRecord, ConfigurationRecord, ContainerRecord as Managed, PolicyRecord, ReservationRecord,
+    STATUS, StatusReport,
+};
 use cofferdam_types::Entitlement;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -134,5 +137,29 @@ pub fn diagnosis(containers: Vec<CpuLossRecord>) -> DiagnosisRecord {
         containers_without_slot: 0,
         mismatches: 0,
         segments_rejected: 0,
+    }
+}
+
+/// A container of the status with `cpus` reserved: CPU 1 and a slice of CPU 0.
+pub fn reserved(id: u64, name: &str, cpus: f64) -> Managed {
+    Managed {
+        name: name.to_owned(),
+        cgroup_id: id,
+        cgroup_path: Some(format!("/tenants/{id}")),
+        policy: PolicyRecord {
+            network_cpu: "observe".to_owned(),
+            cpu: "strict".to_owned(),
+            cpus: Some(cpus),
+        },
+        network: None,
+        reservation: Some(ReservationRecord {
+            own_cpus: vec![1],
+            slice_cpu: Some(0),
+            slice_cpus: Some(cpus.fract()),
+            lent_cpus: vec![1],
+            lendings: 3,
+            rewrites: 0,
+        }),
+        degraded: Vec::new(),
     }
 }

@@ -3,6 +3,7 @@
 use crate::dataplane::elastic;
 use crate::exit::one_line;
 use cofferdam_dataplane::Stage;
+use cofferdam_records::cores::{CoreRecord, grown};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -71,12 +72,6 @@ pub struct Reading {
     pub cores: Vec<CoreRow>,
     /// What elastic cores did, where there are such.
     pub elastic: Option<String>,
-}
-
-/// How much a counter has grown.
-fn grown(before: &Value, now: &Value, pointer: &str) -> u64 {
-    let at = |v: &Value| v.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
-    at(now).saturating_sub(at(before))
 }
 
 /// Growth of each number of an object, with its name.
@@ -157,31 +152,27 @@ impl Reading {
     }
 }
 
+/// Where there are several: of the only one the head says the same.
 fn cores(before: &Value, now: &Value, seconds: f64) -> Vec<CoreRow> {
-    let all = now.get("cores").and_then(Value::as_array);
-    let all = all.filter(|cores| cores.len() > 1);
-    let row = |(n, core): (usize, &Value)| {
-        let count = |key: &str| grown(before, now, &format!("/cores/{n}/{key}"));
-        let rate = |key: &str| (count(key) as f64 / seconds) as u64;
-        let (busy, idle) = (count("busy_cycles"), count("idle_cycles"));
-        let cpu = core.get("cpu").and_then(Value::as_u64);
-        CoreRow {
-            name: cpu.map_or_else(|| n.to_string(), |cpu| format!("{n} (cpu {cpu})")),
-            numbers: [
-                core.get("groups").and_then(Value::as_u64).unwrap_or(0),
-                rate("received_packets"),
-                rate("steered_in_packets"),
-                rate("sent_packets"),
-                busy * 100 / (busy + idle).max(1),
-                core.get("queue_delay_ns")
-                    .and_then(Value::as_u64)
-                    .unwrap_or(0)
-                    / 1000,
-            ],
-        }
+    let all = cofferdam_records::cores::cores(before, now, seconds);
+    let row = |core: CoreRecord| CoreRow {
+        name: core.cpu.map_or_else(
+            || core.core.to_string(),
+            |cpu| format!("{} (cpu {cpu})", core.core),
+        ),
+        numbers: [
+            core.groups,
+            core.received_per_s as u64,
+            core.steered_in_per_s as u64,
+            core.sent_per_s as u64,
+            (core.busy * 100.0) as u64,
+            core.queue_delay_ns / 1000,
+        ],
     };
-    all.map(|all| all.iter().enumerate().map(row).collect())
-        .unwrap_or_default()
+    match all.len() {
+        0 | 1 => Vec::new(),
+        _ => all.into_iter().map(row).collect(),
+    }
 }
 
 fn applications(now: &Value) -> Vec<ApplicationRow> {
