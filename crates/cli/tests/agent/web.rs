@@ -123,7 +123,9 @@ fn the_page_shows_the_cores_of_a_dataplane_and_why_another_does_not_answer() {
             socket.display(),
             gone.display()
         ));
-        let url = std::fs::read_to_string(agent.folder.path().join("web.url")).unwrap();
+        let file = agent.folder.path().join("web.url");
+        wait_until("the page", Duration::from_secs(40), || file.exists());
+        let url = std::fs::read_to_string(&file).unwrap();
         let mut seen = Value::Null;
         wait_until("the core", Duration::from_secs(40), || {
             seen = document(&url, "/api/frame").unwrap_or(Value::Null);

@@ -17,7 +17,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Name of a container that would be HTML, were it not text.
 pub const EVIL: &str = "<img src=x onerror=\"document.title='owned'\"><b>bold</b>";
@@ -157,13 +157,23 @@ pub fn options(address: Address) -> Options {
 /// A page of `feed` on a port of its own.
 pub fn serve(feed: Repeats) -> Page {
     let address = "127.0.0.1:0".parse().unwrap();
-    Page::start(&options(address), Box::new(feed), None).unwrap()
+    first_reading(Page::start(&options(address), Box::new(feed), None).unwrap())
 }
 
 /// The same with a store that knows the last day.
 pub fn serve_with_past(feed: Repeats) -> Page {
     let address = "127.0.0.1:0".parse().unwrap();
-    Page::start(&options(address), Box::new(feed), Some(Box::new(Day))).unwrap()
+    first_reading(Page::start(&options(address), Box::new(feed), Some(Box::new(Day))).unwrap())
+}
+
+/// Waits for it: a thread of its own takes it.
+fn first_reading(page: Page) -> Page {
+    let begin = Instant::now();
+    while !get(&page, "/api/frame", "").starts_with("HTTP/1.1 200 ") {
+        assert!(begin.elapsed() < Duration::from_secs(20), "no reading");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    page
 }
 
 /// A store in which a flood has begun 13 minutes ago, and one was six hours ago.
