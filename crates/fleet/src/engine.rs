@@ -166,9 +166,10 @@ impl Engine {
     fn run(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Rows<'_>, FleetError> {
         let _guard = self.runtime.enter();
         let schema = plan.schema();
-        let stream = execute_stream(plan, Arc::clone(&self.context))?;
+        let stream = execute_stream(Arc::clone(&plan), Arc::clone(&self.context))?;
         Ok(Rows {
             schema,
+            plan,
             stream,
             runtime: &self.runtime,
         })
@@ -192,8 +193,17 @@ fn table(
 pub struct Rows<'a> {
     /// Of its batches.
     pub schema: SchemaRef,
+    plan: Arc<dyn ExecutionPlan>,
     stream: SendableRecordBatchStream,
     runtime: &'a Runtime,
+}
+
+impl Rows<'_> {
+    /// Bytes that the query has written to temporary files up to now.
+    pub fn spilled_bytes(&self) -> usize {
+        let metrics = self.plan.metrics();
+        metrics.and_then(|m| m.spilled_bytes()).unwrap_or(0)
+    }
 }
 
 impl Iterator for Rows<'_> {
@@ -202,5 +212,83 @@ impl Iterator for Rows<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.runtime.block_on(self.stream.next());
         next.map(|batch| batch.map_err(FleetError::from))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::{Int64Array, UInt64Array};
+    use arrow_schema::{DataType, Field, Schema};
+
+    const GROUPS: u64 = 400_000;
+
+    /// Each group twice, the second time in the other order.
+    fn source() -> Source {
+        let field = |name, kind| Field::new(name, kind, false);
+        let fields = vec![field("key", DataType::UInt64), field("ns", DataType::Int64)];
+        let schema = Arc::new(Schema::new(fields));
+        let of = Arc::clone(&schema);
+        let open = move || -> Batches {
+            let schema = Arc::clone(&of);
+            let keys = (0..GROUPS).chain((0..GROUPS).rev());
+            let keys: Vec<u64> = keys.collect();
+            let batches: Vec<_> = keys.chunks(BATCH_ROWS).map(<[u64]>::to_vec).collect();
+            Box::new(batches.into_iter().map(move |keys| {
+                let ns = Int64Array::from_iter_values(keys.iter().map(|k| *k as i64));
+                let columns: Vec<arrow_array::ArrayRef> =
+                    vec![Arc::new(UInt64Array::from(keys)), Arc::new(ns)];
+                Ok(RecordBatch::try_new(Arc::clone(&schema), columns).unwrap())
+            }))
+        };
+        Source {
+            schema,
+            open: Arc::new(open),
+        }
+    }
+
+    fn sums() -> Sums<'static> {
+        Sums {
+            keys: &["key"],
+            sums: &["ns"],
+            is_ordered: false,
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_spilled_and_no_group_is_lost_or_counted_twice() {
+        let folder = tempfile::tempdir().unwrap();
+        // The keys and sums alone have 6.4 MB.
+        let engine = Engine::new(8 << 20, 1, folder.path()).unwrap();
+        let mut rows = engine.sums(vec![source()], sums()).unwrap();
+        let mut seen = vec![false; GROUPS as usize];
+        while let Some(batch) = rows.next() {
+            let batch = batch.unwrap();
+            let column = |n: usize| Arc::clone(batch.column(n));
+            let (keys, ns) = (column(0), column(1));
+            let keys: &UInt64Array = keys.as_any().downcast_ref().unwrap();
+            let ns: &Int64Array = ns.as_any().downcast_ref().unwrap();
+            for (key, ns) in keys.values().iter().zip(ns.values()) {
+                assert_eq!(*ns, 2 * *key as i64);
+                let seen = &mut seen[*key as usize];
+                assert!(!*seen, "group {key} twice");
+                *seen = true;
+            }
+        }
+        assert!(seen.iter().all(|seen| *seen), "a group is lost");
+        assert!(rows.spilled_bytes() > 0, "nothing was spilled");
+        drop(rows);
+        drop(engine);
+        let left = std::fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(left, 0, "temporary files are left");
+    }
+
+    #[test]
+    fn with_memory_enough_nothing_is_spilled() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = Engine::new(512 << 20, 1, folder.path()).unwrap();
+        let mut rows = engine.sums(vec![source()], sums()).unwrap();
+        let groups: usize = rows.by_ref().map(|b| b.unwrap().num_rows()).sum();
+        assert_eq!((groups as u64, rows.spilled_bytes()), (GROUPS, 0));
     }
 }

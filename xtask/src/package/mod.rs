@@ -80,12 +80,15 @@ pub fn reproducible(only: &[String]) -> Result<()> {
 /// `make test-package`: builds the package, and lives its life in a clean root.
 pub fn life() -> Result<()> {
     deb()?;
-    let release = Release::of(tree::root())?;
-    let package = folder()?.join(format!(
-        "cofferdam_{}_{}.deb",
-        release.version,
-        deb::ARCHITECTURE
-    ));
+    let (folder, release) = (folder()?, Release::of(tree::root())?);
+    let sbom = folder.join("dynamic/cofferdam.cdx.json");
+    let mut schema = Command::new(tree::root().join("scripts/check-sbom"));
+    schema.arg(sbom);
+    check(schema)?;
+    let package = |name: &str| {
+        let file = format!("{name}_{}_{}.deb", release.version, deb::ARCHITECTURE);
+        folder.join(file)
+    };
     let script = tree::root().join("scripts/test-package");
     let mut command = match crate::run::as_root().split_first() {
         None => Command::new(&script),
@@ -95,7 +98,7 @@ pub fn life() -> Result<()> {
             command
         }
     };
-    command.arg(package);
+    command.args([package("cofferdam"), package("cofferdam-fleet")]);
     check(command)
 }
 

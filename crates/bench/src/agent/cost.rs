@@ -5,6 +5,7 @@
 //! agent of its own, which is scraped once.
 
 use super::process::{Agent, Status};
+use super::viewer::Viewer;
 use super::{Options, sample};
 use crate::agent::data::{AgentCostRow, AgentDuty, AgentExperiment, AgentResult, AgentSample};
 use crate::data::{Limit, Path};
@@ -84,13 +85,21 @@ fn period(
 ) -> Result<AgentSample, BenchError> {
     let dir = Folder::make(round, duty)?;
     let history = match duty {
-        AgentDuty::History => dir.0.join("history"),
+        AgentDuty::History | AgentDuty::Page => dir.0.join("history"),
         _ => PathBuf::from("off"),
     };
-    let history = format!("[history]\npath = \"{}\"\n", history.display());
-    let agent = Agent::start(&dir.0, &(crowd.rules(duty) + &history), "127.0.0.1:0")?;
+    let mut more = format!("[history]\npath = \"{}\"\n", history.display());
+    let page = dir.0.join("page.sock");
+    if duty == AgentDuty::Page {
+        more += &format!("[web]\naddress = \"unix:{}\"\n", page.display());
+    }
+    let agent = Agent::start(&dir.0, &(crowd.rules(duty) + &more), "127.0.0.1:0")?;
     rig.pass(SETTLE)?;
     let status = known(&agent, options.containers())?;
+    let viewer = match duty {
+        AgentDuty::Page => Some(Viewer::open(&page)?),
+        _ => None,
+    };
     let (before, from) = (cpu_time(agent.pid()), Instant::now());
     rig.pass(options.period() / 2)?;
     if let Some(address) = status.agent.metrics_address {
@@ -99,6 +108,14 @@ fn period(
     rig.pass(options.period() / 2)?;
     let used = cpu_time(agent.pid()).saturating_sub(before);
     let cpu_pct = used.as_secs_f64() / from.elapsed().as_secs_f64() * 100.0;
+    if let Some(viewer) = viewer
+        && viewer.close()? == 0
+    {
+        return Err(BenchError::Worker {
+            worker: "agent".to_owned(),
+            reason: "its page showed nothing".to_owned(),
+        });
+    }
     let status = known(&agent, options.containers())?;
     Ok(AgentSample {
         cpu_pct: Some(cpu_pct),

@@ -27,10 +27,12 @@ pub enum AgentDuty {
     ThousandRules,
     /// One rule: enforce for every container; and the history is kept.
     History,
+    /// The same, and somebody looks at the live page.
+    Page,
 }
 labels!(AgentDuty {
     Observe => "observe", Enforce => "enforce", ThousandRules => "thousand-rules",
-    History => "history",
+    History => "history", Page => "page",
 });
 
 impl AgentDuty {
@@ -41,6 +43,7 @@ impl AgentDuty {
             AgentDuty::Enforce => "enforces (one rule)",
             AgentDuty::ThousandRules => "enforces (1,000 rules)",
             AgentDuty::History => "enforces and keeps a history",
+            AgentDuty::Page => "enforces, keeps a history and shows the page to one viewer",
         }
     }
 }

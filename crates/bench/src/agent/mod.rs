@@ -9,6 +9,7 @@ pub(crate) mod goals;
 pub(crate) mod process;
 pub(crate) mod report;
 mod terminal;
+mod viewer;
 
 use crate::agent::data::{AgentExperiment, AgentResult, AgentSample};
 use crate::data::SCHEMA;

@@ -1,0 +1,111 @@
+//! Somebody who looks at the agent's page: what a browser with the page open asks for, as often.
+
+use crate::error::BenchError;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Between two askings for the series of the charts, as the page does for its last 15 minutes.
+const SERIES_EVERY: Duration = Duration::from_secs(5);
+const SPAN: Duration = Duration::from_secs(900);
+const POINTS: u32 = 300;
+/// Between two looks whether it shall end.
+const LOOK: Duration = Duration::from_millis(200);
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// One who looks until dropped.
+pub(super) struct Viewer {
+    ending: Arc<AtomicBool>,
+    frames: Arc<AtomicU64>,
+    thread: Option<JoinHandle<std::io::Result<()>>>,
+}
+
+impl Viewer {
+    /// Opens the page that is served on the socket `page`.
+    pub fn open(page: &Path) -> Result<Viewer, BenchError> {
+        let stream = ask(page, "/api/live").map_err(failed)?;
+        stream.set_read_timeout(Some(LOOK)).map_err(failed)?;
+        let (ending, frames) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let (end, seen, page) = (ending.clone(), frames.clone(), page.to_owned());
+        let thread = std::thread::Builder::new().name("viewer".to_owned());
+        let thread = thread.spawn(move || look(stream, &page, &end, &seen));
+        Ok(Viewer {
+            ending,
+            frames,
+            thread: Some(thread.map_err(failed)?),
+        })
+    }
+
+    /// Ends it; returns how many documents it got.
+    pub fn close(mut self) -> Result<u64, BenchError> {
+        self.ending.store(true, Ordering::Relaxed);
+        let thread = self.thread.take().map(JoinHandle::join);
+        match thread {
+            Some(Ok(Err(why))) => Err(failed(why)),
+            _ => Ok(self.frames.load(Ordering::Relaxed)),
+        }
+    }
+}
+
+impl Drop for Viewer {
+    fn drop(&mut self) {
+        self.ending.store(true, Ordering::Relaxed);
+    }
+}
+
+fn look(
+    mut stream: UnixStream,
+    page: &PathBuf,
+    end: &AtomicBool,
+    frames: &AtomicU64,
+) -> std::io::Result<()> {
+    let mut bytes = vec![0; 64 << 10];
+    let mut due = Instant::now();
+    while !end.load(Ordering::Relaxed) {
+        match stream.read(&mut bytes) {
+            Ok(0) => return Err(std::io::Error::other("the page has ended the stream")),
+            Ok(n) => {
+                let begun = bytes[..n].windows(13).filter(|w| w == b"event: frame\n");
+                frames.fetch_add(begun.count() as u64, Ordering::Relaxed);
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(e) => return Err(e),
+        }
+        if Instant::now() >= due {
+            due = Instant::now() + SERIES_EVERY;
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            let to = now.unwrap_or_default().as_millis();
+            let from = to.saturating_sub(SPAN.as_millis());
+            for path in [
+                "/api/extent".to_owned(),
+                format!("/api/series?from={from}&to={to}&points={POINTS}"),
+            ] {
+                let mut answer = Vec::new();
+                ask(page, &path)?.read_to_end(&mut answer)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn ask(page: &Path, path: &str) -> std::io::Result<UnixStream> {
+    let mut stream = UnixStream::connect(page)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    )?;
+    Ok(stream)
+}
+
+fn failed(why: std::io::Error) -> BenchError {
+    BenchError::Worker {
+        worker: "agent".to_owned(),
+        reason: format!("its page cannot be read: {why}"),
+    }
+}
