@@ -1,4 +1,6 @@
-//! As much HTTP/1.1 as a scraper needs: one `GET /metrics` a connection.
+//! As much HTTP/1.1 as a scraper needs: one GET a connection.
+
+use std::borrow::Cow;
 
 /// Longest head of a request.
 pub const LONGEST_REQUEST_BYTES: usize = 8 << 10;
@@ -20,8 +22,67 @@ pub fn head_length(bytes: &[u8]) -> Option<usize> {
         .map(|at| at + 4)
 }
 
+/// A GET or HEAD, as far as an answer depends on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The path, without the query.
+    pub path: &'a str,
+    /// What follows `?`; empty without it.
+    pub query: &'a str,
+    headers: &'a [httparse::Header<'a>],
+}
+
+impl<'a> Request<'a> {
+    /// The value of the header `name`, in any case; `None` if there are two.
+    pub fn header(&self, name: &str) -> Option<&'a [u8]> {
+        let of = |h: &&httparse::Header<'_>| h.name.eq_ignore_ascii_case(name);
+        let mut all = self.headers.iter().filter(of);
+        let first = all.next()?.value;
+        all.next().is_none().then_some(first)
+    }
+}
+
+/// What is answered.
+#[derive(Clone, Debug)]
+pub struct Answer<'a> {
+    /// Status line, such as `200 OK`.
+    pub status: &'static str,
+    /// Type of the body.
+    pub content_type: &'static str,
+    /// The body.
+    pub body: Cow<'a, str>,
+}
+
+impl<'a> Answer<'a> {
+    /// A line of text.
+    pub fn text(status: &'static str, text: impl Into<Cow<'a, str>>) -> Answer<'a> {
+        Answer {
+            status,
+            content_type: "text/plain; charset=utf-8",
+            body: text.into(),
+        }
+    }
+}
+
 /// The whole answer to a request's head. `metrics` is asked only when they are wanted.
 pub fn answer(head: &[u8], format: &Format, metrics: impl FnOnce() -> String) -> Vec<u8> {
+    route(head, |request| match request.path {
+        "/metrics" => Answer {
+            status: "200 OK",
+            content_type: format.content_type,
+            body: metrics().into(),
+        },
+        "/" => Answer {
+            status: "200 OK",
+            content_type: "text/html",
+            body: format.index.into(),
+        },
+        _ => Answer::text("404 Not Found", "only /metrics is here\n"),
+    })
+}
+
+/// The whole answer to a request's head; `handle` answers what is a GET or HEAD.
+pub fn route<'a>(head: &[u8], handle: impl FnOnce(&Request<'_>) -> Answer<'a>) -> Vec<u8> {
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut request = httparse::Request::new(&mut headers);
     if request.parse(head).is_err() {
@@ -32,8 +93,6 @@ pub fn answer(head: &[u8], format: &Format, metrics: impl FnOnce() -> String) ->
             false,
         );
     }
-    let path = request.path.unwrap_or_default();
-    let path = path.split('?').next().unwrap_or_default();
     let head_only = match request.method {
         Some("GET") => false,
         Some("HEAD") => true,
@@ -42,16 +101,14 @@ pub fn answer(head: &[u8], format: &Format, metrics: impl FnOnce() -> String) ->
             return response("405 Method Not Allowed", "text/plain", text, false);
         }
     };
-    match path {
-        "/metrics" => response("200 OK", format.content_type, &metrics(), head_only),
-        "/" => response("200 OK", "text/html", format.index, head_only),
-        _ => response(
-            "404 Not Found",
-            "text/plain",
-            "only /metrics is here\n",
-            head_only,
-        ),
-    }
+    let whole = request.path.unwrap_or_default();
+    let (path, query) = whole.split_once('?').unwrap_or((whole, ""));
+    let answer = handle(&Request {
+        path,
+        query,
+        headers: request.headers,
+    });
+    response(answer.status, answer.content_type, &answer.body, head_only)
 }
 
 /// The answer to a head that is too long.
@@ -111,6 +168,25 @@ mod tests {
             "x 1\n".to_owned()
         });
         assert!(String::from_utf8(head).expect("text").ends_with("\r\n\r\n"));
+    }
+
+    #[test]
+    fn a_header_that_comes_twice_is_none() {
+        let ask = |head: &str| {
+            let mut found = None;
+            route(head.as_bytes(), |request| {
+                found = request.header("x-key").map(<[u8]>::to_vec);
+                Answer::text("200 OK", "")
+            });
+            found
+        };
+        assert_eq!(
+            ask("GET / HTTP/1.1\r\nX-Key: a\r\n\r\n"),
+            Some(b"a".to_vec())
+        );
+        assert_eq!(ask("GET / HTTP/1.1\r\n\r\n"), None);
+        let twice = "GET / HTTP/1.1\r\nX-Key: a\r\nx-kEY: b\r\n\r\n";
+        assert_eq!(ask(twice), None);
     }
 
     #[test]

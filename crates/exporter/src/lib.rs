@@ -19,7 +19,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-pub use http::Format;
+pub use http::{Answer, Format, Request};
 
 /// Connections at the same time, at most.
 pub const MOST_CLIENTS: usize = 64;
@@ -100,10 +100,23 @@ impl Exporter {
     /// Serves the connections that are ready, and accepts waiting ones. `metrics` makes the text;
     /// it receives what the clients did, including this request.
     pub fn serve(&mut self, ready: &[bool], mut metrics: impl FnMut(Traffic) -> String) {
+        let format = self.format;
+        self.turns(ready, |head, traffic| {
+            http::answer(head, &format, || metrics(traffic))
+        });
+    }
+
+    /// As [`Exporter::serve`] for an owner that has more than metrics: `handle` answers every GET and
+    /// HEAD.
+    pub fn route<'a>(&mut self, ready: &[bool], handle: impl Fn(&Request<'_>) -> Answer<'a>) {
+        self.turns(ready, |head, _| http::route(head, &handle));
+    }
+
+    fn turns(&mut self, ready: &[bool], mut answer: impl FnMut(&[u8], Traffic) -> Vec<u8>) {
         let mut ready = ready.iter().copied();
         let newcomers = ready.next().unwrap_or(false);
         let now = Instant::now();
-        let (format, traffic) = (&self.format, &mut self.traffic);
+        let traffic = &mut self.traffic;
         let mut pending: usize = self.clients.iter().map(Client::pending_bytes).sum();
         self.clients.retain_mut(|client| {
             let before = client.pending_bytes();
@@ -111,7 +124,7 @@ impl Exporter {
                 // Where too much waits already a new request has its turn in the next round.
                 Some(true) if before > 0 || pending <= MOST_PENDING_BYTES => client.turn(|head| {
                     traffic.scrapes += 1;
-                    http::answer(head, format, || metrics(*traffic))
+                    answer(head, *traffic)
                 }),
                 _ => true,
             };

@@ -13,6 +13,7 @@ pub mod doctor;
 pub mod explain;
 pub mod flow;
 pub mod flows;
+pub mod node;
 pub mod simulation;
 pub mod status;
 

@@ -1,0 +1,254 @@
+//! One node of a cluster in short: schema `cofferdam.node/1`, what a gateway answers to those who ask
+//! many nodes at once. A pure function of the ledger and of the agent's status.
+
+#[cfg(test)]
+mod tests;
+
+use crate::accounting::{AccountingRecord, ContainerRecord};
+use crate::diagnosis::DiagnosisRecord;
+use crate::flow::flows;
+use crate::status::{DegradedRecord, StatusReport};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+
+/// Schema of [`NodeReport`].
+pub const NODE: &str = "cofferdam.node/1";
+/// Pods in a document, at most; those that matter most come first.
+pub const MOST_PODS: usize = 250;
+/// Pairs of offender and victim in a document, at most; the largest.
+pub const MOST_FLOWS: usize = 100;
+/// Problems in a document, at most.
+pub const MOST_PROBLEMS: usize = 50;
+/// Less than this of a CPU is no flow.
+const LEAST_CPUS: f64 = 0.001;
+
+/// A node now.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NodeReport {
+    /// Always `cofferdam.node/1`.
+    pub schema: String,
+    /// End of the interval, RFC 3339 in UTC.
+    pub time: String,
+    /// Length of the interval, seconds.
+    pub interval_s: f64,
+    /// Version of the agent.
+    pub version: String,
+    /// For how long the agent has run, seconds.
+    pub uptime_s: f64,
+    /// CPUs of the node.
+    pub cpus: u64,
+    /// Known containers.
+    pub containers: u64,
+    /// Rules in force.
+    pub rules: u64,
+    /// Changes to the node in force, which are reverted when the agent stops.
+    pub changes_in_force: u64,
+    /// CPUs that containers have reserved.
+    pub reserved_cpus: f64,
+    /// Network CPU that containers caused, CPUs.
+    pub caused_cpus: f64,
+    /// Pods, and containers outside of pods; largest harm first, done or suffered.
+    pub pods: Vec<PodRecord>,
+    /// How many there are; `pods` has at most 250.
+    pub pods_total: u64,
+    /// Who pays for whom; largest first.
+    pub flows: Vec<FlowRecord>,
+    /// How many there are; `flows` has at most 100.
+    pub flows_total: u64,
+    /// What is not in force, of the agent and of its containers.
+    pub problems: Vec<DegradedRecord>,
+    /// How many there are; `problems` has at most 50.
+    pub problems_total: u64,
+}
+
+/// A pod, or a container outside of one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PodRecord {
+    /// `namespace/name` of a Kubernetes pod, otherwise the container's name.
+    pub name: String,
+    /// Whether it is a Kubernetes pod.
+    pub pod: bool,
+    /// Its containers.
+    pub containers: u64,
+    /// Ids of their cgroups, as in the ledger.
+    pub cgroup_ids: Vec<u64>,
+    /// Network CPU that it caused, CPUs.
+    pub caused_cpus: f64,
+    /// Network CPU that it was charged, CPUs.
+    pub charged_cpus: f64,
+    /// What it was charged for the packets of others, CPUs.
+    pub paid_cpus: f64,
+    /// What others were charged for its packets, CPUs.
+    pub harm_cpus: f64,
+    /// CPU time that others took from it though it was entitled to it, CPUs.
+    pub lost_cpus: f64,
+    /// CPUs that the scheduler billed to it.
+    pub used_cpus: f64,
+    /// CPUs reserved for it; null without a reservation.
+    pub reserved_cpus: Option<f64>,
+    /// Packets received and sent, per second.
+    pub packets_per_s: f64,
+}
+
+/// One pays for the packets of another.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FlowRecord {
+    /// Who caused them, as a name in `pods`; null: packets of no container.
+    pub offender: Option<String>,
+    /// Who was charged.
+    pub victim: String,
+    /// How much, CPUs.
+    pub cpus: f64,
+}
+
+/// The report of an interval of the ledger and of the status at its end.
+pub fn report(ledger: &AccountingRecord, status: &StatusReport) -> NodeReport {
+    let seconds = ledger.interval_s.max(0.001);
+    let cpus = |ns: f64| round(ns / 1e9 / seconds);
+    let names: HashMap<u64, String> = ledger
+        .containers
+        .iter()
+        .map(|c| (c.cgroup_id, name(c)))
+        .collect();
+    let named = |id: u64| names.get(&id).cloned().unwrap_or_default();
+    let mut pods: BTreeMap<String, PodRecord> = BTreeMap::new();
+    for c in ledger.containers.iter() {
+        let pod = pods.entry(name(c)).or_default();
+        pod.name = name(c);
+        pod.pod = c.pod.is_some();
+        pod.containers += 1;
+        pod.cgroup_ids.push(c.cgroup_id);
+        pod.caused_cpus += cpus(c.caused_ns as f64);
+        pod.charged_cpus += cpus(c.charged_network_ns as f64);
+        pod.used_cpus += cpus(c.cpu_usage_ns as f64);
+        pod.packets_per_s += ((c.rx_packets + c.tx_packets) as f64 / seconds).round();
+    }
+    let mut pairs: BTreeMap<(Option<String>, String), f64> = BTreeMap::new();
+    for flow in flows(ledger) {
+        let (offender, victim) = (flow.offender.map(named), named(flow.victim));
+        // Containers of one pod share what they pay.
+        if offender.as_ref() != Some(&victim) {
+            *pairs.entry((offender, victim)).or_default() += flow.ns;
+        }
+    }
+    let mut all: Vec<FlowRecord> = pairs
+        .into_iter()
+        .map(|((offender, victim), ns)| FlowRecord {
+            offender,
+            victim,
+            cpus: cpus(ns),
+        })
+        .collect();
+    for flow in &all {
+        if let Some(victim) = pods.get_mut(&flow.victim) {
+            victim.paid_cpus += flow.cpus;
+        }
+        if let Some(offender) = flow.offender.as_ref().and_then(|o| pods.get_mut(o)) {
+            offender.harm_cpus += flow.cpus;
+        }
+    }
+    all.retain(|flow| flow.cpus >= LEAST_CPUS);
+    all.sort_by(|a, b| b.cpus.total_cmp(&a.cpus));
+    losses(&mut pods, status.diagnosis.as_ref(), &names);
+    let reserved_cpus = reservations(&mut pods, status, &names);
+    let mut pods: Vec<PodRecord> = pods.into_values().collect();
+    pods.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    let mut problems = problems(status);
+    let totals = [pods.len(), all.len(), problems.len()].map(|n| n as u64);
+    pods.truncate(MOST_PODS);
+    all.truncate(MOST_FLOWS);
+    problems.truncate(MOST_PROBLEMS);
+    NodeReport {
+        schema: NODE.to_owned(),
+        time: ledger.time.clone(),
+        interval_s: ledger.interval_s,
+        version: status.agent.version.clone(),
+        uptime_s: status.agent.uptime_s,
+        cpus: ledger.cpus.len() as u64,
+        containers: status.containers_known,
+        rules: status.rules.len() as u64,
+        changes_in_force: status.changes_in_force,
+        reserved_cpus,
+        caused_cpus: cpus(ledger.containers.iter().map(|c| c.caused_ns as f64).sum()),
+        pods,
+        pods_total: totals[0],
+        flows: all,
+        flows_total: totals[1],
+        problems,
+        problems_total: totals[2],
+    }
+}
+
+/// To a millionth of a CPU: more is noise, and takes space.
+fn round(cpus: f64) -> f64 {
+    (cpus * 1e6).round() / 1e6
+}
+
+/// Harm comes first, done or suffered, then use.
+fn weight(pod: &PodRecord) -> f64 {
+    (pod.harm_cpus + pod.paid_cpus + pod.lost_cpus) * 1e6 + pod.caused_cpus + pod.used_cpus / 1e6
+}
+
+fn name(container: &ContainerRecord) -> String {
+    container
+        .pod
+        .clone()
+        .unwrap_or_else(|| container.name.clone())
+}
+
+fn losses(
+    pods: &mut BTreeMap<String, PodRecord>,
+    diagnosis: Option<&DiagnosisRecord>,
+    names: &HashMap<u64, String>,
+) {
+    for loss in diagnosis.iter().flat_map(|d| &d.containers) {
+        let seconds = diagnosis.map_or(1.0, |d| d.interval_s).max(0.001);
+        let pod = names.get(&loss.cgroup_id).and_then(|n| pods.get_mut(n));
+        if let Some(pod) = pod {
+            let taken_ns = loss.forced_sharing_ns.saturating_add(loss.phantom_ns);
+            pod.lost_cpus += round(taken_ns as f64 / 1e9 / seconds);
+        }
+    }
+}
+
+/// Gives the pods their reservations; the sum of all.
+fn reservations(
+    pods: &mut BTreeMap<String, PodRecord>,
+    status: &StatusReport,
+    names: &HashMap<u64, String>,
+) -> f64 {
+    let mut sum = 0.0;
+    for container in &status.containers {
+        let Some(reservation) = &container.reservation else {
+            continue;
+        };
+        let cpus = reservation.own_cpus.len() as f64 + reservation.slice_cpus.unwrap_or(0.0);
+        sum += cpus;
+        let pod = names
+            .get(&container.cgroup_id)
+            .and_then(|n| pods.get_mut(n));
+        if let Some(pod) = pod {
+            *pod.reserved_cpus.get_or_insert(0.0) += cpus;
+        }
+    }
+    sum
+}
+
+/// Of the agent, then of its containers with their names.
+fn problems(status: &StatusReport) -> Vec<DegradedRecord> {
+    let mut all = status.degraded.clone();
+    if let Some(why) = &status.configuration.refused {
+        all.push(DegradedRecord {
+            name: "configuration_refused".to_owned(),
+            text: why.clone(),
+        });
+    }
+    for container in &status.containers {
+        all.extend(container.degraded.iter().map(|d| DegradedRecord {
+            name: d.name.clone(),
+            text: format!("{}: {}", container.name, d.text),
+        }));
+    }
+    all
+}
