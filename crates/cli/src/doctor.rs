@@ -16,7 +16,7 @@ pub fn run(args: &DoctorArgs) -> Outcome {
     } else {
         text(&report, table::terminal_width())
     };
-    Output::stdout().write(&text)?;
+    Output::open(args.output.as_deref(), args.force)?.write(&text)?;
     match report.accounting_blocker() {
         Some(check) => Err(Failure::Unsupported(blocker_line(check))),
         None => Ok(()),

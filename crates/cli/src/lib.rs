@@ -5,6 +5,7 @@
 mod agent;
 mod args;
 mod bench;
+mod cluster;
 mod dataplane;
 mod diagnosis;
 mod doctor;
@@ -15,6 +16,7 @@ mod export;
 mod fixture;
 mod fleet;
 mod flows;
+mod gateway;
 mod generate;
 mod headline;
 mod interrupt;
@@ -59,7 +61,7 @@ const BUILT_FROM: Option<&str> = option_env!("COFFERDAM_BUILT_FROM");
 /// Runs the command line `words` (program name first) to its end.
 pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
     cofferdam_bench::built::announce(BUILT_FROM);
-    let words: Vec<OsString> = words.collect();
+    let words = cluster::as_plugin(words.collect());
     let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
         Err(error) => return usage(&error, &words),
@@ -81,6 +83,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Generate(args) => return generate::run(&args),
         // A daemon: to it SIGHUP means something else, and SIGTERM is no interruption.
         Command::Agent(args) => return agent::run(&args),
+        Command::Gateway(args) => return gateway::run(&args),
         other => other,
     };
     interruptible(|interrupt| match command {
@@ -93,13 +96,17 @@ fn dispatch(command: Command) -> Outcome {
         Command::Explain(args) => explain::run(&args, interrupt),
         Command::Web(args) => web::run(&args, interrupt),
         Command::Rule(command) => rule::run(&command),
+        Command::Kubectl(command) => cluster::run(&command, interrupt),
         Command::Latency(command) => latency::run(command, interrupt),
         Command::Dataplane(command) => dataplane::run(command, interrupt),
         Command::Bench(command) => bench::run(command, interrupt),
         Command::Simulate(args) => simulate::run(&args, interrupt),
         Command::Report(args) => bench::report(&args),
         Command::Demo(args) => bench::demo(args, interrupt),
-        Command::Agent(_) | Command::BenchWorker(_) | Command::Generate(_) => Ok(()),
+        Command::Agent(_)
+        | Command::Gateway(_)
+        | Command::BenchWorker(_)
+        | Command::Generate(_) => Ok(()),
     })
 }
 

@@ -12,6 +12,14 @@ pub fn all() -> Vec<(&'static str, schemars::Schema)> {
             schemars::schema_for!(AccountingRecord),
         ),
         (
+            "cluster-1.schema.json",
+            schemars::schema_for!(cofferdam_cluster::merge::ClusterReport),
+        ),
+        (
+            "node-1.schema.json",
+            schemars::schema_for!(cofferdam_records::node::NodeReport),
+        ),
+        (
             "latency-1.schema.json",
             schemars::schema_for!(LatencyRecord),
         ),

@@ -2,6 +2,7 @@
 
 mod agent;
 mod bench;
+mod cluster;
 mod dataplane;
 mod flows;
 mod history;
@@ -13,6 +14,10 @@ pub use agent::{
     SocketArgs, StatusArgs, WebArgs,
 };
 pub use bench::{BenchCommand, CompareArgs};
+pub use cluster::{
+    ClusterArgs, GatewayArgs, KubectlCommand, KubectlDoctorArgs, KubectlExplainArgs,
+    KubectlStatusArgs, KubectlTopArgs,
+};
 pub use dataplane::{
     DataplaneCommand, DataplaneGroupsArgs, DataplaneMoveArgs, DataplaneRunArgs, DataplaneServeArgs,
     DataplaneTopArgs, Server,
@@ -74,6 +79,11 @@ pub enum Command {
     /// Give containers another class until the agent ends
     #[command(subcommand)]
     Rule(RuleCommand),
+    /// Show who harms whom in a Kubernetes cluster, as `kubectl cofferdam`
+    #[command(subcommand)]
+    Kubectl(KubectlCommand),
+    /// Serve what the agent of this node says to those in the cluster who have the token
+    Gateway(GatewayArgs),
     /// Measure what a container's own network path adds to each packet
     #[command(subcommand)]
     Latency(LatencyCommand),
@@ -111,6 +121,12 @@ pub struct DoctorArgs {
     /// Print one JSON document instead of the table
     #[arg(long)]
     pub json: bool,
+    /// Write to this file instead of to standard output
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Replace a file that exists
+    #[arg(long, requires = "output")]
+    pub force: bool,
 }
 
 /// Which containers.

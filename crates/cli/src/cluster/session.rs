@@ -1,0 +1,152 @@
+//! One question to a cluster: the way to it, its agents, their token, and the time that is left.
+
+use crate::args::ClusterArgs;
+use crate::exit::Failure;
+use crate::interrupt::Interrupt;
+use cofferdam_cluster::Peer;
+use cofferdam_cluster::agents::{self, Agent, Agents};
+use cofferdam_cluster::ask::{self, Question};
+use cofferdam_cluster::kubectl::{self, Api, Cluster};
+use std::net::SocketAddr;
+use std::time::Instant;
+
+/// An open session.
+pub struct Session {
+    pub api: Api,
+    pub agents: Agents,
+    pub begun: Instant,
+    pub deadline: Instant,
+    pub cluster: Cluster,
+    namespace: String,
+    token: String,
+    parallel: usize,
+}
+
+impl Session {
+    /// Finds the agents of the cluster.
+    pub fn open(args: &ClusterArgs) -> Result<Session, Failure> {
+        let cluster = Cluster {
+            kubeconfig: args.kubeconfig.clone(),
+            context: args.context.clone(),
+        };
+        let api = match &args.proxy {
+            Some(proxy) => Api::through(peer(proxy)),
+            None => Api::start(&cluster).map_err(anyhow::Error::from)?,
+        };
+        let begun = Instant::now();
+        let deadline = begun + args.timeout;
+        let agents = agents::list(&api, &args.agents, deadline).map_err(anyhow::Error::from)?;
+        let token = ask::token(&api, &args.agents, &args.token_secret, deadline)
+            .map_err(anyhow::Error::from)?;
+        Ok(Session {
+            api,
+            agents,
+            begun,
+            deadline,
+            cluster,
+            namespace: args.agents.clone(),
+            token,
+            parallel: args.parallel,
+        })
+    }
+
+    /// Asks every agent for `path`.
+    pub fn ask<T: Send>(
+        &self,
+        path: &str,
+        interrupt: &Interrupt,
+        read: impl Fn(&Agent, &[u8]) -> Result<T, String> + Sync,
+    ) -> Result<Vec<Result<T, String>>, Failure> {
+        self.ask_some(&self.agents.agents, path, interrupt, read)
+    }
+
+    /// Asks `agents` for `path`.
+    pub fn ask_some<T: Send>(
+        &self,
+        agents: &[Agent],
+        path: &str,
+        interrupt: &Interrupt,
+        read: impl Fn(&Agent, &[u8]) -> Result<T, String> + Sync,
+    ) -> Result<Vec<Result<T, String>>, Failure> {
+        let question = Question {
+            namespace: &self.namespace,
+            token: &self.token,
+            path,
+            parallel: self.parallel,
+            deadline: self.deadline,
+        };
+        let results = ask::all(&self.api, agents, &question, &interrupt.flag(), read);
+        match interrupt.raised() {
+            true => Err(Failure::Interrupted(None)),
+            false => Ok(results),
+        }
+    }
+
+    /// The agent of `node`.
+    pub fn agent_of(&self, node: &str) -> Result<&Agent, Failure> {
+        let mut agents = self.agents.agents.iter();
+        agents.find(|agent| agent.node == node).ok_or_else(|| {
+            Failure::failed(format!(
+                "there is no agent on node {node}: the DaemonSet's nodeSelector, affinity or tolerations leave it out"
+            ))
+        })
+    }
+
+    /// Asks one agent for a document of the schema `schema`.
+    pub fn document<T: serde::de::DeserializeOwned + Send>(
+        &self,
+        agent: &Agent,
+        (path, schema): (&str, &'static str),
+        interrupt: &Interrupt,
+    ) -> Result<T, Failure> {
+        let mut results =
+            self.ask_some(std::slice::from_ref(agent), path, interrupt, |_, body| {
+                document(body, schema)
+            })?;
+        match results.pop() {
+            Some(Ok(document)) => Ok(document),
+            Some(Err(why)) => Err(Failure::failed(format!(
+                "the agent on node {} does not answer: {why}",
+                agent.node
+            ))),
+            None => Err(Failure::failed("no agent was asked")),
+        }
+    }
+
+    /// The node of a pod.
+    pub fn node_of(&self, namespace: &str, pod: &str) -> Result<String, Failure> {
+        let node = agents::node_of(&self.api, namespace, pod, self.deadline);
+        node.map_err(anyhow::Error::from)?.ok_or_else(|| {
+            Failure::failed(format!(
+                "pod {namespace}/{pod} is on no node yet: kubectl --namespace {namespace} describe pod {pod} says why"
+            ))
+        })
+    }
+
+    /// The namespace that kubectl would take.
+    pub fn default_namespace(&self, given: Option<&str>) -> Result<String, Failure> {
+        match given {
+            Some(name) => Ok(name.to_owned()),
+            None => Ok(kubectl::namespace(&self.cluster).map_err(anyhow::Error::from)?),
+        }
+    }
+}
+
+/// A document of `schema`.
+pub fn document<T: serde::de::DeserializeOwned>(
+    body: &[u8],
+    schema: &'static str,
+) -> Result<T, String> {
+    let garbled = |why: serde_json::Error| format!("its answer cannot be read: {why}");
+    let document: serde_json::Value = serde_json::from_slice(body).map_err(garbled)?;
+    cofferdam_records::check(&document, schema).map_err(|why| why.to_string())?;
+    serde_json::from_value(document).map_err(garbled)
+}
+
+/// `IP:PORT`, otherwise a path.
+fn peer(text: &str) -> Peer {
+    match text.parse::<SocketAddr>() {
+        Ok(address) => Peer::Tcp(address),
+        Err(_) => Peer::Unix(text.into()),
+    }
+}

@@ -1,0 +1,209 @@
+//! Asking all agents at once: so many at a time, each within its time, all within theirs.
+
+use crate::TOKEN_HEADER;
+use crate::agents::{Agent, check_name};
+use crate::http::Limits;
+use crate::kubectl::{Api, ApiError};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Agents asked at the same time, at most, unless told otherwise.
+pub const PARALLEL: usize = 32;
+/// Longest wait for one.
+pub const EACH_WITHIN: Duration = Duration::from_secs(5);
+/// Largest answer of an agent, bytes.
+pub const MOST_ANSWER_BYTES: usize = 8 << 20;
+/// Largest Secret, bytes; etcd takes no more.
+const MOST_SECRET_BYTES: usize = 2 << 20;
+
+/// How to ask.
+#[derive(Clone, Debug)]
+pub struct Question<'a> {
+    /// Namespace of the agents.
+    pub namespace: &'a str,
+    /// Token of the gateways.
+    pub token: &'a str,
+    /// Which document: `/v1/node`.
+    pub path: &'a str,
+    /// Agents asked at the same time.
+    pub parallel: usize,
+    /// All must have answered by then.
+    pub deadline: Instant,
+}
+
+/// The token cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// The API server.
+    #[error(
+        "cannot read the Secret {name} in namespace {namespace}, which has the token of the agents: {why}"
+    )]
+    Api {
+        /// Of the Secret.
+        name: String,
+        /// Where.
+        namespace: String,
+        /// Why.
+        why: ApiError,
+    },
+    /// The Secret has none.
+    #[error("the Secret {0} has no key 'token' with printable text in base64")]
+    None(String),
+    /// A name that cannot be one.
+    #[error(transparent)]
+    Name(#[from] crate::agents::AgentsError),
+}
+
+#[derive(Deserialize)]
+struct Secret {
+    #[serde(default)]
+    data: Data,
+}
+
+#[derive(Default, Deserialize)]
+struct Data {
+    token: Option<String>,
+}
+
+/// The token in the Secret `name`.
+///
+/// # Errors
+/// [`TokenError`].
+pub fn token(
+    api: &Api,
+    namespace: &str,
+    name: &str,
+    deadline: Instant,
+) -> Result<String, TokenError> {
+    let (namespace, name) = (check_name(namespace)?, check_name(name)?);
+    let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
+    let limits = Limits {
+        deadline,
+        most_bytes: MOST_SECRET_BYTES,
+    };
+    let body = api.get(&path, &[], limits).map_err(|why| TokenError::Api {
+        name: name.to_owned(),
+        namespace: namespace.to_owned(),
+        why,
+    })?;
+    of_secret(&body).ok_or_else(|| TokenError::None(name.to_owned()))
+}
+
+fn of_secret(body: &[u8]) -> Option<String> {
+    let secret: Secret = serde_json::from_slice(body).ok()?;
+    let bytes = STANDARD.decode(secret.data.token?).ok()?;
+    let text = String::from_utf8(bytes).ok()?;
+    let text = text.trim();
+    // It goes into a header.
+    let fits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
+    fits.then(|| text.to_owned())
+}
+
+/// Asks each of `agents`, and has `read` make something of each answer, in the thread that got it. The
+/// results are in the order of `agents`; the error says why there is none.
+pub fn all<T: Send>(
+    api: &Api,
+    agents: &[Agent],
+    question: &Question<'_>,
+    interrupted: &AtomicBool,
+    read: impl Fn(&Agent, &[u8]) -> Result<T, String> + Sync,
+) -> Vec<Result<T, String>> {
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(Vec::with_capacity(agents.len()));
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(agent) = agents.get(at) else { return };
+            let result = one(api, agent, question, interrupted).and_then(|body| read(agent, &body));
+            let mut all = results.lock().unwrap_or_else(PoisonError::into_inner);
+            all.push((at, result));
+        }
+    };
+    std::thread::scope(|scope| {
+        // This thread is one of them.
+        for _ in 1..question.parallel.clamp(1, agents.len().max(1)) {
+            // Without another thread the others do its part.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, work);
+        }
+        work();
+    });
+    let mut all = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    all.sort_by_key(|(at, _)| *at);
+    all.into_iter().map(|(_, result)| result).collect()
+}
+
+/// One agent's answer.
+fn one(
+    api: &Api,
+    agent: &Agent,
+    question: &Question<'_>,
+    interrupted: &AtomicBool,
+) -> Result<Vec<u8>, String> {
+    if let Some(why) = &agent.why_not {
+        return Err(why.clone());
+    }
+    if interrupted.load(Ordering::Relaxed) {
+        return Err("not asked: interrupted".to_owned());
+    }
+    let now = Instant::now();
+    if now >= question.deadline {
+        return Err(
+            "not asked: no time was left; give more with --timeout or --parallel".to_owned(),
+        );
+    }
+    let path = format!(
+        "/api/v1/namespaces/{}/pods/{}:{}/proxy{}",
+        question.namespace, agent.pod, agent.port, question.path
+    );
+    let limits = Limits {
+        deadline: question.deadline.min(now + EACH_WITHIN),
+        most_bytes: MOST_ANSWER_BYTES,
+    };
+    api.get(&path, &[(TOKEN_HEADER, question.token)], limits)
+        .map_err(|why| why.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn secret(token: &str) -> Option<String> {
+        of_secret(format!(r#"{{"kind":"Secret","data":{{"token":"{token}"}}}}"#).as_bytes())
+    }
+
+    #[test]
+    fn the_token_is_what_the_secret_says() {
+        assert_eq!(secret("YWJj").as_deref(), Some("abc"));
+        assert_eq!(secret("YWJjZA==").as_deref(), Some("abcd"));
+        assert_eq!(secret("YWJjZGU=").as_deref(), Some("abcde"));
+        // A line end of an editor is none of it; a header in it is no token.
+        assert_eq!(secret("YWJjCg==").as_deref(), Some("abc"));
+        for wrong in [
+            "",
+            "=",
+            "====",
+            "YWJ",
+            "YW\u{e9}j",
+            "YQpYOiB5",
+            "YWJj=YWJj",
+            "gICA",
+        ] {
+            assert_eq!(secret(wrong), None, "{wrong}");
+        }
+        assert_eq!(of_secret(b"{}"), None);
+        assert_eq!(of_secret(b"no"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "[A-Za-z0-9+/=]{0,40}") {
+            let _ = secret(&text);
+        }
+    }
+}

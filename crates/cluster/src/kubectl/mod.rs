@@ -1,0 +1,258 @@
+//! The API server, as the user may ask it: through a `kubectl proxy` of our own, which has the user's
+//! credentials, contexts and plugins for both. One process for any number of nodes, on a socket that
+//! only this user can reach, for GETs of the few paths that are needed.
+
+use crate::http::{self, HttpError, Limits, Peer};
+use serde::Deserialize;
+use std::io::{self, ErrorKind};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The proxy listens by then. Credentials of clouds come from programs that take seconds.
+const READY_WITHIN: Duration = Duration::from_secs(20);
+/// How often it is looked whether it does.
+const LOOK: Duration = Duration::from_millis(10);
+/// Paths that it passes on.
+const PATHS: &str =
+    "^/api/v1/namespaces/[^/]+/(pods|secrets)($|/|\\?),^/apis/apps/v1/namespaces/[^/]+/daemonsets";
+
+/// Which cluster, as kubectl is told.
+#[derive(Clone, Debug, Default)]
+pub struct Cluster {
+    /// `--kubeconfig`
+    pub kubeconfig: Option<PathBuf>,
+    /// `--context`
+    pub context: Option<String>,
+}
+
+/// The cluster cannot be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum KubectlError {
+    /// No such program.
+    #[error("cannot run kubectl: {0}; install it, and put it into PATH")]
+    NoKubectl(#[source] io::Error),
+    /// It ended at once.
+    #[error("kubectl cannot reach the cluster: {0}")]
+    Ended(String),
+    /// It does not listen.
+    #[error("kubectl proxy does not listen after {} s: {text}", READY_WITHIN.as_secs())]
+    Silent {
+        /// Its last words.
+        text: String,
+    },
+    /// No folder for its socket.
+    #[error("cannot make a folder for the socket of kubectl proxy: {0}")]
+    Folder(#[source] io::Error),
+}
+
+/// The API server did not give what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiError {
+    /// No answer.
+    #[error("{0}")]
+    Http(#[from] HttpError),
+    /// It refused, in its own words.
+    #[error("{message} (status {status})")]
+    Refused {
+        /// Of HTTP.
+        status: u16,
+        /// The API server's.
+        message: String,
+    },
+}
+
+/// A way to the API server; a proxy that was started for it ends with it.
+#[derive(Debug)]
+pub struct Api {
+    peer: Peer,
+    proxy: Option<Child>,
+    // After the child in time: the folder of its socket.
+    _folder: Option<tempfile::TempDir>,
+}
+
+/// What the API server says of a failure.
+#[derive(Deserialize)]
+struct Status {
+    #[serde(default)]
+    message: String,
+}
+
+impl Api {
+    /// By a proxy that runs already.
+    pub fn through(peer: Peer) -> Api {
+        Api {
+            peer,
+            proxy: None,
+            _folder: None,
+        }
+    }
+
+    /// Starts a proxy, and waits until it listens.
+    ///
+    /// # Errors
+    /// [`KubectlError`]. That the cluster answers is only known after the first question.
+    pub fn start(cluster: &Cluster) -> Result<Api, KubectlError> {
+        let folder = tempfile::Builder::new()
+            .prefix("cofferdam-kubectl-")
+            .tempdir()
+            .map_err(KubectlError::Folder)?;
+        let socket = folder.path().join("proxy");
+        let log = folder.path().join("log");
+        let words = std::fs::File::create(&log).map_err(KubectlError::Folder)?;
+        let mut command = kubectl(cluster);
+        command
+            .arg("proxy")
+            .arg(format!("--unix-socket={}", socket.display()))
+            .arg(format!("--accept-paths={PATHS}"))
+            .arg("--reject-methods=^(POST|PUT|PATCH|DELETE|OPTIONS|CONNECT)$")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(words);
+        // SAFETY: prctl is async-signal-safe, and the closure allocates nothing.
+        #[allow(unsafe_code)]
+        unsafe {
+            command.pre_exec(|| {
+                Ok(nix::sys::prctl::set_pdeathsig(
+                    nix::sys::signal::Signal::SIGTERM,
+                )?)
+            });
+        }
+        let child = command.spawn().map_err(KubectlError::NoKubectl)?;
+        let mut api = Api {
+            peer: Peer::Unix(socket.clone()),
+            proxy: Some(child),
+            _folder: Some(folder),
+        };
+        let begun = Instant::now();
+        loop {
+            if let Some(child) = &mut api.proxy
+                && matches!(child.try_wait(), Ok(Some(_)) | Err(_))
+            {
+                return Err(KubectlError::Ended(last_words(&log)));
+            }
+            if std::os::unix::net::UnixStream::connect(&socket).is_ok() {
+                return Ok(api);
+            }
+            if begun.elapsed() > READY_WITHIN {
+                return Err(KubectlError::Silent {
+                    text: last_words(&log),
+                });
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// GETs `path` of the API server. The body of a status 200.
+    ///
+    /// # Errors
+    /// [`ApiError`].
+    pub fn get(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+        limits: Limits,
+    ) -> Result<Vec<u8>, ApiError> {
+        let reply = http::get(&self.peer, path, headers, limits)?;
+        if reply.status == 200 {
+            return Ok(reply.body);
+        }
+        Err(ApiError::Refused {
+            status: reply.status,
+            message: message(&reply.body),
+        })
+    }
+}
+
+impl Drop for Api {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.proxy.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// kubectl for this cluster. As a plugin we run beside the one that the user typed.
+fn kubectl(cluster: &Cluster) -> Command {
+    let mut command = Command::new("kubectl");
+    if let Some(file) = &cluster.kubeconfig {
+        command.arg("--kubeconfig").arg(file);
+    }
+    if let Some(context) = &cluster.context {
+        command.arg("--context").arg(context);
+    }
+    command
+}
+
+/// The namespace of the context; `default` where it names none, as for kubectl.
+///
+/// # Errors
+/// [`KubectlError`].
+pub fn namespace(cluster: &Cluster) -> Result<String, KubectlError> {
+    let out = kubectl(cluster)
+        .args([
+            "config",
+            "view",
+            "--minify",
+            "--output",
+            "jsonpath={..namespace}",
+        ])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(KubectlError::NoKubectl)?;
+    let text = String::from_utf8_lossy(&out.stdout).trim().to_owned();
+    Ok(match text.is_empty() {
+        true => "default".to_owned(),
+        false => text,
+    })
+}
+
+/// Most of a text that is shown of a peer, characters.
+const MOST_SHOWN: usize = 300;
+
+/// What went wrong, as the API server or a gateway says it.
+fn message(body: &[u8]) -> String {
+    let text = match serde_json::from_slice::<Status>(body) {
+        Ok(status) if !status.message.is_empty() => status.message,
+        _ => String::from_utf8_lossy(body).into_owned(),
+    };
+    shown(&text)
+}
+
+/// `text` as one line of bounded length.
+pub(crate) fn shown(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(MOST_SHOWN) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None if line.is_empty() => "no reason given".to_owned(),
+        None => line,
+    }
+}
+
+fn last_words(log: &Path) -> String {
+    let text = match std::fs::read(log) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
+        Err(e) => return format!("its messages cannot be read: {e}"),
+    };
+    shown(text.lines().last().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_one_line_in_the_servers_words() {
+        let status = br#"{"kind":"Status","message":"pods \"x\" is forbidden"}"#;
+        assert_eq!(message(status), "pods \"x\" is forbidden");
+        assert_eq!(message(b"a\nb"), "a b");
+        assert_eq!(message(b""), "no reason given");
+        assert_eq!(message(b"{}"), "{}");
+        let long = message("\u{e9}".repeat(5000).as_bytes());
+        assert_eq!(long.chars().count(), MOST_SHOWN + 1);
+        assert_eq!(message(&[0xff, 0xfe]), "\u{fffd}\u{fffd}");
+    }
+}
