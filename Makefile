@@ -10,11 +10,12 @@ endif
 export PREFIX ?= /usr/local
 export DESTDIR ?=
 
-.PHONY: demo test lint fuzz kernels leftovers install uninstall deb tarball image reproducible test-package help
+.PHONY: demo test test-kubernetes lint fuzz kernels leftovers install uninstall deb tarball image reproducible test-package help
 
 help:
 	@echo 'make demo       see who causes and who pays for network CPU, on this machine (a minute)'
 	@echo 'make test       build and run every test'
+	@echo 'make test-kubernetes  build Kubernetes once, and try the chart on a real cluster of one node'
 	@echo 'make install    build a release and install it below PREFIX=/usr/local, in DESTDIR if given'
 	@echo 'make uninstall  remove it again'
 	@echo 'make deb        make the Debian package; also: make tarball, make image'
@@ -32,6 +33,10 @@ demo:
 test:
 	@scripts/setup test
 	@cargo xtask test
+
+test-kubernetes:
+	@scripts/setup test-kubernetes
+	@cargo xtask test-kubernetes
 
 lint:
 	@scripts/setup lint

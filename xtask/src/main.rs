@@ -6,6 +6,7 @@
 mod documents;
 mod fuzz;
 mod lint;
+mod manifest;
 mod package;
 mod packetdrill;
 mod promises;
@@ -19,6 +20,8 @@ const USAGE: &str = "usage: cargo xtask TASK
 
   demo         build, then run `cofferdam demo` as root
   test [ARGS]  build and run every test as root, one at a time; ARGS go to cargo test
+  test-kubernetes
+               build the parts of Kubernetes once, and try the chart on a real cluster of one node
   soak [--runs N] [--beside COMMAND] [--output DIR]
                whole runs of the tests, 20 by default; 1 if one ever failed; a stopped soak resumes
   lint         formatting, clippy, documentation, the checks below
@@ -26,6 +29,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   loc          no tracked source file is longer than 800 lines
   links        every file that a document points to exists
   spec         every promise of SPECIFICATION.md has its tests, and every bound its constant
+  manifest     render etc/kubernetes.yaml from the chart in packaging/helm
   man [DIR]    write manual pages; DIR is target/man by default
   completions [DIR]
                write completions for bash, zsh and fish; target/completions
@@ -58,7 +62,9 @@ fn main() -> ExitCode {
         "loc" => tree::lengths(),
         "links" => documents::links(),
         "spec" => promises::check(),
+        "manifest" => manifest::write(),
         "man" | "completions" => run::generate(&task, &rest),
+        "test-kubernetes" => run::kubernetes(&rest),
         "fuzz" => fuzz::fuzz(&rest),
         "kernels" => run::kernels(&rest),
         "packetdrill" => packetdrill::packetdrill(&rest),

@@ -87,6 +87,35 @@ pub fn kernels(arguments: &[String]) -> Result<()> {
     check(command)
 }
 
+/// Builds, then tries chart and plugin on a real cluster. The parts are built as the user.
+pub fn kubernetes(arguments: &[String]) -> Result<()> {
+    check(cargo(&["build", "--locked", "--package", "cofferdam"]))?;
+    let scripts = tree::root().join("scripts/kubernetes");
+    let mut build = Command::new(scripts.join("build"));
+    build.args(["helm", "hyperkube", "containerd", "cni"]);
+    let out = build
+        .output()
+        .context("cannot run scripts/kubernetes/build")?;
+    if !out.status.success() {
+        bail!("{}", String::from_utf8_lossy(&out.stderr));
+    }
+    let bin = String::from_utf8(out.stdout).context("the cache's path is not UTF-8")?;
+    let cache = std::path::Path::new(bin.trim()).parent();
+    let cache = cache.context("the cache has no folder")?;
+    let (test, program) = (scripts.join("test"), target()?.join("debug/cofferdam"));
+    let mut command = match as_root() {
+        [] => Command::new(&test),
+        [sudo, rest @ ..] => {
+            let mut command = Command::new(sudo);
+            command.args(rest).arg(&test);
+            command
+        }
+    };
+    command.arg(program).args(arguments);
+    command.env("COFFERDAM_KUBERNETES", cache);
+    check(command)
+}
+
 /// Manual pages or completions, made from the definition of the command line.
 pub fn generate(what: &str, arguments: &[String]) -> Result<()> {
     let folder = arguments

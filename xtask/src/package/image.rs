@@ -25,11 +25,12 @@ pub fn make(built: &Built, release: &Release, folder: &Path) -> Result<PathBuf> 
     // Names of users for those who ask; the image has no other.
     fs::write(
         context.join("rootfs/etc/passwd"),
-        "root:x:0:0:root:/:/sbin/nologin\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n",
+        "root:x:0:0:root:/:/sbin/nologin\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n\
+         gateway:x:64242:64242:gateway:/:/sbin/nologin\n",
     )?;
     fs::write(
         context.join("rootfs/etc/group"),
-        "root:x:0:\nnogroup:x:65534:\n",
+        "root:x:0:\nnogroup:x:65534:\ngateway:x:64242:\n",
     )?;
     let documents = context.join("rootfs/usr/share/doc/cofferdam");
     fs::create_dir_all(&documents)?;

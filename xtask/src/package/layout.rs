@@ -188,6 +188,15 @@ pub fn entries(layout: &Layout, built: &Built, release: &Release) -> Result<Vec<
             content: Content::Text(pkg_config(layout, release)),
         });
     }
+    // kubectl finds its plugins by name.
+    all.push(Entry {
+        to: layout.prefix.join("bin/kubectl-cofferdam"),
+        content: Content::Link("cofferdam".to_owned()),
+    });
+    all.push(Entry {
+        to: share.join("man/man1/kubectl-cofferdam.1"),
+        content: Content::Text(".so man1/cofferdam-kubectl.1\n".to_owned()),
+    });
     all.push(Entry {
         to: layout.units.join("cofferdam.service"),
         content: Content::Text(unit(layout)?),

@@ -196,6 +196,8 @@ fn two_packages_and_two_archives_of_the_same_files_are_the_same_bytes() {
     let listed = output("tar", &["-tzf", first.to_str().unwrap()]);
     for path in [
         "bin/cofferdam",
+        "bin/kubectl-cofferdam",
+        "share/man/man1/kubectl-cofferdam.1",
         "lib/systemd/system/cofferdam.service",
         "share/man/man1/cofferdam.1",
         "share/doc/cofferdam/examples/cofferdam.toml",

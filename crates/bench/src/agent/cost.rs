@@ -235,7 +235,9 @@ impl Crowd {
         };
         match duty {
             AgentDuty::Observe => rule(&self.names, "observe"),
-            AgentDuty::Enforce | AgentDuty::History => rule(&self.names, "enforce"),
+            AgentDuty::Enforce | AgentDuty::History | AgentDuty::Page => {
+                rule(&self.names, "enforce")
+            }
             AgentDuty::ThousandRules => {
                 let others = (1..MANY_RULES).map(|i| rule(&format!("nobody-{i}-"), "enforce"));
                 others.collect::<String>() + &rule(&self.names, "enforce")

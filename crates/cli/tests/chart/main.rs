@@ -1,0 +1,223 @@
+//! The Helm chart, rendered by the real helm over several files of values, and checked by kubeconform
+//! with the schemas of the Kubernetes release that the cluster's test runs. Both programs are built once
+//! into a cache outside the source tree.
+#![allow(clippy::unwrap_used)]
+
+mod parts;
+mod schemas;
+
+use parts::{helm, refusal, rendered, root, run, tool};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// The files of values in the chart's `ci`, and none at all.
+const VALUES: [&[&str]; 4] = [&[], &["plain"], &["all"], &["least"]];
+
+/// All documents of a rendering.
+fn documents(text: &str) -> Vec<Value> {
+    let all: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
+    all.into_iter().filter(|d| !d.is_null()).collect()
+}
+
+fn kind<'a>(documents: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    documents.iter().filter(|d| d["kind"] == kind).collect()
+}
+
+#[test]
+fn helm_finds_nothing_wrong_with_any_values() {
+    for values in VALUES {
+        let mut command = helm();
+        command.args(["lint", "--strict", "--quiet"]);
+        parts::values(&mut command, values);
+        run(command.arg(parts::chart()));
+    }
+}
+
+#[test]
+fn every_rendering_is_valid_for_kubernetes() {
+    let folder = tempfile::tempdir().unwrap();
+    schemas::write(folder.path());
+    let location = format!(
+        "{}/{{{{.ResourceKind}}}}-{{{{.ResourceAPIVersion}}}}.json",
+        folder.path().display()
+    );
+    let check = |text: &str| {
+        let file = folder.path().join("rendered.yaml");
+        fs::write(&file, text).unwrap();
+        // Those two kinds are the Prometheus operator's.
+        Command::new(tool("kubeconform"))
+            .args(["-strict", "-summary", "-skip", "PodMonitor,PrometheusRule"])
+            .args(["-schema-location", &location])
+            .arg(&file)
+            .output()
+            .unwrap()
+    };
+    for values in VALUES {
+        let text = rendered(values);
+        let out = check(&text);
+        let said = String::from_utf8_lossy(&out.stdout);
+        assert!(out.status.success(), "{values:?}: {said}");
+        assert!(said.contains("Invalid: 0, Errors: 0"), "{said}");
+    }
+    // The check can fail: on a key that does not exist, and on a wrong type.
+    let text = rendered(&[]);
+    for (from, to) in [
+        ("hostPID: true", "hostPid: true"),
+        ("hostPID: true", "hostPID: 3"),
+    ] {
+        let out = check(&text.replace(from, to));
+        assert!(!out.status.success(), "{to} was not noticed");
+    }
+}
+
+#[test]
+fn the_plain_manifest_is_what_the_chart_renders() {
+    let kept = fs::read_to_string(root().join("etc/kubernetes.yaml")).unwrap();
+    let body = kept.split_once("\n---\n").unwrap().1;
+    assert!(
+        body == rendered(&["plain"]).trim_start_matches("---\n"),
+        "etc/kubernetes.yaml is out of date: run 'cargo xtask manifest'"
+    );
+}
+
+#[test]
+fn the_agent_accepts_every_configuration_that_the_chart_makes() {
+    for values in VALUES {
+        let documents = documents(&rendered(values));
+        let all = kind(&documents, "ConfigMap");
+        let text = all
+            .iter()
+            .find_map(|c| c["data"]["cofferdam.toml"].as_str());
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("cofferdam.toml");
+        fs::write(&file, text.unwrap()).unwrap();
+        let out = Command::new(env!("CARGO_BIN_EXE_cofferdam"))
+            .args(["agent", "--check-config", "--config"])
+            .arg(&file)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&out.stdout);
+        assert!(
+            out.status.success(),
+            "{values:?}: {said}\n{}",
+            text.unwrap()
+        );
+        let rules = if values == ["all"] { 4 } else { 0 };
+        assert!(said.contains(&format!("valid, {rules} rules")), "{said}");
+    }
+}
+
+#[test]
+fn alerts_and_dashboard_are_the_files_of_etc() {
+    let documents = documents(&rendered(&["all"]));
+    let dashboards = kind(&documents, "ConfigMap");
+    let dashboard = dashboards
+        .iter()
+        .find_map(|c| c["data"]["cofferdam.json"].as_str());
+    let kept = fs::read_to_string(root().join("etc/grafana-dashboard.json")).unwrap();
+    assert_eq!(dashboard.unwrap().trim_end(), kept.trim_end());
+    let rules = kind(&documents, "PrometheusRule")[0];
+    let kept = fs::read_to_string(root().join("etc/prometheus-rules.yaml")).unwrap();
+    let kept: Value = serde_saphyr::from_str(&kept).unwrap();
+    assert_eq!(rules["spec"], kept);
+}
+
+#[test]
+fn wrong_values_are_refused_by_name() {
+    for (set, words) in [
+        ("gatway.enabled=true", "gatway"),
+        ("gateway.port=80", "port"),
+        ("agent.rules[0].match=x,agent.rules[0].cpu=strict", "cpus"),
+        ("agent.rules[0].match=x,agent.rules[0].cpus=1", "cpus"),
+        ("agent.rules[0].cpu=standard", "match"),
+        ("agent.settings.socket.path=/x", "socket"),
+        ("annotations.namespaces={Big}", "namespaces"),
+        ("annotations.admission.actions={Refuse}", "actions"),
+        ("image.digest=sha256:1", "digest"),
+        (
+            "monitoring.podMonitor.enabled=true,gateway.enabled=false",
+            "needs gateway.enabled",
+        ),
+    ] {
+        let said = refusal(set);
+        assert!(said.contains(words), "{set}: {said}");
+    }
+}
+
+#[test]
+fn the_agents_rights_are_named_one_by_one_and_documented() {
+    let page = fs::read_to_string(root().join("docs/src/kubernetes/node-changes.md")).unwrap();
+    let mut seen = BTreeSet::new();
+    for values in VALUES {
+        let documents = documents(&rendered(values));
+        let set = kind(&documents, "DaemonSet")[0];
+        let pod = &set["spec"]["template"]["spec"];
+        let none = Vec::new();
+        let of = |what: &str| pod[what].as_array().unwrap_or(&none);
+        for container in of("containers").iter().chain(of("initContainers")) {
+            let context = &container["securityContext"];
+            assert_ne!(context["privileged"], true);
+            assert_eq!(context["allowPrivilegeEscalation"], false, "{container}");
+            assert_eq!(context["readOnlyRootFilesystem"], true, "{container}");
+            assert_eq!(context["capabilities"]["drop"], serde_json::json!(["ALL"]));
+            let added = context["capabilities"]["add"].as_array().unwrap_or(&none);
+            // The one that others reach over the network has none.
+            if container["name"] == "gateway" {
+                assert!(
+                    added.is_empty() && context["runAsNonRoot"] == true,
+                    "{container}"
+                );
+            }
+            seen.extend(added.iter().map(|c| c.as_str().unwrap().to_owned()));
+        }
+        let paths = of("volumes")
+            .iter()
+            .filter_map(|v| v["hostPath"]["path"].as_str());
+        seen.extend(paths.map(str::to_owned));
+        assert_eq!(pod["automountServiceAccountToken"], false);
+    }
+    assert!(seen.len() > 12, "{seen:?}");
+    for right in seen {
+        assert!(
+            page.contains(&format!("`{right}`")),
+            "{right} is not in node-changes.md"
+        );
+    }
+}
+
+#[test]
+fn the_chart_has_the_version_of_the_program() {
+    let text = fs::read_to_string(Path::new(&parts::chart()).join("Chart.yaml")).unwrap();
+    let chart: Value = serde_saphyr::from_str(&text).unwrap();
+    assert_eq!(chart["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(chart["appVersion"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn the_archive_has_what_its_links_point_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = helm();
+    run(command
+        .arg("package")
+        .arg(parts::chart())
+        .arg("--destination")
+        .arg(folder.path()));
+    let archive = folder
+        .path()
+        .join(format!("cofferdam-{}.tgz", env!("CARGO_PKG_VERSION")));
+    let list = run(Command::new("tar").arg("-tvzf").arg(&archive));
+    assert!(
+        list.contains("cofferdam/files/grafana-dashboard.json"),
+        "{list}"
+    );
+    assert!(!list.contains(" -> ") && !list.contains("/ci/"), "{list}");
+    // And it renders as the folder does.
+    let mut command = helm();
+    command.args(["template", "cofferdam", "--namespace", "cofferdam"]);
+    parts::values(&mut command, &["all"]);
+    let text = run(command.arg(&archive));
+    assert!(text.contains("kind: PrometheusRule"));
+}

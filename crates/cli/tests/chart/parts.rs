@@ -1,0 +1,89 @@
+//! helm and kubeconform, and what they are called with.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .unwrap()
+}
+
+pub fn chart() -> PathBuf {
+    root().join("packaging/helm/cofferdam")
+}
+
+/// A program of the cache; the first call builds what is missing.
+pub fn tool(name: &str) -> PathBuf {
+    static BIN: OnceLock<PathBuf> = OnceLock::new();
+    BIN.get_or_init(|| {
+        let mut command = Command::new(root().join("scripts/kubernetes/build"));
+        run(command.args(["helm", "kubeconform", "schemas"]))
+            .trim()
+            .into()
+    })
+    .join(name)
+}
+
+/// Kubernetes' own description of its objects.
+pub fn swagger() -> PathBuf {
+    tool("../swagger.json")
+}
+
+pub fn helm() -> Command {
+    let mut command = Command::new(tool("helm"));
+    // Nobody's settings and repositories.
+    for variable in ["HELM_CONFIG_HOME", "HELM_CACHE_HOME", "HELM_DATA_HOME"] {
+        command.env(variable, "/nonexistent");
+    }
+    command.env_remove("KUBECONFIG");
+    command
+}
+
+/// Adds the files of values of that name in the chart's `ci`.
+pub fn values(command: &mut Command, names: &[&str]) {
+    for name in names {
+        command
+            .arg("--values")
+            .arg(chart().join(format!("ci/{name}-values.yaml")));
+    }
+}
+
+/// What the chart renders to.
+pub fn rendered(names: &[&str]) -> String {
+    let mut command = helm();
+    command.args(["template", "cofferdam", "--namespace", "cofferdam"]);
+    values(&mut command, names);
+    // `kubectl apply` would run the chart's test at once.
+    if names == ["plain"] {
+        command.arg("--skip-tests");
+    }
+    run(command.arg(chart()))
+}
+
+/// Why helm refuses `--set SET`.
+pub fn refusal(set: &str) -> String {
+    let mut command = helm();
+    let command = command
+        .args(["template", "cofferdam", "--set", set])
+        .arg(chart());
+    let out = command.output().unwrap();
+    assert!(!out.status.success(), "{set} was taken");
+    String::from_utf8_lossy(&out.stderr).into_owned()
+}
+
+/// Standard output of a command that must do.
+pub fn run(command: &mut Command) -> String {
+    let out = command
+        .output()
+        .unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(
+        out.status.success(),
+        "{command:?}: {said}{}",
+        String::from_utf8_lossy(&out.stdout)
+    );
+    String::from_utf8(out.stdout).unwrap()
+}
