@@ -1,0 +1,147 @@
+//! The pods and containers that are there, as the events of a session say.
+
+use crate::pods::{Container, Pod, Resources};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Descriptions of pods and containers are kept up to this size, all together.
+pub const MOST_KEPT_BYTES: usize = 64 << 20;
+
+/// The pods and containers that are there.
+#[derive(Debug, Default)]
+pub struct Roster {
+    pods: HashMap<String, Arc<Pod>>,
+    containers: HashMap<String, Arc<Container>>,
+    bytes: usize,
+    left_out: u64,
+}
+
+impl Roster {
+    /// These are there and no others.
+    pub fn replace(&mut self, pods: Vec<Arc<Pod>>, containers: Vec<Container>) {
+        self.pods.clear();
+        self.containers.clear();
+        self.bytes = 0;
+        for pod in pods {
+            self.add_pod(pod);
+        }
+        for container in containers {
+            self.add(container);
+        }
+    }
+
+    /// One more pod.
+    pub fn add_pod(&mut self, pod: Arc<Pod>) {
+        self.remove_pod(&pod.id.clone());
+        if self.has_room(pod.size_bytes()) {
+            self.pods.insert(pod.id.clone(), pod);
+        }
+    }
+
+    /// One more container, or one that is known, as it is now. `None` when there is no room.
+    pub fn add(&mut self, container: Container) -> Option<Arc<Container>> {
+        self.remove(&container.id);
+        let container = Arc::new(container);
+        self.has_room(container.size_bytes()).then(|| {
+            self.containers
+                .insert(container.id.clone(), container.clone());
+            container
+        })
+    }
+
+    /// Other resources of a container.
+    pub fn set_resources(&mut self, id: &str, resources: Resources) -> Option<Arc<Container>> {
+        let mut changed = Container::clone(self.containers.get(id)?);
+        changed.resources = resources;
+        self.add(changed)
+    }
+
+    /// A pod is gone.
+    pub fn remove_pod(&mut self, id: &str) -> Option<Arc<Pod>> {
+        let pod = self.pods.remove(id)?;
+        self.bytes -= pod.size_bytes();
+        Some(pod)
+    }
+
+    /// A container is gone.
+    pub fn remove(&mut self, id: &str) -> Option<Arc<Container>> {
+        let container = self.containers.remove(id)?;
+        self.bytes -= container.size_bytes();
+        Some(container)
+    }
+
+    /// The container with this id.
+    pub fn container(&self, id: &str) -> Option<&Arc<Container>> {
+        self.containers.get(id)
+    }
+
+    /// The pod whose sandbox has this id.
+    pub fn pod(&self, id: &str) -> Option<&Arc<Pod>> {
+        self.pods.get(id)
+    }
+
+    /// All containers, in no order.
+    pub fn containers(&self) -> impl Iterator<Item = &Arc<Container>> {
+        self.containers.values()
+    }
+
+    /// All pods, in no order.
+    pub fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        self.pods.values()
+    }
+
+    /// Pods and containers that were left out because [`MOST_KEPT_BYTES`] were reached.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    fn has_room(&mut self, bytes: usize) -> bool {
+        let fits = self.bytes + bytes <= MOST_KEPT_BYTES;
+        match fits {
+            true => self.bytes += bytes,
+            false => self.left_out += 1,
+        }
+        fits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulated;
+
+    #[test]
+    fn what_comes_and_goes_leaves_nothing() {
+        let mut roster = Roster::default();
+        let pod = Arc::new(Pod::new(simulated::pod("p1", "shop", "web")));
+        roster.add_pod(pod.clone());
+        for _ in 0..3 {
+            let raw = simulated::container("c1", "p1", "app", 512);
+            roster.add(Container::new(raw, pod.clone())).unwrap();
+        }
+        let resources = Resources {
+            request_milli_cpus: Some(750),
+            ..Resources::default()
+        };
+        roster.set_resources("c1", resources.clone()).unwrap();
+        assert_eq!(roster.container("c1").unwrap().resources, resources);
+        assert!(roster.set_resources("c2", resources).is_none());
+        assert!(roster.remove("c1").is_some() && roster.remove("c1").is_none());
+        assert!(roster.remove_pod("p1").is_some());
+        assert_eq!((roster.bytes, roster.left_out()), (0, 0));
+    }
+
+    #[test]
+    fn ten_thousand_annotations_on_every_pod_end_at_the_bound() {
+        let mut roster = Roster::default();
+        for number in 0..200 {
+            let mut raw = simulated::pod(&number.to_string(), "shop", "web");
+            let many = (0..10_000).map(|i| (format!("a{i}"), "x".repeat(20)));
+            raw.annotations = many.collect();
+            roster.add_pod(Arc::new(Pod::new(raw)));
+        }
+        assert!(roster.bytes <= MOST_KEPT_BYTES);
+        assert!(roster.left_out() > 0);
+        assert_eq!(roster.pods().count() as u64, 200 - roster.left_out());
+    }
+}

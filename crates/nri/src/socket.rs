@@ -1,0 +1,84 @@
+//! A session's socket. Never blocks.
+
+use crate::session::{Event, Session, SessionError};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+/// Read at once.
+const READ_BYTES: usize = 64 << 10;
+/// Reads of one turn: others wait for their turn as well.
+const READS: usize = 32;
+
+/// A connection to the runtime.
+#[derive(Debug)]
+pub struct Socket {
+    stream: UnixStream,
+    buffer: Vec<u8>,
+}
+
+impl Socket {
+    /// Connects to the runtime that listens at `path`.
+    ///
+    /// # Errors
+    /// When nobody listens, or too many wait to be accepted.
+    pub fn connect(path: &Path) -> io::Result<Socket> {
+        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+        let fd = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+        connect(fd.as_raw_fd(), &UnixAddr::new(path)?)?;
+        Ok(Socket {
+            stream: fd.into(),
+            buffer: vec![0; READ_BYTES],
+        })
+    }
+
+    /// Writes what waits, and reads what has come.
+    ///
+    /// # Errors
+    /// When the session has ended.
+    pub fn turn(
+        &mut self,
+        session: &mut Session,
+        events: &mut Vec<Event>,
+    ) -> Result<(), SessionError> {
+        self.flush(session)?;
+        for _ in 0..READS {
+            let read = match self.stream.read(&mut self.buffer) {
+                Ok(0) => return Err(SessionError::Closed),
+                Ok(read) => read,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                Err(e) => return Err(e.into()),
+            };
+            session.handle(&self.buffer[..read], events)?;
+            if read < self.buffer.len() {
+                break;
+            }
+        }
+        self.flush(session)
+    }
+
+    /// Writes as much of what waits as the socket takes.
+    ///
+    /// # Errors
+    /// When the session has ended.
+    pub fn flush(&mut self, session: &mut Session) -> Result<(), SessionError> {
+        while !session.unsent().is_empty() {
+            match self.stream.write(session.unsent()) {
+                Ok(written) => session.sent(written),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
