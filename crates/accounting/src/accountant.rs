@@ -8,7 +8,7 @@ use crate::unseen::Unseen;
 use crate::{ReadError, StartError};
 use cofferdam_bpf::{AccountingPrograms, EmptyProgram, ProgramCost, RuntimeStatistics, Sizes};
 use cofferdam_host::irq_time_accounting;
-use cofferdam_host::{HostFs, HostLock, Inventory, MOST_HOST_CGROUPS, RUN_FOLDER};
+use cofferdam_host::{HostFs, HostLock, Introduction, Inventory, MOST_HOST_CGROUPS, RUN_FOLDER};
 use cofferdam_types::{
     CgroupId, Container, ContainerChange, ContainerLedger, Health, KernelEvent, Reason, Selector,
     Snapshot,
@@ -263,6 +263,29 @@ impl Accountant {
     /// When the programs cannot be reached.
     pub fn name(&mut self, selectors: &[Selector]) -> Result<(), ReadError> {
         let changes = self.inventory.name(selectors);
+        self.take_changes(changes)
+    }
+
+    /// Takes in what the runtime says of containers; see [`Inventory::introduce`].
+    ///
+    /// # Errors
+    /// When the programs cannot be reached.
+    pub fn introduce(&mut self, containers: Vec<Introduction>) -> Result<(), ReadError> {
+        let changes = self.inventory.introduce(containers);
+        self.take_changes(changes)
+    }
+
+    /// The runtime has no such container any more.
+    pub fn forget_introduced(&mut self, id: &str) {
+        self.inventory.forget_introduced(id);
+    }
+
+    /// Whether names are read from the files of runtimes; see [`Inventory::read_runtime_files`].
+    ///
+    /// # Errors
+    /// When the programs cannot be reached.
+    pub fn read_runtime_files(&mut self, read: bool) -> Result<(), ReadError> {
+        let changes = self.inventory.read_runtime_files(read);
         self.take_changes(changes)
     }
 

@@ -1,10 +1,15 @@
 //! Which container has which classes now. Matched once a container, not once a step.
 
-use crate::rules::{Known, Matcher, Rule};
+use crate::config::MayAsk;
+use crate::pods::{self, Decision, MADE_ON, decide};
+use crate::rules::{Known, Matcher, Rule, changes_host};
 use cofferdam_enforce::Wanted;
-use cofferdam_host::HostFs;
-use cofferdam_types::{CgroupId, Container, CpuAmount, CpuPolicy, NetnsId, Policy, Selector};
-use std::collections::{BTreeMap, HashMap};
+use cofferdam_host::{HostFs, online_cpus, parse};
+use cofferdam_nri::Roster;
+use cofferdam_types::{
+    CgroupId, Container, CpuAmount, CpuId, CpuPolicy, Degraded, NetnsId, Policy, Selector,
+};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,6 +23,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Assigner {
     fs: HostFs,
+    online: BTreeSet<CpuId>,
     /// Those set over the socket first, then those of the file.
     set: Vec<Rule>,
     file: Vec<Rule>,
@@ -35,13 +41,31 @@ struct Assigned {
     container: Arc<Container>,
     /// Index among all rules; `None`: no rule, observe and standard.
     rule: Option<usize>,
-    /// That rule's.
-    policy: Policy,
+    /// What it gets, by that rule and its pod's annotations.
+    decision: Decision,
+    /// The CPUs that it was made on because of a promise.
+    made_on: Option<String>,
+}
+
+/// What the runtime says of pods, and who of them may ask.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pods<'a> {
+    pub roster: &'a Roster,
+    pub may_ask: &'a MayAsk,
+}
+
+impl<'a> Pods<'a> {
+    fn container(&self, container: &Container) -> Option<&'a Arc<cofferdam_nri::Container>> {
+        self.roster.container(container.id.as_deref()?)
+    }
 }
 
 impl Assigner {
     pub fn new(fs: HostFs, file: Vec<Rule>) -> Assigner {
         Assigner {
+            online: online_cpus(&fs)
+                .map(BTreeSet::from_iter)
+                .unwrap_or_default(),
             fs,
             set: Vec::new(),
             file,
@@ -93,7 +117,7 @@ impl Assigner {
 
     /// Brings the assignment up to date with `containers`. True when it has changed. Cgroups of the
     /// host are none: one that a rule names is a container.
-    pub fn follow(&mut self, containers: &[Arc<Container>]) -> bool {
+    pub fn follow(&mut self, containers: &[Arc<Container>], pods: Pods<'_>) -> bool {
         self.look_up();
         let mut changed = std::mem::take(&mut self.stale);
         if changed {
@@ -106,11 +130,13 @@ impl Assigner {
                 Some(old) if Arc::ptr_eq(&old.container, container) => old,
                 _ => {
                     changed = true;
-                    let rule = self.rule_of(container);
+                    let (rule, decision) = self.decide(container, pods);
+                    let told = pods.container(container);
                     Assigned {
                         container: container.clone(),
                         rule,
-                        policy: self.policy(rule),
+                        decision,
+                        made_on: told.and_then(|c| c.annotations.get(MADE_ON).cloned()),
                     }
                 }
             };
@@ -146,7 +172,9 @@ impl Assigner {
             .values()
             .map(|a| Wanted {
                 container: a.container.clone(),
-                policy: a.policy,
+                policy: a.decision.policy,
+                lends: a.decision.lends,
+                made_on: a.made_on.clone(),
             })
             .collect();
         wanted.sort_by_key(|w| w.container.cgroup);
@@ -160,7 +188,7 @@ impl Assigner {
 
     /// What rules reserve, by container.
     pub fn reserved(&self) -> BTreeMap<CgroupId, CpuAmount> {
-        let amount = |a: &Assigned| match a.policy.cpu {
+        let amount = |a: &Assigned| match a.decision.policy.cpu {
             CpuPolicy::Strict(amount) => Some((a.container.cgroup, amount)),
             CpuPolicy::Standard => None,
         };
@@ -185,20 +213,79 @@ impl Assigner {
             .collect()
     }
 
-    fn policy(&self, rule: Option<usize>) -> Policy {
-        let rule = rule.and_then(|i| self.rules().nth(i));
-        rule.map(|r| r.policy).unwrap_or_default()
+    /// What a container gets that is there, or that its runtime is about to make.
+    pub fn decide(&mut self, container: &Container, pods: Pods<'_>) -> (Option<usize>, Decision) {
+        let told = pods.container(container);
+        let at = self.rule_of(container, told.map(Arc::as_ref));
+        let rule = at.and_then(|i| self.rules().nth(i));
+        let Some(told) = told else {
+            let mut decision = Decision::of_rule(rule.map(|r| r.policy).unwrap_or_default());
+            if rule.is_some_and(|r| r.by_request) {
+                decision.problems.push(Degraded {
+                    name: decide::NO_REQUEST.to_owned(),
+                    text: "its CPUs are not reserved: what it requests is known only of the \
+                           containers of pods, from the runtime; set socket of [nri], or give cpus"
+                        .to_owned(),
+                });
+            }
+            return (at, decision);
+        };
+        let claim = pods::claim(&told.pod, &told.name);
+        let may_ask = pods.may_ask.allows(&told.pod.namespace);
+        let decision = pods::decide(rule, claim, told, may_ask, is_pinned(told, &self.online));
+        (at, decision)
     }
 
-    fn rule_of(&mut self, container: &Container) -> Option<usize> {
+    /// Something is new about the container with this id: it is matched again.
+    pub fn look_again(&mut self, id: &str) {
+        self.under
+            .retain(|_, a| a.container.id.as_deref() != Some(id));
+    }
+
+    /// Everything is matched again.
+    pub fn look_at_all_again(&mut self) {
+        self.stale = true;
+    }
+
+    /// What containers asked for and do not get, by container.
+    pub fn problems(&self) -> impl Iterator<Item = (&Arc<Container>, Policy, &[Degraded])> {
+        let refused = self.under.values();
+        refused
+            .filter(|a| !a.decision.problems.is_empty())
+            .map(|a| (&a.container, a.decision.policy, &a.decision.problems[..]))
+    }
+
+    /// Whether anything on the host is, or must be, changed for a container.
+    pub fn changes_host(&self) -> bool {
+        let is_changed = |a: &Assigned| changes_host(&a.decision.policy) || a.made_on.is_some();
+        self.under.values().any(is_changed)
+    }
+
+    /// The containers whose pods ask to be measured.
+    pub fn measured(&self) -> Vec<Arc<Container>> {
+        let asks = self.under.values().filter(|a| a.decision.measures_latency);
+        let mut all: Vec<_> = asks.map(|a| a.container.clone()).collect();
+        all.sort_by_key(|c| c.cgroup);
+        all
+    }
+
+    fn rule_of(
+        &mut self,
+        container: &Container,
+        told: Option<&cofferdam_nri::Container>,
+    ) -> Option<usize> {
         let need_labels = self.rules().any(|r| r.matcher.needs_labels());
-        if need_labels && !self.labels.contains_key(&container.cgroup) {
-            let labels = cofferdam_host::labels(&self.fs, container);
-            self.labels.insert(container.cgroup, Arc::new(labels));
-        }
-        let labels = self.labels.get(&container.cgroup).cloned();
+        let labels = match told {
+            _ if !need_labels => Arc::default(),
+            Some(told) => Arc::new(labels_of(told)),
+            None => {
+                let known = self.labels.entry(container.cgroup);
+                let read = || Arc::new(cofferdam_host::labels(&self.fs, container));
+                known.or_insert_with(read).clone()
+            }
+        };
         let known = Known {
-            labels: &labels.unwrap_or_default(),
+            labels: &labels,
             namespaces: &self.namespaces,
             processes: &self.processes,
         };
@@ -233,5 +320,32 @@ impl Assigner {
             (self.namespaces, self.processes) = (namespaces, processes);
             self.stale = true;
         }
+    }
+}
+
+/// Labels and annotations of a pod and of its container, the container's first.
+fn labels_of(told: &cofferdam_nri::Container) -> BTreeMap<String, String> {
+    let pod = &told.pod;
+    let all = [
+        &pod.annotations,
+        &pod.labels,
+        &told.annotations,
+        &told.labels,
+    ];
+    let all = all.into_iter().flatten();
+    all.map(|(k, v)| (k.clone(), v.clone())).collect()
+}
+
+/// Whether somebody has chosen CPUs for it, and not we: what it was made on because of a promise, or
+/// all of `online`, which it is given back.
+fn is_pinned(told: &cofferdam_nri::Container, online: &BTreeSet<CpuId>) -> bool {
+    let cpus = |list: &str| parse::cpu_list(list).map(BTreeSet::from_iter);
+    let chosen = cpus(&told.resources.cpus).filter(|c: &BTreeSet<CpuId>| !c.is_empty());
+    let Some(chosen) = chosen else {
+        return false;
+    };
+    match told.annotations.get(MADE_ON) {
+        Some(ours) => cpus(ours).as_ref() != Some(&chosen) && chosen != *online,
+        None => true,
     }
 }

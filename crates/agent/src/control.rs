@@ -1,10 +1,11 @@
 //! The control loop: follow, read, decide, act, show. It owns everything that acts on the host.
 
 mod requests;
+mod runtime;
 mod show;
 mod told;
 
-use crate::assign::Assigner;
+use crate::assign::{Assigner, Pods};
 use crate::conditions::Conditions;
 use crate::config::{Config, Loaded, Source};
 use crate::effects::{Effects, ObserveOnly, Undone};
@@ -13,16 +14,18 @@ use crate::latency::Latency;
 use crate::ledger::{Ledger, Readings};
 use crate::losses::{Losses, OpenDiagnosis};
 use crate::notify::Notifier;
+use crate::nri::Nri;
 use crate::otlp::Otlp;
 use crate::page::LivePage;
 use crate::recorder::Recorder;
-use crate::rules::changes_host;
+use crate::rules::Rule;
 use crate::server::{Command, Notice};
 use crate::view::{Cost, View};
 use crate::wake::{Sleeper, Waker};
 use cofferdam_accounting::ReadError;
 use cofferdam_records::status::{ConfigurationRecord, RuleRecord};
 use cofferdam_types::{Container, Degraded, EnforcementStatus, Interval, Snapshot};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex};
@@ -86,6 +89,9 @@ pub(crate) struct Control<L> {
     otlp: Otlp,
     page: LivePage,
     recorder: Recorder,
+    nri: Nri,
+    /// CPUs of containers that were promised some and have not begun to run, by the runtime's id.
+    promised: HashMap<String, String>,
     config: Config,
     source: Source,
     configuration: ConfigurationRecord,
@@ -103,7 +109,7 @@ pub(crate) struct Control<L> {
     cost: Cost,
     cost_read: Option<Instant>,
     rules: Arc<Vec<RuleRecord>>,
-    paths: Arc<std::collections::HashMap<cofferdam_types::CgroupId, String>>,
+    paths: Arc<HashMap<cofferdam_types::CgroupId, String>>,
     enforcement: Arc<EnforcementStatus>,
     /// When that was last brought up to date.
     shown: Option<Instant>,
@@ -143,6 +149,8 @@ impl<L: Ledger> Control<L> {
             otlp: Otlp::default(),
             page: LivePage::default(),
             recorder: Recorder::default(),
+            nri: Nri::default(),
+            promised: HashMap::new(),
             configuration: ConfigurationRecord {
                 path: source.path.display().to_string(),
                 from_file: loaded.from_file,
@@ -186,6 +194,7 @@ impl<L: Ledger> Control<L> {
         control.latency.switch(&control.config.latency);
         control.otlp.switch(&control.config.otlp);
         control.recorder.switch(&control.config);
+        control.nri.switch(&control.config.nri);
         control.step();
         Ok(control)
     }
@@ -216,21 +225,22 @@ impl<L: Ledger> Control<L> {
         self.notifier.tell("STOPPING=1");
         self.recorder.end();
         let undone = self.effects.take().map(Effects::undo).unwrap_or_default();
+        self.leave_runtime(channels.sleeper.fd());
         (ended, undone)
     }
 
     /// Until something is to be shown, or the end.
     fn turn(&mut self, channels: &Channels) -> Result<Option<Ended>, ReadError> {
         loop {
-            if let Err(error) = self
-                .readings
-                .ledger()
-                .follow(self.due, channels.sleeper.fd())
-            {
+            let until = self.nri.due().map_or(self.due, |due| due.min(self.due));
+            let wake = self.nri.wake(channels.sleeper.fd());
+            if let Err(error) = self.readings.ledger().follow(until, wake) {
                 self.failed(error)?;
                 std::thread::sleep(Duration::from_millis(100));
             }
             channels.sleeper.rest();
+            // First: the runtime waits for its answers.
+            let mut show = self.serve_runtime(channels.sleeper.fd());
             self.notifier.beat(Instant::now());
             if self.signals.interrupt.load(Ordering::Relaxed) {
                 return Ok(Some(Ended::Interrupted));
@@ -238,7 +248,6 @@ impl<L: Ledger> Control<L> {
             if self.signals.terminate.load(Ordering::Relaxed) || self.stop {
                 return Ok(Some(Ended::Stopped));
             }
-            let mut show = false;
             if self.signals.reload.swap(false, Ordering::Relaxed) {
                 let _ = self.reload(channels);
                 show = true;
@@ -341,8 +350,11 @@ impl<L: Ledger> Control<L> {
             self.busy = effects.is_pressed();
         }
         if changed {
-            let measured = containers.iter().filter(|c| !c.is_of_host());
-            let measured: Vec<Arc<Container>> = measured.cloned().collect();
+            let all = containers.iter().filter(|c| !c.is_of_host());
+            let measured: Vec<Arc<Container>> = match self.config.latency.histograms {
+                true => all.cloned().collect(),
+                false => self.assigner.measured(),
+            };
             self.latency.follow(&measured);
         }
         if self.losses.is_due() {
@@ -384,7 +396,11 @@ impl<L: Ledger> Control<L> {
             return false;
         }
         self.followed = Some(containers.clone());
-        let (before, changed) = (self.rules.len(), self.assigner.follow(containers));
+        let pods = Pods {
+            roster: &self.nri.roster,
+            may_ask: &self.config.nri.may_ask,
+        };
+        let (before, changed) = (self.rules.len(), self.assigner.follow(containers, pods));
         let counts = self.assigner.counts();
         let same = before == counts.len()
             && self
@@ -401,7 +417,7 @@ impl<L: Ledger> Control<L> {
         {
             self.paths = Arc::new(self.assigner.paths());
         }
-        let asked = self.assigner.rules().any(|r| changes_host(&r.policy));
+        let asked = self.assigner.rules().any(Rule::changes_host) || self.assigner.changes_host();
         // Only now: an agent without such a rule touches nothing.
         let begin = self.effects.is_none() && asked;
         if begin || again {

@@ -6,7 +6,7 @@ use cofferdam_enforce::network::NetworkOptions;
 use cofferdam_enforce::reservation::ReservationOptions;
 use cofferdam_enforce::{EnforceError, Enforcer, Options, UndoReport, Wanted};
 use cofferdam_types::{
-    ContainerStatus, CpuPolicy, Degraded, EnforcementStatus, Interval, NetworkCpu,
+    ContainerStatus, CpuAmount, CpuPolicy, Degraded, EnforcementStatus, Interval, NetworkCpu,
 };
 
 /// What taking everything back came to.
@@ -31,6 +31,26 @@ pub trait Effects {
 
     /// One control step, with what happened since the last.
     fn step(&mut self, interval: &Interval);
+
+    /// Promises CPUs to a container that its runtime is about to make; [`Effects::settle`] must
+    /// follow. Returns the CPUs, as a list.
+    ///
+    /// # Errors
+    /// Why it cannot be kept.
+    fn promise(&mut self, _container: &str, _amount: CpuAmount) -> Result<String, String> {
+        Err("nothing can be reserved".to_owned())
+    }
+
+    /// The container that was promised CPUs will not come.
+    fn withdraw(&mut self, _container: &str) {}
+
+    /// Has everybody leave CPUs that are promised.
+    fn settle(&mut self) {}
+
+    /// Whether CPUs are reserved, or promised.
+    fn reserves(&self) -> bool {
+        false
+    }
 
     /// Whether the next step must follow soon: a container pays for others now.
     fn is_pressed(&self) -> bool {
@@ -130,6 +150,22 @@ impl Effects for HostEffects {
 
     fn step(&mut self, interval: &Interval) {
         self.0.step(interval);
+    }
+
+    fn promise(&mut self, container: &str, amount: CpuAmount) -> Result<String, String> {
+        self.0.promise(container, amount)
+    }
+
+    fn withdraw(&mut self, container: &str) {
+        self.0.withdraw(container);
+    }
+
+    fn settle(&mut self) {
+        self.0.settle();
+    }
+
+    fn reserves(&self) -> bool {
+        self.0.reserves()
     }
 
     fn is_pressed(&self) -> bool {

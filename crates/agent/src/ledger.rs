@@ -1,6 +1,7 @@
 //! Where readings come from, and the containers that went between two of them.
 
 use cofferdam_accounting::{Accountant, ReadError};
+use cofferdam_host::Introduction;
 use cofferdam_types::{CgroupId, Container, ContainerLedger, Selector, Snapshot};
 use std::collections::{HashSet, VecDeque};
 use std::os::fd::BorrowedFd;
@@ -34,6 +35,19 @@ pub trait Ledger {
         Ok(())
     }
 
+    /// Takes in what the runtime says of containers.
+    fn introduce(&mut self, _containers: Vec<Introduction>) -> Result<(), ReadError> {
+        Ok(())
+    }
+
+    /// The runtime has no such container any more.
+    fn forget_introduced(&mut self, _id: &str) {}
+
+    /// Whether names are read from the files of runtimes.
+    fn read_runtime_files(&mut self, _read: bool) -> Result<(), ReadError> {
+        Ok(())
+    }
+
     /// Grows whenever [`Ledger::containers`] would say something else.
     fn generation(&self) -> u64;
 }
@@ -61,6 +75,18 @@ impl Ledger for Accountant {
 
     fn name(&mut self, selectors: &[Selector]) -> Result<(), ReadError> {
         Accountant::name(self, selectors)
+    }
+
+    fn introduce(&mut self, containers: Vec<Introduction>) -> Result<(), ReadError> {
+        Accountant::introduce(self, containers)
+    }
+
+    fn forget_introduced(&mut self, id: &str) {
+        Accountant::forget_introduced(self, id);
+    }
+
+    fn read_runtime_files(&mut self, read: bool) -> Result<(), ReadError> {
+        Accountant::read_runtime_files(self, read)
     }
 
     fn generation(&self) -> u64 {

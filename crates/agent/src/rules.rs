@@ -1,5 +1,6 @@
 //! Which rule a container falls under.
 
+use cofferdam_nri::Qos;
 use cofferdam_types::{Container, CpuPolicy, NetnsId, NetworkCpu, Policy, Selector, SelectorError};
 use globset::{GlobBuilder, GlobMatcher};
 use std::collections::BTreeMap;
@@ -15,9 +16,23 @@ pub struct Rule {
     pub matcher: Matcher,
     /// The classes it gives.
     pub policy: Policy,
+    /// Strict, with what each container requests of its orchestrator; `policy` says standard then.
+    pub by_request: bool,
 }
 
-/// Whom a rule means: any [`Selector`], or `label:KEY=VALUE`.
+impl Rule {
+    /// Whether it was set while the agent runs, and goes before all others.
+    pub fn is_set_over_socket(&self) -> bool {
+        self.line == 0
+    }
+
+    /// Whether it asks for any change of the host.
+    pub fn changes_host(&self) -> bool {
+        self.by_request || changes_host(&self.policy)
+    }
+}
+
+/// Whom a rule means: any [`Selector`], `label:KEY=VALUE`, `namespace:NAME` or `qos:CLASS`.
 #[derive(Clone, Debug)]
 pub enum Matcher {
     /// By name, id, cgroup, namespace or process.
@@ -31,6 +46,15 @@ pub enum Matcher {
         /// The same, compiled.
         glob: GlobMatcher,
     },
+    /// By the namespace of its pod.
+    Namespace {
+        /// As written; globs.
+        name: String,
+        /// The same, compiled.
+        glob: GlobMatcher,
+    },
+    /// By the quality of service class of its pod.
+    Qos(Qos),
 }
 
 /// A match that cannot be understood.
@@ -42,12 +66,36 @@ pub enum MatchError {
     /// Not a label.
     #[error("'{0}': a label is written label:KEY=VALUE, such as label:tier=web")]
     Label(String),
+    /// Not a namespace.
+    #[error(
+        "'{0}': a namespace is written namespace:NAME, such as namespace:shop or namespace:team-*"
+    )]
+    Namespace(String),
+    /// Not a class.
+    #[error("'{0}': a class is written qos:Guaranteed, qos:Burstable or qos:BestEffort")]
+    Qos(String),
 }
 
 impl FromStr for Matcher {
     type Err = MatchError;
 
     fn from_str(text: &str) -> Result<Matcher, MatchError> {
+        if let Some(name) = text.strip_prefix("namespace:") {
+            let glob = GlobBuilder::new(name).build().ok();
+            let glob = glob.filter(|_| !name.is_empty());
+            let glob = glob.ok_or_else(|| MatchError::Namespace(text.to_owned()))?;
+            return Ok(Matcher::Namespace {
+                name: name.to_owned(),
+                glob: glob.compile_matcher(),
+            });
+        }
+        if let Some(class) = text.strip_prefix("qos:") {
+            let all = [Qos::Guaranteed, Qos::Burstable, Qos::BestEffort];
+            let found = all.into_iter().find(|q| q.name() == class);
+            return found
+                .map(Matcher::Qos)
+                .ok_or_else(|| MatchError::Qos(text.to_owned()));
+        }
         let Some(label) = text.strip_prefix("label:") else {
             return Ok(Matcher::Selector(text.parse()?));
         };
@@ -70,6 +118,8 @@ impl fmt::Display for Matcher {
         match self {
             Matcher::Selector(selector) => selector.fmt(f),
             Matcher::Label { key, value, .. } => write!(f, "label:{key}={value}"),
+            Matcher::Namespace { name, .. } => write!(f, "namespace:{name}"),
+            Matcher::Qos(class) => write!(f, "qos:{}", class.name()),
         }
     }
 }
@@ -103,6 +153,15 @@ impl Matcher {
                 .labels
                 .get(key)
                 .is_some_and(|value| glob.is_match(value)),
+            Matcher::Namespace { glob, .. } => container
+                .pod
+                .as_deref()
+                .and_then(|pod| pod.split_once('/'))
+                .is_some_and(|(namespace, _)| glob.is_match(namespace)),
+            Matcher::Qos(class) => {
+                let path = container.cgroup_path.to_string_lossy();
+                Qos::of_cgroup(&path) == Some(*class)
+            }
         }
     }
 }

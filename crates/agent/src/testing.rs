@@ -11,7 +11,7 @@ use crate::server::{ControlSocket, Notice, Parts, Server};
 use crate::wake::{self, Waker};
 use cofferdam_accounting::ReadError;
 use cofferdam_enforce::Wanted;
-use cofferdam_host::HostFs;
+use cofferdam_host::{HostFs, Introduction};
 use cofferdam_types::{
     CgroupId, Container, ContainerLedger, ContainerStatus, CpuAmount, CpuId, CpuLoss, CpuTime,
     Degraded, DiagnosedContainer, DiagnosisHealth, EnforcementStatus, Entitlement, Health,
@@ -36,6 +36,13 @@ pub(crate) struct World {
     pub sets: Arc<Mutex<Vec<Vec<Wanted>>>>,
     /// What the ledger was last asked to count as containers.
     pub named: Arc<Mutex<Vec<Selector>>>,
+    /// Containers that CPUs are promised to.
+    pub promised: Arc<Mutex<Vec<String>>>,
+    pub settled: Arc<AtomicU64>,
+    /// What the runtime has said of containers.
+    pub introduced: Arc<Mutex<Vec<Introduction>>>,
+    /// Whether names are to be read from files, once that was said.
+    pub reads_files: Arc<Mutex<Option<bool>>>,
     pub steps: Arc<AtomicU64>,
     pub undone: Arc<AtomicU64>,
     pub opened: Arc<AtomicU64>,
@@ -46,6 +53,22 @@ pub(crate) struct World {
 impl World {
     pub fn add(&self, id: u64, name: &str) {
         self.containers.lock().unwrap().push(container(id, name));
+    }
+
+    pub fn add_with_id(&self, id: u64, name: &str, runtime_id: &str) {
+        let container = Container::clone(&container(id, name));
+        self.containers.lock().unwrap().push(Arc::new(Container {
+            id: Some(runtime_id.to_owned()),
+            ..container
+        }));
+    }
+
+    pub fn promises(&self) -> Vec<String> {
+        self.promised.lock().unwrap().clone()
+    }
+
+    pub fn settled(&self) -> u64 {
+        self.settled.load(Ordering::Relaxed)
     }
 
     pub fn remove(&self, id: u64) {
@@ -173,6 +196,16 @@ impl Ledger for FakeLedger {
         Ok(())
     }
 
+    fn introduce(&mut self, containers: Vec<Introduction>) -> Result<(), ReadError> {
+        self.world.introduced.lock().unwrap().extend(containers);
+        Ok(())
+    }
+
+    fn read_runtime_files(&mut self, read: bool) -> Result<(), ReadError> {
+        *self.world.reads_files.lock().unwrap() = Some(read);
+        Ok(())
+    }
+
     fn generation(&self) -> u64 {
         self.generation
     }
@@ -183,6 +216,19 @@ struct FakeEffects(World);
 impl Effects for FakeEffects {
     fn set(&mut self, wanted: Vec<Wanted>) {
         self.0.sets.lock().unwrap().push(wanted);
+    }
+
+    fn promise(&mut self, container: &str, _: CpuAmount) -> Result<String, String> {
+        self.0.promised.lock().unwrap().push(container.to_owned());
+        Ok("7".to_owned())
+    }
+
+    fn withdraw(&mut self, container: &str) {
+        self.0.promised.lock().unwrap().retain(|id| id != container);
+    }
+
+    fn settle(&mut self) {
+        self.0.settled.fetch_add(1, Ordering::Relaxed);
     }
 
     fn step(&mut self, _: &Interval) {

@@ -6,8 +6,8 @@ use crate::losses::LossView;
 use crate::otlp::Sent;
 use crate::recorder::HistoryView;
 use cofferdam_records::status::{
-    AgentRecord, ConfigurationRecord, ContainerRecord, DegradedRecord, RuleRecord, STATUS,
-    StatusReport,
+    AgentRecord, ConfigurationRecord, ContainerRecord, DegradedRecord, NriRecord, RuleRecord,
+    STATUS, StatusReport,
 };
 use cofferdam_types::{CgroupId, Degraded, EnforcementStatus, Snapshot};
 use std::collections::HashMap;
@@ -24,6 +24,7 @@ pub(crate) struct View {
     pub conditions: Vec<Condition>,
     pub latency: Arc<LatencyView>,
     pub history: HistoryView,
+    pub nri: Option<NriRecord>,
     pub rules: Arc<Vec<RuleRecord>>,
     pub paths: Arc<HashMap<CgroupId, String>>,
     pub configuration: Arc<ConfigurationRecord>,
@@ -81,6 +82,7 @@ impl View {
                 .map(|c| c.record(now, wall))
                 .collect(),
             history: self.history.record(),
+            nri: self.nri.clone(),
             containers_known: self.paths.len() as u64,
             degraded,
             changes_in_force: self.enforcement.changes_in_force,

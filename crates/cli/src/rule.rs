@@ -21,6 +21,7 @@ fn set(args: &RuleSetArgs) -> Outcome {
         line: 0,
         matcher: args.matches.clone(),
         policy,
+        by_request: false,
     })));
     let changed = Client::connect(&args.agent.socket)?.change(&request)?;
     let text = match changed.containers {

@@ -7,7 +7,7 @@ use crate::{table, units};
 use cofferdam_agent::Client;
 use cofferdam_records::diagnosis::{DiagnosisRecord, NeighbourRecord};
 use cofferdam_records::status::{
-    ContainerRecord, HistoryRecord, MeansRecord, PolicyRecord, RuleRecord, StatusReport,
+    ContainerRecord, HistoryRecord, MeansRecord, NriRecord, PolicyRecord, RuleRecord, StatusReport,
 };
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -45,6 +45,16 @@ fn history(history: Option<&HistoryRecord>) -> String {
         ),
         None => format!("nothing yet in {path}"),
     }
+}
+
+/// Which runtime tells of its pods, and how many there are.
+fn runtime(nri: &NriRecord) -> String {
+    let (Some(runtime), Some(version)) = (&nri.runtime, &nri.version) else {
+        return format!("not connected at {}", one_line(&nri.socket));
+    };
+    let of = one_line(&format!("{runtime} {version}"));
+    let (pods, containers) = (nri.pods, nri.containers);
+    format!("{of} over NRI, {pods} pods, {containers} containers")
 }
 
 /// For people: the agent, its rules, the containers they change, and what is wrong.
@@ -88,6 +98,9 @@ fn text(report: &StatusReport, width: Option<u16>) -> String {
         report.failed_changes,
     );
     let _ = writeln!(out, "history: {}", history(report.history.as_ref()));
+    if let Some(nri) = &report.nri {
+        let _ = writeln!(out, "container runtime: {}", runtime(nri));
+    }
     if !report.rules.is_empty() {
         let _ = write!(out, "\n{}", rules(&report.rules, width));
     }

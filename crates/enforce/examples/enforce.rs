@@ -50,7 +50,7 @@ fn main() -> anyhow::Result<()> {
         let containers = accountant.containers().into_iter();
         let wanted = containers
             .filter(|c| matches(&c.cgroup_path.to_string_lossy()))
-            .map(|container| Wanted { container, policy });
+            .map(|container| Wanted::new(container, policy));
         enforcer.set(wanted.collect());
         let now = accountant.snapshot()?;
         let interval = now.since(&earlier);

@@ -15,12 +15,12 @@ pub use journal::UndoReport;
 
 use cofferdam_host::{CgroupLayout, HostFs};
 use cofferdam_types::{
-    CgroupId, Container, ContainerStatus, CpuPolicy, Degraded, EnforcementStatus, Interval,
-    NetworkCpu, Policy, ReservationState,
+    CgroupId, Container, ContainerStatus, CpuAmount, CpuPolicy, Degraded, EnforcementStatus,
+    Interval, NetworkCpu, Policy, ReservationState,
 };
 use journal::Journal;
 use network::{Network, NetworkOptions};
-use reservation::{ReservationOptions, Reservations};
+use reservation::{Given, Request, ReservationOptions, Reservations};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -54,6 +54,22 @@ pub struct Wanted {
     pub container: Arc<Container>,
     /// Its classes.
     pub policy: Policy,
+    /// Whether its reserved CPUs may be lent while they sit idle; a host's option may forbid it.
+    pub lends: bool,
+    /// The CPUs, as a list, that its runtime made it with because of [`Enforcer::promise`].
+    pub made_on: Option<String>,
+}
+
+impl Wanted {
+    /// A container with these classes, and all else as usual.
+    pub fn new(container: Arc<Container>, policy: Policy) -> Wanted {
+        Wanted {
+            container,
+            policy,
+            lends: true,
+            made_on: None,
+        }
+    }
 }
 
 /// Enforces on this host; one at a time. Dropping it leaves the changes in force, for the next
@@ -104,20 +120,59 @@ impl Enforcer {
             .map(|w| w.container.cgroup)
             .collect();
         self.network.set(&mut self.journal, &containers, &reserved);
+        self.wanted = wanted;
+        self.reserve();
+    }
+
+    /// Promises CPUs to a container that its runtime is about to make; [`Enforcer::settle`] must
+    /// follow before it runs. Returns the CPUs, as a list. Changes nothing on the host.
+    ///
+    /// # Errors
+    /// Why it cannot be kept, and what to do.
+    pub fn promise(&mut self, container: &str, amount: CpuAmount) -> Result<String, String> {
+        self.reservations.promise(container, amount)
+    }
+
+    /// The container that was promised CPUs will not come.
+    pub fn withdraw(&mut self, container: &str) {
+        if self.reservations.withdraw(container) {
+            self.reserve();
+        }
+    }
+
+    /// Has everybody leave the CPUs that are promised.
+    pub fn settle(&mut self) {
+        self.reserve();
+    }
+
+    /// Whether CPUs are reserved, or promised.
+    pub fn reserves(&self) -> bool {
+        !self.reservations.is_empty()
+    }
+
+    fn reserve(&mut self) {
         let mut strict = Vec::new();
         let mut standard = Vec::new();
-        for one in &wanted {
+        for one in &self.wanted {
+            let given = Given {
+                container: one.container.clone(),
+                cpus: one.made_on.clone(),
+            };
             match one.policy.cpu {
-                CpuPolicy::Strict(amount) => strict.push((one.container.clone(), amount)),
-                CpuPolicy::Standard => standard.push(one.container.clone()),
+                CpuPolicy::Strict(amount) => strict.push(Request {
+                    given,
+                    amount,
+                    lends: one.lends,
+                }),
+                CpuPolicy::Standard => standard.push(given),
             }
         }
         // Without a reservation nobody has to make room.
-        if strict.is_empty() {
-            standard.clear();
+        if strict.is_empty() && !self.reservations.has_promises() {
+            standard.retain(|given| given.cpus.is_some());
         }
-        self.reservations.set(&mut self.journal, &strict, &standard);
-        self.wanted = wanted;
+        let journal = &mut self.journal;
+        self.reservations.reconcile(journal, &strict, &standard);
     }
 
     /// Acts on what the accounting measured since the last step; 10 to 100 ms are sensible.

@@ -188,12 +188,12 @@ fn the_enforcer_reserves_says_so_and_takes_it_back() {
             ..Options::default()
         })
         .unwrap();
-        let wanted = |fake: &FakeContainer, cpu| Wanted {
-            container: of(fake),
-            policy: Policy {
+        let wanted = |fake: &FakeContainer, cpu| {
+            let policy = Policy {
                 cpu,
                 ..Policy::default()
-            },
+            };
+            Wanted::new(of(fake), policy)
         };
         enforcer.set(vec![
             wanted(&s, CpuPolicy::Strict(one())),

@@ -30,7 +30,7 @@ pub use cpus::{online_cpus, possible_cpus};
 pub use device::{hardware_timestamping, request as device_request};
 pub use error::HostError;
 pub use fs::HostFs;
-pub use inventory::{Inventory, MOST_HOST_CGROUPS};
+pub use inventory::{Introduction, Inventory, MOST_HOST_CGROUPS};
 pub use kernel::{Mitigations, irq_time_accounting, kernel_release, mitigations};
 pub use layout::{CgroupLayout, Controller};
 pub use lock::{HostLock, LockError, RUN_FOLDER, leave_run_folder};

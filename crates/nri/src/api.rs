@@ -22,6 +22,7 @@ pub mod event {
     pub const CREATE_CONTAINER: i32 = 4;
     pub const START_CONTAINER: i32 = 6;
     pub const UPDATE_CONTAINER: i32 = 8;
+    pub const POST_UPDATE_CONTAINER: i32 = 9;
     pub const STOP_CONTAINER: i32 = 10;
     pub const REMOVE_CONTAINER: i32 = 11;
 
@@ -32,6 +33,7 @@ pub mod event {
         | bit(CREATE_CONTAINER)
         | bit(START_CONTAINER)
         | bit(UPDATE_CONTAINER)
+        | bit(POST_UPDATE_CONTAINER)
         | bit(STOP_CONTAINER)
         | bit(REMOVE_CONTAINER);
 

@@ -25,6 +25,20 @@ impl Qos {
             Qos::BestEffort => "BestEffort",
         }
     }
+
+    /// That of the pod whose cgroup is at `path`, or above it: the kubelet makes
+    /// `kubepods/burstable/podUID`, `kubepods-besteffort-podUID.slice`; guaranteed pods lie directly
+    /// below `kubepods`. `None` elsewhere.
+    pub fn of_cgroup(path: &str) -> Option<Qos> {
+        if !path.contains("kubepods") {
+            return None;
+        }
+        Some(match path {
+            path if path.contains("besteffort") => Qos::BestEffort,
+            path if path.contains("burstable") => Qos::Burstable,
+            _ => Qos::Guaranteed,
+        })
+    }
 }
 
 /// One pod.
@@ -89,7 +103,7 @@ impl Pod {
     pub(crate) fn new(raw: api::PodSandbox) -> Pod {
         let linux = raw.linux.unwrap_or_default();
         Pod {
-            qos: qos(&linux.cgroup_parent),
+            qos: Qos::of_cgroup(&linux.cgroup_parent),
             netns: linux
                 .namespaces
                 .into_iter()
@@ -136,19 +150,6 @@ impl Container {
 fn map_bytes(map: &BTreeMap<String, String>) -> usize {
     let entry = 2 * size_of::<String>();
     map.iter().map(|(k, v)| entry + k.len() + v.len()).sum()
-}
-
-/// From the cgroup that the kubelet made for the pod: `kubepods/burstable/podUID`,
-/// `kubepods-besteffort-podUID.slice`; guaranteed pods lie directly below `kubepods`.
-fn qos(cgroup_parent: &str) -> Option<Qos> {
-    if !cgroup_parent.contains("kubepods") {
-        return None;
-    }
-    Some(match cgroup_parent {
-        parent if parent.contains("besteffort") => Qos::BestEffort,
-        parent if parent.contains("burstable") => Qos::Burstable,
-        _ => Qos::Guaranteed,
-    })
 }
 
 /// The kubelet's smallest `cpu.shares`, which it also gives to a container without a request.
@@ -215,7 +216,7 @@ mod tests {
             ("", None),
             ("/user.slice", None),
         ] {
-            assert_eq!(qos(parent), class, "{parent}");
+            assert_eq!(Qos::of_cgroup(parent), class, "{parent}");
         }
     }
 }

@@ -66,6 +66,8 @@ pub enum Event {
     Start(String, Call),
     /// The resources of a container are about to change. To be answered.
     Update(Container, Resources, Call),
+    /// The resources of a container have changed: its id.
+    Changed(String),
     /// The process of a container has ended: its id.
     Stopped(String),
     /// A container is gone: its id.

@@ -41,6 +41,9 @@ pub struct StatusReport {
     /// The history that the agent keeps; null if that is off.
     #[serde(default)]
     pub history: Option<HistoryRecord>,
+    /// The connection to the container runtime; null if it is not configured.
+    #[serde(default)]
+    pub nri: Option<NriRecord>,
     /// Known containers, with or without a rule.
     pub containers_known: u64,
     /// Problems of the host as a whole; empty if there are none.
@@ -93,6 +96,33 @@ pub struct HistoryRecord {
     pub error: Option<String>,
 }
 
+/// The connection to the container runtime over NRI. Counted since the agent started.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NriRecord {
+    /// The runtime's socket.
+    pub socket: String,
+    /// Whether the runtime has accepted the agent as a plugin.
+    pub connected: bool,
+    /// The runtime, such as `containerd`; null while not connected.
+    pub runtime: Option<String>,
+    /// Its version; null while not connected.
+    pub version: Option<String>,
+    /// Times that the agent was accepted.
+    pub sessions: u64,
+    /// Pods known.
+    pub pods: u64,
+    /// Their containers known.
+    pub containers: u64,
+    /// Requests of the runtime that were answered after a decision.
+    pub answers: u64,
+    /// Those that took more than 2 ms.
+    pub late_answers: u64,
+    /// The longest that one took, seconds.
+    pub slowest_answer_s: f64,
+    /// Messages that could not be understood.
+    pub malformed: u64,
+}
+
 /// The configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigurationRecord {
@@ -134,7 +164,7 @@ pub struct PolicyRecord {
     pub network_cpu: String,
     /// `standard` or `strict`.
     pub cpu: String,
-    /// CPUs reserved; null unless strict.
+    /// CPUs reserved; null unless strict, and where a rule reserves what each container requests.
     pub cpus: Option<f64>,
 }
 

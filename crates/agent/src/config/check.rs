@@ -1,9 +1,12 @@
 //! What the form of the file cannot say: ranges, and rules that do not go together.
 
 use super::raw::{
-    Length, RawConfig, RawCpu, RawHistory, RawLatency, RawOtlp, RawRule, RawStart, RawWeb,
+    Amount, Length, RawConfig, RawCpu, RawHistory, RawLatency, RawNri, RawOtlp, RawRule, RawStart,
+    RawWeb,
 };
-use super::{Config, HistoryConfig, HistoryPlace, LatencyConfig, MOST_RULES, WebConfig};
+use super::{
+    Config, HistoryConfig, HistoryPlace, LatencyConfig, MOST_RULES, MayAsk, NriConfig, WebConfig,
+};
 use crate::otlp::{EndpointError, OtlpConfig};
 use crate::rules::{Matcher, Rule};
 use cofferdam_latency::Start;
@@ -121,6 +124,31 @@ fn sections(checker: &mut Checker<'_>, raw: &RawConfig, config: &mut Config) {
     config.otlp = otlp(checker, &raw.otlp);
     web(checker, &raw.web, &mut config.web);
     history(checker, &raw.history, &mut config.history);
+    nri(checker, &raw.nri, &mut config.nri);
+}
+
+fn nri(checker: &mut Checker<'_>, raw: &RawNri, config: &mut NriConfig) {
+    if let Some(path) = &raw.socket
+        && path.get_ref() != Path::new("off")
+    {
+        match socket_path(path.get_ref()) {
+            Ok(()) => config.socket = Some(path.get_ref().clone()),
+            Err(what) => checker.error(&path.span(), format!("{what}, or off")),
+        }
+    }
+    for name in &raw.may_ask {
+        if let Err(what) = MayAsk::new([name.get_ref().as_str()]) {
+            checker.error(&name.span(), what);
+        }
+    }
+    let names = raw.may_ask.iter().map(|name| name.get_ref().as_str());
+    config.may_ask = MayAsk::new(names).unwrap_or_default();
+    if let Some(first) = raw.may_ask.first()
+        && config.socket.is_none()
+    {
+        let what = "may_ask has no effect without socket: add that, or remove may_ask";
+        checker.warn(&first.span(), what);
+    }
 }
 
 /// The duration that was given, if it is one of `allowed`.
@@ -289,7 +317,7 @@ fn rules(checker: &mut Checker<'_>, raw: &[Spanned<RawRule>]) -> Vec<Rule> {
         return Vec::new();
     }
     let mut rules = Vec::new();
-    let mut seen: HashMap<String, (Policy, usize)> = HashMap::new();
+    let mut seen: HashMap<String, ((Policy, bool), usize)> = HashMap::new();
     let mut catch_all: Option<usize> = None;
     for rule in raw {
         let line = checker.line(rule.span().start);
@@ -303,10 +331,12 @@ fn rules(checker: &mut Checker<'_>, raw: &[Spanned<RawRule>]) -> Vec<Rule> {
                 continue;
             }
         };
-        let Some(policy) = policy else { continue };
+        let Some((policy, by_request)) = policy else {
+            continue;
+        };
         let text = matcher.to_string();
         match seen.get(&text) {
-            Some((first, at)) if *first == policy => checker.warn(
+            Some((first, at)) if *first == (policy, by_request) => checker.warn(
                 &span,
                 format!("'{text}' duplicates line {at}: remove one of the two"),
             ),
@@ -326,7 +356,7 @@ fn rules(checker: &mut Checker<'_>, raw: &[Spanned<RawRule>]) -> Vec<Rule> {
                         ),
                     );
                 }
-                seen.insert(text, (policy, line));
+                seen.insert(text, ((policy, by_request), line));
             }
         }
         if catch_all.is_none() && matcher.is_catch_all() {
@@ -336,15 +366,20 @@ fn rules(checker: &mut Checker<'_>, raw: &[Spanned<RawRule>]) -> Vec<Rule> {
             line,
             matcher,
             policy,
+            by_request,
         });
     }
     rules
 }
 
-fn policy(checker: &mut Checker<'_>, rule: &RawRule) -> Option<Policy> {
+/// The classes of a rule, and whether it reserves what each container requests.
+fn policy(checker: &mut Checker<'_>, rule: &RawRule) -> Option<(Policy, bool)> {
     let cpu = match (rule.cpu, &rule.cpus) {
         (RawCpu::Standard, None) => CpuPolicy::Standard,
-        (RawCpu::Strict, Some(cpus)) => CpuPolicy::Strict(cpus.get_ref().0),
+        (RawCpu::Strict, Some(cpus)) => match cpus.get_ref() {
+            Amount::Cpus(amount) => CpuPolicy::Strict(*amount),
+            Amount::Request => CpuPolicy::Standard,
+        },
         (RawCpu::Standard, Some(cpus)) => {
             checker.error(&cpus.span(), NEEDS_STRICT);
             return None;
@@ -354,10 +389,12 @@ fn policy(checker: &mut Checker<'_>, rule: &RawRule) -> Option<Policy> {
             return None;
         }
     };
-    Some(Policy {
+    let by_request = rule.cpus.as_ref().map(Spanned::get_ref);
+    let policy = Policy {
         network_cpu: rule.network_cpu,
         cpu,
-    })
+    };
+    Some((policy, matches!(by_request, Some(Amount::Request))))
 }
 
 /// Whether `problem` is only the consequence of what was taken out for being wrong.

@@ -13,6 +13,7 @@ pub use cofferdam_types::{Problem, Severity};
 pub use problem::ConfigError;
 
 use crate::otlp::OtlpConfig;
+pub use crate::pods::MayAsk;
 use crate::rules::Rule;
 use cofferdam_host::{HostFs, online_cpus};
 use cofferdam_latency::Start;
@@ -59,6 +60,17 @@ pub struct Config {
     pub web: WebConfig,
     /// The history.
     pub history: HistoryConfig,
+    /// The container runtime's own interface.
+    pub nri: NriConfig,
+}
+
+/// `[nri]`
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NriConfig {
+    /// Where the runtime listens for plugins; `None`: it is not asked.
+    pub socket: Option<PathBuf>,
+    /// Whose pods may ask by annotation; nobody's by default.
+    pub may_ask: MayAsk,
 }
 
 /// `[socket]`
@@ -203,6 +215,7 @@ impl Default for Config {
             otlp: None,
             web: WebConfig::default(),
             history: HistoryConfig::default(),
+            nri: NriConfig::default(),
         }
     }
 }

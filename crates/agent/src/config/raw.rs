@@ -2,7 +2,8 @@
 
 use cofferdam_types::{CpuAmount, NetworkCpu};
 use serde::Deserialize;
-use serde::de::{Deserializer, Error};
+use serde::de::{self, Deserializer, Error};
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 use toml::Spanned;
@@ -20,6 +21,7 @@ pub(super) struct RawConfig {
     pub otlp: RawOtlp,
     pub web: RawWeb,
     pub history: RawHistory,
+    pub nri: RawNri,
 }
 
 #[derive(Debug, Deserialize)]
@@ -34,6 +36,13 @@ pub(super) struct RawRule {
     pub cpus: Option<Spanned<Amount>>,
 }
 
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawNri {
+    pub socket: Option<Spanned<PathBuf>>,
+    pub may_ask: Vec<Spanned<String>>,
+}
+
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum RawCpu {
@@ -42,16 +51,41 @@ pub(super) enum RawCpu {
     Strict,
 }
 
-/// A [`CpuAmount`] that may be written as a whole number.
+/// A [`CpuAmount`] that may be written as a whole number, or what each container requests.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Amount(pub CpuAmount);
+pub(super) enum Amount {
+    Cpus(CpuAmount),
+    Request,
+}
 
 impl<'de> Deserialize<'de> for Amount {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Amount, D::Error> {
-        let cpus = f64::deserialize(deserializer)?;
-        CpuAmount::try_from(cpus)
-            .map(Amount)
-            .map_err(D::Error::custom)
+        struct Visitor;
+
+        impl de::Visitor<'_> for Visitor {
+            type Value = Amount;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number of CPUs such as 1.5, or \"request\"")
+            }
+
+            fn visit_f64<E: Error>(self, cpus: f64) -> Result<Amount, E> {
+                let amount = CpuAmount::try_from(cpus);
+                amount.map(Amount::Cpus).map_err(E::custom)
+            }
+
+            fn visit_i64<E: Error>(self, cpus: i64) -> Result<Amount, E> {
+                self.visit_f64(cpus as f64)
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Amount, E> {
+                match text {
+                    "request" => Ok(Amount::Request),
+                    _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
+                }
+            }
+        }
+        deserializer.deserialize_any(Visitor)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Channels, Control, now, warnings};
 use crate::config::{Config, ConfigError, Loaded};
 use crate::ledger::Ledger;
-use crate::rules::changes_host;
+use crate::rules::Rule;
 use crate::server::{ListenError, Notice, find_group};
 use crate::wire::{
     Changed, Refusal, RefusalCode, Reloaded, Request, SetRule, Stopping, ok_line, refusal_line,
@@ -158,7 +158,7 @@ impl<L: Ledger> Control<L> {
         // Also when it is the same: the port may be free by now.
         let _ = channels.notices.send(Notice::Metrics(new.metrics.address));
         channels.wake_server.wake();
-        let asked = new.rules.iter().any(|r| changes_host(&r.policy));
+        let asked = new.rules.iter().any(Rule::changes_host);
         let options = new.enforcement.debt_bound != old.enforcement.debt_bound
             || new.reservation != old.reservation;
         // Also when it is the same: what was missing may be there by now.
@@ -169,6 +169,7 @@ impl<L: Ledger> Control<L> {
         self.page
             .switch(&new.web, &new.socket, history, &channels.view);
         self.recorder.switch(new);
+        let moved = self.nri.switch(&new.nri);
         if (options || !asked)
             && let Some(effects) = self.effects.take()
         {
@@ -177,6 +178,9 @@ impl<L: Ledger> Control<L> {
             undone.log("enforcement ends");
             self.undo_failures = undone.failures;
             self.try_again = None;
+        }
+        if moved {
+            self.read_runtime_files(true);
         }
         self.assigner.replace(self.config.rules.clone());
         self.step();

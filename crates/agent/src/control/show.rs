@@ -3,12 +3,22 @@
 use super::told::{Line, unmatched};
 use super::{Channels, Control};
 use crate::ledger::Ledger;
+use crate::rules::Rule;
 use crate::view::View;
 use cofferdam_records::status::{PolicyRecord, RuleRecord};
-use cofferdam_types::{Degraded, EnforcementStatus};
+use cofferdam_types::{ContainerStatus, Degraded, EnforcementStatus};
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
+
+/// The classes that a rule gives; no amount where each container gets what it requests.
+fn policy(rule: &Rule) -> PolicyRecord {
+    let mut record = PolicyRecord::new(&rule.policy);
+    if rule.by_request {
+        record.cpu = "strict".to_owned();
+    }
+    record
+}
 
 impl<L: Ledger> Control<L> {
     pub(super) fn rule_records(&self, counts: &[u64]) -> Vec<RuleRecord> {
@@ -17,7 +27,7 @@ impl<L: Ledger> Control<L> {
             .map(|(rule, containers)| RuleRecord {
                 line: (rule.line > 0).then_some(rule.line as u64),
                 matches: rule.matcher.to_string(),
-                policy: PolicyRecord::new(&rule.policy),
+                policy: policy(rule),
                 containers: *containers,
             })
             .collect()
@@ -25,10 +35,11 @@ impl<L: Ledger> Control<L> {
 
     /// Logs what has become degraded, and what is so no more.
     pub(super) fn tell_changes(&mut self) {
-        let status = match &self.effects {
+        let mut status = match &self.effects {
             Some(effects) => effects.status(),
             None => EnforcementStatus::default(),
         };
+        self.add_refusals(&mut status);
         let line = |container: Option<&str>, d: &Degraded| Line {
             container: container.map(str::to_owned),
             text: d.text.clone(),
@@ -49,6 +60,24 @@ impl<L: Ledger> Control<L> {
         self.conditions.give_back(&status);
         self.enforcement = Arc::new(status);
         self.shown = Some(Instant::now());
+    }
+
+    /// What pods asked for and do not get stands beside what is not in force for other reasons.
+    fn add_refusals(&self, status: &mut EnforcementStatus) {
+        for (container, policy, problems) in self.assigner.problems() {
+            let known = status.containers.iter_mut();
+            match known.into_iter().find(|c| c.cgroup == container.cgroup) {
+                Some(known) => known.degraded.extend_from_slice(problems),
+                None => status.containers.push(ContainerStatus {
+                    cgroup: container.cgroup,
+                    name: container.name.clone(),
+                    policy,
+                    network: None,
+                    reservation: None,
+                    degraded: problems.to_vec(),
+                }),
+            }
+        }
     }
 
     /// Logs which rules have matched no container for a while, and when one does after all.
@@ -114,6 +143,7 @@ impl<L: Ledger> Control<L> {
         degraded.extend(self.latency.degraded());
         degraded.extend(self.otlp.degraded());
         degraded.extend(self.page.degraded());
+        degraded.extend(self.nri.degraded());
         let history = self.recorder.view();
         degraded.extend(history.degraded());
         View {
@@ -123,6 +153,7 @@ impl<L: Ledger> Control<L> {
             conditions: self.conditions.now(),
             latency: self.latency.view(),
             history,
+            nri: self.nri.record(),
             rules: self.rules.clone(),
             paths: self.paths.clone(),
             configuration: Arc::new(self.configuration.clone()),

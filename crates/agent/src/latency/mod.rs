@@ -54,12 +54,8 @@ impl Latency {
             self.measuring = None;
             self.service = None;
         }
-        if config.histograms && self.measuring.as_ref().is_none_or(Measuring::has_ended) {
-            self.measuring = None;
-            match Measuring::start(config) {
-                Ok(measuring) => self.measuring = Some(measuring),
-                Err(why) => self.fail("latency_unavailable", "latency is not measured", &why),
-            }
+        if config.histograms {
+            self.measure();
         }
         if let Some(path) = &config.socket
             && self.service.as_ref().is_none_or(Service::has_ended)
@@ -72,8 +68,29 @@ impl Latency {
         }
     }
 
-    /// Measures these containers from now on.
+    /// Makes sure that the thread runs.
+    fn measure(&mut self) {
+        if self.measuring.as_ref().is_some_and(|m| !m.has_ended()) {
+            return;
+        }
+        self.measuring = None;
+        match Measuring::start(&self.config) {
+            Ok(measuring) => self.measuring = Some(measuring),
+            Err(why) => self.fail("latency_unavailable", "latency is not measured", &why),
+        }
+    }
+
+    /// Measures these containers from now on. Without histograms of all, it runs only while there
+    /// are some.
     pub fn follow(&mut self, containers: &[Arc<Container>]) {
+        if !self.config.histograms {
+            match containers.is_empty() {
+                true => self.measuring = None,
+                // One failure is enough, until the configuration is read again.
+                false if self.failures.is_empty() => self.measure(),
+                false => {}
+            }
+        }
         if let Some(measuring) = &self.measuring {
             measuring.follow(containers);
         }

@@ -35,6 +35,7 @@ pub(super) fn values(view: &View, more: &[Degraded], traffic: Option<Traffic>) -
     latency::values(&mut values, view);
     agent(&mut values, view, more);
     history(&mut values, view);
+    nri(&mut values, view);
     if let Some(traffic) = traffic {
         requests(&mut values, traffic);
     }
@@ -228,6 +229,21 @@ fn agent(values: &mut Values, view: &View, more: &[Degraded]) {
         values.add(&PUSHES, &[outcome], count as f64);
     }
     values.add(&AGENT_MEMORY, &[], view.cost.resident_bytes as f64);
+}
+
+/// Nothing where NRI is off.
+fn nri(values: &mut Values, view: &View) {
+    let Some(nri) = &view.nri else {
+        return;
+    };
+    values.add(&NRI_CONNECTED, &[], f64::from(u8::from(nri.connected)));
+    values.add(&NRI_SESSIONS, &[], nri.sessions as f64);
+    values.add(&NRI_PODS, &[], nri.pods as f64);
+    values.add(&NRI_CONTAINERS, &[], nri.containers as f64);
+    let within = nri.answers.saturating_sub(nri.late_answers);
+    values.add(&NRI_ANSWERS, &["2ms"], within as f64);
+    values.add(&NRI_ANSWERS, &["longer"], nri.late_answers as f64);
+    values.add(&NRI_MALFORMED, &[], nri.malformed as f64);
 }
 
 fn history(values: &mut Values, view: &View) {

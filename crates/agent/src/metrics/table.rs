@@ -201,6 +201,18 @@ metrics! {
         "Readings of the accounting that failed";
     AGENT_CPU = Counter "agent_cpu" "seconds" []
         "CPU time of the agent's process, without its BPF programs";
+    NRI_CONNECTED = Gauge "nri_connected" "" []
+        "Whether the container runtime has accepted the agent as an NRI plugin";
+    NRI_SESSIONS = Counter "nri_sessions" "" []
+        "Times that the container runtime has accepted the agent";
+    NRI_PODS = Gauge "nri_pods" "" []
+        "Pods known from the container runtime";
+    NRI_CONTAINERS = Gauge "nri_containers" "" []
+        "Containers known from the container runtime";
+    NRI_ANSWERS = Counter "nri_answers" "" ["within"]
+        "Requests of the container runtime answered after a decision, by time taken: 2ms, or longer";
+    NRI_MALFORMED = Counter "nri_malformed_messages" "" []
+        "Messages of the container runtime that could not be understood";
     AGENT_MEMORY = Gauge "agent_resident_memory" "bytes" []
         "Resident memory of the agent's process";
     REQUESTS = Counter "agent_requests" "" []

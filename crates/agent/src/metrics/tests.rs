@@ -5,6 +5,7 @@ use crate::losses::LossView;
 use crate::recorder::HistoryView;
 use crate::view::Cost;
 use cofferdam_latency::{Class, Counts, Direction, Miss};
+use cofferdam_records::status::NriRecord;
 use cofferdam_records::status::{ConfigurationRecord, PolicyRecord, RuleRecord};
 use cofferdam_types::{
     CgroupId, Container, ContainerLedger, ContainerStatus, CpuId, CpuLoss, CpuPolicy, CpuTime,
@@ -189,6 +190,19 @@ pub(crate) fn full(containers: u64) -> View {
             )]),
         }),
         latency: Arc::new(latency()),
+        nri: Some(NriRecord {
+            socket: "/run/nri/nri.sock".into(),
+            connected: true,
+            runtime: Some("containerd".into()),
+            version: Some("2".into()),
+            sessions: 2,
+            pods: 3,
+            containers: 4,
+            answers: 9,
+            late_answers: 1,
+            slowest_answer_s: 0.004,
+            malformed: 1,
+        }),
         history: HistoryView {
             bytes: 1,
             frames: 1,

@@ -132,6 +132,7 @@ impl Request {
                     line: 0,
                     matcher,
                     policy,
+                    by_request: false,
                 })))
             }
         };

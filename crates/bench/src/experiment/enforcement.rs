@@ -39,13 +39,11 @@ pub(super) fn begin(
             let container = known
                 .rfind(|c| c.cgroup_path == std::path::Path::new(path))
                 .ok_or_else(|| failed(&format!("the accounting does not know {path}")))?;
-            Ok(Wanted {
-                container: container.clone(),
-                policy: Policy {
-                    network_cpu: NetworkCpu::Enforce,
-                    ..Policy::default()
-                },
-            })
+            let policy = Policy {
+                network_cpu: NetworkCpu::Enforce,
+                ..Policy::default()
+            };
+            Ok(Wanted::new(container.clone(), policy))
         })
         .collect::<Result<_, BenchError>>()?;
     enforcer.set(wanted);

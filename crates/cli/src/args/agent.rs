@@ -99,7 +99,7 @@ pub enum RuleCommand {
 #[derive(Debug, Args)]
 pub struct RuleSetArgs {
     /// Containers it applies to, as in the configuration: NAME, id:PREFIX, cgroup:PATH, netns:NAME,
-    /// pid:N or label:KEY=VALUE
+    /// pid:N, label:KEY=VALUE, namespace:NAME or qos:CLASS
     #[arg(value_name = "MATCH")]
     pub matches: Matcher,
     /// Class of their network CPU

@@ -106,6 +106,7 @@ pub(crate) fn report() -> StatusReport {
         }),
         conditions: Vec::new(),
         history: None,
+        nri: None,
         containers_known: 9,
         degraded: Vec::new(),
         changes_in_force: 4,

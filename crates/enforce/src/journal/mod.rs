@@ -239,6 +239,40 @@ impl Journal {
         self.set(&target, form, value)
     }
 
+    /// Notes that the file at `path` has `value` because of us, though another has written it, and
+    /// would have `before` otherwise. Nothing is noted when it is noted already, or has another
+    /// value.
+    ///
+    /// # Errors
+    /// As [`Journal::set`].
+    pub fn adopt_file(
+        &mut self,
+        path: &Path,
+        form: Form,
+        before: &str,
+        value: &str,
+    ) -> Result<(), ChangeError> {
+        let failed = |source| ChangeError {
+            target: path.display().to_string(),
+            value: value.to_owned(),
+            source,
+        };
+        let target = Target::file(path).map_err(failed)?;
+        let found = values::read(&target).map_err(failed)?;
+        let same = |a: &str, b: &str| form.canonical(a) == form.canonical(b);
+        if self.by_target.contains_key(&target) || !same(&found, value) || same(before, value) {
+            return Ok(());
+        }
+        let id = self.log.begin(Change {
+            target: target.clone(),
+            form,
+            before: before.to_owned(),
+            ours: vec![value.to_owned()],
+        });
+        self.by_target.insert(target, id.map_err(failed)?);
+        Ok(())
+    }
+
     /// Makes a directory, which taking back removes. One that exists is not ours: an error.
     ///
     /// # Errors

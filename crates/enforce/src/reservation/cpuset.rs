@@ -66,6 +66,26 @@ pub(super) fn set(
     Ok(matches!(written, Written::AfterRewrite(_)))
 }
 
+/// Notes a cpuset as ours that is not our writing: its runtime made the container with `cpus`, as we
+/// had asked. Without that it would have had what the cgroup above it has.
+pub(super) fn adopt(
+    fs: &HostFs,
+    journal: &mut Journal,
+    directory: &Directory,
+    cpus: &str,
+) -> Result<(), ChangeError> {
+    let file = fs.path(directory.path.join("cpuset.cpus"));
+    let above = match (directory.parent(), directory.v1) {
+        (None, _) => return Ok(()),
+        (Some(parent), true) => parent.join("cpuset.cpus"),
+        (Some(parent), false) => parent.join("cpuset.cpus.effective"),
+    };
+    let Ok(before) = fs.read_text(above) else {
+        return Ok(());
+    };
+    journal.adopt_file(&file, Form::CpuList, before.trim(), cpus)
+}
+
 /// What the kernel gives it, which in v2 may be less than it was set to; `None` where that is not
 /// distinguished.
 pub(super) fn given(fs: &HostFs, directory: &Directory) -> Option<Cpus> {

@@ -1,7 +1,7 @@
 //! One container under reservations.
 
-use super::cpuset;
 use super::places::Places;
+use super::{Given, cpuset};
 use crate::cpus::{Cpus, spell};
 use crate::journal::{Form, Journal};
 use cofferdam_host::{CgroupLayout, CpuUsage, HostFs};
@@ -26,6 +26,8 @@ pub(super) struct Member {
 pub(super) struct Strict {
     pub member: Member,
     pub amount: CpuAmount,
+    /// Whether its CPUs may be lent.
+    pub lends: bool,
     pub lending: Lending<Instant>,
     pub lent: Cpus,
     pub lendings: u64,
@@ -48,6 +50,16 @@ impl Member {
     pub fn locate(&mut self, fs: &HostFs, layout: &CgroupLayout, container: &Container) {
         self.name.clone_from(&container.name);
         self.places = Places::of(fs, layout, container);
+    }
+
+    /// Notes that it was made with CPUs that are ours, so that it gets those that it would have
+    /// had: the cgroup's above it.
+    pub fn adopt(&self, fs: &HostFs, journal: &mut Journal, given: &Given) {
+        let (Some(directory), Some(cpus)) = (&self.places.cpuset, &given.cpus) else {
+            return;
+        };
+        // Not noted is not taken back: it is tried again with each arrangement.
+        let _ = cpuset::adopt(fs, journal, directory, cpus);
     }
 
     /// The cgroup above its own in the cpu controller's hierarchy.
@@ -204,6 +216,7 @@ impl Strict {
         Strict {
             member,
             amount,
+            lends: true,
             lending: Lending::default(),
             lent: Cpus::new(),
             lendings: 0,

@@ -13,15 +13,17 @@ mod cpuset;
 mod irq;
 mod member;
 mod places;
+mod promise;
 
 use crate::cpus::Cpus;
 use crate::journal::Journal;
 use crate::tuning::reservation::LOOK_OVER;
 use cofferdam_host::{CgroupLayout, HostError, HostFs, topology};
 use cofferdam_reserve::lending::is_wanted;
-use cofferdam_reserve::{Options, Plan, plan_what_fits, weight};
+use cofferdam_reserve::{Plan, weight};
 use cofferdam_types::{CgroupId, Container, CpuAmount, Degraded, ReservationState, Topology};
 use member::{Member, Strict};
+use promise::Promise;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -47,6 +49,45 @@ impl Default for ReservationOptions {
     }
 }
 
+/// A container, and what its runtime gave it on our behalf.
+#[derive(Clone, Debug)]
+pub struct Given {
+    /// Which.
+    pub container: Arc<Container>,
+    /// The CPUs, as a list, that it was made with because of a promise.
+    pub cpus: Option<String>,
+}
+
+/// A container that shall have CPUs of its own.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Which.
+    pub given: Given,
+    /// How much.
+    pub amount: CpuAmount,
+    /// Whether its CPUs may be lent while they sit idle.
+    pub lends: bool,
+}
+
+impl From<Arc<Container>> for Given {
+    fn from(container: Arc<Container>) -> Given {
+        Given {
+            container,
+            cpus: None,
+        }
+    }
+}
+
+impl From<(Arc<Container>, CpuAmount)> for Request {
+    fn from((container, amount): (Arc<Container>, CpuAmount)) -> Request {
+        Request {
+            given: container.into(),
+            amount,
+            lends: true,
+        }
+    }
+}
+
 /// The reservations of a host. Every change goes through the [`Journal`], so that taking back
 /// the journal takes back the reservations, also after a crash.
 #[derive(Debug)]
@@ -59,6 +100,10 @@ pub struct Reservations {
     strict: BTreeMap<CgroupId, Strict>,
     standard: BTreeMap<CgroupId, Member>,
     order: Vec<CgroupId>,
+    /// By the runtime's id of the container that is to come.
+    promises: BTreeMap<String, Promise>,
+    /// Promises so far.
+    promised: u64,
     looked_over: Option<Instant>,
     degraded: Vec<Degraded>,
     /// Whether standard containers could use more CPUs than they have.
@@ -80,6 +125,8 @@ impl Reservations {
             strict: BTreeMap::new(),
             standard: BTreeMap::new(),
             order: Vec::new(),
+            promises: BTreeMap::new(),
+            promised: 0,
             looked_over: None,
             degraded: Vec::new(),
             wanted: true,
@@ -103,24 +150,36 @@ impl Reservations {
         strict: &[(Arc<Container>, CpuAmount)],
         standard: &[Arc<Container>],
     ) {
+        let strict: Vec<Request> = strict.iter().cloned().map(Request::from).collect();
+        let standard: Vec<Given> = standard.iter().cloned().map(Given::from).collect();
+        self.reconcile(journal, &strict, &standard);
+    }
+
+    /// As [`Reservations::set`], for containers of which more is known.
+    pub fn reconcile(&mut self, journal: &mut Journal, strict: &[Request], standard: &[Given]) {
         let mut left: BTreeMap<CgroupId, Member> = std::mem::take(&mut self.standard);
         let mut old = std::mem::take(&mut self.strict);
         self.order.clear();
-        for (container, amount) in strict {
+        for request in strict {
+            let container = &request.given.container;
             let id = container.cgroup;
             if self.strict.contains_key(&id) {
                 continue;
             }
+            self.redeem(container);
             let mut one = old.remove(&id).unwrap_or_else(|| {
                 let member = left.remove(&id);
-                Strict::new(member.unwrap_or_default(), *amount)
+                Strict::new(member.unwrap_or_default(), request.amount)
             });
-            one.amount = *amount;
+            one.amount = request.amount;
+            one.lends = request.lends;
             one.member.locate(&self.fs, &self.layout, container);
+            one.member.adopt(&self.fs, journal, &request.given);
             self.strict.insert(id, one);
             self.order.push(id);
         }
-        for container in standard {
+        for given in standard {
+            let container = &given.container;
             let id = container.cgroup;
             if self.strict.contains_key(&id) {
                 continue;
@@ -133,6 +192,7 @@ impl Reservations {
                 None => left.remove(&id).unwrap_or_default(),
             };
             member.locate(&self.fs, &self.layout, container);
+            member.adopt(&self.fs, journal, given);
             self.standard.insert(id, member);
         }
         // Strict containers that go give their CPUs up before anybody else gets them.
@@ -161,6 +221,7 @@ impl Reservations {
         let lending = self.options.lending && self.wanted;
         for (id, strict) in &mut self.strict {
             let milli = self.plan.placements.get(id).map_or(0, |p| p.milli_cpus());
+            let lending = lending && strict.lends;
             changed |= milli > 0 && strict.look(&self.fs, now, milli, lending);
         }
         if changed {
@@ -171,7 +232,7 @@ impl Reservations {
 
     /// Whether nothing is reserved, and nobody has to make room.
     pub fn is_empty(&self) -> bool {
-        self.strict.is_empty() && self.standard.is_empty()
+        self.strict.is_empty() && self.standard.is_empty() && !self.has_promises()
     }
 
     /// A look-over writes nothing when all is as it should be.
@@ -212,19 +273,7 @@ impl Reservations {
 
     /// Plans and brings the host in line.
     fn arrange(&mut self, journal: &mut Journal) {
-        let requests: Vec<(CgroupId, CpuAmount)> = self
-            .order
-            .iter()
-            .filter_map(|id| {
-                let one = self.strict.get(id)?;
-                one.member.places.cpuset.as_ref()?;
-                Some((*id, one.amount))
-            })
-            .collect();
-        let options = Options {
-            keep_cpus: self.options.keep_cpus,
-        };
-        let (plan, impossible) = plan_what_fits(&self.topology, &self.plan, &requests, options);
+        let (plan, impossible) = self.plan_for(&self.requests());
         self.plan = plan;
         let mut why_not: BTreeMap<CgroupId, String> = impossible
             .iter()

@@ -1,6 +1,7 @@
 //! On made-up trees: every layout, without touching this host.
 
 mod host;
+mod promises;
 mod undo;
 
 use super::*;

@@ -42,10 +42,9 @@ pub fn enforce(containers: &[&Arc<Container>]) -> Vec<Wanted> {
         network_cpu: NetworkCpu::Enforce,
         ..Policy::default()
     };
-    let wanted = containers.iter().map(|c| Wanted {
-        container: Arc::clone(c),
-        policy,
-    });
+    let wanted = containers
+        .iter()
+        .map(|c| Wanted::new(Arc::clone(c), policy));
     wanted.collect()
 }
 

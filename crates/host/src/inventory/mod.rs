@@ -8,6 +8,7 @@
 
 mod claims;
 mod hosts;
+mod introduced;
 mod named;
 mod namespaces;
 mod sweep;
@@ -29,8 +30,9 @@ use cofferdam_types::{
 };
 use hosts::Hosts;
 pub use hosts::MOST_HOST_CGROUPS;
+pub use introduced::Introduction;
 use namespaces::Namespaces;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -43,6 +45,10 @@ pub struct Inventory {
     host_netns: NetnsId,
     network: Box<dyn Network>,
     names: Names,
+    /// Containers that their runtime describes, by its ids.
+    introduced: HashMap<String, Introduction>,
+    /// Whether names are read from the files of runtimes that could describe their containers.
+    runtime_files: bool,
     usage: Usage,
     tree: Tree,
     claims: Claims,
@@ -83,6 +89,8 @@ impl Inventory {
             host_netns,
             network,
             names: Names::default(),
+            introduced: HashMap::new(),
+            runtime_files: true,
             usage: Usage::new(),
             tree: Tree::default(),
             claims: Claims::default(),
@@ -223,24 +231,14 @@ impl Inventory {
         };
         self.tree.insert(id, path, parent);
         if self.tree.get(id).is_some_and(|n| n.class == Class::Other)
-            && let Some(named) = cri::task(&self.fs, path)
+            && let Some(named) = self
+                .introduced_at(path)
+                .or_else(|| cri::task(&self.fs, path))
         {
             self.tree.set_class(id, Class::Container(named));
         }
         match self.tree.get(id).map(|n| n.class.clone()) {
-            Some(Class::Container(named)) => {
-                let identity = self.names.look_up(&self.fs, &named, path);
-                let name = identity.name.or(named.name);
-                let name =
-                    name.unwrap_or_else(|| fallback(named.runtime, named.id.as_deref(), path));
-                self.start(Container {
-                    name,
-                    id: named.id,
-                    runtime: named.runtime,
-                    pod: identity.pod.or(named.pod_uid),
-                    ..unnamed(id, path)
-                });
-            }
+            Some(Class::Container(_)) => self.start_by_path(id),
             _ => self.refresh_descendants(parent),
         }
         true

@@ -1,5 +1,6 @@
 mod fake;
 mod hosts;
+mod introduced;
 
 use super::*;
 use crate::links::{InnerLink, Inside, LinkEvent, PeerSpace};

@@ -29,6 +29,7 @@ impl Session {
             "CreateContainer" => self.on(stream, event::CREATE_CONTAINER, payload, events),
             "StartContainer" => self.on(stream, event::START_CONTAINER, payload, events),
             "UpdateContainer" => self.on(stream, event::UPDATE_CONTAINER, payload, events),
+            "PostUpdateContainer" => self.on(stream, event::POST_UPDATE_CONTAINER, payload, events),
             "StopContainer" => self.on(stream, event::STOP_CONTAINER, payload, events),
             "RemoveContainer" => self.on(stream, event::REMOVE_CONTAINER, payload, events),
             "RunPodSandbox" => self.on(stream, event::RUN_POD_SANDBOX, payload, events),
@@ -79,6 +80,7 @@ impl Session {
             (event::REMOVE_POD_SANDBOX, _) => events.push(Event::PodGone(pod.id)),
             (event::STOP_CONTAINER, Some(id)) => events.push(Event::Stopped(id)),
             (event::REMOVE_CONTAINER, Some(id)) => events.push(Event::Gone(id)),
+            (event::POST_UPDATE_CONTAINER, Some(id)) => events.push(Event::Changed(id)),
             (event::START_CONTAINER, Some(id)) => {
                 events.push(Event::Start(id, call(CallKind::Plain)));
                 return;
@@ -89,7 +91,14 @@ impl Session {
                 events.push(if event == event::CREATE_CONTAINER {
                     Event::Create(container, call(CallKind::Create))
                 } else {
-                    let wanted = request.linux_resources.map(resources).unwrap_or_default();
+                    let mut wanted = request.linux_resources.map(resources).unwrap_or_default();
+                    // Only what is to change is given.
+                    let old = &container.resources;
+                    wanted.request_milli_cpus =
+                        wanted.request_milli_cpus.or(old.request_milli_cpus);
+                    if wanted.cpus.is_empty() {
+                        wanted.cpus.clone_from(&old.cpus);
+                    }
                     Event::Update(container, wanted, call(CallKind::Update))
                 });
                 return;

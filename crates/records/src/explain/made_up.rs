@@ -168,6 +168,7 @@ pub(crate) fn status() -> StatusReport {
         diagnosis: None,
         conditions: Vec::new(),
         history: None,
+        nri: None,
         containers_known: 2,
         degraded: Vec::new(),
         changes_in_force: 0,

@@ -96,6 +96,7 @@ pub fn status() -> StatusReport {
         containers: Vec::new(),
         diagnosis: None,
         conditions: Vec::new(),
+        nri: None,
         containers_known: 2,
         degraded: Vec::new(),
         changes_in_force: 0,

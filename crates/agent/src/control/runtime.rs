@@ -1,0 +1,313 @@
+//! What the container runtime says, in the control loop: names for the inventory, promises before
+//! containers are made, and neighbours out of the way before they run.
+//!
+//! The runtime waits for each answer, so the order is: decide by what is in memory, answer, then
+//! change the host. `StartContainer` comes between the making of a container and its first
+//! instruction: it is answered when the reservations are in force.
+
+use super::Control;
+use crate::assign::Pods;
+use crate::ledger::Ledger;
+use crate::pods::MADE_ON;
+use cofferdam_host::Introduction;
+use cofferdam_nri::{Adjustment, Call, Container, Event, Pod, Resources, Update};
+use cofferdam_types::{CgroupId, CpuPolicy, Runtime};
+use std::collections::HashSet;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// At the end the runtime is told that containers have all CPUs again, and waited for so long.
+const LAST_WORD: Duration = Duration::from_millis(500);
+/// Name of the container that only holds a pod's namespaces.
+const PAUSE: &str = "pause";
+
+impl<L: Ledger> Control<L> {
+    /// Serves the runtime. True when something changed that must be shown.
+    pub(super) fn serve_runtime(&mut self, sleeper: BorrowedFd<'_>) -> bool {
+        let turn = self.nri.turn(sleeper, Instant::now());
+        if turn.lost {
+            self.read_runtime_files(true);
+        }
+        let any = turn.lost || !turn.events.is_empty();
+        let mut settle = false;
+        for event in turn.events {
+            settle |= self.take(event);
+        }
+        if settle {
+            self.settle();
+        }
+        any
+    }
+
+    /// True when the host is to be brought in line with new promises.
+    fn take(&mut self, event: Event) -> bool {
+        match event {
+            Event::Configured { .. } | Event::Shutdown => {}
+            Event::Synchronized {
+                pods,
+                containers,
+                call,
+            } => {
+                self.nri.answer(call, None);
+                self.synchronize(pods, containers);
+            }
+            Event::Pod(pod) => {
+                self.introduce(vec![of_pod(&pod)]);
+                self.nri.roster.add_pod(pod);
+            }
+            Event::PodGone(id) => {
+                self.nri.roster.remove_pod(&id);
+                self.readings.ledger().forget_introduced(&id);
+            }
+            Event::Create(container, call) => return self.create(container, call),
+            Event::Start(id, call) => self.start_container(&id, call),
+            Event::Update(container, wanted, call) => self.update(&container.id, wanted, call),
+            Event::Changed(id) => {
+                self.due = Instant::now();
+                return self.has_promise(&id);
+            }
+            Event::Stopped(id) => self.withdraw(&id),
+            Event::Gone(id) => {
+                self.withdraw(&id);
+                self.nri.roster.remove(&id);
+                self.readings.ledger().forget_introduced(&id);
+            }
+            Event::Updated { failed, error } => {
+                for id in failed {
+                    tracing::warn!("NRI: container {id} was not updated");
+                }
+                if let Some(error) = error {
+                    tracing::warn!("NRI: containers were not updated: {error}");
+                }
+            }
+        }
+        false
+    }
+
+    /// These are all that there are.
+    fn synchronize(&mut self, pods: Vec<Arc<Pod>>, containers: Vec<Container>) {
+        self.read_runtime_files(false);
+        let mut all: Vec<Introduction> = pods.iter().map(|p| of_pod(p)).collect();
+        all.extend(containers.iter().map(of_container));
+        let alive: HashSet<&str> = containers.iter().map(|c| c.id.as_str()).collect();
+        let open: Vec<String> = self.promised.keys().cloned().collect();
+        for id in open.iter().filter(|id| !alive.contains(id.as_str())) {
+            self.withdraw(id);
+        }
+        self.nri.roster.replace(pods, containers);
+        self.introduce(all);
+        self.assigner.look_at_all_again();
+        // Rules are followed at once, and not a step later.
+        self.due = Instant::now();
+    }
+
+    /// A container is about to be made.
+    fn create(&mut self, mut container: Container, call: Call) -> bool {
+        let told = self.nri.roster.add(container.clone());
+        let before = self.to_be(&container);
+        let pods = Pods {
+            roster: &self.nri.roster,
+            may_ask: &self.config.nri.may_ask,
+        };
+        let (_, decision) = self.assigner.decide(&before, pods);
+        let promised = match decision.policy.cpu {
+            CpuPolicy::Strict(amount) if told.is_some() => {
+                if self.effects.is_none() {
+                    self.open_effects();
+                }
+                let effects = self.effects.as_mut();
+                effects.and_then(|e| e.promise(&container.id, amount).ok())
+            }
+            _ => None,
+        };
+        let adjustment = promised.clone().map(|cpus| Adjustment {
+            annotations: vec![(MADE_ON.to_owned(), cpus.clone())],
+            cpus,
+        });
+        self.nri.answer(call, adjustment);
+        self.introduce(vec![of_container(&container)]);
+        let Some(cpus) = promised else {
+            return false;
+        };
+        self.promised.insert(container.id.clone(), cpus.clone());
+        container.annotations.insert(MADE_ON.to_owned(), cpus);
+        self.nri.roster.add(container);
+        true
+    }
+
+    /// A container that was made is about to run.
+    fn start_container(&mut self, id: &str, call: Call) {
+        let reserves = self.effects.as_ref().is_some_and(|e| e.reserves());
+        if reserves || self.promised.contains_key(id) {
+            // Its cgroup is there: the event of it waits to be read.
+            let now = Instant::now();
+            let (_waker, sleeper) = match crate::wake::pair() {
+                Ok(pair) => pair,
+                Err(_) => return self.nri.answer(call, None),
+            };
+            if let Err(error) = self.readings.ledger().follow(now, sleeper.fd()) {
+                let _ = self.failed(error);
+            }
+            let containers = self.readings.containers();
+            self.follow_rules(&containers);
+        }
+        self.promised.remove(id);
+        self.nri.answer(call, None);
+    }
+
+    /// A container's resources are about to change: in place, or by the kubelet's CPU manager.
+    fn update(&mut self, id: &str, wanted: Resources, call: Call) {
+        self.nri.answer(call, None);
+        let known = self.nri.roster.container(id).map(|c| c.resources.clone());
+        if known.as_ref() != Some(&wanted) && self.nri.roster.set_resources(id, wanted).is_some() {
+            self.assigner.look_again(id);
+            // Not before the runtime has written what it was asked for.
+            self.followed = None;
+            self.due = self.due.min(Instant::now() + super::SHOW);
+        }
+    }
+
+    fn withdraw(&mut self, id: &str) {
+        self.promised.remove(id);
+        if let Some(effects) = &mut self.effects {
+            effects.withdraw(id);
+        }
+    }
+
+    /// Whether something of its reservation could have been written over.
+    fn has_promise(&self, id: &str) -> bool {
+        let told = self.nri.roster.container(id);
+        told.is_some_and(|c| c.annotations.contains_key(MADE_ON))
+    }
+
+    fn settle(&mut self) {
+        if let Some(effects) = &mut self.effects {
+            effects.settle();
+        }
+    }
+
+    fn introduce(&mut self, containers: Vec<Introduction>) {
+        if let Err(error) = self.readings.ledger().introduce(containers) {
+            let _ = self.failed(error);
+        }
+    }
+
+    pub(super) fn read_runtime_files(&mut self, read: bool) {
+        if let Err(error) = self.readings.ledger().read_runtime_files(read) {
+            let _ = self.failed(error);
+        }
+    }
+
+    /// What the inventory will call the container.
+    fn to_be(&self, container: &Container) -> cofferdam_types::Container {
+        let path = cgroup_path(&container.cgroups_path).unwrap_or_default();
+        cofferdam_types::Container {
+            id: Some(container.id.clone()),
+            runtime: Runtime::Containerd,
+            pod: Some(container.pod.full_name()),
+            ..cofferdam_types::Container::plain(CgroupId(0), path, container.name.clone())
+        }
+    }
+
+    /// Tells the runtime that containers have again what it would have given them without us: it
+    /// would write the old CPUs with the next change otherwise.
+    pub(super) fn leave_runtime(&mut self, sleeper: BorrowedFd<'_>) {
+        let cpus = cofferdam_host::online_cpus(&cofferdam_host::HostFs::host());
+        let cpus: Vec<String> = cpus
+            .unwrap_or_default()
+            .iter()
+            .map(|c| c.to_string())
+            .collect();
+        let made = self.nri.roster.containers();
+        let made = made.filter(|c| !c.is_stopped && c.annotations.contains_key(MADE_ON));
+        let updates: Vec<Update> = made
+            .map(|c| Update {
+                container: c.id.clone(),
+                cpus: cpus.join(","),
+            })
+            .collect();
+        if updates.is_empty() || cpus.is_empty() {
+            return;
+        }
+        self.nri.update(&updates);
+        let until = Instant::now() + LAST_WORD;
+        while Instant::now() < until && self.nri.is_connected() {
+            let turn = self.nri.turn(sleeper, Instant::now());
+            for event in turn.events {
+                match event {
+                    Event::Updated { .. } => return,
+                    Event::Create(_, call) | Event::Start(_, call) | Event::Update(_, _, call) => {
+                        self.nri.answer(call, None);
+                    }
+                    _ => {}
+                }
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn of_pod(pod: &Pod) -> Introduction {
+    Introduction {
+        id: pod.id.clone(),
+        name: PAUSE.to_owned(),
+        pod: Some(pod.full_name()),
+        cgroup_path: None,
+    }
+}
+
+fn of_container(container: &Container) -> Introduction {
+    Introduction {
+        id: container.id.clone(),
+        name: container.name.clone(),
+        pod: Some(container.pod.full_name()),
+        cgroup_path: cgroup_path(&container.cgroups_path),
+    }
+}
+
+/// Where a runtime makes the cgroup that it was asked for as a path, or for systemd as
+/// `SLICE:PREFIX:NAME`.
+fn cgroup_path(asked: &str) -> Option<PathBuf> {
+    let mut parts = asked.split(':');
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some(path), None, ..) if path.starts_with('/') => Some(path.into()),
+        (Some(slice), Some(prefix), Some(name), None) => {
+            let stem = slice.strip_suffix(".slice")?;
+            let mut path = PathBuf::from("/");
+            // `a-b.slice` is in `a.slice`.
+            for (at, _) in stem.match_indices('-') {
+                path.push(format!("{}.slice", &stem[..at]));
+            }
+            path.push(slice);
+            path.push(format!("{prefix}-{name}.scope"));
+            Some(path)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cgroup_is_where_either_driver_makes_it() {
+        for (asked, path) in [
+            ("/kubepods/pod1/abc", Some("/kubepods/pod1/abc")),
+            (
+                "kubepods-burstable-pod1.slice:cri-containerd:abc",
+                Some(
+                    "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice/\
+                     cri-containerd-abc.scope",
+                ),
+            ),
+            ("", None),
+            ("a:b", None),
+            ("a:b:c:d", None),
+        ] {
+            assert_eq!(cgroup_path(asked), path.map(PathBuf::from), "{asked}");
+        }
+    }
+}

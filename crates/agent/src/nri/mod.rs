@@ -1,0 +1,305 @@
+//! The connection to the container runtime, kept up across its restarts and ours.
+//!
+//! Runs in the control loop and never blocks it: [`Nri::wake`] is what the loop waits for,
+//! [`Nri::turn`] reads and writes. What is decided about containers is in `control::runtime`.
+
+mod waiter;
+
+use crate::config::NriConfig;
+use cofferdam_nri::{Adjustment, Call, Event, Roster, Session, Socket, Update};
+use cofferdam_records::status::NriRecord;
+use cofferdam_types::{Degraded, printable};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+use waiter::Waiter;
+
+/// How the agent is called as a plugin. The runtime calls plugins in the order of their indices; late
+/// ones see what the others have changed.
+const NAME: &str = "cofferdam";
+const INDEX: &str = "90";
+/// The first pause before another attempt to connect, which doubles up to the last.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// A session that lasted so long was a sound one: the next begins with the shortest pause.
+const SOUND: Duration = Duration::from_secs(10);
+/// A request shall be answered within this time of its arrival.
+pub const ANSWER_WITHIN: Duration = Duration::from_millis(2);
+
+/// The runtime's side of the agent.
+#[derive(Debug)]
+pub(crate) struct Nri {
+    config: NriConfig,
+    link: Link,
+    waiter: Option<Waiter>,
+    pause: Duration,
+    pub roster: Roster,
+    counts: Counts,
+    /// When the requests at hand arrived.
+    arrived: Instant,
+}
+
+#[derive(Debug)]
+enum Link {
+    /// Not wanted.
+    Off,
+    /// Tried again at this time.
+    Down { until: Instant, why: String },
+    /// Connected.
+    Up(Box<Up>),
+}
+
+#[derive(Debug)]
+struct Up {
+    socket: Socket,
+    session: Session,
+    since: Instant,
+    /// Name and version of the runtime, once it has said.
+    runtime: Option<(String, String)>,
+    malformed: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    sessions: u64,
+    answers: u64,
+    late: u64,
+    slowest: Duration,
+    malformed: u64,
+}
+
+/// What a turn brought.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    /// What the runtime says.
+    pub events: Vec<Event>,
+    /// The connection was lost.
+    pub lost: bool,
+}
+
+impl Default for Nri {
+    fn default() -> Nri {
+        Nri {
+            config: NriConfig::default(),
+            link: Link::Off,
+            waiter: None,
+            pause: SHORTEST_PAUSE,
+            roster: Roster::default(),
+            counts: Counts::default(),
+            arrived: Instant::now(),
+        }
+    }
+}
+
+impl Nri {
+    /// Connects where the configuration says, from the next turn on. True when it now is off and was
+    /// not, or is elsewhere: what was known of pods is forgotten then.
+    pub fn switch(&mut self, config: &NriConfig) -> bool {
+        let moved = config.socket != self.config.socket;
+        self.config = config.clone();
+        if !moved {
+            return false;
+        }
+        self.roster = Roster::default();
+        self.waiter = None;
+        self.pause = SHORTEST_PAUSE;
+        self.link = match config.socket {
+            None => Link::Off,
+            Some(_) => Link::Down {
+                until: Instant::now(),
+                why: "not tried yet".to_owned(),
+            },
+        };
+        true
+    }
+
+    /// Whether the runtime can be told something.
+    pub fn is_connected(&self) -> bool {
+        matches!(self.link, Link::Up(_))
+    }
+
+    /// When a turn is due without anything to read.
+    pub fn due(&self) -> Option<Instant> {
+        match &self.link {
+            Link::Down { until, .. } => Some(*until),
+            _ => None,
+        }
+    }
+
+    /// Readable when a turn is due, or `sleeper` is readable.
+    pub fn wake<'a>(&'a self, sleeper: BorrowedFd<'a>) -> BorrowedFd<'a> {
+        match (&self.link, &self.waiter) {
+            (Link::Up(_), Some(waiter)) => waiter.as_fd(),
+            _ => sleeper,
+        }
+    }
+
+    /// Connects, reads and writes, as far as that is possible without waiting.
+    pub fn turn(&mut self, sleeper: BorrowedFd<'_>, now: Instant) -> Turn {
+        let mut turn = Turn::default();
+        if self.due().is_some_and(|until| now >= until) {
+            self.connect(sleeper, now);
+        }
+        let Link::Up(up) = &mut self.link else {
+            return turn;
+        };
+        self.arrived = now;
+        let ended = up.socket.turn(&mut up.session, &mut turn.events).err();
+        self.counts.malformed += up.session.malformed() - up.malformed;
+        up.malformed = up.session.malformed();
+        for event in &turn.events {
+            if let Event::Configured {
+                runtime, version, ..
+            } = event
+            {
+                let of = (printable(runtime), printable(version));
+                tracing::info!("connected to {} {} over NRI", of.0, of.1);
+                up.runtime = Some(of);
+                self.counts.sessions += 1;
+            }
+        }
+        let shutdown = turn.events.contains(&Event::Shutdown);
+        if let Some(error) = ended {
+            self.lose(error.to_string(), now);
+            turn.lost = true;
+            // Nobody waits for these answers.
+            turn.events.clear();
+        } else if shutdown {
+            self.lose("the runtime has shut the plugin down".to_owned(), now);
+            turn.lost = true;
+        } else {
+            self.listen();
+        }
+        turn
+    }
+
+    /// Answers a request.
+    pub fn answer(&mut self, call: Call, adjustment: Option<Adjustment>) {
+        let Link::Up(up) = &mut self.link else {
+            return;
+        };
+        up.session.answer(call, adjustment, &[]);
+        // At once: the runtime waits. An error shows with the next turn.
+        let _ = up.socket.flush(&mut up.session);
+        let took = self.arrived.elapsed();
+        self.counts.answers += 1;
+        self.counts.late += u64::from(took > ANSWER_WITHIN);
+        self.counts.slowest = self.counts.slowest.max(took);
+        self.listen();
+    }
+
+    /// Asks for other CPUs of containers.
+    pub fn update(&mut self, updates: &[Update]) {
+        if let Link::Up(up) = &mut self.link
+            && !updates.is_empty()
+        {
+            up.session.update(updates);
+            let _ = up.socket.flush(&mut up.session);
+            self.listen();
+        }
+    }
+
+    fn connect(&mut self, sleeper: BorrowedFd<'_>, now: Instant) {
+        let Some(path) = self.config.socket.clone() else {
+            return;
+        };
+        let connected = Socket::connect(&path).and_then(|socket| {
+            let waiter = Waiter::new(sleeper, socket.as_fd())?;
+            Ok((socket, waiter))
+        });
+        match connected {
+            Ok((socket, waiter)) => {
+                self.waiter = Some(waiter);
+                self.link = Link::Up(Box::new(Up {
+                    socket,
+                    session: Session::begin(NAME, INDEX),
+                    since: now,
+                    runtime: None,
+                    malformed: 0,
+                }));
+            }
+            Err(e) => self.lose(format!("cannot connect to {}: {e}", path.display()), now),
+        }
+    }
+
+    fn lose(&mut self, why: String, now: Instant) {
+        let news = match &self.link {
+            Link::Down { why: before, .. } => *before != why,
+            Link::Up(up) => {
+                if now.saturating_duration_since(up.since) >= SOUND {
+                    self.pause = SHORTEST_PAUSE;
+                }
+                true
+            }
+            Link::Off => false,
+        };
+        if news {
+            tracing::warn!("NRI: {why}; containers are found without it meanwhile");
+        }
+        self.waiter = None;
+        self.link = Link::Down {
+            until: now + self.pause,
+            why,
+        };
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+    }
+
+    /// Waits for room to write exactly while something is to be written.
+    fn listen(&mut self) {
+        if let (Link::Up(up), Some(waiter)) = (&self.link, &mut self.waiter) {
+            waiter.want_room(up.socket.as_fd(), !up.session.unsent().is_empty());
+        }
+    }
+
+    /// What is not as the configuration says.
+    pub fn degraded(&self) -> Option<Degraded> {
+        let text = match &self.link {
+            Link::Down { why, .. } => format!(
+                "the container runtime is not asked for its pods: {why}; containers are found \
+                 without it, and annotations of pods have no effect on new ones. Is NRI on in the \
+                 runtime's configuration, and is its socket the one in [nri]?"
+            ),
+            Link::Up(_) if self.roster.left_out() > 0 => format!(
+                "{} pods and containers are not known: their labels and annotations together are \
+                 too large",
+                self.roster.left_out()
+            ),
+            _ => return None,
+        };
+        Some(Degraded {
+            name: match self.link {
+                Link::Down { .. } => "nri_unavailable",
+                _ => "nri_incomplete",
+            }
+            .to_owned(),
+            text,
+        })
+    }
+
+    /// What is shown of it; `None` when it is off.
+    pub fn record(&self) -> Option<NriRecord> {
+        let socket = self.config.socket.as_ref()?;
+        let up = match &self.link {
+            Link::Up(up) => Some(up),
+            _ => None,
+        };
+        let runtime = up.and_then(|up| up.runtime.clone());
+        let (name, version) = runtime.unzip();
+        let counts = self.counts;
+        Some(NriRecord {
+            socket: socket.display().to_string(),
+            connected: name.is_some(),
+            runtime: name,
+            version,
+            sessions: counts.sessions,
+            pods: self.roster.pods().count() as u64,
+            containers: self.roster.containers().count() as u64,
+            answers: counts.answers,
+            late_answers: counts.late,
+            slowest_answer_s: counts.slowest.as_secs_f64(),
+            malformed: counts.malformed,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

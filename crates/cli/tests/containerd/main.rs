@@ -1,0 +1,274 @@
+//! The agent beside a real containerd, whose pods it gets over NRI. Needs root, and the programs that
+//! `scripts/kubernetes/build containerd crictl` makes.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+#[path = "../agent/harness.rs"]
+#[expect(dead_code, reason = "it is the agent's tests'; these need less of it")]
+mod harness;
+mod node;
+
+use cofferdam_lab::fixtures::wait_until;
+use cofferdam_records::accounting::AccountingRecord;
+use cofferdam_records::status::{ContainerRecord, NriRecord};
+use harness::{Agent, alone_for};
+use nix::sys::signal::Signal;
+use node::{Node, Pod, Started};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(30);
+/// One CPU, as the kubelet writes it.
+const ONE_CPU: u64 = 1024;
+const STRICT: &[(&str, &str)] = &[
+    ("cofferdam.dev/cpu", "strict"),
+    ("cofferdam.dev/lend", "false"),
+];
+
+fn strict(name: &str) -> Pod<'_> {
+    Pod {
+        namespace: "shop",
+        name,
+        annotations: STRICT,
+        cpu_shares: ONE_CPU,
+        ..Pod::default()
+    }
+}
+
+fn standard(name: &str) -> Pod<'_> {
+    Pod {
+        namespace: "shop",
+        name,
+        cpu_shares: 102,
+        ..Pod::default()
+    }
+}
+
+fn agent(node: &Node) -> Agent {
+    let agent = Agent::start(&config(node));
+    connected(&agent, 1);
+    agent
+}
+
+fn config(node: &Node) -> String {
+    format!("[nri]\nsocket = \"{}\"\nmay_ask = [\"shop\"]\n", node.nri())
+}
+
+fn nri(agent: &Agent) -> NriRecord {
+    agent.status().nri.unwrap()
+}
+
+fn connected(agent: &Agent, sessions: u64) {
+    wait_until("a session with containerd", LIMIT, || {
+        let nri = nri(agent);
+        nri.connected && nri.sessions >= sessions
+    });
+}
+
+fn record(agent: &Agent, started: &Started) -> Option<ContainerRecord> {
+    let all = agent.status().containers;
+    let path = started.cgroup.as_str();
+    all.into_iter()
+        .find(|c| c.cgroup_path.as_deref() == Some(path))
+}
+
+/// Names of what is not as the container's pod asks.
+fn problems(agent: &Agent, started: &Started) -> Vec<String> {
+    let record = record(agent, started);
+    let degraded = record.map(|c| c.degraded).unwrap_or_default();
+    degraded.into_iter().map(|d| d.name).collect()
+}
+
+fn own_cpus(agent: &Agent, started: &Started) -> Vec<u32> {
+    let reservation = record(agent, started).and_then(|c| c.reservation);
+    reservation.map(|r| r.own_cpus).unwrap_or_default()
+}
+
+/// The CPUs of this host, and the one that is reserved first.
+fn cpus() -> (String, String) {
+    let all = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    let all = all.trim().to_owned();
+    let last = all.rsplit(['-', ',']).next().unwrap().to_owned();
+    (all, last)
+}
+
+#[test]
+fn a_strict_container_has_its_cpus_from_its_first_instruction_and_no_neighbour_on_them() {
+    alone_for(Duration::from_secs(240), || {
+        let (all, last) = cpus();
+        let mut node = Node::start();
+        let agent = agent(&node);
+        let before = node.run(&standard("before"));
+        assert_eq!(before.first_cpus(), all);
+        let strict = node.run(&strict("web"));
+        assert_eq!(strict.first_cpus(), last);
+        // The neighbour had left when the container was started.
+        let others = before.cpuset();
+        assert!(!others.split(['-', ',']).any(|cpu| cpu == last), "{others}");
+        // One that comes later is never there.
+        let after = node.run(&standard("after"));
+        assert_eq!(after.first_cpus(), others);
+        wait_until("it is in force", LIMIT, || {
+            own_cpus(&agent, &strict) == [last.parse::<u32>().unwrap()]
+        });
+        assert_eq!(problems(&agent, &strict), [""; 0]);
+        // Named by the runtime, not by its files.
+        let output = agent.ask(&["top", "--once", "--json"]);
+        let ledger: AccountingRecord = serde_json::from_slice(&output.stdout).unwrap();
+        let found = ledger
+            .containers
+            .iter()
+            .find(|c| c.cgroup_path == strict.cgroup);
+        let found = found.unwrap();
+        assert_eq!(
+            (found.name.as_str(), found.pod.as_deref()),
+            ("app", Some("shop/web"))
+        );
+        // The end gives it all CPUs, as it would have had.
+        assert_eq!(agent.end(Signal::SIGTERM), Some(0));
+        for one in [&before, &strict, &after] {
+            assert_eq!(one.cpuset(), all);
+        }
+    });
+}
+
+#[test]
+fn what_cannot_be_kept_is_refused_by_name_and_every_pod_runs() {
+    alone_for(Duration::from_secs(240), || {
+        let (all, last) = cpus();
+        let mut node = Node::start();
+        let agent = agent(&node);
+        let foreign = node.run(&Pod {
+            namespace: "other",
+            ..strict("foreign")
+        });
+        let garbage = node.run(&Pod {
+            annotations: &[
+                ("cofferdam.dev/cpu", "yes please"),
+                ("cofferdam.dev/cpus", "1"),
+            ],
+            ..strict("garbage")
+        });
+        let without = node.run(&Pod {
+            cpu_shares: 2,
+            ..strict("without")
+        });
+        let pinned = node.run(&Pod {
+            cpuset: "0",
+            ..strict("pinned")
+        });
+        let huge = node.run(&Pod {
+            cpu_shares: 64 * ONE_CPU,
+            ..strict("huge")
+        });
+        for (started, cpus, names) in [
+            (&foreign, all.as_str(), &["namespace_may_not_ask"][..]),
+            (
+                &garbage,
+                &all,
+                &["annotation_invalid", "annotation_unknown"],
+            ),
+            (&without, &all, &["cpu_request_missing"]),
+            (&pinned, "0", &["cpu_manager_conflict"]),
+            (&huge, &all, &["reservation_impossible"]),
+        ] {
+            assert_eq!(started.first_cpus(), cpus, "{names:?}");
+            wait_until(names[0], LIMIT, || problems(&agent, started) == names);
+        }
+        // The kubelet's CPU manager comes to a container that has CPUs of its own already.
+        let taken = node.run(&strict("taken"));
+        assert_eq!(taken.first_cpus(), last);
+        node.cri(&["update", "--cpuset-cpus", "0", &taken.container]);
+        wait_until("the conflict is said", LIMIT, || {
+            problems(&agent, &taken) == ["cpu_manager_conflict"]
+        });
+        assert_eq!(taken.cpuset(), "0");
+        assert!(own_cpus(&agent, &taken).is_empty());
+    });
+}
+
+#[test]
+fn a_stopped_agent_blocks_no_pod_and_catches_up() {
+    alone_for(Duration::from_secs(240), || {
+        let (all, last) = cpus();
+        let mut node = Node::start();
+        let agent = agent(&node);
+        agent.signal(Signal::SIGSTOP);
+        let strict = node.run(&strict("web"));
+        assert_eq!(strict.first_cpus(), all, "it could not be asked");
+        agent.signal(Signal::SIGCONT);
+        // The runtime has dropped it; it comes back and is told of the pod.
+        connected(&agent, 2);
+        wait_until("its CPUs after all", LIMIT, || strict.cpuset() == last);
+        assert_eq!(agent.end(Signal::SIGTERM), Some(0));
+        assert_eq!(strict.cpuset(), all);
+    });
+}
+
+#[test]
+fn promises_outlive_a_restart_of_containerd() {
+    alone_for(Duration::from_secs(240), || {
+        let (_, last) = cpus();
+        let mut node = Node::start();
+        let agent = agent(&node);
+        let strict = node.run(&strict("web"));
+        assert_eq!(strict.first_cpus(), last);
+        node.end_containerd();
+        wait_until("its absence is said", LIMIT, || {
+            let degraded = agent.status().degraded;
+            degraded.iter().any(|d| d.name == "nri_unavailable")
+        });
+        assert_eq!(strict.cpuset(), last);
+        node.start_containerd();
+        connected(&agent, 2);
+        wait_until("the rows are rebuilt", LIMIT, || {
+            let nri = nri(&agent);
+            (nri.pods, nri.containers) == (1, 1)
+        });
+        assert_eq!(strict.cpuset(), last);
+        assert!(agent.status().degraded.is_empty());
+        node.remove(&strict);
+        wait_until("nothing of it is left", LIMIT, || {
+            let nri = nri(&agent);
+            (nri.pods, nri.containers) == (0, 0) && agent.status().changes_in_force == 0
+        });
+    });
+}
+
+#[test]
+fn promises_outlive_an_agent_that_is_killed() {
+    alone_for(Duration::from_secs(240), || {
+        let (all, last) = cpus();
+        let mut node = Node::start();
+        let agent = agent(&node);
+        let neighbour = node.run(&standard("neighbour"));
+        let strict = node.run(&strict("web"));
+        assert_eq!(strict.first_cpus(), last);
+        assert_eq!(agent.end(Signal::SIGKILL), None);
+        // With nobody there the container keeps what it has.
+        assert_eq!(strict.cpuset(), last);
+        let again = self::agent(&node);
+        wait_until("the promise is kept again", LIMIT, || {
+            own_cpus(&again, &strict).len() == 1 && strict.cpuset() == last
+        });
+        assert_ne!(neighbour.cpuset(), all);
+        assert_eq!(again.end(Signal::SIGTERM), Some(0));
+        assert_eq!((strict.cpuset(), neighbour.cpuset()), (all.clone(), all));
+    });
+}
+
+#[test]
+fn a_request_that_is_changed_in_place_changes_the_promise() {
+    alone_for(Duration::from_secs(240), || {
+        let (_, last) = cpus();
+        let mut node = Node::start();
+        let agent = agent(&node);
+        let strict = node.run(&strict("web"));
+        assert_eq!(strict.first_cpus(), last);
+        node.cri(&["update", "--cpu-share", "512", &strict.container]);
+        wait_until("a slice instead of a CPU", LIMIT, || {
+            let reservation = record(&agent, &strict).and_then(|c| c.reservation);
+            reservation.is_some_and(|r| r.slice_cpus == Some(0.5) && r.own_cpus.is_empty())
+        });
+        assert_eq!(problems(&agent, &strict), [""; 0]);
+    });
+}

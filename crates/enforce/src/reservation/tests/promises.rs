@@ -1,0 +1,108 @@
+//! CPUs promised to containers that are still to come.
+
+use super::*;
+
+const RUNTIME_ID: &str = "0123456789abcdef";
+
+fn comes(fake: &Fake, id: u64, cpuset: &str) -> Given {
+    let container = Container::clone(&fake.container(id, cpuset));
+    Given {
+        container: Arc::new(Container {
+            id: Some(RUNTIME_ID.to_owned()),
+            ..container
+        }),
+        cpus: Some(cpuset.to_owned()),
+    }
+}
+
+fn request(given: Given, amount: &str) -> Request {
+    Request {
+        given,
+        amount: cpus(amount),
+        lends: true,
+    }
+}
+
+#[test]
+fn neighbours_leave_before_the_container_comes_and_it_gets_what_it_was_promised() {
+    for fake in [Fake::v2(4), Fake::hybrid(4)] {
+        let other = fake.container(A, "0-3");
+        let before = fake.everything();
+        let (mut journal, mut r) = fake.start(options(false));
+        assert_eq!(r.promise(RUNTIME_ID, cpus("2")), Ok("2-3".to_owned()));
+        assert_eq!(fake.everything(), before, "a promise changes nothing");
+        assert!(!r.is_empty());
+        r.reconcile(&mut journal, &[], &[other.clone().into()]);
+        assert_eq!(fake.cpuset(A), "0-1");
+        // Another takes none of it.
+        let refused = r.promise("another", cpus("2")).unwrap_err();
+        assert!(refused.contains("cpus = 1"), "{refused}");
+        let strict = comes(&fake, S, "2-3");
+        let standard = [other.clone().into()];
+        r.reconcile(&mut journal, &[request(strict, "2")], &standard);
+        assert_eq!(fake.cpuset(S), "2-3");
+        assert_eq!(state(&r, S).own_cpus, [CpuId(2), CpuId(3)]);
+        assert!(!r.has_promises());
+    }
+}
+
+/// What the runtime wrote because we asked goes back to what it would have been.
+#[test]
+fn a_container_made_on_promised_cpus_is_given_back_all_also_after_a_crash() {
+    for fake in [Fake::v2(4), Fake::hybrid(4)] {
+        for crash in [false, true] {
+            // As in the root of v1's hierarchy.
+            fake.write("cpuset.cpus", "0-3");
+            let (mut journal, mut r) = fake.start(options(false));
+            let cpus = r.promise(RUNTIME_ID, cpus("1")).unwrap();
+            let strict = comes(&fake, S, &cpus);
+            r.reconcile(&mut journal, &[request(strict.clone(), "1")], &[]);
+            assert_eq!(fake.cpuset(S), "3");
+            if crash {
+                drop((journal, r));
+                let (_, report) = fake.journal();
+                assert!(report.is_clean(), "{report:?}");
+            } else {
+                // Still known to be made so, and strict no more.
+                r.reconcile(&mut journal, &[], &[strict]);
+                assert_eq!(journal.in_force(), 0);
+            }
+            assert_eq!(fake.cpuset(S), "0-3");
+        }
+    }
+}
+
+#[test]
+fn a_promise_that_is_withdrawn_leaves_nothing() {
+    let fake = Fake::v2(4);
+    let other = fake.container(A, "0-3");
+    let before = fake.everything();
+    let (mut journal, mut r) = fake.start(options(false));
+    r.promise(RUNTIME_ID, cpus("1.5")).unwrap();
+    // Asked again, as after a restart of the runtime: the first counts no more.
+    assert_eq!(r.promise(RUNTIME_ID, cpus("3")), Ok("1-3".to_owned()));
+    r.reconcile(&mut journal, &[], &[other.clone().into()]);
+    assert_eq!(fake.cpuset(A), "0");
+    assert!(r.withdraw(RUNTIME_ID) && !r.withdraw(RUNTIME_ID));
+    r.reconcile(&mut journal, &[], &[other.into()]);
+    assert_eq!(fake.everything(), before);
+    assert_eq!(journal.in_force(), 0);
+}
+
+#[test]
+fn who_does_not_lend_keeps_its_idle_cpus() {
+    let fake = Fake::v2(4);
+    let other = fake.container(A, "0-3");
+    let (mut journal, mut r) = fake.start(options(true));
+    let strict = Request {
+        lends: false,
+        ..request(comes(&fake, S, "3"), "1")
+    };
+    r.reconcile(&mut journal, &[strict], &[other.into()]);
+    let start = Instant::now();
+    for step in 0..40 {
+        r.step(&mut journal, start + Duration::from_millis(100) * step);
+        assert_eq!(fake.cpuset(A), "0-2");
+    }
+    assert_eq!(state(&r, S).lendings, 0);
+}

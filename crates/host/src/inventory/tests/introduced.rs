@@ -1,0 +1,107 @@
+//! Containers that their runtime describes.
+
+use super::*;
+
+fn introduction(id: &str, path: Option<&str>) -> Introduction {
+    Introduction {
+        id: id.to_owned(),
+        name: "app".to_owned(),
+        pod: Some("shop/web".to_owned()),
+        cgroup_path: path.map(Into::into),
+    }
+}
+
+fn bundle(host: &FakeHost, id: &str) {
+    let task = format!("/run/containerd/io.containerd.runtime.v2.task/k8s.io/{id}/config.json");
+    let text = r#"{"annotations": {"io.kubernetes.cri.container-name": "from-a-file"}}"#;
+    host.write(&task, text);
+}
+
+#[test]
+fn a_name_that_the_runtime_says_needs_no_file() {
+    let (host, id) = (FakeHost::new(true), hex_id(1));
+    bundle(&host, &id);
+    let mut inventory = host.inventory();
+    let said = inventory.introduce(vec![introduction(&id, None)]);
+    assert!(said.is_empty(), "there is no cgroup of it yet");
+    let path = format!("/kubepods/pod00000001-0000-4000-8000-000000000000/{id}");
+    host.process(&path, 100, 7);
+    inventory.handle(&created(&host, &path));
+    let container = by_path(&inventory, &path).unwrap();
+    assert_eq!(
+        (container.name.as_str(), container.pod.as_deref()),
+        ("app", Some("shop/web"))
+    );
+}
+
+#[test]
+fn one_that_was_found_before_is_renamed() {
+    let (host, id) = (FakeHost::new(true), hex_id(1));
+    let path = format!("/kubepods/pod00000001-0000-4000-8000-000000000000/{id}");
+    bundle(&host, &id);
+    host.process(&path, 100, 7);
+    let mut inventory = host.inventory();
+    assert_eq!(by_path(&inventory, &path).unwrap().name, "from-a-file");
+    let said = inventory.introduce(vec![introduction(&id, None)]);
+    assert!(matches!(only(said), ContainerChange::Changed(c) if c.name == "app"));
+}
+
+/// Whatever form the cgroup has that the runtime was asked for.
+#[test]
+fn its_cgroup_makes_it_a_container_before_and_after_it_is_known() {
+    let (host, id) = (FakeHost::new(true), "anything".to_owned());
+    let path = format!("/some/where/{id}");
+    host.process(&path, 100, HOST);
+    let mut inventory = host.inventory();
+    assert!(by_path(&inventory, &path).is_none());
+    inventory.introduce(vec![introduction(&id, Some(&path))]);
+    let container = by_path(&inventory, &path).unwrap();
+    assert_eq!(
+        (container.name.as_str(), container.host_network),
+        ("app", true)
+    );
+    assert_eq!(container.id.as_deref(), Some("anything"));
+    let later = format!("/some/where/else/{}", hex_id(9));
+    inventory.introduce(vec![introduction(&hex_id(9), None)]);
+    host.process(&later, 101, 7);
+    inventory.handle(&created(&host, &later));
+    assert_eq!(by_path(&inventory, &later).unwrap().name, "app");
+}
+
+#[test]
+fn files_are_read_only_while_nobody_says_better() {
+    let (host, id) = (FakeHost::new(true), hex_id(1));
+    let path = format!("/kubepods/pod00000001-0000-4000-8000-000000000000/{id}");
+    bundle(&host, &id);
+    let mut inventory = host.inventory();
+    assert!(inventory.read_runtime_files(false).is_empty());
+    host.process(&path, 100, 7);
+    inventory.handle(&created(&host, &path));
+    assert!(
+        by_path(&inventory, &path)
+            .unwrap()
+            .name
+            .starts_with("containerd-")
+    );
+    let found = inventory.read_runtime_files(true);
+    assert!(matches!(only(found), ContainerChange::Changed(c) if c.name == "from-a-file"));
+    assert!(inventory.read_runtime_files(true).is_empty());
+}
+
+#[test]
+fn a_name_that_is_none_is_not_shown() {
+    let (host, id) = (FakeHost::new(true), hex_id(1));
+    let mut inventory = host.inventory();
+    let mut bad = introduction(&id, None);
+    bad.name = "a\u{1b}[2J".to_owned();
+    inventory.introduce(vec![bad]);
+    let path = format!("/kubepods/pod00000001-0000-4000-8000-000000000000/{id}");
+    host.process(&path, 100, 7);
+    inventory.handle(&created(&host, &path));
+    assert!(
+        by_path(&inventory, &path)
+            .unwrap()
+            .name
+            .starts_with("containerd-")
+    );
+}
