@@ -12,8 +12,10 @@ pub enum AgentExperiment {
     Cost,
     /// Cost of the diagnosis from processes that do nothing but wake each other.
     Diagnosis,
+    /// How long a container runtime waits for the agent's answers.
+    Answers,
 }
-labels!(AgentExperiment { Cost => "cost", Diagnosis => "diagnosis" });
+labels!(AgentExperiment { Cost => "cost", Diagnosis => "diagnosis", Answers => "answers" });
 
 /// What the agent has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,7 +81,7 @@ pub struct AgentSample {
     pub schema: u32,
     /// Its end, RFC 3339 in UTC.
     pub time: String,
-    /// `cost` or `diagnosis`.
+    /// `cost`, `diagnosis` or `answers`.
     pub experiment: String,
     /// The duty, or where the processes are.
     pub case: String,
@@ -95,6 +97,28 @@ pub struct AgentSample {
     pub off_per_s: Option<f64>,
     /// Round trips a second with the diagnosis on.
     pub on_per_s: Option<f64>,
+    /// Half of the runtime's requests were answered within this time, milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_p50_ms: Option<f64>,
+    /// All but a hundredth of them were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_p99_ms: Option<f64>,
+    /// All of them were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_max_ms: Option<f64>,
+}
+
+/// How long a container runtime waits until the agent has answered that a container may be made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AnswerRow {
+    /// Pods that were there, and containers that were made in each round.
+    pub containers: u32,
+    /// Median of each round, milliseconds.
+    pub p50_ms: Estimate,
+    /// 99th percentile of each round, milliseconds.
+    pub p99_ms: Estimate,
+    /// The longest of any round, milliseconds.
+    pub max_ms: f64,
 }
 
 /// What an agent takes.
@@ -153,6 +177,9 @@ pub struct AgentResult {
     pub cost: Vec<AgentCostRow>,
     /// Cost of the diagnosis, by case.
     pub diagnosis: Vec<DiagnosisCostRow>,
+    /// Answers to a container runtime.
+    #[serde(default)]
+    pub answers: Vec<AnswerRow>,
     /// What could not be measured, with the reason.
     pub failed: BTreeMap<String, String>,
 }

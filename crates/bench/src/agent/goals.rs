@@ -11,6 +11,9 @@ const GOAL_RESIDENT_MIB: f64 = 50.0;
 /// Least round trips with the diagnosis on ÷ off, on a load that does nothing but switch.
 pub const GOAL_SWITCHES: f64 = 0.98;
 
+/// Most time that a container runtime waits for an answer, 99 of 100, milliseconds.
+pub const GOAL_ANSWER_MS: f64 = 2.0;
+
 pub(crate) fn goals(result: &AgentResult) -> Vec<Judgement> {
     let judged = result.cost.iter().filter(|r| r.duty != AgentDuty::Observe);
     let cost = judged.flat_map(|row| {
@@ -39,5 +42,13 @@ pub(crate) fn goals(result: &AgentResult) -> Vec<Judgement> {
             Some(Figure::Sampled(&row.ratio)),
         )
     });
-    cost.chain(diagnosis).collect()
+    let answers = result.answers.iter().map(|row| {
+        goal(
+            "99th percentile of the answers to a container runtime, ms",
+            Some(format!("{} containers", row.containers)),
+            Bound::AtMost(GOAL_ANSWER_MS),
+            Some(Figure::Sampled(&row.p99_ms)),
+        )
+    });
+    cost.chain(diagnosis).chain(answers).collect()
 }

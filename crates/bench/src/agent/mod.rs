@@ -1,5 +1,5 @@
 //! What Cofferdam's agent takes of the host: its CPU time and memory with many containers, and
-//! what the diagnosis takes from those it watches.
+//! what the diagnosis takes from those it watches, and how long a container runtime waits for it.
 
 pub(crate) mod args;
 mod cost;
@@ -8,6 +8,7 @@ mod diagnosis;
 pub(crate) mod goals;
 pub(crate) mod process;
 pub(crate) mod report;
+mod runtime;
 mod terminal;
 mod viewer;
 
@@ -102,6 +103,7 @@ fn measure(
         let outcome = match which {
             AgentExperiment::Cost => cost::measure(rig, options, result),
             AgentExperiment::Diagnosis => diagnosis::measure(rig, options, result),
+            AgentExperiment::Answers => runtime::measure(rig, options, result),
         };
         match outcome {
             Err(BenchError::Unsupported(why)) if wanted.len() > 1 => {

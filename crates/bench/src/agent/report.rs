@@ -2,7 +2,7 @@
 
 use super::goals::goals;
 use super::terminal;
-use crate::agent::data::{AgentCostRow, AgentDuty, AgentResult, DiagnosisCostRow};
+use crate::agent::data::{AgentCostRow, AgentDuty, AgentResult, AnswerRow, DiagnosisCostRow};
 use crate::agent::goals::{GOAL_CPU_PCT, GOAL_SWITCHES};
 use crate::data::Estimate;
 use crate::data::Judgement;
@@ -16,7 +16,7 @@ use maud::{Markup, html};
 
 impl Outcome for AgentResult {
     fn is_measured(&self) -> bool {
-        !(self.cost.is_empty() && self.diagnosis.is_empty())
+        !(self.cost.is_empty() && self.diagnosis.is_empty() && self.answers.is_empty())
     }
 
     fn goals(&self) -> Vec<Judgement> {
@@ -49,6 +49,13 @@ impl Outcome for AgentResult {
             estimate(&row.ratio),
         )
     }));
+        text.extend(self.answers.iter().map(|row| {
+            format!(
+                "A container runtime that makes {} containers waits {} ms for 99 of 100 answers.",
+                row.containers,
+                estimate(&row.p99_ms),
+            )
+        }));
         text
     }
 
@@ -60,6 +67,9 @@ impl Outcome for AgentResult {
         if !self.diagnosis.is_empty() {
             sections.push(diagnosis(&self.diagnosis)?);
             sections.push(programs(&self.diagnosis));
+        }
+        if !self.answers.is_empty() {
+            sections.push(answers(&self.answers));
         }
         sections.extend(not_measured(&self.failed));
         Ok(sections)
@@ -154,6 +164,26 @@ fn diagnosis(rows: &[DiagnosisCostRow]) -> Result<Markup, ReportError> {
             } }
         },
     ))
+}
+
+fn answers(rows: &[AnswerRow]) -> Markup {
+    section(
+        "Answers to the container runtime",
+        "A simulated runtime asks over NRI before it makes each container, and every tenth asks for \
+         CPUs of its own. Timed where the runtime waits, in rounds with an agent each.",
+        html! { div.scroll tabindex="0" { table {
+            thead { tr {
+                th { "pods there, and containers made" } th { "median, ms" } th { "99th percentile, ms" }
+                th { "longest, ms" }
+            } }
+            tbody { @for row in rows { tr {
+                th { (row.containers) }
+                td { (spread(Some(&row.p50_ms))) }
+                td { (spread(Some(&row.p99_ms))) }
+                td { (number(row.max_ms)) }
+            } } }
+        } } },
+    )
 }
 
 fn programs(rows: &[DiagnosisCostRow]) -> Markup {

@@ -4,9 +4,9 @@ use super::data::AgentResult;
 use crate::report::format;
 use crate::table::Table;
 
-/// The agent's cost, and its diagnosis': those that were measured.
+/// The agent's cost, its diagnosis', and its answers: those that were measured.
 pub(super) fn tables(result: &AgentResult) -> Vec<Table> {
-    let all = [cost(result), diagnosis(result)];
+    let all = [cost(result), diagnosis(result), answers(result)];
     all.into_iter().flat_map(Table::listed).collect()
 }
 
@@ -32,6 +32,19 @@ fn diagnosis(result: &AgentResult) -> Table {
             format::scaled(row.off.median),
             format::estimate(&row.ratio),
             format::number(row.programs_pct),
+        ]);
+    }
+    table
+}
+
+fn answers(result: &AgentResult) -> Table {
+    let mut table = Table::new(["answers over NRI", "p50 ms", "p99 ms", "longest ms"]);
+    for row in &result.answers {
+        table.row([
+            format!("{} containers made", row.containers),
+            format::estimate(&row.p50_ms),
+            format::estimate(&row.p99_ms),
+            format::number(row.max_ms),
         ]);
     }
     table

@@ -9,6 +9,7 @@ use nix::unistd::Pid as ProcessId;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -280,21 +281,21 @@ fn child_of(pid: u32) -> i32 {
     text.trim().parse().unwrap()
 }
 
-/// The folder of containerd, its shim and crictl, which `scripts/kubernetes/build` makes once.
+/// The folder of containerd, its shim and crictl; the first call builds what is missing.
 fn programs() -> PathBuf {
-    let cache = std::env::var_os("COFFERDAM_KUBERNETES").map(PathBuf::from);
-    let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
-    let bin = cache
-        .unwrap_or_else(|| home.join(".cache/cofferdam/kubernetes"))
-        .join("bin");
-    for program in ["containerd", "containerd-shim-runc-v2", "ctr", "crictl"] {
-        assert!(
-            bin.join(program).exists(),
-            "{program} is not in {}: run scripts/kubernetes/build containerd crictl, or make test",
-            bin.display()
+    static BIN: OnceLock<PathBuf> = OnceLock::new();
+    let build = || {
+        let script = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../scripts/kubernetes/build"
         );
-    }
-    bin
+        let made = Command::new(script).args(["containerd", "crictl"]).output();
+        let made = made.unwrap_or_else(|e| panic!("{script}: {e}"));
+        let said = String::from_utf8_lossy(&made.stderr);
+        assert!(made.status.success(), "{script}: {said}");
+        String::from_utf8(made.stdout).unwrap().trim().into()
+    };
+    BIN.get_or_init(build).clone()
 }
 
 /// As docker saves one, which needs no registry.

@@ -1,0 +1,173 @@
+//! How long a container runtime waits for the agent: NRI, with a runtime that is simulated and an
+//! agent that is not.
+//!
+//! The runtime tells the agent of a thousand pods and then makes a thousand containers, one after
+//! another as a node that is drained onto does. Every tenth asks for CPUs of its own. Each answer is
+//! timed where the runtime waits for it, from the request's first byte to the answer's last.
+
+use super::process::Agent;
+use super::{Options, sample};
+use crate::agent::data::{AgentExperiment, AgentResult, AnswerRow};
+use crate::error::BenchError;
+use crate::experiment::Rig;
+use crate::stats::estimate;
+use cofferdam_lab::names::{CGROUP_PREFIX, DATA_ROOT};
+use cofferdam_nri::api::{ContainerRequest, CreateContainerResponse, PodSandbox};
+use cofferdam_nri::simulated::{Runtime, container, pod};
+use std::io::{self, ErrorKind};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Pods that are there, and containers that are made.
+const CONTAINERS: u32 = 1_000;
+/// One container in so many asks for CPUs of its own.
+const STRICT_EVERY: u32 = 10;
+/// Shares of a hundredth of a CPU, as the kubelet makes them: all that ask fit on any host.
+const SHARES: u64 = 10;
+/// Between two containers, on average.
+const BETWEEN: Duration = Duration::from_millis(5);
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(super) fn measure(
+    rig: &mut Rig<'_>,
+    options: &Options,
+    result: &mut AgentResult,
+) -> Result<(), BenchError> {
+    let rounds = options.rounds();
+    let (mut medians, mut tails, mut most_ms) = (Vec::new(), Vec::new(), 0.0_f64);
+    for round in 0..rounds {
+        rig.progress
+            .step(round as usize, rounds as usize, "answers over NRI");
+        let mut answers = one(rig, round)?;
+        answers.sort_by(f64::total_cmp);
+        let (p50, p99) = (at(&answers, 0.5), at(&answers, 0.99));
+        let longest = at(&answers, 1.0);
+        rig.dir.sample(&crate::agent::data::AgentSample {
+            answer_p50_ms: Some(p50),
+            answer_p99_ms: Some(p99),
+            answer_max_ms: Some(longest),
+            ..sample(AgentExperiment::Answers, "create-container", round)
+        })?;
+        medians.push(p50);
+        tails.push(p99);
+        most_ms = most_ms.max(longest);
+    }
+    if let (Some(p50_ms), Some(p99_ms)) = (estimate(&medians, rig.seed), estimate(&tails, rig.seed))
+    {
+        result.answers.push(AnswerRow {
+            containers: CONTAINERS,
+            p50_ms,
+            p99_ms,
+            max_ms: most_ms,
+        });
+    }
+    Ok(())
+}
+
+/// One agent and one runtime: the time that each container's request took, milliseconds.
+fn one(rig: &mut Rig<'_>, round: u32) -> Result<Vec<f64>, BenchError> {
+    let dir = Folder::make(round)?;
+    let socket = dir.0.join("nri.sock");
+    let listener = UnixListener::bind(&socket).map_err(BenchError::host("make", &socket))?;
+    let rules = format!(
+        "[history]\npath = \"off\"\n[nri]\nsocket = \"{}\"\nmay_ask = [\"*\"]\n",
+        socket.display()
+    );
+    let agent = Agent::start(&dir.0, &rules, "off")?;
+    let failed = |e: io::Error| BenchError::Worker {
+        worker: "agent".to_owned(),
+        reason: format!("its session with the simulated runtime failed: {e}"),
+    };
+    let mut runtime = accept(&listener).map_err(failed)?;
+    let pods: Vec<PodSandbox> = (0..CONTAINERS).map(|i| a_pod(i, false)).collect();
+    let containers = pods
+        .iter()
+        .map(|p| container(&format!("c{}", p.id), &p.id, "app", SHARES));
+    let containers = containers.collect();
+    runtime.greet(pods, containers).map_err(failed)?;
+    let mut answers = Vec::with_capacity(CONTAINERS as usize);
+    for i in 0..CONTAINERS {
+        // Anywhere in the agent's step, and never in time with it.
+        let chance = rig.random.u64(0..2 * BETWEEN.as_micros() as u64);
+        rig.pass(Duration::from_micros(chance))?;
+        let pod = a_pod(CONTAINERS + i, i.is_multiple_of(STRICT_EVERY));
+        let made = container(&format!("c{}", pod.id), &pod.id, "app", SHARES);
+        let request = ContainerRequest {
+            pod: Some(pod),
+            container: Some(made),
+            linux_resources: None,
+        };
+        let begin = Instant::now();
+        let answer: CreateContainerResponse =
+            runtime.call("CreateContainer", &request).map_err(failed)?;
+        answers.push(begin.elapsed().as_secs_f64() * 1e3);
+        // A figure of an agent that promises nothing would be worth nothing.
+        if i.is_multiple_of(STRICT_EVERY) != answer.adjust.is_some() {
+            return Err(failed(ErrorKind::InvalidData.into()));
+        }
+        let _: CreateContainerResponse =
+            runtime.call("RemoveContainer", &request).map_err(failed)?;
+    }
+    drop(agent);
+    Ok(answers)
+}
+
+fn a_pod(number: u32, is_strict: bool) -> PodSandbox {
+    let mut made = pod(&number.to_string(), "bench", &format!("pod-{number}"));
+    made.labels = [("app", "bench"), ("tier", "web")]
+        .map(|(k, v)| (k.to_owned(), v.to_owned()))
+        .into();
+    if is_strict {
+        let asked = ("cofferdam.dev/cpu".to_owned(), "strict".to_owned());
+        made.annotations = [asked].into();
+    }
+    made
+}
+
+fn accept(listener: &UnixListener) -> io::Result<Runtime> {
+    listener.set_nonblocking(true)?;
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false)?;
+                stream.set_read_timeout(Some(PATIENCE))?;
+                return Ok(Runtime::new(stream));
+            }
+            Err(e) if e.kind() == ErrorKind::WouldBlock && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// The value below which this part of the sorted `values` lies.
+fn at(values: &[f64], part: f64) -> f64 {
+    let last = values.len().saturating_sub(1);
+    let index = (part * values.len() as f64).ceil() as usize;
+    values
+        .get(index.saturating_sub(1).min(last))
+        .copied()
+        .unwrap_or(f64::NAN)
+}
+
+/// Where an agent's files are; removed when dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn make(round: u32) -> Result<Folder, BenchError> {
+        let name = format!("{CGROUP_PREFIX}{}-nri-{round}", std::process::id());
+        let path = Path::new(DATA_ROOT).join(name);
+        std::fs::create_dir_all(&path).map_err(BenchError::host("make", &path))?;
+        Ok(Folder(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // The next run's sweep takes what cannot be removed now.
+        let _kept = std::fs::remove_dir_all(&self.0);
+    }
+}
