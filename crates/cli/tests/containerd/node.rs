@@ -115,8 +115,9 @@ impl Node {
     }
 
     pub fn start_containerd(&mut self) {
-        let log = std::fs::File::options().create(true).append(true);
-        let log = log.open(self.path("containerd.log")).unwrap();
+        let mut options = std::fs::File::options();
+        let options = options.create(true).append(true);
+        let log = options.open(self.path("containerd.log")).unwrap();
         let shell = format!(
             "ulimit -n 20000; exec {} --config {}",
             self.bin.join("containerd").display(),
