@@ -71,8 +71,15 @@ impl<L: Ledger> Control<L> {
             Event::Stopped(id) => self.withdraw(&id),
             Event::Gone(id) => {
                 self.withdraw(&id);
-                self.nri.roster.remove(&id);
                 self.readings.ledger().forget_introduced(&id);
+                let gone = self.nri.roster.remove(&id);
+                // containerd (2.4) does not tell of the end of pods that it had before its restart.
+                if let Some(pod) = gone.map(|c| c.pod.id.clone())
+                    && self.nri.roster.containers().all(|c| c.pod.id != pod)
+                {
+                    self.nri.roster.remove_pod(&pod);
+                    self.readings.ledger().forget_introduced(&pod);
+                }
             }
             Event::Updated { failed, error } => {
                 for id in failed {
@@ -105,6 +112,9 @@ impl<L: Ledger> Control<L> {
 
     /// A container is about to be made.
     fn create(&mut self, mut container: Container, call: Call) -> bool {
+        if self.nri.roster.pod(&container.pod.id).is_none() {
+            self.nri.roster.add_pod(container.pod.clone());
+        }
         let told = self.nri.roster.add(container.clone());
         let before = self.to_be(&container);
         let pods = Pods {

@@ -228,8 +228,10 @@ fn promises_outlive_a_restart_of_containerd() {
         assert!(agent.status().degraded.is_empty());
         node.remove(&strict);
         wait_until("nothing of it is left", LIMIT, || {
-            let nri = nri(&agent);
-            (nri.pods, nri.containers) == (0, 0) && agent.status().changes_in_force == 0
+            let status = agent.status();
+            let nri = status.nri.unwrap();
+            let left = (nri.pods, nri.containers, status.changes_in_force);
+            left == (0, 0, 0)
         });
     });
 }
