@@ -173,7 +173,7 @@ fn cpu_time(pid: u32) -> Duration {
 }
 
 /// The containers: a process in each, traffic to some.
-struct Crowd {
+pub(super) struct Crowd {
     names: String,
     _traffic: Vec<Worker>,
     _processes: Vec<Worker>,
@@ -182,7 +182,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    fn make(rig: &Rig<'_>, count: u32) -> Result<Crowd, BenchError> {
+    pub(super) fn make(rig: &Rig<'_>, count: u32) -> Result<Crowd, BenchError> {
         let names = format!("crowd-{}-", std::process::id());
         let all: Vec<String> = (0..count).map(|i| format!("{names}{i}")).collect();
         let all: Vec<&str> = all.iter().map(String::as_str).collect();

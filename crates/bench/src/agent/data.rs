@@ -113,6 +113,8 @@ pub struct AgentSample {
 pub struct AnswerRow {
     /// Pods that were there, and containers that were made in each round.
     pub containers: u32,
+    /// Containers that the agent looked after meanwhile.
+    pub live: u32,
     /// Median of each round, milliseconds.
     pub p50_ms: Estimate,
     /// 99th percentile of each round, milliseconds.

@@ -173,11 +173,12 @@ fn answers(rows: &[AnswerRow]) -> Markup {
          CPUs of its own. Timed where the runtime waits, in rounds with an agent each.",
         html! { div.scroll tabindex="0" { table {
             thead { tr {
-                th { "pods there, and containers made" } th { "median, ms" } th { "99th percentile, ms" }
+                th { "pods there, and containers made" } th { "containers that live" } th { "median, ms" } th { "99th percentile, ms" }
                 th { "longest, ms" }
             } }
             tbody { @for row in rows { tr {
                 th { (row.containers) }
+                td { (row.live) }
                 td { (spread(Some(&row.p50_ms))) }
                 td { (spread(Some(&row.p99_ms))) }
                 td { (number(row.max_ms)) }

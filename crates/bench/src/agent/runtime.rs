@@ -1,10 +1,12 @@
 //! How long a container runtime waits for the agent: NRI, with a runtime that is simulated and an
 //! agent that is not.
 //!
-//! The runtime tells the agent of a thousand pods and then makes a thousand containers, one after
-//! another as a node that is drained onto does. Every tenth asks for CPUs of its own. Each answer is
-//! timed where the runtime waits for it, from the request's first byte to the answer's last.
+//! The agent looks after containers that live, as in `cost`. The runtime tells it of a thousand pods
+//! more and then makes a thousand containers, one after another as a node that is drained onto does.
+//! Every tenth asks for CPUs of its own. Each answer is timed where the runtime waits for it, from the
+//! request's first byte to the answer's last.
 
+use super::cost::Crowd;
 use super::process::Agent;
 use super::{Options, sample};
 use crate::agent::data::{AgentExperiment, AgentResult, AnswerRow};
@@ -34,7 +36,10 @@ pub(super) fn measure(
     options: &Options,
     result: &mut AgentResult,
 ) -> Result<(), BenchError> {
-    let rounds = options.rounds();
+    let (rounds, live) = (options.rounds(), options.containers());
+    let what = format!("answers: making {live} containers");
+    rig.progress.step(0, rounds as usize, &what);
+    let _crowd = Crowd::make(rig, live)?;
     let (mut medians, mut tails, mut most_ms) = (Vec::new(), Vec::new(), 0.0_f64);
     for round in 0..rounds {
         rig.progress
@@ -57,6 +62,7 @@ pub(super) fn measure(
     {
         result.answers.push(AnswerRow {
             containers: CONTAINERS,
+            live,
             p50_ms,
             p99_ms,
             max_ms: most_ms,
