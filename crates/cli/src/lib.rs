@@ -7,6 +7,7 @@ mod args;
 mod bench;
 mod cluster;
 mod dataplane;
+mod device_plugin;
 mod diagnosis;
 mod doctor;
 mod exit;
@@ -84,6 +85,7 @@ fn dispatch(command: Command) -> Outcome {
         // A daemon: to it SIGHUP means something else, and SIGTERM is no interruption.
         Command::Agent(args) => return agent::run(&args),
         Command::Gateway(args) => return gateway::run(&args),
+        Command::DevicePlugin(args) => return device_plugin::run(&args),
         other => other,
     };
     interruptible(|interrupt| match command {
@@ -105,6 +107,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Demo(args) => bench::demo(args, interrupt),
         Command::Agent(_)
         | Command::Gateway(_)
+        | Command::DevicePlugin(_)
         | Command::BenchWorker(_)
         | Command::Generate(_) => Ok(()),
     })

@@ -9,6 +9,7 @@
 
 pub mod agents;
 pub mod ask;
+pub mod device_plugin;
 pub mod gateway;
 mod http;
 pub mod kubectl;

@@ -114,6 +114,17 @@ pub struct GatewayArgs {
     pub agent: SocketArgs,
 }
 
+/// `cofferdam device-plugin`
+#[derive(Debug, Args)]
+pub struct DevicePluginArgs {
+    /// CPUs of this node that no strict pod may have
+    #[arg(long, value_name = "CPUS", default_value_t = 1)]
+    pub keep: u32,
+    /// The kubelet's folder of device plugins
+    #[arg(long, value_name = "DIR", default_value = cofferdam_cluster::device_plugin::DEFAULT_FOLDER)]
+    pub folder: PathBuf,
+}
+
 fn parallel(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n @ 1..=512) => Ok(n),

@@ -15,7 +15,7 @@ pub use agent::{
 };
 pub use bench::{BenchCommand, CompareArgs};
 pub use cluster::{
-    ClusterArgs, GatewayArgs, KubectlCommand, KubectlDoctorArgs, KubectlExplainArgs,
+    ClusterArgs, DevicePluginArgs, GatewayArgs, KubectlCommand, KubectlDoctorArgs, KubectlExplainArgs,
     KubectlStatusArgs, KubectlTopArgs,
 };
 pub use dataplane::{
@@ -84,6 +84,8 @@ pub enum Command {
     Kubectl(KubectlCommand),
     /// Serve what the agent of this node says to those in the cluster who have the token
     Gateway(GatewayArgs),
+    /// Have the scheduler count the CPUs of this node that strict pods may have
+    DevicePlugin(DevicePluginArgs),
     /// Measure what a container's own network path adds to each packet
     #[command(subcommand)]
     Latency(LatencyCommand),

@@ -1,0 +1,58 @@
+//! As much gRPC as the kubelet's API needs: one message a frame, without compression.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use h2::RecvStream;
+use prost::Message;
+
+/// Largest message that is read, bytes. An allocation names its devices.
+const MOST_BYTES: usize = 1 << 20;
+/// Compression flag and length.
+const PREFIX: usize = 5;
+
+/// What goes wrong with a peer.
+#[derive(Debug, thiserror::Error)]
+pub enum GrpcError {
+    /// Of the transport.
+    #[error("{0}")]
+    Http2(#[from] h2::Error),
+    /// Its message is none, or too large.
+    #[error("it sent no message of gRPC")]
+    Garbled,
+}
+
+/// A message as a frame.
+pub fn frame(message: &impl Message) -> Bytes {
+    let length = message.encoded_len();
+    let mut bytes = BytesMut::with_capacity(PREFIX + length);
+    bytes.put_u8(0);
+    bytes.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+    // A BytesMut grows as needed: that cannot fail.
+    let _ = message.encode(&mut bytes);
+    bytes.freeze()
+}
+
+/// The message of a frame.
+pub fn message<M: Message + Default>(bytes: &[u8]) -> Result<M, GrpcError> {
+    let (prefix, body) = bytes.split_at_checked(PREFIX).ok_or(GrpcError::Garbled)?;
+    let &[0, a, b, c, d] = prefix else {
+        return Err(GrpcError::Garbled);
+    };
+    match u32::from_be_bytes([a, b, c, d]) as usize == body.len() {
+        true => M::decode(body).map_err(|_| GrpcError::Garbled),
+        false => Err(GrpcError::Garbled),
+    }
+}
+
+/// All that a peer sends.
+pub async fn body(stream: &mut RecvStream) -> Result<Vec<u8>, GrpcError> {
+    let mut all = Vec::new();
+    while let Some(data) = stream.data().await {
+        let data = data?;
+        stream.flow_control().release_capacity(data.len())?;
+        all.extend_from_slice(&data);
+        if all.len() > MOST_BYTES {
+            return Err(GrpcError::Garbled);
+        }
+    }
+    Ok(all)
+}

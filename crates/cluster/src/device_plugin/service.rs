@@ -1,0 +1,85 @@
+//! Answering the kubelet.
+
+use super::grpc::{GrpcError, body, frame, message};
+use super::messages::{AllocateRequest, AllocateResponse, Empty, ListAndWatchResponse};
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::server::SendResponse;
+use http::{HeaderMap, HeaderValue, Request, Response};
+use tokio::net::{UnixListener, UnixStream};
+
+/// gRPC's number for a method that does not exist.
+const UNIMPLEMENTED: &str = "12";
+
+/// Takes the kubelet's connections, for as long as this is polled.
+pub async fn serve(listener: UnixListener, devices: ListAndWatchResponse) {
+    let devices = frame(&devices);
+    while let Ok((stream, _)) = listener.accept().await {
+        tokio::spawn(connection(stream, devices.clone()));
+    }
+}
+
+async fn connection(stream: UnixStream, devices: Bytes) {
+    let Ok(mut connection) = h2::server::handshake(stream).await else {
+        return;
+    };
+    // Accepting also moves the answers of the calls that are open.
+    while let Some(Ok((request, respond))) = connection.accept().await {
+        let devices = devices.clone();
+        tokio::spawn(async move {
+            if let Err(why) = call(request, respond, devices).await {
+                tracing::debug!("a call of the kubelet ended: {why}");
+            }
+        });
+    }
+}
+
+async fn call(
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+    devices: Bytes,
+) -> Result<(), GrpcError> {
+    let (head, mut stream) = request.into_parts();
+    let method = head.uri.path().strip_prefix("/v1beta1.DevicePlugin/");
+    let answer = match method.unwrap_or_default() {
+        "ListAndWatch" => return list_and_watch(&mut respond, devices).await,
+        "GetDevicePluginOptions" | "PreStartContainer" => frame(&Empty {}),
+        "Allocate" => {
+            let asked: AllocateRequest = message(&body(&mut stream).await?)?;
+            frame(&AllocateResponse {
+                container_responses: asked.container_requests,
+            })
+        }
+        _ => {
+            let mut head = response();
+            let status = HeaderValue::from_static(UNIMPLEMENTED);
+            head.headers_mut().insert("grpc-status", status);
+            respond.send_response(head, true)?;
+            return Ok(());
+        }
+    };
+    let mut to = respond.send_response(response(), false)?;
+    to.send_data(answer, false)?;
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", HeaderValue::from_static("0"));
+    to.send_trailers(trailers)?;
+    Ok(())
+}
+
+/// The devices once, and the stream open: it is how the kubelet sees that the plugin lives.
+async fn list_and_watch(
+    respond: &mut SendResponse<Bytes>,
+    devices: Bytes,
+) -> Result<(), GrpcError> {
+    let mut to = respond.send_response(response(), false)?;
+    to.send_data(devices, false)?;
+    std::future::poll_fn(|context| to.poll_reset(context)).await?;
+    Ok(())
+}
+
+fn response() -> Response<()> {
+    let mut response = Response::new(());
+    let kind = HeaderValue::from_static("application/grpc");
+    response.headers_mut().insert("content-type", kind);
+    response
+}
