@@ -15,8 +15,8 @@ pub use agent::{
 };
 pub use bench::{BenchCommand, CompareArgs};
 pub use cluster::{
-    ClusterArgs, DevicePluginArgs, GatewayArgs, KubectlCommand, KubectlDoctorArgs, KubectlExplainArgs,
-    KubectlStatusArgs, KubectlTopArgs,
+    ClusterArgs, DevicePluginArgs, GatewayArgs, KubectlCommand, KubectlDoctorArgs,
+    KubectlExplainArgs, KubectlStatusArgs, KubectlTopArgs,
 };
 pub use dataplane::{
     DataplaneCommand, DataplaneGroupsArgs, DataplaneMoveArgs, DataplaneRunArgs, DataplaneServeArgs,

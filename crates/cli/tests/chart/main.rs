@@ -105,7 +105,7 @@ fn the_agent_accepts_every_configuration_that_the_chart_makes() {
             "{values:?}: {said}\n{}",
             text.unwrap()
         );
-        let rules = if values == ["all"] { 4 } else { 0 };
+        let rules = if values == ["all"] { 5 } else { 0 };
         assert!(said.contains(&format!("valid, {rules} rules")), "{said}");
     }
 }

@@ -83,8 +83,9 @@ fn beside<F: Future<Output = ()>>(cpus: u32, body: impl FnOnce(PathBuf) -> F) {
         .enable_all()
         .build()
         .unwrap();
-    let limited = tokio::time::timeout(Duration::from_secs(60), body(folder.path().to_owned()));
-    let done = runtime.block_on(async { limited.await });
+    let body = body(folder.path().to_owned());
+    let done =
+        runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), body).await });
     stop.store(true, Ordering::Relaxed);
     plugin.join().unwrap().unwrap();
     done.unwrap();

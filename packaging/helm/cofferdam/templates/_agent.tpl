@@ -47,6 +47,10 @@ capabilities:
   mountPath: {{ .Values.agent.runtimeFolder }}
   readOnly: true
   mountPropagation: HostToContainer
+{{- if .Values.nri.enabled }}
+- name: nri
+  mountPath: {{ .Values.nri.folder }}
+{{- end }}
 {{- if .Values.agent.history.enabled }}
 - name: history
   mountPath: /var/lib/cofferdam/history

@@ -63,6 +63,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- with .Values.agent.history }}
 {{- $_ := set $sections "history" (ternary (dict "path" "/var/lib/cofferdam/history" "limit" .limit) (dict "path" "off") .enabled) }}
 {{- end }}
+{{- if .Values.nri.enabled }}
+{{- $nri := dict "socket" (printf "%s/nri.sock" .Values.nri.folder) }}
+{{- with .Values.annotations.namespaces }}
+{{- $_ := set $nri "may_ask" . }}
+{{- end }}
+{{- $_ := set $sections "nri" $nri }}
+{{- end }}
 {{- range $name, $keys := $sections }}
 [{{ $name }}]
 {{- include "cofferdam.toml.table" $keys }}
