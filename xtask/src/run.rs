@@ -87,21 +87,27 @@ pub fn kernels(arguments: &[String]) -> Result<()> {
     check(command)
 }
 
-/// Builds, then tries chart and plugin on a real cluster. The parts are built as the user.
-pub fn kubernetes(arguments: &[String]) -> Result<()> {
-    check(cargo(&["build", "--locked", "--package", "cofferdam"]))?;
-    let scripts = tree::root().join("scripts/kubernetes");
-    let mut build = Command::new(scripts.join("build"));
-    build.args(["helm", "hyperkube", "containerd", "cni"]);
+/// Builds parts of Kubernetes once, as the user; the cache that has them.
+fn parts(names: &[&str]) -> Result<std::path::PathBuf> {
+    let mut build = Command::new(tree::root().join("scripts/kubernetes/build"));
+    // What it says while it builds is for whoever waits.
+    build.args(names).stderr(std::process::Stdio::inherit());
     let out = build
         .output()
         .context("cannot run scripts/kubernetes/build")?;
     if !out.status.success() {
-        bail!("{}", String::from_utf8_lossy(&out.stderr));
+        bail!("scripts/kubernetes/build failed: {}", out.status);
     }
     let bin = String::from_utf8(out.stdout).context("the cache's path is not UTF-8")?;
     let cache = std::path::Path::new(bin.trim()).parent();
-    let cache = cache.context("the cache has no folder")?;
+    Ok(cache.context("the cache has no folder")?.to_owned())
+}
+
+/// Builds, then tries chart and plugin on a real cluster. The parts are built as the user.
+pub fn kubernetes(arguments: &[String]) -> Result<()> {
+    check(cargo(&["build", "--locked", "--package", "cofferdam"]))?;
+    let scripts = tree::root().join("scripts/kubernetes");
+    let cache = parts(&["helm", "hyperkube", "containerd", "cni"])?;
     let (test, program) = (scripts.join("test"), target()?.join("debug/cofferdam"));
     let mut command = match as_root() {
         [] => Command::new(&test),
@@ -145,6 +151,9 @@ pub fn tests(arguments: &[String]) -> Result<Command> {
     // All failures at once: a run takes a quarter of an hour.
     let mut command = cargo(&["test", "--locked", "--workspace", "--no-fail-fast"]);
     command.args(arguments).env("RUST_TEST_THREADS", "1");
+    // The tests run as root and would build them in root's home.
+    let cache = parts(&["helm", "kubeconform", "schemas", "containerd", "crictl"])?;
+    command.env("COFFERDAM_KUBERNETES", cache);
     if let [_, ..] = as_root() {
         // Cargo puts the runner before each test program; building stays the user's.
         command.env(runner_variable()?, as_root().join(" "));
