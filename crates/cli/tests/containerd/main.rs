@@ -19,6 +19,8 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(30);
 /// One CPU, as the kubelet writes it.
 const ONE_CPU: u64 = 1024;
+/// Pods that are made and removed.
+const COMES_AND_GOES: u32 = 12;
 const STRICT: &[(&str, &str)] = &[
     ("cofferdam.dev/cpu", "strict"),
     ("cofferdam.dev/lend", "false"),
@@ -272,5 +274,32 @@ fn a_request_that_is_changed_in_place_changes_the_promise() {
             reservation.is_some_and(|r| r.slice_cpus == Some(0.5) && r.own_cpus.is_empty())
         });
         assert_eq!(problems(&agent, &strict), [""; 0]);
+    });
+}
+
+/// Pods come and go, one of them between two calls of its kubelet.
+#[test]
+fn pods_that_come_and_go_leave_no_row_and_no_promise() {
+    alone_for(Duration::from_secs(240), || {
+        let (all, last) = cpus();
+        let mut node = Node::start();
+        let agent = agent(&node);
+        let keeper = node.run(&standard("keeper"));
+        for round in 0..COMES_AND_GOES {
+            let name = format!("pod-{round}");
+            let short = match round % 2 {
+                0 => node.run(&strict(&name)),
+                _ => node.make(&strict(&name)),
+            };
+            node.remove(&short);
+        }
+        wait_until("nothing of them is left", LIMIT, || {
+            let status = agent.status();
+            let nri = status.nri.unwrap();
+            (nri.pods, nri.containers, status.changes_in_force) == (1, 1, 0)
+        });
+        assert_eq!(keeper.cpuset(), all);
+        let strict = node.run(&strict("web"));
+        assert_eq!(strict.first_cpus(), last);
     });
 }

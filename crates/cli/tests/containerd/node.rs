@@ -192,6 +192,14 @@ impl Node {
     /// Runs a pod with one container, `app`, whose first program tells the CPUs that it may run on.
     #[track_caller]
     pub fn run(&mut self, pod: &Pod<'_>) -> Started {
+        let made = self.make(pod);
+        self.cri(&["start", &made.container]);
+        made
+    }
+
+    /// A pod whose container was made and does not run yet.
+    #[track_caller]
+    pub fn make(&mut self, pod: &Pod<'_>) -> Started {
         self.pods += 1;
         let uid = format!("{:08x}-0000-4000-8000-000000000000", self.pods);
         let parent = format!("/{}/kubepods/burstable/pod{uid}", self.cgroup);
@@ -226,7 +234,6 @@ impl Node {
         std::fs::write(&of_container, container.to_string()).unwrap();
         let pod_id = self.cri(&["runp", &of_pod]);
         let id = self.cri(&["create", "--no-pull", &pod_id, &of_container, &of_pod]);
-        self.cri(&["start", &id]);
         Started {
             cgroup: format!("{parent}/{id}"),
             log: self.folder.path().join(format!("logs/{}.log", pod.name)),
