@@ -92,6 +92,8 @@ pub(crate) struct Control<L> {
     nri: Nri,
     /// CPUs of containers that were promised some and have not begun to run, by the runtime's id.
     promised: HashMap<String, String>,
+    /// Whether promises were made or withdrawn that the host does not follow yet.
+    unsettled: bool,
     config: Config,
     source: Source,
     configuration: ConfigurationRecord,
@@ -151,6 +153,7 @@ impl<L: Ledger> Control<L> {
             recorder: Recorder::default(),
             nri: Nri::default(),
             promised: HashMap::new(),
+            unsettled: false,
             configuration: ConfigurationRecord {
                 path: source.path.display().to_string(),
                 from_file: loaded.from_file,
@@ -345,6 +348,7 @@ impl<L: Ledger> Control<L> {
         self.name_containers();
         let containers = self.readings.containers();
         let changed = self.follow_rules(&containers);
+        self.settle();
         if let Some(effects) = &mut self.effects {
             effects.step(&interval);
             self.busy = effects.is_pressed();

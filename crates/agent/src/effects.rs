@@ -41,8 +41,11 @@ pub trait Effects {
         Err("nothing can be reserved".to_owned())
     }
 
-    /// The container that was promised CPUs will not come.
-    fn withdraw(&mut self, _container: &str) {}
+    /// The container that was promised CPUs will not come. False when it was not promised any;
+    /// otherwise [`Effects::settle`] must follow.
+    fn withdraw(&mut self, _container: &str) -> bool {
+        false
+    }
 
     /// Has everybody leave CPUs that are promised.
     fn settle(&mut self) {}
@@ -156,8 +159,8 @@ impl Effects for HostEffects {
         self.0.promise(container, amount)
     }
 
-    fn withdraw(&mut self, container: &str) {
-        self.0.withdraw(container);
+    fn withdraw(&mut self, container: &str) -> bool {
+        self.0.withdraw(container)
     }
 
     fn settle(&mut self) {

@@ -223,8 +223,11 @@ impl Effects for FakeEffects {
         Ok("7".to_owned())
     }
 
-    fn withdraw(&mut self, container: &str) {
-        self.0.promised.lock().unwrap().retain(|id| id != container);
+    fn withdraw(&mut self, container: &str) -> bool {
+        let mut promised = self.0.promised.lock().unwrap();
+        let before = promised.len();
+        promised.retain(|id| id != container);
+        promised.len() < before
     }
 
     fn settle(&mut self) {

@@ -133,14 +133,13 @@ impl Enforcer {
         self.reservations.promise(container, amount)
     }
 
-    /// The container that was promised CPUs will not come.
-    pub fn withdraw(&mut self, container: &str) {
-        if self.reservations.withdraw(container) {
-            self.reserve();
-        }
+    /// The container that was promised CPUs will not come. False when it was not promised any;
+    /// otherwise [`Enforcer::settle`] gives them to the others again.
+    pub fn withdraw(&mut self, container: &str) -> bool {
+        self.reservations.withdraw(container)
     }
 
-    /// Has everybody leave the CPUs that are promised.
+    /// Has everybody leave the CPUs that are promised, and come back to those that are no more.
     pub fn settle(&mut self) {
         self.reserve();
     }

@@ -31,18 +31,13 @@ impl<L: Ledger> Control<L> {
             self.read_runtime_files(true);
         }
         let any = turn.lost || !turn.events.is_empty();
-        let mut settle = false;
         for event in turn.events {
-            settle |= self.take(event);
-        }
-        if settle {
-            self.settle();
+            self.take(event);
         }
         any
     }
 
-    /// True when the host is to be brought in line with new promises.
-    fn take(&mut self, event: Event) -> bool {
+    fn take(&mut self, event: Event) {
         match event {
             Event::Configured { .. } | Event::Shutdown => {}
             Event::Synchronized {
@@ -61,12 +56,12 @@ impl<L: Ledger> Control<L> {
                 self.nri.roster.remove_pod(&id);
                 self.readings.ledger().forget_introduced(&id);
             }
-            Event::Create(container, call) => return self.create(container, call),
+            Event::Create(container, call) => self.create(container, call),
             Event::Start(id, call) => self.start_container(&id, call),
             Event::Update(container, wanted, call) => self.update(&container.id, wanted, call),
             Event::Changed(id) => {
                 self.due = Instant::now();
-                return self.has_promise(&id);
+                self.unsettled |= self.has_promise(&id);
             }
             Event::Stopped(id) => self.withdraw(&id),
             Event::Gone(id) => {
@@ -90,7 +85,6 @@ impl<L: Ledger> Control<L> {
                 }
             }
         }
-        false
     }
 
     /// These are all that there are.
@@ -110,8 +104,9 @@ impl<L: Ledger> Control<L> {
         self.due = Instant::now();
     }
 
-    /// A container is about to be made.
-    fn create(&mut self, mut container: Container, call: Call) -> bool {
+    /// A container is about to be made. Neighbours leave its CPUs later, before it runs: others may
+    /// wait for an answer now.
+    fn create(&mut self, mut container: Container, call: Call) {
         if self.nri.roster.pod(&container.pod.id).is_none() {
             self.nri.roster.add_pod(container.pod.clone());
         }
@@ -139,12 +134,12 @@ impl<L: Ledger> Control<L> {
         self.nri.answer(call, adjustment);
         self.introduce(vec![of_container(&container)]);
         let Some(cpus) = promised else {
-            return false;
+            return;
         };
+        self.unsettled = true;
         self.promised.insert(container.id.clone(), cpus.clone());
         container.annotations.insert(MADE_ON.to_owned(), cpus);
         self.nri.roster.add(container);
-        true
     }
 
     /// A container that was made is about to run.
@@ -162,6 +157,7 @@ impl<L: Ledger> Control<L> {
             }
             let containers = self.readings.containers();
             self.follow_rules(&containers);
+            self.settle();
         }
         self.promised.remove(id);
         self.nri.answer(call, None);
@@ -182,7 +178,7 @@ impl<L: Ledger> Control<L> {
     fn withdraw(&mut self, id: &str) {
         self.promised.remove(id);
         if let Some(effects) = &mut self.effects {
-            effects.withdraw(id);
+            self.unsettled |= effects.withdraw(id);
         }
     }
 
@@ -192,8 +188,11 @@ impl<L: Ledger> Control<L> {
         told.is_some_and(|c| c.annotations.contains_key(MADE_ON))
     }
 
-    fn settle(&mut self) {
-        if let Some(effects) = &mut self.effects {
+    /// Brings the host in line with what was promised, or withdrawn, since the last time.
+    pub(super) fn settle(&mut self) {
+        if std::mem::take(&mut self.unsettled)
+            && let Some(effects) = &mut self.effects
+        {
             effects.settle();
         }
     }
