@@ -140,6 +140,10 @@ pub fn build(root: &Path, target: &Path, linkage: Linkage, release: &Release) ->
         let to = kept.join(name);
         std::fs::copy(made.join(name), &to)
             .with_context(|| format!("cannot copy {name} to {}", to.display()))?;
+        // Cargo strips no crate that has an optimization level of its own.
+        let mut strip = Command::new("strip");
+        strip.arg("--strip-unneeded").arg(&to);
+        check(strip)?;
         Ok(to)
     };
     let binary = keep("cofferdam")?;

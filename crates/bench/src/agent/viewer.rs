@@ -60,7 +60,7 @@ impl Drop for Viewer {
 
 fn look(
     mut stream: UnixStream,
-    page: &PathBuf,
+    page: &Path,
     end: &AtomicBool,
     frames: &AtomicU64,
 ) -> std::io::Result<()> {
