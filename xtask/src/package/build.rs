@@ -125,9 +125,11 @@ pub fn build(root: &Path, target: &Path, linkage: Linkage, release: &Release) ->
         command
     };
     // One after the other: built together, the program would have the features of crates that only the
-    // query engine needs, 3.5 MB of code.
+    // query engine needs, 2 MB of code.
     for package in ["cofferdam", "cofferdam-fleet"] {
-        check(cargo(&["build", "--bins", "--package", package]))?;
+        let mut command = cargo(&["rustc", "--bin", package, "--package", package]);
+        command.arg("--").args(link(linkage));
+        check(command)?;
     }
     let made = target.join(TARGET).join("release");
     let kept = target.join("package").join(match linkage {
@@ -175,6 +177,17 @@ pub fn build(root: &Path, target: &Path, linkage: Linkage, release: &Release) ->
     }
     super::sbom::write(root, release, linkage, &built.sbom)?;
     Ok(built)
+}
+
+/// What makes a program smaller when it is linked: functions with the same code once, and a compact
+/// table of relocations where no C library of the target has to know it (from glibc 2.36 on).
+fn link(linkage: Linkage) -> &'static [&'static str] {
+    const FOLD: &str = "-Clink-arg=-Wl,--icf=all";
+    const PACK: &str = "-Clink-arg=-Wl,-z,pack-relative-relocs";
+    match linkage {
+        Linkage::Dynamic => &[FOLD],
+        Linkage::Static => &[FOLD, PACK],
+    }
 }
 
 /// Nothing of the machine gets into the program: neither where the sources lie, nor the user's home.
