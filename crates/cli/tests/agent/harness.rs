@@ -26,7 +26,7 @@ pub fn alone_for(limit: Duration, body: impl FnOnce() + Send + 'static) {
     cofferdam_lab::fixtures::assert_nothing_left();
 }
 
-/// A running agent; killed when a test ends without its end.
+/// A running agent; ended when a test ends without its end.
 pub struct Agent {
     pub child: Child,
     pub folder: tempfile::TempDir,
@@ -101,8 +101,18 @@ impl Agent {
 }
 
 impl Drop for Agent {
+    /// In order, so that nothing stays on the host; one that does not end is killed.
     fn drop(&mut self) {
-        // Both are errors when it has ended already, as it should have.
+        const ORDERLY: Duration = Duration::from_secs(20);
+        let pid = Pid::from_raw(self.child.id().cast_signed());
+        let until = Instant::now() + ORDERLY;
+        // Nothing to do, and an error, when it has ended already.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = (kill(pid, Signal::SIGTERM), kill(pid, Signal::SIGCONT));
+        }
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(20));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
