@@ -262,7 +262,7 @@ mod tests {
         let engine = Engine::new(8 << 20, 1, folder.path()).unwrap();
         let mut rows = engine.sums(vec![source()], sums()).unwrap();
         let mut seen = vec![false; GROUPS as usize];
-        while let Some(batch) = rows.next() {
+        for batch in rows.by_ref() {
             let batch = batch.unwrap();
             let column = |n: usize| Arc::clone(batch.column(n));
             let (keys, ns) = (column(0), column(1));
