@@ -1,6 +1,6 @@
 //! What pods ask for, and what is done about it.
 //!
-//! Pure: [`claim`] reads the annotations of one container, [`decide`] weighs them against the rules.
+//! Pure: [`claim()`] reads the annotations of one container, [`decide()`] weighs them against the rules.
 //! Who tells us of pods is in [`crate::nri`].
 
 pub(crate) mod claim;
