@@ -2,7 +2,7 @@
 
 use crate::args::DoctorArgs;
 use crate::exit::{Failure, Outcome};
-use crate::output::Output;
+use crate::output::{Output, json};
 use crate::table;
 use cofferdam_doctor::{Check, Report, Status, accounting_blocker, examine};
 use cofferdam_records::doctor::{DOCTOR, DoctorCheck, DoctorReport};
@@ -62,12 +62,6 @@ fn document(report: &Report, now: SystemTime) -> DoctorReport {
             })
             .collect(),
     }
-}
-
-fn json(document: &DoctorReport) -> Result<String, Failure> {
-    let text = serde_json::to_string_pretty(document)
-        .map_err(|e| Failure::failed(format!("cannot write JSON: {e}")))?;
-    Ok(text + "\n")
 }
 
 /// Width where the terminal's is not known: sentences are for people, also behind `| less`.

@@ -4,7 +4,7 @@ use crate::args::ExplainArgs;
 use crate::diagnosis::{self, Watch};
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::output::Output;
+use crate::output::{Output, json};
 use crate::progress::Progress;
 use crate::selection::Selection;
 use crate::source::{self, Either, Meter};
@@ -34,9 +34,7 @@ pub fn run(args: &ExplainArgs, interrupt: &Interrupt) -> Outcome {
     )?;
     progress.clear();
     let text = if args.json {
-        let json = serde_json::to_string_pretty(&measured.explanation)
-            .map_err(|e| Failure::failed(format!("cannot write JSON: {e}")))?;
-        json + "\n"
+        json(&measured.explanation)?
     } else {
         text::screen(&measured.explanation)
     };

@@ -2,6 +2,7 @@
 
 use crate::exit::Failure;
 use anyhow::Context;
+use serde::Serialize;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -25,6 +26,21 @@ enum Sink {
         /// Bytes of whole results.
         whole_bytes: u64,
     },
+}
+
+/// `document` as indented JSON.
+pub fn json(document: &impl Serialize) -> Result<String, Failure> {
+    written(serde_json::to_string_pretty(document))
+}
+
+/// `document` as one line of JSON.
+pub fn json_line(document: &impl Serialize) -> Result<String, Failure> {
+    written(serde_json::to_string(document))
+}
+
+fn written(text: serde_json::Result<String>) -> Result<String, Failure> {
+    let text = text.map_err(|e| Failure::failed(format!("cannot write JSON: {e}")))?;
+    Ok(text + "\n")
 }
 
 impl Output {

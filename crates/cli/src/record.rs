@@ -3,7 +3,7 @@
 use crate::args::{RecordArgs, RecordFormat};
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::output::Output;
+use crate::output::{Output, json_line};
 use crate::progress::Progress;
 use crate::selection::Selection;
 use crate::source::{self, Meter, Source};
@@ -108,13 +108,6 @@ impl Writer {
         );
         output.write(&format!("{heading}\n{text}\n"))
     }
-}
-
-/// `record` as one line of JSON.
-pub fn json_line(record: &AccountingRecord) -> Result<String, Failure> {
-    let text = serde_json::to_string(record)
-        .map_err(|e| Failure::failed(format!("cannot write JSON: {e}")))?;
-    Ok(text + "\n")
 }
 
 #[cfg(test)]

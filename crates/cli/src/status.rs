@@ -1,8 +1,8 @@
 //! `cofferdam status`.
 
 use crate::args::StatusArgs;
-use crate::exit::{Failure, Outcome, one_line};
-use crate::output::Output;
+use crate::exit::{Outcome, one_line};
+use crate::output::{Output, json};
 use crate::{table, units};
 use cofferdam_agent::Client;
 use cofferdam_records::diagnosis::{DiagnosisRecord, NeighbourRecord};
@@ -22,9 +22,7 @@ const MOST_LOSSES: usize = 10;
 pub fn run(args: &StatusArgs) -> Outcome {
     let report = Client::connect(&args.agent.socket)?.status()?;
     let text = if args.json {
-        let text = serde_json::to_string_pretty(&report)
-            .map_err(|e| Failure::failed(format!("cannot write JSON: {e}")))?;
-        text + "\n"
+        json(&report)?
     } else {
         text(&report, table::terminal_width())
     };

@@ -7,6 +7,7 @@ use crate::kubectl::{Api, ApiError};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -102,6 +103,17 @@ fn of_secret(body: &[u8]) -> Option<String> {
     // It goes into a header.
     let fits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
     fits.then(|| text.to_owned())
+}
+
+/// A document of the schema `schema` in an agent's answer.
+///
+/// # Errors
+/// Why it is none: of another schema, or no document at all.
+pub fn document<T: DeserializeOwned>(body: &[u8], schema: &'static str) -> Result<T, String> {
+    let garbled = |why: serde_json::Error| format!("its answer cannot be read: {why}");
+    let document: serde_json::Value = serde_json::from_slice(body).map_err(garbled)?;
+    cofferdam_records::check(&document, schema).map_err(|why| why.to_string())?;
+    serde_json::from_value(document).map_err(garbled)
 }
 
 /// Asks each of `agents`, and has `read` make something of each answer, in the thread that got it. The

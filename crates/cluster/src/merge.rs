@@ -5,6 +5,7 @@
 mod tests;
 
 use crate::agents::Agent;
+use crate::ask::document;
 use cofferdam_records::node::{NODE, NodeReport, PodRecord};
 use cofferdam_records::status::DegradedRecord;
 use schemars::JsonSchema;
@@ -150,11 +151,7 @@ pub struct Part {
 /// # Errors
 /// Why it is none: of another schema, or no document at all.
 pub fn part(agent: &Agent, body: &[u8]) -> Result<Part, String> {
-    let garbled = |why: serde_json::Error| format!("its answer cannot be read: {why}");
-    let document: serde_json::Value = serde_json::from_slice(body).map_err(garbled)?;
-    cofferdam_records::check(&document, NODE).map_err(|why| why.to_string())?;
-    let report: NodeReport = serde_json::from_value(document).map_err(garbled)?;
-    Ok(Part::new(&agent.node, report))
+    Ok(Part::new(&agent.node, document(body, NODE)?))
 }
 
 impl Part {
@@ -193,7 +190,7 @@ impl Part {
                 .take(MOST_PROBLEMS_A_NODE)
                 .collect(),
         };
-        let pods = report.pods.into_iter().filter(|p| harm(p) >= LEAST_CPUS);
+        let pods = report.pods.into_iter().filter(|p| p.harm() >= LEAST_CPUS);
         Part {
             pods: pods
                 .map(|figures| PodRow {
@@ -230,11 +227,6 @@ impl NamespaceRow {
     fn harm(&self) -> f64 {
         self.harm_cpus + self.paid_cpus + self.lost_cpus
     }
-}
-
-/// Harm that a pod does and suffers.
-fn harm(pod: &PodRecord) -> f64 {
-    pod.harm_cpus + pod.paid_cpus + pod.lost_cpus
 }
 
 fn namespace(pod: &PodRecord) -> &str {
@@ -303,7 +295,7 @@ pub fn merge(
 }
 
 fn largest_pods(pods: &mut Vec<PodRow>) {
-    pods.sort_by(|a, b| harm(&b.figures).total_cmp(&harm(&a.figures)));
+    pods.sort_by(|a, b| b.figures.harm().total_cmp(&a.figures.harm()));
     pods.truncate(MOST_ROWS);
 }
 

@@ -5,7 +5,7 @@ use super::text::cpus;
 use crate::args::KubectlExplainArgs;
 use crate::exit::{Failure, Outcome, one_line};
 use crate::interrupt::Interrupt;
-use crate::output::Output;
+use crate::output::{Output, json};
 use cofferdam_records::explain::{EXPLAIN, Explanation, Finding, text};
 use cofferdam_records::node::{NODE, NodeReport, PodRecord};
 use std::fmt::Write;
@@ -38,7 +38,7 @@ pub fn run(args: &KubectlExplainArgs, interrupt: &Interrupt) -> Outcome {
     };
     let explanation = about(explanation, pod);
     let text = match args.cluster.json {
-        true => super::json(&explanation)?,
+        true => json(&explanation)?,
         false => story(pod, &report, &node, &explanation),
     };
     Output::stdout().write(&text)

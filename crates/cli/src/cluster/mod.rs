@@ -8,7 +8,7 @@ mod text;
 use crate::args::{KubectlCommand, KubectlStatusArgs, KubectlTopArgs};
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::output::Output;
+use crate::output::{Output, json};
 use crate::table;
 use cofferdam_cluster::merge::{ClusterReport, merge, part};
 use session::Session;
@@ -59,31 +59,17 @@ fn status(args: &KubectlStatusArgs, interrupt: &Interrupt) -> Outcome {
     Output::stdout().write(&text)
 }
 
-/// Asks all agents. That some do not answer is part of the report; that none does is a failure.
+/// Asks all agents. That some do not answer is part of the report.
 fn report(session: &Session, interrupt: &Interrupt) -> Result<ClusterReport, Failure> {
     let results = session.ask("/v1/node", interrupt, part)?;
-    let agents = &session.agents.agents;
-    if let Some(Err(why)) = results.first()
-        && results.iter().all(Result::is_err)
-    {
-        let count = agents.len();
-        let text = format!("none of {count} agents answered; the first: {why}");
-        return Err(Failure::failed(text));
-    }
     let time = cofferdam_records::time(SystemTime::now());
     let took_s = session.begun.elapsed().as_secs_f64();
     Ok(merge(
-        agents,
+        &session.agents.agents,
         results,
         session.agents.wanted,
         (time, took_s),
     ))
-}
-
-fn json<T: serde::Serialize>(document: &T) -> Result<String, Failure> {
-    let text = serde_json::to_string_pretty(document)
-        .map_err(|e| Failure::failed(format!("cannot write JSON: {e}")))?;
-    Ok(text + "\n")
 }
 
 #[cfg(test)]

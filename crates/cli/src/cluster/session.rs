@@ -50,18 +50,26 @@ impl Session {
         })
     }
 
-    /// Asks every agent for `path`.
+    /// Asks every agent for `path`. That none answers is a failure.
     pub fn ask<T: Send>(
         &self,
         path: &str,
         interrupt: &Interrupt,
         read: impl Fn(&Agent, &[u8]) -> Result<T, String> + Sync,
     ) -> Result<Vec<Result<T, String>>, Failure> {
-        self.ask_some(&self.agents.agents, path, interrupt, read)
+        let results = self.ask_some(&self.agents.agents, path, interrupt, read)?;
+        if let Some(Err(why)) = results.first()
+            && results.iter().all(Result::is_err)
+        {
+            let count = results.len();
+            let text = format!("none of {count} agents answered; the first: {why}");
+            return Err(Failure::failed(text));
+        }
+        Ok(results)
     }
 
     /// Asks `agents` for `path`.
-    pub fn ask_some<T: Send>(
+    fn ask_some<T: Send>(
         &self,
         agents: &[Agent],
         path: &str,
@@ -101,7 +109,7 @@ impl Session {
     ) -> Result<T, Failure> {
         let mut results =
             self.ask_some(std::slice::from_ref(agent), path, interrupt, |_, body| {
-                document(body, schema)
+                ask::document(body, schema)
             })?;
         match results.pop() {
             Some(Ok(document)) => Ok(document),
@@ -130,17 +138,6 @@ impl Session {
             None => Ok(kubectl::namespace(&self.cluster).map_err(anyhow::Error::from)?),
         }
     }
-}
-
-/// A document of `schema`.
-pub fn document<T: serde::de::DeserializeOwned>(
-    body: &[u8],
-    schema: &'static str,
-) -> Result<T, String> {
-    let garbled = |why: serde_json::Error| format!("its answer cannot be read: {why}");
-    let document: serde_json::Value = serde_json::from_slice(body).map_err(garbled)?;
-    cofferdam_records::check(&document, schema).map_err(|why| why.to_string())?;
-    serde_json::from_value(document).map_err(garbled)
 }
 
 /// `IP:PORT`, otherwise a path.

@@ -6,7 +6,7 @@ mod reading;
 use crate::args::DataplaneTopArgs;
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::output::Output;
+use crate::output::{Output, json};
 use crate::table;
 use crate::top::screen::Screen;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -23,9 +23,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// Shows until `q` or a signal, or once.
 pub fn run(args: &DataplaneTopArgs, interrupt: &Interrupt) -> Outcome {
     if args.json {
-        let text = serde_json::to_string_pretty(&ask(args)?)
-            .map_err(|e| Failure::failed(format!("cannot write JSON: {e}")))?;
-        return Output::stdout().write(&(text + "\n"));
+        return Output::stdout().write(&json(&ask(args)?)?);
     }
     if args.once {
         return once(args, interrupt);

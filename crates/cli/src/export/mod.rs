@@ -6,9 +6,10 @@ mod target;
 use crate::args::{ExportArgs, ExportFormat};
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
+use crate::output::json_line;
 use crate::progress::Progress;
 use crate::selection::Selection;
-use crate::{kept, record, units};
+use crate::{kept, units};
 use cofferdam_records::accounting::AccountingRecord;
 use std::ops::ControlFlow;
 use target::Target;
@@ -102,7 +103,7 @@ pub fn nothing(reader: &cofferdam_history::Reader) -> String {
 
 /// One line of `accounting record`.
 fn line(record: &AccountingRecord) -> Result<String, Failure> {
-    record::json_line(record)
+    json_line(record)
 }
 
 impl ExportFormat {

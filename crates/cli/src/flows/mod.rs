@@ -11,7 +11,7 @@ pub use text::{lines, words};
 use crate::args::FlowsArgs;
 use crate::exit::{Failure, Outcome, one_line};
 use crate::interrupt::Interrupt;
-use crate::output::Output;
+use crate::output::{Output, json};
 use crate::progress::Progress;
 use crate::source::{self, Meter};
 use crate::{table, units};
@@ -67,8 +67,7 @@ pub fn run(args: &FlowsArgs, interrupt: &Interrupt) -> Outcome {
     let mut record = document(&subject, &reading, interval.time);
     record.flows.truncate(args.top);
     let text = if args.json {
-        let json = serde_json::to_string_pretty(&record);
-        json.map_err(|e| Failure::failed(format!("cannot write JSON: {e}")))? + "\n"
+        json(&record)?
     } else {
         text::page(&record, table::terminal_width())
     };

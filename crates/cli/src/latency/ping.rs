@@ -6,7 +6,7 @@ use super::schema::{PingRecord, RoundRecord};
 use super::text::nanoseconds;
 use crate::exit::{Failure, Outcome, is_root};
 use crate::interrupt::Interrupt;
-use crate::output::Output;
+use crate::output::{Output, json_line};
 use cofferdam_host::{in_namespace, resolve};
 use cofferdam_latency::ping::{Kind, Prober, Round, Told};
 use cofferdam_latency::{Filter, Fleet, LatencySizes, Meter, Miss, Reader, Start, measurable};
@@ -213,9 +213,7 @@ impl<'a> Pinger<'a> {
         let mut record = PingRecord::new(&self.args.host, self.to, self.sent, &self.rounds);
         record.misses = reports.misses()?;
         if self.args.json {
-            let text = serde_json::to_string(&record)
-                .map_err(|e| Failure::failed(format!("cannot write JSON: {e}")))?;
-            output.write(&(text + "\n"))?;
+            output.write(&json_line(&record)?)?;
         } else {
             output.write(&summary(&record))?;
         }

@@ -7,7 +7,7 @@ use super::text;
 use crate::args::RecordFormat;
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::output::Output;
+use crate::output::{Output, json_line};
 use crate::progress::Progress;
 use cofferdam_latency::{Class, Counts, Direction, Flow, Summary};
 use cofferdam_types::NetnsId;
@@ -98,7 +98,7 @@ impl Recorder<'_> {
                     RecordFormat::Table => lines.push_str(&text::packet(container, &sample)),
                     RecordFormat::Jsonl => {
                         let record = PacketRecord::new(container, &sample);
-                        match json(&LatencyRecord::Packet(Box::new(record))) {
+                        match json_line(&LatencyRecord::Packet(Box::new(record))) {
                             Ok(line) => lines.push_str(&line),
                             Err(e) => broken = Some(e),
                         }
@@ -157,14 +157,8 @@ impl Recorder<'_> {
         );
         let text = match self.args.format {
             RecordFormat::Table => text::interval(&record),
-            RecordFormat::Jsonl => json(&LatencyRecord::Interval(record))?,
+            RecordFormat::Jsonl => json_line(&LatencyRecord::Interval(record))?,
         };
         output.write(&text)
     }
-}
-
-fn json(record: &LatencyRecord) -> Result<String, Failure> {
-    let text = serde_json::to_string(record)
-        .map_err(|e| Failure::failed(format!("cannot write JSON: {e}")))?;
-    Ok(text + "\n")
 }

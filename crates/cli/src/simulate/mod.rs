@@ -6,7 +6,7 @@ use crate::args::SimulateArgs;
 use crate::bench::failed_run;
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::output::Output;
+use crate::output::{Output, json};
 use crate::progress::Progress;
 use cofferdam_bench::simulation::this_host;
 use cofferdam_simulate::{Host, Policy, Scenario, Tenants, input, report, simulate_while};
@@ -48,10 +48,7 @@ pub fn run(args: &SimulateArgs, interrupt: &Interrupt) -> Outcome {
     progress.clear();
     let document = report(&tenants, &outcomes, args.seed);
     let text = match args.json {
-        true => {
-            let json = serde_json::to_string_pretty(&document);
-            json.map_err(|e| Failure::failed(format!("cannot write JSON: {e}")))? + "\n"
-        }
+        true => json(&document)?,
         false => text::text(&document, crate::table::terminal_width()),
     };
     Output::stdout().write(&text)

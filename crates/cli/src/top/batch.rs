@@ -4,8 +4,7 @@ use super::{Begun, Source};
 use crate::args::TopArgs;
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::output::Output;
-use crate::record;
+use crate::output::{Output, json_line};
 
 /// Prints until `--iterations`, a signal, or the reader's end.
 pub fn run<S: Source>(
@@ -20,7 +19,7 @@ pub fn run<S: Source>(
             return Err(Failure::Interrupted(None));
         };
         if args.json {
-            output.write(&record::json_line(&measured.shown)?)?;
+            output.write(&json_line(&measured.shown)?)?;
         } else {
             let all = &measured.all;
             let mut text = format!("{}  {:.2} s\n", all.time, all.interval_s);

@@ -21,11 +21,11 @@ use crate::args::{Switch, TopArgs};
 use crate::diagnosis::{self, Watch};
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::output::Output;
+use crate::output::{Output, json_line};
 use crate::progress::Progress;
 use crate::selection::Selection;
 use crate::source::{self, Either, Meter, Source};
-use crate::{record, table, units};
+use crate::{table, units};
 use cofferdam_records::accounting::AccountingRecord;
 use cofferdam_types::ScheduleInterval;
 use std::io::{IsTerminal, stdout};
@@ -151,7 +151,7 @@ fn print_once<S: Source>(
     };
     progress.clear();
     if args.json {
-        return output.write(&record::json_line(&measured.shown)?);
+        return output.write(&json_line(&measured.shown)?);
     }
     output.write(&(begun.tables(&measured) + &begun.without_diagnosis()))
 }

@@ -9,9 +9,9 @@ use super::state::{Effect, Mode, State};
 use crate::args::{Switch, TopArgs};
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::output::Output;
+use crate::output::{Output, json_line};
 use crate::selection::Selection;
-use crate::{diagnosis, export, kept, record, table, units};
+use crate::{diagnosis, export, kept, table, units};
 use cofferdam_history::{Frame, ReadError, Reader};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -53,7 +53,7 @@ fn print(
 ) -> Outcome {
     let shown = export::shown(frame.record.clone(), selection);
     if args.json {
-        return output.write(&record::json_line(&shown)?);
+        return output.write(&json_line(&shown)?);
     }
     let mut text = format!(
         "{}  replay of {}\n",

@@ -102,6 +102,13 @@ pub struct FlowRecord {
     pub cpus: f64,
 }
 
+impl PodRecord {
+    /// Harm that it does and suffers, CPUs.
+    pub fn harm(&self) -> f64 {
+        self.harm_cpus + self.paid_cpus + self.lost_cpus
+    }
+}
+
 /// The report of an interval of the ledger and of the status at its end.
 pub fn report(ledger: &AccountingRecord, status: &StatusReport) -> NodeReport {
     let seconds = ledger.interval_s.max(0.001);
@@ -187,7 +194,7 @@ fn round(cpus: f64) -> f64 {
 
 /// Harm comes first, done or suffered, then use.
 fn weight(pod: &PodRecord) -> f64 {
-    (pod.harm_cpus + pod.paid_cpus + pod.lost_cpus) * 1e6 + pod.caused_cpus + pod.used_cpus / 1e6
+    pod.harm() * 1e6 + pod.caused_cpus + pod.used_cpus / 1e6
 }
 
 fn name(container: &ContainerRecord) -> String {
