@@ -35,6 +35,7 @@ mod testing;
 mod traffic;
 mod view;
 mod wake;
+mod watch;
 pub mod wire;
 
 pub use client::{Client, ClientError};
@@ -45,3 +46,4 @@ pub use otlp::OtlpConfig;
 pub use rules::{Known, MatchError, Matcher, Rule};
 pub use run::{AgentError, restore, run};
 pub use server::ListenError;
+pub use watch::Watch;

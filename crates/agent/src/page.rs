@@ -67,7 +67,7 @@ impl LivePage {
         };
         let history = self.history.clone();
         let past = history.map(|path| Box::new(StorePast::new(path)) as Box<dyn Past>);
-        let dataplanes = Dataplanes::new(config.dataplanes.clone(), ask_dataplane);
+        let dataplanes = Dataplanes::new(config.dataplanes.clone(), cofferdam_dataplane::status);
         let started = dataplanes
             .map_err(|why| StartError::Process {
                 what: "start a thread",
@@ -116,10 +116,6 @@ struct ViewFeed {
     dataplanes: Dataplanes,
 }
 
-fn ask_dataplane(socket: &Path) -> Result<serde_json::Value, String> {
-    cofferdam_dataplane::status(socket).map_err(|why| why.to_string())
-}
-
 impl ViewFeed {
     fn new(view: Arc<Mutex<Arc<View>>>, dataplanes: Dataplanes) -> ViewFeed {
         ViewFeed {
@@ -131,7 +127,7 @@ impl ViewFeed {
 }
 
 impl Feed for ViewFeed {
-    fn read(&mut self) -> Result<Option<Reading>, FeedError> {
+    fn read(&mut self, looks: bool) -> Result<Option<Reading>, FeedError> {
         let view = self.view.lock();
         let view = view.unwrap_or_else(PoisonError::into_inner).clone();
         let now = view.snapshot.clone();
@@ -145,7 +141,7 @@ impl Feed for ViewFeed {
             ledger: AccountingRecord::new(&now.since(&last)),
             status: view.report(None, &[]),
             latency: view.latency.containers.iter().flat_map(latency).collect(),
-            dataplanes: self.dataplanes.latest(),
+            dataplanes: self.dataplanes.latest_if(looks),
         }))
     }
 

@@ -4,14 +4,11 @@ use crate::args::WebArgs;
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
-use cofferdam_agent::{Client, ClientError};
-use cofferdam_records::accounting::AccountingRecord;
-use cofferdam_types::Snapshot;
+use cofferdam_agent::Watch;
 use cofferdam_web::{
     Dataplanes, Feed, FeedError, MOST_DATAPLANES, Options, Page, Reading, StartError,
 };
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Each reading costs the agent one: while nobody looks, the past is kept coarsely.
@@ -22,7 +19,7 @@ const LOOK_MS: u16 = 1000;
 /// Serves until a signal.
 pub fn run(args: &WebArgs, interrupt: &Interrupt) -> Outcome {
     // Before anything is served: an agent that cannot be asked is told here, not on the page.
-    let client = Client::connect(&args.agent.socket)?;
+    let watch = Watch::connect(args.agent.socket.clone())?;
     let options = Options {
         address: args.address.clone(),
         hosts: args.hosts.clone(),
@@ -34,14 +31,9 @@ pub fn run(args: &WebArgs, interrupt: &Interrupt) -> Outcome {
         let text = format!("--dataplane can be given {MOST_DATAPLANES} times at most");
         return Err(Failure::Usage(text));
     }
-    let dataplanes = Dataplanes::new(args.dataplanes.clone(), ask_dataplane)
+    let dataplanes = Dataplanes::new(args.dataplanes.clone(), cofferdam_dataplane::status)
         .map_err(|why| Failure::failed(format!("cannot start a thread: {why}")))?;
-    let feed = SocketFeed {
-        dataplanes,
-        socket: args.agent.socket.clone(),
-        client: Some(client),
-        last: None,
-    };
+    let feed = SocketFeed { watch, dataplanes };
     let page = Page::start(&options, Box::new(feed), None).map_err(|why| match why {
         StartError::Address(why) => {
             Failure::Usage(why.to_string().replace("remote = true", "--remote"))
@@ -65,48 +57,22 @@ pub fn run(args: &WebArgs, interrupt: &Interrupt) -> Outcome {
     Err(Failure::Interrupted(None))
 }
 
-/// Asks the agent over its socket; connects again when it has been away.
+/// Asks the agent over its socket.
 struct SocketFeed {
-    socket: PathBuf,
-    client: Option<Client>,
-    last: Option<Snapshot>,
+    watch: Watch,
     dataplanes: Dataplanes,
 }
 
-fn ask_dataplane(socket: &Path) -> Result<serde_json::Value, String> {
-    cofferdam_dataplane::status(socket).map_err(|why| why.to_string())
-}
-
-impl SocketFeed {
-    fn ask(&mut self) -> Result<Option<Reading>, ClientError> {
-        let client = match &mut self.client {
-            Some(client) => client,
-            none => none.insert(Client::connect(&self.socket)?),
-        };
-        let now = client.snapshot()?;
-        let status = client.status()?;
-        // After a restart the agent counts from the beginning.
-        let last = self.last.replace(now.clone());
-        let reading = last
-            .filter(|last| last.uptime < now.uptime)
-            .map(|last| Reading {
-                ledger: AccountingRecord::new(&now.since(&last)),
-                status,
-                // The socket has none.
-                latency: Vec::new(),
-                dataplanes: self.dataplanes.latest(),
-            });
-        Ok(reading)
-    }
-}
-
 impl Feed for SocketFeed {
-    fn read(&mut self) -> Result<Option<Reading>, FeedError> {
-        self.ask().map_err(|why| {
-            self.client = None;
-            self.last = None;
-            FeedError(why.to_string())
-        })
+    fn read(&mut self, looks: bool) -> Result<Option<Reading>, FeedError> {
+        let (status, ledger) = (self.watch.read()).map_err(|why| FeedError(why.to_string()))?;
+        Ok(ledger.map(|ledger| Reading {
+            ledger,
+            status,
+            // The socket has none.
+            latency: Vec::new(),
+            dataplanes: self.dataplanes.latest_if(looks),
+        }))
     }
 
     fn idle_interval(&self) -> Duration {

@@ -57,6 +57,13 @@ export const make = (tag, attributes = {}, ...children) => {
   return element;
 };
 
+/** A table of rows, of which the first cell is the heading, text or an element; all others are at the right. */
+export const plainTable = (heads, rows) => {
+  const cell = (content, i) => (i === 0 ? make("th", { scope: "row" }, content) : make("td", { class: "num" }, content));
+  const head = heads.map((h, i) => make("th", { scope: "col", class: i ? "num" : null }, h));
+  return make("table", { class: "plain" }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows.map((r) => make("tr", {}, ...r.map(cell)))));
+};
+
 /** Writes text only where it changed: what did not change is not read out again. */
 export const put = (element, text) => {
   if (element.textContent !== text) element.textContent = text;

@@ -1,14 +1,9 @@
 // What containers were promised and lost by cause, and what the dataplanes' cores do.
-import { count, cpus, make, plain, rate } from "./format.js";
+import { count, cpus, make, plain, plainTable, rate } from "./format.js";
 import { hash } from "./place.js";
 
-/** A table of text; the first column heads its row. */
-const rows = (heads, all, about) => {
-  const cell = (content, i) => (i === 0 ? make("th", { scope: "row" }, content) : make("td", { class: "num" }, content));
-  const head = heads.map((h, i) => make("th", { scope: "col", class: i ? "num" : null }, h));
-  return make("div", { class: "scroll broad", tabindex: "0", role: "region", "aria-label": about },
-    make("table", { class: "plain" }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...all.map((r) => make("tr", {}, ...r.map(cell))))));
-};
+/** A table that scrolls by itself where it is wider than the page. */
+const wide = (heads, rows, about) => make("div", { class: "scroll broad", tabindex: "0", role: "region", "aria-label": about }, plainTable(heads, rows));
 
 /** Replaces what is shown only where it changed: a reader's place in it stays. */
 const show = (element, shown, made) => {
@@ -48,7 +43,7 @@ export const showPromises = (frame) => {
   show(element, [frame.diagnosed, total, all], () => {
     if (!all.length) return [make("p", { class: "none" }, frame.diagnosed ? "Nothing is reserved, and no container lost CPU time." : "CPU losses are not diagnosed.")];
     const heads = ["Container", "promise", "CPUs entitled", "got", "lost: others ran", "lost: a CPU was idle", "lost: own quota", "waits behind", "own CPUs"];
-    const table = rows(heads, all.map(([p, text]) => [make("a", { href: hash({ container: p.id }) }, plain(p.name)), ...text]), "Promised and lost");
+    const table = wide(heads, all.map(([p, text]) => [make("a", { href: hash({ container: p.id }) }, plain(p.name)), ...text]), "Promised and lost");
     const more = total > all.length ? make("p", { class: "muted small" }, `${count(total - all.length)} more with smaller losses.`) : null;
     return more ? [table, more] : [table];
   });
@@ -63,6 +58,6 @@ export const showDataplanes = (frame) => {
   show(document.getElementById("cores"), all, () => all.flatMap((d) => {
     if (d.error) return [make("p", { class: "none" }, d.error)];
     if (!d.cores.length) return [make("p", { class: "none" }, `${d.socket}: the first figures come in a second.`)];
-    return [rows(["Core", "busy", "packets/s in", "from other cores", "out", "flow groups", "a packet waits"], d.cores, `Cores of ${d.socket}`)];
+    return [wide(["Core", "busy", "packets/s in", "from other cores", "out", "flow groups", "a packet waits"], d.cores, `Cores of ${d.socket}`)];
   }));
 };

@@ -1,6 +1,6 @@
 // One container: what it does, to whom, from whom it suffers, what was promised to it.
 import { Chart } from "./charts.js";
-import { bytes, count, cpus, make, plain, put, rate } from "./format.js";
+import { bytes, count, cpus, make, plain, plainTable, put, rate } from "./format.js";
 import { go, hash, here } from "./place.js";
 import { get } from "./source.js";
 import { span, spanText } from "./time.js";
@@ -101,9 +101,7 @@ const link = (id, name) => make("a", { href: hash({ container: id }) }, plain(na
 
 const fill = (element, heads, rows, none) => {
   if (!rows.length) { element.replaceChildren(make("p", { class: "none" }, none)); return; }
-  const cell = (content, i) => (i === 0 ? make("th", { scope: "row" }, content) : make("td", { class: "num" }, content));
-  element.replaceChildren(make("table", { class: "plain" }, make("thead", {}, make("tr", {}, ...heads.map((h, i) => make("th", { scope: "col", class: i ? "num" : null }, h)))),
-    make("tbody", {}, ...rows.map((r) => make("tr", {}, ...r.map(cell))))));
+  element.replaceChildren(plainTable(heads, rows));
 };
 
 const drawState = (story) => {

@@ -4,6 +4,7 @@
 use cofferdam_records::cores::{CoreRecord, cores};
 use serde::Serialize;
 use serde_json::Value;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -13,13 +14,13 @@ use crate::sampler::locked;
 
 /// Dataplanes of a page, at most.
 pub const MOST_DATAPLANES: usize = 16;
-/// One that did not answer is left alone for this long.
+/// One that did not answer is left alone for this long; what it said before that is too old.
 const REST: Duration = Duration::from_secs(10);
 /// Letters of what a dataplane says, at most.
 const LONGEST_TEXT: usize = 300;
 
 /// Asks the dataplane that listens on a socket for its document, or says why there is none. May wait.
-pub type Ask = fn(&Path) -> Result<Value, String>;
+pub type Ask<E> = fn(&Path) -> Result<Value, E>;
 
 /// A dataplane of this host, as it says itself.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -46,7 +47,10 @@ impl Dataplanes {
     ///
     /// # Errors
     /// When no thread can be had.
-    pub fn new(sockets: Vec<PathBuf>, ask: Ask) -> std::io::Result<Dataplanes> {
+    pub fn new<E: Display + 'static>(
+        sockets: Vec<PathBuf>,
+        ask: Ask<E>,
+    ) -> std::io::Result<Dataplanes> {
         let latest = Arc::<Mutex<Vec<Dataplane>>>::default();
         let mut tick = None;
         if !sockets.is_empty() {
@@ -60,8 +64,12 @@ impl Dataplanes {
         Ok(Dataplanes { latest, tick })
     }
 
-    /// What they said last; they are asked again.
-    pub fn latest(&self) -> Vec<Dataplane> {
+    /// What they said last, and they are asked again; nothing, and they are not, unless somebody
+    /// `looks`.
+    pub fn latest_if(&self, looks: bool) -> Vec<Dataplane> {
+        if !looks {
+            return Vec::new();
+        }
         if let Some(tick) = &self.tick {
             // Full: it is asking now.
             let _ = tick.try_send(());
@@ -70,7 +78,12 @@ impl Dataplanes {
     }
 }
 
-fn run(sockets: Vec<PathBuf>, ask: Ask, ticks: &Receiver<()>, to: &Mutex<Vec<Dataplane>>) {
+fn run<E: Display>(
+    sockets: Vec<PathBuf>,
+    ask: Ask<E>,
+    ticks: &Receiver<()>,
+    to: &Mutex<Vec<Dataplane>>,
+) {
     let mut all: Vec<Followed> = sockets.into_iter().map(Followed::new).collect();
     while ticks.recv().is_ok() {
         let rows = all.iter_mut().map(|one| one.read(ask, Instant::now()));
@@ -95,7 +108,7 @@ impl Followed {
         }
     }
 
-    fn read(&mut self, ask: Ask, now: Instant) -> Dataplane {
+    fn read<E: Display>(&mut self, ask: Ask<E>, now: Instant) -> Dataplane {
         let mut row = Dataplane {
             socket: bounded(&self.socket.to_string_lossy()),
             device: String::new(),
@@ -113,14 +126,17 @@ impl Followed {
                 let device = document.get("device").and_then(Value::as_str);
                 row.device = bounded(device.unwrap_or_default());
                 if let Some((at, before)) = &self.last {
-                    let seconds = now.duration_since(*at).as_secs_f64();
-                    row.cores = cores(before, &document, seconds);
+                    let passed = now.duration_since(*at);
+                    // Nobody looked for longer: an average over that time is not what happens now.
+                    if passed < REST {
+                        row.cores = cores(before, &document, passed.as_secs_f64());
+                    }
                 }
                 self.last = Some((now, document));
                 self.failed = None;
             }
             Err(why) => {
-                let why = bounded(&why);
+                let why = bounded(&why.to_string());
                 row.error = Some(why.clone());
                 self.failed = Some((now, why));
                 self.last = None;
@@ -162,7 +178,7 @@ mod tests {
     fn one_that_does_not_answer_is_left_alone_for_a_while() {
         let mut one = Followed::new("/run/x".into());
         let at = Instant::now();
-        let row = one.read(|_| Err("gone".to_owned()), at);
+        let row = one.read(|_| Err("gone"), at);
         assert_eq!(row.error.as_deref(), Some("gone"));
         let row = one.read(answers, at + REST / 2);
         assert_eq!(row.error.as_deref(), Some("gone"));
@@ -174,7 +190,7 @@ mod tests {
         // Would wait for an hour.
         let all = Dataplanes::new(vec!["/run/x".into()], hangs).unwrap();
         for _ in 0..100 {
-            assert_eq!(all.latest(), []);
+            assert_eq!(all.latest_if(true), []);
         }
         drop(all);
     }

@@ -47,11 +47,12 @@ pub struct FeedError(pub String);
 
 /// The running agent, as the page sees it. Read in a thread of its own: it may wait.
 pub trait Feed: Send {
-    /// The next reading; `None` while there is no new one.
+    /// The next reading; `None` while there is no new one. What nobody needs who does not look, such as
+    /// [`Reading::dataplanes`], is asked for only if somebody `looks`.
     ///
     /// # Errors
     /// [`FeedError`] when the agent does not answer: shown on the page until it does.
-    fn read(&mut self) -> Result<Option<Reading>, FeedError>;
+    fn read(&mut self, looks: bool) -> Result<Option<Reading>, FeedError>;
 
     /// Time between two readings while nobody looks.
     fn idle_interval(&self) -> Duration;

@@ -102,7 +102,7 @@ pub(crate) fn run(shared: &Shared, mut feed: Box<dyn Feed>, live: &watch::Sender
         let due = read.map_or(now, |at| at + interval);
         if now >= due {
             read = Some(now);
-            take(shared, &mut *feed);
+            take(shared, &mut *feed, looked);
             shown = false;
         }
         if looked && !shown {
@@ -118,8 +118,8 @@ pub(crate) fn run(shared: &Shared, mut feed: Box<dyn Feed>, live: &watch::Sender
     }
 }
 
-fn take(shared: &Shared, feed: &mut dyn Feed) {
-    match feed.read() {
+fn take(shared: &Shared, feed: &mut dyn Feed, looked: bool) {
+    match feed.read(looked) {
         Ok(Some(reading)) => {
             locked(&shared.ring).push(&reading, SystemTime::now());
             locked(&shared.recent).push(reading);

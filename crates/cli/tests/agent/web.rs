@@ -10,8 +10,8 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// The document `path` of the page at `url`, which has its token; `None` unless it answers 200.
-fn document(url: &str, path: &str) -> Option<Value> {
+/// Asks the page at `url`, which has its token, for `path`.
+fn ask(url: &str, path: &str) -> Option<TcpStream> {
     let (address, token) = url.trim_end().split_once("/?token=")?;
     let address = address.strip_prefix("http://")?;
     let (_, port) = address.split_once(':')?;
@@ -21,6 +21,12 @@ fn document(url: &str, path: &str) -> Option<Value> {
          Connection: close\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).ok()?;
+    Some(stream)
+}
+
+/// The document `path` of the page at `url`; `None` unless it answers 200.
+fn document(url: &str, path: &str) -> Option<Value> {
+    let mut stream = ask(url, path)?;
     let mut text = String::new();
     stream.read_to_string(&mut text).ok()?;
     let (head, body) = text.split_once("\r\n\r\n")?;
@@ -126,6 +132,9 @@ fn the_page_shows_the_cores_of_a_dataplane_and_why_another_does_not_answer() {
         let file = agent.folder.path().join("web.url");
         wait_until("the page", Duration::from_secs(40), || file.exists());
         let url = std::fs::read_to_string(&file).unwrap();
+        // Dataplanes are asked while somebody looks: until the page ends.
+        let mut stream = ask(&url, "/api/live").unwrap();
+        let looks = std::thread::spawn(move || std::io::copy(&mut stream, &mut std::io::sink()));
         let mut seen = Value::Null;
         wait_until("the core", Duration::from_secs(40), || {
             seen = document(&url, "/api/frame").unwrap_or(Value::Null);
@@ -151,5 +160,6 @@ fn the_page_shows_the_cores_of_a_dataplane_and_why_another_does_not_answer() {
         dataplane.signal(Signal::SIGCONT);
         dataplane.signal(Signal::SIGTERM);
         assert_eq!(dataplane.wait(), Some(0));
+        assert!(looks.join().unwrap().is_ok_and(|bytes| bytes > 0));
     });
 }

@@ -2,13 +2,12 @@
 
 use super::documents::{Documents, Readings, Which};
 use super::{UNAVAILABLE, route::JSON};
-use cofferdam_agent::{Client, ClientError};
+use cofferdam_agent::Watch;
 use cofferdam_exporter::Answer;
-use cofferdam_records::accounting::AccountingRecord;
-use cofferdam_types::Snapshot;
+use cofferdam_records::status::StatusReport;
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -58,7 +57,7 @@ impl Sampler {
         let own = shared.clone();
         let thread = std::thread::Builder::new()
             .name("sampler".to_owned())
-            .spawn(move || sample(&own, &socket))?;
+            .spawn(move || sample(&own, socket))?;
         Ok(Sampler {
             shared,
             thread: Some(thread),
@@ -111,39 +110,31 @@ fn locked(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
     kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is kept between two readings of one agent.
-#[derive(Default)]
-struct Source {
-    client: Option<Client>,
-    last: Option<Snapshot>,
-    readings: Readings,
-}
-
-fn sample(shared: &Shared, socket: &Path) {
-    let mut source = Source::default();
+fn sample(shared: &Shared, socket: PathBuf) {
+    let mut watch = Watch::new(socket);
+    let mut readings = Readings::default();
     loop {
-        let read = source.read(socket);
-        let failed = read.is_err();
-        if failed {
-            // A connection of its own, and a count from the beginning, after a restart of the agent.
-            source = Source::default();
-        }
-        let mut kept = locked(&shared.kept);
-        let first = matches!(read, Ok((None, _)));
-        match read {
-            Ok((documents, metrics)) => {
-                kept.metrics = metrics;
-                if let Some(documents) = documents {
-                    kept.documents = documents;
-                }
+        // Soon again: there is no interval yet, or no agent.
+        let (documents, metrics, soon) = match watch.read() {
+            Ok((status, ledger)) => {
+                let metrics = metrics_address(&status);
+                let documents = ledger.map(|ledger| readings.take(ledger, status));
+                let first = documents.is_none();
+                (documents, metrics, first)
             }
             Err(why) => {
-                kept.metrics = Err(why.to_string());
-                kept.documents = Err(why.to_string());
+                readings = Readings::default();
+                let why = why.to_string();
+                (Some(Err(why.clone())), Err(why), true)
             }
+        };
+        let mut kept = locked(&shared.kept);
+        kept.metrics = metrics;
+        if let Some(documents) = documents {
+            kept.documents = documents;
         }
         let asked = kept.asked.is_some_and(|at| at.elapsed() <= ASKS);
-        let rest = match (first || failed, asked) {
+        let rest = match (soon, asked) {
             (true, _) => FIRST,
             (false, true) => BUSY,
             (false, false) => IDLE,
@@ -165,31 +156,11 @@ fn sample(shared: &Shared, socket: &Path) {
     }
 }
 
-type Read = (
-    Option<Result<Documents, String>>,
-    Result<SocketAddr, String>,
-);
-
-impl Source {
-    /// One reading; without documents where it is the first.
-    fn read(&mut self, socket: &Path) -> Result<Read, ClientError> {
-        let client = match &mut self.client {
-            Some(client) => client,
-            none => none.insert(Client::connect(socket)?),
-        };
-        let now = client.snapshot()?;
-        let status = client.status()?;
-        let metrics = match status.agent.metrics_address.as_deref().map(str::parse) {
-            Some(Ok(address)) => Ok(address),
-            Some(Err(_)) => Err("the agent names no address of its metrics".to_owned()),
-            None => Err("the agent serves no metrics ([metrics] address = \"off\")".to_owned()),
-        };
-        let last = self.last.replace(now.clone());
-        // After a restart the agent counts from the beginning.
-        let Some(last) = last.filter(|last| last.uptime < now.uptime) else {
-            return Ok((None, metrics));
-        };
-        let ledger = AccountingRecord::new(&now.since(&last));
-        Ok((Some(self.readings.take(ledger, status)), metrics))
+/// Where the agent serves its metrics.
+fn metrics_address(status: &StatusReport) -> Result<SocketAddr, String> {
+    match status.agent.metrics_address.as_deref().map(str::parse) {
+        Some(Ok(address)) => Ok(address),
+        Some(Err(_)) => Err("the agent names no address of its metrics".to_owned()),
+        None => Err("the agent serves no metrics ([metrics] address = \"off\")".to_owned()),
     }
 }

@@ -129,7 +129,7 @@ impl Repeats {
 }
 
 impl Feed for Repeats {
-    fn read(&mut self) -> Result<Option<Reading>, FeedError> {
+    fn read(&mut self, _looks: bool) -> Result<Option<Reading>, FeedError> {
         if self.fails.load(Ordering::Relaxed) {
             return Err(FeedError("no agent is running".to_owned()));
         }

@@ -1,0 +1,65 @@
+//! Follows an agent over its socket, also when it is away for a while.
+
+use crate::client::{Client, ClientError};
+use cofferdam_records::accounting::AccountingRecord;
+use cofferdam_records::status::StatusReport;
+use cofferdam_types::Snapshot;
+use std::path::PathBuf;
+
+/// What is kept between two readings of one agent.
+#[derive(Debug)]
+pub struct Watch {
+    socket: PathBuf,
+    client: Option<Client>,
+    last: Option<Snapshot>,
+}
+
+impl Watch {
+    /// Of the agent that listens on `socket`; connects with the first reading.
+    pub fn new(socket: PathBuf) -> Watch {
+        Watch {
+            socket,
+            client: None,
+            last: None,
+        }
+    }
+
+    /// As [`Watch::new`], but connects now.
+    ///
+    /// # Errors
+    /// [`ClientError`] when no agent answers.
+    pub fn connect(socket: PathBuf) -> Result<Watch, ClientError> {
+        let client = Some(Client::connect(&socket)?);
+        Ok(Watch {
+            client,
+            ..Watch::new(socket)
+        })
+    }
+
+    /// The state of the agent now, and the ledger of the time since the reading before: `None` at the
+    /// first one since the agent's start, since it counts from the beginning then.
+    ///
+    /// # Errors
+    /// [`ClientError`] when it does not answer; the next reading connects again.
+    pub fn read(&mut self) -> Result<(StatusReport, Option<AccountingRecord>), ClientError> {
+        let read = self.ask();
+        if read.is_err() {
+            self.client = None;
+            self.last = None;
+        }
+        read
+    }
+
+    fn ask(&mut self) -> Result<(StatusReport, Option<AccountingRecord>), ClientError> {
+        let client = match &mut self.client {
+            Some(client) => client,
+            none => none.insert(Client::connect(&self.socket)?),
+        };
+        let now = client.snapshot()?;
+        let status = client.status()?;
+        let last = self.last.replace(now.clone());
+        let last = last.filter(|last| last.uptime < now.uptime);
+        let ledger = last.map(|last| AccountingRecord::new(&now.since(&last)));
+        Ok((status, ledger))
+    }
+}
