@@ -121,7 +121,7 @@ impl Enforcer {
             .collect();
         self.network.set(&mut self.journal, &containers, &reserved);
         self.wanted = wanted;
-        self.reserve();
+        self.settle();
     }
 
     /// Promises CPUs to a container that its runtime is about to make; [`Enforcer::settle`] must
@@ -141,15 +141,6 @@ impl Enforcer {
 
     /// Has everybody leave the CPUs that are promised, and come back to those that are no more.
     pub fn settle(&mut self) {
-        self.reserve();
-    }
-
-    /// Whether CPUs are reserved, or promised.
-    pub fn reserves(&self) -> bool {
-        !self.reservations.is_empty()
-    }
-
-    fn reserve(&mut self) {
         let mut strict = Vec::new();
         let mut standard = Vec::new();
         for one in &self.wanted {
@@ -172,6 +163,11 @@ impl Enforcer {
         }
         let journal = &mut self.journal;
         self.reservations.reconcile(journal, &strict, &standard);
+    }
+
+    /// Whether CPUs are reserved, or promised.
+    pub fn reserves(&self) -> bool {
+        !self.reservations.is_empty()
     }
 
     /// Acts on what the accounting measured since the last step; 10 to 100 ms are sensible.

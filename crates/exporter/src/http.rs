@@ -27,8 +27,6 @@ pub fn head_length(bytes: &[u8]) -> Option<usize> {
 pub struct Request<'a> {
     /// The path, without the query.
     pub path: &'a str,
-    /// What follows `?`; empty without it.
-    pub query: &'a str,
     headers: &'a [httparse::Header<'a>],
 }
 
@@ -102,10 +100,9 @@ pub fn route<'a>(head: &[u8], handle: impl FnOnce(&Request<'_>) -> Answer<'a>) -
         }
     };
     let whole = request.path.unwrap_or_default();
-    let (path, query) = whole.split_once('?').unwrap_or((whole, ""));
+    let path = whole.split_once('?').map_or(whole, |(path, _)| path);
     let answer = handle(&Request {
         path,
-        query,
         headers: request.headers,
     });
     response(answer.status, answer.content_type, &answer.body, head_only)
