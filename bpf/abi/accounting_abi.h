@@ -169,6 +169,12 @@ struct cf_link_key {
 	__u32 netns; /* inode of the namespace that holds the device */
 	__u32 ifindex;
 };
+/* A cgroup of which a process was seen in a namespace. */
+struct cf_membership {
+	__u64 cgroup; /* v2 id */
+	__u32 netns;  /* inode */
+	__u32 pad;
+};
 
 enum cf_event_kind {
 	CF_EVENT_CGROUP_CREATED = 1,

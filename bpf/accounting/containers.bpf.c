@@ -11,13 +11,14 @@ static __always_inline bool cf_is_unified(struct cgroup *cgroup)
 	return cgroup->root->hierarchy_id == 0;
 }
 
-static __always_inline void cf_send(__u32 kind, __u64 cgroup, __u32 netns, __u32 pid)
+/* False when the ring is full. */
+static __always_inline bool cf_send(__u32 kind, __u64 cgroup, __u32 netns, __u32 pid)
 {
 	struct cf_event *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
 
 	if (!e) {
 		__sync_fetch_and_add(&events_lost, 1);
-		return;
+		return false;
 	}
 	e->kind = kind;
 	e->pid = pid;
@@ -25,6 +26,7 @@ static __always_inline void cf_send(__u32 kind, __u64 cgroup, __u32 netns, __u32
 	e->netns = netns;
 	e->path_bytes = 0;
 	bpf_ringbuf_submit(e, 0);
+	return true;
 }
 
 SEC("tp_btf/cgroup_mkdir")
@@ -73,20 +75,47 @@ int BPF_PROG(cgroup_attach_task, struct cgroup *cgroup, const char *path, struct
 	return 0;
 }
 
-/* A program starts: by now its namespaces are made. Known cgroups in known namespaces, and
- * everything in the host's namespace, tell nothing new. */
+/* Which cgroups were seen in namespaces that stand for another row. Pairs that give way are told
+ * once more. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct cf_membership);
+	__type(value, __u32);
+} memberships SEC(".maps");
+
+/* Whether it is known that `cgroup` is in `netns`. Both having a row is not enough: the second
+ * container of a pod joins a namespace that the first one holds, and is in the host's until then. */
+static __always_inline bool cf_is_member(const struct cf_membership *pair)
+{
+	__u32 *row = bpf_map_lookup_elem(&cgroup_rows, &pair->cgroup);
+	struct cf_netns_value *value;
+
+	if (!row)
+		return false;
+	value = bpf_map_lookup_elem(&netns_rows, &pair->netns);
+	if (!value)
+		return false;
+	if (*row == value->row && *row != CF_ROW_NO_SLOT)
+		return true;
+	return bpf_map_lookup_elem(&memberships, pair) != NULL;
+}
+
+/* A program starts: by now its namespaces are made. What is known, and everything in the host's
+ * namespace, tells nothing new. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(sched_process_exec, struct task_struct *task)
 {
-	__u32 netns = cf_netns_of(task);
-	__u64 cgroup;
+	struct cf_membership pair = { .netns = cf_netns_of(task) };
+	__u32 told = 1;
 
-	if (!netns || netns == host_netns)
+	if (!pair.netns || pair.netns == host_netns)
 		return 0;
-	cgroup = task->cgroups->dfl_cgrp->kn->id;
-	if (bpf_map_lookup_elem(&cgroup_rows, &cgroup) && bpf_map_lookup_elem(&netns_rows, &netns))
+	pair.cgroup = task->cgroups->dfl_cgrp->kn->id;
+	if (cf_is_member(&pair))
 		return 0;
-	cf_send(CF_EVENT_PROCESS_SEEN, cgroup, netns, task->tgid);
+	if (cf_send(CF_EVENT_PROCESS_SEEN, pair.cgroup, pair.netns, task->tgid))
+		bpf_map_update_elem(&memberships, &pair, &told, 0);
 	return 0;
 }
 

@@ -44,6 +44,7 @@ struct Told {
     cgroups: HashSet<CgroupId>,
     links: HashSet<(NetnsId, IfIndex)>,
     netns: Option<NetnsId>,
+    is_sandbox: bool,
 }
 
 /// Rows that may still be taken. Neither kind takes the other's.
@@ -269,6 +270,9 @@ impl Identities {
         }
         slot.told.links = links;
         let before = std::mem::replace(&mut slot.told.netns, netns);
+        // Its name may come later than its namespace.
+        let is_sandbox = container.is_sandbox();
+        let turned = std::mem::replace(&mut slot.told.is_sandbox, is_sandbox) != is_sandbox;
         if before != netns {
             if let Some(before) = before {
                 self.leave_netns(programs, before, id);
@@ -277,6 +281,8 @@ impl Identities {
                 self.netns.entry(netns).or_default().push(id);
                 self.tell_netns(programs, netns);
             }
+        } else if let Some(netns) = netns.filter(|_| turned) {
+            self.tell_netns(programs, netns);
         }
     }
 
@@ -287,11 +293,14 @@ impl Identities {
         self.tell_netns(programs, netns);
     }
 
-    /// The first container of a namespace stands for it; with more than one, the socket's
-    /// cgroup decides packet by packet.
+    /// The first container of a namespace stands for it, a pod's sandbox only where it is alone: packets
+    /// that no socket takes are for those that it was made for. With more than one, the socket's cgroup
+    /// decides packet by packet.
     fn tell_netns(&mut self, programs: &AccountingPrograms, netns: NetnsId) {
         let users = self.netns.get(&netns).map_or(&[][..], Vec::as_slice);
-        let Some(slot) = users.first().and_then(|id| self.slots.get(id)) else {
+        let slots = users.iter().filter_map(|id| self.slots.get(id));
+        // Of equals the first.
+        let Some(slot) = slots.min_by_key(|slot| slot.container.is_sandbox()) else {
             programs.remove_netns(netns);
             self.netns.remove(&netns);
             return;

@@ -4,7 +4,7 @@ mod common;
 
 use cofferdam_lab::fixtures::traffic::{self, Udp};
 use cofferdam_lab::fixtures::{
-    FakeContainer, Host, Lan, Namespace, Net, Network, PodmanContainer, Router, macvlan,
+    FakeContainer, Host, Lan, Namespace, Net, Network, PodmanContainer, PodmanPod, Router, macvlan,
     masquerade, port_forward, vxlan,
 };
 use cofferdam_types::{Interval, Reason};
@@ -218,11 +218,54 @@ fn a_podman_container_is_known_by_name_and_pays() {
     });
 }
 
+/// The second container of a pod joins a namespace that the first one holds, after its cgroup is known.
+#[test]
+fn the_containers_of_a_pod_that_starts_are_distinguished_by_their_sockets_cgroups() {
+    alone(120, || {
+        let mut accountant = accountant();
+        let source = Namespace::new("source");
+        let pod = std::thread::scope(|scope| {
+            let starting = scope.spawn(|| PodmanPod::new("pod", 2));
+            while !starting.is_finished() {
+                settle(&mut accountant, 5);
+            }
+            starting.join().expect("the pod starts")
+        });
+        let router = Router::new("router");
+        let port = router.attach(&pod);
+        router.attach(&source);
+        settle(&mut accountant, 500);
+        let all = [&pod.sandbox, &pod.containers[0], &pod.containers[1]];
+        let ids = all.map(|member| cgroup_id_at(&member.cgroup_path()));
+        let netns = row(&during(&mut accountant, || ()).1, ids[0])
+            .container
+            .netns;
+        for (receiver, id) in all.iter().zip(ids).skip(1) {
+            let to = port.v4(9000);
+            let (came, interval) = exactly(&mut accountant, || {
+                let sink = traffic::udp_sink(*receiver, Some(RECEIVER_CPU), to, PACKETS);
+                traffic::udp_send(&source, Some(SENDER_CPU), Udp::to(to).packets(PACKETS)).finish();
+                sink.finish()[0]
+            });
+            let container = &row(&interval, id).container;
+            assert_eq!(container.netns, netns, "{}", receiver.name());
+            assert!(!container.host_network);
+            assert!(came > 0, "nothing came through");
+            let theirs = ledger(&interval, id).rx_packets;
+            assert!(theirs >= came, "{}: {theirs} of {came}", receiver.name());
+        }
+    });
+}
+
 fn cgroup_id(container: &PodmanContainer) -> u64 {
+    cgroup_id_at(&container.cgroup_path())
+}
+
+fn cgroup_id_at(path: &std::path::Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let mount =
         cofferdam_host::CgroupLayout::read(&cofferdam_host::HostFs::host()).expect("a v2 mount");
-    let directory = mount.v2_directory(&container.cgroup_path());
+    let directory = mount.v2_directory(path);
     std::fs::metadata(directory)
         .expect("the container's cgroup")
         .ino()

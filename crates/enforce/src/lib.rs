@@ -208,7 +208,7 @@ impl Enforcer {
                 degraded.extend(self.network.unprotected());
                 degraded
             },
-            changes_in_force: self.journal.in_force(),
+            changes_in_force: self.journal.in_force() + self.network.attached(),
             failed_changes: self.journal.failed_changes(),
             last_step: self.last_step,
         }

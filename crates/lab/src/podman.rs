@@ -1,5 +1,7 @@
 //! Containers by podman and runc, of an image with busybox and nothing else.
 
+use crate::cgroup::{all_mounts, layout, remove, remove_below};
+use crate::command::run_argv;
 use crate::{LabError, UndoStack, run};
 use std::fs;
 use std::io;
@@ -88,6 +90,11 @@ pub fn start(
          --ulimit nofile=20000:20000 --ulimit nproc=10000:10000 {options} {image} \
          /bin/busybox sleep 1000000"
     ))?;
+    shown(name)
+}
+
+/// A container that runs, as podman shows it.
+pub fn shown(name: &str) -> Result<Started, LabError> {
     let inspect = format!("podman inspect --format {{{{.Id}}}}={{{{.State.Pid}}}} {name}");
     let shown = run(&inspect)?;
     let parts = shown.trim().split_once('=');
@@ -101,4 +108,81 @@ pub fn start(
         command: inspect,
         reason: format!("it names no process, but '{}'", shown.trim()),
     })
+}
+
+/// A pod by podman: a sandbox, which holds the network namespace, and containers that share it.
+#[derive(Clone, Debug)]
+pub struct StartedPod {
+    /// podman's container for the sandbox.
+    pub sandbox: Started,
+    /// In the order of their names.
+    pub containers: Vec<Started>,
+}
+
+/// Starts a pod with loopback only, and one container for each name in it; all of them sleep.
+/// `settings` is where a file for podman may be made meanwhile.
+pub fn start_pod(
+    image: &str,
+    name: &str,
+    containers: &[String],
+    settings: &Path,
+    undo: &mut UndoStack,
+) -> Result<StartedPod, LabError> {
+    // A pod's sandbox takes its limits from nowhere else.
+    let text = "[containers]\ndefault_ulimits = [\"nofile=20000:20000\", \"nproc=10000:10000\"]\n\
+                [engine]\nruntime = \"runc\"\n";
+    fs::write(settings, text).map_err(LabError::host("write", settings))?;
+    let podman = format!("env CONTAINERS_CONF={} podman", settings.display());
+    let gone = name.to_owned();
+    undo.push(format!("pod {name}"), move || remove_pod(&gone));
+    let start = || {
+        let create = format!(
+            "{podman} pod create --name {name} --infra-name {name}-infra --infra-image {image} \
+             --network none --infra-command"
+        );
+        let mut create: Vec<&str> = create.split_whitespace().collect();
+        create.push("/bin/busybox sleep 1000000");
+        run_argv(&create)?;
+        let mut started = Vec::new();
+        for container in containers {
+            run(&format!(
+                "{podman} run --detach --pod {name} --name {container} {image} \
+                 /bin/busybox sleep 1000000"
+            ))?;
+            started.push(shown(container)?);
+        }
+        Ok(StartedPod {
+            sandbox: shown(&format!("{name}-infra"))?,
+            containers: started,
+        })
+    };
+    let started = start();
+    let _gone = fs::remove_file(settings);
+    started
+}
+
+/// Removes a pod, and the cgroup of it that podman leaves.
+fn remove_pod(name: &str) -> Result<(), LabError> {
+    let id = run(&format!("podman pod inspect --format {{{{.ID}}}} {name}"));
+    run(&format!("podman pod rm --force --ignore --time 0 {name}"))?;
+    let Ok(id) = id else {
+        return Ok(());
+    };
+    for root in all_mounts(&layout()?) {
+        let parent = root.join("libpod_parent");
+        let pod = parent.join(id.trim());
+        remove_below(&pod)
+            .and_then(|()| remove(&pod))
+            .map_err(LabError::host("remove", &pod))?;
+        // Those of podman's own monitors, and another pod's if there is one.
+        let _kept = remove(&parent.join("conmon"));
+        let _kept = fs::remove_dir(&parent);
+    }
+    Ok(())
+}
+
+/// Restarts a container of a pod, the sandbox as well.
+pub fn restart(name: &str) -> Result<Started, LabError> {
+    run(&format!("podman restart --time 0 {name}"))?;
+    shown(name)
 }

@@ -94,6 +94,24 @@ impl Container {
         self.runtime == Runtime::Host
     }
 
+    /// Its name, after its pod's where it is in one: names are unique only there.
+    pub fn full_name(&self) -> String {
+        match &self.pod {
+            Some(pod) if *pod != self.name => format!("{pod}:{}", self.name),
+            _ => self.name.clone(),
+        }
+    }
+
+    /// Whether it only holds the network namespace of a pod, and does nothing itself: by the name that a
+    /// kubelet's runtime and podman give it.
+    pub fn is_sandbox(&self) -> bool {
+        match self.runtime {
+            Runtime::Containerd | Runtime::Crio => self.name == "pause",
+            Runtime::Podman => self.name.ends_with("-infra"),
+            _ => false,
+        }
+    }
+
     /// A plain cgroup without a process, before anything else is known of it.
     pub fn plain(
         cgroup: CgroupId,

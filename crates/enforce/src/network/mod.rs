@@ -10,6 +10,7 @@
 mod means;
 mod observe;
 mod place;
+mod pods;
 mod policy;
 mod status;
 
@@ -19,6 +20,7 @@ use cofferdam_types::{CgroupId, Container, Interval, Means};
 use means::Applied;
 use observe::{Observed, Observer};
 use place::Located;
+use pods::Pods;
 use policy::{Action, Facts, Policy, Rules};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -58,6 +60,8 @@ pub(crate) struct Network {
     layout: CgroupLayout,
     /// When the policy's time began.
     began: Instant,
+    pods: Pods,
+    /// By the cgroup that each is held by.
     members: BTreeMap<CgroupId, Member>,
     policy: Policy,
     observer: Observer,
@@ -65,7 +69,7 @@ pub(crate) struct Network {
     pressed: bool,
 }
 
-/// One container under enforcement: where it is, what was read of it, what is in force.
+/// One container or pod under enforcement: where it is, what was read of it, what is in force.
 #[derive(Debug)]
 struct Member {
     located: Located,
@@ -79,6 +83,7 @@ impl Network {
             interruption: options.interruption,
             layout,
             began: Instant::now(),
+            pods: Pods::default(),
             members: BTreeMap::new(),
             means: means::Means::new(options.napi_in_container),
             policy: Policy::new(Rules {
@@ -103,6 +108,8 @@ impl Network {
         if !wanted.is_empty() {
             self.observer.prepare(self.interruption);
         }
+        let wanted = &self.pods.follow(&self.layout, wanted, reserved)[..];
+        let reserved = &self.pods.reserved(reserved);
         let keep: HashSet<CgroupId> = wanted.iter().map(|c| c.cgroup).collect();
         let ids = self.members.keys().copied();
         let gone: Vec<CgroupId> = ids.filter(|id| !keep.contains(id)).collect();
@@ -125,8 +132,10 @@ impl Network {
     /// Takes note of a container that is new or has changed.
     fn take_in(&mut self, journal: &mut Journal, container: &Arc<Container>) {
         let known = self.members.get_mut(&container.cgroup);
+        let pod = self.pods.get(container.cgroup);
         if let Some(known) = &known
             && Arc::ptr_eq(&known.located.container, container)
+            && pod.is_none()
         {
             return;
         }
@@ -134,7 +143,7 @@ impl Network {
         if rules.may(Means::IngressDrop) || rules.may(Means::EgressDrop) {
             self.means.ingress.prepare(container);
         }
-        let located = Located::find(&self.layout, container);
+        let located = Located::find(&self.layout, container, pod);
         match known {
             Some(known) => {
                 let moved = known.located.container.netns != container.netns;
@@ -166,6 +175,12 @@ impl Network {
             return;
         }
         let now = self.began.elapsed();
+        let pods = std::mem::take(&mut self.pods);
+        self.step_folded(journal, &pods.fold(interval), now);
+        self.pods = pods;
+    }
+
+    fn step_folded(&mut self, journal: &mut Journal, interval: &Interval, now: Duration) {
         let active = self.policy.attention(now, interval);
         if !active.is_empty() {
             let facts = self.observe(journal, now, interval, active);

@@ -3,7 +3,7 @@
 use super::means::{Applied, LimitError};
 use super::policy::{Account, Unpaid};
 use super::{Member, Network};
-use cofferdam_types::{CgroupId, Degraded, Means, MeansState, NetworkEnforcement};
+use cofferdam_types::{CgroupId, Container, Degraded, Means, MeansState, NetworkEnforcement};
 
 /// Why a container under a quota has no NAPI thread in its cgroup.
 const UNSTOPPABLE: &str = "it is under a CPU quota, which on this kernel (Linux 6.18 and newer) stops tasks but not kernel threads: the thread's time would delay its tasks without bound";
@@ -24,6 +24,9 @@ impl Network {
     /// State of a container's network enforcement.
     pub fn status(&self, cgroup: CgroupId) -> Option<NetworkEnforcement> {
         let (member, account) = self.one(cgroup)?;
+        if let Some(lead) = self.pods.told_of_another(cgroup) {
+            return Some(held_with(lead));
+        }
         Some(NetworkEnforcement {
             means: Means::ALL
                 .iter()
@@ -38,7 +41,14 @@ impl Network {
         })
     }
 
+    /// Programs that limit packets and are attached now; the journal has the other changes.
+    pub fn attached(&self) -> u64 {
+        self.means.ingress.attached()
+    }
+
+    /// A container, or the pod that it is held with.
     fn one(&self, cgroup: CgroupId) -> Option<(&Member, &Account)> {
+        let cgroup = self.pods.held_as(cgroup);
         self.members.get(&cgroup).zip(self.policy.account(cgroup))
     }
 
@@ -48,6 +58,10 @@ impl Network {
         let Some((member, account)) = self.one(cgroup) else {
             return Vec::new();
         };
+        if self.pods.told_of_another(cgroup).is_some() {
+            return Vec::new();
+        }
+        let cgroup = self.pods.held_as(cgroup);
         let states: Vec<MeansState> = Means::ALL
             .iter()
             .map(|means| self.means_state(member, account, *means))
@@ -139,6 +153,7 @@ impl Network {
             Means::WeightCorrection => match (weight.refused(), &member.located.place.cpu) {
                 (Some(why), _) => failed(&why.to_string()),
                 (_, None) => failed("its cgroup has no CPU controller"),
+                _ if member.applied.weight_is_lowest => no("its weight is the lowest there is"),
                 _ if weight.is_corrected() => yes("its weight is lowered by its softirq time"),
                 _ => no("little of its work runs in softirq"),
             },
@@ -159,6 +174,26 @@ impl Network {
                 "what it sends is limited to what its share or quota leaves",
             ),
         }
+    }
+}
+
+/// State of a container whose pod's is told of `lead`.
+fn held_with(lead: &Container) -> NetworkEnforcement {
+    let why = format!("it is held with its pod: see {}", lead.name);
+    let state = |means: &Means| MeansState {
+        means: *means,
+        in_force: false,
+        failed: false,
+        why: why.clone(),
+    };
+    NetworkEnforcement {
+        means: Means::ALL.iter().map(state).collect(),
+        debt_ns: 0,
+        forgiven_ns: 0,
+        charged_ns: 0,
+        returned_ns: 0,
+        dropped_rx_packets: 0,
+        dropped_tx_packets: 0,
     }
 }
 

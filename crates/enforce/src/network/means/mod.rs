@@ -40,6 +40,8 @@ pub(super) struct Applied {
     pub sent_refused: Option<Arc<LimitError>>,
     pub dropped_rx_packets: u64,
     pub dropped_tx_packets: u64,
+    /// Its weight cannot be lowered.
+    pub weight_is_lowest: bool,
     /// CPU time of its NAPI threads at the last look.
     napi_ns: u64,
 }
@@ -132,11 +134,10 @@ impl Means {
             NapiPlace::KeptOut => true,
             NapiPlace::Engaged => napi.is_stale(container),
         };
-        let cgroup = container.cgroup;
         if leave {
-            self.leaving.add(cgroup, napi.leave(journal));
+            self.leaving.add(container, napi.leave(journal));
         }
-        if wanted == NapiPlace::Engaged && !self.leaving.of(cgroup) {
+        if wanted == NapiPlace::Engaged && !self.leaving.of(container) {
             napi.engage(journal, container, place, self.napi_in_container);
         }
     }
@@ -151,7 +152,7 @@ impl Means {
     ) {
         if all || napi.is_stale(container) {
             let threads = napi.leave(journal);
-            self.leaving.add(container.cgroup, threads);
+            self.leaving.add(container, threads);
         }
     }
 
@@ -180,7 +181,14 @@ impl Applied {
         let Some((file, lowest)) = place.weight_file().zip(place.lowest_weight()) else {
             return;
         };
-        let text = format!("{:.0}", weight.max(lowest));
+        let weight = weight.max(lowest);
+        let base = self.weight.standing.base;
+        // What has the lowest weight there is, as best-effort pods have, cannot be lowered.
+        self.weight_is_lowest = base.is_some_and(|base| base <= lowest);
+        if self.weight_is_lowest && !self.weight.is_corrected() {
+            return;
+        }
+        let text = format!("{weight:.0}");
         self.weight.set(journal, &file, weight, &text, now);
     }
 

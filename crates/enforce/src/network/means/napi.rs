@@ -44,6 +44,11 @@ pub(super) enum NapiError {
     NotThreaded(String),
     #[error("{0} has no NAPI thread")]
     NoThread(String),
+    #[error(
+        "the NAPI thread of {0} is in no PID namespace that this process sees: run it in the host's \
+         (hostPID); a node that is a container itself (kind) has none to see"
+    )]
+    Unseen(String),
     #[error("the interface is gone")]
     Gone,
     #[error(transparent)]
@@ -56,7 +61,7 @@ impl NapiError {
     /// The container or its interface is gone: nothing to complain about.
     pub fn vanished(&self) -> bool {
         match self {
-            NapiError::NotThreaded(_) | NapiError::NoThread(_) => false,
+            NapiError::NotThreaded(_) | NapiError::NoThread(_) | NapiError::Unseen(_) => false,
             NapiError::Gone => true,
             NapiError::Io(e) => e.kind() == io::ErrorKind::NotFound,
             NapiError::Change(e) => e.vanished(),
@@ -130,6 +135,9 @@ impl NapiThread {
         }
         if tids.is_empty() {
             return Err(NapiError::NoThread(name));
+        }
+        if tids.contains(&0) {
+            return Err(NapiError::Unseen(name));
         }
         for tid in tids {
             self.threads.push(ThreadId::of(tid)?);
@@ -230,6 +238,7 @@ impl NapiThread {
             if !leaf.is_dir() {
                 let target = journal.make_directory(&leaf)?;
                 self.targets.push(target);
+                weigh(place, &leaf)?;
             }
             let path = format!("{}/{LEAF}", directory.path.trim_end_matches('/'));
             for thread in self.threads.clone() {
@@ -337,6 +346,19 @@ impl NapiThread {
         }
         report
     }
+}
+
+/// Gives the leaf beside a pod's containers its weight.
+fn weigh(place: &Place, leaf: &Path) -> io::Result<()> {
+    let Some((file, weight)) = place.weight_beside(leaf) else {
+        return Ok(());
+    };
+    let file = leaf.join(file);
+    // In hierarchies without the CPU controller there is no such file. It goes with the leaf.
+    if file.exists() {
+        fs::write(file, format!("{weight:.0}"))?;
+    }
+    Ok(())
 }
 
 /// What gives the device's NAPI its threads. The sysfs file where it can be written; netlink where

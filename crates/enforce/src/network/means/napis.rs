@@ -4,7 +4,7 @@ use super::napi::{NapiError, NapiThread};
 use crate::journal::{Journal, UndoReport};
 use crate::network::place::Place;
 use crate::tuning::network::TRY_AGAIN;
-use cofferdam_types::{CgroupId, Container};
+use cofferdam_types::{CgroupId, Container, NetnsId};
 use std::time::Instant;
 
 /// The NAPI threads of one container.
@@ -130,34 +130,46 @@ impl NapiThreads {
 
 /// Threads on their way out. Until they are gone their interfaces are not touched again.
 #[derive(Debug, Default)]
-pub(super) struct Leaving(Vec<(CgroupId, Vec<NapiThread>)>);
+pub(super) struct Leaving(Vec<Left>);
+
+#[derive(Debug)]
+struct Left {
+    cgroup: CgroupId,
+    netns: Option<NetnsId>,
+    threads: Vec<NapiThread>,
+}
 
 impl Leaving {
     /// These of a container leave.
-    pub fn add(&mut self, cgroup: CgroupId, threads: Vec<NapiThread>) {
+    pub fn add(&mut self, container: &Container, threads: Vec<NapiThread>) {
         if !threads.is_empty() {
-            self.0.push((cgroup, threads));
+            self.0.push(Left {
+                cgroup: container.cgroup,
+                netns: container.netns,
+                threads,
+            });
         }
     }
 
-    /// Whether some of this container have not left yet.
-    pub fn of(&self, cgroup: CgroupId) -> bool {
-        self.0.iter().any(|(id, _)| *id == cgroup)
+    /// Whether some of this container, or of its namespace, have not left yet: its interfaces may have
+    /// been another's, as when a container becomes part of a pod.
+    pub fn of(&self, container: &Container) -> bool {
+        let same = |left: &Left| {
+            left.cgroup == container.cgroup || left.netns.is_some() && left.netns == container.netns
+        };
+        self.0.iter().any(same)
     }
 
     /// Takes back what else was changed for those that have left; with `wait` for all. Tells what
     /// was taken back.
     pub fn step(&mut self, journal: &mut Journal, wait: bool) -> UndoReport {
         let mut report = UndoReport::default();
-        let gone = |threads: &Vec<NapiThread>| wait || threads.iter().all(NapiThread::has_left);
-        let (done, rest) = std::mem::take(&mut self.0)
-            .into_iter()
-            .partition(|(_, threads)| gone(threads));
+        let gone = |left: &Left| wait || left.threads.iter().all(NapiThread::has_left);
+        let (done, rest): (Vec<Left>, _) = std::mem::take(&mut self.0).into_iter().partition(gone);
         self.0 = rest;
-        let done: Vec<(CgroupId, Vec<NapiThread>)> = done;
-        for (_, threads) in done {
+        for left in done {
             // The first one made the cgroup that they were all in.
-            for thread in threads.into_iter().rev() {
+            for thread in left.threads.into_iter().rev() {
                 report.add(thread.disengage(journal));
             }
         }

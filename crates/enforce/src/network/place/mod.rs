@@ -2,6 +2,7 @@
 
 mod quota;
 
+use super::pods::Shape;
 use crate::thread;
 use cofferdam_host::{CgroupLayout, CpuUsage, HostFs};
 use cofferdam_types::Container;
@@ -36,14 +37,27 @@ pub(in crate::network) struct Place {
     pub cpu: Option<(PathBuf, bool)>,
     /// The directory with the cpuset controller's files, and whether it is v2.
     pub cpuset: Option<(PathBuf, bool)>,
+    /// It is a pod's: the cgroups below compete with what is put beside them.
+    pub is_pods: bool,
 }
 
 impl Located {
-    /// Looks up where the container's cgroup is now.
-    pub fn find(layout: &CgroupLayout, container: &Arc<Container>) -> Located {
+    /// Looks up where the cgroup of a container, or of the pod that it stands for, is now.
+    pub fn find(
+        layout: &CgroupLayout,
+        container: &Arc<Container>,
+        pod: Option<Shape<'_>>,
+    ) -> Located {
+        let mut place = find(layout, container);
+        if let Some(pod) = pod {
+            place.is_pods = pod.has_cgroup;
+            if let Some(pinned) = pod.pinned {
+                place.cpuset = find(layout, pinned).cpuset;
+            }
+        }
         Located {
             container: container.clone(),
-            place: find(layout, container),
+            place,
         }
     }
 }
@@ -94,6 +108,7 @@ fn find(layout: &CgroupLayout, container: &Container) -> Place {
         cpu: with("cpu", "cpu.weight"),
         cpuset: with("cpuset", "cpuset.cpus.effective"),
         directories,
+        is_pods: false,
     }
 }
 
@@ -120,6 +135,23 @@ impl Place {
     pub fn lowest_weight(&self) -> Option<f64> {
         let (_, v2) = self.cpu.as_ref()?;
         Some(if *v2 { 1.0 } else { 2.0 })
+    }
+
+    /// What a cgroup made beside a pod's containers should weigh: as much as all of them, so that
+    /// it neither starves them nor is starved. `None` where nothing competes with it.
+    pub fn weight_beside(&self, beside: &Path) -> Option<(&'static str, f64)> {
+        let (directory, v2) = self.cpu.as_ref().filter(|_| self.is_pods)?;
+        let (file, most) = match v2 {
+            true => ("cpu.weight", 10_000.0),
+            false => ("cpu.shares", 262_144.0),
+        };
+        let entries = fs::read_dir(directory).ok()?.flatten();
+        let others = entries.map(|e| e.path()).filter(|path| path != beside);
+        let texts = others.filter_map(|path| fs::read_to_string(path.join(file)).ok());
+        let all: f64 = texts
+            .filter_map(|text| text.trim().parse::<f64>().ok())
+            .sum();
+        (all > 0.0).then_some((file, all.min(most)))
     }
 
     /// The weight in the file.

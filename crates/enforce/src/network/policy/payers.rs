@@ -108,7 +108,7 @@ impl Payers {
                 continue;
             }
             let payer = self.by_cgroup.entry(id).or_insert_with(|| Payer {
-                name: row.container.name.clone(),
+                name: row.container.full_name(),
                 returned_ns: account.map_or(0, |a| a.returned_ns),
                 ..Payer::default()
             });
@@ -124,7 +124,7 @@ impl Payers {
             payer.unpaid_cpus += weight * ((-owed).max(0.0) / 1e9 / seconds - payer.unpaid_cpus);
             if payer.unpaid_cpus >= PAYS_CPUS {
                 payer.causer = most_caused(row, interval).map(|causer| Causer {
-                    name: causer.container.name.clone(),
+                    name: causer.container.full_name(),
                     is_enforced: accounts.contains_key(&causer.container.cgroup),
                 });
             }

@@ -98,6 +98,13 @@ impl Gate {
         self.members.is_empty()
     }
 
+    /// Programs that are attached now.
+    pub fn attached(&self) -> u64 {
+        let of = |m: &Member| m.sent.len() + usize::from(m.sockets.is_some());
+        let members: usize = self.members.values().map(of).sum();
+        (self.links.len() + members) as u64
+    }
+
     pub fn member(&self, cgroup: CgroupId) -> Option<&Member> {
         self.members.get(&cgroup)
     }

@@ -155,6 +155,11 @@ impl Ingress {
         self.members(cgroup).any(Member::limits_sent)
     }
 
+    /// Programs that are attached now.
+    pub fn attached(&self) -> u64 {
+        self.gates.values().map(Gate::attached).sum()
+    }
+
     fn members(&self, cgroup: CgroupId) -> impl Iterator<Item = &Member> {
         self.gates.values().filter_map(move |g| g.member(cgroup))
     }

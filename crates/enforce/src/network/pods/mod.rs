@@ -1,0 +1,274 @@
+//! Containers that share a network namespace are held as one: a pod. Its interfaces and addresses are
+//! of none of them alone, and lowering the weight of one container says nothing to other pods as long
+//! as nobody competes with it inside of its own.
+//!
+//! For the policy and the means a pod is one container, whose cgroup is the pod's: the one above its
+//! containers', which a kubelet and podman make for it. Where there is none (docker's
+//! `--network container:`), one of the containers stands for all.
+
+use cofferdam_host::CgroupLayout;
+use cofferdam_types::{CgroupId, Container, ContainerLedger, Interval, NetnsId};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Length of a static pod's id; a UID has 36 characters.
+const SHORTEST_ID: usize = 32;
+
+/// The pods among the containers under enforcement.
+#[derive(Debug, Default)]
+pub(super) struct Pods {
+    pods: BTreeMap<CgroupId, Pod>,
+    /// The pod of each enforced container that is in one.
+    of: HashMap<CgroupId, CgroupId>,
+    /// Pods by namespace, for the rows of containers that no rule names.
+    by_netns: HashMap<NetnsId, Vec<CgroupId>>,
+}
+
+#[derive(Debug)]
+struct Pod {
+    /// As the policy sees it.
+    container: Arc<Container>,
+    /// The one that its state is told of.
+    lead: Arc<Container>,
+    /// One with CPUs of its own, where its packets belong as well.
+    pinned: Option<Arc<Container>>,
+    /// Its cgroup is the pod's, not its lead's.
+    has_cgroup: bool,
+}
+
+/// How a pod is made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape<'a> {
+    /// It has a cgroup of its own, above its containers'.
+    pub has_cgroup: bool,
+    /// A container of it with CPUs of its own.
+    pub pinned: Option<&'a Container>,
+}
+
+impl Pods {
+    /// Makes pods of the enforced containers `wanted`; those in `reserved` have CPUs of their own. Returns what there is to enforce: pods, and
+    /// containers that have a namespace for themselves.
+    pub fn follow(
+        &mut self,
+        layout: &CgroupLayout,
+        wanted: &[Arc<Container>],
+        reserved: &HashSet<CgroupId>,
+    ) -> Vec<Arc<Container>> {
+        self.group(wanted, reserved, |path| {
+            let directory = fs::metadata(layout.v2_directory(path)).ok()?;
+            Some(CgroupId(directory.ino()))
+        })
+    }
+
+    /// `id` tells the id of the cgroup at a path.
+    fn group(
+        &mut self,
+        wanted: &[Arc<Container>],
+        reserved: &HashSet<CgroupId>,
+        id: impl Fn(&Path) -> Option<CgroupId>,
+    ) -> Vec<Arc<Container>> {
+        let before = std::mem::take(self);
+        let mut sharers: BTreeMap<(NetnsId, Option<PathBuf>), Vec<&Arc<Container>>> =
+            BTreeMap::new();
+        let mut units = Vec::with_capacity(wanted.len());
+        for container in wanted {
+            match container.netns.filter(|_| may_be_in_pod(container)) {
+                // In the host's namespace only the cgroup tells one pod from another.
+                Some(netns) if container.host_network => {
+                    let above = container.cgroup_path.parent().map(Path::to_owned);
+                    sharers.entry((netns, above)).or_default().push(container);
+                }
+                Some(netns) => sharers.entry((netns, None)).or_default().push(container),
+                None => units.push(container.clone()),
+            }
+        }
+        for ((netns, _), members) in sharers {
+            let lead = lead(&members);
+            let own = common_parent(&members).filter(|path| is_pods(path));
+            let own = own.and_then(|path| Some((id(path)?, path.to_owned())));
+            if own.is_none() && (members.len() == 1 || lead.host_network) {
+                units.extend(members.into_iter().cloned());
+                continue;
+            }
+            let has_cgroup = own.is_some();
+            let (id, path) = own.unwrap_or_else(|| (lead.cgroup, lead.cgroup_path.clone()));
+            let container = as_one(id, path, lead, &members);
+            let known = before.pods.get(&id).map(|pod| &pod.container);
+            let container = match known.filter(|known| ***known == container) {
+                Some(known) => known.clone(),
+                None => Arc::new(container),
+            };
+            units.push(container.clone());
+            self.of.extend(members.iter().map(|m| (m.cgroup, id)));
+            self.by_netns.entry(netns).or_default().push(id);
+            let pod = Pod {
+                container,
+                lead: lead.clone(),
+                pinned: members
+                    .iter()
+                    .find(|m| reserved.contains(&m.cgroup))
+                    .map(|m| Arc::clone(m)),
+                has_cgroup,
+            };
+            self.pods.insert(id, pod);
+        }
+        units
+    }
+
+    /// The cgroups of `reserved`, with those of the pods that they are in.
+    pub fn reserved(&self, reserved: &HashSet<CgroupId>) -> HashSet<CgroupId> {
+        let pods = reserved.iter().filter_map(|id| self.of.get(id));
+        reserved.iter().chain(pods).copied().collect()
+    }
+
+    /// The cgroup by which an enforced container is held.
+    pub fn held_as(&self, cgroup: CgroupId) -> CgroupId {
+        self.of.get(&cgroup).copied().unwrap_or(cgroup)
+    }
+
+    /// The container that the state of this one's pod is told of, when that is another: sums over all
+    /// containers count a pod once.
+    pub fn told_of_another(&self, cgroup: CgroupId) -> Option<&Container> {
+        let pod = self.of.get(&cgroup).and_then(|id| self.pods.get(id))?;
+        (pod.lead.cgroup != cgroup).then_some(&*pod.lead)
+    }
+
+    /// What there is to know of the pod that is held by the cgroup `held`, if it is one.
+    pub fn get(&self, held: CgroupId) -> Option<Shape<'_>> {
+        self.pods.get(&held).map(|pod| Shape {
+            has_cgroup: pod.has_cgroup,
+            pinned: pod.pinned.as_deref(),
+        })
+    }
+
+    /// The interval with one row a pod. Without pods it is the same.
+    pub fn fold<'a>(&self, interval: &'a Interval) -> Cow<'a, Interval> {
+        if self.pods.is_empty() {
+            return Cow::Borrowed(interval);
+        }
+        let mut rows: Vec<ContainerLedger> = Vec::with_capacity(interval.containers.len());
+        let mut at: HashMap<CgroupId, usize> = HashMap::new();
+        for row in &interval.containers {
+            let Some((id, pod)) = self.pod_of(&row.container) else {
+                rows.push(row.clone());
+                continue;
+            };
+            match at.get(&id).and_then(|at| rows.get_mut(*at)) {
+                Some(sum) => add(sum, row),
+                None => {
+                    at.insert(id, rows.len());
+                    rows.push(ContainerLedger {
+                        container: pod.container.clone(),
+                        ..row.clone()
+                    });
+                }
+            }
+        }
+        Cow::Owned(Interval {
+            containers: rows,
+            cpus: interval.cpus.clone(),
+            unattributed_ns: interval.unattributed_ns.clone(),
+            ..*interval
+        })
+    }
+
+    /// The pod of a container, whether a rule names that or not.
+    fn pod_of(&self, container: &Container) -> Option<(CgroupId, &Pod)> {
+        if let Some(id) = self.of.get(&container.cgroup) {
+            return Some((*id, self.pods.get(id)?));
+        }
+        let ids = self.by_netns.get(&container.netns?)?;
+        let pods = ids.iter().filter_map(|id| Some((*id, self.pods.get(id)?)));
+        let mut within = pods.filter(|(_, pod)| match pod.has_cgroup {
+            true => container
+                .cgroup_path
+                .starts_with(&pod.container.cgroup_path),
+            false => !container.host_network,
+        });
+        within.next()
+    }
+}
+
+/// A cgroup of the host is in none, and of what is in the host's namespace only a kubelet's containers.
+fn may_be_in_pod(container: &Container) -> bool {
+    !container.is_of_host() && (!container.host_network || container.pod.is_some())
+}
+
+/// The container that stands for a pod where only one can: no sandbox; else by name, which stays.
+fn lead<'a>(members: &[&'a Arc<Container>]) -> &'a Arc<Container> {
+    let order = |c: &&&'a Arc<Container>| (c.is_sandbox(), c.name.clone(), c.cgroup);
+    let first = members.iter().min_by_key(order);
+    first.expect("a pod has a container")
+}
+
+fn common_parent<'a>(members: &[&'a Arc<Container>]) -> Option<&'a Path> {
+    let mut parents = members.iter().map(|c| c.cgroup_path.parent());
+    let first = parents.next()??;
+    let same = parents.all(|parent| parent == Some(first));
+    (same && first.parent().is_some()).then_some(first)
+}
+
+/// Whether the cgroup at `path` was made for one pod: `podUID` by a kubelet (or `…-podUID.slice`, and a
+/// static pod's has a hash), `libpod_parent/ID` or `…-libpod_pod_ID.slice` by podman.
+fn is_pods(path: &Path) -> bool {
+    let name = |path: &Path| path.file_name().and_then(OsStr::to_str).map(str::to_owned);
+    let Some(own) = name(path) else { return false };
+    let above = path.parent().and_then(name);
+    let id = match (own.strip_suffix(".slice").unwrap_or(&own), above.as_deref()) {
+        (id, Some("libpod_parent")) => id,
+        (name, _) => match name.rsplit_once("pod") {
+            Some((_, id)) => id.trim_start_matches('_'),
+            None => return false,
+        },
+    };
+    let is_digit = |c: char| c.is_ascii_hexdigit() || c == '-' || c == '_';
+    id.len() >= SHORTEST_ID && id.chars().all(is_digit)
+}
+
+fn as_one(
+    cgroup: CgroupId,
+    cgroup_path: PathBuf,
+    lead: &Container,
+    members: &[&Arc<Container>],
+) -> Container {
+    let cgroups = members
+        .iter()
+        .flat_map(|m| m.descendants.iter().chain([&m.cgroup]));
+    let mut descendants: Vec<CgroupId> = cgroups.copied().filter(|id| *id != cgroup).collect();
+    descendants.sort_unstable();
+    let with_interfaces = members.iter().find(|m| !m.interfaces.is_empty());
+    Container {
+        cgroup,
+        cgroup_path,
+        descendants,
+        name: lead.pod.clone().unwrap_or_else(|| lead.name.clone()),
+        pid: lead.pid.or_else(|| members.iter().find_map(|m| m.pid)),
+        interfaces: with_interfaces.map_or_else(Vec::new, |m| m.interfaces.clone()),
+        ..lead.clone()
+    }
+}
+
+/// Adds the counts of another container of the same pod.
+fn add(sum: &mut ContainerLedger, row: &ContainerLedger) {
+    sum.ledger += row.ledger;
+    for (column, other) in [
+        (&mut sum.caused_by_cpu_ns, &row.caused_by_cpu_ns),
+        (&mut sum.charged_by_cpu_ns, &row.charged_by_cpu_ns),
+    ] {
+        column.resize(column.len().max(other.len()), 0);
+        for (ns, more) in column.iter_mut().zip(other) {
+            *ns += more;
+        }
+    }
+    for (sender, packets) in &row.received_from {
+        *sum.received_from.entry(*sender).or_default() += packets;
+    }
+}
+
+#[cfg(test)]
+mod tests;
