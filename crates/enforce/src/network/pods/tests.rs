@@ -158,7 +158,10 @@ fn without_a_cgroup_of_the_pod_one_container_stands_for_all() {
     let folded = interval(vec![row(&a, 1, 0), row(&b, 2, 0)]);
     assert_eq!(pods.fold(&folded).containers.len(), 1);
     // Each for itself again.
-    assert!(Arc::ptr_eq(&group(&mut pods, &[b.clone()])[0], &b));
+    assert!(Arc::ptr_eq(
+        &group(&mut pods, std::slice::from_ref(&b))[0],
+        &b
+    ));
     assert_eq!(pods.held_as(b.cgroup), b.cgroup);
 }
 
