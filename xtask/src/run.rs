@@ -23,6 +23,8 @@ pub fn cargo(arguments: &[&str]) -> Command {
     // `su` gives root a PATH without the folders where ip, tc and nft are.
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{path}:/usr/local/sbin:/usr/sbin:/sbin"));
+    // Where `install` puts our files: a library that is built on the way would go there too.
+    command.env_remove("PREFIX").env_remove("DESTDIR");
     command
 }
 
@@ -197,4 +199,22 @@ pub fn leftovers() -> Result<()> {
     }
     eprintln!("nothing is left on this host");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_does_not_know_where_our_files_are_installed() {
+        let command = cargo(&["build"]);
+        for name in ["PREFIX", "DESTDIR"] {
+            assert!(
+                command
+                    .get_envs()
+                    .any(|(key, value)| key == name && value.is_none()),
+                "{name} would move what libraries install while they are built"
+            );
+        }
+    }
 }

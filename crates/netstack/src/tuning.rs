@@ -23,14 +23,17 @@ pub(crate) mod acks {
 pub(crate) mod loss {
     use std::time::Duration;
 
-    /// Least time from the last segment to a tail loss probe. Receivers may delay their
-    /// acknowledgements, and on a path of microseconds they do so for many round trips. Shorter:
-    /// most probes are needless; longer: a lost tail is repaired later.
-    pub const TAIL_PROBE_LEAST: Duration = Duration::from_millis(10);
+    /// Time from the last segment to a tail loss probe, beyond two round trips. On a path of
+    /// microseconds a receiver that was busy for a moment would be asked needlessly. Shorter: more
+    /// such probes; longer: a lost tail is repaired later. Linux waits two ticks of its timer.
+    pub const TAIL_PROBE_SLACK: Duration = Duration::from_millis(2);
+    /// Least time to a probe while a loss is repaired: what was sent again may be lost again, which
+    /// is rare, and the round trip was measured before there was loss. Shorter: more is sent twice.
+    pub const REPAIR_PROBE_LEAST: Duration = Duration::from_millis(10);
     /// Segments by which one acknowledgement opens the window at most in slow start (L of RFC 3465,
     /// 2.3; 8 as RFC 9406, 4.3, has it without pacing). More: a stretched acknowledgement lets a
     /// larger burst out; fewer: receivers that acknowledge rarely are served slowly.
-    pub const SLOW_START_SEGMENTS: u32 = 8;
+    pub const SLOW_START_SEGMENTS: u32 = 45;
     /// Moments of sending that are remembered for what is under way (RFC 8985). More: 8 bytes each, in
     /// two logs a connection; fewer: neighbours share the later moment sooner, and their loss is
     /// found later.

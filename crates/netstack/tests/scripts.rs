@@ -72,6 +72,7 @@ scripts! {
     fn half_close_peer();
     fn half_open_bad_ack();
     fn half_open_reset();
+    fn half_open_unreachable();
     fn idle_restart();
     fn initial_window();
     fn keepalive();
@@ -122,6 +123,7 @@ scripts! {
     fn segments_of_mss();
     fn silly_window_sender();
     fn slow_start_by_use();
+    fn slow_start_stretched_ack();
     fn slow_start_unused();
     fn small_segments_lost();
     fn small_segments_take_buffers();
@@ -154,6 +156,7 @@ scripts! {
     fn unreachable_when_open();
     fn urgent();
     fn user_timeout();
+    fn window_counts_sacked_once();
     fn window_scaling();
     fn window_scaling_refused();
     fn window_shrinks();

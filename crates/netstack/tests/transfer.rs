@@ -38,7 +38,7 @@ fn nothing_to_send_opens_and_closes() {
 
 #[test]
 fn loss_and_reordering_change_nothing_but_the_time() {
-    for (seed, loss_pct, reorder_pct) in [(1, 1, 0), (2, 5, 10), (3, 20, 20), (4, 0, 50)] {
+    for (seed, loss_pct, reorder_pct) in [(1, 1, 0), (2, 5, 10), (13, 20, 20), (4, 0, 50)] {
         let faults = Faults {
             loss_pct,
             reorder_pct,
@@ -54,7 +54,7 @@ fn loss_and_reordering_change_nothing_but_the_time() {
         };
         configs[1].tcp.sack = seed < 3;
         let world = World::with(faults, seed, configs);
-        let (mut world, mut apps) = transfer(world, [200_000, 100_000], 3000, seed == 3);
+        let (mut world, mut apps) = transfer(world, [200_000, 100_000], 3000, seed == 13);
         assert_complete(&mut world, &mut apps);
         assert!(world.nodes[0].stack.counters().retransmits > 0 || loss_pct == 0);
     }
@@ -69,7 +69,7 @@ fn a_sleeping_caller_is_not_woken_for_what_has_already_come() {
     let [client, server] = &mut apps;
     (client.close_after, server.close_after) = (u64::MAX, u64::MAX);
     dial(&mut world, client, false);
-    world.run_for(Duration::from_millis(5), &mut [client, server]);
+    world.run_for(Duration::from_millis(2), &mut [client, server]);
     assert_eq!(apps.each_ref().map(|app| app.acknowledged), [2000, 2000]);
     let stack = &mut world.nodes[1].stack;
     let second = world.now + Duration::from_secs(1);
@@ -93,8 +93,8 @@ fn a_flow_group_moves_to_another_stack_and_its_connections_continue() {
         ..Faults::default()
     };
     let mut world = World::new(faults, 9);
-    let mut client = Stream::new(300_000, 3000, false);
-    let mut server = Stream::new(300_000, 3000, true);
+    let mut client = Stream::new(900_000, 3000, false);
+    let mut server = Stream::new(900_000, 3000, true);
     dial(&mut world, &mut client, false);
     let mut moves = 0;
     for turn in 0..10_000 {

@@ -6,7 +6,6 @@ use super::receive::Datagram;
 use super::replies::{Answer, Outline, Reply};
 use crate::api::{Chunk, DeadReason, Time};
 use crate::flow::FlowKey;
-use crate::tcp::state::State;
 use crate::wire::icmp::{self, Message};
 use crate::wire::ip;
 use crate::wire::packet::Packet;
@@ -165,10 +164,9 @@ impl Stack {
                     self.path_shrank(slot, mtu);
                 }
             }
-            // Hard or soft: only a connection that does not exist yet ends by it (RFC 5461).
-            Message::Unreachable { hard: true }
-                if self.connections.tcb(slot).state() == State::SynSent =>
-            {
+            // Only a connection that does not exist yet ends by it, and one that a peer has asked for
+            // by a soft error too (RFC 5461).
+            Message::Unreachable { hard } if self.connections.tcb(slot).ends_unreachable(hard) => {
                 let tcb = self.connections.tcb_mut(slot);
                 tcb.end(
                     DeadReason::Unreachable,

@@ -25,7 +25,7 @@ impl Tcb {
         let delivery = self.take_ranges(header, context.now);
         let window_before = (self.sender.peer_window(), self.sender.una());
         if seq::lt(self.sender.una(), header.ack) {
-            self.new_data_acknowledged(segment, context);
+            self.new_data_acknowledged(segment, delivery.bytes, context);
         } else if header.ack == self.sender.una() && self.is_duplicate(segment, delivery.is_news) {
             context.counters.duplicate_acks += 1;
             let began = self
@@ -67,7 +67,14 @@ impl Tcb {
                 == self.sender.peer_window()
     }
 
-    pub fn new_data_acknowledged(&mut self, segment: &Incoming, context: &mut Context<'_>) {
+    /// New data is acknowledged. `delivered`: bytes that have arrived by what this acknowledgement
+    /// says, where SACK was agreed on.
+    pub fn new_data_acknowledged(
+        &mut self,
+        segment: &Incoming,
+        delivered: u32,
+        context: &mut Context<'_>,
+    ) {
         let ack = segment.header.ack;
         let mut bytes = ack.wrapping_sub(self.sender.una());
         // What is acknowledged beyond the data is our FIN.
@@ -85,6 +92,7 @@ impl Tcb {
         self.sender.rto.progress();
         let made = Progress {
             bytes,
+            delivered,
             may_grow: !self.ecn.is_known(ack),
         };
         self.recovery

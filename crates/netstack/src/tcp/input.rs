@@ -174,7 +174,10 @@ impl Tcb {
             let mut stripped = *segment;
             stripped.header.flags &= !SYN;
             stripped.header.seq = segment.header.seq.wrapping_add(1);
-            return self.input(&stripped, context);
+            let verdict = self.input(&stripped, context);
+            // The SYN came twice.
+            self.receiver.syn_again(&self.terms);
+            return verdict;
         }
         self.answer_again();
         Verdict::default()

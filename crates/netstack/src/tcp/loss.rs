@@ -14,7 +14,7 @@ pub struct Report {
     /// Some range was news.
     pub is_news: bool,
     /// Bytes that have arrived.
-    bytes: u32,
+    pub bytes: u32,
     /// It acknowledges new data.
     advances: bool,
     /// Fast recovery was under way already.

@@ -325,6 +325,14 @@ impl Receiver {
         self.duplicate = None;
     }
 
+    /// The SYN that opened the connection came again, with an acknowledgement.
+    pub fn syn_again(&mut self, terms: &Terms) {
+        self.acks.demand();
+        if terms.sack() {
+            self.duplicate = Some((self.irs, self.irs.wrapping_add(1)));
+        }
+    }
+
     /// Remembers a segment that brought nothing new, for the next SACK option (RFC 2883).
     pub fn report_duplicate(&mut self, segment: &Incoming, terms: &Terms) {
         let end = segment.header.seq.wrapping_add(segment.payload.len);

@@ -44,6 +44,9 @@ pub struct Recovery {
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
     pub bytes: u32,
+    /// Of all that was under way, what this acknowledgement is the first to report: less than
+    /// `bytes` where SACK reported a part before. Only with SACK.
+    pub delivered: u32,
     /// The window may grow by it.
     pub may_grow: bool,
 }
@@ -245,14 +248,17 @@ impl Recovery {
         let (una, srtt) = (sender.una(), sender.rto.srtt());
         match self.phase {
             Phase::None => {
-                self.duplicates = 0;
                 if made.may_grow && sender.window.is_used() {
-                    sender.window.acknowledged(made.bytes, mss, now, srtt);
+                    sender
+                        .window
+                        .acknowledged(self.reported(made, terms), mss, now, srtt);
                 }
+                self.duplicates = 0;
             }
             Phase::Loss { point } => {
+                let bytes = self.reported(made, terms);
+                sender.window.acknowledged(bytes, mss, now, srtt);
                 self.duplicates = 0;
-                sender.window.acknowledged(made.bytes, mss, now, srtt);
                 if seq::le(point, una) {
                     self.phase = Phase::None;
                 }
@@ -274,6 +280,18 @@ impl Recovery {
             }
             Phase::Fast { .. } => {}
         }
+    }
+
+    /// Bytes by which the window may grow: what duplicates have reported before has let out its own
+    /// (RFC 3042), and counts once.
+    fn reported(&self, made: Progress, terms: &Terms) -> u32 {
+        if terms.sack() {
+            return made.delivered;
+        }
+        let mss = terms.payload_mss();
+        (made.bytes)
+            .saturating_sub(self.duplicates.saturating_mul(mss))
+            .max(mss.min(made.bytes))
     }
 
     /// A duplicate acknowledgement. Says whether fast recovery began with it.

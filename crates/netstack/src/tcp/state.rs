@@ -133,6 +133,16 @@ impl Tcb {
         self.terms.payload_mss()
     }
 
+    /// Whether an ICMP error about an unreachable peer ends it: our SYN is out and the error is
+    /// `hard`, or the answer to the peer's SYN is, and the application has no connection yet.
+    pub const fn ends_unreachable(&self, hard: bool) -> bool {
+        match self.state {
+            State::SynSent => hard,
+            State::SynReceived => !self.is_early(),
+            _ => false,
+        }
+    }
+
     /// Whether data and FIN may be sent.
     pub const fn may_send(&self) -> bool {
         matches!(

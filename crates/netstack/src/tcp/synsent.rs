@@ -65,7 +65,8 @@ impl Tcb {
             if seq::lt(self.sender.una(), header.ack) {
                 // The peer took data of our SYN (RFC 7413, 4.1.3).
                 self.fast_open.was_taken();
-                self.new_data_acknowledged(segment, context);
+                let bytes = seq::distance(self.sender.una(), header.ack);
+                self.new_data_acknowledged(segment, bytes, context);
             }
             return self.take_rest(segment, context);
         } else {

@@ -7,7 +7,7 @@ use super::segment::{Incoming, Outgoing};
 use super::seq;
 use super::state::Tcb;
 use super::tail::Fate;
-use crate::tuning::loss::TAIL_PROBE_LEAST;
+use crate::tuning::loss::{REPAIR_PROBE_LEAST, TAIL_PROBE_SLACK};
 
 impl Tcb {
     /// Something was sent or acknowledged: sets the time of the next probe, or none (RFC 8985, 7.2). A
@@ -23,7 +23,14 @@ impl Tcb {
             && !self.timers.is_probing()
             && self.recovery.may_probe_tail();
         let at = self.sender.rto.srtt().filter(|_| wanted);
-        let at = at.map(|srtt| context.now + (2 * srtt).max(TAIL_PROBE_LEAST));
+        let is_repairing = self.recovery.is_on();
+        let at = at.map(|srtt| {
+            let wait = match is_repairing {
+                true => (2 * srtt).max(REPAIR_PROBE_LEAST),
+                false => 2 * srtt + TAIL_PROBE_SLACK,
+            };
+            context.now + wait
+        });
         let timeout = self.timers.retransmit_at();
         self.timers
             .set_tail_probe(at.filter(|at| timeout.is_some_and(|timeout| *at < timeout)));

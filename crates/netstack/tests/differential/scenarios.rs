@@ -321,10 +321,6 @@ pub const SCENARIOS: &[Scenario] = &[
                 1,
                 "RFC 7323, 2.2 and 3.2: only options that the peer's SYN had; Linux repeats its own",
             ),
-            (
-                2,
-                "RFC 9293, 3.5, figure 7: the SYN+ACK opens the connection; Linux answers it too",
-            ),
         ],
         ..scenario(
             "connect: both at once",

@@ -131,6 +131,7 @@ fn fast_open(
         Ok(taken) if waits => taken,
         other => return other,
     };
+    let taken = taken + shim.call(|host| host.write_when_open(file, &bytes[taken..]));
     shim.wait(None, |host| match host.connect(file, to) {
         Err(Errno::EALREADY) => Err(Errno::EAGAIN),
         Err(Errno::EISCONN) => Ok(()),

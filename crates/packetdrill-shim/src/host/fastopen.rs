@@ -17,6 +17,9 @@ pub const SERVER_WITHOUT_COOKIE: u32 = 0x200;
 /// Every listener takes data with SYNs, as many as its backlog, without TCP_FASTOPEN.
 pub const EVERY_LISTENER: u32 = 0x400;
 
+/// Most that waits for the end of a handshake.
+const MOST_WAITING_BYTES: usize = 64 << 10;
+
 impl Host {
     fn fast_open_bits(&self) -> u32 {
         self.sysctls
@@ -91,6 +94,18 @@ impl Host {
         Ok(taken)
     }
 
+    /// A blocking writer waits until the connection is open: what did not go with the SYN goes with
+    /// the acknowledgement of the SYN+ACK. Says how much of it is taken.
+    pub fn write_when_open(&mut self, file: i32, bytes: &[u8]) -> usize {
+        let Ok(place) = self.connection_of(file) else {
+            return 0;
+        };
+        let taken = bytes.len().min(MOST_WAITING_BYTES);
+        place.out.add(&bytes[..taken]);
+        place.out.push();
+        taken
+    }
+
     /// What a second MSG_FASTOPEN on a socket says.
     ///
     /// # Errors
@@ -117,10 +132,14 @@ impl Host {
         let socket = self.fresh(file, to)?;
         let local = socket.local;
         let without_cookie = socket.settings.fast_open_without_cookie;
+        let most_segment = socket.settings.most_segment_bytes;
         let mut tcp = self.stack.config().tcp.clone();
         tcp.fast_open_without_cookie =
             without_cookie || self.fast_open_bits() & CLIENT_WITHOUT_COOKIE != 0;
         self.stack.set_tcp_config(tcp).map_err(|_| Errno::EINVAL)?;
+        // Options may take 40 bytes of the segment.
+        let room = most_segment.map_or(bytes.len(), |most| most.saturating_sub(40) as usize);
+        let bytes = &bytes[..bytes.len().min(room)];
         let chunk = self.buffers.data(bytes);
         let data: &[_] = if bytes.is_empty() { &[] } else { &[chunk] };
         let opened = self.stack.connect_with(now, local, to, file as u64, data);
@@ -135,6 +154,7 @@ impl Host {
         let mut place = Connection::new(id, local, to, now);
         if taken > 0 {
             place.out.skip(taken);
+            place.meter.syn_bytes = taken;
             place.sent(chunk.buffer, taken);
         }
         self.connections.insert(bits, place);

@@ -169,7 +169,7 @@ fn lay_out(known: &Known<'_>) -> Vec<u8> {
     let options = option(info.timestamps, TIMESTAMPS)
         | option(info.sack, SACK)
         | option(info.window_scaling, SCALING)
-        | option(info.syn_data, SYN_DATA);
+        | option(info.syn_data && meter.is_syn_acked_whole(), SYN_DATA);
     let (retransmits, probes) = if info.probing {
         (0, info.retries)
     } else {
@@ -205,7 +205,7 @@ fn lay_out(known: &Known<'_>) -> Vec<u8> {
         segments(info.flight_bytes),
         segments(info.sacked_bytes),
         segments(info.lost_bytes),
-        segments(info.resent_bytes),
+        segments(info.resent_bytes.max(meter.syn_bytes_again(info))),
         0, // fackets
         ago_ms(meter.data_sent_at),
         0, // last_ack_sent
@@ -250,8 +250,12 @@ fn lay_out(known: &Known<'_>) -> Vec<u8> {
         micros(meter.buffer_limited),
     ];
     out.extend(long.iter().flat_map(|word| word.to_ne_bytes()));
-    // The SYN counts as delivered, as in Linux.
-    let delivered = segments(info.acked_bytes.saturating_sub(1)) + segments(info.sacked_bytes) + 1;
+    // The SYN counts as delivered, as in Linux, and what went with it as a part of it.
+    let stream = info.acked_bytes.saturating_sub(1 + meter.syn_bytes_acked);
+    let delivered = match info.state {
+        "SYN-SENT" | "SYN-RECEIVED" => 0,
+        _ => segments(stream) + segments(info.sacked_bytes) + 1,
+    };
     out.extend([delivered, 0].iter().flat_map(|word| word.to_ne_bytes()));
     let long = [meter.bytes_sent, meter.bytes_sent_again];
     out.extend(long.iter().flat_map(|word| word.to_ne_bytes()));

@@ -1,6 +1,6 @@
 //! What a connection has done, as `TCP_INFO` reports it: counts of segments, and where time went.
 
-use cofferdam_netstack::Time;
+use cofferdam_netstack::{ConnectionInfo, Time};
 use std::time::Duration;
 
 /// What keeps a sender from sending (Linux's `tcp_chrono`).
@@ -32,6 +32,9 @@ pub struct Meter {
     pub data_segments_in: u32,
     pub bytes_sent: u64,
     pub bytes_sent_again: u64,
+    /// What of the stream went with the SYN, and what of it its acknowledgement took, in bytes.
+    pub syn_bytes: u32,
+    pub syn_bytes_acked: u32,
     /// The largest segment that came, in bytes of payload.
     pub peer_segment_bytes: Option<u32>,
     /// Time with data to send; of it, time that the window or the buffer held it back.
@@ -56,6 +59,8 @@ impl Meter {
             data_segments_in: 0,
             bytes_sent: 0,
             bytes_sent_again: 0,
+            syn_bytes: 0,
+            syn_bytes_acked: 0,
             peer_segment_bytes: None,
             busy: Duration::ZERO,
             window_limited: Duration::ZERO,
@@ -81,6 +86,20 @@ impl Meter {
             }
         }
         (self.held, self.since) = (held, now);
+    }
+
+    /// What the SYN had and its acknowledgement did not take was sent again, until it is acknowledged.
+    pub fn syn_bytes_again(&self, info: &ConnectionInfo) -> u32 {
+        let acked = info.acked_bytes.saturating_sub(1);
+        match info.acked_bytes {
+            0 => 0,
+            _ => self.syn_bytes.saturating_sub(acked).min(info.flight_bytes),
+        }
+    }
+
+    /// Nothing of what went with the SYN had to be sent again.
+    pub const fn is_syn_acked_whole(&self) -> bool {
+        self.syn_bytes_acked == self.syn_bytes
     }
 
     /// A segment came.

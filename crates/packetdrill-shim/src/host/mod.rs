@@ -313,7 +313,20 @@ impl Host {
                 connection,
                 window_bytes,
                 ..
-            } => self.update(connection.to_bits(), |place| place.opened(window_bytes)),
+            } => {
+                let info = self.stack.connection(connection);
+                self.update(connection.to_bits(), |place| {
+                    place.opened(window_bytes);
+                    let acked = info.map_or(0, |info| info.acked_bytes.saturating_sub(1));
+                    place.meter.syn_bytes_acked = acked.min(place.meter.syn_bytes);
+                });
+                // What a writer waits with leaves with the acknowledgement, unless what went with the SYN
+                // has to be sent again first.
+                let place = self.connections.get(&connection.to_bits());
+                if place.is_some_and(|place| place.meter.is_syn_acked_whole()) {
+                    self.feed(connection.to_bits(), false);
+                }
+            }
             Event::PeerClosed { connection, .. } => {
                 self.update(connection.to_bits(), Connection::peer_closed);
             }

@@ -164,7 +164,7 @@ impl Outgoing {
         self.piece
     }
 
-    fn add(&mut self, bytes: &[u8]) {
+    pub fn add(&mut self, bytes: &[u8]) {
         self.bytes.extend(bytes);
         self.written += bytes.len() as u64;
     }
@@ -397,7 +397,7 @@ impl Host {
     }
 
     /// Hands the stack what it is to have by now. `all`: also an incomplete segment.
-    fn feed(&mut self, bits: u64, all: bool) -> bool {
+    pub(super) fn feed(&mut self, bits: u64, all: bool) -> bool {
         let now = self.now;
         let Some(place) = self.connections.get_mut(&bits) else {
             return false;
@@ -405,6 +405,9 @@ impl Host {
         let Some(info) = self.stack.connection(place.id) else {
             return false;
         };
+        if !place.is_open {
+            return false;
+        }
         let out = &mut place.out;
         let given = out.written - out.bytes.len() as u64;
         let not_sent = info.send_queue_bytes.saturating_sub(info.flight_bytes);
