@@ -3,6 +3,7 @@
 
 use crate::bell::{Bell, BellEnd, Door, Doors, bell};
 use crate::ring::{ApplicationEnd, DataplaneEnd, ring_file, sealed_file};
+use crate::served::Served;
 use cofferdam_xsk::{Access, FrameFacts, Mapping, Memory};
 use nix::sys::eventfd::EventFd;
 use std::io;
@@ -25,6 +26,9 @@ pub struct Sizes {
     /// unknown. Only a hint of where new connections do best.
     #[serde(default)]
     pub owners: Vec<u8>,
+    /// The dataplane's addresses; empty when they are unknown.
+    #[serde(default)]
+    pub served: Served,
 }
 
 /// The dataplane's side.
@@ -84,6 +88,7 @@ pub(crate) fn channel(
             cores: cores as u32,
             ranges,
             owners: Vec::new(),
+            served: Served::default(),
         },
         area,
     };

@@ -15,6 +15,7 @@ use crate::engine::cores::Hub;
 use crate::engine::{CoreTally, Life, Maker, Order, Tally};
 use crate::metrics;
 use crate::notice::Notice;
+use crate::served::Served;
 use crate::tuning::control::{BUSY_WAIT_MS, LONGEST_WAIT_MS};
 use clients::{Asked, Clients};
 use cofferdam_exporter::{Exporter, Format};
@@ -240,7 +241,13 @@ impl Control {
                 return Err("it is stopping".to_owned());
             }
         }
-        answer(fd, &Answer::Attached(outside.sizes.clone()), Some(&outside)).map_err(|e| {
+        let mut sizes = outside.sizes.clone();
+        sizes.served = Served {
+            addresses: (self.config.addresses.iter().map(|a| (a.ip, a.prefix_len))).collect(),
+            gateways: self.config.gateways.clone(),
+            connect: client.rights.connect,
+        };
+        answer(fd, &Answer::Attached(sizes), Some(&outside)).map_err(|e| {
             life.end();
             self.hub.look();
             format!("the answer cannot be sent: {e}")

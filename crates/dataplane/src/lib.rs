@@ -17,6 +17,7 @@ pub mod config;
 mod control;
 mod elastic;
 mod engine;
+pub mod exec;
 mod handle;
 #[doc(hidden)]
 pub mod hostile;
@@ -25,6 +26,7 @@ mod notice;
 pub mod policy;
 mod ring;
 mod run;
+mod served;
 mod session;
 mod tuning;
 
@@ -36,6 +38,7 @@ pub use engine::{CoreTally, Engine, EngineError, Offence, Options, Stage, Tally}
 pub use metrics::SCHEMA;
 pub use notice::Notice;
 pub use run::{RunError, run};
+pub use served::Served;
 pub use session::{
     Application, Bound, Buffer, Connection, Event, EventLoop, Knock, Received, Session,
 };

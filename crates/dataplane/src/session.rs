@@ -16,6 +16,7 @@ use crate::abi::{Call, Condition};
 use crate::area::{Area, LARGEST, Piece};
 use crate::channel::Mapped;
 use crate::handle;
+use crate::served::Served;
 use connection::{Closing, Connections, State};
 use cores::{BoundPlace, CoreEnd, Groups};
 use received::Inbox;
@@ -60,6 +61,7 @@ pub struct Session {
     datagrams: Vec<Option<Piece>>,
     free_datagrams: Vec<u32>,
     next_check: Instant,
+    served: Served,
 }
 
 impl Session {
@@ -83,7 +85,13 @@ impl Session {
             datagrams: Vec::new(),
             free_datagrams: Vec::new(),
             next_check: Instant::now(),
+            served: mapped.sizes.served,
         }
+    }
+
+    /// What of the network is the dataplane's.
+    pub fn served(&self) -> &Served {
+        &self.served
     }
 
     /// Accepts connections to `local`; [`Event::Bound`] reports whether it worked.
@@ -234,6 +242,11 @@ impl Session {
             }
         }
         None
+    }
+
+    /// Bytes that a connection's window takes at once now; 0 when it is not open.
+    pub fn window_bytes(&mut self, connection: Connection) -> u32 {
+        (self.connections.get_mut(connection)).map_or(0, |c| c.window_bytes())
     }
 
     /// Bytes of a connection that are queued or not acknowledged.

@@ -16,7 +16,6 @@ mod flags;
 pub mod host;
 mod interpose;
 mod link;
-mod memory;
 mod shim;
 mod sysctls;
 
@@ -24,6 +23,7 @@ pub use command_line::CommandLine;
 pub use flags::{Setup, parse as parse_flags};
 pub use sysctls::Sysctls;
 
+use cofferdam_bsd::memory;
 use libc::c_char;
 use std::ffi::CStr;
 

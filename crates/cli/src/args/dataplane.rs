@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use cofferdam_types::quantity;
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,8 +18,47 @@ pub enum DataplaneCommand {
     Groups(DataplaneGroupsArgs),
     /// Move a flow group of a running dataplane to another core
     Move(DataplaneMoveArgs),
+    /// Run an unmodified program with its TCP sockets on a running dataplane
+    ///
+    /// The program's TCP sockets at the dataplane's addresses, and the connections that it opens
+    /// to the dataplane's networks, are served by the dataplane; everything else stays with the
+    /// kernel. Refused are programs that the library cannot get into or that make their own system
+    /// calls: statically linked, set-uid and set-gid ones, those with file capabilities, Go
+    /// programs. io_uring is refused to the program (ENOSYS), and set-uid programs that it starts
+    /// gain no rights.
+    #[command(after_help = EXEC_HELP)]
+    Exec(DataplaneExecArgs),
     /// Run a small server on a running dataplane, to try it
     Serve(DataplaneServeArgs),
+}
+
+const EXEC_HELP: &str = "\
+Examples:
+  cofferdam dataplane exec --name cache -- redis-server --port 6379 --protected-mode no
+  cofferdam dataplane exec --name web -- nginx -g 'daemon off;'
+  cofferdam dataplane exec --name client -- curl http://10.0.0.1/
+
+Exit code: the program's own once it runs; before, 1 when it is refused or no dataplane answers, 2
+for a wrong command line, 3 when the library is missing.";
+
+/// `cofferdam dataplane exec`
+#[derive(Debug, Args)]
+pub struct DataplaneExecArgs {
+    /// Name of the application in the dataplane's configuration [default: the program's name]
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Switch to this user before attaching; it must be the application's user in the configuration
+    #[arg(long, value_name = "NAME|UID")]
+    pub user: Option<String>,
+    /// How long to wait for the dataplane to listen; 0s does not wait
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = quantity::wait)]
+    pub wait: Duration,
+    /// Socket of the running dataplane
+    #[arg(long, value_name = "PATH", default_value = cofferdam_dataplane::config::DEFAULT_SOCKET)]
+    pub socket: PathBuf,
+    /// The program and its arguments, behind `--`
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    pub command: Vec<OsString>,
 }
 
 /// `cofferdam dataplane serve`

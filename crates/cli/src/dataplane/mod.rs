@@ -1,6 +1,7 @@
 //! `cofferdam dataplane`.
 
 mod elastic;
+mod exec;
 mod groups;
 mod serve;
 mod top;
@@ -28,6 +29,7 @@ pub fn run(command: DataplaneCommand, interrupt: &Interrupt) -> Outcome {
         DataplaneCommand::Top(args) => top::run(&args, interrupt),
         DataplaneCommand::Groups(args) => groups::run(&args),
         DataplaneCommand::Move(args) => groups::move_one(&args),
+        DataplaneCommand::Exec(args) => exec::run(&args, interrupt),
         DataplaneCommand::Serve(args) => serve::run(&args, interrupt),
     }
 }

@@ -7,6 +7,7 @@ use cofferdam_dataplane::applications::{Echo, Http, Memcached};
 use cofferdam_dataplane::{Application, AttachError, EventLoop, Session};
 use nix::unistd::{Gid, Uid, User, geteuid, setgid, setgroups, setuid};
 use std::io::{self, ErrorKind, Write, stderr};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Values that `serve memcached` keeps, in bytes.
@@ -19,7 +20,7 @@ pub fn run(args: &DataplaneServeArgs, interrupt: &Interrupt) -> Outcome {
     if let Some(user) = &args.user {
         become_user(user)?;
     }
-    let session = attach(args, interrupt)?;
+    let session = attach(&args.socket, &args.name, args.wait, interrupt)?;
     let address = args.address;
     let ended = match args.server {
         Server::Echo => turns(session, Echo::new(address), interrupt),
@@ -46,18 +47,23 @@ fn turns(session: Session, application: impl Application, interrupt: &Interrupt)
 }
 
 /// Attaches as soon as a dataplane listens, which may have been started a moment ago.
-fn attach(args: &DataplaneServeArgs, interrupt: &Interrupt) -> Result<Session, Failure> {
-    let until = Instant::now() + args.wait;
+pub(super) fn attach(
+    socket: &Path,
+    name: &str,
+    wait: Duration,
+    interrupt: &Interrupt,
+) -> Result<Session, Failure> {
+    let until = Instant::now() + wait;
     let mut told = false;
     loop {
-        let error = match Session::attach(&args.socket, &args.name) {
+        let error = match Session::attach(socket, name) {
             Ok(session) => return Ok(session),
             Err(error) => error,
         };
         let left = until.saturating_duration_since(Instant::now());
         if !is_absent(&error) || left.is_zero() {
             let waited = match told {
-                true => format!(" (waited {})", humantime::format_duration(args.wait)),
+                true => format!(" (waited {})", humantime::format_duration(wait)),
                 false => String::new(),
             };
             return Err(Failure::failed(format!("{error}{waited}")));
@@ -65,8 +71,8 @@ fn attach(args: &DataplaneServeArgs, interrupt: &Interrupt) -> Result<Session, F
         if !std::mem::replace(&mut told, true) {
             let text = format!(
                 "no dataplane listens on {} yet: waiting up to {}",
-                args.socket.display(),
-                humantime::format_duration(args.wait)
+                socket.display(),
+                humantime::format_duration(wait)
             );
             let _ = writeln!(stderr(), "cofferdam: {}", one_line(&text));
         }
@@ -84,7 +90,7 @@ fn is_absent(error: &AttachError) -> bool {
 }
 
 /// Gives up root's rights for those of `user`, for good and in all threads.
-fn become_user(user: &str) -> Outcome {
+pub(super) fn become_user(user: &str) -> Outcome {
     let found = match user.parse() {
         Ok(uid) => User::from_uid(Uid::from_raw(uid)).map(|known| {
             let gid = known.map_or(Gid::from_raw(uid), |known| known.gid);

@@ -7,6 +7,8 @@ use crate::tuning::MOST_CORES;
 use cofferdam_netstack::FLOW_GROUPS;
 use nix::sys::eventfd::EventFd;
 use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// One core's rings.
 pub(super) struct CoreEnd {
@@ -27,6 +29,16 @@ impl CoreEnd {
             waiting: VecDeque::new(),
             stalled: None,
         }
+    }
+
+    /// Puts what `moved` makes of the door in its place; the number.
+    pub fn move_door(
+        &mut self,
+        moved: impl Fn(BorrowedFd<'_>) -> io::Result<OwnedFd>,
+    ) -> io::Result<RawFd> {
+        // SAFETY: a copy of an eventfd's descriptor.
+        self.door = unsafe { EventFd::from_owned_fd(moved(self.door.as_fd())?) };
+        Ok(self.door.as_raw_fd())
     }
 
     /// A call, behind those before it.

@@ -2,10 +2,12 @@
 
 use super::Session;
 use crate::attach::reason;
+use crate::bell::BellEnd;
 use crate::tuning::session::CHECK;
+use nix::fcntl::{FcntlArg, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 impl Session {
@@ -21,6 +23,62 @@ impl Session {
         }
         self.doze(false);
         Ok(())
+    }
+
+    /// What becomes readable when an event comes or the dataplane ends, for an application that
+    /// waits for other files too: call [`Session::sleeps`] before, and [`Session::woken`] after.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        std::iter::once(self.bell.as_fd()).chain(self.socket.as_ref().map(AsFd::as_fd))
+    }
+
+    /// Moves the session's descriptors to `least` or above, closed on exec, out of the way of those
+    /// that the process opens itself. Their numbers.
+    ///
+    /// # Errors
+    /// No number is free there; those that were moved stay.
+    pub fn move_descriptors(&mut self, least: RawFd) -> io::Result<Vec<RawFd>> {
+        let moved = |fd: BorrowedFd<'_>| -> io::Result<OwnedFd> {
+            let copy = fcntl(fd, FcntlArg::F_DUPFD_CLOEXEC(least))?;
+            // SAFETY: just made, and nobody else's.
+            Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+        };
+        let mut numbers = Vec::new();
+        self.bell = BellEnd::from_owned_fd(moved(self.bell.as_fd())?);
+        numbers.push(self.bell.as_fd().as_raw_fd());
+        if let Some(socket) = &mut self.socket {
+            *socket = moved(socket.as_fd())?;
+            numbers.push(socket.as_raw_fd());
+        }
+        for core in &mut self.cores {
+            numbers.push(core.move_door(moved)?);
+        }
+        Ok(numbers)
+    }
+
+    /// Shows the calls and asks to be woken. False when an event is there already.
+    pub fn sleeps(&mut self) -> bool {
+        self.flush();
+        self.doze(true)
+    }
+
+    /// Takes the wake-up.
+    ///
+    /// # Errors
+    /// As [`Session::wait`]'s.
+    pub fn woken(&mut self) -> io::Result<()> {
+        let is_calm = self.doze(false);
+        self.bell.rest();
+        match &self.socket {
+            Some(socket) if is_calm => {
+                let mut fds = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+                pause(&mut fds, PollTimeout::ZERO)?;
+                match fds[0].any() {
+                    Some(true) => Err(self.end()),
+                    _ => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Tells every core that this application sleeps, or not; true when no condition waits.

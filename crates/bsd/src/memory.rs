@@ -1,7 +1,7 @@
 //! The caller's memory. A pointer that names none is `EFAULT`, as the kernel says, and not the end
 //! of the process: copies go through the kernel, which checks them.
 
-use crate::host::Result;
+use crate::Result;
 use libc::{c_void, iovec};
 use nix::errno::Errno;
 

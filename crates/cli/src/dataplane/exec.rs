@@ -1,0 +1,104 @@
+//! `cofferdam dataplane exec`: an unmodified program on a running dataplane.
+
+use super::serve::{attach, become_user};
+use crate::args::DataplaneExecArgs;
+use crate::exit::{Failure, Outcome};
+use crate::interrupt::Interrupt;
+use cofferdam_dataplane::exec::{self, ProgramError};
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The library that the program is started with.
+const LIBRARY: &str = "libcofferdam_preload.so";
+const PRELOAD: &str = "LD_PRELOAD";
+
+/// Checks all that can be checked before, then becomes the program.
+pub fn run(args: &DataplaneExecArgs, interrupt: &Interrupt) -> Outcome {
+    let (word, arguments) = args
+        .command
+        .split_first()
+        .ok_or_else(|| Failure::Usage("no program: write it behind `--`".to_owned()))?;
+    let program = exec::find(word).map_err(refused)?;
+    exec::check(&program).map_err(refused)?;
+    let own = Path::new(word)
+        .file_name()
+        .unwrap_or(word)
+        .to_string_lossy();
+    let name = args.name.as_deref().unwrap_or(&own);
+    let library = library()?;
+    if let Some(user) = &args.user {
+        become_user(user)?;
+    }
+    // The program attaches itself; whether it can is said before it runs.
+    drop(attach(&args.socket, name, args.wait, interrupt)?);
+    let socket = std::path::absolute(&args.socket)
+        .map_err(|e| Failure::failed(format!("{}: {e}", args.socket.display())))?;
+    exec::refuse_io_uring()
+        .map_err(|e| Failure::Unsupported(format!(
+            "io_uring cannot be refused to the program ({e}): a kernel with CONFIG_SECCOMP_FILTER is needed"
+        )))?;
+    let mut preload = OsString::from(library);
+    if let Some(others) = std::env::var_os(PRELOAD).filter(|others| !others.is_empty()) {
+        preload.push(":");
+        preload.push(others);
+    }
+    let error = Command::new(&program)
+        .arg0(word)
+        .args(arguments)
+        .env(PRELOAD, preload)
+        .env("COFFERDAM_DATAPLANE_SOCKET", socket)
+        .env("COFFERDAM_DATAPLANE_NAME", name)
+        .exec();
+    Err(Failure::failed(format!(
+        "cannot start {}: {error}",
+        program.display()
+    )))
+}
+
+fn refused(error: ProgramError) -> Failure {
+    Failure::failed(error.to_string())
+}
+
+/// Beside this program, where it was built; or in the library folder of the prefix where it is
+/// installed.
+fn library() -> Result<PathBuf, Failure> {
+    let own = std::env::current_exe();
+    let own = own.map_err(|e| Failure::failed(format!("cannot find this program itself: {e}")))?;
+    let places = places(&own);
+    let found = places.iter().find(|place| place.is_file()).cloned();
+    found.ok_or_else(|| {
+        let places: Vec<String> = places.iter().map(|p| p.display().to_string()).collect();
+        Failure::Unsupported(format!(
+            "{LIBRARY} is missing (looked for {}): install cofferdam whole, or build it with \
+             `cargo build -p cofferdam-preload`",
+            places.join(", ")
+        ))
+    })
+}
+
+fn places(own: &Path) -> Vec<PathBuf> {
+    let folder = own.parent().unwrap_or(Path::new("/"));
+    let prefix = folder.parent().unwrap_or(folder);
+    vec![
+        folder.join(LIBRARY),
+        prefix.join("lib/cofferdam").join(LIBRARY),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_is_beside_the_program_or_below_its_prefix() {
+        assert_eq!(
+            places(Path::new("/usr/bin/cofferdam")),
+            [
+                Path::new("/usr/bin/libcofferdam_preload.so"),
+                Path::new("/usr/lib/cofferdam/libcofferdam_preload.so")
+            ]
+        );
+    }
+}

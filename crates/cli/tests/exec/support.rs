@@ -1,0 +1,206 @@
+//! A dataplane between two namespaces, and programs on it.
+
+use cofferdam_lab::fixtures::{
+    Namespace, Net, Process, VethPair, exclusive, time_limit, try_run, wait_until,
+};
+use nix::sys::signal::Signal;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Once;
+use std::time::Duration;
+
+pub const BINARY: &str = env!("CARGO_BIN_EXE_cofferdam");
+/// How long anything may take on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+/// The dataplane's address, which only the dataplane has.
+pub const ADDRESS: &str = "10.98.5.9";
+pub const ADDRESS_V6: &str = "fd98:5::9";
+/// The clients'.
+pub const CLIENT: &str = "10.98.5.2";
+
+/// Alone on the machine, in time, and nothing is left.
+pub fn alone(body: impl FnOnce() + Send + 'static) {
+    build_library();
+    let _alone = exclusive();
+    time_limit(Duration::from_secs(120), body);
+    cofferdam_lab::fixtures::assert_nothing_left();
+}
+
+/// A test of this package alone builds only the command.
+fn build_library() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let library = Path::new(BINARY).with_file_name("libcofferdam_preload.so");
+        if !library.is_file() {
+            let cargo = Command::new(env!("CARGO"))
+                .args(["build", "--package", "cofferdam-preload"])
+                .status();
+            assert!(cargo.unwrap().success());
+        }
+    });
+}
+
+/// A dataplane, and a client's namespace.
+pub struct Scene {
+    _pair: VethPair,
+    pub server: Namespace,
+    pub client: Namespace,
+    folder: tempfile::TempDir,
+    pub dataplane: Option<Program>,
+}
+
+/// A program that runs, with what it says in a file.
+pub struct Program {
+    pub process: Process,
+    out: PathBuf,
+}
+
+impl Program {
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(&self.out).unwrap_or_default()
+    }
+
+    /// Waits for its end: its exit code.
+    pub fn end(&self) -> Option<i32> {
+        self.process.wait()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        self.process.signal(signal);
+    }
+}
+
+impl Scene {
+    /// Everything is allowed to application `web`.
+    pub fn new() -> Scene {
+        let (server, client) = (Namespace::new("server"), Namespace::new("client"));
+        let pair = VethPair::new((&server, "eth0"), (&client, "eth0"));
+        server.address("eth0", "10.98.5.1/24");
+        client.address("eth0", &format!("{CLIENT}/24"));
+        client.address("eth0", "fd98:5::2/64");
+        client.offload("eth0", "tx", false);
+        let mut scene = Scene {
+            _pair: pair,
+            server,
+            client,
+            folder: tempfile::tempdir().unwrap(),
+            dataplane: None,
+        };
+        let text = format!(
+            "socket = \"{}\"\n[device]\nname = \"eth0\"\n[network]\n\
+             addresses = [\"{ADDRESS}/24\", \"{ADDRESS_V6}/64\"]\n\
+             [[application]]\nname = \"web\"\nuser = \"root\"\nbind = [\"tcp/*:*\"]\nconnect = true\n",
+            scene.socket()
+        );
+        std::fs::write(scene.path("dataplane.toml"), text).unwrap();
+        scene.start_dataplane();
+        scene
+    }
+
+    pub fn start_dataplane(&mut self) {
+        let config = self.path("dataplane.toml");
+        let line = format!("{BINARY} dataplane run --config {}", config.display());
+        let dataplane = self.start(&self.server, "dataplane", &line);
+        wait_until("the dataplane", PATIENCE, || {
+            dataplane.said().contains("serving")
+        });
+        self.dataplane = Some(dataplane);
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn folder(&self) -> String {
+        self.folder.path().display().to_string()
+    }
+
+    pub fn socket(&self) -> String {
+        self.path("dataplane.sock").display().to_string()
+    }
+
+    fn start(&self, net: &Namespace, label: &str, line: &str) -> Program {
+        let (script, out) = (
+            self.path(&format!("{label}.sh")),
+            self.path(&format!("{label}.out")),
+        );
+        let folder = self.folder.path().display();
+        let text = format!("cd {folder}\nexec {line} >{} 2>&1\n", out.display());
+        std::fs::write(&script, text).unwrap();
+        let _ = std::fs::remove_file(&out);
+        Program {
+            process: net.spawn(&format!("sh {}", script.display())),
+            out,
+        }
+    }
+
+    /// The command line of a program on the dataplane.
+    pub fn exec(&self, line: &str) -> String {
+        let socket = self.socket();
+        format!("{BINARY} dataplane exec --name web --socket {socket} -- {line}")
+    }
+
+    /// Starts a program on the dataplane.
+    pub fn serve(&self, label: &str, line: &str) -> Program {
+        self.start(&self.server, label, &self.exec(line))
+    }
+
+    /// Starts a program of the kernel's at the client.
+    pub fn at_client(&self, label: &str, line: &str) -> Program {
+        self.start(&self.client, label, line)
+    }
+
+    /// Runs a program on the dataplane to its end.
+    pub fn run_on_dataplane(&self, line: &str) -> Output {
+        shell(&self.server, &self.exec(line))
+    }
+
+    /// What a command says in the client's namespace; panics when it fails.
+    #[track_caller]
+    pub fn client(&self, line: &str) -> String {
+        let out = shell(&self.client, line);
+        let said = String::from_utf8_lossy(&out.stdout).into_owned();
+        let errors = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{line}: {}\n{said}{errors}", out.status);
+        said
+    }
+
+    /// As [`Scene::client`]; none when it fails.
+    pub fn try_client(&self, line: &str) -> Option<String> {
+        let name = self.client.name().to_owned();
+        try_run(&["ip", "netns", "exec", &name, "timeout", "10", "sh", "-c", line]).ok()
+    }
+
+    /// Waits until somebody listens at a port.
+    pub fn wait_for_port(&self, port: u16) {
+        let probe = format!("ncat -z {ADDRESS} {port}");
+        wait_until("the program to listen", PATIENCE, || {
+            self.try_client(&probe).is_some()
+        });
+    }
+
+    /// A file of random bytes.
+    pub fn file(&self, name: &str, len: usize) -> PathBuf {
+        let mut random = fastrand::Rng::with_seed(len as u64);
+        let bytes: Vec<u8> = (0..len).map(|_| random.u8(..)).collect();
+        let path = self.path(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+}
+
+/// Runs a line of the shell in a namespace, a minute at most.
+pub fn shell(net: &Namespace, line: &str) -> Output {
+    Command::new("ip")
+        .args(["netns", "exec", net.name()])
+        .args(["timeout", "--kill-after=5", "60", "sh", "-c", line])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// Standard output and standard error.
+pub fn said(out: &Output) -> String {
+    let both = [&out.stdout[..], &out.stderr[..]].concat();
+    String::from_utf8_lossy(&both).into_owned()
+}

@@ -1,0 +1,102 @@
+//! What a dataplane serves: which addresses are its own, and where an application may connect.
+
+use std::net::IpAddr;
+
+/// What of the network belongs to a dataplane, as an application of it learns when it attaches.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Served {
+    /// The dataplane's addresses, with the lengths of their networks' prefixes in bits.
+    pub addresses: Vec<(IpAddr, u8)>,
+    /// Where packets to other networks go.
+    pub gateways: Vec<IpAddr>,
+    /// Whether this application may open connections.
+    pub connect: bool,
+}
+
+impl Served {
+    /// Whether the address is the dataplane's.
+    pub fn is_own(&self, ip: IpAddr) -> bool {
+        self.addresses.iter().any(|(own, _)| *own == ip)
+    }
+
+    /// Whether a connection to this address is the dataplane's to open: it is in one of its
+    /// networks, or there is a gateway.
+    pub fn reaches(&self, remote: IpAddr) -> bool {
+        if remote.is_loopback() || remote.is_unspecified() || remote.is_multicast() {
+            return false;
+        }
+        let is_near = |(own, len): &(IpAddr, u8)| is_same_network(*own, remote, *len);
+        self.addresses.iter().any(is_near)
+            || (self.gateways.iter()).any(|gateway| gateway.is_ipv4() == remote.is_ipv4())
+    }
+
+    /// The dataplane's address that talks to `remote`: that of the same network, or the first of
+    /// the family.
+    pub fn local_for(&self, remote: IpAddr) -> Option<IpAddr> {
+        let family = || {
+            let all = self.addresses.iter();
+            all.filter(|(own, _)| own.is_ipv4() == remote.is_ipv4())
+        };
+        let near = family().find(|(own, len)| is_same_network(*own, remote, *len));
+        near.or_else(|| family().next()).map(|(own, _)| *own)
+    }
+}
+
+fn is_same_network(one: IpAddr, other: IpAddr, prefix_len: u8) -> bool {
+    let (one, other, bits) = match (one, other) {
+        (IpAddr::V4(one), IpAddr::V4(other)) => {
+            (u128::from(one.to_bits()), u128::from(other.to_bits()), 32)
+        }
+        (IpAddr::V6(one), IpAddr::V6(other)) => (one.to_bits(), other.to_bits(), 128),
+        _ => return false,
+    };
+    let host = bits - u32::from(prefix_len).min(bits);
+    (one ^ other).checked_shr(host).unwrap_or(0) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    fn networks_and_gateways_say_what_is_served() {
+        let mut served = Served {
+            addresses: vec![(ip("10.0.0.9"), 24), (ip("fd00::9"), 64)],
+            gateways: Vec::new(),
+            connect: true,
+        };
+        assert!(served.is_own(ip("10.0.0.9")) && !served.is_own(ip("10.0.0.1")));
+        for (remote, is_reached) in [
+            ("10.0.0.200", true),
+            ("10.0.1.1", false),
+            ("fd00::1", true),
+            ("fd00:0:0:1::1", false),
+            ("127.0.0.1", false),
+            ("::1", false),
+            ("0.0.0.0", false),
+        ] {
+            assert_eq!(served.reaches(ip(remote)), is_reached, "{remote}");
+        }
+        served.gateways.push(ip("10.0.0.1"));
+        assert!(served.reaches(ip("8.8.8.8")), "there is a way");
+        assert!(
+            !served.reaches(ip("2001:db8::1")),
+            "but not for this family"
+        );
+        assert!(!served.reaches(ip("127.0.0.1")));
+        assert_eq!(served.local_for(ip("9.9.9.9")), Some(ip("10.0.0.9")));
+        assert_eq!(served.local_for(ip("fd00::7")), Some(ip("fd00::9")));
+    }
+
+    #[test]
+    fn any_prefix_length_is_compared() {
+        assert!(is_same_network(ip("1.2.3.4"), ip("9.9.9.9"), 0));
+        assert!(!is_same_network(ip("1.2.3.4"), ip("1.2.3.5"), 32));
+        assert!(is_same_network(ip("::1"), ip("ff::"), 0));
+        assert!(!is_same_network(ip("1.2.3.4"), ip("1.2.3.5"), 255));
+    }
+}

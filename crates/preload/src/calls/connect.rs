@@ -1,0 +1,118 @@
+//! `connect`.
+
+use super::{any, done, is_tcp};
+use crate::inside::Inside;
+use crate::table::{self, Connected, Kind, Sock, Stage};
+use crate::{process, real, unix};
+use cofferdam_bsd::{Result, read_address};
+use libc::{c_int, sockaddr, socklen_t};
+use nix::errno::Errno;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// `connect(2)`.
+///
+/// # Safety
+/// As the system call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
+    let Some(_inside) = Inside::enter() else {
+        return real::connect(fd, address, len);
+    };
+    let (is_v6, bound) = match table::find(fd) {
+        Some(Sock { kind, is_v6 }) => match kind {
+            Kind::Bound(local) => (is_v6, Some(local)),
+            Kind::Connection(connected) => match connected.stage() {
+                Stage::Connecting => return done(Err(Errno::EALREADY)),
+                Stage::Open => return done(Err(Errno::EISCONN)),
+                Stage::Failed => match connected.take_error() {
+                    0 => (is_v6, None),
+                    // What nobody has asked for yet.
+                    error => return done(Err(Errno::from_raw(error))),
+                },
+            },
+            Kind::Listener(_) => return done(Err(Errno::EISCONN)),
+        },
+        None => match is_tcp(fd) {
+            Some(is_v6) => (is_v6, None),
+            None => return real::connect(fd, address, len),
+        },
+    };
+    let Ok(remote) = read_address(address, len) else {
+        return real::connect(fd, address, len);
+    };
+    if remote.ip().is_loopback() || remote.ip().is_unspecified() {
+        return real::connect(fd, address, len);
+    }
+    if remote.is_ipv6() && !is_v6 {
+        return done(Err(Errno::EAFNOSUPPORT));
+    }
+    let found = process::attached(|pump| {
+        let served = pump.last_served();
+        let is_served = served.connect && served.reaches(remote.ip());
+        (
+            is_served,
+            served.local_for(remote.ip()),
+            served.is_own(remote.ip()),
+        )
+    });
+    let (is_served, local, is_own) = match found {
+        Ok(found) => found,
+        Err(error) => return done(Err(error)),
+    };
+    match (is_served, bound) {
+        // The dataplane has no way to itself.
+        (true, _) if is_own => done(Err(Errno::EHOSTUNREACH)),
+        (true, _) => {
+            let ip = bound.map(|bound| bound.ip()).or(local);
+            done(open(fd, ip.unwrap_or(any(is_v6)), remote, is_v6))
+        }
+        // Its own address, from which this application may not connect there.
+        (false, Some(_)) => done(Err(Errno::ENETUNREACH)),
+        (false, None) => real::connect(fd, address, len),
+    }
+}
+
+fn open(fd: RawFd, local: IpAddr, remote: SocketAddr, is_v6: bool) -> Result<()> {
+    let before = real::inode(fd).ok_or(Errno::ENOTSOCK)?;
+    let (theirs, ours) = unix::pair(libc::SOCK_STREAM)?;
+    let inode = real::inode(theirs.as_raw_fd()).ok_or(Errno::ENOTSOCK)?;
+    for name in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
+        real::copy_option::<libc::timeval>(fd, theirs.as_raw_fd(), name);
+    }
+    let resets = super::options::resets_at_close(fd);
+    let filler_bytes = unix::fill(theirs.as_fd());
+    let local = SocketAddr::new(local, 0);
+    let shown = Arc::new(Connected::new(local, remote, Stage::Connecting, true));
+    shown.is_at(fd);
+    shown.resets_at_close.store(resets, Ordering::Relaxed);
+    unix::replace(fd, theirs)?;
+    table::remove(before);
+    let kind = Kind::Connection(shown.clone());
+    table::put(inode, Sock { kind, is_v6 });
+    process::attached(|pump| pump.connect((ours, inode), shown.clone(), filler_bytes))??;
+    if real::flags(fd)?.0 & libc::O_NONBLOCK != 0 {
+        return Err(Errno::EINPROGRESS);
+    }
+    wait(fd, &shown)
+}
+
+/// Waits until it is open or has failed.
+fn wait(fd: RawFd, shown: &Connected) -> Result<()> {
+    let mut polled = libc::pollfd {
+        fd,
+        events: libc::POLLOUT,
+        revents: 0,
+    };
+    let limit_ms = super::options::send_timeout_ms(fd);
+    // SAFETY: one entry of ours.
+    match Errno::result(unsafe { libc::poll(&raw mut polled, 1, limit_ms) })? {
+        0 => Err(Errno::EINPROGRESS),
+        _ => match shown.take_error() {
+            0 => Ok(()),
+            error => Err(Errno::from_raw(error)),
+        },
+    }
+}

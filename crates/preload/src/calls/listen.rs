@@ -1,0 +1,170 @@
+//! `bind` and `listen`.
+
+use super::{any, done, is_tcp, kernel_name};
+use crate::errors::of_refusal;
+use crate::inside::Inside;
+use crate::settings::ANSWER_PATIENCE;
+use crate::table::{self, Kind, Sock};
+use crate::{process, real, unix};
+use cofferdam_bsd::{Result, read_address};
+use cofferdam_dataplane::Refusal;
+use libc::{c_int, sockaddr, socklen_t};
+use nix::errno::Errno;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, RawFd};
+
+/// `bind(2)`.
+///
+/// # Safety
+/// As the system call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
+    let Some(_inside) = Inside::enter() else {
+        return real::bind(fd, address, len);
+    };
+    if table::find(fd).is_some() {
+        // Bound already.
+        return done(Err(Errno::EINVAL));
+    }
+    let Some(is_v6) = is_tcp(fd) else {
+        return real::bind(fd, address, len);
+    };
+    let Ok(local) = read_address(address, len) else {
+        return real::bind(fd, address, len);
+    };
+    if local.ip().is_loopback() || local.ip().is_unspecified() {
+        return real::bind(fd, address, len);
+    }
+    match process::attached(|pump| pump.last_served().is_own(local.ip())) {
+        Ok(false) => real::bind(fd, address, len),
+        Ok(true) => done(bind_own(fd, local, is_v6)),
+        Err(error) => done(Err(error)),
+    }
+}
+
+/// The address is given when the socket listens, or connects.
+fn bind_own(fd: RawFd, local: SocketAddr, is_v6: bool) -> Result<()> {
+    let inode = real::inode(fd).ok_or(Errno::ENOTSOCK)?;
+    if kernel_name(fd).is_ok_and(|bound| bound.port() != 0) {
+        return Err(Errno::EINVAL);
+    }
+    let kind = Kind::Bound(local);
+    table::put(inode, Sock { kind, is_v6 });
+    Ok(())
+}
+
+/// `listen(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
+    let Some(_inside) = Inside::enter() else {
+        return real::listen(fd, backlog);
+    };
+    match table::find(fd) {
+        Some(Sock { kind, is_v6 }) => done(match kind {
+            Kind::Bound(local) => serve(fd, local, is_v6, backlog, false).map(drop),
+            // Its backlog stays.
+            Kind::Listener(_) => Ok(()),
+            Kind::Connection(_) => Err(Errno::EINVAL),
+        }),
+        None => {
+            let is_v6 = is_tcp(fd);
+            let wide = kernel_name(fd);
+            let wide = wide
+                .ok()
+                .filter(|at| at.ip().is_unspecified() && at.port() > 0);
+            let (Some(is_v6), Some(local)) = (is_v6, wide) else {
+                return real::listen(fd, backlog);
+            };
+            // A kernel's listener too: at loopback and the host's own addresses.
+            if real::listen(fd, backlog) != 0 {
+                return -1;
+            }
+            done(serve(fd, local, is_v6, backlog, true).map(drop))
+        }
+    }
+}
+
+/// Listens at the dataplane, in the place of `fd`. False when the dataplane serves none of the
+/// addresses, and the kernel alone does.
+fn serve(
+    fd: RawFd,
+    local: SocketAddr,
+    is_v6: bool,
+    backlog: c_int,
+    with_kernel: bool,
+) -> Result<bool> {
+    let backlog = u32::try_from(backlog).unwrap_or(process::MOST_BACKLOG);
+    let backlog = backlog.clamp(1, process::MOST_BACKLOG);
+    let is_dual = with_kernel
+        && is_v6
+        && real::int_option(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) == Ok(0);
+    let own = process::attached(|pump| pump.served().map(|served| served.addresses.clone()))?;
+    let own: Vec<IpAddr> = (own.ok_or(Errno::ENETDOWN)?.iter())
+        .map(|(ip, _)| *ip)
+        .collect();
+    let before = real::inode(fd).ok_or(Errno::ENOTSOCK)?;
+    let (theirs, ours) = unix::pair(libc::SOCK_SEQPACKET)?;
+    let inode = real::inode(theirs.as_raw_fd()).ok_or(Errno::ENOTSOCK)?;
+    let kernel = match with_kernel {
+        true => Some(real::copy_above(fd, 0)?),
+        false => None,
+    };
+    let added = process::attached(|pump| pump.add_listener((ours, inode), kernel, is_v6, backlog));
+    let name = added??;
+    let mut refused = None;
+    let mut is_served = false;
+    let families: &[bool] = match (with_kernel, is_v6, is_dual) {
+        (false, ..) => &[],
+        (true, true, true) => &[true, false],
+        (true, true, false) => &[true],
+        (true, false, _) => &[false],
+    };
+    let ask = |at: SocketAddr| -> Result<std::result::Result<(), Refusal>> {
+        let bound = process::attached(|pump| pump.ask(name, at, backlog))??;
+        process::wait(ANSWER_PATIENCE, |pump| pump.answer(bound))
+    };
+    let mut answers = Vec::new();
+    if families.is_empty() {
+        answers.push(ask(local));
+    }
+    for family in families {
+        match ask(SocketAddr::new(any(*family), local.port())) {
+            // It may be given one by one.
+            Ok(Err(Refusal::Forbidden)) => {
+                for ip in own.iter().filter(|ip| ip.is_ipv6() == *family) {
+                    answers.push(ask(SocketAddr::new(*ip, local.port())));
+                }
+            }
+            answer => answers.push(answer),
+        }
+    }
+    for answer in answers {
+        match answer {
+            Ok(Ok(())) => is_served = true,
+            Ok(Err(refusal)) => {
+                let error = of_refusal(refusal);
+                if refused != Some(Errno::EADDRINUSE) {
+                    refused = Some(error);
+                }
+            }
+            Err(error) => refused = Some(error),
+        }
+    }
+    let in_use = refused == Some(Errno::EADDRINUSE);
+    if !is_served || in_use {
+        process::with_pump(|pump| pump.drop_listener(name));
+        let by_kernel = matches!(refused, Some(Errno::EACCES | Errno::EADDRNOTAVAIL) | None);
+        return match refused {
+            // Not the dataplane's: the kernel's alone.
+            _ if with_kernel && by_kernel => Ok(false),
+            Some(error) => Err(error),
+            None => Err(Errno::EADDRNOTAVAIL),
+        };
+    }
+    unix::replace(fd, theirs)?;
+    process::with_pump(|pump| pump.kernel_ready(name));
+    table::remove(before);
+    let kind = Kind::Listener(local);
+    table::put(inode, Sock { kind, is_v6 });
+    Ok(true)
+}

@@ -1,0 +1,271 @@
+//! One connection: what comes from the session goes to the program's socket, and back.
+
+use crate::internal::Internal;
+use crate::table::{self, Connected, Stage};
+use crate::unix;
+use cofferdam_dataplane::{Connection, Received, Session};
+use nix::errno::Errno;
+use std::collections::VecDeque;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A connection's two sides.
+pub struct Conn {
+    /// Our end of the pair.
+    end: Internal,
+    /// Inode of the program's end.
+    inode: u64,
+    /// What calls of the program see.
+    shown: Arc<Connected>,
+    /// The session's side; none when that has ended.
+    connection: Option<Connection>,
+    /// Bytes in our end that only fill it (see [`unix::fill`]).
+    filler_bytes: usize,
+    /// Whether our end may have something to read.
+    readable: bool,
+    /// The program has closed its end, all copies of it.
+    closed: bool,
+    /// The process ends: what is not there now will not come.
+    exiting: bool,
+    /// The program's data has ended, and the session knows.
+    is_sent: bool,
+    /// The session was asked to close or reset.
+    is_ending: bool,
+    /// Read from our end, and not taken by the session yet, from this byte on.
+    pending: Vec<u8>,
+    pending_at: usize,
+    /// Received and not taken by our end yet, the first from this byte on.
+    inbound: VecDeque<Received>,
+    inbound_at: usize,
+    /// The peer's data has ended, and whether our end knows.
+    peer_closed: bool,
+    is_told: bool,
+    /// Why the session's side has ended.
+    ended: Option<Option<Errno>>,
+}
+
+/// Whether a connection is still there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Lives,
+    Gone,
+}
+
+impl Conn {
+    pub fn new(
+        end: Internal,
+        inode: u64,
+        shown: Arc<Connected>,
+        connection: Connection,
+        filler_bytes: usize,
+    ) -> Conn {
+        Conn {
+            end,
+            inode,
+            shown,
+            connection: Some(connection),
+            filler_bytes,
+            readable: true,
+            closed: false,
+            exiting: false,
+            is_sent: false,
+            is_ending: false,
+            pending: Vec::new(),
+            pending_at: 0,
+            inbound: VecDeque::new(),
+            inbound_at: 0,
+            peer_closed: false,
+            is_told: false,
+            ended: None,
+        }
+    }
+
+    pub fn connection(&self) -> Option<Connection> {
+        self.connection
+    }
+
+    /// Our end has changed.
+    pub fn polled(&mut self, readable: bool, closed: bool) {
+        self.readable |= readable;
+        self.closed |= closed;
+    }
+
+    /// The process ends.
+    pub fn exits(&mut self) {
+        (self.readable, self.closed, self.exiting) = (true, true, true);
+    }
+
+    /// It is open: the program's end becomes writable.
+    pub fn opened(&mut self) {
+        self.shown.set_stage(Stage::Open);
+        let mut bytes = [0; 16 << 10];
+        while self.filler_bytes > 0 {
+            let most = self.filler_bytes.min(bytes.len());
+            match unix::receive(&self.end, &mut bytes[..most]) {
+                Ok(got) if got > 0 => self.filler_bytes -= got,
+                _ => break,
+            }
+        }
+    }
+
+    pub fn received(&mut self, data: Received) {
+        if !self.closed {
+            self.inbound.push_back(data);
+        } else if let Some(connection) = self.connection {
+            // The program has closed: Linux resets, too.
+            drop((data, connection));
+        }
+    }
+
+    pub fn peer_closed(&mut self) {
+        self.peer_closed = true;
+    }
+
+    /// The session's side has ended.
+    pub fn ended(&mut self, error: Option<Errno>) {
+        self.connection = None;
+        self.ended = Some(error);
+        self.peer_closed = true;
+    }
+
+    /// Moves what can be moved.
+    pub fn serve(&mut self, session: Option<&mut Session>, buffer: &mut [u8]) -> State {
+        self.deliver();
+        if let (Some(session), Some(connection)) = (session, self.connection) {
+            if self.closed && !self.is_ending {
+                self.closes(session, connection);
+            }
+            if !self.is_sent && self.shown.stage() == Stage::Open {
+                self.collect(session, connection, buffer);
+            }
+            if self.closed && self.is_sent && !self.is_ending {
+                self.is_ending = true;
+                session.close(connection);
+            }
+        }
+        self.state()
+    }
+
+    /// What has to be done at once when the program has closed.
+    fn closes(&mut self, session: &mut Session, connection: Connection) {
+        let resets = self.shown.resets_at_close.load(Ordering::Relaxed);
+        if !self.inbound.is_empty() || resets {
+            // The program has not read all: the peer must know (RFC 2525, 2.17), as Linux does.
+            self.reset(session, connection);
+        } else if self.shown.stage() == Stage::Connecting {
+            // It cannot be called off; it ends as soon as it is open.
+            (self.is_sent, self.is_ending) = (true, true);
+            session.close(connection);
+        }
+    }
+
+    fn reset(&mut self, session: &mut Session, connection: Connection) {
+        self.inbound.clear();
+        (self.is_sent, self.is_ending) = (true, true);
+        session.abort(connection);
+    }
+
+    /// To the program.
+    fn deliver(&mut self) {
+        while let Some(data) = self.inbound.front() {
+            match unix::send(self.end.as_fd(), &data[self.inbound_at..]) {
+                Ok(sent) => self.inbound_at += sent,
+                Err(Errno::EAGAIN) => return,
+                Err(_) if self.closed => return,
+                // The program has shut its end for reading: nobody wants the data.
+                Err(_) => self.inbound_at = data.len(),
+            }
+            if self.inbound_at >= data.len() {
+                self.inbound.pop_front();
+                self.inbound_at = 0;
+            }
+        }
+        if self.peer_closed && !self.is_told {
+            self.is_told = true;
+            unix::shutdown(&self.end, libc::SHUT_WR);
+        }
+    }
+
+    /// From the program.
+    fn collect(&mut self, session: &mut Session, connection: Connection, buffer: &mut [u8]) {
+        loop {
+            while self.pending_at < self.pending.len() {
+                let taken = session.send(connection, &self.pending[self.pending_at..]);
+                self.pending_at += taken;
+                if taken == 0 {
+                    // Memory comes back with the next acknowledgement.
+                    return;
+                }
+            }
+            let window = session.window_bytes(connection) as usize;
+            if !self.readable || window == 0 {
+                return;
+            }
+            let most = window.min(buffer.len());
+            match unix::receive(&self.end, &mut buffer[..most]) {
+                Ok(0) => {
+                    self.is_sent = true;
+                    if !self.closed {
+                        session.shutdown(connection);
+                    }
+                    return;
+                }
+                Ok(got) => {
+                    let skipped = got.min(self.filler_bytes);
+                    self.filler_bytes -= skipped;
+                    let data = &buffer[skipped..got];
+                    let taken = session.send(connection, data);
+                    self.pending.clear();
+                    self.pending.extend_from_slice(&data[taken..]);
+                    self.pending_at = 0;
+                }
+                Err(Errno::EAGAIN) if !self.exiting => {
+                    self.readable = false;
+                    return;
+                }
+                Err(Errno::EAGAIN) => {
+                    self.is_sent = true;
+                    return;
+                }
+                // The program has closed and left data unread.
+                Err(_) => return self.reset(session, connection),
+            }
+        }
+    }
+
+    /// Whether anything is left to do.
+    fn state(&mut self) -> State {
+        let Some(error) = self.ended else {
+            return State::Lives;
+        };
+        if self.closed {
+            table::remove(self.inode);
+            return State::Gone;
+        }
+        if !self.inbound.is_empty() {
+            return State::Lives;
+        }
+        match error {
+            // Our end stays until the program closes its own: then it is forgotten.
+            None => {
+                unix::shutdown(&self.end, libc::SHUT_RDWR);
+                State::Lives
+            }
+            Some(error) => {
+                self.shown.fail(error);
+                unix::leave_unread(self.shown.fd(), self.inode);
+                // The table keeps it until the program closes it.
+                State::Gone
+            }
+        }
+    }
+
+    /// Whether an ending process need not wait for it any longer.
+    pub fn is_finished(&self, session: &mut Session) -> bool {
+        match self.connection {
+            None => true,
+            Some(connection) => self.is_ending && session.unsent_bytes(connection) == 0,
+        }
+    }
+}

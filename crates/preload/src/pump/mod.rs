@@ -1,0 +1,502 @@
+//! Moves data between the program's sockets and the process' session.
+//!
+//! A thread of its own sleeps until the dataplane or the program has something ([`run`]); calls of
+//! the program that need the session use it under the same lock.
+
+mod connection;
+mod listener;
+mod slots;
+
+pub use slots::Name;
+
+use crate::errors::{of_ending, say_once};
+use crate::internal::{self, Internal};
+use crate::said::Said;
+use crate::settings::{EXIT_PATIENCE, RETRY, Settings};
+use crate::table::{self, Connected, Kind, Sock, Stage};
+use crate::{process, real, unix};
+use cofferdam_bsd::Result;
+use cofferdam_dataplane::{Bound, Connection, Event, Knock, Refusal, Served, Session};
+use connection::{Conn, State};
+use listener::Listener;
+use nix::errno::Errno;
+use slots::Slots;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What an event of the epoll set is about, in its upper byte.
+const SESSION: u64 = 1 << 56;
+const CONN: u64 = 2 << 56;
+const LISTENER: u64 = 3 << 56;
+const KIND: u64 = 0xff << 56;
+/// Events taken at once.
+const MOST_EVENTS: usize = 256;
+/// Bytes moved at once.
+const BUFFER_BYTES: usize = 64 << 10;
+/// A reason that only says that the process ends.
+const FAREWELL: u64 = 1;
+
+/// The process' session and its sockets.
+pub struct Pump {
+    settings: Settings,
+    session: Option<Session>,
+    served: Served,
+    retry_at: Instant,
+    epoll: Internal,
+    conns: Slots<Conn>,
+    listeners: Slots<Listener>,
+    /// By the place of the session's connection.
+    of_place: Vec<Option<(Connection, Name)>>,
+    of_bound: HashMap<Bound, Name>,
+    answers: HashMap<Bound, std::result::Result<(), Refusal>>,
+    dirty: Vec<Name>,
+    buffer: Box<[u8]>,
+    said_farewell: bool,
+}
+
+impl Pump {
+    /// Attaches.
+    pub fn new(settings: Settings) -> std::result::Result<Pump, String> {
+        let session = attach(&settings)?;
+        // SAFETY: no pointers.
+        let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        let epoll = Errno::result(epoll).map_err(|e| format!("no epoll set: {e}"))?;
+        // SAFETY: just made, and nobody else's.
+        let epoll = Internal::new(unsafe { OwnedFd::from_raw_fd(epoll) });
+        let epoll = epoll.map_err(|e| format!("no descriptor is free: {e}"))?;
+        let mut pump = Pump {
+            settings,
+            served: session.served().clone(),
+            session: None,
+            retry_at: Instant::now(),
+            epoll,
+            conns: Slots::new(),
+            listeners: Slots::new(),
+            of_place: Vec::new(),
+            of_bound: HashMap::new(),
+            answers: HashMap::new(),
+            dirty: Vec::new(),
+            buffer: vec![0; BUFFER_BYTES].into(),
+            said_farewell: false,
+        };
+        pump.use_session(session);
+        Ok(pump)
+    }
+
+    fn use_session(&mut self, session: Session) {
+        for fd in session.descriptors() {
+            self.watch(fd.as_raw_fd(), libc::EPOLLIN, SESSION);
+        }
+        self.served = session.served().clone();
+        self.session = Some(session);
+    }
+
+    fn watch(&self, fd: RawFd, events: i32, data: u64) {
+        let mut event = libc::epoll_event {
+            events: events as u32,
+            u64: data,
+        };
+        // SAFETY: the event is ours. No memory for it: the end of the descriptor is not noticed.
+        unsafe {
+            libc::epoll_ctl(
+                self.epoll.as_raw_fd(),
+                libc::EPOLL_CTL_ADD,
+                fd,
+                &raw mut event,
+            )
+        };
+    }
+
+    /// What of the network is the dataplane's; none while it is not there.
+    pub fn served(&self) -> Option<&Served> {
+        self.session.as_ref().map(|_| &self.served)
+    }
+
+    /// What the dataplane serves, or did when it was last there.
+    pub fn last_served(&self) -> &Served {
+        &self.served
+    }
+
+    /// Listens at an address for a listener; the answer comes to [`Pump::answer`].
+    fn listen_at(&mut self, listener: Name, local: SocketAddr, backlog: u32) -> Option<Bound> {
+        let session = self.session.as_mut()?;
+        let bound = session.listen(local, backlog);
+        session.flush();
+        self.of_bound.insert(bound, listener);
+        if let Some(listener) = self.listeners.get_mut(listener) {
+            listener.bounds.push((bound, local));
+        }
+        Some(bound)
+    }
+
+    /// See [`Pump::listen_at`].
+    pub fn ask(&mut self, listener: Name, local: SocketAddr, backlog: u32) -> Result<Bound> {
+        self.listen_at(listener, local, backlog)
+            .ok_or(Errno::ENETDOWN)
+    }
+
+    /// Takes the dataplane's answer.
+    pub fn answer(&mut self, bound: Bound) -> Option<std::result::Result<(), Refusal>> {
+        self.answers.remove(&bound)
+    }
+
+    /// A listener whose other end is the program's: it has no address yet.
+    pub fn add_listener(
+        &mut self,
+        (ours, inode): (OwnedFd, u64),
+        kernel: Option<OwnedFd>,
+        is_v6: bool,
+        backlog: u32,
+    ) -> Result<Name> {
+        let end = Internal::new(ours)?;
+        let kernel = kernel.map(Internal::new).transpose()?;
+        let (fd, kernel_fd) = (end.as_raw_fd(), kernel.as_ref().map(AsRawFd::as_raw_fd));
+        let name = self
+            .listeners
+            .add(|_| Listener::new(end, inode, kernel, is_v6, backlog));
+        let edges = libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
+        self.watch(fd, edges, LISTENER | name);
+        if let Some(fd) = kernel_fd {
+            self.watch(fd, libc::EPOLLIN | libc::EPOLLET, LISTENER | name);
+        }
+        Ok(name)
+    }
+
+    /// The kernel's part of a listener does not block from now on.
+    pub fn kernel_ready(&mut self, name: Name) {
+        if let Some(listener) = self.listeners.get_mut(name) {
+            listener.kernel_ready();
+        }
+    }
+
+    /// Nobody listens any more.
+    pub fn drop_listener(&mut self, name: Name) {
+        let Some(listener) = self.listeners.remove(name) else {
+            return;
+        };
+        table::remove(listener.inode);
+        for (bound, _) in &listener.bounds {
+            self.of_bound.remove(bound);
+            if let Some(session) = &mut self.session {
+                session.unbind(*bound);
+            }
+        }
+    }
+
+    /// Opens a connection for the program's socket.
+    pub fn connect(
+        &mut self,
+        (ours, inode): (OwnedFd, u64),
+        shown: Arc<Connected>,
+        filler_bytes: usize,
+    ) -> Result<()> {
+        let end = Internal::new(ours)?;
+        let session = self.session.as_mut().ok_or(Errno::ENETDOWN)?;
+        let connection = session.connect(shown.remote);
+        session.flush();
+        self.add(end, inode, shown, connection, filler_bytes);
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        end: Internal,
+        inode: u64,
+        shown: Arc<Connected>,
+        connection: Connection,
+        filler_bytes: usize,
+    ) {
+        let fd = end.as_raw_fd();
+        let conn = Conn::new(end, inode, shown, connection, filler_bytes);
+        let name = self.conns.add(|_| conn);
+        if self.of_place.len() <= connection.place() {
+            self.of_place.resize(connection.place() + 1, None);
+        }
+        self.of_place[connection.place()] = Some((connection, name));
+        let edges = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
+        self.watch(fd, edges, CONN | name);
+    }
+
+    fn named(&self, connection: Connection) -> Option<Name> {
+        let (known, name) = (*self.of_place.get(connection.place())?)?;
+        (known == connection).then_some(name)
+    }
+
+    /// Does all that there is to do.
+    pub fn turn(&mut self) {
+        loop {
+            while let Some(event) = self.session.as_mut().and_then(Session::next_event) {
+                self.event(event);
+            }
+            if self.dirty.is_empty() {
+                break;
+            }
+            while let Some(name) = self.dirty.pop() {
+                self.serve(name);
+            }
+        }
+        if let Some(session) = &mut self.session {
+            session.flush();
+        } else if Instant::now() >= self.retry_at {
+            self.attach_again();
+        }
+    }
+
+    fn serve(&mut self, name: Name) {
+        let Some(conn) = self.conns.get_mut(name) else {
+            return;
+        };
+        if conn.serve(self.session.as_mut(), &mut self.buffer) == State::Gone {
+            self.conns.remove(name);
+        }
+    }
+
+    fn with(&mut self, connection: Connection, change: impl FnOnce(&mut Conn)) {
+        let Some(name) = self.named(connection) else {
+            return;
+        };
+        if let Some(conn) = self.conns.get_mut(name) {
+            change(conn);
+            self.dirty.push(name);
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::Bound { bound, result } => {
+                if let Err(refusal) = result
+                    && let Some(name) = self.of_bound.remove(&bound)
+                    && let Some(listener) = self.listeners.get_mut(name)
+                {
+                    listener.bounds.retain(|(known, _)| *known != bound);
+                    self.answers.insert(bound, Err(refusal));
+                } else {
+                    self.answers.insert(bound, result);
+                }
+                process::changed();
+            }
+            Event::Knock(knock) => self.knock(&knock),
+            Event::Connected(connection) => self.with(connection, Conn::opened),
+            Event::Received { connection, data } => {
+                self.with(connection, |conn| conn.received(data));
+            }
+            Event::PeerClosed(connection) => self.with(connection, Conn::peer_closed),
+            Event::Sent { connection, .. } => self.with(connection, |_| {}),
+            Event::Dead { connection, reason } => {
+                let error = of_ending(reason);
+                self.with(connection, |conn| conn.ended(error));
+                if let Some(place) = self.of_place.get_mut(connection.place()) {
+                    *place = None;
+                }
+            }
+            Event::Timer(FAREWELL) => self.said_farewell = true,
+            Event::Datagram { .. } | Event::Timer(_) => {}
+        }
+    }
+
+    /// A peer has connected: a pair for it, whose other end waits in the listener's queue.
+    fn knock(&mut self, knock: &Knock) {
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        let name = self.of_bound.get(&knock.listener).copied();
+        let listener = name.and_then(|name| self.listeners.get_mut(name));
+        let Some(listener) = listener.filter(|listener| listener.has_room()) else {
+            return session.reject(knock);
+        };
+        let at = listener.bounds.iter().find(|(b, _)| *b == knock.listener);
+        let Some(local) = at.map(|(_, at)| local(&self.served, *at, knock.remote)) else {
+            return session.reject(knock);
+        };
+        let made = unix::pair(libc::SOCK_STREAM).and_then(|(theirs, ours)| {
+            let inode = real::inode(theirs.as_raw_fd()).ok_or(Errno::ENOTSOCK)?;
+            Ok((theirs, Internal::new(ours)?, inode))
+        });
+        let Ok((theirs, ours, inode)) = made else {
+            // No descriptors are left.
+            return session.reject(knock);
+        };
+        let connection = session.accept(knock);
+        let shown = Arc::new(Connected::new(local, knock.remote, Stage::Open, true));
+        let kind = Kind::Connection(shown.clone());
+        let is_v6 = listener.is_v6;
+        table::put(inode, Sock { kind, is_v6 });
+        let said = Said::Connection {
+            local,
+            remote: knock.remote,
+        };
+        listener.put(said, Some(theirs));
+        self.add(ours, inode, shown, connection, 0);
+    }
+
+    /// What the pump's thread waits for, and for how long at most.
+    pub fn sleeps(&mut self) -> (RawFd, Option<Duration>) {
+        let calm = match &mut self.session {
+            Some(session) => session.sleeps().then_some(None),
+            None => Some(Some(
+                self.retry_at.saturating_duration_since(Instant::now()),
+            )),
+        };
+        (self.epoll.as_raw_fd(), calm.unwrap_or(Some(Duration::ZERO)))
+    }
+
+    /// Takes what the thread was woken by.
+    pub fn woken(&mut self, events: &[libc::epoll_event]) {
+        if let Some(session) = &mut self.session
+            && let Err(why) = session.woken()
+        {
+            self.lose(&why.to_string());
+        }
+        for event in events {
+            let (bits, data) = (event.events as i32, event.u64);
+            let name = data & !KIND;
+            match data & KIND {
+                CONN => {
+                    if let Some(conn) = self.conns.get_mut(name) {
+                        let reads = libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLHUP;
+                        let reads = reads | libc::EPOLLERR;
+                        conn.polled(bits & reads != 0, bits & libc::EPOLLHUP != 0);
+                        self.dirty.push(name);
+                    }
+                }
+                LISTENER if bits & (libc::EPOLLHUP | libc::EPOLLRDHUP) != 0 => {
+                    self.drop_listener(name);
+                }
+                LISTENER => {
+                    if let Some(listener) = self.listeners.get_mut(name) {
+                        listener.advance();
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The dataplane has ended, or has ended this application.
+    fn lose(&mut self, why: &str) {
+        say_once(&format!(
+            "{why}; its connections are reset, and this process attaches again as soon as it can"
+        ));
+        self.session = None;
+        self.retry_at = Instant::now() + RETRY;
+        self.of_place.clear();
+        self.of_bound.clear();
+        for name in self.conns.names() {
+            if let Some(conn) = self.conns.get_mut(name)
+                && conn.connection().is_some()
+            {
+                conn.ended(Some(Errno::ENETDOWN));
+                self.dirty.push(name);
+            }
+        }
+        for name in self.listeners.names() {
+            if let Some(listener) = self.listeners.get_mut(name) {
+                listener.put(Said::Failure(Errno::ENETDOWN as i32), None);
+            }
+        }
+        process::changed();
+    }
+
+    /// The dataplane may be there again: listeners get their addresses back.
+    fn attach_again(&mut self) {
+        self.retry_at = Instant::now() + RETRY;
+        let Ok(session) = attach(&self.settings) else {
+            return;
+        };
+        self.use_session(session);
+        for name in self.listeners.names() {
+            let bounds = match self.listeners.get_mut(name) {
+                Some(listener) => std::mem::take(&mut listener.bounds),
+                None => continue,
+            };
+            for (_, local) in bounds {
+                self.listen_at(name, local, process::MOST_BACKLOG);
+            }
+        }
+    }
+
+    /// The process ends: the peers get what it has sent.
+    pub fn finish(&mut self) {
+        for name in self.listeners.names() {
+            self.drop_listener(name);
+        }
+        let names = self.conns.names();
+        for name in &names {
+            if let Some(conn) = self.conns.get_mut(*name) {
+                conn.exits();
+                self.dirty.push(*name);
+            }
+        }
+        let until = Instant::now() + EXIT_PATIENCE;
+        let mut asked = false;
+        loop {
+            self.turn();
+            let Some(session) = &mut self.session else {
+                return;
+            };
+            let conns = &mut self.conns;
+            let mut left = names
+                .iter()
+                .filter_map(|name| conns.get_mut(*name).map(|c| c.is_finished(session)));
+            if left.all(|finished| finished) && !std::mem::replace(&mut asked, true) {
+                // Comes back when the calls before it are done.
+                session.timer(Duration::ZERO, FAREWELL);
+            }
+            if self.said_farewell || Instant::now() >= until {
+                return;
+            }
+            if session.wait(Some(Duration::from_millis(20))).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// A session whose descriptors are out of the program's way.
+fn attach(settings: &Settings) -> std::result::Result<Session, String> {
+    let session = Session::attach(&settings.socket, &settings.name);
+    let mut session = session.map_err(|e| e.to_string())?;
+    let moved = session.move_descriptors(internal::base());
+    internal::adopt(&moved.map_err(|e| format!("no descriptor is free: {e}"))?);
+    Ok(session)
+}
+
+/// The address that a peer has connected to.
+fn local(served: &Served, at: SocketAddr, remote: SocketAddr) -> SocketAddr {
+    let ip: IpAddr = match at.ip().is_unspecified() {
+        true => served.local_for(remote.ip()).unwrap_or(at.ip()),
+        false => at.ip(),
+    };
+    SocketAddr::new(ip, at.port())
+}
+
+/// The pump's thread.
+pub fn run() {
+    let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST_EVENTS];
+    loop {
+        let Some((epoll, timeout)) = process::with_pump(|pump| {
+            pump.turn();
+            pump.sleeps()
+        }) else {
+            return;
+        };
+        let timeout_ms = match timeout {
+            None => -1,
+            // Rounded up: a zero would poll for nothing.
+            Some(Duration::ZERO) => 0,
+            Some(timeout) => timeout
+                .as_millis()
+                .try_into()
+                .unwrap_or(i32::MAX)
+                .saturating_add(1),
+        };
+        let most = MOST_EVENTS as i32;
+        // SAFETY: there is room for as many events.
+        let count = unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), most, timeout_ms) };
+        let count = usize::try_from(count).unwrap_or(0);
+        process::with_pump(|pump| pump.woken(&events[..count]));
+    }
+}

@@ -1,0 +1,73 @@
+//! Places with numbers that are used again, and a generation that tells old names from new ones.
+
+/// A table of `T`.
+#[derive(Debug)]
+pub struct Slots<T> {
+    places: Vec<(u32, Option<T>)>,
+    free: Vec<u32>,
+}
+
+/// A name of a place: its number, and its generation in the upper half.
+pub type Name = u64;
+
+impl<T> Slots<T> {
+    pub fn new() -> Slots<T> {
+        Slots {
+            places: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    pub fn add(&mut self, make: impl FnOnce(Name) -> T) -> Name {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.places.push((0, None));
+            self.places.len() as u32 - 1
+        });
+        let place = &mut self.places[index as usize];
+        // 24 bits: names are tagged.
+        place.0 = (place.0 + 1) & 0xff_ffff;
+        let name = u64::from(place.0) << 32 | u64::from(index);
+        place.1 = Some(make(name));
+        name
+    }
+
+    pub fn get_mut(&mut self, name: Name) -> Option<&mut T> {
+        let (generation, place) = self.places.get_mut(name as u32 as usize)?;
+        (u64::from(*generation) == name >> 32).then_some(place.as_mut())?
+    }
+
+    pub fn remove(&mut self, name: Name) -> Option<T> {
+        self.get_mut(name)?;
+        let gone = self.places.get_mut(name as u32 as usize)?.1.take();
+        self.free.push(name as u32);
+        gone
+    }
+
+    /// The names in use.
+    pub fn names(&self) -> Vec<Name> {
+        let places = (0_u64..).zip(&self.places);
+        let used = places.filter(|(_, (_, place))| place.is_some());
+        used.map(|(index, (generation, _))| u64::from(*generation) << 32 | index)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_not_given_again() {
+        let mut slots = Slots::new();
+        let first = slots.add(|_| 'a');
+        let other = slots.add(|_| 'b');
+        assert_eq!(slots.remove(first), Some('a'));
+        let second = slots.add(|_| 'c');
+        assert_eq!(first as u32, second as u32, "the place is used again");
+        assert_eq!(slots.get_mut(first), None);
+        assert_eq!(slots.remove(first), None);
+        assert_eq!(slots.get_mut(second), Some(&mut 'c'));
+        assert_eq!(slots.names().len(), 2);
+        assert_eq!(slots.get_mut(other), Some(&mut 'b'));
+    }
+}

@@ -1,0 +1,155 @@
+//! The kernel's calls: those of the C library's names are answered by this one.
+
+use cofferdam_bsd::Result;
+use libc::{c_int, c_long, c_uint, c_void, sockaddr, socklen_t};
+use nix::errno::Errno;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+/// A system call's result as C has it: −1 and `errno`.
+fn call(result: c_long) -> c_int {
+    result as c_int
+}
+
+fn done(result: c_int) -> Result<()> {
+    Errno::result(result).map(drop)
+}
+
+pub fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
+    // SAFETY: the kernel checks the pointer.
+    call(unsafe { libc::syscall(libc::SYS_bind, fd, address, len) })
+}
+
+pub fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
+    // SAFETY: the kernel checks the pointer.
+    call(unsafe { libc::syscall(libc::SYS_connect, fd, address, len) })
+}
+
+pub fn listen(fd: c_int, backlog: c_int) -> c_int {
+    // SAFETY: no pointers.
+    call(unsafe { libc::syscall(libc::SYS_listen, fd, backlog) })
+}
+
+pub fn accept4(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
+    // SAFETY: the kernel checks the pointers.
+    call(unsafe { libc::syscall(libc::SYS_accept4, fd, address, len, flags) })
+}
+
+pub fn getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    // SAFETY: the kernel checks the pointers.
+    call(unsafe { libc::syscall(libc::SYS_getsockname, fd, address, len) })
+}
+
+pub fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    // SAFETY: the kernel checks the pointers.
+    call(unsafe { libc::syscall(libc::SYS_getpeername, fd, address, len) })
+}
+
+pub fn getsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    len: *mut socklen_t,
+) -> c_int {
+    // SAFETY: the kernel checks the pointers.
+    call(unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, value, len) })
+}
+
+pub fn setsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    len: socklen_t,
+) -> c_int {
+    // SAFETY: the kernel checks the pointer.
+    call(unsafe { libc::syscall(libc::SYS_setsockopt, fd, level, name, value, len) })
+}
+
+pub fn close(fd: c_int) -> c_int {
+    // SAFETY: the caller closes what is its own, or the kernel refuses.
+    call(unsafe { libc::syscall(libc::SYS_close, fd) })
+}
+
+pub fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    // SAFETY: as `close`.
+    call(unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) })
+}
+
+pub fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
+    // SAFETY: no pointers.
+    call(unsafe { libc::syscall(libc::SYS_dup3, from, to, flags) })
+}
+
+pub fn exit(status: c_int) -> ! {
+    loop {
+        // SAFETY: ends the process.
+        unsafe { libc::syscall(libc::SYS_exit_group, status) };
+    }
+}
+
+/// An integer option.
+pub fn int_option(fd: RawFd, level: c_int, name: c_int) -> Result<c_int> {
+    let mut value: c_int = 0;
+    let mut len = size_of::<c_int>() as socklen_t;
+    done(getsockopt(
+        fd,
+        level,
+        name,
+        (&raw mut value).cast(),
+        &raw mut len,
+    ))?;
+    Ok(value)
+}
+
+/// Copies an option from one socket to another, as far as both have it.
+pub fn copy_option<T>(from: RawFd, to: RawFd, name: c_int) {
+    let mut value = std::mem::MaybeUninit::<T>::zeroed();
+    let mut len = size_of::<T>() as socklen_t;
+    let pointer = value.as_mut_ptr();
+    if getsockopt(from, libc::SOL_SOCKET, name, pointer.cast(), &raw mut len) == 0 {
+        setsockopt(to, libc::SOL_SOCKET, name, pointer.cast(), len);
+    }
+}
+
+/// A copy of a descriptor, at `least` or above, closed on exec.
+pub fn copy_above(fd: RawFd, least: RawFd) -> Result<OwnedFd> {
+    // SAFETY: no pointers.
+    let copy = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, least) };
+    let copy = Errno::result(copy)? as RawFd;
+    // SAFETY: just made, and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+/// Status and descriptor flags: O_NONBLOCK and FD_CLOEXEC are what matters.
+pub fn flags(fd: RawFd) -> Result<(c_int, c_int)> {
+    // SAFETY: no pointers.
+    let get = |what: c_int| unsafe { libc::syscall(libc::SYS_fcntl, fd, what) };
+    let status = Errno::result(get(libc::F_GETFL))? as c_int;
+    let descriptor = Errno::result(get(libc::F_GETFD))? as c_int;
+    Ok((status, descriptor))
+}
+
+/// Makes a file non-blocking, or not.
+pub fn set_nonblocking(fd: RawFd, nonblocking: bool) -> Result<()> {
+    let (status, _) = flags(fd)?;
+    let wanted = match nonblocking {
+        true => status | libc::O_NONBLOCK,
+        false => status & !libc::O_NONBLOCK,
+    };
+    // SAFETY: no pointers.
+    let set = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_SETFL, wanted) };
+    Errno::result(set).map(drop)
+}
+
+/// The inode: the name of a socket that copies of its descriptor share, here and in children.
+pub fn inode(fd: RawFd) -> Option<u64> {
+    let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: the place is one for the answer.
+    if unsafe { libc::fstat(fd, stat.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    // SAFETY: filled by the kernel.
+    let stat = unsafe { stat.assume_init() };
+    (stat.st_mode & libc::S_IFMT == libc::S_IFSOCK).then_some(stat.st_ino)
+}

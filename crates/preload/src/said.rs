@@ -1,0 +1,108 @@
+//! What comes with a connection through a listener's queue.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+/// Bytes of a message.
+pub const BYTES: usize = 2 * ADDRESS + 5;
+const ADDRESS: usize = 19;
+
+/// A message of the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// A connection of the dataplane's, whose descriptor comes along.
+    Connection {
+        /// Our side.
+        local: SocketAddr,
+        /// The peer.
+        remote: SocketAddr,
+    },
+    /// A connection of the kernel's, whose descriptor comes along.
+    Kernel,
+    /// `accept` fails with this error number.
+    Failure(i32),
+}
+
+impl Said {
+    /// As bytes.
+    pub fn encode(&self) -> [u8; BYTES] {
+        let mut bytes = [0; BYTES];
+        match self {
+            Said::Connection { local, remote } => {
+                bytes[0] = 1;
+                bytes[5..5 + ADDRESS].copy_from_slice(&address(*local));
+                bytes[5 + ADDRESS..].copy_from_slice(&address(*remote));
+            }
+            Said::Kernel => bytes[0] = 2,
+            Said::Failure(error) => {
+                bytes[0] = 3;
+                bytes[1..5].copy_from_slice(&error.to_ne_bytes());
+            }
+        }
+        bytes
+    }
+
+    /// From bytes; none where they are no message.
+    pub fn decode(bytes: &[u8]) -> Option<Said> {
+        let bytes: &[u8; BYTES] = bytes.try_into().ok()?;
+        Some(match bytes[0] {
+            1 => Said::Connection {
+                local: read(&bytes[5..5 + ADDRESS])?,
+                remote: read(&bytes[5 + ADDRESS..])?,
+            },
+            2 => Said::Kernel,
+            3 => Said::Failure(i32::from_ne_bytes(*bytes[1..5].first_chunk()?)),
+            _ => return None,
+        })
+    }
+}
+
+fn address(address: SocketAddr) -> [u8; ADDRESS] {
+    let mut bytes = [0; ADDRESS];
+    let ip = match address.ip() {
+        IpAddr::V4(v4) => {
+            bytes[0] = 4;
+            v4.to_ipv6_mapped()
+        }
+        IpAddr::V6(v6) => {
+            bytes[0] = 6;
+            v6
+        }
+    };
+    bytes[1..17].copy_from_slice(&ip.octets());
+    bytes[17..].copy_from_slice(&address.port().to_ne_bytes());
+    bytes
+}
+
+fn read(bytes: &[u8]) -> Option<SocketAddr> {
+    let ip = Ipv6Addr::from(*bytes.get(1..)?.first_chunk::<16>()?);
+    let port = u16::from_ne_bytes(*bytes.get(17..)?.first_chunk()?);
+    let ip = match bytes.first()? {
+        4 => IpAddr::V4(ip.to_ipv4_mapped()?),
+        6 => IpAddr::V6(ip),
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_come_back_as_they_were() {
+        let at = |text: &str| text.parse().expect("an address");
+        for said in [
+            Said::Connection {
+                local: at("10.0.0.9:80"),
+                remote: at("[fd00::1]:65535"),
+            },
+            Said::Kernel,
+            Said::Failure(100),
+        ] {
+            assert_eq!(Said::decode(&said.encode()), Some(said));
+        }
+        for wrong in [&[][..], &[0; BYTES], &[1; BYTES], &[2; BYTES - 1]] {
+            assert_eq!(Said::decode(wrong), None);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The process' sockets that the dataplane serves, by the inode of the program's end: copies of a
+//! descriptor name the same socket.
+
+use crate::real;
+use nix::errno::Errno;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Stage {
+    /// The peer has not answered.
+    Connecting = 0,
+    /// Open, or was.
+    Open = 1,
+    /// It could not be opened, or has been reset.
+    Failed = 2,
+}
+
+/// A connection, as calls of the program see it.
+#[derive(Debug)]
+pub struct Connected {
+    /// Our side; the port is 0 where the dataplane chose it.
+    pub local: SocketAddr,
+    /// The peer.
+    pub remote: SocketAddr,
+    stage: AtomicU8,
+    /// What SO_ERROR answers next, once.
+    error: AtomicI32,
+    /// The number under which the program knew it last, −1 when it is not known.
+    fd: AtomicI32,
+    /// SO_LINGER with no time: closing resets.
+    pub resets_at_close: AtomicBool,
+    is_here: AtomicBool,
+}
+
+impl Connected {
+    pub fn new(local: SocketAddr, remote: SocketAddr, stage: Stage, is_here: bool) -> Connected {
+        Connected {
+            local,
+            remote,
+            stage: AtomicU8::new(stage as u8),
+            error: AtomicI32::new(0),
+            fd: AtomicI32::new(-1),
+            resets_at_close: AtomicBool::new(false),
+            is_here: AtomicBool::new(is_here),
+        }
+    }
+
+    pub fn stage(&self) -> Stage {
+        match self.stage.load(Ordering::Acquire) {
+            0 => Stage::Connecting,
+            1 => Stage::Open,
+            _ => Stage::Failed,
+        }
+    }
+
+    pub fn set_stage(&self, stage: Stage) {
+        self.stage.store(stage as u8, Ordering::Release);
+    }
+
+    /// Whether this process' pump has the other end.
+    pub fn is_here(&self) -> bool {
+        self.is_here.load(Ordering::Relaxed)
+    }
+
+    /// It has ended with this error, which SO_ERROR reports once.
+    pub fn fail(&self, error: Errno) {
+        self.error.store(error as i32, Ordering::Release);
+        self.set_stage(Stage::Failed);
+    }
+
+    /// Takes the error.
+    pub fn take_error(&self) -> i32 {
+        self.error.swap(0, Ordering::AcqRel)
+    }
+
+    /// Notes the number under which the program knows it.
+    pub fn is_at(&self, fd: RawFd) {
+        self.fd.store(fd, Ordering::Relaxed);
+    }
+
+    /// See [`Connected::is_at`].
+    pub fn fd(&self) -> RawFd {
+        self.fd.load(Ordering::Relaxed)
+    }
+}
+
+/// What a socket is.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// Bound to an address of the dataplane's; nothing more yet.
+    Bound(SocketAddr),
+    /// It listens.
+    Listener(SocketAddr),
+    /// A connection.
+    Connection(Arc<Connected>),
+}
+
+/// A socket.
+#[derive(Clone, Debug)]
+pub struct Sock {
+    pub kind: Kind,
+    /// Of the family of IPv6: addresses of IPv4 are shown as mapped.
+    pub is_v6: bool,
+}
+
+#[derive(Default)]
+struct Table {
+    socks: HashMap<u64, Sock>,
+}
+
+/// Whether there has been any socket: most processes have none.
+static ANY: AtomicBool = AtomicBool::new(false);
+
+fn table() -> MutexGuard<'static, Table> {
+    static TABLE: OnceLock<Mutex<Table>> = OnceLock::new();
+    let table = TABLE.get_or_init(Mutex::default);
+    table
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// The socket under a descriptor, if it is the dataplane's.
+pub fn find(fd: RawFd) -> Option<Sock> {
+    if !ANY.load(Ordering::Relaxed) {
+        return None;
+    }
+    let inode = real::inode(fd)?;
+    table().socks.get(&inode).cloned()
+}
+
+/// Makes a socket known.
+pub fn put(inode: u64, sock: Sock) {
+    ANY.store(true, Ordering::Relaxed);
+    table().socks.insert(inode, sock);
+}
+
+/// Forgets a socket.
+pub fn remove(inode: u64) {
+    table().socks.remove(&inode);
+}
+
+/// The program closes a descriptor: a connection that has failed is known until then.
+pub fn closes(fd: RawFd) {
+    if !ANY.load(Ordering::Relaxed) {
+        return;
+    }
+    if !crate::process::is_owner() {
+        return;
+    }
+    let Some(inode) = real::inode(fd) else {
+        return;
+    };
+    let mut table = table();
+    let gone = match table.socks.get(&inode) {
+        Some(sock) => match &sock.kind {
+            Kind::Connection(connected) => {
+                connected.stage() == Stage::Failed || !connected.is_here()
+            }
+            Kind::Bound(_) => true,
+            Kind::Listener(_) => false,
+        },
+        None => false,
+    };
+    if gone {
+        table.socks.remove(&inode);
+    }
+}
+
+/// This process is a child that has copies of its parent's descriptors: the other ends are there.
+pub fn is_elsewhere() {
+    for sock in table().socks.values() {
+        if let Kind::Connection(connected) = &sock.kind {
+            connected.is_here.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Kept while the process forks, so that the child's copy is whole.
+pub struct Held(#[expect(dead_code, reason = "released when dropped")] MutexGuard<'static, Table>);
+
+/// Holds the table.
+pub fn hold() -> Held {
+    Held(table())
+}

@@ -1,0 +1,93 @@
+//! The pairs of Unix sockets under a program's descriptors.
+
+use crate::real;
+use cofferdam_bsd::Result;
+use nix::errno::Errno;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+/// What is sent before a connection is open, so that its end is not writable: more than a quarter
+/// of the send buffer, the kernel's measure of "writable".
+const FILLER: [u8; 16 << 10] = [0; 16 << 10];
+const MOST_FILLERS: usize = 256;
+
+/// Both ends, the program's first; closed on exec and not blocking.
+pub fn pair(kind: libc::c_int) -> Result<(OwnedFd, OwnedFd)> {
+    let mut fds = [-1; 2];
+    let kind = kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: there is room for two.
+    Errno::result(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) })?;
+    // SAFETY: just made, and nobody else's.
+    Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
+}
+
+/// Puts `end` in the place of the program's descriptor, with its flags.
+pub fn replace(fd: RawFd, end: OwnedFd) -> Result<()> {
+    let (status, descriptor) = real::flags(fd)?;
+    real::set_nonblocking(end.as_raw_fd(), status & libc::O_NONBLOCK != 0)?;
+    let cloexec = match descriptor & libc::FD_CLOEXEC {
+        0 => 0,
+        _ => libc::O_CLOEXEC,
+    };
+    Errno::result(real::dup3(end.as_raw_fd(), fd, cloexec)).map(drop)
+}
+
+/// Fills the program's end until it is not writable; how many bytes that took.
+pub fn fill(end: BorrowedFd<'_>) -> usize {
+    let mut filled = 0;
+    for _ in 0..MOST_FILLERS {
+        if !is_writable(end) {
+            break;
+        }
+        match send(end, &FILLER) {
+            Ok(sent) => filled += sent,
+            Err(_) => break,
+        }
+    }
+    filled
+}
+
+fn is_writable(end: BorrowedFd<'_>) -> bool {
+    let mut fds = [nix::poll::PollFd::new(end, nix::poll::PollFlags::POLLOUT)];
+    let polled = nix::poll::poll(&mut fds, nix::poll::PollTimeout::ZERO);
+    polled.is_ok() && fds[0].any() == Some(true)
+}
+
+/// Sends without waiting and without a signal.
+pub fn send(end: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: the slice is memory of ours.
+    let sent = unsafe { libc::send(end.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+    Errno::result(sent).map(|sent| sent as usize)
+}
+
+/// Receives without waiting.
+pub fn receive(end: &impl AsFd, bytes: &mut [u8]) -> Result<usize> {
+    let fd = end.as_fd().as_raw_fd();
+    // SAFETY: the slice is memory of ours.
+    let got = unsafe {
+        libc::recv(
+            fd,
+            bytes.as_mut_ptr().cast(),
+            bytes.len(),
+            libc::MSG_DONTWAIT,
+        )
+    };
+    Errno::result(got).map(|got| got as usize)
+}
+
+/// No more comes from this end.
+pub fn shutdown(end: &impl AsFd, how: libc::c_int) {
+    // SAFETY: no pointers.
+    unsafe { libc::shutdown(end.as_fd().as_raw_fd(), how) };
+}
+
+/// Leaves a byte unread at the other end of the program's socket `fd`, if that still is the one
+/// with this inode: when the other end closes, the program gets ECONNRESET.
+pub fn leave_unread(fd: RawFd, inode: u64) {
+    let Ok(copy) = real::copy_above(fd, 0) else {
+        return;
+    };
+    if real::inode(copy.as_raw_fd()) == Some(inode) {
+        let _ = send(copy.as_fd(), &[0]);
+    }
+}
