@@ -10,7 +10,7 @@ pub use elastic::Elastic;
 
 use crate::engine::Options;
 use crate::policy::{Grant, MOST_CLIENTS, Rights, Shares};
-use crate::tuning::MOST_BATCH;
+use crate::tuning::{KEEPALIVE, MOST_BATCH};
 use cofferdam_host::{HostError, HostFs, online_cpus};
 use cofferdam_netstack::{Config as StackConfig, Congestion, InterfaceAddress, MacAddress};
 use cofferdam_types::{CpuId, Problem, parse_all};
@@ -362,6 +362,7 @@ impl Config {
         stack.gateways.clone_from(&self.gateways);
         stack.received_checksums_verified = self.device.trusts_checksums;
         stack.tcp.congestion = self.congestion;
+        stack.tcp.keepalive = Some(KEEPALIVE);
         stack.limits.connections = self.connections;
         stack.limits.listeners = self.limits.listeners;
         stack.limits.udp = self.limits.datagram_addresses;

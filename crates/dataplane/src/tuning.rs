@@ -1,6 +1,7 @@
 //! Every size and threshold of the dataplane: its unit, where the value comes from, and what
 //! changes when it is moved. What a user can set is in [`crate::config`].
 
+use cofferdam_netstack::Keepalive;
 use std::time::Duration;
 
 /// Applications that one dataplane serves at most. A place is a bit of the stack's readers
@@ -11,6 +12,14 @@ pub const MOST_APPLICATIONS: usize = 16;
 pub const MOST_BATCH: u32 = 256;
 /// Cores of one dataplane at most: handles carry the core in five bits.
 pub const MOST_CORES: usize = 32;
+
+/// When silent peers are asked whether they are there: Linux's times (RFC 1122, 4.2.3.6). Shorter: more
+/// packets for idle connections; longer: those of peers that are gone keep their places longer.
+pub(crate) const KEEPALIVE: Keepalive = Keepalive {
+    idle: Duration::from_secs(7200),
+    interval: Duration::from_secs(75),
+    probes: 9,
+};
 
 /// How often a busy loop shows its counters. More often: more of its time goes into them; rarer:
 /// the control plane's busy shares and queue delays are off by more.

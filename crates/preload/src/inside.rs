@@ -14,7 +14,7 @@ impl Inside {
     pub fn enter() -> Option<Inside> {
         let was = INSIDE.try_with(|inside| inside.replace(true));
         // A thread that ends has no such value any more: its calls are the kernel's.
-        (was == Ok(false)).then_some(Inside(()))
+        (was == Ok(false)).then(|| Inside(()))
     }
 }
 

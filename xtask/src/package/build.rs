@@ -12,6 +12,8 @@ pub const TARGET: &str = "x86_64-unknown-linux-gnu";
 pub const LIBRARY: &str = "libcofferdam_dataplane.so";
 /// Version of its binary interface: raised when a program would have to be built again.
 pub const LIBRARY_ABI: u32 = 0;
+/// Name of the library that `dataplane exec` starts programs with.
+pub const PRELOAD: &str = "libcofferdam_preload.so";
 
 /// How the program is linked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +33,8 @@ pub struct Built {
     pub fleet: PathBuf,
     /// The library for C; none in a static build.
     pub library: Option<PathBuf>,
+    /// What `dataplane exec` starts programs with; none in a static build.
+    pub preload: Option<PathBuf>,
     /// Folder of manual pages.
     pub man: PathBuf,
     /// Folder of completions.
@@ -42,9 +46,9 @@ pub struct Built {
 impl Built {
     /// What the package `cofferdam` has to link.
     pub fn programs(&self) -> Vec<&Path> {
-        let library = self.library.as_deref();
         std::iter::once(self.binary.as_path())
-            .chain(library)
+            .chain(self.library.as_deref())
+            .chain(self.preload.as_deref())
             .collect()
     }
 }
@@ -162,8 +166,16 @@ pub fn build(root: &Path, target: &Path, linkage: Linkage, release: &Release) ->
         // A shared library is never static.
         Linkage::Static => None,
     };
+    let preload = match linkage {
+        Linkage::Dynamic => {
+            check(cargo(&["build", "--package", "cofferdam-preload"]))?;
+            Some(keep(PRELOAD)?)
+        }
+        Linkage::Static => None,
+    };
     let built = Built {
         library,
+        preload,
         man: kept.join("man"),
         completions: kept.join("completions"),
         sbom: kept.join("cofferdam.cdx.json"),

@@ -1,6 +1,6 @@
 //! What an installation consists of, and where each file goes.
 
-use super::build::{Built, LIBRARY, LIBRARY_ABI, Release};
+use super::build::{Built, LIBRARY, LIBRARY_ABI, PRELOAD, Release};
 use crate::tree;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
@@ -169,6 +169,11 @@ pub fn entries(layout: &Layout, built: &Built, release: &Release) -> Result<Vec<
         ours("packaging/debian/copyright"),
         Mode::Data,
     );
+    if let Some(preload) = &built.preload {
+        // Where the command looks for it: no library that programs are linked with.
+        let folder = layout.prefix.join("lib/cofferdam");
+        copy(folder.join(PRELOAD), preload.clone(), Mode::Data);
+    }
     if let Some(library) = &built.library {
         let exact = format!("{LIBRARY}.{LIBRARY_ABI}.{}", release.version);
         copy(layout.libraries.join(&exact), library.clone(), Mode::Data);

@@ -82,6 +82,7 @@ fn artifact(
         built.sbom.clone(),
     ];
     all.extend(built.library.clone());
+    all.extend(built.preload.clone());
     all.push(match linkage {
         Linkage::Dynamic => {
             let depends = deb::depends(&built.programs(), folder)?;

@@ -1,6 +1,6 @@
 //! The packages, made of a stand-in for the program: what does not need a release build.
 
-use super::build::{Built, LIBRARY, Release};
+use super::build::{Built, LIBRARY, PRELOAD, Release};
 use super::layout::{CONFIGURATION, Layout, entries};
 use super::{deb, install, stage, tarball};
 use crate::tree;
@@ -37,6 +37,7 @@ fn stand_in(folder: &Path) -> Built {
         binary: folder.join("cofferdam"),
         fleet: folder.join("cofferdam-fleet"),
         library: Some(folder.join(LIBRARY)),
+        preload: Some(folder.join(PRELOAD)),
         sbom: folder.join("cofferdam.cdx.json"),
         man,
         completions,
@@ -45,6 +46,7 @@ fn stand_in(folder: &Path) -> Built {
         &built.binary,
         &built.fleet,
         built.library.as_ref().unwrap(),
+        built.preload.as_ref().unwrap(),
         &built.sbom,
     ] {
         fs::write(file, "#!/bin/sh\nexit 0\n").unwrap();
@@ -108,6 +110,7 @@ fn each_file_of_the_package_has_its_place_and_its_mode() {
             "./usr/lib/x86_64-linux-gnu/libcofferdam_dataplane.so.0",
             "lrwxrwxrwx",
         ),
+        ("./usr/lib/cofferdam/libcofferdam_preload.so", "-rw-r--r--"),
         ("./usr/include/cofferdam_dataplane.h", "-rw-r--r--"),
         ("./usr/share/doc/cofferdam/copyright", "-rw-r--r--"),
         ("./usr/share/doc/cofferdam/changelog.gz", "-rw-r--r--"),
@@ -189,6 +192,7 @@ fn two_packages_and_two_archives_of_the_same_files_are_the_same_bytes() {
     let archive = |folder: &Path| {
         let mut built = stand_in(&folder.join("built"));
         built.library = None;
+        built.preload = None;
         tarball::make(&built, &release(), folder).unwrap()
     };
     let first = archive(one.path());

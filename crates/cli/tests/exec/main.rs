@@ -9,3 +9,4 @@ mod hostile;
 mod refusals;
 mod servers;
 mod support;
+mod wire;

@@ -57,7 +57,10 @@ fn redis_serves_and_keeps_what_it_was_given() {
         assert_eq!(ask("get key").trim(), "value");
         let transaction = "printf 'MULTI\\nINCR n\\nINCR n\\nEXEC\\n' | ";
         let said = scene.client(&format!("{transaction}{cli}"));
-        assert_eq!(said.split_whitespace().collect::<Vec<_>>(), ["OK", "QUEUED", "QUEUED", "1", "2"]);
+        assert_eq!(
+            said.split_whitespace().collect::<Vec<_>>(),
+            ["OK", "QUEUED", "QUEUED", "1", "2"]
+        );
 
         // Someone waits, and is woken by another's push.
         let waits = scene.at_client("blpop", &format!("{cli} blpop list 30"));
@@ -81,9 +84,8 @@ fn redis_serves_and_keeps_what_it_was_given() {
         scene.client(&format!(
             "{cli} --raw get large | head -c 3000000 | cmp - {folder}/large"
         ));
-        let bench = format!(
-            "redis-benchmark -h {ADDRESS} -c 50 -n 20000 -t set,get,lpush -q -d 100"
-        );
+        let bench =
+            format!("redis-benchmark -h {ADDRESS} -c 50 -n 20000 -t set,get,lpush -q -d 100");
         let said = scene.client(&bench);
         assert_eq!(said.matches("requests per second").count(), 3, "{said}");
         let said = scene.client(&format!("{bench} -P 16"));
@@ -111,10 +113,10 @@ fn memcached_serves_from_four_threads() {
         let scene = Scene::new();
         let server = scene.serve("memcached", "memcached -u root -p 11211 -t 4 -U 0");
         scene.wait_for_port(11211);
-        let sets: String = (0..200).map(|n| format!("set k{n} 0 0 5\\r\\n{n:05}\\r\\n")).collect();
-        let said = scene.client(&format!(
-            "printf '{sets}quit\\r\\n' | ncat {ADDRESS} 11211"
-        ));
+        let sets: String = (0..200)
+            .map(|n| format!("set k{n} 0 0 5\\r\\n{n:05}\\r\\n"))
+            .collect();
+        let said = scene.client(&format!("printf '{sets}quit\\r\\n' | ncat {ADDRESS} 11211"));
         assert_eq!(said.matches("STORED").count(), 200);
         let gets: Vec<_> = (0..8)
             .map(|client| {
@@ -126,7 +128,10 @@ fn memcached_serves_from_four_threads() {
         for client in &gets {
             assert_eq!(client.end(), Some(0));
             let said = client.said();
-            assert!((0..200).all(|n| said.contains(&format!("{n:05}\r\n"))), "{said}");
+            assert!(
+                (0..200).all(|n| said.contains(&format!("{n:05}\r\n"))),
+                "{said}"
+            );
         }
         server.signal(Signal::SIGTERM);
         server.end();
@@ -148,7 +153,10 @@ fn nginx_serves_from_two_workers() {
              location /pid {{ return 200 \"$pid\\n\"; }} }} }}\n"
         );
         std::fs::write(scene.path("nginx.conf"), text).unwrap();
-        let server = scene.serve("nginx", &format!("nginx -p {folder} -c {folder}/nginx.conf"));
+        let server = scene.serve(
+            "nginx",
+            &format!("nginx -p {folder} -c {folder}/nginx.conf"),
+        );
         scene.wait_for_port(80);
         let file = file.display();
         for address in [ADDRESS.to_owned(), format!("[{ADDRESS_V6}]")] {
@@ -158,20 +166,31 @@ fn nginx_serves_from_two_workers() {
         }
         // Many requests over one connection, one after the other and at once.
         let url = format!("http://{ADDRESS}/small");
-        let kept = format!("curl -sS -w '%{{num_connects}}\\n' {}", format!("{url} ").repeat(20));
+        let kept = format!(
+            "curl -sS -w '%{{num_connects}}\\n' {}",
+            format!("{url} ").repeat(20)
+        );
         let said = scene.client(&kept);
         assert_eq!(said.matches("small").count(), 20);
-        assert_eq!(said.lines().filter(|line| *line == "1").count(), 1, "{said}");
+        assert_eq!(
+            said.lines().filter(|line| *line == "1").count(),
+            1,
+            "{said}"
+        );
         let request = "GET /small HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n";
         let last = "GET /small HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\n\\r\\n";
         let piped = format!("printf '{}{last}' | ncat {ADDRESS} 80", request.repeat(99));
         assert_eq!(scene.client(&piped).matches("small\n").count(), 100);
         let load = scene.client(&format!("wrk -t 2 -c 40 -d 2s {url}"));
-        assert!(!load.contains("Socket errors") && !load.contains("Non-2xx"), "{load}");
+        assert!(
+            !load.contains("Socket errors") && !load.contains("Non-2xx"),
+            "{load}"
+        );
         // Both workers serve.
         let pids: std::collections::BTreeSet<String> = (0..60)
             .flat_map(|_| {
-                let ask = format!("for n in 1 2 3 4; do curl -sS http://{ADDRESS}/pid & done; wait");
+                let ask =
+                    format!("for n in 1 2 3 4; do curl -sS http://{ADDRESS}/pid & done; wait");
                 let said = scene.client(&ask);
                 said.lines().map(str::to_owned).collect::<Vec<_>>()
             })

@@ -1,5 +1,6 @@
 //! A dataplane between two namespaces, and programs on it.
 
+use crate::wire::Wire;
 use cofferdam_lab::fixtures::{
     Namespace, Net, Process, VethPair, exclusive, time_limit, try_run, wait_until,
 };
@@ -7,6 +8,7 @@ use nix::sys::signal::Signal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_cofferdam");
@@ -42,7 +44,8 @@ fn build_library() {
 
 /// A dataplane, and a client's namespace.
 pub struct Scene {
-    _pair: VethPair,
+    _pair: Option<VethPair>,
+    wire: Option<Wire>,
     pub server: Namespace,
     pub client: Namespace,
     folder: tempfile::TempDir,
@@ -73,14 +76,25 @@ impl Program {
 impl Scene {
     /// Everything is allowed to application `web`.
     pub fn new() -> Scene {
+        Scene::with_link(false)
+    }
+
+    /// As [`Scene::new`], over a link that loses 2 % of the frames, and repeats and reorders 1 %.
+    pub fn with_bad_link() -> Scene {
+        Scene::with_link(true)
+    }
+
+    fn with_link(is_bad: bool) -> Scene {
         let (server, client) = (Namespace::new("server"), Namespace::new("client"));
-        let pair = VethPair::new((&server, "eth0"), (&client, "eth0"));
+        let wire = is_bad.then(|| Wire::new(&server, &client));
+        let pair = (!is_bad).then(|| VethPair::new((&server, "eth0"), (&client, "eth0")));
         server.address("eth0", "10.98.5.1/24");
         client.address("eth0", &format!("{CLIENT}/24"));
         client.address("eth0", "fd98:5::2/64");
         client.offload("eth0", "tx", false);
         let mut scene = Scene {
             _pair: pair,
+            wire,
             server,
             client,
             folder: tempfile::tempdir().unwrap(),
@@ -95,6 +109,17 @@ impl Scene {
         std::fs::write(scene.path("dataplane.toml"), text).unwrap();
         scene.start_dataplane();
         scene
+    }
+
+    /// How many frames the bad link has lost, repeated and reordered.
+    pub fn link_did(&self) -> (u64, u64, u64) {
+        let did = &self.wire.as_ref().unwrap().did;
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        (
+            count(&did.lost),
+            count(&did.repeated),
+            count(&did.reordered),
+        )
     }
 
     pub fn start_dataplane(&mut self) {
@@ -161,14 +186,21 @@ impl Scene {
         let out = shell(&self.client, line);
         let said = String::from_utf8_lossy(&out.stdout).into_owned();
         let errors = String::from_utf8_lossy(&out.stderr);
-        assert!(out.status.success(), "{line}: {}\n{said}{errors}", out.status);
+        assert!(
+            out.status.success(),
+            "{line}: {}\n{said}{errors}",
+            out.status
+        );
         said
     }
 
     /// As [`Scene::client`]; none when it fails.
     pub fn try_client(&self, line: &str) -> Option<String> {
         let name = self.client.name().to_owned();
-        try_run(&["ip", "netns", "exec", &name, "timeout", "10", "sh", "-c", line]).ok()
+        try_run(&[
+            "ip", "netns", "exec", &name, "timeout", "10", "sh", "-c", line,
+        ])
+        .ok()
     }
 
     /// Waits until somebody listens at a port.

@@ -3,6 +3,7 @@
 use super::{any, done, is_tcp, kernel_name};
 use crate::errors::of_refusal;
 use crate::inside::Inside;
+use crate::pump::Pump;
 use crate::settings::ANSWER_PATIENCE;
 use crate::table::{self, Kind, Sock};
 use crate::{process, real, unix};
@@ -32,6 +33,7 @@ pub unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, len: socklen_
     let Ok(local) = read_address(address, len) else {
         return real::bind(fd, address, len);
     };
+    process::with_pump(Pump::sweep);
     if local.ip().is_loopback() || local.ip().is_unspecified() {
         return real::bind(fd, address, len);
     }

@@ -5,11 +5,12 @@ use crate::real;
 use crate::said::Said;
 use cofferdam_dataplane::Bound;
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 /// A listener.
 pub struct Listener {
@@ -56,6 +57,13 @@ impl Listener {
             self.is_kernel_ready = true;
         }
         self.advance();
+    }
+
+    /// Whether the program has closed it.
+    pub fn is_closed(&self) -> bool {
+        let mut fds = [PollFd::new(self.end.as_fd(), PollFlags::empty())];
+        let polled = poll(&mut fds, PollTimeout::ZERO);
+        polled.is_ok() && fds[0].any() == Some(true)
     }
 
     /// Whether another connection may wait.

@@ -172,6 +172,17 @@ impl Pump {
         }
     }
 
+    /// Listeners that the program has closed: their addresses are free before it binds them again.
+    pub fn sweep(&mut self) {
+        for name in self.listeners.names() {
+            let listener = self.listeners.get_mut(name);
+            if listener.is_some_and(|listener| listener.is_closed()) {
+                self.drop_listener(name);
+            }
+        }
+        self.turn();
+    }
+
     /// Nobody listens any more.
     pub fn drop_listener(&mut self, name: Name) {
         let Some(listener) = self.listeners.remove(name) else {

@@ -1,0 +1,102 @@
+//! What is left when a program or its dataplane ends in the middle.
+
+use crate::support::{ADDRESS, PATIENCE, Scene, alone};
+use cofferdam_lab::fixtures::wait_until;
+use nix::sys::signal::Signal;
+
+#[test]
+fn a_killed_program_leaves_resets_and_a_killed_dataplane_is_attached_to_again() {
+    alone(|| {
+        let mut scene = Scene::new();
+        let line = "redis-server --port 6379 --protected-mode no --save ''";
+        let cli = format!("redis-cli -h {ADDRESS}");
+        let wait = |scene: &Scene| {
+            let waits = scene.at_client("blpop", &format!("{cli} blpop list 0"));
+            wait_until("it to wait", PATIENCE, || {
+                scene
+                    .client(&format!("{cli} client list"))
+                    .contains("cmd=blpop")
+            });
+            waits
+        };
+        let server = scene.serve("redis", line);
+        scene.wait_for_port(6379);
+        let waits = wait(&scene);
+        server.signal(Signal::SIGKILL);
+        server.end();
+        assert_eq!(waits.end(), Some(1));
+        assert!(waits.said().contains("reset"), "{}", waits.said());
+
+        // The address is free at once.
+        let server = scene.serve("redis", line);
+        scene.wait_for_port(6379);
+        let waits = wait(&scene);
+        let dataplane = scene.dataplane.take().unwrap();
+        dataplane.signal(Signal::SIGKILL);
+        dataplane.end();
+        wait_until("the program to say so", PATIENCE, || {
+            server.said().contains("the dataplane is gone")
+        });
+        scene.start_dataplane();
+        scene.wait_for_port(6379);
+        assert_eq!(scene.client(&format!("{cli} ping")).trim(), "PONG");
+        // Nobody answers for the connection of the old one: it is reset when its peer speaks.
+        waits.signal(Signal::SIGTERM);
+        waits.end();
+        server.signal(Signal::SIGTERM);
+        assert_eq!(server.end(), Some(0), "{}", server.said());
+    });
+}
+
+#[test]
+fn a_program_whose_dataplane_ends_gets_errors_and_does_not_hang() {
+    alone(|| {
+        let mut scene = Scene::new();
+        let script = scene.path("errors.py");
+        std::fs::write(&script, include_str!("errors.py")).unwrap();
+        let line = format!("/usr/bin/python3 {} {ADDRESS} 10.98.5.2", script.display());
+        let program = scene.serve("errors", &line);
+        scene.wait_for_port(8000);
+        let peer = scene.at_client("peer", &format!("ncat --recv-only {ADDRESS} 8001"));
+        wait_until("it to have a connection", PATIENCE, || {
+            program.said().contains("connected")
+        });
+        let dataplane = scene.dataplane.take().unwrap();
+        dataplane.signal(Signal::SIGKILL);
+        dataplane.end();
+        assert_eq!(program.end(), Some(0), "{}", program.said());
+        peer.signal(Signal::SIGKILL);
+        peer.end();
+        // The killed one's socket is in the way of nobody; the next one ends in order.
+        scene.start_dataplane();
+    });
+}
+
+#[test]
+fn what_a_program_wrote_before_its_end_arrives() {
+    alone(|| {
+        let scene = Scene::new();
+        let file = scene.file("file", 3 << 20).display().to_string();
+        let folder = scene.folder();
+        for end in ["sys.exit(0)", "os._exit(0)"] {
+            let text = format!(
+                "import os, socket, sys\n\
+                 data = open('{file}', 'rb').read()\n\
+                 s = socket.create_connection(('10.98.5.2', 8000))\n\
+                 s.sendall(data)\n{end}\n"
+            );
+            std::fs::write(scene.path("writer.py"), text).unwrap();
+            let sink = scene.at_client(
+                "sink",
+                &format!("sh -c 'ncat -l 10.98.5.2 8000 > {folder}/got'"),
+            );
+            wait_until("somebody to listen", PATIENCE, || {
+                scene.client("ss -Hltn").contains(":8000")
+            });
+            let out = scene.run_on_dataplane(&format!("/usr/bin/python3 {folder}/writer.py"));
+            assert!(out.status.success(), "{}", crate::support::said(&out));
+            sink.end();
+            scene.client(&format!("cmp {folder}/got {file}"));
+        }
+    });
+}

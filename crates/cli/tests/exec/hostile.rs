@@ -1,0 +1,83 @@
+//! Programs that behave badly, and peers.
+
+use crate::support::{ADDRESS, PATIENCE, Scene, alone, said};
+use cofferdam_lab::fixtures::wait_until;
+use nix::sys::signal::Signal;
+
+#[test]
+fn a_program_may_fork_close_and_exec_as_it_likes() {
+    alone(|| {
+        let scene = Scene::new();
+        let script = scene.path("rude.py");
+        std::fs::write(&script, include_str!("rude.py")).unwrap();
+        let server = scene.serve(
+            "rude",
+            &format!("/usr/bin/python3 {} {ADDRESS}", script.display()),
+        );
+        scene.wait_for_port(8000);
+        let got = scene.client(&format!("ncat --recv-only {ADDRESS} 8000"));
+        assert_eq!(
+            got,
+            "served by a child\n".repeat(200) + "and by its parent\n"
+        );
+        assert_eq!(server.end(), Some(0), "{}", server.said());
+    });
+}
+
+#[test]
+fn a_client_that_never_reads_stops_nobody_else() {
+    alone(|| {
+        let scene = Scene::new();
+        scene.file("file", 64 << 20);
+        let line = format!(
+            "/usr/bin/python3 -m http.server 8000 --bind {ADDRESS} --directory {}",
+            scene.folder()
+        );
+        let server = scene.serve("python", &line);
+        scene.wait_for_port(8000);
+        let request = "printf 'GET /file HTTP/1.0\\r\\n\\r\\n'; sleep 60";
+        let script = format!("sh -c \"( {request} ) | ncat {ADDRESS} 8000 | sleep 60\"");
+        let idle: Vec<_> = (0..80)
+            .map(|n| scene.at_client(&format!("idle{n}"), &script))
+            .collect();
+        wait_until("all to have asked", PATIENCE, || {
+            server.said().matches("\"GET /file").count() == idle.len()
+        });
+        let folder = scene.folder();
+        scene.client(&format!(
+            "cd {folder} && curl -sS -o got http://{ADDRESS}:8000/file && cmp got file"
+        ));
+        for client in &idle {
+            client.signal(Signal::SIGKILL);
+            client.end();
+        }
+        server.signal(Signal::SIGINT);
+        server.end();
+    });
+}
+
+#[test]
+fn a_program_that_scribbles_over_its_session_harms_only_itself() {
+    alone(|| {
+        let scene = Scene::new();
+        let script = scene.path("scribble.py");
+        std::fs::write(&script, include_str!("scribble.py")).unwrap();
+        let other = scene.serve(
+            "redis",
+            "redis-server --port 6379 --protected-mode no --save ''",
+        );
+        scene.wait_for_port(6379);
+        let out =
+            scene.run_on_dataplane(&format!("/usr/bin/python3 {} {ADDRESS}", script.display()));
+        let text = said(&out);
+        assert!(text.contains("scribbled"), "{text}");
+        assert!(
+            text.contains("the dataplane has terminated this application"),
+            "{text}"
+        );
+        let ping = format!("redis-cli -h {ADDRESS} ping");
+        assert_eq!(scene.client(&ping).trim(), "PONG", "the other is served");
+        other.signal(Signal::SIGTERM);
+        assert_eq!(other.end(), Some(0));
+    });
+}
