@@ -126,7 +126,8 @@ impl Conn {
     pub fn ended(&mut self, error: Option<Errno>) {
         self.connection = None;
         self.ended = Some(error);
-        self.peer_closed = true;
+        // Behind a reset there is no orderly end: a reader must not see one first.
+        self.peer_closed |= error.is_none();
     }
 
     /// Moves what can be moved.
