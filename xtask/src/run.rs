@@ -15,6 +15,10 @@ pub fn as_root() -> &'static [&'static str] {
     }
 }
 
+/// Where `install` puts our files, and how `make` hands it on: a library that is built with `make` on
+/// the way would be put there too, and not be found.
+const INSTALLED_BY: [&str; 5] = ["PREFIX", "DESTDIR", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES"];
+
 /// Cargo, in the repository.
 pub fn cargo(arguments: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -23,8 +27,9 @@ pub fn cargo(arguments: &[&str]) -> Command {
     // `su` gives root a PATH without the folders where ip, tc and nft are.
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{path}:/usr/local/sbin:/usr/sbin:/sbin"));
-    // Where `install` puts our files: a library that is built on the way would go there too.
-    command.env_remove("PREFIX").env_remove("DESTDIR");
+    for name in INSTALLED_BY {
+        command.env_remove(name);
+    }
     command
 }
 
@@ -208,7 +213,7 @@ mod tests {
     #[test]
     fn a_build_does_not_know_where_our_files_are_installed() {
         let command = cargo(&["build"]);
-        for name in ["PREFIX", "DESTDIR"] {
+        for name in INSTALLED_BY {
             assert!(
                 command
                     .get_envs()

@@ -152,6 +152,11 @@ impl Bursts {
         done.into_iter().collect()
     }
 
+    /// The last packet is the first of a burst.
+    pub const fn has_begun(&self) -> bool {
+        self.segments == 1
+    }
+
     /// The burst is over.
     pub fn flush(&mut self) -> Option<Vec<u8>> {
         let (shape, mut packet) = self.last.take()?;

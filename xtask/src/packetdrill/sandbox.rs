@@ -110,7 +110,7 @@ fn arguments(ip: Ip, own: &[String]) -> Vec<String> {
         Ip::V6 => {
             "--ip_version=ipv6 --mtu=1520 --local_ip=fd3d:0a0b:17d6::1 \
              --gateway_ip=fd3d:0a0b:17d6:8888::1 --remote_ip=fd3d:fa7b:d17d::1 \
-             -D TFO_COOKIE=c1d1e9742a47a9bc -D CMSG_LEVEL_IP=SOL_IPV6 \
+             -D TFO_COOKIE=c1d1e9742a47a9bc -D CODE=address_unreachable -D CMSG_LEVEL_IP=SOL_IPV6 \
              -D CMSG_TYPE_RECVERR=IPV6_RECVERR"
         }
     };

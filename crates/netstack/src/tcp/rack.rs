@@ -12,6 +12,7 @@ use std::time::Duration;
 struct Newest {
     end: u32,
     sent: Tick,
+    /// The round trip of what arrived last (RACK.rtt), in ticks.
     rtt: u32,
     /// It had been sent again.
     again: bool,
@@ -110,6 +111,9 @@ impl Rack {
                 rtt,
                 again,
             });
+        } else if let Some(newest) = &mut self.newest {
+            // RACK.rtt is that of what has arrived last, whenever it was sent: the path took as long.
+            newest.rtt = rtt;
         }
     }
 

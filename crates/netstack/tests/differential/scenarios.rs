@@ -316,12 +316,10 @@ pub const SCENARIOS: &[Scenario] = &[
         "connect\n< R. 0:0 ack 1000\n< S. 0:0 ack 1 mss 1460",
     ),
     Scenario {
-        allowed: &[
-            (
-                1,
-                "RFC 7323, 2.2 and 3.2: only options that the peer's SYN had; Linux repeats its own",
-            ),
-        ],
+        allowed: &[(
+            1,
+            "RFC 7323, 2.2 and 3.2: only options that the peer's SYN had; Linux repeats its own",
+        )],
         ..scenario(
             "connect: both at once",
             "connect\n< S 0:0 mss 1460\n< S. 0:0 ack 1 mss 1460\n< . 1:1 ack 1",

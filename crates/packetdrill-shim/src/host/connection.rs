@@ -3,6 +3,7 @@
 use super::errors::Result;
 use super::meter::Meter;
 use super::notices::Notices;
+use super::pace::Pace;
 use super::sending::Outgoing;
 use crate::buffers::Buffers;
 use cofferdam_netstack::{BufferId, Chunk, ConnectionId, ConnectionInfo, DeadReason, Time};
@@ -37,6 +38,7 @@ pub struct Connection {
     /// What was written and the stack does not have yet.
     pub out: Outgoing,
     pub meter: Meter,
+    pub pace: Pace,
     /// What the stack knew of it last.
     pub last_info: Option<ConnectionInfo>,
     /// How far the stream has ever left, in bytes.
@@ -68,6 +70,7 @@ impl Connection {
             news: 0,
             out: Outgoing::default(),
             meter: Meter::new(now),
+            pace: Pace::default(),
             last_info: None,
             sent_to: 0,
             acked_to: 0,
@@ -110,6 +113,8 @@ impl Connection {
         self.news += u64::from(self.notices.made() > had);
         self.acked_to += u64::from(bytes);
         self.out.acknowledged(self.acked_to);
+        let handshake = self.last_info.and_then(|info| info.srtt);
+        self.pace.acknowledged(self.acked_to, now, handshake);
         while let Some((buffer, left)) = self.unacknowledged.front_mut() {
             if *left > bytes {
                 *left -= bytes;

@@ -2,7 +2,7 @@
 
 use super::Host;
 use super::meter::Held;
-use crate::burst::{self, Shape};
+use crate::burst::{self, Bursts, Shape};
 use cofferdam_netstack::ConnectionInfo;
 
 /// Segments of a burst at least, where no sysctl says more.
@@ -12,16 +12,23 @@ impl Host {
     /// A packet of the stack's leaves.
     pub(super) fn depart(&mut self, packet: Vec<u8>) {
         let known = burst::shape(&packet).and_then(|shape| self.sent_by(&shape));
+        let mut began = None;
         let (most, pushes) = match known {
-            Some((bits, info, shape)) => {
+            Some((bits, mut info, shape)) => {
                 let end = self.stream_end(&info, &shape);
                 let now = self.now;
                 let pushed = self.connections.get_mut(&bits).map(|place| {
                     let again = end <= place.sent_to;
+                    info.srtt = place.pace.srtt().or(info.srtt);
+                    began = (!again).then(|| (bits, end.saturating_sub(shape.payload.into())));
                     place.sent_to = place.sent_to.max(end);
                     place.meter.sent(shape.payload, again, now);
                     place.notices.sent(end, now);
-                    place.out.marks(end)
+                    if shape.payload > 0 {
+                        place.pace.sent(end, again, now);
+                    }
+                    let (pushes, ends_piece) = place.out.marks(end);
+                    (pushes, ends_piece || again && place.pace.ends_burst(end))
                 });
                 let least = (self.sysctls.as_ref()).map_or(LEAST_BURST_SEGMENTS, |sysctls| {
                     sysctls.least_burst_segments()
@@ -35,6 +42,10 @@ impl Host {
             Some(bursts) => bursts.add(packet, most, pushes),
             None => vec![packet],
         };
+        let is_first = self.bursts.as_ref().is_some_and(Bursts::has_begun);
+        if let Some((bits, start)) = began.filter(|_| is_first) {
+            self.update(bits, |place| place.pace.burst_ended(start));
+        }
         self.sent
             .extend(leaving.into_iter().map(|packet| (now, packet)));
     }
@@ -70,14 +81,13 @@ impl Host {
             place.last_info = Some(info);
             let waiting = info.send_queue_bytes.saturating_sub(info.flight_bytes);
             let window = info.peer_window_bytes.saturating_sub(info.flight_bytes);
+            // Linux looks at the congestion window first.
+            let has_room = info.flight_bytes + info.mss_bytes <= info.cwnd_bytes;
             let held = if info.send_queue_bytes + place.out.len() == 0 {
                 Held::Idle
-            } else if waiting > 0 && window < waiting.min(info.mss_bytes) {
+            } else if waiting > 0 && has_room && window < waiting.min(info.mss_bytes) {
                 Held::ByWindow
-            } else if waiting == 0
-                && place.out.was_full
-                && info.flight_bytes + info.mss_bytes <= info.cwnd_bytes
-            {
+            } else if waiting == 0 && place.out.was_full && has_room {
                 Held::ByBuffer
             } else {
                 Held::Busy

@@ -12,6 +12,7 @@ mod interest;
 mod meter;
 mod notices;
 mod options;
+mod pace;
 mod ready;
 mod sending;
 mod settings;

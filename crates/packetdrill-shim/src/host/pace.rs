@@ -1,0 +1,106 @@
+//! How Linux paces a connection: the round trip by which it sizes its bursts, and where they ended.
+//!
+//! Linux takes a measurement from every acknowledgement, the stack one from each round trip (RFC 6298
+//! allows both): bursts are sized by Linux's.
+
+use cofferdam_netstack::Time;
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// What of a stream is under way.
+#[derive(Debug, Default)]
+pub struct Pace {
+    /// Where segments end, in bytes of the stream, and when they left first. One that left again
+    /// measures nothing (Karn's rule).
+    sent: VecDeque<(u64, Option<Time>)>,
+    /// Eight times the smoothed round trip, in nanoseconds, as Linux keeps it.
+    srtt8_ns: u64,
+    /// Where bursts ended: what is sent again is not put together beyond them.
+    burst_ends: BTreeSet<u64>,
+}
+
+impl Pace {
+    /// A segment leaves that ends at `end`; `again`: not for the first time.
+    pub fn sent(&mut self, end: u64, again: bool, now: Time) {
+        if !again {
+            self.sent.push_back((end, Some(now)));
+            return;
+        }
+        let found = (self.sent.iter_mut()).find(|(at, _)| *at >= end);
+        if let Some((_, at)) = found {
+            *at = None;
+        }
+    }
+
+    /// A burst of new data ended there.
+    pub fn burst_ended(&mut self, end: u64) {
+        self.burst_ends.insert(end);
+    }
+
+    /// Whether a burst ended there when it was sent first.
+    pub fn ends_burst(&self, end: u64) -> bool {
+        self.burst_ends.contains(&end)
+    }
+
+    /// All up to `end` is acknowledged. `handshake`: the round trip that it measured.
+    pub fn acknowledged(&mut self, end: u64, now: Time, handshake: Option<Duration>) {
+        if self.srtt8_ns == 0
+            && let Some(first) = handshake
+        {
+            self.srtt8_ns = first.as_nanos() as u64 * 8;
+        }
+        let mut oldest = None;
+        while let Some((at, left)) = self.sent.front().copied() {
+            if at > end {
+                break;
+            }
+            oldest = oldest.or(left);
+            self.sent.pop_front();
+        }
+        self.burst_ends = self.burst_ends.split_off(&end);
+        let Some(left) = oldest else { return };
+        let rtt_ns = (now.since(left).as_nanos() as u64).max(1_000);
+        self.srtt8_ns = match self.srtt8_ns {
+            0 => rtt_ns * 8,
+            before => before - before / 8 + rtt_ns,
+        };
+    }
+
+    /// The smoothed round trip, once measured.
+    pub fn srtt(&self) -> Option<Duration> {
+        (self.srtt8_ns > 0).then(|| Duration::from_nanos(self.srtt8_ns / 8))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_acknowledgement_measures_by_what_it_is_the_first_to_acknowledge() {
+        let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
+        let ms = Duration::from_millis;
+        let mut pace = Pace::default();
+        for segment in 1..=4 {
+            pace.sent(segment * 1000, false, at(0));
+        }
+        pace.acknowledged(0, at(0), Some(ms(10)));
+        assert_eq!(pace.srtt(), Some(ms(10)));
+        pace.acknowledged(2000, at(18), None);
+        assert_eq!(pace.srtt(), Some(ms(11)), "7/8 of 10 and 1/8 of 18");
+        pace.sent(3000, true, at(20));
+        pace.acknowledged(3000, at(40), None);
+        assert_eq!(pace.srtt(), Some(ms(11)), "sent again: nothing is measured");
+        pace.acknowledged(4000, at(51), None);
+        assert_eq!(pace.srtt(), Some(ms(16)));
+    }
+
+    #[test]
+    fn ends_of_bursts_are_known_until_they_are_acknowledged() {
+        let mut pace = Pace::default();
+        pace.burst_ended(2000);
+        assert!(pace.ends_burst(2000) && !pace.ends_burst(1000));
+        pace.acknowledged(2001, Time::from_nanos(1), None);
+        assert!(!pace.ends_burst(2000));
+    }
+}
