@@ -4,7 +4,6 @@ use super::{Filter, Options};
 use crate::args::{HostArgs, one_of};
 use crate::data::{Direction, Interferer, Limit, Path, Treatment, VictimIn, VictimKind};
 use crate::error::BenchError;
-use crate::isolation::data::RuntimeKind;
 use crate::progress::Progress;
 use crate::run::command::{Answer, Bench};
 use crate::topology::MadeBy;
@@ -56,10 +55,10 @@ pub struct PenaltyArgs {
     /// Only these HTB rates on the sender's interface, such as 5Gbit
     #[arg(long, value_name = "RATE", value_delimiter = ',', value_parser = quantity::gbit)]
     pub htb: Vec<f64>,
-    /// Creates the containers: this program (process), or podman with runc; podman's have no path
-    /// veth
-    #[arg(long, value_name = "RUNTIME", default_value = "process", value_parser = one_of(&[RuntimeKind::Process, RuntimeKind::Podman], RuntimeKind::label))]
-    pub runtime: RuntimeKind,
+    /// Creates the containers: this program (process), podman with runc (no path veth), or kubernetes:
+    /// pods of the cluster's node that this runs on, by kubectl (path routed only)
+    #[arg(long, value_name = "RUNTIME", default_value = "process", value_parser = one_of(MadeBy::ALL, MadeBy::label))]
+    pub runtime: MadeBy,
     /// Only the cell with this id, such as cpu/flood/receiver/veth/3x200B; may be repeated
     #[arg(long, value_name = "ID")]
     pub cell: Vec<String>,
@@ -133,10 +132,7 @@ impl From<PenaltyArgs> for Options {
             seed: args.host.seed,
             ledger: !args.no_ledger,
             segmentation_offload: args.segmentation_offload,
-            made_by: match args.runtime {
-                RuntimeKind::Podman => MadeBy::Podman,
-                _ => MadeBy::Ourselves,
-            },
+            made_by: args.runtime,
             trace: args.trace,
             treatments,
             filter: Filter {

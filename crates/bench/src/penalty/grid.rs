@@ -53,7 +53,11 @@ pub fn cells(options: &Options) -> Result<Vec<Cell>, BenchError> {
         .into_iter()
         .filter(|c| options.filter.keeps(c))
         // Nothing can be steered inside podman's containers: their sysfs is read-only.
-        .filter(|c| options.made_by == MadeBy::Ourselves || c.path != Path::Veth)
+        .filter(|c| match options.made_by {
+            MadeBy::Ourselves => true,
+            MadeBy::Podman => c.path != Path::Veth,
+            MadeBy::Kubernetes => c.path == Path::Routed,
+        })
         .collect();
     if kept.is_empty() {
         return Err(BenchError::Usage(
@@ -275,6 +279,9 @@ mod tests {
         let bridge = "cpu/flood/receiver/bridge-nat/3x200B";
         assert!(podman.iter().any(|c| c.id == bridge));
         assert!(of(MadeBy::Ourselves).len() > podman.len());
+        // A cluster's own network is neither of the other two.
+        let pods = of(MadeBy::Kubernetes);
+        assert!(!pods.is_empty() && pods.iter().all(|c| c.path == Path::Routed));
     }
 
     #[test]

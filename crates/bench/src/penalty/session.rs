@@ -42,7 +42,8 @@ impl<'a, 'p> Session<'a, 'p> {
         }
         Ok(Session {
             result: PenaltyResult {
-                containers_by: (options.made_by == MadeBy::Podman).then(|| "podman".to_owned()),
+                containers_by: (options.made_by != MadeBy::Ourselves)
+                    .then(|| options.made_by.label().to_owned()),
                 done: [0, cells.len() as u32],
                 ..PenaltyResult::default()
             },

@@ -8,7 +8,9 @@
 //! veth         peer p<i> ────────────────────────────────── eth0 container i
 //! routed       peer p0 ── up0 router d<i> ───────────────── eth0 container i
 //! bridge-nat   peer p0 ── up0 router (DNAT, conntrack) br0 ─ eth0 container i
+//! pods         peer p0 ── cfbPID node ─ (network plugin) ─── eth0 pod i
 //! ```
+//! The last is a real node, and gets one device of ours.
 //!
 //! A plain veth hop does its receive work on the sender's CPU. Where a real NIC would interrupt
 //! the victim's CPU, `rps_cpus` of the receiving device steers the work there; what leaves
@@ -16,6 +18,7 @@
 //! the second stays on that CPU by itself.
 
 mod cgroup;
+mod kubernetes;
 mod podman;
 
 use crate::data::{EVEN_SHARE_PCT, Limit, Path};
@@ -69,17 +72,12 @@ pub enum MadeBy {
     /// podman with runc. Its containers' sysfs is read-only, so that nothing can be steered in
     /// them: not for [`Path::Veth`].
     Podman,
+    /// A cluster's node, which this is: pods by its API server, in their own network. Only for
+    /// [`Path::Routed`].
+    Kubernetes,
 }
 
-impl MadeBy {
-    /// Short name, as in the data.
-    pub fn label(self) -> &'static str {
-        match self {
-            MadeBy::Ourselves => "process",
-            MadeBy::Podman => "podman",
-        }
-    }
-}
+labels!(MadeBy { Ourselves => "process", Podman => "podman", Kubernetes => "kubernetes" });
 
 /// A container and its share.
 #[derive(Clone, Debug)]
@@ -145,14 +143,22 @@ impl Topology {
         let groups = Groups::make(&layout, &tag, &mut undo)?;
         let netns = |name: &str, undo: &mut UndoStack| make_netns(&format!("{tag}-{name}"), undo);
         let peer = netns("peer", &mut undo)?;
+        let pods = match spec.made_by {
+            MadeBy::Kubernetes => {
+                kubernetes::refuse_path(spec.path)?;
+                Some(kubernetes::Pods::prepare(&tag, &peer, spec)?)
+            }
+            MadeBy::Ourselves | MadeBy::Podman => None,
+        };
         let router = match spec.path {
+            _ if pods.is_some() => None,
             Path::Veth => None,
             Path::Routed | Path::BridgeNat => {
                 Some(Router::make(netns("router", &mut undo)?, &peer, spec)?)
             }
         };
         let image = match spec.made_by {
-            MadeBy::Ourselves => None,
+            MadeBy::Ourselves | MadeBy::Kubernetes => None,
             MadeBy::Podman if spec.path == Path::Veth => {
                 return Err(BenchError::Unsupported(
                     "the path 'veth' steers work inside the container, whose sysfs podman makes \
@@ -164,6 +170,18 @@ impl Topology {
         };
         let mut members = Vec::new();
         for (i, tenant) in (0_u8..).zip(&spec.containers) {
+            if let Some(pods) = &pods {
+                let started = pods.start(tenant, spec.limit, &layout, &mut undo)?;
+                members.push(Member {
+                    netns: started.netns,
+                    cgroups: started.cgroups,
+                    cgroup_path: started.cgroup_path,
+                    address: started.address,
+                    gateway: UPLINK,
+                    port: 20_000,
+                });
+                continue;
+            }
             let (space, cgroups, cgroup_path) = match &image {
                 None => {
                     let group = groups.container(tenant, spec.limit, &mut undo)?;
