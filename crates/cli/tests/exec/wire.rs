@@ -1,6 +1,6 @@
 //! A bad link: a namespace between two devices, where a thread passes frames on, most of them.
 
-use cofferdam_lab::fixtures::{Namespace, Net, VethPair};
+use cofferdam_lab::fixtures::{Namespace, VethPair};
 use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{
