@@ -12,16 +12,19 @@ use std::time::{Duration, SystemTime};
 /// Debian packages whose archives a static program contains.
 const LINKED_IN: [&str; 3] = ["libc6-dev", "libelf-dev", "zlib1g-dev"];
 
+/// Packages whose libraries are installed beside the program, unless that is static.
+const LIBRARIES: [&str; 1] = ["cofferdam-preload"];
+
 /// Writes the bill of materials of the program that is built from `root`.
 pub fn write(root: &Path, release: &Release, linkage: Linkage, to: &Path) -> Result<()> {
     let metadata = metadata(root)?;
     let lock =
         std::fs::read_to_string(root.join("Cargo.lock")).context("cannot read Cargo.lock")?;
-    let linked = match linkage {
-        Linkage::Dynamic => Vec::new(),
-        Linkage::Static => linked_in()?,
+    let (linked, beside) = match linkage {
+        Linkage::Dynamic => (Vec::new(), &LIBRARIES[..]),
+        Linkage::Static => (linked_in()?, &[][..]),
     };
-    let document = document(&metadata, &checksums(&lock), &linked, release)?;
+    let document = document(&metadata, &checksums(&lock), &linked, beside, release)?;
     let text = serde_json::to_string_pretty(&document)? + "\n";
     std::fs::write(to, text).with_context(|| format!("cannot write {}", to.display()))
 }
@@ -116,6 +119,7 @@ fn document(
     metadata: &Value,
     checksums: &BTreeMap<(String, String), String>,
     linked: &[(String, String)],
+    beside: &[&str],
     release: &Release,
 ) -> Result<Value> {
     let packages = metadata["packages"].as_array().context("no packages")?;
@@ -124,12 +128,18 @@ fn document(
         package.and_then(|p| p["id"].as_str()).map(str::to_owned)
     };
     let root = id_of("cofferdam").context("no package cofferdam")?;
-    let needed = needed(metadata, &root);
+    let mut parts = needed(metadata, &root);
+    for name in beside {
+        let library = id_of(name).with_context(|| format!("no package {name}"))?;
+        for (id, part) in needed(metadata, &library) {
+            *parts.entry(id).or_insert(part) |= part;
+        }
+    }
     let mut components = Vec::new();
     let mut reference = BTreeMap::new();
     for package in packages {
         let text = |key: &str| package[key].as_str().unwrap_or_default().to_owned();
-        let Some(part) = needed.get(&text("id")) else {
+        let Some(part) = parts.get(&text("id")) else {
             continue;
         };
         let (name, version) = (text("name"), text("version"));
@@ -235,7 +245,7 @@ mod tests {
         let metadata = metadata(tree::root()).unwrap();
         let linked = [("libelf-dev".to_owned(), "0.188-2.1".to_owned())];
         let sums = checksums(&lock);
-        let document = document(&metadata, &sums, &linked, &release()).unwrap();
+        let document = document(&metadata, &sums, &linked, &LIBRARIES, &release()).unwrap();
         let components = document["components"].as_array().unwrap();
         let refs: BTreeSet<&str> = components
             .iter()
@@ -249,6 +259,8 @@ mod tests {
         assert_eq!(find("libbpf-cargo").unwrap()["scope"], "excluded");
         assert!(find("proptest").is_none(), "only tests use it");
         assert!(find("cofferdam-packetdrill-shim").is_none());
+        assert_eq!(find("cofferdam-preload").unwrap()["scope"], "required");
+        assert!(find("cofferdam-bsd").is_some(), "a part of that library");
         assert_eq!(find("libelf-dev").unwrap()["version"], "0.188-2.1");
         let foreign = components
             .iter()
