@@ -59,6 +59,7 @@ fn closing(text: &str) -> Option<usize> {
 /// The options that a person is told of in `literal`; none in the command line of a program.
 pub fn mentions(all: &Command, literal: &str) -> Vec<Mention> {
     let first = literal.split_whitespace().next().unwrap_or_default();
+    let first = first.trim_matches(['{', '}']);
     let is_prose = [": ", "; ", ", ", " or ", " with ", "'", " (", "run "]
         .iter()
         .any(|mark| literal.contains(mark));
@@ -69,6 +70,11 @@ pub fn mentions(all: &Command, literal: &str) -> Vec<Mention> {
         let before = &literal[..at];
         let is_start = before.is_empty() || before.ends_with([' ', '\'', '(', '`']);
         let option = option(&literal[at..]).filter(|_| is_start)?;
+        // Behind two dashes there is another program's command line.
+        let line = before.rsplit("\\n").next().unwrap_or_default();
+        if line.contains(" -- ") {
+            return None;
+        }
         let last = before.split_whitespace().next_back().unwrap_or_default();
         if PROGRAMS.contains(&last.trim_start_matches(['(', '\''])) {
             return None;
@@ -117,6 +123,7 @@ pub fn command_lines(all: &Command, text: &str) -> Vec<(String, String)> {
         let rest = rest
             .split(['|', ';', '#', '&', '>'])
             .next()
+            .and_then(|rest| rest.split(" -- ").next())
             .unwrap_or_default();
         if let Some(command) = named(all, rest) {
             let options = rest.split_whitespace().filter_map(option);
