@@ -422,11 +422,11 @@ fn a_simulation_run_is_whole_and_leaves_nothing() {
     assert_eq!(result.cases.len(), 5);
     for case in &result.cases {
         assert_eq!(case.rows.len(), case.case.tenants.len());
+        // On a loaded host one of them may get nothing in so short a time.
+        let measured: f64 = case.rows.iter().map(|row| row.measured.median).sum();
+        assert!(measured > 0.0, "{case:?}");
         for row in &case.rows {
-            assert!(
-                row.measured.median > 0.0 && row.simulated.median > 0.0,
-                "{row:?}"
-            );
+            assert!(row.simulated.median > 0.0, "{row:?}");
         }
     }
     for sample in SimulationSample::of(&data) {
