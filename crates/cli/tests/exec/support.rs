@@ -22,23 +22,28 @@ pub const CLIENT: &str = "10.98.5.2";
 
 /// Alone on the machine, in time, and nothing is left.
 pub fn alone(body: impl FnOnce() + Send + 'static) {
-    build_library();
+    place_library();
     let _alone = exclusive();
     time_limit(Duration::from_secs(120), body);
     cofferdam_lab::fixtures::assert_nothing_left();
 }
 
-/// A test of this package alone builds only the command.
-fn build_library() {
+/// Puts the library beside the command, where that looks for it. The tests of the workspace build it; a
+/// test of this package alone does not, and may build nothing beside the others.
+fn place_library() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let library = Path::new(BINARY).with_file_name("libcofferdam_preload.so");
-        if !library.is_file() {
-            let cargo = Command::new(env!("CARGO"))
-                .args(["build", "--package", "cofferdam-preload"])
-                .status();
-            assert!(cargo.unwrap().success());
-        }
+        let test = std::env::current_exe().unwrap();
+        let built = test.with_file_name("libcofferdam_preload.so");
+        assert!(
+            built.is_file(),
+            "{} is missing: `cargo test -p cofferdam-preload --no-run` builds it",
+            built.display()
+        );
+        let placed = Path::new(BINARY).with_file_name("libcofferdam_preload.so");
+        let new = placed.with_extension("so.new");
+        std::fs::copy(&built, &new).unwrap();
+        std::fs::rename(&new, &placed).unwrap();
     });
 }
 
