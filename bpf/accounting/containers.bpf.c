@@ -85,7 +85,8 @@ struct {
 } memberships SEC(".maps");
 
 /* Whether it is known that `cgroup` is in `netns`. Both having a row is not enough: the second
- * container of a pod joins a namespace that the first one holds, and is in the host's until then. */
+ * container of a pod joins a namespace that the first one holds, and is in the host's until then.
+ */
 static __always_inline bool cf_is_member(const struct cf_membership *pair)
 {
 	__u32 *row = bpf_map_lookup_elem(&cgroup_rows, &pair->cgroup);
