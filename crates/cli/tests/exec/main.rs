@@ -10,3 +10,4 @@ mod refusals;
 mod servers;
 mod support;
 mod wire;
+mod worst_link;
