@@ -10,4 +10,3 @@ mod refusals;
 mod servers;
 mod support;
 mod wire;
-mod worst_link;
