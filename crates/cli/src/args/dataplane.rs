@@ -41,12 +41,9 @@ Examples:
 Exit code: the program's own once it runs; before, 1 when it is refused or no dataplane answers, 2
 for a wrong command line, 3 when the library is missing.";
 
-/// `cofferdam dataplane exec`
+/// As whom, how long and where an application attaches.
 #[derive(Debug, Args)]
-pub struct DataplaneExecArgs {
-    /// Name of the application in the dataplane's configuration [default: the program's name]
-    #[arg(long)]
-    pub name: Option<String>,
+pub struct DataplaneAttachArgs {
     /// Switch to this user before attaching; it must be the application's user in the configuration
     #[arg(long, value_name = "NAME|UID")]
     pub user: Option<String>,
@@ -56,6 +53,16 @@ pub struct DataplaneExecArgs {
     /// Socket of the running dataplane
     #[arg(long, value_name = "PATH", default_value = cofferdam_dataplane::config::DEFAULT_SOCKET)]
     pub socket: PathBuf,
+}
+
+/// `cofferdam dataplane exec`
+#[derive(Debug, Args)]
+pub struct DataplaneExecArgs {
+    /// Name of the application in the dataplane's configuration [default: the program's name]
+    #[arg(long)]
+    pub name: Option<String>,
+    #[command(flatten)]
+    pub attach: DataplaneAttachArgs,
     /// The program and its arguments, behind `--`
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     pub command: Vec<OsString>,
@@ -73,15 +80,8 @@ pub struct DataplaneServeArgs {
     /// Name of the application in the dataplane's configuration
     #[arg(long)]
     pub name: String,
-    /// Switch to this user before attaching; it must be the application's user in the configuration
-    #[arg(long, value_name = "NAME|UID")]
-    pub user: Option<String>,
-    /// How long to wait for the dataplane to listen; 0s does not wait
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = quantity::wait)]
-    pub wait: Duration,
-    /// Socket of the running dataplane
-    #[arg(long, value_name = "PATH", default_value = cofferdam_dataplane::config::DEFAULT_SOCKET)]
-    pub socket: PathBuf,
+    #[command(flatten)]
+    pub attach: DataplaneAttachArgs,
 }
 
 /// A small server.

@@ -28,13 +28,18 @@ pub fn run(args: &DataplaneExecArgs, interrupt: &Interrupt) -> Outcome {
         .to_string_lossy();
     let name = args.name.as_deref().unwrap_or(&own);
     let library = library()?;
-    if let Some(user) = &args.user {
+    if let Some(user) = &args.attach.user {
         become_user(user)?;
     }
     // The program attaches itself; whether it can is said before it runs.
-    drop(attach(&args.socket, name, args.wait, interrupt)?);
-    let socket = std::path::absolute(&args.socket)
-        .map_err(|e| Failure::failed(format!("{}: {e}", args.socket.display())))?;
+    drop(attach(
+        &args.attach.socket,
+        name,
+        args.attach.wait,
+        interrupt,
+    )?);
+    let socket = std::path::absolute(&args.attach.socket)
+        .map_err(|e| Failure::failed(format!("{}: {e}", args.attach.socket.display())))?;
     exec::refuse_io_uring()
         .map_err(|e| Failure::Unsupported(format!(
             "io_uring cannot be refused to the program ({e}): a kernel with CONFIG_SECCOMP_FILTER is needed"

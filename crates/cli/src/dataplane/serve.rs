@@ -17,10 +17,10 @@ const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Serves until a signal or the dataplane's end.
 pub fn run(args: &DataplaneServeArgs, interrupt: &Interrupt) -> Outcome {
-    if let Some(user) = &args.user {
+    if let Some(user) = &args.attach.user {
         become_user(user)?;
     }
-    let session = attach(&args.socket, &args.name, args.wait, interrupt)?;
+    let session = attach(&args.attach.socket, &args.name, args.attach.wait, interrupt)?;
     let address = args.address;
     let ended = match args.server {
         Server::Echo => turns(session, Echo::new(address), interrupt),
@@ -31,7 +31,7 @@ pub fn run(args: &DataplaneServeArgs, interrupt: &Interrupt) -> Outcome {
         Ok(()) => Ok(()),
         // A dataplane that ends in order removes its socket; a killed one leaves it, and one that
         // has only terminated this application keeps listening.
-        Err(e) if e.kind() == ErrorKind::ConnectionAborted && !args.socket.exists() => {
+        Err(e) if e.kind() == ErrorKind::ConnectionAborted && !args.attach.socket.exists() => {
             let _ = writeln!(
                 stderr(),
                 "cofferdam: the dataplane has ended, and this server with it"

@@ -41,6 +41,11 @@ pub fn send_timeout_ms(fd: RawFd) -> c_int {
     }
 }
 
+/// The socket, unless it is the kernel's, as one is still that only has an address.
+fn of_the_dataplane(fd: c_int) -> Option<Sock> {
+    table::find(fd).filter(|sock| !matches!(sock.kind, Kind::Bound(_)))
+}
+
 /// `getsockopt(2)`.
 ///
 /// # Safety
@@ -56,14 +61,8 @@ pub unsafe extern "C" fn getsockopt(
     let Some(_inside) = Inside::enter() else {
         return real::getsockopt(fd, level, name, value, len);
     };
-    let sock = match table::find(fd) {
-        // Still the kernel's.
-        None
-        | Some(Sock {
-            kind: Kind::Bound(_),
-            ..
-        }) => return real::getsockopt(fd, level, name, value, len),
-        Some(sock) => sock,
+    let Some(sock) = of_the_dataplane(fd) else {
+        return real::getsockopt(fd, level, name, value, len);
     };
     match answer(&sock, level, name) {
         Answer::Kernel => real::getsockopt(fd, level, name, value, len),
@@ -138,13 +137,8 @@ pub unsafe extern "C" fn setsockopt(
     let Some(_inside) = Inside::enter() else {
         return real::setsockopt(fd, level, name, value, len);
     };
-    let sock = match table::find(fd) {
-        None
-        | Some(Sock {
-            kind: Kind::Bound(_),
-            ..
-        }) => return real::setsockopt(fd, level, name, value, len),
-        Some(sock) => sock,
+    let Some(sock) = of_the_dataplane(fd) else {
+        return real::setsockopt(fd, level, name, value, len);
     };
     match (level, name) {
         (libc::SOL_SOCKET, libc::SO_LINGER) => match &sock.kind {
