@@ -10,6 +10,7 @@ mod dataplane;
 mod device_plugin;
 mod diagnosis;
 mod doctor;
+mod events;
 mod exit;
 mod explain;
 mod export;
@@ -86,6 +87,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Agent(args) => return agent::run(&args),
         Command::Gateway(args) => return gateway::run(&args),
         Command::DevicePlugin(args) => return device_plugin::run(&args),
+        Command::Events(args) => return events::run(&args),
         other => other,
     };
     interruptible(|interrupt| match command {
@@ -108,6 +110,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Agent(_)
         | Command::Gateway(_)
         | Command::DevicePlugin(_)
+        | Command::Events(_)
         | Command::BenchWorker(_)
         | Command::Generate(_) => Ok(()),
     })

@@ -20,6 +20,10 @@ pub fn all() -> Vec<(&'static str, schemars::Schema)> {
             schemars::schema_for!(cofferdam_records::node::NodeReport),
         ),
         (
+            "conditions-1.schema.json",
+            schemars::schema_for!(cofferdam_records::conditions::ConditionsReport),
+        ),
+        (
             "latency-1.schema.json",
             schemars::schema_for!(LatencyRecord),
         ),

@@ -3,6 +3,7 @@
 use crate::http::Limits;
 use crate::kubectl::{Api, ApiError, shown};
 use serde::Deserialize;
+use std::net::IpAddr;
 use std::time::Instant;
 
 /// Pods of a page. One is a few kilobytes.
@@ -24,6 +25,8 @@ pub struct Agent {
     pub node: String,
     /// Its pod.
     pub pod: String,
+    /// Address of its node.
+    pub address: Option<IpAddr>,
     /// Port of its gateway.
     pub port: u16,
     /// Why it cannot be asked; `None` if it can.
@@ -91,6 +94,8 @@ struct Pod {
 #[derive(Deserialize)]
 struct Meta {
     name: String,
+    #[serde(default)]
+    uid: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -117,6 +122,8 @@ struct Port {
 #[serde(rename_all = "camelCase", default)]
 struct PodStatus {
     phase: String,
+    #[serde(rename = "hostIP")]
+    host_ip: String,
     reason: Option<String>,
     message: Option<String>,
     container_statuses: Vec<ContainerStatus>,
@@ -222,16 +229,25 @@ pub fn list(api: &Api, namespace: &str, deadline: Instant) -> Result<Agents, Age
     Ok(all)
 }
 
-/// The pod `name` in `namespace`: its node.
+/// Where a pod is, and which of its name it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its UID.
+    pub uid: String,
+    /// Its node; `None` while it is on none.
+    pub node: Option<String>,
+}
+
+/// The pod `name` in `namespace`.
 ///
 /// # Errors
-/// [`AgentsError`]; also where it is on no node yet.
-pub fn node_of(
+/// [`AgentsError`].
+pub fn place(
     api: &Api,
     namespace: &str,
     name: &str,
     deadline: Instant,
-) -> Result<Option<String>, AgentsError> {
+) -> Result<Place, AgentsError> {
     let (namespace, name) = (check_name(namespace)?, check_name(name)?);
     let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
     let limits = Limits {
@@ -245,7 +261,10 @@ pub fn node_of(
             why,
         })?;
     let pod: Pod = serde_json::from_slice(&body).map_err(AgentsError::Garbled)?;
-    Ok(pod.spec.node_name)
+    Ok(Place {
+        uid: pod.metadata.uid,
+        node: pod.spec.node_name,
+    })
 }
 
 fn wanted(body: &[u8]) -> Result<u64, AgentsError> {
@@ -275,6 +294,7 @@ fn agent(pod: Pod) -> Agent {
     };
     Agent {
         node: shown(pod.spec.node_name.as_deref().unwrap_or(&pod.metadata.name)),
+        address: pod.status.host_ip.parse().ok(),
         port: port.unwrap_or_default(),
         pod: pod.metadata.name,
         why_not,
@@ -345,8 +365,10 @@ mod tests {
         let agent = of(
             r#"{"metadata":{"name":"cofferdam-x7","uid":"u"},"spec":{"nodeName":"node1","containers":[
             {"name":"agent"},{"name":"gateway","ports":[{"name":"gateway","containerPort":9479}]}]},
-            "status":{"phase":"Running","containerStatuses":[{"name":"gateway","state":{"running":{"startedAt":"t"}}}]}}"#,
+            "status":{"phase":"Running","hostIP":"192.0.2.1","containerStatuses":[{"name":"gateway","state":{"running":
+            {"startedAt":"t"}}}]}}"#,
         );
+        assert_eq!(agent.address, Some([192, 0, 2, 1].into()));
         assert_eq!(agent.node, "node1");
         assert_eq!((agent.port, agent.why_not), (9479, None));
     }

@@ -2,8 +2,8 @@
 
 use crate::TOKEN_HEADER;
 use crate::agents::{Agent, check_name};
-use crate::http::Limits;
-use crate::kubectl::{Api, ApiError};
+use crate::http::{self, Limits, Peer};
+use crate::kubectl::{self, Api, ApiError};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -21,6 +21,15 @@ pub const EACH_WITHIN: Duration = Duration::from_secs(5);
 pub const MOST_ANSWER_BYTES: usize = 8 << 20;
 /// Largest Secret, bytes; etcd takes no more.
 const MOST_SECRET_BYTES: usize = 2 << 20;
+
+/// By which way an agent is asked.
+#[derive(Clone, Copy, Debug)]
+pub enum Way<'a> {
+    /// Through the API server, which passes requests on to pods.
+    Api(&'a Api),
+    /// On the address of its node.
+    Direct,
+}
 
 /// How to ask.
 #[derive(Clone, Debug)]
@@ -119,7 +128,7 @@ pub fn document<T: DeserializeOwned>(body: &[u8], schema: &'static str) -> Resul
 /// Asks each of `agents`, and has `read` make something of each answer, in the thread that got it. The
 /// results are in the order of `agents`; the error says why there is none.
 pub fn all<T: Send>(
-    api: &Api,
+    way: Way<'_>,
     agents: &[Agent],
     question: &Question<'_>,
     interrupted: &AtomicBool,
@@ -131,7 +140,7 @@ pub fn all<T: Send>(
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(agent) = agents.get(at) else { return };
-            let result = one(api, agent, question, interrupted).and_then(|body| read(agent, &body));
+            let result = one(way, agent, question, interrupted).and_then(|body| read(agent, &body));
             let mut all = results.lock().unwrap_or_else(PoisonError::into_inner);
             all.push((at, result));
         }
@@ -151,7 +160,7 @@ pub fn all<T: Send>(
 
 /// One agent's answer.
 fn one(
-    api: &Api,
+    way: Way<'_>,
     agent: &Agent,
     question: &Question<'_>,
     interrupted: &AtomicBool,
@@ -168,16 +177,27 @@ fn one(
             "not asked: no time was left; give more with --timeout or --parallel".to_owned(),
         );
     }
-    let path = format!(
-        "/api/v1/namespaces/{}/pods/{}:{}/proxy{}",
-        question.namespace, agent.pod, agent.port, question.path
-    );
     let limits = Limits {
         deadline: question.deadline.min(now + EACH_WITHIN),
         most_bytes: MOST_ANSWER_BYTES,
     };
-    api.get(&path, &[(TOKEN_HEADER, question.token)], limits)
-        .map_err(|why| why.to_string())
+    let token = [(TOKEN_HEADER, question.token)];
+    let answer = match way {
+        Way::Api(api) => {
+            let path = format!(
+                "/api/v1/namespaces/{}/pods/{}:{}/proxy{}",
+                question.namespace, agent.pod, agent.port, question.path
+            );
+            api.get(&path, &token, limits)
+        }
+        Way::Direct => {
+            let address = agent.address.ok_or("its node has no address yet")?;
+            let peer = Peer::Tcp((address, agent.port).into());
+            let reply = http::get(&peer, question.path, &token, limits);
+            reply.map_err(ApiError::from).and_then(kubectl::body)
+        }
+    };
+    answer.map_err(|why| why.to_string())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use cofferdam_cluster::agents;
-use cofferdam_cluster::ask::{self, Question};
+use cofferdam_cluster::ask::{self, Question, Way};
 use cofferdam_cluster::kubectl::Api;
 use cofferdam_cluster::merge::{ClusterReport, merge, part};
 use cofferdam_cluster::{Peer, TOKEN_HEADER};
@@ -182,7 +182,7 @@ fn ask(server: &Server, parallel: usize, within: Duration) -> ClusterReport {
         deadline,
     };
     let results = ask::all(
-        &api,
+        Way::Api(&api),
         &found.agents,
         &question,
         &AtomicBool::new(false),

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod accounting;
+pub mod conditions;
 pub mod cores;
 pub mod diagnosis;
 pub mod doctor;

@@ -1,4 +1,4 @@
-//! `cofferdam kubectl …`, which is `kubectl cofferdam …`, and `cofferdam gateway`.
+//! `cofferdam kubectl …`, which is `kubectl cofferdam …`, and the daemons of a cluster.
 
 use super::SocketArgs;
 use clap::{Args, Subcommand};
@@ -123,6 +123,27 @@ pub struct DevicePluginArgs {
     /// The kubelet's folder of device plugins
     #[arg(long, value_name = "DIR", default_value = cofferdam_cluster::device_plugin::DEFAULT_FOLDER)]
     pub folder: PathBuf,
+}
+
+/// `cofferdam events`
+#[derive(Debug, Args)]
+pub struct EventsArgs {
+    /// A kubectl proxy that reaches the API server: IP:PORT, or the path of its socket
+    #[arg(long, value_name = "ADDRESS")]
+    pub proxy: String,
+    /// Namespace of the agents
+    #[arg(long, value_name = "NAMESPACE", default_value = "cofferdam")]
+    pub agents: String,
+    /// File with the token of the gateways
+    #[arg(long, value_name = "FILE")]
+    pub token_file: PathBuf,
+    /// How often the nodes are asked
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = quantity::interval)]
+    pub every: Duration,
+    /// Nodes asked at the same time
+    #[arg(long, value_name = "N", default_value_t = cofferdam_cluster::ask::PARALLEL,
+          value_parser = parallel)]
+    pub parallel: usize,
 }
 
 fn parallel(text: &str) -> Result<usize, String> {

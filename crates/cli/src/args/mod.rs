@@ -15,7 +15,7 @@ pub use agent::{
 };
 pub use bench::{BenchCommand, CompareArgs};
 pub use cluster::{
-    ClusterArgs, DevicePluginArgs, GatewayArgs, KubectlCommand, KubectlDoctorArgs,
+    ClusterArgs, DevicePluginArgs, EventsArgs, GatewayArgs, KubectlCommand, KubectlDoctorArgs,
     KubectlExplainArgs, KubectlStatusArgs, KubectlTopArgs,
 };
 pub use dataplane::{
@@ -86,6 +86,8 @@ pub enum Command {
     Gateway(GatewayArgs),
     /// Have the scheduler count the CPUs of this node that strict pods may have
     DevicePlugin(DevicePluginArgs),
+    /// Tell on pods of a Kubernetes cluster, as events, what concerns them
+    Events(EventsArgs),
     /// Measure what a container's own network path adds to each packet
     #[command(subcommand)]
     Latency(LatencyCommand),

@@ -12,6 +12,7 @@ use crate::output::{Output, json};
 use crate::table;
 use cofferdam_cluster::merge::{ClusterReport, merge, part};
 use session::Session;
+pub(crate) use session::peer;
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::SystemTime;

@@ -5,7 +5,7 @@ use crate::exit::Failure;
 use crate::interrupt::Interrupt;
 use cofferdam_cluster::Peer;
 use cofferdam_cluster::agents::{self, Agent, Agents};
-use cofferdam_cluster::ask::{self, Question};
+use cofferdam_cluster::ask::{self, Question, Way};
 use cofferdam_cluster::kubectl::{self, Api, Cluster};
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -83,7 +83,13 @@ impl Session {
             parallel: self.parallel,
             deadline: self.deadline,
         };
-        let results = ask::all(&self.api, agents, &question, &interrupt.flag(), read);
+        let results = ask::all(
+            Way::Api(&self.api),
+            agents,
+            &question,
+            &interrupt.flag(),
+            read,
+        );
         match interrupt.raised() {
             true => Err(Failure::Interrupted(None)),
             false => Ok(results),
@@ -123,8 +129,9 @@ impl Session {
 
     /// The node of a pod.
     pub fn node_of(&self, namespace: &str, pod: &str) -> Result<String, Failure> {
-        let node = agents::node_of(&self.api, namespace, pod, self.deadline);
-        node.map_err(anyhow::Error::from)?.ok_or_else(|| {
+        let place = agents::place(&self.api, namespace, pod, self.deadline);
+        let place = place.map_err(anyhow::Error::from)?;
+        place.node.ok_or_else(|| {
             Failure::failed(format!(
                 "pod {namespace}/{pod} is on no node yet: kubectl --namespace {namespace} describe pod {pod} says why"
             ))
@@ -141,7 +148,7 @@ impl Session {
 }
 
 /// `IP:PORT`, otherwise a path.
-fn peer(text: &str) -> Peer {
+pub fn peer(text: &str) -> Peer {
     match text.parse::<SocketAddr>() {
         Ok(address) => Peer::Tcp(address),
         Err(_) => Peer::Unix(text.into()),

@@ -3,6 +3,7 @@
 //! into a cache outside the source tree.
 #![allow(clippy::unwrap_used)]
 
+mod events;
 mod parts;
 mod schemas;
 
@@ -141,6 +142,13 @@ fn wrong_values_are_refused_by_name() {
             "monitoring.podMonitor.enabled=true,gateway.enabled=false",
             "needs gateway.enabled",
         ),
+        (
+            "events.enabled=true,gateway.enabled=false",
+            "needs gateway.enabled",
+        ),
+        ("events.every=0s", "every"),
+        ("events.every=15", "every"),
+        ("events.apiServerPorts={0}", "apiServerPorts"),
     ] {
         let said = refusal(set);
         assert!(said.contains(words), "{set}: {said}");

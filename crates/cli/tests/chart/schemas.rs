@@ -7,9 +7,12 @@ use std::fs;
 use std::path::Path;
 
 /// Kinds of which a schema is written: all that the chart may render.
-const KINDS: [&str; 11] = [
+const KINDS: [&str; 14] = [
+    "ClusterRole",
+    "ClusterRoleBinding",
     "ConfigMap",
     "DaemonSet",
+    "Deployment",
     "Namespace",
     "NetworkPolicy",
     "Pod",

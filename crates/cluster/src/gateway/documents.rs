@@ -1,6 +1,7 @@
 //! The documents of a node, made of the agent's last answers. Pure.
 
 use cofferdam_records::accounting::AccountingRecord;
+use cofferdam_records::conditions;
 use cofferdam_records::explain::{Agent, explain};
 use cofferdam_records::node::report;
 use cofferdam_records::status::StatusReport;
@@ -21,6 +22,16 @@ pub enum Which {
     Explain,
     /// The agent's status.
     Status,
+    /// What should be told on pods.
+    Conditions,
+}
+
+impl Which {
+    /// Whether who asks for it looks on, so that the agent is asked more often for a while. Conditions are
+    /// asked for all the time.
+    pub fn is_watched(self) -> bool {
+        self != Which::Conditions
+    }
 }
 
 /// The documents of one moment.
@@ -29,6 +40,7 @@ pub struct Documents {
     node: Arc<str>,
     explain: Arc<str>,
     status: Arc<str>,
+    conditions: Arc<str>,
 }
 
 /// The last readings.
@@ -50,6 +62,7 @@ impl Readings {
             self.statuses.pop_front();
         }
         let node = report(&ledger, &status);
+        let conditions = conditions::report(&ledger, &status);
         let time = ledger.time.clone();
         let first = self.statuses.front().unwrap_or(&status).clone();
         self.ledgers.push_back(ledger);
@@ -60,6 +73,7 @@ impl Readings {
             node: text(&node)?,
             explain: text(&explanation)?,
             status: text(&status)?,
+            conditions: text(&conditions)?,
         })
     }
 }
@@ -71,6 +85,7 @@ impl Documents {
             Which::Node => &self.node,
             Which::Explain => &self.explain,
             Which::Status => &self.status,
+            Which::Conditions => &self.conditions,
         }
     }
 }

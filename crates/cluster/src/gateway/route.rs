@@ -37,11 +37,12 @@ pub fn route(request: &Request<'_>, access: &Access) -> Route {
         "/v1/node" => Route::Document(Which::Node),
         "/v1/explain" => Route::Document(Which::Explain),
         "/v1/status" => Route::Document(Which::Status),
+        "/v1/conditions" => Route::Document(Which::Conditions),
         "/v1/doctor" => Route::Doctor,
         "/metrics" => Route::Metrics,
         _ => Route::Said(Answer::text(
             "404 Not Found",
-            "there are /v1/node, /v1/explain, /v1/status, /v1/doctor and /metrics\n",
+            "there are /v1/node, /v1/explain, /v1/status, /v1/conditions, /v1/doctor and /metrics\n",
         )),
     }
 }

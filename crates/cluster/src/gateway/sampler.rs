@@ -68,9 +68,11 @@ impl Sampler {
     pub fn document(&self, which: Which) -> Answer<'static> {
         let mut kept = locked(&self.shared.kept);
         let was_idle = kept.asked.is_none_or(|at| at.elapsed() > ASKS);
-        kept.asked = Some(Instant::now());
-        if was_idle {
-            self.shared.wake.notify_all();
+        if which.is_watched() {
+            kept.asked = Some(Instant::now());
+            if was_idle {
+                self.shared.wake.notify_all();
+            }
         }
         match &kept.documents {
             Ok(documents) => Answer {

@@ -1,4 +1,4 @@
-//! One GET over HTTP/1.0, with a deadline and a bound: all that asking a gateway or the API server
+//! One request over HTTP/1.0, with a deadline and a bound: all that asking a gateway or the API server
 //! needs. HTTP/1.0, because its answers end with the connection and are never in chunks.
 
 #[cfg(test)]
@@ -60,6 +60,17 @@ pub enum HttpError {
     Garbled(&'static str),
 }
 
+/// What is sent with a request that changes something.
+#[derive(Clone, Copy, Debug)]
+pub struct Content<'a> {
+    /// `POST` or `PATCH`.
+    pub method: &'a str,
+    /// Of `body`.
+    pub content_type: &'a str,
+    /// What is sent.
+    pub body: &'a [u8],
+}
+
 /// Asks `peer` for `path`. `headers` are names with values, without line ends.
 ///
 /// # Errors
@@ -76,12 +87,36 @@ pub fn get(
         request += &format!("{name}: {value}\r\n");
     }
     request += "\r\n";
+    connect(peer, request.as_bytes(), limits)
+}
+
+/// Sends `content` to `path` of `peer`.
+///
+/// # Errors
+/// As of [`get`].
+pub fn send(
+    peer: &Peer,
+    path: &str,
+    content: &Content<'_>,
+    limits: Limits,
+) -> Result<Reply, HttpError> {
+    let head = format!(
+        "{} {path} HTTP/1.0\r\nHost: localhost\r\nAccept: application/json\r\nContent-Type: {}\r\n\
+         Content-Length: {}\r\n\r\n",
+        content.method,
+        content.content_type,
+        content.body.len()
+    );
+    connect(peer, &[head.as_bytes(), content.body].concat(), limits)
+}
+
+fn connect(peer: &Peer, request: &[u8], limits: Limits) -> Result<Reply, HttpError> {
     match peer {
         Peer::Tcp(address) => {
             let stream = TcpStream::connect_timeout(address, left(limits)?)?;
-            exchange(&Tcp(stream), &request, limits)
+            exchange(&Tcp(stream), request, limits)
         }
-        Peer::Unix(path) => exchange(&Unix(UnixStream::connect(path)?), &request, limits),
+        Peer::Unix(path) => exchange(&Unix(UnixStream::connect(path)?), request, limits),
     }
 }
 
@@ -121,8 +156,8 @@ macro_rules! bounded {
 bounded!(Tcp);
 bounded!(Unix);
 
-fn exchange(stream: &dyn Bounded, request: &str, limits: Limits) -> Result<Reply, HttpError> {
-    let mut rest = request.as_bytes();
+fn exchange(stream: &dyn Bounded, request: &[u8], limits: Limits) -> Result<Reply, HttpError> {
+    let mut rest = request;
     while !rest.is_empty() {
         match stream.write_within(rest, left(limits)?) {
             Ok(0) => return Err(HttpError::Garbled("it takes no request")),
@@ -133,7 +168,7 @@ fn exchange(stream: &dyn Bounded, request: &str, limits: Limits) -> Result<Reply
     let (mut bytes, mut chunk) = (Vec::new(), vec![0; CHUNK_BYTES]);
     loop {
         match stream.read_within(&mut chunk, left(limits)?) {
-            Ok(0) => return reply(&bytes, limits.most_bytes),
+            Ok(0) => return Reply::parse(&bytes, limits.most_bytes),
             Ok(n) => bytes.extend_from_slice(chunk.get(..n).unwrap_or_default()),
             Err(e) => again(e)?,
         }
@@ -151,40 +186,45 @@ fn again(error: io::Error) -> Result<(), HttpError> {
     }
 }
 
-/// Understands all that came until the end of the connection. Pure.
-fn reply(bytes: &[u8], most_bytes: usize) -> Result<Reply, HttpError> {
-    let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
-    let mut response = httparse::Response::new(&mut headers);
-    let head = bytes.get(..LONGEST_HEAD_BYTES).unwrap_or(bytes);
-    let length = match response.parse(head) {
-        Ok(httparse::Status::Complete(length)) => length,
-        Ok(httparse::Status::Partial) => return Err(HttpError::Garbled("its head has no end")),
-        Err(_) => return Err(HttpError::Garbled("its head is none")),
-    };
-    let header = |name: &str| {
-        let mut all = response.headers.iter();
-        all.find(|h| h.name.eq_ignore_ascii_case(name))
-            .map(|h| h.value)
-    };
-    if header("transfer-encoding").is_some() {
-        return Err(HttpError::Garbled(
-            "it is in chunks though HTTP/1.0 was asked for",
-        ));
-    }
-    let body = bytes.get(length..).unwrap_or_default();
-    if body.len() > most_bytes {
-        return Err(HttpError::TooLarge(most_bytes));
-    }
-    if let Some(announced) = header("content-length") {
-        let announced = std::str::from_utf8(announced)
-            .ok()
-            .and_then(|n| n.parse().ok());
-        if announced != Some(body.len()) {
-            return Err(HttpError::Garbled("it was cut off"));
+impl Reply {
+    /// Understands all that came until the end of the connection; a body has `most_bytes` at most. Pure.
+    ///
+    /// # Errors
+    /// [`HttpError::Garbled`] or [`HttpError::TooLarge`].
+    pub fn parse(bytes: &[u8], most_bytes: usize) -> Result<Reply, HttpError> {
+        let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+        let mut response = httparse::Response::new(&mut headers);
+        let head = bytes.get(..LONGEST_HEAD_BYTES).unwrap_or(bytes);
+        let length = match response.parse(head) {
+            Ok(httparse::Status::Complete(length)) => length,
+            Ok(httparse::Status::Partial) => return Err(HttpError::Garbled("its head has no end")),
+            Err(_) => return Err(HttpError::Garbled("its head is none")),
+        };
+        let header = |name: &str| {
+            let mut all = response.headers.iter();
+            all.find(|h| h.name.eq_ignore_ascii_case(name))
+                .map(|h| h.value)
+        };
+        if header("transfer-encoding").is_some() {
+            return Err(HttpError::Garbled(
+                "it is in chunks though HTTP/1.0 was asked for",
+            ));
         }
+        let body = bytes.get(length..).unwrap_or_default();
+        if body.len() > most_bytes {
+            return Err(HttpError::TooLarge(most_bytes));
+        }
+        if let Some(announced) = header("content-length") {
+            let announced = std::str::from_utf8(announced)
+                .ok()
+                .and_then(|n| n.parse().ok());
+            if announced != Some(body.len()) {
+                return Err(HttpError::Garbled("it was cut off"));
+            }
+        }
+        Ok(Reply {
+            status: response.code.unwrap_or_default(),
+            body: body.to_vec(),
+        })
     }
-    Ok(Reply {
-        status: response.code.unwrap_or_default(),
-        body: body.to_vec(),
-    })
 }

@@ -96,7 +96,7 @@ fn what_is_cut_off_or_no_http_is_no_answer() {
         b"SSH-2.0-OpenSSH\r\n\r\n",
         b"\x16\x03\x01\x00\x00",
     ] {
-        let result = reply(bytes, 1 << 20);
+        let result = Reply::parse(bytes, 1 << 20);
         assert!(
             matches!(result, Err(HttpError::Garbled(_))),
             "{bytes:?}: {result:?}"
@@ -106,17 +106,17 @@ fn what_is_cut_off_or_no_http_is_no_answer() {
         "HTTP/1.0 200 OK\r\nx: {}\r\n\r\n",
         "y".repeat(LONGEST_HEAD_BYTES)
     );
-    assert!(reply(long.as_bytes(), 1 << 20).is_err());
+    assert!(Reply::parse(long.as_bytes(), 1 << 20).is_err());
 }
 
 proptest! {
     #[test]
     fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-        let _ = reply(&bytes, 100);
+        let _ = Reply::parse(&bytes, 100);
     }
 
     #[test]
     fn no_head_panics(rest in "[ -~\r\n]{0,200}") {
-        let _ = reply(format!("HTTP/1.0 200 OK\r\n{rest}").as_bytes(), 100);
+        let _ = Reply::parse(format!("HTTP/1.0 200 OK\r\n{rest}").as_bytes(), 100);
     }
 }

@@ -2,7 +2,7 @@
 //! credentials, contexts and plugins for both. One process for any number of nodes, on a socket that
 //! only this user can reach, for GETs of the few paths that are needed.
 
-use crate::http::{self, HttpError, Limits, Peer};
+use crate::http::{self, Content, HttpError, Limits, Peer, Reply};
 use serde::Deserialize;
 use std::io::{self, ErrorKind};
 use std::os::unix::process::CommandExt;
@@ -154,14 +154,31 @@ impl Api {
         headers: &[(&str, &str)],
         limits: Limits,
     ) -> Result<Vec<u8>, ApiError> {
-        let reply = http::get(&self.peer, path, headers, limits)?;
-        if reply.status == 200 {
-            return Ok(reply.body);
-        }
-        Err(ApiError::Refused {
-            status: reply.status,
+        body(http::get(&self.peer, path, headers, limits)?)
+    }
+
+    /// Sends `content` to `path` of the API server. The body of a status 200 or 201.
+    ///
+    /// # Errors
+    /// [`ApiError`].
+    pub fn send(
+        &self,
+        path: &str,
+        content: &Content<'_>,
+        limits: Limits,
+    ) -> Result<Vec<u8>, ApiError> {
+        body(http::send(&self.peer, path, content, limits)?)
+    }
+}
+
+/// The body of an answer that is no refusal.
+pub(crate) fn body(reply: Reply) -> Result<Vec<u8>, ApiError> {
+    match reply.status {
+        200 | 201 => Ok(reply.body),
+        status => Err(ApiError::Refused {
+            status,
             message: message(&reply.body),
-        })
+        }),
     }
 }
 
@@ -223,8 +240,13 @@ fn message(body: &[u8]) -> String {
 
 /// `text` as one line of bounded length.
 pub(crate) fn shown(text: &str) -> String {
+    bounded(text, MOST_SHOWN)
+}
+
+/// `text` as one line of so many characters at most.
+pub(crate) fn bounded(text: &str, most: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(MOST_SHOWN) {
+    match line.char_indices().nth(most) {
         Some((at, _)) => format!("{}…", &line[..at]),
         None if line.is_empty() => "no reason given".to_owned(),
         None => line,

@@ -7,6 +7,7 @@ fn agent(node: &str) -> Agent {
     Agent {
         node: node.to_owned(),
         pod: format!("cofferdam-{node}"),
+        address: None,
         port: 9479,
         why_not: None,
     }

@@ -12,6 +12,19 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: agent
 {{- end }}
 
+{{- define "cofferdam.eventsSelector" -}}
+app.kubernetes.io/name: cofferdam
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: events
+{{- end }}
+
+{{- define "cofferdam.noRights" -}}
+readOnlyRootFilesystem: true
+allowPrivilegeEscalation: false
+capabilities:
+  drop: [ALL]
+{{- end }}
+
 {{- define "cofferdam.labels" -}}
 app.kubernetes.io/name: cofferdam
 app.kubernetes.io/instance: {{ .Release.Name }}

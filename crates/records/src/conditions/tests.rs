@@ -1,0 +1,157 @@
+use super::*;
+use crate::accounting::ContainerRecord;
+use crate::explain::made_up::{Scene, container, status};
+use crate::status::{ConditionRecord, DegradedRecord, PolicyRecord, ReservationRecord};
+
+fn pod(id: u64, name: &str, pod: &str) -> ContainerRecord {
+    ContainerRecord {
+        pod: Some(pod.to_owned()),
+        ..container(id, name)
+    }
+}
+
+fn suffers(name: &str, id: u64, cpus: f64) -> ConditionRecord {
+    ConditionRecord {
+        name: name.to_owned(),
+        container: format!("c{id}"),
+        cgroup_id: id,
+        cpus,
+        since: String::new(),
+        for_s: 10.0,
+    }
+}
+
+fn strict(id: u64, problem: Option<(&str, &str)>) -> crate::status::ContainerRecord {
+    let reservation = ReservationRecord {
+        own_cpus: vec![1],
+        slice_cpu: None,
+        slice_cpus: None,
+        lent_cpus: vec![],
+        lendings: 0,
+        rewrites: 0,
+    };
+    crate::status::ContainerRecord {
+        name: "main".to_owned(),
+        cgroup_id: id,
+        cgroup_path: None,
+        policy: PolicyRecord {
+            network_cpu: "observe".to_owned(),
+            cpu: "strict".to_owned(),
+            cpus: Some(1.0),
+        },
+        network: None,
+        reservation: problem.is_none().then_some(reservation),
+        degraded: (problem.iter())
+            .map(|(name, text)| DegradedRecord {
+                name: (*name).to_owned(),
+                text: (*text).to_owned(),
+            })
+            .collect(),
+    }
+}
+
+fn of<'a>(report: &'a ConditionsReport, name: &str, pod: &str) -> &'a PodCondition {
+    let mut all = report.conditions.iter();
+    all.find(|c| c.name == name && c.pod == pod)
+        .unwrap_or_else(|| panic!("no {name} of {pod} in {report:?}"))
+}
+
+#[test]
+fn both_sides_of_what_a_pod_pays_are_told_with_the_other_ones_name() {
+    let ledger = Scene::new(&[
+        pod(1, "web", "shop/web").caused(400),
+        pod(2, "db", "bank/db").charged(300),
+        pod(3, "app", "quiet/app").charged(100),
+    ])
+    .record();
+    let mut status = status();
+    status.conditions = vec![suffers(PAYS, 2, 0.3)];
+    let report = report(&ledger, &status);
+    assert_eq!(report.schema, CONDITIONS);
+    assert_eq!(
+        of(&report, PAYS, "bank/db").text,
+        "pays 0.30 CPUs for the packets of shop/web"
+    );
+    assert_eq!(
+        of(&report, HARMS, "shop/web").text,
+        "its packets cost bank/db 0.30 CPUs"
+    );
+    // Who pays little, or for a moment, has no condition of the agent's.
+    assert_eq!(report.conditions_total, 2);
+}
+
+#[test]
+fn traffic_of_no_container_and_many_offenders_are_said_so() {
+    let mut status = status();
+    status.conditions = vec![suffers(PAYS, 9, 0.3)];
+    let alone = Scene::new(&[pod(9, "db", "bank/db").charged(300)]).record();
+    let told = report(&alone, &status);
+    assert!(
+        of(&told, PAYS, "bank/db")
+            .text
+            .ends_with("of traffic of no container")
+    );
+    let mut all: Vec<ContainerRecord> = (1..6)
+        .map(|i| pod(i, "x", &format!("shop/p{i}")).caused(100 + i))
+        .collect();
+    all.push(pod(9, "db", "bank/db").charged(500));
+    let told = report(&Scene::new(&all).record(), &status);
+    let text = &of(&told, PAYS, "bank/db").text;
+    assert!(
+        text.ends_with("shop/p5, shop/p4, shop/p3 and 2 others"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_is_refused_and_what_is_not_kept_are_told_of_the_pod() {
+    let ledger = Scene::new(&[
+        pod(1, "main", "a/big"),
+        pod(2, "main", "a/kept"),
+        pod(3, "main", "a/plain"),
+        container(4, "backup"),
+        pod(5, "main", "7d9c5f3a-0000-0000-0000-000000000000"),
+    ])
+    .record();
+    let mut status = status();
+    let refusal = Some(("reservation_impossible", "5 CPUs do not fit"));
+    status.containers = vec![
+        strict(1, refusal),
+        strict(2, None),
+        strict(4, refusal),
+        strict(5, refusal),
+    ];
+    status.conditions = [1, 2, 3, 4]
+        .map(|id| suffers(LOSES, id, 0.1 * id as f64))
+        .into();
+    let report = report(&ledger, &status);
+    let refused = &report.conditions[0];
+    assert_eq!(
+        (refused.name.as_str(), refused.pod.as_str()),
+        ("reservation_impossible", "a/big")
+    );
+    assert_eq!(refused.container.as_deref(), Some("main"));
+    assert!(
+        of(&report, NOT_KEPT, "a/kept")
+            .text
+            .contains("0.20 of the CPUs reserved")
+    );
+    of(&report, LOSES, "a/plain");
+    of(&report, LOSES, "a/big");
+    // A container outside of pods, and a pod without a name, have none to tell it on.
+    assert_eq!(report.conditions_total, 4, "{report:?}");
+}
+
+#[test]
+fn the_document_is_bounded_and_says_how_many_there_are() {
+    let all: Vec<ContainerRecord> = (0..500)
+        .map(|i| pod(i, "main", &format!("a/p{i}")))
+        .collect();
+    let mut status = status();
+    status.containers = (0..500).map(|i| strict(i, Some(("x", "y")))).collect();
+    let report = report(&Scene::new(&all).record(), &status);
+    assert_eq!(
+        (report.conditions.len(), report.conditions_total),
+        (MOST_CONDITIONS, 500)
+    );
+}
