@@ -12,6 +12,9 @@ mod service;
 #[cfg(test)]
 mod tests;
 
+pub use grpc::GrpcError;
+pub use service::{Method, answer};
+
 use messages::{Device, ListAndWatchResponse};
 use std::io;
 use std::os::unix::fs::MetadataExt;

@@ -40,17 +40,13 @@ async fn call(
     devices: Bytes,
 ) -> Result<(), GrpcError> {
     let (head, mut stream) = request.into_parts();
-    let method = head.uri.path().strip_prefix("/v1beta1.DevicePlugin/");
-    let answer = match method.unwrap_or_default() {
-        "ListAndWatch" => return list_and_watch(&mut respond, devices).await,
-        "GetDevicePluginOptions" | "PreStartContainer" => frame(&Empty {}),
-        "Allocate" => {
-            let asked: AllocateRequest = message(&body(&mut stream).await?)?;
-            frame(&AllocateResponse {
-                container_responses: asked.container_requests,
-            })
-        }
-        _ => {
+    let method = Method::of(head.uri.path());
+    if method == Method::ListAndWatch {
+        return list_and_watch(&mut respond, devices).await;
+    }
+    let answer = match answer(method, &body(&mut stream).await?)? {
+        Some(answer) => answer,
+        None => {
             let mut head = response();
             let status = HeaderValue::from_static(UNIMPLEMENTED);
             head.headers_mut().insert("grpc-status", status);
@@ -64,6 +60,48 @@ async fn call(
     trailers.insert("grpc-status", HeaderValue::from_static("0"));
     to.send_trailers(trailers)?;
     Ok(())
+}
+
+/// What the kubelet may call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Asks for the devices, and keeps asking.
+    ListAndWatch,
+    /// Takes devices for the containers of a pod.
+    Allocate,
+    /// Asks for nothing that the plugin has.
+    Nothing,
+    /// There is no such method.
+    Unknown,
+}
+
+impl Method {
+    /// The method of a request's path.
+    pub fn of(path: &str) -> Method {
+        match path.strip_prefix("/v1beta1.DevicePlugin/") {
+            Some("ListAndWatch") => Method::ListAndWatch,
+            Some("Allocate") => Method::Allocate,
+            Some("GetDevicePluginOptions" | "PreStartContainer") => Method::Nothing,
+            _ => Method::Unknown,
+        }
+    }
+}
+
+/// The frame that answers a call of `method` with `request`; `None` where one frame cannot. Pure.
+///
+/// # Errors
+/// [`GrpcError::Garbled`]: the request is no message.
+pub fn answer(method: Method, request: &[u8]) -> Result<Option<Bytes>, GrpcError> {
+    Ok(match method {
+        Method::Nothing => Some(frame(&Empty {})),
+        Method::Allocate => {
+            let asked: AllocateRequest = message(request)?;
+            Some(frame(&AllocateResponse {
+                container_responses: asked.container_requests,
+            }))
+        }
+        Method::ListAndWatch | Method::Unknown => None,
+    })
 }
 
 /// The devices once, and the stream open: it is how the kubelet sees that the plugin lives.
