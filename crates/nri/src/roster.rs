@@ -12,6 +12,8 @@ pub const MOST_KEPT_BYTES: usize = 64 << 20;
 pub struct Roster {
     pods: HashMap<String, Arc<Pod>>,
     containers: HashMap<String, Arc<Container>>,
+    /// How many containers each pod has.
+    of_pod: HashMap<String, usize>,
     bytes: usize,
     left_out: u64,
 }
@@ -21,6 +23,7 @@ impl Roster {
     pub fn replace(&mut self, pods: Vec<Arc<Pod>>, containers: Vec<Container>) {
         self.pods.clear();
         self.containers.clear();
+        self.of_pod.clear();
         self.bytes = 0;
         for pod in pods {
             self.add_pod(pod);
@@ -43,6 +46,7 @@ impl Roster {
         self.remove(&container.id);
         let container = Arc::new(container);
         self.has_room(container.size_bytes()).then(|| {
+            *self.of_pod.entry(container.pod.id.clone()).or_default() += 1;
             self.containers
                 .insert(container.id.clone(), container.clone());
             container
@@ -67,6 +71,12 @@ impl Roster {
     pub fn remove(&mut self, id: &str) -> Option<Arc<Container>> {
         let container = self.containers.remove(id)?;
         self.bytes -= container.size_bytes();
+        if let Some(left) = self.of_pod.get_mut(&container.pod.id) {
+            *left -= 1;
+            if *left == 0 {
+                self.of_pod.remove(&container.pod.id);
+            }
+        }
         Some(container)
     }
 
@@ -78,6 +88,11 @@ impl Roster {
     /// The pod whose sandbox has this id.
     pub fn pod(&self, id: &str) -> Option<&Arc<Pod>> {
         self.pods.get(id)
+    }
+
+    /// Whether a pod has a container.
+    pub fn has_containers(&self, pod: &str) -> bool {
+        self.of_pod.contains_key(pod)
     }
 
     /// All containers, in no order.
@@ -126,7 +141,16 @@ mod tests {
         roster.set_resources("c1", resources.clone()).unwrap();
         assert_eq!(roster.container("c1").unwrap().resources, resources);
         assert!(roster.set_resources("c2", resources).is_none());
+        roster
+            .add(Container::new(
+                simulated::container("c2", "p1", "sidecar", 2),
+                pod,
+            ))
+            .unwrap();
         assert!(roster.remove("c1").is_some() && roster.remove("c1").is_none());
+        assert!(roster.has_containers("p1"));
+        roster.remove("c2").unwrap();
+        assert!(!roster.has_containers("p1") && roster.of_pod.is_empty());
         assert!(roster.remove_pod("p1").is_some());
         assert_eq!((roster.bytes, roster.left_out()), (0, 0));
     }

@@ -70,7 +70,7 @@ impl<L: Ledger> Control<L> {
                 let gone = self.nri.roster.remove(&id);
                 // containerd (2.4) does not tell of the end of pods that it had before its restart.
                 if let Some(pod) = gone.map(|c| c.pod.id.clone())
-                    && self.nri.roster.containers().all(|c| c.pod.id != pod)
+                    && !self.nri.roster.has_containers(&pod)
                 {
                     self.nri.roster.remove_pod(&pod);
                     self.readings.ledger().forget_introduced(&pod);

@@ -68,11 +68,7 @@ impl Inventory {
         }
         let identity = identity(&one);
         let path = one.cgroup_path.clone();
-        let same = |id: &&CgroupId| {
-            let container = self.containers.get(id);
-            container.is_some_and(|c| c.id.as_deref() == Some(one.id.as_str()))
-        };
-        let found = self.containers.keys().find(same).copied();
+        let found = self.with_id(&one.id);
         let id = one.id.clone();
         self.introduced.insert(id.clone(), one);
         if let Some(cgroup) = found {

@@ -32,7 +32,7 @@ use hosts::Hosts;
 pub use hosts::MOST_HOST_CGROUPS;
 pub use introduced::Introduction;
 use namespaces::Namespaces;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -56,6 +56,8 @@ pub struct Inventory {
     named: Vec<Selector>,
     namespaces: Namespaces,
     containers: BTreeMap<CgroupId, Arc<Container>>,
+    /// Ids of runtimes, with the cgroups of their containers.
+    by_id: BTreeSet<(String, CgroupId)>,
     hosts: Hosts,
     /// Containers as they were before the event at hand; `None`: was not there.
     before: BTreeMap<CgroupId, Option<Arc<Container>>>,
@@ -97,6 +99,7 @@ impl Inventory {
             named: Vec::new(),
             namespaces: Namespaces::default(),
             containers: BTreeMap::new(),
+            by_id: BTreeSet::new(),
             hosts: Hosts::default(),
             before: BTreeMap::new(),
         };
@@ -278,6 +281,9 @@ impl Inventory {
         };
         self.remember(id);
         self.containers.remove(&id);
+        if let Some(known) = &container.id {
+            self.by_id.remove(&(known.clone(), id));
+        }
         self.usage.forget(id);
         if let Some(netns) = container.netns {
             self.namespaces.release(netns, id);
@@ -309,9 +315,24 @@ impl Inventory {
     }
 
     fn put(&mut self, container: Container) {
-        self.remember(container.cgroup);
-        self.containers
-            .insert(container.cgroup, Arc::new(container));
+        let cgroup = container.cgroup;
+        self.remember(cgroup);
+        let id = container.id.clone();
+        let old = self.containers.insert(cgroup, Arc::new(container));
+        let old = old.and_then(|c| c.id.clone());
+        if old != id {
+            if let Some(old) = old {
+                self.by_id.remove(&(old, cgroup));
+            }
+            self.by_id.extend(id.map(|id| (id, cgroup)));
+        }
+    }
+
+    /// The cgroup of the container with this id of its runtime; the oldest where there are several.
+    fn with_id(&self, id: &str) -> Option<CgroupId> {
+        let from = (id.to_owned(), CgroupId(0));
+        let (found, cgroup) = self.by_id.range(from..).next()?;
+        (found == id).then_some(*cgroup)
     }
 
     fn remember(&mut self, id: CgroupId) {

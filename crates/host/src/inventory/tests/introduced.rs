@@ -105,3 +105,22 @@ fn a_name_that_is_none_is_not_shown() {
             .starts_with("containerd-")
     );
 }
+
+#[test]
+fn an_id_is_that_of_the_container_that_is_there_now() {
+    let (host, id) = (FakeHost::new(true), hex_id(1));
+    let path = |pod: u32| format!("/kubepods/pod0000000{pod}-0000-4000-8000-000000000000/{id}");
+    let mut inventory = host.inventory();
+    for pod in 1..4 {
+        host.process(&path(pod), 100 + pod, 7);
+        inventory.handle(&created(&host, &path(pod)));
+        let said = inventory.introduce(vec![introduction(&id, None)]);
+        let name = by_path(&inventory, &path(pod)).unwrap().name.clone();
+        assert_eq!(name, "app", "{said:?}");
+        let cgroup = host.id(&path(pod));
+        inventory.handle(&KernelEvent::CgroupRemoved { cgroup });
+        assert!(inventory.with_id(&id).is_none());
+        inventory.forget_introduced(&id);
+    }
+    assert!(inventory.by_id.is_empty());
+}
