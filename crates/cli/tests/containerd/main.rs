@@ -188,6 +188,41 @@ fn what_cannot_be_kept_is_refused_by_name_and_every_pod_runs() {
     });
 }
 
+/// To the runtime they are containers like the others.
+#[test]
+fn init_and_ephemeral_containers_and_sidecars_have_what_each_requests() {
+    alone_for(Duration::from_secs(240), || {
+        let (all, last) = cpus();
+        let mut node = Node::start();
+        let agent = agent(&node);
+        let web = strict("web");
+        let init = node.run(&web);
+        assert_eq!(init.first_cpus(), last);
+        // It has done its work: its CPU is free for the container that comes after it.
+        node.cri(&["stop", "-t", "0", &init.container]);
+        node.cri(&["rm", &init.container]);
+        let main = node.beside(&init, "main", &web);
+        assert_eq!(main.first_cpus(), last);
+        // Neither of these requests any CPU, and the pod's annotation is theirs too.
+        let little = Pod {
+            cpu_shares: 2,
+            ..web
+        };
+        for name in ["sidecar", "debugger"] {
+            let other = node.beside(&init, name, &little);
+            let cpus = other.first_cpus();
+            assert_ne!(cpus, all);
+            assert!(!cpus.split(['-', ',']).any(|cpu| cpu == last), "{cpus}");
+            wait_until("it is said", LIMIT, || {
+                problems(&agent, &other) == ["cpu_request_missing"]
+            });
+        }
+        assert_eq!(main.cpuset(), last);
+        assert_eq!(own_cpus(&agent, &main), [last.parse::<u32>().unwrap()]);
+        assert_eq!(problems(&agent, &main), [""; 0]);
+    });
+}
+
 #[test]
 fn a_stopped_agent_blocks_no_pod_and_catches_up() {
     alone_for(Duration::from_secs(240), || {

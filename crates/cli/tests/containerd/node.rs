@@ -217,27 +217,48 @@ impl Node {
                 "security_context": { "namespace_options": { "network": 2 } },
             },
         });
+        let of_pod = self.path("pod.json");
+        std::fs::write(&of_pod, sandbox.to_string()).unwrap();
+        let pod_id = self.cri(&["runp", &of_pod]);
+        self.container(&pod_id, &parent, ("app", pod.name), pod)
+    }
+
+    /// One more container of the pod that was made last, which runs as [`Node::run`]'s do.
+    #[track_caller]
+    pub fn beside(&self, first: &Started, name: &str, pod: &Pod<'_>) -> Started {
+        let (parent, _) = first.cgroup.rsplit_once('/').unwrap();
+        let made = self.container(&first.pod, parent, (name, name), pod);
+        self.cri(&["start", &made.container]);
+        made
+    }
+
+    #[track_caller]
+    fn container(
+        &self,
+        pod_id: &str,
+        parent: &str,
+        (name, log): (&str, &str),
+        pod: &Pod<'_>,
+    ) -> Started {
         let script = "/bin/busybox grep Cpus_allowed_list /proc/self/status; \
                       exec /bin/busybox sleep 10000";
         let container = serde_json::json!({
-            "metadata": { "name": "app" },
+            "metadata": { "name": name },
             "image": { "image": IMAGE },
             "command": ["/bin/busybox", "sh", "-c", script],
-            "log_path": format!("{}.log", pod.name),
+            "log_path": format!("{log}.log"),
             "linux": { "resources": {
                 "cpu_shares": pod.cpu_shares,
                 "cpuset_cpus": pod.cpuset,
             } },
         });
         let (of_pod, of_container) = (self.path("pod.json"), self.path("container.json"));
-        std::fs::write(&of_pod, sandbox.to_string()).unwrap();
         std::fs::write(&of_container, container.to_string()).unwrap();
-        let pod_id = self.cri(&["runp", &of_pod]);
-        let id = self.cri(&["create", "--no-pull", &pod_id, &of_container, &of_pod]);
+        let id = self.cri(&["create", "--no-pull", pod_id, &of_container, &of_pod]);
         Started {
             cgroup: format!("{parent}/{id}"),
-            log: self.folder.path().join(format!("logs/{}.log", pod.name)),
-            pod: pod_id,
+            log: self.folder.path().join(format!("logs/{log}.log")),
+            pod: pod_id.to_owned(),
             container: id,
         }
     }
