@@ -190,12 +190,17 @@ fn paid(
     all
 }
 
-/// The largest first, so many of them.
+/// The largest first, so many of them; what is less than a tenth of all is not worth a name.
 fn largest(mut names: Vec<(&str, f64)>) -> String {
     names.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let named: Vec<&str> = names.iter().take(MOST_NAMED).map(|(n, _)| *n).collect();
-    match names.len().checked_sub(MOST_NAMED) {
-        Some(more @ 1..) => format!("{} and {more} others", named.join(", ")),
-        _ => named.join(", "),
+    let tenth = names.iter().map(|(_, ns)| ns).sum::<f64>() / 10.0;
+    let large = names.iter().take_while(|(_, ns)| *ns >= tenth).count();
+    let (named, rest) = names.split_at(large.clamp(1, MOST_NAMED).min(names.len()));
+    let named = named.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+    let named = named.join(", ");
+    match rest.iter().map(|(_, ns)| ns).sum::<f64>() >= tenth && !rest.is_empty() {
+        true if rest.len() == 1 => format!("{named} and 1 other"),
+        true => format!("{named} and {} others", rest.len()),
+        false => named,
     }
 }

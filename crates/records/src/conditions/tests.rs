@@ -104,6 +104,21 @@ fn traffic_of_no_container_and_many_offenders_are_said_so() {
 }
 
 #[test]
+fn who_has_little_part_in_it_has_no_name() {
+    for (ns, text) in [
+        (&[100.0, 5.0][..], "p0"),
+        (&[60.0, 40.0], "p0, p1"),
+        (&[100.0; 4], "p0, p1, p2 and 1 other"),
+        (&[5.0; 20], "p0 and 19 others"),
+        (&[], ""),
+    ] {
+        let names: Vec<String> = (0..ns.len()).map(|i| format!("p{i}")).collect();
+        let all = names.iter().map(String::as_str).zip(ns.iter().copied());
+        assert_eq!(largest(all.collect()), text);
+    }
+}
+
+#[test]
 fn what_is_refused_and_what_is_not_kept_are_told_of_the_pod() {
     let ledger = Scene::new(&[
         pod(1, "main", "a/big"),
