@@ -55,6 +55,17 @@ fn udp_flood_through_port_forwarding() {
 }
 
 #[test]
+fn udp_flood_over_devices_on_the_uplink() {
+    udp_flood_arrives(Path::Macvlan);
+    udp_flood_arrives(Path::Ipvlan);
+}
+
+#[test]
+fn udp_flood_through_a_tunnel() {
+    udp_flood_arrives(Path::Vxlan);
+}
+
+#[test]
 fn a_rate_is_kept() {
     on(spec(Path::Veth), |net| {
         let (to, port) = net.target(0);

@@ -106,8 +106,31 @@ pub enum Path {
     /// Through a router with port forwarding, masquerade, connection tracking and a bridge,
     /// as container runtimes set it up.
     BridgeNat,
+    /// A macvlan device over the host's uplink, moved into the container.
+    Macvlan,
+    /// An ipvlan device (L2) over the host's uplink, moved into the container.
+    Ipvlan,
+    /// Through a vxlan tunnel that ends on the host, then as routed.
+    Vxlan,
 }
-labels!(Path { Veth => "veth", Routed => "routed", BridgeNat => "bridge-nat" });
+labels!(Path {
+    Veth => "veth",
+    Routed => "routed",
+    BridgeNat => "bridge-nat",
+    Macvlan => "macvlan",
+    Ipvlan => "ipvlan",
+    Vxlan => "vxlan",
+});
+
+impl Path {
+    /// Those of the whole grid: every number of flows, every size. The others have the worst cases.
+    pub const GRID: [Path; 3] = [Path::Veth, Path::Routed, Path::BridgeNat];
+
+    /// Whether the container's device is one over the host's uplink: it has no end on the host.
+    pub fn is_on_uplink(self) -> bool {
+        matches!(self, Path::Macvlan | Path::Ipvlan)
+    }
+}
 
 /// How CPU is divided between victim and competitors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -79,6 +79,9 @@ pub fn path(path: Path) -> &'static str {
         Path::Veth => "over one veth pair",
         Path::Routed => "over a router",
         Path::BridgeNat => "over a bridge with NAT and connection tracking",
+        Path::Macvlan => "over a macvlan device",
+        Path::Ipvlan => "over an ipvlan device",
+        Path::Vxlan => "over a vxlan tunnel and a router",
     }
 }
 

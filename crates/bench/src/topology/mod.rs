@@ -8,6 +8,9 @@
 //! veth         peer p<i> ────────────────────────────────── eth0 container i
 //! routed       peer p0 ── up0 router d<i> ───────────────── eth0 container i
 //! bridge-nat   peer p0 ── up0 router (DNAT, conntrack) br0 ─ eth0 container i
+//! macvlan      peer p0 ── up0 router ═ macvlan ════════════ eth0 container i
+//! ipvlan       peer p0 ── up0 router ═ ipvlan (L2) ════════ eth0 container i
+//! vxlan        peer vx0 p0 ── up0 vx0 router d<i> ────────── eth0 container i
 //! pods         peer p0 ── cfbPID node ─ (network plugin) ─── eth0 pod i
 //! ```
 //! The last is a real node, and gets one device of ours.
@@ -37,6 +40,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const UPLINK: Ipv4Addr = Ipv4Addr::new(10, 78, 1, 2);
 /// The peer's address on that link.
 const UPLINK_PEER: Ipv4Addr = Ipv4Addr::new(10, 78, 1, 1);
+
+/// Ends of the tunnel between peer and router, where there is one.
+const TUNNEL: Ipv4Addr = Ipv4Addr::new(10, 78, 2, 2);
+const TUNNEL_PEER: Ipv4Addr = Ipv4Addr::new(10, 78, 2, 1);
 
 /// Ports forwarded to each container.
 const PORTS: u16 = 1_000;
@@ -153,9 +160,7 @@ impl Topology {
         let router = match spec.path {
             _ if pods.is_some() => None,
             Path::Veth => None,
-            Path::Routed | Path::BridgeNat => {
-                Some(Router::make(netns("router", &mut undo)?, &peer, spec)?)
-            }
+            _ => Some(Router::make(netns("router", &mut undo)?, &peer, spec)?),
         };
         let image = match spec.made_by {
             MadeBy::Ourselves | MadeBy::Kubernetes => None,
@@ -270,7 +275,7 @@ impl Topology {
         let member = &self.members[i];
         match self.spec.path {
             Path::BridgeNat => (UPLINK, member.port),
-            Path::Veth | Path::Routed => (member.address, member.port),
+            _ => (member.address, member.port),
         }
     }
 
@@ -278,7 +283,8 @@ impl Topology {
     pub fn peer_address(&self, i: usize) -> Ipv4Addr {
         match self.spec.path {
             Path::Veth => self.members[i].gateway,
-            Path::Routed | Path::BridgeNat => UPLINK_PEER,
+            Path::Vxlan => TUNNEL_PEER,
+            Path::Routed | Path::BridgeNat | Path::Macvlan | Path::Ipvlan => UPLINK_PEER,
         }
     }
 
@@ -331,7 +337,7 @@ fn whole_packets(netns: &Netns, device: &str) -> Result<(), LabError> {
 /// The host stage.
 struct Router {
     netns: Netns,
-    bridge: bool,
+    path: Path,
 }
 
 impl Router {
@@ -340,39 +346,100 @@ impl Router {
         peer.address("p0", UPLINK_PEER)?;
         netns.address("up0", UPLINK)?;
         finish_peer_device(peer, "p0", spec)?;
-        peer.route(&format!("default via {UPLINK}"))?;
         netns.sysctl("net/ipv4/ip_forward", "1")?;
         netns.steer("up0", &[spec.victim_cpu])?;
-        let bridge = spec.path == Path::BridgeNat;
-        if bridge {
-            netns.ip("link add br0 type bridge")?;
-            netns.address("br0", Ipv4Addr::new(10, 78, 100, 1))?;
-        }
-        Ok(Router { netns, bridge })
+        let gateway = match spec.path {
+            Path::Vxlan => {
+                tunnel(peer, "p0", (UPLINK_PEER, UPLINK), TUNNEL_PEER)?;
+                tunnel(&netns, "up0", (UPLINK, UPLINK_PEER), TUNNEL)?;
+                if !spec.segmentation_offload {
+                    whole_packets(peer, "vx0")?;
+                }
+                TUNNEL
+            }
+            Path::BridgeNat => {
+                netns.ip("link add br0 type bridge")?;
+                netns.address("br0", Ipv4Addr::new(10, 78, 100, 1))?;
+                UPLINK
+            }
+            _ => UPLINK,
+        };
+        peer.route(&format!("default via {gateway}"))?;
+        Ok(Router {
+            netns,
+            path: spec.path,
+        })
     }
 
     fn attach(&self, i: u8, container: &Netns) -> Result<(Ipv4Addr, Ipv4Addr), BenchError> {
-        let device = format!("d{i}");
-        veth::pair((&self.netns, &device), (container, "eth0"), 1)?;
-        let (address, gateway) = if self.bridge {
-            self.netns.ip(&format!("link set {device} up master br0"))?;
-            (
-                Ipv4Addr::new(10, 78, 100, 10 + i),
-                Ipv4Addr::new(10, 78, 100, 1),
-            )
-        } else {
-            let gateway = Ipv4Addr::new(10, 78, 10 + i, 1);
-            self.netns.address(&device, gateway)?;
-            (Ipv4Addr::new(10, 78, 10 + i, 2), gateway)
+        // On the uplink itself: neither a pair nor an end of its own on the host.
+        let on_uplink = (Ipv4Addr::new(10, 78, 1, 10 + i), UPLINK_PEER);
+        let (address, gateway) = match self.path {
+            Path::Macvlan => {
+                self.lend(i, container, "macvlan mode bridge")?;
+                on_uplink
+            }
+            Path::Ipvlan => {
+                self.lend(i, container, "ipvlan mode l2")?;
+                on_uplink
+            }
+            Path::BridgeNat => {
+                let device = self.pair(i, container)?;
+                self.netns.ip(&format!("link set {device} up master br0"))?;
+                (
+                    Ipv4Addr::new(10, 78, 100, 10 + i),
+                    Ipv4Addr::new(10, 78, 100, 1),
+                )
+            }
+            Path::Veth | Path::Routed | Path::Vxlan => {
+                let device = self.pair(i, container)?;
+                let gateway = Ipv4Addr::new(10, 78, 10 + i, 1);
+                self.netns.address(&device, gateway)?;
+                (Ipv4Addr::new(10, 78, 10 + i, 2), gateway)
+            }
         };
         container.address("eth0", address)?;
-        // The steered first hop fills this CPU's backlog. Behind a NIC that backlog belongs to
-        // the second hop alone; shared, it is always full and all but drops the second hop's
-        // packets (2,000 of 364,000 a second arrived). With GRO on, veth polls a ring of its
-        // own, so that the two stages take turns as they do on a host.
-        container.offload("eth0", "gro on")?;
+        if !self.path.is_on_uplink() {
+            // The steered first hop fills this CPU's backlog. Behind a NIC that backlog belongs to
+            // the second hop alone; shared, it is always full and all but drops the second hop's
+            // packets (2,000 of 364,000 a second arrived). With GRO on, veth polls a ring of its
+            // own, so that the two stages take turns as they do on a host.
+            container.offload("eth0", "gro on")?;
+        }
         Ok((address, gateway))
     }
+
+    /// The host's end of a new pair.
+    fn pair(&self, i: u8, container: &Netns) -> Result<String, LabError> {
+        let device = format!("d{i}");
+        veth::pair((&self.netns, &device), (container, "eth0"), 1)?;
+        Ok(device)
+    }
+
+    /// A device of `kind` over the uplink, as the container's own.
+    fn lend(&self, i: u8, container: &Netns, kind: &str) -> Result<(), LabError> {
+        let into = container.path();
+        let device = format!("l{i}");
+        self.netns
+            .ip(&format!("link add link up0 name {device} type {kind}"))?;
+        self.netns
+            .ip(&format!("link set {device} netns {}", into.display()))?;
+        container.ip(&format!("link set {device} name eth0"))?;
+        Ok(())
+    }
+}
+
+/// One end of a vxlan tunnel over `under`.
+fn tunnel(
+    netns: &Netns,
+    under: &str,
+    (local, remote): (Ipv4Addr, Ipv4Addr),
+    address: Ipv4Addr,
+) -> Result<(), LabError> {
+    netns.ip(&format!(
+        "link add vx0 type vxlan id 78 dstport 4789 dev {under} local {local} remote {remote}"
+    ))?;
+    netns.address("vx0", address)
 }
 
 /// One HTB class for everything that leaves the container.
