@@ -9,6 +9,7 @@ fuzz_target!(|datagram: &[u8]| {
     for message in parse::netlink_messages(datagram) {
         parse::link_message(&message);
         parse::nsid_message(&message);
+        parse::inet_socket(&message, 6);
         seen += 1;
         assert!(seen <= datagram.len(), "more messages than bytes");
     }

@@ -2,10 +2,13 @@
 
 use crate::parse::{Flow, packet};
 use crate::rate;
+use crate::shared::Shared;
 use crate::socket::PacketSocket;
 use crate::table::{Count, Table};
 use cofferdam_host::in_namespace;
+use cofferdam_types::CgroupId;
 use nix::time::{ClockId, clock_gettime};
+use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,6 +48,15 @@ impl From<io::Error> for CaptureError {
     }
 }
 
+/// Whose packets are counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Everything that the network namespace receives.
+    Namespace,
+    /// What these cgroups receive by their TCP and UDP sockets, in a namespace that is not theirs alone.
+    Cgroups(HashSet<CgroupId>),
+}
+
 /// What was seen.
 #[derive(Clone, Debug)]
 pub struct Reading {
@@ -71,12 +83,12 @@ pub struct Reading {
 /// A running sample. Dropped, it ends, and its socket is closed.
 #[derive(Debug)]
 pub struct Capture {
-    shared: Arc<Shared>,
+    seen: Arc<Seen>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct Seen {
     ending: AtomicBool,
     state: Mutex<State>,
 }
@@ -95,15 +107,25 @@ struct State {
 }
 
 impl Capture {
-    /// Samples what the network namespace behind `netns` receives. Counts are since the start, or with
-    /// `window` of the last one to two windows.
+    /// Samples what the network namespace behind `netns` receives, and counts what is `whose`. Counts are
+    /// since the start, or with `window` of the last one to two windows.
     ///
     /// # Errors
-    /// [`CaptureError`] when the namespace cannot be entered or the socket not opened.
-    pub fn start(netns: &File, window: Option<Duration>) -> Result<Capture, CaptureError> {
-        let socket = in_namespace(netns, PacketSocket::open)??;
+    /// [`CaptureError`] when the namespace cannot be entered or a socket not opened.
+    pub fn start(
+        netns: &File,
+        whose: &Whose,
+        window: Option<Duration>,
+    ) -> Result<Capture, CaptureError> {
+        let (socket, shared) = in_namespace(netns, || -> io::Result<_> {
+            let shared = match whose {
+                Whose::Namespace => None,
+                Whose::Cgroups(cgroups) => Some(Shared::open(cgroups.clone())?),
+            };
+            Ok((PacketSocket::open()?, shared))
+        })??;
         socket.keep(rate::FIRST)?;
-        let shared = Arc::new(Shared {
+        let seen = Arc::new(Seen {
             ending: AtomicBool::new(false),
             state: Mutex::new(State {
                 window,
@@ -116,22 +138,22 @@ impl Capture {
                 failed: None,
             }),
         });
-        let theirs = Arc::clone(&shared);
+        let theirs = Arc::clone(&seen);
         let thread = std::thread::Builder::new().name("cofferdam-flows".into());
         let thread = thread.spawn(move || {
-            if let Err(error) = run(socket, &theirs) {
+            if let Err(error) = run(socket, shared, &theirs) {
                 theirs.state().failed = Some(error.to_string());
             }
         })?;
         Ok(Capture {
-            shared,
+            seen,
             thread: Some(thread),
         })
     }
 
     /// What was seen up to now.
     pub fn reading(&self) -> Reading {
-        let state = self.shared.state();
+        let state = self.seen.state();
         let mut table = state
             .before
             .as_ref()
@@ -157,7 +179,7 @@ impl Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        self.shared.ending.store(true, Ordering::Release);
+        self.seen.ending.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
             // A panic there has been printed.
@@ -166,7 +188,7 @@ impl Drop for Capture {
     }
 }
 
-impl Shared {
+impl Seen {
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -212,16 +234,19 @@ impl Period {
     }
 }
 
-fn run(mut socket: PacketSocket, shared: &Shared) -> io::Result<()> {
+fn run(mut socket: PacketSocket, mut shared: Option<Shared>, seen: &Seen) -> io::Result<()> {
     let mut one_in = rate::FIRST;
     let mut period = Period::begin();
     let (mut pause, mut settle) = (FIRST_LOOK, FIRST_LOOK);
-    while !shared.ending.load(Ordering::Acquire) {
+    while !seen.ending.load(Ordering::Acquire) {
         std::thread::park_timeout(pause);
         let lost = socket.lost()?;
         period.lost += lost;
-        period.sampled += drain(&mut socket, shared, one_in)?;
-        shared.state().turn(lost);
+        if let Some(shared) = &mut shared {
+            shared.turn()?;
+        }
+        period.sampled += drain(&mut socket, shared.as_ref(), seen, one_in)?;
+        seen.state().turn(lost);
         if period.begun.elapsed() < settle {
             continue;
         }
@@ -229,10 +254,10 @@ fn run(mut socket: PacketSocket, shared: &Shared) -> io::Result<()> {
         if next != one_in {
             // Nothing is kept in between, so that what the old N kept is counted with it.
             socket.keep_none()?;
-            drain(&mut socket, shared, one_in)?;
+            drain(&mut socket, shared.as_ref(), seen, one_in)?;
             socket.keep(next)?;
             one_in = next;
-            shared.state().one_in = next;
+            seen.state().one_in = next;
         }
         period = Period::begin();
         (pause, settle) = (LOOK, SETTLE);
@@ -240,14 +265,21 @@ fn run(mut socket: PacketSocket, shared: &Shared) -> io::Result<()> {
     Ok(())
 }
 
-/// Counts what waits; how many packets that was.
-fn drain(socket: &mut PacketSocket, shared: &Shared, one_in: u32) -> io::Result<u64> {
-    let mut state = shared.state();
+/// Counts what waits; how many packets that was, the container's or not.
+fn drain(
+    socket: &mut PacketSocket,
+    shared: Option<&Shared>,
+    seen: &Seen,
+    one_in: u32,
+) -> io::Result<u64> {
+    let mut state = seen.state();
     let mut sampled = 0;
-    socket.read(CALLS, |captured, length, ethernet| {
+    socket.read(CALLS, |captured| {
         sampled += 1;
-        let packet = packet(captured, length, ethernet);
-        state.now.count(&packet, length, one_in);
+        let packet = packet(captured.bytes, captured.length, captured.ethernet);
+        if shared.is_none_or(|s| s.is_ours(&packet, captured.device)) {
+            state.now.count(&packet, captured.length, one_in);
+        }
     })?;
     Ok(sampled)
 }

@@ -8,12 +8,14 @@
 //! nothing remains.
 
 mod capture;
+mod owner;
 mod parse;
 mod rate;
+mod shared;
 mod socket;
 mod table;
 
-pub use capture::{Capture, CaptureError, Reading};
+pub use capture::{Capture, CaptureError, Reading, Whose};
 pub use parse::{Flow, Packet, packet};
 pub use rate::MOST_SAMPLES_PER_S;
 pub use table::{Count, MOST_FLOWS};

@@ -21,6 +21,19 @@ const AD_OFFSET: i32 = -0x1000;
 const AD_VLAN_TAG_PRESENT: i32 = AD_OFFSET + 48;
 const AD_RANDOM: i32 = AD_OFFSET + 56;
 
+/// One packet of the sample.
+#[derive(Clone, Copy, Debug)]
+pub struct Captured<'a> {
+    /// What was captured of it.
+    pub bytes: &'a [u8],
+    /// Its own length, bytes.
+    pub length: usize,
+    /// Whether it begins with an Ethernet header.
+    pub ethernet: bool,
+    /// Index of the device that received it.
+    pub device: u32,
+}
+
 /// A packet socket for what the namespace receives on every device. Closed, nothing of it remains.
 #[derive(Debug)]
 pub struct PacketSocket {
@@ -87,13 +100,8 @@ impl PacketSocket {
         self.filter(&mut [op(0x06, 0, 0, 0)])
     }
 
-    /// Gives every waiting packet to `take`: what was captured of it, its own length in bytes, and
-    /// whether it begins with an Ethernet header. At most `most` system calls.
-    pub fn read(
-        &mut self,
-        most: usize,
-        mut take: impl FnMut(&[u8], usize, bool),
-    ) -> io::Result<()> {
+    /// Gives every waiting packet to `take`. At most `most` system calls.
+    pub fn read(&mut self, most: usize, mut take: impl FnMut(&Captured<'_>)) -> io::Result<()> {
         for _ in 0..most {
             let received = self.receive(&mut take)?;
             if received < BATCH {
@@ -122,7 +130,7 @@ impl PacketSocket {
         Ok(u64::from(stats.tp_drops))
     }
 
-    fn receive(&mut self, take: &mut impl FnMut(&[u8], usize, bool)) -> io::Result<usize> {
+    fn receive(&mut self, take: &mut impl FnMut(&Captured<'_>)) -> io::Result<usize> {
         // SAFETY: all of these structures may be all zero.
         let (mut names, mut headers): ([libc::sockaddr_ll; BATCH], [libc::mmsghdr; BATCH]) =
             unsafe { (zeroed(), zeroed()) };
@@ -165,7 +173,12 @@ impl PacketSocket {
                 names[i].sll_hatype,
                 libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK
             );
-            take(&self.buffers[i][..captured], length, ethernet);
+            take(&Captured {
+                bytes: &self.buffers[i][..captured],
+                length,
+                ethernet,
+                device: u32::try_from(names[i].sll_ifindex).unwrap_or(0),
+            });
         }
         Ok(count)
     }

@@ -2,11 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use cofferdam_flows::{Capture, Reading};
+use cofferdam_flows::{Capture, Reading, Whose};
 use cofferdam_lab::fixtures::traffic::{Udp, tcp_send, tcp_sink, udp_send, udp_sink};
 use cofferdam_lab::fixtures::{
-    FakeContainer, Namespace, Net, VethPair, exclusive, time_limit, wait_until,
+    Bridge, Cgroup, FakeContainer, Forked, Host, Namespace, Net, VethPair, exclusive, time_limit,
+    unique_link, wait_until,
 };
+use cofferdam_types::CgroupId;
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -40,12 +42,7 @@ fn bed() -> Bed {
 impl Bed {
     /// A capture that counts every packet: there is hardly any yet.
     fn capture(&self) -> Capture {
-        let netns = File::open(format!("/proc/{}/ns/net", self.container.pid())).unwrap();
-        let capture = Capture::start(&netns, None).unwrap();
-        wait_until("every packet is taken", LIMIT, || {
-            capture.reading().one_in == 1
-        });
-        capture
+        capture(self.container.pid(), &Whose::Namespace)
     }
 
     /// Sends `packets` datagrams of `bytes` each, slowly.
@@ -56,6 +53,16 @@ impl Bed {
         udp_send(&self.source, None, udp).finish();
         assert_eq!(sink.finish()[0], packets);
     }
+}
+
+/// As [`Bed::capture`], of `whose` packets in the network namespace of process `pid`.
+fn capture(pid: u32, whose: &Whose) -> Capture {
+    let netns = File::open(format!("/proc/{pid}/ns/net")).unwrap();
+    let capture = Capture::start(&netns, whose, None).unwrap();
+    wait_until("every packet is taken", LIMIT, || {
+        capture.reading().one_in == 1
+    });
+    capture
 }
 
 fn alone(body: impl FnOnce() + Send + 'static) {
@@ -215,6 +222,60 @@ fn its_end_closes_the_socket() {
         // Of a container that is gone meanwhile nothing more comes, and nothing fails.
         let capture = bed.capture();
         drop(bed);
+        assert_eq!(capture.reading().failed, None);
+    });
+}
+
+/// Two services in the host's namespace behind a bridge, whose ports see every packet too: each has what
+/// its own sockets receive, those that it opens later as well, and nothing of what nobody receives.
+#[test]
+fn in_the_hosts_namespace_packets_are_told_by_sockets() {
+    alone(|| {
+        let (ours, theirs) = (Cgroup::new("ours"), Cgroup::new("theirs"));
+        let source = Namespace::new("source");
+        let (bridge, port) = (unique_link(), unique_link());
+        let bridge = Bridge::new(&Host, &bridge);
+        let _link = VethPair::new((&source, "eth0"), (&Host, &port));
+        bridge.add(&Host, &port);
+        source.address("eth0", "10.96.8.2/24");
+        Host.address(bridge.name(), "10.96.8.1/24");
+        source.ping("10.96.8.1");
+        let at = |port: u16| SocketAddr::from(([10, 96, 8, 1], port));
+        let send = |port, packets| {
+            let udp = Udp::to(at(port)).packets(packets).rate(500).bytes(64);
+            udp_send(&source, None, udp).finish();
+        };
+        let received = |sink: Forked| sink.finish()[0];
+
+        let first = udp_sink(&ours, None, at(9000), 200);
+        let other = udp_sink(&theirs, None, at(9001), 100);
+        let cgroups = Whose::Cgroups([CgroupId(ours.id())].into());
+        let capture = capture(std::process::id(), &cgroups);
+        send(9000, 200);
+        send(9001, 100);
+        send(9009, 50);
+        assert_eq!((received(first), received(other)), (200, 100));
+        let reading = settled(&capture, |r| packets(r, 17, Some(9000)) >= 200);
+        assert_eq!(packets(&reading, 17, Some(9000)), 200, "{reading:?}");
+        assert_eq!(reading.total.packets, 200, "{reading:?}");
+
+        // A socket that is opened meanwhile is found within a second or two.
+        let second = udp_sink(&ours, None, at(9002), u64::MAX);
+        wait_until("the new socket is known", LIMIT, || {
+            send(9002, 10);
+            packets(&capture.reading(), 17, Some(9002)) > 0
+        });
+        drop(second);
+        let to = at(9003);
+        let sink = tcp_sink(&ours, None, to);
+        let not_ours = tcp_sink(&theirs, None, at(9004));
+        wait_until("the connection is known", LIMIT, || {
+            tcp_send(&source, None, at(9004), 1000).finish();
+            tcp_send(&source, None, to, 1000).finish();
+            packets(&capture.reading(), 6, Some(9003)) > 0
+        });
+        assert_eq!(packets(&capture.reading(), 6, Some(9004)), 0);
+        drop((sink, not_ours));
         assert_eq!(capture.reading().failed, None);
     });
 }

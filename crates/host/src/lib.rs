@@ -54,6 +54,7 @@ pub mod parse {
         containers as podman_containers, graph_root as podman_graph_root,
     };
     pub use crate::netlink::message::{link_message, netlink_messages, nsid_message};
+    pub use crate::netlink::sockets::inet_socket;
     pub use crate::procfs::{
         Mount, cpu_list, cpu_stat_usage_us, mountinfo, netns_link, proc_cgroup_v1, proc_cgroup_v2,
         procs,

@@ -23,6 +23,10 @@ pub struct FlowsRecord {
     /// Other containers in the same network namespace, as those of one pod: their packets cannot be told
     /// apart and are in the flows too.
     pub shared_with: Vec<String>,
+    /// Whether the container shares the host's network namespace, and only what its TCP and UDP sockets
+    /// receive is in the flows; what no socket receives, as ICMP and later fragments, is not.
+    #[serde(default)]
+    pub by_sockets: bool,
     /// Mean cost of a packet of the container in that time, nanoseconds; null if the ledger counted none.
     pub ns_per_packet: Option<f64>,
     /// One packet in this many was in the sample, at the end.

@@ -15,6 +15,8 @@ pub struct Subject {
     pub cgroup_id: u64,
     /// Other containers of its network namespace.
     pub shared_with: Vec<String>,
+    /// Whether its packets are told by its sockets.
+    pub by_sockets: bool,
     /// Mean cost of one of its packets.
     pub ns_per_packet: Option<f64>,
     /// Containers of this host that send to it, by address.
@@ -30,6 +32,7 @@ pub fn document(subject: &Subject, reading: &Reading, time: SystemTime) -> Flows
         container: subject.container.clone(),
         cgroup_id: subject.cgroup_id,
         shared_with: subject.shared_with.clone(),
+        by_sockets: subject.by_sockets,
         ns_per_packet: subject.ns_per_packet,
         sampled_one_in: reading.one_in,
         sampled_packets: reading.sampled,

@@ -15,7 +15,7 @@ use crate::output::{Output, json};
 use crate::progress::Progress;
 use crate::source::{self, Meter};
 use crate::{table, units};
-use cofferdam_flows::{Capture, CaptureError};
+use cofferdam_flows::{Capture, CaptureError, Whose};
 use cofferdam_host::{CgroupLayout, HostFs, in_namespace, inside, parse, resolve};
 use cofferdam_types::{CgroupId, Container, ContainerLedger, Interval, NetnsId};
 use std::collections::{HashMap, HashSet};
@@ -46,7 +46,7 @@ pub fn run(args: &FlowsArgs, interrupt: &Interrupt) -> Outcome {
     };
     let container = Arc::clone(container);
     let netns = open(&container)?;
-    let capture = Capture::start(&netns, None).map_err(refused)?;
+    let capture = Capture::start(&netns, &whose(&container), None).map_err(refused)?;
     progress.show(&format!(
         "sampling packets for {}",
         units::duration(args.duration)
@@ -95,13 +95,32 @@ fn subject(container: &Container, interval: &Interval) -> Result<Subject, Failur
         container: container.name.clone(),
         cgroup_id: container.cgroup.0,
         shared_with: neighbours(container, &all),
+        by_sockets: is_by_sockets(container),
         ns_per_packet: entry.ledger.ns_per_packet(),
         senders: senders_of(ids, &all),
     })
 }
 
-/// Names of the other containers in the network namespace of `container`.
+/// Whether the packets of `container` are told by its sockets: its network namespace is the host's.
+pub fn is_by_sockets(container: &Container) -> bool {
+    container.host_network || container.is_of_host()
+}
+
+/// Whose packets are counted for `container`.
+pub fn whose(container: &Container) -> Whose {
+    if !is_by_sockets(container) {
+        return Whose::Namespace;
+    }
+    let below = container.descendants.iter().copied();
+    Whose::Cgroups(below.chain([container.cgroup]).collect())
+}
+
+/// Names of the other containers whose packets cannot be told from those of `container`: they share its
+/// network namespace, and it is not the host's.
 pub fn neighbours(container: &Container, all: &[Arc<Container>]) -> Vec<String> {
+    if is_by_sockets(container) {
+        return Vec::new();
+    }
     let other = |c: &&Arc<Container>| {
         c.cgroup != container.cgroup && c.netns == container.netns && c.netns.is_some()
     };
@@ -138,12 +157,6 @@ pub fn senders_of(
 /// The network namespace of `container`, by any of its processes.
 pub fn open(container: &Container) -> Result<File, Failure> {
     let name = one_line(&container.name);
-    if container.host_network || container.is_of_host() {
-        return Err(Failure::failed(format!(
-            "{name} shares the host's network namespace: its packets cannot be told from those of the \
-             host there; 'ss -tunap' lists its sockets, and the ledger still counts what it causes"
-        )));
-    }
     let Some(expected) = container.netns else {
         return Err(Failure::failed(format!(
             "{name} has no process, and so no network namespace"

@@ -94,12 +94,34 @@ fn a_silent_container_and_a_shared_namespace_are_said() {
 }
 
 #[test]
-fn a_container_of_the_hosts_network_is_refused_with_the_reason() {
+fn a_container_of_the_hosts_network_is_told_by_its_sockets() {
     let mut container = crate::fixture::container(1, "web");
+    assert_eq!(whose(&container), Whose::Namespace);
+    let all = [Arc::new(container.clone()), {
+        let mut other = crate::fixture::container(2, "other");
+        other.netns = container.netns;
+        Arc::new(other)
+    }];
+    assert_eq!(neighbours(&container, &all), ["other"]);
     container.host_network = true;
-    let line = open(&container).unwrap_err().line().unwrap();
-    assert!(line.contains("shares the host's network namespace") && line.contains("ss -tunap"));
-    container.host_network = false;
+    container.descendants = vec![CgroupId(9)];
+    let cgroups = [CgroupId(1), CgroupId(9)].into();
+    assert_eq!(whose(&container), Whose::Cgroups(cgroups));
+    assert_eq!(neighbours(&container, &all), [""; 0]);
+    let host = Subject {
+        by_sockets: true,
+        ..subject()
+    };
+    let text = page(&document(&host, &reading(), SystemTime::UNIX_EPOCH), None);
+    assert!(
+        text.contains("what its TCP and UDP sockets receive"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_container_without_a_process_is_refused_with_the_reason() {
+    let mut container = crate::fixture::container(1, "web");
     container.netns = None;
     let line = open(&container).unwrap_err().line().unwrap();
     assert!(line.contains("has no process"), "{line}");

@@ -87,6 +87,9 @@ fn notes(record: &FlowsRecord) -> String {
             record.lost_packets
         );
     }
+    if record.by_sockets {
+        text += "In the host's network namespace: what its TCP and UDP sockets receive, without ICMP and fragments.\n";
+    }
     if !record.shared_with.is_empty() {
         let names: Vec<_> = record.shared_with.iter().map(|n| one_line(n)).collect();
         text += &format!(

@@ -3,7 +3,7 @@
 
 use super::inspection::{Flows, Inspection, Managed, Wanted};
 use super::processes::Reader;
-use crate::flows::{Subject, document, neighbours, open, senders_of};
+use crate::flows::{Subject, document, is_by_sockets, neighbours, open, senders_of, whose};
 use cofferdam_flows::Capture;
 use cofferdam_records::accounting::{AccountingRecord, ContainerRecord};
 use cofferdam_records::explain::Agent;
@@ -75,13 +75,15 @@ fn begin(
     ledger: Option<&ContainerRecord>,
 ) -> Result<(Capture, Subject), String> {
     let netns = open(container).map_err(|failure| failure.line().unwrap_or_default())?;
-    let capture = Capture::start(&netns, Some(WINDOW)).map_err(|e| e.to_string())?;
+    let capture =
+        Capture::start(&netns, &whose(container), Some(WINDOW)).map_err(|e| e.to_string())?;
     let mut senders: Vec<_> = ledger.iter().flat_map(|c| &c.received_from).collect();
     senders.sort_by_key(|(_, packets)| std::cmp::Reverse(**packets));
     let subject = Subject {
         container: container.name.clone(),
         cgroup_id: container.cgroup.0,
         shared_with: neighbours(container, all),
+        by_sockets: is_by_sockets(container),
         ns_per_packet: ledger.and_then(|c| c.ns_per_packet),
         senders: senders_of(senders.iter().map(|(id, _)| CgroupId(**id)), all),
     };

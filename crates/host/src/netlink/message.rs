@@ -28,6 +28,8 @@ pub struct LinkMessage {
     pub peer: Option<u32>,
     /// Namespace of that device, when it is not this one.
     pub peer_nsid: Option<i32>,
+    /// Index of the bridge, bond or other device that it is a port of.
+    pub master: Option<u32>,
     /// Whether it is `lo`.
     pub loopback: bool,
     /// Whether it is administratively up.
@@ -110,6 +112,7 @@ pub fn link_message(message: &Message<'_>) -> Option<LinkMessage> {
         match kind {
             libc::IFLA_IFNAME => link.name = text(value),
             libc::IFLA_LINK => link.peer = u32_at(value, 0).filter(|index| *index != 0),
+            libc::IFLA_MASTER => link.master = u32_at(value, 0).filter(|index| *index != 0),
             libc::IFLA_LINK_NETNSID => link.peer_nsid = u32_at(value, 0).map(u32::cast_signed),
             libc::IFLA_LINKINFO => {
                 let kind = attributes(value).find(|(kind, _)| *kind == libc::IFLA_INFO_KIND);

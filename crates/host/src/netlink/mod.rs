@@ -1,11 +1,13 @@
 //! Netlink requests of one socket, for what [`Inventory`](crate::Inventory) does not follow: the
-//! messages, rtnetlink, and the `netdev` family. A request concerns the network namespace of the
-//! thread that opened the socket; see [`in_namespace`](crate::in_namespace).
+//! messages, rtnetlink, the `netdev` family, and sock_diag. A request concerns the network namespace
+//! of the thread that opened the socket; see [`in_namespace`](crate::in_namespace).
 
 pub(crate) mod message;
 mod netdev;
 mod socket;
+pub(crate) mod sockets;
 
 pub use message::{LinkMessage, Message, attribute, attributes, u32_at};
 pub use netdev::{NAPI_ID, NAPI_SET, NAPI_THREADED, Napi, Netdev};
 pub use socket::Rtnetlink;
+pub use sockets::{InetSocket, SockDiag};

@@ -16,6 +16,7 @@ fn a_link_is_read_back() {
         attribute(libc::IFLA_IFNAME, b"eth0\0"),
         attribute(4000, b"of a newer kernel"),
         attribute(libc::IFLA_LINK, &9u32.to_ne_bytes()),
+        attribute(libc::IFLA_MASTER, &3u32.to_ne_bytes()),
         attribute(libc::IFLA_LINK_NETNSID, &(-1i32).to_ne_bytes()),
         attribute(libc::IFLA_LINKINFO | 0x8000, &kind),
     ]);
@@ -29,6 +30,7 @@ fn a_link_is_read_back() {
         kind: "veth".into(),
         peer: Some(9),
         peer_nsid: Some(-1),
+        master: Some(3),
         loopback: false,
         up: true,
         removed: false,

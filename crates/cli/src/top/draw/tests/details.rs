@@ -50,6 +50,7 @@ fn detailed() -> State {
             container: "web-3".to_owned(),
             cgroup_id: 12,
             shared_with: Vec::new(),
+            by_sockets: false,
             ns_per_packet: Some(614.0),
             sampled_one_in: 256,
             sampled_packets: 2600,
