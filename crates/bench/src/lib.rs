@@ -7,6 +7,7 @@ pub mod accounting;
 pub mod agent;
 pub mod args;
 pub mod built;
+mod cluster;
 mod cpustat;
 pub mod dataplane;
 pub mod demo;

@@ -56,6 +56,12 @@ fn usage_errors_are_one_line_and_code_2() {
     );
     contains(&["rule", "set", "id:xyz"], 2, &["id:"]);
     contains(&["explain", "--duration", "5ms"], 2, &["30ms"]);
+    let pods = ["bench", "reservation", "--runtime", "kubernetes"];
+    contains(
+        &[&pods[..], &["--policy", "scaled"]].concat(),
+        2,
+        &["'scaled'", "kubernetes", "cpu-manager"],
+    );
     contains(&["nonsense"], 2, &["nonsense"]);
     contains(&["doctr"], 2, &["doctr", "doctor"]);
     contains(&["top", "--onc"], 2, &["--onc", "tip", "--once"]);

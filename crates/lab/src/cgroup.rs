@@ -89,6 +89,12 @@ impl Cgroup {
         Cgroup::make_all(path.to_owned(), dirs, undo)
     }
 
+    /// One that somebody else has made: its path below the v2 mount, and its directories, the v2 one
+    /// first.
+    pub fn existing(path: PathBuf, dirs: Vec<PathBuf>) -> Cgroup {
+        Cgroup { path, dirs }
+    }
+
     /// Makes a cgroup below this one.
     pub fn child(&self, name: &str, undo: &mut UndoStack) -> Result<Cgroup, LabError> {
         let dirs = self.dirs.iter().map(|dir| dir.join(name)).collect();

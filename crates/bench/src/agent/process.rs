@@ -4,6 +4,7 @@ use crate::error::BenchError;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::Deserialize;
+use serde_json::Value;
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
@@ -71,16 +72,14 @@ impl Agent {
         self.child.id()
     }
 
+    /// Where it answers.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
     /// What it says of itself now; `None` when it does not answer.
     pub fn status(&self) -> Option<Status> {
-        let answer = Command::new(OURSELVES)
-            .args(["status", "--json", "--socket"])
-            .arg(&self.socket)
-            .stdin(Stdio::null())
-            .stderr(Stdio::null())
-            .output()
-            .ok()?;
-        serde_json::from_slice(&answer.stdout).ok()
+        serde_json::from_value(status_of(Some(&self.socket))?).ok()
     }
 
     /// Waits until it answers.
@@ -107,6 +106,18 @@ impl Agent {
             false => format!("Cofferdam's agent does not answer: {words}"),
         })
     }
+}
+
+/// What the agent that listens on `socket`, or else on the usual one, says of itself and of all
+/// containers: `cofferdam status --json`. `None` when none answers.
+pub(crate) fn status_of(socket: Option<&Path>) -> Option<Value> {
+    let mut command = Command::new(OURSELVES);
+    command.args(["status", "--json"]);
+    if let Some(socket) = socket {
+        command.arg("--socket").arg(socket);
+    }
+    let quiet = command.stdin(Stdio::null()).stderr(Stdio::null());
+    serde_json::from_slice(&quiet.output().ok()?.stdout).ok()
 }
 
 impl Drop for Agent {

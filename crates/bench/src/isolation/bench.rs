@@ -77,7 +77,7 @@ impl<'a> Bench<'a> {
         let image = runtime.prepare(&testbed)?;
         let agent = match key.protection {
             Protection::Vanilla => None,
-            Protection::Cofferdam => Some(protection::start(experiment, &testbed)?),
+            Protection::Cofferdam => Some(protection::start(experiment, key.runtime, &testbed)?),
         };
         let (tracer, untraced) = match Tracer::start() {
             Ok(tracer) => (Some(tracer), None),

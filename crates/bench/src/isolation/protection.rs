@@ -1,23 +1,35 @@
 //! The protected half of the experiment: Cofferdam's own agent manages a testbed's tenants.
 
 use super::experiment::Experiment;
+use super::runtime::LABEL;
 use super::testbed::Testbed;
 use crate::agent::process::Agent;
 use crate::error::BenchError;
+use crate::isolation::data::RuntimeKind;
 use cofferdam_lab::names::CGROUP_PREFIX;
+
+/// Where tenants are pods, the agent knows them by the runtime's socket.
+const NRI: &str = "[nri]\nsocket = \"/var/run/nri/nri.sock\"\n\n";
 
 /// Starts it with rules for every tenant that the testbed will have: network CPU enforced, and
 /// for those with a limit a strict reservation of the CPU limit.
-pub(super) fn start(experiment: &Experiment, testbed: &Testbed) -> Result<Agent, BenchError> {
-    let rules = rules(&testbed.tag, experiment.cpus());
+pub(super) fn start(
+    experiment: &Experiment,
+    runtime: RuntimeKind,
+    testbed: &Testbed,
+) -> Result<Agent, BenchError> {
+    let rules = rules(runtime, &testbed.tag, experiment.cpus());
     Agent::start(&testbed.tenant_dir("agent")?, &rules, "off")
 }
 
 /// The first rule that matches wins: a tenant without a limit gets no reservation.
-fn rules(tag: &str, cpus: f64) -> String {
-    let name = format!("{CGROUP_PREFIX}{tag}-");
+fn rules(runtime: RuntimeKind, tag: &str, cpus: f64) -> String {
+    let (settings, name) = match runtime {
+        RuntimeKind::Kubernetes => (NRI, format!("label:{LABEL}={CGROUP_PREFIX}{tag}-")),
+        _ => ("", format!("{CGROUP_PREFIX}{tag}-")),
+    };
     format!(
-        "[[rule]]\nmatch = \"{name}?-free*\"\nnetwork_cpu = \"enforce\"\n\n\
+        "{settings}[[rule]]\nmatch = \"{name}?-free*\"\nnetwork_cpu = \"enforce\"\n\n\
          [[rule]]\nmatch = \"{name}*\"\nnetwork_cpu = \"enforce\"\ncpu = \"strict\"\ncpus = {cpus:?}\n"
     )
 }
@@ -28,11 +40,15 @@ mod tests {
 
     #[test]
     fn a_tenant_without_a_limit_gets_no_reservation() {
-        let text = rules("7-i0", 0.5);
+        let text = rules(RuntimeKind::Podman, "7-i0", 0.5);
         let free = text.find("cofferdam-bench-7-i0-?-free*").unwrap();
         let all = text.find("\"cofferdam-bench-7-i0-*\"").unwrap();
         let strict = text.find("cpus = 0.5").unwrap();
         assert!(free < all && all < strict, "{text}");
         assert_eq!(text.matches("strict").count(), 1);
+        let pods = rules(RuntimeKind::Kubernetes, "7-i0", 0.5);
+        assert!(pods.starts_with("[nri]"), "{pods}");
+        let label = "\"label:cofferdam-bench=cofferdam-bench-7-i0-*\"";
+        assert!(pods.contains(label), "{pods}");
     }
 }

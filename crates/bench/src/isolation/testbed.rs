@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Runtimes that make their own network (podman) are started inside the router's namespace: their
-//! bridge and their firewall rules are then really theirs, and go with it.
+//! bridge and their firewall rules are then really theirs, and go with it. Pods are in the network of
+//! their cluster, and the router is behind their node.
 
 use crate::error::BenchError;
 use crate::topology::make_netns;
@@ -25,6 +26,9 @@ use std::time::Duration;
 
 const PEER: Ipv4Addr = Ipv4Addr::new(10, 79, 1, 1);
 const UPLINK: Ipv4Addr = Ipv4Addr::new(10, 79, 1, 2);
+/// The router's, and this host's, on the link between them where tenants are pods.
+const TO_NODE: Ipv4Addr = Ipv4Addr::new(10, 79, 2, 1);
+const NODE: Ipv4Addr = Ipv4Addr::new(10, 79, 2, 2);
 const BRIDGE: Ipv4Addr = Ipv4Addr::new(10, 79, 0, 1);
 /// The queue of the shared link: 10 ms at the default rate, a small switch's.
 const LINK_QUEUE_BYTES: u64 = 512 << 10;
@@ -92,6 +96,18 @@ impl Testbed {
             peer,
             _undo: undo,
         })
+    }
+
+    /// Puts the router behind this host, which is a cluster's node: what its pods and the peer send
+    /// each other passes the shared link. The device on the node goes with the router.
+    pub fn join_node(&self) -> Result<(), BenchError> {
+        let device = format!("cfb{}", std::process::id());
+        veth::pair((&self.router, "n0"), (&Netns::HOST, &device), 1)?;
+        self.router.address("n0", TO_NODE)?;
+        self.router.route(&format!("default via {NODE}"))?;
+        Netns::HOST.address(&device, NODE)?;
+        Netns::HOST.route(&format!("{PEER}/32 via {TO_NODE}"))?;
+        Ok(())
     }
 
     /// What the container of a tenant, and whatever belongs to it, is called on the host.

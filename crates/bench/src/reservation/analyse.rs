@@ -86,7 +86,7 @@ pub(super) fn same_answers(samples: &[ReservationSample]) -> bool {
 mod tests {
     use super::*;
     use crate::data::{Latency, SCHEMA};
-    use crate::reservation::data::{NeighbourLimit, Neighbours, Target};
+    use crate::reservation::data::{NeighbourLimit, Neighbours, ReservationRuntime, Target};
 
     fn sample(policy: ReservationPolicy, round: u32, value: f64) -> ReservationSample {
         ReservationSample {
@@ -109,6 +109,7 @@ mod tests {
                 ..Entitled::default()
             }),
             checksum: Some("1".to_owned()),
+            phases: None,
         }
     }
 
@@ -122,6 +123,7 @@ mod tests {
             neighbour_cpus: 1.0,
             threads: 2,
             neighbour_threads: 3,
+            runtime: ReservationRuntime::Process,
         }
     }
 

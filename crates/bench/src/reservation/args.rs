@@ -1,7 +1,7 @@
 //! `cofferdam bench reservation` on the command line.
 
 use super::Options;
-use super::data::{NeighbourLimit, Neighbours, ReservationPolicy, Target};
+use super::data::{NeighbourLimit, Neighbours, ReservationPolicy, ReservationRuntime, Target};
 use crate::args::{ShortRunArgs, one_of};
 use crate::error::BenchError;
 use crate::progress::Progress;
@@ -24,6 +24,11 @@ pub struct ReservationArgs {
     /// Threads of a batch target [default: two for each CPU that it requests]
     #[arg(long, value_name = "N", value_parser = quantity::positive)]
     pub threads: Option<u32>,
+    /// Makes target and neighbours: this program (process), or kubernetes: pods of the cluster's node
+    /// that this runs on, by kubectl; with the same --output, policies of another configuration of
+    /// the kubelet are added to the run
+    #[arg(long, value_name = "RUNTIME", default_value = "process", value_parser = one_of(ReservationRuntime::ALL, ReservationRuntime::label))]
+    pub runtime: ReservationRuntime,
     /// Only these targets; may be repeated or separated by commas
     #[arg(long, value_name = "TARGET", value_delimiter = ',', value_parser = one_of(Target::ALL, Target::label))]
     pub target: Vec<Target>,
@@ -49,6 +54,7 @@ impl From<ReservationArgs> for Options {
             cpus: args.cpus,
             threads: args.threads,
             seed: args.run.seed,
+            runtime: args.runtime,
             targets: args.target,
             neighbours: args.neighbours,
             limits: args.limit,

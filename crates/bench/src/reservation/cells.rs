@@ -2,7 +2,13 @@
 
 use super::options::Options;
 use crate::error::BenchError;
-use crate::reservation::data::{NeighbourLimit, Neighbours, ReservationCell, Target};
+use crate::reservation::data::{
+    NeighbourLimit, Neighbours, ReservationCell, ReservationPolicy, ReservationRuntime, Target,
+};
+
+/// What neighbours that are pods request of the CPUs that the target leaves: a node keeps some for
+/// itself and its system's pods.
+const LEFT_TO_PODS: f64 = 0.75;
 
 /// The cells that `options` select on a host with `online` CPUs, in the order they are measured.
 pub(super) fn cells(options: &Options, online: u32) -> Result<Vec<ReservationCell>, BenchError> {
@@ -31,6 +37,17 @@ pub(super) fn cells(options: &Options, online: u32) -> Result<Vec<ReservationCel
     if !(0.1..=60.0).contains(&options.seconds()) {
         return usage("a sample must last between 100ms and 60s".to_owned());
     }
+    let runtime = options.runtime;
+    if let Some(other) = options.policies.iter().find(|p| !p.is_of(runtime)) {
+        return usage(format!(
+            "--policy: '{other}' is none of --runtime {runtime}: give one of {}",
+            policies_of(runtime)
+        ));
+    }
+    let part = match runtime {
+        ReservationRuntime::Process => 1.0,
+        ReservationRuntime::Kubernetes => LEFT_TO_PODS,
+    };
     let mut cells = Vec::new();
     for &target in Target::ALL {
         for &neighbours in Neighbours::ALL {
@@ -41,12 +58,13 @@ pub(super) fn cells(options: &Options, online: u32) -> Result<Vec<ReservationCel
                     neighbours,
                     limit,
                     reserved_cpus: f64::from(reserved),
-                    neighbour_cpus: f64::from(online - reserved),
+                    neighbour_cpus: f64::from(online - reserved) * part,
                     threads: match target {
                         Target::Wakeups => 1,
                         _ => threads,
                     },
                     neighbour_threads: 3 * online / 2,
+                    runtime,
                 };
                 if keeps(options, &cell) {
                     cells.push(cell);
@@ -58,6 +76,12 @@ pub(super) fn cells(options: &Options, online: u32) -> Result<Vec<ReservationCel
         return usage("no condition matches: remove a filter, or --quick".to_owned());
     }
     Ok(cells)
+}
+
+fn policies_of(runtime: ReservationRuntime) -> String {
+    let all = ReservationPolicy::ALL.iter();
+    let all = all.filter(|p| p.is_of(runtime)).map(|p| p.label());
+    all.collect::<Vec<_>>().join(", ")
 }
 
 fn keeps(options: &Options, cell: &ReservationCell) -> bool {
@@ -87,6 +111,45 @@ mod tests {
             ..Options::default()
         };
         assert_eq!(cells(&quick, 2).unwrap().len(), 4);
+    }
+
+    #[test]
+    fn pods_have_policies_of_their_own_and_leave_the_node_some_cpu() {
+        let pods = Options {
+            runtime: ReservationRuntime::Kubernetes,
+            ..Options::default()
+        };
+        let cell = &cells(&pods, 4).unwrap()[0];
+        assert_eq!((cell.reserved_cpus, cell.neighbour_cpus), (2.0, 1.5));
+        let labels = |options: &Options| {
+            let all = options.policies();
+            all.iter().map(|p| p.label()).collect::<Vec<_>>()
+        };
+        let all = [
+            "alone",
+            "shares",
+            "limits",
+            "cpu-manager",
+            "strict",
+            "lending",
+        ];
+        assert_eq!(labels(&pods), all);
+        let own = [
+            "alone",
+            "none",
+            "scaled",
+            "scaled-threads",
+            "strict",
+            "lending",
+        ];
+        assert_eq!(labels(&Options::default()), own);
+        let mixed = Options {
+            policies: vec![ReservationPolicy::Scaled],
+            ..pods
+        };
+        let reason = cells(&mixed, 4).unwrap_err();
+        assert_eq!(reason.exit_code(), 2);
+        assert!(reason.to_string().contains("cpu-manager"), "{reason}");
     }
 
     #[test]

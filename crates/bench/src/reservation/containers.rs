@@ -3,11 +3,13 @@
 use crate::error::BenchError;
 use crate::reservation::data::{NeighbourLimit, ReservationCell, ReservationPolicy};
 use crate::spawn::Place;
+use cofferdam_host::parse;
 use cofferdam_lab::cgroup::{Cgroup, enable, layout, mounts};
 use cofferdam_lab::names::CGROUP_PREFIX;
 use cofferdam_lab::sweep;
 use cofferdam_lab::{Netns, UndoStack};
-use cofferdam_types::{CgroupId, Container};
+use cofferdam_types::{CgroupId, Container, CpuId};
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,6 +33,15 @@ pub(super) struct Containers {
 }
 
 impl Containers {
+    /// Of two that are there; `undo` is done when it is dropped.
+    pub fn new(target: Member, neighbours: Member, undo: UndoStack) -> Containers {
+        Containers {
+            target,
+            neighbours,
+            _undo: undo,
+        }
+    }
+
     pub fn build() -> Result<Containers, BenchError> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         sweep::leftovers();
@@ -77,6 +88,16 @@ impl Containers {
 }
 
 impl Member {
+    /// A container in `group`.
+    pub fn of(name: &'static str, group: Cgroup) -> Member {
+        Member { name, group }
+    }
+
+    /// Below the v2 mount.
+    pub fn path(&self) -> &Path {
+        self.group.path()
+    }
+
     /// Where its processes go; any CPU that its cpuset allows.
     pub fn place(&self) -> Place {
         Place {
@@ -93,6 +114,19 @@ impl Member {
             self.group.path(),
             self.name,
         )))
+    }
+
+    /// The CPUs that its cpuset allows.
+    pub fn cpus(&self) -> Result<Vec<CpuId>, BenchError> {
+        let files = ["cpuset.cpus.effective", "cpuset.effective_cpus"];
+        let dirs = self.group.dirs().iter();
+        let mut paths = dirs.flat_map(|dir| files.map(|file| dir.join(file)));
+        let path = paths.find(|path| path.exists());
+        let path = path.ok_or_else(|| {
+            BenchError::Unsupported(format!("{} has no cpuset", self.group.path().display()))
+        })?;
+        let text = fs::read_to_string(&path).map_err(BenchError::host("read", &path))?;
+        Ok(parse::cpu_list(text.trim()).unwrap_or_default())
     }
 
     /// CPU time used so far, seconds.

@@ -65,6 +65,12 @@ pub enum ReservationPolicy {
     Scaled,
     /// A request half as large again, and as many more threads.
     ScaledThreads,
+    /// A pod with a request and no limit: CFS shares.
+    Shares,
+    /// A pod with a request and a limit of as much: CFS shares and a quota.
+    Limits,
+    /// A pod with exclusive CPUs of the kubelet's static CPU manager.
+    CpuManager,
     /// CPUs of its own, not lent.
     Strict,
     /// CPUs of its own, lent while it leaves them idle.
@@ -72,7 +78,8 @@ pub enum ReservationPolicy {
 }
 labels!(ReservationPolicy {
     Alone => "alone", None => "none", Scaled => "scaled", ScaledThreads => "scaled-threads",
-    Strict => "strict", Lending => "lending",
+    Shares => "shares", Limits => "limits", CpuManager => "cpu-manager", Strict => "strict",
+    Lending => "lending",
 });
 
 impl ReservationPolicy {
@@ -83,11 +90,36 @@ impl ReservationPolicy {
             ReservationPolicy::None => "no policy",
             ReservationPolicy::Scaled => "request × 1.5",
             ReservationPolicy::ScaledThreads => "request and threads × 1.5",
+            ReservationPolicy::Shares => "CFS shares",
+            ReservationPolicy::Limits => "CFS shares and limit",
+            ReservationPolicy::CpuManager => "static CPU manager",
             ReservationPolicy::Strict => "strict",
             ReservationPolicy::Lending => "strict + lending",
         }
     }
+
+    /// Whether target and neighbours of `runtime` can be under it.
+    pub fn is_of(self, runtime: ReservationRuntime) -> bool {
+        use ReservationPolicy::{CpuManager, Limits, None, Scaled, ScaledThreads, Shares};
+        match self {
+            None | Scaled | ScaledThreads => runtime == ReservationRuntime::Process,
+            Shares | Limits | CpuManager => runtime == ReservationRuntime::Kubernetes,
+            _ => true,
+        }
+    }
 }
+
+/// What makes target and neighbours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReservationRuntime {
+    /// This program: cgroups of its own.
+    #[default]
+    Process,
+    /// Pods of the cluster's node that this is, made through the API server.
+    Kubernetes,
+}
+labels!(ReservationRuntime { Process => "process", Kubernetes => "kubernetes" });
 
 /// What became of the CPU that the target was entitled to, in CPUs: what it ran and, by cause, what
 /// it did not get. `T` is a figure of one sample, or an estimate over samples.
@@ -144,6 +176,9 @@ pub struct ReservationCell {
     pub threads: u32,
     /// Threads of the neighbours.
     pub neighbour_threads: u32,
+    /// What made them.
+    #[serde(default)]
+    pub runtime: ReservationRuntime,
 }
 
 /// One run of the target: a line of `samples.jsonl` in reservation runs.
@@ -179,6 +214,9 @@ pub struct ReservationSample {
     pub entitled: Option<Entitled<f64>>,
     /// Checksum of the work; `None` for interactive targets.
     pub checksum: Option<String>,
+    /// Phases of the work, the same in all parts of a run; `None` for interactive targets.
+    #[serde(default)]
+    pub phases: Option<u64>,
 }
 
 impl ReservationSample {
@@ -218,6 +256,19 @@ pub struct ReservationCellResult {
     pub cell: ReservationCell,
     /// The policies, in the order of [`ReservationPolicy::ALL`].
     pub rows: Vec<PolicyRow>,
+}
+
+impl ReservationCellResult {
+    /// Under `policy`.
+    pub fn row(&self, policy: ReservationPolicy) -> Option<&PolicyRow> {
+        self.rows.iter().find(|row| row.policy == policy)
+    }
+
+    /// With weights and quotas alone, as runtimes set them: what a reservation is compared with.
+    pub fn without(&self) -> Option<&PolicyRow> {
+        let none = self.row(ReservationPolicy::None);
+        none.or_else(|| self.row(ReservationPolicy::Limits))
+    }
 }
 
 /// The outcome of a reservation run.

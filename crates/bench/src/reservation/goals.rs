@@ -18,9 +18,8 @@ pub(crate) fn goals(cells: &[ReservationCellResult]) -> Vec<Judgement> {
 }
 
 fn of(cell: &ReservationCellResult) -> Vec<Judgement> {
-    let row = |policy| cell.rows.iter().find(|r| r.policy == policy);
-    let lending = row(ReservationPolicy::Lending);
-    let without = row(ReservationPolicy::None);
+    let lending = cell.row(ReservationPolicy::Lending);
+    let without = cell.without();
     let judged = |what: &str, bound, value: fn(&PolicyRow) -> Option<&Estimate>| {
         let figure = lending.and_then(value).map(Figure::Sampled);
         let told = goal(what, Some(cell.cell.id.clone()), bound, figure);

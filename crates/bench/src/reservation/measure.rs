@@ -1,12 +1,13 @@
 //! One sample: containers set up by a policy, neighbours running, the target measured.
 
 use super::containers::{Containers, SCALE};
+use super::ground::{self, Ground, reserved};
 use super::options::Options;
 use super::watch::Watch;
 use crate::cpustat::{self, CpuStat};
 use crate::data::{Latency, SCHEMA};
 use crate::error::BenchError;
-use crate::experiment::{Held, Rig};
+use crate::experiment::Rig;
 use crate::host_facts;
 use crate::reservation::data::{
     DEMO_RESERVATIONS, Neighbours, ReservationCell, ReservationPolicy, ReservationSample, Target,
@@ -15,8 +16,6 @@ use crate::run::Kind;
 use crate::rundir::now;
 use crate::spawn::{Place, Worker};
 use crate::worker::{VictimReport, WakerReport};
-use cofferdam_enforce::reservation::ReservationOptions;
-use cofferdam_types::CpuAmount;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -37,55 +36,6 @@ const REQUESTS_PER_S: f64 = 4_000.0;
 /// Longest life of a worker, seconds.
 const LIMIT_S: u32 = 600;
 
-impl Held {
-    fn arrange(
-        &mut self,
-        containers: &Containers,
-        cell: &ReservationCell,
-        policy: ReservationPolicy,
-    ) -> Result<(), BenchError> {
-        let lending = policy == ReservationPolicy::Lending;
-        let (target, others) = (
-            containers.target.container()?,
-            containers.neighbours.container()?,
-        );
-        self.reservations.set(&mut self.journal, &[], &[]);
-        let Some(amount) = reserved(cell, policy)? else {
-            return Ok(());
-        };
-        self.reservations.set_options(ReservationOptions {
-            lending,
-            ..ReservationOptions::default()
-        });
-        self.reservations
-            .set(&mut self.journal, &[(target, amount)], &[others]);
-        let degraded = self.reservations.states().flat_map(|(_, _, d)| d).next();
-        match degraded {
-            Some(d) => Err(BenchError::Unsupported(d.text)),
-            None => Ok(()),
-        }
-    }
-
-    fn step(&mut self) {
-        self.reservations.step(&mut self.journal, Instant::now());
-    }
-
-    fn lendings(&self) -> u64 {
-        self.reservations.states().map(|(_, s, _)| s.lendings).sum()
-    }
-}
-
-/// What a reservation promises the target under `policy`.
-fn reserved(
-    cell: &ReservationCell,
-    policy: ReservationPolicy,
-) -> Result<Option<CpuAmount>, BenchError> {
-    use ReservationPolicy::{Lending, Strict};
-    let amount = CpuAmount::try_from(cell.reserved_cpus);
-    let amount = amount.map_err(|e| BenchError::Usage(e.to_string()))?;
-    Ok(matches!(policy, Lending | Strict).then_some(amount))
-}
-
 /// The final report of a target's worker.
 struct Told {
     elapsed_s: f64,
@@ -96,7 +46,7 @@ struct Told {
 /// Lives for one run.
 pub(super) struct Bench<'a> {
     options: &'a Options,
-    held: Held,
+    ground: Box<dyn Ground>,
     watch: Option<Watch>,
     phases: HashMap<Target, u64>,
 }
@@ -113,7 +63,7 @@ impl<'a> Bench<'a> {
         };
         Ok(Bench {
             options,
-            held: Held::open(ReservationOptions::default())?,
+            ground: ground::of(options, rig)?,
             watch,
             phases: HashMap::new(),
         })
@@ -126,10 +76,16 @@ impl<'a> Bench<'a> {
         cell: &ReservationCell,
         samples: &mut Vec<ReservationSample>,
     ) -> Result<(), BenchError> {
-        let containers = Containers::build()?;
-        self.calibrate(&containers, cell)?;
-        for round in 0..self.options.rounds {
-            let mut policies = self.options.policies();
+        let before = samples.iter().find_map(|s| s.phases);
+        if let Some(phases) = before {
+            // The work of all parts of a run is one.
+            self.phases.insert(cell.target, phases);
+        }
+        self.calibrate(cell)?;
+        // After those of an earlier part of this run.
+        let first = samples.iter().map(|s| s.round + 1).max().unwrap_or(0);
+        for round in first..first + self.options.rounds {
+            let mut policies = self.ground.policies();
             // One thread that wakes has no use for another.
             policies.retain(|p| {
                 cell.target != Target::Wakeups || *p != ReservationPolicy::ScaledThreads
@@ -137,11 +93,11 @@ impl<'a> Bench<'a> {
             rig.random.shuffle(&mut policies);
             for (position, policy) in (0..).zip(policies) {
                 rig.progress.step(
-                    round as usize,
+                    (round - first) as usize,
                     self.options.rounds as usize,
                     &format!("{}, {}", cell.id, policy.words()),
                 );
-                let mut sample = self.sample(rig, &containers, cell, policy)?;
+                let mut sample = self.sample(rig, cell, policy)?;
                 (sample.round, sample.position) = (round, position);
                 match rig.dir.manifest().kind {
                     Kind::Demo => rig.dir.sample_in(DEMO_RESERVATIONS, &sample)?,
@@ -154,17 +110,12 @@ impl<'a> Bench<'a> {
     }
 
     /// Finds how much work takes the wanted time alone.
-    fn calibrate(
-        &mut self,
-        containers: &Containers,
-        cell: &ReservationCell,
-    ) -> Result<(), BenchError> {
+    fn calibrate(&mut self, cell: &ReservationCell) -> Result<(), BenchError> {
         if cell.target.is_interactive() || self.phases.contains_key(&cell.target) {
             return Ok(());
         }
-        self.held
-            .arrange(containers, cell, ReservationPolicy::Alone)?;
-        containers.request(cell, ReservationPolicy::Alone)?;
+        self.ground.arrange(cell, ReservationPolicy::Alone)?;
+        let containers = self.ground.containers()?;
         let args = batch(cell, cell.threads, PROBE_PHASES);
         let mut worker = Worker::start(&containers.target.place(), &args)?;
         worker.go()?;
@@ -181,12 +132,11 @@ impl<'a> Bench<'a> {
     fn sample(
         &mut self,
         rig: &mut Rig<'_>,
-        containers: &Containers,
         cell: &ReservationCell,
         policy: ReservationPolicy,
     ) -> Result<ReservationSample, BenchError> {
-        containers.request(cell, policy)?;
-        self.held.arrange(containers, cell, policy)?;
+        self.ground.arrange(cell, policy)?;
+        let containers = self.ground.containers()?;
         let mut neighbours = match policy {
             ReservationPolicy::Alone => None,
             _ => {
@@ -201,25 +151,18 @@ impl<'a> Bench<'a> {
             }
         };
         let (_server, mut target) = self.start_target(rig, containers, cell, policy)?;
-        self.pass(rig, SETTLE)?;
-        let lendings = self.held.lendings();
+        pass(self.ground.as_mut(), rig, SETTLE)?;
+        let lendings = self.ground.lendings();
+        let containers = self.ground.containers()?;
         let promised = reserved(cell, policy)?;
         let watched = self.watch.as_mut().map(|w| w.begin(containers, promised));
         let watched = watched.transpose()?;
-        let before = (
-            stat(),
-            containers.target.cpu_s(),
-            containers.neighbours.cpu_s(),
-        );
+        let before = used(containers);
         target.go()?;
         while !target.has_line(Duration::from_millis(20))? {
-            self.pass(rig, Duration::ZERO)?;
+            pass(self.ground.as_mut(), rig, Duration::ZERO)?;
         }
-        let after = (
-            stat(),
-            containers.target.cpu_s(),
-            containers.neighbours.cpu_s(),
-        );
+        let after = used(self.ground.containers()?);
         let entitled = match (&mut self.watch, &watched) {
             (Some(watch), Some(begun)) => watch.end(begun)?,
             _ => None,
@@ -243,24 +186,11 @@ impl<'a> Bench<'a> {
             latency: told.latency,
             host_utilisation: 1.0 - passed.idle / passed.total().max(1.0),
             neighbour_cpu_s: after.2 - before.2,
-            lendings: self.held.lendings() - lendings,
+            lendings: self.ground.lendings().saturating_sub(lendings),
             entitled,
             checksum: told.checksum,
+            phases: self.phases.get(&cell.target).copied(),
         })
-    }
-
-    /// Lets at least `time` pass while reservations are stepped and signals seen.
-    fn pass(&mut self, rig: &mut Rig<'_>, time: Duration) -> Result<(), BenchError> {
-        let start = Instant::now();
-        loop {
-            self.held.step();
-            rig.check()?;
-            let left = time.saturating_sub(start.elapsed());
-            if left.is_zero() {
-                return Ok(());
-            }
-            std::thread::sleep(left.min(STEP));
-        }
     }
 
     /// The worker that reports the result and, for memcached, the server that it asks.
@@ -309,6 +239,29 @@ impl<'a> Bench<'a> {
             }
         }
     }
+}
+
+/// Lets at least `time` pass while reservations are stepped and signals seen.
+fn pass(ground: &mut dyn Ground, rig: &mut Rig<'_>, time: Duration) -> Result<(), BenchError> {
+    let start = Instant::now();
+    loop {
+        ground.step();
+        rig.check()?;
+        let left = time.saturating_sub(start.elapsed());
+        if left.is_zero() {
+            return Ok(());
+        }
+        std::thread::sleep(left.min(STEP));
+    }
+}
+
+/// Of the host, of the target, and of the neighbours.
+fn used(containers: &Containers) -> (CpuStat, f64, f64) {
+    (
+        stat(),
+        containers.target.cpu_s(),
+        containers.neighbours.cpu_s(),
+    )
 }
 
 /// A port of loopback that nobody listens on.

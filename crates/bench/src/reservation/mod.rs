@@ -4,15 +4,21 @@
 //! A target container has requested half of the host's CPUs, neighbours the other half; both as
 //! Kubernetes writes it, by weight and quota. In each round every policy is measured once, in an
 //! order drawn at random, and `alone` with them, so that drift of the host hits all alike.
+//!
+//! Both are cgroups of this program's own, or pods of a cluster's node ([`ground`]). A kubelet has one
+//! CPU manager: pods under another one are measured by a later part of the same run ([`earlier`]).
 
 mod analyse;
 pub(crate) mod args;
 mod cells;
 mod containers;
 pub mod data;
+mod earlier;
 pub(crate) mod goals;
+mod ground;
 mod measure;
 mod options;
+mod pods;
 pub(crate) mod report;
 mod terminal;
 mod watch;
@@ -23,10 +29,13 @@ use crate::error::BenchError;
 use crate::experiment::{Rig, RigOptions};
 use crate::host_facts;
 use crate::progress::Progress;
-use crate::reservation::data::{ReservationCellResult, ReservationResult};
+use crate::reservation::data::{
+    ReservationCellResult, ReservationResult, ReservationRuntime, ReservationSample,
+};
 use crate::run::{Kind, RunResult};
 use crate::rundir::RunDir;
 use cofferdam_lab::LabError;
+use earlier::Earlier;
 use measure::Bench;
 
 /// Runs the conditions. Returns the written directory; when interrupted or failed, what was
@@ -34,6 +43,11 @@ use measure::Bench;
 pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, BenchError> {
     let online = host_facts::online_cpus();
     let cells = cells::cells(options, online.len() as u32)?;
+    let resumes = options.runtime == ReservationRuntime::Kubernetes;
+    let earlier = match &options.output {
+        Some(path) if resumes => Earlier::of(path, &cells)?,
+        _ => Earlier::default(),
+    };
     let rig_options = RigOptions {
         kind: Kind::Reservation,
         quick: options.quick,
@@ -44,11 +58,11 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
         placed_by: None,
         seed: options.seed,
         ledger: false,
-        resumes: false,
+        resumes,
     };
     let mut rig = Rig::new(rig_options, progress)?;
-    let mut result = ReservationResult::default();
-    let outcome = measure_all(&mut rig, &cells, options, &mut result);
+    let mut result = earlier.result;
+    let outcome = measure_all(&mut rig, &cells, options, &earlier.samples, &mut result);
     rig.close(Some(RunResult::Reservation(result)), outcome)
 }
 
@@ -72,6 +86,7 @@ fn measure_all(
     rig: &mut Rig<'_>,
     cells: &[crate::reservation::data::ReservationCell],
     options: &Options,
+    earlier: &[ReservationSample],
     result: &mut ReservationResult,
 ) -> Result<(), BenchError> {
     let mut bench = Bench::new(options, rig)?;
@@ -79,9 +94,12 @@ fn measure_all(
     for (i, cell) in cells.iter().enumerate() {
         rig.check()?;
         rig.progress.step(i, cells.len(), &cell.id);
-        let mut samples = Vec::new();
+        let mine = earlier.iter().filter(|s| s.cell == cell.id);
+        let mut samples: Vec<_> = mine.cloned().collect();
         match bench.cell(rig, cell, &mut samples) {
-            Ok(()) => {}
+            Ok(()) => {
+                result.failed.remove(&cell.id);
+            }
             Err(
                 e @ (BenchError::Worker { .. }
                 | BenchError::Lab(LabError::Host { .. })
@@ -99,7 +117,12 @@ fn measure_all(
                 cell.id
             ))?;
         }
-        result.cells.extend(analyse::cell(cell, &samples, rig.seed));
+        if let Some(now) = analyse::cell(cell, &samples, rig.seed) {
+            match result.cells.iter_mut().find(|c| c.cell.id == cell.id) {
+                Some(before) => *before = now,
+                None => result.cells.push(now),
+            }
+        }
         rig.dir.result(&RunResult::Reservation(result.clone()))?;
     }
     rig.progress.step(cells.len(), cells.len(), "done");

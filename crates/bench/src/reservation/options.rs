@@ -1,6 +1,8 @@
 //! What `bench reservation` is told.
 
-use crate::reservation::data::{NeighbourLimit, Neighbours, ReservationPolicy, Target};
+use crate::reservation::data::{
+    NeighbourLimit, Neighbours, ReservationPolicy, ReservationRuntime, Target,
+};
 use std::path::PathBuf;
 
 /// Options with their defaults.
@@ -20,6 +22,8 @@ pub struct Options {
     pub threads: Option<u32>,
     /// Seed of orders and bootstrap; default 1.
     pub seed: u64,
+    /// What makes target and neighbours; default this program.
+    pub runtime: ReservationRuntime,
     /// Only these targets; empty: all.
     pub targets: Vec<Target>,
     /// Only these neighbours; empty: all.
@@ -40,6 +44,7 @@ impl Default for Options {
             cpus: None,
             threads: None,
             seed: 1,
+            runtime: ReservationRuntime::Process,
             targets: Vec::new(),
             neighbours: Vec::new(),
             limits: Vec::new(),
@@ -53,6 +58,7 @@ impl Options {
         self.seconds.unwrap_or(if self.quick { 1.0 } else { 2.0 })
     }
 
+    /// Those of its runtime that were asked for, and `alone`.
     pub(crate) fn policies(&self) -> Vec<ReservationPolicy> {
         ReservationPolicy::ALL
             .iter()
@@ -62,6 +68,7 @@ impl Options {
                     || self.policies.is_empty()
                     || self.policies.contains(p)
             })
+            .filter(|p| p.is_of(self.runtime))
             .collect()
     }
 }

@@ -60,20 +60,23 @@ pub fn words(cell: &ReservationCell) -> String {
 /// The worst loss without a policy, and what is left of it with one.
 pub fn finding(result: &ReservationResult) -> Vec<String> {
     let ratio = |cell: &'_ ReservationCellResult, policy| -> Option<Estimate> {
-        let mut rows = cell.rows.iter();
-        rows.find(|r| r.policy == policy)?.to_alone.clone()
+        cell.row(policy)?.to_alone.clone()
     };
     let all: Vec<(&ReservationCellResult, Estimate)> = result
         .cells
         .iter()
-        .filter_map(|cell| Some((cell, ratio(cell, ReservationPolicy::None)?)))
+        .filter_map(|cell| Some((cell, cell.without()?.to_alone.clone()?)))
         .collect();
     let cases: Vec<_> = all.iter().map(|(cell, e)| (*cell, e)).collect();
     let found = largest(&cases, Bound::AtMost(1.0));
     let told = |what: &str, (cell, without): (&ReservationCellResult, &Estimate)| {
         let with = |policy| ratio(cell, policy).map_or("not measured".to_owned(), |e| times(&e));
+        let manager = ratio(cell, ReservationPolicy::CpuManager);
+        let manager = manager.map_or(String::new(), |e| {
+            format!("the kubelet's static CPU manager {}; ", times(&e))
+        });
         format!(
-            "{what}: {}, {} as alone; strict {}, strict with lending {}.",
+            "{what}: {}, {} as alone; {manager}strict {}, strict with lending {}.",
             words(&cell.cell),
             times(without),
             with(ReservationPolicy::Strict),

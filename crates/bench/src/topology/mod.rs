@@ -32,6 +32,7 @@ use cofferdam_lab::cgroup::{CPU, layout, mounts};
 use cofferdam_lab::firewall::{Forward, translate};
 use cofferdam_lab::names::NETNS_PREFIX;
 use cofferdam_lab::{LabError, Netns, UndoStack, veth};
+pub(crate) use kubernetes::forwards;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -225,11 +225,13 @@ pub enum RuntimeKind {
     Nspawn,
     /// A small virtual machine.
     Qemu,
+    /// Pods of the cluster's node that this is.
+    Kubernetes,
 }
 labels!(RuntimeKind {
     Process => "process", Podman => "podman", PodmanCrun => "podman-crun", Docker => "docker",
     Containerd => "containerd", Runc => "runc", Gvisor => "gvisor", Nspawn => "nspawn",
-    Qemu => "qemu",
+    Qemu => "qemu", Kubernetes => "kubernetes",
 });
 
 /// Generator of the tenants' load.

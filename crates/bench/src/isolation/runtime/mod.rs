@@ -3,6 +3,7 @@
 mod containerd;
 mod docker;
 mod engine;
+mod kubernetes;
 mod nspawn;
 mod oci;
 mod podman;
@@ -20,6 +21,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub(super) use kubernetes::LABEL;
 pub(super) use process::placed;
 
 /// How long a tenant may take to start.
@@ -66,6 +68,7 @@ pub(super) fn of(kind: RuntimeKind) -> Box<dyn Runtime> {
         RuntimeKind::Gvisor => Box::new(runc::Bundle::runsc()),
         RuntimeKind::Nspawn => Box::new(nspawn::Nspawn),
         RuntimeKind::Qemu => Box::new(qemu::Qemu::default()),
+        RuntimeKind::Kubernetes => Box::new(kubernetes::Kubernetes::default()),
     }
 }
 

@@ -16,6 +16,7 @@ pub fn reservation() -> RunData {
         neighbour_cpus: 1.0,
         threads: 2,
         neighbour_threads: 3,
+        runtime: ReservationRuntime::Process,
     };
     let sample = |cell: &ReservationCell, policy, slow: f64| ReservationSample {
         schema: SCHEMA,
@@ -37,6 +38,7 @@ pub fn reservation() -> RunData {
         lendings: 1,
         entitled: None,
         checksum: (!cell.target.is_interactive()).then(|| "00ff".to_owned()),
+        phases: None,
     };
     let cells = [
         cell(Target::Batch, NeighbourLimit::Capped),

@@ -1,0 +1,67 @@
+//! The earlier part of a run that is taken up again.
+
+use crate::error::BenchError;
+use crate::reservation::data::{ReservationCell, ReservationResult, ReservationSample};
+use crate::run::{RunData, RunResult, RunSamples};
+use crate::rundir::MANIFEST;
+use std::path::Path;
+
+/// What it measured.
+#[derive(Debug, Default)]
+pub(super) struct Earlier {
+    pub samples: Vec<ReservationSample>,
+    pub result: ReservationResult,
+}
+
+impl Earlier {
+    /// Of the run in `path`, if there is one; fails unless it measured `cells` as they are now.
+    pub fn of(path: &Path, cells: &[ReservationCell]) -> Result<Earlier, BenchError> {
+        if !path.join(MANIFEST).exists() {
+            return Ok(Earlier::default());
+        }
+        let unusable = |reason: String| BenchError::Usage(format!("{}: {reason}", path.display()));
+        let kept = RunData::load(path).map_err(|e| unusable(e.to_string()))?;
+        let RunSamples::Reservation(samples) = kept.samples else {
+            return Err(unusable("it holds no reservation run".to_owned()));
+        };
+        let result = match kept.result {
+            Some(RunResult::Reservation(result)) => result,
+            _ => ReservationResult::default(),
+        };
+        let differs = result.cells.iter().find(|before| {
+            let now = cells.iter().find(|cell| cell.id == before.cell.id);
+            now.is_some_and(|cell| *cell != before.cell)
+                || cells.iter().any(|cell| cell.runtime != before.cell.runtime)
+        });
+        match differs {
+            Some(before) => Err(unusable(format!(
+                "{} was measured there with another runtime or another number of CPUs or threads: \
+                 give a new directory with --output",
+                before.cell.id
+            ))),
+            None => Ok(Earlier { samples, result }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reservation::cells::cells;
+    use crate::reservation::data::ReservationRuntime;
+    use crate::reservation::options::Options;
+
+    #[test]
+    fn a_directory_is_new_or_of_the_same_conditions() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options {
+            runtime: ReservationRuntime::Kubernetes,
+            ..Options::default()
+        };
+        let cells = cells(&options, 2).unwrap();
+        assert_eq!(Earlier::of(dir.path(), &cells).unwrap().samples.len(), 0);
+        std::fs::write(dir.path().join(MANIFEST), "{}").unwrap();
+        let reason = Earlier::of(dir.path(), &cells).unwrap_err();
+        assert_eq!(reason.exit_code(), 2);
+    }
+}

@@ -1,0 +1,129 @@
+//! Where target and neighbours are, and who holds the target's reservation.
+
+use super::containers::Containers;
+use super::options::Options;
+use super::pods::Pods;
+use crate::error::BenchError;
+use crate::experiment::{Held, Rig};
+use crate::reservation::data::{ReservationCell, ReservationPolicy, ReservationRuntime};
+use cofferdam_enforce::reservation::ReservationOptions;
+use cofferdam_types::CpuAmount;
+use std::time::Instant;
+
+/// Two containers that can be put under one policy after the other.
+pub(super) trait Ground {
+    /// Puts both under `policy`.
+    fn arrange(
+        &mut self,
+        cell: &ReservationCell,
+        policy: ReservationPolicy,
+    ) -> Result<(), BenchError>;
+
+    /// The two; fails before the first [`Ground::arrange`].
+    fn containers(&self) -> Result<&Containers, BenchError>;
+
+    /// Called every few milliseconds while a sample is taken.
+    fn step(&mut self) {}
+
+    /// Times that CPUs of the target were lent so far.
+    fn lendings(&self) -> u64;
+
+    /// Of the policies that were asked for, those that can be measured here now.
+    fn policies(&self) -> Vec<ReservationPolicy>;
+}
+
+/// What `options` ask for.
+pub(super) fn of(options: &Options, rig: &mut Rig<'_>) -> Result<Box<dyn Ground>, BenchError> {
+    Ok(match options.runtime {
+        ReservationRuntime::Process => Box::new(Own::build(options)?),
+        ReservationRuntime::Kubernetes => {
+            let (pods, notes) = Pods::prepare(options)?;
+            for note in notes {
+                rig.warn(&note)?;
+            }
+            Box::new(pods)
+        }
+    })
+}
+
+/// Cgroups of our own, and reservations by the product's own code.
+struct Own {
+    // Before the containers: a reservation goes before its cgroup.
+    held: Held,
+    containers: Containers,
+    policies: Vec<ReservationPolicy>,
+}
+
+impl Own {
+    fn build(options: &Options) -> Result<Own, BenchError> {
+        Ok(Own {
+            held: Held::open(ReservationOptions::default())?,
+            containers: Containers::build()?,
+            policies: options.policies(),
+        })
+    }
+}
+
+impl Ground for Own {
+    fn arrange(
+        &mut self,
+        cell: &ReservationCell,
+        policy: ReservationPolicy,
+    ) -> Result<(), BenchError> {
+        self.containers.request(cell, policy)?;
+        let (target, others) = (
+            self.containers.target.container()?,
+            self.containers.neighbours.container()?,
+        );
+        let Held {
+            journal,
+            reservations,
+        } = &mut self.held;
+        reservations.set(journal, &[], &[]);
+        let Some(amount) = reserved(cell, policy)? else {
+            return Ok(());
+        };
+        reservations.set_options(ReservationOptions {
+            lending: policy == ReservationPolicy::Lending,
+            ..ReservationOptions::default()
+        });
+        reservations.set(journal, &[(target, amount)], &[others]);
+        let degraded = reservations.states().flat_map(|(_, _, d)| d).next();
+        match degraded {
+            Some(d) => Err(BenchError::Unsupported(d.text)),
+            None => Ok(()),
+        }
+    }
+
+    fn containers(&self) -> Result<&Containers, BenchError> {
+        Ok(&self.containers)
+    }
+
+    fn step(&mut self) {
+        let Held {
+            journal,
+            reservations,
+        } = &mut self.held;
+        reservations.step(journal, Instant::now());
+    }
+
+    fn lendings(&self) -> u64 {
+        let states = self.held.reservations.states();
+        states.map(|(_, s, _)| s.lendings).sum()
+    }
+
+    fn policies(&self) -> Vec<ReservationPolicy> {
+        self.policies.clone()
+    }
+}
+
+/// What a reservation promises the target under `policy`.
+pub(super) fn reserved(
+    cell: &ReservationCell,
+    policy: ReservationPolicy,
+) -> Result<Option<CpuAmount>, BenchError> {
+    use ReservationPolicy::{CpuManager, Lending, Strict};
+    let amount = CpuAmount::try_from(cell.reserved_cpus);
+    let amount = amount.map_err(|e| BenchError::Usage(e.to_string()))?;
+    Ok(matches!(policy, CpuManager | Lending | Strict).then_some(amount))
+}

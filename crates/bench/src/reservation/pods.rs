@@ -1,0 +1,309 @@
+//! Target and neighbours as pods of a cluster's node: what a user writes into a pod is all that
+//! distinguishes the policies. The kubelet, the runtime and an agent of Cofferdam do the rest. The
+//! work is done by processes of the benchmark in the cgroups of the pods' containers.
+
+use super::containers::{Containers, Member};
+use super::ground::Ground;
+use super::options::Options;
+use crate::agent::process::{Agent, status_of};
+use crate::cluster::{NAMESPACE, Node, PodSpec};
+use crate::error::BenchError;
+use crate::reservation::data::{NeighbourLimit, ReservationCell, ReservationPolicy};
+use cofferdam_lab::UndoStack;
+use cofferdam_lab::cgroup::{Cgroup, layout};
+use cofferdam_lab::names::{CGROUP_PREFIX, DATA_ROOT};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The kubelet's policy under which it gives away exclusive CPUs.
+const STATIC: &str = "static";
+/// The static CPU manager looks at Guaranteed pods alone, and these limit memory too.
+const TARGET_MEMORY: &str = "256Mi";
+/// How long the agent may take to connect to the runtime, and to tell of a pod.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// v1 controllers of CPU time and placement.
+const CONTROLLERS: [&str; 3] = ["cpu", "cpuacct", "cpuset"];
+
+/// Makes pods, one pair after the other.
+pub(super) struct Pods {
+    node: Node,
+    policies: Vec<ReservationPolicy>,
+    containers: Option<Containers>,
+    /// Below the v2 mount.
+    target: String,
+    serial: u32,
+    // After the containers: what it holds for them goes with them.
+    agent: Option<Agent>,
+    _undo: UndoStack,
+}
+
+impl Pods {
+    /// Looks at this node. Also returns what cannot be measured on it now, and what to do about it.
+    pub fn prepare(options: &Options) -> Result<(Pods, Vec<String>), BenchError> {
+        cofferdam_lab::sweep::leftovers();
+        let node = Node::this()?;
+        let manager = node.cpu_manager_policy()?;
+        let (policies, notes) = measurable(options, &manager)?;
+        let mut undo = UndoStack::default();
+        let agent = match policies.iter().any(|p| is_strict(*p)) {
+            true => agent(&mut undo)?,
+            false => None,
+        };
+        let pods = Pods {
+            node,
+            policies,
+            containers: None,
+            target: String::new(),
+            serial: 0,
+            agent,
+            _undo: undo,
+        };
+        Ok((pods, notes))
+    }
+
+    fn start(
+        &self,
+        name: &'static str,
+        resources: Value,
+        annotations: Value,
+        undo: &mut UndoStack,
+    ) -> Result<Member, BenchError> {
+        let spec = PodSpec {
+            name: format!(
+                "{CGROUP_PREFIX}{}-r{}-{name}",
+                std::process::id(),
+                self.serial
+            ),
+            resources,
+            annotations,
+            ..PodSpec::default()
+        };
+        let pod = self.node.start(&spec, undo)?;
+        let layout = layout()?;
+        let membership = pod.membership(&layout)?;
+        let group = Cgroup::existing(membership.path(), membership.dirs(&CONTROLLERS));
+        Ok(Member::of(name, group))
+    }
+
+    /// What the agent says of the target now.
+    fn told(&self) -> Option<Told> {
+        let socket = self.agent.as_ref().map(Agent::socket);
+        told(&status_of(socket)?, &self.target)
+    }
+
+    /// Waits until the agent says that the target has CPUs of its own.
+    fn kept(&self) -> Result<(), BenchError> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.told() {
+                Some(Told { degraded, .. }) if !degraded.is_empty() => {
+                    return Err(BenchError::Unsupported(degraded.join("; ")));
+                }
+                Some(Told { own_cpus: 1.., .. }) => return Ok(()),
+                _ if Instant::now() > deadline => {
+                    return Err(BenchError::Unsupported(format!(
+                        "the agent on this node does not reserve CPUs for the pod at {}: namespace \
+                         '{NAMESPACE}' must be in its 'may_ask' (annotations.namespaces of the \
+                         chart), and 'cofferdam status' tells the rest",
+                        self.target
+                    )));
+                }
+                _ => std::thread::sleep(Duration::from_millis(100)),
+            }
+        }
+    }
+
+    /// Waits until the kubelet keeps the neighbours off the target's CPUs.
+    fn exclusive(&self) -> Result<(), BenchError> {
+        let deadline = Instant::now() + PATIENCE;
+        let containers = self.containers()?;
+        loop {
+            let (own, others) = (containers.target.cpus()?, containers.neighbours.cpus()?);
+            if !own.is_empty() && own.iter().all(|cpu| !others.contains(cpu)) {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                return Err(BenchError::Unsupported(
+                    "the kubelet's static CPU manager gave the target no CPUs of its own: too few \
+                     are left on this node"
+                        .to_owned(),
+                ));
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+impl Ground for Pods {
+    fn arrange(
+        &mut self,
+        cell: &ReservationCell,
+        policy: ReservationPolicy,
+    ) -> Result<(), BenchError> {
+        // The pods before first: their requests are the node's until they are gone.
+        self.containers = None;
+        self.serial += 1;
+        let mut undo = UndoStack::default();
+        // The target first: the static CPU manager moves pods off exclusive CPUs only every 10 s.
+        let (resources, annotations) = target(cell, policy);
+        let target = self.start("target", resources, annotations, &mut undo)?;
+        self.target = target.path().display().to_string();
+        let neighbours = self.start("neighbours", neighbours(cell), Value::Null, &mut undo)?;
+        self.containers = Some(Containers::new(target, neighbours, undo));
+        match policy {
+            ReservationPolicy::CpuManager => self.exclusive(),
+            p if is_strict(p) => self.kept(),
+            _ => Ok(()),
+        }
+    }
+
+    fn containers(&self) -> Result<&Containers, BenchError> {
+        self.containers.as_ref().ok_or_else(|| BenchError::Worker {
+            worker: "target".to_owned(),
+            reason: "its pod was not made".to_owned(),
+        })
+    }
+
+    fn lendings(&self) -> u64 {
+        self.told().map_or(0, |told| told.lendings)
+    }
+
+    fn policies(&self) -> Vec<ReservationPolicy> {
+        self.policies.clone()
+    }
+}
+
+/// What an agent's status tells of one container.
+#[derive(Debug, Default, PartialEq)]
+struct Told {
+    own_cpus: usize,
+    lendings: u64,
+    degraded: Vec<String>,
+}
+
+/// What `status` tells of the container at `path`.
+fn told(status: &Value, path: &str) -> Option<Told> {
+    let containers = status["containers"].as_array()?;
+    let it = containers
+        .iter()
+        .find(|c| c["cgroup_path"].as_str() == Some(path))?;
+    let degraded = it["degraded"].as_array().into_iter().flatten();
+    let words = degraded.filter_map(|d| d["text"].as_str().map(str::to_owned));
+    let reservation = &it["reservation"];
+    Some(Told {
+        own_cpus: reservation["own_cpus"].as_array().map_or(0, Vec::len),
+        lendings: reservation["lendings"].as_u64().unwrap_or(0),
+        degraded: words.collect(),
+    })
+}
+
+/// The agent that runs on this node, or one of our own: `None` is the former. Either way it is
+/// connected to the runtime.
+fn agent(undo: &mut UndoStack) -> Result<Option<Agent>, BenchError> {
+    let own = match status_of(None) {
+        Some(_) => None,
+        None => {
+            let dir = Path::new(DATA_ROOT).join(format!("{CGROUP_PREFIX}{}-r", std::process::id()));
+            fs::create_dir_all(&dir).map_err(BenchError::host("make", &dir))?;
+            let gone = dir.clone();
+            undo.push(format!("directory {}", dir.display()), move || {
+                fs::remove_dir_all(&gone)
+            });
+            let settings =
+                format!("[nri]\nsocket = \"/var/run/nri/nri.sock\"\nmay_ask = [\"{NAMESPACE}\"]\n");
+            Some(Agent::start(&dir, &settings, "off")?)
+        }
+    };
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let status = status_of(own.as_ref().map(Agent::socket)).unwrap_or_default();
+        if status["nri"]["connected"] == true {
+            return Ok(own);
+        }
+        if Instant::now() > deadline {
+            let degraded = status["degraded"].as_array().into_iter().flatten();
+            let words: Vec<&str> = degraded.filter_map(|d| d["text"].as_str()).collect();
+            return Err(BenchError::Unsupported(format!(
+                "Cofferdam's agent is not connected to the container runtime, without which no \
+                 annotation has an effect: {}",
+                match words.is_empty() {
+                    true => "its configuration has no [nri]".to_owned(),
+                    false => words.join("; "),
+                }
+            )));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn is_strict(policy: ReservationPolicy) -> bool {
+    matches!(
+        policy,
+        ReservationPolicy::Strict | ReservationPolicy::Lending
+    )
+}
+
+/// Of the policies that were asked for, those that a kubelet with this CPU manager can be measured
+/// with, and what to do about the others. Asked for by name, one that cannot be is an error.
+fn measurable(
+    options: &Options,
+    manager: &str,
+) -> Result<(Vec<ReservationPolicy>, Vec<String>), BenchError> {
+    let can = |policy: &ReservationPolicy| match policy {
+        ReservationPolicy::CpuManager => manager == STATIC,
+        p if is_strict(*p) => manager != STATIC,
+        _ => true,
+    };
+    let (these, others): (Vec<_>, Vec<_>) = options.policies().into_iter().partition(can);
+    let remedy = |policy: &ReservationPolicy| {
+        let wanted = match policy {
+            ReservationPolicy::CpuManager => STATIC,
+            _ => "none",
+        };
+        format!(
+            "policy '{policy}' is not measured: cpuManagerPolicy of this node's kubelet is \
+             '{manager}'. On a node with '{wanted}', the same command with the same --output adds it"
+        )
+    };
+    match others.iter().find(|p| options.policies.contains(p)) {
+        Some(other) => Err(BenchError::Unsupported(remedy(other))),
+        None => Ok((these, others.iter().map(remedy).collect())),
+    }
+}
+
+/// The target's `resources` and annotations under `policy`.
+fn target(cell: &ReservationCell, policy: ReservationPolicy) -> (Value, Value) {
+    let cpu = millicpus(cell.reserved_cpus);
+    let both = |what: Value| json!({ "requests": what, "limits": what });
+    let resources = match policy {
+        ReservationPolicy::Shares => json!({ "requests": { "cpu": cpu } }),
+        ReservationPolicy::CpuManager => both(json!({ "cpu": cpu, "memory": TARGET_MEMORY })),
+        _ => both(json!({ "cpu": cpu })),
+    };
+    let annotations = match policy {
+        p if is_strict(p) => json!({
+            "cofferdam.dev/cpu": "strict",
+            "cofferdam.dev/lend": (p == ReservationPolicy::Lending).to_string(),
+        }),
+        _ => Value::Null,
+    };
+    (resources, annotations)
+}
+
+/// The neighbours' `resources`.
+fn neighbours(cell: &ReservationCell) -> Value {
+    let cpu = millicpus(cell.neighbour_cpus);
+    match cell.limit {
+        NeighbourLimit::Burstable => json!({ "requests": { "cpu": cpu } }),
+        NeighbourLimit::Capped => json!({ "requests": { "cpu": cpu }, "limits": { "cpu": cpu } }),
+    }
+}
+
+fn millicpus(cpus: f64) -> String {
+    format!("{:.0}m", cpus * 1000.0)
+}
+
+#[cfg(test)]
+mod tests;
