@@ -259,23 +259,24 @@ fn in_the_hosts_namespace_packets_are_told_by_sockets() {
         assert_eq!(packets(&reading, 17, Some(9000)), 200, "{reading:?}");
         assert_eq!(reading.total.packets, 200, "{reading:?}");
 
-        // A socket that is opened meanwhile is found within a second or two.
+        // A socket that is opened meanwhile is found within a second or two; those that listened before it
+        // are known then.
+        let listening = tcp_sink(&ours, None, at(9003));
+        let not_ours = tcp_sink(&theirs, None, at(9004));
         let second = udp_sink(&ours, None, at(9002), u64::MAX);
         wait_until("the new socket is known", LIMIT, || {
             send(9002, 10);
             packets(&capture.reading(), 17, Some(9002)) > 0
         });
         drop(second);
-        let to = at(9003);
-        let sink = tcp_sink(&ours, None, to);
-        let not_ours = tcp_sink(&theirs, None, at(9004));
-        wait_until("the connection is known", LIMIT, || {
-            tcp_send(&source, None, at(9004), 1000).finish();
-            tcp_send(&source, None, to, 1000).finish();
+        for (port, sink) in [(9004, not_ours), (9003, listening)] {
+            tcp_send(&source, None, at(port), 1000).finish();
+            assert_eq!(received(sink), 1000);
+        }
+        wait_until("the connection's packets are counted", LIMIT, || {
             packets(&capture.reading(), 6, Some(9003)) > 0
         });
         assert_eq!(packets(&capture.reading(), 6, Some(9004)), 0);
-        drop((sink, not_ours));
         assert_eq!(capture.reading().failed, None);
     });
 }
