@@ -108,8 +108,6 @@ pub enum Path {
     BridgeNat,
     /// A macvlan device over the host's uplink, moved into the container.
     Macvlan,
-    /// An ipvlan device (L2) over the host's uplink, moved into the container.
-    Ipvlan,
     /// Through a vxlan tunnel that ends on the host, then as routed.
     Vxlan,
 }
@@ -118,18 +116,12 @@ labels!(Path {
     Routed => "routed",
     BridgeNat => "bridge-nat",
     Macvlan => "macvlan",
-    Ipvlan => "ipvlan",
     Vxlan => "vxlan",
 });
 
 impl Path {
     /// Those of the whole grid: every number of flows, every size. The others have the worst cases.
     pub const GRID: [Path; 3] = [Path::Veth, Path::Routed, Path::BridgeNat];
-
-    /// Whether the container's device is one over the host's uplink: it has no end on the host.
-    pub fn is_on_uplink(self) -> bool {
-        matches!(self, Path::Macvlan | Path::Ipvlan)
-    }
 }
 
 /// How CPU is divided between victim and competitors.

@@ -80,7 +80,6 @@ pub fn path(path: Path) -> &'static str {
         Path::Routed => "over a router",
         Path::BridgeNat => "over a bridge with NAT and connection tracking",
         Path::Macvlan => "over a macvlan device",
-        Path::Ipvlan => "over an ipvlan device",
         Path::Vxlan => "over a vxlan tunnel and a router",
     }
 }

@@ -9,7 +9,6 @@
 //! routed       peer p0 ── up0 router d<i> ───────────────── eth0 container i
 //! bridge-nat   peer p0 ── up0 router (DNAT, conntrack) br0 ─ eth0 container i
 //! macvlan      peer p0 ── up0 router ═ macvlan ════════════ eth0 container i
-//! ipvlan       peer p0 ── up0 router ═ ipvlan (L2) ════════ eth0 container i
 //! vxlan        peer vx0 p0 ── up0 vx0 router d<i> ────────── eth0 container i
 //! pods         peer p0 ── cfbPID node ─ (network plugin) ─── eth0 pod i
 //! ```
@@ -224,7 +223,8 @@ impl Topology {
         if let (Some(router), Path::BridgeNat) = (&router, spec.path) {
             forward_ports(&router.netns, &members)?;
         }
-        if !spec.segmentation_offload {
+        // Over a macvlan device it is the uplink that segments.
+        if !spec.segmentation_offload && spec.path != Path::Macvlan {
             for member in &members {
                 whole_packets(&member.netns, "eth0")?;
             }
@@ -285,7 +285,7 @@ impl Topology {
         match self.spec.path {
             Path::Veth => self.members[i].gateway,
             Path::Vxlan => TUNNEL_PEER,
-            Path::Routed | Path::BridgeNat | Path::Macvlan | Path::Ipvlan => UPLINK_PEER,
+            Path::Routed | Path::BridgeNat | Path::Macvlan => UPLINK_PEER,
         }
     }
 
@@ -358,12 +358,18 @@ impl Router {
                 }
                 TUNNEL
             }
+            Path::Macvlan => {
+                if !spec.segmentation_offload {
+                    whole_packets(&netns, "up0")?;
+                }
+                UPLINK
+            }
             Path::BridgeNat => {
                 netns.ip("link add br0 type bridge")?;
                 netns.address("br0", Ipv4Addr::new(10, 78, 100, 1))?;
                 UPLINK
             }
-            _ => UPLINK,
+            Path::Veth | Path::Routed => UPLINK,
         };
         peer.route(&format!("default via {gateway}"))?;
         Ok(Router {
@@ -373,16 +379,10 @@ impl Router {
     }
 
     fn attach(&self, i: u8, container: &Netns) -> Result<(Ipv4Addr, Ipv4Addr), BenchError> {
-        // On the uplink itself: neither a pair nor an end of its own on the host.
-        let on_uplink = (Ipv4Addr::new(10, 78, 1, 10 + i), UPLINK_PEER);
         let (address, gateway) = match self.path {
             Path::Macvlan => {
-                self.lend(i, container, "macvlan mode bridge")?;
-                on_uplink
-            }
-            Path::Ipvlan => {
-                self.lend(i, container, "ipvlan mode l2")?;
-                on_uplink
+                self.lend(i, container)?;
+                (Ipv4Addr::new(10, 78, 1, 10 + i), UPLINK_PEER)
             }
             Path::BridgeNat => {
                 let device = self.pair(i, container)?;
@@ -400,7 +400,7 @@ impl Router {
             }
         };
         container.address("eth0", address)?;
-        if !self.path.is_on_uplink() {
+        if self.path != Path::Macvlan {
             // The steered first hop fills this CPU's backlog. Behind a NIC that backlog belongs to
             // the second hop alone; shared, it is always full and all but drops the second hop's
             // packets (2,000 of 364,000 a second arrived). With GRO on, veth polls a ring of its
@@ -417,12 +417,13 @@ impl Router {
         Ok(device)
     }
 
-    /// A device of `kind` over the uplink, as the container's own.
-    fn lend(&self, i: u8, container: &Netns, kind: &str) -> Result<(), LabError> {
+    /// A macvlan device over the uplink as the container's own: neither a pair nor an end on the host.
+    fn lend(&self, i: u8, container: &Netns) -> Result<(), LabError> {
         let into = container.path();
         let device = format!("l{i}");
-        self.netns
-            .ip(&format!("link add link up0 name {device} type {kind}"))?;
+        self.netns.ip(&format!(
+            "link add link up0 name {device} type macvlan mode bridge"
+        ))?;
         self.netns
             .ip(&format!("link set {device} netns {}", into.display()))?;
         container.ip(&format!("link set {device} name eth0"))?;
