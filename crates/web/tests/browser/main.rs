@@ -274,6 +274,43 @@ fn the_keyboard_reaches_everything_and_500_containers_are_few_rows() {
     is_clean(&browser, &page);
 }
 
+/// Scrolled through from end to end in 240 frames, the table is whole in every one of them. How long the
+/// frames took is printed: it depends on the machine.
+#[test]
+fn a_scroll_through_500_containers_is_whole_in_every_frame() {
+    let page = serve(Repeats::new(flooded(493)));
+    let browser = open(&page);
+    browser.wait("document.querySelector('#count').textContent === '500'");
+    browser.run(
+        "const area = document.querySelector('.scroll.rows'); area.scrollIntoView();
+         window.frames_ms = []; window.gaps = []; let last;
+         const end = area.scrollHeight - area.clientHeight, step = end / 240;
+         const frame = now => {
+           const rows = [...area.querySelectorAll('tbody tr[aria-rowindex]')].map(r => r.getBoundingClientRect());
+           const box = area.getBoundingClientRect(), head = area.querySelector('thead th').getBoundingClientRect();
+           const top = Math.min(...rows.map(r => r.top)), bottom = Math.max(...rows.map(r => r.bottom));
+           if (top > head.bottom + 1 || bottom < box.top + area.clientHeight - 1) gaps.push([area.scrollTop, top - head.bottom, bottom - box.bottom]);
+           if (last !== undefined) frames_ms.push(now - last);
+           last = now;
+           if (area.scrollTop >= end - 1) { window.scrolled = true; return; }
+           area.scrollTop += step;
+           requestAnimationFrame(frame);
+         };
+         requestAnimationFrame(frame);",
+    );
+    browser.wait("window.scrolled === true");
+    assert_eq!(browser.run("return window.gaps"), json!([]));
+    let frames = browser.run("return window.frames_ms.sort((a, b) => a - b)");
+    let frames: Vec<f64> = serde_json::from_value(frames).unwrap();
+    let late = frames.iter().filter(|ms| **ms > 25.0).count();
+    let (median, longest) = (frames[frames.len() / 2], frames[frames.len() - 1]);
+    println!(
+        "{} frames: median {median:.1} ms, longest {longest:.1} ms, {late} later than 25 ms",
+        frames.len()
+    );
+    is_clean(&browser, &page);
+}
+
 #[test]
 fn promises_losses_and_the_cores_of_dataplanes_are_shown_where_there_are_such() {
     let feed = Repeats::new(flooded(3));
