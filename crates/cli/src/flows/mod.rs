@@ -95,20 +95,15 @@ fn subject(container: &Container, interval: &Interval) -> Result<Subject, Failur
         container: container.name.clone(),
         cgroup_id: container.cgroup.0,
         shared_with: neighbours(container, &all),
-        by_sockets: is_by_sockets(container),
+        by_sockets: container.host_network,
         ns_per_packet: entry.ledger.ns_per_packet(),
         senders: senders_of(ids, &all),
     })
 }
 
-/// Whether the packets of `container` are told by its sockets: its network namespace is the host's.
-pub fn is_by_sockets(container: &Container) -> bool {
-    container.host_network || container.is_of_host()
-}
-
-/// Whose packets are counted for `container`.
+/// Whose packets are counted for `container`: in the host's network namespace they are told by sockets.
 pub fn whose(container: &Container) -> Whose {
-    if !is_by_sockets(container) {
+    if !container.host_network {
         return Whose::Namespace;
     }
     let below = container.descendants.iter().copied();
@@ -118,7 +113,7 @@ pub fn whose(container: &Container) -> Whose {
 /// Names of the other containers whose packets cannot be told from those of `container`: they share its
 /// network namespace, and it is not the host's.
 pub fn neighbours(container: &Container, all: &[Arc<Container>]) -> Vec<String> {
-    if is_by_sockets(container) {
+    if container.host_network {
         return Vec::new();
     }
     let other = |c: &&Arc<Container>| {

@@ -3,7 +3,7 @@
 
 use super::inspection::{Flows, Inspection, Managed, Wanted};
 use super::processes::Reader;
-use crate::flows::{Subject, document, is_by_sockets, neighbours, open, senders_of, whose};
+use crate::flows::{Subject, document, neighbours, open, senders_of, whose};
 use cofferdam_flows::Capture;
 use cofferdam_records::accounting::{AccountingRecord, ContainerRecord};
 use cofferdam_records::explain::Agent;
@@ -83,7 +83,7 @@ fn begin(
         container: container.name.clone(),
         cgroup_id: container.cgroup.0,
         shared_with: neighbours(container, all),
-        by_sockets: is_by_sockets(container),
+        by_sockets: container.host_network,
         ns_per_packet: ledger.and_then(|c| c.ns_per_packet),
         senders: senders_of(senders.iter().map(|(id, _)| CgroupId(**id)), all),
     };
