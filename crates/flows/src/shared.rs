@@ -20,6 +20,8 @@ pub struct Shared {
     diag: SockDiag,
     links: Rtnetlink,
     sockets: Sockets,
+    /// Those of the time before: what waits to be read may be for one that is closed by now.
+    before: Sockets,
     /// Indices of devices whose packets are seen again, at the bridge or bond that they are ports of.
     ports: HashSet<u32>,
     ask_at: Instant,
@@ -33,6 +35,7 @@ impl Shared {
             diag: SockDiag::open()?,
             links: Rtnetlink::open()?,
             sockets: Sockets::default(),
+            before: Sockets::default(),
             ports: HashSet::new(),
             ask_at: Instant::now(),
         };
@@ -50,13 +53,14 @@ impl Shared {
 
     /// Whether `packet`, as received by the device of index `device`, is the container's.
     pub fn is_ours(&self, packet: &Packet, device: u32) -> bool {
-        let is_received = |flow| self.sockets.receive(flow);
+        let is_received = |flow| self.sockets.receive(flow) || self.before.receive(flow);
         !self.ports.contains(&device) && packet.flow.as_ref().is_some_and(is_received)
     }
 
     fn ask(&mut self) -> io::Result<()> {
         let begun = Instant::now();
-        self.sockets = Sockets::divide(&self.diag.sockets()?, &self.cgroups);
+        let now = Sockets::divide(&self.diag.sockets()?, &self.cgroups);
+        self.before = std::mem::replace(&mut self.sockets, now);
         let links = self.links.links()?;
         // A VRF is no bridge: what its ports receive is not received by it again.
         let is_vrf = |index| links.iter().any(|l| l.index == index && l.kind == "vrf");
