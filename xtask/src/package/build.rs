@@ -27,6 +27,8 @@ pub enum Linkage {
 /// What a build made.
 #[derive(Clone, Debug)]
 pub struct Built {
+    /// Root of the sources, of which documents and configuration are taken, too.
+    pub sources: PathBuf,
     /// The program.
     pub binary: PathBuf,
     /// The program of `report fleet`.
@@ -174,6 +176,7 @@ pub fn build(root: &Path, target: &Path, linkage: Linkage, release: &Release) ->
         Linkage::Static => None,
     };
     let built = Built {
+        sources: root.to_owned(),
         library,
         preload,
         man: kept.join("man"),

@@ -4,7 +4,6 @@ use super::build::{Built, LIBRARY, LIBRARY_ABI, Release};
 use super::layout::{CONFIGURATION, Content, Entry, Layout, Mode, entries, fleet};
 use super::stage;
 use crate::run::check;
-use crate::tree;
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -33,11 +32,11 @@ pub fn make(built: &Built, release: &Release, depends: &str, folder: &Path) -> R
             stage::compress(&path)?;
         }
     }
-    let overrides = tree::read(Path::new("packaging/debian/lintian-overrides"))?;
+    let overrides = stage::text(&built.sources.join("packaging/debian/lintian-overrides"))?;
     let place = root.join("usr/share/lintian/overrides");
     fs::create_dir_all(&place)?;
     fs::write(place.join("cofferdam"), overrides)?;
-    control(&root, built.library.is_some(), release, depends)?;
+    control(&root, built, release, depends)?;
     pack(&root, "cofferdam", release, folder)
 }
 
@@ -54,7 +53,7 @@ pub fn make_fleet(
     let documents = layout.prefix.join("share/doc/cofferdam-fleet");
     let copyright = Entry {
         to: documents.join("copyright"),
-        content: Content::Copy(tree::root().join("packaging/debian/copyright"), Mode::Data),
+        content: Content::Copy(built.sources.join("packaging/debian/copyright"), Mode::Data),
     };
     let changelog = Entry {
         to: documents.join("changelog"),
@@ -105,7 +104,7 @@ fn pack(root: &Path, name: &str, release: &Release, folder: &Path) -> Result<Pat
 }
 
 /// Writes `DEBIAN/`.
-fn control(root: &Path, library: bool, release: &Release, depends: &str) -> Result<()> {
+fn control(root: &Path, built: &Built, release: &Release, depends: &str) -> Result<()> {
     let (version, control) = (&release.version, root.join("DEBIAN"));
     let size_kib = installed_kib(root)?;
     fs::create_dir_all(&control)?;
@@ -130,14 +129,14 @@ fn control(root: &Path, library: bool, release: &Release, depends: &str) -> Resu
     );
     fs::write(control.join("control"), text)?;
     fs::write(control.join("conffiles"), format!("{CONFIGURATION}\n"))?;
-    if library {
+    if built.library.is_some() {
         let name = LIBRARY.trim_end_matches(".so");
         let line = format!("{name} {LIBRARY_ABI} cofferdam (>= {version})\n");
         fs::write(control.join("shlibs"), line)?;
         fs::write(control.join("triggers"), "activate-noawait ldconfig\n")?;
     }
     for script in SCRIPTS {
-        let text = tree::read(&Path::new("packaging/debian").join(script))?;
+        let text = stage::text(&built.sources.join("packaging/debian").join(script))?;
         fs::write(control.join(script), text)?;
         fs::set_permissions(control.join(script), fs::Permissions::from_mode(0o755))?;
     }

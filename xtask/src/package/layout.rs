@@ -1,7 +1,7 @@
 //! What an installation consists of, and where each file goes.
 
 use super::build::{Built, LIBRARY, LIBRARY_ABI, PRELOAD, Release};
-use crate::tree;
+use super::stage;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 
@@ -109,7 +109,7 @@ pub fn entries(layout: &Layout, built: &Built, release: &Release) -> Result<Vec<
     };
     let share = layout.prefix.join("share");
     let documents = share.join("doc/cofferdam");
-    let ours = |path: &str| tree::root().join(path);
+    let ours = |path: &str| built.sources.join(path);
     copy(
         layout.prefix.join("bin/cofferdam"),
         built.binary.clone(),
@@ -149,16 +149,16 @@ pub fn entries(layout: &Layout, built: &Built, release: &Release) -> Result<Vec<
         let to = documents.join("examples").join(example);
         copy(to, ours("etc").join(example), Mode::Data);
     }
-    for file in tree::files(&[".md", ".svg", ".png", ".json"])? {
-        if file.starts_with("docs/src") || file == Path::new("README.md") {
-            copy(documents.join(&file), tree::root().join(&file), Mode::Data);
+    for page in stage::walk(&ours("docs/src"))? {
+        let kind = page.extension().and_then(|e| e.to_str());
+        if matches!(kind, Some("md" | "svg" | "png" | "json")) {
+            let to = documents.join(page.strip_prefix(&built.sources)?);
+            copy(to, page, Mode::Data);
         }
     }
-    copy(
-        documents.join("CHANGELOG.md"),
-        ours("CHANGELOG.md"),
-        Mode::Data,
-    );
+    for file in ["README.md", "CHANGELOG.md"] {
+        copy(documents.join(file), ours(file), Mode::Data);
+    }
     copy(
         documents.join("cofferdam.cdx.json"),
         built.sbom.clone(),
@@ -204,15 +204,15 @@ pub fn entries(layout: &Layout, built: &Built, release: &Release) -> Result<Vec<
     });
     all.push(Entry {
         to: layout.units.join("cofferdam.service"),
-        content: Content::Text(unit(layout)?),
+        content: Content::Text(unit(layout, &built.sources)?),
     });
     all.sort_by(|a, b| a.to.cmp(&b.to));
     Ok(all)
 }
 
 /// The systemd unit with the place of the program.
-fn unit(layout: &Layout) -> Result<String> {
-    let text = tree::read(Path::new("etc/cofferdam.service"))?;
+fn unit(layout: &Layout, sources: &Path) -> Result<String> {
+    let text = stage::text(&sources.join("etc/cofferdam.service"))?;
     let program = layout.prefix.join("bin/cofferdam");
     let program = program.to_str().context("PREFIX is not UTF-8")?;
     Ok(text.replace("/usr/local/bin/cofferdam", program))

@@ -41,6 +41,11 @@ pub fn check(only: &[String]) -> Result<()> {
             linkage,
             &release,
         )?;
+        if Release::of(tree::root())?.commit != release.commit {
+            bail!(
+                "the sources were changed while they were built: try again, and leave them alone"
+            );
+        }
         for (a, b) in ours.iter().zip(&theirs) {
             let name = a.file_name().unwrap_or_default().to_string_lossy();
             match fs::read(a)? == fs::read(b)? {
@@ -83,13 +88,15 @@ fn artifact(
     ];
     all.extend(built.library.clone());
     all.extend(built.preload.clone());
-    all.push(match linkage {
+    match linkage {
         Linkage::Dynamic => {
             let depends = deb::depends(&built.programs(), folder)?;
-            deb::make(&built, release, &depends, folder)?
+            all.push(deb::make(&built, release, &depends, folder)?);
+            let depends = deb::depends(&[&built.fleet], folder)?;
+            all.push(deb::make_fleet(&built, release, &depends, folder)?);
         }
-        Linkage::Static => tarball::make(&built, release, folder)?,
-    });
+        Linkage::Static => all.push(tarball::make(&built, release, folder)?),
+    }
     Ok(all)
 }
 

@@ -55,6 +55,11 @@ pub fn write(entries: &[Entry], root: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The text of a file of the sources.
+pub fn text(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
 fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {

@@ -1,7 +1,7 @@
 //! The packages, made of a stand-in for the program: what does not need a release build.
 
 use super::build::{Built, LIBRARY, PRELOAD, Release};
-use super::layout::{CONFIGURATION, Layout, entries};
+use super::layout::{CONFIGURATION, Content, Layout, entries};
 use super::{deb, install, stage, tarball};
 use crate::tree;
 use std::collections::BTreeMap;
@@ -34,6 +34,7 @@ fn stand_in(folder: &Path) -> Built {
         fs::write(completions.join(shell), "# completions\n").unwrap();
     }
     let built = Built {
+        sources: tree::root().to_owned(),
         binary: folder.join("cofferdam"),
         fleet: folder.join("cofferdam-fleet"),
         library: Some(folder.join(LIBRARY)),
@@ -128,6 +129,24 @@ fn each_file_of_the_package_has_its_place_and_its_mode() {
         assert!(known.contains(&mode.as_str()), "{path} has the mode {mode}");
         assert!(!path.contains("packetdrill_shim"), "{path} is for tests");
     }
+}
+
+#[test]
+fn everything_that_is_not_built_comes_from_the_sources_of_the_build() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut built = stand_in(temp.path());
+    built.sources = temp.path().join("sources");
+    std::os::unix::fs::symlink(tree::root(), &built.sources).unwrap();
+    let all = entries(&Layout::debian(), &built, &release()).unwrap();
+    assert!(all.len() > 50, "{}", all.len());
+    for entry in &all {
+        if let Content::Copy(from, _) = &entry.content {
+            assert!(from.starts_with(temp.path()), "{}", from.display());
+        }
+    }
+    fs::remove_file(&built.sources).unwrap();
+    let failed = entries(&Layout::debian(), &built, &release()).unwrap_err();
+    assert!(format!("{failed:#}").contains("sources/"), "{failed:#}");
 }
 
 #[test]
