@@ -8,6 +8,20 @@
 enum cf_drop_limits {
 	CF_DROP_SLOTS = 1024,	  /* containers that are limited at the same time */
 	CF_DROP_ADDRESSES = 4096, /* of all of them */
+	CF_DROP_TUNNELS = 64,	  /* kinds and ports of a namespace */
+};
+
+/* What a container's packets may be wrapped in where they enter the host. */
+enum cf_tunnel_kind {
+	CF_TUNNEL_IP = 1, /* RFC 2003, RFC 4213 */
+	CF_TUNNEL_VXLAN,  /* RFC 7348 */
+	CF_TUNNEL_GENEVE, /* RFC 8926 */
+};
+
+/* How a wrapped packet is told. */
+struct cf_tunnel {
+	__u16 protocol; /* of the outer IP header */
+	__be16 port;	/* UDP destination; 0 for other protocols */
 };
 
 /* An IPv6 address in network order; IPv4 as ::ffff:a.b.c.d. */
@@ -37,9 +51,12 @@ struct cf_bucket {
 /* Never written: puts the constants into the object's BTF, for the agent. */
 struct cf_drop_layout {
 	enum cf_drop_limits limit;
+	enum cf_tunnel_kind kind;
+	struct cf_tunnel tunnel;
 };
 
 _Static_assert(sizeof(struct cf_address) == 16, "cf_address");
+_Static_assert(sizeof(struct cf_tunnel) == 4, "cf_tunnel");
 _Static_assert(sizeof(struct cf_limit) == 32, "cf_limit");
 _Static_assert(sizeof(struct cf_bucket) == 64, "cf_bucket: one cache line");
 

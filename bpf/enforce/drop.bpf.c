@@ -5,12 +5,13 @@
  *
  * Ingress: attached to the devices by which packets enter the host, as XDP or at tc ingress.
  * The destination tells the container: its own address, or, behind port forwarding, what the
- * connection's entry in conntrack says. Whatever is for nobody in `addresses` passes at the
- * price of one look-up. Egress: attached at tc ingress of the host's ends of the containers'
- * interfaces, where what they send enters the host stage; the device tells the container. Sockets:
- * a container in the host's namespace has no address of its own; there the program is attached to
- * its cgroup, where a packet has found its socket and is not in its queue yet. The stack's work
- * until then is spent, what waking and reading would cost is not.
+ * connection's entry in conntrack says, or, where the host is the end of a tunnel, the address
+ * inside. Whatever is for nobody in `addresses` passes at the price of one look-up, and of a
+ * second where it may be a tunnel's. Egress: attached at tc ingress of the host's ends of the
+ * containers' interfaces, where what they send enters the host stage; the device tells the
+ * container. Sockets: a container in the host's namespace has no address of its own; there the
+ * program is attached to its cgroup, where a packet has found its socket and is not in its queue
+ * yet. The stack's work until then is spent, what waking and reading would cost is not.
  *
  * A container has a token bucket in nanoseconds of network CPU, one for both directions. The
  * agent writes the rate, from what the container may still cause, and what one of its packets
@@ -25,9 +26,9 @@
  * an interrupt of its own on the CPU that handles it, which costs that CPU as much as the packet
  * does and is nobody's time; a millisecond's worth that passes at once shares a few.
  *
- * Maps: `addresses`, `devices`, `sockets`, `limits` (agent -> programs), `buckets` (programs ->
- * agent). One set of maps a network namespace: addresses and indices mean nothing across
- * namespaces.
+ * Maps: `addresses`, `tunnels`, `devices`, `sockets`, `limits` (agent -> programs), `buckets`
+ * (programs -> agent). One set of maps a network namespace: addresses and indices mean nothing
+ * across namespaces.
  */
 #include "../include/packet.h"
 #include "../abi/enforce_abi.h"
@@ -42,6 +43,14 @@ struct {
 	__type(key, struct cf_address);
 	__type(value, __u32);
 } addresses SEC(".maps");
+
+/* Tunnels that end in this namespace. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, CF_DROP_TUNNELS);
+	__type(key, struct cf_tunnel);
+	__type(value, __u32); /* enum cf_tunnel_kind */
+} tunnels SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -111,6 +120,19 @@ extern struct nf_conn *bpf_skb_ct_lookup(struct __sk_buff *, struct bpf_sock_tup
 __weak __ksym;
 extern void bpf_ct_release(struct nf_conn *) __weak __ksym;
 
+#define IP_IPV4 4
+#define IP_IPV6 41
+#define UDP_BYTES 8
+/* RFC 8926, section 3.4: an Ethernet frame follows. */
+#define GENEVE_ETHERNET 0x6558
+/* What VXLAN (RFC 7348, section 5) and Geneve (RFC 8926, section 3.1) begin with. */
+struct cf_overlay {
+	__u8 first; /* flags of VXLAN; length of Geneve's options in words, lower six bits */
+	__u8 flags;
+	__be16 geneve_type;
+	__be32 network;
+} __attribute__((packed));
+
 #define CT_CURRENT_NETNS (-1)
 /* TCP segments dropped while the bucket still holds something, at most, of 1024: congestion
  * control halves its rate for one loss. */
@@ -143,10 +165,52 @@ static __always_inline void cf_real_destination(struct nf_conn *ct, struct cf_pa
 	__builtin_memcpy(p->to + 12, &to, 4);
 }
 
-/* The container that a packet is for: its slot, or NULL. */
-static __always_inline __u32 *cf_slot_of(const struct cf_packet *p)
+/* Reads the packet that `outer` carries; false when it is no tunnel's. A first fragment is read as
+ * far as it goes, later ones have no ports.
+ */
+static __always_inline bool cf_unwrap(void *data, void *end, const struct cf_packet *outer,
+				      struct cf_packet *inner)
 {
-	return bpf_map_lookup_elem(&addresses, p->to);
+	struct cf_tunnel key = { .protocol = outer->protocol, .port = outer->ports.to };
+	void *at = data + outer->link_bytes + outer->ip_bytes;
+	__u32 *kind;
+
+	if (outer->protocol != IP_UDP && outer->protocol != IP_IPV4 && outer->protocol != IP_IPV6)
+		return false;
+	kind = bpf_map_lookup_elem(&tunnels, &key);
+	if (!kind || !outer->ip_bytes)
+		return false;
+	if (*kind == CF_TUNNEL_IP) {
+		cf_parse_ip(at, end, outer->protocol == IP_IPV4 ? ETH_TYPE_IPV4 : ETH_TYPE_IPV6,
+			    inner);
+	} else {
+		struct cf_overlay *overlay = at + UDP_BYTES;
+		__u32 options = 0;
+
+		if ((void *)(overlay + 1) > end)
+			return false;
+		if (*kind == CF_TUNNEL_GENEVE) {
+			if (overlay->geneve_type != cf_htons(GENEVE_ETHERNET))
+				return false;
+			options = (overlay->first & 63) * 4;
+		}
+		cf_parse((void *)(overlay + 1) + options, end, inner);
+	}
+	return inner->family;
+}
+
+/* The container that a packet, or what it carries, is for: its slot, or NULL. */
+static __always_inline __u32 *cf_slot_of(void *data, void *end, struct cf_packet *p)
+{
+	__u32 *slot = bpf_map_lookup_elem(&addresses, p->to);
+	struct cf_packet inner = {};
+
+	if (slot || !cf_unwrap(data, end, p, &inner))
+		return slot;
+	slot = bpf_map_lookup_elem(&addresses, inner.to);
+	if (slot)
+		*p = inner;
+	return slot;
 }
 
 static __always_inline void cf_refill(struct cf_bucket *b, const struct cf_limit *limit,
@@ -224,13 +288,14 @@ static __always_inline __u32 cf_packets(const struct __sk_buff *ctx)
 SEC("xdp")
 int drop_xdp(struct xdp_md *ctx)
 {
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	struct cf_packet p = {};
 	__u32 *slot;
 
-	cf_parse((void *)(long)ctx->data, (void *)(long)ctx->data_end, &p);
+	cf_parse(data, end, &p);
 	if (!p.family)
 		return XDP_PASS;
-	slot = cf_slot_of(&p);
+	slot = cf_slot_of(data, end, &p);
 	if (!slot && cf_has_ports(&p) && bpf_ksym_exists(bpf_xdp_ct_lookup)) {
 		struct bpf_sock_tuple tuple = {};
 		struct bpf_ct_opts opts = {};
@@ -242,21 +307,24 @@ int drop_xdp(struct xdp_md *ctx)
 			return XDP_PASS;
 		cf_real_destination(ct, &p);
 		bpf_ct_release(ct);
-		slot = cf_slot_of(&p);
+		slot = bpf_map_lookup_elem(&addresses, p.to);
 	}
 	return !slot || cf_may_pass(slot, &p, 1, false) ? XDP_PASS : XDP_DROP;
 }
 
-SEC("tcx/ingress")
-int drop_tc(struct __sk_buff *ctx)
+static __always_inline int cf_at_tc(struct __sk_buff *ctx, bool ethernet)
 {
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	struct cf_packet p = {};
 	__u32 *slot;
 
-	cf_parse((void *)(long)ctx->data, (void *)(long)ctx->data_end, &p);
+	if (ethernet)
+		cf_parse(data, end, &p);
+	else
+		cf_parse_ip(data, end, cf_ntohs(ctx->protocol), &p);
 	if (!p.family)
 		return TC_NEXT;
-	slot = cf_slot_of(&p);
+	slot = cf_slot_of(data, end, &p);
 	if (!slot && cf_has_ports(&p) && bpf_ksym_exists(bpf_skb_ct_lookup)) {
 		struct bpf_sock_tuple tuple = {};
 		struct bpf_ct_opts opts = {};
@@ -268,9 +336,22 @@ int drop_tc(struct __sk_buff *ctx)
 			return TC_NEXT;
 		cf_real_destination(ct, &p);
 		bpf_ct_release(ct);
-		slot = cf_slot_of(&p);
+		slot = bpf_map_lookup_elem(&addresses, p.to);
 	}
 	return !slot || cf_may_pass(slot, &p, cf_packets(ctx), false) ? TC_NEXT : TC_DROP;
+}
+
+SEC("tcx/ingress")
+int drop_tc(struct __sk_buff *ctx)
+{
+	return cf_at_tc(ctx, true);
+}
+
+/* A device whose packets begin with IP: a tunnel that hides them outside, such as WireGuard. */
+SEC("tcx/ingress")
+int drop_tc_ip(struct __sk_buff *ctx)
+{
+	return cf_at_tc(ctx, false);
 }
 
 SEC("tcx/ingress")

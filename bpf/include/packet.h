@@ -61,6 +61,7 @@ enum { CGROUP_DROP = 0, CGROUP_PASS = 1 };
 #define IP_UDP 17
 
 #define cf_ntohs(x) ((__u16)__builtin_bswap16(x))
+#define cf_htons(x) cf_ntohs(x)
 
 struct cf_eth {
 	__u8 to[6];
@@ -116,6 +117,7 @@ struct cf_packet {
 	__u8 control; /* TCP that carries no data: opens, acknowledges, ends */
 	struct cf_ports ports;
 	__u8 fragment; /* a part of an IPv4 packet; of an IPv6 packet the protocol tells */
+	__u8 link_bytes, ip_bytes; /* headers; ip_bytes is 0 where nothing can follow */
 };
 
 /* Reads the headers from IP's on, between next and end. Fragments but the first have no ports. */
@@ -142,6 +144,7 @@ static __always_inline void cf_parse_ip(void *next, void *end, __u16 type, struc
 		if (header < sizeof(*ip) || (ip->fragment & __builtin_bswap16(0x1fff)))
 			return;
 		transport = next + header;
+		p->ip_bytes = header;
 		payload = cf_ntohs(ip->length) - header;
 	} else if (type == ETH_TYPE_IPV6) {
 		struct cf_ipv6 *ip = next;
@@ -152,6 +155,7 @@ static __always_inline void cf_parse_ip(void *next, void *end, __u16 type, struc
 		p->protocol = ip->protocol;
 		p->family = 6;
 		transport = ip + 1;
+		p->ip_bytes = sizeof(*ip);
 		payload = cf_ntohs(ip->length);
 	} else {
 		return;
@@ -173,7 +177,7 @@ static __always_inline void cf_parse_ip(void *next, void *end, __u16 type, struc
 	}
 }
 
-/* Reads the headers of a frame. */
+/* Reads the headers of a frame. p is zeroed. */
 static __always_inline void cf_parse(void *data, void *end, struct cf_packet *p)
 {
 	struct cf_eth *eth = data;
@@ -182,6 +186,7 @@ static __always_inline void cf_parse(void *data, void *end, struct cf_packet *p)
 
 	if (next > end)
 		return;
+	p->link_bytes = sizeof(*eth);
 	type = cf_ntohs(eth->type);
 	if (type == ETH_TYPE_VLAN) {
 		struct cf_vlan *vlan = next;
@@ -189,6 +194,7 @@ static __always_inline void cf_parse(void *data, void *end, struct cf_packet *p)
 		next = vlan + 1;
 		if (next > end)
 			return;
+		p->link_bytes += sizeof(*vlan);
 		type = cf_ntohs(vlan->type);
 	}
 	cf_parse_ip(next, end, type, p);

@@ -5,9 +5,11 @@ use crate::link::{
     cgroup_link_create, link_create,
 };
 use crate::load::{LoadError, loading};
-use crate::skeleton::enforce_types::{cf_bucket, cf_drop_limits, cf_limit};
+use crate::skeleton::enforce_types::{
+    cf_bucket, cf_drop_limits, cf_limit, cf_tunnel, cf_tunnel_kind,
+};
 use crate::skeleton::{EnforceSkel, EnforceSkelBuilder};
-use cofferdam_types::{CgroupId, IfIndex};
+use cofferdam_types::{CgroupId, IfIndex, Tunnel};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, OpenObject};
 use std::fs::File;
@@ -25,6 +27,8 @@ pub enum Entry {
     Native,
     /// tc ingress (tcx, Linux 6.6 on).
     Tc,
+    /// tc ingress of a device whose packets begin with IP.
+    TcIp,
     /// XDP in the stack.
     Generic,
     /// tc ingress of a host's end: what its container sends.
@@ -64,6 +68,7 @@ pub struct DropCounts {
 pub struct DropDescriptors {
     xdp: RawFd,
     tc: RawFd,
+    tc_ip: RawFd,
     sent: RawFd,
 }
 
@@ -105,6 +110,7 @@ impl DropPrograms {
         DropDescriptors {
             xdp: progs.drop_xdp.as_fd().as_raw_fd(),
             tc: progs.drop_tc.as_fd().as_raw_fd(),
+            tc_ip: progs.drop_tc_ip.as_fd().as_raw_fd(),
             sent: progs.drop_sent.as_fd().as_raw_fd(),
         }
     }
@@ -158,6 +164,22 @@ impl DropPrograms {
         let _ = self.skeleton.maps.addresses.delete(&address_key(address));
     }
 
+    /// Packets that `tunnel` carries here are those of whom they are for inside.
+    pub fn set_tunnel(&self, tunnel: Tunnel) -> libbpf_rs::Result<()> {
+        for (key, kind) in tunnel_keys(tunnel) {
+            let map = &self.skeleton.maps.tunnels;
+            map.update(&key, &kind.0.to_ne_bytes(), MapFlags::ANY)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets `tunnel`; unknown is fine.
+    pub fn remove_tunnel(&self, tunnel: Tunnel) {
+        for (key, _) in tunnel_keys(tunnel) {
+            let _ = self.skeleton.maps.tunnels.delete(&key);
+        }
+    }
+
     /// Sets what the container in `slot` may cost; what it has saved up stays.
     pub fn set_bucket(&self, slot: u32, bucket: Bucket) -> libbpf_rs::Result<()> {
         let mut value = [0; size_of::<cf_limit>()];
@@ -206,6 +228,29 @@ impl DropPrograms {
     }
 }
 
+/// How the programs know the packets of a tunnel, and what follows their headers.
+fn tunnel_keys(tunnel: Tunnel) -> Vec<([u8; size_of::<cf_tunnel>()], cf_tunnel_kind)> {
+    let key = |protocol: libc::c_int, port: u16| {
+        let protocol = u16::try_from(protocol).unwrap_or_default();
+        let [a, b] = protocol.to_ne_bytes();
+        let [c, d] = port.to_be_bytes();
+        [a, b, c, d]
+    };
+    match tunnel {
+        Tunnel::Vxlan(port) => vec![(
+            key(libc::IPPROTO_UDP, port),
+            cf_tunnel_kind::CF_TUNNEL_VXLAN,
+        )],
+        Tunnel::Geneve(port) => vec![(
+            key(libc::IPPROTO_UDP, port),
+            cf_tunnel_kind::CF_TUNNEL_GENEVE,
+        )],
+        Tunnel::Ip => [libc::IPPROTO_IPIP, libc::IPPROTO_IPV6]
+            .map(|protocol| (key(protocol, 0), cf_tunnel_kind::CF_TUNNEL_IP))
+            .to_vec(),
+    }
+}
+
 /// Attaches the programs (see [`DropPrograms::programs`]) to a device of the network namespace
 /// that the calling thread is in.
 ///
@@ -216,6 +261,7 @@ pub fn attach(programs: DropDescriptors, device: IfIndex, entry: Entry) -> io::R
         Entry::Native => (programs.xdp, BPF_XDP, XDP_FLAGS_DRV_MODE),
         Entry::Generic => (programs.xdp, BPF_XDP, XDP_FLAGS_SKB_MODE),
         Entry::Tc => (programs.tc, BPF_TCX_INGRESS, 0),
+        Entry::TcIp => (programs.tc_ip, BPF_TCX_INGRESS, 0),
         Entry::Sent => (programs.sent, BPF_TCX_INGRESS, 0),
         // At a cgroup: DropPrograms::attach_sockets.
         Entry::Sockets => return Err(io::ErrorKind::InvalidInput.into()),

@@ -53,7 +53,7 @@ impl PacketSocket {
         };
         let opened = PacketSocket {
             socket,
-            vlans: devices()?.iter().any(|(_, _, kind)| kind == "vlan"),
+            vlans: devices()?.iter().any(|device| device.kind == "vlan"),
             buffers: vec![[0; SNAP_BYTES]; BATCH],
         };
         opened.set(libc::SOL_PACKET, PACKET_VNET_HDR, &1_i32)?;

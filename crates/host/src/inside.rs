@@ -1,7 +1,7 @@
 //! Questions about the network namespace that the calling thread is in; see
 //! [`crate::in_namespace`].
 
-use crate::netlink::{Napi, Netdev, Rtnetlink, attributes, u32_at};
+use crate::netlink::{LinkMessage, Napi, Netdev, Rtnetlink, attributes, u32_at};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -38,11 +38,10 @@ pub fn addresses() -> io::Result<Vec<(u32, IpAddr)>> {
     Ok(found)
 }
 
-/// Index, name and driver family of all devices but loopback that are up.
-pub fn devices() -> io::Result<Vec<(u32, String, String)>> {
+/// All devices but loopback that are up.
+pub fn devices() -> io::Result<Vec<LinkMessage>> {
     let links = Rtnetlink::open()?.links()?;
-    let up = links.into_iter().filter(|l| l.up && !l.loopback);
-    Ok(up.map(|l| (l.index, l.name, l.kind)).collect())
+    Ok(links.into_iter().filter(|l| l.up && !l.loopback).collect())
 }
 
 fn ip(bytes: &[u8]) -> Option<IpAddr> {

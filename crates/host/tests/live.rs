@@ -82,6 +82,7 @@ fn scan_finds_a_plain_container_with_its_pair() {
             host_ifindex: Some(index(&Host, &outer)),
             host_name: Some(outer),
             host_netns: Some(inventory.host_netns()),
+            lower_netns: None,
             container_ifindex: index(&fake, "eth0"),
             container_name: Some("eth0".into()),
         };
@@ -231,6 +232,7 @@ fn the_host_side_may_be_in_a_third_namespace() {
             host_name: None,
             host_ifindex: Some(index(&router, "down0")),
             host_netns: Some(netns(&router)),
+            lower_netns: None,
             container_ifindex: index(&fake, "eth0"),
             container_name: Some("eth0".into()),
         };
@@ -254,6 +256,9 @@ fn a_macvlan_has_no_host_side() {
             Some("mv0")
         );
         assert_eq!(container.interfaces[0].host_ifindex, None);
+        assert_eq!(container.interfaces[0].host_netns, None);
+        let host = Some(inventory.host_netns());
+        assert_eq!(container.interfaces[0].lower_netns, host);
     });
 }
 

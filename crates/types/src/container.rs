@@ -52,6 +52,9 @@ pub struct InterfacePair {
     pub host_ifindex: Option<IfIndex>,
     /// The namespace that holds the host side.
     pub host_netns: Option<NetnsId>,
+    /// The namespace of the device that it lies upon (macvlan, ipvlan, a VLAN), where that is another.
+    #[serde(default)]
+    pub lower_netns: Option<NetnsId>,
     /// Index inside the container's namespace.
     pub container_ifindex: IfIndex,
     /// Name inside the container, where it could be read.

@@ -19,6 +19,7 @@ mod share;
 mod snapshot;
 mod text;
 mod topology;
+mod tunnel;
 
 pub use container::{Container, ContainerChange, InterfacePair, Runtime};
 pub use enforcement::{
@@ -40,3 +41,4 @@ pub use share::fair_share;
 pub use snapshot::{Conservation, ContainerLedger, Health, Interval, Snapshot};
 pub use text::printable;
 pub use topology::{LogicalCpu, Topology};
+pub use tunnel::Tunnel;

@@ -146,23 +146,21 @@ impl Namespaces {
         let mut pairs: Vec<InterfacePair> = links
             .iter()
             .map(|inner| {
-                let peer = inner.link.peer.filter(|_| inner.link.is_pair());
-                let space = if peer.is_some() {
-                    inner.peer_space
-                } else {
-                    PeerSpace::Same
+                let other_space = match inner.peer_space {
+                    PeerSpace::Same => None,
+                    PeerSpace::Host => Some(host_netns),
+                    PeerSpace::Other(which) => which,
                 };
-                let (host_ifindex, host_netns) = match space {
-                    PeerSpace::Same => (None, None),
-                    PeerSpace::Host => (peer, Some(host_netns)),
-                    PeerSpace::Other(which) => (peer, which),
-                };
-                let on_host = host_ifindex.filter(|_| space == PeerSpace::Host);
+                let is_pair = inner.link.is_pair();
+                let apart = inner.peer_space != PeerSpace::Same;
+                let host_ifindex = inner.link.peer.filter(|_| is_pair && apart);
+                let on_host = host_ifindex.filter(|_| inner.peer_space == PeerSpace::Host);
                 let host_link = on_host.and_then(|index| self.host_links.get(&index));
                 InterfacePair {
                     host_name: host_link.map(|l| l.name.clone()),
                     host_ifindex: host_ifindex.map(IfIndex),
-                    host_netns,
+                    host_netns: other_space.filter(|_| host_ifindex.is_some()),
+                    lower_netns: other_space.filter(|_| !is_pair && inner.link.peer.is_some()),
                     container_ifindex: IfIndex(inner.link.index),
                     container_name: Some(inner.link.name.clone()),
                 }

@@ -2,6 +2,8 @@
 //! the whole message when one attribute of a newer kernel surprises it.
 //! Source: netlink(7), rtnetlink(7), `linux/if_link.h`, `linux/net_namespace.h`.
 
+use cofferdam_types::Tunnel;
+
 /// One netlink message, its header taken off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
@@ -30,8 +32,12 @@ pub struct LinkMessage {
     pub peer_nsid: Option<i32>,
     /// Index of the bridge, bond or other device that it is a port of.
     pub master: Option<u32>,
+    /// UDP port of a vxlan or Geneve device.
+    pub tunnel_port: Option<u16>,
     /// Whether it is `lo`.
     pub loopback: bool,
+    /// Whether its packets begin with an Ethernet header.
+    pub ethernet: bool,
     /// Whether it is administratively up.
     pub up: bool,
     /// True for `RTM_DELLINK`.
@@ -42,6 +48,20 @@ impl LinkMessage {
     /// Whether its peer is the other end of a pair, rather than a lower device.
     pub fn is_pair(&self) -> bool {
         matches!(self.kind.as_str(), "veth" | "netkit")
+    }
+
+    /// The tunnel that it is one end of, where its packets come by this namespace and can be told from
+    /// outside of it.
+    pub fn tunnel(&self) -> Option<Tunnel> {
+        if self.peer_nsid.is_some() {
+            return None;
+        }
+        match self.kind.as_str() {
+            "vxlan" => self.tunnel_port.map(Tunnel::Vxlan),
+            "geneve" => self.tunnel_port.map(Tunnel::Geneve),
+            "ipip" | "sit" => Some(Tunnel::Ip),
+            _ => None,
+        }
     }
 
     /// Whether the device is in use. Kernels with tunnel modules create one of each kind in every
@@ -65,6 +85,9 @@ impl LinkMessage {
 }
 
 const HEADER_BYTES: usize = 16;
+/// linux/if_link.h; absent from the libc crate.
+const IFLA_VXLAN_PORT: u16 = 15;
+const IFLA_GENEVE_PORT: u16 = 5;
 
 /// Splits a datagram into messages; stops at the first that does not fit.
 pub fn netlink_messages(datagram: &[u8]) -> impl Iterator<Item = Message<'_>> {
@@ -103,6 +126,7 @@ pub fn link_message(message: &Message<'_>) -> Option<LinkMessage> {
     let has = |flag: libc::c_int| flags & flag.cast_unsigned() != 0;
     let mut link = LinkMessage {
         index: u32_at(message.payload, 4)?,
+        ethernet: u16_at(message.payload, 2) == Some(libc::ARPHRD_ETHER),
         loopback: has(libc::IFF_LOOPBACK),
         up: has(libc::IFF_UP),
         removed: message.kind == libc::RTM_DELLINK,
@@ -115,13 +139,27 @@ pub fn link_message(message: &Message<'_>) -> Option<LinkMessage> {
             libc::IFLA_MASTER => link.master = u32_at(value, 0).filter(|index| *index != 0),
             libc::IFLA_LINK_NETNSID => link.peer_nsid = u32_at(value, 0).map(u32::cast_signed),
             libc::IFLA_LINKINFO => {
-                let kind = attributes(value).find(|(kind, _)| *kind == libc::IFLA_INFO_KIND);
+                let find = |wanted| attributes(value).find(|(kind, _)| *kind == wanted);
+                let kind = find(libc::IFLA_INFO_KIND);
                 link.kind = kind.map(|(_, value)| text(value)).unwrap_or_default();
+                let data = find(libc::IFLA_INFO_DATA).map_or(&[][..], |(_, value)| value);
+                link.tunnel_port = tunnel_port(&link.kind, data);
             }
             _ => {}
         }
     }
     (!link.name.is_empty()).then_some(link)
+}
+
+/// The UDP port in the attributes of a device of the driver family `kind`.
+fn tunnel_port(kind: &str, data: &[u8]) -> Option<u16> {
+    let wanted = match kind {
+        "vxlan" => IFLA_VXLAN_PORT,
+        "geneve" => IFLA_GENEVE_PORT,
+        _ => return None,
+    };
+    let (_, value) = attributes(data).find(|(kind, _)| *kind == wanted)?;
+    Some(u16::from_be_bytes(*value.first_chunk()?))
 }
 
 /// `NETNSA_NSID` of a namespace id message, with its message type; `None` for other messages.

@@ -15,6 +15,7 @@ fn member(id: u64, path: &str, name: &str) -> Arc<Container> {
             host_name: None,
             host_ifindex: None,
             host_netns: None,
+            lower_netns: None,
             container_ifindex: IfIndex(2),
             container_name: None,
         }],

@@ -1,7 +1,8 @@
 use super::*;
 
 fn new_link(attributes: &[Vec<u8>]) -> Vec<u8> {
-    let mut payload = vec![0; 4];
+    let mut payload = vec![0; 2];
+    payload.extend(libc::ARPHRD_ETHER.to_ne_bytes());
     payload.extend(7u32.to_ne_bytes());
     payload.extend(libc::IFF_UP.cast_unsigned().to_ne_bytes());
     payload.extend([0; 4]);
@@ -31,12 +32,46 @@ fn a_link_is_read_back() {
         peer: Some(9),
         peer_nsid: Some(-1),
         master: Some(3),
+        tunnel_port: None,
         loopback: false,
+        ethernet: true,
         up: true,
         removed: false,
     };
     assert_eq!(links, [expected.clone(), expected.clone()]);
     assert!(expected.is_pair() && expected.is_in_use());
+}
+
+#[test]
+fn a_tunnel_is_told_by_its_kind_and_port() {
+    let link = |kind: &[u8], data: &[Vec<u8>], elsewhere: bool| {
+        let info = [
+            attribute(libc::IFLA_INFO_KIND, kind),
+            attribute(libc::IFLA_INFO_DATA, &data.concat()),
+        ];
+        let mut all = vec![
+            attribute(libc::IFLA_IFNAME, b"t0\0"),
+            attribute(libc::IFLA_LINKINFO, &info.concat()),
+        ];
+        if elsewhere {
+            all.push(attribute(libc::IFLA_LINK_NETNSID, &2i32.to_ne_bytes()));
+        }
+        let bytes = new_link(&all);
+        let message = netlink_messages(&bytes).next().unwrap();
+        link_message(&message).unwrap().tunnel()
+    };
+    let port = |kind| attribute(kind, &8472u16.to_be_bytes());
+    let vxlan = |elsewhere| link(b"vxlan\0", &[port(IFLA_VXLAN_PORT)], elsewhere);
+    assert_eq!(vxlan(false), Some(Tunnel::Vxlan(8472)));
+    assert_eq!(vxlan(true), None, "its packets come by another namespace");
+    let geneve = link(b"geneve\0", &[port(IFLA_GENEVE_PORT)], false);
+    assert_eq!(geneve, Some(Tunnel::Geneve(8472)));
+    assert_eq!(link(b"ipip\0", &[], false), Some(Tunnel::Ip));
+    // A port of another kind's attribute, none at all, and one cut short.
+    assert_eq!(link(b"veth\0", &[port(IFLA_VXLAN_PORT)], false), None);
+    assert_eq!(link(b"vxlan\0", &[], false), None);
+    let short = attribute(IFLA_VXLAN_PORT, &[1]);
+    assert_eq!(link(b"vxlan\0", &[short], false), None);
 }
 
 #[test]

@@ -7,8 +7,9 @@ use crate::tuning::network::{DEVICES_LOOK, FLOOD_PACKETS, FLOOD_STEPS, MOST_DEVI
 use cofferdam_bpf::{
     Bucket, DropCounts, DropDescriptors, DropLink, DropPrograms, Entry, attach_drop,
 };
+use cofferdam_host::netlink::LinkMessage;
 use cofferdam_host::{in_namespace, inside};
-use cofferdam_types::{CgroupId, Container, IfIndex, NetnsId};
+use cofferdam_types::{CgroupId, Container, IfIndex, NetnsId, Tunnel};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::net::IpAddr;
@@ -17,8 +18,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Drivers of devices that packets do not enter the host by.
-const INNER: [&str; 9] = [
-    "bridge", "dummy", "bond", "team", "vlan", "vrf", "ifb", "tun", "macvlan",
+const INNER: [&str; 10] = [
+    "bridge", "dummy", "bond", "team", "vlan", "vrf", "ifb", "tun", "macvlan", "ipvlan",
 ];
 
 /// The host's ends of containers' interfaces: packets enter the host by other devices.
@@ -28,6 +29,7 @@ pub(in crate::network) type HostEnds = BTreeSet<(NetnsId, IfIndex)>;
 pub(super) struct Gate {
     programs: DropPrograms,
     links: BTreeMap<u32, DropLink>,
+    tunnels: BTreeSet<Tunnel>,
     members: BTreeMap<CgroupId, Member>,
     looked: Instant,
     /// Where its programs are attached first, now and when it begins.
@@ -77,6 +79,8 @@ impl Member {
 /// An entry device of a namespace, in one look at it.
 struct Entries {
     present: BTreeSet<u32>,
+    /// What ends here, and is read where it enters.
+    tunnels: BTreeSet<Tunnel>,
     new: Vec<(u32, DropLink)>,
     refusal: Option<LimitError>,
 }
@@ -86,6 +90,7 @@ impl Gate {
         Ok(Gate {
             programs: DropPrograms::load()?,
             links: BTreeMap::new(),
+            tunnels: BTreeSet::new(),
             members: BTreeMap::new(),
             looked: Instant::now(),
             first,
@@ -230,24 +235,25 @@ impl Gate {
         let skipped = |index: u32| skip.contains(&(netns, IfIndex(index)));
         let found = in_namespace(file, || {
             let devices = inside::devices()?;
-            let entries = devices
-                .iter()
-                .filter(|(index, _, kind)| !INNER.contains(&kind.as_str()) && !skipped(*index))
-                .take(MOST_DEVICES);
+            let enters = |d: &&LinkMessage| {
+                !INNER.contains(&d.kind.as_str()) && d.tunnel().is_none() && !skipped(d.index)
+            };
+            let entries = devices.iter().filter(enters).take(MOST_DEVICES);
             let mut found = Entries {
-                present: entries.clone().map(|(index, _, _)| *index).collect(),
+                present: entries.clone().map(|device| device.index).collect(),
+                tunnels: devices.iter().filter_map(LinkMessage::tunnel).collect(),
                 new: Vec::new(),
                 refusal: None,
             };
-            for (index, name, kind) in entries {
-                if attached.contains(index) {
+            for device in entries {
+                if attached.contains(&device.index) {
                     continue;
                 }
-                match first_that_works(programs, IfIndex(*index), kind, first) {
-                    Ok(link) => found.new.push((*index, link)),
+                match first_that_works(programs, device, first) {
+                    Ok(link) => found.new.push((device.index, link)),
                     Err(source) => {
                         found.refusal = Some(LimitError::Attach {
-                            device: name.clone(),
+                            device: device.name.clone(),
                             source,
                         });
                     }
@@ -257,6 +263,7 @@ impl Gate {
         })
         .and_then(|result| result)
         .map_err(LimitError::Devices)?;
+        self.learn_tunnels(found.tunnels)?;
         self.links.retain(|index, _| found.present.contains(index));
         self.links.extend(found.new);
         match found.refusal {
@@ -264,6 +271,17 @@ impl Gate {
             None if self.links.is_empty() => Err(LimitError::NoEntry),
             _ => Ok(()),
         }
+    }
+
+    fn learn_tunnels(&mut self, found: BTreeSet<Tunnel>) -> Result<(), LimitError> {
+        for gone in self.tunnels.difference(&found) {
+            self.programs.remove_tunnel(*gone);
+        }
+        for new in found.difference(&self.tunnels) {
+            self.programs.set_tunnel(*new).map_err(LimitError::Tunnel)?;
+        }
+        self.tunnels = found;
+        Ok(())
     }
 
     /// Limits what the container sends; why not, where that cannot be.
@@ -353,18 +371,18 @@ impl Gate {
 /// it without harm.
 fn first_that_works(
     programs: DropDescriptors,
-    device: IfIndex,
-    kind: &str,
+    device: &LinkMessage,
     first: First,
 ) -> std::io::Result<DropLink> {
-    let order: &[Entry] = match (kind, first) {
+    let order: &[Entry] = match (device.kind.as_str(), first) {
+        _ if !device.ethernet => &[Entry::TcIp],
         ("veth", First::Passing) => &[Entry::Tc, Entry::Native, Entry::Generic],
         ("veth", _) => &[Entry::Native, Entry::Tc, Entry::Generic],
         _ => &[Entry::Tc, Entry::Generic],
     };
     let mut last = Err(std::io::ErrorKind::Unsupported.into());
     for entry in order {
-        last = attach_drop(programs, device, *entry);
+        last = attach_drop(programs, IfIndex(device.index), *entry);
         if last.is_ok() {
             break;
         }

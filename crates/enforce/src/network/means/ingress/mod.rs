@@ -26,9 +26,12 @@ pub(in crate::network) struct Ingress {
     refused: BTreeMap<NetnsId, Refusal>,
 }
 
-/// The namespace in which the host's ends of a container's interfaces are.
+/// The namespace in which the host's ends of a container's interfaces are, or the devices that they
+/// lie upon.
 fn forwarding_namespace(container: &Container) -> Option<NetnsId> {
-    container.interfaces.iter().find_map(|pair| pair.host_netns)
+    let pairs = &container.interfaces;
+    let ends = pairs.iter().find_map(|pair| pair.host_netns);
+    ends.or_else(|| pairs.iter().find_map(|pair| pair.lower_netns))
 }
 
 /// Where a container's packets are stopped: where its host's ends are, or, with `own`, in its

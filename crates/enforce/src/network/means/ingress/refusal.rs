@@ -24,6 +24,8 @@ pub(in crate::network) enum LimitError {
     Address { address: IpAddr, source: MapError },
     #[error("its device cannot be passed to the BPF programs: {0}")]
     Device(#[source] MapError),
+    #[error("the host's tunnels cannot be passed to the BPF programs: {0}")]
+    Tunnel(#[source] MapError),
     #[error("its limit cannot be set: {0}")]
     Bucket(#[source] MapError),
     #[error("the host's devices cannot be read: {0}")]
