@@ -42,12 +42,14 @@ struct cf_row {
 _Static_assert(sizeof(struct cf_row) == 80, "cf_row is part of the ABI");
 
 enum cf_limits {
-	CF_SOFTIRQS = 10,	   /* vectors of enum { HI_SOFTIRQ … RCU_SOFTIRQ } */
-	CF_BATCH_MAX = 64,	   /* owners kept apart in one batch before it is shared out */
-	CF_IDENTITIES = 256,	   /* direct-mapped identity cache of a CPU; a power of two */
-	CF_PATH_MAX = 512,	   /* bytes of a cgroup path in an event, NUL included */
-	CF_SEGMENT_MAX_MS = 10000, /* no segment and no run lasts longer */
-	CF_ROOT_CGROUP = 1,	   /* id of the root of the unified hierarchy (kernfs) */
+	CF_SOFTIRQS = 10,	    /* vectors of enum { HI_SOFTIRQ … RCU_SOFTIRQ } */
+	CF_BATCH_MAX = 64,	    /* owners kept apart in one batch before it is shared out */
+	CF_IDENTITIES = 256,	    /* direct-mapped identity cache of a CPU; a power of two */
+	CF_PATH_MAX = 512,	    /* bytes of a cgroup path in an event, NUL included */
+	CF_SEGMENT_MAX_MS = 10000,  /* no segment and no run lasts longer */
+	CF_TUNNEL_ENDS = 64,	    /* tunnels that end on this host */
+	CF_TUNNEL_ADDRESSES = 8192, /* of containers behind them */
+	CF_ROOT_CGROUP = 1,	    /* id of the root of the unified hierarchy (kernfs) */
 };
 
 /* Time measured on one CPU, whoever it is given to. */
@@ -89,7 +91,8 @@ struct cf_identity {
 	__u32 generation; /* of the identity maps when this was looked up */
 	__u32 check;	  /* ifindex, namespace inode or low cgroup id: guards against reuse */
 	__u32 row;
-	__u32 kind; /* enum cf_kind */
+	__u16 kind;   /* enum cf_kind */
+	__u16 tunnel; /* enum cf_tunnel_device, of a device outside */
 };
 _Static_assert(sizeof(struct cf_identity) == 24, "cf_identity is part of the ABI");
 
@@ -141,8 +144,8 @@ struct cf_cpu {
 	__u32 pair_generation; /* … the identity generation it was looked up in … */
 	__u32 pair_receiver;   /* … and its row, or CF_NO_ROW when it is no container's */
 	__u32 pair_sender;     /* row of the container that sends them */
-	__u32 pair_pad;
-	__u64 pair_packets; /* not in the map `pairs` yet */
+	__u32 tunnelled;       /* packets that left a tunnel's device */
+	__u64 pair_packets;    /* not in the map `pairs` yet */
 
 	__u64 charge_cgroup;	 /* cache: the last charged cgroup … */
 	__u32 charge_row;	 /* … its row, or CF_NO_ROW … */
@@ -174,6 +177,30 @@ struct cf_membership {
 	__u64 cgroup; /* v2 id */
 	__u32 netns;  /* inode */
 	__u32 pad;
+};
+
+/* Drivers of tunnels whose packets are read. */
+enum cf_tunnel_device {
+	CF_DEVICE_OTHER = 0,
+	CF_DEVICE_VXLAN,
+	CF_DEVICE_GENEVE,
+	CF_DEVICE_IP,
+};
+
+/* Where a tunnel's packets go to. */
+struct cf_tunnel_end {
+	__u32 netns;	/* inode */
+	__u16 protocol; /* of the outer IP header */
+	__be16 port;	/* UDP; 0 for other protocols */
+};
+/* Whom a packet inside a tunnel is for: IPv4 as ::ffff:a.b.c.d. */
+struct cf_inner_address {
+	__u32 netns; /* inode of the namespace that the tunnel ends in */
+	__u8 to[16];
+};
+struct cf_inner_row {
+	__u32 row;
+	__u32 generation; /* of the identity maps when it was learned */
 };
 
 enum cf_event_kind {

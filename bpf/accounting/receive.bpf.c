@@ -7,9 +7,11 @@
  * On a device in a container's namespace the owner is known at once; on the host's end of a
  * veth too (the container is sending). On a host device it is not: the packet is *pending*,
  * in a segment of its own, until it is queued to a container's veth or taken by a socket; the
- * whole segment then goes to that owner, the host stage included.
+ * whole segment then goes to that owner, the host stage included. A packet that carries another
+ * through a tunnel is neither: the address inside tells its owner.
  */
 #include "../include/segment.h"
+#include "../include/tunnel.h"
 
 static __always_inline void cf_count(struct cf_cpu *s, struct sk_buff *skb)
 {
@@ -45,6 +47,14 @@ static __always_inline void cf_own(struct cf_cpu *s, struct net_device *dev, __u
 	s->generation = identity_generation;
 }
 
+/* A packet that carries another to a container: counted when that is received; it weighs in the
+ * batch. */
+static __always_inline void cf_carry(struct cf_cpu *s, struct sk_buff *skb, __u32 row)
+{
+	cf_own(s, NULL, row, CF_RX);
+	s->weight += cf_packets_in(skb);
+}
+
 static __always_inline void cf_receive(struct cf_cpu *s, struct sk_buff *skb)
 {
 	struct net_device *dev = skb->dev;
@@ -74,8 +84,22 @@ static __always_inline void cf_receive(struct cf_cpu *s, struct sk_buff *skb)
 				return;
 			}
 		}
+		if (e->tunnel)
+			break;
+		if (tunnels_seen) {
+			__u32 receiver = cf_carried_row(skb);
+
+			if (receiver != CF_NO_ROW) {
+				cf_carry(s, skb, receiver);
+				return;
+			}
+		}
 	}
 	cf_pend(s, skb, row);
+	if (e->tunnel && s->tunnelled++ % CF_TUNNEL_LEARNS == 0) {
+		cf_tunnel_learn(skb, e->tunnel);
+		s->watch |= CF_WATCH_ADDRESS;
+	}
 }
 
 SEC("tp_btf/netif_receive_skb")

@@ -9,6 +9,7 @@
  * softirq, or another container's system call.
  */
 #include "../include/segment.h"
+#include "../include/tunnel.h"
 
 /* In process context the packet is its sender's; only the sender is kept, for a receive
  * softirq that it may raise. */
@@ -63,6 +64,8 @@ int BPF_PROG(net_dev_queue, struct sk_buff *skb)
 		return 0;
 	}
 	s->owner = e->row;
+	if (s->watch & CF_WATCH_ADDRESS)
+		cf_inner_learn(skb, e->row);
 	cf_note_handed(s);
 	s->watch = CF_WATCH_RECEIVE;
 	s->packets = 0; /* counted when the container receives them; the weight stays */

@@ -120,19 +120,7 @@ extern struct nf_conn *bpf_skb_ct_lookup(struct __sk_buff *, struct bpf_sock_tup
 __weak __ksym;
 extern void bpf_ct_release(struct nf_conn *) __weak __ksym;
 
-#define IP_IPV4 4
-#define IP_IPV6 41
 #define UDP_BYTES 8
-/* RFC 8926, section 3.4: an Ethernet frame follows. */
-#define GENEVE_ETHERNET 0x6558
-/* What VXLAN (RFC 7348, section 5) and Geneve (RFC 8926, section 3.1) begin with. */
-struct cf_overlay {
-	__u8 first; /* flags of VXLAN; length of Geneve's options in words, lower six bits */
-	__u8 flags;
-	__be16 geneve_type;
-	__be32 network;
-} __attribute__((packed));
-
 #define CT_CURRENT_NETNS (-1)
 /* TCP segments dropped while the bucket still holds something, at most, of 1024: congestion
  * control halves its rate for one loss. */

@@ -44,6 +44,7 @@ static __always_inline void cf_identity_set(struct cf_identity *e, __u64 object,
 	e->check = check;
 	e->row = row;
 	e->kind = kind;
+	e->tunnel = CF_DEVICE_OTHER;
 }
 
 /* Tells the agent of a namespace that carries packets and that nobody has named yet. */
@@ -121,6 +122,31 @@ static __always_inline __u32 cf_link_row(struct net_device *dev, __u32 ifindex)
 	return row ? *row : CF_NO_ROW;
 }
 
+static __always_inline bool cf_is_kind(__u64 kind, const char name[8])
+{
+	__u64 word;
+
+	__builtin_memcpy(&word, name, 8);
+	return kind == word;
+}
+
+/* What kind of tunnel `dev` is the end of. */
+static __always_inline __u32 cf_tunnel_device(struct net_device *dev)
+{
+	const struct rtnl_link_ops *ops = dev->rtnl_link_ops;
+	__u64 kind = 0;
+
+	if (!ops || bpf_probe_read_kernel_str(&kind, sizeof(kind), ops->kind) <= 0)
+		return CF_DEVICE_OTHER;
+	if (cf_is_kind(kind, "vxlan\0\0"))
+		return CF_DEVICE_VXLAN;
+	if (cf_is_kind(kind, "geneve\0"))
+		return CF_DEVICE_GENEVE;
+	if (cf_is_kind(kind, "ipip\0\0\0"))
+		return CF_DEVICE_IP;
+	return CF_DEVICE_OTHER;
+}
+
 static __noinline void cf_device_learn(struct cf_cpu *s, struct cf_identity *e,
 				       struct net_device *dev, __u32 ifindex)
 {
@@ -136,6 +162,8 @@ static __noinline void cf_device_learn(struct cf_cpu *s, struct cf_identity *e,
 		}
 	}
 	cf_identity_set(e, (__u64)dev, ifindex, row, kind);
+	if (kind == CF_OUTSIDE)
+		e->tunnel = cf_tunnel_device(dev);
 }
 
 static __always_inline struct cf_identity *cf_device_identity(struct cf_cpu *s,

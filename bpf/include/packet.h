@@ -59,6 +59,8 @@ enum { CGROUP_DROP = 0, CGROUP_PASS = 1 };
 #define ETH_TYPE_VLAN 0x8100
 #define IP_TCP 6
 #define IP_UDP 17
+#define IP_IPV4 4
+#define IP_IPV6 41
 
 #define cf_ntohs(x) ((__u16)__builtin_bswap16(x))
 #define cf_htons(x) cf_ntohs(x)
@@ -107,6 +109,17 @@ struct cf_tcp {
 #define TCP_FIN 1
 #define TCP_SYN 2
 #define TCP_RST 4
+
+/* What VXLAN (RFC 7348, section 5) and Geneve (RFC 8926, section 3.1) begin with. */
+struct cf_overlay {
+	__u8 first; /* flags of VXLAN; length of Geneve's options in words, lower six bits */
+	__u8 flags;
+	__be16 geneve_type;
+	__be32 network;
+} __attribute__((packed));
+#define VXLAN_HAS_ID 8
+/* RFC 8926, section 3.4: an Ethernet frame follows. */
+#define GENEVE_ETHERNET 0x6558
 
 /* What is needed of a packet. */
 struct cf_packet {

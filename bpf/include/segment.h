@@ -38,6 +38,7 @@
  *   packet of the owner's device          -          OWNED      -          OWNED *    OWNED [1]
  *   packet of another container's device  OWNED *    OWNED *    OWNED *    OWNED *    OWNED * [2]
  *   packet of a host device               PENDING *  PENDING *  PENDING *  PENDING *  PENDING * [2]
+ *   the same, a tunnel's to a container   OWNED *    OWNED *    OWNED *    OWNED *    OWNED [1]
  *   packet of a host device, to GRO       HEAD       HEAD *     HEAD *     HEAD *     HEAD [2]
  *   queued to a container's device        HEAD       OWNED      OWNED [3]  DETOUR     LEFT_OPEN
  *   taken by a socket                     HEAD       OWNED      OWNED [3]  DETOUR     LEFT_OPEN

@@ -17,6 +17,7 @@
 #define CF_WATCH_RECEIVE 1 /* packets may be received: NET_RX softirq or NAPI thread */
 #define CF_WATCH_QUEUE 2   /* the next transmit tells an owner */
 #define CF_WATCH_SOCKET 4  /* the socket that takes the packet tells its owner */
+#define CF_WATCH_ADDRESS 8 /* its address becomes known as the owner's */
 
 #define CF_RX 0
 #define CF_TX 1

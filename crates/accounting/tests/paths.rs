@@ -4,8 +4,8 @@ mod common;
 
 use cofferdam_lab::fixtures::traffic::{self, Udp};
 use cofferdam_lab::fixtures::{
-    FakeContainer, Host, Lan, Namespace, Net, Network, PodmanContainer, PodmanPod, Router, macvlan,
-    masquerade, port_forward, vxlan,
+    FakeContainer, Host, Lan, Namespace, Net, Network, PodmanContainer, PodmanPod, Router,
+    VethPair, macvlan, masquerade, port_forward, vxlan,
 };
 use cofferdam_types::{Interval, Reason};
 use common::*;
@@ -114,12 +114,49 @@ fn vxlan_inside_a_container_is_that_containers() {
     });
 }
 
+/// The work on the outer packet ends before the inner one is read: it is given by the address inside,
+/// once a first packet of the container came through.
+#[test]
+fn a_tunnel_of_the_host_costs_its_containers_the_outer_packets_too() {
+    alone(90, || {
+        let (web, source) = (FakeContainer::new("web"), Namespace::new("source"));
+        let router = Router::new("router");
+        let port = router.attach(&web);
+        let _pair = VethPair::new((&source, "p0"), (&*router, "up0"));
+        source.address("p0", "10.97.0.1/24");
+        router.address("up0", "10.97.0.2/24");
+        vxlan(&*router, "vx0", 7, "up0", "10.97.0.2", "10.97.0.1");
+        vxlan(&source, "vx0", 7, "p0", "10.97.0.1", "10.97.0.2");
+        router.address("vx0", "10.96.0.2/24");
+        source.address("vx0", "10.96.0.1/24");
+        source.route("default via 10.96.0.2");
+        source.ping(&port.ipv4.to_string());
+        let mut accountant = accountant();
+        let at = port.v4(9000);
+        let (came, interval) = deliver(&mut accountant, &source, &web, at, at);
+        assert_received(&interval, web.id(), came);
+        // Again, now that its address is known: what is nobody's is less than a twentieth.
+        let (came, interval) = deliver(&mut accountant, &source, &web, at, at);
+        assert_received(&interval, web.id(), came);
+        let caused = ledger(&interval, web.id()).caused_rx_ns;
+        assert!(nobody(&interval) * 20 < caused, "{interval:?}");
+        // What is for nobody that is known stays the host's.
+        router.route("blackhole 10.98.9.0/24");
+        let other = "10.98.9.9:9000".parse().unwrap();
+        let (_, interval) = exactly(&mut accountant, || {
+            traffic::udp_send(&source, Some(SENDER_CPU), Udp::to(other).packets(PACKETS)).finish();
+        });
+        assert!(ledger(&interval, web.id()).rx_packets < 20, "ARP at most");
+        assert!(ledger(&interval, web.id()).caused_rx_ns * 20 < nobody(&interval));
+    });
+}
+
 #[test]
 fn a_macvlan_container_is_known_by_its_sockets() {
     alone(90, || {
         let web = FakeContainer::new("web");
         let (host, source) = (Namespace::new("host"), Namespace::new("source"));
-        let _pair = cofferdam_lab::fixtures::VethPair::new((&source, "eth0"), (&host, "up0"));
+        let _pair = VethPair::new((&source, "eth0"), (&host, "up0"));
         macvlan(&host, "up0", web.namespace(), "eth0");
         source.address("eth0", "10.95.0.1/24");
         web.namespace().address("eth0", "10.95.0.2/24");

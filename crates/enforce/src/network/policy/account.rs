@@ -194,14 +194,15 @@ impl Account {
             let interrupted_ns = &facts.interrupted_ns;
             unseen::unseen_ns(interrupted_ns, row, interval, pressed, own.napi_ns)
         });
+        let napi_ns = unseen::napi_on(interval, pressed, own.napi_ns);
         let used = Use {
             usage_ns: own.billed.all_ns,
             billed_ns: own.billed.on(pressed),
             caused_ns: ledger.caused_ns() as f64 + unseen_ns,
             charged_ns: charged as f64,
             owed_ns: ledger.owed_ns() as f64 + unseen_ns,
-            softirq_ns: caused.saturating_sub(own.napi_ns) as f64 + unseen_ns,
-            napi_ns: own.napi_ns as f64,
+            softirq_ns: (caused as f64 - napi_ns).max(0.0) + unseen_ns,
+            napi_ns,
         };
         self.rates.update(&used, interval.length);
         self.charged_ns += own.napi_ns;

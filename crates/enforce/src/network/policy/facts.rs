@@ -12,7 +12,8 @@ pub(in crate::network) struct Active {
     pub cgroup: CgroupId,
     /// CPUs on which others pay for it, now.
     pub pressed_now: Vec<u32>,
-    /// Those, and CPUs on which others paid a moment ago.
+    /// Of those, and of CPUs on which others paid a moment ago, the one where they pay most: what the
+    /// container is held to. None where nobody pays.
     pub pressed: Vec<u32>,
 }
 

@@ -124,10 +124,12 @@ impl Policy {
             });
             let counts = row.is_some_and(|row| pressed::counts(row, interval));
             if account.is_held() || !pressed_now.is_empty() || counts {
+                account.pressed.note(&pressed_now, now);
+                let full = self.idle.full(&account.pressed.cpus());
                 active.push(Active {
                     cgroup: *id,
-                    pressed: account.pressed.still(&pressed_now, now),
-                    pressed_now,
+                    pressed: account.pressed.worst(&full).into_iter().collect(),
+                    pressed_now: pressed_now.into_iter().map(|(cpu, _)| cpu).collect(),
                 });
             }
         }

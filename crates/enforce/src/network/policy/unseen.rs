@@ -14,8 +14,7 @@ pub(super) fn unseen_ns(
     pressed: &[u32],
     napi_ns: u64,
 ) -> f64 {
-    let threads: u64 = interval.cpus.iter().map(|(_, t)| t.napi_thread_ns).sum();
-    let part_of_threads = (napi_ns as f64 / threads.max(1) as f64).min(1.0);
+    let part_of_threads = part_of_threads(interval, napi_ns);
     let columns = row.caused_by_cpu_ns.iter().zip(&row.charged_by_cpu_ns);
     let cpus = interval.cpus.iter().zip(columns);
     cpus.filter(|((cpu, _), _)| pressed.contains(&cpu.0))
@@ -30,6 +29,21 @@ pub(super) fn unseen_ns(
             interrupted * part(*caused) * (1.0 - part(*own))
         })
         .sum()
+}
+
+/// The part (0..=1) of all time in NAPI threads that `napi_ns` are.
+fn part_of_threads(interval: &Interval, napi_ns: u64) -> f64 {
+    let threads: u64 = interval.cpus.iter().map(|(_, t)| t.napi_thread_ns).sum();
+    (napi_ns as f64 / threads.max(1) as f64).min(1.0)
+}
+
+/// Of the `napi_ns` that a container's NAPI threads ran, what ran on the CPUs `pressed`, nanoseconds: in
+/// proportion to what all such threads ran there.
+pub(super) fn napi_on(interval: &Interval, pressed: &[u32], napi_ns: u64) -> f64 {
+    let cpus = interval.cpus.iter();
+    let there = cpus.filter(|(cpu, _)| pressed.contains(&cpu.0));
+    let threads: u64 = there.map(|(_, time)| time.napi_thread_ns).sum();
+    threads as f64 * part_of_threads(interval, napi_ns)
 }
 
 #[cfg(test)]
@@ -54,5 +68,17 @@ mod tests {
         // Of 400 in softirq 100 ran in its own time: three quarters of 1 ms are others'.
         assert!((unseen(0) - 750_000.0).abs() < 1.0, "{}", unseen(0));
         assert_eq!(unseen(1), 0.0);
+    }
+
+    #[test]
+    fn what_a_napi_thread_ran_counts_where_it_ran() {
+        let time = |napi_thread_ns| CpuTime {
+            napi_thread_ns,
+            ..CpuTime::default()
+        };
+        let interval = interval(&[time(100), time(300)], &[(0, 0)]);
+        assert_eq!(napi_on(&interval, &[0], 200), 50.0, "half are another's");
+        assert_eq!(napi_on(&interval, &[0, 1], 400), 400.0);
+        assert_eq!(napi_on(&interval, &[], 400), 0.0);
     }
 }

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Tunnels that end on this host. A tunnel's driver puts what a packet carries into a queue of its
+ * own, so that the work on the outer packet ends before anything says whom the inner one is for. It
+ * is said by the address inside. Which ports are a tunnel's, and which address is whose, is learned
+ * from packets that were delivered: from one in CF_TUNNEL_LEARNS that leave a tunnel's device.
+ *
+ * VXLAN (RFC 7348), Geneve (RFC 8926) at its own port, and IP in IP (RFC 2003).
+ */
+#ifndef COFFERDAM_TUNNEL_H
+#define COFFERDAM_TUNNEL_H
+
+#include "identity.h"
+#include "packet.h"
+
+#define CF_TUNNEL_LEARNS 16
+#define CF_GENEVE_PORT 6081
+
+/* One was seen: until then nothing is read of any packet. */
+__u32 tunnels_seen __weak = 0;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, CF_TUNNEL_ENDS);
+	__type(key, struct cf_tunnel_end);
+	__type(value, __u32); /* enum cf_tunnel_device */
+} tunnel_ends __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, CF_TUNNEL_ADDRESSES);
+	__type(key, struct cf_inner_address);
+	__type(value, struct cf_inner_row);
+} inner_addresses __weak SEC(".maps");
+
+struct cf_udp_overlay {
+	struct cf_ports ports;
+	__be16 length;
+	__u16 checksum;
+	struct cf_overlay overlay;
+} __attribute__((packed));
+
+/* Bytes of a packet from `at` on that lie in one piece. */
+struct cf_piece {
+	void *at;
+	__u32 bytes;
+};
+
+static __always_inline bool cf_read(struct cf_piece *piece, void *to, __u32 bytes)
+{
+	return piece->bytes >= bytes && !bpf_probe_read_kernel(to, bytes, piece->at);
+}
+
+static __always_inline void cf_skip(struct cf_piece *piece, __u32 bytes)
+{
+	piece->at += bytes;
+	piece->bytes = piece->bytes > bytes ? piece->bytes - bytes : 0;
+}
+
+/* Reads an IP header, and goes on behind it; false for anything else, and where what follows
+ * is the middle of something. */
+static __always_inline bool cf_read_ip(struct cf_piece *piece, __u8 to[16], __u8 *protocol)
+{
+	__u8 version;
+
+	if (!cf_read(piece, &version, 1))
+		return false;
+	if (version >> 4 == 4) {
+		struct cf_ipv4 ip;
+
+		if (!cf_read(piece, &ip, sizeof(ip)) || ip.fragment & cf_htons(0x1fff))
+			return false;
+		__builtin_memset(to, 0, 10);
+		to[10] = to[11] = 0xff;
+		__builtin_memcpy(to + 12, &ip.to, 4);
+		*protocol = ip.protocol;
+		cf_skip(piece, (ip.version_ihl & 15) * 4);
+	} else if (version >> 4 == 6) {
+		struct cf_ipv6 ip;
+
+		if (!cf_read(piece, &ip, sizeof(ip)))
+			return false;
+		__builtin_memcpy(to, ip.to, 16);
+		*protocol = ip.protocol;
+		cf_skip(piece, sizeof(ip));
+	} else {
+		return false;
+	}
+	return true;
+}
+
+/* Row of the container for which a packet carries another, CF_NO_ROW when it is none's. The packet
+ * has just been received: its data begin with the network header. */
+static __noinline __attribute__((unused)) __u32 cf_carried_row(struct sk_buff *skb)
+{
+	struct cf_piece piece = { .at = skb->data, .bytes = skb->len - skb->data_len };
+	struct cf_tunnel_end end = { .netns = skb->dev->nd_net.net->ns.inum };
+	struct cf_inner_address inner = { .netns = end.netns };
+	struct cf_inner_row *row;
+	__u8 protocol = 0;
+	__u32 *kind;
+
+	if (!cf_read_ip(&piece, inner.to, &protocol))
+		return CF_NO_ROW;
+	end.protocol = protocol;
+	if (protocol == IP_UDP) {
+		struct cf_udp_overlay udp;
+
+		if (!cf_read(&piece, &udp, sizeof(udp)))
+			return CF_NO_ROW;
+		end.port = udp.ports.to;
+		kind = bpf_map_lookup_elem(&tunnel_ends, &end);
+		if (!kind)
+			return CF_NO_ROW;
+		cf_skip(&piece, sizeof(udp));
+		if (*kind == CF_DEVICE_GENEVE)
+			cf_skip(&piece, (udp.overlay.first & 63) * 4);
+		cf_skip(&piece, sizeof(struct cf_eth));
+	} else if (protocol == IP_IPV4) {
+		if (!bpf_map_lookup_elem(&tunnel_ends, &end))
+			return CF_NO_ROW;
+	} else {
+		return CF_NO_ROW;
+	}
+	if (!cf_read_ip(&piece, inner.to, &protocol))
+		return CF_NO_ROW;
+	row = bpf_map_lookup_elem(&inner_addresses, &inner);
+	return row && row->generation == identity_generation ? row->row : CF_NO_ROW;
+}
+
+/* Learns from a packet that has left the tunnel's device, and has its outer headers in front of it
+ * still, where that tunnel's packets go. */
+static __noinline __attribute__((unused)) int cf_tunnel_learn(struct sk_buff *skb, __u32 kind)
+{
+	struct cf_tunnel_end end = { .netns = skb->dev->nd_net.net->ns.inum, .protocol = IP_UDP };
+	struct cf_udp_overlay udp;
+	__u32 before = sizeof(udp) + sizeof(struct cf_eth);
+
+	switch (kind) {
+	case CF_DEVICE_VXLAN:
+		if (skb->data - skb->head < before)
+			return 0;
+		if (bpf_probe_read_kernel(&udp, sizeof(udp), skb->data - before))
+			return 0;
+		if (!(udp.overlay.first & VXLAN_HAS_ID))
+			return 0;
+		end.port = udp.ports.to;
+		break;
+	case CF_DEVICE_GENEVE:
+		end.port = cf_htons(CF_GENEVE_PORT);
+		break;
+	default:
+		end.protocol = IP_IPV4;
+	}
+	bpf_map_update_elem(&tunnel_ends, &end, &kind, 0);
+	tunnels_seen = 1;
+	return 0;
+}
+
+/* Learns that the address of a packet that is queued to a container is the container's. */
+static __noinline __attribute__((unused)) int cf_inner_learn(struct sk_buff *skb, __u32 row)
+{
+	struct cf_inner_row value = { .row = row, .generation = identity_generation };
+	struct cf_inner_address inner = { .netns = skb->dev->nd_net.net->ns.inum };
+	struct cf_piece piece = { .at = skb->head + skb->network_header, .bytes = 40 };
+	__u8 protocol;
+
+	if (cf_read_ip(&piece, inner.to, &protocol))
+		bpf_map_update_elem(&inner_addresses, &inner, &value, 0);
+	return 0;
+}
+
+#endif
