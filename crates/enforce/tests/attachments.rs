@@ -47,6 +47,8 @@ impl Uplink {
         let (o, v) = (found(offender), found(&victim));
         enforcer.set(enforce(&[&o, &v]));
         self.peer.ping(&to.ip().to_string());
+        // Shares count where nothing is idle.
+        let _busy = traffic::compute(&victim, Some(0), LIMIT);
         let _flood = traffic::udp_send(&self.peer, Some(1), Udp::to(to).bytes(200).flood(LIMIT));
         // It causes all that there is, and the victim pays half.
         let interval = interval(&o, &v, 20);

@@ -47,8 +47,9 @@ impl Scene {
             let address: IpAddr = address.parse().unwrap();
             programs.set_address(address, SLOT).unwrap();
         }
+        // So little that nothing is ever added.
         let in_debt = Bucket {
-            rate_ns_per_s: 1000,
+            rate_ns_per_s: 1,
             rx_cost_ns: 1000,
             tx_cost_ns: 1000,
             burst_ns: 1000,
@@ -202,10 +203,6 @@ fn every_kind_of_tunnel_is_read_and_what_is_none_is_left_alone() {
             let header = [2, 0, a, b, 0, 0, 7, 0, 1, 2, 3, 4, 5, 6, 7, 8];
             [&header[..], &ethernet(0x0800, inside)].concat()
         };
-        // What is saved up at the start passes.
-        for _ in 0..4 {
-            scene.carry(udp, 8472, &vxlan(0x0800, &debtor));
-        }
         for (what, protocol, port, inside) in [
             ("VXLAN", udp, 8472, vxlan(0x0800, &debtor)),
             ("IPv6 in VXLAN", udp, 8472, vxlan(0x86dd, &debtor6)),
