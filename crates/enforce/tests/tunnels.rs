@@ -33,7 +33,8 @@ struct Scene {
 }
 
 impl Scene {
-    fn new() -> Scene {
+    /// The debtor may have packets that cost so much in a second.
+    fn new(rate_ns_per_s: u64) -> Scene {
         let (debtor, neighbour) = (FakeContainer::new("debtor"), FakeContainer::new("other"));
         let router = Router::new("router");
         router.attach(&debtor);
@@ -47,9 +48,8 @@ impl Scene {
             let address: IpAddr = address.parse().unwrap();
             programs.set_address(address, SLOT).unwrap();
         }
-        // So little that nothing is ever added.
         let in_debt = Bucket {
-            rate_ns_per_s: 1,
+            rate_ns_per_s,
             rx_cost_ns: 1000,
             tx_cost_ns: 1000,
             burst_ns: 1000,
@@ -153,7 +153,7 @@ const UDP_9000: [u8; 12] = [0x30, 0x39, 0x23, 0x28, 0, 12, 0, 0, 1, 2, 3, 4];
 #[test]
 fn what_a_tunnel_brings_is_dropped_by_the_address_inside() {
     alone(120, || {
-        let scene = Scene::new();
+        let scene = Scene::new(1000);
         vxlan(&*scene.router, "vx0", 7, "up0", "10.97.0.2", "10.97.0.1");
         vxlan(&scene.peer, "vx0", 7, "p0", "10.97.0.1", "10.97.0.2");
         scene.router.address("vx0", "10.96.0.2/24");
@@ -184,7 +184,8 @@ fn what_a_tunnel_brings_is_dropped_by_the_address_inside() {
 #[test]
 fn every_kind_of_tunnel_is_read_and_what_is_none_is_left_alone() {
     alone(120, || {
-        let scene = Scene::new();
+        // So little that nothing is ever added.
+        let scene = Scene::new(1);
         let _link = scene.attach(Entry::Native);
         for tunnel in [Tunnel::Vxlan(8472), Tunnel::Geneve(6081), Tunnel::Ip] {
             scene.programs.set_tunnel(tunnel).unwrap();
