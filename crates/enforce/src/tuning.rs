@@ -21,11 +21,11 @@ pub(crate) mod network {
     /// Shorter: debt is not counted between bursts; longer: it is counted after the rival has gone.
     pub const PRESSED: Duration = Duration::from_millis(150);
 
-    /// What a step adds to the average of what others pay on a CPU: the last fifty count.
-    pub const PAID_NEW_PART: f64 = 0.02;
-    /// The CPU that a container is held to changes when others pay so many times as much on another:
-    /// what was measured on the first says nothing about the second.
-    pub const STAYS_WORST: f64 = 1.5;
+    /// What a step adds to the average of what packets take of a CPU: the last fifty count.
+    pub const CAUSED_NEW_PART: f64 = 0.02;
+    /// CPUs. The CPU that a container is held to changes when its packets go so much further beyond its
+    /// share on another: what was measured on the first says nothing about the second.
+    pub const STAYS_WORST_CPUS: f64 = 0.05;
 
     /// Time constant of measured rates, seconds: three control periods of 20 ms. Shorter: the
     /// scatter of an interval reaches weights and buckets; longer: each correction comes later, and

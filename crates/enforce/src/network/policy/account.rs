@@ -41,13 +41,12 @@ pub(in crate::network) struct Account {
     unstoppable: bool,
 }
 
-/// The CPUs where others want to run while a container causes work.
+/// The CPU that a container is held to: others want to run there while it causes work.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Contest {
-    /// How many; 0 where nobody waits.
-    pub cpus: usize,
-    /// What the container is entitled to of them.
-    pub share_cpus: f64,
+    pub cpu: u32,
+    /// The part of it that the container is entitled to.
+    pub share: f64,
 }
 
 impl Account {
@@ -102,10 +101,13 @@ impl Account {
         facts: &Facts,
         own: &ContainerFacts,
         row: Option<&ContainerLedger>,
-        contest: Contest,
+        contest: Option<Contest>,
     ) -> (Action, f64) {
         let length = facts.interval.length;
-        let now = self.measure(facts, own, row);
+        let now = match contest {
+            Some(contest) => self.measure(facts, own, row, &[contest.cpu]),
+            None => self.measure(facts, own, row, &own.active.pressed),
+        };
         if !own.is_alive {
             return (self.let_go(), 0.0);
         }
@@ -129,10 +131,10 @@ impl Account {
         // What dropping costs no limit can lower: as a debt it would only grow.
         let anywhere = (now.corrected_anywhere() - self.packets.dropping()).max(0.0);
         self.quota.update(anywhere, length, rules.debt_bound);
-        let share = (contest.cpus > 0).then_some(contest.share_cpus);
+        let share = contest.map(|contest| contest.share);
         if let Some(share) = share {
-            // Beyond these CPUs it may use what nobody else wants.
-            let used = now.corrected().min(contest.cpus as f64);
+            // Beyond this CPU it may use what nobody else wants.
+            let used = now.corrected().min(1.0);
             let bounds = Bounds {
                 debt: rules.debt_bound,
                 credit: self.credit(facts.now, own),
@@ -174,14 +176,16 @@ impl Account {
         Action::LetGo
     }
 
-    /// Takes an interval's counts in. Returns the rates in it.
+    /// Takes an interval's counts in, those of the CPUs `pressed` where that matters. Returns the rates
+    /// in it.
     fn measure(
         &mut self,
         facts: &Facts,
         own: &ContainerFacts,
         row: Option<&ContainerLedger>,
+        pressed: &[u32],
     ) -> Rates {
-        let (interval, pressed) = (facts.interval, &own.active.pressed[..]);
+        let interval = facts.interval;
         let ledger = row.map(|row| row.ledger).unwrap_or_default();
         let at_pressed = |column: &[u64]| -> u64 {
             let cpus = interval.cpus.iter().zip(column);

@@ -12,8 +12,7 @@ pub(in crate::network) struct Active {
     pub cgroup: CgroupId,
     /// CPUs on which others pay for it, now.
     pub pressed_now: Vec<u32>,
-    /// Of those, and of CPUs on which others paid a moment ago, the one where they pay most: what the
-    /// container is held to. None where nobody pays.
+    /// Those, and CPUs on which others paid a moment ago.
     pub pressed: Vec<u32>,
 }
 

@@ -125,10 +125,9 @@ impl Policy {
             let counts = row.is_some_and(|row| pressed::counts(row, interval));
             if account.is_held() || !pressed_now.is_empty() || counts {
                 account.pressed.note(&pressed_now, now);
-                let full = self.idle.full(&account.pressed.cpus());
                 active.push(Active {
                     cgroup: *id,
-                    pressed: account.pressed.worst(&full).into_iter().collect(),
+                    pressed: account.pressed.cpus(),
                     pressed_now: pressed_now.into_iter().map(|(cpu, _)| cpu).collect(),
                 });
             }
@@ -167,14 +166,14 @@ impl Policy {
             let full = self.idle.full(&one.active.pressed);
             let shares = full.iter().map(|cpu| {
                 let weight = |path: &std::path::Path| facts.weights.get(path).copied();
-                self.rivals.share(&account.container, *cpu, |path| {
+                let share = self.rivals.share(&account.container, *cpu, |path| {
                     weight(path).unwrap_or(share::EQUAL_WEIGHT)
-                })
+                });
+                (*cpu, share)
             });
-            let contest = account::Contest {
-                cpus: full.len(),
-                share_cpus: shares.sum(),
-            };
+            let shares: Vec<(u32, f64)> = shares.collect();
+            let contest = account.pressed.worst(&shares);
+            let contest = contest.map(|(cpu, share)| account::Contest { cpu, share });
             let row = rows.get(&one.active.cgroup).copied();
             let (action, withheld_ns) = account.step(&self.rules, facts, one, row, contest);
             withheld.push(payers::Withheld {

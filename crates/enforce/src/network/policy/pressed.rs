@@ -5,7 +5,7 @@
 
 use super::rivals::Rivals;
 use crate::tuning::network::{
-    CAUSES_CPUS, COUNTS_CPUS, PAID_CPUS, PAID_NEW_PART, PRESSED, STAYS_WORST,
+    CAUSED_NEW_PART, CAUSES_CPUS, COUNTS_CPUS, PAID_CPUS, PRESSED, STAYS_WORST_CPUS,
 };
 use cofferdam_types::{ContainerLedger, Interval};
 use std::time::Duration;
@@ -22,47 +22,52 @@ pub(super) struct PressedCpus {
 struct PressedCpu {
     cpu: u32,
     last: Duration,
-    /// What others paid there a step, nanoseconds, averaged.
-    paid_ns: f64,
+    /// What the container's packets took of it, averaged; 0..=1.
+    caused: f64,
 }
 
 impl PressedCpus {
-    /// Takes in on which CPUs others pay now, and how much. Those that were pressed a moment ago still
-    /// are: a limited container shows up in bursts.
+    /// Takes in on which CPUs others pay now, and which part of each the container's packets took. Those
+    /// that were pressed a moment ago still are: a limited container shows up in bursts.
     pub fn note(&mut self, pressed: &[(u32, f64)], now: Duration) {
         self.cpus
             .retain(|one| now.saturating_sub(one.last) < PRESSED);
         for one in &mut self.cpus {
-            let paid = pressed.iter().find(|(cpu, _)| *cpu == one.cpu);
-            let paid_ns = paid.map_or(0.0, |(_, ns)| *ns);
-            one.paid_ns += (paid_ns - one.paid_ns) * PAID_NEW_PART;
+            let caused = pressed.iter().find(|(cpu, _)| *cpu == one.cpu);
+            let caused = caused.map_or(0.0, |(_, part)| *part);
+            one.caused += (caused - one.caused) * CAUSED_NEW_PART;
         }
-        for (cpu, paid_ns) in pressed {
+        for (cpu, caused) in pressed {
             match self.cpus.iter_mut().find(|one| one.cpu == *cpu) {
                 Some(one) => one.last = now,
                 None => self.cpus.push(PressedCpu {
                     cpu: *cpu,
                     last: now,
-                    paid_ns: *paid_ns,
+                    caused: *caused,
                 }),
             }
         }
     }
 
-    /// The CPU that counts: where others pay most, of the CPUs `full`, or, without one of them, of all.
-    /// What a container leaves on one CPU gives nothing back to those who wait on another, so their
-    /// shares must not be added up. It stays the one until others pay clearly more elsewhere.
-    pub fn worst(&mut self, full: &[u32]) -> Option<u32> {
-        let is_full = |one: &&PressedCpu| full.contains(&one.cpu);
-        let any = self.cpus.iter().any(|one| is_full(&one));
-        let candidates = self.cpus.iter().filter(|one| !any || is_full(one));
-        let weigh = |one: &PressedCpu| match self.worst == Some(one.cpu) {
-            true => one.paid_ns * STAYS_WORST,
-            false => one.paid_ns,
+    /// The CPU that counts, of `shares`: CPUs on which others wait, and the container's share of each. It
+    /// is the one where its packets go furthest beyond its share. What a container leaves on one CPU
+    /// gives nothing back to those who wait on another, so shares must not be added up. It stays the
+    /// one until another is clearly worse.
+    pub fn worst(&mut self, shares: &[(u32, f64)]) -> Option<(u32, f64)> {
+        let beyond = |(cpu, share): &(u32, f64)| {
+            let known = self.cpus.iter().find(|one| one.cpu == *cpu);
+            let caused = known.map_or(0.0, |one| one.caused);
+            let stays = if self.worst == Some(*cpu) {
+                STAYS_WORST_CPUS
+            } else {
+                0.0
+            };
+            caused + stays - share
         };
-        let worst = candidates.max_by(|a, b| weigh(a).total_cmp(&weigh(b)));
-        self.worst = worst.map(|one| one.cpu);
-        self.worst
+        let worst = shares.iter().max_by(|a, b| beyond(a).total_cmp(&beyond(b)));
+        let worst = worst.copied();
+        self.worst = worst.map(|(cpu, _)| cpu);
+        worst
     }
 
     /// All of them.
@@ -120,7 +125,7 @@ impl Charged {
     }
 }
 
-/// CPUs on which the container of `row` causes work and others pay, and what of it, nanoseconds.
+/// CPUs on which the container of `row` causes work and others pay, and the part of each that it takes.
 pub(super) fn pressed_cpus(
     row: &ContainerLedger,
     charged_by_cpu: &[u64],
@@ -133,10 +138,7 @@ pub(super) fn pressed_cpus(
         let others = all.saturating_sub(**own) as f64;
         others > PAID_CPUS * length_ns && **caused as f64 > CAUSES_CPUS * length_ns
     })
-    .map(|(((cpu, _), (caused, own)), all)| {
-        let others = all.saturating_sub(*own).min(*caused);
-        (cpu.0, others as f64)
-    })
+    .map(|(((cpu, _), (caused, _)), _)| (cpu.0, *caused as f64 / length_ns))
     .collect()
 }
 
@@ -163,33 +165,36 @@ mod tests {
 
     /// Shares of two CPUs must not be added up: what is left on one is no use to who waits on the other.
     #[test]
-    fn the_cpu_where_others_pay_most_counts_alone() {
+    fn the_cpu_where_it_goes_furthest_beyond_its_share_counts_alone() {
         let mut cpus = PressedCpus::default();
         for step in 0..100 {
-            cpus.note(&[(0, 6e6), (1, 1e6)], STEP * step);
-            assert_eq!(cpus.worst(&[0, 1]), Some(0));
+            cpus.note(&[(0, 0.6), (1, 0.1)], STEP * step);
+            assert_eq!(cpus.worst(&[(0, 0.5), (1, 0.5)]), Some((0, 0.5)));
         }
-        assert_eq!(cpus.worst(&[1]), Some(1), "on the other nobody waits");
-        assert_eq!(cpus.worst(&[]), Some(0), "nor anywhere: where most is paid");
+        // Less is caused there, but it may have next to nothing.
+        assert_eq!(cpus.worst(&[(0, 0.8), (1, 0.01)]), Some((1, 0.01)));
+        assert_eq!(cpus.worst(&[(1, 0.5)]), Some((1, 0.5)));
+        assert_eq!(cpus.worst(&[]), None, "nobody waits anywhere");
     }
 
     #[test]
-    fn it_stays_until_others_pay_clearly_more_elsewhere_or_nobody_pays() {
+    fn it_stays_until_another_is_clearly_worse_or_nobody_pays() {
         let mut cpus = PressedCpus::default();
-        cpus.note(&[(0, 2e6), (1, 1e6)], Duration::ZERO);
-        assert_eq!(cpus.worst(&[0, 1]), Some(0));
+        let shares = [(0, 0.5), (1, 0.5)];
+        cpus.note(&[(0, 0.6), (1, 0.3)], Duration::ZERO);
+        assert_eq!(cpus.worst(&shares), Some((0, 0.5)));
         let mut now = Duration::ZERO;
-        let mut pay = |cpus: &mut PressedCpus, there: f64| {
+        let mut cause = |cpus: &mut PressedCpus, there: f64| {
             for _ in 0..500 {
                 now += STEP;
-                cpus.note(&[(0, 2e6), (1, there)], now);
+                cpus.note(&[(0, 0.6), (1, there)], now);
             }
-            cpus.worst(&[0, 1])
+            cpus.worst(&shares).map(|(cpu, _)| cpu)
         };
-        assert_eq!(pay(&mut cpus, 2.5e6), Some(0));
-        assert_eq!(pay(&mut cpus, 4e6), Some(1));
-        assert_eq!(pay(&mut cpus, 2e6), Some(1), "nor back at once");
+        assert_eq!(cause(&mut cpus, 0.63), Some(0));
+        assert_eq!(cause(&mut cpus, 0.7), Some(1));
+        assert_eq!(cause(&mut cpus, 0.6), Some(1), "nor back at once");
         cpus.note(&[], now + PRESSED);
-        assert_eq!(cpus.worst(&[0, 1]), None);
+        assert!(cpus.cpus().is_empty());
     }
 }
