@@ -8,9 +8,7 @@ mod common;
 
 use cofferdam_enforce::Enforcer;
 use cofferdam_lab::fixtures::traffic::{self, Udp};
-use cofferdam_lab::fixtures::{
-    FakeContainer, Namespace, Net, Router, VethPair, macvlan, vxlan, wait_until,
-};
+use cofferdam_lab::fixtures::{FakeContainer, Net, macvlan, wait_until};
 use cofferdam_types::{Container, Means};
 use common::*;
 use std::net::SocketAddr;
@@ -19,58 +17,37 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A peer, and what forwards to the containers; between them a link.
-struct Uplink {
-    router: Router,
-    peer: Namespace,
-    _link: VethPair,
-}
-
-impl Uplink {
-    fn new() -> Uplink {
-        let (router, peer) = (Router::new("router"), Namespace::new("peer"));
-        let link = VethPair::new((&peer, "p0"), (&*router, "up0"));
-        peer.address("p0", "10.97.0.1/24");
-        router.address("up0", "10.97.0.2/24");
-        Uplink {
-            router,
-            peer,
-            _link: link,
-        }
-    }
-
-    /// Floods `offender` at `to` until its packets are dropped, and takes everything back.
-    fn limits(&self, offender: &FakeContainer, to: SocketAddr) -> Arc<Container> {
-        let victim = FakeContainer::new("victim");
-        let folder = tempfile::tempdir().unwrap();
-        let mut enforcer = Enforcer::open(options(folder.path())).unwrap();
-        let (o, v) = (found(offender), found(&victim));
-        enforcer.set(enforce(&[&o, &v]));
-        self.peer.ping(&to.ip().to_string());
-        // Shares count where nothing is idle.
-        let _busy = traffic::compute(&victim, Some(0), LIMIT);
-        let _flood = traffic::udp_send(&self.peer, Some(1), Udp::to(to).bytes(200).flood(LIMIT));
-        // It causes all that there is, and the victim pays half.
-        let interval = interval(&o, &v, 20);
-        wait_until("its packets to be dropped where they enter", LIMIT, || {
-            enforcer.step(&interval);
-            std::thread::sleep(Duration::from_millis(5));
-            let status = enforcer.status();
-            let mut all = status.containers.iter();
-            let own = all.find(|c| c.cgroup == o.cgroup).unwrap();
-            let dropped = own.network.as_ref().unwrap().dropped_rx_packets;
-            dropped > 1_000 && means(&enforcer, &o, Means::IngressDrop).in_force
-        });
-        let attached = self.router.sh("ip -details link show up0");
-        let is_here = attached.contains("prog/xdp");
-        assert!(
-            is_here,
-            "not at the device by which packets enter: {attached}"
-        );
-        let report = enforcer.undo();
-        assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
-        o
-    }
+/// Floods `offender` at `to` until its packets are dropped, and takes everything back.
+fn limits(uplink: &Uplink, offender: &FakeContainer, to: SocketAddr) -> Arc<Container> {
+    let victim = FakeContainer::new("victim");
+    let folder = tempfile::tempdir().unwrap();
+    let mut enforcer = Enforcer::open(options(folder.path())).unwrap();
+    let (o, v) = (found(offender), found(&victim));
+    enforcer.set(enforce(&[&o, &v]));
+    uplink.peer.ping(&to.ip().to_string());
+    // Shares count where nothing is idle.
+    let _busy = traffic::compute(&victim, Some(0), LIMIT);
+    let _flood = traffic::udp_send(&uplink.peer, Some(1), Udp::to(to).bytes(200).flood(LIMIT));
+    // It causes all that there is, and the victim pays half.
+    let interval = interval(&o, &v, 20);
+    wait_until("its packets to be dropped where they enter", LIMIT, || {
+        enforcer.step(&interval);
+        std::thread::sleep(Duration::from_millis(5));
+        let status = enforcer.status();
+        let mut all = status.containers.iter();
+        let own = all.find(|c| c.cgroup == o.cgroup).unwrap();
+        let dropped = own.network.as_ref().unwrap().dropped_rx_packets;
+        dropped > 1_000 && means(&enforcer, &o, Means::IngressDrop).in_force
+    });
+    let attached = uplink.router.sh("ip -details link show up0");
+    let is_here = attached.contains("prog/xdp");
+    assert!(
+        is_here,
+        "not at the device by which packets enter: {attached}"
+    );
+    let report = enforcer.undo();
+    assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
+    o
 }
 
 #[test]
@@ -80,7 +57,7 @@ fn a_container_upon_a_macvlan_is_limited_at_the_device_below() {
         let offender = FakeContainer::new("offender");
         macvlan(&*uplink.router, "up0", &offender, "eth0");
         offender.address("eth0", "10.97.0.3/24");
-        let o = uplink.limits(&offender, "10.97.0.3:9000".parse().unwrap());
+        let o = limits(&uplink, &offender, "10.97.0.3:9000".parse().unwrap());
         let pair = &o.interfaces[0];
         assert!(pair.host_netns.is_none() && pair.lower_netns.is_some());
     });
@@ -92,12 +69,7 @@ fn a_container_behind_a_tunnel_is_limited_where_the_tunnels_packets_enter() {
         let uplink = Uplink::new();
         let offender = FakeContainer::new("offender");
         let port = uplink.router.attach(&offender);
-        let (router, peer) = (&*uplink.router, &uplink.peer);
-        vxlan(router, "vx0", 7, "up0", "10.97.0.2", "10.97.0.1");
-        vxlan(peer, "vx0", 7, "p0", "10.97.0.1", "10.97.0.2");
-        router.address("vx0", "10.96.0.2/24");
-        peer.address("vx0", "10.96.0.1/24");
-        peer.route("default via 10.96.0.2");
-        uplink.limits(&offender, port.v4(9000));
+        uplink.tunnel();
+        limits(&uplink, &offender, port.v4(9000));
     });
 }

@@ -8,7 +8,7 @@ mod common;
 
 use cofferdam_bpf::{Bucket, DropCounts, DropPrograms, Entry, attach_drop};
 use cofferdam_lab::fixtures::traffic::{self, Udp};
-use cofferdam_lab::fixtures::{FakeContainer, Namespace, Net, Router, VethPair, vxlan};
+use cofferdam_lab::fixtures::{FakeContainer, Net};
 use cofferdam_types::{IfIndex, Tunnel};
 use common::*;
 use nix::sys::socket::{
@@ -22,27 +22,21 @@ use std::time::Duration;
 const SLOT: u32 = 3;
 const PACKETS: u64 = 200;
 
-/// A peer, a router, and two containers behind it; between peer and router a link.
+/// Two containers behind an uplink, and the programs; one of the two is in debt.
 struct Scene {
     debtor: FakeContainer,
     neighbour: FakeContainer,
-    router: Router,
-    peer: Namespace,
+    uplink: Uplink,
     programs: DropPrograms,
-    _link: VethPair,
 }
 
 impl Scene {
     /// The debtor may have packets that cost so much in a second.
     fn new(rate_ns_per_s: u64) -> Scene {
         let (debtor, neighbour) = (FakeContainer::new("debtor"), FakeContainer::new("other"));
-        let router = Router::new("router");
-        router.attach(&debtor);
-        router.attach(&neighbour);
-        let peer = Namespace::new("peer");
-        let link = VethPair::new((&peer, "p0"), (&*router, "up0"));
-        peer.address("p0", "10.97.0.1/24");
-        router.address("up0", "10.97.0.2/24");
+        let uplink = Uplink::new();
+        uplink.router.attach(&debtor);
+        uplink.router.attach(&neighbour);
         let programs = DropPrograms::load().unwrap();
         for address in ["10.98.1.2", "fd98:1::2"] {
             let address: IpAddr = address.parse().unwrap();
@@ -58,18 +52,16 @@ impl Scene {
         Scene {
             debtor,
             neighbour,
-            router,
-            peer,
+            uplink,
             programs,
-            _link: link,
         }
     }
 
     fn attach(&self, entry: Entry) -> cofferdam_bpf::DropLink {
-        let file = File::open(format!("/run/netns/{}", self.router.name())).unwrap();
+        let file = File::open(format!("/run/netns/{}", self.uplink.router.name())).unwrap();
         let (programs, up0) = (
             self.programs.programs(),
-            IfIndex(self.router.ifindex("up0")),
+            IfIndex(self.uplink.router.ifindex("up0")),
         );
         let link = cofferdam_host::in_namespace(&file, || attach_drop(programs, up0, entry));
         link.unwrap().unwrap()
@@ -82,7 +74,7 @@ impl Scene {
             let sink = traffic::udp_sink(container, None, at, PACKETS);
             // Paced, so that no queue on the way is full.
             for _ in 0..PACKETS / 50 {
-                traffic::udp_send(&self.peer, None, Udp::to(at).packets(50)).finish();
+                traffic::udp_send(&self.uplink.peer, None, Udp::to(at).packets(50)).finish();
                 std::thread::sleep(Duration::from_millis(1));
             }
             sink
@@ -96,7 +88,7 @@ impl Scene {
     /// `port` of it.
     fn carry(&self, protocol: i32, port: u16, inside: &[u8]) -> DropCounts {
         let before = self.programs.counts(SLOT);
-        let file = File::open(format!("/run/netns/{}", self.peer.name())).unwrap();
+        let file = File::open(format!("/run/netns/{}", self.uplink.peer.name())).unwrap();
         let sent = cofferdam_host::in_namespace(&file, || {
             if protocol == libc::IPPROTO_UDP {
                 let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
@@ -154,13 +146,9 @@ const UDP_9000: [u8; 12] = [0x30, 0x39, 0x23, 0x28, 0, 12, 0, 0, 1, 2, 3, 4];
 fn what_a_tunnel_brings_is_dropped_by_the_address_inside() {
     alone(120, || {
         let scene = Scene::new(1000);
-        vxlan(&*scene.router, "vx0", 7, "up0", "10.97.0.2", "10.97.0.1");
-        vxlan(&scene.peer, "vx0", 7, "p0", "10.97.0.1", "10.97.0.2");
-        scene.router.address("vx0", "10.96.0.2/24");
-        scene.peer.address("vx0", "10.96.0.1/24");
-        scene.peer.route("default via 10.96.0.2");
+        scene.uplink.tunnel();
         for container in ["10.98.1.2", "10.98.2.2"] {
-            scene.peer.ping(container);
+            scene.uplink.peer.ping(container);
         }
         for entry in [Entry::Native, Entry::Tc, Entry::Generic] {
             let link = scene.attach(entry);

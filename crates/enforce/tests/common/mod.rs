@@ -3,7 +3,9 @@
 
 use cofferdam_enforce::{Enforcer, Options, Wanted};
 use cofferdam_host::{HostFs, Inventory};
-use cofferdam_lab::fixtures::{Cgroup, FakeContainer, Net, Port, Router, exclusive, time_limit};
+use cofferdam_lab::fixtures::{
+    Cgroup, FakeContainer, Namespace, Net, Port, Router, VethPair, exclusive, time_limit, vxlan,
+};
 use cofferdam_types::{
     CgroupId, Conservation, Container, ContainerLedger, CpuId, CpuTime, Health, Interval, Ledger,
     Means, MeansState, NetworkCpu, Policy,
@@ -46,6 +48,37 @@ pub fn enforce(containers: &[&Arc<Container>]) -> Vec<Wanted> {
         .iter()
         .map(|c| Wanted::new(Arc::clone(c), policy));
     wanted.collect()
+}
+
+/// A peer, and a router that forwards to containers; between them the link `p0` to `up0`.
+pub struct Uplink {
+    pub router: Router,
+    pub peer: Namespace,
+    _link: VethPair,
+}
+
+impl Uplink {
+    pub fn new() -> Uplink {
+        let (router, peer) = (Router::new("router"), Namespace::new("peer"));
+        let link = VethPair::new((&peer, "p0"), (&*router, "up0"));
+        peer.address("p0", "10.97.0.1/24");
+        router.address("up0", "10.97.0.2/24");
+        Uplink {
+            router,
+            peer,
+            _link: link,
+        }
+    }
+
+    /// What the peer sends to containers goes through a VXLAN to port 4789 from now on.
+    pub fn tunnel(&self) {
+        let (router, peer) = (&*self.router, &self.peer);
+        vxlan(router, "vx0", 7, "up0", "10.97.0.2", "10.97.0.1");
+        vxlan(peer, "vx0", 7, "p0", "10.97.0.1", "10.97.0.2");
+        router.address("vx0", "10.96.0.2/24");
+        peer.address("vx0", "10.96.0.1/24");
+        peer.route("default via 10.96.0.2");
+    }
 }
 
 /// An offender and a victim behind a router, both enforced.
