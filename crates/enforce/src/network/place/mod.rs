@@ -8,6 +8,7 @@ use cofferdam_host::{CgroupLayout, CpuUsage, HostFs};
 use cofferdam_types::Container;
 use quota::QuotaFile;
 use std::fs;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -184,10 +185,19 @@ impl Place {
         container.pid.is_some_and(process) || self.has_user_processes()
     }
 
+    /// A pod's processes are in the cgroups of its containers.
     fn has_user_processes(&self) -> bool {
-        let directory = self.directories.first().map(|d| d.full());
-        directory.is_some_and(|d| {
-            fs::read_to_string(d.join("cgroup.procs")).is_ok_and(|text| !text.trim().is_empty())
+        let Some(own) = self.directories.first().map(Directory::full) else {
+            return false;
+        };
+        let below = self.is_pods.then(|| fs::read_dir(&own).ok()).flatten();
+        let below = below.into_iter().flatten().flatten().map(|e| e.path());
+        let mut all = iter::once(own.clone()).chain(below);
+        all.any(|directory| {
+            let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+            // A kernel thread, which we may have moved there, has no program; neither has a zombie.
+            text.lines()
+                .any(|pid| fs::read_link(format!("/proc/{pid}/exe")).is_ok())
         })
     }
 
@@ -207,4 +217,42 @@ impl Place {
 pub(in crate::network) fn usage_ns(directory: &Path) -> Option<u64> {
     let usage = CpuUsage::open(&HostFs::host(), directory).ok()?;
     usage.read_ns().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cofferdam_types::CgroupId;
+
+    fn place(mount: &Path, is_pods: bool) -> Place {
+        let v2 = Directory {
+            mount: mount.to_owned(),
+            path: "/pod".into(),
+        };
+        Place {
+            directories: vec![v2],
+            cpu: None,
+            cpuset: None,
+            is_pods,
+        }
+    }
+
+    /// The process by which a pod became known may end long before the pod: a probe, `kubectl exec`.
+    #[test]
+    fn a_pod_lives_as_long_as_a_process_of_a_container_of_it() {
+        let mount = tempfile::tempdir().unwrap();
+        let container = mount.path().join("pod/container");
+        fs::create_dir_all(&container).unwrap();
+        fs::write(mount.path().join("pod/cgroup.procs"), "").unwrap();
+        let procs = |text: &str| fs::write(container.join("cgroup.procs"), text).unwrap();
+        let known = Container::plain(CgroupId(1), "/pod", "shop/web");
+        procs(&format!("{}\n", std::process::id()));
+        assert!(place(mount.path(), true).is_alive(&known));
+        assert!(!place(mount.path(), false).is_alive(&known));
+        // kthreadd: a thread of the kernel keeps no pod alive.
+        procs("2\n");
+        assert!(!place(mount.path(), true).is_alive(&known));
+        procs("");
+        assert!(!place(mount.path(), true).is_alive(&known));
+    }
 }
