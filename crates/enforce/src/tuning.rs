@@ -48,6 +48,8 @@ pub(crate) mod network {
     pub const HELD_BACK: Duration = Duration::from_millis(250);
     /// A weight is never lowered below this part of its own: the container must be able to run.
     pub const LOWEST_WEIGHT_PART: f64 = 0.02;
+    /// A container with less than this part of its time on the CPUs where others pay runs elsewhere.
+    pub const RUNS_THERE_PART: f64 = 0.05;
     /// Part of its share that a container's traffic always keeps: it must be able to end its
     /// connections, and to be seen. Lower: TCP falls silent for its retransmission timeout.
     pub const LOWEST_BUDGET_PART: f64 = 0.05;

@@ -286,9 +286,9 @@ impl Account {
         }
         let standing = own.weight?;
         let base = standing.base?;
-        if own.active.pressed.is_empty() {
-            // Nobody pays any more, as when its NAPI thread has come into its cgroup: a weight that
-            // stayed low would withhold what it is entitled to.
+        if own.active.pressed.is_empty() || self.rates.runs_elsewhere() {
+            // Nobody pays any more, as when its NAPI thread has come into its cgroup, or not where it
+            // runs: a weight that stayed low would withhold what it is entitled to.
             standing.written?;
             return standing.rewrite(base, 0.0, tuning::WEIGHT_INTERVAL, now);
         }

@@ -1,7 +1,9 @@
 //! What a container did, smoothed, and the weight and budget that follow.
 
 use super::debt::Debt;
-use crate::tuning::network::{LOWEST_BUDGET_PART, LOWEST_WEIGHT_PART, RATE_MEMORY_S};
+use crate::tuning::network::{
+    LOWEST_BUDGET_PART, LOWEST_WEIGHT_PART, RATE_MEMORY_S, RUNS_THERE_PART,
+};
 use std::time::Duration;
 
 /// What one container did in an interval. Nanoseconds.
@@ -82,6 +84,13 @@ impl Rates {
     /// caused − charged, wherever.
     pub fn owed(&self) -> f64 {
         self.owed
+    }
+
+    /// It runs on other CPUs than those where others pay for it: next to none of the softirq time there
+    /// fell into its time slices. A weight gives nothing back there then, and takes time where
+    /// nobody pays. (On cgroup v2 alone the kernel bills no single CPU; the ledger charges it.)
+    pub fn runs_elsewhere(&self) -> bool {
+        self.charged < RUNS_THERE_PART * self.usage * self.softirq
     }
 
     /// Its use of the CPUs that it shares with others, as it would read had every packet been
@@ -172,6 +181,27 @@ mod tests {
             let left = victim / (offender + victim) * (1.0 - s);
             assert!((left - (1.0 - share)).abs() < 0.005, "{share} {s}: {left}");
         }
+    }
+
+    /// A sender whose packets make work for another CPU: it never runs there.
+    #[test]
+    fn a_container_runs_where_softirqs_fall_into_its_time() {
+        let used = |charged_ns: f64| Use {
+            usage_ns: 10e6,
+            softirq_ns: 3e6,
+            charged_ns,
+            ..Use::default()
+        };
+        assert!(steady(used(0.0)).runs_elsewhere());
+        // Half of the CPU is its own, and so is half of the softirq time.
+        assert!(!steady(used(1.5e6)).runs_elsewhere());
+        // Held down to the least: it hardly runs at all, but there.
+        let least = Use {
+            usage_ns: 0.4e6,
+            ..used(3e6 * 0.02)
+        };
+        assert!(!steady(least).runs_elsewhere());
+        assert!(!Rates::default().runs_elsewhere());
     }
 
     #[test]
