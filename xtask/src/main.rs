@@ -45,7 +45,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   test-package make the package; install, run, upgrade and purge it in a clean Debian 12
   kernels [--only STEPS] [DEB…]
                boot kernels in QEMU and run the checks of scripts/kernels.d there
-  packetdrill --sources DIR [--scripts DIR] [--ip v4|v6] [--kernel] [FILTER]
+  packetdrill --sources DIR [--scripts DIR] [--ip v4|v6|mapped] [--kernel] [FILTER]
                play packetdrill's scripts against the stack, or the kernel
   leftovers    list what Cofferdam or its tests left on this host; 1 if there is anything";
 

@@ -33,6 +33,9 @@ const DIFFERS: &str = "differs by choice: ";
 const NOT_APPLICABLE: &str = "not applicable: ";
 const OPEN: &str = "open: ";
 
+/// The tables, in the order in which they count.
+const TABLES: [&str; 4] = ["both", "v4", "v6", "mapped"];
+
 /// Classes by the scripts' paths.
 #[derive(Debug, Default)]
 pub struct Classification {
@@ -45,8 +48,9 @@ impl Classification {
     }
 }
 
-/// Reads the file: tables `both`, `v4` and `v6` of paths and classes; what a version of IP says
-/// counts before what is said for both.
+/// Reads the file: tables `both` (the packets of both versions), `v4`, `v6` and `mapped` of paths and
+/// classes. Later ones count before earlier ones; what holds for IPv4's packets holds for those of a
+/// mapped socket too.
 ///
 /// # Errors
 /// In words, what is not a class.
@@ -54,18 +58,23 @@ pub fn parse(text: &str, ip: Ip) -> Result<Classification> {
     let tables: BTreeMap<String, BTreeMap<String, String>> =
         toml::from_str(text).context("the classification is no table of scripts")?;
     let mut classes = BTreeMap::new();
-    let own = match ip {
-        Ip::V4 => "v4",
-        Ip::V6 => "v6",
+    let own: &[&str] = match ip {
+        Ip::V4 => &["both", "v4"],
+        Ip::V6 => &["both", "v6"],
+        Ip::Mapped => &["both", "v4", "mapped"],
     };
-    for (name, table) in &tables {
-        if !["both", "v4", "v6"].contains(&name.as_str()) {
-            bail!("the classification has no table [{name}]: there are both, v4 and v6");
+    for name in tables.keys() {
+        if !TABLES.contains(&name.as_str()) {
+            bail!(
+                "the classification has no table [{name}]: there are {}",
+                TABLES.join(", ")
+            );
         }
-        for (script, words) in table {
+    }
+    for name in TABLES {
+        for (script, words) in tables.get(name).into_iter().flatten() {
             let class = class(words).with_context(|| format!("{script} in [{name}]"))?;
-            // `both` comes first in alphabetical order.
-            if name == "both" || name == own {
+            if own.contains(&name) {
                 classes.insert(script.clone(), class);
             }
         }
@@ -121,6 +130,15 @@ mod tests {
     }
 
     #[test]
+    fn what_holds_for_ipv4_holds_for_mapped_sockets_unless_they_are_named() {
+        let text = "[v4]\n\"a.pkt\" = \"open: no PRR\"\n\"b.pkt\" = \"open: no PRR\"\n\
+                    [mapped]\n\"b.pkt\" = \"passes\"\n[v6]\n\"a.pkt\" = \"passes\"\n";
+        let mapped = parse(text, Ip::Mapped).expect("fine");
+        assert_eq!(mapped.class("a.pkt"), Some(&Class::Open("no PRR".into())));
+        assert_eq!(mapped.class("b.pkt"), Some(&Class::Passes));
+    }
+
+    #[test]
     fn wrong_classifications_are_named() {
         for (text, named) in [
             ("[v5]\n\"a.pkt\" = \"passes\"", "[v5]"),
@@ -141,7 +159,7 @@ mod tests {
     fn the_repositorys_own_classification_is_valid() {
         let path = crate::tree::root().join(super::super::CLASSIFICATION);
         let text = std::fs::read_to_string(path).expect("it is there");
-        for ip in [Ip::V4, Ip::V6] {
+        for ip in [Ip::V4, Ip::V6, Ip::Mapped] {
             assert!(!parse(&text, ip).expect("valid").classes.is_empty());
         }
     }

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Where the scripts are classified.
 const CLASSIFICATION: &str = "crates/packetdrill-shim/classification.toml";
 
-/// `--sources DIR [--scripts DIR] [--ip v4|v6] [--kernel] [--jobs N] [--verbose] [FILTER]`.
+/// `--sources DIR [--scripts DIR] [--ip v4|v6|mapped] [--kernel] [--jobs N] [--verbose] [FILTER]`.
 pub fn packetdrill(arguments: &[String]) -> Result<()> {
     let options = options::parse(arguments)?;
     let program = options.sources.join("gtests/net/packetdrill/packetdrill");

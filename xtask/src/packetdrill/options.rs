@@ -18,6 +18,8 @@ pub enum Under {
 pub enum Ip {
     V4,
     V6,
+    /// IPv6 sockets that talk to IPv4 addresses (RFC 4291, 2.5.5.2).
+    Mapped,
 }
 
 impl fmt::Display for Ip {
@@ -25,15 +27,25 @@ impl fmt::Display for Ip {
         to.write_str(match self {
             Ip::V4 => "IPv4",
             Ip::V6 => "IPv6",
+            Ip::Mapped => "IPv4-mapped IPv6",
         })
     }
 }
 
 impl Ip {
+    /// As the command line and the classification call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Ip::V4 => "v4",
+            Ip::V6 => "v6",
+            Ip::Mapped => "mapped",
+        }
+    }
+
     /// Scripts whose names end in the other version are not for this one.
     pub fn applies_to(self, script: &str) -> bool {
         !script.ends_with(match self {
-            Ip::V4 => "v6.pkt",
+            Ip::V4 | Ip::Mapped => "v6.pkt",
             Ip::V6 => "v4.pkt",
         })
     }
@@ -59,8 +71,8 @@ impl Options {
     }
 }
 
-const USAGE: &str = "usage: cargo xtask packetdrill --sources DIR [--scripts DIR] [--ip v4|v6] \
-    [--kernel] [--jobs N] [--verbose] [FILTER]";
+const USAGE: &str = "usage: cargo xtask packetdrill --sources DIR [--scripts DIR] \
+    [--ip v4|v6|mapped] [--kernel] [--jobs N] [--verbose] [FILTER]";
 
 /// Reads arguments.
 ///
@@ -81,11 +93,10 @@ pub fn parse(arguments: &[String]) -> Result<Options> {
             "--sources" => sources = Some(folder(&value()?)?),
             "--scripts" => scripts = Some(folder(&value()?)?),
             "--ip" => {
-                ip = match value()?.as_str() {
-                    "v4" => Ip::V4,
-                    "v6" => Ip::V6,
-                    other => bail!("--ip is v4 or v6, not `{other}`"),
-                }
+                let value = value()?;
+                let known = [Ip::V4, Ip::V6, Ip::Mapped];
+                let found = known.into_iter().find(|ip| ip.name() == value);
+                ip = found.with_context(|| format!("--ip is v4, v6 or mapped, not `{value}`"))?;
             }
             "--kernel" => under = Under::Kernel,
             "--jobs" => {
@@ -141,6 +152,8 @@ mod tests {
             (options.ip, options.under, options.jobs),
             (Ip::V6, Under::Kernel, 1)
         );
+        let mapped = read(&["--sources", "/tmp", "--ip", "mapped"]).expect("fine");
+        assert_eq!((mapped.ip, mapped.under), (Ip::Mapped, Under::Shim));
         assert!(options.matches("a/sack/b.pkt") && !options.matches("a/b.pkt"));
         for (words, named) in [
             (&[][..], "where is packetdrill?"),
@@ -164,5 +177,7 @@ mod tests {
         assert!(Ip::V4.applies_to("mtu/basic-v4.pkt") && !Ip::V4.applies_to("mtu/basic-v6.pkt"));
         assert!(Ip::V6.applies_to("mtu/basic-ipv6.pkt") && !Ip::V6.applies_to("x-v4.pkt"));
         assert!(Ip::V4.applies_to("close.pkt") && Ip::V6.applies_to("close.pkt"));
+        // The packets of a mapped socket are IPv4's.
+        assert!(Ip::Mapped.applies_to("x-v4.pkt") && !Ip::Mapped.applies_to("x-v6.pkt"));
     }
 }

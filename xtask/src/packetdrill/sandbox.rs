@@ -113,6 +113,13 @@ fn arguments(ip: Ip, own: &[String]) -> Vec<String> {
              -D TFO_COOKIE=c1d1e9742a47a9bc -D CODE=address_unreachable -D CMSG_LEVEL_IP=SOL_IPV6 \
              -D CMSG_TYPE_RECVERR=IPV6_RECVERR"
         }
+        // The packets are IPv4's, what the socket is told is IPv6's.
+        Ip::Mapped => {
+            "--ip_version=ipv4-mapped-ipv6 --local_ip=192.168.0.1 --gateway_ip=192.168.0.1 \
+             --netmask_ip=255.255.0.0 --remote_ip=192.0.2.1 -D TFO_COOKIE=3021b9d889017eeb \
+             -D CODE=host_unreachable -D CMSG_LEVEL_IP=SOL_IPV6 \
+             -D CMSG_TYPE_RECVERR=IPV6_RECVERR"
+        }
     };
     let usual = std::iter::once("--send_omit_free");
     // What a script says itself counts.
