@@ -46,6 +46,7 @@ scripts! {
     fn data_and_piggyback();
     fn delayed_ack();
     fn duplicate_sack();
+    fn duplicate_sack_in_part();
     fn ecn_not_agreed();
     fn ecn_open_active();
     fn ecn_open_active_refused();

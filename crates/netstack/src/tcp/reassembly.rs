@@ -24,10 +24,28 @@ pub struct Reassembly {
 /// What became of data out of order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
-    Yes,
+    /// With the part of it that was there already.
+    Yes(Option<(u32, u32)>),
     /// All of it was there.
     Duplicate,
     NoRoom,
+}
+
+/// Adds a range that came twice to those that are to be reported as one (RFC 2883, 4): one that is
+/// not a neighbour stays unreported.
+pub fn add_duplicate(known: &mut Option<(u32, u32)>, (left, right): (u32, u32)) {
+    match known {
+        None => *known = Some((left, right)),
+        Some((first, last)) if seq::le(left, *last) && seq::le(*first, right) => {
+            if seq::lt(left, *first) {
+                *first = left;
+            }
+            if seq::lt(*last, right) {
+                *last = right;
+            }
+        }
+        Some(_) => {}
+    }
 }
 
 impl Reassembly {
@@ -46,11 +64,31 @@ impl Reassembly {
         chunks.take_kept(&mut self.ready)
     }
 
-    /// Cuts data that begins at `next` where data begins that is there already.
-    pub fn cut(&self, data: &mut Chunk, next: u32, chunks: &Chunks) {
-        if let Some(first) = chunks.front(&self.held) {
-            data.len = data.len.min(first.seq.wrapping_sub(next));
+    /// Makes room in the sequence for data that begins at `next`: what it covers wholly goes, and
+    /// it is cut where it overlaps other data in part. Returns what came twice.
+    pub fn make_way(
+        &mut self,
+        data: &mut Chunk,
+        next: u32,
+        context: &mut Context<'_>,
+    ) -> Option<(u32, u32)> {
+        let mut twice = None;
+        let end = next.wrapping_add(data.len);
+        while let Some(first) = context.chunks.front(&self.held).copied() {
+            let first_end = first.seq.wrapping_add(first.chunk.len);
+            if !seq::lt(first.seq, end) {
+                break;
+            }
+            if seq::lt(end, first_end) {
+                add_duplicate(&mut twice, (first.seq, end));
+                data.len = first.seq.wrapping_sub(next);
+                break;
+            }
+            add_duplicate(&mut twice, (first.seq, first_end));
+            context.chunks.shift(&mut self.held, NONE, context.released);
+            self.held_count -= 1;
         }
+        twice
     }
 
     /// Takes data in order, which begins at `next`; `false` without room for it.
@@ -79,6 +117,7 @@ impl Reassembly {
         context: &mut Context<'_>,
     ) -> Kept {
         let end = start.wrapping_add(data.len);
+        let mut twice = None;
         let mut previous = NONE;
         let mut at = self.held.head;
         while at != NONE && seq::le(context.chunks.node(at).seq, start) {
@@ -93,6 +132,9 @@ impl Reassembly {
                 return Kept::Duplicate;
             }
             let overlap = seq::distance(start, known);
+            if overlap > 0 {
+                add_duplicate(&mut twice, (start, known));
+            }
             start = start.wrapping_add(overlap);
             data.offset += overlap;
             data.len -= overlap;
@@ -102,10 +144,15 @@ impl Reassembly {
             let node = *context.chunks.node(at);
             if seq::lt(end, node.seq.wrapping_add(node.chunk.len)) {
                 if seq::lt(node.seq, end) {
+                    add_duplicate(&mut twice, (node.seq, end));
                     data.len -= end.wrapping_sub(node.seq);
                 }
                 break;
             }
+            add_duplicate(
+                &mut twice,
+                (node.seq, node.seq.wrapping_add(node.chunk.len)),
+            );
             context
                 .chunks
                 .shift(&mut self.held, previous, context.released);
@@ -117,7 +164,7 @@ impl Reassembly {
         }
         self.held_count += 1;
         self.note(start, context.chunks);
-        Kept::Yes
+        Kept::Yes(twice)
     }
 
     /// Gives the last range out of order back. There is room once the caller has taken the

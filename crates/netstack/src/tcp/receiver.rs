@@ -4,7 +4,7 @@
 use super::acks::Acks;
 use super::context::Context;
 use super::offer::Offer;
-use super::reassembly::{Kept, Reassembly};
+use super::reassembly::{Kept, Reassembly, add_duplicate};
 use super::segment::Incoming;
 use super::seq;
 use super::terms::Terms;
@@ -135,6 +135,7 @@ impl Receiver {
             self.report_duplicate(segment, terms);
             return false;
         }
+        let late = (late > 0).then_some((segment.header.seq, start));
         let is_stopped = context.reader_is_stopped;
         let most_kept = most_kept(is_owned, start != self.next, context.most_kept);
         if is_stopped || context.chunks.kept() >= most_kept {
@@ -149,6 +150,7 @@ impl Receiver {
         if self.fin_at.is_some_and(|fin| seq::lt(fin, data_end)) {
             return false;
         }
+        self.came_twice(late, terms);
         if start == self.next {
             self.in_order(data, segment.is(PSH), terms, timers, context)
         } else {
@@ -165,8 +167,13 @@ impl Receiver {
         timers: &mut Timers,
         context: &mut Context<'_>,
     ) -> bool {
-        self.data.cut(&mut data, self.next, context.chunks);
-        if !self.offer.has_buffer(context.config) || !self.data.append(data, self.next, context) {
+        let mut is_kept = self.offer.has_buffer(context.config);
+        if is_kept {
+            let twice = self.data.make_way(&mut data, self.next, context);
+            self.came_twice(twice, terms);
+            is_kept = self.data.append(data, self.next, context);
+        }
+        if !is_kept {
             context.counters.no_room += 1;
             self.acks.demand();
             return false;
@@ -202,14 +209,17 @@ impl Receiver {
         let most = context.config.receive_buffers.div_ceil(2);
         let kept = self.data.insert(start, data, most, context);
         match kept {
-            Kept::Yes => context.counters.out_of_order += 1,
+            Kept::Yes(twice) => {
+                self.came_twice(twice, terms);
+                context.counters.out_of_order += 1;
+            }
             Kept::NoRoom => context.counters.no_room += 1,
             Kept::Duplicate if terms.sack() => {
                 self.duplicate = Some((start, start.wrapping_add(data.len)));
             }
             Kept::Duplicate => {}
         }
-        kept == Kept::Yes
+        matches!(kept, Kept::Yes(_))
     }
 
     /// Something waits to be handed up, and is wanted.
@@ -338,6 +348,15 @@ impl Receiver {
         let end = segment.header.seq.wrapping_add(segment.payload.len);
         if terms.sack() && segment.payload.len > 0 && seq::le(end, self.next) {
             self.duplicate = Some((segment.header.seq, end));
+        }
+    }
+
+    /// Remembers a part of a segment that came twice, likewise.
+    fn came_twice(&mut self, range: Option<(u32, u32)>, terms: &Terms) {
+        let Some(range) = range else { return };
+        self.acks.demand();
+        if terms.sack() {
+            add_duplicate(&mut self.duplicate, range);
         }
     }
 
