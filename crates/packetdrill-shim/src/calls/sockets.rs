@@ -64,6 +64,9 @@ pub unsafe extern "C" fn connect(
 ) -> c_int {
     // SAFETY: the table's first argument.
     let shim = unsafe { shim(userdata) };
+    if is_unspecified(address, len) {
+        return done(shim.call(|host| host.disconnect(file)));
+    }
     let address = match read_address(address, len) {
         Ok(address) => address,
         Err(error) => return done(Err(error)),
@@ -78,6 +81,16 @@ pub unsafe extern "C" fn connect(
         }
         other => done(other),
     }
+}
+
+/// An address of AF_UNSPEC, of any length that holds a family.
+fn is_unspecified(address: *const sockaddr, len: socklen_t) -> bool {
+    const FAMILY_BYTES: usize = size_of::<libc::sa_family_t>();
+    len as usize >= FAMILY_BYTES
+        && memory::read(address.cast(), FAMILY_BYTES).is_ok_and(|family| {
+            // AF_UNSPEC is zero.
+            family.iter().all(|byte| *byte == 0)
+        })
 }
 
 /// # Safety

@@ -52,9 +52,13 @@ struct Socket {
     is_v6: bool,
     nonblocking: bool,
     local: Option<SocketAddr>,
+    /// `bind` gave it its address.
+    is_bound: bool,
     settings: Box<Settings>,
     /// TCP_FASTOPEN_CONNECT: the SYN to this peer waits for the first data.
     deferred: Option<SocketAddr>,
+    /// What ended the connection that it had, told once.
+    error: Option<Errno>,
     role: Role,
 }
 
@@ -64,8 +68,10 @@ impl Socket {
             is_v6,
             nonblocking: false,
             local,
+            is_bound: false,
             settings: Box::default(),
             deferred: None,
+            error: None,
             role,
         }
     }

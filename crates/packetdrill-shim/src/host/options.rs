@@ -96,9 +96,10 @@ impl Host {
         let bytes = |bytes: u32| i32::try_from(bytes).unwrap_or(i32::MAX);
         Ok(match name {
             libc::SO_ERROR => {
+                let before = socket.error.take();
                 let error = match self.connection_of(file) {
                     Ok(place) => place.error.take(),
-                    Err(_) => None,
+                    Err(_) => before,
                 };
                 error.map_or(0, |error| error as i32)
             }
@@ -122,6 +123,10 @@ impl Host {
             libc::SO_MARK => settings.mark,
             libc::SO_ZEROCOPY => settings.zero_copy.into(),
             libc::SO_TIMESTAMPING => settings.timestamping as i32,
+            libc::SO_RCVLOWAT => bytes(settings.least_readable_bytes()),
+            libc::SO_BROADCAST | libc::SO_OOBINLINE | libc::SO_DONTROUTE => {
+                settings.kept_value(SOL_SOCKET, name)
+            }
             _ => return Err(Errno::ENOPROTOOPT),
         })
     }
@@ -351,8 +356,22 @@ fn set_socket_option(settings: &mut Settings, name: i32, first: i32, value: &[u8
             // Close never waits here: only the time of zero differs.
             settings.close_resets = first != 0 && integer(seconds)? == 0;
         }
-        libc::SO_SNDBUF => settings.send_buffer_bytes = doubled(LEAST_SEND_BUFFER_BYTES),
-        libc::SO_RCVBUF => settings.receive_buffer_bytes = doubled(LEAST_RECEIVE_BUFFER_BYTES),
+        libc::SO_SNDBUF | libc::SO_SNDBUFFORCE => {
+            settings.send_buffer_bytes = doubled(LEAST_SEND_BUFFER_BYTES)
+        }
+        libc::SO_RCVBUF | libc::SO_RCVBUFFORCE => {
+            settings.receive_buffer_bytes = doubled(LEAST_RECEIVE_BUFFER_BYTES);
+        }
+        libc::SO_BROADCAST | libc::SO_OOBINLINE | libc::SO_DONTROUTE => {
+            settings
+                .kept
+                .insert((SOL_SOCKET, name), (first != 0).into());
+        }
+        // A negative one is as large as can be, and zero is one, as in Linux.
+        libc::SO_RCVLOWAT => {
+            let bytes = if first < 0 { i32::MAX } else { first.max(1) };
+            settings.kept.insert((SOL_SOCKET, name), bytes);
+        }
         libc::SO_PRIORITY => settings.priority = first,
         libc::SO_MARK => settings.mark = first,
         libc::SO_ZEROCOPY => {
@@ -368,6 +387,12 @@ fn set_socket_option(settings: &mut Settings, name: i32, first: i32, value: &[u8
 }
 
 impl Settings {
+    /// SO_RCVLOWAT: how much has to wait before the socket counts as readable.
+    pub(super) fn least_readable_bytes(&self) -> u32 {
+        let kept = self.kept_value(SOL_SOCKET, libc::SO_RCVLOWAT);
+        kept.max(1).unsigned_abs()
+    }
+
     fn kept_value(&self, level: i32, name: i32) -> i32 {
         self.kept.get(&(level, name)).copied().unwrap_or(0)
     }

@@ -38,7 +38,8 @@ impl Host {
         let mut ready = 0;
         let mut add = |condition: bool, bit: i32| ready |= if condition { bit } else { 0 };
         let no_more = place.peer_has_closed || place.shut_read || ended;
-        add(place.unread_bytes() > 0 || no_more, libc::EPOLLIN);
+        let enough = place.unread_bytes() >= socket.settings.least_readable_bytes();
+        add(enough || no_more, libc::EPOLLIN);
         add(no_more, libc::EPOLLRDHUP);
         let takes = place.is_open && self.is_writable(*bits, &socket.settings);
         add(takes || place.shut_write || ended, libc::EPOLLOUT);

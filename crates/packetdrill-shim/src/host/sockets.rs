@@ -3,11 +3,12 @@
 use super::connection::Connection;
 use super::datagrams::Datagrams;
 use super::errors::{Result, bind_failure, connect_failure};
+use super::udp::FIRST_PORT;
 use super::{File, Host, Role, Socket};
-use cofferdam_netstack::ConnectionId;
+use cofferdam_netstack::{ConnectionId, ListenerId};
 use nix::errno::Errno;
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 impl Host {
     /// A TCP or a UDP socket.
@@ -79,14 +80,16 @@ impl Host {
         if self.is_taken(address, reuse) {
             return Err(Errno::EADDRINUSE);
         }
-        self.socket_of(file)?.local = Some(address);
+        let socket = self.socket_of(file)?;
+        (socket.local, socket.is_bound) = (Some(address), true);
         Ok(())
     }
 
-    /// Accepts connections. A second call changes nothing.
+    /// Accepts connections, at a free port if the socket has no address. A second call changes
+    /// nothing.
     ///
     /// # Errors
-    /// `EINVAL` without an address; as `listen(2)`.
+    /// As `listen(2)`.
     pub fn listen(&mut self, file: i32, backlog: i32) -> Result<()> {
         let socket = self.socket_of(file)?;
         match socket.role {
@@ -95,14 +98,18 @@ impl Host {
             Role::Connection(_) => return Err(Errno::EINVAL),
             Role::Datagrams(_) => return Err(Errno::EOPNOTSUPP),
         }
-        let at = socket.local.ok_or(Errno::EINVAL)?;
+        let (local, is_v6) = (socket.local, socket.is_v6);
+        let at = local.or_else(|| self.free_address(is_v6));
+        let at = at.ok_or(Errno::EADDRINUSE)?;
         self.refresh();
         let backlog = u32::try_from(backlog).unwrap_or(0).max(1);
         let id = self
             .stack
             .listen(at, backlog, file as u64)
             .map_err(bind_failure)?;
-        self.socket_of(file)?.role = Role::Listening {
+        let socket = self.socket_of(file)?;
+        socket.local = Some(at);
+        socket.role = Role::Listening {
             id,
             backlog,
             waiting: VecDeque::new(),
@@ -183,6 +190,7 @@ impl Host {
         }
         let asks = socket.settings.fast_open_connect;
         let local = socket.local;
+        socket.error = None;
         self.refresh();
         if asks {
             if self.defers_connect(file, remote)? {
@@ -223,8 +231,9 @@ impl Host {
         if self.deferred(file).is_some() {
             return Err(Errno::EAGAIN);
         }
-        let Role::Connection(bits) = self.socket_of(file)?.role else {
-            return Err(Errno::ENOTCONN);
+        let socket = self.socket_of(file)?;
+        let Role::Connection(bits) = socket.role else {
+            return Err(socket.error.take().unwrap_or(Errno::ENOTCONN));
         };
         let place = self.connections.get_mut(&bits).ok_or(Errno::ENOTCONN)?;
         let (bytes, done) = place.read(most, peek, &mut self.buffers)?;
@@ -249,6 +258,12 @@ impl Host {
             libc::SHUT_RDWR => (true, true),
             _ => return Err(Errno::EINVAL),
         };
+        if matches!(self.socket_of(file)?.role, Role::Listening { .. }) {
+            return match read {
+                true => self.disconnect(file),
+                false => Ok(()),
+            };
+        }
         let place = self.connection_of(file)?;
         if !place.is_open || place.ended.is_some() {
             return Err(Errno::ENOTCONN);
@@ -288,19 +303,7 @@ impl Host {
         match socket.role {
             Role::Fresh => {}
             Role::Datagrams(datagrams) => self.close_datagrams(datagrams),
-            Role::Listening { id, waiting, .. } => {
-                self.stack.unlisten(now, id);
-                for bits in waiting {
-                    if let Some(place) = self.connections.get(&bits)
-                        && place.is_ours
-                        && place.ended.is_none()
-                    {
-                        // It has not ended: the stack knows it.
-                        let _ = self.stack.abort(now, place.id);
-                    }
-                    self.orphan(bits);
-                }
-            }
+            Role::Listening { id, waiting, .. } => self.stop_listening(id, waiting),
             Role::Connection(bits) => {
                 if !socket.settings.close_resets {
                     self.flush_all(bits);
@@ -320,6 +323,65 @@ impl Host {
         }
         self.turn();
         Ok(())
+    }
+
+    /// Makes the socket fresh again: what `connect` does for AF_UNSPEC. A connection is reset; a UDP
+    /// socket forgets its peer.
+    ///
+    /// # Errors
+    /// `EBADF`, `ENOTSOCK`.
+    pub fn disconnect(&mut self, file: i32) -> Result<()> {
+        let now = self.now;
+        let socket = self.socket_of(file)?;
+        if let Role::Datagrams(datagrams) = &mut socket.role {
+            datagrams.remote = None;
+            return Ok(());
+        }
+        socket.deferred = None;
+        // An address that it was given with its connection goes with it.
+        socket.local = socket.local.filter(|_| socket.is_bound);
+        match std::mem::replace(&mut socket.role, Role::Fresh) {
+            Role::Listening { id, waiting, .. } => self.stop_listening(id, waiting),
+            Role::Connection(bits) => {
+                let place = self.connections.get(&bits);
+                if let Some(id) = place.filter(|place| place.ended.is_none()).map(|it| it.id) {
+                    self.socket_of(file)?.error = Some(Errno::ECONNRESET);
+                    // It has not ended: the stack knows it.
+                    let _ = self.stack.abort(now, id);
+                }
+                self.orphan(bits);
+            }
+            Role::Fresh | Role::Datagrams(_) => {}
+        }
+        self.turn();
+        Ok(())
+    }
+
+    /// Ends a listener, and the connections that nobody has accepted.
+    fn stop_listening(&mut self, id: ListenerId, waiting: VecDeque<u64>) {
+        let now = self.now;
+        self.stack.unlisten(now, id);
+        for bits in waiting {
+            if let Some(place) = self.connections.get(&bits)
+                && place.is_ours
+                && place.ended.is_none()
+            {
+                // It has not ended: the stack knows it.
+                let _ = self.stack.abort(now, place.id);
+            }
+            self.orphan(bits);
+        }
+    }
+
+    /// An address with a free port, of IPv6 if the socket and the host have it.
+    fn free_address(&self, is_v6: bool) -> Option<SocketAddr> {
+        let mut known = self.stack.config().addresses.iter();
+        let any = match is_v6 && known.any(|known| known.ip.is_ipv6()) {
+            true => IpAddr::from(Ipv6Addr::UNSPECIFIED),
+            false => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+        };
+        let mut all = (FIRST_PORT..=u16::MAX).map(|port| SocketAddr::new(any, port));
+        all.find(|address| !self.is_taken(*address, false))
     }
 
     /// Whether another TCP socket has the address, so that this one cannot.

@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Where the search for a free port begins (IANA's dynamic ports).
-const FIRST_PORT: u16 = 49_152;
+pub(super) const FIRST_PORT: u16 = 49_152;
 
 impl Host {
     fn datagrams_of(&mut self, file: i32) -> Result<&mut Datagrams> {
