@@ -74,7 +74,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- $_ := set $sections "socket" (dict "group" (include "cofferdam.gatewayGroup" .)) }}
 {{- end }}
 {{- with .Values.agent.history }}
-{{- $_ := set $sections "history" (ternary (dict "path" "/var/lib/cofferdam/history" "limit" .limit) (dict "path" "off") .enabled) }}
+{{- $_ := set $sections "history" (ternary (dict "path" "/var/lib/cofferdam/history/ledger" "limit" .limit) (dict "path" "off") .enabled) }}
 {{- end }}
 {{- if .Values.nri.enabled }}
 {{- $nri := dict "socket" (printf "%s/nri.sock" .Values.nri.folder) }}
