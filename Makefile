@@ -15,7 +15,7 @@ export DESTDIR ?=
 help:
 	@echo 'make demo       see who causes and who pays for network CPU, on this machine (a minute)'
 	@echo 'make test       build and run every test'
-	@echo 'make test-kubernetes  build Kubernetes once, and try the chart on a real cluster of one node'
+	@echo 'make test-kubernetes  build Kubernetes once, and try the chart and what pods do on a real cluster of one node'
 	@echo 'make install    build a release and install it below PREFIX=/usr/local, in DESTDIR if given'
 	@echo 'make uninstall  remove it again'
 	@echo 'make deb        make the Debian package; also: make tarball, make image'

@@ -110,23 +110,35 @@ fn parts(names: &[&str]) -> Result<std::path::PathBuf> {
     Ok(cache.context("the cache has no folder")?.to_owned())
 }
 
-/// Builds, then tries chart and plugin on a real cluster. The parts are built as the user.
-pub fn kubernetes(arguments: &[String]) -> Result<()> {
+/// The tests of a cluster, in `scripts/kubernetes`.
+const CLUSTER_TESTS: [&str; 3] = ["test", "churn", "workflow"];
+
+/// Builds, then runs the tests of a cluster, or those that are named. The parts are built as the user.
+pub fn kubernetes(names: &[String]) -> Result<()> {
+    if let Some(unknown) = names.iter().find(|n| !CLUSTER_TESTS.contains(&n.as_str())) {
+        bail!(
+            "there is no test '{unknown}' of a cluster: {}",
+            CLUSTER_TESTS.join(", ")
+        );
+    }
     check(cargo(&["build", "--locked", "--package", "cofferdam"]))?;
-    let scripts = tree::root().join("scripts/kubernetes");
-    let cache = parts(&["helm", "hyperkube", "containerd", "cni"])?;
-    let (test, program) = (scripts.join("test"), target()?.join("debug/cofferdam"));
-    let mut command = match as_root() {
-        [] => Command::new(&test),
-        [sudo, rest @ ..] => {
-            let mut command = Command::new(sudo);
-            command.args(rest).arg(&test);
-            command
-        }
-    };
-    command.arg(program).args(arguments);
-    command.env("COFFERDAM_KUBERNETES", cache);
-    check(command)
+    let cache = parts(&["helm", "hyperkube", "containerd", "cni", "crictl", "argo"])?;
+    let program = target()?.join("debug/cofferdam");
+    let wanted = |test: &&str| names.is_empty() || names.iter().any(|n| n == test);
+    for test in CLUSTER_TESTS.into_iter().filter(wanted) {
+        let test = tree::root().join("scripts/kubernetes").join(test);
+        let mut command = match as_root() {
+            [] => Command::new(&test),
+            [sudo, rest @ ..] => {
+                let mut command = Command::new(sudo);
+                command.args(rest).arg(&test);
+                command
+            }
+        };
+        command.arg(&program).env("COFFERDAM_KUBERNETES", &cache);
+        check(command)?;
+    }
+    Ok(())
 }
 
 /// Manual pages or completions, made from the definition of the command line.
