@@ -50,6 +50,19 @@ pub(crate) mod network {
     pub const LOWEST_WEIGHT_PART: f64 = 0.02;
     /// A container with less than this part of its time on the CPUs where others pay runs elsewhere.
     pub const RUNS_THERE_PART: f64 = 0.05;
+    /// A NAPI thread is put in place when softirq work takes this part of a container's share. TCP
+    /// streams take 0.2 to 0.5 of it, floods all of it (measured). Lower: streams lose segmentation
+    /// offload and wait for the thread where their weight alone would do (measured with 0: TCP sent over a
+    /// bridge at 5 Gbit/s kept 0.86 of its goodput, with 0.6 all of it); higher: floods of a middling
+    /// rate run in others' time, and only on average give it back.
+    pub const BEYOND_WEIGHT_PART: f64 = 0.6;
+    /// What a container leaves of its share is taken off the correction of its weight over this time,
+    /// seconds. Shorter: the scatter of the measured rates reaches the weight; longer: a stream that
+    /// begins waits longer for its weight, and one that wants more again has more for so long, which
+    /// is debt.
+    pub const SLACK_S: f64 = 0.1;
+    /// CPUs of its share that a container may leave before any of it counts as left: the scatter.
+    pub const SLACK_LEFT_CPUS: f64 = 0.01;
     /// Part of its share that a container's traffic always keeps: it must be able to end its
     /// connections, and to be seen. Lower: TCP falls silent for its retransmission timeout.
     pub const LOWEST_BUDGET_PART: f64 = 0.05;

@@ -8,6 +8,7 @@ use super::packets::PacketCosts;
 use super::pressed::PressedCpus;
 use super::quota::Quota;
 use super::rates::{Rates, Use};
+use super::slack::Slack;
 use super::{Rules, unseen};
 use crate::tuning::network as tuning;
 use cofferdam_types::{Container, ContainerLedger, Means};
@@ -39,6 +40,9 @@ pub(in crate::network) struct Account {
     packets: PacketCosts,
     /// Its NAPI threads must not run in its cgroup, because a quota does not stop them.
     unstoppable: bool,
+    /// Its NAPI threads are wanted, until it is let go.
+    threaded: bool,
+    slack: Slack,
 }
 
 /// The CPU that a container is held to: others want to run there while it causes work.
@@ -66,6 +70,8 @@ impl Account {
             quota: Quota::default(),
             packets: PacketCosts::default(),
             unstoppable: false,
+            threaded: false,
+            slack: Slack::default(),
         }
     }
 
@@ -140,12 +146,17 @@ impl Account {
                 credit: self.credit(facts.now, own),
             };
             self.debt.update(used, share, length, bounds);
+            match self.threaded {
+                // What is left in softirq then is what it costs to drop packets.
+                true => self.slack = Slack::default(),
+                false => self.slack.update(&self.rates, share, length),
+            }
         }
         let hold = Hold {
             packets: self.packets(rules, facts.now, own, row, share),
             weight: self.weight(rules, facts.now, own, share),
             quota_us: self.quota_us(rules, facts.now, own),
-            napi: self.napi(rules, facts),
+            napi: self.napi(rules, facts, share),
         };
         let lowered = own.weight.is_some_and(|w| w.written.is_some()) || hold.weight.is_some();
         let withheld = share.filter(|_| lowered).map_or(0.0, |share| {
@@ -172,6 +183,8 @@ impl Account {
     fn let_go(&mut self) -> Action {
         self.held_until = None;
         self.bound_at = None;
+        self.threaded = false;
+        self.slack = Slack::default();
         self.added_quota_cpus = 0.0;
         Action::LetGo
     }
@@ -293,7 +306,7 @@ impl Account {
             return standing.rewrite(base, 0.0, tuning::WEIGHT_INTERVAL, now);
         }
         // Where nobody waits a weight says nothing, and nothing new is learned.
-        let value = base * self.rates.weight_part(share?, &self.debt);
+        let value = base * self.rates.weight_part(share?, &self.debt, self.slack);
         standing.rewrite(value, tuning::WEIGHT_STEP, tuning::WEIGHT_INTERVAL, now)
     }
 
@@ -323,8 +336,15 @@ impl Account {
         written
     }
 
-    fn napi(&mut self, rules: &Rules, facts: &Facts) -> NapiPlace {
+    /// Once they are wanted they stay until it is let go: what they take over is no softirq any more, and
+    /// says nothing about what would be without them.
+    fn napi(&mut self, rules: &Rules, facts: &Facts, share: Option<f64>) -> NapiPlace {
         if !rules.may(Means::NapiThread) {
+            return NapiPlace::Untouched;
+        }
+        let beyond_weight = share.is_some_and(|share| self.rates.is_beyond_weight(share));
+        self.threaded |= self.is_under_quota() || beyond_weight;
+        if !self.threaded {
             return NapiPlace::Untouched;
         }
         self.unstoppable =

@@ -20,6 +20,7 @@ mod rivals;
 mod share;
 #[cfg(test)]
 mod simulation;
+mod slack;
 mod unseen;
 
 pub(super) use account::Account;

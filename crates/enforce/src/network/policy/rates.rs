@@ -1,8 +1,9 @@
 //! What a container did, smoothed, and the weight and budget that follow.
 
 use super::debt::Debt;
+use super::slack::Slack;
 use crate::tuning::network::{
-    LOWEST_BUDGET_PART, LOWEST_WEIGHT_PART, RATE_MEMORY_S, RUNS_THERE_PART,
+    BEYOND_WEIGHT_PART, LOWEST_BUDGET_PART, LOWEST_WEIGHT_PART, RATE_MEMORY_S, RUNS_THERE_PART,
 };
 use std::time::Duration;
 
@@ -118,14 +119,22 @@ impl Rates {
     /// time together come to `share` (0.02..=1). With softirq fraction s of a CPU and share F,
     /// scheduled time must be F − s of what is left, 1 − s; by weights that is (F − s)/F of its
     /// own weight. Who uses more than its share at the moment comes down to it step by step: its
-    /// use u stands for F then.
-    pub fn weight_part(&self, share: f64, debt: &Debt) -> f64 {
+    /// use u stands for F then. Who leaves part of its share unused, `slack`, has that much less taken.
+    pub fn weight_part(&self, share: f64, debt: &Debt, slack: Slack) -> f64 {
         let reference = self.corrected().max(share);
-        let stolen = self.softirq() + debt.payment();
+        let stolen = self.softirq() + debt.payment() - slack.cpus();
         if reference <= 0.0 {
             return 1.0;
         }
         (1.0 - stolen / reference).clamp(LOWEST_WEIGHT_PART, 1.0)
+    }
+
+    /// Its softirq work takes most of `share`: a weight can only give back what its tasks would take of
+    /// it. Below, the weight does it alone, and leaves the container's packets their way: a NAPI thread
+    /// waits for its turn as any task does, so a stream's acknowledgements come late, and it takes
+    /// segmentation offload from those that send to it.
+    pub fn is_beyond_weight(&self, share: f64) -> bool {
+        self.softirq > BEYOND_WEIGHT_PART * share
     }
 
     /// Scheduled time, in CPUs, that it has less than `share` of what softirq leaves.
@@ -175,7 +184,7 @@ mod tests {
                 let (offender, victim) = (share * part, 1.0 - share);
                 let billed = offender / (offender + victim);
                 let rates = of(billed, s, billed * s, 0.0);
-                part = rates.weight_part(share, &Debt::default());
+                part = rates.weight_part(share, &Debt::default(), Slack::default());
             }
             let (offender, victim) = (share * part, 1.0 - share);
             let left = victim / (offender + victim) * (1.0 - s);
@@ -207,14 +216,14 @@ mod tests {
     #[test]
     fn what_the_kernel_charges_itself_needs_no_correction() {
         let rates = of(0.5, 0.4, 0.4, 0.4);
-        assert!((rates.weight_part(0.5, &Debt::default()) - 1.0).abs() < 1e-6);
+        assert!((rates.weight_part(0.5, &Debt::default(), Slack::default()) - 1.0).abs() < 1e-6);
     }
 
     /// Who sleeps most of the time is not pushed below its share for it.
     #[test]
     fn a_container_below_its_share_keeps_the_weight_that_its_share_needs() {
         let rates = of(0.1, 0.1, 0.05, 0.0);
-        let part = rates.weight_part(0.5, &Debt::default());
+        let part = rates.weight_part(0.5, &Debt::default(), Slack::default());
         assert!((part - 0.8).abs() < 1e-6, "{part}");
     }
 

@@ -1,0 +1,90 @@
+//! Slack: what a container leaves unused of its share of a contested CPU.
+
+use super::rates::Rates;
+use crate::tuning::network::{SLACK_LEFT_CPUS, SLACK_S};
+use std::time::Duration;
+
+/// What of a correction is not taken from a container's weight, because with its packets counted it uses
+/// less than its share all the same: others have more than theirs by what it leaves, and a lower weight
+/// would only make it wait whenever it wakes. A stream that waits leaves more, so a weight that looks at
+/// softirq time alone goes on lowering what such a container gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Slack(f64);
+
+impl Slack {
+    /// Takes in an interval with `rates` of a container that is entitled to `share` of the CPU. It
+    /// follows in about [`SLACK_S`], in both directions, and is never more than the softirq work.
+    pub fn update(&mut self, rates: &Rates, share: f64, length: Duration) {
+        let left = share - rates.corrected() - SLACK_LEFT_CPUS;
+        let slack = self.0 + left * length.as_secs_f64() / SLACK_S;
+        self.0 = slack.clamp(0.0, rates.softirq());
+    }
+
+    /// CPUs.
+    pub fn cpus(self) -> f64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::debt::Debt;
+    use super::super::rates::Use;
+    use super::*;
+
+    const STEP: Duration = Duration::from_millis(20);
+
+    /// A model of one CPU, shared with a task that takes all it can get: a container whose tasks want
+    /// `wants` of it and whose packets take `softirq`, half of the share each. Returns the part of its weight,
+    /// and what it uses.
+    fn settle(wants: f64, softirq: f64) -> (f64, f64) {
+        let (mut slack, mut rates, mut part) = (Slack::default(), Rates::default(), 1.0);
+        let mut uses = 0.0;
+        for _ in 0..300 {
+            let fair = part / (part + 1.0) * (1.0 - softirq);
+            // Whoever waits longer for a turn also asks for less.
+            let own = fair.min(wants * (0.3 + 0.7 * part));
+            uses = own + softirq;
+            let ns = |cpus: f64| cpus * STEP.as_nanos() as f64;
+            rates.update(
+                &Use {
+                    usage_ns: ns(own + softirq * own),
+                    billed_ns: ns(own + softirq * own),
+                    caused_ns: ns(softirq),
+                    charged_ns: ns(softirq * own),
+                    softirq_ns: ns(softirq),
+                    ..Use::default()
+                },
+                STEP,
+            );
+            slack.update(&rates, 0.5, STEP);
+            part = rates.weight_part(0.5, &Debt::default(), slack);
+        }
+        (part, uses)
+    }
+
+    #[test]
+    fn a_container_that_leaves_part_of_its_share_keeps_its_weight() {
+        let (part, uses) = settle(0.2, 0.2);
+        assert!(part > 0.99 && (0.39..0.41).contains(&uses), "{part} {uses}");
+    }
+
+    #[test]
+    fn a_container_that_wants_more_is_held_to_its_share() {
+        for softirq in [0.05, 0.2, 0.4] {
+            let (part, uses) = settle(1.0, softirq);
+            assert!(
+                part < 1.0 && (uses - 0.5).abs() < 0.03,
+                "{softirq}: {part} {uses}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_was_left_is_no_credit() {
+        let mut slack = Slack::default();
+        let idle = Rates::default();
+        slack.update(&idle, 0.5, Duration::from_secs(10));
+        assert_eq!(slack.cpus(), 0.0, "no softirq work, nothing to take off");
+    }
+}
