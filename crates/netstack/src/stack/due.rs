@@ -37,7 +37,9 @@ impl Stack {
         }
         if tcb.deadline().is_some_and(|at| at <= now) {
             let context = &mut self.ranges.context(&self.config, &mut self.counters, now);
-            tcb.tick(context);
+            if tcb.tick(context) {
+                self.tell_of_reset(slot, now);
+            }
             self.settle(slot);
         } else if let Some(at) = tcb.deadline() {
             self.timers.arm(Timer::Connection(slot), at);

@@ -104,13 +104,17 @@ impl Stack {
         })
     }
 
+    /// Sends the peer an RST.
+    pub(super) fn tell_of_reset(&mut self, slot: u32, now: Time) {
+        let entry = self.connections.get(slot);
+        let (key, segment) = (entry.tcb.key, entry.tcb.reset_segment(now));
+        self.reset_peer(&key, (entry.mac(), entry.reader()), &segment, now);
+    }
+
     /// Resets a connection whatever its state; the peer gets an RST if it knows of it.
     pub(super) fn reset(&mut self, slot: u32, now: Time) {
-        let entry = self.connections.get(slot);
-        let tcb = &entry.tcb;
-        if tcb.state() != State::SynSent {
-            let (key, segment) = (tcb.key, tcb.reset_segment(now));
-            self.reset_peer(&key, (entry.mac(), entry.reader()), &segment, now);
+        if self.connections.tcb(slot).state() != State::SynSent {
+            self.tell_of_reset(slot, now);
         }
         let reason = crate::api::DeadReason::Aborted;
         let tcb = self.connections.tcb_mut(slot);

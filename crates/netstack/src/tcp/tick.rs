@@ -7,8 +7,8 @@ use super::timers::{Silence, Watched};
 use crate::api::{ConnectionOptions, DeadReason, Keepalive, TcpConfig, Time};
 
 impl Tcb {
-    /// Does what is due.
-    pub fn tick(&mut self, context: &mut Context<'_>) {
+    /// Does what is due. Says whether the peer is to get an RST: it did not answer, but may live.
+    pub fn tick(&mut self, context: &mut Context<'_>) -> bool {
         let now = context.now;
         if self.timers.take_ack(now) {
             self.receiver.acks_mut().missed(context.config);
@@ -21,9 +21,7 @@ impl Tcb {
         if self.timers.take_retransmission(now) {
             self.timed_out(context);
         }
-        if self.timers.take_idle(now) {
-            self.idle(context);
-        }
+        self.timers.take_idle(now) && self.idle(context)
     }
 
     /// The retransmission timer ran out (RFC 6298, 5).
@@ -76,20 +74,24 @@ impl Tcb {
         self.timers.restart_retransmission(next);
     }
 
-    fn idle(&mut self, context: &mut Context<'_>) {
+    /// Says whether keepalive has ended the connection.
+    fn idle(&mut self, context: &mut Context<'_>) -> bool {
         if self.state == State::FinWait2 && self.receiver.is_deaf() {
             // The peer does not close: there is no application left to wait for it (RFC 9293, 3.6:
             // "FIN-WAIT-2").
             self.end(DeadReason::Closed, context);
-            return;
+            return false;
         }
         let Some(keepalive) = self.keepalive(context.config) else {
-            return;
+            return false;
         };
-        if self.is_open() && self.timers.silence(&keepalive, context.now) == Silence::GiveUp {
+        let gives_up =
+            self.is_open() && self.timers.silence(&keepalive, context.now) == Silence::GiveUp;
+        if gives_up {
             context.counters.timed_out += 1;
             self.end(DeadReason::TimedOut, context);
         }
+        gives_up
     }
 
     /// Starts keepalive (RFC 9293, 3.8.4), if it is on.
