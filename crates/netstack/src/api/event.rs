@@ -118,7 +118,7 @@ pub enum DeadReason {
     Closed,
     /// The peer reset it.
     Reset,
-    /// The peer refused it (RST in answer to our SYN).
+    /// The peer refused it (RST, or "port unreachable", in answer to our SYN).
     Refused,
     /// The peer did not answer in time.
     TimedOut,

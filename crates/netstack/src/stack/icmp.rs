@@ -164,17 +164,22 @@ impl Stack {
                     self.path_shrank(slot, mtu);
                 }
             }
-            // Only a connection that does not exist yet ends by it, and one that a peer has asked for
-            // by a soft error too (RFC 5461).
-            Message::Unreachable { hard } if self.connections.tcb(slot).ends_unreachable(hard) => {
-                let tcb = self.connections.tcb_mut(slot);
-                tcb.end(
-                    DeadReason::Unreachable,
-                    &mut self.ranges.context(&self.config, &mut self.counters, now),
-                );
-                self.settle(slot);
+            Message::PortUnreachable => self.unreachable(now, slot, true, DeadReason::Refused),
+            Message::Unreachable { hard } => {
+                self.unreachable(now, slot, hard, DeadReason::Unreachable);
             }
             _ => {}
+        }
+    }
+
+    /// Only a connection that does not exist yet ends by it, and one that a peer has asked for by a
+    /// soft error too (RFC 5461).
+    fn unreachable(&mut self, now: Time, slot: u32, hard: bool, reason: DeadReason) {
+        let tcb = self.connections.tcb_mut(slot);
+        if tcb.ends_unreachable(hard) {
+            let context = &mut self.ranges.context(&self.config, &mut self.counters, now);
+            tcb.end(reason, context);
+            self.settle(slot);
         }
     }
 

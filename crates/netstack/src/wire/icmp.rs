@@ -9,7 +9,9 @@ pub const HEADER_BYTES: usize = 8;
 pub enum Message {
     EchoRequest,
     EchoReply,
-    /// The packet, or its port or protocol, cannot be reached; `hard` when trying again is no use.
+    /// Nobody listens at the packet's port.
+    PortUnreachable,
+    /// The packet, or its protocol, cannot be reached; `hard` when trying again is no use.
     Unreachable {
         hard: bool,
     },
@@ -31,7 +33,8 @@ impl Message {
     pub const fn is_error(self) -> bool {
         matches!(
             self,
-            Self::Unreachable { .. }
+            Self::PortUnreachable
+                | Self::Unreachable { .. }
                 | Self::TooBig { .. }
                 | Self::TimeExceeded
                 | Self::ParameterProblem
@@ -51,8 +54,8 @@ pub fn parse(bytes: &[u8], v4: bool) -> Option<Message> {
             (3, 4) => Message::TooBig {
                 mtu_bytes: u32::from(be16(bytes, 6)),
             },
-            (3, 2 | 3) => Message::Unreachable { hard: true },
-            (3, 9 | 10 | 13) => Message::Unreachable { hard: true },
+            (3, 3) => Message::PortUnreachable,
+            (3, 2 | 9 | 10 | 13) => Message::Unreachable { hard: true },
             (3, _) => Message::Unreachable { hard: false },
             (11, _) => Message::TimeExceeded,
             (12, _) => Message::ParameterProblem,
@@ -62,7 +65,8 @@ pub fn parse(bytes: &[u8], v4: bool) -> Option<Message> {
         match (kind, code) {
             (128, 0) => Message::EchoRequest,
             (129, 0) => Message::EchoReply,
-            (1, 1 | 4 | 5 | 6) => Message::Unreachable { hard: true },
+            (1, 4) => Message::PortUnreachable,
+            (1, 1 | 5 | 6) => Message::Unreachable { hard: true },
             (1, _) => Message::Unreachable { hard: false },
             (2, _) => Message::TooBig {
                 mtu_bytes: be32(bytes, 4),
