@@ -18,6 +18,15 @@ impl Inside {
     }
 }
 
+/// Runs `body`, which only waits, as the program's own: the handler of a signal that comes meanwhile
+/// may exit, close and accept.
+pub fn outside<T>(body: impl FnOnce() -> T) -> T {
+    let _ = INSIDE.try_with(|inside| inside.set(false));
+    let result = body();
+    let _ = INSIDE.try_with(|inside| inside.set(true));
+    result
+}
+
 impl Drop for Inside {
     fn drop(&mut self) {
         let _ = INSIDE.try_with(|inside| inside.set(false));

@@ -7,9 +7,11 @@ use crate::settings::Settings;
 use cofferdam_bsd::Result;
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+pub use crate::pump::Rest;
 
 /// Connections that may wait at a listener, whatever the program asks for; Linux's default limit.
 pub const MOST_BACKLOG: u32 = 4096;
@@ -17,6 +19,14 @@ pub const MOST_BACKLOG: u32 = 4096;
 /// The pump, and whether it can be sent to another thread is its owner's word: see [`Owned`].
 static PUMP: Mutex<Option<Owned>> = Mutex::new(None);
 static CHANGED: Condvar = Condvar::new();
+
+/// Whether there is one: most waits of most processes need not ask under the lock.
+static HAS_PUMP: AtomicBool = AtomicBool::new(false);
+
+/// See [`HAS_PUMP`].
+pub fn has_pump() -> bool {
+    HAS_PUMP.load(Ordering::Relaxed)
+}
 
 /// A pump that goes from thread to thread.
 struct Owned(Pump);
@@ -60,6 +70,7 @@ pub fn attached<T>(body: impl FnOnce(&mut Pump) -> T) -> Result<T> {
             Errno::ENETDOWN
         })?;
         *pump = Some(Owned(made));
+        HAS_PUMP.store(true, Ordering::Relaxed);
         start();
     }
     let owned = pump.as_mut().ok_or(Errno::ENETDOWN)?;
@@ -121,6 +132,7 @@ pub fn hold() -> Held {
 impl Held {
     /// In the child: the session and the other ends are the parent's.
     pub fn drop_in_child(mut self) {
+        HAS_PUMP.store(false, Ordering::Relaxed);
         drop(self.0.take());
     }
 }

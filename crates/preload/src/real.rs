@@ -1,7 +1,10 @@
 //! The kernel's calls: those of the C library's names are answered by this one.
 
 use cofferdam_bsd::Result;
-use libc::{c_int, c_long, c_uint, c_void, sockaddr, socklen_t};
+use libc::{
+    c_int, c_long, c_uint, c_void, epoll_event, iovec, msghdr, nfds_t, pollfd, sigset_t, size_t,
+    sockaddr, socklen_t, ssize_t, timespec,
+};
 use nix::errno::Errno;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
@@ -153,3 +156,78 @@ pub fn inode(fd: RawFd) -> Option<u64> {
     let stat = unsafe { stat.assume_init() };
     (stat.st_mode & libc::S_IFMT == libc::S_IFSOCK).then_some(stat.st_ino)
 }
+
+pub fn write(fd: c_int, bytes: *const c_void, len: size_t) -> ssize_t {
+    // SAFETY: the kernel checks the pointer.
+    (unsafe { libc::syscall(libc::SYS_write, fd, bytes, len) }) as ssize_t
+}
+
+pub fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: the kernel checks the pointers.
+    (unsafe { libc::syscall(libc::SYS_writev, fd, parts, count) }) as ssize_t
+}
+
+pub fn sendto(
+    fd: c_int,
+    bytes: *const c_void,
+    len: size_t,
+    flags: c_int,
+    to: (*const sockaddr, socklen_t),
+) -> ssize_t {
+    // SAFETY: the kernel checks the pointers.
+    (unsafe { libc::syscall(libc::SYS_sendto, fd, bytes, len, flags, to.0, to.1) }) as ssize_t
+}
+
+pub fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: the kernel checks the pointers.
+    (unsafe { libc::syscall(libc::SYS_sendmsg, fd, message, flags) }) as ssize_t
+}
+
+pub fn shutdown(fd: c_int, how: c_int) -> c_int {
+    // SAFETY: no pointers.
+    call(unsafe { libc::syscall(libc::SYS_shutdown, fd, how) })
+}
+
+/// `epoll_pwait(2)`.
+pub fn epoll_pwait(
+    fd: c_int,
+    events: (*mut epoll_event, c_int),
+    timeout_ms: c_int,
+    signals: *const sigset_t,
+) -> c_int {
+    let (place, most) = events;
+    // SAFETY: the kernel checks the pointers.
+    call(unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait,
+            fd,
+            place,
+            most,
+            timeout_ms,
+            signals,
+            SIGNALS_BYTES,
+        )
+    })
+}
+
+/// `ppoll(2)`; the kernel may change the time.
+pub fn ppoll(
+    fds: (*mut pollfd, nfds_t),
+    timeout: *mut timespec,
+    signals: *const sigset_t,
+) -> c_int {
+    // SAFETY: the kernel checks the pointers.
+    call(unsafe {
+        libc::syscall(
+            libc::SYS_ppoll,
+            fds.0,
+            fds.1,
+            timeout,
+            signals,
+            SIGNALS_BYTES,
+        )
+    })
+}
+
+/// Bytes of the kernel's set of signals.
+const SIGNALS_BYTES: size_t = 8;

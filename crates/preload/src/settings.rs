@@ -13,6 +13,10 @@ const NAME: &str = "COFFERDAM_DATAPLANE_NAME";
 pub const EXIT_PATIENCE: Duration = Duration::from_secs(5);
 /// How long `listen` waits for the dataplane's answer, which comes within microseconds.
 pub const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
+/// How long the pump's thread leaves the session to threads of the program that are not waiting.
+/// Longer: what others of its threads wait for is late while one computes; shorter: the thread wakes
+/// more often for nothing.
+pub const GRACE: Duration = Duration::from_millis(2);
 /// Between two attempts to attach again to a dataplane that has ended.
 pub const RETRY: Duration = Duration::from_secs(1);
 

@@ -6,7 +6,7 @@ use nix::errno::Errno;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// How far a connection is.
@@ -36,6 +36,10 @@ pub struct Connected {
     /// SO_LINGER with no time: closing resets.
     pub resets_at_close: AtomicBool,
     is_here: AtomicBool,
+    /// The program has shut it for writing.
+    pub is_shut: AtomicBool,
+    /// What the pump calls it.
+    name: AtomicU64,
 }
 
 impl Connected {
@@ -48,6 +52,8 @@ impl Connected {
             fd: AtomicI32::new(-1),
             resets_at_close: AtomicBool::new(false),
             is_here: AtomicBool::new(is_here),
+            is_shut: AtomicBool::new(false),
+            name: AtomicU64::new(0),
         }
     }
 
@@ -82,6 +88,17 @@ impl Connected {
     /// Notes the number under which the program knows it.
     pub fn is_at(&self, fd: RawFd) {
         self.fd.store(fd, Ordering::Relaxed);
+        hint(fd, true);
+    }
+
+    /// The pump calls it so.
+    pub fn is_named(&self, name: u64) {
+        self.name.store(name, Ordering::Relaxed);
+    }
+
+    /// See [`Connected::is_named`].
+    pub fn name(&self) -> u64 {
+        self.name.load(Ordering::Relaxed)
     }
 
     /// See [`Connected::is_at`].
@@ -116,6 +133,39 @@ struct Table {
 
 /// Whether there has been any socket: most processes have none.
 static ANY: AtomicBool = AtomicBool::new(false);
+
+/// Numbers that the program knows connections by, one bit each: a hint that spares others a look.
+/// Copies of a descriptor are not in it, and a number that the C library has closed stays.
+static HINTS: [AtomicU64; HINT_WORDS] = [const { AtomicU64::new(0) }; HINT_WORDS];
+const HINT_WORDS: usize = 1024;
+
+fn hint(fd: RawFd, is_connection: bool) {
+    if let Some(word) = usize::try_from(fd).ok().and_then(|fd| HINTS.get(fd / 64)) {
+        let bit = 1 << (fd % 64);
+        match is_connection {
+            true => word.fetch_or(bit, Ordering::Relaxed),
+            false => word.fetch_and(!bit, Ordering::Relaxed),
+        };
+    }
+}
+
+/// False where a descriptor is certainly no connection whose calls are answered here.
+pub fn may_be_connection(fd: RawFd) -> bool {
+    let word = usize::try_from(fd).ok().and_then(|fd| HINTS.get(fd / 64));
+    word.is_some_and(|word| word.load(Ordering::Relaxed) >> (fd % 64) & 1 == 1)
+}
+
+/// The open connection of this process' pump under a descriptor, and its inode.
+pub fn connection(fd: RawFd) -> Option<(Arc<Connected>, u64)> {
+    if !ANY.load(Ordering::Relaxed) {
+        return None;
+    }
+    let inode = real::inode(fd)?;
+    match &table().socks.get(&inode)?.kind {
+        Kind::Connection(connected) if connected.is_here() => Some((connected.clone(), inode)),
+        _ => None,
+    }
+}
 
 fn table() -> MutexGuard<'static, Table> {
     static TABLE: OnceLock<Mutex<Table>> = OnceLock::new();
@@ -153,6 +203,7 @@ pub fn closes(fd: RawFd) {
     if !crate::process::is_owner() {
         return;
     }
+    hint(fd, false);
     let Some(inode) = real::inode(fd) else {
         return;
     };

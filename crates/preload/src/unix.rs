@@ -91,3 +91,12 @@ pub fn leave_unread(fd: RawFd, inode: u64) {
         let _ = send(copy.as_fd(), &[0]);
     }
 }
+
+/// Bytes that the other end has written and this one has not read.
+pub fn waiting(end: &impl AsFd) -> Result<usize> {
+    let mut bytes: libc::c_int = 0;
+    let fd = end.as_fd().as_raw_fd();
+    // SAFETY: the place is one for the answer.
+    Errno::result(unsafe { libc::syscall(libc::SYS_ioctl, fd, libc::FIONREAD, &raw mut bytes) })?;
+    Ok(bytes as usize)
+}

@@ -101,14 +101,8 @@ fn open(fd: RawFd, local: IpAddr, remote: SocketAddr, is_v6: bool) -> Result<()>
 
 /// Waits until it is open or has failed.
 fn wait(fd: RawFd, shown: &Connected) -> Result<()> {
-    let mut polled = libc::pollfd {
-        fd,
-        events: libc::POLLOUT,
-        revents: 0,
-    };
     let limit_ms = super::options::send_timeout_ms(fd);
-    // SAFETY: one entry of ours.
-    match Errno::result(unsafe { libc::poll(&raw mut polled, 1, limit_ms) })? {
+    match super::wait::for_one(fd, libc::POLLOUT, limit_ms)? {
         0 => Err(Errno::EINPROGRESS),
         _ => match shown.take_error() {
             0 => Ok(()),

@@ -6,6 +6,8 @@ mod files;
 mod listen;
 mod names;
 mod options;
+mod send;
+mod wait;
 
 use cofferdam_bsd::Result;
 use libc::c_int;

@@ -6,6 +6,7 @@ use crate::unix;
 use cofferdam_dataplane::{Connection, Received, Session};
 use nix::errno::Errno;
 use std::collections::VecDeque;
+use std::io::IoSlice;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,6 +23,8 @@ pub struct Conn {
     connection: Option<Connection>,
     /// Bytes in our end that only fill it (see [`unix::fill`]).
     filler_bytes: usize,
+    /// Whether our end has no room, and is watched for it.
+    pub is_full: bool,
     /// Whether our end may have something to read.
     readable: bool,
     /// The program has closed its end, all copies of it.
@@ -66,6 +69,7 @@ impl Conn {
             shown,
             connection: Some(connection),
             filler_bytes,
+            is_full: false,
             readable: true,
             closed: false,
             exiting: false,
@@ -128,6 +132,34 @@ impl Conn {
         self.peer_closed |= error.is_none();
     }
 
+    /// Takes what the program writes at once, as far as the window goes; nothing while older data is
+    /// on its way through the pair. Bytes taken.
+    pub fn send(&mut self, session: &mut Session, inode: u64, parts: &[IoSlice<'_>]) -> usize {
+        let Some(connection) = self.connection.filter(|_| self.inode == inode) else {
+            return 0;
+        };
+        let is_open = self.shown.stage() == Stage::Open && self.filler_bytes == 0;
+        let is_over = self.closed || self.exiting || self.is_sent || self.is_ending;
+        let is_queued = self.pending_at < self.pending.len();
+        if !is_open || is_over || is_queued || unix::waiting(&self.end) != Ok(0) {
+            return 0;
+        }
+        let mut sent = 0;
+        for part in parts {
+            let most = session.window_bytes(connection) as usize;
+            let now = session.send(connection, &part[..part.len().min(most)]);
+            sent += now;
+            if now < part.len() {
+                break;
+            }
+        }
+        sent
+    }
+
+    pub fn end(&self) -> &Internal {
+        &self.end
+    }
+
     /// Moves what can be moved.
     pub fn serve(&mut self, session: Option<&mut Session>, buffer: &mut [u8]) -> State {
         self.deliver();
@@ -167,10 +199,14 @@ impl Conn {
 
     /// To the program.
     fn deliver(&mut self) {
+        self.is_full = false;
         while let Some(data) = self.inbound.front() {
             match unix::send(self.end.as_fd(), &data[self.inbound_at..]) {
                 Ok(sent) => self.inbound_at += sent,
-                Err(Errno::EAGAIN) => return,
+                Err(Errno::EAGAIN) => {
+                    self.is_full = true;
+                    return;
+                }
                 Err(_) if self.closed => return,
                 // The program has shut its end for reading: nobody wants the data.
                 Err(_) => self.inbound_at = data.len(),

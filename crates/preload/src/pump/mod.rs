@@ -4,9 +4,11 @@
 //! the program that need the session use it under the same lock.
 
 mod connection;
+mod lead;
 mod listener;
 mod slots;
 
+pub use lead::Rest;
 pub use slots::Name;
 
 use crate::errors::{of_ending, say_once};
@@ -18,10 +20,12 @@ use crate::{process, real, unix};
 use cofferdam_bsd::Result;
 use cofferdam_dataplane::{Bound, Connection, Event, Knock, Refusal, Served, Session};
 use connection::{Conn, State};
+use lead::Lead;
 use listener::Listener;
 use nix::errno::Errno;
 use slots::Slots;
 use std::collections::HashMap;
+use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -31,7 +35,10 @@ use std::time::{Duration, Instant};
 const SESSION: u64 = 1 << 56;
 const CONN: u64 = 2 << 56;
 const LISTENER: u64 = 3 << 56;
+const WAKE: u64 = 4 << 56;
 const KIND: u64 = 0xff << 56;
+/// What a connection's end is always watched for.
+const EDGES: i32 = libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET;
 /// Events taken at once.
 const MOST_EVENTS: usize = 256;
 /// Bytes moved at once.
@@ -55,6 +62,7 @@ pub struct Pump {
     dirty: Vec<Name>,
     buffer: Box<[u8]>,
     said_farewell: bool,
+    lead: Lead,
 }
 
 impl Pump {
@@ -67,6 +75,7 @@ impl Pump {
         // SAFETY: just made, and nobody else's.
         let epoll = Internal::new(unsafe { OwnedFd::from_raw_fd(epoll) });
         let epoll = epoll.map_err(|e| format!("no descriptor is free: {e}"))?;
+        let lead = Lead::new().map_err(|e| format!("no descriptor is free: {e}"))?;
         let mut pump = Pump {
             settings,
             served: session.served().clone(),
@@ -81,7 +90,10 @@ impl Pump {
             dirty: Vec::new(),
             buffer: vec![0; BUFFER_BYTES].into(),
             said_farewell: false,
+            lead,
         };
+        let wake = pump.lead.wake();
+        pump.watch(wake, libc::EPOLLIN | libc::EPOLLET, WAKE);
         pump.use_session(session);
         Ok(pump)
     }
@@ -90,24 +102,22 @@ impl Pump {
         for fd in session.descriptors() {
             self.watch(fd.as_raw_fd(), libc::EPOLLIN, SESSION);
         }
+        self.lead.is_the_threads();
         self.served = session.served().clone();
         self.session = Some(session);
     }
 
     fn watch(&self, fd: RawFd, events: i32, data: u64) {
+        self.control(libc::EPOLL_CTL_ADD, fd, events, data);
+    }
+
+    fn control(&self, what: i32, fd: RawFd, events: i32, data: u64) {
         let mut event = libc::epoll_event {
             events: events as u32,
             u64: data,
         };
         // SAFETY: the event is ours. No memory for it: the end of the descriptor is not noticed.
-        unsafe {
-            libc::epoll_ctl(
-                self.epoll.as_raw_fd(),
-                libc::EPOLL_CTL_ADD,
-                fd,
-                &raw mut event,
-            )
-        };
+        unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), what, fd, &raw mut event) };
     }
 
     /// What of the network is the dataplane's; none while it is not there.
@@ -221,14 +231,27 @@ impl Pump {
         filler_bytes: usize,
     ) {
         let fd = end.as_raw_fd();
+        let known = shown.clone();
         let conn = Conn::new(end, inode, shown, connection, filler_bytes);
         let name = self.conns.add(|_| conn);
+        known.is_named(name);
         if self.of_place.len() <= connection.place() {
             self.of_place.resize(connection.place() + 1, None);
         }
         self.of_place[connection.place()] = Some((connection, name));
-        let edges = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
-        self.watch(fd, edges, CONN | name);
+        self.watch(fd, EDGES, CONN | name);
+    }
+
+    /// What the program writes goes into the session at once, as far as it can; bytes taken.
+    pub fn send(&mut self, name: Name, inode: u64, parts: &[IoSlice<'_>]) -> usize {
+        let (Some(conn), Some(session)) = (self.conns.get_mut(name), &mut self.session) else {
+            return 0;
+        };
+        let sent = conn.send(session, inode, parts);
+        if sent > 0 {
+            session.flush();
+        }
+        sent
     }
 
     fn named(&self, connection: Connection) -> Option<Name> {
@@ -260,8 +283,14 @@ impl Pump {
         let Some(conn) = self.conns.get_mut(name) else {
             return;
         };
+        let was_full = conn.is_full;
         if conn.serve(self.session.as_mut(), &mut self.buffer) == State::Gone {
             self.conns.remove(name);
+        } else if conn.is_full != was_full {
+            // Watched for room only while there is none: each read of the program makes some.
+            let (fd, is_full) = (conn.end().as_raw_fd(), conn.is_full);
+            let room = if is_full { libc::EPOLLOUT } else { 0 };
+            self.control(libc::EPOLL_CTL_MOD, fd, EDGES | room, CONN | name);
         }
     }
 
@@ -343,24 +372,9 @@ impl Pump {
         self.add(ours, inode, shown, connection, 0);
     }
 
-    /// What the pump's thread waits for, and for how long at most.
-    pub fn sleeps(&mut self) -> (RawFd, Option<Duration>) {
-        let calm = match &mut self.session {
-            Some(session) => session.sleeps().then_some(None),
-            None => Some(Some(
-                self.retry_at.saturating_duration_since(Instant::now()),
-            )),
-        };
-        (self.epoll.as_raw_fd(), calm.unwrap_or(Some(Duration::ZERO)))
-    }
-
     /// Takes what the thread was woken by.
     pub fn woken(&mut self, events: &[libc::epoll_event]) {
-        if let Some(session) = &mut self.session
-            && let Err(why) = session.woken()
-        {
-            self.lose(&why.to_string());
-        }
+        self.thread_woken(events.iter().any(|event| event.u64 & KIND == SESSION));
         for event in events {
             let (bits, data) = (event.events as i32, event.u64);
             let name = data & !KIND;
@@ -489,8 +503,8 @@ pub fn run() {
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST_EVENTS];
     loop {
         let Some((epoll, timeout)) = process::with_pump(|pump| {
-            pump.turn();
-            pump.sleeps()
+            pump.thread_turns();
+            pump.thread_rests()
         }) else {
             return;
         };

@@ -1,0 +1,46 @@
+//! What goes from the program's own threads into the session, and who serves it when they are busy.
+
+use crate::support::{ADDRESS, Scene, alone};
+
+/// Bytes that are sent by turns.
+const ORDERED_BYTES: usize = 16 << 20;
+
+#[test]
+fn what_goes_past_the_socket_and_what_goes_through_it_arrives_in_order() {
+    alone(|| {
+        let scene = Scene::new();
+        let file = scene.file("file", ORDERED_BYTES).display().to_string();
+        let folder = scene.folder();
+        let script = scene.path("ordered.py");
+        std::fs::write(&script, include_str!("ordered.py")).unwrap();
+        let line = format!(
+            "/usr/bin/python3 {} {ADDRESS} 8000 {file}",
+            script.display()
+        );
+        let server = scene.serve("server", &line);
+        scene.wait_for_port(8000);
+        scene.client(&format!(
+            "cd {folder} && echo | ncat {ADDRESS} 8000 > got && cmp got {file}"
+        ));
+        assert_eq!(server.end(), Some(0), "{}", server.said());
+    });
+}
+
+#[test]
+fn a_thread_that_leaves_the_dataplane_alone_leaves_no_other_unserved() {
+    alone(|| {
+        let scene = Scene::new();
+        let (server, client) = (scene.path("leads.py"), scene.path("lead_client.py"));
+        std::fs::write(&server, include_str!("leads.py")).unwrap();
+        std::fs::write(&client, include_str!("lead_client.py")).unwrap();
+        let line = format!("/usr/bin/python3 {} {ADDRESS} 8000", server.display());
+        let server = scene.serve("server", &line);
+        scene.wait_for_port(8000);
+        scene.client(&format!(
+            "/usr/bin/python3 {} {ADDRESS} 8000",
+            client.display()
+        ));
+        assert_eq!(server.end(), Some(0), "{}", server.said());
+        assert_eq!(server.said().matches("served").count(), 3);
+    });
+}

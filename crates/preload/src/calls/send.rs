@@ -1,0 +1,233 @@
+//! `write` and its kin: what a connection's window takes goes from the calling thread into the
+//! session; the rest, and what is not a connection of this process, to the kernel as ever.
+//!
+//! Calls of these names inside the C library (stdio), sendfile and splice do not come here. They
+//! write to the socket, and what lies there goes first: order holds.
+
+use crate::inside::Inside;
+use crate::{process, real, table};
+use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
+use std::io::IoSlice;
+use std::os::fd::RawFd;
+use std::sync::atomic::Ordering;
+
+/// Flags that say nothing about where data goes.
+const PLAIN: c_int = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_MORE;
+
+/// Bytes that the session has taken at once: none where the kernel must be asked.
+fn taken(fd: RawFd, parts: &[IoSlice<'_>]) -> usize {
+    if !table::may_be_connection(fd) {
+        return 0;
+    }
+    // A handler of a signal that has interrupted the library has no second turn.
+    let Some(_inside) = Inside::enter() else {
+        return 0;
+    };
+    let Some((connected, inode)) = table::connection(fd) else {
+        return 0;
+    };
+    if connected.is_shut.load(Ordering::Acquire) {
+        return 0;
+    }
+    process::with_pump(|pump| pump.send(connected.name(), inode, parts)).unwrap_or(0)
+}
+
+/// The parts from byte `at` on.
+fn rest(parts: &[IoSlice<'_>], mut at: usize) -> Vec<iovec> {
+    let mut rest = Vec::with_capacity(parts.len());
+    for part in parts {
+        let skipped = at.min(part.len());
+        at -= skipped;
+        if skipped < part.len() {
+            rest.push(iovec {
+                iov_base: part[skipped..].as_ptr().cast_mut().cast(),
+                iov_len: part.len() - skipped,
+            });
+        }
+    }
+    rest
+}
+
+/// A call's result where some bytes went before it.
+fn with(sent: usize, more: ssize_t) -> ssize_t {
+    match (sent, more) {
+        (0, more) => more,
+        (sent, more) => sent as ssize_t + more.max(0),
+    }
+}
+
+/// The program's memory as a slice; none where the kernel must look at it.
+///
+/// # Safety
+/// As `write(2)`, except that the memory must be there.
+unsafe fn slice<'a>(bytes: *const c_void, len: size_t) -> Option<IoSlice<'a>> {
+    let is_any = !bytes.is_null() && len > 0 && len <= isize::MAX as usize;
+    // SAFETY: as the caller guarantees.
+    is_any.then(|| IoSlice::new(unsafe { std::slice::from_raw_parts(bytes.cast(), len) }))
+}
+
+/// # Safety
+/// As `writev(2)`, except that the memory must be there.
+unsafe fn slices<'a>(parts: *const iovec, count: usize) -> Option<Vec<IoSlice<'a>>> {
+    if parts.is_null() || count == 0 || count > libc::UIO_MAXIOV as usize {
+        return None;
+    }
+    // SAFETY: as the caller guarantees.
+    let parts = unsafe { std::slice::from_raw_parts(parts, count) };
+    let slices = parts.iter().filter(|part| part.iov_len > 0);
+    // SAFETY: as the caller guarantees.
+    slices
+        .map(|part| unsafe { slice(part.iov_base, part.iov_len) })
+        .collect()
+}
+
+/// `write(2)`.
+///
+/// # Safety
+/// As the system call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, len: size_t) -> ssize_t {
+    if !table::may_be_connection(fd) {
+        return real::write(fd, bytes, len);
+    }
+    // SAFETY: as the caller guarantees.
+    let Some(part) = (unsafe { slice(bytes, len) }) else {
+        return real::write(fd, bytes, len);
+    };
+    match taken(fd, &[part]) {
+        sent if sent == len => len as ssize_t,
+        sent => with(
+            sent,
+            real::write(fd, part[sent..].as_ptr().cast(), len - sent),
+        ),
+    }
+}
+
+/// `writev(2)`.
+///
+/// # Safety
+/// As the system call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    if !table::may_be_connection(fd) {
+        return real::writev(fd, parts, count);
+    }
+    // SAFETY: as the caller guarantees.
+    let Some(all) = (unsafe { slices(parts, usize::try_from(count).unwrap_or(0)) }) else {
+        return real::writev(fd, parts, count);
+    };
+    let sent = taken(fd, &all);
+    let rest = rest(&all, sent);
+    match (sent, rest.len()) {
+        (0, _) => real::writev(fd, parts, count),
+        (sent, 0) => sent as ssize_t,
+        (sent, left) => with(sent, real::writev(fd, rest.as_ptr(), left as c_int)),
+    }
+}
+
+/// `send(2)`.
+///
+/// # Safety
+/// As the system call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn send(
+    fd: c_int,
+    bytes: *const c_void,
+    len: size_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: as the caller guarantees.
+    unsafe { sendto(fd, bytes, len, flags, std::ptr::null(), 0) }
+}
+
+/// `sendto(2)`.
+///
+/// # Safety
+/// As the system call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendto(
+    fd: c_int,
+    bytes: *const c_void,
+    len: size_t,
+    flags: c_int,
+    to: *const sockaddr,
+    to_len: socklen_t,
+) -> ssize_t {
+    let to = (to, to_len);
+    if !table::may_be_connection(fd) || !to.0.is_null() || flags & !PLAIN != 0 {
+        return real::sendto(fd, bytes, len, flags, to);
+    }
+    // SAFETY: as the caller guarantees.
+    let Some(part) = (unsafe { slice(bytes, len) }) else {
+        return real::sendto(fd, bytes, len, flags, to);
+    };
+    match taken(fd, &[part]) {
+        sent if sent == len => len as ssize_t,
+        sent => {
+            let rest = part[sent..].as_ptr().cast();
+            with(sent, real::sendto(fd, rest, len - sent, flags, to))
+        }
+    }
+}
+
+/// `sendmsg(2)`.
+///
+/// # Safety
+/// As the system call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    if !table::may_be_connection(fd) || message.is_null() || flags & !PLAIN != 0 {
+        return real::sendmsg(fd, message, flags);
+    }
+    // SAFETY: as the caller guarantees.
+    let mut told = unsafe { message.read() };
+    if !told.msg_name.is_null() || told.msg_controllen != 0 {
+        return real::sendmsg(fd, message, flags);
+    }
+    // SAFETY: as the caller guarantees.
+    let Some(all) = (unsafe { slices(told.msg_iov, told.msg_iovlen) }) else {
+        return real::sendmsg(fd, message, flags);
+    };
+    let sent = taken(fd, &all);
+    let mut rest = rest(&all, sent);
+    match (sent, rest.len()) {
+        (0, _) => real::sendmsg(fd, message, flags),
+        (sent, 0) => sent as ssize_t,
+        (sent, left) => {
+            told.msg_iov = rest.as_mut_ptr();
+            told.msg_iovlen = left;
+            with(sent, real::sendmsg(fd, &raw const told, flags))
+        }
+    }
+}
+
+/// `shutdown(2)`: nothing goes past the socket's end any more.
+#[unsafe(no_mangle)]
+pub extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
+    if matches!(how, libc::SHUT_WR | libc::SHUT_RDWR)
+        && let Some(_inside) = Inside::enter()
+        && let Some((connected, _)) = table::connection(fd)
+    {
+        connected.is_shut.store(true, Ordering::Release);
+    }
+    real::shutdown(fd, how)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_session_does_not_take_begins_at_the_next_byte() {
+        let parts = [&b"ab"[..], b"cde", b"f"].map(IoSlice::new);
+        let texts = |at| {
+            let rest = rest(&parts, at);
+            rest.iter().map(|part| part.iov_len).collect::<Vec<_>>()
+        };
+        assert_eq!(texts(0), [2, 3, 1]);
+        assert_eq!(texts(1), [1, 3, 1]);
+        assert_eq!(texts(4), [1, 1]);
+        assert_eq!(texts(6), [0; 0]);
+        assert_eq!((with(0, -1), with(3, -1), with(3, 2)), (-1, 3, 5));
+    }
+}

@@ -1,0 +1,236 @@
+//! `epoll_wait`, `poll` and their kin: a thread that is about to wait does the pump's work first, and
+//! is then woken by the dataplane itself, without the pump's thread.
+//!
+//! A wait that is entered here is not a point at which `pthread_cancel` ends a thread.
+
+use super::give;
+use crate::inside::{self, Inside};
+use crate::process::{self, Rest};
+use crate::real;
+use cofferdam_bsd::Result;
+use libc::{c_int, epoll_event, nfds_t, pollfd, sigset_t, timespec};
+use nix::errno::Errno;
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
+
+/// Descriptors that are waited for beside the dataplane without memory for them; with more, the
+/// pump's thread serves as if nobody waited.
+const MOST_FDS: usize = 63;
+
+/// Waits until `look`, which does not wait, finds something. It is what `fds` become ready for.
+fn wait(
+    fds: &[pollfd],
+    limit: Option<Duration>,
+    signals: *const sigset_t,
+    mut look: impl FnMut() -> c_int,
+) -> Result<c_int> {
+    let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+    let mut all = [pollfd {
+        fd: -1,
+        events: 0,
+        revents: 0,
+    }; MOST_FDS + 1];
+    all[1..=fds.len()].copy_from_slice(fds);
+    process::with_pump(|pump| pump.caller_turns());
+    loop {
+        let found = Errno::result(look())?;
+        if found != 0 || limit == Some(Duration::ZERO) {
+            return Ok(found);
+        }
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            return Ok(0);
+        }
+        let rest = process::with_pump(|pump| pump.caller_rests()).unwrap_or(Rest::Alone);
+        all[0].fd = match rest {
+            // There is something to do.
+            Rest::Not => continue,
+            Rest::Bell(bell) => bell,
+            Rest::Alone => -1,
+        };
+        all[0].events = libc::POLLIN;
+        let waited = inside::outside(|| pause(&mut all[..=fds.len()], left, signals));
+        let is_over = all[0].revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0;
+        if let Rest::Bell(_) = rest {
+            process::with_pump(|pump| pump.caller_woken(is_over && waited.is_ok()));
+        }
+        waited?;
+    }
+}
+
+fn pause(fds: &mut [pollfd], left: Option<Duration>, signals: *const sigset_t) -> Result<c_int> {
+    let mut time = left.map(|left| timespec {
+        tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(left.subsec_nanos()),
+    });
+    let time = time
+        .as_mut()
+        .map_or(std::ptr::null_mut(), |time| &raw mut *time);
+    let fds = (fds.as_mut_ptr(), fds.len() as nfds_t);
+    Errno::result(real::ppoll(fds, time, signals))
+}
+
+/// A time in milliseconds; negative: without end.
+fn of_ms(timeout_ms: c_int) -> Option<Duration> {
+    u64::try_from(timeout_ms).ok().map(Duration::from_millis)
+}
+
+/// `poll` over the program's own array.
+///
+/// # Safety
+/// As `ppoll(2)`, whose pointers are checked by the kernel.
+pub unsafe fn poll_at(
+    fds: *mut pollfd,
+    count: nfds_t,
+    limit: Option<Duration>,
+    signals: *const sigset_t,
+) -> Result<c_int> {
+    let mut now = timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let mut look = || real::ppoll((fds, count), &raw mut now, signals);
+    if count == 0 || count as usize > MOST_FDS {
+        return Err(Errno::ENOSYS);
+    }
+    // The kernel has looked whether the array is there before it is read here.
+    let found = Errno::result(look())?;
+    if found != 0 {
+        return Ok(found);
+    }
+    // SAFETY: the kernel has read the array.
+    let own = unsafe { std::slice::from_raw_parts(fds, count as usize) };
+    wait(own, limit, signals, look)
+}
+
+/// `epoll_wait(2)`.
+///
+/// # Safety
+/// As the system call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn epoll_wait(
+    fd: c_int,
+    events: *mut epoll_event,
+    most: c_int,
+    timeout_ms: c_int,
+) -> c_int {
+    // SAFETY: as the caller guarantees.
+    unsafe { epoll_pwait(fd, events, most, timeout_ms, std::ptr::null()) }
+}
+
+/// `epoll_pwait(2)`.
+///
+/// # Safety
+/// As the system call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn epoll_pwait(
+    fd: c_int,
+    events: *mut epoll_event,
+    most: c_int,
+    timeout_ms: c_int,
+    signals: *const sigset_t,
+) -> c_int {
+    let events = (events, most);
+    let entered = Inside::enter().filter(|_| process::has_pump());
+    let Some(_inside) = entered else {
+        return real::epoll_pwait(fd, events, timeout_ms, signals);
+    };
+    let set = [pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    }];
+    give(wait(&set, of_ms(timeout_ms), signals, || {
+        real::epoll_pwait(fd, events, 0, signals)
+    }))
+}
+
+/// `poll(2)`.
+///
+/// # Safety
+/// As the system call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int {
+    let mut time = of_ms(timeout_ms).map(|limit| timespec {
+        tv_sec: limit.as_secs() as i64,
+        tv_nsec: i64::from(limit.subsec_nanos()),
+    });
+    let time = time
+        .as_mut()
+        .map_or(std::ptr::null_mut(), |time| &raw mut *time);
+    // SAFETY: as the caller guarantees.
+    unsafe { ppoll(fds, count, time, std::ptr::null()) }
+}
+
+/// `ppoll(2)`.
+///
+/// # Safety
+/// As the system call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ppoll(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    signals: *const sigset_t,
+) -> c_int {
+    // The kernel writes what is left of the time, and C's function does not.
+    // SAFETY: as the caller guarantees.
+    let told = (!timeout.is_null()).then(|| unsafe { timeout.read() });
+    let kernel = || {
+        let mut time = told;
+        let time = time
+            .as_mut()
+            .map_or(std::ptr::null_mut(), |time| &raw mut *time);
+        real::ppoll((fds, count), time, signals)
+    };
+    let limit = told.map(|time| {
+        let part = u32::try_from(time.tv_nsec)
+            .ok()
+            .filter(|ns| *ns < 1_000_000_000);
+        let whole = u64::try_from(time.tv_sec).ok();
+        whole.zip(part).map(|(s, ns)| Duration::new(s, ns))
+    });
+    let limit = match limit {
+        None => None,
+        Some(Some(limit)) => Some(limit),
+        // The kernel says that it is invalid.
+        Some(None) => return kernel(),
+    };
+    let Some(_inside) = Inside::enter().filter(|_| process::has_pump()) else {
+        return kernel();
+    };
+    // SAFETY: as the caller guarantees.
+    match unsafe { poll_at(fds, count, limit, signals) } {
+        Err(Errno::ENOSYS) => kernel(),
+        result => give(result),
+    }
+}
+
+/// `poll(2)` as programs that are built with checks call it.
+///
+/// # Safety
+/// As the system call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __poll_chk(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout_ms: c_int,
+    room: libc::size_t,
+) -> c_int {
+    if room / size_of::<pollfd>() < count as usize {
+        std::process::abort();
+    }
+    // SAFETY: as the caller guarantees.
+    unsafe { poll(fds, count, timeout_ms) }
+}
+
+/// Waits for one descriptor of the library's caller, who is inside already.
+pub fn for_one(fd: RawFd, events: i16, limit_ms: c_int) -> Result<c_int> {
+    let mut one = pollfd {
+        fd,
+        events,
+        revents: 0,
+    };
+    // SAFETY: one entry of ours.
+    unsafe { poll_at(&raw mut one, 1, of_ms(limit_ms), std::ptr::null()) }
+}
