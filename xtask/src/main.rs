@@ -20,9 +20,10 @@ const USAGE: &str = "usage: cargo xtask TASK
 
   demo         build, then run `cofferdam demo` as root
   test [ARGS]  build and run every test as root, one at a time; ARGS go to cargo test
-  test-kubernetes [test] [churn] [workflow]
-               build the parts of Kubernetes once; on a real cluster of one node, try the chart, have
-               50 pods a minute come and go beside an agent, and execute the benchmark's workflow
+  test-kubernetes [test] [pods] [churn] [workflow]
+               build the parts of Kubernetes once; on a real cluster of one node, try the chart, make
+               static and resized pods and many Jobs, have 50 pods a minute come and go beside an
+               agent, and execute the benchmark's workflow
   soak [--runs N] [--beside COMMAND] [--output DIR]
                whole runs of the tests, 20 by default; 1 if one ever failed; a stopped soak resumes
   lint         formatting, clippy, documentation, the checks below

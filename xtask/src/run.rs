@@ -111,7 +111,7 @@ fn parts(names: &[&str]) -> Result<std::path::PathBuf> {
 }
 
 /// The tests of a cluster, in `scripts/kubernetes`.
-const CLUSTER_TESTS: [&str; 3] = ["test", "churn", "workflow"];
+const CLUSTER_TESTS: [&str; 4] = ["test", "pods", "churn", "workflow"];
 
 /// Builds, then runs the tests of a cluster, or those that are named. The parts are built as the user.
 pub fn kubernetes(names: &[String]) -> Result<()> {
