@@ -56,6 +56,9 @@ pub(crate) mod network {
     /// bridge at 5 Gbit/s kept 0.86 of its goodput, with 0.6 all of it); higher: floods of a middling
     /// rate run in others' time, and only on average give it back.
     pub const BEYOND_WEIGHT_PART: f64 = 0.6;
+    /// Share that [`BEYOND_WEIGHT_PART`] is a part of while others pay and nobody waits, as beside those
+    /// that sleep and wake: that of one of two.
+    pub const NOBODY_WAITS_SHARE: f64 = 0.5;
     /// What a container leaves of its share is taken off the correction of its weight over this time,
     /// seconds. Shorter: the scatter of the measured rates reaches the weight; longer: a stream that
     /// begins waits longer for its weight, and one that wants more again has more for so long, which

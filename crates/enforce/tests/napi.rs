@@ -99,6 +99,8 @@ fn what_is_withheld_from_the_offender_is_returned_to_the_payers() {
         let interval = interval(&o, &v, 4);
         // Only on a CPU without idle time does anybody wait.
         let _burner = Burner::on(CpuId(0));
+        // What leaves part of its share is not lowered.
+        let _busy = offender.start("taskset -c 0 sha256sum /dev/zero");
         let returned = |enforcer: &Enforcer, of: &Container| {
             let status = enforcer.status();
             let mut all = status.containers.iter();
@@ -135,6 +137,12 @@ fn moving_a_thread_does_not_hold_up_a_step() {
         enforcer.set(enforce(&[&o, &v]));
         let interval = interval(&o, &v, 10);
         enforcer.step(&interval);
+        let napi = means(&enforcer, &o, Means::NapiThread);
+        assert!(napi.why.contains("its weight alone"), "{}", napi.why);
+        // The measured rates are smoothed: a flood is one after a few steps.
+        for _ in 0..5 {
+            enforcer.step(&interval);
+        }
         // On its way or there already: the step did not wait for it, and says so.
         let napi = means(&enforcer, &o, Means::NapiThread);
         assert!(

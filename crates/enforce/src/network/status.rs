@@ -146,6 +146,9 @@ impl Network {
             Means::NapiThread if member.located.container.interfaces.is_empty() => {
                 failed("it has no network interface of its own")
             }
+            Means::NapiThread if !account.wants_napi() => {
+                no("its weight alone gives back what its packets take")
+            }
             Means::NapiThread => no("its interface's NAPI thread was just moved out of its cgroup"),
             Means::WeightCorrection if account.weight_reserved => {
                 no("its weight belongs to its CPU reservation")

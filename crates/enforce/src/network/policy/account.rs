@@ -89,6 +89,11 @@ impl Account {
         self.unstoppable
     }
 
+    /// Its packets take more than its weight can give back: its NAPI threads are to run in its cgroup.
+    pub fn wants_napi(&self) -> bool {
+        self.threaded
+    }
+
     /// Of its share, not of its quota; nanoseconds.
     pub fn debt_ns(&self) -> u64 {
         self.debt.ns()
@@ -342,7 +347,9 @@ impl Account {
         if !rules.may(Means::NapiThread) {
             return NapiPlace::Untouched;
         }
-        let beyond_weight = share.is_some_and(|share| self.rates.is_beyond_weight(share));
+        // Where nobody waits at the moment a weight says nothing: as beside one other then.
+        let share = share.unwrap_or(tuning::NOBODY_WAITS_SHARE);
+        let beyond_weight = self.rates.is_beyond_weight(share);
         self.threaded |= self.is_under_quota() || beyond_weight;
         if !self.threaded {
             return NapiPlace::Untouched;
