@@ -151,8 +151,10 @@ impl Account {
                 credit: self.credit(facts.now, own),
             };
             self.debt.update(used, share, length, bounds);
+            // What a limit keeps from it is not left by it, and what is in softirq once a NAPI thread has
+            // taken over is what it costs to drop packets.
+            self.threaded |= own.is_flooded();
             match self.threaded {
-                // What is left in softirq then is what it costs to drop packets.
                 true => self.slack = Slack::default(),
                 false => self.slack.update(&self.rates, share, length),
             }

@@ -71,6 +71,12 @@ impl ContainerFacts {
         let lowered = self.weight.is_some_and(|weight| weight.is_lowered());
         lowered || counts.rx_dropped + counts.tx_dropped > 0
     }
+
+    /// Whether more of its packets were dropped in the interval than passed: no stream goes on so.
+    pub fn is_flooded(&self) -> bool {
+        let counts = self.limiting.counts;
+        counts.rx_dropped + counts.tx_dropped > counts.rx_passed + counts.tx_passed
+    }
 }
 
 /// CPU time that the scheduler billed in an interval, nanoseconds.
