@@ -111,7 +111,7 @@ pub(super) fn service(samples: &[DataplaneSample], seed: u64) -> Vec<DataplaneSe
                 .map(|s| s.requests_per_s)
                 .fold(0.0, f64::max)
         };
-        for server in EchoServer::ALL {
+        for server in EchoServer::OWN {
             if !own.iter().any(|s| s.cell.server == *server) {
                 continue;
             }

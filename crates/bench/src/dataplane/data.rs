@@ -16,13 +16,23 @@ pub enum EchoServer {
     Inline,
     /// The dataplane, the application in a process of its own on the same CPU.
     Process,
+    /// The dataplane, a program as its distribution ships it on the same CPU.
+    Preload,
 }
 labels!(EchoServer {
     Blocking => "blocking", BusyPolling => "busy-polling", Inline => "inline",
-    Process => "process",
+    Process => "process", Preload => "preload",
 });
 
 impl EchoServer {
+    /// Those of the bench's own code.
+    pub const OWN: &'static [EchoServer] = &[
+        EchoServer::Blocking,
+        EchoServer::BusyPolling,
+        EchoServer::Inline,
+        EchoServer::Process,
+    ];
+
     /// Words for tables.
     pub fn words(self) -> &'static str {
         match self {
@@ -30,6 +40,7 @@ impl EchoServer {
             EchoServer::BusyPolling => "Linux, busy-polling epoll",
             EchoServer::Inline => "dataplane, inline",
             EchoServer::Process => "dataplane, process",
+            EchoServer::Preload => "dataplane, unmodified program",
         }
     }
 
@@ -72,17 +83,37 @@ pub enum DataplaneExperiment {
     Etc,
     /// Idle connections: memory.
     Idle,
+    /// redis-server as it is, asked by redis-benchmark over so many connections.
+    Redis,
+    /// The same, with sixteen requests under way on each.
+    RedisPipelined,
+    /// memcached as it is, asked for the ETC mix over so many connections.
+    Memcached,
+    /// nginx as it is, asked by wrk over so many connections.
+    Nginx,
 }
 labels!(DataplaneExperiment {
     Unloaded => "unloaded", Paced => "paced", Connections => "connections", Cores => "cores", OneCpu => "one-cpu",
     Batch => "batch", Load => "load", Cost => "cost", Sizes => "sizes", ShortConnections => "short-connections", Usr => "usr",
-    Etc => "etc", Idle => "idle",
+    Etc => "etc", Idle => "idle", Redis => "redis", RedisPipelined => "redis-pipelined",
+    Memcached => "memcached", Nginx => "nginx",
 });
 
 impl DataplaneExperiment {
     /// Whether it is one of the memcached mixes, in which latency is drawn against throughput.
     pub fn is_mix(self) -> bool {
         matches!(self, DataplaneExperiment::Usr | DataplaneExperiment::Etc)
+    }
+
+    /// Whether unmodified programs serve.
+    pub fn is_of_programs(self) -> bool {
+        matches!(
+            self,
+            DataplaneExperiment::Redis
+                | DataplaneExperiment::RedisPipelined
+                | DataplaneExperiment::Memcached
+                | DataplaneExperiment::Nginx
+        )
     }
 
     /// Whether it varies the server's cores.

@@ -2,6 +2,7 @@
 
 use super::Options;
 use super::cores::{Cores, ONE};
+use super::programs::{self, Program};
 use super::servers::{PORT, Plan, Servers, slab_bytes};
 use super::testbed::Testbed;
 use crate::data::SCHEMA;
@@ -39,6 +40,8 @@ enum Client {
     Fresh { connections: u32 },
     /// The generator, which opens so many connections and lets them be.
     Hold { connections: u32 },
+    /// A program's own client, with so many connections.
+    Own { program: Program, connections: u32 },
 }
 
 /// One measurement.
@@ -85,6 +88,7 @@ pub(super) fn sample(
             ports: 1,
             cores: ONE,
             adapts: false,
+            program: Program::of(cell.experiment),
         },
         warm_s,
         seconds,
@@ -103,7 +107,7 @@ pub(super) fn sample(
         DataplaneExperiment::Load => Some(share * peak(rig, cell.server)?),
         DataplaneExperiment::Cost => {
             let mut slowest = f64::INFINITY;
-            for server in EchoServer::ALL {
+            for server in EchoServer::OWN {
                 slowest = slowest.min(peak(rig, *server)?);
             }
             Some(share * slowest)
@@ -114,7 +118,7 @@ pub(super) fn sample(
     let work = match cell.experiment {
         DataplaneExperiment::Sizes => Work::Echo(cell.at),
         DataplaneExperiment::Usr => Work::Usr,
-        DataplaneExperiment::Etc => Work::Etc,
+        DataplaneExperiment::Etc | DataplaneExperiment::Memcached => Work::Etc,
         _ => ECHO,
     };
     let client = match cell.experiment {
@@ -125,12 +129,18 @@ pub(super) fn sample(
         DataplaneExperiment::ShortConnections => Client::Fresh {
             connections: cell.at,
         },
-        DataplaneExperiment::Connections => load(cell.at, 0.0),
+        DataplaneExperiment::Connections | DataplaneExperiment::Memcached => load(cell.at, 0.0),
         DataplaneExperiment::Cores | DataplaneExperiment::OneCpu => load(CONNECTIONS_OF_CORES, 0.0),
         DataplaneExperiment::Idle => Client::Hold {
             connections: cell.at,
         },
-        _ => load(CONNECTIONS, offered_per_s.unwrap_or(0.0)),
+        experiment => match Program::of(experiment) {
+            Some(program) => Client::Own {
+                program,
+                connections: cell.at,
+            },
+            None => load(CONNECTIONS, offered_per_s.unwrap_or(0.0)),
+        },
     };
     let mut run = run(cell.server, work, client);
     match cell.experiment {
@@ -209,7 +219,9 @@ fn command(testbed: &Testbed, run: &Run, shares_cpu: bool) -> String {
         }
         Client::Load { connections, rate } => (connections, rate, seconds, 0),
         Client::Fresh { connections } => (connections, 0.0, seconds, 1),
-        Client::Hold { connections } => (connections, 0.0, 0.0, 0),
+        Client::Hold { connections } | Client::Own { connections, .. } => {
+            (connections, 0.0, 0.0, 0)
+        }
     };
     format!(
         "dp-load --device eth0 --address {} --to {to} --port {PORT} --ports {} \
@@ -231,6 +243,13 @@ fn once(rig: &mut Rig<'_>, testbed: &Testbed, run: &Run) -> Result<Told, BenchEr
         false => pair.steer(&[], &[])?,
     }
     let mut servers = Servers::start(rig, testbed, run.plan)?;
+    if let Client::Own {
+        program,
+        connections,
+    } = run.client
+    {
+        return own_client(rig, testbed, run, servers, (program, connections));
+    }
     let place = Place {
         netns: pair.client.clone(),
         cgroups: Vec::new(),
@@ -274,10 +293,14 @@ fn once(rig: &mut Rig<'_>, testbed: &Testbed, run: &Run) -> Result<Told, BenchEr
             let from = servers.moment()?;
             wait(rig, &mut client)?;
             let to = servers.moment()?;
-            cpu_us_per_request = to.cpu_us_per_request(&from, poll_cost_s);
-            last_answer(client)?
+            let told = last_answer(client)?;
+            let answered = (run.plan.program).map(|_| told.latency.requests);
+            cpu_us_per_request = to
+                .with_requests(answered)
+                .cpu_us_per_request(&from, poll_cost_s);
+            told
         }
-        Client::Hold { .. } => {
+        Client::Hold { .. } | Client::Own { .. } => {
             rig.pass(Duration::from_millis(200))?;
             at_end = memory(&servers)?;
             client.end_with()?
@@ -288,6 +311,32 @@ fn once(rig: &mut Rig<'_>, testbed: &Testbed, run: &Run) -> Result<Told, BenchEr
         server: servers.end()?,
         cpu_us_per_request,
         memory_bytes: [at_start, at_end],
+    })
+}
+
+/// A program, asked by a client of its own.
+fn own_client(
+    rig: &mut Rig<'_>,
+    testbed: &Testbed,
+    run: &Run,
+    mut servers: Servers,
+    (program, connections): (Program, u32),
+) -> Result<Told, BenchError> {
+    let settled = servers.moment()?;
+    rig.pass(Duration::from_millis(100))?;
+    let begun = servers.moment()?;
+    let poll_cost_s = begun.poll_cost_s(&settled);
+    let who = (program, run.plan.server);
+    let client = programs::ask(rig, testbed, who, connections, run.seconds)?;
+    let to = servers
+        .moment()?
+        .with_requests(Some(client.latency.requests));
+    let memory_bytes = [servers.memory_bytes()?; 2];
+    Ok(Told {
+        cpu_us_per_request: to.cpu_us_per_request(&begun, poll_cost_s),
+        client,
+        server: servers.end()?,
+        memory_bytes,
     })
 }
 

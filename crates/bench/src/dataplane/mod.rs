@@ -6,7 +6,7 @@
 //! and size experiments the client is a Linux one that polls. In the others it is a
 //! load generator over AF_XDP, because a Linux client on one CPU is slower than the servers that
 //! it is to measure; receive work is then steered to the receiver's CPU (RPS), as a NIC's
-//! interrupts would be.
+//! interrupts would be. Unmodified programs are asked by their own clients, on the client's CPU.
 
 mod analyse;
 pub(crate) mod args;
@@ -14,6 +14,7 @@ mod cores;
 pub mod data;
 pub(crate) mod goals;
 mod measure;
+mod programs;
 pub(crate) mod report;
 mod servers;
 mod testbed;
@@ -78,6 +79,13 @@ impl Options {
             }
             (DataplaneExperiment::Idle, true) => &[1000],
             (DataplaneExperiment::Idle, false) => &[10_000, 100_000],
+            (
+                DataplaneExperiment::Redis
+                | DataplaneExperiment::RedisPipelined
+                | DataplaneExperiment::Memcached
+                | DataplaneExperiment::Nginx,
+                _,
+            ) => &[50],
             (DataplaneExperiment::Sizes, true) => &[64, 16384],
             (DataplaneExperiment::Sizes, false) => &[64, 512, 1448, 4096, 16384, 65536, 262_144],
         };
@@ -86,10 +94,13 @@ impl Options {
 
     /// The conditions, on a host that has so many CPUs for a server.
     fn cells(&self, experiment: DataplaneExperiment, cpus: u32) -> Vec<DataplaneCell> {
-        let servers = match experiment {
+        let servers: &[EchoServer] = match experiment {
             DataplaneExperiment::Batch => &[EchoServer::Inline],
             DataplaneExperiment::OneCpu => &[EchoServer::Process],
-            _ => EchoServer::ALL,
+            experiment if experiment.is_of_programs() => {
+                &[EchoServer::Blocking, EchoServer::Preload]
+            }
+            _ => EchoServer::OWN,
         };
         let values = self.values(experiment, cpus);
         let cells = values.iter().flat_map(|at| {

@@ -1,6 +1,7 @@
 //! A server's processes, and what their CPU and memory went into.
 
 use super::cores::Cores;
+use super::programs::{Program, Running};
 use super::testbed::Testbed;
 use crate::cpustat;
 use crate::dataplane::data::EchoServer;
@@ -27,6 +28,8 @@ pub(super) struct Plan {
     pub ports: u16,
     /// Its threads or loops; `inline` has one.
     pub cores: Cores,
+    /// What serves in the place of the bench's own code.
+    pub program: Option<Program>,
     /// The dataplane polls and sleeps as it does by default. Else it sleeps only where it must, on a
     /// CPU that is not its own.
     pub adapts: bool,
@@ -34,6 +37,8 @@ pub(super) struct Plan {
 
 /// Server processes; the last is stopped first.
 pub(super) struct Servers {
+    /// Ends before the dataplane that it is on.
+    program: Option<Running>,
     workers: Vec<Worker>,
     /// Where the dataplane reports its counts when it is a process of its own.
     socket: Option<PathBuf>,
@@ -87,7 +92,14 @@ impl Servers {
             let each = cpus.iter().map(move |cpu| (Some(*cpu), line.clone()));
             each.collect::<Vec<_>>()
         };
+        let dataplane = || {
+            let any: String = cpus.iter().map(|cpu| format!(" --cpu {cpu}")).collect();
+            let cores = plan.cores.arguments(&cpus);
+            format!("dp-dataplane {loops} --socket {path}{cores} --idle {idle}{any}")
+        };
         let lines = match plan.server {
+            _ if plan.program.is_some() && plan.server.is_linux() => Vec::new(),
+            EchoServer::Preload => vec![(None, dataplane())],
             EchoServer::Blocking => linux(0),
             EchoServer::BusyPolling => linux(1),
             EchoServer::Inline => vec![(
@@ -96,12 +108,8 @@ impl Servers {
             )],
             EchoServer::Process => {
                 let any: String = cpus.iter().map(|cpu| format!(" --cpu {cpu}")).collect();
-                let cores = plan.cores.arguments(&cpus);
                 vec![
-                    (
-                        None,
-                        format!("dp-dataplane {loops} --socket {path}{cores} --idle {idle}{any}"),
-                    ),
+                    (None, dataplane()),
                     (None, format!("dp-attached {several} --socket {path}{any}")),
                 ]
             }
@@ -112,9 +120,20 @@ impl Servers {
             worker.go()?;
             workers.push(worker);
         }
+        let has_dataplane = matches!(plan.server, EchoServer::Process | EchoServer::Preload);
+        if has_dataplane {
+            empty_turns(&socket)?;
+        }
+        let program = match (plan.program, cpus.first()) {
+            (Some(program), Some(cpu)) => {
+                Some(Running::start(program, plan.server, testbed, *cpu)?)
+            }
+            _ => None,
+        };
         Ok(Servers {
+            program,
             workers,
-            socket: (plan.server == EchoServer::Process).then_some(socket),
+            socket: has_dataplane.then_some(socket),
             cpus,
         })
     }
@@ -122,6 +141,7 @@ impl Servers {
     /// Stops all; returns the report of the first, which runs the loop.
     pub fn end(self) -> Result<ServerReport, BenchError> {
         let mut told = ServerReport::default();
+        drop(self.program);
         for worker in self.workers.into_iter().rev() {
             told = worker.end_with()?;
         }
@@ -168,6 +188,14 @@ impl Servers {
 }
 
 impl Moment {
+    /// With as many requests as the client has counted since, where the server counts none.
+    pub fn with_requests(self, requests: Option<u64>) -> Moment {
+        Moment {
+            requests: requests.unwrap_or(self.requests),
+            ..self
+        }
+    }
+
     /// Cost of a poll in vain, in seconds, from a time without requests since `earlier`; `None`
     /// when there was none.
     pub fn poll_cost_s(&self, earlier: &Moment) -> Option<f64> {

@@ -75,6 +75,11 @@ impl Testbed {
         self.folder.join("dataplane.sock")
     }
 
+    /// For files of the servers.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The pair that a server is measured on.
     pub fn pair(&self, server: EchoServer) -> &Pair {
         if server.is_linux() {

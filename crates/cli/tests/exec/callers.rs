@@ -1,6 +1,6 @@
 //! What goes from the program's own threads into the session, and who serves it when they are busy.
 
-use crate::support::{ADDRESS, Scene, alone};
+use crate::support::{ADDRESS, BINARY, Scene, alone};
 
 /// Bytes that are sent by turns.
 const ORDERED_BYTES: usize = 16 << 20;
@@ -42,5 +42,28 @@ fn a_thread_that_leaves_the_dataplane_alone_leaves_no_other_unserved() {
         ));
         assert_eq!(server.end(), Some(0), "{}", server.said());
         assert_eq!(server.said().matches("served").count(), 3);
+    });
+}
+
+#[test]
+fn unmodified_programs_are_measured_on_both() {
+    alone(|| {
+        // Only for its library and its folder.
+        let scene = Scene::new();
+        let run = scene.path("run").display().to_string();
+        let out = std::process::Command::new(BINARY)
+            .args(["bench", "dataplane", "--quick", "--rounds", "1"])
+            .args(["--experiment", "redis,redis-pipelined,memcached,nginx"])
+            .args(["--output", &run])
+            .output()
+            .unwrap();
+        let said = crate::support::said(&out);
+        assert!(out.status.success(), "{said}");
+        for program in ["redis", "redis-pipelined", "memcached", "nginx"] {
+            for server in ["blocking", "preload"] {
+                let row = format!("{program}/50/{server} ");
+                assert!(said.contains(&row), "{row}: {said}");
+            }
+        }
     });
 }

@@ -143,6 +143,26 @@ fn told(experiment: DataplaneExperiment) -> (&'static str, &'static str) {
             "One message at a time and the same back, from a Linux client that polls. The Linux \
              servers have their segmentation offloads; AF_XDP has none.",
         ),
+        DataplaneExperiment::Redis | DataplaneExperiment::RedisPipelined => (
+            match experiment {
+                DataplaneExperiment::Redis => "redis-server, unmodified",
+                _ => "redis-server, unmodified, pipelined",
+            },
+            "redis-benchmark asks for values of 64 bytes over 50 connections, from the client's CPU; \
+             pipelined: with 16 requests under way on each. On the dataplane by `cofferdam dataplane \
+             exec`, loop and program on the server's one CPU. Where the client is the limit, compare \
+             the CPU time.",
+        ),
+        DataplaneExperiment::Memcached => (
+            "memcached, unmodified",
+            "One thread; 50 connections, one outstanding request on each, of the ETC mix, from the \
+             load generator over AF_XDP.",
+        ),
+        DataplaneExperiment::Nginx => (
+            "nginx, unmodified",
+            "A master and one worker; wrk asks for 64 bytes over 50 connections that are kept, from the \
+             client's CPU.",
+        ),
         DataplaneExperiment::ShortConnections => (
             "Short connections",
             "A new connection for each 64-byte request, ended by a reset after the answer; this \
@@ -157,7 +177,12 @@ fn label(row: &DataplaneRow) -> String {
         DataplaneExperiment::Unloaded => words.to_owned(),
         DataplaneExperiment::ShortConnections => format!("{} at a time, {words}", row.cell.at),
         DataplaneExperiment::Paced => format!("{}/s, {words}", row.cell.at),
-        DataplaneExperiment::Connections | DataplaneExperiment::Idle => {
+        DataplaneExperiment::Connections
+        | DataplaneExperiment::Idle
+        | DataplaneExperiment::Redis
+        | DataplaneExperiment::RedisPipelined
+        | DataplaneExperiment::Memcached
+        | DataplaneExperiment::Nginx => {
             format!("{} connections, {words}", row.cell.at)
         }
         DataplaneExperiment::Usr | DataplaneExperiment::Etc => {
@@ -240,7 +265,11 @@ const COLUMNS: [(&str, Value); 16] = [
     ("requests/s ÷ one core", |r| r.rate_to_one_core.as_ref()),
     ("p50, µs", |r| Some(&r.p50_us)),
     ("p99, µs", |r| Some(&r.p99_us)),
-    ("p99.9, µs", |r| Some(&r.p999_us)),
+    // The clients of programs do not report it.
+    ("p99.9, µs", |r| {
+        let is_told = !r.cell.experiment.is_of_programs();
+        is_told.then_some(&r.p999_us)
+    }),
     ("p50 ÷ blocking", |r| r.p50_to_blocking.as_ref()),
     ("p50 ÷ busy-polling", |r| r.p50_to_busy.as_ref()),
     ("CPU µs a request", |r| r.cpu_us_per_request.as_ref()),
@@ -344,7 +373,7 @@ fn tone(server: EchoServer) -> Tone {
         EchoServer::Blocking => Tone::Caused,
         EchoServer::BusyPolling => Tone::Other,
         EchoServer::Inline => Tone::Paid,
-        EchoServer::Process => Tone::Neutral,
+        EchoServer::Process | EchoServer::Preload => Tone::Neutral,
     }
 }
 
