@@ -1,6 +1,6 @@
 //! One container under reservations.
 
-use super::places::Places;
+use super::places::{Directory, Places};
 use super::{Given, cpuset};
 use crate::cpus::{Cpus, spell};
 use crate::journal::{Form, Journal};
@@ -49,7 +49,13 @@ pub(super) fn impossible(one: &Impossible) -> String {
 impl Member {
     pub fn locate(&mut self, fs: &HostFs, layout: &CgroupLayout, container: &Container) {
         self.name.clone_from(&container.name);
-        self.places = Places::of(fs, layout, container);
+        let found = Places::of(fs, layout, container);
+        let known = std::mem::replace(&mut self.places, found);
+        // A cgroup that is gone stays known until the container is: what was written there is closed in
+        // the journal by its path.
+        let gone = |directory: &Directory| !fs.exists(&directory.path);
+        self.places.cpuset = self.places.cpuset.take().or(known.cpuset.filter(gone));
+        self.places.cpu = self.places.cpu.take().or(known.cpu.filter(gone));
     }
 
     /// Notes that it was made with CPUs that are ours, so that it gets those that it would have

@@ -313,3 +313,28 @@ fn a_container_that_vanishes_harms_no_other() {
     r.set(&mut journal, &[], &[]);
     assert_eq!((journal.in_force(), journal.failed_changes()), (0, 0));
 }
+
+/// The inventory may list containers for a moment whose cgroups are gone: many Jobs that end at once.
+#[test]
+fn what_was_written_to_a_cgroup_that_is_gone_is_closed_in_the_journal_though_it_is_still_listed() {
+    for fake in [Fake::v2(4), Fake::hybrid(4)] {
+        let (s, a) = (fake.container(S, "0-3"), fake.container(A, "0-3"));
+        let (mut journal, mut r) = fake.start(options(false));
+        r.set(
+            &mut journal,
+            &[(s.clone(), cpus("1"))],
+            std::slice::from_ref(&a),
+        );
+        for id in [S, A] {
+            fake.remove_cgroup(id);
+        }
+        r.set(
+            &mut journal,
+            &[(s.clone(), cpus("1"))],
+            std::slice::from_ref(&a),
+        );
+        assert!(names(&r, S).is_empty(), "{:?}", names(&r, S));
+        r.set(&mut journal, &[], &[]);
+        assert_eq!((journal.in_force(), journal.failed_changes()), (0, 0));
+    }
+}

@@ -473,7 +473,8 @@ impl Pump {
             if self.said_farewell || Instant::now() >= until {
                 return;
             }
-            if session.wait(Some(Duration::from_millis(20))).is_err() {
+            if let Err(why) = session.wait(Some(Duration::from_millis(20))) {
+                self.lose(&why.to_string());
                 return;
             }
         }

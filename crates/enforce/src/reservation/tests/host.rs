@@ -131,6 +131,14 @@ impl Fake {
         std::fs::remove_dir_all(self.host_path(&format!("{}/{path}", self.mount("cpu")))).unwrap();
     }
 
+    /// Removes a container's cgroup in all hierarchies.
+    pub fn remove_cgroup(&self, id: u64) {
+        let mounts: std::collections::BTreeSet<_> = ["cpu", "cpuset"].map(|c| self.mount(c)).into();
+        for mount in mounts {
+            std::fs::remove_dir_all(self.host_path(&format!("{mount}/{id}"))).unwrap();
+        }
+    }
+
     pub fn cpuset(&self, id: u64) -> String {
         self.cpuset_at(&id.to_string())
     }
