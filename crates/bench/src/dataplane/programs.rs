@@ -181,23 +181,28 @@ pub(super) fn ask(
 ) -> Result<LoadReport, BenchError> {
     let pair = testbed.pair(server);
     let address = pair.address;
-    let line = match program {
+    type Read = Box<dyn Fn(&str) -> Option<LoadReport>>;
+    let (line, read): (String, Read) = match program {
         Program::Redis { pipeline } => {
-            let rate = if pipeline > 1 {
-                PIPELINED_PER_S
-            } else {
-                REQUESTS_PER_S
+            let rate = match pipeline {
+                1 => REQUESTS_PER_S,
+                _ => PIPELINED_PER_S,
             };
-            format!(
-                "redis-benchmark -h {address} -p {PORT} -c {connections} -n {} -t get -d {VALUE_BYTES} \
-                 -P {pipeline} --csv",
-                (rate * seconds) as u64
-            )
+            let requests = (rate * seconds) as u64;
+            let line = format!(
+                "redis-benchmark -h {address} -p {PORT} -c {connections} -n {requests} -t get \
+                 -d {VALUE_BYTES} -P {pipeline} --csv"
+            );
+            let read = move |said: &str| redis_benchmark(said, requests);
+            (line, Box::new(read))
         }
-        _ => format!(
-            "wrk -t 1 -c {connections} -d {}s --latency http://{address}:{PORT}/",
-            seconds.ceil() as u64
-        ),
+        _ => {
+            let line = format!(
+                "wrk -t 1 -c {connections} -d {}s --latency http://{address}:{PORT}/",
+                seconds.ceil() as u64
+            );
+            (line, Box::new(wrk))
+        }
     };
     let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
     let mut command = inside(&pair.client, rig.peer_cpu, &words);
@@ -216,18 +221,7 @@ pub(super) fn ask(
         out.read_to_string(&mut said)
             .map_err(|e| failed(&words[0], &e.to_string()))?;
     }
-    let told = match program {
-        Program::Redis { pipeline } => {
-            let rate = if pipeline > 1 {
-                PIPELINED_PER_S
-            } else {
-                REQUESTS_PER_S
-            };
-            redis_benchmark(&said, (rate * seconds) as u64)
-        }
-        _ => wrk(&said),
-    };
-    told.ok_or_else(|| failed(&words[0], &format!("it said '{}'", said.trim())))
+    read(&said).ok_or_else(|| failed(&words[0], &format!("it said '{}'", said.trim())))
 }
 
 /// What `redis-benchmark --csv` says of its one test.

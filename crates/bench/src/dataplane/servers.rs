@@ -92,8 +92,8 @@ impl Servers {
             let each = cpus.iter().map(move |cpu| (Some(*cpu), line.clone()));
             each.collect::<Vec<_>>()
         };
+        let any: String = cpus.iter().map(|cpu| format!(" --cpu {cpu}")).collect();
         let dataplane = || {
-            let any: String = cpus.iter().map(|cpu| format!(" --cpu {cpu}")).collect();
             let cores = plan.cores.arguments(&cpus);
             format!("dp-dataplane {loops} --socket {path}{cores} --idle {idle}{any}")
         };
@@ -106,13 +106,10 @@ impl Servers {
                 cpus.first().copied(),
                 format!("dp-inline {loops} {several} --idle {idle}"),
             )],
-            EchoServer::Process => {
-                let any: String = cpus.iter().map(|cpu| format!(" --cpu {cpu}")).collect();
-                vec![
-                    (None, dataplane()),
-                    (None, format!("dp-attached {several} --socket {path}{any}")),
-                ]
-            }
+            EchoServer::Process => vec![
+                (None, dataplane()),
+                (None, format!("dp-attached {several} --socket {path}{any}")),
+            ],
         };
         let mut workers = Vec::new();
         for (cpu, line) in lines {

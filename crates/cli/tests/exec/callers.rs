@@ -11,12 +11,8 @@ fn what_goes_past_the_socket_and_what_goes_through_it_arrives_in_order() {
         let scene = Scene::new();
         let file = scene.file("file", ORDERED_BYTES).display().to_string();
         let folder = scene.folder();
-        let script = scene.path("ordered.py");
-        std::fs::write(&script, include_str!("ordered.py")).unwrap();
-        let line = format!(
-            "/usr/bin/python3 {} {ADDRESS} 8000 {file}",
-            script.display()
-        );
+        let script = scene.script("ordered.py", include_str!("ordered.py"));
+        let line = format!("/usr/bin/python3 {script} {ADDRESS} 8000 {file}");
         let server = scene.serve("server", &line);
         scene.wait_for_port(8000);
         scene.client(&format!(
@@ -30,16 +26,12 @@ fn what_goes_past_the_socket_and_what_goes_through_it_arrives_in_order() {
 fn a_thread_that_leaves_the_dataplane_alone_leaves_no_other_unserved() {
     alone(|| {
         let scene = Scene::new();
-        let (server, client) = (scene.path("leads.py"), scene.path("lead_client.py"));
-        std::fs::write(&server, include_str!("leads.py")).unwrap();
-        std::fs::write(&client, include_str!("lead_client.py")).unwrap();
-        let line = format!("/usr/bin/python3 {} {ADDRESS} 8000", server.display());
+        let server = scene.script("leads.py", include_str!("leads.py"));
+        let client = scene.script("lead_client.py", include_str!("lead_client.py"));
+        let line = format!("/usr/bin/python3 {server} {ADDRESS} 8000");
         let server = scene.serve("server", &line);
         scene.wait_for_port(8000);
-        scene.client(&format!(
-            "/usr/bin/python3 {} {ADDRESS} 8000",
-            client.display()
-        ));
+        scene.client(&format!("/usr/bin/python3 {client} {ADDRESS} 8000"));
         assert_eq!(server.end(), Some(0), "{}", server.said());
         assert_eq!(server.said().matches("served").count(), 3);
     });

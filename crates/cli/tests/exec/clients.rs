@@ -32,12 +32,8 @@ fn curl_wget_and_python_are_clients_and_other_addresses_stay_the_kernels() {
             server.said()
         );
 
-        let script = scene.path("client.py");
-        std::fs::write(&script, include_str!("client.py")).unwrap();
-        let out = scene.run_on_dataplane(&format!(
-            "/usr/bin/python3 {} {CLIENT} {ADDRESS}",
-            script.display()
-        ));
+        let script = scene.script("client.py", include_str!("client.py"));
+        let out = scene.run_on_dataplane(&format!("/usr/bin/python3 {script} {CLIENT} {ADDRESS}"));
         assert!(out.status.success(), "{}", said(&out));
         server.signal(Signal::SIGINT);
         server.end();
@@ -50,12 +46,8 @@ fn bytes_are_exact_over_a_link_that_loses_repeats_and_reorders() {
         let scene = Scene::with_bad_link();
         let file = scene.file("file", BAD_LINK_BYTES).display().to_string();
         let folder = scene.folder();
-        let script = scene.path("sink.py");
-        std::fs::write(&script, include_str!("sink.py")).unwrap();
-        let line = format!(
-            "/usr/bin/python3 {} {ADDRESS} 8000 {file}",
-            script.display()
-        );
+        let script = scene.script("sink.py", include_str!("sink.py"));
+        let line = format!("/usr/bin/python3 {script} {ADDRESS} 8000 {file}");
         let server = scene.serve("server", &line);
         scene.wait_for_port(8000);
         // Both ways at once.

@@ -52,9 +52,8 @@ fn a_killed_program_leaves_resets_and_a_killed_dataplane_is_attached_to_again() 
 fn a_program_whose_dataplane_ends_gets_errors_and_does_not_hang() {
     alone(|| {
         let mut scene = Scene::new();
-        let script = scene.path("errors.py");
-        std::fs::write(&script, include_str!("errors.py")).unwrap();
-        let line = format!("/usr/bin/python3 {} {ADDRESS} 10.98.5.2", script.display());
+        let script = scene.script("errors.py", include_str!("errors.py"));
+        let line = format!("/usr/bin/python3 {script} {ADDRESS} 10.98.5.2");
         let program = scene.serve("errors", &line);
         scene.wait_for_port(8000);
         let peer = scene.at_client("peer", &format!("ncat --recv-only {ADDRESS} 8001"));

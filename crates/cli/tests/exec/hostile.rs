@@ -8,12 +8,8 @@ use nix::sys::signal::Signal;
 fn a_program_may_fork_close_and_exec_as_it_likes() {
     alone(|| {
         let scene = Scene::new();
-        let script = scene.path("rude.py");
-        std::fs::write(&script, include_str!("rude.py")).unwrap();
-        let server = scene.serve(
-            "rude",
-            &format!("/usr/bin/python3 {} {ADDRESS}", script.display()),
-        );
+        let script = scene.script("rude.py", include_str!("rude.py"));
+        let server = scene.serve("rude", &format!("/usr/bin/python3 {script} {ADDRESS}"));
         scene.wait_for_port(8000);
         let got = scene.client(&format!("ncat --recv-only {ADDRESS} 8000"));
         assert_eq!(
@@ -60,15 +56,13 @@ fn a_client_that_never_reads_stops_nobody_else() {
 fn a_program_that_scribbles_over_its_session_harms_only_itself() {
     alone(|| {
         let scene = Scene::new();
-        let script = scene.path("scribble.py");
-        std::fs::write(&script, include_str!("scribble.py")).unwrap();
+        let script = scene.script("scribble.py", include_str!("scribble.py"));
         let other = scene.serve(
             "redis",
             "redis-server --port 6379 --protected-mode no --save ''",
         );
         scene.wait_for_port(6379);
-        let out =
-            scene.run_on_dataplane(&format!("/usr/bin/python3 {} {ADDRESS}", script.display()));
+        let out = scene.run_on_dataplane(&format!("/usr/bin/python3 {script} {ADDRESS}"));
         let text = said(&out);
         assert!(text.contains("scribbled"), "{text}");
         assert!(

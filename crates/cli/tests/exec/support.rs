@@ -216,6 +216,13 @@ impl Scene {
         });
     }
 
+    /// A script; its path.
+    pub fn script(&self, name: &str, text: &str) -> String {
+        let path = self.path(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+
     /// A file of random bytes.
     pub fn file(&self, name: &str, len: usize) -> PathBuf {
         let mut random = fastrand::Rng::with_seed(len as u64);

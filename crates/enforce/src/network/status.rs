@@ -143,11 +143,11 @@ impl Network {
             Means::NapiThread if napi.any() => {
                 no("its interface's NAPI thread is being moved into its cgroup")
             }
-            Means::NapiThread if member.located.container.interfaces.is_empty() => {
-                failed("it has no network interface of its own")
-            }
             Means::NapiThread if !account.wants_napi() => {
                 no("its weight alone gives back what its packets take")
+            }
+            Means::NapiThread if member.located.container.interfaces.is_empty() => {
+                failed("it has no network interface of its own")
             }
             Means::NapiThread => no("its interface's NAPI thread was just moved out of its cgroup"),
             Means::WeightCorrection if account.weight_reserved => {

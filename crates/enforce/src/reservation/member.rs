@@ -54,8 +54,12 @@ impl Member {
         // A cgroup that is gone stays known until the container is: what was written there is closed in
         // the journal by its path.
         let gone = |directory: &Directory| !fs.exists(&directory.path);
-        self.places.cpuset = self.places.cpuset.take().or(known.cpuset.filter(gone));
-        self.places.cpu = self.places.cpu.take().or(known.cpu.filter(gone));
+        self.places.cpuset = self
+            .places
+            .cpuset
+            .take()
+            .or_else(|| known.cpuset.filter(gone));
+        self.places.cpu = self.places.cpu.take().or_else(|| known.cpu.filter(gone));
     }
 
     /// Notes that it was made with CPUs that are ours, so that it gets those that it would have

@@ -14,11 +14,9 @@ use std::sync::atomic::Ordering;
 /// Flags that say nothing about where data goes.
 const PLAIN: c_int = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_MORE;
 
-/// Bytes that the session has taken at once: none where the kernel must be asked.
+/// Bytes that the session has taken at once: none where the kernel must be asked. For a descriptor that
+/// [`table::may_be_connection`].
 fn taken(fd: RawFd, parts: &[IoSlice<'_>]) -> usize {
-    if !table::may_be_connection(fd) {
-        return 0;
-    }
     // A handler of a signal that has interrupted the library has no second turn.
     let Some(_inside) = Inside::enter() else {
         return 0;

@@ -353,14 +353,12 @@ impl Account {
         let share = share.unwrap_or(tuning::NOBODY_WAITS_SHARE);
         let beyond_weight = self.rates.is_beyond_weight(share);
         self.threaded |= self.is_under_quota() || beyond_weight;
-        if !self.threaded {
-            return NapiPlace::Untouched;
-        }
         self.unstoppable =
             rules.napi_in_container && self.is_under_quota() && !facts.quota_stops_threads;
-        match self.unstoppable {
-            true => NapiPlace::KeptOut,
-            false => NapiPlace::Engaged,
+        match self.threaded {
+            _ if self.unstoppable => NapiPlace::KeptOut,
+            true => NapiPlace::Engaged,
+            false => NapiPlace::Untouched,
         }
     }
 }

@@ -46,7 +46,7 @@ pub(in crate::network) enum Packets {
 /// Where its NAPI threads belong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::network) enum NapiPlace {
-    /// That means is not allowed.
+    /// That means is not allowed, or not wanted.
     #[default]
     Untouched,
     /// They must leave.

@@ -34,9 +34,9 @@ mod tests {
 
     const STEP: Duration = Duration::from_millis(20);
 
-    /// A model of one CPU, shared with a task that takes all it can get: a container whose tasks want
-    /// `wants` of it and whose packets take `softirq`, half of the share each. Returns the part of its weight,
-    /// and what it uses.
+    /// A model of one CPU, shared in equal parts with a task that takes all it can get: the container's
+    /// tasks want `wants` of it, its packets take `softirq`. Returns the part of its weight, and what
+    /// it uses.
     fn settle(wants: f64, softirq: f64) -> (f64, f64) {
         let (mut slack, mut rates, mut part) = (Slack::default(), Rates::default(), 1.0);
         let mut uses = 0.0;
